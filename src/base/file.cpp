@@ -1,0 +1,136 @@
+#include "base/file.hpp"
+
+#include "base/check.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace vram {
+namespace {
+
+constexpr size_t kBufferBytes = 256 * 1024;
+
+tl::unexpected<Error> system_failure(std::string_view what, const std::string& path) {
+  const int error = errno;
+  const Code code = error == ENOENT ? Code::kNotFound : Code::kIo;
+  return fail(code, "{} {}: {}", what, path, std::strerror(error));
+}
+
+}  // namespace
+
+Result<InputFile> InputFile::open(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return system_failure("cannot open", path);
+  InputFile file(path, descriptor, 0);
+  struct stat status{};
+  if (::fstat(descriptor, &status) != 0) return system_failure("cannot examine", path);
+  if (S_ISDIR(status.st_mode))
+    return fail(Code::kBadInput, "{} is a directory, expected a file", path);
+  if (S_ISREG(status.st_mode)) file.size_bytes_ = static_cast<uint64_t>(status.st_size);
+  return file;
+}
+
+InputFile::InputFile(std::string path, int descriptor, uint64_t size_bytes)
+    : path_(std::move(path)), descriptor_(descriptor), size_bytes_(size_bytes) {}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_bytes_(other.size_bytes_) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<size_t> InputFile::read(std::span<std::byte> buffer) {
+  ssize_t count = 0;
+  do {
+    count = ::read(descriptor_, buffer.data(), buffer.size());
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) return system_failure("cannot read", path_);
+  return static_cast<size_t>(count);
+}
+
+Result<size_t> InputFile::read_at(uint64_t offset, std::span<std::byte> buffer) const {
+  size_t done = 0;
+  while (done < buffer.size()) {
+    const ssize_t count = ::pread(descriptor_, buffer.data() + done, buffer.size() - done,
+                                  static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_failure("cannot read", path_);
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+Result<AtomicFile> AtomicFile::create(const std::string& path) {
+  if (path == "-") return AtomicFile(path, "", STDOUT_FILENO);
+  std::string temporary = path + ".tmp-XXXXXX";
+  const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
+  if (descriptor < 0) return system_failure("cannot create a file beside", path);
+  // mkstemp makes it private; an output has the permissions any new file gets.
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  (void)::fchmod(descriptor, 0666 & ~mask);
+  return AtomicFile(path, std::move(temporary), descriptor);
+}
+
+AtomicFile::AtomicFile(std::string path, std::string temporary_path, int descriptor)
+    : path_(std::move(path)), temporary_path_(std::move(temporary_path)), descriptor_(descriptor) {}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_path_(std::exchange(other.temporary_path_, "")),
+      buffer_(std::move(other.buffer_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+AtomicFile::~AtomicFile() {
+  if (temporary_path_.empty()) return;
+  ::close(descriptor_);
+  ::unlink(temporary_path_.c_str());
+}
+
+Result<> AtomicFile::write(std::string_view bytes) {
+  VRAM_CHECK(descriptor_ >= 0);
+  buffer_.append(bytes);
+  return buffer_.size() < kBufferBytes ? Result<>() : flush();
+}
+
+Result<> AtomicFile::flush() {
+  size_t done = 0;
+  while (done < buffer_.size()) {
+    const ssize_t count = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_failure("cannot write", path_);
+    done += static_cast<size_t>(count);
+  }
+  buffer_.clear();
+  return {};
+}
+
+Result<> AtomicFile::commit() {
+  if (auto flushed = flush(); !flushed) return flushed;
+  if (temporary_path_.empty()) return {};
+  // Data before name: after a crash the name shows the whole file or the old one.
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) return system_failure("cannot write", path_);
+  if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) {
+    return system_failure("cannot replace", path_);
+  }
+  ::close(std::exchange(descriptor_, -1));
+  temporary_path_.clear();
+  return {};
+}
+
+}  // namespace vram

@@ -1,0 +1,59 @@
+// Files, with errors in people's words. Output goes to a temporary name beside the target and is
+// renamed into place when it is complete, so a reader never sees half a file and a failure leaves
+// what was there before.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace vram {
+
+// A file opened for reading, front to back or at an offset. Closed on destruction. One thread at a
+// time.
+class InputFile {
+ public:
+  [[nodiscard]] static Result<InputFile> open(const std::string& path);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
+
+  // Reads up to buffer.size() bytes; 0 means the end. Retries interrupted reads.
+  [[nodiscard]] Result<size_t> read(std::span<std::byte> buffer);
+  [[nodiscard]] Result<size_t> read_at(uint64_t offset, std::span<std::byte> buffer) const;
+  // Bytes in the file; unknown (0) for pipes.
+  [[nodiscard]] uint64_t size_bytes() const { return size_bytes_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  InputFile(std::string path, int descriptor, uint64_t size_bytes);
+  std::string path_;
+  int descriptor_ = -1;
+  uint64_t size_bytes_ = 0;
+};
+
+// A file that appears under its name only when commit() succeeds. "-" writes to standard output.
+class AtomicFile {
+ public:
+  [[nodiscard]] static Result<AtomicFile> create(const std::string& path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();  // without commit(): the temporary file is removed
+
+  [[nodiscard]] Result<> write(std::string_view bytes);
+  [[nodiscard]] Result<> commit();
+
+ private:
+  AtomicFile(std::string path, std::string temporary_path, int descriptor);
+  [[nodiscard]] Result<> flush();
+  std::string path_;
+  std::string temporary_path_;
+  std::string buffer_;
+  int descriptor_ = -1;
+};
+
+}  // namespace vram

@@ -1,0 +1,107 @@
+#include "base/text.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+namespace vram {
+namespace {
+
+struct Decoded {
+  char32_t point = 0;
+  size_t length = 1;
+  bool valid = false;
+};
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// One UTF-8 sequence at the front of text, by the table of well-formed sequences of the Unicode
+// standard (3-7).
+Decoded decode(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1, true};
+  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4) return {};
+  char32_t point = lead & (0xFFU >> (length + 1));
+  for (size_t i = 1; i < length; ++i) {
+    if (i >= text.size() || (byte(i) & 0xC0) != 0x80) return {0, i, false};
+    point = (point << 6) | (byte(i) & 0x3FU);
+  }
+  static constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = point >= 0xD800 && point <= 0xDFFF;
+  const bool valid = point >= kSmallest[length] && point <= 0x10FFFF && !surrogate;
+  return {point, length, valid};
+}
+
+bool is_wide(char32_t c) {
+  return (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) ||
+         (c >= 0xAC00 && c <= 0xD7A3) || (c >= 0xF900 && c <= 0xFAFF) ||
+         (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
+         (c >= 0xFFE0 && c <= 0xFFE6) || (c >= 0x1F300 && c <= 0x1F64F) ||
+         (c >= 0x1F900 && c <= 0x1F9FF) || (c >= 0x20000 && c <= 0x3FFFD);
+}
+
+bool is_combining(char32_t c) {
+  return (c >= 0x0300 && c <= 0x036F) || (c >= 0x200B && c <= 0x200F) ||
+         (c >= 0x20D0 && c <= 0x20FF) || (c >= 0xFE00 && c <= 0xFE0F) ||
+         (c >= 0xFE20 && c <= 0xFE2F);
+}
+
+int width_of(char32_t c) { return is_combining(c) ? 0 : is_wide(c) ? 2 : 1; }
+
+std::string escaped_control(char32_t c) {
+  if (c == '\n') return "\\n";
+  if (c == '\t') return "\\t";
+  return fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
+}
+
+bool is_control(char32_t c) { return c < 0x20 || (c >= 0x7F && c < 0xA0); }
+
+std::string clean(std::string_view bytes, bool escape_controls) {
+  std::string out;
+  out.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const Decoded next = decode(bytes);
+    if (!next.valid) {
+      out += kReplacement;
+    } else if (escape_controls && is_control(next.point)) {
+      out += escaped_control(next.point);
+    } else {
+      out += bytes.substr(0, next.length);
+    }
+    bytes.remove_prefix(next.length);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string printable(std::string_view bytes) { return clean(bytes, true); }
+
+std::string valid_utf8(std::string_view bytes) { return clean(bytes, false); }
+
+int display_width(std::string_view utf8) {
+  int columns = 0;
+  while (!utf8.empty()) {
+    const Decoded next = decode(utf8);
+    columns += next.valid ? width_of(next.point) : 1;
+    utf8.remove_prefix(next.length);
+  }
+  return columns;
+}
+
+std::string shorten_front(std::string_view utf8, int columns) {
+  int excess = display_width(utf8) - columns;
+  if (excess <= 0) return std::string(utf8);
+  if (columns <= 0) return "";
+  ++excess;  // room for the ellipsis
+  while (excess > 0 && !utf8.empty()) {
+    const Decoded next = decode(utf8);
+    excess -= next.valid ? width_of(next.point) : 1;
+    utf8.remove_prefix(next.length);
+  }
+  return "…" + std::string(utf8);
+}
+
+}  // namespace vram

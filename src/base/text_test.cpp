@@ -1,0 +1,46 @@
+#include "base/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace vram {
+namespace {
+
+TEST(Printable, KeepsTextAndDefusesTheRest) {
+  EXPECT_EQ(printable("train.py 显存"), "train.py 显存");
+  EXPECT_EQ(printable("a\x1b[31mb\n\t"), "a\\x1b[31mb\\n\\t");
+  EXPECT_EQ(printable("\xed\xa0\x80x"), "\uFFFDx") << "a surrogate is one replacement";
+  EXPECT_EQ(printable("\xff\xc3"), "\uFFFD\uFFFD");
+  EXPECT_EQ(printable("\xc0\xaf"), "\uFFFD\uFFFD") << "overlong";
+}
+
+TEST(ValidUtf8, LeavesControlsToTheWriter) { EXPECT_EQ(valid_utf8("a\n\x80"), "a\n\uFFFD"); }
+
+TEST(ValidUtf8, AnyBytesBecomeStableText) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 20000; ++i) {
+    std::string bytes(random() % 12, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    const std::string once = valid_utf8(bytes);
+    EXPECT_EQ(valid_utf8(once), once);
+    EXPECT_EQ(printable(printable(bytes)), printable(bytes));
+  }
+}
+
+TEST(DisplayWidth, CountsColumns) {
+  EXPECT_EQ(display_width("abc"), 3);
+  EXPECT_EQ(display_width("显存"), 4);
+  EXPECT_EQ(display_width("e\u0301"), 1);
+  EXPECT_EQ(display_width("▁█…"), 3);
+}
+
+TEST(ShortenFront, FitsAndSaysThatSomethingIsGone) {
+  EXPECT_EQ(shorten_front("short", 5), "short");
+  EXPECT_EQ(shorten_front("a/long/path.py", 8), "…path.py");
+  EXPECT_LE(display_width(shorten_front("显存显存显存", 5)), 5);
+  EXPECT_EQ(shorten_front("abc", 0), "");
+}
+
+}  // namespace
+}  // namespace vram
