@@ -1,0 +1,71 @@
+// Trace: everything that is known of a recording, in memory. Readers and importers make it
+// (open.hpp), explain/ and the exporters take it by const reference. One array holds the events of
+// all devices, device after device.
+#pragma once
+
+#include "base/pod_vector.hpp"
+#include "trace/event.hpp"
+#include "trace/tables.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vram::trace {
+
+enum class DeviceKind : uint8_t { kGpu = 0, kHost = 1 };  // kHost: torch's pinned-memory allocator
+
+struct DeviceTrace {
+  uint32_t ordinal = 0;
+  DeviceKind kind = DeviceKind::kGpu;
+  uint64_t first_event = 0;  // range in Trace::events
+  uint64_t event_count = 0;
+  bool has_end_state =
+      false;  // segments and blocks are what the allocator held after the last event
+  bool ring_overflowed = false;   // the recorder says that older events were dropped
+  std::vector<Segment> segments;  // by address
+  PodVector<Block> blocks;
+};
+
+// A thing the reader had to leave out or assume; shown once in every report. `count` is how often.
+struct Note {
+  std::string text;
+  uint64_t count = 1;
+};
+
+struct Origin {
+  std::string path;
+  std::string format;  // "PyTorch snapshot (pickle protocol 4, xz)", "vtrace 1"
+  uint64_t file_bytes = 0;
+  std::optional<uint64_t>
+      truncated_at_byte;  // of the decompressed content; everything whole before it was kept
+  std::vector<Note> notes;
+};
+
+// Allocator settings as the producer wrote them, nested keys joined by '.': {"max_split_size",
+// "-1"}.
+struct Setting {
+  std::string key;
+  std::string value;
+};
+
+struct Trace {
+  Origin origin;
+  bool has_time = false;    // events carry clock times
+  bool has_stacks = false;  // at least one event or block has a stack
+  bool has_pools =
+      false;  // events say which pool; without it pools were deduced from the end state
+  Tables tables;
+  PodVector<Event> events;
+  std::vector<DeviceTrace> devices;     // by (kind, ordinal); only those with events or segments
+  std::vector<Annotation> annotations;  // in recorded order
+  std::vector<Setting> settings;
+
+  [[nodiscard]] std::span<const Event> events_of(const DeviceTrace& device) const {
+    return events.span().subspan(device.first_event, device.event_count);
+  }
+};
+
+}  // namespace vram::trace
