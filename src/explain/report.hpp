@@ -1,0 +1,242 @@
+// Report: the whole explanation of a trace as plain values, ready to be drawn (show/) or asked by a
+// program. Sizes are bytes, times are nanoseconds: `time_ns` since the recording's first event,
+// `_unix_ns` on the wall clock. A recording without a clock has clock = kEventIndex and its "times"
+// are event numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::explain {
+
+enum class Clock { kTime, kEventIndex };
+
+// Every total the allocator counts, at one moment. requested <= allocated <= active <= reserved
+// hold but for requested, which like PyTorch's requested_bytes counts blocks until their free
+// completes, so compare it with active.
+struct Totals {
+  uint64_t requested_bytes = 0;  // of active blocks, before rounding
+  uint64_t allocated_bytes = 0;  // blocks in use by tensors
+  uint64_t active_bytes = 0;     // allocated, and freed but still awaited by a stream
+  uint64_t reserved_bytes = 0;   // taken from the device
+
+  friend bool operator==(const Totals&, const Totals&) = default;
+};
+
+struct Moment {
+  int64_t time_ns = 0;
+  uint64_t event = 0;  // number of the event on its device after which the totals stood
+  Totals totals;
+};
+
+// The exact peaks over the recording, each with its own moment; `main` is the moment of the
+// requested peak.
+struct Peak {
+  Moment requested;
+  Moment allocated;
+  Moment active;
+  Moment reserved;
+};
+
+// Live bytes over time: equal slices of time, in each the largest value of every total.
+struct TimelineSlice {
+  int64_t begin_ns = 0;
+  Totals largest;
+};
+
+struct Frame {
+  std::string function;
+  std::string file;
+  uint32_t line = 0;
+};
+
+// A group of live memory at a moment.
+struct Holder {
+  std::string
+      name;  // one line: "train.py:42 loss_fn", "4 MiB blocks", "stream 0x55…", "before recording"
+  uint64_t requested_bytes = 0;
+  uint64_t block_bytes = 0;  // with rounding: what freeing it would make free
+  uint64_t count = 0;        // blocks
+  uint64_t largest_bytes = 0;
+  int64_t oldest_ns =
+      0;  // allocation time of its oldest block; negative or 0: before the recording
+  bool before_recording = false;  // all of it was alive before the first event
+  std::vector<Frame> stack;       // by stack only: innermost first
+};
+
+enum class Dimension { kStack, kUserFrame, kScope, kSize, kStream, kAge, kPool };
+
+struct Breakdown {
+  Dimension by = Dimension::kUserFrame;
+  std::vector<Holder> holders;  // largest first, complete; the sums equal the moment's totals
+};
+
+// Reserved but not allocated, by why it can't be given to the next request.
+struct Waste {
+  uint64_t pending_bytes = 0;     // freed, awaited by another stream
+  uint64_t rounding_bytes = 0;    // block sizes beyond what allocated blocks asked for
+  uint64_t releasable_bytes = 0;  // segments entirely free: empty_cache() gives them back
+  uint64_t stranded_bytes = 0;    // holes in segments that live blocks hold
+  uint64_t hole_count = 0;
+  uint64_t largest_hole_bytes =
+      0;  // the largest free block: the largest request served without a new segment...
+  std::string largest_hole_domain;  // ... if it comes from this pool and stream
+};
+
+// A live block (or group from one site) whose release would empty a segment.
+struct Pinner {
+  std::string name;
+  uint64_t pinned_bytes = 0;    // what it holds itself
+  uint64_t stranded_bytes = 0;  // free bytes in the segments it alone keeps
+  uint64_t segment_count = 0;
+};
+
+// The state at one moment: the peak, --at, an OOM.
+struct State {
+  Moment moment;
+  Waste waste;
+  std::vector<Breakdown> breakdowns;
+  std::vector<Pinner> pinners;  // largest stranded first
+  uint64_t segment_count = 0;
+  uint64_t block_count = 0;  // active blocks
+};
+
+enum class StepSource { kNone, kAnnotations, kRepetition };
+
+struct Step {
+  std::string name;  // the annotation's, or "step 3"
+  uint64_t first_event = 0;
+  uint64_t event_count = 0;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  uint64_t peak_requested_bytes = 0;
+  uint64_t peak_reserved_bytes = 0;
+  uint64_t end_requested_bytes = 0;  // alive at its end
+};
+
+struct Phase {
+  std::string name;              // a scope, or "rise", "fall", "rest" of the live curve
+  int64_t duration_ns = 0;       // median over the steady steps
+  uint64_t peak_bytes = 0;       // requested, median
+  int64_t delta_bytes = 0;       // end minus begin, median
+  uint64_t allocated_bytes = 0;  // asked for inside, median
+};
+
+struct Steps {
+  StepSource source = StepSource::kNone;
+  std::string evidence;       // "annotation Optimizer.step#AdamW.step, 12 times"
+  uint64_t warmup_count = 0;  // first steps left out of medians and growth
+  std::vector<Step> steps;
+  std::vector<Phase> phases;
+};
+
+enum class GrowthKind { kLeak, kOneOff, kBoundedCache };
+
+// A site whose live bytes grew from step to step.
+struct Growth {
+  GrowthKind kind = GrowthKind::kLeak;
+  std::string site;           // user frame, or size class where there are no stacks
+  std::vector<Frame> stack;   // a typical one
+  double bytes_per_step = 0;  // Theil–Sen slope over the steady steps
+  uint64_t live_bytes = 0;    // at the end of the last whole step
+  uint64_t live_count = 0;
+  uint64_t birth_steps = 0;  // different steps whose blocks are alive there
+  uint64_t steady_steps = 0;
+  double p_value = 1;  // Mann–Kendall, corrected for many sites
+  int64_t oldest_ns = 0;
+};
+
+struct Oom {
+  Moment moment;
+  uint64_t requested_bytes = 0;
+  uint64_t device_free_bytes = 0;
+  uint64_t largest_hole_bytes = 0;
+  std::optional<uint64_t> step;  // index
+  State state;
+};
+
+// How far the recording can be believed.
+enum class Confidence {
+  kExact,          // "end state reproduced exactly"
+  kContradiction,  // "segments contradict the trace"
+  kOverflow,       // "ring overflowed: the first part is missing"
+  kTruncated,      // "file truncated: the last part is missing"
+  kUnchecked,      // "no end state to check against"
+};
+
+struct Verdict {
+  Confidence confidence = Confidence::kUnchecked;
+  std::string detail;  // with numbers: what was compared, the first contradiction
+  uint64_t mismatches = 0;
+  uint64_t before_recording_bytes = 0;  // alive before the first event
+  uint64_t before_recording_count = 0;
+};
+
+enum class FindingKind {
+  kOom,
+  kLeak,
+  kFragmentation,
+  kReleasable,
+  kPending,
+  kRounding,
+  kStreams,
+  kGrowth,
+  kHolder,
+  kRecording
+};
+
+// Something worth telling, ordered by bytes.
+struct Finding {
+  FindingKind kind = FindingKind::kRecording;
+  uint64_t bytes = 0;
+  std::string title;   // one line
+  std::string detail;  // the evidence, with numbers
+  std::string advice;  // what to do next, concretely
+};
+
+struct DeviceReport {
+  uint32_t ordinal = 0;
+  bool is_host = false;
+  uint64_t events = 0;
+  uint64_t allocations = 0;
+  uint64_t frees = 0;
+  uint64_t device_allocs = 0;  // segment_alloc and segment_map
+  uint64_t device_frees = 0;
+  int64_t begin_unix_ns = 0;
+  int64_t duration_ns = 0;
+  uint64_t stream_count = 0;
+  uint64_t pool_count = 0;
+  Peak peak;
+  std::vector<TimelineSlice> timeline;
+  State at_peak;            // of requested bytes
+  State at_reserved_peak;   // waste where reserved was largest
+  std::optional<State> at;  // --at
+  Steps steps;
+  std::vector<Growth> growth;  // leaks first, then by bytes per step
+  std::vector<Oom> ooms;
+  Verdict verdict;
+  std::vector<Finding> findings;
+};
+
+struct NoteLine {
+  std::string text;
+  uint64_t count = 1;
+};
+
+struct Report {
+  std::string path;
+  std::string format;
+  uint64_t file_bytes = 0;
+  Clock clock = Clock::kTime;
+  bool has_stacks = false;
+  std::optional<uint64_t> truncated_at_byte;
+  std::vector<NoteLine> notes;
+  std::vector<std::pair<std::string, std::string>>
+      settings;                       // those that differ from the defaults first
+  std::vector<DeviceReport> devices;  // with events or segments
+  size_t main_device = 0;  // index into devices: --device, else the one with the largest peak
+};
+
+}  // namespace vram::explain
