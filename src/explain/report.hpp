@@ -113,6 +113,7 @@ struct Step {
   int64_t end_ns = 0;
   uint64_t peak_requested_bytes = 0;
   uint64_t peak_reserved_bytes = 0;
+  uint64_t peak_event = 0;           // after it, requested bytes stood at this step's peak
   uint64_t end_requested_bytes = 0;  // alive at its end
 };
 
