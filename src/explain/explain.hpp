@@ -11,8 +11,10 @@
 namespace vram::explain {
 
 struct ExplainOptions {
-  std::optional<int64_t>
-      at_ns;  // also explain this moment (since the first event; event number without a clock)
+  // Also explain this moment: nanoseconds since the first event (event number without a clock), or
+  // the moment after this event of the device it leads with.
+  std::optional<int64_t> at_ns;
+  std::optional<uint64_t> at_event;
   std::optional<uint32_t> device;  // the device to lead with
   uint32_t timeline_slices = 1000;
 };
