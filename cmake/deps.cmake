@@ -1,26 +1,117 @@
-# Every third-party library, in one file: the system's package first, else a pinned download.
-find_package(PkgConfig REQUIRED)
-find_package(fmt REQUIRED)
-find_package(tl-expected REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(LibLZMA REQUIRED)
-pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
-add_library(vram::dep::fmt ALIAS fmt::fmt-header-only)
-add_library(vram::dep::expected ALIAS tl::expected)
-add_library(vram::dep::cli11 ALIAS CLI11::CLI11)
-add_library(vram::dep::json ALIAS nlohmann_json::nlohmann_json)
-add_library(vram::dep::zlib ALIAS ZLIB::ZLIB)
-add_library(vram::dep::lzma ALIAS LibLZMA::LibLZMA)
-add_library(vram::dep::zstd ALIAS PkgConfig::ZSTD)
+# Every third-party library, in one file, as vram::dep::<name>.
+#
+# Each is looked for on the system first; a machine that lacks it downloads the release named here, checked against its
+# SHA-256. Distributions therefore never download: `make setup` installs the packages, and the download is exercised
+# only on machines without them (or with -DCMAKE_DISABLE_FIND_PACKAGE_<name>=ON). Sources that lie on the disk already
+# are used instead of a download with -DFETCHCONTENT_SOURCE_DIR_<NAME>=<folder>.
+#
+# Headers come in as SYSTEM, so our warnings are about our code alone.
+include(FetchContent)
+
+# vram_dependency(<name> <url> <sha256> [SUBDIR <folder with CMakeLists.txt>] [FIND <arguments of find_package>…])
+macro(vram_dependency name url sha256)
+  cmake_parse_arguments(dep "" "SUBDIR" "FIND" ${ARGN})
+  FetchContent_Declare(${name} URL "${url}" URL_HASH SHA256=${sha256} DOWNLOAD_EXTRACT_TIMESTAMP OFF
+    SOURCE_SUBDIR "${dep_SUBDIR}" SYSTEM FIND_PACKAGE_ARGS ${dep_FIND})
+  FetchContent_MakeAvailable(${name})
+  # Of a downloaded project only what we link is built, not its tools and examples.
+  string(TOLOWER ${name} dep_lower)
+  if(${dep_lower}_SOURCE_DIR)
+    cmake_path(APPEND ${dep_lower}_SOURCE_DIR "${dep_SUBDIR}" OUTPUT_VARIABLE dep_directory)
+    set_property(DIRECTORY "${dep_directory}" PROPERTY EXCLUDE_FROM_ALL ON)
+  endif()
+endmacro()
+
+# vram_expose(<name> <target>…): the first of the targets that exists becomes vram::dep::<name>.
+function(vram_expose name)
+  foreach(target IN LISTS ARGN)
+    if(TARGET ${target})
+      get_target_property(aliased ${target} ALIASED_TARGET)
+      if(aliased)
+        set(target ${aliased})
+      endif()
+      add_library(vram::dep::${name} ALIAS ${target})
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "${name}: found or downloaded, but it defines none of the targets ${ARGN}")
+endfunction()
+
+# What a downloaded project would build beside its library: nothing. CMP0077 makes it heed these plain variables.
+set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)
+set(BUILD_SHARED_LIBS OFF)
+set(BUILD_TESTING OFF)
+
+# fmt: text formatting (g++ 12 has no std::format). Header-only, so that nothing is left to load at run time. MIT.
+vram_dependency(fmt https://github.com/fmtlib/fmt/archive/refs/tags/9.1.0.tar.gz
+  5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2 FIND 9)
+vram_expose(fmt fmt::fmt-header-only)
+
+# tl::expected: Result<T> (std::expected comes with C++23). Header-only. CC0.
+set(EXPECTED_BUILD_TESTS OFF)
+vram_dependency(tl-expected https://github.com/TartanLlama/expected/archive/refs/tags/v1.1.0.tar.gz
+  1db357f46dd2b24447156aaf970c4c40a793ef12a8a9c2ad9e096d9801368df6 FIND 1.0)
+vram_expose(expected tl::expected)
+
+# CLI11: the command line, in cli/ alone. Header-only. BSD-3.
+vram_dependency(CLI11 https://github.com/CLIUtils/CLI11/archive/v2.4.2.tar.gz
+  f2d893a65c3b1324c50d4e682c0cdc021dd0477ae2c048544f39eed6654b699a FIND 2.1)
+vram_expose(cli11 CLI11::CLI11)
+
+# nlohmann_json: the JSON of reports, in show/ alone. Header-only. MIT.
+set(JSON_BuildTests OFF)
+vram_dependency(nlohmann_json https://github.com/nlohmann/json/releases/download/v3.11.3/json.tar.xz
+  d6c65aca6b1ed68e7a182f4757257b107ae403032760ed6ef121c9d55e81757d FIND 3.11)
+vram_expose(json nlohmann_json::nlohmann_json)
+
+# The compressors. In a wheel they are archives inside the program: the machine that runs it needs none of them.
+if(VRAM_STATIC)
+  set(vram_saved_suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+endif()
+
+# zstd: the frames of .vtrace files, and .zst snapshots. BSD-3.
+set(ZSTD_BUILD_PROGRAMS OFF)
+set(ZSTD_BUILD_SHARED OFF)
+vram_dependency(zstd https://github.com/facebook/zstd/releases/download/v1.5.5/zstd-1.5.5.tar.gz
+  9c4396cc829cfae319a6e2615202e82aad41372073482fce286fac78646d3ee4 SUBDIR build/cmake FIND 1.4 MODULE)
+if(TARGET libzstd_static)  # upstream's target does not say where its header is
+  target_include_directories(libzstd_static SYSTEM INTERFACE "${zstd_SOURCE_DIR}/lib")
+endif()
+vram_expose(zstd zstd::zstd libzstd_static)
+
+# zlib: .gz snapshots. Zlib licence.
+set(ZLIB_BUILD_EXAMPLES OFF)
+vram_dependency(ZLIB https://github.com/madler/zlib/releases/download/v1.3.1/zlib-1.3.1.tar.gz
+  9a93b2b7dfdac77ceba5a558a580e74667dd6fede4585b91eefb60f03b72df23 FIND 1.2)
+if(TARGET zlibstatic)  # neither does zlib's; zconf.h is made in the build folder
+  target_include_directories(zlibstatic SYSTEM INTERFACE "${zlib_SOURCE_DIR}" "${zlib_BINARY_DIR}")
+endif()
+vram_expose(zlib ZLIB::ZLIB zlibstatic)
+
+# liblzma: .xz snapshots. Public domain (0BSD from 5.6 on).
+vram_dependency(LibLZMA https://github.com/tukaani-project/xz/releases/download/v5.4.7/xz-5.4.7.tar.gz
+  8db6664c48ca07908b92baedcfe7f3ba23f49ef2476864518ab5db6723836e71 FIND 5.2)
+vram_expose(lzma LibLZMA::LibLZMA liblzma)
+
+if(VRAM_STATIC)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
+endif()
+
+# GoogleTest and GoogleMock: the tests. BSD-3.
 if(VRAM_TESTS)
-  find_package(GTest REQUIRED)
+  set(INSTALL_GTEST OFF)
+  vram_dependency(GTest https://github.com/google/googletest/archive/refs/tags/v1.14.0.tar.gz
+    8ad598c73ad796e0d8280b082cebd82a630d73e73cd3c70057938a6501bba5d7 FIND 1.12 CONFIG)
   add_library(vram_gtest INTERFACE)
   target_link_libraries(vram_gtest INTERFACE GTest::gmock GTest::gtest_main)
-  add_library(vram::dep::gtest ALIAS vram_gtest)
+  vram_expose(gtest vram_gtest)
 endif()
+
+# Google Benchmark: the figures in docs/benchmarks.md. Apache-2.0.
 if(VRAM_BENCH)
-  find_package(benchmark REQUIRED)
-  add_library(vram::dep::benchmark ALIAS benchmark::benchmark_main)
+  set(BENCHMARK_ENABLE_TESTING OFF)
+  vram_dependency(benchmark https://github.com/google/benchmark/archive/refs/tags/v1.8.2.tar.gz
+    2aab2980d0376137f969d92848fbb68216abb07633034534fc8c65cc4e7a0e93 FIND 1.7)
+  vram_expose(benchmark benchmark::benchmark_main)
 endif()
