@@ -1,0 +1,61 @@
+# The front door. `make help` lists what can be asked for; every target is safe to run again.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+# The distribution's interpreter where there is one: the packages that `make setup` installs belong to it.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+VENV := .venv/bin
+VRAM := build/release/src/vram
+# Seconds that each fuzzer runs; one that has not changed since it last ran that long gets a few.
+FUZZ_SECONDS ?= 60
+export FUZZ_SECONDS
+
+.PHONY: help setup setup-build setup-python demo build test check golden bench wheel clean
+
+help: ## list these targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
+	  while read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+setup: setup-build .venv/ready ## install what this machine lacks (apt, with sudo only when not root), and .venv
+	@tools/setup.sh test
+
+setup-build: # what building the program takes, no more
+	@tools/setup.sh build
+
+setup-python:
+	@tools/setup.sh python
+
+.venv/ready: tools/requirements.txt | setup-python
+	@echo "setup: Python tools into .venv (tools/requirements.txt)"
+	@$(PYTHON) -m venv .venv
+	@$(VENV)/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt
+	@touch $@
+
+demo: build ## report on two bundled recordings: a program that fragments, one that leaks
+	@for recording in unet_multiscale leak.stacks; do \
+	  echo; echo "\$$ vram report demo/$$recording.pickle.xz"; \
+	  $(VRAM) report demo/$$recording.pickle.xz || exit 1; \
+	done
+
+build: setup-build ## build the program: build/release/src/vram
+	@[ -f build/release/build.ninja ] || cmake --preset release -DVRAM_TESTS=OFF -DVRAM_BENCH=OFF > /dev/null
+	@cmake --build --preset release --target vram
+
+test: setup ## run every check and every test
+	@$(VENV)/python tools/test.py all
+
+check: setup ## run the fast static checks: format, layers, sizes, Python
+	@$(VENV)/python tools/test.py check
+
+golden: build ## take what the program prints now as what it should print; read the diff before committing
+	@$(PYTHON) tests/golden/run.py --rebaseline $(VRAM)
+
+bench: setup ## run the benchmarks
+	@$(VENV)/python tools/test.py bench
+
+wheel: setup ## build the wheel into dist/
+	@$(VENV)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+clean: ## remove everything that was built here
+	@rm -rf build dist .venv

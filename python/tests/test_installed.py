@@ -1,0 +1,82 @@
+"""What `pip install .` must leave behind: run with the interpreter of the environment that it was installed into."""
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+import vram
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDING = ROOT / "demo" / "leak.stacks.pickle.xz"
+# What the C library itself brings, and nothing else, may be needed at run time.
+LIBC = re.compile(r"lib(c|m|pthread|dl|rt)\.so\.\d+|ld-linux[\w.-]*\.so\.\d+")
+# The oldest C library that wheels built on Debian 12 run with.
+NEWEST_GLIBC = (2, 34)
+
+
+def run(*command: "str | Path") -> str:
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
+
+
+def on_path() -> Path:
+    found = shutil.which("vram", path=str(Path(sys.executable).parent))
+    assert found, "no vram beside the interpreter"
+    return Path(found)
+
+
+def test_one_version_for_all() -> None:
+    stated = re.search(r"project\(vram VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+    assert stated
+    assert vram.__version__ == stated[1]
+    assert vram.__version__ in run(on_path(), "--version")
+
+
+def test_the_package_is_the_installed_one() -> None:
+    assert ROOT / "python" not in Path(vram.__file__).parents
+    assert vram.program() == on_path().resolve()
+
+
+def test_module_is_the_program() -> None:
+    arguments = ["report", "--json", str(RECORDING)]
+    assert run(sys.executable, "-m", "vram", *arguments) == run(on_path(), *arguments)
+
+
+def test_module_passes_the_exit_code_on() -> None:
+    done = subprocess.run([sys.executable, "-m", "vram", "report", "/nowhere"], capture_output=True, check=False)
+    assert done.returncode == 2
+
+
+def test_wheel_fits_every_python() -> None:
+    metadata = distribution("vram").read_text("WHEEL") or ""
+    assert re.search(r"^Tag: py3-none-\w*linux\w*$", metadata, re.MULTILINE)
+
+
+def test_package_is_typed() -> None:
+    assert (Path(vram.__file__).parent / "py.typed").is_file()
+
+
+def test_program_needs_the_c_library_alone() -> None:
+    needed = re.findall(
+        r"\(NEEDED\)\s+Shared library: \[(.*?)\]", run("readelf", "--dynamic", "--wide", vram.program())
+    )
+    assert needed
+    assert [name for name in needed if not LIBC.fullmatch(name)] == []
+
+
+def test_program_runs_with_an_older_c_library() -> None:
+    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "--version-info", "--wide", vram.program()))
+    newest = max((int(major), int(minor)) for major, minor in versions)
+    assert newest <= max(NEWEST_GLIBC, newer_than_debian_12())
+
+
+def newer_than_debian_12() -> "tuple[int, ...]":
+    """Built on a newer system, the program can only ask for that system's library; (0, 0) elsewhere."""
+    release = Path("/etc/os-release").read_text()
+    if re.search(r'^VERSION_ID="?12"?$', release, re.MULTILINE):
+        return (0, 0)
+    built_here = re.search(r"(\d+)\.(\d+)$", run("getconf", "GNU_LIBC_VERSION").strip())
+    assert built_here
+    return tuple(int(part) for part in built_here.groups())

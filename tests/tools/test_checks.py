@@ -1,0 +1,104 @@
+"""The checks find what they are there to find, and let pass what is right."""
+
+from pathlib import Path
+
+import pytest
+
+from check_layers import Room, include_problems, law_problems, link_problems, read_law
+from check_sizes import problems
+
+LAW = """
+[base]
+rooms = []
+third_party = ["fmt"]
+[trace]
+rooms = ["base"]
+third_party = []
+third_party_in = { "trace/import" = ["zlib.h"], "trace/frame.cpp" = ["zstd.h"] }
+"""
+KNOWN = {Path("base/bytes.hpp"), Path("trace/event.hpp")}
+
+
+def law() -> dict[str, Room]:
+    return read_law(LAW)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("trace/a.cpp", '#include "base/bytes.hpp"'),
+        ("trace/a.cpp", '#include "trace/event.hpp"'),
+        ("trace/a.cpp", "#include <vector>"),
+        ("trace/a.cpp", "#include <sys/mman.h>"),
+        ("trace/import/gz.cpp", "#include <zlib.h>"),
+        ("trace/frame.cpp", "#include <zstd.h>"),
+        ("trace/a_test.cpp", "#include <gtest/gtest.h>"),
+        ("base/a.cpp", "#include <fmt/format.h>"),
+        ("main.cpp", '#include "trace/event.hpp"'),
+    ],
+)
+def test_lawful_includes(path: str, line: str) -> None:
+    assert list(include_problems(law(), Path(path), line, KNOWN)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "complaint"),
+    [
+        ("base/a.cpp", '#include "trace/event.hpp"', "base may not include trace"),
+        ("trace/a.cpp", '#include "event.hpp"', "is not a header below src/"),
+        ("trace/a.cpp", '#include "../base/bytes.hpp"', "is not a header below src/"),
+        ("trace/a.cpp", "#include <zlib.h>", "<zlib.h> is not among"),
+        ("trace/other.cpp", "#include <zstd.h>", "<zstd.h> is not among"),
+        ("trace/a.cpp", "#include <gtest/gtest.h>", "<gtest/gtest.h> is not among"),
+        ("trace/a.cpp", "  #  include <fmt/format.h>", "<fmt/format.h> is not among"),
+        ("main.cpp", "#include <fmt/format.h>", "<fmt/format.h> is not among"),
+    ],
+)
+def test_unlawful_includes(path: str, line: str, complaint: str) -> None:
+    (found,) = include_problems(law(), Path(path), "\n" + line, KNOWN)
+    assert found.startswith(f"src/{path}:2: ")
+    assert complaint in found
+
+
+def test_the_law_names_every_room_in_order() -> None:
+    assert list(law_problems(law(), {"base", "trace"})) == []
+    assert list(law_problems(law(), {"base", "trace", "new"})) == ["src/new: a folder that layers.toml does not name"]
+    assert list(law_problems(law(), {"base"})) == ["layers.toml: trace is no folder of src/ with code in it"]
+    upside_down = {"trace": Room(["base"], []), "base": Room([], [])}
+    assert list(law_problems(upside_down, {"base", "trace"})) == [
+        "layers.toml: trace names base, which is not above it"
+    ]
+
+
+def test_links_follow_the_law() -> None:
+    assert (
+        list(link_problems(law(), "vram_room(base vram::dep::fmt)\nvram_room(trace vram_base vram::dep::zstd)")) == []
+    )
+    assert "links vram_trace" in next(link_problems(law(), "vram_room(base vram_trace)"))
+    assert "links vram::dep::json" in next(link_problems(law(), "vram_room(trace vram_base\n  vram::dep::json)"))
+    assert "not in layers.toml" in next(link_problems(law(), "vram_room(new)"))
+
+
+def function(lines: int, reason: str = "") -> str:
+    return f"int f() {{{reason}\n" + "  g();\n" * (lines - 2) + "}\n"
+
+
+def test_sizes_of_functions() -> None:
+    assert list(problems(Path("a.cpp"), function(60))) == []
+    assert "needs '// size: <reason>'" in next(problems(Path("a.cpp"), function(61)))
+    assert list(problems(Path("a.cpp"), function(61, "  // size: one table"))) == []
+    assert list(problems(Path("a.cpp"), "// size: one table\n" + function(80))) == []
+    assert "80 is the limit" in next(problems(Path("a.cpp"), function(81, "  // size: one table")))
+
+
+def test_sizes_of_files() -> None:
+    assert list(problems(Path("a.cpp"), "int a;\n" * 400)) == []
+    assert "401 lines; above 400" in next(problems(Path("a.cpp"), "int a;\n" * 401))
+    assert list(problems(Path("a.cpp"), "int a;\n" * 599 + "// size: one table\n")) == []
+    assert "600 is the limit" in next(problems(Path("a.cpp"), "// size: one table\n" + "int a;\n" * 600))
+    assert list(problems(Path("a.py"), "# size: one table\n" + "a = 1\n" * 500)) == []
+
+
+def test_sizes_of_python_functions() -> None:
+    body = "    pass\n" * 80
+    assert "f has 81 lines" in next(problems(Path("a.py"), f"def f():\n{body}"))

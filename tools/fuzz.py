@@ -1,0 +1,69 @@
+"""Runs every fuzzer for a while, two at a time, over what the tests know and what earlier runs found.
+
+A fuzzer whose binary has already run for the full time gets a few seconds only.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from source_files import ROOT
+from steps import Stamps, StepFailed, digest
+
+SHORT_SECONDS = 5
+
+
+def check(build: Path) -> str:
+    seconds = int(os.environ.get("FUZZ_SECONDS", "60"))
+    fuzzers = [build / "fuzz" / source.stem for source in sorted((ROOT / "fuzz").glob("fuzz_*.cpp"))]
+    stamps = Stamps("fuzz")
+
+    def run(fuzzer: Path) -> tuple[str, str]:
+        key = digest([fuzzer, str(seconds)])
+        time = min(SHORT_SECONDS, seconds) if stamps.has(key) else seconds
+        complaint, executions = _run(build, fuzzer, time)
+        if not complaint:
+            stamps.add(key)
+        return complaint, f"{fuzzer.name.removeprefix('fuzz_')} {time} s ({executions} runs)"
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(run, fuzzers))
+    if complaints := [complaint for complaint, _ in results if complaint]:
+        raise StepFailed("\n".join(complaints))
+    return ", ".join(remark for _, remark in results)
+
+
+def _run(build: Path, fuzzer: Path, seconds: int) -> tuple[str, str]:
+    found = build / "corpus" / fuzzer.name  # new inputs go to the first folder
+    found.mkdir(parents=True, exist_ok=True)
+    artifacts = build / "artifacts"
+    artifacts.mkdir(exist_ok=True)
+    seeds = [ROOT / "fuzz" / "corpus" / fuzzer.name.removeprefix("fuzz_"), ROOT / "tests" / "data"]
+    dictionary = ROOT / "fuzz" / f"{fuzzer.name}.dict"
+    done = subprocess.run(
+        [
+            str(fuzzer),
+            f"-max_total_time={seconds}",
+            "-timeout=10",
+            "-rss_limit_mb=2048",
+            "-print_final_stats=1",
+            f"-artifact_prefix={artifacts}/{fuzzer.name}-",
+            *([f"-dict={dictionary}"] if dictionary.exists() else []),
+            str(found),
+            *(str(folder) for folder in seeds if folder.is_dir()),
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    runs = next((line.split()[-1] for line in lines if "number_of_executed_units" in line), "?")
+    if done.returncode == 0:
+        return "", runs
+    return f"{fuzzer.name}: exit code {done.returncode}\n" + "\n".join(lines[-60:]), runs

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""The test command: `test.py all` is what `make test` and every change's gate run; `check` is its quick part.
+
+Each step is a function below; STEPS says in which order. What a step needs (packages, .venv) is set up by the Makefile.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import fuzz
+import tidy
+from source_files import CPP, ROOT, source_files
+from steps import Step, StepFailed, call, last_line, run_steps
+
+BUILD = ROOT / "build"
+PYTHON = Path(sys.executable)
+# A room that includes one of these uses threads, and its tests run under ThreadSanitizer too.
+THREADS = re.compile(r"#include <(thread|mutex|shared_mutex|condition_variable|future|stop_token|pthread\.h)>")
+
+
+def check_format() -> str:
+    files = source_files(*CPP)
+    call("clang-format-19", "--dry-run", "--Werror", *files)
+    return f"{len(files)} files"
+
+
+def check_layers() -> str:
+    return last_line(call(PYTHON, "tools/check_layers.py"))
+
+
+def check_sizes() -> str:
+    return last_line(call(PYTHON, "tools/check_sizes.py"))
+
+
+def check_python() -> str:
+    files = source_files(".py")
+    call(PYTHON, "-m", "ruff", "check", "--quiet", *files)
+    call(PYTHON, "-m", "ruff", "format", "--quiet", "--diff", *files)
+    return last_line(call(PYTHON, "-m", "mypy"))
+
+
+def test_python() -> str:
+    return last_line(call(PYTHON, "-m", "pytest", "-q", "tests"))
+
+
+def test_release() -> str:
+    return _build_and_test("release")
+
+
+def check_tidy() -> str:
+    return tidy.check(BUILD / "release")
+
+
+def test_asan() -> str:
+    return _build_and_test("asan")
+
+
+def test_tsan() -> str:
+    rooms = sorted(
+        {path.parts[1] for path in source_files(*CPP, under="src") if THREADS.search((ROOT / path).read_text())}
+    )
+    if not rooms:
+        return "no room uses threads: nothing to run"
+    return f"threads in {', '.join(rooms)}: " + _build_and_test("tsan")
+
+
+def test_fuzz() -> str:
+    _build("fuzz")
+    return fuzz.check(BUILD / "fuzz")
+
+
+def test_wheel() -> str:
+    """`pip install .` in a fresh environment, then python/tests against what it installed."""
+    environment = BUILD / "wheel" / "environment"
+    inside = environment / "bin" / "python"
+    call(PYTHON, "-m", "venv", "--clear", environment)
+    pip: list[str | Path] = [inside, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    call(*pip, "install", ".")
+    call(*pip, "install", "--requirement", "tools/requirements.txt")
+    return last_line(call(inside, "-m", "pytest", "-q", "python/tests"))
+
+
+def bench() -> str:
+    _build("release")
+    programs = [BUILD / "release" / "bench" / source.stem for source in sorted((ROOT / "bench").glob("bench_*.cpp"))]
+    return "\n" + "\n".join(call(program) for program in programs)
+
+
+def _build(preset: str) -> None:
+    call("cmake", "--preset", preset)
+    call("cmake", "--build", "--preset", preset)
+
+
+def _build_and_test(preset: str) -> str:
+    _build(preset)
+    output = call("ctest", "--preset", preset, "--no-tests=error")
+    summary = re.search(r"\d+% tests passed, .*", output)
+    if not summary:
+        raise StepFailed(f"ctest ended without a summary:\n{output}")
+    return summary[0]
+
+
+CHECKS: list[tuple[str, Step]] = [
+    ("format", check_format),
+    ("layers", check_layers),
+    ("sizes", check_sizes),
+    ("python", check_python),
+]
+STEPS: dict[str, list[tuple[str, Step]]] = {
+    "check": CHECKS,
+    "all": [
+        *CHECKS,
+        ("tools", test_python),
+        ("release", test_release),
+        ("tidy", check_tidy),
+        ("asan", test_asan),
+        ("tsan", test_tsan),
+        ("wheel", test_wheel),
+        ("fuzz", test_fuzz),
+    ],
+    "bench": [("bench", bench)],
+}
+
+if __name__ == "__main__":
+    wanted = sys.argv[1] if len(sys.argv) == 2 else ""
+    if wanted not in STEPS:
+        sys.exit(f"usage: {sys.argv[0]} {'|'.join(STEPS)}")
+    sys.exit(run_steps(STEPS[wanted]))

@@ -1,0 +1,83 @@
+"""clang-tidy over our sources, each only when it or a header of ours that it reads has changed since it was clean."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from source_files import ROOT
+from steps import Stamps, StepFailed, digest
+
+CLANG_TIDY = "clang-tidy-19"
+
+
+@dataclass(frozen=True)
+class Unit:
+    source: Path
+    key: str
+
+
+def units(build: Path) -> list[Unit]:
+    """Every source of ours that this build folder compiled, with the hash of all it was compiled from."""
+    headers = _headers_of_objects(build)
+    version = subprocess.run([CLANG_TIDY, "--version"], check=True, capture_output=True, text=True).stdout
+    found = []
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        source = Path(entry["file"])
+        if not source.is_relative_to(ROOT) or source.is_relative_to(build):
+            continue
+        read = headers.get(entry.get("output", ""), [])
+        ours = sorted(path for path in read if path.is_relative_to(ROOT) and path.is_file())
+        system = sorted(str(path) for path in read if not path.is_relative_to(ROOT))
+        key = digest([version, entry["command"], *system, ROOT / ".clang-tidy", source, *ours])
+        found.append(Unit(source, key))
+    return found
+
+
+def check(build: Path) -> str:
+    """Looks at what has changed; fails with clang-tidy's words."""
+    stamps = Stamps("tidy")
+    everything = units(build)
+    changed = [unit for unit in everything if not stamps.has(unit.key)]
+    # The longest first, so that the last one to finish is a short one.
+    changed.sort(key=lambda unit: unit.source.stat().st_size, reverse=True)
+    complaints = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for unit, complaint in zip(changed, pool.map(lambda unit: _complaint(build, unit), changed), strict=True):
+            if complaint:
+                complaints.append(complaint)
+            else:
+                stamps.add(unit.key)
+    if complaints:
+        raise StepFailed("\n".join(complaints))
+    return f"{len(everything)} sources, {len(changed)} looked at"
+
+
+def _complaint(build: Path, unit: Unit) -> str:
+    done = subprocess.run(
+        # The compilers' own warnings are judged by the build, with the compiler that ships.
+        [CLANG_TIDY, "--quiet", "-p", str(build), "--extra-arg=-Wno-everything", str(unit.source)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return "" if done.returncode == 0 else (done.stdout or done.stderr)
+
+
+def _headers_of_objects(build: Path) -> dict[str, list[Path]]:
+    """What ninja learned of each object: the files it was compiled from."""
+    listed = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], check=True, capture_output=True, text=True)
+    found: dict[str, list[Path]] = {}
+    target = ""
+    for line in listed.stdout.splitlines():
+        if line.startswith("    "):
+            found[target].append(build / line.strip())
+        elif ": #deps" in line:
+            target = line.split(": #deps")[0]
+            found[target] = []
+    return found
