@@ -1,0 +1,62 @@
+#include "show/draw/table.hpp"
+
+#include <algorithm>
+
+namespace vram::show {
+namespace {
+
+constexpr int kGap = 2;
+constexpr int kNarrowest = 8;
+
+Line fitted(const Line& cell, Shrink shrink, int width) {
+  switch (shrink) {
+    case Shrink::kNothing:
+      return cell;
+    case Shrink::kFront:
+      return cell.without_front(width);
+    case Shrink::kEnd:
+      return cell.without_end(width);
+  }
+  return cell;
+}
+
+}  // namespace
+
+std::vector<int> Table::widths(int available) const {
+  std::vector<int> result(columns_.size(), 0);
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < row.size() && i < result.size(); ++i) {
+      result[i] = std::max(result[i], row[i].width());
+    }
+  }
+  int excess = -available;
+  for (const int width : result) excess += width > 0 ? width + kGap : 0;
+  excess -= kGap;
+  for (size_t i = 0; i < result.size() && excess > 0; ++i) {
+    if (columns_[i].shrink == Shrink::kNothing) continue;
+    const int paid = std::clamp(result[i] - kNarrowest, 0, excess);
+    result[i] -= paid;
+    excess -= paid;
+  }
+  return result;
+}
+
+std::vector<Line> Table::draw(int indent, int columns) const {
+  const std::vector<int> width = widths(columns - indent);
+  std::vector<Line> lines;
+  for (const auto& row : rows_) {
+    Line line;
+    int column = indent;
+    for (size_t i = 0; i < row.size() && i < width.size(); ++i) {
+      if (width[i] == 0) continue;
+      const Line cell = fitted(row[i], columns_[i].shrink, width[i]);
+      const bool right = columns_[i].align == Align::kRight;
+      line.pad_to(right ? column + width[i] - cell.width() : column).add(cell);
+      column += width[i] + kGap;
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace vram::show

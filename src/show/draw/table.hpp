@@ -1,0 +1,37 @@
+// Rows of cells in aligned columns.
+#pragma once
+
+#include "show/draw/line.hpp"
+
+#include <vector>
+
+namespace vram::show {
+
+enum class Align { kLeft, kRight };
+
+// What a column gives up when the table is too wide.
+enum class Shrink { kNothing, kFront, kEnd };
+
+struct Column {
+  Align align = Align::kLeft;
+  Shrink shrink = Shrink::kNothing;
+};
+
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  // A row shorter than the columns ends there.
+  void add_row(std::vector<Line> cells) { rows_.push_back(std::move(cells)); }
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  // Two spaces between columns; at most `columns` wide while shrinking columns can pay for it.
+  [[nodiscard]] std::vector<Line> draw(int indent, int columns) const;
+
+ private:
+  [[nodiscard]] std::vector<int> widths(int available) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<Line>> rows_;
+};
+
+}  // namespace vram::show

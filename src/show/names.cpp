@@ -1,0 +1,170 @@
+#include "show/names.hpp"
+
+#include "base/bytes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vram::show {
+
+using explain::Clock;
+using explain::Confidence;
+using explain::Dimension;
+using explain::FindingKind;
+using explain::GrowthKind;
+using explain::StepSource;
+
+std::string_view identifier(Dimension dimension) {
+  switch (dimension) {
+    case Dimension::kStack:
+      return "stack";
+    case Dimension::kUserFrame:
+      return "user_frame";
+    case Dimension::kScope:
+      return "scope";
+    case Dimension::kSize:
+      return "size";
+    case Dimension::kStream:
+      return "stream";
+    case Dimension::kAge:
+      return "age";
+    case Dimension::kPool:
+      return "pool";
+  }
+  return "unknown";
+}
+
+std::string_view identifier(StepSource source) {
+  switch (source) {
+    case StepSource::kNone:
+      return "none";
+    case StepSource::kAnnotations:
+      return "annotations";
+    case StepSource::kRepetition:
+      return "repetition";
+  }
+  return "unknown";
+}
+
+std::string_view identifier(GrowthKind kind) {
+  switch (kind) {
+    case GrowthKind::kLeak:
+      return "leak";
+    case GrowthKind::kOneOff:
+      return "one_off";
+    case GrowthKind::kBoundedCache:
+      return "bounded_cache";
+  }
+  return "unknown";
+}
+
+std::string_view identifier(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::kOom:
+      return "oom";
+    case FindingKind::kLeak:
+      return "leak";
+    case FindingKind::kFragmentation:
+      return "fragmentation";
+    case FindingKind::kReleasable:
+      return "releasable";
+    case FindingKind::kPending:
+      return "pending";
+    case FindingKind::kRounding:
+      return "rounding";
+    case FindingKind::kStreams:
+      return "streams";
+    case FindingKind::kGrowth:
+      return "growth";
+    case FindingKind::kHolder:
+      return "holder";
+    case FindingKind::kRecording:
+      return "recording";
+  }
+  return "unknown";
+}
+
+std::string_view identifier(Confidence confidence) {
+  switch (confidence) {
+    case Confidence::kExact:
+      return "exact";
+    case Confidence::kContradiction:
+      return "contradiction";
+    case Confidence::kOverflow:
+      return "overflow";
+    case Confidence::kTruncated:
+      return "truncated";
+    case Confidence::kUnchecked:
+      return "unchecked";
+  }
+  return "unknown";
+}
+
+std::string_view identifier(Clock clock) { return clock == Clock::kTime ? "time" : "event_index"; }
+
+std::string_view phrase(Confidence confidence) {
+  switch (confidence) {
+    case Confidence::kExact:
+      return "end state reproduced exactly";
+    case Confidence::kContradiction:
+      return "segments contradict the trace";
+    case Confidence::kOverflow:
+      return "ring overflowed: the first part is missing";
+    case Confidence::kTruncated:
+      return "file truncated: the last part is missing";
+    case Confidence::kUnchecked:
+      return "no end state to check against";
+  }
+  return "";
+}
+
+std::string_view phrase(Dimension dimension) {
+  switch (dimension) {
+    case Dimension::kStack:
+      return "by stack";
+    case Dimension::kUserFrame:
+      return "by line of your code";
+    case Dimension::kScope:
+      return "by scope";
+    case Dimension::kSize:
+      return "by size";
+    case Dimension::kStream:
+      return "by stream";
+    case Dimension::kAge:
+      return "by age";
+    case Dimension::kPool:
+      return "by pool";
+  }
+  return "";
+}
+
+std::string device_name(const explain::DeviceReport& device) {
+  if (device.is_host) return "pinned host memory";
+  return fmt::format("GPU {}", device.ordinal);
+}
+
+std::string time_text(Clock clock, int64_t time_ns) {
+  if (clock == Clock::kTime) return format_duration_ns(time_ns);
+  return "event " + format_count(static_cast<uint64_t>(std::max<int64_t>(time_ns, 0)));
+}
+
+std::optional<size_t> step_of(const explain::Steps& steps, uint64_t event) {
+  const auto after = std::ranges::upper_bound(steps.steps, event, {}, &explain::Step::first_event);
+  if (after == steps.steps.begin()) return std::nullopt;
+  const auto step = after - 1;
+  if (event >= step->first_event + step->event_count) return std::nullopt;
+  return static_cast<size_t>(step - steps.steps.begin());
+}
+
+std::string when(Clock clock, const explain::DeviceReport& device, const explain::Moment& moment) {
+  const std::string text = "at " + time_text(clock, moment.time_ns);
+  const std::optional<size_t> step = step_of(device.steps, moment.event);
+  return step ? fmt::format("{} in step {}", text, *step) : text;
+}
+
+std::string counted(uint64_t count, std::string_view singular) {
+  return fmt::format("{} {}{}", format_count(count), singular, count == 1 ? "" : "s");
+}
+
+}  // namespace vram::show

@@ -1,0 +1,39 @@
+// The words of a report's enumerations: identifiers for programs (JSON), phrases for people.
+#pragma once
+
+#include "explain/report.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace vram::show {
+
+// Identifiers, stable across versions: "user_frame", "annotations", "leak", "fragmentation",
+// "exact", "time".
+[[nodiscard]] std::string_view identifier(explain::Dimension dimension);
+[[nodiscard]] std::string_view identifier(explain::StepSource source);
+[[nodiscard]] std::string_view identifier(explain::GrowthKind kind);
+[[nodiscard]] std::string_view identifier(explain::FindingKind kind);
+[[nodiscard]] std::string_view identifier(explain::Confidence confidence);
+[[nodiscard]] std::string_view identifier(explain::Clock clock);
+
+// "end state reproduced exactly", ...
+[[nodiscard]] std::string_view phrase(explain::Confidence confidence);
+// "by line of your code", ...
+[[nodiscard]] std::string_view phrase(explain::Dimension dimension);
+
+// "GPU 0", "pinned host memory"
+[[nodiscard]] std::string device_name(const explain::DeviceReport& device);
+// "8.31 s", or "event 1,234" in a recording without a clock.
+[[nodiscard]] std::string time_text(explain::Clock clock, int64_t time_ns);
+// "at 8.31 s in step 21"
+[[nodiscard]] std::string when(explain::Clock clock, const explain::DeviceReport& device,
+                               const explain::Moment& moment);
+// The index of the step an event lies in; none between and outside steps.
+[[nodiscard]] std::optional<size_t> step_of(const explain::Steps& steps, uint64_t event);
+
+// "12 blocks", "1 block"
+[[nodiscard]] std::string counted(uint64_t count, std::string_view singular);
+
+}  // namespace vram::show

@@ -1,0 +1,38 @@
+// Page: the lines of a report being drawn, and how wide they may be. Sections (sections/) append to
+// it from top to bottom; finish() makes terminal text of it. Not thread-safe.
+#pragma once
+
+#include "show/draw/line.hpp"
+#include "show/report_text.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::show {
+
+class Page {
+ public:
+  explicit Page(const TextOptions& options);
+
+  [[nodiscard]] int columns() const { return columns_; }
+  [[nodiscard]] const TextOptions& options() const { return options_; }
+
+  // A blank line and the section's name, with what it is about beside it, continued below where it
+  // is long.
+  void heading(std::string_view title, std::string_view about);
+  void add(Line line) { lines_.push_back(std::move(line)); }
+  void add(std::vector<Line> lines);
+  // Running text, wrapped; `lead` stands before its first line and indents the others.
+  void paragraph(const Line& lead, std::string_view text, Style style = Style::kPlain);
+  void blank() { lines_.emplace_back(); }
+
+  [[nodiscard]] std::string finish() const;
+
+ private:
+  TextOptions options_;
+  int columns_;
+  std::vector<Line> lines_;
+};
+
+}  // namespace vram::show

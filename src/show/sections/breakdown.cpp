@@ -1,0 +1,116 @@
+#include "show/sections/breakdown.hpp"
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/draw/bar.hpp"
+#include "show/draw/table.hpp"
+#include "show/names.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace vram::show {
+namespace {
+
+using explain::Breakdown;
+using explain::Dimension;
+using explain::Holder;
+using explain::State;
+
+constexpr int kBarColumns = 12;
+constexpr size_t kHoldersInALine = 4;
+
+const Breakdown* find(const State& state, Dimension dimension) {
+  const auto found = std::ranges::find(state.breakdowns, dimension, &Breakdown::by);
+  return found == state.breakdowns.end() ? nullptr : &*found;
+}
+
+// A single holder that stands for everything says nothing.
+bool tells_apart(const Breakdown* breakdown) {
+  return breakdown != nullptr && breakdown->holders.size() > 1;
+}
+
+double share_of(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+Holder sum_of(std::span<const Holder> holders) {
+  Holder sum;
+  for (const Holder& holder : holders) {
+    sum.requested_bytes += holder.requested_bytes;
+    sum.count += holder.count;
+  }
+  sum.name = counted(holders.size(), "other");
+  return sum;
+}
+
+void add_holder(const Holder& holder, uint64_t whole, Style style, const Page& page, Table& table) {
+  const double share = share_of(holder.requested_bytes, whole);
+  const std::string bar = page.options().bars ? share_bar(share, kBarColumns) : "";
+  table.add_row({Line(format_bytes(holder.requested_bytes), style),
+                 Line(format_share(holder.requested_bytes, whole)), Line(bar, Style::kActive),
+                 Line(printable(holder.name), style),
+                 Line(counted(holder.count, "block"), Style::kFaint)});
+}
+
+void draw_table(const Breakdown& breakdown, uint64_t whole, Page& page) {
+  Table table(
+      {{Align::kRight}, {Align::kRight}, {}, {Align::kLeft, Shrink::kFront}, {Align::kRight}});
+  const std::span<const Holder> holders = breakdown.holders;
+  const size_t top = page.options().top == 0 ? holders.size() : page.options().top;
+  // One row for the rest, unless the rest is one row anyway.
+  const size_t shown = holders.size() <= top + 1 ? holders.size() : top;
+  for (const Holder& holder : holders.first(shown)) {
+    add_holder(holder, whole, Style::kPlain, page, table);
+  }
+  if (shown < holders.size()) {
+    add_holder(sum_of(holders.subspan(shown)), whole, Style::kFaint, page, table);
+  }
+  page.add(table.draw(2, page.columns()));
+}
+
+void draw_line(const Breakdown& breakdown, uint64_t whole, Page& page) {
+  std::string text;
+  const size_t shown = std::min(breakdown.holders.size(), kHoldersInALine);
+  for (const Holder& holder : std::span(breakdown.holders).first(shown)) {
+    if (!text.empty()) text += " · ";
+    text +=
+        fmt::format("{} {}", printable(holder.name), format_share(holder.requested_bytes, whole));
+  }
+  if (shown < breakdown.holders.size()) {
+    text += fmt::format(" · {} more", breakdown.holders.size() - shown);
+  }
+  Line lead("  ");
+  lead.add(phrase(breakdown.by), Style::kFaint).pad_to(13);
+  page.paragraph(lead, text);
+}
+
+}  // namespace
+
+const Breakdown* main_breakdown(const State& state) {
+  static constexpr std::array kByWorth = {Dimension::kUserFrame, Dimension::kScope,
+                                          Dimension::kSize};
+  for (const Dimension dimension : kByWorth) {
+    const Breakdown* breakdown = find(state, dimension);
+    if (tells_apart(breakdown)) return breakdown;
+  }
+  return state.breakdowns.empty() ? nullptr : &state.breakdowns.front();
+}
+
+void draw_breakdowns(const State& state, Page& page) {
+  const Breakdown* main = main_breakdown(state);
+  if (main == nullptr) return;
+  const uint64_t whole = state.moment.totals.requested_bytes;
+  draw_table(*main, whole, page);
+  static constexpr std::array kOthers = {Dimension::kScope, Dimension::kAge, Dimension::kStream,
+                                         Dimension::kPool};
+  for (const Dimension dimension : kOthers) {
+    const Breakdown* other = find(state, dimension);
+    if (other != main && tells_apart(other)) draw_line(*other, whole, page);
+  }
+}
+
+}  // namespace vram::show

@@ -1,0 +1,63 @@
+// What is worth doing something about, largest first, and the small print after it.
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/names.hpp"
+#include "show/sections/sections.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vram::show {
+namespace {
+
+using explain::Finding;
+using explain::FindingKind;
+
+constexpr int kIndent = 4;
+
+Style style_of(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::kOom:
+    case FindingKind::kLeak:
+      return Style::kBad;
+    case FindingKind::kHolder:
+    case FindingKind::kRecording:
+      return Style::kStrong;
+    default:
+      return Style::kWarning;
+  }
+}
+
+void draw_finding(size_t number, const Finding& finding, Page& page) {
+  Line lead(fmt::format("{:2}  ", number), style_of(finding.kind));
+  page.paragraph(lead, printable(finding.title), Style::kStrong);
+  Line indent;
+  indent.pad_to(kIndent);
+  if (!finding.detail.empty()) page.paragraph(indent, printable(finding.detail));
+  Line arrow = indent;
+  arrow.add("→ ", Style::kGood);
+  if (!finding.advice.empty()) page.paragraph(arrow, printable(finding.advice));
+}
+
+}  // namespace
+
+void draw_findings(const Subject& subject, Page& page) {
+  const auto& findings = subject.device.findings;
+  page.heading("FINDINGS",
+               findings.empty() ? "none: nothing here is worth your time" : "largest first");
+  for (size_t i = 0; i < findings.size(); ++i) draw_finding(i + 1, findings[i], page);
+}
+
+void draw_notes(const Subject& subject, Page& page) {
+  const explain::Report& report = subject.report;
+  if (report.notes.empty()) return;
+  page.heading("NOTES", "what the reader left out or assumed");
+  for (const explain::NoteLine& note : report.notes) {
+    std::string text = printable(note.text);
+    if (note.count > 1) text += fmt::format(" ({} times)", format_count(note.count));
+    page.paragraph(Line("  · ", Style::kFaint), text, Style::kFaint);
+  }
+}
+
+}  // namespace vram::show

@@ -1,0 +1,34 @@
+// Who held the memory at the peak.
+#include "base/bytes.hpp"
+#include "show/names.hpp"
+#include "show/sections/breakdown.hpp"
+#include "show/sections/sections.hpp"
+
+#include <fmt/format.h>
+
+namespace vram::show {
+
+void draw_holders(const Subject& subject, Page& page) {
+  const explain::State& state = subject.device.at_peak;
+  const explain::Breakdown* main = main_breakdown(state);
+  if (main == nullptr) return;
+  page.heading("HOLDERS", fmt::format("of the {} requested at the peak, {} ({})",
+                                      format_bytes(state.moment.totals.requested_bytes),
+                                      phrase(main->by), counted(state.block_count, "block")));
+  draw_breakdowns(state, page);
+}
+
+void draw_at(const Subject& subject, Page& page) {
+  if (!subject.device.at) return;
+  const explain::State& state = *subject.device.at;
+  const explain::Totals& totals = state.moment.totals;
+  page.heading("THEN",
+               fmt::format("{}, after event {}: {} requested, {} allocated, {} active, {} reserved",
+                           when(subject.report.clock, subject.device, state.moment),
+                           format_count(state.moment.event), format_bytes(totals.requested_bytes),
+                           format_bytes(totals.allocated_bytes), format_bytes(totals.active_bytes),
+                           format_bytes(totals.reserved_bytes)));
+  draw_breakdowns(state, page);
+}
+
+}  // namespace vram::show

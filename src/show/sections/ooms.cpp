@@ -1,0 +1,58 @@
+// Requests that failed for good: what was asked, what was there, who held it.
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/names.hpp"
+#include "show/sections/breakdown.hpp"
+#include "show/sections/sections.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+namespace vram::show {
+namespace {
+
+using explain::Oom;
+
+constexpr size_t kOoms = 3;
+constexpr size_t kNames = 3;
+
+std::string holders_text(const explain::State& state) {
+  const explain::Breakdown* breakdown = main_breakdown(state);
+  if (breakdown == nullptr || breakdown->holders.empty()) return "";
+  std::string text;
+  const size_t shown = std::min(breakdown->holders.size(), kNames);
+  for (const explain::Holder& holder : std::span(breakdown->holders).first(shown)) {
+    text += fmt::format("{}{} {}", text.empty() ? " Held most by " : ", ", printable(holder.name),
+                        format_bytes(holder.requested_bytes));
+  }
+  return text + ".";
+}
+
+void draw_oom(const Subject& subject, const Oom& oom, Page& page) {
+  const explain::Totals& totals = oom.moment.totals;
+  Line lead("  ");
+  lead.add("✖ ", Style::kBad);
+  page.paragraph(
+      lead, fmt::format("{}: asked for {}; the device had {} free, the largest hole was {}. {} "
+                        "requested, {} reserved.{}",
+                        when(subject.report.clock, subject.device, oom.moment),
+                        format_bytes(oom.requested_bytes), format_bytes(oom.device_free_bytes),
+                        format_bytes(oom.largest_hole_bytes), format_bytes(totals.requested_bytes),
+                        format_bytes(totals.reserved_bytes), holders_text(oom.state)));
+}
+
+}  // namespace
+
+void draw_ooms(const Subject& subject, Page& page) {
+  const auto& ooms = subject.device.ooms;
+  if (ooms.empty()) return;
+  page.heading("OUT OF MEMORY", counted(ooms.size(), "request") + " failed");
+  const size_t shown = std::min(ooms.size(), kOoms);
+  for (const Oom& oom : std::span(ooms).first(shown)) draw_oom(subject, oom, page);
+  if (shown < ooms.size())
+    page.add(Line(fmt::format("    and {} more", ooms.size() - shown), Style::kFaint));
+}
+
+}  // namespace vram::show

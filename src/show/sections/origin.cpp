@@ -1,0 +1,106 @@
+// What ran: the file, the span, the steps, and how far the recording can be believed.
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/draw/table.hpp"
+#include "show/names.hpp"
+#include "show/sections/sections.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+
+namespace vram::show {
+namespace {
+
+using explain::Clock;
+using explain::Confidence;
+using explain::DeviceReport;
+
+std::string span_text(const Subject& subject) {
+  const DeviceReport& device = subject.device;
+  if (subject.report.clock == Clock::kEventIndex) return "recorded without a clock";
+  const auto seconds = static_cast<std::time_t>(device.begin_unix_ns / 1'000'000'000);
+  std::string text = format_duration_ns(device.duration_ns);
+  if (seconds > 0) text += fmt::format(" from {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+  return text;
+}
+
+std::string steps_text(const explain::Steps& steps) {
+  switch (steps.source) {
+    case explain::StepSource::kNone:
+      return "no steps found";
+    case explain::StepSource::kAnnotations:
+      return counted(steps.steps.size(), "annotated step");
+    case explain::StepSource::kRepetition:
+      return counted(steps.steps.size(), "step") + " found by repetition";
+  }
+  return "";
+}
+
+Line confidence_line(const explain::Verdict& verdict) {
+  Line line;
+  switch (verdict.confidence) {
+    case Confidence::kExact:
+      line.add("✔ ", Style::kGood);
+      break;
+    case Confidence::kUnchecked:
+      line.add("· ", Style::kFaint);
+      break;
+    default:
+      line.add("✖ ", Style::kWarning);
+  }
+  return line;
+}
+
+void draw_confidence(const explain::Verdict& verdict, Page& page) {
+  std::string text(phrase(verdict.confidence));
+  if (!verdict.detail.empty()) text += " · " + printable(verdict.detail);
+  if (verdict.before_recording_count > 0) {
+    text += fmt::format(" · {} in {} alive before the recording began",
+                        format_bytes(verdict.before_recording_bytes),
+                        counted(verdict.before_recording_count, "block"));
+  }
+  page.paragraph(confidence_line(verdict), text);
+}
+
+}  // namespace
+
+void draw_origin(const Subject& subject, Page& page) {
+  const explain::Report& report = subject.report;
+  Line title(printable(report.path), Style::kStrong);
+  page.add(title.without_front(page.columns()));
+  page.paragraph(Line(),
+                 fmt::format("{}, {}", printable(report.format), format_bytes(report.file_bytes)),
+                 Style::kFaint);
+  const DeviceReport& device = subject.device;
+  page.paragraph(Line(), fmt::format("{} · {} · {} ({} allocations) · {}", device_name(device),
+                                     span_text(subject), counted(device.events, "event"),
+                                     format_count(device.allocations), steps_text(device.steps)));
+  if (report.truncated_at_byte) {
+    page.paragraph(Line("✖ ", Style::kWarning),
+                   fmt::format("the file is cut off at byte {}; what was whole before it is shown",
+                               format_count(*report.truncated_at_byte)));
+  }
+  draw_confidence(device.verdict, page);
+}
+
+void draw_devices(const Subject& subject, Page& page) {
+  if (subject.report.devices.size() < 2) return;
+  page.heading("DEVICES", fmt::format("{} is shown below; --device N shows another",
+                                      device_name(subject.device)));
+  Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}});
+  table.add_row({Line(), Line("events", Style::kFaint), Line("requested", Style::kFaint),
+                 Line("reserved", Style::kFaint), Line("utilization", Style::kFaint)});
+  for (const DeviceReport& device : subject.report.devices) {
+    const Style style = &device == &subject.device ? Style::kStrong : Style::kPlain;
+    const uint64_t requested = device.peak.requested.totals.requested_bytes;
+    const uint64_t reserved = device.peak.reserved.totals.reserved_bytes;
+    table.add_row({Line(device_name(device), style), Line(format_count(device.events)),
+                   Line(format_bytes(requested), style), Line(format_bytes(reserved), style),
+                   Line(format_share(requested, reserved))});
+  }
+  page.add(table.draw(2, page.columns()));
+}
+
+}  // namespace vram::show

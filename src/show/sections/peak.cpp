@@ -1,0 +1,52 @@
+// The peaks, each with its own moment, and how well reserved memory was used.
+#include "base/bytes.hpp"
+#include "show/draw/table.hpp"
+#include "show/names.hpp"
+#include "show/sections/sections.hpp"
+
+#include <fmt/format.h>
+
+namespace vram::show {
+namespace {
+
+using explain::Moment;
+
+Style utilization_style(uint64_t requested, uint64_t reserved) {
+  const double share =
+      reserved == 0 ? 1 : static_cast<double>(requested) / static_cast<double>(reserved);
+  return share >= 0.9 ? Style::kGood : share >= 0.75 ? Style::kStrong : Style::kWarning;
+}
+
+std::string step_text(const explain::Steps& steps, const Moment& moment) {
+  const auto step = step_of(steps, moment.event);
+  return step ? fmt::format("step {}", *step) : "";
+}
+
+}  // namespace
+
+void draw_peak(const Subject& subject, Page& page) {
+  const explain::Peak& peak = subject.device.peak;
+  const uint64_t requested = peak.requested.totals.requested_bytes;
+  const uint64_t reserved = peak.reserved.totals.reserved_bytes;
+  const auto at = [&](const Moment& moment) {
+    return Line("at " + time_text(subject.report.clock, moment.time_ns), Style::kFaint);
+  };
+  const auto step = [&](const Moment& moment) {
+    return Line(step_text(subject.device.steps, moment), Style::kFaint);
+  };
+  page.blank();
+  Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}});
+  table.add_row({Line("PEAK", Style::kHeading), Line("requested"), Line("active"), Line("reserved"),
+                 Line("utilization")});
+  table.add_row({Line(), Line(format_bytes(requested), Style::kStrong),
+                 Line(format_bytes(peak.active.totals.active_bytes), Style::kStrong),
+                 Line(format_bytes(reserved), Style::kStrong),
+                 Line(format_share(requested, reserved), utilization_style(requested, reserved))});
+  table.add_row({Line(), at(peak.requested), at(peak.active), at(peak.reserved)});
+  if (!subject.device.steps.steps.empty()) {
+    table.add_row({Line(), step(peak.requested), step(peak.active), step(peak.reserved)});
+  }
+  page.add(table.draw(0, page.columns()));
+}
+
+}  // namespace vram::show

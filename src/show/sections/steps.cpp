@@ -1,0 +1,126 @@
+// Steps: their peaks, what grows from one to the next, and the phases inside.
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/draw/spark.hpp"
+#include "show/draw/table.hpp"
+#include "show/names.hpp"
+#include "show/sections/sections.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace vram::show {
+namespace {
+
+using explain::Growth;
+using explain::GrowthKind;
+using explain::Step;
+using explain::Steps;
+
+constexpr size_t kGrowths = 4;
+constexpr size_t kPhases = 8;
+
+template <typename T>
+T median(std::vector<T> values) {
+  if (values.empty()) return {};
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+std::span<const Step> steady(const Steps& steps) {
+  const std::span<const Step> all = steps.steps;
+  return all.subspan(std::min<size_t>(steps.warmup_count, all.size()));
+}
+
+void draw_course(std::string_view name, uint64_t Step::* field, const Steps& steps,
+                 const Page& page, Table& table) {
+  std::vector<uint64_t> values;
+  for (const Step& step : steps.steps) values.push_back(step.*field);
+  std::vector<uint64_t> steady_values;
+  for (const Step& step : steady(steps)) steady_values.push_back(step.*field);
+  const int columns = std::min<int>(static_cast<int>(values.size()), page.columns() - 64);
+  const std::string spark = page.options().bars ? sparkline(values, columns) : "";
+  table.add_row({Line(name), Line(format_bytes(values.front())),
+                 Line(format_bytes(median(steady_values))), Line(format_bytes(values.back())),
+                 Line(format_bytes(std::ranges::max(values))), Line(spark, Style::kActive)});
+}
+
+std::string_view words(GrowthKind kind) {
+  switch (kind) {
+    case GrowthKind::kLeak:
+      return "leak";
+    case GrowthKind::kOneOff:
+      return "grew once";
+    case GrowthKind::kBoundedCache:
+      return "bounded";
+  }
+  return "";
+}
+
+void draw_growth(const std::vector<Growth>& growths, Page& page) {
+  Table table({{Align::kRight}, {}, {Align::kLeft, Shrink::kFront}, {}});
+  for (const Growth& growth : std::span(growths).first(std::min(growths.size(), kGrowths))) {
+    const bool leak = growth.kind == GrowthKind::kLeak;
+    const std::string rate = format_bytes_signed(std::llround(growth.bytes_per_step)) + " a step";
+    table.add_row({Line(rate, leak ? Style::kBad : Style::kPlain),
+                   Line(words(growth.kind), leak ? Style::kBad : Style::kFaint),
+                   Line(printable(growth.site)),
+                   Line(fmt::format("{} alive in {}", format_bytes(growth.live_bytes),
+                                    counted(growth.live_count, "block")),
+                        Style::kFaint)});
+  }
+  page.add(table.draw(2, page.columns()));
+}
+
+std::string summary(const Steps& steps) {
+  std::vector<int64_t> durations;
+  for (const Step& step : steady(steps)) durations.push_back(step.end_ns - step.begin_ns);
+  std::string text = counted(steps.steps.size(), "step");
+  if (steps.warmup_count > 0) text += fmt::format(", the first {} as warm-up", steps.warmup_count);
+  const int64_t typical = median(durations);
+  if (typical > 0) text += ", " + format_duration_ns(typical) + " each";
+  if (!steps.evidence.empty()) text += " · " + printable(steps.evidence);
+  return text;
+}
+
+}  // namespace
+
+void draw_steps(const Subject& subject, Page& page) {
+  const Steps& steps = subject.device.steps;
+  if (steps.steps.empty()) return;
+  page.heading("STEPS", summary(steps));
+  Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {}});
+  const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
+  table.add_row({Line(), head("first"), head("median"), head("last"), head("largest")});
+  draw_course("peak requested", &Step::peak_requested_bytes, steps, page, table);
+  draw_course("peak reserved", &Step::peak_reserved_bytes, steps, page, table);
+  draw_course("alive at the end", &Step::end_requested_bytes, steps, page, table);
+  page.add(table.draw(2, page.columns()));
+  if (!subject.device.growth.empty()) draw_growth(subject.device.growth, page);
+}
+
+void draw_phases(const Subject& subject, Page& page) {
+  const auto& phases = subject.device.steps.phases;
+  if (phases.empty()) return;
+  page.heading("PHASES", "of a step, medians over the steady ones");
+  Table table({{Align::kLeft, Shrink::kFront},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight}});
+  const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
+  table.add_row({Line(), head("takes"), head("peak"), head("leaves"), head("asks for")});
+  for (const explain::Phase& phase : std::span(phases).first(std::min(phases.size(), kPhases))) {
+    table.add_row(
+        {Line(printable(phase.name)), Line(time_text(subject.report.clock, phase.duration_ns)),
+         Line(format_bytes(phase.peak_bytes)), Line(format_bytes_signed(phase.delta_bytes)),
+         Line(format_bytes(phase.allocated_bytes))});
+  }
+  page.add(table.draw(2, page.columns()));
+}
+
+}  // namespace vram::show

@@ -1,0 +1,121 @@
+// The timeline: the report's slices gathered into as many columns as the terminal has, with the
+// moments that matter.
+#include "base/bytes.hpp"
+#include "show/draw/plot.hpp"
+#include "show/names.hpp"
+#include "show/sections/sections.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vram::show {
+namespace {
+
+using explain::Clock;
+using explain::DeviceReport;
+
+constexpr size_t kOomMarks = 3;
+
+// Where times lie on the plot.
+struct TimeScale {
+  int64_t end_ns;
+  int columns;
+
+  [[nodiscard]] int column_of(int64_t time_ns) const {
+    const double place = static_cast<double>(time_ns) / static_cast<double>(end_ns) * columns;
+    return std::clamp(static_cast<int>(place), 0, columns - 1);
+  }
+};
+
+// The end of the axis: a slice's value holds until the next one begins.
+int64_t end_of(const DeviceReport& device, Clock clock) {
+  const int64_t last = device.timeline.back().begin_ns;
+  const int64_t known =
+      clock == Clock::kTime ? device.duration_ns : static_cast<int64_t>(device.events);
+  return std::max({last + 1, known, int64_t{1}});
+}
+
+std::vector<PlotColumn> gather(const DeviceReport& device, const TimeScale& scale) {
+  std::vector<PlotColumn> columns(static_cast<size_t>(scale.columns));
+  const auto& slices = device.timeline;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const int64_t end = i + 1 < slices.size() ? slices[i + 1].begin_ns - 1 : scale.end_ns;
+    const int last = scale.column_of(std::max(end, slices[i].begin_ns));
+    for (int column = scale.column_of(slices[i].begin_ns); column <= last; ++column) {
+      PlotColumn& target = columns[static_cast<size_t>(column)];
+      target.active_bytes = std::max(target.active_bytes, slices[i].largest.active_bytes);
+      target.reserved_bytes = std::max(target.reserved_bytes, slices[i].largest.reserved_bytes);
+    }
+  }
+  return columns;
+}
+
+std::vector<PlotMark> marks_of(const DeviceReport& device, const TimeScale& scale) {
+  const explain::Moment& requested = device.peak.requested;
+  std::vector<PlotMark> marks;
+  marks.push_back({scale.column_of(requested.time_ns),
+                   "peak " + format_bytes(requested.totals.requested_bytes), Style::kStrong});
+  for (size_t i = 0; i < std::min(device.ooms.size(), kOomMarks); ++i) {
+    const explain::Oom& oom = device.ooms[i];
+    marks.push_back({scale.column_of(oom.moment.time_ns),
+                     "out of memory, asked " + format_bytes(oom.requested_bytes), Style::kBad});
+  }
+  const explain::Moment& reserved = device.peak.reserved;
+  marks.push_back({scale.column_of(reserved.time_ns),
+                   "reserved " + format_bytes(reserved.totals.reserved_bytes), Style::kReserved});
+  return marks;
+}
+
+std::vector<PlotMark> ticks_of(Clock clock, const TimeScale& scale) {
+  const auto end = static_cast<uint64_t>(scale.end_ns);
+  const int most = scale.columns / 12;
+  std::vector<PlotMark> marks;
+  for (const Tick& tick : clock == Clock::kTime ? time_ticks(end, most) : count_ticks(end, most)) {
+    marks.push_back({scale.column_of(static_cast<int64_t>(tick.value)), tick.label, Style::kFaint});
+  }
+  return marks;
+}
+
+// Every step where there is room for its number, else every second, fifth, tenth ...
+std::vector<PlotMark> steps_of(const DeviceReport& device, const TimeScale& scale) {
+  const auto& steps = device.steps.steps;
+  if (steps.empty()) return {};
+  const int digits = static_cast<int>(std::to_string(steps.size()).size());
+  const int room =
+      std::max(scale.column_of(steps.back().begin_ns) - scale.column_of(steps.front().begin_ns), 1);
+  size_t stride = 1;
+  for (const size_t factor : {2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000, 100000}) {
+    if (static_cast<int>(steps.size() / stride) * (digits + 3) <= room) break;
+    stride = factor;
+  }
+  std::vector<PlotMark> marks;
+  for (size_t i = 0; i < steps.size(); i += stride) {
+    marks.push_back({scale.column_of(steps[i].begin_ns), std::to_string(i), Style::kFaint});
+  }
+  return marks;
+}
+
+}  // namespace
+
+void draw_timeline(const Subject& subject, Page& page) {
+  const DeviceReport& device = subject.device;
+  if (device.timeline.empty()) return;
+  const TimeScale scale{end_of(device, subject.report.clock), page.columns() - kPlotGutter};
+  Plot plot;
+  plot.columns = gather(device, scale);
+  plot.marks = marks_of(device, scale);
+  plot.x_ticks = ticks_of(subject.report.clock, scale);
+  plot.steps_title = "   step";
+  plot.steps = steps_of(device, scale);
+  page.blank();
+  Line legend("TIMELINE  ", Style::kHeading);
+  legend.add("█", Style::kActive)
+      .add(" active  ")
+      .add("░", Style::kReserved)
+      .add(" reserved, not active");
+  page.add(std::move(legend));
+  page.add(draw_plot(plot));
+}
+
+}  // namespace vram::show
