@@ -51,14 +51,15 @@ def run_steps(steps: Sequence[tuple[str, Step]]) -> int:
     failed: list[str] = []
     started = time.monotonic()
     for name, step in steps:
-        print(f"{name:<14} …", end="", flush=True)
+        if sys.stdout.isatty():
+            print(f"{name} …", end="\r", flush=True)
         begin = time.monotonic()
         try:
             remark, ok = step(), True
         except StepFailed as failure:
             remark, ok = f"FAILED\n{failure}", False
             failed.append(name)
-        print(f"\r{name:<14} {time.monotonic() - begin:6.1f} s  {remark}", flush=True)
+        print(f"{name:<8} {time.monotonic() - begin:6.1f} s  {remark}", flush=True)
         if not ok:
             print(flush=True)
     minutes, seconds = divmod(int(time.monotonic() - started), 60)

@@ -11,9 +11,9 @@ import vram
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDING = ROOT / "demo" / "leak.stacks.pickle.xz"
-# What the C library itself brings, and nothing else, may be needed at run time.
-LIBC = re.compile(r"lib(c|m|pthread|dl|rt)\.so\.\d+|ld-linux[\w.-]*\.so\.\d+")
-# The oldest C library that wheels built on Debian 12 run with.
+# What the C library brings or itself loads (libgcc_s), and nothing else, may be needed at run time.
+LIBC = re.compile(r"lib(c|m|pthread|dl|rt|gcc_s)\.so\.\d+|ld-linux[\w.-]*\.so\.\d+")
+# The oldest C library that a wheel built on Debian 12 must run with: RHEL 9's.
 NEWEST_GLIBC = (2, 34)
 
 
