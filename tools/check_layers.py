@@ -76,8 +76,8 @@ def include_problems(law: dict[str, Room], path: Path, text: str, known: set[Pat
         elif quoted and first != path.parts[0] and first not in room.rooms:
             yield f"{where}: {path.parts[0]} may not include {first}"
         elif not quoted and not ("." not in name and "/" not in name) and not SYSTEM.fullmatch(name):
-            in_test = path.name.endswith("_test.cpp") and first in TEST_ONLY
-            if not in_test and not room.allows_third_party(path, first):
+            for_tests = path.name.endswith("_test.cpp") or "testing" in path.parts
+            if not (for_tests and first in TEST_ONLY) and not room.allows_third_party(path, first):
                 yield f"{where}: <{name}> is not among the third-party headers allowed here"
 
 

@@ -33,6 +33,7 @@ def law() -> dict[str, Room]:
         ("trace/import/gz.cpp", "#include <zlib.h>"),
         ("trace/frame.cpp", "#include <zstd.h>"),
         ("trace/a_test.cpp", "#include <gtest/gtest.h>"),
+        ("trace/testing/a.hpp", "#include <gtest/gtest.h>"),
         ("base/a.cpp", "#include <fmt/format.h>"),
         ("main.cpp", '#include "trace/event.hpp"'),
     ],
