@@ -1,5 +1,7 @@
 // Where memory comes from, as names: the user's frame of a stack, the scope an event lies in, a
-// size class. A site is one of these names; ids count up from 0 within one Sites object.
+// size class. Reads the tables only; UserFrames remembers what it saw of each file and stack, so
+// asking for the stacks of millions of lifetimes costs a table look-up each. One thread at a time
+// per object.
 #pragma once
 
 #include "explain/report.hpp"
@@ -7,13 +9,19 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vram::explain {
 
-// The innermost frame that is the user's: not torch's, not from site-packages or dist-packages, not
-// the interpreter's own library, not C++. Index into the stack; the stack's size when there is none
-// (then callers show the innermost frame that has a file, or "unknown").
+// Is this source file the user's: not torch's, not from site-packages or dist-packages, not the
+// interpreter's own library, not C++, not generated? Cells of notebooks and lines typed at a prompt
+// are the user's.
+[[nodiscard]] bool is_user_file(std::string_view path);
+
+// The innermost frame that is the user's, or that stands for a line of the user's (FX traces).
+// Index into the stack; the stack's size when there is none (then callers show the innermost frame
+// that has a file, or "unknown").
 [[nodiscard]] size_t user_frame_index(const trace::Tables& tables, trace::StackId stack);
 
 // "train.py:42 loss_fn": always the base name of the file; the full path is in the stack. FX traces
@@ -22,5 +30,23 @@ namespace vram::explain {
 
 // The stack as report frames, innermost first.
 [[nodiscard]] std::vector<Frame> report_stack(const trace::Tables& tables, trace::StackId stack);
+
+// The same questions for many stacks of one trace.
+class UserFrames {
+ public:
+  explicit UserFrames(const trace::Tables& tables);
+
+  // As user_frame_index().
+  [[nodiscard]] size_t index(trace::StackId stack);
+  // The frame a stack is known by: the user's, else the innermost that has a file, else the
+  // innermost; 0 for no stack.
+  [[nodiscard]] trace::FrameId frame(trace::StackId stack);
+  [[nodiscard]] bool is_user(trace::FrameId frame);
+
+ private:
+  const trace::Tables& tables_;
+  std::vector<int8_t> file_is_user_;      // by StringId; -1 not looked at yet
+  std::vector<uint32_t> index_of_stack_;  // by StackId; kUnasked not looked at yet
+};
 
 }  // namespace vram::explain
