@@ -59,6 +59,12 @@ class PodVector {
     for (size_t i = 0; i < count; ++i) data_[size_ + i] = first[i];
     size_ += count;
   }
+  // Room for count more elements, which the caller writes before anything reads them.
+  [[nodiscard]] T* extend(size_t count) {
+    if (size_ + count > capacity_) reserve(std::max(size_ + count, capacity_ * 2));
+    size_ += count;
+    return data_ + (size_ - count);
+  }
   // New elements are value-initialised.
   void resize(size_t size) {
     if (size > capacity_) reserve(size);
