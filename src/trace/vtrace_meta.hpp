@@ -1,0 +1,47 @@
+// The content of a meta frame: records of a tag, a length and a body. Meta frames may stand
+// anywhere in a file; records of an unknown tag are stepped over, so later versions of vram may say
+// more to earlier ones.
+#pragma once
+
+#include "base/pod_vector.hpp"
+#include "base/result.hpp"
+#include "trace/trace.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace vram::trace {
+
+struct VtraceDevice {
+  DeviceKind kind = DeviceKind::kGpu;
+  uint32_t ordinal = 0;
+  bool ring_overflowed = false;
+};
+
+class MetaEncoder {
+ public:
+  void put_origin_format(std::string_view format);
+  void put_origin_truncated(uint64_t at_byte);
+  void put_note(const Note& note);
+  void put_setting(const Setting& setting);
+  void put_about(const Setting& about);
+  // Devices are numbered in the order of these records.
+  void put_device(DeviceKind kind, uint32_t ordinal);
+  void put_ring_overflowed(uint16_t device);
+
+  [[nodiscard]] std::span<const uint8_t> content() const { return content_.span(); }
+  void clear() { content_.truncate(0); }
+
+ private:
+  void put_record(uint64_t tag);  // with body_, which it empties
+  PodVector<uint8_t> content_;
+  PodVector<uint8_t> body_;
+};
+
+// Adds what the records say to the trace (origin, settings, about) and the list of devices.
+[[nodiscard]] Result<> decode_meta(std::span<const uint8_t> content, Trace& trace,
+                                   std::vector<VtraceDevice>& devices);
+
+}  // namespace vram::trace
