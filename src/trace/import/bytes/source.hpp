@@ -1,0 +1,48 @@
+// ByteSource: a recording's bytes, front to back, whatever they are packed in. The first step of an
+// import:
+//
+//     file ──▶ source (plain, gz, zst, xz) ──▶ window ──▶ pickle machine ──▶ snapshot sink ──▶
+//     Trace
+//
+// A source holds two buffers of 64 KiB and its decompressor's own state, never the file. One thread
+// at a time.
+#pragma once
+
+#include "base/file.hpp"
+#include "base/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace vram::trace {
+
+class ByteSource {
+ public:
+  ByteSource() = default;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+  virtual ~ByteSource() = default;
+
+  // Up to buffer.size() bytes; 0 means the end. Errors: kIo, and kBadInput for damaged compressed
+  // data.
+  [[nodiscard]] virtual Result<size_t> read(std::span<std::byte> buffer) = 0;
+  // After the end: the compressed data stopped before its own end mark.
+  [[nodiscard]] virtual bool cut_short() const { return false; }
+  // "gz", "zst", "xz"; empty for plain bytes.
+  [[nodiscard]] virtual std::string_view compression() const { return {}; }
+  // Decompressed bytes in all, where known; else 0.
+  [[nodiscard]] virtual uint64_t total_bytes() const { return 0; }
+};
+
+[[nodiscard]] std::unique_ptr<ByteSource> file_source(InputFile file);
+// The bytes must outlive the source.
+[[nodiscard]] std::unique_ptr<ByteSource> memory_source(std::span<const std::byte> bytes);
+
+// Looks at the first bytes of `packed` and unpacks what it recognises; several members or frames
+// one after the other are one stream, as the tools gzip, zstd and xz read them.
+[[nodiscard]] Result<std::unique_ptr<ByteSource>> decompressed(std::unique_ptr<ByteSource> packed);
+
+}  // namespace vram::trace

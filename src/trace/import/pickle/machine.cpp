@@ -1,0 +1,240 @@
+#include "trace/import/pickle/machine.hpp"
+
+#include "base/bytes.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <unistd.h>
+#include <utility>
+
+namespace vram::trace::pickle {
+namespace {
+
+// Little-endian loads, as the format stores them; g++ makes one instruction of each.
+template <typename T>
+T load(const uint8_t* at) {
+  static_assert(std::endian::native == std::endian::little);
+  T value;
+  std::memcpy(&value, at, sizeof(value));
+  return value;
+}
+
+constexpr uint64_t kFreeCells = uint64_t{1} << 20;  // what a small file may use
+
+uint64_t most_of_the_memory() {
+  const auto pages = static_cast<uint64_t>(std::max<long>(0, sysconf(_SC_PHYS_PAGES)));
+  const auto page_bytes = static_cast<uint64_t>(std::max<long>(0, sysconf(_SC_PAGESIZE)));
+  return std::max(pages * page_bytes / 10 * 8, 512 * kMiB);
+}
+
+}  // namespace
+
+Machine::Machine(ByteWindow& window, Sink& sink, const Limits& limits)
+    : window_(window), sink_(sink), limits_(limits), max_small_(kFreeCells) {
+  if (limits_.max_memory_bytes == 0) limits_.max_memory_bytes = most_of_the_memory();
+  for (unsigned i = 0; i < kMaxOpen; ++i) free_slots_[i] = kMaxOpen - 1 - i;
+  free_count_ = kMaxOpen;
+}
+
+Result<Outcome> Machine::run() {
+  loop();
+  if (sink_.error()) return tl::unexpected(*sink_.error());
+  if (state_ == State::kFailed) return tl::unexpected(*error_);
+  Outcome outcome;
+  if (state_ == State::kCut) {
+    outcome.truncated_at_byte = window_.offset_of(end_);
+    salvage();
+    if (sink_.error()) return tl::unexpected(*sink_.error());
+  }
+  close_from(0);
+  if (sink_.error()) return tl::unexpected(*sink_.error());
+  if (!stack_.empty()) outcome.root = stack_.back();
+  outcome.protocol = protocol_;
+  return outcome;
+}
+
+void Machine::loop() {
+  const uint8_t* at = op_start_ = window_.begin();
+  end_ = window_.end();
+  while (true) {
+    op_start_ = at;
+    // Every fixed operand fits in 16 bytes: one comparison guards them all, far from the window's
+    // end.
+    if (end_ - at < 16) [[unlikely]] {
+      if (!refill(at, 16)) return;
+      if (at == end_ || end_ - at < 1 + kOperandBytes[*at]) {
+        state_ = State::kCut;
+        return;
+      }
+    }
+    if (!step(at)) [[unlikely]]
+      return;
+  }
+}
+
+// Only common opcodes are here, so that they stay close together in the instruction cache.
+bool Machine::step(const uint8_t*& at) {
+  const uint8_t* const operand = at + 1;
+  switch (*at) {
+    case kBinGet:
+      at += 2;
+      return get(*operand);
+    case kLongBinGet:
+      at += 5;
+      return get(load<uint32_t>(operand));
+    case kMemoize:
+      at += 1;
+      return memoize();
+    case kMark:
+      at += 1;
+      return mark();
+    case kLong1:
+      return long1(at);
+    case kBinInt1:
+      at += 2;
+      push_int(*operand);
+      return true;
+    case kBinInt2:
+      at += 3;
+      push_int(load<uint16_t>(operand));
+      return true;
+    case kBinInt:
+      at += 5;
+      push_int(load<int32_t>(operand));
+      return true;
+    case kEmptyDict:
+      at += 1;
+      return begin(Kind::kOpenDict);
+    case kEmptyList:
+      at += 1;
+      return begin(Kind::kOpenList);
+    case kSetItems:
+      at += 1;
+      return marks_count_ == 0 ? underflow("SETITEMS") : set_items(marks_[--marks_count_]);
+    case kAppends:
+      at += 1;
+      return marks_count_ == 0 ? underflow("APPENDS") : append_items(marks_[--marks_count_]);
+    case kShortBinUnicode:
+      return short_text(at);
+    default:
+      return rare(at);
+  }
+}
+
+bool Machine::refill(const uint8_t*& at, size_t wanted) {
+  if (sink_.error()) return false;
+  const bool whole = window_.refill(at, wanted);
+  at = op_start_ = window_.begin();
+  end_ = window_.end();
+  if (!whole) return fail_with(*window_.error());
+  // Real recordings need a stack cell for 30 bytes and a memo slot for 5 bytes or more.
+  max_small_ = kFreeCells + window_.offset_of(end_) / 4;
+  const uint64_t used_bytes =
+      sink_.memory_bytes() + memo_.memory_bytes() + stack_.size() * sizeof(Value);
+  if (used_bytes > limits_.max_memory_bytes) {
+    return fail_with(
+        {Code::kTooLarge, fmt::format("reading needs more than {} of memory (at byte {})",
+                                      format_bytes(limits_.max_memory_bytes), offset())});
+  }
+  if (stack_.size() > max_small_) {
+    return fail_with({Code::kTooLarge, fmt::format("a list of {} values that are not in any use "
+                                                   "ends before byte {}: not a recording",
+                                                   stack_.size(), offset())});
+  }
+  return true;
+}
+
+inline bool Machine::mark() {
+  if (marks_count_ == kMaxMarks) {
+    return fail_with({Code::kTooLarge, fmt::format("data nested deeper than {} levels at byte {}",
+                                                   kMaxMarks / 2, offset())});
+  }
+  marks_[marks_count_++] = stack_.size();
+  return true;
+}
+
+inline bool Machine::get(uint64_t index) {
+  if (index >= memo_.size()) [[unlikely]]
+    return get_open(index, {0, Kind::kUnset, 0});
+  const Value value = memo_.load(index);
+  if (value.kind == Kind::kUnset || value.kind >= Kind::kOpenDict) [[unlikely]] {
+    return get_open(index, value);
+  }
+  push(value);
+  return true;
+}
+
+inline bool Machine::memoize() {
+  if (memo_.used() != memo_.size() || stack_.size() <= floor()) [[unlikely]] {
+    return put(memo_.used());
+  }
+  const Value& top = stack_.back();
+  if (top.kind >= Kind::kOpenDict)
+    open_[slot_of(top)].memo_slot = static_cast<int64_t>(memo_.size());
+  memo_.append(top);
+  if (memo_.size() > max_small_) [[unlikely]]
+    return put(memo_.size());
+  return true;
+}
+
+inline bool Machine::long1(const uint8_t*& at) {
+  const uint8_t length = at[1];
+  if (length == 0 || length > 8 || end_ - at < 2 + length) [[unlikely]]
+    return big_int(at, length, 2);
+  const unsigned unused_bits = 64 - 8U * length;
+  // The window is readable past its end; the bits that are not ours are shifted out.
+  push_int(static_cast<int64_t>(load<uint64_t>(at + 2) << unused_bits) >> unused_bits);
+  at += 2 + length;
+  return true;
+}
+
+inline bool Machine::short_text(const uint8_t*& at) {
+  const uint8_t length = at[1];
+  at += 2;
+  if (end_ - at < length) [[unlikely]]
+    return text(at, length);
+  push({sink_.text({reinterpret_cast<const char*>(at), length}), Kind::kText, 0});
+  at += length;
+  return true;
+}
+
+bool Machine::begin(Kind kind) {
+  close_settled();
+  if (free_count_ == 0) {
+    return fail_with({Code::kTooLarge, fmt::format("data nested deeper than {} levels at byte {}",
+                                                   kMaxOpen, offset())});
+  }
+  const unsigned slot = free_slots_[--free_count_];
+  const bool is_dict = kind == Kind::kOpenDict;
+  open_[slot] = {next_generation_, stack_.size(), -1, is_dict, false};
+  order_[order_count_++] = slot;
+  push({(next_generation_++ << 8 | slot) & kMaxPayload, kind, 0});
+  is_dict ? sink_.begin_dict(slot) : sink_.begin_list(slot);
+  return true;
+}
+
+bool Machine::set_items(size_t first_item) {
+  const size_t count = stack_.size() - first_item;
+  if (first_item < floor() + 1 || count % 2 != 0) return underflow("SETITEM(S)");
+  close_from(first_item);
+  const Value& target = stack_[first_item - 1];
+  if (target.kind != Kind::kOpenDict) return not_open(target, "SETITEM(S)", "a dictionary");
+  open_[slot_of(target)].touched = true;
+  sink_.set_items(slot_of(target), stack_.span().subspan(first_item, count));
+  stack_.truncate(first_item);
+  return true;
+}
+
+bool Machine::append_items(size_t first_item) {
+  if (first_item < floor() + 1) return underflow("APPEND(S)");
+  close_from(first_item);
+  const Value& target = stack_[first_item - 1];
+  if (target.kind != Kind::kOpenList) return not_open(target, "APPEND(S)", "a list");
+  open_[slot_of(target)].touched = true;
+  sink_.append(slot_of(target), stack_.span().subspan(first_item));
+  stack_.truncate(first_item);
+  return true;
+}
+
+}  // namespace vram::trace::pickle

@@ -1,0 +1,255 @@
+// Opcodes that a recording has few of, and the words for those it may not have.
+#include "base/bytes.hpp"
+#include "trace/import/pickle/machine.hpp"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace vram::trace::pickle {
+namespace {
+
+uint64_t load_length(const uint8_t* at, size_t bytes) {
+  uint64_t value = 0;
+  std::memcpy(&value, at, bytes);
+  return value;
+}
+
+uint64_t load_big_endian(const uint8_t* at) {
+  uint64_t value = 0;
+  std::memcpy(&value, at, sizeof(value));
+  return __builtin_bswap64(value);
+}
+
+}  // namespace
+
+bool Machine::rare(const uint8_t*& at) {
+  const uint8_t opcode = *at;
+  const uint8_t* const operand = at + 1;
+  const size_t operand_bytes = kOperandBytes[opcode];
+  const uint64_t number = load_length(operand, operand_bytes);
+  at += 1 + operand_bytes;
+  switch (opcode) {
+    case kNone:
+      push({0, Kind::kNone, 0});
+      return true;
+    case kNewTrue:
+      push({1, Kind::kBool, 0});
+      return true;
+    case kNewFalse:
+      push({0, Kind::kBool, 0});
+      return true;
+    case kBinFloat:
+      push({load_big_endian(operand), Kind::kFloat, 0});
+      return true;
+    case kLong4:
+      at = operand - 1;
+      return big_int(at, number, 5);
+    case kBinUnicode:
+    case kBinUnicode8:
+    case kBinString:
+    case kShortBinString:
+      return text(at, number);
+    case kBinBytes:
+    case kShortBinBytes:
+    case kBinBytes8:
+    case kByteArray8:
+      return skip_bytes(at, number);
+    case kEmptyTuple:
+      return tuple(0);
+    case kTuple1:
+      return tuple(1);
+    case kTuple2:
+      return tuple(2);
+    case kTuple3:
+      return tuple(3);
+    case kTuple:
+      return tuple_from_mark();
+    case kSetItem:
+      return stack_.size() < floor() + 3 ? underflow("SETITEM") : set_items(stack_.size() - 2);
+    case kAppend:
+      return stack_.size() < floor() + 2 ? underflow("APPEND") : append_items(stack_.size() - 1);
+    case kBinPut:
+    case kLongBinPut:
+      return put(number);
+    case kPop:
+      return pop();
+    case kPopMark:
+      return pop_mark();
+    case kDup:
+      return dup();
+    case kProto:
+      protocol_ = static_cast<unsigned>(number);
+      return true;
+    case kFrame:
+      return true;  // a hint to readers that cannot stream
+    case kStop:
+      state_ = State::kStopped;
+      return stack_.empty() ? underflow("STOP") : false;
+    default:
+      return refuse(opcode, operand - 1);
+  }
+}
+
+bool Machine::put(uint64_t index) {
+  if (stack_.size() <= floor()) return underflow("PUT");
+  if (index >= max_small_) {
+    return fail_with(
+        {Code::kTooLarge, fmt::format("memo entry {} at byte {} is out of proportion to the file",
+                                      index, offset())});
+  }
+  const Value top = stack_.back();
+  if (top.kind >= Kind::kOpenDict) open_[slot_of(top)].memo_slot = static_cast<int64_t>(index);
+  memo_.store(index, top);
+  return true;
+}
+
+bool Machine::tuple(size_t count) {
+  if (stack_.size() < floor() + count) return underflow("TUPLE");
+  const size_t first = stack_.size() - count;
+  close_from(first);
+  const Value record = sink_.tuple(stack_.span().subspan(first));
+  stack_.truncate(first);
+  push(record);
+  return true;
+}
+
+bool Machine::tuple_from_mark() {
+  if (marks_count_ == 0) return underflow("TUPLE");
+  const size_t first = marks_[--marks_count_];
+  return tuple(stack_.size() - first);
+}
+
+bool Machine::pop() {
+  if (stack_.size() <= floor()) {
+    // As Python: POP on a bare MARK removes the mark.
+    if (marks_count_ == 0) return underflow("POP");
+    --marks_count_;
+    return true;
+  }
+  close_from(stack_.size() - 1);
+  stack_.truncate(stack_.size() - 1);
+  return true;
+}
+
+bool Machine::pop_mark() {
+  if (marks_count_ == 0) return underflow("POP_MARK");
+  const size_t first = marks_[--marks_count_];
+  close_from(first);
+  stack_.truncate(first);
+  return true;
+}
+
+bool Machine::dup() {
+  if (stack_.size() <= floor()) return underflow("DUP");
+  close_from(stack_.size() - 1);
+  push(Value(stack_.back()));
+  return true;
+}
+
+bool Machine::text(const uint8_t*& at, uint64_t length) {
+  if (length > limits_.max_text_bytes) {
+    return fail_with(
+        {Code::kTooLarge,
+         fmt::format("a text of {} at byte {}; the longest this reads is {}", format_bytes(length),
+                     offset(), format_bytes(limits_.max_text_bytes))});
+  }
+  if (static_cast<uint64_t>(end_ - at) < length && !refill(at, length)) return false;
+  if (static_cast<uint64_t>(end_ - at) < length) {
+    state_ = State::kCut;
+    return false;
+  }
+  push({sink_.text({reinterpret_cast<const char*>(at), length}), Kind::kText, 0});
+  at += length;
+  return true;
+}
+
+bool Machine::skip_bytes(const uint8_t*& at, uint64_t length) {
+  const uint64_t skipped = window_.skip(at, length);
+  at = op_start_ = window_.begin();
+  end_ = window_.end();
+  if (window_.error()) return fail_with(*window_.error());
+  if (skipped < length) {
+    state_ = State::kCut;
+    return false;
+  }
+  push({0, Kind::kOpaque, 0});
+  return true;
+}
+
+// Integers of no byte, of nine and more, or at the window's end.
+bool Machine::big_int(const uint8_t*& at, uint64_t length, size_t header) {
+  constexpr uint64_t kMaxBytes = 64;  // more is no number of bytes of anything
+  if (length > kMaxBytes) {
+    return fail_with(
+        {Code::kTooLarge, fmt::format("an integer of {} bytes at byte {}", length, offset())});
+  }
+  if (static_cast<size_t>(end_ - at) < header + length && !refill(at, header + length))
+    return false;
+  if (static_cast<size_t>(end_ - at) < header + length) {
+    state_ = State::kCut;
+    return false;
+  }
+  const uint8_t* const digits = at + header;
+  at = digits + length;
+  const bool negative = length > 0 && (digits[length - 1] & 0x80) != 0;
+  const uint8_t extension = negative ? 0xff : 0x00;
+  uint64_t low = negative ? ~uint64_t{0} : 0;
+  std::memcpy(&low, digits, length < 8 ? length : 8);
+  bool beyond = false;
+  for (uint64_t i = 8; i < length; ++i) beyond = beyond || digits[i] != extension;
+  const bool fits_signed = !beyond && (low >> 63 != 0) == negative;
+  if (fits_signed) {
+    push({low, Kind::kInt, 0});
+  } else if (!beyond && !negative) {
+    push({low, Kind::kUnsigned, 0});
+  } else {
+    push({negative ? uint64_t{1} : 0, Kind::kHugeInt, 0});
+  }
+  return true;
+}
+
+bool Machine::refuse(uint8_t byte, const uint8_t* at) {
+  const RefusedOpcode opcode = refused_opcode(byte);
+  const uint64_t where = window_.offset_of(at);
+  switch (opcode.why) {
+    case Refusal::kCode:
+      return fail_with(
+          {Code::kBadInput,
+           fmt::format("refused: the pickle opcode {} at byte {} refers to program code "
+                       "or outside objects, and a memory snapshot holds plain data only",
+                       opcode.name, where)});
+    case Refusal::kText:
+      return fail_with(
+          {Code::kUnsupported,
+           fmt::format("the pickle opcode {} at byte {} is of the text protocols 0 and "
+                       "1; save the recording again with pickle.dump(data, file, "
+                       "protocol=4)",
+                       opcode.name, where)});
+    case Refusal::kSet:
+      return fail_with(
+          {Code::kBadInput, fmt::format("the pickle opcode {} at byte {} makes a set, and a memory "
+                                        "snapshot has none",
+                                        opcode.name, where)});
+    case Refusal::kUnknown:
+      break;
+  }
+  return fail_with(
+      {Code::kBadInput, fmt::format("expected a pickle opcode at byte {}, found the byte "
+                                    "0x{:02x}: damaged, or not a pickle",
+                                    where, byte)});
+}
+
+bool Machine::underflow(const char* opcode) {
+  return fail_with({Code::kBadInput, fmt::format("{} at byte {} lacks the values it works on: "
+                                                 "damaged, or not a pickle",
+                                                 opcode, offset())});
+}
+
+bool Machine::fail_with(Error error) {
+  if (!error_) error_ = std::move(error);
+  state_ = State::kFailed;
+  return false;
+}
+
+}  // namespace vram::trace::pickle

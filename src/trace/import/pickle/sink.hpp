@@ -1,0 +1,59 @@
+// Sink: what the pickle machine tells of the data it decodes, so that a file of gigabytes never
+// becomes a tree of objects. A container lives in a numbered slot while it is filled; when it is
+// complete the sink turns it into a value of its own making (kind kRecord), which is all that
+// remains of it. Containers inside are complete before they are given.
+#pragma once
+
+#include "base/result.hpp"
+#include "trace/import/pickle/value.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace vram::trace::pickle {
+
+inline constexpr unsigned kMaxOpen =
+    128;  // containers being filled at the same time: slots are below this
+
+class Sink {
+ public:
+  Sink() = default;
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+  virtual ~Sink() = default;
+
+  // The number of a text, by which Value::payload names it from now on. `bytes` need not be UTF-8.
+  virtual uint32_t text(std::string_view bytes) = 0;
+
+  virtual void begin_dict(unsigned slot) = 0;
+  // key, value, key, value … : in one call or in many.
+  virtual void set_items(unsigned slot, std::span<const Value> items) = 0;
+  virtual Value end_dict(unsigned slot) = 0;
+
+  virtual void begin_list(unsigned slot) = 0;
+  virtual void append(unsigned slot, std::span<const Value> items) = 0;
+  virtual Value end_list(unsigned slot) = 0;
+
+  virtual Value tuple(std::span<const Value> items) = 0;
+
+  // The input ended while this container was being filled, and what it holds so far is all there
+  // will be. Returns whether that is worth keeping; if not, end_ is not called for it.
+  virtual bool cut_dict(unsigned slot) = 0;
+  virtual void cut_list(unsigned slot) = 0;
+
+  [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
+  // Set once the data cannot be what the sink is for; the machine stops soon after.
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+
+ protected:
+  void set_error(Error error) {
+    if (!error_) error_ = std::move(error);
+  }
+
+ private:
+  std::optional<Error> error_;
+};
+
+}  // namespace vram::trace::pickle

@@ -1,0 +1,187 @@
+#include "trace/import/torch/assemble.hpp"
+
+#include "base/text.hpp"
+#include "trace/import/torch/devices.hpp"
+#include "trace/import/torch/pools.hpp"
+#include "trace/import/torch/settings.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace vram::trace::torch {
+
+using pickle::Kind;
+using pickle::Value;
+
+namespace {
+
+constexpr const char* kExpected =
+    "expected a PyTorch memory snapshot (a dictionary with 'segments' and 'device_traces', or a "
+    "list of segments)";
+
+std::string describe(const Collected& all, const Value& root) {
+  switch (root.kind) {
+    case Kind::kText:
+      return "a text";
+    case Kind::kNone:
+      return "None";
+    case Kind::kRecord:
+      break;
+    default:
+      return "a number or bytes";
+  }
+  if (root.tag == kEmpty) return "an empty list";
+  if (root.tag != kDict) return "a list or a part of a snapshot";
+  const Items& items = all.dicts[root.payload];
+  if (items.empty()) return "an empty dictionary";
+  std::string keys;
+  constexpr size_t kShown = 5;
+  for (size_t i = 0; i < std::min(items.size(), kShown); ++i) {
+    const Value& key = items[i].first;
+    if (!keys.empty()) keys += ", ";
+    if (key.kind != Kind::kText) {
+      keys += "a number";
+      continue;
+    }
+    const std::string_view text = all.texts.view(static_cast<uint32_t>(key.payload));
+    keys += '\'' + printable(text.substr(0, 40)) + '\'';
+  }
+  return fmt::format("a dictionary with the keys {}{}", keys, items.size() > kShown ? ", …" : "");
+}
+
+// Old dumps are the bare list of segments: the same as a snapshot with nothing else.
+Result<> accept_root(Collected& all, const pickle::Outcome& outcome) {
+  if (is(outcome.root, kRoot)) return {};
+  if (is(outcome.root, kSegmentList)) {
+    all.root[kSegments] = outcome.root;
+    all.root_keys = uint64_t{1} << kSegments;
+    return {};
+  }
+  if (outcome.truncated_at_byte) {
+    return fail(Code::kBadInput,
+                "the file ends at byte {}, before its first complete segment or trace entry",
+                *outcome.truncated_at_byte);
+  }
+  return fail(Code::kBadInput, "{}, found {}", kExpected, describe(all, outcome.root));
+}
+
+bool whole_segments(const Collected& all, Key key) {
+  const Value& list = all.root[key];
+  if (is(list, kSegmentList)) return !all.segment_lists[list.payload].cut;
+  return is(list, kEmpty);
+}
+
+bool traces_cut(const Collected& all, Key key) {
+  const Value& list = all.root[key];
+  return is(list, kTraces) && all.traces[list.payload].cut;
+}
+
+std::string device_name(const DeviceKey& key) {
+  return key.first == DeviceKind::kGpu ? fmt::format("device {}", key.second)
+                                       : fmt::format("pinned host memory {}", key.second);
+}
+
+void note_losses(const Collected& all, const DeviceMap& devices, uint64_t at_byte, Trace& trace) {
+  const auto has = [&](Key key) { return (all.root_keys >> key & 1) != 0; };
+  std::vector<Note>& notes = trace.origin.notes;
+  notes.push_back(
+      {fmt::format("the file ends early, at byte {} of its content; everything complete "
+                   "before that is used",
+                   at_byte)});
+  if (!has(kSegments)) {
+    notes.push_back({"lost: the segments, so the state at the end is unknown"});
+  } else if (!whole_segments(all, kSegments)) {
+    notes.push_back({"lost: some of the segments, so the state at the end is not known in full"});
+  }
+  if (!has(kDeviceTraces)) notes.push_back({"lost: the events of all devices"});
+  for (const auto& [key, pieces] : devices) {
+    if (!pieces.trace_cut) continue;
+    notes.push_back({fmt::format("lost: the events of {} after its number {}", device_name(key),
+                                 pieces.entry_count)});
+  }
+  if (traces_cut(all, kDeviceTraces)) {
+    notes.push_back({"lost: the events of the devices that follow in the file, if there were any"});
+  }
+}
+
+void place_devices(Collected& all, const DeviceMap& devices, const RingFlags& rings,
+                   bool truncated) {
+  const size_t with_blocks = static_cast<size_t>(std::count_if(
+      devices.begin(), devices.end(), [](const auto& d) { return !d.second.segments.empty(); }));
+  for (const auto& [key, pieces] : devices) {
+    if (pieces.event_count == 0 && pieces.segments.empty()) continue;
+    DeviceTrace device;
+    std::tie(device.kind, device.ordinal) = key;
+    device.first_event = pieces.first_event;
+    device.event_count = pieces.event_count;
+    device.ring_overflowed =
+        device.kind == DeviceKind::kGpu && rings.overflowed(device.ordinal, pieces.entry_count);
+    const bool from_profile_cpu = all.has_categories && device.kind == DeviceKind::kHost;
+    const Key segments_key =
+        device.kind == DeviceKind::kGpu || from_profile_cpu ? kSegments : kHostSegments;
+    // Of a truncated recording, the segments describe a later moment than its last event.
+    device.has_end_state = whole_segments(all, segments_key) && !(truncated && pieces.trace_cut);
+    place_segments(all, pieces, with_blocks == 1 && !pieces.segments.empty(), device);
+    all.trace.devices.push_back(std::move(device));
+  }
+}
+
+void place_annotations(Collected& all, const ListOwners& owners) {
+  for (const auto& [annotation, list] : all.annotation_lists) {
+    const auto owner = owners.find(list);
+    if (owner != owners.end()) all.trace.annotations[annotation].device = owner->second.second;
+  }
+}
+
+// Profile-derived entries name their category by a number into a list that may have come after
+// them.
+void name_categories(Collected& all) {
+  if (!all.has_categories || !is(all.root[kCategories], kStack)) return;
+  Tables& tables = all.trace.tables;
+  const auto names = tables.stacks[static_cast<StackId>(all.root[kCategories].payload)];
+  std::vector<std::pair<StringId, StringId>> renamed;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const StringId name = tables.frames[names[i]].function;
+    renamed.emplace_back(tables.strings.intern(fmt::format("category {}", i)), name);
+  }
+  std::vector<ContextId> context_now(tables.contexts.size());
+  for (ContextId id = 0; id < context_now.size(); ++id) {
+    Context context = tables.contexts[id];
+    for (const auto& [number, name] : renamed) {
+      if (context.category == number) {
+        context.category = name;
+        break;
+      }
+    }
+    context_now[id] = tables.contexts.intern(context);
+  }
+  for (Event& event : all.trace.events) event.context = context_now[event.context];
+}
+
+}  // namespace
+
+Result<Trace> assemble(Collected& all, const pickle::Outcome& outcome) {
+  if (Result<> accepted = accept_root(all, outcome); !accepted) {
+    return tl::unexpected(accepted.error());
+  }
+  ListOwners owners;
+  Result<DeviceMap> devices = gather_devices(all, owners);
+  if (!devices) return tl::unexpected(devices.error());
+  if (Result<> ordered = order_events(all.trace.events, *devices); !ordered) {
+    return tl::unexpected(ordered.error());
+  }
+  Trace& trace = all.trace;
+  trace.settings = flatten_settings(all);
+  trace.origin.truncated_at_byte = outcome.truncated_at_byte;
+  if (outcome.truncated_at_byte) note_losses(all, *devices, *outcome.truncated_at_byte, trace);
+  const bool truncated = outcome.truncated_at_byte.has_value();
+  place_devices(all, *devices, ring_flags(all), truncated);
+  place_annotations(all, owners);
+  name_categories(all);
+  if (!trace.has_pools) deduce_pools(trace);
+  for (Note& note : all.oddities.notes()) trace.origin.notes.push_back(std::move(note));
+  return std::move(all.trace);
+}
+
+}  // namespace vram::trace::torch

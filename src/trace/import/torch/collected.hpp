@@ -1,0 +1,111 @@
+// Collected: a snapshot as its sink gathers it, record by record in the file's order, before it is
+// put together (assemble.hpp). Events go straight into the trace they will stay in; lists are
+// ranges of them.
+#pragma once
+
+#include "base/pod_vector.hpp"
+#include "trace/import/pickle/value.hpp"
+#include "trace/import/torch/keywords.hpp"
+#include "trace/import/torch/oddities.hpp"
+#include "trace/import/torch/texts.hpp"
+#include "trace/trace.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace vram::trace::torch {
+
+// What a pickle Value of kind kRecord is: its tag; and what its payload means.
+enum Tag : uint8_t {
+  kSkipped,      // known to be of no use, or unknown
+  kEmpty,        // an empty list or tuple
+  kFrame,        // FrameId
+  kStack,        // StackId: a list of frames or of texts
+  kEntry,        // index into trace.events
+  kEntryList,    // index into entry_lists
+  kTraces,       // index into traces: a list of lists of entries
+  kBlock,        // index into blocks
+  kBlockList,    // index into block_lists
+  kSegment,      // index into segments
+  kSegmentList,  // index into segment_lists
+  kTenant,       // index into tenants: of a history entry, or of a history by its latest
+  kAnnotation,   // index into trace.annotations
+  kPair,         // two small integers (pair_of)
+  kScalars,      // index into scalar_lists
+  kDict,         // index into dicts: of no kind known here
+  kRoot,         // the whole
+};
+
+struct Range {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  uint64_t left_out = 0;  // items that became no record
+  bool cut = false;       // the file ends inside it
+  bool taken = false;     // a list belongs to one place
+};
+
+struct Traces {
+  static constexpr uint32_t kNoEntries = 0xffffffff;
+  std::vector<uint32_t> lists;  // index into entry_lists
+  bool cut = false;
+};
+
+struct RawSegment {
+  Segment segment;
+  uint64_t device = 0;
+};
+
+// Up to 2.0 blocks had a history instead of a stack and a requested size.
+struct Tenant {
+  uint64_t requested_bytes = 0;
+  StackId stack = 0;
+};
+
+using Items = std::vector<std::pair<pickle::Value, pickle::Value>>;
+
+struct Collected {
+  Collected() = default;
+  Collected(const Collected&) = delete;  // texts refers to trace
+  Collected& operator=(const Collected&) = delete;
+
+  Trace trace;
+  Texts texts{trace.tables.strings};
+  Oddities oddities;
+  PodVector<Block> blocks;
+  PodVector<RawSegment> segments;
+  PodVector<Tenant> tenants;
+  PodVector<Range> entry_lists;
+  PodVector<Range> block_lists;
+  PodVector<Range> segment_lists;
+  std::vector<Traces> traces;
+  std::vector<std::vector<pickle::Value>> scalar_lists;
+  std::vector<Items> dicts;
+  // Annotations that were entries of a trace: their index, and the list whose device is theirs.
+  std::vector<std::pair<uint64_t, uint32_t>> annotation_lists;
+  bool has_categories = false;  // a file made from a profile: its last trace is the CPU's
+  uint64_t root_keys = 0;       // bit per Key
+  pickle::Value root[kKeyCount];
+};
+
+[[nodiscard]] inline bool is(const pickle::Value& value, Tag tag) {
+  return value.kind == pickle::Kind::kRecord && value.tag == tag;
+}
+[[nodiscard]] inline pickle::Value record(Tag tag, uint64_t payload = 0) {
+  return {payload, pickle::Kind::kRecord, tag};
+}
+
+// Two integers below 2^27 in one payload: pool names, one pair an event.
+inline constexpr unsigned kPairBits = 27;
+[[nodiscard]] inline PoolName pair_of(const pickle::Value& pair) {
+  return {pair.payload >> kPairBits, pair.payload & ((uint64_t{1} << kPairBits) - 1)};
+}
+
+// Numbers as a file may hold them, forced into what they are used for; anything else is 0.
+[[nodiscard]] uint64_t address_of(
+    const pickle::Value& value);  // negative: a 64-bit address read as signed
+[[nodiscard]] uint64_t amount_of(const pickle::Value& value);  // negative: 0
+[[nodiscard]] int64_t time_ns_of(const pickle::Value& microseconds);
+[[nodiscard]] bool is_integer(const pickle::Value& value);
+
+}  // namespace vram::trace::torch

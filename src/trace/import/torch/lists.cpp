@@ -1,0 +1,191 @@
+// Lists: of frames a stack, of records a range, of scalars a few values kept as they are.
+#include "trace/import/torch/sink.hpp"
+
+#include <utility>
+
+namespace vram::trace::torch {
+
+using pickle::Kind;
+using pickle::Value;
+
+namespace {
+constexpr size_t kMaxFrames = 1U << 16;  // of one stack
+constexpr size_t kMaxScalars = 4096;     // of one list
+constexpr uint64_t kMaxKeptValues = 1U << 18;
+}  // namespace
+
+void SnapshotSink::begin_list(unsigned slot) {
+  List& list = lists_[slot];
+  list.content = kEmpty;
+  list.first = list.count = list.left_out = 0;
+  list.cut = false;
+  list.entry_list = Traces::kNoEntries;
+  list.frames.truncate(0);
+  if (!list.scalars.empty()) list.scalars.clear();
+  if (!list.lists.empty()) list.lists.clear();
+}
+
+void SnapshotSink::append(unsigned slot, std::span<const Value> items) {
+  List& list = lists_[slot];
+  size_t i = 0;
+  // Deep stacks are most of a file: their frames first, in a loop of its own.
+  if (list.content == kEmpty || list.content == kStack) {
+    for (; i < items.size() && is(items[i], kFrame); ++i) {
+      append_frame(list, static_cast<FrameId>(items[i].payload));
+    }
+  }
+  for (; i < items.size(); ++i) append_one(list, items[i]);
+}
+
+inline void SnapshotSink::append_frame(List& list, FrameId frame) {
+  list.content = kStack;
+  if (list.frames.size() < kMaxFrames) {
+    list.frames.push_back(frame);
+  } else {
+    all_.oddities.count("frames beyond the 65,536th of a stack, left out");
+  }
+}
+
+bool SnapshotSink::accepts(List& list, Tag content) {
+  if (list.content == kEmpty) list.content = content;
+  if (list.content != content) ++list.left_out;
+  return list.content == content;
+}
+
+void SnapshotSink::append_one(List& list, const Value& item) {
+  if (item.kind == Kind::kText) {
+    if (!accepts(list, kStack)) return;
+    Frame frame;
+    frame.function = string_of(item);
+    return append_frame(list, tables_.frames.intern(frame));
+  }
+  if (item.kind != Kind::kRecord) {
+    if (!accepts(list, kScalars)) return;
+    if (list.scalars.size() < kMaxScalars) list.scalars.push_back(item);
+    return;
+  }
+  switch (item.tag) {
+    case kFrame:
+      if (accepts(list, kStack)) append_frame(list, static_cast<FrameId>(item.payload));
+      return;
+    case kEntry:
+      return append_to_range(list, item, "an entry");
+    case kBlock:
+      return append_to_range(list, item, "a block");
+    case kSegment:
+      return append_to_range(list, item, "a segment");
+    case kEntryList:
+    case kEmpty:
+      if (!accepts(list, kTraces) || list.lists.size() >= kMaxScalars) return;
+      list.lists.push_back(item.tag == kEmpty ? Traces::kNoEntries
+                                              : static_cast<uint32_t>(item.payload));
+      return;
+    case kTenant:
+      if (accepts(list, kTenant) && list.count++ == 0) list.first = item.payload;  // the latest
+      return;
+    case kAnnotation:
+      return append_annotation(list, item);
+    default:
+      ++list.left_out;
+      return;
+  }
+}
+
+// Records are made in the order of the file, so a list of them is a range, unless one dictionary is
+// in two places.
+void SnapshotSink::append_to_range(List& list, const Value& item, const char* what) {
+  const auto content = static_cast<Tag>(item.tag);
+  if (!accepts(list, content)) return;
+  if (list.count == 0) {
+    list.first = item.payload;
+    if (content == kEntry) static_cast<void>(entry_list_of(list));
+  } else if (item.payload != list.first + list.count) {
+    set_error({Code::kBadInput,
+               fmt::format("{} is in two lists or twice in one, which no recording does", what)});
+    return;
+  }
+  ++list.count;
+}
+
+void SnapshotSink::append_annotation(List& list, const Value& item) {
+  const bool was_entry = (item.payload & 1) != 0;
+  if (!was_entry) {
+    accepts(list, kAnnotation);
+    return;
+  }
+  if (!accepts(list, kEntry)) return;
+  ++list.left_out;
+  all_.annotation_lists.emplace_back(item.payload >> 1, entry_list_of(list));
+}
+
+uint32_t SnapshotSink::entry_list_of(List& list) {
+  if (list.entry_list == Traces::kNoEntries) {
+    list.entry_list = static_cast<uint32_t>(all_.entry_lists.size());
+    all_.entry_lists.push_back({});
+  }
+  return list.entry_list;
+}
+
+void SnapshotSink::cut_list(unsigned slot) { lists_[slot].cut = true; }
+
+Value SnapshotSink::end_list(unsigned slot) { return finish_list(lists_[slot]); }
+
+Value SnapshotSink::tuple(std::span<const Value> items) {
+  // Pools come as pairs, one an event.
+  constexpr uint64_t kSmall = uint64_t{1} << kPairBits;
+  if (items.size() == 2 && items[0].kind == Kind::kInt && items[1].kind == Kind::kInt &&
+      items[0].payload < kSmall && items[1].payload < kSmall) {
+    return record(kPair, items[0].payload << kPairBits | items[1].payload);
+  }
+  const unsigned slot = pickle::kMaxOpen;
+  begin_list(slot);
+  append(slot, items);
+  return end_list(slot);
+}
+
+Value SnapshotSink::finish_list(List& list) {
+  const Range range = {list.first, list.count, list.left_out, list.cut, false};
+  switch (list.content) {
+    case kStack:
+      return record(kStack, intern_stack(list.frames.span()));
+    case kEntry:
+      all_.entry_lists[entry_list_of(list)] = range;
+      return record(kEntryList, list.entry_list);
+    case kBlock:
+      all_.block_lists.push_back(range);
+      return record(kBlockList, all_.block_lists.size() - 1);
+    case kSegment:
+      all_.segment_lists.push_back(range);
+      return record(kSegmentList, all_.segment_lists.size() - 1);
+    case kTraces:
+      kept_values_ += list.lists.size() + 1;
+      if (kept_values_ > kMaxKeptValues) return record(kSkipped);
+      all_.traces.push_back({list.lists, list.cut});
+      return record(kTraces, all_.traces.size() - 1);
+    case kTenant:
+      return record(kTenant, list.first);
+    case kScalars:
+      return finish_scalars(list);
+    case kEmpty:
+      return record(list.left_out == 0 ? kEmpty : kSkipped);
+    default:
+      return record(kSkipped);
+  }
+}
+
+Value SnapshotSink::finish_scalars(List& list) {
+  if (list.scalars.size() == 2) {
+    const Value pair[] = {list.scalars[0], list.scalars[1]};
+    constexpr uint64_t kSmall = uint64_t{1} << kPairBits;
+    if (pair[0].kind == Kind::kInt && pair[1].kind == Kind::kInt && pair[0].payload < kSmall &&
+        pair[1].payload < kSmall) {
+      return record(kPair, pair[0].payload << kPairBits | pair[1].payload);
+    }
+  }
+  kept_values_ += list.scalars.size() + 1;
+  if (kept_values_ > kMaxKeptValues) return record(kSkipped);
+  all_.scalar_lists.push_back(list.scalars);
+  return record(kScalars, all_.scalar_lists.size() - 1);
+}
+
+}  // namespace vram::trace::torch

@@ -1,0 +1,68 @@
+// Frames, and the stacks that lists of them are.
+#include "trace/import/torch/sink.hpp"
+
+#include <fmt/format.h>
+
+namespace vram::trace::torch {
+
+using pickle::Kind;
+using pickle::Value;
+
+namespace {
+
+// A Python frame without a line number comes as 2^64 − 1, some as −1.
+uint32_t line_of(const Value& value) {
+  if (value.kind != Kind::kInt) return 0;
+  return value.payload < 0xffffffff ? static_cast<uint32_t>(value.payload) : 0;
+}
+
+}  // namespace
+
+StringId SnapshotSink::string_of(const Value& value) {
+  return value.kind == Kind::kText ? all_.texts.string_id(static_cast<uint32_t>(value.payload)) : 0;
+}
+
+Value SnapshotSink::end_frame(const Dict& dict) {
+  if (!dict.others.empty()) note_unknown_keys(dict, "a frame");
+  Frame frame;
+  frame.function = string_of(dict.get(kName));
+  const Value file = dict.get(kFilename);
+  const bool no_file = file.kind == Kind::kText && file.payload == kWordNoFile;
+  if (!no_file) frame.file = string_of(file);
+  frame.line = line_of(dict.get(kLine));
+  if (dict.has(kFxNodeName) || dict.has(kFxNodeOp)) {
+    const StringTable& strings = tables_.strings;
+    const StringId name = string_of(dict.get(kFxNodeName));
+    const StringId op = string_of(dict.get(kFxNodeOp));
+    const StringId target = string_of(dict.get(kFxNodeTarget));
+    frame.fx_node = tables_.strings.intern(
+        fmt::format("{} ({} {})", strings[name], strings[op], strings[target]));
+  }
+  frame.fx_trace = string_of(dict.get(kFxOriginalTrace));
+  return record(kFrame, tables_.frames.intern(frame));
+}
+
+StackId SnapshotSink::intern_stack(std::span<const FrameId> frames) {
+  constexpr uint64_t kTableBytes = 24;
+  const size_t known = tables_.stacks.size();
+  const StackId id = tables_.stacks.intern(frames);
+  if (tables_.stacks.size() != known) stack_bytes_ += frames.size_bytes() + kTableBytes;
+  all_.trace.has_stacks = all_.trace.has_stacks || id != 0;
+  return id;
+}
+
+// Up to 2.0, C++ frames came in a list of their own; they are the inner ones.
+StackId SnapshotSink::stack_of_frames(const Dict& dict) {
+  const StackId frames = stack_of(dict.get(kFrames));
+  if (!dict.has(kCppFrames)) return frames;
+  const StackId cpp = stack_of(dict.fields[kCppFrames]);
+  if (cpp == 0 || frames == 0) return cpp + frames;
+  std::vector<FrameId> all;
+  for (const StackId stack : {cpp, frames}) {
+    const std::span<const FrameId> part = tables_.stacks[stack];
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return intern_stack(all);
+}
+
+}  // namespace vram::trace::torch

@@ -1,0 +1,109 @@
+// The end state: segments and their blocks.
+#include "trace/import/torch/sink.hpp"
+
+#include <algorithm>
+
+namespace vram::trace::torch {
+
+using pickle::Kind;
+using pickle::Value;
+
+namespace {
+
+constexpr uint8_t kAddressMissing = 1;  // in Block::unused until its segment gives it one
+
+BlockState state_of(const Value& value, Oddities& oddities) {
+  if (value.kind == Kind::kText) {
+    switch (value.payload) {
+      case kWordActiveAllocated:
+        return BlockState::kAllocated;
+      case kWordActivePendingFree:
+      case kWordActiveAwaitingFree:
+        return BlockState::kPendingFree;
+      case kWordInactive:
+        return BlockState::kInactive;
+      default:
+        break;
+    }
+  }
+  oddities.count("blocks of an unknown state, taken as inactive");
+  return BlockState::kInactive;
+}
+
+}  // namespace
+
+Value SnapshotSink::end_block(const Dict& dict) {
+  if (!dict.others.empty()) note_unknown_keys(dict, "a block");
+  Block block;
+  block.size_bytes = amount_of(dict.fields[kSize]);
+  block.state = state_of(dict.fields[kState], all_.oddities);
+  if (is_integer(dict.get(kAddress))) {
+    block.address = address_of(dict.fields[kAddress]);
+  } else {
+    block.unused[0] = kAddressMissing;
+  }
+  block.requested_bytes = block.size_bytes;
+  const Value history = dict.get(kHistory);
+  if (is(history, kTenant)) {
+    const Tenant& latest = all_.tenants[history.payload];
+    block.requested_bytes = latest.requested_bytes;
+    block.stack = latest.stack;
+  }
+  if (is_integer(dict.get(kRequestedSize))) {
+    block.requested_bytes = amount_of(dict.fields[kRequestedSize]);
+  }
+  if (dict.has(kFrames) || dict.has(kCppFrames)) block.stack = stack_of_frames(dict);
+  all_.blocks.push_back(block);
+  return record(kBlock, all_.blocks.size() - 1);
+}
+
+Value SnapshotSink::end_tenant(const Dict& dict) {
+  if (!dict.others.empty()) note_unknown_keys(dict, "a block's history");
+  const Tenant tenant = {amount_of(dict.fields[kRealSize]), stack_of_frames(dict)};
+  all_.tenants.push_back(tenant);
+  return record(kTenant, all_.tenants.size() - 1);
+}
+
+Value SnapshotSink::end_segment(const Dict& dict) {
+  if (!dict.others.empty()) note_unknown_keys(dict, "a segment");
+  RawSegment raw;
+  raw.device = amount_of(dict.get(kDevice));
+  Segment& segment = raw.segment;
+  segment.address = address_of(dict.get(kAddress));
+  segment.size_bytes = amount_of(dict.get(kTotalSize));
+  segment.stack = stack_of_frames(dict);
+  segment.stream = stream_of(dict.get(kStream));
+  if (dict.has(kSegmentPoolId)) segment.pool = pool_of(dict.fields[kSegmentPoolId]);
+  const Value type = dict.get(kSegmentType);
+  segment.is_small = type.kind == Kind::kText && type.payload == kWordSmall;
+  segment.is_expandable = dict.get(kIsExpandable) == Value{1, Kind::kBool, 0};
+  segment.claimed_allocated_bytes = amount_of(dict.get(kAllocatedSize));
+  segment.claimed_active_bytes = amount_of(dict.get(kActiveSize));
+  segment.claimed_requested_bytes = amount_of(dict.get(kRequestedSize));
+  uint64_t next_address = segment.address;
+  for (Block& block : take_blocks(dict.fields[kBlocks], segment)) {
+    if (block.unused[0] == kAddressMissing) {
+      block.address = next_address;
+      block.unused[0] = 0;
+    }
+    next_address = block.address + block.size_bytes;
+  }
+  all_.segments.push_back(raw);
+  return record(kSegment, all_.segments.size() - 1);
+}
+
+// A list of blocks belongs to one segment: else a small file could name one list a million times.
+std::span<Block> SnapshotSink::take_blocks(const Value& value, Segment& segment) {
+  if (!is(value, kBlockList)) return {};
+  Range& range = all_.block_lists[value.payload];
+  if (range.taken) {
+    set_error({Code::kBadInput, "two segments share one list of blocks, which no recording does"});
+    return {};
+  }
+  range.taken = true;
+  segment.first_block = range.first;
+  segment.block_count = static_cast<uint32_t>(std::min<uint64_t>(range.count, 0xffffffff));
+  return {all_.blocks.data() + range.first, segment.block_count};
+}
+
+}  // namespace vram::trace::torch
