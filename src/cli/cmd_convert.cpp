@@ -1,0 +1,87 @@
+// vram convert: a recording in another form.
+#include "cli/command.hpp"
+#include "cli/open.hpp"
+#include "trace/vtrace_writer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+namespace vram::cli {
+namespace {
+
+struct Format {
+  std::string_view extension;
+  Result<> (*write)(const trace::Trace& trace, const std::string& path);
+};
+
+constexpr std::array kFormats = {
+    Format{".vtrace", [](const trace::Trace& trace,
+                         const std::string& path) { return trace::write_vtrace(trace, path); }},
+};
+
+class ConvertCommand final : public Command {
+ public:
+  [[nodiscard]] const Manual& manual() const override;
+  [[nodiscard]] std::vector<Option> options() override;
+  [[nodiscard]] Result<int> run(Console& console) override;
+
+ private:
+  std::string trace_;
+  std::string out_;
+  std::string max_size_;
+};
+
+const Manual& ConvertCommand::manual() const {
+  static const Manual kManual = {
+      "convert",
+      "a recording in another form: .vtrace, .csv, .jsonl",
+      "TRACE OUT [OPTIONS]",
+      "Writes a recording in the form that OUT's name asks for: .vtrace (compact, complete, quick "
+      "to read), .csv (a line "
+      "an event, for spreadsheets and data frames) or .jsonl (a JSON object a line, for jq). OUT "
+      "appears when it is "
+      "complete.",
+      {{"vram convert run.pickle run.vtrace", "keep it in a fraction of the space"},
+       {"vram convert run.pickle run.csv", "load it with pandas or DuckDB"}}};
+  return kManual;
+}
+
+std::vector<Option> ConvertCommand::options() {
+  return {{"TRACE", "TRACE", "the recording to read", &trace_},
+          {"OUT", "OUT", "the file to write: its extension names the form", &out_},
+          max_size_option(max_size_)};
+}
+
+Result<Format> format_of(const std::string& path) {
+  const auto* const found = std::ranges::find_if(
+      kFormats, [&](const Format& format) { return path.ends_with(format.extension); });
+  if (found != kFormats.end()) return *found;
+  return fail(Code::kBadInput,
+              "{}: can't tell which form to write; end the name in .vtrace, .csv or .jsonl", path);
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error) && !error;
+}
+
+Result<int> ConvertCommand::run(Console& console) {
+  const auto format = format_of(out_);
+  if (!format) return tl::unexpected(format.error());
+  if (same_file(trace_, out_)) {
+    return fail(Code::kBadInput, "{}: input and output are the same file; name another output",
+                out_);
+  }
+  const auto trace = open_with_progress(trace_, max_size_, console);
+  if (!trace) return tl::unexpected(trace.error());
+  return format->write(*trace, out_).map([] { return 0; });
+}
+
+}  // namespace
+
+std::unique_ptr<Command> convert_command() { return std::make_unique<ConvertCommand>(); }
+
+}  // namespace vram::cli

@@ -1,0 +1,182 @@
+// vram report: where the memory went.
+#include "base/file.hpp"
+#include "cli/command.hpp"
+#include "cli/moment.hpp"
+#include "cli/open.hpp"
+#include "cli/options.hpp"
+#include "explain/explain.hpp"
+#include "show/report_json.hpp"
+#include "show/report_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace vram::cli {
+namespace {
+
+// The options, once they are known to make sense.
+struct Request {
+  std::optional<size_t> top;
+  std::optional<MomentRequest> at;
+  explain::ExplainOptions explain;
+};
+
+class ReportCommand final : public Command {
+ public:
+  [[nodiscard]] const Manual& manual() const override;
+  [[nodiscard]] std::vector<Option> options() override;
+  [[nodiscard]] Result<int> run(Console& console) override;
+
+ private:
+  [[nodiscard]] Result<Request> request() const;
+  [[nodiscard]] Result<std::string> one(const std::string& path, const Request& request,
+                                        const Console& console) const;
+  [[nodiscard]] std::string draw(const explain::Report& report, const Request& request,
+                                 const Console& console) const;
+  [[nodiscard]] std::string join(const std::vector<std::string>& documents) const;
+  [[nodiscard]] Result<int> print_each(const Request& request, Console& console) const;
+  [[nodiscard]] Result<int> write_all(const Request& request, Console& console) const;
+  [[nodiscard]] Result<> deliver(const std::string& text, Console& console) const;
+
+  std::vector<std::string> traces_;
+  bool json_ = false;
+  std::string top_;
+  std::string at_;
+  std::string device_;
+  std::string output_;
+  std::string max_size_;
+};
+
+const Manual& ReportCommand::manual() const {
+  static const Manual kManual = {
+      "report",
+      "where the memory went: peak, holders, waste, steps, leaks, what to do",
+      "TRACE... [OPTIONS]",
+      "Explains recordings of GPU memory: PyTorch snapshots of every version (plain, gz, zst or "
+      "xz) and .vtrace files. "
+      "Prints one screen, or JSON for programs. Nothing in a file is ever executed.",
+      {{"vram report run.pickle", "the screen"},
+       {"vram report run.vtrace --at step:12", "also who held what at the peak of step 12"},
+       {"vram report run.pickle --json -o run.json", "everything, for a program"},
+       {"CLICOLOR_FORCE=1 vram report run.pickle | less -R",
+        "with colours and bars through a pager"}}};
+  return kManual;
+}
+
+std::vector<Option> ReportCommand::options() {
+  return {
+      {"TRACE", "TRACE", "one or more recordings", &traces_},
+      {"--json", "", "print vram.report/1 (docs/json.md); an array of them for several recordings",
+       &json_},
+      {"--top", "N", "holders to list, 0 for all (8 on the screen, 50 in JSON)", &top_},
+      {"--at", "TIME",
+       "also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1", &at_},
+      {"--device", "N", "the device to lead with (else the one with the largest peak)", &device_},
+      {"-o,--output", "FILE",
+       "write there instead of standard output; the file appears when it is complete", &output_},
+      max_size_option(max_size_)};
+}
+
+Result<Request> ReportCommand::request() const {
+  Request request;
+  if (!top_.empty()) {
+    const auto top = parse_number("--top", top_);
+    if (!top) return tl::unexpected(top.error());
+    request.top = *top;
+  }
+  if (!device_.empty()) {
+    const auto device = parse_number("--device", device_);
+    if (!device) return tl::unexpected(device.error());
+    request.explain.device =
+        static_cast<uint32_t>(std::min<uint64_t>(*device, std::numeric_limits<uint32_t>::max()));
+  }
+  if (!at_.empty()) {
+    const auto at = parse_moment(at_);
+    if (!at) return tl::unexpected(at.error());
+    request.at = *at;
+  }
+  return request;
+}
+
+std::string ReportCommand::draw(const explain::Report& report, const Request& request,
+                                const Console& console) const {
+  if (json_)
+    return show::report_json(report, {.top = request.top.value_or(show::JsonOptions{}.top)});
+  const bool to_file = !output_.empty();
+  return show::draw_report(report, {.columns = console.columns(),
+                                    .colour = console.colour() && !to_file,
+                                    .unicode = console.unicode() || to_file,
+                                    .bars = console.bars() || to_file,
+                                    .top = request.top.value_or(show::TextOptions{}.top)});
+}
+
+Result<std::string> ReportCommand::one(const std::string& path, const Request& request,
+                                       const Console& console) const {
+  const auto trace = open_with_progress(path, max_size_, console);
+  if (!trace) return tl::unexpected(trace.error());
+  const auto report = request.at ? explain_at(*trace, *request.at, request.explain)
+                                 : explain::explain(*trace, request.explain);
+  if (!report) return fail(report.error().code, "{}: {}", path, report.error().message);
+  return draw(*report, request, console);
+}
+
+std::string ReportCommand::join(const std::vector<std::string>& documents) const {
+  if (!json_) return fmt::format("{}", fmt::join(documents, "\n\n"));
+  if (traces_.size() == 1) return documents.front();
+  return fmt::format("[\n{}]\n", fmt::join(documents, ",\n"));
+}
+
+Result<> ReportCommand::deliver(const std::string& text, Console& console) const {
+  if (output_.empty()) return console.print(text);
+  auto file = AtomicFile::create(output_);
+  if (!file) return tl::unexpected(file.error());
+  if (const auto written = file->write(text); !written) return written;
+  return file->commit();
+}
+
+// On the screen, a recording that can't be read does not keep the others away.
+Result<int> ReportCommand::print_each(const Request& request, Console& console) const {
+  int code = 0;
+  bool first = true;
+  for (const std::string& path : traces_) {
+    if (console.reader_left()) break;
+    const auto document = one(path, request, console);
+    if (!document) {
+      console.error(document.error().message);
+      code = 2;
+      continue;
+    }
+    const auto printed =
+        console.print(std::exchange(first, false) ? *document : "\n\n" + *document);
+    if (!printed) return tl::unexpected(printed.error());
+  }
+  return code;
+}
+
+// A document for programs, and a file, is whole or absent.
+Result<int> ReportCommand::write_all(const Request& request, Console& console) const {
+  std::vector<std::string> documents;
+  for (const std::string& path : traces_) {
+    auto document = one(path, request, console);
+    if (!document) return tl::unexpected(document.error());
+    documents.push_back(std::move(*document));
+  }
+  return deliver(join(documents), console).map([] { return 0; });
+}
+
+Result<int> ReportCommand::run(Console& console) {
+  const auto request = this->request();
+  if (!request) return tl::unexpected(request.error());
+  const bool for_the_screen = !json_ && output_.empty();
+  return for_the_screen ? print_each(*request, console) : write_all(*request, console);
+}
+
+}  // namespace
+
+std::unique_ptr<Command> report_command() { return std::make_unique<ReportCommand>(); }
+
+}  // namespace vram::cli

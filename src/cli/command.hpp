@@ -1,0 +1,57 @@
+// Command: what the program can be asked to do. A command states its manual and its options;
+// options.cpp fills the options' targets from the command line, then run() does the work. One file
+// a command, listed in commands.cpp.
+#pragma once
+
+#include "base/result.hpp"
+#include "cli/console.hpp"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace vram::cli {
+
+// One option or argument and the command's member that receives it.
+struct Option {
+  std::string flags;       // "-o,--output", or "TRACE" for an argument without a dash
+  std::string value_name;  // "FILE"; empty for a switch
+  std::string help;
+  // A switch, a value (as an argument: required), or one or more arguments.
+  std::variant<bool*, std::string*, std::vector<std::string>*> target;
+
+  [[nodiscard]] bool is_argument() const { return flags.front() != '-'; }
+};
+
+struct Example {
+  std::string_view command;
+  std::string_view meaning;
+};
+
+struct Manual {
+  std::string_view name;
+  std::string_view summary;  // one line, for the list of commands
+  std::string_view usage;    // after the name
+  std::string_view details;
+  std::vector<Example> examples;
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  [[nodiscard]] virtual const Manual& manual() const = 0;
+  [[nodiscard]] virtual std::vector<Option> options() = 0;
+  // The exit code; an Error is printed and becomes 2.
+  [[nodiscard]] virtual Result<int> run(Console& console) = 0;
+};
+
+// All commands, in the order of the program's help.
+[[nodiscard]] std::vector<std::unique_ptr<Command>> all_commands();
+
+// Each in its own file, cmd_NAME.cpp.
+[[nodiscard]] std::unique_ptr<Command> report_command();
+[[nodiscard]] std::unique_ptr<Command> convert_command();
+
+}  // namespace vram::cli

@@ -1,0 +1,12 @@
+#include "cli/command.hpp"
+
+namespace vram::cli {
+
+std::vector<std::unique_ptr<Command>> all_commands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(report_command());
+  commands.push_back(convert_command());
+  return commands;
+}
+
+}  // namespace vram::cli

@@ -1,0 +1,89 @@
+#include "cli/console.hpp"
+
+#include "base/text.hpp"
+#include "show/draw/ascii.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace vram::cli {
+namespace {
+
+constexpr int kColumnsWithoutTerminal = 100;
+
+// Set and not empty.
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+int terminal_columns() {
+  const std::string_view set = variable("COLUMNS");
+  int columns = 0;
+  std::from_chars(set.data(), set.data() + set.size(), columns);
+  if (columns > 0) return columns;
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return kColumnsWithoutTerminal;
+}
+
+// By the variables' text and not by setlocale: a locale that is named but not installed still says
+// what the terminal shows.
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    std::string value(variable(name));
+    if (value.empty()) continue;
+    std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::tolower(c); });
+    return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+void write_to_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+}  // namespace
+
+Console::Console() {
+  const bool dumb = variable("TERM") == "dumb";
+  const bool forced = !variable("CLICOLOR_FORCE").empty() && variable("CLICOLOR_FORCE") != "0";
+  const bool terminal = forced || (isatty(STDOUT_FILENO) == 1 && !dumb);
+  columns_ = terminal_columns();
+  bars_ = terminal;
+  colour_ = terminal && variable("NO_COLOR").empty();
+  unicode_ = locale_is_utf8();
+  shows_progress_ = isatty(STDERR_FILENO) == 1 && !dumb;
+}
+
+Result<> Console::print(std::string_view text) {
+  while (!text.empty() && !reader_left_) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EPIPE) {
+      reader_left_ = true;
+    } else if (errno != EINTR) {
+      return fail(Code::kIo, "cannot write to standard output: {}", std::strerror(errno));
+    }
+  }
+  return {};
+}
+
+void Console::error(std::string_view message) const {
+  const std::string line = "vram: error: " + printable(message) + "\n";
+  write_to_stderr(unicode_ ? line : show::to_ascii(line));
+}
+
+void Console::progress(std::string_view text) const {
+  if (!shows_progress_) return;
+  const std::string line = "\r\x1b[K" + std::string(text);
+  write_to_stderr(unicode_ ? line : show::to_ascii(line));
+}
+
+}  // namespace vram::cli

@@ -1,0 +1,43 @@
+// Console: the process's standard output and error, and what can be shown there. The only place
+// that asks the environment. One thread at a time.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <string_view>
+
+namespace vram::cli {
+
+class Console {
+ public:
+  // Looks at the descriptors and at NO_COLOR, CLICOLOR_FORCE, COLUMNS, TERM, LC_ALL, LC_CTYPE,
+  // LANG.
+  Console();
+
+  [[nodiscard]] int columns() const { return columns_; }
+  [[nodiscard]] bool colour() const { return colour_; }    // on standard output
+  [[nodiscard]] bool bars() const { return bars_; }        // on standard output
+  [[nodiscard]] bool unicode() const { return unicode_; }  // the locale is UTF-8
+  [[nodiscard]] bool shows_progress() const {
+    return shows_progress_;
+  }  // standard error is a terminal
+
+  // To standard output. A reader that went away (`| head`) is no error: what follows is dropped.
+  [[nodiscard]] Result<> print(std::string_view text);
+  [[nodiscard]] bool reader_left() const { return reader_left_; }
+
+  // "vram: error: MESSAGE" on standard error.
+  void error(std::string_view message) const;
+  // A line of progress on standard error, drawn over the one before; empty text wipes it.
+  void progress(std::string_view text) const;
+
+ private:
+  int columns_ = 100;
+  bool colour_ = false;
+  bool bars_ = false;
+  bool unicode_ = true;
+  bool shows_progress_ = false;
+  bool reader_left_ = false;
+};
+
+}  // namespace vram::cli

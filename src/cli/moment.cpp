@@ -1,0 +1,90 @@
+#include "cli/moment.hpp"
+
+#include "base/bytes.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+
+namespace vram::cli {
+namespace {
+
+using explain::DeviceReport;
+using explain::Report;
+
+std::optional<uint64_t> number_after(std::string_view prefix, std::string_view text) {
+  if (!text.starts_with(prefix)) return std::nullopt;
+  const std::string_view digits = text.substr(prefix.size());
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+Result<Report> at_step(const trace::Trace& trace, const Report& report, uint64_t index,
+                       explain::ExplainOptions options) {
+  const auto& steps = report.devices[report.main_device].steps.steps;
+  if (steps.empty())
+    return fail(Code::kNotFound, "--at step:{}: no steps were found in this recording", index);
+  if (index >= steps.size()) {
+    return fail(Code::kNotFound, "--at step:{}: the recording has steps 0 to {}", index,
+                steps.size() - 1);
+  }
+  options.at_event = steps[index].peak_event;
+  return explain::explain(trace, options);
+}
+
+Result<Report> at_oom(Report report, uint64_t index) {
+  DeviceReport& device = report.devices[report.main_device];
+  if (device.ooms.empty())
+    return fail(Code::kNotFound, "--at oom: nothing ran out of memory in this recording");
+  if (index >= device.ooms.size()) {
+    return fail(Code::kNotFound, "--at oom:{}: the recording has {} of them, counted from 0", index,
+                device.ooms.size());
+  }
+  device.at = device.ooms[index].state;
+  return report;
+}
+
+}  // namespace
+
+Result<MomentRequest> parse_moment(std::string_view text) {
+  if (text == "peak") return MomentRequest{MomentKind::kPeak};
+  if (text == "oom") return MomentRequest{MomentKind::kOom};
+  if (const auto index = number_after("oom:", text)) return MomentRequest{MomentKind::kOom, *index};
+  if (const auto index = number_after("step:", text))
+    return MomentRequest{MomentKind::kStep, *index};
+  if (const auto event = number_after("event:", text))
+    return MomentRequest{MomentKind::kEvent, *event};
+  if (const auto time_ns = parse_duration_ns(text)) {
+    return MomentRequest{MomentKind::kTime, static_cast<uint64_t>(*time_ns)};
+  }
+  return fail(Code::kBadInput,
+              "--at takes a time (1.5s, 250ms), event:N, step:N, peak, oom or oom:N; found '{}'",
+              text);
+}
+
+Result<Report> explain_at(const trace::Trace& trace, const MomentRequest& request,
+                          explain::ExplainOptions options) {
+  if (request.kind == MomentKind::kTime) {
+    if (!trace.has_time) {
+      return fail(
+          Code::kNotFound,
+          "--at: this recording has no clock; name the moment as event:N, step:N, peak or oom");
+    }
+    options.at_ns = static_cast<int64_t>(request.value);
+  }
+  if (request.kind == MomentKind::kEvent) options.at_event = request.value;
+  Result<Report> report = explain::explain(trace, options);
+  if (!report) return report;
+  if (request.kind == MomentKind::kStep) return at_step(trace, *report, request.value, options);
+  if (request.kind == MomentKind::kOom) return at_oom(std::move(*report), request.value);
+  if (request.kind == MomentKind::kPeak) {
+    DeviceReport& device = report->devices[report->main_device];
+    device.at = device.at_peak;
+  }
+  return report;
+}
+
+}  // namespace vram::cli

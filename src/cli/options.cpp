@@ -1,0 +1,106 @@
+#include "cli/options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+namespace vram::cli {
+namespace {
+
+// CLI11 splits the words; what they mean and every message is ours, so both are the same with each
+// version of it.
+void declare(const Option& option, CLI::App& app) {
+  const auto* const flag = std::get_if<bool*>(&option.target);
+  if (flag != nullptr) {
+    app.add_flag(option.flags, **flag);
+  } else if (const auto* const value = std::get_if<std::string*>(&option.target)) {
+    app.add_option(option.flags, **value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  } else {
+    app.add_option(option.flags, **std::get_if<std::vector<std::string>*>(&option.target));
+  }
+}
+
+bool is_missing(const Option& option) {
+  if (!option.is_argument()) return false;
+  if (const auto* const value = std::get_if<std::string*>(&option.target)) return (*value)->empty();
+  const auto* const values = std::get_if<std::vector<std::string>*>(&option.target);
+  return values != nullptr && (*values)->empty();
+}
+
+std::vector<std::string> names_of(std::span<const Option> options) {
+  std::vector<std::string> names = {"--help"};
+  for (const Option& option : options) {
+    if (!option.is_argument()) names.push_back(option.flags.substr(option.flags.find("--")));
+  }
+  return names;
+}
+
+Result<> refuse_extra(const Manual& manual, std::span<const Option> options,
+                      std::string_view word) {
+  const std::string hint = fmt::format("'vram {} --help' lists what it takes", manual.name);
+  if (!word.starts_with('-'))
+    return fail(Code::kBadInput, "one argument too many: '{}'; {}", word, hint);
+  const std::vector<std::string> names = names_of(options);
+  const std::string_view meant = nearest(word.substr(0, word.find('=')), names);
+  if (meant.empty()) return fail(Code::kBadInput, "unknown option '{}'; {}", word, hint);
+  return fail(Code::kBadInput, "unknown option '{}', did you mean '{}'? {}", word, meant, hint);
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+Result<> parse_options(const Manual& manual, std::span<const Option> options,
+                       std::vector<std::string> arguments) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  for (const Option& option : options) declare(option, app);
+  std::ranges::reverse(arguments);  // as CLI11 takes them
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    return fail(Code::kBadInput, "{}; 'vram {} --help' explains", error.what(), manual.name);
+  }
+  const std::vector<std::string> extra = app.remaining();
+  if (!extra.empty()) return refuse_extra(manual, options, extra.front());
+  const auto missing = std::ranges::find_if(options, is_missing);
+  if (missing == options.end()) return {};
+  return fail(Code::kBadInput, "missing {}; usage: vram {} {}", missing->flags, manual.name,
+              manual.usage);
+}
+
+std::string_view nearest(std::string_view word, std::span<const std::string> candidates) {
+  std::string_view best;
+  size_t best_distance = std::max<size_t>(word.size() / 3, 1) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+Result<uint64_t> parse_number(std::string_view option, std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return value;
+  return fail(Code::kBadInput, "{} takes a whole number, found '{}'", option, text);
+}
+
+}  // namespace vram::cli

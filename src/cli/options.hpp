@@ -1,0 +1,26 @@
+// From the words of a command line to a command's options.
+#pragma once
+
+#include "base/result.hpp"
+#include "cli/command.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::cli {
+
+// Fills the targets. `arguments` are the words after the command's name. Errors name the word and
+// the next step.
+[[nodiscard]] Result<> parse_options(const Manual& manual, std::span<const Option> options,
+                                     std::vector<std::string> arguments);
+
+// The candidate nearest to a mistyped word; empty when none is near.
+[[nodiscard]] std::string_view nearest(std::string_view word,
+                                       std::span<const std::string> candidates);
+
+// "12" -> 12, for an option's value. `option` is named in the error.
+[[nodiscard]] Result<uint64_t> parse_number(std::string_view option, std::string_view text);
+
+}  // namespace vram::cli

@@ -1,0 +1,55 @@
+#include "cli/progress.hpp"
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/draw/bar.hpp"
+
+#include <fmt/format.h>
+
+namespace vram::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kQuick = 300ms;
+constexpr auto kBetweenDraws = 100ms;
+constexpr int kBarColumns = 24;
+constexpr int kNameColumns = 30;
+
+std::string bar_text(uint64_t done_bytes, uint64_t total_bytes) {
+  if (total_bytes == 0) return "";
+  const double share = static_cast<double>(done_bytes) / static_cast<double>(total_bytes);
+  std::string bar = show::share_bar(share, kBarColumns);
+  bar.append(static_cast<size_t>(kBarColumns - display_width(bar)), ' ');
+  return fmt::format("│{}│ {:3.0f} %  ", bar, 100 * share);
+}
+
+}  // namespace
+
+Progress::Progress(const Console& console, std::string what)
+    : console_(console),
+      what_(std::move(what)),
+      begin_(Clock::now()),
+      next_draw_(begin_ + kQuick) {}
+
+Progress::~Progress() {
+  if (drawn_) console_.progress("");
+}
+
+void Progress::update(uint64_t done_bytes, uint64_t total_bytes) {
+  const auto now = Clock::now();
+  if (!console_.shows_progress() || now < next_draw_) return;
+  next_draw_ = now + kBetweenDraws;
+  drawn_ = true;
+  const double seconds = std::chrono::duration<double>(now - begin_).count();
+  const auto rate = static_cast<uint64_t>(static_cast<double>(done_bytes) / seconds);
+  console_.progress(fmt::format("{}  {}{}, {}/s", shorten_front(printable(what_), kNameColumns),
+                                bar_text(done_bytes, total_bytes), format_bytes(done_bytes),
+                                format_bytes(rate)));
+}
+
+std::function<void(uint64_t, uint64_t)> Progress::callback() {
+  return [this](uint64_t done_bytes, uint64_t total_bytes) { update(done_bytes, total_bytes); };
+}
+
+}  // namespace vram::cli

@@ -1,0 +1,91 @@
+#include "cli/run.hpp"
+
+#include "cli/command.hpp"
+#include "cli/help.hpp"
+#include "cli/options.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <new>
+
+namespace vram::cli {
+namespace {
+
+constexpr int kBadUsage = 2;
+constexpr int kEnvironment = 3;
+
+using Commands = std::vector<std::unique_ptr<Command>>;
+
+bool asks_for_help(const std::vector<std::string>& words) {
+  const auto end = std::ranges::find(words, "--");
+  return std::any_of(words.begin(), end,
+                     [](const std::string& w) { return w == "--help" || w == "-h"; });
+}
+
+Result<int> print(Console& console, const std::string& text) {
+  return console.print(text).map([] { return 0; });
+}
+
+tl::unexpected<Error> unknown_command(const Commands& commands, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& command : commands) names.emplace_back(command->manual().name);
+  const std::string_view meant = nearest(name, names);
+  const std::string hint = meant.empty() ? "" : fmt::format(", did you mean '{}'?", meant);
+  return fail(Code::kBadInput, "unknown command '{}'{} 'vram --help' lists the commands", name,
+              hint.empty() ? ";" : hint);
+}
+
+Result<int> run_command(Command& command, std::vector<std::string> words, Console& console) {
+  if (asks_for_help(words)) return print(console, command_help(command));
+  const std::vector<Option> options = command.options();
+  const Result<> parsed = parse_options(command.manual(), options, std::move(words));
+  if (!parsed) return tl::unexpected(parsed.error());
+  return command.run(console);
+}
+
+Result<int> dispatch(std::vector<std::string> words, Console& console) {
+  const Commands commands = all_commands();
+  if (words.empty()) {
+    console.error("a command is missing; 'vram --help' lists them");
+    return kBadUsage;
+  }
+  const std::string name = words.front();
+  words.erase(words.begin());
+  if (name == "--version" || name == "-V") return print(console, "vram " VRAM_VERSION "\n");
+  if (name == "--help" || name == "-h" || name == "help")
+    return print(console, program_help(commands));
+  const auto found = std::ranges::find_if(
+      commands, [&](const auto& command) { return command->manual().name == name; });
+  if (found == commands.end()) return unknown_command(commands, name);
+  return run_command(**found, std::move(words), console);
+}
+
+int guarded(std::vector<std::string> words, Console& console) {
+  const Result<int> code = dispatch(std::move(words), console);
+  if (code) return *code;
+  console.error(code.error().message);
+  return kBadUsage;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is seen as EPIPE, see Console::print
+  Console console;
+  try {
+    return guarded({argv + std::min(argc, 1), argv + argc}, console);
+  } catch (const std::bad_alloc&) {
+    console.progress("");
+    console.error(
+        "out of host memory; the recording needs more than this machine or its limits allow");
+    return kEnvironment;
+  } catch (const std::exception& exception) {
+    console.progress("");
+    console.error(fmt::format("internal error: {}; please report it with the command line",
+                              exception.what()));
+    return kEnvironment;
+  }
+}
+
+}  // namespace vram::cli
