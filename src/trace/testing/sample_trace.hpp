@@ -39,6 +39,40 @@ inline void fill_sample_tables(Tables& tables) {
   tables.pools.intern({0, 7});
 }
 
+inline void add_sample_state(DeviceTrace& device) {
+  device.has_end_state = true;
+  device.segments.push_back({.address = 0x7f1c'a000'0000,
+                             .size_bytes = 2 << 20,
+                             .first_block = 0,
+                             .block_count = 2,
+                             .stack = 1,
+                             .stream = 1,
+                             .pool = 1,
+                             .is_small = true,
+                             .claimed_allocated_bytes = 512,
+                             .claimed_active_bytes = 1024,
+                             .claimed_requested_bytes = 1000});
+  device.segments.push_back({.address = 0x7f1c'c000'0000,
+                             .size_bytes = 4 << 20,
+                             .first_block = 2,
+                             .block_count = 1,
+                             .pool = kUnknownPool,
+                             .is_expandable = true});
+  device.blocks.push_back({.address = 0x7f1c'a000'0000,
+                           .size_bytes = 1024,
+                           .requested_bytes = 1000,
+                           .state = BlockState::kPendingFree});
+  device.blocks.push_back({.address = 0x7f1c'a000'0400,
+                           .size_bytes = 512,
+                           .requested_bytes = 512,
+                           .stack = 2,
+                           .state = BlockState::kAllocated});
+  device.blocks.push_back({.address = 0x7f1c'c000'0000,
+                           .size_bytes = 4 << 20,
+                           .requested_bytes = 5 << 20,
+                           .state = BlockState::kInactive});
+}
+
 inline void add_sample_gpu(Trace& trace) {
   constexpr int64_t kStart = 1'795'248'641'678'827'000;
   DeviceTrace device;
@@ -70,38 +104,8 @@ inline void add_sample_gpu(Trace& trace) {
   add(EventKind::kOther, ~uint64_t{0}, ~uint64_t{0}, 10'005)->context = 1;
   add(EventKind::kSegmentFree, 0x7f1c'a000'0000, 2 << 20, 10'006);
   device.event_count = trace.events.size() - device.first_event;
-  device.has_end_state = true;
   device.ring_overflowed = true;
-  device.segments.push_back({.address = 0x7f1c'a000'0000,
-                             .size_bytes = 2 << 20,
-                             .first_block = 0,
-                             .block_count = 2,
-                             .stack = 1,
-                             .stream = 1,
-                             .pool = 1,
-                             .is_small = true,
-                             .claimed_allocated_bytes = 512,
-                             .claimed_active_bytes = 1024,
-                             .claimed_requested_bytes = 1000});
-  device.segments.push_back({.address = 0x7f1c'c000'0000,
-                             .size_bytes = 4 << 20,
-                             .first_block = 2,
-                             .block_count = 1,
-                             .pool = kUnknownPool,
-                             .is_expandable = true});
-  device.blocks.push_back({.address = 0x7f1c'a000'0000,
-                           .size_bytes = 1024,
-                           .requested_bytes = 1000,
-                           .state = BlockState::kPendingFree});
-  device.blocks.push_back({.address = 0x7f1c'a000'0400,
-                           .size_bytes = 512,
-                           .requested_bytes = 512,
-                           .stack = 2,
-                           .state = BlockState::kAllocated});
-  device.blocks.push_back({.address = 0x7f1c'c000'0000,
-                           .size_bytes = 4 << 20,
-                           .requested_bytes = 5 << 20,
-                           .state = BlockState::kInactive});
+  add_sample_state(device);
   trace.devices.push_back(std::move(device));
 }
 

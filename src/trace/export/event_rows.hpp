@@ -1,0 +1,76 @@
+// What the exports of events share: the walk over all events, numbers as text, and stacks as text
+// with each frame's text made once. Internal to export/; one thread at a time.
+#pragma once
+
+#include "base/file.hpp"
+#include "base/result.hpp"
+#include "trace/trace.hpp"
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::trace {
+
+// Decimal, or hexadecimal without a prefix.
+template <typename Number>
+void append_number(std::string& out, Number number, int base = 10) {
+  char digits[24];
+  const auto end = std::to_chars(std::begin(digits), std::end(digits), number, base).ptr;
+  out.append(digits, static_cast<size_t>(end - digits));
+}
+
+inline void append_address(std::string& out, uint64_t address) {
+  out += "0x";
+  append_number(out, address, 16);
+}
+
+[[nodiscard]] inline std::string_view to_string(DeviceKind kind) {
+  return kind == DeviceKind::kHost ? "host" : "gpu";
+}
+
+// "file:line function", of which what is not known is left out.
+[[nodiscard]] std::string frame_text(const Tables& tables, FrameId id);
+
+// The texts of frames, each made on first use by `make(out, text)`: escaped for its format once,
+// not once an event.
+class FrameTexts {
+ public:
+  using Make = void (*)(std::string& out, std::string_view text);
+  FrameTexts(const Tables& tables, Make make)
+      : tables_(tables), make_(make), texts_(tables.frames.size()) {}
+  [[nodiscard]] const std::string& operator[](FrameId id) {
+    std::string& text = texts_[id];
+    if (text.empty()) make_(text, frame_text(tables_, id));
+    return text;
+  }
+
+ private:
+  const Tables& tables_;
+  Make make_;
+  std::vector<std::string> texts_;
+};
+
+// Writes head, then what append_row(out, device, number of the event, event) appends for every
+// event, to a file that appears under its name when it is complete.
+template <typename AppendRow>
+[[nodiscard]] Result<> export_rows(const Trace& trace, const std::string& path,
+                                   std::string_view head, AppendRow&& append_row) {
+  auto file = AtomicFile::create(path);
+  if (!file) return tl::unexpected(file.error());
+  if (auto done = file->write(head); !done) return done;
+  std::string row;
+  for (const DeviceTrace& device : trace.devices) {
+    uint64_t number = 0;
+    for (const Event& event : trace.events_of(device)) {
+      row.clear();
+      append_row(row, device, number++, event);
+      if (auto done = file->write(row); !done) return done;
+    }
+  }
+  return file->commit();
+}
+
+}  // namespace vram::trace

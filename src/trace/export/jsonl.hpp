@@ -1,0 +1,17 @@
+// Events as JSON lines: one object an event, device after device, for jq, DuckDB and data frames.
+#pragma once
+
+#include "base/result.hpp"
+#include "trace/trace.hpp"
+
+#include <string>
+
+namespace vram::trace {
+
+// Members: device, device_kind, index (among the device's events), time_ns (unix; null without a
+// clock), action, address (a string, hexadecimal), size_bytes, stream, pool ([first, second]; null
+// where unknown), compile_id and user_metadata (null where there is none), stack (array of
+// "file:line function", innermost first). "-" is standard output.
+[[nodiscard]] Result<> export_jsonl(const Trace& trace, const std::string& path);
+
+}  // namespace vram::trace
