@@ -1,0 +1,86 @@
+// AddressMap: from a 64-bit address to a 32-bit number, for the replay's hot path. Open addressing
+// with linear probing and backward-shift deletion: a look-up is one multiplication and, mostly, one
+// cache line. Not thread-safe; allocates only when it grows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace vram::explain {
+
+class AddressMap {
+ public:
+  static constexpr uint32_t kNone = 0xffffffff;
+
+  AddressMap() : slots_(size_t{1} << kFirstBits) {}
+
+  [[nodiscard]] size_t size() const { return used_; }
+
+  // kNone when absent.
+  [[nodiscard]] uint32_t find(uint64_t key) const {
+    for (size_t i = home(key);; i = next(i)) {
+      if (slots_[i].value == kNone || slots_[i].key == key) return slots_[i].value;
+    }
+  }
+
+  // Adds or overwrites. `value` must not be kNone.
+  void set(uint64_t key, uint32_t value) {
+    size_t i = home(key);
+    while (slots_[i].value != kNone && slots_[i].key != key) i = next(i);
+    if (slots_[i].value == kNone && ++used_ * 2 > slots_.size()) {
+      --used_;
+      grow();
+      set(key, value);
+      return;
+    }
+    slots_[i] = {key, value};
+  }
+
+  void erase(uint64_t key) {
+    size_t hole = home(key);
+    while (slots_[hole].key != key || slots_[hole].value == kNone) {
+      if (slots_[hole].value == kNone) return;
+      hole = next(hole);
+    }
+    --used_;
+    // Later entries of the same run move up, so that no look-up stops at the hole too early.
+    for (size_t i = next(hole); slots_[i].value != kNone; i = next(i)) {
+      if (distance(home(slots_[i].key), i) < distance(hole, i)) continue;
+      slots_[hole] = slots_[i];
+      hole = i;
+    }
+    slots_[hole].value = kNone;
+  }
+
+ private:
+  struct Slot {
+    uint64_t key = 0;
+    uint32_t value = kNone;
+  };
+  static constexpr unsigned kFirstBits = 10;
+
+  // Addresses are multiples of 512 or more; the product's high bits depend on all of theirs.
+  [[nodiscard]] size_t home(uint64_t key) const {
+    return static_cast<size_t>((key * 0x9e3779b97f4a7c15u) >> shift_);
+  }
+  [[nodiscard]] size_t next(size_t i) const { return (i + 1) & (slots_.size() - 1); }
+  [[nodiscard]] size_t distance(size_t from, size_t to) const {
+    return (to - from) & (slots_.size() - 1);
+  }
+  void grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    --shift_;
+    used_ = 0;
+    for (const Slot& slot : old) {
+      if (slot.value != kNone) set(slot.key, slot.value);
+    }
+  }
+
+  std::vector<Slot> slots_;
+  unsigned shift_ = 64 - kFirstBits;
+  size_t used_ = 0;
+};
+
+}  // namespace vram::explain
