@@ -8,6 +8,7 @@
 
 #include "base/pod_vector.hpp"
 #include "explain/report.hpp"
+#include "explain/segments.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
@@ -21,7 +22,9 @@ inline constexpr uint32_t kNever = 0xffffffff;            // Lifetime::free_*_ev
 inline constexpr uint32_t kNoLifetime = 0xffffffff;
 
 // One tenancy of an address, from allocation to free. Event fields are numbers within the device's
-// events.
+// events. A free without a request (free_completed alone) leaves free_requested_event at kNever; a
+// block that was pending before the recording has alloc_event = kBeforeRecording and
+// free_requested_event = 0, which is then no event of its own.
 struct Lifetime {
   uint64_t address = 0;
   uint64_t requested_bytes = 0;
@@ -36,13 +39,22 @@ struct Lifetime {
 };
 static_assert(sizeof(Lifetime) == 48);
 
+// A block that vanished without a free of its own: a later event says that its place was free.
+struct ImpliedFree {
+  uint32_t event = 0;
+  uint32_t lifetime = 0;
+};
+
 struct History {
   PodVector<Lifetime> lifetimes;  // before-recording ones first, then by alloc_event
   PodVector<uint32_t>
       lifetime_of_event;  // per event of the device; kNoLifetime for markers and segment events
-  uint64_t initial_reserved_bytes = 0;  // segments that were there before the first event
-  uint64_t before_recording_count = 0;  // lifetimes[0 .. this)
-  Verdict verdict;                      // replayed end state against the recorded segments
+  uint64_t initial_reserved_bytes = 0;     // segments that were there before the first event
+  uint64_t before_recording_count = 0;     // lifetimes[0 .. this)
+  Verdict verdict;                         // replayed end state against the recorded segments
+  SegmentMap initial_segments;             // the segments that were there before the first event
+  std::vector<ImpliedFree> implied_frees;  // by event; free_completed_event of theirs says the same
+  std::vector<uint32_t> ignored_segment_events;  // contradict what was there, so left out; rising
 
   // Is it active / allocated after event number `event`?
   [[nodiscard]] bool active_at(const Lifetime& l, uint64_t event) const {

@@ -1,0 +1,57 @@
+// EventClock: the time of an event as reports give it: nanoseconds since the recording's first
+// event on any device, or the event's number where the recording has no clock. Index order is the
+// truth: clocks may step back, so "at a time" means up to the first event that is later. Views the
+// trace; no allocation, no locks.
+#pragma once
+
+#include "explain/report.hpp"
+#include "trace/trace.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace vram::explain {
+
+class EventClock {
+ public:
+  EventClock(const trace::Trace& trace, const trace::DeviceTrace& device)
+      : events_(trace.events_of(device)), has_time_(trace.has_time) {
+    if (!has_time_) return;
+    std::optional<int64_t> first;
+    for (const trace::DeviceTrace& each : trace.devices) {
+      if (each.event_count == 0) continue;
+      const int64_t begin = trace.events[each.first_event].time_ns;
+      first = first ? std::min(*first, begin) : begin;
+    }
+    origin_unix_ns_ = first.value_or(0);
+  }
+
+  [[nodiscard]] Clock kind() const { return has_time_ ? Clock::kTime : Clock::kEventIndex; }
+  [[nodiscard]] int64_t origin_unix_ns() const { return origin_unix_ns_; }
+  [[nodiscard]] int64_t time_ns(uint64_t event) const {
+    if (!has_time_ || event >= events_.size()) return static_cast<int64_t>(event);
+    return since_origin(events_[event].time_ns);
+  }
+  // The last event before the first one that is later than `time_ns`; nullopt when already the
+  // first is later.
+  [[nodiscard]] std::optional<uint64_t> event_at(int64_t time_ns) const {
+    uint64_t end = 0;
+    while (end < events_.size() && this->time_ns(end) <= time_ns) ++end;
+    if (end == 0) return std::nullopt;
+    return end - 1;
+  }
+
+ private:
+  // Files may hold any number: the difference wraps rather than overflows.
+  [[nodiscard]] int64_t since_origin(int64_t unix_ns) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(unix_ns) -
+                                static_cast<uint64_t>(origin_unix_ns_));
+  }
+  std::span<const trace::Event> events_;
+  bool has_time_;
+  int64_t origin_unix_ns_ = 0;
+};
+
+}  // namespace vram::explain
