@@ -60,8 +60,8 @@ vram_expose(cli11 CLI11::CLI11)
 
 # nlohmann_json: the JSON of reports, in show/ alone. Header-only. MIT.
 set(JSON_BuildTests OFF)
-vram_dependency(nlohmann_json https://github.com/nlohmann/json/releases/download/v3.11.3/json.tar.xz
-  d6c65aca6b1ed68e7a182f4757257b107ae403032760ed6ef121c9d55e81757d FIND 3.11)
+vram_dependency(nlohmann_json https://github.com/nlohmann/json/archive/v3.11.2.tar.gz
+  d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273 FIND 3.11)
 vram_expose(json nlohmann_json::nlohmann_json)
 
 # The compressors. In a wheel they are archives inside the program: the machine that runs it needs none of them.
@@ -89,7 +89,9 @@ if(TARGET zlibstatic)  # neither does zlib's; zconf.h is made in the build folde
 endif()
 vram_expose(zlib ZLIB::ZLIB zlibstatic)
 
-# liblzma: .xz snapshots. Public domain (0BSD from 5.6 on).
+# liblzma: .xz snapshots. Public domain (0BSD from 5.6 on). Ninja refuses the links that its tools would get.
+set(CREATE_XZ_SYMLINKS OFF)
+set(CREATE_LZMA_SYMLINKS OFF)
 vram_dependency(LibLZMA https://github.com/tukaani-project/xz/releases/download/v5.4.7/xz-5.4.7.tar.gz
   8db6664c48ca07908b92baedcfe7f3ba23f49ef2476864518ab5db6723836e71 FIND 5.2)
 vram_expose(lzma LibLZMA::LibLZMA liblzma)
@@ -101,8 +103,8 @@ endif()
 # GoogleTest and GoogleMock: the tests. BSD-3.
 if(VRAM_TESTS)
   set(INSTALL_GTEST OFF)
-  vram_dependency(GTest https://github.com/google/googletest/archive/refs/tags/v1.14.0.tar.gz
-    8ad598c73ad796e0d8280b082cebd82a630d73e73cd3c70057938a6501bba5d7 FIND 1.12 CONFIG)
+  vram_dependency(GTest https://github.com/google/googletest/archive/refs/tags/release-1.12.1.tar.gz
+    81964fe578e9bd7c94dfdb09c8e4d6e6759e19967e397dbea48d1c10e45d0df2 FIND 1.12 CONFIG)
   add_library(vram_gtest INTERFACE)
   target_link_libraries(vram_gtest INTERFACE GTest::gmock GTest::gtest_main)
   vram_expose(gtest vram_gtest)
@@ -111,7 +113,7 @@ endif()
 # Google Benchmark: the figures in docs/benchmarks.md. Apache-2.0.
 if(VRAM_BENCH)
   set(BENCHMARK_ENABLE_TESTING OFF)
-  vram_dependency(benchmark https://github.com/google/benchmark/archive/refs/tags/v1.8.2.tar.gz
-    2aab2980d0376137f969d92848fbb68216abb07633034534fc8c65cc4e7a0e93 FIND 1.7)
+  vram_dependency(benchmark https://github.com/google/benchmark/archive/refs/tags/v1.7.1.tar.gz
+    6430e4092653380d9dc4ccb45a1e2dc9259d581f4866dc0759713126056bc1d7 FIND 1.7)
   vram_expose(benchmark benchmark::benchmark_main)
 endif()

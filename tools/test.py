@@ -6,6 +6,7 @@ Each step is a function below; STEPS says in which order. What a step needs (pac
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -42,8 +43,8 @@ def check_python() -> str:
     return last_line(call(PYTHON, "-m", "mypy"))
 
 
-def test_python() -> str:
-    return last_line(call(PYTHON, "-m", "pytest", "-q", "tests"))
+def test_tools() -> str:
+    return last_line(call(PYTHON, "-m", "pytest", "-q", "tests/tools"))
 
 
 def test_release() -> str:
@@ -95,12 +96,15 @@ def _build(preset: str) -> None:
 
 
 def _build_and_test(preset: str) -> str:
+    """GoogleTest and golden texts by ctest, then tests/python against the same program."""
     _build(preset)
     output = call("ctest", "--preset", preset, "--no-tests=error")
     summary = re.search(r"\d+% tests passed, .*", output)
     if not summary:
         raise StepFailed(f"ctest ended without a summary:\n{output}")
-    return summary[0]
+    environment = {**os.environ, "VRAM_BINARY": str(BUILD / preset / "src" / "vram")}
+    used = call(PYTHON, "-m", "pytest", "-q", "tests/python", env=environment)
+    return f"{summary[0]}; in use: {last_line(used)}"
 
 
 CHECKS: list[tuple[str, Step]] = [
@@ -113,7 +117,7 @@ STEPS: dict[str, list[tuple[str, Step]]] = {
     "check": CHECKS,
     "all": [
         *CHECKS,
-        ("tools", test_python),
+        ("tools", test_tools),
         ("release", test_release),
         ("tidy", check_tidy),
         ("asan", test_asan),
