@@ -24,6 +24,16 @@ struct Gathered {
   uint64_t state_after = 0;  // events before the state
 };
 
+// The order Trace promises. Files of ours have it; where it is missing, equal addresses stay told
+// apart by their blocks.
+void sort_by_address(std::vector<Segment>& segments) {
+  const auto by_address = [](const Segment& a, const Segment& b) { return a.address < b.address; };
+  if (std::is_sorted(segments.begin(), segments.end(), by_address)) return;
+  std::sort(segments.begin(), segments.end(), [](const Segment& a, const Segment& b) {
+    return std::pair(a.address, a.first_block) < std::pair(b.address, b.first_block);
+  });
+}
+
 class Assembly {
  public:
   Assembly(const VtraceSource& source, const OpenOptions& options)
@@ -183,8 +193,7 @@ void Assembly::take_device(size_t which) {
   if (has_state) {
     device.segments = std::move(from.state.segments);
     device.blocks = std::move(from.state.blocks);
-    std::stable_sort(device.segments.begin(), device.segments.end(),
-                     [](const Segment& a, const Segment& b) { return a.address < b.address; });
+    sort_by_address(device.segments);
   }
   trace_.has_stacks |= std::any_of(device.blocks.begin(), device.blocks.end(),
                                    [](const Block& block) { return block.stack != 0; });
