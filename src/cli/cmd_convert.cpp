@@ -1,6 +1,8 @@
 // vram convert: a recording in another form.
 #include "cli/command.hpp"
 #include "cli/open.hpp"
+#include "trace/export/csv.hpp"
+#include "trace/export/jsonl.hpp"
 #include "trace/vtrace_writer.hpp"
 
 #include <fmt/format.h>
@@ -20,6 +22,10 @@ struct Format {
 constexpr std::array kFormats = {
     Format{".vtrace", [](const trace::Trace& trace,
                          const std::string& path) { return trace::write_vtrace(trace, path); }},
+    Format{".csv", [](const trace::Trace& trace,
+                      const std::string& path) { return trace::export_csv(trace, path); }},
+    Format{".jsonl", [](const trace::Trace& trace,
+                        const std::string& path) { return trace::export_jsonl(trace, path); }},
 };
 
 class ConvertCommand final : public Command {

@@ -76,7 +76,8 @@ Result<> parse_options(const Manual& manual, std::span<const Option> options,
   } catch (const CLI::ParseError& error) {
     return fail(Code::kBadInput, "{}; 'vram {} --help' explains", error.what(), manual.name);
   }
-  const std::vector<std::string> extra = app.remaining();
+  std::vector<std::string> extra = app.remaining();
+  std::erase(extra, "--");  // CLI11 counts the mark itself
   if (!extra.empty()) return refuse_extra(manual, options, extra.front());
   const auto missing = std::ranges::find_if(options, is_missing);
   if (missing == options.end()) return {};

@@ -108,8 +108,8 @@ Json json_breakdowns(const explain::State& state, size_t top) {
   return result;
 }
 
-Json json_main_holders(const explain::State& state, size_t top) {
-  const Breakdown* main = main_breakdown(state);
+Json json_main_holders(const explain::State& state, bool has_stacks, size_t top) {
+  const Breakdown* main = main_breakdown(state, has_stacks);
   return main == nullptr ? Json::array() : json_holders(*main, top);
 }
 

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json json_pinners(const std::vector<explain::Pinner>& pinners);
 [[nodiscard]] Json json_breakdowns(const explain::State& state, size_t top);
 // The holders of the breakdown that says most.
-[[nodiscard]] Json json_main_holders(const explain::State& state, size_t top);
+[[nodiscard]] Json json_main_holders(const explain::State& state, bool has_stacks, size_t top);
 [[nodiscard]] Json json_state(const explain::State& state, const explain::Steps& steps, size_t top);
 
 }  // namespace vram::show

@@ -144,7 +144,7 @@ Json json_wastes(const DeviceReport& device) {
   return result;
 }
 
-Json json_device(const DeviceReport& device, size_t top) {
+Json json_device(const DeviceReport& device, bool has_stacks, size_t top) {
   const explain::Steps& steps = device.steps;
   return {
       {"device", device.ordinal},
@@ -160,7 +160,7 @@ Json json_device(const DeviceReport& device, size_t top) {
       {"duration_ns", device.duration_ns},
       {"confidence", json_confidence(device.verdict)},
       {"peak", json_peak(device)},
-      {"holders", json_main_holders(device.at_peak, top)},
+      {"holders", json_main_holders(device.at_peak, has_stacks, top)},
       {"waste", json_wastes(device)},
       {"steps", json_steps(steps)},
       {"growth", json_array(device.growth, json_growth)},
@@ -191,7 +191,7 @@ std::string report_json(const Report& report, const JsonOptions& options) {
   Json document = json_file(report);
   Json devices = Json::array();
   for (const DeviceReport& device : report.devices)
-    devices.push_back(json_device(device, options.top));
+    devices.push_back(json_device(device, report.has_stacks, options.top));
   // The main device's fields again at the top level: most recordings have one device.
   for (const auto& [key, value] : devices[report.main_device].items()) document[key] = value;
   document["settings"] = json_settings(report);

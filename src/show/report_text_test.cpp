@@ -41,7 +41,7 @@ TEST(ReportText, SaysEachThingOfTheReport) {
                                "15 GiB",
                                "17 GiB",
                                "88.2 %",
-                               "at 8 s",
+                               "8 s, step 8",
                                "step 8",
                                "peak 15 GiB",
                                "train.py:42 loss_fn",
@@ -119,7 +119,7 @@ TEST(ReportText, WithoutAClockMomentsAreEvents) {
   report.devices[0].peak.requested.time_ns = 8'500;
   const std::string text = draw_report(report);
   EXPECT_THAT(text, HasSubstr("recorded without a clock"));
-  EXPECT_THAT(text, HasSubstr("at event 8,500"));
+  EXPECT_THAT(text, HasSubstr("event 8,500, step 8"));
 }
 
 TEST(ReportText, AReportWithNearlyNothingIsDrawn) {

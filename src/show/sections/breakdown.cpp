@@ -21,7 +21,6 @@ using explain::Holder;
 using explain::State;
 
 constexpr int kBarColumns = 12;
-constexpr size_t kHoldersInALine = 4;
 
 const Breakdown* find(const State& state, Dimension dimension) {
   const auto found = std::ranges::find(state.breakdowns, dimension, &Breakdown::by);
@@ -72,36 +71,38 @@ void draw_table(const Breakdown& breakdown, uint64_t whole, Page& page) {
   page.add(table.draw(2, page.columns()));
 }
 
+std::string holder_share(const Holder& holder, uint64_t whole) {
+  return fmt::format("{} {}", printable(holder.name), format_share(holder.requested_bytes, whole));
+}
+
+// As many holders as fit in one line, and how many more there are.
 void draw_line(const Breakdown& breakdown, uint64_t whole, Page& page) {
-  std::string text;
-  const size_t shown = std::min(breakdown.holders.size(), kHoldersInALine);
-  for (const Holder& holder : std::span(breakdown.holders).first(shown)) {
-    if (!text.empty()) text += " · ";
-    text +=
-        fmt::format("{} {}", printable(holder.name), format_share(holder.requested_bytes, whole));
+  Line line("  ");
+  line.add(phrase(breakdown.by), Style::kFaint).pad_to(13);
+  constexpr int kRoomForMore = 12;
+  size_t shown = 0;
+  for (const Holder& holder : breakdown.holders) {
+    const std::string text = (shown > 0 ? " · " : "") + holder_share(holder, whole);
+    const bool last = shown + 1 == breakdown.holders.size();
+    if (line.width() + display_width(text) + (last ? 0 : kRoomForMore) > page.columns()) break;
+    line.add(text);
+    ++shown;
   }
-  if (shown < breakdown.holders.size()) {
-    text += fmt::format(" · {} more", breakdown.holders.size() - shown);
-  }
-  Line lead("  ");
-  lead.add(phrase(breakdown.by), Style::kFaint).pad_to(13);
-  page.paragraph(lead, text);
+  const size_t more = breakdown.holders.size() - shown;
+  if (more > 0) line.add(fmt::format("{}{} more", shown > 0 ? " · " : "", more), Style::kFaint);
+  page.add(std::move(line));
 }
 
 }  // namespace
 
-const Breakdown* main_breakdown(const State& state) {
-  static constexpr std::array kByWorth = {Dimension::kUserFrame, Dimension::kScope,
-                                          Dimension::kSize};
-  for (const Dimension dimension : kByWorth) {
-    const Breakdown* breakdown = find(state, dimension);
-    if (tells_apart(breakdown)) return breakdown;
-  }
+const Breakdown* main_breakdown(const State& state, bool has_stacks) {
+  const Breakdown* best = find(state, has_stacks ? Dimension::kUserFrame : Dimension::kSize);
+  if (best != nullptr) return best;
   return state.breakdowns.empty() ? nullptr : &state.breakdowns.front();
 }
 
-void draw_breakdowns(const State& state, Page& page) {
-  const Breakdown* main = main_breakdown(state);
+void draw_breakdowns(const State& state, bool has_stacks, Page& page) {
+  const Breakdown* main = main_breakdown(state, has_stacks);
   if (main == nullptr) return;
   const uint64_t whole = state.moment.totals.requested_bytes;
   draw_table(*main, whole, page);

@@ -7,10 +7,11 @@
 
 namespace vram::show {
 
-// The breakdown that says most: by line of code where there are stacks, by scope where there are
-// scopes, else by size. Null for a state without breakdowns.
-[[nodiscard]] const explain::Breakdown* main_breakdown(const explain::State& state);
+// The breakdown that says most: by line of code where there are stacks, else by size. Null for a
+// state without breakdowns.
+[[nodiscard]] const explain::Breakdown* main_breakdown(const explain::State& state,
+                                                       bool has_stacks);
 
-void draw_breakdowns(const explain::State& state, Page& page);
+void draw_breakdowns(const explain::State& state, bool has_stacks, Page& page);
 
 }  // namespace vram::show

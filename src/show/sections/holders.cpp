@@ -10,25 +10,25 @@ namespace vram::show {
 
 void draw_holders(const Subject& subject, Page& page) {
   const explain::State& state = subject.device.at_peak;
-  const explain::Breakdown* main = main_breakdown(state);
+  const explain::Breakdown* main = main_breakdown(state, subject.report.has_stacks);
   if (main == nullptr) return;
   page.heading("HOLDERS", fmt::format("of the {} requested at the peak, {} ({})",
                                       format_bytes(state.moment.totals.requested_bytes),
                                       phrase(main->by), counted(state.block_count, "block")));
-  draw_breakdowns(state, page);
+  draw_breakdowns(state, subject.report.has_stacks, page);
 }
 
 void draw_at(const Subject& subject, Page& page) {
   if (!subject.device.at) return;
   const explain::State& state = *subject.device.at;
   const explain::Totals& totals = state.moment.totals;
-  page.heading("THEN",
+  page.heading("AT",
                fmt::format("{}, after event {}: {} requested, {} allocated, {} active, {} reserved",
-                           when(subject.report.clock, subject.device, state.moment),
+                           when(subject.report.clock, subject.device, state.moment).substr(3),
                            format_count(state.moment.event), format_bytes(totals.requested_bytes),
                            format_bytes(totals.allocated_bytes), format_bytes(totals.active_bytes),
                            format_bytes(totals.reserved_bytes)));
-  draw_breakdowns(state, page);
+  draw_breakdowns(state, subject.report.has_stacks, page);
 }
 
 }  // namespace vram::show

@@ -18,8 +18,8 @@ using explain::Oom;
 constexpr size_t kOoms = 3;
 constexpr size_t kNames = 3;
 
-std::string holders_text(const explain::State& state) {
-  const explain::Breakdown* breakdown = main_breakdown(state);
+std::string holders_text(const explain::State& state, bool has_stacks) {
+  const explain::Breakdown* breakdown = main_breakdown(state, has_stacks);
   if (breakdown == nullptr || breakdown->holders.empty()) return "";
   std::string text;
   const size_t shown = std::min(breakdown->holders.size(), kNames);
@@ -40,7 +40,8 @@ void draw_oom(const Subject& subject, const Oom& oom, Page& page) {
                         when(subject.report.clock, subject.device, oom.moment),
                         format_bytes(oom.requested_bytes), format_bytes(oom.device_free_bytes),
                         format_bytes(oom.largest_hole_bytes), format_bytes(totals.requested_bytes),
-                        format_bytes(totals.reserved_bytes), holders_text(oom.state)));
+                        format_bytes(totals.reserved_bytes),
+                        holders_text(oom.state, subject.report.has_stacks)));
 }
 
 }  // namespace

@@ -38,6 +38,21 @@ std::string steps_text(const explain::Steps& steps) {
   return "";
 }
 
+// The path, and its format beside it where there is room, else below.
+void draw_file(const explain::Report& report, Page& page) {
+  const Line path(printable(report.path), Style::kStrong);
+  const std::string format =
+      fmt::format("{}, {}", printable(report.format), format_bytes(report.file_bytes));
+  Line line = path;
+  line.add("  ").add(format, Style::kFaint);
+  if (line.width() <= page.columns()) {
+    page.add(std::move(line));
+  } else {
+    page.add(path.without_front(page.columns()));
+    page.paragraph(Line(), format, Style::kFaint);
+  }
+}
+
 Line confidence_line(const explain::Verdict& verdict) {
   Line line;
   switch (verdict.confidence) {
@@ -68,15 +83,10 @@ void draw_confidence(const explain::Verdict& verdict, Page& page) {
 
 void draw_origin(const Subject& subject, Page& page) {
   const explain::Report& report = subject.report;
-  Line title(printable(report.path), Style::kStrong);
-  page.add(title.without_front(page.columns()));
-  page.paragraph(Line(),
-                 fmt::format("{}, {}", printable(report.format), format_bytes(report.file_bytes)),
-                 Style::kFaint);
+  draw_file(report, page);
   const DeviceReport& device = subject.device;
-  page.paragraph(Line(), fmt::format("{} · {} · {} ({} allocations) · {}", device_name(device),
-                                     span_text(subject), counted(device.events, "event"),
-                                     format_count(device.allocations), steps_text(device.steps)));
+  page.paragraph(Line(), fmt::format("{} · {} · {} · {}", device_name(device), span_text(subject),
+                                     counted(device.events, "event"), steps_text(device.steps)));
   if (report.truncated_at_byte) {
     page.paragraph(Line("✖ ", Style::kWarning),
                    fmt::format("the file is cut off at byte {}; what was whole before it is shown",

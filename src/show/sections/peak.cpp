@@ -17,9 +17,10 @@ Style utilization_style(uint64_t requested, uint64_t reserved) {
   return share >= 0.9 ? Style::kGood : share >= 0.75 ? Style::kStrong : Style::kWarning;
 }
 
-std::string step_text(const explain::Steps& steps, const Moment& moment) {
-  const auto step = step_of(steps, moment.event);
-  return step ? fmt::format("step {}", *step) : "";
+std::string moment_text(const Subject& subject, const Moment& moment) {
+  const auto step = step_of(subject.device.steps, moment.event);
+  const std::string time = time_text(subject.report.clock, moment.time_ns);
+  return step ? fmt::format("{}, step {}", time, *step) : time;
 }
 
 }  // namespace
@@ -29,10 +30,7 @@ void draw_peak(const Subject& subject, Page& page) {
   const uint64_t requested = peak.requested.totals.requested_bytes;
   const uint64_t reserved = peak.reserved.totals.reserved_bytes;
   const auto at = [&](const Moment& moment) {
-    return Line("at " + time_text(subject.report.clock, moment.time_ns), Style::kFaint);
-  };
-  const auto step = [&](const Moment& moment) {
-    return Line(step_text(subject.device.steps, moment), Style::kFaint);
+    return Line(moment_text(subject, moment), Style::kFaint);
   };
   page.blank();
   Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}});
@@ -43,9 +41,6 @@ void draw_peak(const Subject& subject, Page& page) {
                  Line(format_bytes(reserved), Style::kStrong),
                  Line(format_share(requested, reserved), utilization_style(requested, reserved))});
   table.add_row({Line(), at(peak.requested), at(peak.active), at(peak.reserved)});
-  if (!subject.device.steps.steps.empty()) {
-    table.add_row({Line(), step(peak.requested), step(peak.active), step(peak.reserved)});
-  }
   page.add(table.draw(0, page.columns()));
 }
 

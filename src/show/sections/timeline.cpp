@@ -62,8 +62,13 @@ std::vector<PlotMark> marks_of(const DeviceReport& device, const TimeScale& scal
                      "out of memory, asked " + format_bytes(oom.requested_bytes), Style::kBad});
   }
   const explain::Moment& reserved = device.peak.reserved;
-  marks.push_back({scale.column_of(reserved.time_ns),
-                   "reserved " + format_bytes(reserved.totals.reserved_bytes), Style::kReserved});
+  const int column = scale.column_of(reserved.time_ns);
+  const std::string label = "reserved " + format_bytes(reserved.totals.reserved_bytes);
+  if (column == marks.front().column) {
+    marks.front().label += ", " + label;
+  } else {
+    marks.push_back({column, label, Style::kReserved});
+  }
   return marks;
 }
 

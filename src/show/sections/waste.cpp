@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace vram::show {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using explain::State;
 using explain::Waste;
 
-constexpr size_t kPinners = 3;
+constexpr size_t kPinners = 2;
 
 struct Part {
   uint64_t bytes;
@@ -69,16 +70,13 @@ void draw_parts(const std::array<Part, 5>& parts, uint64_t reserved, Page& page)
 }
 
 void draw_pinners(const State& state, Page& page) {
+  std::string text;
   const size_t shown = std::min(state.pinners.size(), kPinners);
-  for (size_t i = 0; i < shown; ++i) {
-    const explain::Pinner& pinner = state.pinners[i];
-    Line lead("  ");
-    lead.add(i == 0 ? "stranded by" : "           ", Style::kFaint).add("  ");
-    page.paragraph(
-        lead, fmt::format("{}: {} of it keep {} free in {}", printable(pinner.name),
-                          format_bytes(pinner.pinned_bytes), format_bytes(pinner.stranded_bytes),
-                          counted(pinner.segment_count, "segment")));
+  for (const explain::Pinner& pinner : std::span(state.pinners).first(shown)) {
+    text += fmt::format("{}{} ({} keep {} free)", text.empty() ? "" : ", ", printable(pinner.name),
+                        format_bytes(pinner.pinned_bytes), format_bytes(pinner.stranded_bytes));
   }
+  if (shown > 0) page.paragraph(Line("  held open by  ", Style::kFaint), text);
 }
 
 }  // namespace
@@ -98,10 +96,9 @@ void draw_waste(const Subject& subject, Page& page) {
   if (state.waste.largest_hole_bytes == 0) return;
   std::string domain = printable(state.waste.largest_hole_domain);
   if (!domain.empty()) domain = " (" + domain + ")";
-  page.paragraph(Line("  "),
-                 fmt::format("Largest request that needed no new segment then: {}{}",
-                             format_bytes(state.waste.largest_hole_bytes), domain),
-                 Style::kFaint);
+  page.paragraph(Line("  largest fit   ", Style::kFaint),
+                 fmt::format("{}{}: more than that needs a new segment",
+                             format_bytes(state.waste.largest_hole_bytes), domain));
 }
 
 }  // namespace vram::show
