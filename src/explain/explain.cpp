@@ -1,0 +1,202 @@
+#include "explain/explain.hpp"
+
+#include "base/bytes.hpp"
+#include "explain/clock.hpp"
+#include "explain/curve.hpp"
+#include "explain/findings.hpp"
+#include "explain/growth.hpp"
+#include "explain/history.hpp"
+#include "explain/ooms.hpp"
+#include "explain/phases.hpp"
+#include "explain/scopes.hpp"
+#include "explain/state.hpp"
+#include "explain/steps.hpp"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace vram::explain {
+namespace {
+
+// Which event --at means on this device; nullopt when it was not asked for.
+using AtEvent = std::optional<uint64_t>;
+
+Result<AtEvent> asked_event(const EventClock& clock, const trace::DeviceTrace& device,
+                            const ExplainOptions& options) {
+  if (options.at_event) {
+    if (*options.at_event >= std::max<uint64_t>(device.event_count, 1)) {
+      return fail(Code::kNotFound, "event {} is not in the recording: device {} has events 0 to {}",
+                  format_count(*options.at_event), device.ordinal,
+                  format_count(std::max<uint64_t>(device.event_count, 1) - 1));
+    }
+    return AtEvent(*options.at_event);
+  }
+  if (!options.at_ns) return AtEvent();
+  const AtEvent event = clock.event_at(*options.at_ns);
+  if (!event) {
+    return fail(Code::kNotFound, "the moment asked for is before the first event of device {}",
+                device.ordinal);
+  }
+  return event;
+}
+
+void count_events(std::span<const trace::Event> events, DeviceReport& report) {
+  using trace::EventKind;
+  std::unordered_set<trace::StreamId> streams;
+  std::unordered_set<trace::PoolId> pools;
+  const trace::Event* last = nullptr;
+  for (const trace::Event& event : events) {
+    report.allocations += event.kind == EventKind::kAlloc;
+    report.device_allocs +=
+        event.kind == EventKind::kSegmentAlloc || event.kind == EventKind::kSegmentMap;
+    report.device_frees +=
+        event.kind == EventKind::kSegmentFree || event.kind == EventKind::kSegmentUnmap;
+    if (last == nullptr || event.stream != last->stream) streams.insert(event.stream);
+    if (last == nullptr || event.pool != last->pool) pools.insert(event.pool);
+    last = &event;
+  }
+  report.stream_count = streams.size();
+  report.pool_count = pools.size();
+}
+
+uint64_t count_frees(const History& history) {
+  return static_cast<uint64_t>(std::ranges::count_if(history.lifetimes, [](const Lifetime& l) {
+    return l.free_requested_event != kNever || l.free_completed_event != kNever;
+  }));
+}
+
+void name_oom_steps(DeviceReport& report) {
+  for (Oom& oom : report.ooms) {
+    const auto& steps = report.steps.steps;
+    const auto step = std::ranges::find_if(steps, [&](const Step& s) {
+      return oom.moment.event >= s.first_event && oom.moment.event < s.first_event + s.event_count;
+    });
+    if (step != steps.end()) oom.step = static_cast<uint64_t>(step - steps.begin());
+  }
+}
+
+void explain_states(const Sources& sources, AtEvent at, DeviceReport& report) {
+  std::vector<uint64_t> moments = {report.peak.requested.event, report.peak.reserved.event};
+  if (at) moments.push_back(*at);
+  std::vector<State> states = states_after(sources, moments);
+  report.at_peak = std::move(states[0]);
+  report.at_reserved_peak = std::move(states[1]);
+  if (at) report.at = std::move(states[2]);
+}
+
+Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::DeviceTrace& device,
+                                    const ExplainOptions& options) {
+  const std::span<const trace::Event> events = trace.events_of(device);
+  const EventClock clock(trace, device);
+  const auto at = asked_event(clock, device, options);
+  if (!at) return tl::unexpected(at.error());
+
+  DeviceReport report;
+  report.ordinal = device.ordinal;
+  report.is_host = device.kind == trace::DeviceKind::kHost;
+  report.events = device.event_count;
+  report.begin_unix_ns = clock.origin_unix_ns();
+  report.duration_ns = events.empty() ? 0 : clock.time_ns(events.size() - 1) - clock.time_ns(0);
+  count_events(events, report);
+
+  const History history = replay_history(trace, device);
+  const Curve curve = draw_curve(trace, device, history, clock, options.timeline_slices);
+  const Scopes scopes = build_scopes(trace, device);
+  const Sources sources{trace, device, history, clock, curve, scopes};
+  report.frees = count_frees(history);
+  report.verdict = history.verdict;
+  report.peak = curve.peak;
+  report.timeline = curve.timeline;
+  explain_states(sources, *at, report);
+  report.steps = find_steps(trace, device, history, scopes, clock.origin_unix_ns());
+  report.steps.phases = find_phases(trace, device, history, scopes, report.steps);
+  report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns());
+  report.ooms = find_ooms(sources);
+  name_oom_steps(report);
+  report.findings = find_findings(trace, device, report);
+  return report;
+}
+
+// The GPU with the largest peak.
+size_t lead_by_default(const std::vector<DeviceReport>& devices) {
+  const auto lead = std::ranges::max_element(devices, {}, [](const DeviceReport& device) {
+    return std::pair(!device.is_host, device.peak.requested.totals.requested_bytes);
+  });
+  return static_cast<size_t>(lead - devices.begin());
+}
+
+Result<std::optional<size_t>> asked_device(const trace::Trace& trace,
+                                           const ExplainOptions& options) {
+  if (!options.device) return std::optional<size_t>();
+  std::string known;
+  for (size_t i = 0; i < trace.devices.size(); ++i) {
+    const trace::DeviceTrace& device = trace.devices[i];
+    if (device.kind != trace::DeviceKind::kGpu) continue;
+    if (device.ordinal == *options.device) return std::optional<size_t>(i);
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", device.ordinal);
+  }
+  return fail(Code::kNotFound, "device {} is not in the recording; it has device {}",
+              *options.device, known.empty() ? "none" : known);
+}
+
+bool is_default(const trace::Setting& setting) {
+  static const std::unordered_set<std::string> kPlain = {"", "-1", "0", "0.0", "false", "False"};
+  if (setting.key == "pinned_num_register_threads") return setting.value == "1";
+  return kPlain.contains(setting.value);
+}
+
+void describe_origin(const trace::Trace& trace, Report& report) {
+  report.path = trace.origin.path;
+  report.format = trace.origin.format;
+  report.file_bytes = trace.origin.file_bytes;
+  report.clock = trace.has_time ? Clock::kTime : Clock::kEventIndex;
+  report.has_stacks = trace.has_stacks;
+  report.truncated_at_byte = trace.origin.truncated_at_byte;
+  for (const trace::Note& note : trace.origin.notes) {
+    report.notes.push_back({note.text, note.count});
+  }
+  std::vector<trace::Setting> settings = trace.settings;
+  std::ranges::stable_partition(settings, [](const auto& s) { return !is_default(s); });
+  for (const trace::Setting& setting : settings) {
+    report.settings.emplace_back(setting.key, setting.value);
+  }
+}
+
+}  // namespace
+
+Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options) {
+  if (trace.devices.empty()) {
+    return fail(Code::kBadInput,
+                "{} has neither events nor segments: nothing was recorded; call "
+                "torch.cuda.memory._record_memory_history() before the work to be recorded",
+                trace.origin.path);
+  }
+  const auto asked = asked_device(trace, options);
+  if (!asked) return tl::unexpected(asked.error());
+  // --at speaks of the device that leads. Which one that is may be known only when all are
+  // explained.
+  const auto lead = trace.devices.size() == 1 ? std::optional<size_t>(0) : *asked;
+  ExplainOptions without_moment = options;
+  without_moment.at_ns.reset();
+  without_moment.at_event.reset();
+
+  Report report;
+  describe_origin(trace, report);
+  for (size_t i = 0; i < trace.devices.size(); ++i) {
+    auto explained = explain_device(trace, trace.devices[i], i == lead ? options : without_moment);
+    if (!explained) return tl::unexpected(explained.error());
+    report.devices.push_back(std::move(*explained));
+  }
+  report.main_device = lead.value_or(lead_by_default(report.devices));
+  if (!lead && (options.at_ns || options.at_event)) {
+    auto again = explain_device(trace, trace.devices[report.main_device], options);
+    if (!again) return tl::unexpected(again.error());
+    report.devices[report.main_device] = std::move(*again);
+  }
+  return report;
+}
+
+}  // namespace vram::explain

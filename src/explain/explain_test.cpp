@@ -1,0 +1,89 @@
+#include "explain/explain.hpp"
+
+#include "explain/testing/trace_builder.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vram::explain {
+namespace {
+
+// Device 0 peaks at 3 MiB, device 1 at 8 MiB.
+trace::Trace two_devices() {
+  testing::TraceBuilder builder;
+  auto small = builder.alloc(3 << 20);
+  builder.free(small);
+  const uint64_t split = builder.event();
+  auto large = builder.alloc(8 << 20);
+  builder.oom(uint64_t{1} << 30, 5 << 20);
+  builder.free(large);
+  trace::Trace trace = builder.build().trace;
+  trace.devices[0].event_count = split;
+  trace::DeviceTrace second;
+  second.ordinal = 1;
+  second.first_event = split;
+  second.event_count = trace.events.size() - split;
+  trace.devices.push_back(std::move(second));
+  return trace;
+}
+
+TEST(Explain, LeadsWithTheLargestPeakUnlessAsked) {
+  const trace::Trace trace = two_devices();
+  const Report report = explain(trace).value();
+  ASSERT_EQ(report.devices.size(), 2U);
+  EXPECT_EQ(report.main_device, 1U);
+  EXPECT_EQ(report.devices[1].peak.requested.totals.requested_bytes, uint64_t{8} << 20);
+  EXPECT_EQ(explain(trace, {.at_ns = {}, .at_event = {}, .device = 0}).value().main_device, 0U);
+}
+
+TEST(Explain, CountsWhatHappened) {
+  const Report report = explain(two_devices()).value();
+  const DeviceReport& device = report.devices[1];
+  EXPECT_EQ(device.allocations, 1U);
+  EXPECT_EQ(device.frees, 1U);
+  EXPECT_EQ(device.stream_count, 1U);
+  ASSERT_EQ(device.ooms.size(), 1U);
+  EXPECT_EQ(device.ooms[0].requested_bytes, uint64_t{1} << 30);
+  EXPECT_EQ(device.ooms[0].device_free_bytes, uint64_t{5} << 20);
+}
+
+TEST(Explain, AMomentIsOfTheDeviceThatLeads) {
+  const trace::Trace trace = two_devices();
+  ExplainOptions options;
+  options.at_event = 1;
+  const Report report = explain(trace, options).value();
+  EXPECT_FALSE(report.devices[0].at.has_value());
+  ASSERT_TRUE(report.devices[1].at.has_value());
+  EXPECT_EQ(report.devices[1].at->moment.totals.requested_bytes, uint64_t{8} << 20);
+}
+
+TEST(Explain, SaysWhatIsNotThere) {
+  const trace::Trace trace = two_devices();
+  ExplainOptions options;
+  options.device = 7;
+  const auto no_device = explain(trace, options);
+  ASSERT_FALSE(no_device.has_value());
+  EXPECT_EQ(no_device.error().code, Code::kNotFound);
+  EXPECT_NE(no_device.error().message.find("it has device 0, 1"), std::string::npos);
+
+  options.device = 0;
+  options.at_event = 1000;
+  const auto no_event = explain(trace, options);
+  ASSERT_FALSE(no_event.has_value());
+  EXPECT_NE(no_event.error().message.find("device 0 has events 0 to"), std::string::npos);
+
+  options.at_event.reset();
+  options.at_ns = -5;
+  EXPECT_FALSE(explain(trace, options).has_value());
+  EXPECT_FALSE(explain(trace::Trace{}).has_value());
+}
+
+TEST(Explain, PutsSettingsThatDifferFirst) {
+  trace::Trace trace = two_devices();
+  trace.settings = {{"max_split_size", "-1"}, {"expandable_segments", "true"}};
+  const Report report = explain(trace).value();
+  ASSERT_EQ(report.settings.size(), 2U);
+  EXPECT_EQ(report.settings[0].first, "expandable_segments");
+}
+
+}  // namespace
+}  // namespace vram::explain
