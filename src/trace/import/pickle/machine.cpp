@@ -54,35 +54,74 @@ Result<Outcome> Machine::run() {
   return outcome;
 }
 
-void Machine::loop() {
-  const uint8_t* at = op_start_ = window_.begin();
-  end_ = window_.end();
-  while (true) {
-    op_start_ = at;
-    // Every fixed operand fits in 16 bytes: one comparison guards them all, far from the window's
-    // end.
-    if (end_ - at < 16) [[unlikely]] {
-      if (!refill(at, 16)) return;
-      if (at == end_ || end_ - at < 1 + kOperandBytes[*at]) {
-        state_ = State::kCut;
-        return;
-      }
-    }
-    if (!step(at)) [[unlikely]]
-      return;
+inline bool Machine::mark() {
+  if (marks_count_ == kMaxMarks) {
+    return fail_with({Code::kTooLarge, fmt::format("data nested deeper than {} levels at byte {}",
+                                                   kMaxMarks / 2, offset())});
   }
+  marks_[marks_count_++] = stack_.size();
+  return true;
+}
+
+inline bool Machine::get(uint64_t index) {
+  if (index >= memo_.size()) [[unlikely]]
+    return get_open(index, Value::unset());
+  const Value value = memo_[index];
+  if (!value.is_settled()) [[unlikely]]
+    return get_open(index, value);
+  push(value);
+  return true;
+}
+
+inline bool Machine::memoize() {
+  if (memo_.used() != memo_.size() || stack_.size() <= floor()) [[unlikely]] {
+    return put(memo_.used());
+  }
+  const Value& top = stack_.back();
+  if (top.kind() >= Kind::kOpenDict)
+    open_[slot_of(top)].memo_slot = static_cast<int64_t>(memo_.size());
+  memo_.append(top);
+  if (memo_.size() > max_small_) [[unlikely]]
+    return put(memo_.size());
+  return true;
+}
+
+inline bool Machine::long1(const uint8_t*& at) {
+  const uint8_t length = at[1];
+  if (length == 0 || length > 8 || end_ - at < 2 + length) [[unlikely]]
+    return big_int(at, length, 2);
+  const unsigned unused_bits = 64 - 8U * length;
+  // The window is readable past its end; the bits that are not ours are shifted out.
+  push_int(static_cast<int64_t>(load<uint64_t>(at + 2) << unused_bits) >> unused_bits);
+  at += 2 + length;
+  return true;
+}
+
+inline bool Machine::short_text(const uint8_t*& at) {
+  const uint8_t length = at[1];
+  at += 2;
+  if (end_ - at < length) [[unlikely]]
+    return text(at, length);
+  push({Kind::kText, sink_.text({reinterpret_cast<const char*>(at), length})});
+  at += length;
+  return true;
 }
 
 // Only common opcodes are here, so that they stay close together in the instruction cache.
-bool Machine::step(const uint8_t*& at) {
+inline bool Machine::step(const uint8_t*& at) {
   const uint8_t* const operand = at + 1;
   switch (*at) {
     case kBinGet:
       at += 2;
       return get(*operand);
     case kLongBinGet:
-      at += 5;
-      return get(load<uint32_t>(operand));
+      // Deep stacks are runs of these.
+      do {
+        op_start_ = at;
+        if (!get(load<uint32_t>(at + 1))) return false;
+        at += 5;
+      } while (*at == kLongBinGet && end_ - at >= 16);
+      return true;
     case kMemoize:
       at += 1;
       return memoize();
@@ -122,14 +161,36 @@ bool Machine::step(const uint8_t*& at) {
   }
 }
 
+void Machine::loop() {
+  const uint8_t* at = op_start_ = window_.begin();
+  end_ = window_.end();
+  stack_.make_room(static_cast<size_t>(end_ - at));
+  while (true) {
+    op_start_ = at;
+    // Every fixed operand fits in 16 bytes: one comparison guards them all, far from the window's
+    // end.
+    if (end_ - at < 16) [[unlikely]] {
+      if (!refill(at, 16)) return;
+      if (at == end_ || end_ - at < 1 + kOperandBytes[*at]) {
+        state_ = State::kCut;
+        return;
+      }
+    }
+    if (!step(at)) [[unlikely]]
+      return;
+  }
+}
+
 bool Machine::refill(const uint8_t*& at, size_t wanted) {
   if (sink_.error()) return false;
   const bool whole = window_.refill(at, wanted);
   at = op_start_ = window_.begin();
   end_ = window_.end();
+  stack_.make_room(static_cast<size_t>(end_ - at));
   if (!whole) return fail_with(*window_.error());
   // Real recordings need a stack cell for 30 bytes and a memo slot for 5 bytes or more.
   max_small_ = kFreeCells + window_.offset_of(end_) / 4;
+  memo_.compact();
   const uint64_t used_bytes =
       sink_.memory_bytes() + memo_.memory_bytes() + stack_.size() * sizeof(Value);
   if (used_bytes > limits_.max_memory_bytes) {
@@ -145,60 +206,6 @@ bool Machine::refill(const uint8_t*& at, size_t wanted) {
   return true;
 }
 
-inline bool Machine::mark() {
-  if (marks_count_ == kMaxMarks) {
-    return fail_with({Code::kTooLarge, fmt::format("data nested deeper than {} levels at byte {}",
-                                                   kMaxMarks / 2, offset())});
-  }
-  marks_[marks_count_++] = stack_.size();
-  return true;
-}
-
-inline bool Machine::get(uint64_t index) {
-  if (index >= memo_.size()) [[unlikely]]
-    return get_open(index, {0, Kind::kUnset, 0});
-  const Value value = memo_.load(index);
-  if (value.kind == Kind::kUnset || value.kind >= Kind::kOpenDict) [[unlikely]] {
-    return get_open(index, value);
-  }
-  push(value);
-  return true;
-}
-
-inline bool Machine::memoize() {
-  if (memo_.used() != memo_.size() || stack_.size() <= floor()) [[unlikely]] {
-    return put(memo_.used());
-  }
-  const Value& top = stack_.back();
-  if (top.kind >= Kind::kOpenDict)
-    open_[slot_of(top)].memo_slot = static_cast<int64_t>(memo_.size());
-  memo_.append(top);
-  if (memo_.size() > max_small_) [[unlikely]]
-    return put(memo_.size());
-  return true;
-}
-
-inline bool Machine::long1(const uint8_t*& at) {
-  const uint8_t length = at[1];
-  if (length == 0 || length > 8 || end_ - at < 2 + length) [[unlikely]]
-    return big_int(at, length, 2);
-  const unsigned unused_bits = 64 - 8U * length;
-  // The window is readable past its end; the bits that are not ours are shifted out.
-  push_int(static_cast<int64_t>(load<uint64_t>(at + 2) << unused_bits) >> unused_bits);
-  at += 2 + length;
-  return true;
-}
-
-inline bool Machine::short_text(const uint8_t*& at) {
-  const uint8_t length = at[1];
-  at += 2;
-  if (end_ - at < length) [[unlikely]]
-    return text(at, length);
-  push({sink_.text({reinterpret_cast<const char*>(at), length}), Kind::kText, 0});
-  at += length;
-  return true;
-}
-
 bool Machine::begin(Kind kind) {
   close_settled();
   if (free_count_ == 0) {
@@ -209,7 +216,7 @@ bool Machine::begin(Kind kind) {
   const bool is_dict = kind == Kind::kOpenDict;
   open_[slot] = {next_generation_, stack_.size(), -1, is_dict, false};
   order_[order_count_++] = slot;
-  push({(next_generation_++ << 8 | slot) & kMaxPayload, kind, 0});
+  push({kind, (next_generation_++ << 8 | slot) & kMaxPayload});
   is_dict ? sink_.begin_dict(slot) : sink_.begin_list(slot);
   return true;
 }
@@ -219,9 +226,9 @@ bool Machine::set_items(size_t first_item) {
   if (first_item < floor() + 1 || count % 2 != 0) return underflow("SETITEM(S)");
   close_from(first_item);
   const Value& target = stack_[first_item - 1];
-  if (target.kind != Kind::kOpenDict) return not_open(target, "SETITEM(S)", "a dictionary");
+  if (target.kind() != Kind::kOpenDict) return not_open(target, "SETITEM(S)", "a dictionary");
   open_[slot_of(target)].touched = true;
-  sink_.set_items(slot_of(target), stack_.span().subspan(first_item, count));
+  sink_.set_items(slot_of(target), stack_.from(first_item));
   stack_.truncate(first_item);
   return true;
 }
@@ -230,9 +237,9 @@ bool Machine::append_items(size_t first_item) {
   if (first_item < floor() + 1) return underflow("APPEND(S)");
   close_from(first_item);
   const Value& target = stack_[first_item - 1];
-  if (target.kind != Kind::kOpenList) return not_open(target, "APPEND(S)", "a list");
+  if (target.kind() != Kind::kOpenList) return not_open(target, "APPEND(S)", "a list");
   open_[slot_of(target)].touched = true;
-  sink_.append(slot_of(target), stack_.span().subspan(first_item));
+  sink_.append(slot_of(target), stack_.from(first_item));
   stack_.truncate(first_item);
   return true;
 }

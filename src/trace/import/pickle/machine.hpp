@@ -13,9 +13,11 @@
 #include "base/pod_vector.hpp"
 #include "base/result.hpp"
 #include "trace/import/bytes/window.hpp"
+#include "trace/import/pickle/memo.hpp"
 #include "trace/import/pickle/opcodes.hpp"
 #include "trace/import/pickle/sink.hpp"
 #include "trace/import/pickle/value.hpp"
+#include "trace/import/pickle/value_stack.hpp"
 
 #include <array>
 #include <cstdint>
@@ -53,23 +55,26 @@ class Machine {
 
   // machine.cpp: the loop and what runs for every event
   void loop();
-  [[nodiscard]] bool step(const uint8_t*& at);
+  [[nodiscard, gnu::always_inline]] inline bool step(const uint8_t*& at);
   [[nodiscard]] bool refill(const uint8_t*& at, size_t wanted);
-  void push(const Value& value) { stack_.push_back(value); }
-  void push_int(int64_t value) { push({static_cast<uint64_t>(value), Kind::kInt, 0}); }
-  [[nodiscard]] bool mark();
+  void push(const Value& value) { stack_.push(value); }
+  void push_int(int64_t value) {
+    const auto bits = static_cast<uint64_t>(value);
+    push(Value::fits(value) ? Value(Kind::kInt, bits) : Value(Kind::kWideInt, sink_.number(bits)));
+  }
+  [[nodiscard, gnu::always_inline]] inline bool mark();
   [[nodiscard]] bool begin(Kind kind);
   [[nodiscard]] bool set_items(size_t first_item);
   [[nodiscard]] bool append_items(size_t first_item);
-  [[nodiscard]] bool get(uint64_t index);
-  [[nodiscard]] bool memoize();
-  [[nodiscard]] bool long1(const uint8_t*& at);
+  [[nodiscard, gnu::always_inline]] inline bool get(uint64_t index);
+  [[nodiscard, gnu::always_inline]] inline bool memoize();
+  [[nodiscard, gnu::always_inline]] inline bool long1(const uint8_t*& at);
   [[nodiscard]] bool short_text(const uint8_t*& at);
 
   // machine_containers.cpp: opening, closing, and the rules of who may still change
-  [[nodiscard]] unsigned slot_of(const Value& open) const { return open.payload & 0xff; }
+  [[nodiscard]] unsigned slot_of(const Value& open) const { return open.payload() & 0xff; }
   [[nodiscard]] bool is_current(const Value& open) const {
-    return open_[slot_of(open)].generation == open.payload >> 8;
+    return open_[slot_of(open)].generation == open.payload() >> 8;
   }
   [[nodiscard]] size_t floor() const { return marks_count_ == 0 ? 0 : marks_[marks_count_ - 1]; }
   void close_settled();
@@ -112,7 +117,7 @@ class Machine {
   std::optional<Error> error_;
   unsigned protocol_ = 0;
 
-  PodVector<Value> stack_;
+  ValueStack stack_;
   std::array<size_t, kMaxMarks> marks_ = {};  // stack sizes at each MARK
   size_t marks_count_ = 0;
   Memo memo_;

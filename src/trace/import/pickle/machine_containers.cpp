@@ -47,7 +47,11 @@ void Machine::release(unsigned slot) {
 }
 
 bool Machine::get_open(uint64_t index, const Value& value) {
-  if (value.kind == Kind::kUnset) {
+  if (const Value found = memo_.find(index); found.is_settled()) {
+    push(found);
+    return true;
+  }
+  if (value.kind() == Kind::kUnset) {
     return fail_with(
         {Code::kBadInput, fmt::format("byte {} refers to memo entry {}, which nothing has stored",
                                       offset(), index)});
@@ -65,12 +69,12 @@ bool Machine::get_open(uint64_t index, const Value& value) {
       break;
     }
   }
-  push(memo_.load(index));
+  push(memo_[index]);
   return true;
 }
 
 bool Machine::not_open(const Value& target, const char* opcode, const char* wanted) {
-  if (target.kind == Kind::kRecord) {
+  if (target.kind() == Kind::kRecord) {
     return fail_with({Code::kBadInput,
                       fmt::format("{} at byte {} changes a container after it was used: the data "
                                   "refers to itself, which no recording does",

@@ -9,7 +9,7 @@ void Machine::salvage() {
   while (true) {
     const size_t first = floor();
     const bool owner_is_dict =
-        marks_count_ > 0 && first > 0 && stack_[first - 1].kind == Kind::kOpenDict;
+        marks_count_ > 0 && first > 0 && stack_[first - 1].kind() == Kind::kOpenDict;
     fold_pending(first, owner_is_dict);
     if (marks_count_ == 0) break;
     fold_owner();
@@ -24,9 +24,9 @@ void Machine::salvage() {
 // The container on top, or under the topmost MARK: nothing more will come for it.
 void Machine::end_cut(size_t position) {
   const Value value = stack_[position];
-  if (value.kind < Kind::kOpenDict || !is_current(value)) return;
+  if (value.kind() < Kind::kOpenDict || !is_current(value)) return;
   const unsigned slot = slot_of(value);
-  if (value.kind == Kind::kOpenList) {
+  if (value.kind() == Kind::kOpenList) {
     sink_.cut_list(slot);
     return;
   }
@@ -38,7 +38,7 @@ void Machine::end_cut(size_t position) {
     break;
   }
   if (open_[slot].memo_slot >= 0) {
-    memo_.store(static_cast<uint64_t>(open_[slot].memo_slot), {0, Kind::kNone, 0});
+    memo_.store(static_cast<uint64_t>(open_[slot].memo_slot), Value{});
   }
   release(slot);
   close_from(position);
@@ -54,30 +54,30 @@ void Machine::fold_pending(size_t first, bool owner_is_dict) {
 bool Machine::fold_one(size_t first, bool owner_is_dict) {
   const size_t count = stack_.size() - first;
   if (count < 2) return false;
-  const Kind top = stack_.back().kind;
+  const Kind top = stack_.back().kind();
   // A key without its value.
   if (top == Kind::kText &&
-      ((owner_is_dict && count % 2 == 1) || stack_[stack_.size() - 2].kind == Kind::kOpenDict)) {
+      ((owner_is_dict && count % 2 == 1) || stack_[stack_.size() - 2].kind() == Kind::kOpenDict)) {
     stack_.truncate(stack_.size() - 1);
-    if (stack_.back().kind == Kind::kOpenDict) end_cut(stack_.size() - 1);
+    if (stack_.back().kind() == Kind::kOpenDict) end_cut(stack_.size() - 1);
     return true;
   }
   const size_t below = stack_.size() - 2;
-  if (stack_[below].kind == Kind::kOpenList && top != Kind::kText) {
+  if (stack_[below].kind() == Kind::kOpenList && top != Kind::kText) {
     const bool siblings = open_[slot_of(stack_[below])].touched ||
                           (!owner_is_dict && marks_count_ > 0 && top == Kind::kOpenList);
     if (siblings) return false;
     close_from(below + 1);
-    sink_.append(slot_of(stack_[below]), stack_.span().subspan(below + 1));
+    sink_.append(slot_of(stack_[below]), stack_.from(below + 1));
     stack_.truncate(below + 1);
     end_cut(below);
     return true;
   }
-  if (count >= 3 && stack_[stack_.size() - 3].kind == Kind::kOpenDict &&
-      stack_[below].kind == Kind::kText) {
+  if (count >= 3 && stack_[stack_.size() - 3].kind() == Kind::kOpenDict &&
+      stack_[below].kind() == Kind::kText) {
     const size_t dict = stack_.size() - 3;
     close_from(below);
-    sink_.set_items(slot_of(stack_[dict]), stack_.span().subspan(below));
+    sink_.set_items(slot_of(stack_[dict]), stack_.from(below));
     stack_.truncate(below);
     end_cut(dict);
     return true;
@@ -95,10 +95,10 @@ void Machine::fold_owner() {
   }
   const Value owner = stack_[first - 1];
   const size_t count = stack_.size() - first;
-  if (owner.kind == Kind::kOpenList) {
-    sink_.append(slot_of(owner), stack_.span().subspan(first));
-  } else if (owner.kind == Kind::kOpenDict) {
-    sink_.set_items(slot_of(owner), stack_.span().subspan(first, count - count % 2));
+  if (owner.kind() == Kind::kOpenList) {
+    sink_.append(slot_of(owner), stack_.from(first));
+  } else if (owner.kind() == Kind::kOpenDict) {
+    sink_.set_items(slot_of(owner), stack_.from(first).first(count - count % 2));
   }
   stack_.truncate(first);
   end_cut(first - 1);

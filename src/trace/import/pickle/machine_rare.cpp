@@ -31,16 +31,16 @@ bool Machine::rare(const uint8_t*& at) {
   at += 1 + operand_bytes;
   switch (opcode) {
     case kNone:
-      push({0, Kind::kNone, 0});
+      push({});
       return true;
     case kNewTrue:
-      push({1, Kind::kBool, 0});
+      push({Kind::kBool, 1});
       return true;
     case kNewFalse:
-      push({0, Kind::kBool, 0});
+      push({Kind::kBool, 0});
       return true;
     case kBinFloat:
-      push({load_big_endian(operand), Kind::kFloat, 0});
+      push({Kind::kFloat, sink_.number(load_big_endian(operand))});
       return true;
     case kLong4:
       at = operand - 1;
@@ -99,7 +99,7 @@ bool Machine::put(uint64_t index) {
                                       index, offset())});
   }
   const Value top = stack_.back();
-  if (top.kind >= Kind::kOpenDict) open_[slot_of(top)].memo_slot = static_cast<int64_t>(index);
+  if (top.kind() >= Kind::kOpenDict) open_[slot_of(top)].memo_slot = static_cast<int64_t>(index);
   memo_.store(index, top);
   return true;
 }
@@ -108,7 +108,7 @@ bool Machine::tuple(size_t count) {
   if (stack_.size() < floor() + count) return underflow("TUPLE");
   const size_t first = stack_.size() - count;
   close_from(first);
-  const Value record = sink_.tuple(stack_.span().subspan(first));
+  const Value record = sink_.tuple(stack_.from(first));
   stack_.truncate(first);
   push(record);
   return true;
@@ -159,7 +159,7 @@ bool Machine::text(const uint8_t*& at, uint64_t length) {
     state_ = State::kCut;
     return false;
   }
-  push({sink_.text({reinterpret_cast<const char*>(at), length}), Kind::kText, 0});
+  push({Kind::kText, sink_.text({reinterpret_cast<const char*>(at), length})});
   at += length;
   return true;
 }
@@ -168,12 +168,13 @@ bool Machine::skip_bytes(const uint8_t*& at, uint64_t length) {
   const uint64_t skipped = window_.skip(at, length);
   at = op_start_ = window_.begin();
   end_ = window_.end();
+  stack_.make_room(static_cast<size_t>(end_ - at) + 1);
   if (window_.error()) return fail_with(*window_.error());
   if (skipped < length) {
     state_ = State::kCut;
     return false;
   }
-  push({0, Kind::kOpaque, 0});
+  push({Kind::kOpaque, 0});
   return true;
 }
 
@@ -200,11 +201,11 @@ bool Machine::big_int(const uint8_t*& at, uint64_t length, size_t header) {
   for (uint64_t i = 8; i < length; ++i) beyond = beyond || digits[i] != extension;
   const bool fits_signed = !beyond && (low >> 63 != 0) == negative;
   if (fits_signed) {
-    push({low, Kind::kInt, 0});
+    push_int(static_cast<int64_t>(low));
   } else if (!beyond && !negative) {
-    push({low, Kind::kUnsigned, 0});
+    push({Kind::kUnsigned, sink_.number(low)});
   } else {
-    push({negative ? uint64_t{1} : 0, Kind::kHugeInt, 0});
+    push({Kind::kHugeInt, negative ? uint64_t{1} : 0});
   }
   return true;
 }

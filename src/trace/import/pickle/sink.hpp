@@ -27,6 +27,10 @@ class Sink {
   // The number of a text, by which Value::payload names it from now on. `bytes` need not be UTF-8.
   virtual uint32_t text(std::string_view bytes) = 0;
 
+  // The index of a number that does not fit a Value, by which its payload names it: an integer's or
+  // a double's bits.
+  virtual uint64_t number(uint64_t bits) = 0;
+
   virtual void begin_dict(unsigned slot) = 0;
   // key, value, key, value … : in one call or in many.
   virtual void set_items(unsigned slot, std::span<const Value> items) = 0;

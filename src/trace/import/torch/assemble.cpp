@@ -21,7 +21,7 @@ constexpr const char* kExpected =
     "list of segments)";
 
 std::string describe(const Collected& all, const Value& root) {
-  switch (root.kind) {
+  switch (root.kind()) {
     case Kind::kText:
       return "a text";
     case Kind::kNone:
@@ -31,20 +31,20 @@ std::string describe(const Collected& all, const Value& root) {
     default:
       return "a number or bytes";
   }
-  if (root.tag == kEmpty) return "an empty list";
-  if (root.tag != kDict) return "a list or a part of a snapshot";
-  const Items& items = all.dicts[root.payload];
+  if (root.tag() == kEmpty) return "an empty list";
+  if (root.tag() != kDict) return "a list or a part of a snapshot";
+  const Items& items = all.dicts[root.payload()];
   if (items.empty()) return "an empty dictionary";
   std::string keys;
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(items.size(), kShown); ++i) {
     const Value& key = items[i].first;
     if (!keys.empty()) keys += ", ";
-    if (key.kind != Kind::kText) {
+    if (key.kind() != Kind::kText) {
       keys += "a number";
       continue;
     }
-    const std::string_view text = all.texts.view(static_cast<uint32_t>(key.payload));
+    const std::string_view text = all.texts.view(static_cast<uint32_t>(key.payload()));
     keys += '\'' + printable(text.substr(0, 40)) + '\'';
   }
   return fmt::format("a dictionary with the keys {}{}", keys, items.size() > kShown ? ", …" : "");
@@ -68,13 +68,13 @@ Result<> accept_root(Collected& all, const pickle::Outcome& outcome) {
 
 bool whole_segments(const Collected& all, Key key) {
   const Value& list = all.root[key];
-  if (is(list, kSegmentList)) return !all.segment_lists[list.payload].cut;
+  if (is(list, kSegmentList)) return !all.segment_lists[list.payload()].cut;
   return is(list, kEmpty);
 }
 
 bool traces_cut(const Collected& all, Key key) {
   const Value& list = all.root[key];
-  return is(list, kTraces) && all.traces[list.payload].cut;
+  return is(list, kTraces) && all.traces[list.payload()].cut;
 }
 
 std::string device_name(const DeviceKey& key) {
@@ -139,7 +139,7 @@ void place_annotations(Collected& all, const ListOwners& owners) {
 void name_categories(Collected& all) {
   if (!all.has_categories || !is(all.root[kCategories], kStack)) return;
   Tables& tables = all.trace.tables;
-  const auto names = tables.stacks[static_cast<StackId>(all.root[kCategories].payload)];
+  const auto names = tables.stacks[static_cast<StackId>(all.root[kCategories].payload())];
   std::vector<std::pair<StringId, StringId>> renamed;
   for (size_t i = 0; i < names.size(); ++i) {
     const StringId name = tables.frames[names[i]].function;

@@ -6,6 +6,7 @@
 #include "base/pod_vector.hpp"
 #include "trace/import/pickle/value.hpp"
 #include "trace/import/torch/keywords.hpp"
+#include "trace/import/torch/numbers.hpp"
 #include "trace/import/torch/oddities.hpp"
 #include "trace/import/torch/texts.hpp"
 #include "trace/trace.hpp"
@@ -71,6 +72,7 @@ struct Collected {
 
   Trace trace;
   Texts texts{trace.tables.strings};
+  Numbers numbers;
   Oddities oddities;
   PodVector<Block> blocks;
   PodVector<RawSegment> segments;
@@ -88,24 +90,15 @@ struct Collected {
   pickle::Value root[kKeyCount];
 };
 
-[[nodiscard]] inline bool is(const pickle::Value& value, Tag tag) {
-  return value.kind == pickle::Kind::kRecord && value.tag == tag;
-}
+[[nodiscard]] inline bool is(const pickle::Value& value, Tag tag) { return value.is_record(tag); }
 [[nodiscard]] inline pickle::Value record(Tag tag, uint64_t payload = 0) {
-  return {payload, pickle::Kind::kRecord, tag};
+  return {pickle::Kind::kRecord, payload, tag};
 }
 
 // Two integers below 2^27 in one payload: pool names, one pair an event.
 inline constexpr unsigned kPairBits = 27;
 [[nodiscard]] inline PoolName pair_of(const pickle::Value& pair) {
-  return {pair.payload >> kPairBits, pair.payload & ((uint64_t{1} << kPairBits) - 1)};
+  return {pair.payload() >> kPairBits, pair.payload() & ((uint64_t{1} << kPairBits) - 1)};
 }
-
-// Numbers as a file may hold them, forced into what they are used for; anything else is 0.
-[[nodiscard]] uint64_t address_of(
-    const pickle::Value& value);  // negative: a 64-bit address read as signed
-[[nodiscard]] uint64_t amount_of(const pickle::Value& value);  // negative: 0
-[[nodiscard]] int64_t time_ns_of(const pickle::Value& microseconds);
-[[nodiscard]] bool is_integer(const pickle::Value& value);
 
 }  // namespace vram::trace::torch

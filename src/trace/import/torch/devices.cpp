@@ -17,7 +17,7 @@ uint32_t ordinal_of(uint64_t device) {
 Result<> gather_traces(Collected& all, Key key, DeviceKind kind, DeviceMap& devices,
                        ListOwners& owners) {
   if (!is(all.root[key], kTraces)) return {};
-  const Traces& traces = all.traces[all.root[key].payload];
+  const Traces& traces = all.traces[all.root[key].payload()];
   // A file made from a profile ends with the CPU's trace.
   const bool ends_with_cpu = key == kDeviceTraces && all.has_categories && !traces.cut;
   for (uint32_t i = 0; i < traces.lists.size(); ++i) {
@@ -39,7 +39,7 @@ Result<> gather_traces(Collected& all, Key key, DeviceKind kind, DeviceMap& devi
 void gather_segments(Collected& all, const Value& list, DeviceKind kind, uint32_t cpu_ordinal,
                      DeviceMap& devices) {
   if (!is(list, kSegmentList)) return;
-  Range& range = all.segment_lists[list.payload];
+  Range& range = all.segment_lists[list.payload()];
   if (range.taken) return;
   range.taken = true;
   for (uint64_t i = range.first; i < range.first + range.count; ++i) {
@@ -62,7 +62,7 @@ Result<DeviceMap> gather_devices(Collected& all, ListOwners& owners) {
   uint32_t cpu_ordinal = std::numeric_limits<uint32_t>::max();
   if (all.has_categories && is(all.root[kDeviceTraces], kTraces)) {
     cpu_ordinal =
-        static_cast<uint32_t>(all.traces[all.root[kDeviceTraces].payload].lists.size() - 1);
+        static_cast<uint32_t>(all.traces[all.root[kDeviceTraces].payload()].lists.size() - 1);
   }
   gather_segments(all, all.root[kSegments], DeviceKind::kGpu, cpu_ordinal, devices);
   gather_segments(all, all.root[kHostSegments], DeviceKind::kHost, cpu_ordinal, devices);

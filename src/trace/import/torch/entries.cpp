@@ -10,18 +10,17 @@ using pickle::Value;
 
 Value SnapshotSink::end_entry(const Dict& dict) {
   const Value action = dict.fields[kAction];
-  if (action.kind != Kind::kText) {
+  if (action.kind() != Kind::kText) {
     all_.oddities.count("entries without a readable action, left out");
     return record(kSkipped);
   }
-  const auto word = static_cast<uint32_t>(action.payload);
+  const auto word = static_cast<uint32_t>(action.payload());
   if (word == kWordUserDefined) return end_user_defined(dict);
   if (!dict.others.empty()) note_unknown_keys(dict, "an entry");
   Event event;
   StringId unknown_action = 0;
-  if (const std::optional<EventKind> kind = event_kind(word)) {
-    event.kind = *kind;
-  } else {
+  if (word < kKeywordCount) event.kind = kEventKinds[word];
+  if (event.kind == EventKind::kOther) {
     all_.oddities.count("action", word, all_.texts.view(word), "an entry");
     unknown_action = all_.texts.string_id(word);
   }
@@ -51,7 +50,7 @@ Value SnapshotSink::end_entry(const Dict& dict) {
 ContextId SnapshotSink::context_of(const Dict& dict, StringId unknown_action) {
   ContextKey key;
   const Value compile = dict.get(kCompileContext);
-  const bool not_compiled = compile.kind == Kind::kText && compile.payload == kWordNotAvailable;
+  const bool not_compiled = compile.kind() == Kind::kText && compile.payload() == kWordNotAvailable;
   if (!not_compiled) key.compile_id = string_of(compile);
   key.user_metadata = unknown_action != 0 ? unknown_action : string_of(dict.get(kUserMetadata));
   if (dict.has(kForwardFrames)) key.forward_stack = stack_of(dict.fields[kForwardFrames]);
@@ -59,7 +58,7 @@ ContextId SnapshotSink::context_of(const Dict& dict, StringId unknown_action) {
     // A number into a list of names that may come later: assemble() puts the name in its place.
     all_.has_categories = true;
     const Value category = dict.fields[kCategory];
-    key.category = category.kind == Kind::kText
+    key.category = category.kind() == Kind::kText
                        ? string_of(category)
                        : tables_.strings.intern(fmt::format("category {}", amount_of(category)));
   }
@@ -84,8 +83,8 @@ PoolId SnapshotSink::pool_of(const Value& value) {
   PoolName name;
   if (is(value, kPair)) {
     name = pair_of(value);
-  } else if (is(value, kScalars) && all_.scalar_lists[value.payload].size() == 2) {
-    const std::vector<Value>& pair = all_.scalar_lists[value.payload];
+  } else if (is(value, kScalars) && all_.scalar_lists[value.payload()].size() == 2) {
+    const std::vector<Value>& pair = all_.scalar_lists[value.payload()];
     name = {address_of(pair[0]), address_of(pair[1])};
   } else {
     all_.oddities.count("pool ids that are no pair of integers");
@@ -99,8 +98,8 @@ PoolId SnapshotSink::pool_of(const Value& value) {
 Value SnapshotSink::end_annotation(const Dict& dict) {
   if (!dict.others.empty()) note_unknown_keys(dict, "an annotation");
   const Value stage = dict.fields[kStage];
-  const bool begins = stage.kind == Kind::kText && stage.payload == kWordStart;
-  if (!begins && !(stage.kind == Kind::kText && stage.payload == kWordEnd)) {
+  const bool begins = stage.kind() == Kind::kText && stage.payload() == kWordStart;
+  if (!begins && !(stage.kind() == Kind::kText && stage.payload() == kWordEnd)) {
     all_.oddities.count("annotations that are neither START nor END, left out");
     return record(kSkipped);
   }

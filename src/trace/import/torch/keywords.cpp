@@ -110,32 +110,4 @@ std::optional<uint32_t> find_keyword(std::string_view text) {
   return std::nullopt;
 }
 
-std::optional<EventKind> event_kind(uint32_t keyword) {
-  switch (keyword) {
-    case kWordAlloc:
-      return EventKind::kAlloc;
-    case kWordFreeRequested:
-      return EventKind::kFreeRequested;
-    case kWordFree:  // the viewer's merge of a request and its completion
-    case kWordFreeCompleted:
-      return EventKind::kFreeCompleted;
-    case kWordSegmentAlloc:
-      return EventKind::kSegmentAlloc;
-    case kWordSegmentFree:
-      return EventKind::kSegmentFree;
-    case kWordSegmentMap:
-      return EventKind::kSegmentMap;
-    case kWordSegmentUnmap:
-      return EventKind::kSegmentUnmap;
-    case kWordSnapshot:
-      return EventKind::kSnapshot;
-    case kWordOom:
-      return EventKind::kOom;
-    case kWordAnnotate:
-      return EventKind::kAnnotate;
-    default:
-      return std::nullopt;
-  }
-}
-
 }  // namespace vram::trace::torch

@@ -94,7 +94,23 @@ enum Word : uint8_t {
 [[nodiscard]] std::string_view keyword_text(uint32_t keyword);
 [[nodiscard]] std::optional<uint32_t> find_keyword(std::string_view text);
 
-// What an action does; nullopt where the word is no action that makes an event.
-[[nodiscard]] std::optional<EventKind> event_kind(uint32_t keyword);
+// What an action does: by word, kOther where the word is no action that makes an event.
+inline constexpr std::array<EventKind, kKeywordCount> kEventKinds = [] {
+  std::array<EventKind, kKeywordCount> kinds = {};
+  kinds.fill(EventKind::kOther);
+  kinds[kWordAlloc] = EventKind::kAlloc;
+  kinds[kWordFreeRequested] = EventKind::kFreeRequested;
+  kinds[kWordFree] =
+      EventKind::kFreeCompleted;  // the viewer's merge of a request and its completion
+  kinds[kWordFreeCompleted] = EventKind::kFreeCompleted;
+  kinds[kWordSegmentAlloc] = EventKind::kSegmentAlloc;
+  kinds[kWordSegmentFree] = EventKind::kSegmentFree;
+  kinds[kWordSegmentMap] = EventKind::kSegmentMap;
+  kinds[kWordSegmentUnmap] = EventKind::kSegmentUnmap;
+  kinds[kWordSnapshot] = EventKind::kSnapshot;
+  kinds[kWordOom] = EventKind::kOom;
+  kinds[kWordAnnotate] = EventKind::kAnnotate;
+  return kinds;
+}();
 
 }  // namespace vram::trace::torch

@@ -12,6 +12,14 @@ namespace {
 constexpr size_t kMaxFrames = 1U << 16;  // of one stack
 constexpr size_t kMaxScalars = 4096;     // of one list
 constexpr uint64_t kMaxKeptValues = 1U << 18;
+
+std::optional<Value> small_pair(std::span<const Value> items) {
+  const auto small = [](const Value& item) {
+    return item.kind() == Kind::kInt && item.payload() < (uint64_t{1} << kPairBits);
+  };
+  if (items.size() != 2 || !small(items[0]) || !small(items[1])) return std::nullopt;
+  return record(kPair, items[0].payload() << kPairBits | items[1].payload());
+}
 }  // namespace
 
 void SnapshotSink::begin_list(unsigned slot) {
@@ -31,7 +39,13 @@ void SnapshotSink::append(unsigned slot, std::span<const Value> items) {
   // Deep stacks are most of a file: their frames first, in a loop of its own.
   if (list.content == kEmpty || list.content == kStack) {
     for (; i < items.size() && is(items[i], kFrame); ++i) {
-      append_frame(list, static_cast<FrameId>(items[i].payload));
+      append_frame(list, static_cast<FrameId>(items[i].payload()));
+    }
+  }
+  // Then those of events, one after the other.
+  if (list.content == kEntry && list.count != 0) {
+    for (; i < items.size() && items[i] == record(kEntry, list.first + list.count); ++i) {
+      ++list.count;
     }
   }
   for (; i < items.size(); ++i) append_one(list, items[i]);
@@ -53,20 +67,20 @@ bool SnapshotSink::accepts(List& list, Tag content) {
 }
 
 void SnapshotSink::append_one(List& list, const Value& item) {
-  if (item.kind == Kind::kText) {
+  if (item.kind() == Kind::kText) {
     if (!accepts(list, kStack)) return;
     Frame frame;
     frame.function = string_of(item);
     return append_frame(list, tables_.frames.intern(frame));
   }
-  if (item.kind != Kind::kRecord) {
+  if (item.kind() != Kind::kRecord) {
     if (!accepts(list, kScalars)) return;
     if (list.scalars.size() < kMaxScalars) list.scalars.push_back(item);
     return;
   }
-  switch (item.tag) {
+  switch (item.tag()) {
     case kFrame:
-      if (accepts(list, kStack)) append_frame(list, static_cast<FrameId>(item.payload));
+      if (accepts(list, kStack)) append_frame(list, static_cast<FrameId>(item.payload()));
       return;
     case kEntry:
       return append_to_range(list, item, "an entry");
@@ -77,11 +91,11 @@ void SnapshotSink::append_one(List& list, const Value& item) {
     case kEntryList:
     case kEmpty:
       if (!accepts(list, kTraces) || list.lists.size() >= kMaxScalars) return;
-      list.lists.push_back(item.tag == kEmpty ? Traces::kNoEntries
-                                              : static_cast<uint32_t>(item.payload));
+      list.lists.push_back(item.tag() == kEmpty ? Traces::kNoEntries
+                                                : static_cast<uint32_t>(item.payload()));
       return;
     case kTenant:
-      if (accepts(list, kTenant) && list.count++ == 0) list.first = item.payload;  // the latest
+      if (accepts(list, kTenant) && list.count++ == 0) list.first = item.payload();  // the latest
       return;
     case kAnnotation:
       return append_annotation(list, item);
@@ -94,12 +108,12 @@ void SnapshotSink::append_one(List& list, const Value& item) {
 // Records are made in the order of the file, so a list of them is a range, unless one dictionary is
 // in two places.
 void SnapshotSink::append_to_range(List& list, const Value& item, const char* what) {
-  const auto content = static_cast<Tag>(item.tag);
+  const auto content = static_cast<Tag>(item.tag());
   if (!accepts(list, content)) return;
   if (list.count == 0) {
-    list.first = item.payload;
+    list.first = item.payload();
     if (content == kEntry) static_cast<void>(entry_list_of(list));
-  } else if (item.payload != list.first + list.count) {
+  } else if (item.payload() != list.first + list.count) {
     set_error({Code::kBadInput,
                fmt::format("{} is in two lists or twice in one, which no recording does", what)});
     return;
@@ -108,14 +122,14 @@ void SnapshotSink::append_to_range(List& list, const Value& item, const char* wh
 }
 
 void SnapshotSink::append_annotation(List& list, const Value& item) {
-  const bool was_entry = (item.payload & 1) != 0;
+  const bool was_entry = (item.payload() & 1) != 0;
   if (!was_entry) {
     accepts(list, kAnnotation);
     return;
   }
   if (!accepts(list, kEntry)) return;
   ++list.left_out;
-  all_.annotation_lists.emplace_back(item.payload >> 1, entry_list_of(list));
+  all_.annotation_lists.emplace_back(item.payload() >> 1, entry_list_of(list));
 }
 
 uint32_t SnapshotSink::entry_list_of(List& list) {
@@ -131,12 +145,7 @@ void SnapshotSink::cut_list(unsigned slot) { lists_[slot].cut = true; }
 Value SnapshotSink::end_list(unsigned slot) { return finish_list(lists_[slot]); }
 
 Value SnapshotSink::tuple(std::span<const Value> items) {
-  // Pools come as pairs, one an event.
-  constexpr uint64_t kSmall = uint64_t{1} << kPairBits;
-  if (items.size() == 2 && items[0].kind == Kind::kInt && items[1].kind == Kind::kInt &&
-      items[0].payload < kSmall && items[1].payload < kSmall) {
-    return record(kPair, items[0].payload << kPairBits | items[1].payload);
-  }
+  if (const std::optional<Value> pair = small_pair(items)) return *pair;  // a pool, one an event
   const unsigned slot = pickle::kMaxOpen;
   begin_list(slot);
   append(slot, items);
@@ -174,14 +183,7 @@ Value SnapshotSink::finish_list(List& list) {
 }
 
 Value SnapshotSink::finish_scalars(List& list) {
-  if (list.scalars.size() == 2) {
-    const Value pair[] = {list.scalars[0], list.scalars[1]};
-    constexpr uint64_t kSmall = uint64_t{1} << kPairBits;
-    if (pair[0].kind == Kind::kInt && pair[1].kind == Kind::kInt && pair[0].payload < kSmall &&
-        pair[1].payload < kSmall) {
-      return record(kPair, pair[0].payload << kPairBits | pair[1].payload);
-    }
-  }
+  if (const std::optional<Value> pair = small_pair(list.scalars)) return *pair;
   kept_values_ += list.scalars.size() + 1;
   if (kept_values_ > kMaxKeptValues) return record(kSkipped);
   all_.scalar_lists.push_back(list.scalars);

@@ -31,10 +31,10 @@ std::string list_text(const Collected& all, const Value& list) {
   std::string text;
   const auto add = [&text](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };
   if (is(list, kScalars)) {
-    for (const Value& item : all.scalar_lists[list.payload]) add(value_text(all, item));
+    for (const Value& item : all.scalar_lists[list.payload()]) add(value_text(all, item));
   } else if (is(list, kStack)) {
     const Tables& tables = all.trace.tables;
-    for (const FrameId frame : tables.stacks[static_cast<StackId>(list.payload)]) {
+    for (const FrameId frame : tables.stacks[static_cast<StackId>(list.payload())]) {
       add(std::string(tables.strings[tables.frames[frame].function]));
     }
   }
@@ -42,19 +42,21 @@ std::string list_text(const Collected& all, const Value& list) {
 }
 
 std::string value_text(const Collected& all, const Value& value) {
-  switch (value.kind) {
+  switch (value.kind()) {
     case Kind::kNone:
       return "None";
     case Kind::kBool:
-      return value.payload != 0 ? "True" : "False";
+      return value.payload() != 0 ? "True" : "False";
     case Kind::kInt:
-      return std::to_string(static_cast<int64_t>(value.payload));
+      return std::to_string(value.integer());
+    case Kind::kWideInt:
+      return std::to_string(static_cast<int64_t>(all.numbers.bits(value)));
     case Kind::kUnsigned:
-      return std::to_string(value.payload);
+      return std::to_string(all.numbers.bits(value));
     case Kind::kFloat:
-      return float_text(std::bit_cast<double>(value.payload));
+      return float_text(std::bit_cast<double>(all.numbers.bits(value)));
     case Kind::kText:
-      return std::string(all.texts.view(static_cast<uint32_t>(value.payload)));
+      return std::string(all.texts.view(static_cast<uint32_t>(value.payload())));
     case Kind::kRecord:
       return list_text(all, value);
     default:
@@ -69,7 +71,7 @@ void flatten(const Collected& all, const Items& items, const std::string& prefix
     const std::string name = prefix + value_text(all, key);
     if (is(value, kDict)) {
       if (depth < kMaxDepth)
-        flatten(all, all.dicts[value.payload], name + '.', depth + 1, settings);
+        flatten(all, all.dicts[value.payload()], name + '.', depth + 1, settings);
     } else {
       settings.push_back({name, value_text(all, value)});
     }
@@ -78,8 +80,8 @@ void flatten(const Collected& all, const Items& items, const std::string& prefix
 
 const Value* find_setting(const Collected& all, std::string_view name) {
   if (!is(all.root[kAllocatorSettings], kDict)) return nullptr;
-  for (const auto& [key, value] : all.dicts[all.root[kAllocatorSettings].payload]) {
-    if (key.kind == Kind::kText && all.texts.view(static_cast<uint32_t>(key.payload)) == name) {
+  for (const auto& [key, value] : all.dicts[all.root[kAllocatorSettings].payload()]) {
+    if (key.kind() == Kind::kText && all.texts.view(static_cast<uint32_t>(key.payload())) == name) {
       return &value;
     }
   }
@@ -87,7 +89,7 @@ const Value* find_setting(const Collected& all, std::string_view name) {
 }
 
 bool is_true(const Value& value) {
-  return (value.kind == Kind::kBool || value.kind == Kind::kInt) && value.payload != 0;
+  return (value.kind() == Kind::kBool || value.kind() == Kind::kInt) && value.payload() != 0;
 }
 
 }  // namespace
@@ -95,7 +97,7 @@ bool is_true(const Value& value) {
 std::vector<Setting> flatten_settings(Collected& all) {
   std::vector<Setting> settings;
   if (is(all.root[kAllocatorSettings], kDict)) {
-    flatten(all, all.dicts[all.root[kAllocatorSettings].payload], "", 0, settings);
+    flatten(all, all.dicts[all.root[kAllocatorSettings].payload()], "", 0, settings);
   }
   if (settings.size() >= kMaxSettings) {
     all.oddities.count("allocator settings beyond the 4,096th, left out");
@@ -107,7 +109,7 @@ RingFlags ring_flags(const Collected& all) {
   RingFlags flags;
   if (const Value* value = find_setting(all, "trace_alloc_overflowed")) {
     if (is(*value, kScalars)) {
-      for (const Value& item : all.scalar_lists[value->payload])
+      for (const Value& item : all.scalar_lists[value->payload()])
         flags.of_device.push_back(is_true(item));
     } else if (is(*value, kPair)) {
       flags.of_device = {pair_of(*value).first != 0, pair_of(*value).second != 0};
@@ -116,7 +118,7 @@ RingFlags ring_flags(const Collected& all) {
     }
   }
   if (const Value* value = find_setting(all, "trace_alloc_max_entries")) {
-    flags.max_entries = amount_of(*value);
+    flags.max_entries = all.numbers.amount(*value);
   }
   return flags;
 }

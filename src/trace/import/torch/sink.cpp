@@ -25,9 +25,9 @@ void SnapshotSink::set_items(unsigned slot, std::span<const Value> items) {
   Dict& dict = dicts_[slot];
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
     const Value& key = items[i];
-    if (key.kind == Kind::kText && key.payload < kKeyCount) {
-      dict.fields[key.payload] = items[i + 1];
-      dict.keys |= uint64_t{1} << key.payload;
+    if (key.kind() == Kind::kText && key.payload() < kKeyCount) {
+      dict.fields[key.payload()] = items[i + 1];
+      dict.keys |= uint64_t{1} << key.payload();
     } else if (dict.others.size() < kMaxOtherKeys) {
       dict.others.emplace_back(key, items[i + 1]);
     }
@@ -59,11 +59,11 @@ bool SnapshotSink::cut_dict(unsigned slot) {
 
 void SnapshotSink::note_unknown_keys(const Dict& dict, const char* where) {
   for (const auto& [key, value] : dict.others) {
-    if (key.kind != Kind::kText) {
+    if (key.kind() != Kind::kText) {
       all_.oddities.count("dictionary keys that are no texts");
       continue;
     }
-    const auto number = static_cast<uint32_t>(key.payload);
+    const auto number = static_cast<uint32_t>(key.payload());
     all_.oddities.count("key", number, all_.texts.view(number), where);
   }
 }
@@ -81,7 +81,7 @@ Value SnapshotSink::end_generic(const Dict& dict) {
   Items items = dict.others;
   for (uint32_t key = 0; key < kKeyCount; ++key) {
     if (dict.has(static_cast<Key>(key))) {
-      items.emplace_back(Value{key, Kind::kText, 0}, dict.fields[key]);
+      items.emplace_back(Value{Kind::kText, key}, dict.fields[key]);
     }
   }
   kept_values_ += items.size() + 1;
@@ -92,8 +92,8 @@ Value SnapshotSink::end_generic(const Dict& dict) {
 
 uint64_t SnapshotSink::memory_bytes() const {
   return all_.trace.events.size() * sizeof(Event) + all_.blocks.size() * sizeof(Block) +
-         all_.segments.size() * sizeof(RawSegment) + all_.texts.memory_bytes() + stack_bytes_ +
-         tables_.frames.size() * (sizeof(Frame) + 16) +
+         all_.segments.size() * sizeof(RawSegment) + all_.texts.memory_bytes() +
+         all_.numbers.memory_bytes() + stack_bytes_ + tables_.frames.size() * (sizeof(Frame) + 16) +
          all_.trace.annotations.size() * sizeof(Annotation) +
          (all_.entry_lists.size() + all_.block_lists.size() + all_.segment_lists.size()) *
              sizeof(Range) +

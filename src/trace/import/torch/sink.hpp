@@ -20,6 +20,7 @@ class SnapshotSink final : public pickle::Sink {
   explicit SnapshotSink(Collected& collected) : all_(collected), tables_(collected.trace.tables) {}
 
   uint32_t text(std::string_view bytes) override { return all_.texts.number(bytes); }
+  uint64_t number(uint64_t bits) override { return all_.numbers.keep(bits); }
   void begin_dict(unsigned slot) override;
   void set_items(unsigned slot, std::span<const pickle::Value> items) override;
   pickle::Value end_dict(unsigned slot) override;
@@ -32,6 +33,7 @@ class SnapshotSink final : public pickle::Sink {
   [[nodiscard]] uint64_t memory_bytes() const override;
 
  private:
+  using Value = pickle::Value;
   struct Dict {
     uint64_t keys = 0;  // bit per Key
     std::array<pickle::Value, kKeyCount> fields;
@@ -54,6 +56,10 @@ class SnapshotSink final : public pickle::Sink {
     std::vector<uint32_t> lists;
   };
 
+  [[nodiscard]] uint64_t address_of(Value value) const { return all_.numbers.address(value); }
+  [[nodiscard]] uint64_t amount_of(Value value) const { return all_.numbers.amount(value); }
+  [[nodiscard]] int64_t time_ns_of(Value value) const { return all_.numbers.time_ns(value); }
+
   // sink.cpp
   void note_unknown_keys(const Dict& dict, const char* where);
   pickle::Value end_generic(const Dict& dict);
@@ -75,7 +81,7 @@ class SnapshotSink final : public pickle::Sink {
   pickle::Value end_frame(const Dict& dict);
   StringId string_of(const pickle::Value& value);
   StackId stack_of(const pickle::Value& value) const {
-    return is(value, kStack) ? static_cast<StackId>(value.payload) : 0;
+    return is(value, kStack) ? static_cast<StackId>(value.payload()) : 0;
   }
   StackId stack_of_frames(const Dict& dict);
   StackId intern_stack(std::span<const FrameId> frames);

@@ -12,14 +12,16 @@ namespace {
 
 // A Python frame without a line number comes as 2^64 − 1, some as −1.
 uint32_t line_of(const Value& value) {
-  if (value.kind != Kind::kInt) return 0;
-  return value.payload < 0xffffffff ? static_cast<uint32_t>(value.payload) : 0;
+  if (value.kind() != Kind::kInt) return 0;
+  const int64_t line = value.integer();
+  return line > 0 && line < 0xffffffff ? static_cast<uint32_t>(line) : 0;
 }
 
 }  // namespace
 
 StringId SnapshotSink::string_of(const Value& value) {
-  return value.kind == Kind::kText ? all_.texts.string_id(static_cast<uint32_t>(value.payload)) : 0;
+  return value.kind() == Kind::kText ? all_.texts.string_id(static_cast<uint32_t>(value.payload()))
+                                     : 0;
 }
 
 Value SnapshotSink::end_frame(const Dict& dict) {
@@ -27,7 +29,7 @@ Value SnapshotSink::end_frame(const Dict& dict) {
   Frame frame;
   frame.function = string_of(dict.get(kName));
   const Value file = dict.get(kFilename);
-  const bool no_file = file.kind == Kind::kText && file.payload == kWordNoFile;
+  const bool no_file = file.kind() == Kind::kText && file.payload() == kWordNoFile;
   if (!no_file) frame.file = string_of(file);
   frame.line = line_of(dict.get(kLine));
   if (dict.has(kFxNodeName) || dict.has(kFxNodeOp)) {

@@ -13,8 +13,8 @@ namespace {
 constexpr uint8_t kAddressMissing = 1;  // in Block::unused until its segment gives it one
 
 BlockState state_of(const Value& value, Oddities& oddities) {
-  if (value.kind == Kind::kText) {
-    switch (value.payload) {
+  if (value.kind() == Kind::kText) {
+    switch (value.payload()) {
       case kWordActiveAllocated:
         return BlockState::kAllocated;
       case kWordActivePendingFree:
@@ -37,7 +37,7 @@ Value SnapshotSink::end_block(const Dict& dict) {
   Block block;
   block.size_bytes = amount_of(dict.fields[kSize]);
   block.state = state_of(dict.fields[kState], all_.oddities);
-  if (is_integer(dict.get(kAddress))) {
+  if (Numbers::is_integer(dict.get(kAddress))) {
     block.address = address_of(dict.fields[kAddress]);
   } else {
     block.unused[0] = kAddressMissing;
@@ -45,11 +45,11 @@ Value SnapshotSink::end_block(const Dict& dict) {
   block.requested_bytes = block.size_bytes;
   const Value history = dict.get(kHistory);
   if (is(history, kTenant)) {
-    const Tenant& latest = all_.tenants[history.payload];
+    const Tenant& latest = all_.tenants[history.payload()];
     block.requested_bytes = latest.requested_bytes;
     block.stack = latest.stack;
   }
-  if (is_integer(dict.get(kRequestedSize))) {
+  if (Numbers::is_integer(dict.get(kRequestedSize))) {
     block.requested_bytes = amount_of(dict.fields[kRequestedSize]);
   }
   if (dict.has(kFrames) || dict.has(kCppFrames)) block.stack = stack_of_frames(dict);
@@ -75,8 +75,8 @@ Value SnapshotSink::end_segment(const Dict& dict) {
   segment.stream = stream_of(dict.get(kStream));
   if (dict.has(kSegmentPoolId)) segment.pool = pool_of(dict.fields[kSegmentPoolId]);
   const Value type = dict.get(kSegmentType);
-  segment.is_small = type.kind == Kind::kText && type.payload == kWordSmall;
-  segment.is_expandable = dict.get(kIsExpandable) == Value{1, Kind::kBool, 0};
+  segment.is_small = type.kind() == Kind::kText && type.payload() == kWordSmall;
+  segment.is_expandable = dict.get(kIsExpandable) == Value{Kind::kBool, 1};
   segment.claimed_allocated_bytes = amount_of(dict.get(kAllocatedSize));
   segment.claimed_active_bytes = amount_of(dict.get(kActiveSize));
   segment.claimed_requested_bytes = amount_of(dict.get(kRequestedSize));
@@ -95,7 +95,7 @@ Value SnapshotSink::end_segment(const Dict& dict) {
 // A list of blocks belongs to one segment: else a small file could name one list a million times.
 std::span<Block> SnapshotSink::take_blocks(const Value& value, Segment& segment) {
   if (!is(value, kBlockList)) return {};
-  Range& range = all_.block_lists[value.payload];
+  Range& range = all_.block_lists[value.payload()];
   if (range.taken) {
     set_error({Code::kBadInput, "two segments share one list of blocks, which no recording does"});
     return {};

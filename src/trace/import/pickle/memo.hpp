@@ -1,0 +1,52 @@
+// The memo: what earlier opcodes stored, by number. 8 bytes a slot, and less where whole pages of
+// slots hold records counting up, as those of a recording's events do: such a page is given back to
+// the system and remembered as a run. One thread.
+#pragma once
+
+#include "base/pod_vector.hpp"
+#include "trace/import/pickle/value.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace vram::trace::pickle {
+
+class Memo {
+ public:
+  [[nodiscard]] uint64_t size() const { return slots_.size(); }
+  // How many slots were ever stored: the number MEMOIZE uses next.
+  [[nodiscard]] uint64_t used() const { return used_; }
+  [[nodiscard]] uint64_t memory_bytes() const { return (size() - in_runs_) * sizeof(Value); }
+
+  // Unset for most of those in runs, too: then ask find(). index < size()
+  [[nodiscard]] const Value& operator[](uint64_t index) const { return slots_[index]; }
+  // Unset where nothing was ever stored.
+  [[nodiscard]] Value find(uint64_t index) const;
+
+  void store(uint64_t index, const Value& value);
+  // MEMOIZE: the common case of storing at the end.
+  void append(const Value& value) {
+    slots_.push_back(value);
+    ++used_;
+  }
+  // Looks at what was stored since the last time, but for the newest slots. To be called now and
+  // then.
+  void compact();
+
+ private:
+  struct Run {
+    uint64_t first = 0;  // index
+    uint64_t count = 0;
+    Value value;  // of the first
+  };
+  [[nodiscard]] const Run* run_of(uint64_t index) const;
+  void make_run(uint64_t first, uint64_t count);
+
+  PodVector<Value> slots_;
+  uint64_t used_ = 0;
+  std::vector<Run> runs_;  // ascending
+  uint64_t looked_at_ = 0;
+  uint64_t in_runs_ = 0;
+};
+
+}  // namespace vram::trace::pickle
