@@ -30,7 +30,7 @@ class MemorySink final : public VtraceSink {
 };
 
 const Trace& recording() {
-  static const Trace trace = [] {
+  static const Trace kTrace = [] {
     const char* path = std::getenv("VRAM_BENCH_TRACE");
     if (path == nullptr) return synthetic_trace({.events = 4'000'000});
     auto opened = open_trace(path);
@@ -40,7 +40,7 @@ const Trace& recording() {
     }
     return std::move(*opened);
   }();
-  return trace;
+  return kTrace;
 }
 
 void report(benchmark::State& state, size_t file_bytes) {

@@ -84,7 +84,8 @@ class EventEncoder {
   std::array<std::span<const uint8_t>, kColumnCount + 1> parts_;
   Slots addresses_;
   Slots sizes_;
-  PodVector<const Event*> allocations_;
+  const Event* first_event_ = nullptr;  // of the frame
+  PodVector<uint32_t> allocations_;     // from there
   uint32_t round_ = 0;
   uint32_t address_count_ = 0;
   uint32_t size_count_ = 0;

@@ -73,6 +73,7 @@ std::span<const std::span<const uint8_t>> EventEncoder::encode(std::span<const E
 void EventEncoder::begin(std::span<const Event> events) {
   for (PodVector<uint8_t>& bytes : columns_) bytes.truncate(0);
   allocations_.truncate(0);
+  first_event_ = events.data();
   ++round_;  // wraps after 2^32 frames; a slot that old would have to survive untouched
   address_count_ = size_count_ = 0;
   last_time_ = last_new_address_ = 0;
@@ -92,7 +93,8 @@ void EventEncoder::put_event(const Event& event, const Event* next) {
   op_ = static_cast<uint8_t>(event.kind);
   put_time(Column::kTimes, event);
   if (!is_free(event.kind) || !put_reference(event)) put_explicit(event);
-  if (event.kind == EventKind::kAlloc) allocations_.push_back(&event);
+  if (event.kind == EventKind::kAlloc)
+    allocations_.push_back(static_cast<uint32_t>(&event - first_event_));
   if (completes(event, next)) {
     op_ |= kOpCompleted;
     put_time(Column::kPairTimes, *next);
@@ -111,7 +113,7 @@ void EventEncoder::put_time(Column which, const Event& event) {
 bool EventEncoder::put_reference(const Event& event) {
   const Slot& slot = find(addresses_, event.address);
   if (slot.allocation == 0) return false;
-  const Event& allocation = *allocations_[slot.allocation - 1];
+  const Event& allocation = first_event_[allocations_[slot.allocation - 1]];
   if (!same_block(event, allocation)) return false;
   op_ |= kOpByReference;
   put_varint(column(Column::kBacks), allocations_.size() - slot.allocation + 1);

@@ -25,8 +25,9 @@ class OwnedSource final : public VtraceSource {
 };
 
 const Trace& trace() {
-  static const Trace made = synthetic_trace({.events = 200'000, .devices = 2, .with_stacks = true});
-  return made;
+  static const Trace kMade =
+      synthetic_trace({.events = 200'000, .devices = 2, .with_stacks = true});
+  return kMade;
 }
 
 VtraceFile opened(size_t bytes_cut_off = 0) {

@@ -21,7 +21,7 @@ Result<FileHeader> FrameReader::file_header() const {
 Result<FrameHeader> FrameReader::header_at(uint64_t offset) const {
   FrameHeaderBytes bytes{};
   if (auto done = read_exactly(offset, bytes); !done) return tl::unexpected(done.error());
-  const auto header = decode_frame_header(bytes);
+  auto header = decode_frame_header(bytes);
   if (!header) return header;
   const uint64_t left = source_->size_bytes() - offset - kFrameHeaderBytes;
   if (header->payload_bytes > left)
