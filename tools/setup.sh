@@ -47,5 +47,5 @@ for package in "${missing[@]}"; do
   fi
 done
 [ ${#available[@]} -gt 0 ] || exit 0
-echo "setup: ${as_root[*]} apt-get install ${available[*]}"
+echo "setup: ${as_root[*]:+sudo }apt-get install ${available[*]}"
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${available[@]}" > /dev/null
