@@ -1,7 +1,7 @@
 // The content of an events frame: up to kMaxFrameEvents events of one device as columns of varints,
 // and back. A free points back at its allocation, a completion rides on its request, addresses and
 // sizes are numbers into lists the frame brings along. No frame needs another one, only the tables.
-// One thread at a time; the encoder keeps some 4 MiB.
+// One thread at a time; the encoder keeps up to 8 MiB.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -51,7 +51,6 @@ struct TableSizes {
 
 class EventEncoder {
  public:
-  EventEncoder();
   // The frame's content in parts (head, then columns), valid until the next call. At most
   // kMaxFrameEvents events.
   [[nodiscard]] std::span<const std::span<const uint8_t>> encode(std::span<const Event> events);
@@ -87,6 +86,7 @@ class EventEncoder {
   const Event* first_event_ = nullptr;  // of the frame
   PodVector<uint32_t> allocations_;     // from there
   uint32_t round_ = 0;
+  int slot_bits_ = 0;
   uint32_t address_count_ = 0;
   uint32_t size_count_ = 0;
   uint64_t time_unit_ns_ = 1;

@@ -8,10 +8,6 @@
 namespace vram::trace {
 namespace {
 
-// Twice the keys a frame can hold, so probing stays short.
-constexpr size_t kSlots = size_t{kMaxFrameEvents} * 2;
-constexpr int kSlotBits = std::bit_width(kSlots) - 1;
-
 // Clocks tick in micro- or milliseconds more often than in nanoseconds.
 constexpr std::array<uint64_t, 3> kTimeUnits = {1'000'000'000, 1'000'000, 1'000};
 
@@ -47,14 +43,10 @@ bool completes(const Event& request, const Event* next) {
 
 }  // namespace
 
-EventEncoder::EventEncoder() {
-  addresses_.resize(kSlots);
-  sizes_.resize(kSlots);
-}
-
 EventEncoder::Slot& EventEncoder::find(Slots& slots, uint64_t key) const {
-  size_t at = (key * 0x9e3779b97f4a7c15) >> (64 - kSlotBits);
-  while (slots[at].round == round_ && slots[at].key != key) at = (at + 1) & (kSlots - 1);
+  const size_t mask = (size_t{1} << slot_bits_) - 1;
+  size_t at = (key * 0x9e3779b97f4a7c15) >> (64 - slot_bits_);
+  while (slots[at].round == round_ && slots[at].key != key) at = (at + 1) & mask;
   if (slots[at].round != round_) slots[at] = {.key = key, .round = round_};
   return slots[at];
 }
@@ -74,6 +66,11 @@ void EventEncoder::begin(std::span<const Event> events) {
   for (PodVector<uint8_t>& bytes : columns_) bytes.truncate(0);
   allocations_.truncate(0);
   first_event_ = events.data();
+  // Twice the keys the frame can hold, so probing stays short; a short frame stays in the cache.
+  const size_t slot_count = 2 * std::bit_ceil(std::max<size_t>(events.size(), 1));
+  slot_bits_ = std::countr_zero(slot_count);
+  for (Slots* slots : {&addresses_, &sizes_})
+    if (slots->size() < slot_count) slots->resize(slot_count);
   ++round_;  // wraps after 2^32 frames; a slot that old would have to survive untouched
   address_count_ = size_count_ = 0;
   last_time_ = last_new_address_ = 0;
