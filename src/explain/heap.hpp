@@ -114,8 +114,9 @@ class Heap {
   std::vector<uint32_t> evicted_;
   std::vector<Outside> outside_;
   uint64_t contradictions_ = 0;
-  uint64_t search_budget_ = uint64_t{1}
-                            << 28;  // steps of locate(): keeps hostile recordings linear
+  // Steps that locate() may still take, in all: keeps hostile recordings linear. Honest ones need
+  // it for unmapping only, once in thousands of events.
+  uint64_t search_budget_ = uint64_t{1} << 25;
 };
 
 }  // namespace vram::explain
