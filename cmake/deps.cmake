@@ -42,10 +42,15 @@ set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)
 set(BUILD_SHARED_LIBS OFF)
 set(BUILD_TESTING OFF)
 
-# fmt: text formatting (g++ 12 has no std::format). Header-only, so that nothing is left to load at run time. MIT.
+# fmt: text formatting (g++ 12 has no std::format). MIT. Compiling it into every file costs three seconds a file, so only
+# the wheel, which may need nothing at run time, takes the header-only form; other builds link the library.
 vram_dependency(fmt https://github.com/fmtlib/fmt/archive/refs/tags/9.1.0.tar.gz
   5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2 FIND 9)
-vram_expose(fmt fmt::fmt-header-only)
+if(VRAM_STATIC)
+  vram_expose(fmt fmt::fmt-header-only)
+else()
+  vram_expose(fmt fmt::fmt)
+endif()
 
 # tl::expected: Result<T> (std::expected comes with C++23). Header-only. CC0.
 set(EXPECTED_BUILD_TESTS OFF)
