@@ -208,7 +208,7 @@ bool Machine::refill(const uint8_t*& at, size_t wanted) {
 
 bool Machine::begin(Kind kind) {
   close_settled();
-  if (free_count_ == 0) {
+  if (free_count_ == 0 && !close_oldest_of_run()) {
     return fail_with({Code::kTooLarge, fmt::format("data nested deeper than {} levels at byte {}",
                                                    kMaxOpen, offset())});
   }

@@ -78,6 +78,7 @@ class Machine {
   }
   [[nodiscard]] size_t floor() const { return marks_count_ == 0 ? 0 : marks_[marks_count_ - 1]; }
   void close_settled();
+  bool close_oldest_of_run();
   void close_from(size_t position);
   void close_at(size_t order_index);
   void close(unsigned slot);

@@ -3,20 +3,25 @@
 
 namespace vram::trace::pickle {
 
-// Called before a container is pushed. The two topmost open containers of this level are closed if
-// no opcode can still add to them: SETITEM reaches a dictionary two below the top (`dict key
-// value`) and never one whose "key" would be the new container; APPEND reaches a list right below
-// the top.
+// Called before a container is pushed: a dictionary right below it, with no MARK between, is
+// complete, because what follows could only be its key, and a container is none. So the million
+// dictionaries of one list are closed one by one.
 void Machine::close_settled() {
-  const size_t next = stack_.size();
-  for (size_t back = std::min<size_t>(order_count_, 2); back > 0; --back) {
-    const size_t index = order_count_ - back;
-    const Open& open = open_[order_[index]];
-    if (open.position < floor()) continue;  // a MARK stands on it: it is being filled
-    const size_t distance = next - open.position;
-    const bool settled = open.is_dict ? distance != 2 : distance > 1;
-    if (settled) close_at(index);
+  if (order_count_ == 0) return;
+  const Open& last = open_[order_[order_count_ - 1]];
+  if (last.is_dict && last.position + 1 == stack_.size() && last.position >= floor()) {
+    close_at(order_count_ - 1);
   }
+}
+
+// Other neighbours may still be one the value, item or tuple element of the other; but no recording
+// nests that deep without a MARK, so the first of many are complete.
+bool Machine::close_oldest_of_run() {
+  size_t first = 0;
+  while (first < order_count_ && open_[order_[first]].position < floor()) ++first;
+  const size_t count = (order_count_ - first) / 2;
+  for (size_t i = 0; i < count; ++i) close_at(first);
+  return count > 0;
 }
 
 void Machine::close_from(size_t position) {

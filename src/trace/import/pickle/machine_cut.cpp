@@ -63,9 +63,11 @@ bool Machine::fold_one(size_t first, bool owner_is_dict) {
     return true;
   }
   const size_t below = stack_.size() - 2;
-  if (stack_[below].kind() == Kind::kOpenList && top != Kind::kText) {
-    const bool siblings = open_[slot_of(stack_[below])].touched ||
-                          (!owner_is_dict && marks_count_ > 0 && top == Kind::kOpenList);
+  if (stack_[below].kind() == Kind::kOpenList) {
+    // Under a list's MARK they may be two items of that list.
+    const bool owner_is_list = marks_count_ > 0 && !owner_is_dict;
+    const bool siblings = owner_is_list && (open_[slot_of(stack_[below])].touched ||
+                                            top == Kind::kOpenList || top == Kind::kText);
     if (siblings) return false;
     close_from(below + 1);
     sink_.append(slot_of(stack_[below]), stack_.from(below + 1));
