@@ -17,8 +17,7 @@ constexpr double kMinCoverage =
 constexpr double kSoonest = 0.4;  // of the median distance: nearer is no new step
 constexpr double kMinDistinctRuns = 3;
 constexpr uint32_t kMinDistance = 5;  // allocations in a step
-constexpr double kMinSwing =
-    0.1;  // of the whole swing of live bytes: loops inside a step move less
+constexpr double kMinSwing = 0.1;     // of the largest fall of live bytes from one to the next
 
 uint64_t mixed(uint64_t x) {
   x ^= x >> 31;
@@ -74,8 +73,14 @@ struct Run {
   uint32_t at;  // allocation number of its last size
 };
 
-// A polynomial hash over the last kRun recurring sizes, rolled along.
-std::vector<Run> hash_runs(const Sizes& sizes, const std::vector<bool>& recurring) {
+struct Runs {
+  std::vector<Run> kept;    // by hash, then in order
+  double sampled_from = 1;  // different runs that stand behind each one kept
+};
+
+// A polynomial hash over the last kRun recurring sizes, rolled along. Another salt samples other
+// runs.
+Runs hash_runs(const Sizes& sizes, const std::vector<bool>& recurring, uint64_t salt) {
   constexpr uint64_t kBase = 0x9e3779b97f4a7c15U;
   uint64_t drop = 1;
   for (size_t i = 0; i < kRun; ++i) drop *= kBase;
@@ -83,7 +88,8 @@ std::vector<Run> hash_runs(const Sizes& sizes, const std::vector<bool>& recurrin
   for (const uint32_t id : sizes.id_of) kept += recurring[id] ? 1 : 0;
   uint64_t mask = 0;
   while (kept / (mask + 1) > kMaxSampledRuns) mask = mask * 2 + 1;
-  std::vector<Run> runs;
+  Runs runs;
+  runs.sampled_from = static_cast<double>(mask + 1);
   uint64_t window[kRun] = {};
   uint64_t hash = 0;
   size_t seen = 0;
@@ -93,10 +99,10 @@ std::vector<Run> hash_runs(const Sizes& sizes, const std::vector<bool>& recurrin
     hash = hash * kBase + value - window[seen % kRun] * drop;
     window[seen % kRun] = value;
     if (++seen < kRun) continue;
-    const uint64_t spread = mixed(hash);
-    if ((spread & mask) == 0) runs.push_back({spread, i});
+    const uint64_t spread = mixed(hash + salt);
+    if ((spread & mask) == 0) runs.kept.push_back({spread, i});
   }
-  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+  std::sort(runs.kept.begin(), runs.kept.end(), [](const Run& a, const Run& b) {
     return a.hash != b.hash ? a.hash < b.hash : a.at < b.at;
   });
   return runs;
@@ -122,85 +128,103 @@ Rhythm rhythm_of(std::span<const Run> run, std::vector<uint32_t>* distances) {
   return rhythm;
 }
 
-// All runs that come at about one distance.
-struct Candidate {
-  double distinct = 0;
-  double occurrences = 0;
-  std::span<const Run>
-      best;  // the one that covers most; of those about equal the one that occurs most often
+struct RunOccurrences {
+  std::span<const Run> at;
   Rhythm rhythm;
 };
 
-bool covers_more(const Rhythm& a, size_t a_count, const Rhythm& b, size_t b_count,
-                 size_t allocations) {
-  const uint64_t about = allocations / 50;
-  if (a.regular > b.regular + about) return true;
-  return a.regular + about >= b.regular && a_count > b_count;
+// All runs that come at about one distance.
+struct Candidate {
+  std::vector<RunOccurrences> runs;
+  double distinct = 0;
+  double occurrences = 0;
+  RunOccurrences best;
+};
+
+// Of the runs that cover about as much as any does, the one that occurs most often: it misses no
+// step.
+RunOccurrences best_of(const std::vector<RunOccurrences>& runs, size_t allocations) {
+  uint64_t most = 0;
+  for (const RunOccurrences& r : runs) most = std::max(most, r.rhythm.regular);
+  const uint64_t enough = most - std::min<uint64_t>(most, allocations / 50);
+  RunOccurrences best;
+  for (const RunOccurrences& r : runs) {
+    if (r.rhythm.regular < enough) continue;
+    const bool better = r.at.size() != best.at.size() ? r.at.size() > best.at.size()
+                                                      : r.rhythm.regular > best.rhythm.regular;
+    if (better) best = r;
+  }
+  return best;
 }
 
 // Distances are grouped by their logarithm, in bins of about a tenth, each joined with its
 // neighbours.
 int bin_of(uint32_t distance) { return static_cast<int>(std::lround(std::log2(distance) * 8)); }
 
-std::vector<Candidate> candidates_of(std::span<const Run> runs, size_t allocations) {
+std::map<int, Candidate> group_by_distance(const Runs& runs, size_t allocations) {
   std::map<int, Candidate> by_distance;
   std::vector<uint32_t> distances;
-  for (size_t first = 0, end = 0; first < runs.size(); first = end) {
-    while (end < runs.size() && runs[end].hash == runs[first].hash) ++end;
-    const std::span<const Run> run = runs.subspan(first, end - first);
+  const std::span<const Run> kept = runs.kept;
+  for (size_t first = 0, end = 0; first < kept.size(); first = end) {
+    while (end < kept.size() && kept[end].hash == kept[first].hash) ++end;
+    const std::span<const Run> run = kept.subspan(first, end - first);
     if (run.size() < kMinSteps) continue;
     const Rhythm rhythm = rhythm_of(run, &distances);
     if (rhythm.median < kMinDistance) continue;
     if (static_cast<double>(rhythm.regular) < kMinCoverage * static_cast<double>(allocations))
       continue;
     Candidate& c = by_distance[bin_of(rhythm.median)];
-    c.distinct += 1;
+    c.runs.push_back({run, rhythm});
+    c.distinct += runs.sampled_from;
     c.occurrences += static_cast<double>(run.size());
-    if (c.best.empty() || covers_more(rhythm, run.size(), c.rhythm, c.best.size(), allocations)) {
-      c.rhythm = rhythm;
-      c.best = run;
-    }
   }
+  return by_distance;
+}
+
+std::vector<Candidate> candidates_of(const Runs& runs, size_t allocations) {
+  const std::map<int, Candidate> by_distance = group_by_distance(runs, allocations);
   std::vector<Candidate> candidates;
   for (const auto& [bin, own] : by_distance) {
-    Candidate c = own;
+    Candidate c;
+    c.distinct = own.distinct;
+    c.occurrences = own.occurrences;
+    c.best = best_of(own.runs, allocations);
     for (const int near : {bin - 1, bin + 1}) {
       const auto other = by_distance.find(near);
       if (other == by_distance.end()) continue;
       c.distinct += other->second.distinct;
       c.occurrences += other->second.occurrences;
     }
-    if (c.distinct >= kMinDistinctRuns) candidates.push_back(c);
+    if (c.distinct >= kMinDistinctRuns) candidates.push_back(std::move(c));
   }
   return candidates;
 }
 
-// How far live bytes move between one occurrence and the next, median, against the whole movement
-// there.
+// How far live bytes fall between one occurrence and the next, median against the largest: a loop
+// inside a step repeats with small movements, until the rest of the step makes a large one. What
+// only ever grows, like a model that is loaded, has no steps; a leak beside real ones changes no
+// fall.
 double swing_of(std::span<const SizedAllocation> allocations, std::span<const Run> run) {
-  std::vector<double> swings;
-  uint64_t lowest = UINT64_MAX;
-  uint64_t highest = 0;
+  std::vector<uint64_t> falls;
   for (size_t i = 1; i < run.size(); ++i) {
-    uint64_t low = UINT64_MAX;
     uint64_t high = 0;
+    uint64_t fall = 0;
     for (uint32_t k = run[i - 1].at; k < run[i].at; ++k) {
-      low = std::min(low, allocations[k].live_bytes);
       high = std::max(high, allocations[k].live_bytes);
+      fall = std::max(fall, high - allocations[k].live_bytes);
     }
-    swings.push_back(static_cast<double>(high - low));
-    lowest = std::min(lowest, low);
-    highest = std::max(highest, high);
+    falls.push_back(fall);
   }
-  std::nth_element(swings.begin(), swings.begin() + static_cast<ptrdiff_t>(swings.size() / 2),
-                   swings.end());
-  if (highest <= lowest) return 0;
-  return swings[swings.size() / 2] / static_cast<double>(highest - lowest);
+  const uint64_t largest = *std::max_element(falls.begin(), falls.end());
+  const auto middle = falls.begin() + static_cast<ptrdiff_t>(falls.size() / 2);
+  std::nth_element(falls.begin(), middle, falls.end());
+  return largest == 0 ? 0 : static_cast<double>(*middle) / static_cast<double>(largest);
 }
 
 double score_of(const Candidate& c, size_t runs, size_t allocations) {
-  const double coverage = static_cast<double>(c.rhythm.regular) / static_cast<double>(allocations);
-  const double tight = static_cast<double>(c.rhythm.tight) / static_cast<double>(allocations);
+  const double coverage =
+      static_cast<double>(c.best.rhythm.regular) / static_cast<double>(allocations);
+  const double tight = static_cast<double>(c.best.rhythm.tight) / static_cast<double>(allocations);
   const double explained = std::min(1.0, c.occurrences / static_cast<double>(runs));
   return coverage * (coverage + tight) * std::sqrt(explained) * std::log2(1 + c.distinct);
 }
@@ -208,8 +232,8 @@ double score_of(const Candidate& c, size_t runs, size_t allocations) {
 // A run can occur twice in some steps: what follows much too soon is the same step.
 std::vector<uint32_t> anchors_of(const Candidate& c) {
   std::vector<uint32_t> anchors;
-  for (const Run& run : c.best) {
-    if (anchors.empty() || run.at - anchors.back() >= c.rhythm.median * kSoonest)
+  for (const Run& run : c.best.at) {
+    if (anchors.empty() || run.at - anchors.back() >= c.best.rhythm.median * kSoonest)
       anchors.push_back(run.at);
   }
   return anchors;
@@ -226,16 +250,16 @@ Repetition find_repetition(std::span<const SizedAllocation> allocations) {
     std::vector<bool> recurring = recurring_sizes(sizes, static_cast<uint32_t>(limit));
     if (recurring == last) continue;
     last = recurring;
-    const std::vector<Run> runs = hash_runs(sizes, recurring);
+    const Runs runs = hash_runs(sizes, recurring, limit);
     for (const Candidate& c : candidates_of(runs, allocations.size())) {
-      const double score = score_of(c, runs.size(), allocations.size());
-      if (score <= best_score || swing_of(allocations, c.best) < kMinSwing) continue;
+      const double score = score_of(c, runs.kept.size(), allocations.size());
+      if (score <= best_score || swing_of(allocations, c.best.at) < kMinSwing) continue;
       best_score = score;
       best.anchors = anchors_of(c);
       best.distinct_runs = static_cast<uint64_t>(c.distinct);
-      best.typical_distance = c.rhythm.median;
+      best.typical_distance = c.best.rhythm.median;
       best.coverage =
-          static_cast<double>(c.rhythm.regular) / static_cast<double>(allocations.size());
+          static_cast<double>(c.best.rhythm.regular) / static_cast<double>(allocations.size());
     }
   }
   return best;

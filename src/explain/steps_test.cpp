@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
     Zoo, StepsByRepetition,
     ::testing::Values(
         RepetitionCase{"plain", {.steps = 12}}, RepetitionCase{"few", {.steps = 4}},
-        RepetitionCase{"many", {.steps = 150}},
+        RepetitionCase{"many", {.steps = 1500, .variable_length = true, .leak_bytes = 20'000}},
         RepetitionCase{"variable", {.steps = 30, .variable_length = true}},
         RepetitionCase{"accumulating", {.steps = 10, .variable_length = true, .accumulation = 4}},
         RepetitionCase{"evaluating", {.steps = 24, .evaluate_every = 5}},
