@@ -59,6 +59,7 @@ void count_births(const GrowthWindow& w, GrowthGroup* g) {
     g->born_bytes += s.bytes;
     if (!alive) continue;
     g->alive_bytes += s.bytes;
+    if (s.is_private) g->private_bytes += s.bytes;
     ++g->alive_count;
     g->halves[s.birth < middle ? 0 : 1] += s.bytes;
     g->births.push_back(s.birth);
@@ -77,8 +78,9 @@ bool goes_on(const GrowthWindow& w, const GrowthGroup& g) {
   return static_cast<double>(g.halves[1]) >= kMinHalfShare * static_cast<double>(g.halves[0]);
 }
 
+// What a CUDA graph captured stays as long as the graph, by design: capturing is no leak.
 bool is_candidate(const GrowthGroup& g) {
-  return g.births.size() >= kMinBirthSteps &&
+  return g.private_bytes * 2 <= g.alive_bytes && g.births.size() >= kMinBirthSteps &&
          static_cast<double>(g.alive_bytes) >= kMinSurvival * static_cast<double>(g.born_bytes);
 }
 

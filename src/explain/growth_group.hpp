@@ -21,6 +21,7 @@ struct GrowthGroup {
   std::vector<uint32_t> births;  // different steady steps of blocks alive at the end, ascending
   uint64_t born_bytes = 0;       // born in steady steps
   uint64_t alive_bytes = 0;      // ... and alive at the end
+  uint64_t private_bytes = 0;    // ... of a private pool
   uint64_t alive_count = 0;
   uint64_t early_bytes = 0;     // born in warm-up steps (not before) and alive at the end
   uint64_t halves[2] = {0, 0};  // alive_bytes by the half of the steady steps they were born in

@@ -211,6 +211,15 @@ TEST(Growth, JoinsTheLayersOfAKeptGraphUnderTheLineThatKeepsIt) {
   EXPECT_NEAR(leaks[0].bytes_per_step, 60'000, 1);
 }
 
+TEST(Growth, WhatGraphsCaptureIsNoLeak) {
+  Made made = record({.steps = 20, .annotated = true, .leak_bytes = 5000});
+  ASSERT_EQ(leaks_of(made).size(), 1U);
+  for (Lifetime& l : made.history.lifetimes) {
+    if (l.requested_bytes == 5000) l.pool = 1;
+  }
+  EXPECT_TRUE(leaks_of(made).empty());
+}
+
 TEST(Growth, NeedsSteps) {
   EXPECT_TRUE(growth_of(record({.steps = 4, .annotated = true, .leak_bytes = 50'000})).empty());
 }

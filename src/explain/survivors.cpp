@@ -50,8 +50,9 @@ Survivors find_survivors(const History& history, const std::vector<Step>& steps,
     const auto death =
         std::upper_bound(ends.begin() + birth, ends.end(), uint64_t{freed}) - ends.begin();
     const bool setup = before || l.alloc_event < steps.front().first_event;
-    found.blocks.push_back(
-        {i, birth, static_cast<uint32_t>(death), table.site_of(l), l.requested_bytes, setup});
+    const bool is_private = l.pool != 0;
+    found.blocks.push_back({i, birth, static_cast<uint32_t>(death), table.site_of(l),
+                            l.requested_bytes, setup, is_private});
   }
   std::stable_sort(found.blocks.begin(), found.blocks.end(),
                    [](const Survivor& a, const Survivor& b) { return a.site < b.site; });

@@ -24,6 +24,7 @@ struct Survivor {
   uint32_t site = 0;
   uint64_t bytes = 0;
   bool from_setup = false;  // there before the first step began
+  bool is_private = false;  // of a CUDA graph's pool or a MemPool, or of a pool nobody knows
 };
 
 // What the survivors have in common: a frame, or a size on a stream.
