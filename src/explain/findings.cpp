@@ -34,28 +34,27 @@ std::string oom_advice(const trace::Trace& trace, const Oom& oom) {
   const Waste& waste = oom.state.waste;
   if (waste.stranded_bytes >= oom.requested_bytes && !settings.expandable_segments) {
     return fmt::format(
-        "The request would have fit into the {} stranded in holes: export "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True , before Python starts.",
+        "The request would have fit into the {} stranded in holes: set `export "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` before Python starts.",
         format_bytes(waste.stranded_bytes));
   }
   if (waste.pending_bytes >= oom.requested_bytes) {
     return fmt::format(
         "{} were freed but still awaited by another stream: prefetch less far ahead, or "
-        "synchronise that "
-        "stream before this allocation.",
+        "synchronise that stream before this allocation.",
         format_bytes(waste.pending_bytes));
   }
   return "The memory was in use: a smaller batch, activation checkpointing, or offloading of the "
-         "largest holders. Look "
-         "at who held it, and whether other processes share this GPU (nvidia-smi).";
+         "largest holders. Look at who held it, and whether other processes share this GPU "
+         "(nvidia-smi).";
 }
 
 void ooms(const trace::Trace& trace, const DeviceReport& report, std::vector<Finding>* out) {
   for (const Oom& oom : report.ooms) {
     const Totals& totals = oom.moment.totals;
     std::string detail = fmt::format(
-        "{} reserved, of them {} active, {} stranded in holes (largest {}), {} pending; the "
-        "driver had {} free.",
+        "{} reserved, of them {} active, {} stranded in holes (largest {}), {} pending; the driver "
+        "had {} free.",
         format_bytes(totals.reserved_bytes), format_bytes(totals.active_bytes),
         format_bytes(oom.state.waste.stranded_bytes), format_bytes(oom.largest_hole_bytes),
         format_bytes(oom.state.waste.pending_bytes), format_bytes(oom.device_free_bytes));
@@ -76,16 +75,13 @@ std::string leak_advice(const Growth& growth) {
   if (growth.stack.empty()) {
     return fmt::format(
         "Something keeps these blocks from step to step. To see the line that allocates them, "
-        "record with "
-        "stacks: {} .",
+        "record with stacks: {}.",
         kRecordStacks);
   }
   return fmt::format(
       "Look at {}: what it makes is kept by a list, dict, attribute or closure. Keep numbers, not "
-      "tensors "
-      "(loss.item()), or detached copies on the CPU (x.detach().cpu()): a tensor that requires "
-      "grad keeps "
-      "its whole graph alive.",
+      "tensors (loss.item()), or detached copies on the CPU (x.detach().cpu()): a tensor that "
+      "requires grad keeps its whole graph alive.",
       growth.site);
 }
 
@@ -96,8 +92,8 @@ void leaks(const DeviceReport& report, std::vector<Finding>* out) {
     if (g.bytes_per_step * kLongRunSteps < kMinLeakShare * static_cast<double>(peak)) continue;
     const auto per_step = static_cast<uint64_t>(std::max(g.bytes_per_step, 1.0));
     std::string detail = fmt::format(
-        "{} blocks from {} of {} steady steps are alive at the end, {} in all; live bytes at "
-        "step ends rise (p = {:.1g}). At this rate the peak doubles in {} steps.",
+        "{} blocks from {} of {} steady steps are alive at the end, {} in all; live bytes at step "
+        "ends rise (p = {:.1g}). At this rate the peak doubles in {} steps.",
         format_count(g.live_count), g.birth_steps, g.steady_steps, format_bytes(g.live_bytes),
         g.p_value, format_count(peak / per_step + 1));
     out->push_back({FindingKind::kLeak, g.live_bytes,
@@ -116,15 +112,15 @@ void one_off_growth(const DeviceReport& report, std::vector<Finding>* out) {
         {FindingKind::kGrowth, g.live_bytes,
          cache ? fmt::format("A cache that grew to {}: {}", size, g.site)
                : fmt::format("Allocated once and kept: {}, {}", size, g.site),
-         fmt::format(
-             "{} blocks, born in {} of the recorded steps, are alive at the end; {}.",
-             format_count(g.live_count), g.birth_steps,
-             cache ? "they come at a falling rate or are replaced" : "no later step added any"),
+         fmt::format("{} blocks, born in {} of the recorded steps, are alive at the end; {}.",
+                     format_count(g.live_count), g.birth_steps,
+                     cache ? "they come at a falling rate, are replaced, or belong to the pool of "
+                             "a CUDA graph"
+                           : "no later step added any"),
          cache ? "No leak by this recording, but check that the cache has a limit; record more "
                  "steps to see it."
                : "Nothing, if this is optimizer state, gradients or a workspace: but a plan for "
-                 "the peak must "
-                 "count it from the first step on."});
+                 "the peak must count it from the first step on."});
   }
 }
 
@@ -133,17 +129,21 @@ void big_holder(const trace::Trace& trace, const DeviceReport& report, std::vect
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
   const Holder* holder = largest_holder(report.at_peak, Dimension::kUserFrame);
   if (holder == nullptr || !matters(holder->requested_bytes, kMinHolderShare, peak)) return;
-  out->push_back({FindingKind::kHolder, holder->requested_bytes,
-                  fmt::format("{} holds {} ({}) at the peak", holder->name,
-                              format_bytes(holder->requested_bytes),
-                              format_share(holder->requested_bytes, peak)),
-                  fmt::format("{} blocks, the largest {}.", format_count(holder->count),
-                              format_bytes(holder->largest_bytes)),
-                  "The place to save: activations made there can be recomputed "
-                  "(torch.utils.checkpoint), computed in "
-                  "smaller pieces, or kept in a smaller type (autocast to bfloat16); weights and "
-                  "optimizer state can be "
-                  "sharded or kept in 8 bits."});
+  // What leaks is no working memory: the leak was told already.
+  const bool leaks = std::any_of(report.growth.begin(), report.growth.end(), [&](const Growth& g) {
+    return g.kind == GrowthKind::kLeak && g.site == holder->name;
+  });
+  if (leaks) return;
+  out->push_back(
+      {FindingKind::kHolder, holder->requested_bytes,
+       fmt::format("{} holds {} ({}) at the peak", holder->name,
+                   format_bytes(holder->requested_bytes),
+                   format_share(holder->requested_bytes, peak)),
+       fmt::format("{} blocks, the largest {}.", format_count(holder->count),
+                   format_bytes(holder->largest_bytes)),
+       "The place to save: activations made there can be recomputed (torch.utils.checkpoint), "
+       "computed in smaller pieces, or kept in a smaller type (autocast to bfloat16); weights and "
+       "optimizer state can be sharded or kept in 8 bits."});
 }
 
 void recording_quality(const trace::Trace& trace, const DeviceReport& report,
@@ -161,14 +161,13 @@ void recording_quality(const trace::Trace& trace, const DeviceReport& report,
       break;
     case Confidence::kTruncated:
       tell(0, "The recording is cut off", verdict.detail,
-           "Check the disk's free space and that the dump was finished; "
-           "everything before the cut is explained here.");
+           "Check the disk's free space and that the dump was finished; everything before the cut "
+           "is explained here.");
       break;
     case Confidence::kContradiction:
       tell(0, "The recording contradicts itself", verdict.detail,
            "Take figures after the first contradiction as estimates. Record one process without "
-           "skipped actions, and "
-           "dump from the thread that trains.");
+           "skipped actions, and dump from the thread that trains.");
       break;
     case Confidence::kExact:
     case Confidence::kUnchecked:
@@ -186,7 +185,7 @@ void recording_quality(const trace::Trace& trace, const DeviceReport& report,
   if (!trace.has_stacks && report.allocations > 0) {
     tell(0, "No stacks were recorded: names of code lines are missing",
          "Holders are told by size only.",
-         fmt::format("Record again with {} . It costs a few microseconds an allocation.",
+         fmt::format("Record again with {}. It costs a few microseconds an allocation.",
                      kRecordStacks));
   }
 }

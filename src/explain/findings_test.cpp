@@ -192,6 +192,12 @@ TEST_F(FindingsTest, BigHolders) {
   EXPECT_THAT(all(), IsEmpty());
 }
 
+TEST_F(FindingsTest, ALeakIsNotToldAgainAsAHolder) {
+  report_.at_peak.breakdowns[0].holders = {holder("train.py:42 hook", 4 * kGiB)};
+  report_.growth.push_back(growth(GrowthKind::kLeak, 4 * kGiB, 4096.0 * kKiB));
+  only(FindingKind::kLeak);
+}
+
 TEST_F(FindingsTest, TheRecordingItself) {
   report_.verdict = {Confidence::kOverflow, "details", 0, 0, 0};
   EXPECT_THAT(only(FindingKind::kRecording).advice, HasSubstr("max_entries"));

@@ -38,29 +38,23 @@ std::string pinned_by(const std::vector<Pinner>& pinners) {
 std::string fragmentation_advice(const AllocatorSettings& settings) {
   if (settings.expandable_segments && settings.max_split_size_bytes) {
     return "Remove max_split_size_mb: together with expandable_segments its size rules reject free "
-           "blocks that would "
-           "fit, and reserved memory can grow without end.";
+           "blocks that would fit, and reserved memory can grow without end.";
   }
   if (settings.expandable_segments) {
     return "expandable_segments is on already. Allocate what lives long (the blocks named above) "
-           "before the first "
-           "step, so that it does not settle between short-lived blocks; fewer different shapes "
-           "(padding to buckets) "
-           "leave fewer holes.";
+           "before the first step, so that it does not settle between short-lived blocks; fewer "
+           "different shapes (padding to buckets) leave fewer holes.";
   }
   if (settings.max_split_size_bytes) {
     return fmt::format(
         "Remove max_split_size_mb ({}), which keeps larger blocks whole for requests of their own "
-        "size, "
-        "and instead: {} . Then segments grow in place and holes join.",
+        "size, and set `{}` instead: segments grow in place and holes join.",
         format_bytes(*settings.max_split_size_bytes), kSetExpandable);
   }
   return fmt::format(
-      "{} , before Python starts. Segments then grow in place, so a larger request extends a hole "
-      "at the "
-      "end instead of taking a new segment. Not for tensors shared with other processes by CUDA "
-      "IPC in "
-      "containers, nor on Windows and Jetson.",
+      "Set `{}` before Python starts. Segments then grow in place, so a larger request extends a "
+      "hole at the end instead of taking a new segment. Not for tensors shared with other "
+      "processes by CUDA IPC in containers, nor on Windows and Jetson.",
       kSetExpandable);
 }
 
@@ -73,8 +67,7 @@ void fragmentation(const State& state, const AllocatorSettings& settings,
       {FindingKind::kFragmentation, waste.stranded_bytes,
        fmt::format("Fragmentation strands {}", of_reserved(waste.stranded_bytes, reserved)),
        fmt::format("When most memory was reserved ({}), {} holes in segments that live blocks hold "
-                   "open added "
-                   "up to {}; the largest free block was {}.{}",
+                   "open added up to {}; the largest free block was {}.{}",
                    format_bytes(reserved), format_count(waste.hole_count),
                    format_bytes(waste.stranded_bytes), format_bytes(waste.largest_hole_bytes),
                    pinned_by(state.pinners)),
@@ -91,12 +84,10 @@ void releasable(const State& state, std::vector<Finding>* out) {
                               "without a single live block.",
                               format_bytes(reserved), format_bytes(bytes)),
                   "Nothing, if this process has the GPU to itself: PyTorch reuses these segments, "
-                  "and releases them "
-                  "itself before it fails. For other processes or libraries on the GPU, "
-                  "torch.cuda.empty_cache() once "
-                  "between stages (after warm-up, between training and evaluation) gives them "
-                  "back; in every step it "
-                  "only makes the allocator ask the driver again."});
+                  "and releases them itself before it fails. For other processes or libraries on "
+                  "the GPU, torch.cuda.empty_cache() once between stages (after warm-up, between "
+                  "training and evaluation) gives them back; in every step it only makes the "
+                  "allocator ask the driver again."});
 }
 
 void pending(const State& state, std::vector<Finding>* out) {
@@ -106,31 +97,25 @@ void pending(const State& state, std::vector<Finding>* out) {
   out->push_back(
       {FindingKind::kPending, bytes,
        fmt::format("Freed but awaited by other streams: {}", of_reserved(bytes, reserved)),
-       fmt::format(
-           "{} were freed by the program but had been used on another stream "
-           "(Tensor.record_stream), "
-           "and come back only when an allocation after that stream's work finds them done.",
-           format_bytes(bytes)),
+       fmt::format("{} were freed by the program but had been used on another stream "
+                   "(Tensor.record_stream), and come back only when an allocation after that "
+                   "stream's work finds them done.",
+                   format_bytes(bytes)),
        "Let the side stream run less far ahead (prefetch one batch, not several). Or drop "
-       "record_stream: keep "
-       "a reference to the tensor until the stream that allocated it has waited for the one that "
-       "used it "
-       "(stream.wait_stream or an event); then its memory is reused at once."});
+       "record_stream: keep a reference to the tensor until the stream that allocated it has "
+       "waited for the one that used it (stream.wait_stream or an event); then its memory is "
+       "reused at once."});
 }
 
 std::string rounding_advice(const AllocatorSettings& settings) {
   if (settings.largest_roundup_divisions > 1) {
     return "Remove roundup_power2_divisions from PYTORCH_CUDA_ALLOC_CONF, or raise its number: "
-           "sizes are rounded up to "
-           "the next part of a power of two, and more divisions round less. It pays only where "
-           "shapes change so much "
-           "that blocks are rarely reused.";
+           "sizes are rounded up to the next part of a power of two, and more divisions round "
+           "less. It pays only where shapes change so much that blocks are rarely reused.";
   }
   return "Blocks are multiples of 512 bytes, and free blocks are not split when up to 1 MiB would "
-         "remain. Keep many "
-         "small tensors in one flat buffer (fused or foreach optimizers, concatenated parameters); "
-         "a setting cannot "
-         "help.";
+         "remain. Keep many small tensors in one flat buffer (fused or foreach optimizers, "
+         "concatenated parameters); a setting cannot help.";
 }
 
 void rounding(const State& state, const AllocatorSettings& settings, std::vector<Finding>* out) {
@@ -178,15 +163,14 @@ void other_streams(const trace::DeviceTrace& device, const DeviceReport& report,
   out->push_back(
       {FindingKind::kStreams, free,
        fmt::format("Cached for other streams only: {}", of_reserved(free, peak)),
-       fmt::format("At the end of the recording {} were free in segments of {} streams beside the "
-                   "main one. "
-                   "The allocator never gives a free block to another stream than its own.",
-                   format_bytes(free), by_stream.size() - 1),
+       fmt::format(
+           "At the end of the recording {} were free in segments of {} streams beside the main "
+           "one. The allocator never gives a free block to another stream than its own.",
+           format_bytes(free), by_stream.size() - 1),
        "Allocate on the main stream and only use the tensors on the side stream (create the "
-       "destination "
-       "before `with torch.cuda.stream(...)`, then copy_), and use few long-lived streams instead "
-       "of new "
-       "ones. torch.cuda.empty_cache() after a stage returns what whole segments hold."});
+       "destination before `with torch.cuda.stream(...)`, then copy_), and use few long-lived "
+       "streams instead of new ones. torch.cuda.empty_cache() after a stage returns what whole "
+       "segments hold."});
 }
 
 // Garbage collection frees cached blocks by age; each is a cudaFree, which waits for the device,
@@ -201,13 +185,11 @@ void collection(const DeviceReport& report, const AllocatorSettings& settings,
        fmt::format("Garbage collection of the cache returned {} segments in {} steps",
                    format_count(report.device_frees), format_count(steps)),
        fmt::format("garbage_collection_threshold is {}. Each segment returned is a cudaFree that "
-                   "waits for the "
-                   "GPU, and is mostly asked for again ({} device allocations).",
+                   "waits for the GPU, and is mostly asked for again ({} device allocations).",
                    settings.garbage_collection_threshold, format_count(report.device_allocs)),
        "Raise garbage_collection_threshold (0.9 or more) or remove it. It has no effect on "
-       "expandable "
-       "segments; if it was set against fragmentation, expandable_segments:True is the better "
-       "remedy."});
+       "expandable segments; if it was set against fragmentation, expandable_segments:True is the "
+       "better remedy."});
 }
 
 }  // namespace
