@@ -16,8 +16,20 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("VRAM_BINARY", str(ROOT / "build/release/src/vram"))
 SAMPLE = ROOT / "tests/data/vtrace/sample.v1.vtrace"
 DEMOS = sorted((ROOT / "demo").glob("*.pickle.xz"))
-COLUMNS = ["device", "device_kind", "index", "time_ns", "action", "address", "size_bytes", "stream", "pool",
-           "compile_id", "user_metadata", "stack"]
+COLUMNS = [
+    "device",
+    "device_kind",
+    "index",
+    "time_ns",
+    "action",
+    "address",
+    "size_bytes",
+    "stream",
+    "pool",
+    "compile_id",
+    "user_metadata",
+    "stack",
+]
 
 Event = dict[str, Any]
 
