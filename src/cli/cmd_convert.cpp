@@ -1,4 +1,5 @@
 // vram convert: a recording in another form.
+#include "base/bytes.hpp"
 #include "cli/command.hpp"
 #include "cli/open.hpp"
 #include "trace/export/csv.hpp"
@@ -83,6 +84,10 @@ Result<int> ConvertCommand::run(Console& console) {
   }
   const auto trace = open_with_progress(trace_, max_size_, console);
   if (!trace) return tl::unexpected(trace.error());
+  if (const auto cut = trace->origin.truncated_at_byte) {
+    console.warning(fmt::format("{}: cut off at byte {}; what is whole before it is converted",
+                                trace_, format_count(*cut)));
+  }
   return format->write(*trace, out_).map([] { return 0; });
 }
 

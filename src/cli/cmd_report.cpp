@@ -1,4 +1,5 @@
 // vram report: where the memory went.
+#include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "cli/command.hpp"
 #include "cli/moment.hpp"
@@ -24,6 +25,17 @@ struct Request {
   std::optional<MomentRequest> at;
   explain::ExplainOptions explain;
 };
+
+// With the file's name, and where nothing of a file is whole, with the reason.
+Error explained_error(const trace::Trace& trace, Error error) {
+  const trace::Origin& origin = trace.origin;
+  if (trace.devices.empty() && origin.truncated_at_byte) {
+    error.message = fmt::format("cut off at byte {}, and nothing whole comes before",
+                                format_count(*origin.truncated_at_byte));
+  }
+  if (!error.message.starts_with(origin.path)) error.message = origin.path + ": " + error.message;
+  return error;
+}
 
 class ReportCommand final : public Command {
  public:
@@ -120,7 +132,7 @@ Result<std::string> ReportCommand::one(const std::string& path, const Request& r
   if (!trace) return tl::unexpected(trace.error());
   const auto report = request.at ? explain_at(*trace, *request.at, request.explain)
                                  : explain::explain(*trace, request.explain);
-  if (!report) return fail(report.error().code, "{}: {}", path, report.error().message);
+  if (!report) return tl::unexpected(explained_error(*trace, report.error()));
   return draw(*report, request, console);
 }
 

@@ -48,6 +48,11 @@ bool locale_is_utf8() {
 
 void write_to_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
+std::string line_of(std::string_view kind, std::string_view message, bool unicode) {
+  const std::string line = fmt::format("vram: {}: {}\n", kind, printable(message));
+  return unicode ? line : show::to_ascii(line);
+}
+
 }  // namespace
 
 Console::Console() {
@@ -76,8 +81,11 @@ Result<> Console::print(std::string_view text) {
 }
 
 void Console::error(std::string_view message) const {
-  const std::string line = "vram: error: " + printable(message) + "\n";
-  write_to_stderr(unicode_ ? line : show::to_ascii(line));
+  write_to_stderr(line_of("error", message, unicode_));
+}
+
+void Console::warning(std::string_view message) const {
+  write_to_stderr(line_of("warning", message, unicode_));
 }
 
 void Console::progress(std::string_view text) const {

@@ -26,8 +26,9 @@ class Console {
   [[nodiscard]] Result<> print(std::string_view text);
   [[nodiscard]] bool reader_left() const { return reader_left_; }
 
-  // "vram: error: MESSAGE" on standard error.
+  // "vram: error: MESSAGE", "vram: warning: MESSAGE" on standard error.
   void error(std::string_view message) const;
+  void warning(std::string_view message) const;
   // A line of progress on standard error, drawn over the one before; empty text wipes it.
   void progress(std::string_view text) const;
 

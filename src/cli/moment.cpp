@@ -47,6 +47,14 @@ Result<Report> at_oom(Report report, uint64_t index) {
   return report;
 }
 
+// A moment after the end would silently be the end.
+Result<Report> within_the_recording(Report report, uint64_t time_ns) {
+  const int64_t duration_ns = report.devices[report.main_device].duration_ns;
+  if (static_cast<int64_t>(time_ns) <= duration_ns) return report;
+  return fail(Code::kNotFound, "--at {}: the recording ends at {}",
+              format_duration_ns(static_cast<int64_t>(time_ns)), format_duration_ns(duration_ns));
+}
+
 }  // namespace
 
 Result<MomentRequest> parse_moment(std::string_view text) {
@@ -78,6 +86,9 @@ Result<Report> explain_at(const trace::Trace& trace, const MomentRequest& reques
   if (request.kind == MomentKind::kEvent) options.at_event = request.value;
   Result<Report> report = explain::explain(trace, options);
   if (!report) return report;
+  if (request.kind == MomentKind::kTime) {
+    return within_the_recording(std::move(*report), request.value);
+  }
   if (request.kind == MomentKind::kStep) return at_step(trace, *report, request.value, options);
   if (request.kind == MomentKind::kOom) return at_oom(std::move(*report), request.value);
   if (request.kind == MomentKind::kPeak) {

@@ -19,7 +19,11 @@ Result<trace::Trace> open_with_progress(const std::string& path, const std::stri
   }
   Progress progress(console, path);
   options.progress = progress.callback();
-  return trace::open_trace(path, options);
+  Result<trace::Trace> trace = trace::open_trace(path, options);
+  if (!trace && trace.error().code == Code::kTooLarge) {
+    trace.error().message += "; --max-size raises it";
+  }
+  return trace;
 }
 
 }  // namespace vram::cli

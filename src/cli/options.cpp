@@ -73,6 +73,10 @@ Result<> parse_options(const Manual& manual, std::span<const Option> options,
   std::ranges::reverse(arguments);  // as CLI11 takes them
   try {
     app.parse(std::move(arguments));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string_view what = error.what();  // "--top: 1 required TEXT missing"
+    return fail(Code::kBadInput, "{} needs a value; 'vram {} --help' explains",
+                what.substr(0, what.find(':')), manual.name);
   } catch (const CLI::ParseError& error) {
     return fail(Code::kBadInput, "{}; 'vram {} --help' explains", error.what(), manual.name);
   }

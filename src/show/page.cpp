@@ -9,7 +9,7 @@
 namespace vram::show {
 namespace {
 
-constexpr int kNarrowest = 60;
+constexpr int kNarrowest = 72;
 constexpr int kWidest = 120;
 
 }  // namespace

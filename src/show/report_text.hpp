@@ -10,7 +10,7 @@
 namespace vram::show {
 
 struct TextOptions {
-  int columns = 100;  // 60 to 120 are used, whatever the terminal has
+  int columns = 100;  // 72 to 120 are used, whatever the terminal has
   bool colour = false;
   bool unicode = true;  // else every glyph has an ASCII stand-in
   bool bars = true;     // share bars and sparklines

@@ -32,7 +32,7 @@ std::vector<int> Table::widths(int available) const {
   int excess = -available;
   for (const int width : result) excess += width > 0 ? width + kGap : 0;
   excess -= kGap;
-  for (size_t i = 0; i < result.size() && excess > 0; ++i) {
+  for (size_t i = result.size(); i-- > 0 && excess > 0;) {  // what stands last tells least
     if (columns_[i].shrink == Shrink::kNothing) continue;
     const int paid = std::clamp(result[i] - kNarrowest, 0, excess);
     result[i] -= paid;

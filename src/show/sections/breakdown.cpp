@@ -20,7 +20,8 @@ using explain::Dimension;
 using explain::Holder;
 using explain::State;
 
-constexpr int kBarColumns = 12;
+// Wide screens have room for long bars.
+int bar_columns(const Page& page) { return std::clamp((page.columns() - 60) / 2, 8, 30); }
 
 const Breakdown* find(const State& state, Dimension dimension) {
   const auto found = std::ranges::find(state.breakdowns, dimension, &Breakdown::by);
@@ -48,7 +49,7 @@ Holder sum_of(std::span<const Holder> holders) {
 
 void add_holder(const Holder& holder, uint64_t whole, Style style, const Page& page, Table& table) {
   const double share = share_of(holder.requested_bytes, whole);
-  const std::string bar = page.options().bars ? share_bar(share, kBarColumns) : "";
+  const std::string bar = page.options().bars ? share_bar(share, bar_columns(page)) : "";
   table.add_row({Line(format_bytes(holder.requested_bytes), style),
                  Line(format_share(holder.requested_bytes, whole)), Line(bar, Style::kActive),
                  Line(printable(holder.name), style),

@@ -8,6 +8,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 
 namespace vram::show {
@@ -68,8 +69,16 @@ Line confidence_line(const explain::Verdict& verdict) {
   return line;
 }
 
-void draw_confidence(const explain::Verdict& verdict, Page& page) {
+std::string cut_text(uint64_t byte) {
+  return fmt::format("the file is cut off at byte {}; what was whole before it is shown",
+                     format_count(byte));
+}
+
+void draw_confidence(const explain::Report& report, const explain::Verdict& verdict, Page& page) {
   std::string text(phrase(verdict.confidence));
+  if (verdict.confidence == Confidence::kTruncated && report.truncated_at_byte) {
+    text = cut_text(*report.truncated_at_byte);
+  }
   if (!verdict.detail.empty()) text += " · " + printable(verdict.detail);
   if (verdict.before_recording_count > 0) {
     text += fmt::format(" · {} in {} alive before the recording began",
@@ -87,18 +96,18 @@ void draw_origin(const Subject& subject, Page& page) {
   const DeviceReport& device = subject.device;
   page.paragraph(Line(), fmt::format("{} · {} · {} · {}", device_name(device), span_text(subject),
                                      counted(device.events, "event"), steps_text(device.steps)));
-  if (report.truncated_at_byte) {
-    page.paragraph(Line("✖ ", Style::kWarning),
-                   fmt::format("the file is cut off at byte {}; what was whole before it is shown",
-                               format_count(*report.truncated_at_byte)));
+  // The verdict says it too, unless it has something worse to say.
+  if (report.truncated_at_byte && device.verdict.confidence != Confidence::kTruncated) {
+    page.paragraph(Line("✖ ", Style::kWarning), cut_text(*report.truncated_at_byte));
   }
-  draw_confidence(device.verdict, page);
+  draw_confidence(report, device.verdict, page);
 }
 
 void draw_devices(const Subject& subject, Page& page) {
   if (subject.report.devices.size() < 2) return;
-  page.heading("DEVICES", fmt::format("{} is shown below; --device N shows another",
-                                      device_name(subject.device)));
+  const auto gpus = std::ranges::count(subject.report.devices, false, &DeviceReport::is_host);
+  page.heading("DEVICES", fmt::format("{} is shown below{}", device_name(subject.device),
+                                      gpus > 1 ? "; --device N shows another" : ""));
   Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}});
   table.add_row({Line(), Line("events", Style::kFaint), Line("requested", Style::kFaint),
                  Line("reserved", Style::kFaint), Line("utilization", Style::kFaint)});

@@ -54,7 +54,7 @@ std::string_view words(GrowthKind kind) {
     case GrowthKind::kLeak:
       return "leak";
     case GrowthKind::kOneOff:
-      return "grew";
+      return "grew once";
     case GrowthKind::kBoundedCache:
       return "bounded";
   }
@@ -62,15 +62,16 @@ std::string_view words(GrowthKind kind) {
 }
 
 void draw_growth(const std::vector<Growth>& growths, Page& page) {
-  Table table({{Align::kRight}, {}, {Align::kLeft, Shrink::kFront}, {}});
+  Table table({{Align::kRight}, {}, {Align::kLeft, Shrink::kFront}, {Align::kLeft, Shrink::kEnd}});
   for (const Growth& growth : std::span(growths).first(std::min(growths.size(), kGrowths))) {
     const bool leak = growth.kind == GrowthKind::kLeak;
     const int64_t per_step = std::llround(growth.bytes_per_step);
-    const std::string rate = per_step == 0 ? "once" : format_bytes_signed(per_step) + " a step";
+    const std::string rate =
+        growth.kind == GrowthKind::kOneOff ? "" : format_bytes_signed(per_step) + " a step";
     table.add_row({Line(rate, leak ? Style::kBad : Style::kPlain),
                    Line(words(growth.kind), leak ? Style::kBad : Style::kFaint),
                    Line(printable(growth.site)),
-                   Line(fmt::format("{} alive in {}", format_bytes(growth.live_bytes),
+                   Line(fmt::format("{} in {}", format_bytes(growth.live_bytes),
                                     counted(growth.live_count, "block")),
                         Style::kFaint)});
   }

@@ -40,9 +40,10 @@ std::vector<PlotColumn> gather(const DeviceReport& device, const TimeScale& scal
   std::vector<PlotColumn> columns(static_cast<size_t>(scale.columns));
   const auto& slices = device.timeline;
   for (size_t i = 0; i < slices.size(); ++i) {
-    const int64_t end = i + 1 < slices.size() ? slices[i + 1].begin_ns - 1 : scale.end_ns;
-    const int last = scale.column_of(std::max(end, slices[i].begin_ns));
-    for (int column = scale.column_of(slices[i].begin_ns); column <= last; ++column) {
+    const int first = scale.column_of(slices[i].begin_ns);
+    const bool is_last = i + 1 == slices.size();
+    const int end = is_last ? scale.columns : scale.column_of(slices[i + 1].begin_ns);
+    for (int column = first; column < std::max(end, first + 1); ++column) {
       PlotColumn& target = columns[static_cast<size_t>(column)];
       target.active_bytes = std::max(target.active_bytes, slices[i].largest.active_bytes);
       target.reserved_bytes = std::max(target.reserved_bytes, slices[i].largest.reserved_bytes);
@@ -82,21 +83,31 @@ std::vector<PlotMark> ticks_of(Clock clock, const TimeScale& scale) {
   return marks;
 }
 
-// Every step where there is room for its number, else every second, fifth, tenth ...
-std::vector<PlotMark> steps_of(const DeviceReport& device, const TimeScale& scale) {
-  const auto& steps = device.steps.steps;
-  if (steps.empty()) return {};
-  const int digits = static_cast<int>(std::to_string(steps.size()).size());
-  const int room =
-      std::max(scale.column_of(steps.back().begin_ns) - scale.column_of(steps.front().begin_ns), 1);
-  size_t stride = 1;
-  for (const size_t factor : {2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000, 100000}) {
-    if (static_cast<int>(steps.size() / stride) * (digits + 3) <= room) break;
-    stride = factor;
-  }
+std::vector<PlotMark> every_nth(const std::vector<explain::Step>& steps, size_t stride,
+                                const TimeScale& scale) {
   std::vector<PlotMark> marks;
   for (size_t i = 0; i < steps.size(); i += stride) {
     marks.push_back({scale.column_of(steps[i].begin_ns), std::to_string(i), Style::kFaint});
+  }
+  return marks;
+}
+
+bool have_room(const std::vector<PlotMark>& marks) {
+  for (size_t i = 1; i < marks.size(); ++i) {
+    const int end = marks[i - 1].column + static_cast<int>(marks[i - 1].label.size()) + 1;
+    if (marks[i].column <= end) return false;
+  }
+  return true;
+}
+
+// Every step where there is room for all their numbers, else every second, fifth, tenth ...
+std::vector<PlotMark> steps_of(const DeviceReport& device, const TimeScale& scale) {
+  std::vector<PlotMark> marks = every_nth(device.steps.steps, 1, scale);
+  for (size_t decade = 1; !have_room(marks); decade *= 10) {
+    for (const size_t factor : {2, 5, 10}) {
+      marks = every_nth(device.steps.steps, factor * decade, scale);
+      if (have_room(marks)) break;
+    }
   }
   return marks;
 }

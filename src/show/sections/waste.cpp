@@ -11,15 +11,12 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 namespace vram::show {
 namespace {
 
 using explain::State;
 using explain::Waste;
-
-constexpr size_t kPinners = 2;
 
 struct Part {
   uint64_t bytes;
@@ -69,14 +66,19 @@ void draw_parts(const std::array<Part, 5>& parts, uint64_t reserved, Page& page)
   page.add(table.draw(2, page.columns()));
 }
 
+// As many as fit in a line, and at least one: the finding about them has them all.
 void draw_pinners(const State& state, Page& page) {
+  const Line lead("  held open by  ", Style::kFaint);
   std::string text;
-  const size_t shown = std::min(state.pinners.size(), kPinners);
-  for (const explain::Pinner& pinner : std::span(state.pinners).first(shown)) {
-    text += fmt::format("{}{} ({} keep {} free)", text.empty() ? "" : ", ", printable(pinner.name),
-                        format_bytes(pinner.pinned_bytes), format_bytes(pinner.stranded_bytes));
+  for (const explain::Pinner& pinner : state.pinners) {
+    const std::string next =
+        fmt::format("{}{} ({} keep {} free)", text.empty() ? "" : ", ", printable(pinner.name),
+                    format_bytes(pinner.pinned_bytes), format_bytes(pinner.stranded_bytes));
+    const int width = lead.width() + display_width(text) + display_width(next);
+    if (!text.empty() && width > page.columns()) break;
+    text += next;
   }
-  if (shown > 0) page.paragraph(Line("  held open by  ", Style::kFaint), text);
+  if (!text.empty()) page.paragraph(lead, text);
 }
 
 }  // namespace
