@@ -102,16 +102,19 @@ class GrowthFinder {
   }
 
   // Tensors of changing shape leak in ever new sizes: what has no stack and is no leak by its exact
-  // size is looked at again by powers of two.
+  // size is looked at again by stream and powers of two.
   std::vector<Group> coarser(std::vector<Group>* groups) {
-    std::map<uint64_t, Group> by_power;
+    std::map<std::pair<trace::StreamId, uint64_t>, Group> by_power;
     std::vector<Group> kept;
     for (Group& g : *groups) {
       if (survivors_.sites[g.blocks.front().site].frame != 0 || is_candidate(g)) {
         kept.push_back(std::move(g));
         continue;
       }
-      for (const Survivor& s : g.blocks) by_power[std::bit_width(s.bytes)].blocks.push_back(s);
+      const trace::StreamId stream = survivors_.sites[g.blocks.front().site].stream;
+      for (const Survivor& s : g.blocks) {
+        by_power[{stream, std::bit_width(s.bytes)}].blocks.push_back(s);
+      }
     }
     *groups = std::move(kept);
     std::vector<Group> coarse;

@@ -211,6 +211,30 @@ TEST(Growth, JoinsTheLayersOfAKeptGraphUnderTheLineThatKeepsIt) {
   EXPECT_NEAR(leaks[0].bytes_per_step, 60'000, 1);
 }
 
+TEST(Growth, ALeakOfChangingSizesIsFound) {
+  testing::TraceBuilder b;
+  for (uint32_t i = 0; i < 30; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    b.alloc(5000 + 100 * (i * 7 % 30));  // never the same size twice
+    b.end("step");
+  }
+  const std::vector<Growth> leaks = leaks_of(b.build());
+  ASSERT_EQ(leaks.size(), 1U);
+  EXPECT_NEAR(leaks[0].bytes_per_step, 6450, 200);
+}
+
+TEST(Growth, BlocksOfEverNewStreamsAreNoLeakOfOneSite) {
+  testing::TraceBuilder b;
+  for (uint32_t i = 0; i < 12; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    if (i % 4 == 0) b.alloc(32 << 20, 0, 0x1000 + i);
+    b.end("step");
+  }
+  EXPECT_TRUE(leaks_of(b.build()).empty());
+}
+
 TEST(Growth, WhatGraphsCaptureIsNoLeak) {
   Made made = record({.steps = 20, .annotated = true, .leak_bytes = 5000});
   ASSERT_EQ(leaks_of(made).size(), 1U);
