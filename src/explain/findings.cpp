@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "explain/findings_waste.hpp"
 #include "explain/settings.hpp"
+#include "explain/trend.hpp"
 
 #include <fmt/format.h>
 
@@ -85,6 +86,15 @@ std::string leak_advice(const Growth& growth) {
       growth.site);
 }
 
+// What all leaks come to: live bytes at the ends of the steady steps, whatever grew there.
+double growth_at_step_ends(const Steps& steps) {
+  std::vector<double> ends;
+  for (size_t i = steps.warmup_count; i < steps.steps.size(); ++i) {
+    ends.push_back(static_cast<double>(steps.steps[i].end_requested_bytes));
+  }
+  return theil_sen(ends).median;
+}
+
 void leaks(const DeviceReport& report, std::vector<Finding>* out) {
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
   for (const Growth& g : report.growth) {
@@ -96,6 +106,11 @@ void leaks(const DeviceReport& report, std::vector<Finding>* out) {
         "ends rise (p = {:.1g}). At this rate the peak doubles in {} steps.",
         format_count(g.live_count), g.birth_steps, g.steady_steps, format_bytes(g.live_bytes),
         g.p_value, format_count(peak / per_step + 1));
+    const double total = growth_at_step_ends(report.steps);
+    if (total >= 1) {
+      detail += fmt::format(" Live bytes at step ends rise by {} a step in all.",
+                            format_bytes(static_cast<uint64_t>(total)));
+    }
     out->push_back({FindingKind::kLeak, g.live_bytes,
                     fmt::format("Leak: {} a step from {}", format_bytes(per_step), g.site),
                     std::move(detail), leak_advice(g)});

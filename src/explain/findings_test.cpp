@@ -91,6 +91,19 @@ TEST_F(FindingsTest, CacheInFreeSegments) {
   EXPECT_THAT(only(FindingKind::kReleasable).advice, HasSubstr("empty_cache() once"));
 }
 
+TEST_F(FindingsTest, CacheOfChangingShapesOrUnsplitSegments) {
+  report_.at_reserved_peak.waste.releasable_bytes = 3 * kGiB;
+  for (size_t i = 0; i < report_.steps.steps.size(); ++i) {
+    report_.steps.steps[i].peak_requested_bytes = 8 * kGiB + i * 100 * kMiB;
+  }
+  EXPECT_THAT(only(FindingKind::kReleasable).advice, HasSubstr("expandable_segments:True"));
+  trace_.settings = {{"expandable_segments", "True"}};
+  EXPECT_THAT(only(FindingKind::kReleasable).advice, HasSubstr("empty_cache() once"));
+  trace_.settings = {{"max_split_size", "134217728"}};
+  EXPECT_THAT(only(FindingKind::kReleasable).advice,
+              HasSubstr("Remove max_split_size_mb (128 MiB)"));
+}
+
 TEST_F(FindingsTest, PendingFrees) {
   report_.at_reserved_peak.waste.pending_bytes = kGiB;
   EXPECT_THAT(only(FindingKind::kPending).detail, HasSubstr("record_stream"));
@@ -161,7 +174,11 @@ Growth growth(GrowthKind kind, uint64_t live_bytes, double per_step) {
 
 TEST_F(FindingsTest, LeaksNameTheLineAndTheRate) {
   report_.growth.push_back(growth(GrowthKind::kLeak, 2 * kMiB, 128.0 * kKiB));
+  for (size_t i = 0; i < report_.steps.steps.size(); ++i) {
+    report_.steps.steps[i].end_requested_bytes = kGiB + i * 200 * kKiB;
+  }
   const Finding f = only(FindingKind::kLeak);
+  EXPECT_THAT(f.detail, HasSubstr("rise by 200 KiB a step in all"));
   EXPECT_THAT(f.title, HasSubstr("128 KiB a step from train.py:42 hook"));
   EXPECT_THAT(f.detail, HasSubstr("peak doubles in 81,9"));
   EXPECT_THAT(f.advice, HasSubstr("Look at train.py:42 hook"));

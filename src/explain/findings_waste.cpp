@@ -74,7 +74,43 @@ void fragmentation(const State& state, const AllocatorSettings& settings,
        fragmentation_advice(settings)});
 }
 
-void releasable(const State& state, std::vector<Finding>* out) {
+// Do the steady steps need different amounts? Then their shapes change.
+bool shapes_change(const Steps& steps) {
+  uint64_t least = UINT64_MAX;
+  uint64_t most = 0;
+  for (size_t i = steps.warmup_count; i < steps.steps.size(); ++i) {
+    least = std::min(least, steps.steps[i].peak_requested_bytes);
+    most = std::max(most, steps.steps[i].peak_requested_bytes);
+  }
+  return most > least && matters(most - least, kMinWasteShare, most);
+}
+
+// A segment was taken from the driver while these lay free: none of them fitted.
+std::string releasable_advice(const DeviceReport& report, const AllocatorSettings& settings) {
+  if (settings.max_split_size_bytes) {
+    return fmt::format(
+        "Remove max_split_size_mb ({}): larger segments are never split, so each serves requests "
+        "of about its own size only, and every new shape takes another. Against fragmentation set "
+        "`{}` instead.",
+        format_bytes(*settings.max_split_size_bytes), kSetExpandable);
+  }
+  if (!settings.expandable_segments && shapes_change(report.steps)) {
+    return fmt::format(
+        "Steps need different sizes here, and a free segment of one size is no use to a larger "
+        "request. Set `{}` before Python starts: one segment then grows and serves all sizes. "
+        "Padding to a few shapes helps too, and so does running the largest batch first.",
+        kSetExpandable);
+  }
+  return "Nothing, if this process has the GPU to itself: PyTorch reuses these segments, and "
+         "releases them itself before it fails. For other processes or libraries on the GPU, "
+         "torch.cuda.empty_cache() once between stages (after warm-up, between training and "
+         "evaluation) gives them back; in every step it only makes the allocator ask the driver "
+         "again.";
+}
+
+void releasable(const DeviceReport& report, const AllocatorSettings& settings,
+                std::vector<Finding>* out) {
+  const State& state = report.at_reserved_peak;
   const uint64_t reserved = state.moment.totals.reserved_bytes;
   const uint64_t bytes = state.waste.releasable_bytes;
   if (!matters(bytes, kMinReleasableShare, reserved)) return;
@@ -83,11 +119,7 @@ void releasable(const State& state, std::vector<Finding>* out) {
                   fmt::format("When most memory was reserved ({}), {} of it lay in segments "
                               "without a single live block.",
                               format_bytes(reserved), format_bytes(bytes)),
-                  "Nothing, if this process has the GPU to itself: PyTorch reuses these segments, "
-                  "and releases them itself before it fails. For other processes or libraries on "
-                  "the GPU, torch.cuda.empty_cache() once between stages (after warm-up, between "
-                  "training and evaluation) gives them back; in every step it only makes the "
-                  "allocator ask the driver again."});
+                  releasable_advice(report, settings)});
 }
 
 void pending(const State& state, std::vector<Finding>* out) {
@@ -198,7 +230,7 @@ void add_waste_findings(const trace::Trace& trace, const trace::DeviceTrace& dev
                         const DeviceReport& report, std::vector<Finding>* findings) {
   const AllocatorSettings settings = read_settings(trace);
   fragmentation(report.at_reserved_peak, settings, findings);
-  releasable(report.at_reserved_peak, findings);
+  releasable(report, settings, findings);
   pending(report.at_reserved_peak, findings);
   rounding(report.at_reserved_peak, settings, findings);
   other_streams(device, report, findings);
