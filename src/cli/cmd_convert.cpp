@@ -2,6 +2,7 @@
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
 #include "cli/open.hpp"
+#include "cli/progress.hpp"
 #include "trace/export/csv.hpp"
 #include "trace/export/jsonl.hpp"
 #include "trace/vtrace_writer.hpp"
@@ -88,6 +89,8 @@ Result<int> ConvertCommand::run(Console& console) {
     console.warning(fmt::format("{}: cut off at byte {}; what is whole before it is converted",
                                 trace_, format_count(*cut)));
   }
+  Progress progress(console, "writing " + out_);
+  progress.announce(trace->events.size());
   return format->write(*trace, out_).map([] { return 0; });
 }
 

@@ -5,6 +5,7 @@
 #include "cli/moment.hpp"
 #include "cli/open.hpp"
 #include "cli/options.hpp"
+#include "cli/progress.hpp"
 #include "explain/explain.hpp"
 #include "show/report_json.hpp"
 #include "show/report_text.hpp"
@@ -130,6 +131,8 @@ Result<std::string> ReportCommand::one(const std::string& path, const Request& r
                                        const Console& console) const {
   const auto trace = open_with_progress(path, max_size_, console);
   if (!trace) return tl::unexpected(trace.error());
+  Progress progress(console, "explaining");
+  progress.announce(trace->events.size());
   const auto report = request.at ? explain_at(*trace, *request.at, request.explain)
                                  : explain::explain(*trace, request.explain);
   if (!report) return tl::unexpected(explained_error(*trace, report.error()));

@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kQuick = 300ms;
 constexpr auto kBetweenDraws = 100ms;
+constexpr uint64_t kManyEvents = 500'000;
 constexpr int kBarColumns = 24;
 constexpr int kNameColumns = 30;
 
@@ -34,6 +35,13 @@ Progress::Progress(const Console& console, std::string what)
 
 Progress::~Progress() {
   if (drawn_) console_.progress("");
+}
+
+void Progress::announce(uint64_t events) {
+  if (!console_.shows_progress() || events < kManyEvents) return;
+  drawn_ = true;
+  console_.progress(fmt::format("{}  {} events …", shorten_front(printable(what_), kNameColumns),
+                                format_count(events)));
 }
 
 void Progress::update(uint64_t done_bytes, uint64_t total_bytes) {

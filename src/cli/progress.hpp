@@ -18,6 +18,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress();  // wipes the line
 
+  // Says what is going on where no bytes can be counted, if so many events take a while.
+  void announce(uint64_t events);
   // Bytes done, and how many there are (0: unknown). Cheap enough to call for every block read.
   void update(uint64_t done_bytes, uint64_t total_bytes);
   [[nodiscard]] std::function<void(uint64_t, uint64_t)> callback();

@@ -145,7 +145,7 @@ std::string device_name(const explain::DeviceReport& device) {
 }
 
 std::string time_text(Clock clock, int64_t time_ns) {
-  if (clock == Clock::kTime) return format_duration_ns(time_ns);
+  if (clock == Clock::kTime) return time_ns == 0 ? "0 s" : format_duration_ns(time_ns);
   return "event " + format_count(static_cast<uint64_t>(std::max<int64_t>(time_ns, 0)));
 }
 

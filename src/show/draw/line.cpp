@@ -21,7 +21,7 @@ std::string_view escape_of(Style style) {
     case Style::kActive:
       return "\x1b[36m";
     case Style::kReserved:
-      return "\x1b[34m";
+      return "\x1b[94m";
     case Style::kGood:
       return "\x1b[32m";
     case Style::kWarning:

@@ -114,16 +114,18 @@ void draw_x_axis(const Plot& plot, std::vector<Line>& lines) {
   lines.push_back(labels.draw(kPlotGutter));
 }
 
-Line draw_steps(const Plot& plot) {
+// Nothing where no step has room for its number.
+void add_steps(const Plot& plot, std::vector<Line>& lines) {
   LabelRow row;
   for (const PlotMark& step : plot.steps) {
     const int end = step.column + 1 + display_width(step.label);
     if (end > static_cast<int>(plot.columns.size())) continue;
     row.place(step.column, "╵" + step.label, step.style);
   }
+  if (row.empty()) return;
   Line line(plot.steps_title, Style::kFaint);
   const int title_width = line.width();
-  return line.add(row.draw(kPlotGutter - title_width));
+  lines.push_back(line.add(row.draw(kPlotGutter - title_width)));
 }
 
 }  // namespace
@@ -137,7 +139,7 @@ std::vector<Line> draw_plot(const Plot& plot) {
   std::vector<Line> lines = draw_marks(plot.marks, static_cast<int>(plot.columns.size()));
   for (int row = axis.rows - 1; row >= 0; --row) lines.push_back(draw_row(plot, axis, row));
   draw_x_axis(plot, lines);
-  if (!plot.steps.empty()) lines.push_back(draw_steps(plot));
+  add_steps(plot, lines);
   return lines;
 }
 

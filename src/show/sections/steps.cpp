@@ -82,7 +82,10 @@ std::string summary(const Steps& steps) {
   std::vector<int64_t> durations;
   for (const Step& step : steady(steps)) durations.push_back(step.end_ns - step.begin_ns);
   std::string text = counted(steps.steps.size(), "step");
-  if (steps.warmup_count > 0) text += fmt::format(", the first {} as warm-up", steps.warmup_count);
+  if (steps.warmup_count == 1) text += ", the first as warm-up";
+  if (steps.warmup_count > 1) {
+    text += fmt::format(", the first {} as warm-up", format_count(steps.warmup_count));
+  }
   const int64_t typical = median(durations);
   if (typical > 0) text += ", " + format_duration_ns(typical) + " each";
   if (!steps.evidence.empty()) text += " · " + printable(steps.evidence);
