@@ -40,7 +40,7 @@ class TreeSink final : public Sink {
     add(text, items);
     return keep('(' + text + ')');
   }
-  bool cut_dict(unsigned) override { return true; }
+  bool cut_dict(unsigned, bool) override { return true; }
   void cut_list(unsigned) override {}
   [[nodiscard]] uint64_t memory_bytes() const override { return memory_bytes_; }
 

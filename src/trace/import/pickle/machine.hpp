@@ -107,7 +107,7 @@ class Machine {
   void fold_pending(size_t first, bool owner_is_dict);
   bool fold_one(size_t first, bool owner_is_dict);
   void fold_owner();
-  void end_cut(size_t position);
+  void end_cut(size_t position, bool incomplete);
 
   ByteWindow& window_;
   Sink& sink_;

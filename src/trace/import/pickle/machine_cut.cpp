@@ -5,7 +5,7 @@
 namespace vram::trace::pickle {
 
 void Machine::salvage() {
-  if (!stack_.empty()) end_cut(stack_.size() - 1);
+  if (stack_.size() > floor()) end_cut(stack_.size() - 1, false);
   while (true) {
     const size_t first = floor();
     const bool owner_is_dict =
@@ -22,7 +22,7 @@ void Machine::salvage() {
 }
 
 // The container on top, or under the topmost MARK: nothing more will come for it.
-void Machine::end_cut(size_t position) {
+void Machine::end_cut(size_t position, bool incomplete) {
   const Value value = stack_[position];
   if (value.kind() < Kind::kOpenDict || !is_current(value)) return;
   const unsigned slot = slot_of(value);
@@ -30,7 +30,7 @@ void Machine::end_cut(size_t position) {
     sink_.cut_list(slot);
     return;
   }
-  if (sink_.cut_dict(slot)) return;
+  if (sink_.cut_dict(slot, incomplete)) return;
   for (size_t i = 0; i < order_count_; ++i) {
     if (order_[i] != slot) continue;
     for (size_t j = i + 1; j < order_count_; ++j) order_[j - 1] = order_[j];
@@ -59,7 +59,7 @@ bool Machine::fold_one(size_t first, bool owner_is_dict) {
   if (top == Kind::kText &&
       ((owner_is_dict && count % 2 == 1) || stack_[stack_.size() - 2].kind() == Kind::kOpenDict)) {
     stack_.truncate(stack_.size() - 1);
-    if (stack_.back().kind() == Kind::kOpenDict) end_cut(stack_.size() - 1);
+    if (stack_.back().kind() == Kind::kOpenDict) end_cut(stack_.size() - 1, true);
     return true;
   }
   const size_t below = stack_.size() - 2;
@@ -72,7 +72,7 @@ bool Machine::fold_one(size_t first, bool owner_is_dict) {
     close_from(below + 1);
     sink_.append(slot_of(stack_[below]), stack_.from(below + 1));
     stack_.truncate(below + 1);
-    end_cut(below);
+    end_cut(below, true);
     return true;
   }
   if (count >= 3 && stack_[stack_.size() - 3].kind() == Kind::kOpenDict &&
@@ -81,7 +81,7 @@ bool Machine::fold_one(size_t first, bool owner_is_dict) {
     close_from(below);
     sink_.set_items(slot_of(stack_[dict]), stack_.from(below));
     stack_.truncate(below);
-    end_cut(dict);
+    end_cut(dict, true);
     return true;
   }
   return false;
@@ -103,7 +103,7 @@ void Machine::fold_owner() {
     sink_.set_items(slot_of(owner), stack_.from(first).first(count - count % 2));
   }
   stack_.truncate(first);
-  end_cut(first - 1);
+  end_cut(first - 1, true);
 }
 
 }  // namespace vram::trace::pickle

@@ -43,8 +43,9 @@ class Sink {
   virtual Value tuple(std::span<const Value> items) = 0;
 
   // The input ended while this container was being filled, and what it holds so far is all there
-  // will be. Returns whether that is worth keeping; if not, end_ is not called for it.
-  virtual bool cut_dict(unsigned slot) = 0;
+  // will be: with `incomplete` it surely lacks something, else perhaps. Returns whether that is
+  // worth keeping; if not, end_dict is not called for it.
+  virtual bool cut_dict(unsigned slot, bool incomplete) = 0;
   virtual void cut_list(unsigned slot) = 0;
 
   [[nodiscard]] virtual uint64_t memory_bytes() const = 0;

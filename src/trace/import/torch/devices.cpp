@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 namespace vram::trace::torch {
 
@@ -14,12 +15,19 @@ uint32_t ordinal_of(uint64_t device) {
   return static_cast<uint32_t>(std::min<uint64_t>(device, std::numeric_limits<uint32_t>::max()));
 }
 
+// A file made from a profile has one trace more than devices: the CPU's, the last.
+std::optional<uint32_t> cpu_ordinal(const Collected& all) {
+  if (!all.has_categories || !is(all.root[kDeviceTraces], kTraces)) return std::nullopt;
+  const Traces& traces = all.traces[all.root[kDeviceTraces].payload()];
+  if (traces.cut) return std::nullopt;
+  return static_cast<uint32_t>(traces.lists.size() - 1);
+}
+
 Result<> gather_traces(Collected& all, Key key, DeviceKind kind, DeviceMap& devices,
                        ListOwners& owners) {
   if (!is(all.root[key], kTraces)) return {};
   const Traces& traces = all.traces[all.root[key].payload()];
-  // A file made from a profile ends with the CPU's trace.
-  const bool ends_with_cpu = key == kDeviceTraces && all.has_categories && !traces.cut;
+  const std::optional<uint32_t> cpu = key == kDeviceTraces ? cpu_ordinal(all) : std::nullopt;
   for (uint32_t i = 0; i < traces.lists.size(); ++i) {
     if (traces.lists[i] == Traces::kNoEntries) continue;
     Range& range = all.entry_lists[traces.lists[i]];
@@ -28,7 +36,7 @@ Result<> gather_traces(Collected& all, Key key, DeviceKind kind, DeviceMap& devi
                   "two devices share one list of entries, which no recording does");
     }
     range.taken = true;
-    const bool is_cpu = ends_with_cpu && i + 1 == traces.lists.size();
+    const bool is_cpu = cpu == i;
     const DeviceKey device = is_cpu ? DeviceKey{DeviceKind::kHost, 0} : DeviceKey{kind, i};
     owners[traces.lists[i]] = device;
     devices[device] = {range.first, range.count, range.count + range.left_out, true, range.cut, {}};
@@ -36,7 +44,7 @@ Result<> gather_traces(Collected& all, Key key, DeviceKind kind, DeviceMap& devi
   return {};
 }
 
-void gather_segments(Collected& all, const Value& list, DeviceKind kind, uint32_t cpu_ordinal,
+void gather_segments(Collected& all, const Value& list, DeviceKind kind, uint32_t cpu,
                      DeviceMap& devices) {
   if (!is(list, kSegmentList)) return;
   Range& range = all.segment_lists[list.payload()];
@@ -44,7 +52,7 @@ void gather_segments(Collected& all, const Value& list, DeviceKind kind, uint32_
   range.taken = true;
   for (uint64_t i = range.first; i < range.first + range.count; ++i) {
     const uint32_t ordinal = ordinal_of(all.segments[i].device);
-    const bool is_cpu = kind == DeviceKind::kGpu && ordinal == cpu_ordinal;
+    const bool is_cpu = kind == DeviceKind::kGpu && ordinal == cpu;
     const DeviceKey device = is_cpu ? DeviceKey{DeviceKind::kHost, 0} : DeviceKey{kind, ordinal};
     devices[device].segments.push_back(i);
   }
@@ -59,13 +67,9 @@ Result<DeviceMap> gather_devices(Collected& all, ListOwners& owners) {
         return gather_traces(all, kHostTraces, DeviceKind::kHost, devices, owners);
       });
   if (!gathered) return tl::unexpected(gathered.error());
-  uint32_t cpu_ordinal = std::numeric_limits<uint32_t>::max();
-  if (all.has_categories && is(all.root[kDeviceTraces], kTraces)) {
-    cpu_ordinal =
-        static_cast<uint32_t>(all.traces[all.root[kDeviceTraces].payload()].lists.size() - 1);
-  }
-  gather_segments(all, all.root[kSegments], DeviceKind::kGpu, cpu_ordinal, devices);
-  gather_segments(all, all.root[kHostSegments], DeviceKind::kHost, cpu_ordinal, devices);
+  const uint32_t cpu = cpu_ordinal(all).value_or(std::numeric_limits<uint32_t>::max());
+  gather_segments(all, all.root[kSegments], DeviceKind::kGpu, cpu, devices);
+  gather_segments(all, all.root[kHostSegments], DeviceKind::kHost, cpu, devices);
   return devices;
 }
 

@@ -43,6 +43,7 @@ Value SnapshotSink::end_entry(const Dict& dict) {
     event.pool = pool_of(dict.fields[kPoolIdKey]);
     all_.trace.has_pools = true;
   }
+  last_entry_keys_ = dict.keys;
   all_.trace.events.push_back(event);
   return record(kEntry, all_.trace.events.size() - 1);
 }

@@ -46,15 +46,14 @@ Value SnapshotSink::end_dict(unsigned slot) {
   return end_generic(dict);
 }
 
-bool SnapshotSink::cut_dict(unsigned slot) {
+bool SnapshotSink::cut_dict(unsigned slot, bool incomplete) {
   const Dict& dict = dicts_[slot];
   if ((dict.keys & kRootKeys) != 0) return true;
-  // Complete but for its closing opcode: the keys that every version writes are there.
-  if (dict.has(kAction)) {
-    const bool placed = dict.has(kAddr) || dict.has(kDeviceFree);
-    return placed && dict.has(kSize) && (dict.has(kTimeUs) || !all_.trace.has_time);
-  }
-  return false;
+  if (incomplete || !dict.has(kAction)) return false;
+  // An entry that has what the one before it had is whole; an oom has its own key for the address.
+  const uint64_t wanted = last_entry_keys_ & ~(bit(kAddr) | bit(kDeviceFree) | bit(kForwardFrames));
+  return last_entry_keys_ != 0 && (wanted & ~dict.keys) == 0 &&
+         (dict.has(kAddr) || dict.has(kDeviceFree));
 }
 
 void SnapshotSink::note_unknown_keys(const Dict& dict, const char* where) {

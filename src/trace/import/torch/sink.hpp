@@ -28,7 +28,7 @@ class SnapshotSink final : public pickle::Sink {
   void append(unsigned slot, std::span<const pickle::Value> items) override;
   pickle::Value end_list(unsigned slot) override;
   pickle::Value tuple(std::span<const pickle::Value> items) override;
-  bool cut_dict(unsigned slot) override;
+  bool cut_dict(unsigned slot, bool incomplete) override;
   void cut_list(unsigned slot) override;
   [[nodiscard]] uint64_t memory_bytes() const override;
 
@@ -112,6 +112,7 @@ class SnapshotSink final : public pickle::Sink {
   ContextId last_context_ = 0;
   uint64_t last_stream_handle_ = 0;
   StreamId last_stream_ = 0;
+  uint64_t last_entry_keys_ = 0;
   pickle::Value last_pool_value_ = record(kPair);
   PoolId last_pool_ = 0;
 };
