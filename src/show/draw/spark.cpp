@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 namespace vram::show {
@@ -29,7 +30,7 @@ std::string sparkline(std::span<const uint64_t> values, int columns) {
   for (const uint64_t value : shown) {
     const double level =
         range <= high / 100 ? 3 : static_cast<double>(value - low) / static_cast<double>(range) * 7;
-    out += kLevels[static_cast<size_t>(level + 0.5)];
+    out += kLevels[static_cast<size_t>(std::lround(level))];
   }
   return out;
 }

@@ -39,8 +39,10 @@ std::span<const Step> steady(const Steps& steps) {
 void draw_course(std::string_view name, uint64_t Step::* field, const Steps& steps,
                  const Page& page, Table& table) {
   std::vector<uint64_t> values;
+  values.reserve(steps.steps.size());
   for (const Step& step : steps.steps) values.push_back(step.*field);
   std::vector<uint64_t> steady_values;
+  steady_values.reserve(steps.steps.size());
   for (const Step& step : steady(steps)) steady_values.push_back(step.*field);
   const int columns = std::min<int>(static_cast<int>(values.size()), page.columns() - 64);
   const std::string spark = page.options().bars ? sparkline(values, columns) : "";
@@ -80,6 +82,7 @@ void draw_growth(const std::vector<Growth>& growths, Page& page) {
 
 std::string summary(const Steps& steps) {
   std::vector<int64_t> durations;
+  durations.reserve(steps.steps.size());
   for (const Step& step : steady(steps)) durations.push_back(step.end_ns - step.begin_ns);
   std::string text = counted(steps.steps.size(), "step");
   if (steps.warmup_count == 1) text += ", the first as warm-up";

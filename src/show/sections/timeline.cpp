@@ -104,7 +104,7 @@ bool have_room(const std::vector<PlotMark>& marks) {
 std::vector<PlotMark> steps_of(const DeviceReport& device, const TimeScale& scale) {
   std::vector<PlotMark> marks = every_nth(device.steps.steps, 1, scale);
   for (size_t decade = 1; !have_room(marks); decade *= 10) {
-    for (const size_t factor : {2, 5, 10}) {
+    for (const size_t factor : {size_t{2}, size_t{5}, size_t{10}}) {
       marks = every_nth(device.steps.steps, factor * decade, scale);
       if (have_room(marks)) break;
     }

@@ -50,6 +50,7 @@ std::array<Part, 5> parts_of(const State& state) {
 void draw_bar(const std::array<Part, 5>& parts, Page& page) {
   if (!page.options().bars) return;
   std::vector<BarPart> bar;
+  bar.reserve(parts.size());
   for (const Part& part : parts) bar.push_back({part.bytes, std::string(part.glyph), part.style});
   Line line("  ");
   page.add(line.add(stacked_bar(bar, page.columns() - 4)));
