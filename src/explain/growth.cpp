@@ -151,6 +151,7 @@ class GrowthFinder {
       }
     }
     std::vector<Group> result;
+    result.reserve(by_births.size());
     for (auto& [births, g] : by_births) result.push_back(std::move(g));
     for (auto& [births, same] : framed) join_frames(&same, &result);
     for (Group& g : result) measure_again(&g);
@@ -253,6 +254,7 @@ class GrowthFinder {
       return frame_name(trace_.tables, trace_.tables.frames[frame]);
     }
     std::vector<uint64_t> sizes;
+    sizes.reserve(g.blocks.size());
     for (const Survivor& s : g.blocks) sizes.push_back(s.bytes);
     std::sort(sizes.begin(), sizes.end());
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());

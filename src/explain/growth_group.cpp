@@ -73,6 +73,7 @@ bool goes_on(const GrowthWindow& w, const GrowthGroup& g) {
   const uint32_t quiet = last_possible - g.births.back();
   if (quiet > std::max<uint32_t>(2 * gaps_of(g.births).largest, 2)) return false;
   std::vector<uint32_t> shifted;
+  shifted.reserve(g.births.size());
   for (const uint32_t b : g.births) shifted.push_back(b - w.warmup);
   if (laplace_score(shifted, last_possible + 1 - w.warmup) < kEarlyBirths) return false;
   return static_cast<double>(g.halves[1]) >= kMinHalfShare * static_cast<double>(g.halves[0]);

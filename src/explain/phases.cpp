@@ -159,6 +159,7 @@ struct Sample {
 template <typename Value>
 Value median_of(const std::vector<Sample>& samples, Value Sample::* field) {
   std::vector<Value> values;
+  values.reserve(samples.size());
   for (const Sample& s : samples) values.push_back(s.*field);
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

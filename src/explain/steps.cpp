@@ -86,6 +86,7 @@ void leave_out_setup(std::vector<Range>* ranges) {
 // How many events lie between a mark and the end of its step, where another mark follows.
 uint64_t typical_rest(const std::vector<Range>& marks, const std::vector<Low>& lows) {
   std::vector<uint64_t> rests;
+  rests.reserve(lows.size());
   for (size_t i = 0; i < lows.size(); ++i) rests.push_back(lows[i].boundary - marks[i].end);
   return median_of(std::move(rests));
 }
@@ -222,6 +223,7 @@ Allocations sized_allocations(const Input& in) {
 // or 1.
 size_t passes_per_step(const std::vector<Step>& passes) {
   std::vector<uint64_t> swings;
+  swings.reserve(passes.size());
   for (const Step& p : passes)
     swings.push_back(p.peak_requested_bytes -
                      std::min(p.end_requested_bytes, p.peak_requested_bytes));
@@ -261,6 +263,7 @@ Steps steps_from_repetition(const Input& in, int64_t origin_ns) {
     return steps;
   }
   std::vector<Range> marks;
+  marks.reserve(found.anchors.size());
   for (const uint32_t anchor : found.anchors)
     marks.push_back({all.event_of[anchor], all.event_of[anchor] + 1});
   steps.source = StepSource::kRepetition;
@@ -290,6 +293,7 @@ uint64_t count_warmup(const std::vector<Step>& steps) {
                    signed_bytes(steps[i - 1].end_requested_bytes));
   const int64_t typical = median_of(late);
   std::vector<int64_t> deviations;
+  deviations.reserve(late.size());
   for (const int64_t d : late) deviations.push_back(std::abs(d - typical));
   const auto moved =
       static_cast<int64_t>(kMovedShare * static_cast<double>(steps.back().peak_requested_bytes));

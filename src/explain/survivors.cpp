@@ -38,6 +38,7 @@ Survivors find_survivors(const History& history, const std::vector<Step>& steps,
   Survivors found;
   SiteTable table(frames, &found.sites);
   std::vector<uint64_t> ends;
+  ends.reserve(steps.size());
   for (const Step& step : steps) ends.push_back(step.first_event + step.event_count);
   uint32_t birth = 0;
   for (uint32_t i = 0; i < history.lifetimes.size(); ++i) {
