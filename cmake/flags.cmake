@@ -21,7 +21,8 @@ target_include_directories(vram_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
 target_compile_definitions(vram_flags INTERFACE VRAM_VERSION="${PROJECT_VERSION}")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # clang counts this one to -Wconversion, g++ does not: both compilers are to ask for the same.
-  target_compile_options(vram_flags INTERFACE -Wno-sign-conversion)
+  # And libstdc++'s stable_sort calls what libstdc++ deprecates.
+  target_compile_options(vram_flags INTERFACE -Wno-sign-conversion -Wno-deprecated-declarations)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 sees overlaps inside std::string's operator+ that are not there (its bug 105651).
