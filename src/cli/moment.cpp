@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <optional>
+#include <string>
 
 namespace vram::cli {
 namespace {
@@ -35,13 +36,15 @@ Result<Report> at_step(const trace::Trace& trace, const Report& report, uint64_t
   return explain::explain(trace, options);
 }
 
+std::string times(size_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
+
 Result<Report> at_oom(Report report, uint64_t index) {
   DeviceReport& device = report.devices[report.main_device];
   if (device.ooms.empty())
     return fail(Code::kNotFound, "--at oom: nothing ran out of memory in this recording");
   if (index >= device.ooms.size()) {
-    return fail(Code::kNotFound, "--at oom:{}: the recording has {} of them, counted from 0", index,
-                device.ooms.size());
+    return fail(Code::kNotFound, "--at oom:{}: the recording ran out of memory {}, counted from 0",
+                index, times(device.ooms.size()));
   }
   device.at = device.ooms[index].state;
   return report;

@@ -15,7 +15,6 @@ namespace vram::show {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using ::testing::ElementsAre;
 using Names = std::set<std::string>;
 
 Json sample() { return Json::parse(report_json(testing::sample_report())); }

@@ -20,6 +20,7 @@ constexpr uint64_t kGiBs = uint64_t{1} << 30;
 
 std::vector<std::string> texts(const std::vector<Line>& lines) {
   std::vector<std::string> result;
+  result.reserve(lines.size());
   for (const Line& line : lines) result.push_back(line.text(false));
   return result;
 }
