@@ -161,6 +161,7 @@ TEST(WindowTest, SkipsWithoutHolding) {
   EXPECT_EQ(window.skip(window.begin(), 600'000), 600'000U);
   EXPECT_EQ(window.offset_of(window.begin()), 600'000U);
   EXPECT_EQ(window.skip(window.begin(), text.size()), text.size() - 600'000);
+  EXPECT_EQ(window.begin(), window.end());
 }
 
 TEST(WindowTest, StopsAtTheLimit) {

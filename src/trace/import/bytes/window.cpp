@@ -59,8 +59,9 @@ uint64_t ByteWindow::skip(const uint8_t* keep, uint64_t count) {
     skipped += step;
     at += step;
     if (skipped == count) break;
-    if (!refill(at, 1) || begin() == end()) break;
+    const bool more = refill(at, 1);
     at = begin();
+    if (!more || at == end()) break;
   }
   begin_ = static_cast<size_t>(at - buffer_.data());
   return skipped;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <tuple>
 
 namespace vram::trace::torch {
 
@@ -112,11 +113,16 @@ Result<> order_events(PodVector<Event>& events, DeviceMap& devices) {
 
 void place_segments(Collected& all, const DevicePieces& pieces, bool only_device,
                     DeviceTrace& device) {
-  // With one device the blocks stay where they are; else each device gets a copy of its own.
-  if (only_device) device.blocks = std::move(all.blocks);
+  // With one device the blocks stay where they are; else each device gets a copy of its own. So it
+  // is, too, where the file holds blocks that are in no segment.
+  uint64_t block_count = 0;
+  for (const uint64_t index : pieces.segments)
+    block_count += all.segments[index].segment.block_count;
+  const bool take_all = only_device && block_count == all.blocks.size();
+  if (take_all) device.blocks = std::move(all.blocks);
   for (const uint64_t index : pieces.segments) {
     Segment segment = all.segments[index].segment;
-    if (!only_device) {
+    if (!take_all) {
       const uint64_t first = device.blocks.size();
       device.blocks.append(all.blocks.data() + segment.first_block, segment.block_count);
       segment.first_block = first;
@@ -124,8 +130,9 @@ void place_segments(Collected& all, const DevicePieces& pieces, bool only_device
     if (segment.block_count == 0) segment.first_block = 0;
     device.segments.push_back(segment);
   }
-  std::stable_sort(device.segments.begin(), device.segments.end(),
-                   [](const Segment& a, const Segment& b) { return a.address < b.address; });
+  std::sort(device.segments.begin(), device.segments.end(), [](const Segment& a, const Segment& b) {
+    return std::tie(a.address, a.first_block) < std::tie(b.address, b.first_block);
+  });
 }
 
 }  // namespace vram::trace::torch
