@@ -6,11 +6,11 @@
 //   build/release/bench/bench_explain
 
 #include "base/bytes.hpp"
-#include "explain/curve.hpp"
 #include "explain/explain.hpp"
-#include "explain/history.hpp"
-#include "explain/scopes.hpp"
-#include "explain/state.hpp"
+#include "explain/history/history.hpp"
+#include "explain/moment/curve.hpp"
+#include "explain/moment/state.hpp"
+#include "explain/site/scopes.hpp"
 #include "explain/testing/caching_allocator.hpp"
 
 #include <benchmark/benchmark.h>

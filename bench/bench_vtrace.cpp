@@ -2,9 +2,9 @@
 // training and, where VRAM_BENCH_TRACE names a recording, on that one.
 #include "trace/open.hpp"
 #include "trace/testing/synthetic_trace.hpp"
-#include "trace/vtrace_reader.hpp"
-#include "trace/vtrace_source.hpp"
-#include "trace/vtrace_writer.hpp"
+#include "trace/vtrace/reader.hpp"
+#include "trace/vtrace/source.hpp"
+#include "trace/vtrace/writer.hpp"
 
 #include <benchmark/benchmark.h>
 

@@ -4,12 +4,12 @@
 // kind of frame.
 #include "base/check.hpp"
 #include "trace/testing/memory_sink.hpp"
-#include "trace/vtrace_events.hpp"
-#include "trace/vtrace_file.hpp"
-#include "trace/vtrace_index.hpp"
-#include "trace/vtrace_meta.hpp"
-#include "trace/vtrace_state.hpp"
-#include "trace/vtrace_tables.hpp"
+#include "trace/vtrace/events.hpp"
+#include "trace/vtrace/file.hpp"
+#include "trace/vtrace/index.hpp"
+#include "trace/vtrace/meta.hpp"
+#include "trace/vtrace/state.hpp"
+#include "trace/vtrace/tables.hpp"
 
 #include <cstddef>
 #include <cstdint>

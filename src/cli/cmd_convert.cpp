@@ -5,7 +5,7 @@
 #include "cli/progress.hpp"
 #include "trace/export/csv.hpp"
 #include "trace/export/jsonl.hpp"
-#include "trace/vtrace_writer.hpp"
+#include "trace/vtrace/writer.hpp"
 
 #include <fmt/format.h>
 

@@ -1,16 +1,16 @@
 #include "explain/explain.hpp"
 
 #include "base/bytes.hpp"
-#include "explain/clock.hpp"
-#include "explain/curve.hpp"
-#include "explain/findings.hpp"
-#include "explain/growth.hpp"
-#include "explain/history.hpp"
-#include "explain/ooms.hpp"
-#include "explain/phases.hpp"
-#include "explain/scopes.hpp"
-#include "explain/state.hpp"
-#include "explain/steps.hpp"
+#include "explain/findings/findings.hpp"
+#include "explain/growth/growth.hpp"
+#include "explain/history/history.hpp"
+#include "explain/moment/clock.hpp"
+#include "explain/moment/curve.hpp"
+#include "explain/moment/ooms.hpp"
+#include "explain/moment/state.hpp"
+#include "explain/site/scopes.hpp"
+#include "explain/steps/phases.hpp"
+#include "explain/steps/steps.hpp"
 
 #include <algorithm>
 #include <string>

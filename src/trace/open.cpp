@@ -3,7 +3,7 @@
 #include "base/file.hpp"
 #include "trace/import/bytes/source.hpp"
 #include "trace/import/torch_snapshot.hpp"
-#include "trace/vtrace_reader.hpp"
+#include "trace/vtrace/reader.hpp"
 
 #include <array>
 #include <utility>

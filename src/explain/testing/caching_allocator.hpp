@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/check.hpp"
-#include "explain/allocator_rules.hpp"
+#include "explain/history/allocator_rules.hpp"
 #include "explain/report.hpp"
 #include "trace/trace.hpp"
 

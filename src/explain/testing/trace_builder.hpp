@@ -3,7 +3,7 @@
 // follow the live bytes' high mark.
 #pragma once
 
-#include "explain/history.hpp"
+#include "explain/history/history.hpp"
 #include "trace/trace.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // A .vtrace file in memory, for tests.
 #pragma once
 
-#include "trace/vtrace_reader.hpp"
-#include "trace/vtrace_source.hpp"
-#include "trace/vtrace_writer.hpp"
+#include "trace/vtrace/reader.hpp"
+#include "trace/vtrace/source.hpp"
+#include "trace/vtrace/writer.hpp"
 
 #include <cstdint>
 #include <span>

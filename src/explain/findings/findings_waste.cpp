@@ -1,0 +1,240 @@
+#include "explain/findings/findings_waste.hpp"
+
+#include "base/bytes.hpp"
+#include "explain/findings/findings.hpp"
+#include "explain/findings/settings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace vram::explain {
+namespace {
+
+constexpr const char* kSetExpandable = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+constexpr size_t kNamedPinners = 3;
+
+bool matters(uint64_t bytes, double share, uint64_t whole) {
+  return bytes > 0 && static_cast<double>(bytes) >= share * static_cast<double>(whole);
+}
+
+std::string of_reserved(uint64_t bytes, uint64_t reserved) {
+  return fmt::format("{} ({} of reserved)", format_bytes(bytes), format_share(bytes, reserved));
+}
+
+std::string pinned_by(const std::vector<Pinner>& pinners) {
+  std::string text;
+  for (size_t i = 0; i < std::min(pinners.size(), kNamedPinners); ++i) {
+    const Pinner& p = pinners[i];
+    text += fmt::format("{}{} ({} keep {} from use)", i == 0 ? " Held open by " : ", ", p.name,
+                        format_bytes(p.pinned_bytes), format_bytes(p.stranded_bytes));
+  }
+  return text.empty() ? text : text + ".";
+}
+
+// Expandable segments grow at their end instead of taking a new segment beside the holes of the old
+// ones. What stays is holes smaller than a page of 20 MiB and memory of other streams.
+std::string fragmentation_advice(const AllocatorSettings& settings) {
+  if (settings.expandable_segments && settings.max_split_size_bytes) {
+    return "Remove max_split_size_mb: together with expandable_segments its size rules reject free "
+           "blocks that would fit, and reserved memory can grow without end.";
+  }
+  if (settings.expandable_segments) {
+    return "expandable_segments is on already. Allocate what lives long (the blocks named above) "
+           "before the first step, so that it does not settle between short-lived blocks; fewer "
+           "different shapes (padding to buckets) leave fewer holes.";
+  }
+  if (settings.max_split_size_bytes) {
+    return fmt::format(
+        "Remove max_split_size_mb ({}), which keeps larger blocks whole for requests of their own "
+        "size, and set `{}` instead: segments grow in place and holes join.",
+        format_bytes(*settings.max_split_size_bytes), kSetExpandable);
+  }
+  return fmt::format(
+      "Set `{}` before Python starts. Segments then grow in place, so a larger request extends a "
+      "hole at the end instead of taking a new segment. Not for tensors shared with other "
+      "processes by CUDA IPC in containers, nor on Windows and Jetson.",
+      kSetExpandable);
+}
+
+void fragmentation(const State& state, const AllocatorSettings& settings,
+                   std::vector<Finding>* out) {
+  const uint64_t reserved = state.moment.totals.reserved_bytes;
+  const Waste& waste = state.waste;
+  if (!matters(waste.stranded_bytes, kMinWasteShare, reserved)) return;
+  out->push_back(
+      {FindingKind::kFragmentation, waste.stranded_bytes,
+       fmt::format("Fragmentation strands {}", of_reserved(waste.stranded_bytes, reserved)),
+       fmt::format("When most memory was reserved ({}), {} holes in segments that live blocks hold "
+                   "open added up to {}; the largest free block was {}.{}",
+                   format_bytes(reserved), format_count(waste.hole_count),
+                   format_bytes(waste.stranded_bytes), format_bytes(waste.largest_hole_bytes),
+                   pinned_by(state.pinners)),
+       fragmentation_advice(settings)});
+}
+
+// Do the steady steps need different amounts? Then their shapes change.
+bool shapes_change(const Steps& steps) {
+  uint64_t least = UINT64_MAX;
+  uint64_t most = 0;
+  for (size_t i = steps.warmup_count; i < steps.steps.size(); ++i) {
+    least = std::min(least, steps.steps[i].peak_requested_bytes);
+    most = std::max(most, steps.steps[i].peak_requested_bytes);
+  }
+  return most > least && matters(most - least, kMinWasteShare, most);
+}
+
+// A segment was taken from the driver while these lay free: none of them fitted.
+std::string releasable_advice(const DeviceReport& report, const AllocatorSettings& settings) {
+  if (settings.max_split_size_bytes) {
+    return fmt::format(
+        "Remove max_split_size_mb ({}): larger segments are never split, so each serves requests "
+        "of about its own size only, and every new shape takes another. Against fragmentation set "
+        "`{}` instead.",
+        format_bytes(*settings.max_split_size_bytes), kSetExpandable);
+  }
+  if (!settings.expandable_segments && shapes_change(report.steps)) {
+    return fmt::format(
+        "Steps need different sizes here, and a free segment of one size is no use to a larger "
+        "request. Set `{}` before Python starts: one segment then grows and serves all sizes. "
+        "Padding to a few shapes helps too, and so does running the largest batch first.",
+        kSetExpandable);
+  }
+  return "Nothing, if this process has the GPU to itself: PyTorch reuses these segments, and "
+         "releases them itself before it fails. For other processes or libraries on the GPU, "
+         "torch.cuda.empty_cache() once between stages (after warm-up, between training and "
+         "evaluation) gives them back; in every step it only makes the allocator ask the driver "
+         "again.";
+}
+
+void releasable(const DeviceReport& report, const AllocatorSettings& settings,
+                std::vector<Finding>* out) {
+  const State& state = report.at_reserved_peak;
+  const uint64_t reserved = state.moment.totals.reserved_bytes;
+  const uint64_t bytes = state.waste.releasable_bytes;
+  if (!matters(bytes, kMinReleasableShare, reserved)) return;
+  out->push_back({FindingKind::kReleasable, bytes,
+                  fmt::format("Cache in whole free segments: {}", of_reserved(bytes, reserved)),
+                  fmt::format("When most memory was reserved ({}), {} of it lay in segments "
+                              "without a single live block.",
+                              format_bytes(reserved), format_bytes(bytes)),
+                  releasable_advice(report, settings)});
+}
+
+void pending(const State& state, std::vector<Finding>* out) {
+  const uint64_t reserved = state.moment.totals.reserved_bytes;
+  const uint64_t bytes = state.waste.pending_bytes;
+  if (!matters(bytes, kMinWasteShare, reserved)) return;
+  out->push_back(
+      {FindingKind::kPending, bytes,
+       fmt::format("Freed but awaited by other streams: {}", of_reserved(bytes, reserved)),
+       fmt::format("{} were freed by the program but had been used on another stream "
+                   "(Tensor.record_stream), and come back only when an allocation after that "
+                   "stream's work finds them done.",
+                   format_bytes(bytes)),
+       "Let the side stream run less far ahead (prefetch one batch, not several). Or drop "
+       "record_stream: keep a reference to the tensor until the stream that allocated it has "
+       "waited for the one that used it (stream.wait_stream or an event); then its memory is "
+       "reused at once."});
+}
+
+std::string rounding_advice(const AllocatorSettings& settings) {
+  if (settings.largest_roundup_divisions > 1) {
+    return "Remove roundup_power2_divisions from PYTORCH_CUDA_ALLOC_CONF, or raise its number: "
+           "sizes are rounded up to the next part of a power of two, and more divisions round "
+           "less. It pays only where shapes change so much that blocks are rarely reused.";
+  }
+  return "Blocks are multiples of 512 bytes, and free blocks are not split when up to 1 MiB would "
+         "remain. Keep many small tensors in one flat buffer (fused or foreach optimizers, "
+         "concatenated parameters); a setting cannot help.";
+}
+
+void rounding(const State& state, const AllocatorSettings& settings, std::vector<Finding>* out) {
+  const uint64_t reserved = state.moment.totals.reserved_bytes;
+  const uint64_t bytes = state.waste.rounding_bytes;
+  if (!matters(bytes, kMinWasteShare, reserved)) return;
+  const std::string why =
+      settings.largest_roundup_divisions > 1
+          ? fmt::format("roundup_power2_divisions is set ({})", settings.largest_roundup_divisions)
+          : fmt::format("{} blocks were live", format_count(state.block_count));
+  out->push_back(
+      {FindingKind::kRounding, bytes,
+       fmt::format("Rounding wastes {}", of_reserved(bytes, reserved)),
+       fmt::format("Blocks were {} larger than what was asked for; {}.", format_bytes(bytes), why),
+       rounding_advice(settings)});
+}
+
+// Free blocks serve only the stream they were first allocated on. Known for the end of the
+// recording.
+void other_streams(const trace::DeviceTrace& device, const DeviceReport& report,
+                   std::vector<Finding>* out) {
+  if (!device.has_end_state) return;
+  struct Held {
+    uint64_t reserved = 0;
+    uint64_t free = 0;
+  };
+  std::map<trace::StreamId, Held> by_stream;
+  for (const trace::Segment& s : device.segments) {
+    Held& held = by_stream[s.stream];
+    held.reserved += s.size_bytes;
+    for (uint64_t b = s.first_block; b < s.first_block + s.block_count && b < device.blocks.size();
+         ++b) {
+      if (device.blocks[b].state == trace::BlockState::kInactive)
+        held.free += device.blocks[b].size_bytes;
+    }
+  }
+  if (by_stream.size() < 2) return;
+  const auto main = std::max_element(
+      by_stream.begin(), by_stream.end(),
+      [](const auto& a, const auto& b) { return a.second.reserved < b.second.reserved; });
+  uint64_t free = 0;
+  for (const auto& [stream, held] : by_stream) free += stream == main->first ? 0 : held.free;
+  const uint64_t peak = report.peak.reserved.totals.reserved_bytes;
+  if (!matters(free, kMinWasteShare, peak)) return;
+  out->push_back(
+      {FindingKind::kStreams, free,
+       fmt::format("Cached for other streams only: {}", of_reserved(free, peak)),
+       fmt::format(
+           "At the end of the recording {} were free in segments of {} streams beside the main "
+           "one. The allocator never gives a free block to another stream than its own.",
+           format_bytes(free), by_stream.size() - 1),
+       "Allocate on the main stream and only use the tensors on the side stream (create the "
+       "destination before `with torch.cuda.stream(...)`, then copy_), and use few long-lived "
+       "streams instead of new ones. torch.cuda.empty_cache() after a stage returns what whole "
+       "segments hold."});
+}
+
+// Garbage collection frees cached blocks by age; each is a cudaFree, which waits for the device,
+// and a cudaMalloc later.
+void collection(const DeviceReport& report, const AllocatorSettings& settings,
+                std::vector<Finding>* out) {
+  const uint64_t steps = report.steps.steps.size();
+  if (settings.garbage_collection_threshold <= 0 || steps == 0 || report.device_frees < steps)
+    return;
+  out->push_back(
+      {FindingKind::kFragmentation, 0,
+       fmt::format("Garbage collection of the cache returned {} segments in {} steps",
+                   format_count(report.device_frees), format_count(steps)),
+       fmt::format("garbage_collection_threshold is {}. Each segment returned is a cudaFree that "
+                   "waits for the GPU, and is mostly asked for again ({} device allocations).",
+                   settings.garbage_collection_threshold, format_count(report.device_allocs)),
+       "Raise garbage_collection_threshold (0.9 or more) or remove it. It has no effect on "
+       "expandable segments; if it was set against fragmentation, expandable_segments:True is the "
+       "better remedy."});
+}
+
+}  // namespace
+
+void add_waste_findings(const trace::Trace& trace, const trace::DeviceTrace& device,
+                        const DeviceReport& report, std::vector<Finding>* findings) {
+  const AllocatorSettings settings = read_settings(trace);
+  fragmentation(report.at_reserved_peak, settings, findings);
+  releasable(report, settings, findings);
+  pending(report.at_reserved_peak, findings);
+  rounding(report.at_reserved_peak, settings, findings);
+  other_streams(device, report, findings);
+  collection(report, settings, findings);
+}
+
+}  // namespace vram::explain

@@ -1,0 +1,252 @@
+#include "explain/growth/growth.hpp"
+
+#include "explain/steps/steps.hpp"
+#include "explain/testing/zoo.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vram::explain {
+namespace {
+
+using testing::Job;
+using testing::Made;
+using testing::record;
+
+std::vector<Growth> growth_of(const Made& made) {
+  const Scopes scopes = build_scopes(made.trace, made.device());
+  const int64_t origin = made.trace.events[0].time_ns;
+  const Steps steps = find_steps(made.trace, made.device(), made.history, scopes, origin);
+  return find_growth(made.trace, made.device(), made.history, steps, origin);
+}
+
+std::vector<Growth> leaks_of(const Made& made) {
+  std::vector<Growth> growth = growth_of(made);
+  std::erase_if(growth, [](const Growth& g) { return g.kind != GrowthKind::kLeak; });
+  return growth;
+}
+
+uint64_t peak_of(const Made& made) {
+  uint64_t live = 0;
+  uint64_t peak = 0;
+  for (const trace::Event& e : made.trace.events) {
+    if (e.kind == trace::EventKind::kAlloc) live += e.size_bytes;
+    if (e.kind == trace::EventKind::kFreeCompleted) live -= e.size_bytes;
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
+// The habits of jobs that do not leak.
+std::vector<Job> steady_jobs() {
+  return {
+      {.steps = 10},
+      {.steps = 40},
+      {.steps = 20, .variable_length = true},
+      {.steps = 12, .accumulation = 4},
+      {.steps = 30, .evaluate_every = 5},
+      {.steps = 40, .cached_shapes = 6},
+      {.steps = 60, .variable_length = true, .cached_shapes = 15},
+      {.steps = 40, .collect_every = 7},
+      {.steps = 24, .collect_every = 3},
+      {.steps = 40, .last_losses = 10},
+      {.steps = 12, .generated_tokens = 30},
+      {.steps = 25,
+       .variable_length = true,
+       .evaluate_every = 4,
+       .cached_shapes = 5,
+       .collect_every = 5},
+  };
+}
+
+TEST(Growth, FindsALeakOfAThousandthOfThePeakWithinTenSteps) {
+  int planted = 0;
+  int found = 0;
+  for (uint32_t seed = 1; seed <= 25; ++seed) {
+    for (const bool annotated : {true, false}) {
+      for (const bool variable : {true, false}) {
+        Job job = {.seed = seed, .steps = 10, .annotated = annotated, .variable_length = variable};
+        job.leak_bytes = peak_of(record(job)) / 1000;
+        ++planted;
+        const std::vector<Growth> leaks = leaks_of(record(job));
+        if (leaks.size() == 1 &&
+            std::abs(leaks[0].bytes_per_step - static_cast<double>(job.leak_bytes)) < 1)
+          ++found;
+      }
+    }
+  }
+  EXPECT_GE(found, planted * 99 / 100) << "of " << planted;
+}
+
+TEST(Growth, FindsLeaksBesideEveryHabit) {
+  int planted = 0;
+  int found = 0;
+  for (uint32_t seed = 1; seed <= 10; ++seed) {
+    for (Job job : steady_jobs()) {
+      job.seed = seed;
+      job.steps = std::max(job.steps, 20U);
+      job.leak_bytes = peak_of(record(job)) / 1000;
+      ++planted;
+      if (!leaks_of(record(job)).empty()) ++found;
+    }
+  }
+  EXPECT_GE(found, planted * 99 / 100) << "of " << planted;
+}
+
+TEST(Growth, IsSilentOnJobsThatDoNotLeak) {
+  int jobs = 0;
+  int alarms = 0;
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    for (const bool annotated : {true, false}) {
+      for (Job job : steady_jobs()) {
+        job.seed = seed;
+        job.annotated = annotated;
+        ++jobs;
+        const std::vector<Growth> leaks = leaks_of(record(job));
+        if (leaks.empty()) continue;
+        ++alarms;
+        std::printf("false alarm: seed %u steps %u: %s\n", seed, job.steps, leaks[0].site.c_str());
+      }
+    }
+  }
+  EXPECT_LE(alarms, jobs / 100) << "of " << jobs;
+}
+
+TEST(Growth, LeaksOfEveryThirdStepCount) {
+  const std::vector<Growth> leaks =
+      leaks_of(record({.steps = 30, .leak_bytes = 30'000, .leak_every = 3}));
+  ASSERT_EQ(leaks.size(), 1U);
+  EXPECT_NEAR(leaks[0].bytes_per_step, 10'000, 1500);
+  EXPECT_EQ(leaks[0].birth_steps, 9U);  // of ten, without the warm-up's
+  EXPECT_LE(leaks[0].p_value, kMaxProbability);
+}
+
+TEST(Growth, NamesTheLineThatKeeps) {
+  const std::vector<Growth> leaks =
+      leaks_of(record({.steps = 20, .annotated = true, .leak_bytes = 5000, .has_stacks = true}));
+  ASSERT_EQ(leaks.size(), 1U);
+  EXPECT_EQ(leaks[0].site, "train.py:42 hook");
+  ASSERT_EQ(leaks[0].stack.size(), 3U);
+  EXPECT_EQ(leaks[0].stack[0].function, "mean");
+}
+
+TEST(Growth, TellsOptimizerStateAsOneOff) {
+  // A step region of its own makes the first step begin after the weights are there.
+  testing::TraceBuilder b;
+  b.alloc(1 << 20);
+  for (int i = 0; i < 10; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    if (i == 0) b.alloc(3 << 20);
+    b.end("step");
+  }
+  const std::vector<Growth> growth = growth_of(b.build());
+  ASSERT_EQ(growth.size(), 1U);
+  EXPECT_EQ(growth[0].kind, GrowthKind::kOneOff);
+  EXPECT_EQ(growth[0].live_bytes, 3U << 20);
+  EXPECT_EQ(growth[0].bytes_per_step, 0);
+}
+
+TEST(Growth, TellsACacheThatFilledAsBounded) {
+  testing::TraceBuilder b;
+  for (int i = 0; i < 30; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    if (i < 10 && i % 2 == 0) b.alloc(1 << 18);
+    b.end("step");
+  }
+  const std::vector<Growth> growth = growth_of(b.build());
+  ASSERT_EQ(growth.size(), 1U);
+  EXPECT_EQ(growth[0].kind, GrowthKind::kBoundedCache);
+}
+
+TEST(Growth, JoinsTheSizesOfOneLeak) {
+  testing::TraceBuilder b;
+  for (int i = 0; i < 20; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    if (i % 2 == 0) {
+      for (const uint64_t size : {10'000, 20'000, 30'000}) b.alloc(size);
+    }
+    b.end("step");
+  }
+  const std::vector<Growth> leaks = leaks_of(b.build());
+  ASSERT_EQ(leaks.size(), 1U);
+  EXPECT_NEAR(leaks[0].bytes_per_step, 30'000, 1000);
+  EXPECT_NE(leaks[0].site.find("3 sizes"), std::string::npos) << leaks[0].site;
+}
+
+TEST(Growth, KeepsLeaksOfDifferentRhythmApart) {
+  testing::TraceBuilder b;
+  for (int i = 0; i < 30; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    b.alloc(4000);
+    if (i % 3 == 0) b.alloc(90'000);
+    b.end("step");
+  }
+  const std::vector<Growth> leaks = leaks_of(b.build());
+  ASSERT_EQ(leaks.size(), 2U);
+  EXPECT_NEAR(leaks[0].bytes_per_step, 30'000, 3000);
+  EXPECT_NEAR(leaks[1].bytes_per_step, 4000, 1);
+}
+
+TEST(Growth, JoinsTheLayersOfAKeptGraphUnderTheLineThatKeepsIt) {
+  testing::TraceBuilder b;
+  std::vector<trace::StackId> layers;
+  for (uint32_t i = 0; i < 6; ++i) {
+    layers.push_back(b.stack({{"/w/site-packages/torch/nn/functional.py", 3, "linear"},
+                              {"/home/me/model.py", 10 + i, "forward"},
+                              {"/home/me/train.py", 77, "validate"},
+                              {"/home/me/train.py", 7, "main"}}));
+  }
+  for (int i = 0; i < 20; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    for (const trace::StackId layer : layers) b.alloc(10'000, layer);
+    b.end("step");
+  }
+  const std::vector<Growth> leaks = leaks_of(b.build());
+  ASSERT_EQ(leaks.size(), 1U);
+  EXPECT_EQ(leaks[0].site, "train.py:77 validate");
+  EXPECT_NEAR(leaks[0].bytes_per_step, 60'000, 1);
+}
+
+TEST(Growth, ALeakOfChangingSizesIsFound) {
+  testing::TraceBuilder b;
+  for (uint32_t i = 0; i < 30; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    b.alloc(5000 + 100 * (i * 7 % 30));  // never the same size twice
+    b.end("step");
+  }
+  const std::vector<Growth> leaks = leaks_of(b.build());
+  ASSERT_EQ(leaks.size(), 1U);
+  EXPECT_NEAR(leaks[0].bytes_per_step, 6450, 200);
+}
+
+TEST(Growth, BlocksOfEverNewStreamsAreNoLeakOfOneSite) {
+  testing::TraceBuilder b;
+  for (uint32_t i = 0; i < 12; ++i) {
+    b.begin("step");
+    b.temporary(2 << 20);
+    if (i % 4 == 0) b.alloc(32 << 20, 0, 0x1000 + i);
+    b.end("step");
+  }
+  EXPECT_TRUE(leaks_of(b.build()).empty());
+}
+
+TEST(Growth, WhatGraphsCaptureIsNoLeak) {
+  Made made = record({.steps = 20, .annotated = true, .leak_bytes = 5000});
+  ASSERT_EQ(leaks_of(made).size(), 1U);
+  for (Lifetime& l : made.history.lifetimes) {
+    if (l.requested_bytes == 5000) l.pool = 1;
+  }
+  EXPECT_TRUE(leaks_of(made).empty());
+}
+
+TEST(Growth, NeedsSteps) {
+  EXPECT_TRUE(growth_of(record({.steps = 4, .annotated = true, .leak_bytes = 50'000})).empty());
+}
+
+}  // namespace
+}  // namespace vram::explain

@@ -1,0 +1,41 @@
+#include "explain/history/address_map.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <unordered_map>
+
+namespace vram::explain {
+namespace {
+
+TEST(AddressMap, AgreesWithAStandardMapUnderRandomUse) {
+  std::mt19937_64 random(7);
+  AddressMap map;
+  std::unordered_map<uint64_t, uint32_t> expected;
+  for (uint32_t i = 0; i < 200'000; ++i) {
+    const uint64_t key = random() % 5000 * 512;
+    if (random() % 3 == 0) {
+      map.erase(key);
+      expected.erase(key);
+    } else {
+      map.set(key, i);
+      expected[key] = i;
+    }
+    const uint64_t asked = random() % 5000 * 512;
+    const auto it = expected.find(asked);
+    ASSERT_EQ(map.find(asked), it == expected.end() ? AddressMap::kNone : it->second);
+    ASSERT_EQ(map.size(), expected.size());
+  }
+}
+
+TEST(AddressMap, ZeroIsAnOrdinaryKey) {
+  AddressMap map;
+  EXPECT_EQ(map.find(0), AddressMap::kNone);
+  map.set(0, 3);
+  EXPECT_EQ(map.find(0), 3u);
+  map.erase(0);
+  EXPECT_EQ(map.find(0), AddressMap::kNone);
+}
+
+}  // namespace
+}  // namespace vram::explain

@@ -1,0 +1,55 @@
+// Baseline: what a device held before the first recorded event. Found from both ends: frees without
+// an allocation are blocks that were there, and undoing the segment events from the end state
+// backwards leaves the segments that were.
+//
+// With an end state and every event since some moment (also when older ones fell out of the
+// recorder's ring) this is exact up to the unsplit remainders of blocks known only by their free.
+// Without an end state, or when the file lacks its last events, segments are known only from their
+// own frees; what else the events touch has to be assumed. Not thread-safe; allocates per distinct
+// address.
+#pragma once
+
+#include "explain/history/heap.hpp"
+#include "explain/history/segments.hpp"
+#include "trace/trace.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vram::explain {
+
+struct InitialBlock {
+  uint64_t address = 0;
+  uint64_t requested_bytes = 0;
+  uint64_t block_bytes = 0;  // 0: only its free is known; the heap derives the size
+  trace::StackId stack = 0;
+  trace::StreamId stream = 0;
+  trace::PoolId pool = 0;
+  bool is_pending = false;  // its free was requested before the first event
+};
+
+struct Baseline {
+  SegmentMap segments;
+  std::vector<InitialBlock> blocks;  // by address
+  uint64_t assumed_segment_bytes = 0;
+  uint64_t contradictions =
+      0;  // segment events that the end state denies, blocks live there that the trace freed
+  std::string first_contradiction;
+  bool completes_on_request = false;  // the recording has no free_completed events at all
+};
+
+// Can the end state be held against the events? Not when the file was cut, for the last events are
+// missing then.
+[[nodiscard]] bool has_checkable_end_state(const trace::Trace& trace,
+                                           const trace::DeviceTrace& device);
+
+[[nodiscard]] Baseline find_baseline(const trace::Trace& trace, const trace::DeviceTrace& device);
+
+// Adds segments for places that the replay needed and no segment covers: the end state's where it
+// has one there, else the 2 MiB pages around them.
+void assume_segments(const trace::DeviceTrace& device, std::span<const Heap::Outside> outside,
+                     Baseline& baseline);
+
+}  // namespace vram::explain

@@ -1,0 +1,139 @@
+#include "explain/history/heap.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vram::explain {
+namespace {
+
+constexpr uint64_t kBase = uint64_t{1} << 40;
+
+SegmentRange segment_of(uint64_t size_bytes, bool is_expandable = false) {
+  return {.size_bytes = size_bytes,
+          .is_small = size_bytes <= kSmallSegmentBytes,
+          .is_expandable = is_expandable};
+}
+
+uint64_t block_bytes(const Heap& heap, uint64_t address) {
+  const uint32_t block = heap.find(address);
+  return block == Heap::kNone ? 0 : heap.block(block).size_bytes;
+}
+
+TEST(Heap, SmallPoolSplitsFrom512Bytes) {
+  Heap heap({});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(2 * kMiB)));
+  heap.allocate(kBase, 100, 0);
+  EXPECT_EQ(block_bytes(heap, kBase), 512u);
+  EXPECT_EQ(block_bytes(heap, kBase + 512), 2 * kMiB - 512);
+  EXPECT_EQ(heap.block_count(), 2u);
+}
+
+TEST(Heap, LargePoolKeepsRemaindersUpToOneMebibyte) {
+  Heap heap({});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(20 * kMiB)));
+  heap.allocate(kBase, 19 * kMiB, 0);
+  EXPECT_EQ(block_bytes(heap, kBase), 20 * kMiB);
+  heap.complete_free(heap.find(kBase));
+  heap.allocate(kBase, 19 * kMiB - 512, 1);
+  EXPECT_EQ(block_bytes(heap, kBase), 19 * kMiB - 512);
+  EXPECT_EQ(heap.block_count(), 2u);
+}
+
+TEST(Heap, AtTheSplitLimitABlockKeepsItsSegment) {
+  Heap heap({.max_split_bytes = 32 * kMiB});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(40 * kMiB)));
+  heap.allocate(kBase, 33 * kMiB, 0);
+  EXPECT_EQ(block_bytes(heap, kBase), 40 * kMiB);
+}
+
+TEST(Heap, FreeNeighboursMergeWithinTheirSegmentOnly) {
+  Heap heap({});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(2 * kMiB)));
+  ASSERT_TRUE(heap.add_segment(kBase + 2 * kMiB, segment_of(2 * kMiB)));
+  for (uint32_t i = 0; i < 3; ++i) heap.allocate(kBase + i * 512, 512, i);
+  heap.complete_free(heap.find(kBase));
+  heap.complete_free(heap.find(kBase + 1024));  // with the tail of the segment
+  EXPECT_EQ(heap.block_count(), 4u);
+  heap.complete_free(heap.find(kBase + 512));
+  EXPECT_EQ(block_bytes(heap, kBase), 2 * kMiB);
+  EXPECT_EQ(block_bytes(heap, kBase + 2 * kMiB), 2 * kMiB);
+  EXPECT_EQ(heap.contradictions(), 0u);
+}
+
+TEST(Heap, APendingBlockDoesNotMerge) {
+  Heap heap({});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(2 * kMiB)));
+  heap.allocate(kBase, 512, 0);
+  heap.allocate(kBase + 512, 512, 1);
+  heap.request_free(heap.find(kBase));
+  heap.complete_free(heap.find(kBase + 512));
+  EXPECT_EQ(block_bytes(heap, kBase), 512u);
+  heap.complete_free(heap.find(kBase));
+  EXPECT_EQ(block_bytes(heap, kBase), 2 * kMiB);
+}
+
+TEST(Heap, MappedPagesJoinTheFreeTailBeforeThem) {
+  Heap heap({});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(20 * kMiB, true)));
+  heap.allocate(kBase, 15 * kMiB, 0);
+  ASSERT_TRUE(heap.add_segment(kBase + 20 * kMiB, segment_of(20 * kMiB, true)));
+  EXPECT_EQ(heap.segments().ranges().size(), 1u);
+  heap.allocate(kBase + 15 * kMiB, 24 * kMiB, 1);  // across the former end
+  EXPECT_EQ(block_bytes(heap, kBase + 39 * kMiB), kMiB);
+  EXPECT_EQ(heap.contradictions(), 0u);
+}
+
+TEST(Heap, UnmappingTheMiddleOfAFreeBlockLeavesItsEdges) {
+  Heap heap({});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(80 * kMiB, true)));
+  heap.allocate(kBase, 5 * kMiB, 0);
+  ASSERT_TRUE(heap.remove_segment(kBase + 20 * kMiB, 40 * kMiB));
+  EXPECT_EQ(block_bytes(heap, kBase + 5 * kMiB), 15 * kMiB);
+  EXPECT_EQ(block_bytes(heap, kBase + 60 * kMiB), 20 * kMiB);
+  EXPECT_EQ(heap.segments().ranges().size(), 2u);
+  // And the hole can be mapped again, from both sides.
+  ASSERT_TRUE(heap.add_segment(kBase + 20 * kMiB, segment_of(40 * kMiB, true)));
+  EXPECT_EQ(block_bytes(heap, kBase + 5 * kMiB), 75 * kMiB);
+  EXPECT_EQ(heap.segments().ranges().size(), 1u);
+  EXPECT_EQ(heap.contradictions(), 0u);
+}
+
+TEST(Heap, AnAllocationOverALiveBlockEvictsIt) {
+  Heap heap({});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(2 * kMiB)));
+  heap.allocate(kBase, 512, 7);
+  heap.allocate(kBase + 512, 512, 8);
+  EXPECT_NE(heap.allocate(kBase, 1024, 9), Heap::kNone);
+  EXPECT_EQ(heap.evicted(), (std::vector<uint32_t>{7, 8}));
+  EXPECT_GT(heap.contradictions(), 0u);
+  EXPECT_EQ(block_bytes(heap, kBase), 1024u);
+}
+
+TEST(Heap, AnAllocationOutsideIsRefusedAndNoted) {
+  Heap heap({});
+  EXPECT_EQ(heap.allocate(kBase, 512, 0), Heap::kNone);
+  ASSERT_EQ(heap.outside().size(), 1u);
+  EXPECT_EQ(heap.outside()[0].address, kBase);
+}
+
+TEST(Heap, APlacedBlockOfUnknownSizeTakesWhatCouldNotBeSplitOff) {
+  Heap heap({});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(20 * kMiB)));
+  ASSERT_TRUE(heap.place(kBase, 8 * kMiB, 0, 0));
+  ASSERT_TRUE(heap.place(kBase + 8 * kMiB + 512 * kKiB, 11 * kMiB, 0, 1));
+  EXPECT_EQ(block_bytes(heap, kBase), 8 * kMiB + 512 * kKiB);  // up to its neighbour
+  EXPECT_EQ(block_bytes(heap, kBase + 8 * kMiB + 512 * kKiB),
+            11 * kMiB + 512 * kKiB);  // to the end
+}
+
+TEST(Heap, AnAllocationBehindAPlacedBlockTellsItsSize) {
+  Heap heap({});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(20 * kMiB)));
+  ASSERT_TRUE(heap.place(kBase, 8 * kMiB, 0, 0));
+  EXPECT_EQ(block_bytes(heap, kBase), 8 * kMiB);
+  heap.allocate(kBase + 8 * kMiB + 4096, 2 * kMiB, 1);
+  EXPECT_EQ(block_bytes(heap, kBase), 8 * kMiB + 4096);
+  EXPECT_EQ(heap.contradictions(), 0u);
+}
+
+}  // namespace
+}  // namespace vram::explain

@@ -1,0 +1,74 @@
+// History: the life of every block of one device, replayed from the recorded addresses. All of
+// explain/ stands on it.
+//
+// The replay is faithful to addresses: the allocator takes the low end of a free block and splits
+// off the rest by known rules, so the block structure (and with it rounding, holes and exact active
+// bytes) follows from the events alone, without guessing which block a best fit would have chosen.
+#pragma once
+
+#include "base/pod_vector.hpp"
+#include "explain/history/segments.hpp"
+#include "explain/report.hpp"
+#include "trace/trace.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vram::explain {
+
+inline constexpr uint32_t kBeforeRecording = 0xffffffff;  // Lifetime::alloc_event
+inline constexpr uint32_t kNever = 0xffffffff;            // Lifetime::free_*_event
+inline constexpr uint32_t kNoLifetime = 0xffffffff;
+
+// One tenancy of an address, from allocation to free. Event fields are numbers within the device's
+// events. A free without a request (free_completed alone) leaves free_requested_event at kNever; a
+// block that was pending before the recording has alloc_event = kBeforeRecording and
+// free_requested_event = 0, which is then no event of its own.
+struct Lifetime {
+  uint64_t address = 0;
+  uint64_t requested_bytes = 0;
+  uint64_t block_bytes = 0;  // what it occupied: rounded, with a remainder too small to split off
+  uint32_t alloc_event = kBeforeRecording;
+  uint32_t free_requested_event = kNever;
+  uint32_t free_completed_event = kNever;
+  trace::StackId stack = 0;  // of the allocation; 0 for blocks known only by their free
+  trace::ContextId context = 0;
+  trace::StreamId stream = 0;
+  trace::PoolId pool = 0;
+};
+static_assert(sizeof(Lifetime) == 48);
+
+// A block that vanished without a free of its own: a later event says that its place was free.
+struct ImpliedFree {
+  uint32_t event = 0;
+  uint32_t lifetime = 0;
+};
+
+struct History {
+  PodVector<Lifetime> lifetimes;  // before-recording ones first, then by alloc_event
+  PodVector<uint32_t>
+      lifetime_of_event;  // per event of the device; kNoLifetime for markers and segment events
+  uint64_t initial_reserved_bytes = 0;     // segments that were there before the first event
+  uint64_t before_recording_count = 0;     // lifetimes[0 .. this)
+  Verdict verdict;                         // replayed end state against the recorded segments
+  SegmentMap initial_segments;             // the segments that were there before the first event
+  std::vector<ImpliedFree> implied_frees;  // by event; free_completed_event of theirs says the same
+  std::vector<uint32_t> ignored_segment_events;  // contradict what was there, so left out; rising
+
+  // Is it active / allocated after event number `event`?
+  [[nodiscard]] bool active_at(const Lifetime& l, uint64_t event) const {
+    return (l.alloc_event == kBeforeRecording || l.alloc_event <= event) &&
+           (l.free_completed_event == kNever || l.free_completed_event > event);
+  }
+  [[nodiscard]] bool allocated_at(const Lifetime& l, uint64_t event) const {
+    return active_at(l, event) &&
+           (l.free_requested_event == kNever || l.free_requested_event > event);
+  }
+};
+
+// Linear in the events. Never fails: what contradicts itself is counted in the verdict and left
+// out.
+[[nodiscard]] History replay_history(const trace::Trace& trace, const trace::DeviceTrace& device);
+
+}  // namespace vram::explain

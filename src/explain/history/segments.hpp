@@ -1,0 +1,67 @@
+// SegmentMap: which address ranges are taken from the device at one moment. Built forwards or
+// backwards from segment events: the baseline walks back from the end state, the heap and the
+// states walk forward. Not thread-safe; allocates once per segment event, never per block.
+#pragma once
+
+#include "explain/history/allocator_rules.hpp"
+#include "trace/trace.hpp"
+
+#include <cstdint>
+#include <map>
+
+namespace vram::explain {
+
+// A segment, or a run of mapped pages of an expandable one.
+struct SegmentRange {
+  uint64_t size_bytes = 0;
+  trace::StreamId stream = 0;
+  trace::PoolId pool = 0;
+  bool is_small = false;
+  bool is_expandable = false;
+  uint32_t last_block = 0xffffffff;  // the Heap's handle to the block at the range's end
+};
+
+class SegmentMap {
+ public:
+  using Ranges = std::map<uint64_t, SegmentRange>;
+
+  // Mapped pages join the expandable ranges of their stream that they touch; segments never join.
+  // False, and nothing done, when it would overlap a range that is there.
+  bool add(uint64_t address, const SegmentRange& range);
+
+  // Gives back a whole segment, or any part of an expandable range. False, and nothing done, when
+  // that is not there.
+  bool remove(uint64_t address, uint64_t size_bytes);
+
+  // Applies a segment event; other kinds are no business of this map (true).
+  bool apply(const trace::Event& event);
+  // Undoes it, for walking backwards.
+  bool undo(const trace::Event& event);
+
+  [[nodiscard]] Ranges::iterator containing(uint64_t address);
+  [[nodiscard]] Ranges::const_iterator containing(uint64_t address) const;
+  // The expandable range that pages of `stream` at `address` would continue; end() when there is
+  // none.
+  [[nodiscard]] Ranges::iterator ending_at(uint64_t address, trace::StreamId stream);
+  [[nodiscard]] Ranges::iterator starting_at(uint64_t address, trace::StreamId stream);
+
+  [[nodiscard]] Ranges& ranges() { return ranges_; }
+  [[nodiscard]] const Ranges& ranges() const { return ranges_; }
+  [[nodiscard]] uint64_t total_bytes() const;
+
+ private:
+  [[nodiscard]] bool overlaps(uint64_t address, uint64_t size_bytes) const;
+  Ranges ranges_;
+};
+
+[[nodiscard]] inline bool is_segment_event(trace::EventKind kind) {
+  return kind >= trace::EventKind::kSegmentAlloc && kind <= trace::EventKind::kSegmentUnmap;
+}
+// Do size and address make sense at all? What does not is left out of every replay.
+[[nodiscard]] inline bool is_believable(uint64_t address, uint64_t size_bytes) {
+  return size_bytes <= kLargestBelievableBytes && address <= UINT64_MAX - 2 * size_bytes - kMiB;
+}
+[[nodiscard]] SegmentRange range_of(const trace::Event& event);
+[[nodiscard]] SegmentRange range_of(const trace::Segment& segment);
+
+}  // namespace vram::explain

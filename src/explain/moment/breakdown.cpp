@@ -1,0 +1,171 @@
+#include "explain/moment/breakdown.hpp"
+
+#include "base/bytes.hpp"
+#include "explain/history/address_map.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace vram::explain {
+namespace {
+
+constexpr uint64_t kBeforeKey = std::numeric_limits<uint64_t>::max();
+constexpr std::string_view kBeforeName = "before recording";
+
+constexpr int64_t kMicrosecond = 1'000;
+constexpr int64_t kMillisecond = 1'000'000;
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr std::array<int64_t, 7> kAgeBoundsNs = {
+    100 * kMicrosecond, kMillisecond, 10 * kMillisecond, 100 * kMillisecond, kSecond,
+    10 * kSecond,       100 * kSecond};
+constexpr std::array<std::string_view, 8> kAgeNamesNs = {
+    "under 100 us",  "100 us to 1 ms", "1 to 10 ms",  "10 to 100 ms",
+    "100 ms to 1 s", "1 to 10 s",      "10 to 100 s", "100 s and more"};
+constexpr std::array<int64_t, 7> kAgeBoundsEvents = {10,      100,       1'000,     10'000,
+                                                     100'000, 1'000'000, 10'000'000};
+constexpr std::array<std::string_view, 8> kAgeNamesEvents = {"under 10 events",
+                                                             "10 to 100 events",
+                                                             "100 to 1,000 events",
+                                                             "1,000 to 10,000 events",
+                                                             "10,000 to 100,000 events",
+                                                             "100,000 to 1,000,000 events",
+                                                             "1,000,000 to 10,000,000 events",
+                                                             "10,000,000 events and more"};
+
+bool is_before(const Lifetime& lifetime) { return lifetime.alloc_event == kBeforeRecording; }
+
+std::string pool_name(const trace::Tables& tables, uint64_t pool) {
+  if (pool == 0) return "default pool";
+  if (pool == trace::kUnknownPool) return "unknown pool";
+  const trace::PoolName name = tables.pools[static_cast<trace::PoolId>(pool)];
+  return fmt::format("private pool ({}, {})", name.first, name.second);
+}
+
+void add(Holder& holder, const Lifetime& lifetime, const EventClock& clock) {
+  const bool before = is_before(lifetime);
+  const int64_t born_ns = before ? -1 : clock.time_ns(lifetime.alloc_event);
+  holder.oldest_ns = holder.count == 0 ? born_ns : std::min(holder.oldest_ns, born_ns);
+  holder.before_recording = (holder.count == 0 || holder.before_recording) && before;
+  holder.requested_bytes += lifetime.requested_bytes;
+  holder.block_bytes += lifetime.block_bytes;
+  holder.largest_bytes = std::max(holder.largest_bytes, lifetime.requested_bytes);
+  ++holder.count;
+}
+
+}  // namespace
+
+std::string size_class_name(uint64_t requested_bytes) {
+  return format_bytes(requested_bytes) + " blocks";
+}
+
+Grouping::Grouping(const Sources& sources, const LiveSet& live, Dimension by)
+    : sources_(sources), live_(live), by_(by), user_frames_(sources.trace.tables) {
+  if (by == Dimension::kUserFrame && !sources.trace.has_stacks) by_ = Dimension::kSize;
+}
+
+uint64_t Grouping::key(const Lifetime& lifetime) {
+  switch (by_) {
+    case Dimension::kStack:
+      return is_before(lifetime) && lifetime.stack == 0 ? kBeforeKey : lifetime.stack;
+    case Dimension::kUserFrame:
+      return is_before(lifetime) && lifetime.stack == 0 ? kBeforeKey
+                                                        : user_frames_.frame(lifetime.stack);
+    case Dimension::kScope:
+      return scope_key(lifetime);
+    case Dimension::kSize:
+      return lifetime.requested_bytes;
+    case Dimension::kStream:
+      return lifetime.stream;
+    case Dimension::kAge:
+      return age_key(lifetime);
+    case Dimension::kPool:
+      return pool_key(lifetime);
+  }
+  return 0;
+}
+
+uint64_t Grouping::scope_key(const Lifetime& lifetime) const {
+  if (is_before(lifetime)) return kBeforeKey;
+  const uint32_t scope = sources_.scopes.innermost_at(lifetime.alloc_event);
+  return scope == kNoScope ? 0 : uint64_t{sources_.scopes.all[scope].name} + 1;
+}
+
+uint64_t Grouping::age_key(const Lifetime& lifetime) const {
+  if (is_before(lifetime)) return kBeforeKey;
+  const int64_t now = sources_.clock.time_ns(live_.event);
+  const int64_t age = now - sources_.clock.time_ns(lifetime.alloc_event);
+  const auto& bounds = sources_.clock.kind() == Clock::kTime ? kAgeBoundsNs : kAgeBoundsEvents;
+  return static_cast<uint64_t>(std::upper_bound(bounds.begin(), bounds.end(), age) -
+                               bounds.begin());
+}
+
+uint64_t Grouping::pool_key(const Lifetime& lifetime) const {
+  if (lifetime.pool != trace::kUnknownPool) return lifetime.pool;
+  const auto segment = live_.segments.containing(lifetime.address);
+  return segment == live_.segments.ranges().end() ? trace::kUnknownPool : segment->second.pool;
+}
+
+std::string Grouping::name(const Lifetime& member) {
+  const trace::Tables& tables = sources_.trace.tables;
+  const uint64_t id = key(member);
+  if (id == kBeforeKey) return std::string(kBeforeName);
+  switch (by_) {
+    case Dimension::kStack:
+    case Dimension::kUserFrame:
+      if (member.stack == 0) return "no stack recorded";
+      return frame_name(tables, tables.frames[user_frames_.frame(member.stack)]);
+    case Dimension::kScope:
+      return id == 0 ? "outside all scopes"
+                     : std::string(tables.strings[static_cast<trace::StringId>(id - 1)]);
+    case Dimension::kSize:
+      return size_class_name(id);
+    case Dimension::kStream:
+      return id == 0 ? "default stream"
+                     : fmt::format("stream {:#x}", tables.streams[member.stream]);
+    case Dimension::kAge:
+      return std::string(sources_.clock.kind() == Clock::kTime ? kAgeNamesNs[id]
+                                                               : kAgeNamesEvents[id]);
+    case Dimension::kPool:
+      return pool_name(tables, id);
+  }
+  return {};
+}
+
+Breakdown break_down(const Sources& sources, const LiveSet& live, Dimension by) {
+  Grouping grouping(sources, live, by);
+  Breakdown breakdown{by, {}};
+  AddressMap holder_of_key;
+  std::unordered_map<std::string, uint32_t> holder_of_name;
+  for (const uint32_t id : live.lifetimes) {
+    const Lifetime& lifetime = sources.history.lifetimes[id];
+    const uint64_t key = grouping.key(lifetime);
+    uint32_t holder = holder_of_key.find(key);
+    if (holder == AddressMap::kNone) {
+      holder = static_cast<uint32_t>(breakdown.holders.size());
+      std::string name = grouping.name(lifetime);
+      if (by != Dimension::kStack) holder = holder_of_name.try_emplace(name, holder).first->second;
+      if (holder == breakdown.holders.size()) {
+        breakdown.holders.emplace_back().name = std::move(name);
+        if (by == Dimension::kStack && lifetime.stack != 0) {
+          breakdown.holders.back().stack = report_stack(sources.trace.tables, lifetime.stack);
+        }
+      }
+      holder_of_key.set(key, holder);
+    }
+    add(breakdown.holders[holder], lifetime, sources.clock);
+  }
+  std::sort(breakdown.holders.begin(), breakdown.holders.end(),
+            [](const Holder& a, const Holder& b) {
+              return a.requested_bytes != b.requested_bytes ? a.requested_bytes > b.requested_bytes
+                                                            : a.name < b.name;
+            });
+  return breakdown;
+}
+
+}  // namespace vram::explain

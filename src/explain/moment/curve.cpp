@@ -1,0 +1,214 @@
+#include "explain/moment/curve.hpp"
+
+#include "explain/history/segments.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace vram::explain {
+namespace {
+
+using trace::Event;
+using trace::EventKind;
+
+Totals totals_before(std::span<const Event> events, const History& history) {
+  Totals totals;
+  totals.reserved_bytes = history.initial_reserved_bytes;
+  for (uint64_t id = 0; id < history.before_recording_count; ++id) {
+    const Lifetime& lifetime = history.lifetimes[id];
+    totals.requested_bytes += lifetime.requested_bytes;
+    totals.active_bytes += lifetime.block_bytes;
+    const bool is_requested_by_event_0 = !events.empty() && history.lifetime_of_event[0] == id &&
+                                         events[0].kind == EventKind::kFreeRequested;
+    const bool is_pending = lifetime.free_requested_event == 0 && !is_requested_by_event_0;
+    if (!is_pending) totals.allocated_bytes += lifetime.block_bytes;
+  }
+  return totals;
+}
+
+void raise(Moment& peak, uint64_t Totals::* total, const Totals& now, uint64_t event) {
+  if (now.*total <= peak.totals.*total && event != 0) return;
+  peak.event = event;
+  peak.totals = now;
+}
+
+void raise(Totals& largest, const Totals& now) {
+  largest.requested_bytes = std::max(largest.requested_bytes, now.requested_bytes);
+  largest.allocated_bytes = std::max(largest.allocated_bytes, now.allocated_bytes);
+  largest.active_bytes = std::max(largest.active_bytes, now.active_bytes);
+  largest.reserved_bytes = std::max(largest.reserved_bytes, now.reserved_bytes);
+}
+
+// Fills equal slices of time as the walk passes them; a slice without events carries the last
+// totals on.
+class TimelineWriter {
+ public:
+  TimelineWriter(int64_t begin_ns, int64_t end_ns, uint32_t slices) : begin_ns_(begin_ns) {
+    const auto length = static_cast<uint64_t>(std::max<int64_t>(end_ns - begin_ns, 0));
+    length_ = length == std::numeric_limits<uint64_t>::max() ? length : length + 1;
+    count_ = static_cast<uint32_t>(std::min<uint64_t>(std::max(slices, 1u), length_));
+    timeline_.reserve(count_);
+  }
+
+  // Before the totals change at this time.
+  void advance(int64_t time_ns, const Totals& before) {
+    while (timeline_.empty() || (time_ns >= next_ns_ && timeline_.size() < count_)) {
+      timeline_.push_back({begin_of(timeline_.size()), before});
+      next_ns_ = begin_of(timeline_.size());
+    }
+  }
+  void see(const Totals& now) { raise(timeline_.back().largest, now); }
+  [[nodiscard]] bool is_due(int64_t time_ns) const {
+    return timeline_.empty() || time_ns >= next_ns_;
+  }
+  std::vector<TimelineSlice> finish(const Totals& last) {
+    while (timeline_.size() < count_) timeline_.push_back({begin_of(timeline_.size()), last});
+    return std::move(timeline_);
+  }
+
+ private:
+  [[nodiscard]] int64_t begin_of(uint64_t slice) const {
+    return begin_ns_ +
+           static_cast<int64_t>(length_ / count_ * slice + length_ % count_ * slice / count_);
+  }
+  int64_t begin_ns_;
+  uint64_t length_ = 1;
+  uint32_t count_ = 1;
+  int64_t next_ns_ = 0;
+  std::vector<TimelineSlice> timeline_;
+};
+
+int64_t latest_time(const EventClock& clock, uint64_t event_count) {
+  int64_t latest = clock.time_ns(0);
+  for (uint64_t i = 1; i < event_count; ++i) latest = std::max(latest, clock.time_ns(i));
+  return latest;
+}
+
+void stamp(Peak& peak, const EventClock& clock) {
+  for (Moment* moment : {&peak.requested, &peak.allocated, &peak.active, &peak.reserved}) {
+    moment->time_ns = clock.time_ns(moment->event);
+  }
+}
+
+void raise_all(Peak& peak, const Totals& now, uint64_t event) {
+  raise(peak.requested, &Totals::requested_bytes, now, event);
+  raise(peak.allocated, &Totals::allocated_bytes, now, event);
+  raise(peak.active, &Totals::active_bytes, now, event);
+  raise(peak.reserved, &Totals::reserved_bytes, now, event);
+}
+
+}  // namespace
+
+TotalsWalker::TotalsWalker(std::span<const Event> events, const History& history)
+    : TotalsWalker(events, history, 0, totals_before(events, history)) {}
+
+TotalsWalker::TotalsWalker(std::span<const Event> events, const History& history,
+                           uint64_t next_event, const Totals& totals)
+    : events_(events), history_(&history), totals_(totals), next_(next_event) {
+  const auto& implied = history.implied_frees;
+  next_implied_ = static_cast<size_t>(
+      std::partition_point(implied.begin(), implied.end(),
+                           [&](const ImpliedFree& f) { return f.event < next_event; }) -
+      implied.begin());
+  const auto& ignored = history.ignored_segment_events;
+  next_ignored_ = static_cast<size_t>(std::lower_bound(ignored.begin(), ignored.end(), next_event) -
+                                      ignored.begin());
+}
+
+bool TotalsWalker::step() {
+  const Event& event = events_[next_];
+  const uint32_t id = history_->lifetime_of_event[next_];
+  apply_implied_frees();
+  bool rises = false;
+  if (id != kNoLifetime) {
+    rises = apply_block_event(event, history_->lifetimes[id]);
+  } else if (is_segment_event(event.kind)) {
+    rises = apply_segment_event(event);
+  }
+  ++next_;
+  return rises;
+}
+
+bool TotalsWalker::apply_block_event(const Event& event, const Lifetime& lifetime) {
+  if (event.kind == EventKind::kAlloc) {
+    totals_.requested_bytes += lifetime.requested_bytes;
+    totals_.allocated_bytes += lifetime.block_bytes;
+    totals_.active_bytes += lifetime.block_bytes;
+    return true;
+  }
+  if (event.kind == EventKind::kFreeCompleted) {
+    release(lifetime);
+    return false;
+  }
+  totals_.allocated_bytes -= lifetime.block_bytes;
+  if (lifetime.free_completed_event == next_) {
+    totals_.requested_bytes -= lifetime.requested_bytes;
+    totals_.active_bytes -= lifetime.block_bytes;
+  }
+  return false;
+}
+
+bool TotalsWalker::apply_segment_event(const Event& event) {
+  const auto& ignored = history_->ignored_segment_events;
+  if (next_ignored_ < ignored.size() && ignored[next_ignored_] == next_) {
+    ++next_ignored_;
+    return false;
+  }
+  const bool adds = event.kind == EventKind::kSegmentAlloc || event.kind == EventKind::kSegmentMap;
+  totals_.reserved_bytes += adds ? event.size_bytes : uint64_t{0} - event.size_bytes;
+  return adds;
+}
+
+void TotalsWalker::apply_implied_frees() {
+  const auto& implied = history_->implied_frees;
+  for (; next_implied_ < implied.size() && implied[next_implied_].event == next_; ++next_implied_) {
+    release(history_->lifetimes[implied[next_implied_].lifetime]);
+  }
+}
+
+void TotalsWalker::release(const Lifetime& lifetime) {
+  totals_.requested_bytes -= lifetime.requested_bytes;
+  totals_.active_bytes -= lifetime.block_bytes;
+  if (lifetime.free_requested_event == kNever) totals_.allocated_bytes -= lifetime.block_bytes;
+}
+
+Curve draw_curve(const trace::Trace& trace, const trace::DeviceTrace& device,
+                 const History& history, const EventClock& clock, uint32_t timeline_slices) {
+  const std::span<const Event> events = trace.events_of(device);
+  TotalsWalker walker(events, history);
+  Curve curve;
+  curve.initial = walker.totals();
+  const uint64_t count = history.lifetime_of_event.size();
+  TimelineWriter timeline(clock.time_ns(0), latest_time(clock, count), timeline_slices);
+  if (count == 0) raise_all(curve.peak, walker.totals(), 0);
+  for (uint64_t i = 0; i < count; ++i) {
+    if (i % kCheckpointEvents == 0) curve.checkpoints.push_back(walker.totals());
+    const int64_t time_ns = clock.time_ns(i);
+    const Totals before = walker.totals();
+    const bool rises = walker.step();
+    // The first slice begins with what the first event left.
+    if (timeline.is_due(time_ns)) timeline.advance(time_ns, i == 0 ? walker.totals() : before);
+    if (!rises && i != 0) continue;
+    raise_all(curve.peak, walker.totals(), i);
+    timeline.see(walker.totals());
+  }
+  curve.last = walker.totals();
+  stamp(curve.peak, clock);
+  curve.timeline = timeline.finish(curve.last);
+  return curve;
+}
+
+Moment moment_after(const trace::Trace& trace, const trace::DeviceTrace& device,
+                    const History& history, const EventClock& clock, const Curve& curve,
+                    uint64_t event) {
+  const uint64_t count = history.lifetime_of_event.size();
+  if (count == 0) return {clock.time_ns(0), 0, curve.initial};
+  event = std::min(event, count - 1);
+  const uint64_t checkpoint = event / kCheckpointEvents;
+  TotalsWalker walker(trace.events_of(device), history, checkpoint * kCheckpointEvents,
+                      curve.checkpoints[checkpoint]);
+  while (walker.next_event() <= event) walker.step();
+  return {clock.time_ns(event), event, walker.totals()};
+}
+
+}  // namespace vram::explain

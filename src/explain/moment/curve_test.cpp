@@ -1,0 +1,128 @@
+#include "explain/moment/curve.hpp"
+
+#include "base/bytes.hpp"
+#include "explain/testing/recording.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace vram::explain {
+namespace {
+
+using testing::Recording;
+
+constexpr uint64_t kBase = uint64_t{1} << 40;
+
+struct Drawn {
+  explicit Drawn(Recording recording, uint32_t slices = 4)
+      : made(std::move(recording)),
+        history(replay_history(made.trace(), made.device())),
+        clock(made.trace(), made.device()),
+        curve(draw_curve(made.trace(), made.device(), history, clock, slices)) {}
+  [[nodiscard]] Moment after(uint64_t event) {
+    return moment_after(made.trace(), made.device(), history, clock, curve, event);
+  }
+  Recording made;
+  History history;
+  EventClock clock;
+  Curve curve;
+};
+
+TEST(Curve, PendingBlocksStayActiveUntilTheirFreeCompletes) {
+  Recording recording;
+  recording.segment(kBase, 20 * kMiB).alloc(kBase, 4 * kMiB - 100);
+  recording.request(kBase, 4 * kMiB - 100).alloc(kBase + 4 * kMiB, 2 * kMiB);
+  recording.complete(kBase, 4 * kMiB - 100);
+  Drawn drawn(std::move(recording));
+  EXPECT_EQ(drawn.after(1).totals, (Totals{4 * kMiB - 100, 4 * kMiB, 4 * kMiB, 20 * kMiB}));
+  EXPECT_EQ(drawn.after(2).totals, (Totals{4 * kMiB - 100, 0, 4 * kMiB, 20 * kMiB}));
+  EXPECT_EQ(drawn.after(3).totals, (Totals{6 * kMiB - 100, 2 * kMiB, 6 * kMiB, 20 * kMiB}));
+  EXPECT_EQ(drawn.after(4).totals, (Totals{2 * kMiB, 2 * kMiB, 2 * kMiB, 20 * kMiB}));
+  EXPECT_EQ(drawn.curve.peak.active.event, 3u);
+  EXPECT_EQ(drawn.curve.peak.allocated.event, 1u);
+  EXPECT_EQ(drawn.curve.peak.requested.totals.requested_bytes, 6 * kMiB - 100);
+}
+
+TEST(Curve, ThePeakIsTheFirstOfEqualMomentsAndKnowsItsTime) {
+  Recording recording;
+  recording.segment(kBase, 2 * kMiB);
+  for (int i = 0; i < 3; ++i) recording.alloc(kBase, 512).free(kBase, 512).wait_ns(5000);
+  const Drawn drawn(std::move(recording));
+  EXPECT_EQ(drawn.curve.peak.requested.event, 1u);
+  EXPECT_EQ(drawn.curve.peak.requested.time_ns, 1000);
+}
+
+TEST(Curve, SlicesWithoutEventsCarryTheLastTotalsOn) {
+  Recording recording;
+  recording.segment(kBase, 20 * kMiB).alloc(kBase, 4 * kMiB).alloc(kBase + 4 * kMiB, 4 * kMiB);
+  recording.free(kBase + 4 * kMiB, 4 * kMiB).wait_ns(1'000'000).free(kBase, 4 * kMiB);
+  const Drawn drawn(std::move(recording), 10);
+  const auto& timeline = drawn.curve.timeline;
+  ASSERT_EQ(timeline.size(), 10u);
+  EXPECT_EQ(timeline[0].begin_ns, 0);
+  EXPECT_EQ(timeline[0].largest.requested_bytes, 8 * kMiB);
+  for (size_t i = 1; i < 10; ++i) {
+    EXPECT_EQ(timeline[i].largest.requested_bytes, 4 * kMiB) << i;
+    EXPECT_EQ(timeline[i].largest.reserved_bytes, 20 * kMiB) << i;
+    EXPECT_GT(timeline[i].begin_ns, timeline[i - 1].begin_ns);
+  }
+}
+
+TEST(Curve, TheTimelineReachesEveryPeakAlsoWhenTheClockStepsBack) {
+  Recording recording;
+  recording.segment(kBase, 20 * kMiB).wait_ns(50'000).alloc(kBase, 4 * kMiB);
+  recording.wait_ns(-40'000).alloc(kBase + 4 * kMiB, 8 * kMiB);
+  recording.wait_ns(90'000).free(kBase, 4 * kMiB);
+  const Drawn drawn(std::move(recording), 7);
+  uint64_t largest = 0;
+  for (const TimelineSlice& slice : drawn.curve.timeline) {
+    largest = std::max(largest, slice.largest.active_bytes);
+  }
+  EXPECT_EQ(largest, drawn.curve.peak.active.totals.active_bytes);
+}
+
+TEST(Curve, WithoutEventsTheEndStateIsThePeak) {
+  Recording recording;
+  recording.end_segment(kBase, {{4 * kMiB, 4 * kMiB - 1}, {16 * kMiB}});
+  const Drawn drawn(std::move(recording));
+  EXPECT_EQ(drawn.curve.peak.requested.totals,
+            (Totals{4 * kMiB - 1, 4 * kMiB, 4 * kMiB, 20 * kMiB}));
+  ASSERT_EQ(drawn.curve.timeline.size(), 1u);
+  EXPECT_EQ(drawn.curve.timeline[0].largest.reserved_bytes, 20 * kMiB);
+}
+
+TEST(Curve, TotalsAtAnyEventEqualThoseOfTheWholeWalk) {
+  Recording recording;
+  recording.segment(kBase, 2 * kMiB);
+  for (uint64_t i = 0; i < 5000; ++i) {
+    recording.alloc(kBase + i % 7 * 512, 1 + i % 512);
+    recording.free(kBase + i % 7 * 512, 1 + i % 512);
+  }
+  Drawn drawn(std::move(recording));
+  TotalsWalker walker(drawn.made.trace().events_of(drawn.made.device()), drawn.history);
+  while (!walker.at_end()) {
+    walker.step();
+    const uint64_t event = walker.next_event() - 1;
+    if (event % 613 != 0) continue;
+    EXPECT_EQ(drawn.after(event).totals, walker.totals()) << event;
+  }
+}
+
+TEST(EventClock, AMomentIsTheLastEventBeforeALaterOne) {
+  Recording recording;
+  recording.segment(kBase, 2 * kMiB).wait_ns(9000).alloc(kBase, 512);
+  const EventClock clock(recording.trace(), recording.device());
+  EXPECT_EQ(clock.event_at(-1), std::nullopt);
+  EXPECT_EQ(clock.event_at(0), 0u);
+  EXPECT_EQ(clock.event_at(9'999), 0u);
+  EXPECT_EQ(clock.event_at(10'000), 1u);
+  recording.trace().has_time = false;
+  const EventClock numbers(recording.trace(), recording.device());
+  EXPECT_EQ(numbers.kind(), Clock::kEventIndex);
+  EXPECT_EQ(numbers.event_at(1), 1u);
+}
+
+}  // namespace
+}  // namespace vram::explain

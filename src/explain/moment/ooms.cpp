@@ -1,0 +1,41 @@
+#include "explain/moment/ooms.hpp"
+
+#include "explain/moment/state.hpp"
+
+#include <span>
+#include <utility>
+
+namespace vram::explain {
+namespace {
+
+std::vector<uint64_t> oom_events(std::span<const trace::Event> events, uint64_t count) {
+  std::vector<uint64_t> found;
+  for (uint64_t i = 0; i < count; ++i) {
+    if (events[i].kind == trace::EventKind::kOom) found.push_back(i);
+  }
+  if (found.size() > kMostOoms) {
+    const auto half = static_cast<std::ptrdiff_t>(kMostOoms / 2);
+    found.erase(found.begin() + half, found.end() - half);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<Oom> find_ooms(const Sources& sources) {
+  const std::span<const trace::Event> events = sources.trace.events_of(sources.device);
+  const std::vector<uint64_t> found = oom_events(events, sources.history.lifetime_of_event.size());
+  if (found.empty()) return {};
+  std::vector<State> states = states_after(sources, found);
+  std::vector<Oom> ooms(found.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    ooms[i].moment = states[i].moment;
+    ooms[i].requested_bytes = events[found[i]].size_bytes;
+    ooms[i].device_free_bytes = events[found[i]].address;
+    ooms[i].largest_hole_bytes = states[i].waste.largest_hole_bytes;
+    ooms[i].state = std::move(states[i]);
+  }
+  return ooms;
+}
+
+}  // namespace vram::explain

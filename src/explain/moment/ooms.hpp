@@ -1,0 +1,20 @@
+// OOM events: what was asked, what the device had, who held the rest. Pure; see state.hpp for the
+// cost of each.
+#pragma once
+
+#include "explain/moment/sources.hpp"
+#include "explain/report.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace vram::explain {
+
+// Programs that catch the error and try again may fail thousands of times: the first and the last
+// are explained.
+inline constexpr size_t kMostOoms = 16;
+
+// Leaves Oom::step to whoever knows the steps.
+[[nodiscard]] std::vector<Oom> find_ooms(const Sources& sources);
+
+}  // namespace vram::explain

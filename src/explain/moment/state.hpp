@@ -1,0 +1,19 @@
+// States: everything about a device at given moments (the peak, --at, an OOM), gathered for all of
+// them in one pass. Pure; allocates for what is live then.
+#pragma once
+
+#include "explain/moment/sources.hpp"
+#include "explain/report.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vram::explain {
+
+// The state after each of these events, in their order. Without events, event 0 is the only state
+// there is.
+[[nodiscard]] std::vector<State> states_after(const Sources& sources,
+                                              std::span<const uint64_t> events);
+
+}  // namespace vram::explain

@@ -1,0 +1,30 @@
+// Waste: what is reserved and yet no tensor asked for, by why it can't be given to the next
+// request; and the blocks that pin segments. Pure functions of a moment. At every moment, exactly:
+//
+//   reserved = requested of allocated blocks + rounding + pending + releasable + stranded
+//
+// where pending blocks count whole (their rounding with them), and every free byte is either
+// releasable or stranded. Releasable is what empty_cache() gives back: free segments of the default
+// pool, and the whole granules inside free ranges of expandable segments. Free segments of a
+// private pool stay stranded: its graph or its owner keeps them.
+#pragma once
+
+#include "explain/history/allocator_rules.hpp"
+#include "explain/moment/live_set.hpp"
+#include "explain/moment/sources.hpp"
+#include "explain/report.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace vram::explain {
+
+[[nodiscard]] Waste measure_waste(const Sources& sources, const AllocatorRules& rules,
+                                  const LiveSet& live);
+
+// Segments with free space in which all live blocks come from one site (a user frame, or a size
+// class where the recording has no stacks): releasing that site's blocks would empty them. Largest
+// stranded first.
+[[nodiscard]] std::vector<Pinner> find_pinners(const Sources& sources, const LiveSet& live);
+
+}  // namespace vram::explain

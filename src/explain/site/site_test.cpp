@@ -1,0 +1,111 @@
+#include "explain/site/site.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace vram::explain {
+namespace {
+
+TEST(IsUserFile, KnowsForeignCodeOnEverySystem) {
+  for (const char* path : {
+           "/opt/venv/lib/python3.12/site-packages/torch/nn/modules/module.py",
+           "/usr/lib/python3/dist-packages/numpy/core.py",
+           "C:\\Users\\me\\venv\\Lib\\site-packages\\transformers\\models\\llama.py",
+           "/home/me/pytorch/torch/nn/functional.py",
+           "/usr/lib/python3.11/runpy.py",
+           "/root/.local/share/uv/python/cpython-3.12.3-linux-x86_64-gnu/lib/python3.12/"
+           "threading.py",
+           "C:\\Python312\\Lib\\contextlib.py",
+           "C:\\Users\\me\\miniconda3\\envs\\train\\Lib\\threading.py",
+           "/usr/lib/python311.zip/runpy.py",
+           "<frozen importlib._bootstrap>",
+           "<eval_with_key>.0",
+           "<string>",
+           "/tmp/torchinductor_me/ab/cabcdef.py",
+           "/build/aten/src/ATen/native/Copy.cpp",
+           "libtorch_cuda.so",
+           "??",
+           "",
+       }) {
+    EXPECT_FALSE(is_user_file(path)) << path;
+  }
+}
+
+TEST(IsUserFile, KnowsTheUsersCode) {
+  for (const char* path : {
+           "/home/me/train.py",
+           "train.py",
+           "/home/me/torch/train.py",  // a folder that happens to be called torch
+           "/home/me/torch/experiments/nn.py",
+           "C:\\work\\Lib\\train.py",  // not an interpreter's Lib
+           "D:\\project\\src\\model.py",
+           "/home/me/python/model.py",
+           "/tmp/ipykernel_4242/1234567.py",
+           "<ipython-input-3-abc>",
+           "<stdin>",
+       }) {
+    EXPECT_TRUE(is_user_file(path)) << path;
+  }
+}
+
+class UserFrameTest : public ::testing::Test {
+ protected:
+  trace::FrameId frame(const char* file, uint32_t line, const char* function, const char* fx = "") {
+    return tables.frames.intern({tables.strings.intern(function), tables.strings.intern(file), line,
+                                 0, tables.strings.intern(fx)});
+  }
+  trace::Tables tables;
+};
+
+TEST_F(UserFrameTest, IsTheInnermostOfTheUsers) {
+  const trace::FrameId frames[] = {
+      frame("", 0, "at::empty_cuda"), frame("/x/site-packages/torch/nn/functional.py", 7, "linear"),
+      frame("/home/me/model.py", 42, "forward"), frame("/home/me/train.py", 9, "<module>")};
+  const trace::StackId stack = tables.stacks.intern(frames);
+  EXPECT_EQ(user_frame_index(tables, stack), 2U);
+  UserFrames cached(tables);
+  EXPECT_EQ(cached.index(stack), 2U);
+  EXPECT_EQ(cached.index(stack), 2U);
+  EXPECT_EQ(cached.frame(stack), frames[2]);
+  EXPECT_EQ(frame_name(tables, tables.frames[frames[2]]), "model.py:42 forward");
+}
+
+TEST_F(UserFrameTest, FallsBackToTheInnermostWithAFile) {
+  const trace::FrameId frames[] = {frame("??", 0, "malloc"),
+                                   frame("/x/site-packages/torch/storage.py", 3, "clone")};
+  const trace::StackId stack = tables.stacks.intern(frames);
+  EXPECT_EQ(user_frame_index(tables, stack), 2U);
+  UserFrames cached(tables);
+  EXPECT_EQ(cached.frame(stack), frames[1]);
+  EXPECT_EQ(cached.frame(0), 0U);
+  EXPECT_EQ(frame_name(tables, tables.frames[frames[0]]), "malloc");
+}
+
+TEST_F(UserFrameTest, GeneratedCodeShowsTheUsersLineBehindIt) {
+  const trace::FrameId generated =
+      frame("<eval_with_key>.3", 12, "forward",
+            "File \"/home/me/train.py\", line 7, in main\n    y = net(x)\n"
+            "File \"/home/me/net.py\", line 33, in forward\n    return self.a(x)");
+  const trace::FrameId frames[] = {generated, frame("/home/me/train.py", 7, "main")};
+  const trace::StackId stack = tables.stacks.intern(frames);
+  EXPECT_EQ(user_frame_index(tables, stack), 0U);
+  EXPECT_EQ(frame_name(tables, tables.frames[generated]), "net.py:33 forward");
+}
+
+TEST_F(UserFrameTest, NamesSurviveMissingParts) {
+  EXPECT_EQ(frame_name(tables, {}), "unknown");
+  EXPECT_EQ(frame_name(tables, tables.frames[frame("C:\\w\\a.py", 0, "f")]), "a.py f");
+  EXPECT_EQ(frame_name(tables, tables.frames[frame("/w/a.py", 5, "")]), "a.py:5");
+}
+
+TEST_F(UserFrameTest, ReportStackKeepsOrderAndPaths) {
+  const trace::FrameId frames[] = {frame("/w/a.py", 5, "f"), frame("/w/b.py", 6, "g")};
+  const std::vector<Frame> stack = report_stack(tables, tables.stacks.intern(frames));
+  ASSERT_EQ(stack.size(), 2U);
+  EXPECT_EQ(stack[0].function, "f");
+  EXPECT_EQ(stack[1].file, "/w/b.py");
+  EXPECT_EQ(stack[1].line, 6U);
+}
+
+}  // namespace
+}  // namespace vram::explain

@@ -1,0 +1,331 @@
+#include "explain/steps/steps.hpp"
+
+#include "explain/steps/live.hpp"
+#include "explain/steps/repetition.hpp"
+#include "explain/steps/step_marks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+namespace vram::explain {
+namespace {
+
+constexpr uint64_t kLongLivedShare =
+    3;  // a block that lives through 1/3 of the recording belongs to no step
+constexpr double kSetupFactor =
+    1.3;  // a first part this much longer than a step holds the program's set-up
+constexpr double kUnfinishedSwing =
+    0.25;  // a last part that ends this share of the swing above the others is cut off
+constexpr uint64_t kFewEvents = 16;
+constexpr double kGradientSwing =
+    0.05;  // share of a step's swing by which live bytes drop when gradients are freed
+constexpr double kMovedShare = 0.01;  // of the peak: less is no movement
+
+// An event range.
+struct Range {
+  uint64_t first = 0;
+  uint64_t end = 0;
+};
+
+template <typename T>
+T median_of(std::vector<T> values) {
+  if (values.empty()) return T{};
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// What finding steps needs to know of each event range.
+struct Input {
+  const trace::Trace& trace;
+  const trace::DeviceTrace& device;
+  const History& history;
+  std::span<const trace::Event> events;
+};
+
+struct Low {
+  uint64_t boundary = 0;  // just after the event where live bytes were lowest
+  uint64_t live_bytes = std::numeric_limits<uint64_t>::max();
+};
+
+// The lowest live bytes of each window, the first of equals; windows ascend and do not overlap.
+std::vector<Low> lowest_in(const Input& in, const std::vector<Range>& windows) {
+  std::vector<Low> lows(windows.size());
+  LiveWalk walk(in.trace, in.device, in.history);
+  size_t w = 0;
+  for (uint64_t e = 0; e < in.events.size() && w < windows.size(); ++e) {
+    walk.apply(e);
+    while (w < windows.size() && e >= windows[w].end) ++w;
+    if (w == windows.size() || e < windows[w].first) continue;
+    if (walk.requested_bytes() < lows[w].live_bytes) lows[w] = {e + 1, walk.requested_bytes()};
+  }
+  for (size_t i = 0; i < lows.size(); ++i) {
+    if (lows[i].boundary == 0) lows[i].boundary = windows[i].end;  // an empty window
+  }
+  return lows;
+}
+
+// Without a whole step before it, the first part would count the program's set-up as its first
+// step.
+void leave_out_setup(std::vector<Range>* ranges) {
+  if (ranges->size() < 3) return;
+  std::vector<uint64_t> lengths;
+  for (size_t i = 1; i < ranges->size(); ++i)
+    lengths.push_back((*ranges)[i].end - (*ranges)[i].first);
+  const uint64_t typical = median_of(std::move(lengths));
+  Range& first = ranges->front();
+  if (static_cast<double>(first.end - first.first) > kSetupFactor * static_cast<double>(typical)) {
+    first.first = first.end - typical;
+  }
+}
+
+// How many events lie between a mark and the end of its step, where another mark follows.
+uint64_t typical_rest(const std::vector<Range>& marks, const std::vector<Low>& lows) {
+  std::vector<uint64_t> rests;
+  rests.reserve(lows.size());
+  for (size_t i = 0; i < lows.size(); ++i) rests.push_back(lows[i].boundary - marks[i].end);
+  return median_of(std::move(rests));
+}
+
+// Was the recording cut before the last mark's step was over?
+bool is_unfinished(const std::vector<Low>& lows, uint64_t events_left, uint64_t rest) {
+  if (lows.size() < 3) return false;
+  if ((events_left + kFewEvents) * 2 < rest) return true;
+  std::vector<uint64_t> levels;
+  for (size_t i = 0; i + 1 < lows.size(); ++i) levels.push_back(lows[i].live_bytes);
+  const auto [low, high] = std::minmax_element(levels.begin(), levels.end());
+  const uint64_t room =
+      (*high - *low) + static_cast<uint64_t>(kUnfinishedSwing * static_cast<double>(*high));
+  return lows.back().live_bytes != std::numeric_limits<uint64_t>::max() &&
+         lows.back().live_bytes > *high + room;
+}
+
+// Steps around marks: from one low-water mark of live bytes to the next. After the last mark the
+// search goes no further than after the others: when training is over the program frees everything,
+// which is no part of a step.
+std::vector<Range> ranges_around(const Input& in, const std::vector<Range>& marks,
+                                 bool may_be_cut) {
+  std::vector<Range> windows;
+  for (size_t i = 0; i + 1 < marks.size(); ++i) {
+    windows.push_back({marks[i].end, std::max(marks[i + 1].first, marks[i].end)});
+  }
+  std::vector<Low> lows = lowest_in(in, windows);
+  const uint64_t rest = typical_rest(marks, lows);
+  const uint64_t left = in.events.size() - marks.back().end;
+  const uint64_t end = marks.back().end + std::min(left, rest);
+  lows.push_back(lowest_in(in, {{marks.back().end, end}}).front());
+  std::vector<Range> ranges;
+  uint64_t begin = 0;
+  for (const Low& low : lows) {
+    ranges.push_back({begin, low.boundary});
+    begin = low.boundary;
+  }
+  if (may_be_cut && is_unfinished(lows, left, rest)) ranges.pop_back();
+  leave_out_setup(&ranges);
+  return ranges;
+}
+
+std::vector<Step> measure(const Input& in, const std::vector<Range>& ranges, int64_t origin_ns) {
+  const auto time_of = [&](uint64_t event) {
+    if (!in.trace.has_time || in.events.empty()) return static_cast<int64_t>(event);
+    return nanoseconds_between(origin_ns,
+                               in.events[std::min<uint64_t>(event, in.events.size() - 1)].time_ns);
+  };
+  std::vector<Step> steps;
+  LiveWalk walk(in.trace, in.device, in.history);
+  uint64_t e = 0;
+  for (const Range& range : ranges) {
+    for (; e < range.first; ++e) walk.apply(e);
+    Step step;
+    step.name = fmt::format("step {}", steps.size() + 1);
+    step.first_event = range.first;
+    step.event_count = range.end - range.first;
+    step.begin_ns = time_of(range.first);
+    step.end_ns = time_of(range.end);
+    step.peak_requested_bytes = walk.requested_bytes();
+    step.peak_reserved_bytes = walk.reserved_bytes();
+    step.peak_event = range.first;
+    for (; e < range.end; ++e) {
+      walk.apply(e);
+      if (walk.requested_bytes() > step.peak_requested_bytes) {
+        step.peak_requested_bytes = walk.requested_bytes();
+        step.peak_event = e;
+      }
+      step.peak_reserved_bytes = std::max(step.peak_reserved_bytes, walk.reserved_bytes());
+    }
+    step.end_requested_bytes = walk.requested_bytes();
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+std::vector<Range> scope_ranges(const Scopes& scopes, const std::vector<uint32_t>& chosen) {
+  std::vector<Range> ranges;
+  for (const uint32_t index : chosen) {
+    const uint64_t first =
+        std::max(scopes.all[index].first_event, ranges.empty() ? 0 : ranges.back().end);
+    ranges.push_back({first, std::max(first, scopes.all[index].end_event)});
+  }
+  return ranges;
+}
+
+Steps steps_from_marks(const Input& in, const Scopes& scopes, const StepMarks& marks,
+                       int64_t origin_ns) {
+  Steps steps;
+  steps.source = StepSource::kAnnotations;
+  steps.evidence = marks.evidence;
+  const std::vector<Range> scoped = scope_ranges(scopes, marks.scopes);
+  if (marks.kind == StepMarks::Kind::kPeriods) {
+    steps.steps = measure(in, ranges_around(in, scoped, false), origin_ns);
+    return steps;
+  }
+  steps.steps = measure(in, scoped, origin_ns);
+  for (size_t i = 0; i < steps.steps.size(); ++i) {
+    const Scope& scope = scopes.all[marks.scopes[i]];
+    steps.steps[i].name = std::string(in.trace.tables.strings[scope.name]);
+    steps.steps[i].begin_ns = nanoseconds_between(origin_ns, scope.begin_ns);
+    steps.steps[i].end_ns = nanoseconds_between(origin_ns, scope.end_ns);
+  }
+  return steps;
+}
+
+struct Allocations {
+  PodVector<SizedAllocation> sized;
+  PodVector<uint32_t> event_of;
+};
+
+Allocations sized_allocations(const Input& in) {
+  Allocations all;
+  all.sized.reserve(in.history.lifetimes.size());
+  all.event_of.reserve(in.history.lifetimes.size());
+  LiveWalk walk(in.trace, in.device, in.history);
+  const uint64_t long_life = in.events.size() / kLongLivedShare;
+  for (uint64_t e = 0; e < in.events.size(); ++e) {
+    walk.apply(e);
+    const uint32_t index = in.history.lifetime_of_event[e];
+    if (in.events[e].kind != trace::EventKind::kAlloc || index == kNoLifetime) continue;
+    const Lifetime& l = in.history.lifetimes[index];
+    const uint64_t end = std::min<uint64_t>(
+        std::min(l.free_requested_event, l.free_completed_event), in.events.size());
+    all.sized.push_back({l.requested_bytes, walk.requested_bytes(), end > e + long_life});
+    all.event_of.push_back(static_cast<uint32_t>(e));
+  }
+  return all;
+}
+
+// Gradient accumulation: gradients come with the first of several passes, stay through them and go
+// at once, so live bytes between passes drop every r-th time, and rise again with the next pass
+// alone (a cache rises bit by bit). The step is then the r passes that end with a drop. Returns r,
+// or 1.
+size_t passes_per_step(const std::vector<Step>& passes) {
+  std::vector<uint64_t> swings;
+  swings.reserve(passes.size());
+  for (const Step& p : passes)
+    swings.push_back(p.peak_requested_bytes -
+                     std::min(p.end_requested_bytes, p.peak_requested_bytes));
+  const auto least = static_cast<int64_t>(kGradientSwing * static_cast<double>(median_of(swings)));
+  std::vector<size_t> drops;
+  for (size_t i = 1; i + 1 < passes.size(); ++i) {
+    const auto fall = static_cast<int64_t>(passes[i - 1].end_requested_bytes) -
+                      static_cast<int64_t>(passes[i].end_requested_bytes);
+    const auto rise = static_cast<int64_t>(passes[i + 1].end_requested_bytes) -
+                      static_cast<int64_t>(passes[i].end_requested_bytes);
+    if (fall > least && rise > least && rise * 5 > fall * 4) drops.push_back(i);
+  }
+  if (drops.size() < 3) return 1;
+  const size_t r = drops[1] - drops[0];
+  for (size_t i = 1; i < drops.size(); ++i) {
+    if (drops[i] - drops[i - 1] != r) return 1;
+  }
+  return drops.front() < 3 * r && (drops.front() + 1) % r == 0 ? r : 1;
+}
+
+std::vector<Range> joined(const std::vector<Step>& passes, size_t r) {
+  std::vector<Range> ranges;
+  for (size_t i = 0; i + r <= passes.size(); i += r) {
+    const Step& last = passes[i + r - 1];
+    ranges.push_back({passes[i].first_event, last.first_event + last.event_count});
+  }
+  return ranges;
+}
+
+Steps steps_from_repetition(const Input& in, int64_t origin_ns) {
+  Steps steps;
+  const Allocations all = sized_allocations(in);
+  const Repetition found = find_repetition(all.sized.span());
+  if (found.anchors.empty()) {
+    steps.evidence =
+        "no annotations, and nothing in the allocations repeats regularly through the recording";
+    return steps;
+  }
+  std::vector<Range> marks;
+  marks.reserve(found.anchors.size());
+  for (const uint32_t anchor : found.anchors)
+    marks.push_back({all.event_of[anchor], all.event_of[anchor] + 1});
+  steps.source = StepSource::kRepetition;
+  steps.steps = measure(in, ranges_around(in, marks, true), origin_ns);
+  steps.evidence = fmt::format(
+      "{} sequences of allocation sizes recur {} times, every {} allocations, through {:.0f} % of "
+      "the recording",
+      found.distinct_runs, found.anchors.size(), found.typical_distance, found.coverage * 100);
+  const size_t r = passes_per_step(steps.steps);
+  if (r > 1) {
+    steps.steps = measure(in, joined(steps.steps, r), origin_ns);
+    steps.evidence += fmt::format("; gradients are freed every {} of them, which make one step", r);
+  }
+  return steps;
+}
+
+int64_t signed_bytes(uint64_t bytes) { return static_cast<int64_t>(bytes); }
+
+}  // namespace
+
+uint64_t count_warmup(const std::vector<Step>& steps) {
+  const size_t n = steps.size();
+  if (n < 4) return n > 1 ? 1 : 0;
+  std::vector<int64_t> late;
+  for (size_t i = n / 2; i < n; ++i)
+    late.push_back(signed_bytes(steps[i].end_requested_bytes) -
+                   signed_bytes(steps[i - 1].end_requested_bytes));
+  const int64_t typical = median_of(late);
+  std::vector<int64_t> deviations;
+  deviations.reserve(late.size());
+  for (const int64_t d : late) deviations.push_back(std::abs(d - typical));
+  const auto moved =
+      static_cast<int64_t>(kMovedShare * static_cast<double>(steps.back().peak_requested_bytes));
+  const int64_t spread = 3 * median_of(deviations) + moved;
+  const auto settled = [&](size_t i) {
+    const int64_t grown =
+        signed_bytes(steps[i].end_requested_bytes) - signed_bytes(steps[i - 1].end_requested_bytes);
+    const int64_t reserved =
+        signed_bytes(steps[i].peak_reserved_bytes) - signed_bytes(steps[i - 1].peak_reserved_bytes);
+    return std::abs(grown - typical) <= spread &&
+           reserved <= moved + 2 * std::max<int64_t>(typical, 0);
+  };
+  // Nothing is known of what was before the first step, so it is judged by its likeness to the
+  // second.
+  const auto count = [&](size_t i) { return static_cast<double>(steps[i].event_count); };
+  const bool first_alike = settled(1) && std::abs(count(0) - count(1)) <= 0.02 * count(1);
+  if (first_alike) return 0;
+  uint64_t warmup = 1;
+  while (warmup < n / 4 && !settled(warmup)) ++warmup;
+  return warmup;
+}
+
+Steps find_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
+                 const History& history, const Scopes& scopes, int64_t origin_ns) {
+  const Input in{trace, device, history, trace.events_of(device)};
+  const StepMarks marks = find_step_marks(trace.tables, scopes);
+  Steps steps = marks.kind == StepMarks::Kind::kNone
+                    ? steps_from_repetition(in, origin_ns)
+                    : steps_from_marks(in, scopes, marks, origin_ns);
+  std::erase_if(steps.steps, [](const Step& step) { return step.event_count == 0; });
+  steps.warmup_count = count_warmup(steps.steps);
+  return steps;
+}
+
+}  // namespace vram::explain

@@ -1,0 +1,176 @@
+#include "trace/testing/memory_sink.hpp"
+#include "trace/testing/sample_trace.hpp"
+#include "trace/testing/synthetic_trace.hpp"
+#include "trace/testing/trace_equality.hpp"
+#include "trace/vtrace/state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+namespace vram::trace {
+namespace {
+
+FileBytes written(const Trace& trace) {
+  MemorySink sink;
+  EXPECT_TRUE(write_vtrace(trace, sink));
+  return sink.bytes();
+}
+
+TEST(VtraceRoundTrip, KeepsOneOfEverything) {
+  const Trace trace = sample_trace();
+  const auto back = read_bytes(written(trace));
+  ASSERT_TRUE(back) << back.error().message;
+  expect_same_trace(trace, *back);
+  EXPECT_EQ(back->origin.format, "vtrace 1, from PyTorch snapshot (pickle protocol 4, xz)");
+  EXPECT_EQ(back->origin.path, "test.vtrace");
+}
+
+TEST(VtraceRoundTrip, ConvertingTwiceNamesTheFirstOriginOnce) {
+  const FileBytes once = written(sample_trace());
+  const auto back = read_bytes(once);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(written(*back), once);
+}
+
+TEST(VtraceRoundTrip, KeepsAnEmptyTrace) {
+  const auto back = read_bytes(written(Trace{}));
+  ASSERT_TRUE(back);
+  expect_same_trace(Trace{}, *back);
+  EXPECT_EQ(back->origin.format, "vtrace 1");
+}
+
+TEST(VtraceRoundTrip, KeepsManyFramesOfManyDevices) {
+  for (const bool full : {false, true}) {
+    const Trace trace =
+        synthetic_trace({.events = 150'000, .devices = 3, .with_stacks = full, .with_pools = full});
+    const FileBytes bytes = written(trace);
+    const auto back = read_bytes(bytes);
+    ASSERT_TRUE(back) << back.error().message;
+    expect_same_trace(trace, *back);
+    EXPECT_FALSE(back->origin.truncated_at_byte);
+    EXPECT_LT(bytes.size(), trace.events.size() * (full ? 4 : 2));
+  }
+}
+
+TEST(VtraceRoundTrip, KeepsEventsThatFollowNoPattern) {
+  std::mt19937_64 random(7);
+  Trace trace = synthetic_trace({.events = 10, .with_stacks = true, .with_pools = true});
+  for (Event& event : std::span(trace.events.begin(), trace.events.end()))
+    event.kind = static_cast<EventKind>(1 + random() % 11);
+  for (int i = 0; i < 100'000; ++i) {
+    Event event;
+    event.kind = static_cast<EventKind>(1 + random() % 11);
+    event.address = random() >> (random() % 64);
+    event.size_bytes = random() >> (random() % 64);
+    if (random() % 2 == 0) event.address = trace.events[random() % trace.events.size()].address;
+    if (random() % 2 == 0) event = trace.events[random() % trace.events.size()];
+    event.kind = random() % 2 == 0 ? event.kind : EventKind::kFreeCompleted;
+    event.time_ns = static_cast<int64_t>(random());
+    event.stack = static_cast<StackId>(random() % trace.tables.stacks.size());
+    event.stream = static_cast<StreamId>(random() % trace.tables.streams.size());
+    event.pool = random() % 2 == 0 ? kUnknownPool : PoolId{1};
+    trace.events.push_back(event);
+  }
+  trace.devices[0].event_count = trace.events.size();
+  const auto back = read_bytes(written(trace));
+  ASSERT_TRUE(back) << back.error().message;
+  expect_same_trace(trace, *back);
+}
+
+TEST(VtraceRoundTrip, SplitsLongStatesAndAnnotationsOverFrames) {
+  Trace trace = synthetic_trace({.events = 100});
+  DeviceTrace& device = trace.devices[0];
+  Block block = device.blocks[0];
+  device.segments.resize(1);
+  for (size_t i = 0; i < 2 * kMaxFrameItems + 5; ++i) {
+    block.address += block.size_bytes;
+    device.blocks.push_back(block);
+    trace.annotations.push_back(trace.annotations[0]);
+  }
+  device.segments[0].block_count = static_cast<uint32_t>(device.blocks.size());
+  const auto back = read_bytes(written(trace));
+  ASSERT_TRUE(back) << back.error().message;
+  expect_same_trace(trace, *back);
+}
+
+TEST(VtraceRoundTrip, SplitsLargeTablesOverFrames) {
+  Trace trace = synthetic_trace({.events = 100});
+  for (int i = 0; i < 300'000; ++i) {
+    const StringId name =
+        trace.tables.strings.intern(fmt::format("a function of some length {}", i));
+    const FrameId frame = trace.tables.frames.intern({.function = name, .line = 3});
+    trace.tables.stacks.intern(std::span(&frame, 1));
+  }
+  const auto back = read_bytes(written(trace));
+  ASSERT_TRUE(back) << back.error().message;
+  expect_same_trace(trace, *back);
+}
+
+TEST(VtraceRoundTrip, ThroughAFile) {
+  const std::string path = testing::TempDir() + "roundtrip.vtrace";
+  const Trace trace = sample_trace();
+  ASSERT_TRUE(write_vtrace(trace, path));
+  const auto back = read_vtrace(path);
+  ASSERT_TRUE(back) << back.error().message;
+  expect_same_trace(trace, *back);
+  EXPECT_EQ(back->origin.path, path);
+  EXPECT_GT(back->origin.file_bytes, 0u);
+  std::remove(path.c_str());
+}
+
+// A recorder in a process that runs: tables grow as it goes, devices take turns, frames go out when
+// it says so.
+TEST(VtraceWriter, WritesAsARecorderGoes) {
+  Tables tables;
+  MemorySink sink;
+  auto writer = VtraceWriter::open(sink, tables, {.has_time = true});
+  ASSERT_TRUE(writer);
+  const auto first = writer->add_device(DeviceKind::kGpu, 1);
+  const auto second = writer->add_device(DeviceKind::kGpu, 0);
+  ASSERT_TRUE(first && second);
+  EXPECT_FALSE(writer->add_device(DeviceKind::kGpu, 1));
+  Event event = sample_event(EventKind::kAlloc, 512, 100, 1'000);
+  for (int turn = 0; turn < 3; ++turn) {
+    const FrameId frame = tables.frames.intern(
+        {.function = tables.strings.intern(fmt::format("turn {}", turn)), .line = 1});
+    event.stack = tables.stacks.intern(std::span(&frame, 1));
+    ASSERT_TRUE(writer->append(*first, std::span(&event, 1)));
+    event.address += 512;
+    ASSERT_TRUE(writer->append(*second, std::span(&event, 1)));
+    ASSERT_TRUE(writer->flush());
+    const auto so_far = read_bytes(sink.bytes());
+    ASSERT_TRUE(so_far);
+    EXPECT_EQ(so_far->events.size(), 2u * static_cast<size_t>(turn + 1));
+    EXPECT_EQ(so_far->origin.truncated_at_byte, sink.bytes().size());
+  }
+  const Segment early{.address = 512, .size_bytes = 1024};
+  ASSERT_TRUE(writer->append_state(*first, std::span(&early, 1), {}));
+  ASSERT_TRUE(writer->append_state(*second, {}, {}));
+  ASSERT_TRUE(writer->append(*second, std::span(&event, 1)));
+  ASSERT_TRUE(writer->finish());
+
+  const auto trace = read_bytes(sink.bytes());
+  ASSERT_TRUE(trace);
+  EXPECT_FALSE(trace->origin.truncated_at_byte);
+  ASSERT_EQ(trace->devices.size(), 2u);
+  EXPECT_EQ(trace->devices[0].ordinal, 0u);
+  EXPECT_FALSE(trace->devices[0].has_end_state);  // an event came after its state
+  EXPECT_EQ(trace->devices[0].event_count, 4u);
+  EXPECT_TRUE(trace->devices[1].has_end_state);
+  EXPECT_EQ(trace->devices[1].segments.size(), 1u);
+  EXPECT_EQ(trace->events_of(trace->devices[1])[2].stack, 3u);
+}
+
+TEST(VtraceWriter, HandsTheSinksErrorOn) {
+  class FullDisk final : public VtraceSink {
+    Result<> write(std::string_view) override { return fail(Code::kIo, "disk full"); }
+  } disk;
+  const auto done = write_vtrace(sample_trace(), disk);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "disk full");
+}
+
+}  // namespace
+}  // namespace vram::trace

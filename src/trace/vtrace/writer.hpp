@@ -1,0 +1,78 @@
+// Writing a .vtrace file, front to back: by `vram convert` from a whole Trace, or by a live
+// recorder, call by call in the training process. Every frame goes to the sink in one piece when it
+// is complete, and never before the tables it refers to; what reached the file survives the
+// process. Bounded memory: one frame of events a device, the encoder, and the index. One thread at
+// a time; nothing is thrown, errors of the sink come back and the file so far stays readable.
+#pragma once
+
+#include "base/result.hpp"
+#include "trace/trace.hpp"
+#include "trace/vtrace/format.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::trace {
+
+// Where the bytes go: appended, in order, each call a whole header or frame.
+class VtraceSink {
+ public:
+  virtual ~VtraceSink() = default;
+  [[nodiscard]] virtual Result<> write(std::string_view bytes) = 0;
+};
+
+struct VtraceOptions {
+  bool has_time = true;
+  bool has_pools = false;
+  int compression_level = 3;
+};
+
+// The index, among the devices the writer was told of.
+using DeviceIndex = uint16_t;
+
+class VtraceWriter {
+ public:
+  // Writes the file's header. The sink and the tables must outlive the writer; the tables may grow
+  // between calls, and whatever is in them goes to the file before the frame that may need it.
+  [[nodiscard]] static Result<VtraceWriter> open(VtraceSink& sink, const Tables& tables,
+                                                 const VtraceOptions& options = {});
+  VtraceWriter(VtraceWriter&&) noexcept;
+  VtraceWriter& operator=(VtraceWriter&&) noexcept;
+  ~VtraceWriter();  // writes nothing: a file without finish() is a stopped recording
+
+  // At most kMaxDevices, each (kind, ordinal) once. Reaches the file with the next frame.
+  [[nodiscard]] Result<DeviceIndex> add_device(DeviceKind kind, uint32_t ordinal);
+  // Said once or as they become known; the file has them with the next frame.
+  void add_setting(const Setting& setting);
+  void add_about(const Setting& about);
+  void add_note(const Note& note);
+  void set_ring_overflowed(DeviceIndex device);
+  // The recording this one was converted from.
+  void set_origin(const Origin& origin);
+
+  // Events of one device, in order. They are kept until they fill a frame.
+  [[nodiscard]] Result<> append(DeviceIndex device, std::span<const Event> events);
+  [[nodiscard]] Result<> append_annotations(std::span<const Annotation> annotations);
+  // What the device's allocator holds after the events appended so far. A later call replaces it.
+  [[nodiscard]] Result<> append_state(DeviceIndex device, std::span<const Segment> segments,
+                                      std::span<const Block> blocks);
+  // Writes all that is kept: after this the sink has everything it was given.
+  [[nodiscard]] Result<> flush();
+  // flush(), then the index. The writer takes nothing more.
+  [[nodiscard]] Result<> finish();
+
+ private:
+  struct State;
+  explicit VtraceWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// The whole trace into a file that appears when it is complete ("-": standard output).
+[[nodiscard]] Result<> write_vtrace(const Trace& trace, const std::string& path);
+[[nodiscard]] Result<> write_vtrace(const Trace& trace, VtraceSink& sink);
+
+}  // namespace vram::trace
