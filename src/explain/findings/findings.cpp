@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace vram::explain {
 namespace {
@@ -97,6 +98,7 @@ double growth_at_step_ends(const Steps& steps) {
 
 void leaks(const DeviceReport& report, std::vector<Finding>* out) {
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
+  double total_not_told = growth_at_step_ends(report.steps);  // once is enough
   for (const Growth& g : report.growth) {
     if (g.kind != GrowthKind::kLeak) continue;
     if (g.bytes_per_step * kLongRunSteps < kMinLeakShare * static_cast<double>(peak)) continue;
@@ -106,7 +108,7 @@ void leaks(const DeviceReport& report, std::vector<Finding>* out) {
         "ends rise (p = {:.1g}). At this rate the peak doubles in {} steps.",
         format_count(g.live_count), g.birth_steps, g.steady_steps, format_bytes(g.live_bytes),
         g.p_value, format_count(peak / per_step + 1));
-    const double total = growth_at_step_ends(report.steps);
+    const double total = std::exchange(total_not_told, 0);
     if (total >= 1) {
       detail += fmt::format(" Live bytes at step ends rise by {} a step in all.",
                             format_bytes(static_cast<uint64_t>(total)));
