@@ -17,6 +17,11 @@ namespace {
 
 using Bytes = PodVector<uint8_t>;
 
+// Fewer than a frame may hold: what is lost when a file is cut is at most a frame, and larger ones
+// save little.
+constexpr size_t kFrameEvents = 8 * 1024;
+static_assert(kFrameEvents <= kMaxFrameEvents);
+
 struct WrittenDevice {
   VtraceDevice identity;
   uint64_t written_events = 0;
@@ -195,15 +200,15 @@ Result<> VtraceWriter::append(DeviceIndex device, std::span<const Event> events)
   VRAM_CHECK(device < state_->devices.size() && !state_->is_finished);
   PodVector<Event>& waiting = state_->devices[device].waiting;
   while (!events.empty()) {
-    if (waiting.empty() && events.size() >= kMaxFrameEvents) {
-      if (auto done = state_->put_events(device, events.first(kMaxFrameEvents)); !done) return done;
-      events = events.subspan(kMaxFrameEvents);
+    if (waiting.empty() && events.size() >= kFrameEvents) {
+      if (auto done = state_->put_events(device, events.first(kFrameEvents)); !done) return done;
+      events = events.subspan(kFrameEvents);
       continue;
     }
-    const size_t count = std::min(events.size(), kMaxFrameEvents - waiting.size());
+    const size_t count = std::min(events.size(), kFrameEvents - waiting.size());
     waiting.append(events.data(), count);
     events = events.subspan(count);
-    if (waiting.size() < kMaxFrameEvents) continue;
+    if (waiting.size() < kFrameEvents) continue;
     if (auto done = state_->put_waiting(device); !done) return done;
   }
   return {};
