@@ -1,6 +1,7 @@
 #include "trace/vtrace/reader.hpp"
 
 #include "base/file.hpp"
+#include "base/memory.hpp"
 #include "trace/vtrace/events.hpp"
 #include "trace/vtrace/format.hpp"
 #include "trace/vtrace/frames.hpp"
@@ -99,10 +100,12 @@ Result<> Assembly::read_frame(const FrameHeader& header) {
 Result<> Assembly::account(const FrameHeader& header) {
   decompressed_bytes_ += header.content_bytes;
   if (header.type == FrameType::kEvents) decompressed_bytes_ += header.item_count * sizeof(Event);
-  if (decompressed_bytes_ <= options_.max_decompressed_bytes) return {};
+  const uint64_t limit =
+      std::min(options_.max_decompressed_bytes, most_of_the_memory_bytes());  // all of it is held
+  if (decompressed_bytes_ <= limit) return {};
   return fail(Code::kTooLarge,
-              "the file decompresses to more than the limit of {} bytes at byte {}",
-              options_.max_decompressed_bytes, offset_);
+              "the file decompresses to more than the limit of {} bytes at byte {}", limit,
+              offset_);
 }
 
 Result<> Assembly::apply(const FrameHeader& header, std::span<const uint8_t> content) {

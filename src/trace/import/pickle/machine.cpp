@@ -1,11 +1,11 @@
 #include "trace/import/pickle/machine.hpp"
 
 #include "base/bytes.hpp"
+#include "base/memory.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <unistd.h>
 #include <utility>
 
 namespace vram::trace::pickle {
@@ -22,17 +22,11 @@ T load(const uint8_t* at) {
 
 constexpr uint64_t kFreeCells = uint64_t{1} << 20;  // what a small file may use
 
-uint64_t most_of_the_memory() {
-  const auto pages = static_cast<uint64_t>(std::max<long>(0, sysconf(_SC_PHYS_PAGES)));
-  const auto page_bytes = static_cast<uint64_t>(std::max<long>(0, sysconf(_SC_PAGESIZE)));
-  return std::max(pages * page_bytes / 10 * 8, 512 * kMiB);
-}
-
 }  // namespace
 
 Machine::Machine(ByteWindow& window, Sink& sink, const Limits& limits)
     : window_(window), sink_(sink), limits_(limits), max_small_(kFreeCells) {
-  if (limits_.max_memory_bytes == 0) limits_.max_memory_bytes = most_of_the_memory();
+  if (limits_.max_memory_bytes == 0) limits_.max_memory_bytes = most_of_the_memory_bytes();
   for (unsigned i = 0; i < kMaxOpen; ++i) free_slots_[i] = kMaxOpen - 1 - i;
   free_count_ = kMaxOpen;
 }
@@ -70,6 +64,27 @@ inline bool Machine::get(uint64_t index) {
   if (!value.is_settled()) [[unlikely]]
     return get_open(index, value);
   push(value);
+  return true;
+}
+
+// Deep stacks are runs of these: a loop of its own, in registers.
+inline bool Machine::get_run(const uint8_t*& at) {
+  const std::span<const Value> slots = memo_.slots();
+  Value* top = stack_.top();
+  const uint8_t* next = at;
+  while (*next == kLongBinGet && end_ - next >= 16) {
+    const uint64_t index = load<uint32_t>(next + 1);
+    if (index >= slots.size() || !slots[index].is_settled()) [[unlikely]]
+      break;
+    *top++ = slots[index];
+    next += 5;
+  }
+  stack_.set_top(top);
+  if (next == at) {  // the first one is special, or near the window's end
+    at += 5;
+    return get(load<uint32_t>(next + 1));
+  }
+  at = next;
   return true;
 }
 
@@ -115,13 +130,7 @@ inline bool Machine::step(const uint8_t*& at) {
       at += 2;
       return get(*operand);
     case kLongBinGet:
-      // Deep stacks are runs of these.
-      do {
-        op_start_ = at;
-        if (!get(load<uint32_t>(at + 1))) return false;
-        at += 5;
-      } while (*at == kLongBinGet && end_ - at >= 16);
-      return true;
+      return get_run(at);
     case kMemoize:
       at += 1;
       return memoize();
