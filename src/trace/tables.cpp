@@ -30,7 +30,8 @@ uint64_t hash_text(std::string_view text) {
   return hash;
 }
 
-// Deep stacks are most of what importers intern: four ids a round, in two lanes that do not wait for each other.
+// Deep stacks are most of what importers intern: four ids a round, in two lanes that do not wait
+// for each other.
 uint64_t hash_ids(std::span<const uint32_t> ids) {
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
   uint64_t lanes[2] = {ids.size(), kFactor};
@@ -113,8 +114,9 @@ StackTable::StackTable() {
 
 StackId StackTable::intern(std::span<const FrameId> frames) {
   const auto next = static_cast<StackId>(size());
-  const StackId id = index_.find_or_add(
-      hash_ids(frames), next, [&](StackId known) { return std::ranges::equal((*this)[known], frames); });
+  const StackId id = index_.find_or_add(hash_ids(frames), next, [&](StackId known) {
+    return std::ranges::equal((*this)[known], frames);
+  });
   if (id == next) {
     frames_.append(frames.data(), frames.size());
     offsets_.push_back(frames_.size());

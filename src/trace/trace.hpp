@@ -62,7 +62,8 @@ struct Trace {
   std::vector<DeviceTrace> devices;     // by (kind, ordinal); only those with events or segments
   std::vector<Annotation> annotations;  // in recorded order
   std::vector<Setting> settings;
-  std::vector<Setting> about;  // process and machine: {"process.pid", "4711"}; empty where not recorded
+  std::vector<Setting>
+      about;  // process and machine: {"process.pid", "4711"}; empty where not recorded
 
   [[nodiscard]] std::span<const Event> events_of(const DeviceTrace& device) const {
     return events.span().subspan(device.first_event, device.event_count);
