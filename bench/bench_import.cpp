@@ -83,13 +83,17 @@ void no_stacks_2_2(benchmark::State& state) {
   import_file(state, SnapshotFile({.events = 3'000'000, .is_2_11 = false}).path());
 }
 void shared_stacks(benchmark::State& state) {
-  import_file(state,
-              SnapshotFile({.events = 2'000'000, .frames = 25, .shared_stacks = true}).path());
+  import_file(
+      state,
+      SnapshotFile({.events = 2'000'000, .frames = 25, .stacks = 500, .share_lists = true}).path());
 }
-void own_stacks_25_frames(benchmark::State& state) {
+void recurring_stacks_84_frames(benchmark::State& state) {
+  import_file(state, SnapshotFile({.events = 500'000, .frames = 84, .stacks = 2000}).path());
+}
+void unique_stacks_25_frames(benchmark::State& state) {
   import_file(state, SnapshotFile({.events = 1'000'000, .frames = 25}).path());
 }
-void own_stacks_84_frames(benchmark::State& state) {
+void unique_stacks_84_frames(benchmark::State& state) {
   import_file(state, SnapshotFile({.events = 500'000, .frames = 84}).path());
 }
 void named_file(benchmark::State& state) {
@@ -104,8 +108,9 @@ void named_file(benchmark::State& state) {
 BENCHMARK(no_stacks)->Unit(benchmark::kMillisecond);
 BENCHMARK(no_stacks_2_2)->Unit(benchmark::kMillisecond);
 BENCHMARK(shared_stacks)->Unit(benchmark::kMillisecond);
-BENCHMARK(own_stacks_25_frames)->Unit(benchmark::kMillisecond);
-BENCHMARK(own_stacks_84_frames)->Unit(benchmark::kMillisecond);
+BENCHMARK(recurring_stacks_84_frames)->Unit(benchmark::kMillisecond);
+BENCHMARK(unique_stacks_25_frames)->Unit(benchmark::kMillisecond);
+BENCHMARK(unique_stacks_84_frames)->Unit(benchmark::kMillisecond);
 BENCHMARK(named_file)->Unit(benchmark::kMillisecond);
 
 }  // namespace

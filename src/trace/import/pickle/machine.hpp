@@ -67,6 +67,7 @@ class Machine {
   [[nodiscard]] bool set_items(size_t first_item);
   [[nodiscard]] bool append_items(size_t first_item);
   [[nodiscard, gnu::always_inline]] inline bool get(uint64_t index);
+  [[nodiscard, gnu::always_inline]] inline bool get_run(const uint8_t*& at);
   [[nodiscard, gnu::always_inline]] inline bool memoize();
   [[nodiscard, gnu::always_inline]] inline bool long1(const uint8_t*& at);
   [[nodiscard]] bool short_text(const uint8_t*& at);

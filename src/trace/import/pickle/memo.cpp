@@ -16,11 +16,15 @@ Value after(const Value& value, uint64_t steps) {
 
 }  // namespace
 
+Value Memo::Run::at(uint64_t offset) const {
+  return after(starts[offset % stride], offset / stride);
+}
+
 Value Memo::find(uint64_t index) const {
   if (index >= size()) return Value::unset();
   if (slots_[index] != Value::unset()) return slots_[index];
   const Run* run = run_of(index);
-  return run == nullptr ? Value::unset() : after(run->value, index - run->first);
+  return run == nullptr ? Value::unset() : run->at(index - run->first);
 }
 
 void Memo::store(uint64_t index, const Value& value) {
@@ -42,27 +46,40 @@ void Memo::compact() {
     const auto misaligned =
         reinterpret_cast<uintptr_t>(slots_.data() + looked_at_) % kPageBytes / sizeof(Value);
     const uint64_t first = looked_at_ + (misaligned == 0 ? 0 : kPageSlots - misaligned);
-    const Value start = slots_[first];
-    uint64_t count = 0;
-    while (count < kPageSlots && slots_[first + count] == after(start, count)) ++count;
-    if (start.kind() == Kind::kRecord && count == kPageSlots) make_run(first, count);
+    for (const uint64_t stride : {1, 2}) {
+      if (!counts_up(first, stride)) continue;
+      make_run(first, stride);
+      break;
+    }
     looked_at_ = first + kPageSlots;
   }
 }
 
-void Memo::make_run(uint64_t first, uint64_t count) {
-  const Value start = slots_[first];
-  // The pages read as zeros from now on, which is what an unset slot is.
-  if (madvise(slots_.data() + first, count * sizeof(Value), MADV_DONTNEED) != 0) return;
-  in_runs_ += count;
+bool Memo::counts_up(uint64_t first, uint64_t stride) const {
+  for (uint64_t i = 0; i < stride; ++i) {
+    if (slots_[first + i].kind() != Kind::kRecord) return false;
+  }
+  for (uint64_t i = first + stride; i < first + kPageSlots; ++i) {
+    if (slots_[i] != after(slots_[i - stride], 1)) return false;
+  }
+  return true;
+}
+
+void Memo::make_run(uint64_t first, uint64_t stride) {
+  const Run run = {first, kPageSlots, stride, {slots_[first], slots_[first + 1]}};
+  // The page reads as zeros from now on, which is what an unset slot is.
+  if (madvise(slots_.data() + first, kPageBytes, MADV_DONTNEED) != 0) return;
+  in_runs_ += kPageSlots;
   if (!runs_.empty()) {
     Run& last = runs_.back();
-    if (last.first + last.count == first && after(last.value, last.count) == start) {
-      last.count += count;
+    const bool follows = last.first + last.count == first && last.stride == stride &&
+                         last.at(last.count) == run.at(0) && last.at(last.count + 1) == run.at(1);
+    if (follows) {
+      last.count += kPageSlots;
       return;
     }
   }
-  runs_.push_back({first, count, start});
+  runs_.push_back(run);
 }
 
 }  // namespace vram::trace::pickle

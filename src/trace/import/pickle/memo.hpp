@@ -7,6 +7,7 @@
 #include "trace/import/pickle/value.hpp"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace vram::trace::pickle {
@@ -18,6 +19,7 @@ class Memo {
   [[nodiscard]] uint64_t used() const { return used_; }
   [[nodiscard]] uint64_t memory_bytes() const { return (size() - in_runs_) * sizeof(Value); }
 
+  [[nodiscard]] std::span<const Value> slots() const { return slots_.span(); }
   // Unset for most of those in runs, too: then ask find(). index < size()
   [[nodiscard]] const Value& operator[](uint64_t index) const { return slots_[index]; }
   // Unset where nothing was ever stored.
@@ -37,10 +39,13 @@ class Memo {
   struct Run {
     uint64_t first = 0;  // index
     uint64_t count = 0;
-    Value value;  // of the first
+    uint64_t stride = 1;  // sequences in turn: 1 or 2
+    Value starts[2];      // of each
+    [[nodiscard]] Value at(uint64_t offset) const;
   };
   [[nodiscard]] const Run* run_of(uint64_t index) const;
-  void make_run(uint64_t first, uint64_t count);
+  [[nodiscard]] bool counts_up(uint64_t first, uint64_t stride) const;
+  void make_run(uint64_t first, uint64_t stride);
 
   PodVector<Value> slots_;
   uint64_t used_ = 0;

@@ -30,6 +30,10 @@ class ValueStack {
   }
   // There is room.
   void push(const Value& value) { values_[size_++] = value; }
+  // For a run of pushes: store at top() and after it, within the room, then say where the top is
+  // now.
+  [[nodiscard]] Value* top() { return values_ + size_; }
+  void set_top(const Value* top) { size_ = static_cast<size_t>(top - values_); }
   void truncate(size_t size) { size_ = size; }
 
   [[nodiscard]] size_t size() const { return size_; }

@@ -10,7 +10,8 @@ using pickle::Value;
 
 namespace {
 constexpr size_t kMaxFrames = 1U << 16;  // of one stack
-constexpr size_t kMaxScalars = 4096;     // of one list
+constexpr const char* kTooManyFrames = "frames beyond the 65,536th of a stack, left out";
+constexpr size_t kMaxScalars = 4096;  // of one list
 constexpr uint64_t kMaxKeptValues = 1U << 18;
 
 std::optional<Value> small_pair(std::span<const Value> items) {
@@ -38,9 +39,7 @@ void SnapshotSink::append(unsigned slot, std::span<const Value> items) {
   size_t i = 0;
   // Deep stacks are most of a file: their frames first, in a loop of its own.
   if (list.content == kEmpty || list.content == kStack) {
-    for (; i < items.size() && is(items[i], kFrame); ++i) {
-      append_frame(list, static_cast<FrameId>(items[i].payload()));
-    }
+    i = append_frames(list, items);
   }
   // Then those of events, one after the other.
   if (list.content == kEntry && list.count != 0) {
@@ -51,12 +50,27 @@ void SnapshotSink::append(unsigned slot, std::span<const Value> items) {
   for (; i < items.size(); ++i) append_one(list, items[i]);
 }
 
+// How many of the items are frames; those are the list's now.
+size_t SnapshotSink::append_frames(List& list, std::span<const Value> items) {
+  size_t count = 0;
+  while (count < items.size() && is(items[count], kFrame)) ++count;
+  if (count == 0) return 0;
+  list.content = kStack;
+  const size_t before = list.frames.size();
+  const size_t kept = std::min(count, kMaxFrames - before);
+  all_.oddities.count(kTooManyFrames, count - kept);
+  list.frames.resize(before + kept);
+  FrameId* const to = list.frames.data() + before;
+  for (size_t k = 0; k < kept; ++k) to[k] = static_cast<FrameId>(items[k].payload());
+  return count;
+}
+
 inline void SnapshotSink::append_frame(List& list, FrameId frame) {
   list.content = kStack;
   if (list.frames.size() < kMaxFrames) {
     list.frames.push_back(frame);
   } else {
-    all_.oddities.count("frames beyond the 65,536th of a stack, left out");
+    all_.oddities.count(kTooManyFrames);
   }
 }
 

@@ -88,6 +88,7 @@ class SnapshotSink final : public pickle::Sink {
   // lists.cpp
   void append_one(List& list, const pickle::Value& item);
   void append_to_range(List& list, const pickle::Value& item, const char* what);
+  size_t append_frames(List& list, std::span<const pickle::Value> items);
   void append_frame(List& list, FrameId frame);
   void append_annotation(List& list, const pickle::Value& item);
   pickle::Value finish_list(List& list);
