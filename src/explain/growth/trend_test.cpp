@@ -52,7 +52,10 @@ TEST(RisingProbability, KnownValues) {
 TEST(RisingProbability, TheApproximationMeetsTheExactValue) {
   std::mt19937 random(2);
   std::vector<double> series(kExactLimit);
-  for (size_t i = 0; i < series.size(); ++i) series[i] = static_cast<double>(i / 3 + random() % 8);
+  for (size_t i = 0; i < series.size(); ++i) {
+    const size_t step = i / 3;
+    series[i] = static_cast<double>(step + random() % 8);
+  }
   const double exact = rising_probability(series);
   series.push_back(9);  // one beyond the limit, near the middle: much the same series
   EXPECT_NEAR(std::log10(rising_probability(series)), std::log10(exact), 0.7);

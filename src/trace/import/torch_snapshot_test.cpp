@@ -16,8 +16,6 @@
 namespace vram::trace {
 namespace {
 
-using testing::HasSubstr;
-
 struct Fixture {
   std::string version;
   std::string writer;  // p2 … p5, ts
