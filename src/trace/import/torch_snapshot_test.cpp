@@ -5,7 +5,6 @@
 #include "trace/testing/trace_equality.hpp"
 #include "trace/testing/trace_text.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

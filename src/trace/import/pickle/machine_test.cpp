@@ -210,10 +210,12 @@ TEST(MachineTest, LimitsMemory) {
   std::string many = "](";
   for (int i = 0; i < 300'000; ++i) many += "X\x04\x00\x00\x00"s + std::to_string(1000 + i % 9000);
   EXPECT_NE(decode(proto(many + "e.")).text, "");
-  std::string nones = "](" + std::string(40'000'000, 'N');
-  EXPECT_EQ(decode(proto(nones)).code, Code::kTooLarge);
-  nones = std::string("N") + std::string(40'000'000, '\x94');
-  EXPECT_EQ(decode(proto(nones)).code, Code::kTooLarge);
+  // Values, then memo entries, without end.
+  for (const auto& [begin, repeated] : {std::pair("](", 'N'), std::pair("N", '\x94')}) {
+    std::string endless = begin;
+    endless.resize(4'000'000, repeated);
+    EXPECT_EQ(decode(proto(endless)).code, Code::kTooLarge);
+  }
 }
 
 TEST(MachineTest, FindsMemoEntriesInPagesGivenBack) {

@@ -46,7 +46,7 @@ void Memo::compact() {
     const auto misaligned =
         reinterpret_cast<uintptr_t>(slots_.data() + looked_at_) % kPageBytes / sizeof(Value);
     const uint64_t first = looked_at_ + (misaligned == 0 ? 0 : kPageSlots - misaligned);
-    for (const uint64_t stride : {1, 2}) {
+    for (const uint64_t stride : {uint64_t{1}, uint64_t{2}}) {
       if (!counts_up(first, stride)) continue;
       make_run(first, stride);
       break;
