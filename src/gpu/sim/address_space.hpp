@@ -1,0 +1,72 @@
+// AddressSpace: a model of the addresses that the driver gives: to segments (cudaMalloc) and, in
+// another part that never touches theirs, to reservations. Where a segment lies decides which of
+// two equal free blocks a caching allocator takes.
+//
+// The model of segments, as observed of CUDA 13 on Linux: address space is taken from the top
+// downwards in regions, rounded up to 32 MiB; a segment lies at the low end of its region; later
+// segments go first-fit, in rising order of addresses, into what regions have unused; a region that
+// empties becomes a gap, merged with its neighbours; a new region takes the top end of the highest
+// gap that fits, else it goes below everything. Known addresses (of a recording) teach it where to
+// go on. Says nothing about memory. Not thread-safe; a segment costs a scan over the regions.
+#pragma once
+
+#include "gpu/memory.hpp"
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace vram::gpu {
+
+class AddressSpace {
+ public:
+  static constexpr uint64_t kRegionBytes = uint64_t{32} << 20;
+
+  // Where the next segment of this size would go, from what is known now; 0 where there is no room.
+  // take_segment takes it.
+  [[nodiscard]] Address predict_segment(uint64_t bytes) const;
+  [[nodiscard]] Address take_segment(uint64_t bytes);
+  // A segment at a known address; false, and nothing changes, where it would touch another or the
+  // reservations' part.
+  [[nodiscard]] bool place_segment(Address address, uint64_t bytes);
+  // The segment at this address, taken or placed before, is no more.
+  void give_back_segment(Address address);
+
+  // First-fit from the low end of the reservations' part; 0 where there is no room.
+  [[nodiscard]] Address take_reservation(uint64_t bytes);
+  void give_back_reservation(Address address);
+
+ private:
+  struct Segment {
+    Address address = 0;
+    uint64_t bytes = 0;
+  };
+  struct Region {
+    uint64_t bytes = 0;
+    uint64_t largest_hole_bytes = 0;
+    std::vector<Segment> segments;  // in rising order
+  };
+  using Regions = std::map<Address, Region>;
+  using Gaps = std::map<Address, uint64_t>;
+
+  [[nodiscard]] static Address hole_for(const Region& region, Address base, uint64_t bytes);
+  static void measure_holes(Region& region, Address base);
+  static void insert(Region& region, Address base, Segment segment);
+
+  [[nodiscard]] Regions::const_iterator region_with_room(uint64_t bytes) const;
+  [[nodiscard]] Regions::iterator region_around(Address address);
+  [[nodiscard]] Gaps::const_iterator highest_gap(uint64_t bytes) const;
+  [[nodiscard]] Address place_for_region(uint64_t bytes) const;
+  [[nodiscard]] Address below_regions(Address top, uint64_t bytes) const;
+  [[nodiscard]] bool touches_region(Address address, uint64_t bytes) const;
+  void open_region(Address address, uint64_t region_bytes, uint64_t segment_bytes);
+  void cut_gaps(Address address, uint64_t bytes);
+  void add_gap(Address address, uint64_t bytes);
+
+  Regions regions_;
+  Gaps gaps_;
+  Address lowest_ = 0;  // of all regions so far; 0 before the first
+  std::map<Address, uint64_t> reservations_;
+};
+
+}  // namespace vram::gpu
