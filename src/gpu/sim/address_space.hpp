@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 namespace vram::gpu {
@@ -21,6 +22,11 @@ namespace vram::gpu {
 class AddressSpace {
  public:
   static constexpr uint64_t kRegionBytes = uint64_t{32} << 20;
+  // The first region ends here unless an address was known before it.
+  static constexpr Address kSegmentsTop = 0x7f00'0000'0000;
+  // The reservations' part: no real address reaches it, so a recording's never do.
+  static constexpr Address kReservationsBase = uint64_t{1} << 58;
+  static constexpr Address kReservationsEnd = uint64_t{1} << 62;
 
   // Where the next segment of this size would go, from what is known now; 0 where there is no room.
   // take_segment takes it.
@@ -36,6 +42,9 @@ class AddressSpace {
   [[nodiscard]] Address take_reservation(uint64_t bytes);
   void give_back_reservation(Address address);
 
+  // Regions, gaps and segments lie apart, and what is kept about them is so.
+  [[nodiscard]] bool validate(std::string* why) const;
+
  private:
   struct Segment {
     Address address = 0;
@@ -50,8 +59,8 @@ class AddressSpace {
   using Gaps = std::map<Address, uint64_t>;
 
   [[nodiscard]] static Address hole_for(const Region& region, Address base, uint64_t bytes);
-  static void measure_holes(Region& region, Address base);
-  static void insert(Region& region, Address base, Segment segment);
+  [[nodiscard]] static uint64_t largest_hole(const Region& region, Address base);
+  static bool insert(Region& region, Address base, Segment segment);
 
   [[nodiscard]] Regions::const_iterator region_with_room(uint64_t bytes) const;
   [[nodiscard]] Regions::iterator region_around(Address address);

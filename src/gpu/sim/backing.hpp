@@ -17,11 +17,12 @@ class Backing {
  public:
   Backing() = default;  // no bytes
   [[nodiscard]] static Backing poisoned(uint64_t bytes);
-  void poison();
+  void poison(uint64_t offset, uint64_t bytes);
+  void poison() { poison(0, size_bytes_); }
 
   [[nodiscard]] bool exists() const { return bytes_ != nullptr; }
-  [[nodiscard]] std::byte* at(uint64_t offset) { return bytes_.get() + offset; }
-  [[nodiscard]] const std::byte* at(uint64_t offset) const { return bytes_.get() + offset; }
+  // Const as a pointer is: the bytes are not.
+  [[nodiscard]] std::byte* at(uint64_t offset) const { return bytes_.get() + offset; }
 
  private:
   std::unique_ptr<std::byte[]> bytes_;

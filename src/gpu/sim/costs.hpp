@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/bytes.hpp"
+#include "gpu/sim/call_stats.hpp"
 
 #include <array>
 #include <cstdint>
@@ -64,6 +65,10 @@ struct Costs {
   // cudaMallocAsync + cudaFreeAsync, warm: 0.47 us a pair. No call of Memory; for models of that
   // allocator.
   int64_t async_pair_ns = 470;
+
+  // One call over so many bytes, without waiting for the device. A call that fails costs what it
+  // costs for none (not measured).
+  [[nodiscard]] int64_t of(Call call, uint64_t bytes) const;
 };
 
 }  // namespace vram::gpu

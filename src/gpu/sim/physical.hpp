@@ -7,13 +7,13 @@
 #include "gpu/sim/backing.hpp"
 
 #include <cstdint>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
 namespace vram::gpu {
 
-inline constexpr uint64_t kUnlimited = uint64_t{1} << 56;
+// More than any program takes, and half of the address space that segments have.
+inline constexpr uint64_t kUnlimited = uint64_t{1} << 46;
 
 struct SimDevice {
   uint64_t capacity_bytes = kUnlimited;  // what the device has
@@ -46,13 +46,15 @@ class Physical {
   [[nodiscard]] Backing new_backing(uint64_t bytes) const;
 
   [[nodiscard]] Handle create(uint32_t device, uint64_t bytes);  // 0 where there is no room
-  [[nodiscard]] Status release(Handle handle);
-  // For mappings: a handle that exists and is not released, or nullptr; any that exists.
+  // One that find() finds.
+  void release(Handle handle);
+  // A handle that exists and is not released, or nullptr.
   [[nodiscard]] Piece* find(Handle handle);
-  [[nodiscard]] Piece& piece(Handle handle);
+  // Any that exists, released or not.
   [[nodiscard]] const Piece& piece(Handle handle) const;
   void add_mapping(Handle handle);
-  void drop_mapping(Handle handle);
+  // With the last mapping a released handle ends; another is poisoned, if so asked.
+  void drop_mapping(Handle handle, bool poison);
 
   [[nodiscard]] uint64_t handle_bytes(uint32_t device) const;
   [[nodiscard]] const std::unordered_map<Handle, Piece>& pieces() const { return pieces_; }

@@ -96,14 +96,25 @@ class SimGpu {
   [[nodiscard]] bool validate(std::string* why = nullptr) const;
 
  private:
-  // Every call opens with begin (counts, asks for faults) and ends with end (counts the cost).
+  // Every call opens with begin (counts it, asks for faults) and ends in done or refuse, which move
+  // the clock.
   [[nodiscard]] Status begin(Call call);
-  Status end(Call call, Status status, int64_t cost_ns);
+  [[nodiscard]] Status done(Call call, int64_t cost_ns);
+  [[nodiscard]] Status refuse(Call call, Status status);
   void wait_until(Call call, int64_t time_ns);
   [[nodiscard]] bool is_device(uint32_t device) const { return device < device_count(); }
-  [[nodiscard]] int64_t access_cost(Address address, uint64_t bytes) const;
 
-  [[nodiscard]] const std::byte* visible(uint32_t device, Address address, uint64_t* bytes) const;
+  [[nodiscard]] Address alloc_small(uint32_t device, uint64_t bytes);
+  [[nodiscard]] Address alloc_pages(uint32_t device, uint64_t bytes, Address wanted, bool shared);
+
+  // Bytes from an address on that the device may touch.
+  struct Run {
+    std::byte* bytes = nullptr;
+    uint64_t count = 0;
+  };
+  [[nodiscard]] Run run_at(uint32_t device, Address address) const;
+  template <typename Copy>
+  [[nodiscard]] Status for_runs(uint32_t device, Address address, uint64_t bytes, Copy copy) const;
 
   Costs costs_;
   AddressSpace addresses_;
@@ -115,6 +126,7 @@ class SimGpu {
   CallStats stats_;
   int64_t now_ns_ = 0;
   Address next_address_ = 0;
+  bool backing_ = false;
   bool poison_on_unmap_ = false;
 };
 static_assert(Memory<SimGpu>);
