@@ -2,6 +2,8 @@
 
 #include "base/check.hpp"
 
+#include <cmath>
+
 namespace vram::gpu {
 
 int64_t SizeCost::at(uint64_t bytes) const {
@@ -13,7 +15,7 @@ int64_t SizeCost::at(uint64_t bytes) const {
   const CostPoint& b = points[right];
   const double share =
       static_cast<double>(bytes - a.bytes) / static_cast<double>(b.bytes - a.bytes);
-  return a.ns + static_cast<int64_t>(share * static_cast<double>(b.ns - a.ns) + 0.5);
+  return a.ns + std::llround(share * static_cast<double>(b.ns - a.ns));
 }
 
 int64_t Costs::of(Call call, uint64_t bytes) const {
