@@ -1,7 +1,7 @@
 #include "explain/baseline.hpp"
 
 #include "base/pod_vector.hpp"
-#include "explain/address_map.hpp"
+#include "base/address_map.hpp"
 
 #include <fmt/format.h>
 

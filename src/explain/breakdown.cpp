@@ -1,7 +1,7 @@
 #include "explain/breakdown.hpp"
 
 #include "base/bytes.hpp"
-#include "explain/address_map.hpp"
+#include "base/address_map.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/pod_vector.hpp"
-#include "explain/address_map.hpp"
+#include "base/address_map.hpp"
 #include "explain/allocator_rules.hpp"
 #include "explain/segments.hpp"
 #include "trace/event.hpp"

@@ -30,6 +30,7 @@ struct Counters {
   uint64_t device_frees = 0;
   uint64_t retries = 0;        // everything cached was given back to serve one request
   uint64_t stream_waits = 0;   // reuse that made one stream wait for another
+  uint64_t peak_reserved_bytes = 0;  // at any moment, also inside one call
 };
 
 class Allocator {
@@ -48,8 +49,17 @@ class Allocator {
   virtual void free_later(uint32_t block, int64_t time_ns) = 0;
   virtual void complete(uint32_t block, int64_t time_ns) = 0;
 
+  // The program gives back everything that is cached.
+  virtual void empty_cache() {}
+
+  // Both references stay valid and are updated by every call.
   [[nodiscard]] virtual const Usage& usage() const = 0;
   [[nodiscard]] virtual const Counters& counters() const = 0;
+  // Largest free block that this request might have used, for the story of an OOM.
+  [[nodiscard]] virtual uint64_t largest_free_bytes(const Request& request) const {
+    static_cast<void>(request);
+    return 0;
+  }
 };
 
 }  // namespace vram::replay

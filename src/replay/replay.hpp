@@ -31,6 +31,8 @@ struct AllocatorSpec {
 
 struct ReplayOptions {
   std::optional<uint64_t> capacity_bytes;   // limit on reserved bytes; none: the simulated device is as large as it takes
+  // The limit is PyTorch's own memory fraction, not the device's end: expandable segments overshoot it by less than a granule.
+  bool capacity_is_fraction = false;
   int64_t lag_ns = 10'000'000;              // how long a stream's work may lag behind the host
   uint32_t curve_slices = 200;
   bool search_min_capacity = false;
