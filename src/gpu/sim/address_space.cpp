@@ -28,11 +28,11 @@ static void for_holes(const Region& region, Address base, Visit visit) {
   if (base + region.bytes > at) visit(at, base + region.bytes - at);
 }
 
-Address AddressSpace::hole_for(const Region& region, Address base, uint64_t bytes) {
-  Address found = 0;
+AddressSpace::Segment AddressSpace::hole_for(const Region& region, Address base, uint64_t bytes) {
+  Segment found;
   for_holes(region, base, [&](Address hole, uint64_t hole_bytes) {
-    if (hole_bytes >= bytes) found = hole;
-    return found != 0;
+    if (hole_bytes >= bytes) found = {hole, hole_bytes};
+    return found.bytes != 0;
   });
   return found;
 }
@@ -46,25 +46,18 @@ uint64_t AddressSpace::largest_hole(const Region& region, Address base) {
   return largest;
 }
 
-// False where the segment would touch another of the region.
-bool AddressSpace::insert(Region& region, Address base, Segment segment) {
+void AddressSpace::insert(Region& region, Address base, Segment segment) {
   const auto next =
       std::lower_bound(region.segments.begin(), region.segments.end(), segment.address,
                        [](const Segment& s, Address address) { return s.address < address; });
-  if (next != region.segments.end() && segment.address + segment.bytes > next->address)
-    return false;
-  if (next != region.segments.begin() &&
-      std::prev(next)->address + std::prev(next)->bytes > segment.address)
-    return false;
   region.segments.insert(next, segment);
   region.largest_hole_bytes = largest_hole(region, base);
-  return true;
 }
 
 Address AddressSpace::predict_segment(uint64_t bytes) const {
   if (bytes == 0 || bytes > kSegmentsTop) return 0;
   const auto region = region_with_room(bytes);
-  if (region != regions_.end()) return hole_for(region->second, region->first, bytes);
+  if (region != regions_.end()) return hole_for(region->second, region->first, bytes).address;
   return place_for_region(round_up(bytes));
 }
 
@@ -73,38 +66,93 @@ Address AddressSpace::take_segment(uint64_t bytes) {
   if (address == 0) return 0;
   const auto around = region_around(address);
   if (around == regions_.end()) {
-    open_region(address, round_up(bytes), bytes);
+    add_region(address, Region{round_up(bytes), round_up(bytes) - bytes, {{address, bytes}}});
   } else {
-    VRAM_CHECK(insert(around->second, around->first, {address, bytes}));
+    insert(around->second, around->first, {address, bytes});
   }
   return address;
 }
 
 bool AddressSpace::place_segment(Address address, uint64_t bytes) {
   if (address == 0 || bytes == 0 || address >= kReservationsBase ||
-      bytes > kReservationsBase - address)
+      bytes > kReservationsBase - address || !is_free(address, bytes))
     return false;
+  evict_foreign(address, bytes);
+  learn_from(address, bytes);
   const auto around = region_around(address);
-  if (around != regions_.end()) {
-    return address + bytes <= around->first + around->second.bytes &&
-           insert(around->second, around->first, {address, bytes});
+  if (around != regions_.end() && address + bytes <= around->first + around->second.bytes) {
+    insert(around->second, around->first, {address, bytes});
+  } else {
+    widen_regions({address, bytes});
   }
-  if (touches_region(address, bytes)) return false;
-  // A known segment that starts off the grid is not where a region starts: nothing is known of its
-  // tail.
-  uint64_t region_bytes = address % kRegionBytes == 0 ? round_up(bytes) : bytes;
-  const auto next = regions_.upper_bound(address);
-  if (next != regions_.end()) region_bytes = std::min(region_bytes, next->first - address);
-  open_region(address, region_bytes, bytes);
   return true;
+}
+
+bool AddressSpace::is_free(Address address, uint64_t bytes) const {
+  for (auto it = regions_.lower_bound(address + bytes); it != regions_.begin();) {
+    const auto& [base, region] = *--it;
+    if (base + region.bytes <= address) return true;
+    for (const Segment& s : region.segments) {
+      if (!s.foreign && s.touches(address, bytes)) return false;
+    }
+  }
+  return true;
+}
+
+// What was taken to lie there is gone, or never was.
+void AddressSpace::evict_foreign(Address address, uint64_t bytes) {
+  const auto last = regions_.lower_bound(address + bytes);
+  for (auto it = first_touching(address); it != last; ++it) {
+    auto& [base, region] = *it;
+    std::erase_if(region.segments,
+                  [&](const Segment& s) { return s.foreign && s.touches(address, bytes); });
+    region.largest_hole_bytes = largest_hole(region, base);
+  }
+}
+
+// First-fit would have taken an earlier hole: what the driver passed over, others use.
+void AddressSpace::learn_from(Address address, uint64_t bytes) {
+  for (;;) {
+    const auto room = region_with_room(bytes);
+    if (room == regions_.end()) return;
+    Segment foreign = hole_for(room->second, room->first, bytes);
+    foreign.foreign = true;
+    if (foreign.touches(address, bytes)) {
+      if (foreign.address >= address) return;
+      foreign.bytes = address - foreign.address;
+    }
+    insert(regions_.at(room->first), room->first, foreign);
+  }
+}
+
+// Opens a region for a known segment, or joins what it crosses: there the driver's region was
+// larger than rounding says.
+void AddressSpace::widen_regions(Segment segment) {
+  const Address segment_end = segment.address + segment.bytes;
+  const auto first = first_touching(segment.address);
+  const auto last = regions_.lower_bound(segment_end);
+  const Address ceiling = last == regions_.end() ? kReservationsBase : last->first;
+  Address base = segment.address;
+  Address end = std::min(round_up(segment_end), ceiling);
+  Region joined;
+  for (auto it = first; it != last; ++it) {
+    base = std::min(base, it->first);
+    end = std::max(end, it->first + it->second.bytes);
+    joined.segments.insert(joined.segments.end(), it->second.segments.begin(),
+                           it->second.segments.end());
+  }
+  joined.bytes = end - base;
+  insert(joined, base, segment);
+  regions_.erase(first, last);
+  add_region(base, std::move(joined));
 }
 
 void AddressSpace::give_back_segment(Address address) {
   const auto it = region_around(address);
   VRAM_CHECK(it != regions_.end());
   auto& [base, region] = *it;
-  const size_t erased =
-      std::erase_if(region.segments, [&](const Segment& s) { return s.address == address; });
+  const size_t erased = std::erase_if(
+      region.segments, [address](const Segment& s) { return !s.foreign && s.address == address; });
   VRAM_CHECK(erased == 1);
   if (!region.segments.empty()) {
     region.largest_hole_bytes = largest_hole(region, base);
@@ -141,6 +189,12 @@ AddressSpace::Regions::iterator AddressSpace::region_around(Address address) {
   if (it == regions_.begin()) return regions_.end();
   --it;
   return address < it->first + it->second.bytes ? it : regions_.end();
+}
+
+// The first region that ends above the address.
+AddressSpace::Regions::iterator AddressSpace::first_touching(Address address) {
+  const auto around = region_around(address);
+  return around != regions_.end() ? around : regions_.lower_bound(address);
 }
 
 bool AddressSpace::touches_region(Address address, uint64_t bytes) const {
@@ -181,11 +235,10 @@ Address AddressSpace::below_regions(Address top, uint64_t bytes) const {
   return 0;
 }
 
-void AddressSpace::open_region(Address address, uint64_t region_bytes, uint64_t segment_bytes) {
-  cut_gaps(address, region_bytes);
-  regions_.emplace(address,
-                   Region{region_bytes, region_bytes - segment_bytes, {{address, segment_bytes}}});
-  lowest_ = lowest_ == 0 ? address : std::min(lowest_, address);
+void AddressSpace::add_region(Address base, Region region) {
+  cut_gaps(base, region.bytes);
+  regions_.emplace(base, std::move(region));
+  lowest_ = lowest_ == 0 ? base : std::min(lowest_, base);
 }
 
 void AddressSpace::cut_gaps(Address address, uint64_t bytes) {

@@ -7,7 +7,9 @@
 // segments go first-fit, in rising order of addresses, into what regions have unused; a region that
 // empties becomes a gap, merged with its neighbours; a new region takes the top end of the highest
 // gap that fits, else it goes below everything. Known addresses (of a recording) teach it where to
-// go on. Says nothing about memory. Not thread-safe; a segment costs a scan over the regions.
+// go on, how far regions reach, and which holes are none because something else lies in them.
+//
+// Says nothing about memory. Not thread-safe; a segment costs a scan over the regions.
 #pragma once
 
 #include "gpu/memory.hpp"
@@ -49,6 +51,10 @@ class AddressSpace {
   struct Segment {
     Address address = 0;
     uint64_t bytes = 0;
+    bool foreign = false;  // not given out here: a hole that the driver passed over holds something
+    [[nodiscard]] bool touches(Address at, uint64_t count) const {
+      return address < at + count && at < address + bytes;
+    }
   };
   struct Region {
     uint64_t bytes = 0;
@@ -58,17 +64,22 @@ class AddressSpace {
   using Regions = std::map<Address, Region>;
   using Gaps = std::map<Address, uint64_t>;
 
-  [[nodiscard]] static Address hole_for(const Region& region, Address base, uint64_t bytes);
+  [[nodiscard]] static Segment hole_for(const Region& region, Address base, uint64_t bytes);
   [[nodiscard]] static uint64_t largest_hole(const Region& region, Address base);
-  static bool insert(Region& region, Address base, Segment segment);
+  static void insert(Region& region, Address base, Segment segment);
 
   [[nodiscard]] Regions::const_iterator region_with_room(uint64_t bytes) const;
   [[nodiscard]] Regions::iterator region_around(Address address);
+  [[nodiscard]] Regions::iterator first_touching(Address address);
   [[nodiscard]] Gaps::const_iterator highest_gap(uint64_t bytes) const;
   [[nodiscard]] Address place_for_region(uint64_t bytes) const;
   [[nodiscard]] Address below_regions(Address top, uint64_t bytes) const;
   [[nodiscard]] bool touches_region(Address address, uint64_t bytes) const;
-  void open_region(Address address, uint64_t region_bytes, uint64_t segment_bytes);
+  [[nodiscard]] bool is_free(Address address, uint64_t bytes) const;
+  void evict_foreign(Address address, uint64_t bytes);
+  void learn_from(Address address, uint64_t bytes);
+  void widen_regions(Segment segment);
+  void add_region(Address base, Region region);
   void cut_gaps(Address address, uint64_t bytes);
   void add_gap(Address address, uint64_t bytes);
 

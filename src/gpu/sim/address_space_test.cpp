@@ -67,11 +67,35 @@ TEST(AddressSpaceTest, KnownAddressesTeachItWhereToGoOn) {
   EXPECT_EQ(space.take_segment(64 * kMiB), known - 64 * kMiB);
 }
 
-TEST(AddressSpaceTest, AKnownAddressOffTheGridHasNoTail) {
+TEST(AddressSpaceTest, AKnownAddressOffTheGridLiesInARegionThatEndsOnIt) {
   AddressSpace space;
   const Address known = 0x7fe3'4000'0000 + 6 * kMiB;
   ASSERT_TRUE(space.place_segment(known, 2 * kMiB));
+  EXPECT_EQ(space.take_segment(24 * kMiB), known + 2 * kMiB);
   EXPECT_EQ(space.take_segment(2 * kMiB), known - 6 * kMiB - kRegion);
+}
+
+TEST(AddressSpaceTest, ARegionReachesAsFarAsKnownAddressesShow) {
+  AddressSpace space;
+  const Address known = 0x7fe3'4000'0000;
+  ASSERT_TRUE(space.place_segment(known, 20 * kMiB));
+  ASSERT_TRUE(space.place_segment(known + 20 * kMiB, 20 * kMiB)) << "across the end of 32 MiB";
+  EXPECT_TRUE(space.validate(nullptr));
+  EXPECT_EQ(space.take_segment(24 * kMiB), known + 40 * kMiB);
+  space.give_back_segment(known);
+  EXPECT_EQ(space.take_segment(16 * kMiB), known) << "a hole in one region, not a gap";
+}
+
+TEST(AddressSpaceTest, AHoleThatWasPassedOverIsNone) {
+  AddressSpace space;
+  const Address known = 0x7fe3'4000'0000;
+  ASSERT_TRUE(space.place_segment(known, 20 * kMiB));
+  ASSERT_TRUE(space.place_segment(known - 32 * kMiB,
+                                  10 * kMiB));  // 12 MiB at known + 20 MiB would have done
+  EXPECT_EQ(space.take_segment(22 * kMiB), known - 22 * kMiB) << "this tail may be there";
+  EXPECT_EQ(space.take_segment(2 * kMiB), known - 64 * kMiB) << "that one is not";
+  ASSERT_TRUE(space.place_segment(known + 22 * kMiB, 2 * kMiB)) << "and is again when it is seen";
+  EXPECT_TRUE(space.validate(nullptr));
 }
 
 TEST(AddressSpaceTest, AKnownAddressInUseIsRefused) {
@@ -80,11 +104,11 @@ TEST(AddressSpaceTest, AKnownAddressInUseIsRefused) {
   EXPECT_FALSE(space.place_segment(base, 2 * kMiB));
   EXPECT_FALSE(space.place_segment(base + 18 * kMiB, 4 * kMiB));
   EXPECT_FALSE(space.place_segment(base - 2 * kMiB, 4 * kMiB));
-  EXPECT_FALSE(space.place_segment(base + 30 * kMiB, 4 * kMiB)) << "half in the region's tail";
   EXPECT_FALSE(space.place_segment(0, 2 * kMiB));
   EXPECT_FALSE(space.place_segment(AddressSpace::kReservationsBase, 2 * kMiB));
   EXPECT_FALSE(space.place_segment(~uint64_t{0}, 2 * kMiB));
   EXPECT_TRUE(space.place_segment(base + 22 * kMiB, 4 * kMiB));
+  EXPECT_TRUE(space.validate(nullptr));
 }
 
 TEST(AddressSpaceTest, KnownAddressesMayLieTooLowToGoBelow) {
