@@ -34,7 +34,7 @@ std::string capacity_text(const ReplayReport& report) {
     case CapacitySource::kAsked:
       return "a device of " + format_bytes(report.capacity_bytes.value_or(0));
     case CapacitySource::kRecorded:
-      return fmt::format("a device of {}, the most that the recorded program got",
+      return fmt::format("a device of {}, the limit that the recorded program met",
                          format_bytes(report.capacity_bytes.value_or(0)));
   }
   return "";
@@ -57,10 +57,14 @@ void draw_subject(const ReplayReport& report, Page& page) {
                    "the first part of the recording is missing: what was alive when it begins "
                    "is replayed as allocated then, in order of address");
   }
+  if (report.events == 0) {
+    page.paragraph(bad,
+                   "no events were recorded: what was alive at the end is all that is replayed");
+  }
   if (report.recorded_limit_unknown) {
     page.paragraph(bad,
-                   "the recorded program was refused memory by a device that other programs "
-                   "filled too, so its limit is unknown; --capacity sets one");
+                   "no one limit explains where the recorded program was refused memory (others "
+                   "may have filled the device), so none is assumed; --capacity sets one");
   }
 }
 
@@ -160,8 +164,8 @@ void draw_driver(const ReplayResult& result, Page& page) {
                                : fmt::format("about {} in calls: {}",
                                              duration_text(result.driver_time_ns), calls));
   std::string rest =
-      fmt::format("{} taken, {} given back; {}", counted(result.device_allocs, "segment"),
-                  format_count(result.device_frees), retries_text(result.retries));
+      fmt::format("memory taken {}, given back {}; {}", counted(result.device_allocs, "time"),
+                  counted(result.device_frees, "time"), retries_text(result.retries));
   if (result.stream_waits > 0) {
     rest += fmt::format("; {} of one stream for another", counted(result.stream_waits, "wait"));
   }

@@ -62,7 +62,8 @@ TEST(ReplayText, SaysEachThingOfOneReplay) {
        {"runs/unet.pickle.xz", "41,000 requests replayed on a device without limit",
         "the recording's own settings", "exact", "✔ completes", "25 GiB", "16 GiB", "15.5 GiB",
         "15 GiB", "60.0 %", "90 cudaMalloc (44.1 ms), 12 cudaFree (1.2 ms)", "about 45.3 ms",
-        "90 segments taken, 12 given back; no retries", "peak reserved 25 GiB", "█ requested"}) {
+        "memory taken 90 times, given back 12 times; no retries", "peak reserved 25 GiB",
+        "█ requested"}) {
     EXPECT_THAT(text, HasSubstr(expected));
   }
   EXPECT_THAT(text, Not(HasSubstr("COMPARISON")));
@@ -123,7 +124,21 @@ TEST(ReplayText, SaysWhatTheDeviceHeld) {
   EXPECT_THAT(draw_replay(report), HasSubstr("replayed on a device of 16 GiB"));
   report.capacity_source = CapacitySource::kRecorded;
   EXPECT_THAT(unwrapped(draw_replay(report)),
-              HasSubstr("a device of 16 GiB, the most that the recorded program got"));
+              HasSubstr("a device of 16 GiB, the limit that the recorded program met"));
+}
+
+TEST(ReplayText, SaysWhatTheRecordingLacks) {
+  ReplayReport report = testing::sample_replay();
+  EXPECT_THAT(draw_replay(report), Not(HasSubstr("✖")));
+  report.truncated_at_byte = 123'456;
+  report.ring_overflowed = true;
+  report.recorded_limit_unknown = true;
+  report.events = 0;
+  const std::string text = unwrapped(draw_replay(report));
+  EXPECT_THAT(text, HasSubstr("cut off at byte 123,456"));
+  EXPECT_THAT(text, HasSubstr("the first part of the recording is missing"));
+  EXPECT_THAT(text, HasSubstr("no one limit explains"));
+  EXPECT_THAT(text, HasSubstr("no events were recorded"));
 }
 
 TEST(ReplayText, TheSmallestCapacityComesWithItsRetries) {
