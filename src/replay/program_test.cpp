@@ -142,7 +142,7 @@ TEST(Program, AnOomBoundsTheLimitUnlessMoreWasGrantedElsewhen) {
   t.add(EventKind::kAlloc, 64 * kMiB, 20 * kMiB);
   t.add(EventKind::kOom, 7, 15 * kMiB);
   EXPECT_EQ(recorded_limit(t.make()),
-            32 * kMiB);  // the largest below 35 in steps of 2 MiB, minus a byte
+            34 * kMiB);  // 36 MiB were refused
   t.add(EventKind::kSegmentAlloc, 128 * kMiB, 40 * kMiB);
   t.add(EventKind::kAlloc, 128 * kMiB, 40 * kMiB);
   EXPECT_FALSE(recorded_limit(t.make()));
