@@ -1,7 +1,7 @@
 #include "explain/history/baseline.hpp"
 
+#include "base/address_map.hpp"
 #include "base/pod_vector.hpp"
-#include "explain/history/address_map.hpp"
 
 #include <fmt/format.h>
 

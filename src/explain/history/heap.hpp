@@ -8,8 +8,8 @@
 // thread-safe. Allocates when its tables grow and at segment events, never per event.
 #pragma once
 
+#include "base/address_map.hpp"
 #include "base/pod_vector.hpp"
-#include "explain/history/address_map.hpp"
 #include "explain/history/allocator_rules.hpp"
 #include "explain/history/segments.hpp"
 #include "trace/event.hpp"

@@ -1,7 +1,7 @@
 #include "explain/moment/breakdown.hpp"
 
+#include "base/address_map.hpp"
 #include "base/bytes.hpp"
-#include "explain/history/address_map.hpp"
 
 #include <fmt/format.h>
 

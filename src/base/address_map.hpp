@@ -1,4 +1,4 @@
-// AddressMap: from a 64-bit address to a 32-bit number, for the replay's hot path. Open addressing
+// AddressMap: from a 64-bit address to a 32-bit number, for loops over millions of events. Open addressing
 // with linear probing and backward-shift deletion: a look-up is one multiplication and, mostly, one
 // cache line. Not thread-safe; allocates only when it grows.
 #pragma once
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vram::explain {
+namespace vram {
 
 class AddressMap {
  public:
@@ -83,4 +83,4 @@ class AddressMap {
   size_t used_ = 0;
 };
 
-}  // namespace vram::explain
+}  // namespace vram

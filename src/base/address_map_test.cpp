@@ -1,11 +1,11 @@
-#include "explain/history/address_map.hpp"
+#include "base/address_map.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <unordered_map>
 
-namespace vram::explain {
+namespace vram {
 namespace {
 
 TEST(AddressMap, AgreesWithAStandardMapUnderRandomUse) {
@@ -38,4 +38,4 @@ TEST(AddressMap, ZeroIsAnOrdinaryKey) {
 }
 
 }  // namespace
-}  // namespace vram::explain
+}  // namespace vram
