@@ -1,0 +1,92 @@
+// AddressSpace: a model of the addresses that the driver gives: to segments (cudaMalloc) and, in
+// another part that never touches theirs, to reservations. Where a segment lies decides which of
+// two equal free blocks a caching allocator takes.
+//
+// The model of segments, as observed of CUDA 13 on Linux: address space is taken from the top
+// downwards in regions, rounded up to 32 MiB; a segment lies at the low end of its region; later
+// segments go first-fit, in rising order of addresses, into what regions have unused; a region that
+// empties becomes a gap, merged with its neighbours; a new region takes the top end of the highest
+// gap that fits, else it goes below everything. Known addresses (of a recording) teach it where to
+// go on, how far regions reach, and which holes are none because something else lies in them.
+//
+// Says nothing about memory. Not thread-safe; a segment costs a scan over the regions.
+#pragma once
+
+#include "gpu/memory.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace vram::gpu {
+
+class AddressSpace {
+ public:
+  static constexpr uint64_t kRegionBytes = uint64_t{32} << 20;
+  // The first region ends here unless an address was known before it.
+  static constexpr Address kSegmentsTop = 0x7f00'0000'0000;
+  // The reservations' part: no real address reaches it, so a recording's never do.
+  static constexpr Address kReservationsBase = uint64_t{1} << 58;
+  static constexpr Address kReservationsEnd = uint64_t{1} << 62;
+
+  // Where the next segment of this size would go, from what is known now; 0 where there is no room.
+  // take_segment takes it.
+  [[nodiscard]] Address predict_segment(uint64_t bytes) const;
+  [[nodiscard]] Address take_segment(uint64_t bytes);
+  // A segment at a known address; false, and nothing changes, where it would touch another or the
+  // reservations' part.
+  [[nodiscard]] bool place_segment(Address address, uint64_t bytes);
+  // The segment at this address, taken or placed before, is no more.
+  void give_back_segment(Address address);
+
+  // First-fit from the low end of the reservations' part; 0 where there is no room.
+  [[nodiscard]] Address take_reservation(uint64_t bytes);
+  void give_back_reservation(Address address);
+
+  // Regions, gaps and segments lie apart, and what is kept about them is so.
+  [[nodiscard]] bool validate(std::string* why) const;
+
+ private:
+  struct Segment {
+    Address address = 0;
+    uint64_t bytes = 0;
+    bool foreign = false;  // not given out here: a hole that the driver passed over holds something
+    [[nodiscard]] bool touches(Address at, uint64_t count) const {
+      return address < at + count && at < address + bytes;
+    }
+  };
+  struct Region {
+    uint64_t bytes = 0;
+    uint64_t largest_hole_bytes = 0;
+    std::vector<Segment> segments;  // in rising order
+  };
+  using Regions = std::map<Address, Region>;
+  using Gaps = std::map<Address, uint64_t>;
+
+  [[nodiscard]] static Segment hole_for(const Region& region, Address base, uint64_t bytes);
+  [[nodiscard]] static uint64_t largest_hole(const Region& region, Address base);
+  static void insert(Region& region, Address base, Segment segment);
+
+  [[nodiscard]] Regions::const_iterator region_with_room(uint64_t bytes) const;
+  [[nodiscard]] Regions::iterator region_around(Address address);
+  [[nodiscard]] Regions::iterator first_touching(Address address);
+  [[nodiscard]] Gaps::const_iterator highest_gap(uint64_t bytes) const;
+  [[nodiscard]] Address place_for_region(uint64_t bytes) const;
+  [[nodiscard]] Address below_regions(Address top, uint64_t bytes) const;
+  [[nodiscard]] bool touches_region(Address address, uint64_t bytes) const;
+  [[nodiscard]] bool is_free(Address address, uint64_t bytes) const;
+  void evict_foreign(Address address, uint64_t bytes);
+  void learn_from(Address address, uint64_t bytes);
+  void widen_regions(Segment segment);
+  void add_region(Address base, Region region);
+  void cut_gaps(Address address, uint64_t bytes);
+  void add_gap(Address address, uint64_t bytes);
+
+  Regions regions_;
+  Gaps gaps_;
+  Address lowest_ = 0;  // of all regions so far; 0 before the first
+  std::map<Address, uint64_t> reservations_;
+};
+
+}  // namespace vram::gpu

@@ -1,0 +1,175 @@
+#include "gpu/sim/sim_gpu.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vram::gpu {
+
+namespace {
+bool is_granular(uint64_t bytes) { return bytes != 0 && bytes % kGranularityBytes == 0; }
+}  // namespace
+
+SimGpu::SimGpu(SimOptions options)
+    : costs_(options.costs),
+      physical_(std::move(options.devices), options.backing),
+      backing_(options.backing),
+      poison_on_unmap_(options.poison_on_unmap) {}
+
+Status SimGpu::begin(Call call) {
+  ++stats_[call].count;
+  const Status fault = faults_.next(call);
+  return fault == Status::kOk ? fault : refuse(call, fault);
+}
+
+Status SimGpu::done(Call call, int64_t cost_ns) {
+  stats_[call].time_ns += cost_ns;
+  now_ns_ += cost_ns;
+  return Status::kOk;
+}
+
+Status SimGpu::refuse(Call call, Status status) {
+  ++stats_[call].failed;
+  (void)done(call, costs_.of(call, 0));
+  return status;
+}
+
+void SimGpu::wait_until(Call call, int64_t time_ns) {
+  const int64_t wait_ns = std::max<int64_t>(0, time_ns - now_ns_);
+  stats_[call].waited_ns += wait_ns;
+  now_ns_ += wait_ns;
+}
+
+Status SimGpu::memory_info(uint32_t device, MemoryInfo* info) {
+  if (const Status s = begin(Call::kMemoryInfo); s != Status::kOk) return s;
+  if (!is_device(device)) return refuse(Call::kMemoryInfo, Status::kInvalidValue);
+  *info = physical_.info(device);
+  return done(Call::kMemoryInfo, costs_.memory_info_ns);
+}
+
+Status SimGpu::alloc_segment(uint32_t device, uint64_t bytes, Address* address) {
+  const Address wanted = std::exchange(next_address_, 0);
+  if (const Status s = begin(Call::kAllocSegment); s != Status::kOk) return s;
+  if (!is_device(device) || bytes == 0) return refuse(Call::kAllocSegment, Status::kInvalidValue);
+  const Address at = bytes < kGranularityBytes ? alloc_small(device, bytes)
+                                               : alloc_pages(device, bytes, wanted, false);
+  if (at == 0) return refuse(Call::kAllocSegment, Status::kOutOfMemory);
+  *address = at;
+  return done(Call::kAllocSegment, costs_.alloc_segment.at(bytes));
+}
+
+Address SimGpu::alloc_small(uint32_t device, uint64_t bytes) {
+  const Address at = segments_.take_shared(device, bytes);
+  if (at != 0 || alloc_pages(device, kGranularityBytes, 0, true) == 0) return at;
+  return segments_.take_shared(device, bytes);
+}
+
+Address SimGpu::alloc_pages(uint32_t device, uint64_t bytes, Address wanted, bool shared) {
+  if (bytes > kUnlimited) return 0;
+  const uint64_t rounded = (bytes + kGranularityBytes - 1) / kGranularityBytes * kGranularityBytes;
+  if (!physical_.take(device, rounded)) return 0;
+  const bool is_placed = wanted != 0 && addresses_.place_segment(wanted, rounded);
+  const Address at = is_placed ? wanted : addresses_.take_segment(rounded);
+  if (at == 0) {
+    physical_.give_back(device, rounded);
+    return 0;
+  }
+  Segments::Pages pages{device, shared, rounded, {}, physical_.new_backing(rounded)};
+  if (!shared) pages.tenants.push_back({at, bytes});
+  segments_.add_pages(at, std::move(pages));
+  return at;
+}
+
+Status SimGpu::free_segment(uint32_t device, Address address) {
+  if (const Status s = begin(Call::kFreeSegment); s != Status::kOk) return s;
+  Address start = 0;
+  const Segments::Pages* pages = segments_.find(address, &start);
+  if (pages == nullptr || pages->device != device)
+    return refuse(Call::kFreeSegment, Status::kInvalidValue);
+  wait_until(Call::kFreeSegment, streams_.idle_at(device));
+  const uint64_t bytes = pages->bytes;
+  const int64_t cost_ns = costs_.free_segment.at(pages->shared ? 0 : bytes);
+  if (segments_.drop(address)) {
+    addresses_.give_back_segment(start);
+    physical_.give_back(device, bytes);
+  }
+  return done(Call::kFreeSegment, cost_ns);
+}
+
+Status SimGpu::reserve(uint64_t bytes, Address* address) {
+  if (const Status s = begin(Call::kReserve); s != Status::kOk) return s;
+  if (!is_granular(bytes)) return refuse(Call::kReserve, Status::kInvalidValue);
+  const Address at = addresses_.take_reservation(bytes);
+  if (at == 0) return refuse(Call::kReserve, Status::kOutOfMemory);
+  mappings_.add_reservation(at, bytes);
+  *address = at;
+  return done(Call::kReserve, costs_.reserve_ns);
+}
+
+Status SimGpu::unreserve(Address address, uint64_t bytes) {
+  if (const Status s = begin(Call::kUnreserve); s != Status::kOk) return s;
+  if (!mappings_.can_unreserve(address, bytes))
+    return refuse(Call::kUnreserve, Status::kInvalidValue);
+  mappings_.drop_reservation(address);
+  addresses_.give_back_reservation(address);
+  return done(Call::kUnreserve, costs_.unreserve_ns);
+}
+
+Status SimGpu::create(uint32_t device, uint64_t bytes, Handle* handle) {
+  if (const Status s = begin(Call::kCreate); s != Status::kOk) return s;
+  if (!is_device(device) || !is_granular(bytes))
+    return refuse(Call::kCreate, Status::kInvalidValue);
+  const Handle made = physical_.create(device, bytes);
+  if (made == 0) return refuse(Call::kCreate, Status::kOutOfMemory);
+  *handle = made;
+  return done(Call::kCreate, costs_.create.at(bytes));
+}
+
+Status SimGpu::release(Handle handle) {
+  if (const Status s = begin(Call::kRelease); s != Status::kOk) return s;
+  const Physical::Piece* piece = physical_.find(handle);
+  if (piece == nullptr) return refuse(Call::kRelease, Status::kInvalidValue);
+  const int64_t cost_ns = costs_.release.at(piece->bytes);
+  physical_.release(handle);
+  return done(Call::kRelease, cost_ns);
+}
+
+Status SimGpu::map(Address address, uint64_t bytes, Handle handle) {
+  if (const Status s = begin(Call::kMap); s != Status::kOk) return s;
+  const Physical::Piece* piece = physical_.find(handle);
+  if (piece == nullptr || piece->bytes != bytes || address % kGranularityBytes != 0 ||
+      !mappings_.can_map(address, bytes))
+    return refuse(Call::kMap, Status::kInvalidValue);
+  mappings_.map(address, bytes, handle);
+  physical_.add_mapping(handle);
+  return done(Call::kMap, costs_.map_ns);
+}
+
+Status SimGpu::set_access(Address address, uint64_t bytes, uint32_t device) {
+  if (const Status s = begin(Call::kSetAccess); s != Status::kOk) return s;
+  if (!is_device(device) || !mappings_.is_whole(address, bytes))
+    return refuse(Call::kSetAccess, Status::kInvalidValue);
+  mappings_.set_access(address, bytes, device);
+  int64_t cost_ns = 0;
+  mappings_.for_each(address, bytes, [&](const Mappings::Mapping& mapping) {
+    const int64_t alone_ns = costs_.set_access.at(mapping.bytes);
+    const bool is_only = mapping.bytes == bytes;
+    cost_ns += is_only ? alone_ns : std::max(alone_ns, costs_.set_access_of_many_ns);
+  });
+  return done(Call::kSetAccess, cost_ns);
+}
+
+Status SimGpu::unmap(Address address, uint64_t bytes) {
+  if (const Status s = begin(Call::kUnmap); s != Status::kOk) return s;
+  if (!mappings_.is_whole(address, bytes)) return refuse(Call::kUnmap, Status::kInvalidValue);
+  int64_t cost_ns = 0;
+  mappings_.for_each(address, bytes, [&](const Mappings::Mapping& mapping) {
+    cost_ns += costs_.unmap.at(mapping.bytes);
+    physical_.drop_mapping(mapping.handle, poison_on_unmap_);
+  });
+  mappings_.unmap(address, bytes);
+  return done(Call::kUnmap, cost_ns);
+}
+
+Address SimGpu::predict_segment(uint64_t bytes) const { return addresses_.predict_segment(bytes); }
+
+}  // namespace vram::gpu

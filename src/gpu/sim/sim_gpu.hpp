@@ -1,0 +1,134 @@
+// SimGpu: GPUs of plain arithmetic behind the memory seam (memory.hpp). Allocators under test and
+// in replay stand on it as they would on the driver: memory runs out at the capacity, every call
+// moves a virtual clock by its measured cost, wrong calls are answered kInvalidValue and change
+// nothing, and calls fail on request.
+//
+//     allocator ──▶ SimGpu ──▶ faults · physical (who has how much) · mappings (what is where) ·
+//     address_space
+//                        └──▶ costs ──▶ clock, call_stats · streams (when work ends)
+//
+// Sizes below the granularity: segments share pages of 2 MiB as the driver's do, everything else
+// must be a multiple. One thread at a time; allocates for each segment, handle, mapping, never for
+// what lies in them (but see backing).
+#pragma once
+
+#include "gpu/memory.hpp"
+#include "gpu/sim/address_space.hpp"
+#include "gpu/sim/call_stats.hpp"
+#include "gpu/sim/costs.hpp"
+#include "gpu/sim/faults.hpp"
+#include "gpu/sim/mappings.hpp"
+#include "gpu/sim/physical.hpp"
+#include "gpu/sim/segments.hpp"
+#include "gpu/sim/streams.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vram::gpu {
+
+struct SimOptions {
+  std::vector<SimDevice> devices{SimDevice{}};
+  Costs costs;
+  bool backing = false;  // real bytes behind everything, for read() and write()
+  // Contents survive unmap while their handle lives, as on a GPU. With this they are poisoned when
+  // the last mapping goes, for allocators that must not count on it.
+  bool poison_on_unmap = false;
+};
+
+class SimGpu {
+ public:
+  explicit SimGpu(SimOptions options = {});
+
+  // Memory: see memory.hpp.
+  [[nodiscard]] uint32_t device_count() const { return physical_.device_count(); }
+  [[nodiscard]] uint64_t granularity_bytes() const { return kGranularityBytes; }
+  [[nodiscard]] Status memory_info(uint32_t device, MemoryInfo* info);
+  [[nodiscard]] Status alloc_segment(uint32_t device, uint64_t bytes, Address* address);
+  [[nodiscard]] Status free_segment(uint32_t device, Address address);
+  [[nodiscard]] Status reserve(uint64_t bytes, Address* address);
+  [[nodiscard]] Status unreserve(Address address, uint64_t bytes);
+  [[nodiscard]] Status create(uint32_t device, uint64_t bytes, Handle* handle);
+  [[nodiscard]] Status release(Handle handle);
+  [[nodiscard]] Status map(Address address, uint64_t bytes, Handle handle);
+  [[nodiscard]] Status set_access(Address address, uint64_t bytes, uint32_t device);
+  [[nodiscard]] Status unmap(Address address, uint64_t bytes);
+  [[nodiscard]] Status record(uint32_t device, StreamHandle stream, EventHandle* event);
+  [[nodiscard]] Status query(EventHandle event);
+  [[nodiscard]] Status wait(EventHandle event);
+  [[nodiscard]] Status stream_wait(uint32_t device, StreamHandle stream, EventHandle event);
+  [[nodiscard]] Status destroy(EventHandle event);
+  [[nodiscard]] Status synchronize(uint32_t device);
+
+  // The clock. advance: the host does something else. enqueue: the device gets work that takes that
+  // long.
+  [[nodiscard]] int64_t now_ns() const { return now_ns_; }
+  void advance(int64_t duration_ns) { now_ns_ += duration_ns; }
+  [[nodiscard]] Status enqueue(uint32_t device, StreamHandle stream, int64_t duration_ns);
+
+  // Addresses of segments: where the next of at least the granularity would go, and an order to put
+  // it elsewhere. The order holds for the next alloc_segment alone, and only if that place is free;
+  // 0 takes it back.
+  [[nodiscard]] Address predict_segment(uint64_t bytes) const;
+  void place_next_segment(Address address) { next_address_ = address; }
+
+  // Other programs take memory, or give it back. Below what is used already, allocations fail until
+  // enough is freed.
+  void set_limit(uint32_t device, uint64_t bytes) { physical_.set_limit(device, bytes); }
+  [[nodiscard]] uint64_t used_bytes(uint32_t device) const { return physical_.used_bytes(device); }
+  [[nodiscard]] uint64_t peak_used_bytes(uint32_t device) const {
+    return physical_.peak_used_bytes(device);
+  }
+  [[nodiscard]] const CallStats& stats() const { return stats_; }
+  [[nodiscard]] const Costs& costs() const { return costs_; }
+  [[nodiscard]] Faults& faults() { return faults_; }
+
+  // Bytes as a kernel on the device sees them; may cross mappings that adjoin. kFault, and nothing
+  // is copied, where any byte is unmapped or the device was given no access; kNotSupported without
+  // backing.
+  [[nodiscard]] Status read(uint32_t device, Address address, std::span<std::byte> out) const;
+  [[nodiscard]] Status write(uint32_t device, Address address, std::span<const std::byte> bytes);
+
+  // Walks over everything and checks what must always hold; why says what does not.
+  [[nodiscard]] bool validate(std::string* why = nullptr) const;
+
+ private:
+  // Every call opens with begin (counts it, asks for faults) and ends in done or refuse, which move
+  // the clock.
+  [[nodiscard]] Status begin(Call call);
+  [[nodiscard]] Status done(Call call, int64_t cost_ns);
+  [[nodiscard]] Status refuse(Call call, Status status);
+  void wait_until(Call call, int64_t time_ns);
+  [[nodiscard]] bool is_device(uint32_t device) const { return device < device_count(); }
+
+  [[nodiscard]] Address alloc_small(uint32_t device, uint64_t bytes);
+  [[nodiscard]] Address alloc_pages(uint32_t device, uint64_t bytes, Address wanted, bool shared);
+
+  // Bytes from an address on that the device may touch.
+  struct Run {
+    std::byte* bytes = nullptr;
+    uint64_t count = 0;
+  };
+  [[nodiscard]] Run run_at(uint32_t device, Address address) const;
+  template <typename Copy>
+  [[nodiscard]] Status for_runs(uint32_t device, Address address, uint64_t bytes, Copy copy) const;
+
+  Costs costs_;
+  AddressSpace addresses_;
+  Physical physical_;
+  Segments segments_;
+  Mappings mappings_;
+  Streams streams_;
+  Faults faults_;
+  CallStats stats_;
+  int64_t now_ns_ = 0;
+  Address next_address_ = 0;
+  bool backing_ = false;
+  bool poison_on_unmap_ = false;
+};
+static_assert(Memory<SimGpu>);
+
+}  // namespace vram::gpu
