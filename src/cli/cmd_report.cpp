@@ -1,10 +1,10 @@
 // vram report: where the memory went.
 #include "base/bytes.hpp"
-#include "base/file.hpp"
 #include "cli/command.hpp"
 #include "cli/moment.hpp"
 #include "cli/open.hpp"
 #include "cli/options.hpp"
+#include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "explain/explain.hpp"
 #include "show/report_json.hpp"
@@ -53,7 +53,6 @@ class ReportCommand final : public Command {
   [[nodiscard]] std::string join(const std::vector<std::string>& documents) const;
   [[nodiscard]] Result<int> print_each(const Request& request, Console& console) const;
   [[nodiscard]] Result<int> write_all(const Request& request, Console& console) const;
-  [[nodiscard]] Result<> deliver(const std::string& text, Console& console) const;
 
   std::vector<std::string> traces_;
   bool json_ = false;
@@ -119,12 +118,9 @@ std::string ReportCommand::draw(const explain::Report& report, const Request& re
                                 const Console& console) const {
   if (json_)
     return show::report_json(report, {.top = request.top.value_or(show::JsonOptions{}.top)});
-  const bool to_file = !output_.empty();
-  return show::draw_report(report, {.columns = console.columns(),
-                                    .colour = console.colour() && !to_file,
-                                    .unicode = console.unicode() || to_file,
-                                    .bars = console.bars() || to_file,
-                                    .top = request.top.value_or(show::TextOptions{}.top)});
+  show::TextOptions options = text_options(output_, console);
+  options.top = request.top.value_or(options.top);
+  return show::draw_report(report, options);
 }
 
 Result<std::string> ReportCommand::one(const std::string& path, const Request& request,
@@ -143,14 +139,6 @@ std::string ReportCommand::join(const std::vector<std::string>& documents) const
   if (!json_) return fmt::format("{}", fmt::join(documents, "\n\n"));
   if (traces_.size() == 1) return documents.front();
   return fmt::format("[\n{}]\n", fmt::join(documents, ",\n"));
-}
-
-Result<> ReportCommand::deliver(const std::string& text, Console& console) const {
-  if (output_.empty()) return console.print(text);
-  auto file = AtomicFile::create(output_);
-  if (!file) return tl::unexpected(file.error());
-  if (const auto written = file->write(text); !written) return written;
-  return file->commit();
 }
 
 // On the screen, a recording that can't be read does not keep the others away.
@@ -180,7 +168,7 @@ Result<int> ReportCommand::write_all(const Request& request, Console& console) c
     if (!document) return tl::unexpected(document.error());
     documents.push_back(std::move(*document));
   }
-  return deliver(join(documents), console).map([] { return 0; });
+  return deliver(join(documents), output_, console).map([] { return 0; });
 }
 
 Result<int> ReportCommand::run(Console& console) {

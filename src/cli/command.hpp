@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct Option {
   std::string flags;       // "-o,--output", or "TRACE" for an argument without a dash
   std::string value_name;  // "FILE"; empty for a switch
   std::string help;
-  // A switch, a value (as an argument: required), or one or more arguments.
+  // A switch, a value (as an argument: required), or several: arguments, or an option named for
+  // each.
   std::variant<bool*, std::string*, std::vector<std::string>*> target;
 
   [[nodiscard]] bool is_argument() const { return flags.front() != '-'; }
@@ -30,12 +32,19 @@ struct Example {
   std::string_view meaning;
 };
 
+// Names that an option's values are made of, listed under a title of their own.
+struct Choices {
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> rows;  // name, one line about it
+};
+
 struct Manual {
   std::string_view name;
   std::string_view summary;  // one line, for the list of commands
   std::string_view usage;    // after the name
   std::string_view details;
   std::vector<Example> examples;
+  Choices choices = {};
 };
 
 class Command {
@@ -53,5 +62,6 @@ class Command {
 // Each in its own file, cmd_NAME.cpp.
 [[nodiscard]] std::unique_ptr<Command> report_command();
 [[nodiscard]] std::unique_ptr<Command> convert_command();
+[[nodiscard]] std::unique_ptr<Command> replay_command();
 
 }  // namespace vram::cli

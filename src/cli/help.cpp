@@ -43,6 +43,14 @@ void add_options(std::vector<Option> options, std::string& out) {
   }
 }
 
+void add_choices(const Choices& choices, std::string& out) {
+  if (choices.rows.empty()) return;
+  out += "\n" + choices.title + "\n";
+  size_t width = 0;
+  for (const auto& [name, about] : choices.rows) width = std::max(width, name.size());
+  for (const auto& [name, about] : choices.rows) add_row(name, about, width, out);
+}
+
 void add_examples(const Manual& manual, std::string& out) {
   out += "\nExamples\n";
   size_t width = 0;
@@ -69,6 +77,7 @@ std::string command_help(Command& command) {
   std::string out = fmt::format("Usage: vram {} {}\n\n", manual.name, manual.usage);
   add_paragraph(manual.details, out);
   add_options(command.options(), out);
+  add_choices(manual.choices, out);
   add_examples(manual, out);
   return out;
 }

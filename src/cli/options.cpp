@@ -18,7 +18,11 @@ void declare(const Option& option, CLI::App& app) {
   } else if (const auto* const value = std::get_if<std::string*>(&option.target)) {
     app.add_option(option.flags, **value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   } else {
-    app.add_option(option.flags, **std::get_if<std::vector<std::string>*>(&option.target));
+    auto* const values =
+        app.add_option(option.flags, **std::get_if<std::vector<std::string>*>(&option.target));
+    // An option is named once for each value: the words after one are arguments again.
+    if (!option.is_argument())
+      values->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
 }
 

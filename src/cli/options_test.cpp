@@ -13,11 +13,14 @@ struct Parsed {
   bool loud = false;
   std::string size;
   std::vector<std::string> files;
+  std::vector<std::string> spices;
 
   Result<> parse(std::vector<std::string> words) {
     const Manual manual{"cook", "", "FILE... [OPTIONS]", "", {}};
-    const std::vector<Option> options = {
-        {"FILE", "FILE", "", &files}, {"--loud", "", "", &loud}, {"-s,--size", "N", "", &size}};
+    const std::vector<Option> options = {{"FILE", "FILE", "", &files},
+                                         {"--loud", "", "", &loud},
+                                         {"-s,--size", "N", "", &size},
+                                         {"--spice", "NAME", "", &spices}};
     return parse_options(manual, options, std::move(words));
   }
   std::string error(std::vector<std::string> words) {
@@ -51,6 +54,13 @@ TEST(Options, TheLastOfTwoValuesCounts) {
   Parsed parsed;
   ASSERT_TRUE(parsed.parse({"a", "--size", "1", "--size", "2"}));
   EXPECT_EQ(parsed.size, "2");
+}
+
+TEST(Options, AnOptionOfSeveralValuesIsNamedForEach) {
+  Parsed parsed;
+  ASSERT_TRUE(parsed.parse({"--spice", "salt", "a", "--spice=mace", "b"}));
+  EXPECT_THAT(parsed.spices, ElementsAre("salt", "mace"));
+  EXPECT_THAT(parsed.files, ElementsAre("a", "b"));
 }
 
 TEST(Options, ErrorsNameTheWordAndTheNextStep) {

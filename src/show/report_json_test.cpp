@@ -1,21 +1,20 @@
 #include "show/report_json.hpp"
 
+#include "show/testing/documented.hpp"
 #include "show/testing/sample_report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
 #include <map>
-#include <regex>
-#include <set>
+#include <string>
 
 namespace vram::show {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Names = std::set<std::string>;
+using ::testing::ElementsAre;
 
 Json sample() { return Json::parse(report_json(testing::sample_report())); }
 
@@ -34,18 +33,7 @@ TEST(ReportJson, CarriesTheFiguresAsIntegers) {
   EXPECT_EQ(json["truncated_at_byte"], 123'456);
 }
 
-void expect_integers(const Json& value, const std::string& name) {
-  if (name == "bytes" || name.ends_with("_bytes") || name.ends_with("_ns")) {
-    EXPECT_TRUE(value.is_number_integer() || value.is_null() || name == "per_step_bytes") << name;
-  }
-  if (value.is_object()) {
-    for (const auto& [key, inner] : value.items()) expect_integers(inner, key);
-  } else if (value.is_array()) {
-    for (const Json& inner : value) expect_integers(inner, "");
-  }
-}
-
-TEST(ReportJson, EveryByteAndTimeFieldIsAnInteger) { expect_integers(sample(), ""); }
+TEST(ReportJson, EveryByteAndTimeFieldIsAnInteger) { testing::expect_integers(sample(), ""); }
 
 TEST(ReportJson, TheTopLevelIsTheMainDevice) {
   explain::Report report = testing::sample_report();
@@ -85,28 +73,6 @@ TEST(ReportJson, InvalidTextStaysValidJson) {
   EXPECT_EQ(Json::parse(report_json(report))["path"], "a\xEF\xBF\xBD\xEF\xBF\xBD\n\x01.pickle");
 }
 
-// docs/json.md has a table under "### name" for each kind of object; the first column names the
-// fields.
-std::map<std::string, Names> documented() {
-  std::ifstream file(VRAM_TEST_DATA "/../../docs/json.md");
-  std::map<std::string, Names> result;
-  std::string object;
-  const std::regex heading("^### (\\w+).*");
-  const std::regex row("^\\| `(\\w+)` \\|.*");
-  for (std::string line; std::getline(file, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, heading)) object = match[1];
-    if (std::regex_match(line, match, row)) result[object].insert(match[1]);
-  }
-  return result;
-}
-
-Names keys_of(const Json& object) {
-  Names names;
-  for (const auto& item : object.items()) names.insert(item.key());
-  return names;
-}
-
 TEST(ReportJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
   const std::map<std::string, std::string> objects = {
       {"recording", ""},
@@ -130,12 +96,12 @@ TEST(ReportJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
       {"slice", "/timeline/0"},
       {"note", "/notes/0"}};
   const Json json = sample();
-  auto documents = documented();
+  auto documents = testing::documented("vram.report/1");
   for (const auto& [name, pointer] : objects) {
-    Names keys = keys_of(json.at(Json::json_pointer(pointer)));
+    testing::Names keys = testing::keys_of(json.at(Json::json_pointer(pointer)));
     // The top level repeats the main device's fields; they are documented there.
     if (name == "recording") {
-      for (const std::string& key : keys_of(json["devices"][0])) keys.erase(key);
+      for (const std::string& key : testing::keys_of(json["devices"][0])) keys.erase(key);
     }
     EXPECT_EQ(keys, documents[name]) << name;
     documents.erase(name);

@@ -131,7 +131,7 @@ void add_steps(const Plot& plot, std::vector<Line>& lines) {
 }  // namespace
 
 std::vector<Line> draw_plot(const Plot& plot) {
-  uint64_t largest = 0;
+  uint64_t largest = plot.axis_bytes;
   for (const PlotColumn& column : plot.columns) {
     largest = std::max({largest, column.active_bytes, column.reserved_bytes});
   }

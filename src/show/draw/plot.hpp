@@ -31,6 +31,7 @@ struct Plot {
   std::string steps_title;        // a second row below: where each step begins
   std::vector<PlotMark> steps;
   int max_rows = 9;
+  uint64_t axis_bytes = 0;  // the axis reaches at least here: plots side by side get one scale
 };
 
 inline constexpr int kPlotGutter = 11;  // columns for the axis at the left

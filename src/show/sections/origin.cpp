@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
+#include "show/sections/file.hpp"
 #include "show/sections/sections.hpp"
 
 #include <fmt/chrono.h>
@@ -37,21 +38,6 @@ std::string steps_text(const explain::Steps& steps) {
       return counted(steps.steps.size(), "step") + " found by repetition";
   }
   return "";
-}
-
-// The path, and its format beside it where there is room, else below.
-void draw_file(const explain::Report& report, Page& page) {
-  const Line path(printable(report.path), Style::kStrong);
-  const std::string format =
-      fmt::format("{}, {}", printable(report.format), format_bytes(report.file_bytes));
-  Line line = path;
-  line.add("  ").add(format, Style::kFaint);
-  if (line.width() <= page.columns()) {
-    page.add(std::move(line));
-  } else {
-    page.add(path.without_front(page.columns()));
-    page.paragraph(Line(), format, Style::kFaint);
-  }
 }
 
 Line confidence_line(const explain::Verdict& verdict) {
@@ -92,7 +78,7 @@ void draw_confidence(const explain::Report& report, const explain::Verdict& verd
 
 void draw_origin(const Subject& subject, Page& page) {
   const explain::Report& report = subject.report;
-  draw_file(report, page);
+  draw_file(report.path, report.format, report.file_bytes, page);
   const DeviceReport& device = subject.device;
   page.paragraph(Line(), fmt::format("{} · {} · {} · {}", device_name(device), span_text(subject),
                                      counted(device.events, "event"), steps_text(device.steps)));

@@ -1,6 +1,7 @@
 // The timeline: the report's slices gathered into as many columns as the terminal has, with the
 // moments that matter.
 #include "base/bytes.hpp"
+#include "show/draw/course.hpp"
 #include "show/draw/plot.hpp"
 #include "show/names.hpp"
 #include "show/sections/sections.hpp"
@@ -17,17 +18,6 @@ using explain::DeviceReport;
 
 constexpr size_t kOomMarks = 3;
 
-// Where times lie on the plot.
-struct TimeScale {
-  int64_t end_ns;
-  int columns;
-
-  [[nodiscard]] int column_of(int64_t time_ns) const {
-    const double place = static_cast<double>(time_ns) / static_cast<double>(end_ns) * columns;
-    return std::clamp(static_cast<int>(place), 0, columns - 1);
-  }
-};
-
 // The end of the axis: a slice's value holds until the next one begins.
 int64_t end_of(const DeviceReport& device, Clock clock) {
   const int64_t last = device.timeline.back().begin_ns;
@@ -36,20 +26,13 @@ int64_t end_of(const DeviceReport& device, Clock clock) {
   return std::max({last + 1, known, int64_t{1}});
 }
 
-std::vector<PlotColumn> gather(const DeviceReport& device, const TimeScale& scale) {
-  std::vector<PlotColumn> columns(static_cast<size_t>(scale.columns));
-  const auto& slices = device.timeline;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    const int first = scale.column_of(slices[i].begin_ns);
-    const bool is_last = i + 1 == slices.size();
-    const int end = is_last ? scale.columns : scale.column_of(slices[i + 1].begin_ns);
-    for (int column = first; column < std::max(end, first + 1); ++column) {
-      PlotColumn& target = columns[static_cast<size_t>(column)];
-      target.active_bytes = std::max(target.active_bytes, slices[i].largest.active_bytes);
-      target.reserved_bytes = std::max(target.reserved_bytes, slices[i].largest.reserved_bytes);
-    }
+std::vector<CoursePoint> course_of(const DeviceReport& device) {
+  std::vector<CoursePoint> points;
+  points.reserve(device.timeline.size());
+  for (const explain::TimelineSlice& slice : device.timeline) {
+    points.push_back({slice.begin_ns, slice.largest.active_bytes, slice.largest.reserved_bytes});
   }
-  return columns;
+  return points;
 }
 
 std::vector<PlotMark> marks_of(const DeviceReport& device, const TimeScale& scale) {
@@ -69,16 +52,6 @@ std::vector<PlotMark> marks_of(const DeviceReport& device, const TimeScale& scal
     marks.front().label += ", " + label;
   } else {
     marks.push_back({column, label, Style::kReserved});
-  }
-  return marks;
-}
-
-std::vector<PlotMark> ticks_of(Clock clock, const TimeScale& scale) {
-  const auto end = static_cast<uint64_t>(scale.end_ns);
-  const int most = scale.columns / 12;
-  std::vector<PlotMark> marks;
-  for (const Tick& tick : clock == Clock::kTime ? time_ticks(end, most) : count_ticks(end, most)) {
-    marks.push_back({scale.column_of(static_cast<int64_t>(tick.value)), tick.label, Style::kFaint});
   }
   return marks;
 }
@@ -119,9 +92,9 @@ void draw_timeline(const Subject& subject, Page& page) {
   if (device.timeline.empty()) return;
   const TimeScale scale{end_of(device, subject.report.clock), page.columns() - kPlotGutter};
   Plot plot;
-  plot.columns = gather(device, scale);
+  plot.columns = gather(course_of(device), scale);
   plot.marks = marks_of(device, scale);
-  plot.x_ticks = ticks_of(subject.report.clock, scale);
+  plot.x_ticks = axis_ticks(subject.report.clock == Clock::kTime, scale);
   plot.steps_title = "   step";
   plot.steps = steps_of(device, scale);
   page.blank();

@@ -1,0 +1,217 @@
+// vram replay: what would have happened with another allocator, other settings or less memory.
+#include "base/bytes.hpp"
+#include "cli/command.hpp"
+#include "cli/open.hpp"
+#include "cli/output.hpp"
+#include "cli/progress.hpp"
+#include "cli/recorded_program.hpp"
+#include "explain/moment/clock.hpp"
+#include "explain/history/history.hpp"
+#include "explain/site/scopes.hpp"
+#include "explain/steps/steps.hpp"
+#include "replay/replay.hpp"
+#include "show/names.hpp"
+#include "show/replay_json.hpp"
+#include "show/replay_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace vram::cli {
+namespace {
+
+using replay::AllocatorSpec;
+using replay::OpKind;
+
+class ReplayCommand final : public Command {
+ public:
+  [[nodiscard]] const Manual& manual() const override;
+  [[nodiscard]] std::vector<Option> options() override;
+  [[nodiscard]] Result<int> run(Console& console) override;
+
+ private:
+  [[nodiscard]] Result<std::vector<AllocatorSpec>> asked_specs() const;
+  [[nodiscard]] Result<replay::ReplayOptions> replay_options(const Capacity& capacity) const;
+  [[nodiscard]] Result<> replay_all(const trace::Trace& trace, const RecordedProgram& recorded,
+                                    std::vector<AllocatorSpec> specs, const Console& console,
+                                    show::ReplayReport& report) const;
+
+  std::string trace_;
+  std::vector<std::string> allocators_;
+  std::string capacity_;
+  std::string lag_;
+  bool min_capacity_ = false;
+  bool json_ = false;
+  std::string device_;
+  std::string output_;
+  std::string max_size_;
+};
+
+const Manual& ReplayCommand::manual() const {
+  static const Manual kManual = {
+      "replay",
+      "what would have happened: another allocator, other settings, less memory",
+      "TRACE [OPTIONS]",
+      "Runs the recorded program's allocations and frees against an allocator on a simulated GPU: "
+      "what it would reserve, whether it would run out of memory, what it would ask of the driver. "
+      "Without --allocator: the settings it was recorded with, and expandable segments beside "
+      "them. Running out of memory is a result, not an error.",
+      {{"vram replay run.pickle", "would expandable segments help?"},
+       {"vram replay run.pickle --capacity 16GiB", "would it run on a smaller GPU?"},
+       {"vram replay run.pickle --allocator torch:max_split_size_mb=128",
+        "would this setting help?"},
+       {"vram replay run.pickle --allocator torch --min-capacity",
+        "the smallest GPU that suffices"}},
+      {"Allocators, each with settings after a colon", replay::known_allocators()}};
+  return kManual;
+}
+
+std::vector<Option> ReplayCommand::options() {
+  return {
+      {"TRACE", "TRACE", "a recording", &trace_},
+      {"--allocator", "SPEC",
+       "NAME or NAME:key=value,key=value, as in PYTORCH_CUDA_ALLOC_CONF; once for each to compare",
+       &allocators_},
+      capacity_option(capacity_),
+      {"--min-capacity", "",
+       "also find the smallest capacity that suffices, and the retries it costs", &min_capacity_},
+      {"--lag", "TIME",
+       "how long a stream's work may lag behind the host where the recording does not say (10ms)",
+       &lag_},
+      replayed_device_option(device_),
+      {"--json", "", "print vram.replay/1 (docs/json.md)", &json_},
+      {"-o,--output", "FILE",
+       "write there instead of standard output; the file appears when it is complete", &output_},
+      max_size_option(max_size_)};
+}
+
+// Checked before a large recording is read.
+Result<std::vector<AllocatorSpec>> ReplayCommand::asked_specs() const {
+  std::vector<AllocatorSpec> specs;
+  for (const std::string& text : allocators_) {
+    auto spec = replay::parse_spec(text);
+    if (!spec) return fail(Code::kBadInput, "--allocator: {}", spec.error().message);
+    specs.push_back(std::move(*spec));
+  }
+  return specs;
+}
+
+// The answer to the usual question.
+std::vector<AllocatorSpec> default_specs(const AllocatorSpec& recorded) {
+  std::vector<AllocatorSpec> specs = {recorded};
+  const auto expandable = replay::parse_spec("torch:expandable_segments=True");
+  if (expandable && expandable->to_string() != recorded.to_string()) specs.push_back(*expandable);
+  return specs;
+}
+
+Result<replay::ReplayOptions> ReplayCommand::replay_options(const Capacity& capacity) const {
+  replay::ReplayOptions options;
+  options.capacity_bytes = capacity.bytes;
+  if (lag_.empty()) return options;
+  const auto lag = parse_duration_ns(lag_);
+  if (!lag) return fail(Code::kBadInput, "--lag: {}", lag.error().message);
+  options.lag_ns = *lag;
+  return options;
+}
+
+bool runs_out(const show::ReplayReport& report) {
+  return report.recorded.result.oom.has_value() ||
+         std::ranges::any_of(report.results, [](const show::Replayed& each) {
+           return each.result.oom.has_value();
+         });
+}
+
+// Which step of the recording it was. Steps cost a pass over the recording: only where they tell.
+void name_oom_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
+                    show::ReplayReport& report) {
+  if (!runs_out(report)) return;
+  const explain::History history = explain::replay_history(trace, device);
+  const int64_t origin_ns = explain::EventClock(trace, device).origin_unix_ns();
+  const explain::Steps steps =
+      explain::find_steps(trace, device, history, explain::build_scopes(trace, device), origin_ns);
+  const auto name = [&](show::Replayed& replayed) {
+    if (replayed.result.oom) replayed.oom_step = show::step_of(steps, replayed.result.oom->event);
+  };
+  name(report.recorded);
+  for (show::Replayed& replayed : report.results) name(replayed);
+}
+
+show::ReplayReport about(const trace::Trace& trace, const RecordedProgram& recorded) {
+  show::ReplayReport report;
+  report.path = trace.origin.path;
+  report.format = trace.origin.format;
+  report.file_bytes = trace.origin.file_bytes;
+  report.truncated_at_byte = trace.origin.truncated_at_byte;
+  report.has_time = trace.has_time;
+  report.device = recorded.device->ordinal;
+  report.ring_overflowed = recorded.device->ring_overflowed;
+  report.events = recorded.device->event_count;
+  report.duration_ns = recorded.program.duration_ns;
+  report.requests =
+      static_cast<uint64_t>(std::ranges::count_if(recorded.program.ops, [](const replay::Op& op) {
+        return op.kind == OpKind::kAlloc || op.kind == OpKind::kRefused;
+      }));
+  return report;
+}
+
+Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProgram& recorded,
+                                   std::vector<AllocatorSpec> specs, const Console& console,
+                                   show::ReplayReport& report) const {
+  auto options = replay_options({report.capacity_bytes, report.capacity_source});
+  if (!options) return tl::unexpected(options.error());
+  report.lag_ns = options->lag_ns;
+  const auto replayed = [&](const AllocatorSpec& spec) -> Result<show::Replayed> {
+    Progress progress(console, "replaying " + spec.to_string());
+    progress.announce(report.events);
+    auto result = replay::replay(recorded.program, spec, *options);
+    if (!result) return tl::unexpected(result.error());
+    return show::Replayed{.result = std::move(*result), .is_recorded = false, .oom_step = {}};
+  };
+  const AllocatorSpec own = replay::recorded_spec(trace);
+  if (specs.empty()) specs = default_specs(own);
+  options->search_min_capacity = report.searched_min_capacity;
+  for (const AllocatorSpec& spec : specs) {
+    auto each = replayed(spec);
+    if (!each) return tl::unexpected(each.error());
+    each->is_recorded = spec.to_string() == own.to_string();
+    report.results.push_back(std::move(*each));
+  }
+  const auto same = std::ranges::find(report.results, true, &show::Replayed::is_recorded);
+  options->search_min_capacity = false;
+  auto reference = same != report.results.end() ? Result<show::Replayed>(*same) : replayed(own);
+  if (!reference) return tl::unexpected(reference.error());
+  report.recorded = std::move(*reference);
+  report.recorded.is_recorded = true;
+  name_oom_steps(trace, *recorded.device, report);
+  return {};
+}
+
+Result<int> ReplayCommand::run(Console& console) {
+  auto specs = asked_specs();
+  if (!specs) return tl::unexpected(specs.error());
+  const auto trace = open_with_progress(trace_, max_size_, console);
+  if (!trace) return tl::unexpected(trace.error());
+  const auto recorded = recorded_program(*trace, device_);
+  if (!recorded) return tl::unexpected(recorded.error());
+  const auto capacity = capacity_for(recorded->program, capacity_);
+  if (!capacity) return tl::unexpected(capacity.error());
+  show::ReplayReport report = about(*trace, *recorded);
+  report.capacity_bytes = capacity->bytes;
+  report.capacity_source = capacity->source;
+  report.recorded_limit_unknown =
+      capacity_.empty() && recorded->program.smallest_refused_bytes && !capacity->bytes;
+  report.searched_min_capacity = min_capacity_;
+  const auto done = replay_all(*trace, *recorded, std::move(*specs), console, report);
+  if (!done) return tl::unexpected(done.error());
+  const std::string text =
+      json_ ? show::replay_json(report) : show::draw_replay(report, text_options(output_, console));
+  return deliver(text, output_, console).map([] { return 0; });
+}
+
+}  // namespace
+
+std::unique_ptr<Command> replay_command() { return std::make_unique<ReplayCommand>(); }
+
+}  // namespace vram::cli

@@ -1,0 +1,77 @@
+// TorchBase: PyTorch's DeviceCachingAllocator as far as its two kinds of segments have it in
+// common: the order of attempts in malloc, and what a free does. Where memory comes from and goes
+// to is the business of torch_native and torch_expandable.
+//
+//     malloc ──▶ find_free ──▶ collect_garbage ──▶ grow ──▶ give_back_some, grow ──▶ give_back_all,
+//     grow ──▶ OOM
+//
+// Completions come from outside (complete()) in the recorded order. Single-threaded; allocates on
+// the slow path only.
+#pragma once
+
+#include "replay/allocator.hpp"
+#include "replay/peers/torch_cache.hpp"
+#include "replay/peers/torch_rules.hpp"
+#include "replay/segment_source.hpp"
+
+#include <optional>
+
+namespace vram::replay {
+
+class TorchBase : public Allocator {
+ public:
+  // limit_bytes: PyTorch's own limit, its memory fraction. segments and program must outlive it.
+  TorchBase(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
+            const Program& program, SegmentSource& segments);
+
+  [[nodiscard]] uint64_t malloc(const Request& request) override;
+  void free(uint32_t block, int64_t time_ns) override;
+  void free_later(uint32_t block, int64_t time_ns) override;
+  void complete(uint32_t block, int64_t time_ns) override;
+  void empty_cache() override;
+
+  [[nodiscard]] const Usage& usage() const override { return cache_.usage(); }
+  [[nodiscard]] const Counters& counters() const override { return cache_.counters(); }
+  [[nodiscard]] uint64_t largest_free_bytes(const Request& request) const override;
+
+ protected:
+  // A request on its way: rounded, with its lane, and the segment it would get.
+  struct Wanted {
+    uint64_t size_bytes = 0;
+    uint64_t segment_bytes = 0;
+    uint32_t lane = 0;
+  };
+
+  // Takes the best fit out of the lane's free set; kNoNode when there is none.
+  [[nodiscard]] virtual NodeId find_free(const Wanted& wanted) = 0;
+  // Memory from the device for it, in no free set; kNoNode when refused. The limit was looked at
+  // before.
+  [[nodiscard]] virtual NodeId take_from_device(const Wanted& wanted) = 0;
+  // With max_split_size: gives back free blocks above it; true when that may be enough.
+  [[nodiscard]] virtual bool give_back_some(const Wanted& wanted) = 0;
+  // Everything free of a group that can go back.
+  virtual void give_back(LaneGroup& group) = 0;
+  // Old free segments, once the reserved bytes pass the threshold.
+  virtual void collect_garbage() = 0;
+
+  [[nodiscard]] bool collects_garbage() const {
+    return limit_bytes_.has_value() && rules_.settings().garbage_collection_threshold > 0;
+  }
+  [[nodiscard]] bool is_refused_by_limit(const Wanted& wanted) const {
+    return limit_bytes_ && cache_.usage().reserved_bytes + wanted.segment_bytes > *limit_bytes_;
+  }
+
+  TorchRules rules_;
+  std::optional<uint64_t> limit_bytes_;
+  TorchCache cache_;
+  SegmentSource& segments_;
+
+ private:
+  [[nodiscard]] NodeId grow(const Wanted& wanted) {
+    return is_refused_by_limit(wanted) ? kNoNode : take_from_device(wanted);
+  }
+  [[nodiscard]] NodeId serve_slowly(const Wanted& wanted);
+  void give_back_all();
+};
+
+}  // namespace vram::replay

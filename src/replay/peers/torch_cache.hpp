@@ -1,0 +1,149 @@
+// TorchCache: what both of PyTorch's allocators share: blocks chained by address within their
+// segment, the free ones of each (pool, size class, stream) in a FreeSet, merging and splitting,
+// and the bytes that PyTorch's statistics count. Knows no driver. Not thread-safe; blocks live in
+// one array and are reused, so nothing is allocated per call.
+#pragma once
+
+#include "base/address_map.hpp"
+#include "replay/allocator.hpp"
+#include "replay/peers/free_set.hpp"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace vram::replay {
+
+using NodeId = uint32_t;
+inline constexpr NodeId kNoNode = 0xffffffff;
+
+// kPending: the tensor is gone, other streams still use it.
+enum class NodeState : uint8_t { kFree, kAllocated, kPending };
+
+struct Node {
+  uint64_t address = 0;
+  uint64_t size_bytes = 0;
+  uint64_t requested_bytes = 0;
+  uint64_t searches_then =
+      0;  // its pool's searches when it became free: its age, for garbage collection
+  NodeId prev = kNoNode;  // neighbours by address in the same segment
+  NodeId next = kNoNode;
+  uint32_t lane = 0;
+  uint32_t segment = 0;  // for the allocator's use
+  uint32_t block = 0;    // the program's number of the block that is here
+  NodeState state = NodeState::kFree;
+  bool is_mapped = true;
+  [[nodiscard]] bool is_whole() const { return prev == kNoNode && next == kNoNode; }
+};
+
+// One stream's blocks in one pool and size class: requests are served from here and nowhere else.
+struct Lane {
+  FreeSet free;
+  std::map<uint64_t, NodeId> unmapped;  // by address; expandable segments only
+  uint64_t stream_handle = 0;
+  uint32_t group = 0;
+  bool is_small = false;
+};
+
+// The lanes of one pool and size class, and the searches that went through it.
+struct LaneGroup {
+  std::vector<uint32_t> lanes;  // by stream handle
+  uint64_t searches = 0;
+};
+
+class TorchCache {
+ public:
+  // stream_handles must outlive it.
+  TorchCache(std::span<const uint64_t> stream_handles, uint32_t block_count);
+
+  [[nodiscard]] uint32_t lane_for(trace::PoolId pool, trace::StreamId stream, bool is_small) {
+    const uint64_t key = lane_key(pool, stream, is_small);
+    const uint32_t found = lane_ids_.find(key);
+    return found != AddressMap::kNone ? found : add_lane(key);
+  }
+  [[nodiscard]] Lane& lane(uint32_t id) { return lanes_[id]; }
+  [[nodiscard]] Lane& lane_of(const Node& node) { return lanes_[node.lane]; }
+  [[nodiscard]] LaneGroup& group_of(const Lane& lane) { return groups_[lane.group]; }
+  // The default pool's: what the allocator itself may give back.
+  [[nodiscard]] LaneGroup& default_group(bool is_small) { return groups_[is_small ? 1 : 0]; }
+
+  [[nodiscard]] Node& operator[](NodeId id) { return nodes_[id]; }
+  [[nodiscard]] NodeId add_node(const Node& node);
+  void drop_node(NodeId id) { unused_.push_back(id); }
+
+  void put_free(NodeId id) {
+    Node& node = nodes_[id];
+    Lane& lane = lanes_[node.lane];
+    node.searches_then = groups_[lane.group].searches;
+    lane.free.insert({node.size_bytes, node.address, id});
+  }
+  void take_free(NodeId id) {
+    const Node& node = nodes_[id];
+    lanes_[node.lane].free.erase(node.size_bytes, node.address);
+  }
+
+  // Cuts the upper part off into a node of its own, which is in no set yet.
+  NodeId split(NodeId id, uint64_t size_bytes);
+  // Swallows a neighbour (kNoNode: nothing) that is free and mapped as `id` is; the neighbour
+  // leaves its set.
+  void merge(NodeId id, NodeId neighbour);
+
+  void hand_out(NodeId id, uint32_t block, uint64_t requested_bytes);
+  // The tensor is gone. complete() or set_pending() follows.
+  void forget_tensor(NodeId id) { usage_.allocated_bytes -= nodes_[id].size_bytes; }
+  // No stream uses it any more: merged with its neighbours and free.
+  void complete(NodeId id);
+  void set_pending(NodeId id);
+  // All pending blocks, as after waiting for the device.
+  void complete_pending();
+
+  // kNoNode when the block is not in use.
+  [[nodiscard]] NodeId node_of(uint32_t block) const { return node_of_block_[block]; }
+
+  [[nodiscard]] uint64_t largest_free_bytes(trace::PoolId pool, trace::StreamId stream,
+                                            bool is_small) const {
+    const uint32_t lane = lane_ids_.find(lane_key(pool, stream, is_small));
+    const FreeBlock* largest = lane != AddressMap::kNone ? lanes_[lane].free.largest() : nullptr;
+    return largest != nullptr ? largest->size_bytes : 0;
+  }
+  // Free blocks of a group in the order of PyTorch's sets: by stream, size, address.
+  [[nodiscard]] std::vector<NodeId> free_nodes(const LaneGroup& group) const;
+
+  void add_reserved(uint64_t bytes) {
+    usage_.reserved_bytes += bytes;
+    if (usage_.reserved_bytes > counters_.peak_reserved_bytes) {
+      counters_.peak_reserved_bytes = usage_.reserved_bytes;
+    }
+    ++counters_.device_allocs;
+  }
+  void drop_reserved(uint64_t bytes) {
+    usage_.reserved_bytes -= bytes;
+    ++counters_.device_frees;
+  }
+  void count_retry() { ++counters_.retries; }
+  [[nodiscard]] const Usage& usage() const { return usage_; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  static uint64_t lane_key(trace::PoolId pool, trace::StreamId stream, bool is_small) {
+    if (pool == trace::kUnknownPool) pool = 0;
+    return (uint64_t{pool} << 17) | (uint64_t{stream} << 1) | (is_small ? 1 : 0);
+  }
+  uint32_t add_lane(uint64_t key);
+
+  std::span<const uint64_t> stream_handles_;
+  std::vector<Node> nodes_;
+  std::vector<NodeId> unused_;
+  std::vector<Lane> lanes_;
+  std::vector<LaneGroup> groups_;
+  AddressMap lane_ids_;   // (pool, stream, size class) -> lane
+  AddressMap group_ids_;  // (pool, size class) -> group
+  std::vector<NodeId> node_of_block_;
+  std::vector<NodeId> pending_;  // and some that were completed since
+  size_t pending_count_ = 0;
+  Usage usage_;
+  Counters counters_;
+};
+
+}  // namespace vram::replay

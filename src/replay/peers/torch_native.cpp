@@ -1,0 +1,123 @@
+#include "replay/peers/torch_native.hpp"
+
+#include <algorithm>
+
+namespace vram::replay {
+
+TorchNative::TorchNative(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
+                         const Program& program, SegmentSource& segments)
+    : TorchBase(settings, limit_bytes, program, segments) {
+  for (const InitialSegment& segment : program.initial_segments) {
+    const uint64_t address = segments_.take_initial(segment);
+    if (address == 0) continue;
+    const uint32_t lane = cache_.lane_for(segment.pool, segment.stream, segment.is_small);
+    cache_.put_free(add_segment(address, segment.size_bytes, lane));
+  }
+}
+
+NodeId TorchNative::find_free(const Wanted& wanted) {
+  FreeSet& free = cache_.lane(wanted.lane).free;
+  const FreeSet::Cursor at = free.at_least(wanted.size_bytes);
+  if (free.is_end(at)) return kNoNode;
+  const FreeBlock best = free[at];
+  if (rules_.is_too_large(wanted.size_bytes, best.size_bytes)) return kNoNode;
+  free.erase(at);
+  return best.node;
+}
+
+NodeId TorchNative::add_segment(uint64_t address, uint64_t bytes, uint32_t lane) {
+  cache_.add_reserved(bytes);
+  Node node;
+  node.address = address;
+  node.size_bytes = bytes;
+  node.lane = lane;
+  return cache_.add_node(node);
+}
+
+NodeId TorchNative::take_from_device(const Wanted& wanted) {
+  const uint64_t address = segments_.take(wanted.segment_bytes);
+  if (address == 0) return kNoNode;
+  return add_segment(address, wanted.segment_bytes, wanted.lane);
+}
+
+// The node is free and a whole segment.
+void TorchNative::release(NodeId id) {
+  cache_.take_free(id);
+  const Node& node = cache_[id];
+  cache_.drop_reserved(node.size_bytes);
+  segments_.give_back(node.address, node.size_bytes);
+  cache_.drop_node(id);
+}
+
+// The smallest oversize block that would do by itself; else the largest ones until their sum would.
+// Blocks above max_split_size are never split, so each is a whole segment.
+bool TorchNative::give_back_some(const Wanted& wanted) {
+  const uint64_t max_split = rules_.settings().max_split_bytes;
+  const uint64_t key = std::max(wanted.size_bytes, max_split);
+  FreeSet& free = cache_.lane(wanted.lane).free;
+  const FreeSet::Cursor at = free.at_least(key);
+  if (!free.is_end(at)) {
+    const NodeId enough = free[at].node;
+    if (cache_[enough].is_whole()) release(enough);
+    return true;
+  }
+  uint64_t total = 0;
+  while (total < key) {
+    const FreeBlock* largest = free.largest();
+    if (largest == nullptr || largest->size_bytes < max_split) return false;
+    if (!cache_[largest->node].is_whole()) return false;
+    total += largest->size_bytes;
+    release(largest->node);
+  }
+  return true;
+}
+
+void TorchNative::give_back(LaneGroup& group) {
+  for (const NodeId id : cache_.free_nodes(group)) {
+    if (cache_[id].is_whole()) release(id);
+  }
+}
+
+// Frees segments that went unused for longer than the average one, in passes, until reserved memory
+// is at the threshold.
+void TorchNative::collect_garbage() {
+  const double threshold =
+      rules_.settings().garbage_collection_threshold * static_cast<double>(*limit_bytes_);
+  const auto threshold_bytes = static_cast<uint64_t>(threshold);
+  const uint64_t reserved = cache_.usage().reserved_bytes;
+  if (reserved <= threshold_bytes) return;
+  const uint64_t target = reserved - threshold_bytes;
+  LaneGroup& group = cache_.default_group(false);
+  double total_age = 0;
+  uint64_t count = 0;
+  for (const NodeId id : cache_.free_nodes(group)) {
+    if (!cache_[id].is_whole()) continue;
+    total_age += static_cast<double>(group.searches - cache_[id].searches_then);
+    ++count;
+  }
+  uint64_t reclaimed = 0;
+  while (reclaimed < target && count > 0) {
+    const uint64_t freed =
+        collect_once(group, total_age / static_cast<double>(count), total_age, count);
+    if (freed == 0) return;
+    reclaimed += freed;
+  }
+}
+
+// One pass over everything, also past the target: the average moves for the next pass only.
+uint64_t TorchNative::collect_once(LaneGroup& group, double least_age, double& total_age,
+                                   uint64_t& count) {
+  uint64_t freed = 0;
+  for (const NodeId id : cache_.free_nodes(group)) {
+    const Node& node = cache_[id];
+    const auto age = static_cast<double>(group.searches - node.searches_then);
+    if (!node.is_whole() || age < least_age) continue;
+    freed += node.size_bytes;
+    total_age -= age;
+    --count;
+    release(id);
+  }
+  return freed;
+}
+
+}  // namespace vram::replay

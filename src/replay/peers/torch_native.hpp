@@ -1,0 +1,29 @@
+// TorchNative: PyTorch's default allocator: segments from cudaMalloc, given back whole. Exact: the
+// same driver calls with the same sizes in the same order as PyTorch makes, as long as frees
+// complete as recorded. See torch_base.hpp for the flow.
+#pragma once
+
+#include "replay/peers/torch_base.hpp"
+
+namespace vram::replay {
+
+class TorchNative final : public TorchBase {
+ public:
+  // Takes the program's initial segments.
+  TorchNative(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
+              const Program& program, SegmentSource& segments);
+
+ private:
+  [[nodiscard]] NodeId find_free(const Wanted& wanted) override;
+  [[nodiscard]] NodeId take_from_device(const Wanted& wanted) override;
+  [[nodiscard]] bool give_back_some(const Wanted& wanted) override;
+  void give_back(LaneGroup& group) override;
+  void collect_garbage() override;
+
+  [[nodiscard]] NodeId add_segment(uint64_t address, uint64_t bytes, uint32_t lane);
+  void release(NodeId node);
+  [[nodiscard]] uint64_t collect_once(LaneGroup& group, double least_age, double& total_age,
+                                      uint64_t& count);
+};
+
+}  // namespace vram::replay

@@ -1,0 +1,188 @@
+// The rules of PyTorch's native allocator, one at a time, by programs whose driver calls are known
+// by hand.
+#include "base/bytes.hpp"
+#include "replay/run.hpp"
+#include "replay/testing/program_builder.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vram::replay {
+namespace {
+
+using Kind = DriverCall::Kind;
+
+struct Outcome {
+  ReplayResult result;
+  std::vector<std::pair<Kind, uint64_t>> calls;  // sizes in MiB
+};
+
+Outcome run_on(std::string_view spec, const Program& program, uint64_t capacity_mib = 0) {
+  ReplayOptions options;
+  if (capacity_mib > 0) options.capacity_bytes = capacity_mib * kMiB;
+  std::vector<DriverCall> log;
+  Outcome outcome{run(program, *find_peer("torch"), parse_spec(spec).value(), options, &log), {}};
+  for (const DriverCall& call : log) outcome.calls.emplace_back(call.kind, call.size_bytes / kMiB);
+  return outcome;
+}
+
+using Calls = std::vector<std::pair<Kind, uint64_t>>;
+
+TEST(TorchNative, SegmentSizesByRequest) {
+  ProgramBuilder p;
+  p.alloc(1);
+  p.alloc(kMiB);      // fits into the first 2 MiB? 512 + 1 MiB do
+  p.alloc(kMiB + 1);  // the large pool's
+  p.alloc(10 * kMiB - 512);
+  p.alloc(10 * kMiB);
+  p.alloc(11 * kMiB);
+  const Outcome outcome = run_on("torch", p.build());
+  EXPECT_EQ(outcome.calls,
+            (Calls{{Kind::kAlloc, 2}, {Kind::kAlloc, 20}, {Kind::kAlloc, 10}, {Kind::kAlloc, 12}}));
+  EXPECT_EQ(outcome.result.peak_reserved_bytes, 44 * kMiB);
+}
+
+TEST(TorchNative, SmallSegmentsComeLargeOnesFromTheSetting) {
+  ProgramBuilder p;
+  p.alloc(2 * kMiB);
+  EXPECT_EQ(run_on("torch:large_segment_size_mb=64", p.build()).calls, (Calls{{Kind::kAlloc, 64}}));
+}
+
+TEST(TorchNative, StreamsAndPoolsShareNothing) {
+  ProgramBuilder p;
+  p.free(p.alloc(30 * kMiB, 1));
+  p.free(p.alloc(30 * kMiB, 2));
+  p.free(p.alloc(30 * kMiB, 1, 4));
+  p.alloc(30 * kMiB, 1);
+  p.alloc(30 * kMiB, 1, 4);
+  EXPECT_EQ(run_on("torch", p.build()).calls.size(), 3u);
+}
+
+TEST(TorchNative, OneMebibyteOfRestStaysWithTheBlock) {
+  ProgramBuilder p;
+  p.free(p.alloc(30 * kMiB));
+  const uint32_t block = p.alloc(29 * kMiB);
+  p.free(block);
+  p.alloc(28 * kMiB);  // leaves 2 MiB
+  p.alloc(2 * kMiB);
+  const Outcome outcome = run_on("torch", p.build());
+  EXPECT_EQ(outcome.calls.size(), 1u);
+  EXPECT_EQ(outcome.result.peak_allocated_bytes, 30 * kMiB);
+}
+
+TEST(TorchNative, ARetryGivesBackWholeSegmentsAndDoesNotSearchAgain) {
+  ProgramBuilder p;
+  const uint32_t pending = p.alloc(60 * kMiB);
+  const uint32_t kept = p.alloc(4 * kMiB);
+  p.free(p.alloc(16 * kMiB));  // shares the 20 MiB segment of `kept`: cannot go back
+  p.free_later(pending);
+  p.alloc(60 *
+          kMiB);  // does not fit; waiting completes `pending`, which is given back and taken again
+  p.free(kept);
+  const Outcome outcome = run_on("torch", p.build(), 100);
+  EXPECT_TRUE(outcome.result.completed);
+  EXPECT_EQ(outcome.result.retries, 1u);
+  EXPECT_EQ(outcome.calls,
+            (Calls{{Kind::kAlloc, 60}, {Kind::kAlloc, 20}, {Kind::kFree, 60}, {Kind::kAlloc, 60}}));
+}
+
+TEST(TorchNative, WhatTheWaitFreesInsideASegmentIsNotFoundBySameRequest) {
+  ProgramBuilder p;
+  const uint32_t low = p.alloc(12 * kMiB);
+  p.free(low);
+  const uint32_t pending = p.alloc(8 * kMiB);  // a 12 MiB segment, split
+  const uint32_t rest = p.alloc(4 * kMiB);
+  p.free_later(pending);
+  p.alloc(8 * kMiB);  // the 8 MiB become free, but only a new segment is asked for
+  p.free(rest);
+  const Outcome outcome = run_on("torch", p.build(), 24);
+  EXPECT_FALSE(outcome.result.completed);
+  ASSERT_TRUE(outcome.result.oom);
+  EXPECT_EQ(outcome.result.oom->requested_bytes, 8 * kMiB);
+  EXPECT_EQ(outcome.result.oom->event, 5u);
+  EXPECT_EQ(outcome.result.oom->largest_free_bytes, 8 * kMiB);
+  EXPECT_EQ(outcome.result.retries, 1u);
+}
+
+TEST(TorchNative, OversizeBlocksAreKeptForOversizeRequests) {
+  ProgramBuilder p;
+  p.free(p.alloc(200 * kMiB));
+  p.alloc(50 * kMiB);           // below 100: may not take 200
+  p.free(p.alloc(150 * kMiB));  // may not either: 200 >= 150 + 20
+  p.alloc(190 * kMiB);          // takes the whole 200
+  const Outcome outcome = run_on("torch:max_split_size_mb=100", p.build());
+  EXPECT_EQ(outcome.calls, (Calls{{Kind::kAlloc, 200}, {Kind::kAlloc, 50}, {Kind::kAlloc, 150}}));
+  EXPECT_EQ(outcome.result.peak_allocated_bytes, 250 * kMiB);
+}
+
+TEST(TorchNative, MaxSplitReleasesTheSmallestBlockThatSuffices) {
+  ProgramBuilder p;
+  const uint32_t a = p.alloc(300 * kMiB);
+  const uint32_t b = p.alloc(200 * kMiB);
+  p.free(a);
+  p.free(b);
+  p.alloc(160 * kMiB);
+  const Outcome outcome = run_on("torch:max_split_size_mb=100", p.build(), 560);
+  EXPECT_EQ(
+      outcome.calls,
+      (Calls{{Kind::kAlloc, 300}, {Kind::kAlloc, 200}, {Kind::kFree, 200}, {Kind::kAlloc, 160}}));
+  EXPECT_EQ(outcome.result.retries, 0u);
+}
+
+TEST(TorchNative, MaxSplitReleasesTheLargestUntilTheySuffice) {
+  ProgramBuilder p;
+  const uint32_t a = p.alloc(150 * kMiB);
+  const uint32_t b = p.alloc(200 * kMiB);
+  const uint32_t c = p.alloc(120 * kMiB);
+  for (const uint32_t block : {a, b, c}) p.free(block);
+  p.alloc(330 * kMiB);
+  const Outcome outcome = run_on("torch:max_split_size_mb=100", p.build(), 480);
+  EXPECT_EQ(outcome.calls, (Calls{{Kind::kAlloc, 150},
+                                  {Kind::kAlloc, 200},
+                                  {Kind::kAlloc, 120},
+                                  {Kind::kFree, 200},
+                                  {Kind::kFree, 150},
+                                  {Kind::kAlloc, 330}}));
+}
+
+TEST(TorchNative, GarbageCollectionFreesSegmentsOlderThanTheAverage) {
+  ProgramBuilder p;
+  p.free(p.alloc(40 * kMiB));  // old
+  const uint32_t busy = p.alloc(100 * kMiB);
+  p.alloc(200 * kMiB);
+  p.free(busy);  // young
+  p.alloc(120 * kMiB);
+  const Program program = p.build();
+  EXPECT_EQ(run_on("torch", program, 600).result.device_frees, 0u);
+  const Outcome outcome = run_on("torch:garbage_collection_threshold=0.5", program, 600);
+  EXPECT_EQ(outcome.calls, (Calls{{Kind::kAlloc, 40},
+                                  {Kind::kAlloc, 100},
+                                  {Kind::kAlloc, 200},
+                                  {Kind::kFree, 40},
+                                  {Kind::kAlloc, 120}}));
+}
+
+TEST(TorchNative, EmptyCacheGivesBackWhatIsWholeAndFree) {
+  ProgramBuilder p;
+  p.free(p.alloc(30 * kMiB));
+  p.free(p.alloc(10));
+  p.alloc(5 * kMiB);
+  p.empty_cache();
+  EXPECT_EQ(run_on("torch", p.build()).result.device_frees, 1u);
+}
+
+TEST(TorchNative, ARefusedRequestThatIsServedNowDoesNotStay) {
+  ProgramBuilder p;
+  p.alloc(30 * kMiB);
+  p.refused(50 * kMiB);
+  p.alloc(50 * kMiB);
+  const Program program = p.build();
+  const Outcome roomy = run_on("torch", program);
+  EXPECT_TRUE(roomy.result.completed);
+  EXPECT_EQ(roomy.result.peak_reserved_bytes, 80 * kMiB);
+  const Outcome tight = run_on("torch", program, 60);
+  EXPECT_FALSE(tight.result.completed);
+  EXPECT_EQ(tight.result.oom->event, 1u);
+}
+
+}  // namespace
+}  // namespace vram::replay

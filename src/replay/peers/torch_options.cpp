@@ -1,0 +1,200 @@
+#include "replay/peers/torch_options.hpp"
+
+#include "replay/peers/torch_expandable.hpp"
+#include "replay/peers/torch_native.hpp"
+#include "replay/spec.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+
+namespace vram::replay {
+namespace {
+
+constexpr std::array<PeerKey, 7> kKeys{{
+    {"expandable_segments", "True|False"},
+    {"max_split_size_mb", "MEBIBYTES, more than 20"},
+    {"max_non_split_rounding_mb", "MEBIBYTES, more than 20"},
+    {"roundup_power2_divisions", "POWER_OF_TWO or [MEBIBYTES:POWER_OF_TWO,...,>:POWER_OF_TWO]"},
+    {"garbage_collection_threshold", "SHARE between 0 and 1"},
+    {"large_segment_size_mb", "MEBIBYTES, even, 20 or more"},
+    {"per_process_memory_fraction", "SHARE between 0 and 1"},
+}};
+
+// A device is no larger: reservations of address space are sized for it where no limit is known.
+constexpr uint64_t kUsualDeviceBytes = 152 * kGiB;
+constexpr uint64_t kMostMebibytes = uint64_t{1} << 24;  // 16 TiB
+
+std::optional<uint64_t> whole_number(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return {};
+  return value;
+}
+
+std::optional<double> share(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return {};
+  if (!(value >= 0 && value <= 1)) return {};
+  return value;
+}
+
+std::optional<bool> truth(std::string_view text) {
+  if (text == "True" || text == "true" || text == "1") return true;
+  if (text == "False" || text == "false" || text == "0") return false;
+  return {};
+}
+
+std::optional<uint64_t> mebibytes(std::string_view text, uint64_t least, uint64_t multiple) {
+  const auto value = whole_number(text);
+  if (!value || *value < least || *value > kMostMebibytes || *value % multiple != 0) return {};
+  return *value * kMiB;
+}
+
+std::optional<uint64_t> power_of_two_or_0(std::string_view text) {
+  const auto value = whole_number(text);
+  if (!value || (*value != 0 && !std::has_single_bit(*value)) || *value > kMiB) return {};
+  return value;
+}
+
+// One "MEBIBYTES:DIVISIONS" of the list; next is the first interval that no entry has named yet.
+bool read_division(std::string_view entry, std::array<uint64_t, 16>& divisions, size_t& next) {
+  const size_t colon = entry.find(':');
+  if (colon == std::string_view::npos) return false;
+  const auto count = power_of_two_or_0(entry.substr(colon + 1));
+  if (!count) return false;
+  if (entry.substr(0, colon) == ">") {
+    std::fill(divisions.begin() + static_cast<ptrdiff_t>(next), divisions.end(), *count);
+    next = divisions.size();
+    return true;
+  }
+  const auto key = whole_number(entry.substr(0, colon));
+  if (!key || !std::has_single_bit(*key)) return false;
+  const size_t index =
+      std::min<size_t>(static_cast<size_t>(std::countr_zero(*key)), divisions.size() - 1);
+  // The first entry holds below it, too; intervals left out take the entry before them.
+  const uint64_t below = next == 0 ? *count : divisions[next - 1];
+  for (size_t i = next; i < index; ++i) divisions[i] = below;
+  divisions[index] = *count;
+  next = std::max(next, index + 1);
+  return true;
+}
+
+bool read_divisions(std::string_view text, std::array<uint64_t, 16>& divisions) {
+  if (!text.starts_with('[')) {
+    const auto all = power_of_two_or_0(text);
+    if (all) divisions.fill(*all);
+    return all.has_value();
+  }
+  if (!text.ends_with(']')) return false;
+  text = text.substr(1, text.size() - 2);
+  size_t next = 0;
+  while (true) {
+    const size_t comma = std::min(text.find(','), text.size());
+    if (!read_division(text.substr(0, comma), divisions, next)) return false;
+    if (comma == text.size()) return true;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+template <typename T, typename U>
+bool keep(const std::optional<T>& value, U& into) {
+  if (value) into = *value;
+  return value.has_value();
+}
+
+// False when the value is not of the key's form; keys are known here.
+bool read(std::string_view key, std::string_view value, TorchSettings& to) {
+  if (key == "expandable_segments") return keep(truth(value), to.expandable_segments);
+  if (key == "max_split_size_mb") return keep(mebibytes(value, 21, 1), to.max_split_bytes);
+  if (key == "max_non_split_rounding_mb")
+    return keep(mebibytes(value, 21, 1), to.max_non_split_rounding_bytes);
+  if (key == "roundup_power2_divisions") return read_divisions(value, to.divisions);
+  if (key == "garbage_collection_threshold")
+    return keep(share(value), to.garbage_collection_threshold);
+  if (key == "large_segment_size_mb") return keep(mebibytes(value, 20, 2), to.large_segment_bytes);
+  return keep(share(value), to.memory_fraction) && to.memory_fraction > 0;
+}
+
+std::string recorded_divisions(const std::array<uint64_t, 16>& divisions) {
+  if (std::all_of(divisions.begin(), divisions.end(),
+                  [&](uint64_t d) { return d == divisions[0]; })) {
+    return std::to_string(divisions[0]);
+  }
+  std::string text;
+  for (size_t i = 0; i < divisions.size(); ++i) {
+    text += fmt::format("{}{}:{}", i == 0 ? "[" : ",", uint64_t{1} << i, divisions[i]);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+std::span<const PeerKey> torch_keys() { return kKeys; }
+
+Result<TorchSettings> parse_torch_settings(Settings settings) {
+  TorchSettings parsed;
+  for (const auto& [key, value] : settings) {
+    const auto known =
+        std::find_if(kKeys.begin(), kKeys.end(), [&](const PeerKey& k) { return k.name == key; });
+    if (known == kKeys.end()) {
+      return fail(Code::kBadInput, "torch has no setting \"{}\"; {}", key,
+                  list_keys("torch", kKeys));
+    }
+    if (!read(key, value, parsed)) {
+      return fail(Code::kBadInput, "torch: {} wants {}, not \"{}\"; {}", key, known->form, value,
+                  list_keys("torch", kKeys));
+    }
+  }
+  return parsed;
+}
+
+std::unique_ptr<Allocator> make_torch(Settings settings, const PeerContext& context) {
+  const TorchSettings torch = parse_torch_settings(settings).value();
+  std::optional<uint64_t> limit_bytes = context.limit_bytes;
+  if (limit_bytes && torch.memory_fraction < 1) {
+    limit_bytes = static_cast<uint64_t>(static_cast<double>(*limit_bytes) * torch.memory_fraction);
+  }
+  if (!torch.expandable_segments) {
+    return std::make_unique<TorchNative>(torch, limit_bytes, context.program, context.segments);
+  }
+  const uint64_t device_bytes = std::max(context.limit_bytes.value_or(0), kUsualDeviceBytes);
+  return std::make_unique<TorchExpandable>(torch, limit_bytes, device_bytes, context.program,
+                                           context.segments);
+}
+
+// Parsed values first; what the recorder did not parse comes from the variable's own text.
+std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
+    const trace::Trace& trace) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::array<uint64_t, 16> divisions{};
+  constexpr std::string_view kDivisions = "roundup_power2_divisions.";
+  std::string conf;
+  for (const auto& [key, value] : trace.settings) {
+    const auto number = whole_number(value);
+    if (key == "PYTORCH_CUDA_ALLOC_CONF") conf = value;
+    if (key == "expandable_segments" && truth(value).value_or(false))
+      settings.emplace_back(key, "True");
+    if (key == "max_split_size" && number && *number / kMiB > 20 && *number / kMiB < kMostMebibytes)
+      settings.emplace_back("max_split_size_mb", std::to_string(*number / kMiB));
+    if (key == "garbage_collection_threshold" && std::strtod(value.c_str(), nullptr) > 0)
+      settings.emplace_back(key, value);
+    if (!key.starts_with(kDivisions)) continue;
+    const auto mib = whole_number(std::string_view(key).substr(kDivisions.size()));
+    const auto count = power_of_two_or_0(value);
+    if (mib && count && std::has_single_bit(*mib) && *mib < (uint64_t{1} << divisions.size()))
+      divisions[static_cast<size_t>(std::countr_zero(*mib))] = *count;
+  }
+  if (std::any_of(divisions.begin(), divisions.end(), [](uint64_t d) { return d > 1; }))
+    settings.emplace_back("roundup_power2_divisions", recorded_divisions(divisions));
+  for (auto& [key, value] : split_settings(conf)) {
+    if (key != "max_non_split_rounding_mb" && key != "large_segment_size_mb") continue;
+    TorchSettings ignored;
+    if (read(key, value, ignored)) settings.emplace_back(key, value);
+  }
+  return settings;
+}
+
+}  // namespace vram::replay

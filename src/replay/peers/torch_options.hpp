@@ -1,0 +1,19 @@
+// The settings of PYTORCH_CUDA_ALLOC_CONF that change what PyTorch's allocator reserves, as text
+// and as TorchSettings, both ways: from a spec, and from what a recording says. Pure.
+#pragma once
+
+#include "replay/peers/torch_rules.hpp"
+#include "replay/registry.hpp"
+
+namespace vram::replay {
+
+[[nodiscard]] std::span<const PeerKey> torch_keys();
+// Errors: kBadInput with the value, what is accepted, and all valid keys.
+[[nodiscard]] Result<TorchSettings> parse_torch_settings(Settings settings);
+// Native or expandable, as the settings say.
+[[nodiscard]] std::unique_ptr<Allocator> make_torch(Settings settings, const PeerContext& context);
+// What a recorded program ran with, as keys that differ from the defaults.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
+    const trace::Trace& trace);
+
+}  // namespace vram::replay

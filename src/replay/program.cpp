@@ -1,0 +1,235 @@
+#include "replay/program.hpp"
+
+#include "base/address_map.hpp"
+#include "base/bytes.hpp"
+#include "replay/recorded_segments.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace vram::replay {
+namespace {
+
+using trace::Event;
+using trace::EventKind;
+
+constexpr uint64_t kLargestBelievableBytes = uint64_t{1} << 60;
+
+bool is_believable(const Event& event) { return event.size_bytes <= kLargestBelievableBytes; }
+
+// A block from before the first event, known by its free or by the end state.
+struct Survivor {
+  uint64_t address = 0;
+  uint64_t size_bytes = 0;
+  trace::StreamId stream = 0;
+  trace::PoolId pool = 0;
+  bool is_pending = false;
+};
+
+struct Beginning {
+  std::vector<Survivor> blocks;  // by address
+  bool completes_on_request = false;
+};
+
+// Frees of what was never allocated, then what the end state holds and no event speaks of.
+Beginning find_beginning(std::span<const Event> events, const trace::DeviceTrace& device) {
+  Beginning beginning;
+  AddressMap seen;
+  uint64_t requests = 0;
+  uint64_t completions = 0;
+  for (const Event& event : events) {
+    requests += event.kind == EventKind::kFreeRequested;
+    completions += event.kind == EventKind::kFreeCompleted;
+    const bool is_free =
+        event.kind == EventKind::kFreeRequested || event.kind == EventKind::kFreeCompleted;
+    if ((!is_free && event.kind != EventKind::kAlloc) || !is_believable(event)) continue;
+    const bool is_new = seen.find(event.address) == AddressMap::kNone;
+    if (is_new) seen.set(event.address, 1);
+    if (!is_new || !is_free) continue;
+    beginning.blocks.push_back({.address = event.address,
+                                .size_bytes = event.size_bytes,
+                                .stream = event.stream,
+                                .pool = event.pool,
+                                .is_pending = event.kind == EventKind::kFreeCompleted});
+  }
+  if (requests == 0) {
+    for (Survivor& block : beginning.blocks) block.is_pending = false;
+  }
+  beginning.completes_on_request = requests > 0 && completions == 0;
+  for (const trace::Segment& segment : device.segments) {
+    for (uint32_t k = 0; k < segment.block_count; ++k) {
+      const trace::Block& block = device.blocks[segment.first_block + k];
+      if (block.state == trace::BlockState::kInactive) continue;
+      if (seen.find(block.address) != AddressMap::kNone) continue;
+      beginning.blocks.push_back({.address = block.address,
+                                  .size_bytes = block.requested_bytes,
+                                  .stream = segment.stream,
+                                  .pool = segment.pool,
+                                  .is_pending = block.state == trace::BlockState::kPendingFree});
+    }
+  }
+  std::sort(beginning.blocks.begin(), beginning.blocks.end(),
+            [](const Survivor& a, const Survivor& b) { return a.address < b.address; });
+  return beginning;
+}
+
+// Turns events into ops. A free that completes inside a call that gave segments back belongs behind
+// that call: the allocator searched before it waited for the device, and waits by itself when
+// replayed.
+class Writer {
+ public:
+  Writer(std::span<const Event> events, Program& program, bool completes_on_request)
+      : events_(events), program_(program), completes_on_request_(completes_on_request) {
+    program_.ops.reserve(events.size() / 3 * 2 + 16);
+  }
+
+  void begin_with(const std::vector<Survivor>& blocks) {
+    for (const Survivor& block : blocks) {
+      live_.set(block.address, program_.block_count);
+      const Op op{.size_bytes = block.size_bytes,
+                  .block = program_.block_count++,
+                  .stream = block.stream,
+                  .pool = block.pool};
+      program_.ops.push_back(op);
+      if (!block.is_pending) continue;
+      program_.ops.push_back(of(op, OpKind::kFreeLater));
+      pending_.set(block.address, 1);
+    }
+  }
+
+  void write() {
+    for (uint32_t i = 0; i < events_.size(); ++i) see(i);
+    flush();
+  }
+
+ private:
+  void see(uint32_t i) {
+    const Event& event = events_[i];
+    if (is_believable(event)) {
+      if (event.kind == EventKind::kAlloc) return see_alloc(i);
+      if (event.kind == EventKind::kFreeRequested) return see_request(i);
+      if (event.kind == EventKind::kFreeCompleted) return see_completion(i);
+    }
+    if (event.kind == EventKind::kOom) return see_refused(i);
+    if (event.kind == EventKind::kSegmentFree || event.kind == EventKind::kSegmentUnmap) {
+      see_given_back(i);
+    }
+  }
+
+  void see_alloc(uint32_t i) {
+    Op op = at(i, OpKind::kAlloc, program_.block_count++);
+    op.size_bytes = events_[i].size_bytes;
+    live_.set(events_[i].address, op.block);
+    put(op);
+  }
+  void see_refused(uint32_t i) {
+    Op op = at(i, OpKind::kRefused, program_.block_count++);
+    op.size_bytes = events_[i].size_bytes;
+    put(op);
+  }
+  void see_request(uint32_t i) {
+    const uint64_t address = events_[i].address;
+    const uint32_t block = live_.find(address);
+    if (block == AddressMap::kNone || pending_.find(address) != AddressMap::kNone) return;
+    const bool at_once =
+        completes_on_request_ || (i + 1 < events_.size() && events_[i + 1].address == address &&
+                                  events_[i + 1].kind == EventKind::kFreeCompleted);
+    put(at(i, at_once ? OpKind::kFree : OpKind::kFreeLater, block));
+    if (at_once) {
+      live_.erase(address);
+    } else {
+      pending_.set(address, 1);
+    }
+  }
+  // Of a free done at once nothing is left to complete.
+  void see_completion(uint32_t i) {
+    const uint64_t address = events_[i].address;
+    const uint32_t block = live_.find(address);
+    if (block == AddressMap::kNone) return;
+    const bool was_pending = pending_.find(address) != AddressMap::kNone;
+    live_.erase(address);
+    pending_.erase(address);
+    if (!was_pending) return put(at(i, OpKind::kFree, block));
+    held_.push_back(at(i, OpKind::kComplete, block));
+  }
+  // Inside a call of malloc that found no memory, or torch.cuda.empty_cache: the former ends by
+  // taking memory or by an OOM.
+  void see_given_back(uint32_t i) {
+    if (i < inside_call_until_) return;
+    uint32_t next = i;
+    while (next < events_.size() && (events_[next].kind == EventKind::kSegmentFree ||
+                                     events_[next].kind == EventKind::kSegmentUnmap ||
+                                     events_[next].kind == EventKind::kFreeCompleted)) {
+      ++next;
+    }
+    const EventKind end = next < events_.size() ? events_[next].kind : EventKind::kOther;
+    inside_call_until_ = next;
+    keep_held_ =
+        end == EventKind::kSegmentAlloc || end == EventKind::kSegmentMap || end == EventKind::kOom;
+    if (!keep_held_) put(at(i, OpKind::kEmptyCache, 0));
+  }
+
+  void put(const Op& op) {
+    if (!keep_held_) flush();
+    program_.ops.push_back(op);
+    keep_held_ = false;
+    flush();
+  }
+  void flush() {
+    for (const Op& op : held_) program_.ops.push_back(op);
+    held_.clear();
+  }
+  [[nodiscard]] Op at(uint32_t i, OpKind kind, uint32_t block) const {
+    const int64_t time_ns = events_[i].time_ns - events_.front().time_ns;
+    return {.time_ns = std::max<int64_t>(time_ns, 0),
+            .block = block,
+            .event = i,
+            .stream = events_[i].stream,
+            .pool = events_[i].pool,
+            .kind = kind};
+  }
+  static Op of(Op op, OpKind kind) {
+    op.kind = kind;
+    op.size_bytes = 0;
+    return op;
+  }
+
+  std::span<const Event> events_;
+  Program& program_;
+  bool completes_on_request_;
+  AddressMap live_;       // address -> block
+  AddressMap pending_;    // addresses whose free was requested
+  std::vector<Op> held_;  // completions, until it is known which call they belong to
+  bool keep_held_ = false;
+  uint32_t inside_call_until_ = 0;
+};
+
+}  // namespace
+
+Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device) {
+  const std::span<const Event> events = trace.events_of(device);
+  Program program;
+  program.stream_count = static_cast<uint32_t>(trace.tables.streams.size());
+  for (uint32_t s = 0; s < program.stream_count; ++s) {
+    program.stream_handles.push_back(trace.tables.streams[static_cast<trace::StreamId>(s)]);
+  }
+  if (!events.empty()) {
+    program.duration_ns = std::max<int64_t>(events.back().time_ns - events.front().time_ns, 0);
+  }
+  const Beginning beginning = find_beginning(events, device);
+  Writer writer(events, program, beginning.completes_on_request);
+  writer.begin_with(beginning.blocks);
+  writer.write();
+  read_recorded_segments(trace, device, program);
+  return program;
+}
+
+std::optional<uint64_t> recorded_limit(const Program& program) {
+  if (!program.smallest_refused_bytes) return std::nullopt;
+  const uint64_t refused = *program.smallest_refused_bytes;
+  if (refused <= program.largest_granted_bytes) return std::nullopt;
+  // Segments come in multiples of 2 MiB: every limit between the bounds gives the same answers.
+  return std::max(program.largest_granted_bytes, (refused - 1) / (2 * kMiB) * (2 * kMiB));
+}
+
+}  // namespace vram::replay

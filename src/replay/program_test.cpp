@@ -1,0 +1,172 @@
+#include "replay/program.hpp"
+
+#include "base/bytes.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vram::replay {
+namespace {
+
+using trace::EventKind;
+
+class TraceMaker {
+ public:
+  void add(EventKind kind, uint64_t address, uint64_t bytes, trace::StreamId stream = 0) {
+    trace::Event event;
+    event.kind = kind;
+    event.address = address;
+    event.size_bytes = bytes;
+    event.stream = stream;
+    event.time_ns = 1'000'000 + static_cast<int64_t>(trace_.events.size()) * 1000;
+    trace_.events.push_back(event);
+  }
+  void end_segment(uint64_t address, uint64_t bytes, bool expandable = false) {
+    device_.has_end_state = true;
+    device_.segments.push_back({.address = address,
+                                .size_bytes = bytes,
+                                .first_block = device_.blocks.size(),
+                                .is_small = bytes == 2 * kMiB,
+                                .is_expandable = expandable});
+  }
+  void end_block(uint64_t address, uint64_t bytes, trace::BlockState state) {
+    device_.blocks.push_back(
+        {.address = address, .size_bytes = bytes, .requested_bytes = bytes, .state = state});
+    ++device_.segments.back().block_count;
+  }
+  void setting(std::string key, std::string value) { trace_.settings.push_back({key, value}); }
+  Program make() {
+    device_.event_count = trace_.events.size();
+    return make_program(trace_, device_);
+  }
+
+ private:
+  trace::Trace trace_;
+  trace::DeviceTrace device_;
+};
+
+std::vector<OpKind> kinds(const Program& program) {
+  std::vector<OpKind> list;
+  for (const Op& op : program.ops) list.push_back(op.kind);
+  return list;
+}
+
+TEST(Program, PairsFreesWithAllocationsByAddress) {
+  TraceMaker t;
+  t.add(EventKind::kAlloc, 512, 100);
+  t.add(EventKind::kAlloc, 1024, 200, 0);
+  t.add(EventKind::kFreeRequested, 512, 100);
+  t.add(EventKind::kFreeCompleted, 512, 100);
+  t.add(EventKind::kAlloc, 512, 300);  // the address again: another block
+  t.add(EventKind::kFreeRequested, 1024, 200);
+  t.add(EventKind::kFreeRequested, 512, 300);
+  t.add(EventKind::kFreeCompleted, 512, 300);
+  t.add(EventKind::kFreeCompleted, 1024, 200);
+  const Program program = t.make();
+  EXPECT_EQ(kinds(program),
+            (std::vector{OpKind::kAlloc, OpKind::kAlloc, OpKind::kFree, OpKind::kAlloc,
+                         OpKind::kFreeLater, OpKind::kFree, OpKind::kComplete}));
+  EXPECT_EQ(program.block_count, 3u);
+  EXPECT_EQ(program.ops[2].block, 0u);
+  EXPECT_EQ(program.ops[4].block, 1u);
+  EXPECT_EQ(program.ops[5].block, 2u);
+  EXPECT_EQ(program.ops[6].block, 1u);
+  EXPECT_EQ(program.ops[6].event, 8u);
+  EXPECT_EQ(program.ops[6].time_ns, 8000);
+  EXPECT_EQ(program.duration_ns, 8000);
+}
+
+TEST(Program, BlocksFromBeforeComeFirst) {
+  TraceMaker t;
+  t.add(EventKind::kFreeRequested, 4096, 500);
+  t.add(EventKind::kFreeCompleted, 4096, 500);
+  t.add(EventKind::kFreeCompleted, 2048, 600);  // requested before the recording
+  t.end_segment(0x200000, 2 * kMiB);
+  t.end_block(0x200000, 1024, trace::BlockState::kAllocated);
+  t.end_block(0x200400, 2 * kMiB - 1024, trace::BlockState::kInactive);
+  const Program program = t.make();
+  EXPECT_EQ(kinds(program), (std::vector{OpKind::kAlloc, OpKind::kFreeLater, OpKind::kAlloc,
+                                         OpKind::kAlloc, OpKind::kFree, OpKind::kComplete}));
+  EXPECT_EQ(program.ops[0].size_bytes, 600u);
+  EXPECT_EQ(program.ops[2].size_bytes, 500u);
+  EXPECT_EQ(program.ops[3].size_bytes, 1024u);
+  ASSERT_EQ(program.initial_segments.size(), 1u);
+  EXPECT_EQ(program.initial_segments[0].address, 0x200000u);
+}
+
+TEST(Program, RequestsAloneAreWholeFrees) {
+  TraceMaker t;
+  t.add(EventKind::kAlloc, 512, 100);
+  t.add(EventKind::kFreeRequested, 512, 100);
+  t.add(EventKind::kAlloc, 512, 100);
+  EXPECT_EQ(kinds(t.make()), (std::vector{OpKind::kAlloc, OpKind::kFree, OpKind::kAlloc}));
+}
+
+// The allocator had searched before it waited for the device: the completion comes after the
+// request it could not help.
+TEST(Program, CompletionsInsideARetryComeAfterIt) {
+  TraceMaker t;
+  t.add(EventKind::kSegmentAlloc, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kAlloc, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kFreeRequested, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kOther, 0, 0);
+  t.add(EventKind::kFreeCompleted, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kSegmentFree, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kSegmentAlloc, 128 * kMiB, 30 * kMiB);
+  t.add(EventKind::kAlloc, 128 * kMiB, 30 * kMiB);
+  const Program program = t.make();
+  EXPECT_EQ(kinds(program),
+            (std::vector{OpKind::kAlloc, OpKind::kFreeLater, OpKind::kAlloc, OpKind::kComplete}));
+  EXPECT_EQ(program.recorded_calls.size(), 3u);
+  EXPECT_EQ(program.largest_granted_bytes, 30 * kMiB);
+  EXPECT_EQ(program.smallest_refused_bytes, 50 * kMiB);
+  EXPECT_EQ(recorded_limit(program), 48 * kMiB);
+}
+
+TEST(Program, SegmentsGivenBackUnaskedAreAnEmptiedCacheNotALimit) {
+  TraceMaker t;
+  t.add(EventKind::kSegmentAlloc, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kAlloc, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kFreeRequested, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kFreeCompleted, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kSegmentFree, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kAlloc, 32 * kMiB, 512);
+  const Program program = t.make();
+  EXPECT_EQ(kinds(program),
+            (std::vector{OpKind::kAlloc, OpKind::kFree, OpKind::kEmptyCache, OpKind::kAlloc}));
+  EXPECT_FALSE(program.smallest_refused_bytes);
+}
+
+TEST(Program, AnOomBoundsTheLimitUnlessMoreWasGrantedElsewhen) {
+  TraceMaker t;
+  t.add(EventKind::kSegmentAlloc, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kAlloc, 64 * kMiB, 20 * kMiB);
+  t.add(EventKind::kOom, 7, 15 * kMiB);
+  EXPECT_EQ(recorded_limit(t.make()),
+            34 * kMiB);  // 36 MiB were refused
+  t.add(EventKind::kSegmentAlloc, 128 * kMiB, 40 * kMiB);
+  t.add(EventKind::kAlloc, 128 * kMiB, 40 * kMiB);
+  EXPECT_FALSE(recorded_limit(t.make()));
+}
+
+TEST(Program, MappedPiecesAreUndoneAcrossEachOther) {
+  TraceMaker t;
+  t.add(EventKind::kSegmentMap, 22 * kMiB, 40 * kMiB);
+  t.add(EventKind::kAlloc, 22 * kMiB, 40 * kMiB);
+  t.add(EventKind::kSegmentUnmap, 22 * kMiB, 20 * kMiB);
+  t.add(EventKind::kSegmentUnmap, 42 * kMiB, 20 * kMiB);
+  t.add(EventKind::kAlloc, 1, 1);
+  t.end_segment(2 * kMiB, 20 * kMiB, true);
+  const Program program = t.make();
+  ASSERT_EQ(program.initial_segments.size(), 1u);
+  EXPECT_EQ(program.initial_segments[0].address, 2 * kMiB);
+  EXPECT_EQ(program.initial_segments[0].size_bytes, 20 * kMiB);
+}
+
+TEST(Program, AnEmptyTraceIsAnEmptyProgram) {
+  const Program program = TraceMaker().make();
+  EXPECT_TRUE(program.ops.empty());
+  EXPECT_FALSE(recorded_limit(program));
+}
+
+}  // namespace
+}  // namespace vram::replay

@@ -1,0 +1,200 @@
+#include "replay/recorded_segments.hpp"
+
+#include "base/bytes.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <span>
+
+namespace vram::replay {
+namespace {
+
+using trace::Event;
+using trace::EventKind;
+
+bool takes(EventKind kind) {
+  return kind == EventKind::kSegmentAlloc || kind == EventKind::kSegmentMap;
+}
+bool gives_back(EventKind kind) {
+  return kind == EventKind::kSegmentFree || kind == EventKind::kSegmentUnmap;
+}
+
+// Ranges by address, none overlapping: the end state's segments, from which the events are undone
+// backwards.
+class Ranges {
+ public:
+  // Mapped ranges join those that they touch.
+  void add(InitialSegment range) {
+    if (range.size_bytes == 0) return;
+    auto next = ranges_.lower_bound(range.address);
+    if (next != ranges_.end() && next->first < range.address + range.size_bytes) return;
+    if (next != ranges_.begin() && end_of(std::prev(next)->second) > range.address) return;
+    if (next != ranges_.end() && joins(range, next->second)) {
+      range.size_bytes += next->second.size_bytes;
+      range.is_small |= next->second.is_small;
+      next = ranges_.erase(next);
+    }
+    if (next != ranges_.begin() && joins(std::prev(next)->second, range)) {
+      std::prev(next)->second.size_bytes += range.size_bytes;
+      std::prev(next)->second.is_small |= range.is_small;
+    } else {
+      ranges_.emplace(range.address, range);
+    }
+  }
+  // Cuts [address, address + bytes) out of the range that holds it, if one does.
+  void remove(uint64_t address, uint64_t bytes) {
+    auto found = ranges_.upper_bound(address);
+    if (found == ranges_.begin()) return;
+    --found;
+    const InitialSegment old = found->second;
+    if (end_of(old) < address + bytes) return;
+    ranges_.erase(found);
+    InitialSegment part = old;
+    part.size_bytes = address - old.address;
+    add(part);
+    part.address = address + bytes;
+    part.size_bytes = end_of(old) - part.address;
+    add(part);
+  }
+  [[nodiscard]] std::vector<InitialSegment> all() const {
+    std::vector<InitialSegment> list;
+    for (const auto& [address, range] : ranges_) list.push_back(range);
+    return list;
+  }
+
+ private:
+  static uint64_t end_of(const InitialSegment& range) { return range.address + range.size_bytes; }
+  static bool joins(const InitialSegment& low, const InitialSegment& high) {
+    return low.is_expandable && high.is_expandable && end_of(low) == high.address &&
+           low.stream == high.stream;
+  }
+  std::map<uint64_t, InitialSegment> ranges_;
+};
+
+InitialSegment range_of(const Event& event) {
+  return {.address = event.address,
+          .size_bytes = event.size_bytes,
+          .stream = event.stream,
+          .pool = event.pool,
+          .is_small = event.size_bytes == 2 * kMiB,
+          .is_expandable = event.kind == EventKind::kSegmentUnmap};
+}
+
+// With every last event at hand, undoing them all from the end state leaves what was there before;
+// else only what is given back without having been taken is known.
+std::vector<InitialSegment> segments_before(const trace::Trace& trace,
+                                            const trace::DeviceTrace& device) {
+  const std::span<const Event> events = trace.events_of(device);
+  Ranges ranges;
+  if (device.has_end_state && !trace.origin.truncated_at_byte) {
+    for (const trace::Segment& segment : device.segments) {
+      ranges.add({.address = segment.address,
+                  .size_bytes = segment.size_bytes,
+                  .stream = segment.stream,
+                  .pool = segment.pool,
+                  .is_small = segment.is_small,
+                  .is_expandable = segment.is_expandable});
+    }
+    for (size_t i = events.size(); i-- > 0;) {
+      if (takes(events[i].kind)) ranges.remove(events[i].address, events[i].size_bytes);
+      if (gives_back(events[i].kind)) ranges.add(range_of(events[i]));
+    }
+    return ranges.all();
+  }
+  std::map<uint64_t, uint64_t> taken;
+  for (const Event& event : events) {
+    if (takes(event.kind)) taken[event.address] = event.size_bytes;
+    if (gives_back(event.kind) && taken.erase(event.address) == 0) ranges.add(range_of(event));
+  }
+  return ranges.all();
+}
+
+// What a request takes from the device at its largest; also what PyTorch compares with a limit,
+// expandable or not.
+uint64_t segment_bytes(uint64_t requested) {
+  if (requested <= kMiB) return 2 * kMiB;
+  if (requested < 10 * kMiB) return 20 * kMiB;
+  return (requested + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB);
+}
+
+// Follows the sum of reserved bytes. Memory given back in the middle of a call that then takes
+// memory, or ends in an OOM, means that the driver or a limit had refused the call's first attempt.
+// Garbage collection gives back unasked: where it was on, OOMs alone count.
+class LimitScan {
+ public:
+  LimitScan(Program& program, uint64_t reserved_bytes, bool collects_garbage)
+      : program_(program), reserved_(reserved_bytes), collects_garbage_(collects_garbage) {
+    program_.largest_reserved_bytes = reserved_;
+    program_.largest_granted_bytes = reserved_;
+  }
+  void see(const Event& event) {
+    if (gives_back(event.kind)) {
+      if (first_given_back_ == 0) first_given_back_ = reserved_;
+      reserved_ -= std::min(reserved_, event.size_bytes);
+    } else if (takes(event.kind)) {
+      if (first_taken_ == 0) first_taken_ = reserved_;
+      has_taken_ = true;
+      reserved_ += event.size_bytes;
+      program_.largest_reserved_bytes = std::max(program_.largest_reserved_bytes, reserved_);
+    } else if (event.kind == EventKind::kOom) {
+      refuse(std::max(reserved_, first_given_back_) + segment_bytes(event.size_bytes));
+      refuse(reserved_ + segment_bytes(event.size_bytes));
+      end_call();
+    } else if (event.kind == EventKind::kAlloc) {
+      if (has_taken_) see_served(segment_bytes(event.size_bytes));
+      end_call();
+    } else if (event.kind != EventKind::kFreeCompleted) {
+      end_call();
+    }
+  }
+
+ private:
+  void see_served(uint64_t bytes) {
+    program_.largest_granted_bytes = std::max(program_.largest_granted_bytes, first_taken_ + bytes);
+    if (first_given_back_ > 0 && !collects_garbage_) refuse(first_given_back_ + bytes);
+  }
+  void refuse(uint64_t total_bytes) {
+    auto& smallest = program_.smallest_refused_bytes;
+    smallest = smallest ? std::min(*smallest, total_bytes) : total_bytes;
+  }
+  void end_call() {
+    first_given_back_ = first_taken_ = 0;
+    has_taken_ = false;
+  }
+  Program& program_;
+  uint64_t reserved_;
+  bool collects_garbage_;
+  bool has_taken_ = false;
+  uint64_t first_given_back_ =
+      0;  // reserved when the call under way first gave back; 0: it did not
+  uint64_t first_taken_ = 0;
+};
+
+bool collects_garbage(const trace::Trace& trace) {
+  return std::any_of(trace.settings.begin(), trace.settings.end(), [](const trace::Setting& s) {
+    return s.key == "garbage_collection_threshold" && std::strtod(s.value.c_str(), nullptr) > 0;
+  });
+}
+
+}  // namespace
+
+void read_recorded_segments(const trace::Trace& trace, const trace::DeviceTrace& device,
+                            Program& program) {
+  const std::span<const Event> events = trace.events_of(device);
+  program.initial_segments = segments_before(trace, device);
+  uint64_t reserved_bytes = 0;
+  for (const InitialSegment& segment : program.initial_segments)
+    reserved_bytes += segment.size_bytes;
+  LimitScan limits(program, reserved_bytes, collects_garbage(trace));
+  for (uint32_t i = 0; i < events.size(); ++i) {
+    const Event& event = events[i];
+    limits.see(event);
+    if (event.kind < EventKind::kSegmentAlloc || event.kind > EventKind::kSegmentUnmap) continue;
+    const auto kind = static_cast<DriverCall::Kind>(static_cast<uint8_t>(event.kind) -
+                                                    static_cast<uint8_t>(EventKind::kSegmentAlloc));
+    program.recorded_calls.push_back({kind, event.size_bytes, event.address, i});
+  }
+}
+
+}  // namespace vram::replay

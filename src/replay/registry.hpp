@@ -1,0 +1,54 @@
+// Registry: the allocators a program can be replayed on, by name. To add one: write
+// peers/<name>.{hpp,cpp} and a line in registry.cpp. Constant data; pure functions.
+#pragma once
+
+#include "base/result.hpp"
+#include "replay/allocator.hpp"
+#include "replay/replay.hpp"
+#include "replay/segment_source.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace vram::replay {
+
+using Settings = std::span<const std::pair<std::string, std::string>>;
+
+// What an allocator stands on. All must outlive it.
+struct PeerContext {
+  const Program& program;
+  SegmentSource& segments;              // and through it the simulated GPU
+  std::optional<uint64_t> limit_bytes;  // on reserved bytes
+  int64_t lag_ns = 0;
+};
+
+struct PeerKey {
+  std::string_view name;
+  std::string_view form;  // "MEBIBYTES, more than 20"
+};
+
+struct Peer {
+  std::string_view name;
+  std::string_view summary;
+  bool is_model = false;        // an approximation
+  std::string_view model_note;  // and what it was checked against
+  std::span<const PeerKey> keys;
+  // Looks at keys and values; make() is called only with what passed.
+  Result<> (*check)(Settings settings);
+  std::unique_ptr<Allocator> (*make)(Settings settings, const PeerContext& context);
+};
+
+[[nodiscard]] std::span<const Peer> peers();
+// nullptr when unknown.
+[[nodiscard]] const Peer* find_peer(std::string_view name);
+
+// "valid keys of torch: max_split_size_mb=MEBIBYTES, ...": the end of every error about a key or
+// value.
+[[nodiscard]] std::string list_keys(std::string_view peer, std::span<const PeerKey> keys);
+
+}  // namespace vram::replay

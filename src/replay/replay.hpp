@@ -1,0 +1,44 @@
+// replay(): what would have happened had the program run on another allocator, with other settings or less memory.
+// Pure: a simulated GPU stands in for the device, nothing is read or written. One thread a call; calls are independent.
+#pragma once
+
+#include "base/result.hpp"
+#include "replay/program.hpp"
+#include "replay/result.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace vram::replay {
+
+// "torch:max_split_size_mb=128,garbage_collection_threshold=0.8" taken apart; the keys were checked by the registry.
+struct AllocatorSpec {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> settings;
+  [[nodiscard]] std::string to_string() const;
+};
+
+// Errors: kBadInput that lists the known allocators, or the valid keys of this one with their forms.
+[[nodiscard]] Result<AllocatorSpec> parse_spec(std::string_view text);
+// "torch", "torch with expandable segments", ...: name and one line each, for help and errors.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> known_allocators();
+// The spec that the recorded program ran with, from its settings.
+[[nodiscard]] AllocatorSpec recorded_spec(const trace::Trace& trace);
+
+struct ReplayOptions {
+  std::optional<uint64_t> capacity_bytes;   // limit on reserved bytes; none: the simulated device is as large as it takes
+  // The limit is PyTorch's own memory fraction, not the device's end: expandable segments overshoot it by less than a granule.
+  bool capacity_is_fraction = false;
+  int64_t lag_ns = 10'000'000;              // how long a stream's work may lag behind the host
+  uint32_t curve_slices = 200;
+  bool search_min_capacity = false;
+};
+
+[[nodiscard]] Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
+                                          const ReplayOptions& options);
+
+}  // namespace vram::replay

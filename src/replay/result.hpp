@@ -1,0 +1,55 @@
+// ReplayResult: what would have happened, as plain values for show/ and explain/.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::replay {
+
+struct DriverCallCount {
+  std::string name;  // "cudaMalloc", "cuMemCreate", ...
+  uint64_t count = 0;
+  int64_t time_ns = 0;  // estimated from measured costs
+};
+
+struct CurvePoint {  // largest within equal slices of the recorded time
+  int64_t time_ns = 0;
+  uint64_t requested_bytes = 0;
+  uint64_t reserved_bytes = 0;
+};
+
+struct ReplayOom {
+  uint64_t event = 0;
+  int64_t time_ns = 0;
+  uint64_t requested_bytes = 0;
+  uint64_t reserved_bytes = 0;
+  uint64_t allocated_bytes = 0;
+  uint64_t largest_free_bytes = 0;  // largest free block that the request might have used
+};
+
+struct ReplayResult {
+  std::string allocator;   // the spec, normalised
+  bool model = false;      // an approximation; false: exact, the same driver calls as the real one
+  std::string model_note;  // what a model was checked against
+  bool completed = false;
+  std::optional<ReplayOom> oom;
+  std::optional<uint64_t> capacity_bytes;
+  uint64_t peak_reserved_bytes = 0;
+  uint64_t peak_active_bytes = 0;
+  uint64_t peak_allocated_bytes = 0;
+  uint64_t peak_requested_bytes = 0;
+  double utilization = 0;  // peak requested / peak reserved
+  uint64_t device_allocs = 0;
+  uint64_t device_frees = 0;
+  uint64_t retries = 0;
+  uint64_t stream_waits = 0;
+  int64_t driver_time_ns = 0;
+  std::vector<DriverCallCount> driver_calls;
+  std::vector<CurvePoint> curve;
+  std::optional<uint64_t> min_capacity_bytes;
+  std::optional<uint64_t> min_capacity_retries;
+};
+
+}  // namespace vram::replay

@@ -1,0 +1,189 @@
+#include "replay/run.hpp"
+
+#include <algorithm>
+
+namespace vram::replay {
+namespace {
+
+// The largest values within equal slices of the recorded time; by ops where there is no clock.
+class CurveTaker {
+ public:
+  CurveTaker(const Program& program, uint32_t slices)
+      : length_(program.duration_ns > 0 ? program.duration_ns
+                                        : static_cast<int64_t>(program.ops.size())),
+        by_time_(program.duration_ns > 0) {
+    if (slices == 0 || length_ == 0) return;
+    slice_ = std::max<int64_t>((length_ + slices - 1) / slices, 1);
+    next_ = slice_;
+    curve_.reserve(slices + 1);
+  }
+  void take(size_t op, int64_t time_ns, const Usage& usage) {
+    if (slice_ == 0) return;
+    const int64_t now = by_time_ ? time_ns : static_cast<int64_t>(op);
+    if (now >= next_) close_until(std::min(now, length_), usage);
+    highest_.requested_bytes = std::max(highest_.requested_bytes, usage.requested_bytes);
+    highest_.reserved_bytes = std::max(highest_.reserved_bytes, usage.reserved_bytes);
+  }
+  std::vector<CurvePoint> finish() {
+    if (slice_ > 0) curve_.push_back(highest_);
+    return std::move(curve_);
+  }
+
+ private:
+  // Slices in which nothing happened hold what the one before ended with.
+  void close_until(int64_t now, const Usage& usage) {
+    for (; next_ <= now; next_ += slice_) {
+      curve_.push_back(highest_);
+      highest_ = {.time_ns = by_time_ ? next_ : 0,
+                  .requested_bytes = last_.requested_bytes,
+                  .reserved_bytes = last_.reserved_bytes};
+    }
+    last_ = usage;
+  }
+  int64_t length_;
+  bool by_time_;
+  int64_t slice_ = 0;  // 0: no curve
+  int64_t next_ = 0;
+  CurvePoint highest_;
+  Usage last_;
+  std::vector<CurvePoint> curve_;
+};
+
+class Run {
+ public:
+  Run(const Program& program, const ReplayOptions& options, const Peer& peer,
+      const AllocatorSpec& spec)
+      : program_(program),
+        gpu_(sim_options(options)),
+        segments_(gpu_, program),
+        allocator_(peer.make(spec.settings, {.program = program,
+                                             .segments = segments_,
+                                             .limit_bytes = options.capacity_bytes,
+                                             .lag_ns = options.lag_ns})),
+        curve_(program, options.curve_slices) {
+    result_.allocator = spec.to_string();
+    result_.model = peer.is_model;
+    result_.model_note = peer.model_note;
+    result_.capacity_bytes = options.capacity_bytes;
+    segments_.begin_program();
+  }
+
+  ReplayResult go() {
+    const Usage& usage = allocator_->usage();
+    result_.completed = true;
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      const Op& op = program_.ops[i];
+      if (!step(op)) break;
+      if (op.kind == OpKind::kAlloc) take_peaks(usage);
+      curve_.take(i, op.time_ns, usage);
+    }
+    finish();
+    return std::move(result_);
+  }
+  [[nodiscard]] const std::vector<DriverCall>& log() const { return segments_.log(); }
+
+ private:
+  static gpu::SimOptions sim_options(const ReplayOptions& options) {
+    gpu::SimOptions sim;
+    if (options.capacity_bytes && !options.capacity_is_fraction) {
+      sim.devices = {gpu::SimDevice{.capacity_bytes = *options.capacity_bytes}};
+    }
+    return sim;
+  }
+
+  // False where the program cannot go on.
+  bool step(const Op& op) {
+    switch (op.kind) {
+      case OpKind::kFree:
+        allocator_->free(op.block, op.time_ns);
+        return true;
+      case OpKind::kFreeLater:
+        allocator_->free_later(op.block, op.time_ns);
+        return true;
+      case OpKind::kComplete:
+        allocator_->complete(op.block, op.time_ns);
+        return true;
+      case OpKind::kEmptyCache:
+        segments_.set_event(op.event);
+        allocator_->empty_cache();
+        return true;
+      case OpKind::kAlloc:
+        return alloc(op);
+      case OpKind::kRefused:
+        break;
+    }
+    // The recorded program went on without this block, and so does this one, whether it gets it or
+    // not.
+    if (alloc(op)) {
+      take_peaks(allocator_->usage());
+      allocator_->free(op.block, op.time_ns);
+    }
+    return true;
+  }
+
+  bool alloc(const Op& op) {
+    segments_.set_event(op.event);
+    const Request request{op.size_bytes, op.block, op.stream, op.pool, op.time_ns};
+    if (allocator_->malloc(request) != 0) return true;
+    result_.completed = false;
+    if (result_.oom) return false;
+    result_.oom = ReplayOom{.event = op.event,
+                            .time_ns = op.time_ns,
+                            .requested_bytes = op.size_bytes,
+                            .reserved_bytes = allocator_->usage().reserved_bytes,
+                            .allocated_bytes = allocator_->usage().allocated_bytes,
+                            .largest_free_bytes = allocator_->largest_free_bytes(request)};
+    return false;
+  }
+
+  void take_peaks(const Usage& usage) {
+    peak_.requested_bytes = std::max(peak_.requested_bytes, usage.requested_bytes);
+    peak_.allocated_bytes = std::max(peak_.allocated_bytes, usage.allocated_bytes);
+    peak_.active_bytes = std::max(peak_.active_bytes, usage.active_bytes);
+    peak_.reserved_bytes = std::max(peak_.reserved_bytes, usage.reserved_bytes);
+  }
+
+  void finish() {
+    const Counters& counters = allocator_->counters();
+    result_.peak_requested_bytes = peak_.requested_bytes;
+    result_.peak_allocated_bytes = peak_.allocated_bytes;
+    result_.peak_active_bytes = peak_.active_bytes;
+    result_.peak_reserved_bytes = std::max(peak_.reserved_bytes, counters.peak_reserved_bytes);
+    if (result_.peak_reserved_bytes > 0) {
+      result_.utilization = static_cast<double>(result_.peak_requested_bytes) /
+                            static_cast<double>(result_.peak_reserved_bytes);
+    }
+    result_.device_allocs = counters.device_allocs;
+    result_.device_frees = counters.device_frees;
+    result_.retries = counters.retries;
+    result_.stream_waits = counters.stream_waits;
+    result_.driver_time_ns = gpu_.stats().time_ns();
+    for (size_t i = 0; i < gpu::kCallCount; ++i) {
+      const auto call = static_cast<gpu::Call>(i);
+      const gpu::CallStats::One& one = gpu_.stats()[call];
+      if (one.count == 0) continue;
+      result_.driver_calls.push_back({std::string(gpu::to_string(call)), one.count, one.time_ns});
+    }
+    result_.curve = curve_.finish();
+  }
+
+  const Program& program_;
+  gpu::SimGpu gpu_;
+  SegmentSource segments_;
+  std::unique_ptr<Allocator> allocator_;
+  CurveTaker curve_;
+  Usage peak_;
+  ReplayResult result_;
+};
+
+}  // namespace
+
+ReplayResult run(const Program& program, const Peer& peer, const AllocatorSpec& spec,
+                 const ReplayOptions& options, std::vector<DriverCall>* log) {
+  Run one(program, options, peer, spec);
+  ReplayResult result = one.go();
+  if (log != nullptr) *log = one.log();
+  return result;
+}
+
+}  // namespace vram::replay

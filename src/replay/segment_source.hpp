@@ -1,0 +1,58 @@
+// SegmentSource: where an allocator in replay gets its segments: the simulated GPU, by calls as the
+// recorded driver saw them. Keeps the log that is compared with the recording. As long as the
+// replayed calls equal the recorded ones, segments get the recorded addresses; from the first
+// difference on, the simulated GPU's model of addresses decides (which of two equal free blocks is
+// taken depends on them). One device, single-threaded; allocates per segment or mapped granule.
+#pragma once
+
+#include "gpu/sim/sim_gpu.hpp"
+#include "replay/program.hpp"
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace vram::replay {
+
+class SegmentSource {
+ public:
+  // Both must outlive it.
+  SegmentSource(gpu::SimGpu& gpu, const Program& program) : gpu_(gpu), program_(program) {}
+
+  // What was there before the program: at its recorded address, in no log. Everything later counts.
+  [[nodiscard]] uint64_t take_initial(const InitialSegment& segment);
+  void begin_program() {
+    is_logging_ = true;
+    log_.clear();
+  }
+  void set_event(uint32_t event) { event_ = event; }
+
+  // A segment (cudaMalloc, cudaFree); 0 where the device has no room.
+  [[nodiscard]] uint64_t take(uint64_t bytes);
+  void give_back(uint64_t address, uint64_t bytes);
+
+  // Address space, and memory in it piece by piece: bytes in multiples of granule_bytes, one handle
+  // each. All or nothing.
+  [[nodiscard]] uint64_t reserve(uint64_t bytes);
+  void unreserve(uint64_t address, uint64_t bytes);
+  [[nodiscard]] bool map(uint64_t address, uint64_t bytes, uint64_t granule_bytes);
+  void unmap(uint64_t address, uint64_t bytes, uint64_t granule_bytes);
+
+  [[nodiscard]] const std::vector<DriverCall>& log() const { return log_; }
+  [[nodiscard]] gpu::SimGpu& gpu() { return gpu_; }
+
+ private:
+  [[nodiscard]] const DriverCall* recorded_next() const;
+  void note(DriverCall::Kind kind, uint64_t bytes, uint64_t address);
+  void drop_granules(uint64_t address, uint64_t bytes, uint64_t granule_bytes);
+
+  gpu::SimGpu& gpu_;
+  const Program& program_;
+  std::vector<DriverCall> log_;
+  std::unordered_map<uint64_t, gpu::Handle> handles_;  // by the granule's address
+  uint32_t event_ = 0;
+  bool is_logging_ = false;
+  bool follows_recording_ = true;
+};
+
+}  // namespace vram::replay

@@ -1,0 +1,15 @@
+// Replays for programs: vram.replay/1, documented field by field in docs/json.md. A pure function
+// of the report.
+#pragma once
+
+#include "show/replay_report.hpp"
+
+#include <string>
+
+namespace vram::show {
+
+// One JSON document with a newline at its end. Keys come in a fixed order; what is unknown is null,
+// never 0.
+[[nodiscard]] std::string replay_json(const ReplayReport& report);
+
+}  // namespace vram::show

@@ -1,0 +1,52 @@
+// ReplayReport: what `vram replay` found out, as plain values. cli/ makes it, replay_text and
+// replay_json draw it.
+#pragma once
+
+#include "replay/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::show {
+
+// Where the replays' limit on reserved memory came from.
+enum class CapacitySource : uint8_t {
+  kUnlimited,  // there was none
+  kAsked,      // the user named it
+  kRecorded,   // the recorded program was refused memory beyond it
+};
+
+struct Replayed {
+  replay::ReplayResult result;
+  bool is_recorded = false;          // the settings are those that the recording was made with
+  std::optional<uint64_t> oom_step;  // the recorded step in which it ran out of memory
+};
+
+struct ReplayReport {
+  std::string path;
+  std::string format;
+  uint64_t file_bytes = 0;
+  std::optional<uint64_t> truncated_at_byte;
+  uint32_t device = 0;
+  bool has_time = true;  // else every time is the number of an event
+  bool ring_overflowed = false;
+  bool recorded_limit_unknown = false;  // it was refused memory, by a device that others filled too
+  uint64_t events = 0;
+  uint64_t requests = 0;  // allocations replayed
+  int64_t duration_ns = 0;
+  CapacitySource capacity_source = CapacitySource::kUnlimited;
+  std::optional<uint64_t> capacity_bytes;
+  int64_t lag_ns = 0;
+  bool searched_min_capacity = false;
+  std::vector<Replayed> results;  // in the order asked for, at least one
+  Replayed recorded;  // the recording's own settings at the same capacity: what all is held against
+};
+
+// How `a` ranks against `b` for this program: completing, then little reserved memory, then little
+// time in the driver.
+[[nodiscard]] bool is_better(const replay::ReplayResult& a, const replay::ReplayResult& b);
+
+}  // namespace vram::show

@@ -1,0 +1,54 @@
+// What docs/json.md promises, for the tests that hold the JSON against it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace vram::show::testing {
+
+using Names = std::set<std::string>;
+
+// A chapter "# SCHEMA" has a table under "### name" for each kind of object; the first column names
+// the fields.
+inline std::map<std::string, Names> documented(const std::string& schema) {
+  std::ifstream file(VRAM_TEST_DATA "/../../docs/json.md");
+  std::map<std::string, Names> result;
+  std::string chapter;
+  std::string object;
+  const std::regex heading("^### (\\w+).*");
+  const std::regex row("^\\| `(\\w+)` \\|.*");
+  for (std::string line; std::getline(file, line);) {
+    std::smatch match;
+    if (line.starts_with("# ")) chapter = line.substr(2);
+    if (chapter != schema) continue;
+    if (std::regex_match(line, match, heading)) object = match[1];
+    if (std::regex_match(line, match, row)) result[object].insert(match[1]);
+  }
+  return result;
+}
+
+inline Names keys_of(const nlohmann::ordered_json& object) {
+  Names names;
+  for (const auto& item : object.items()) names.insert(item.key());
+  return names;
+}
+
+// Byte counts and times are integers wherever they stand, or unknown.
+inline void expect_integers(const nlohmann::ordered_json& value, const std::string& name) {
+  if (name == "bytes" || name.ends_with("_bytes") || name.ends_with("_ns")) {
+    EXPECT_TRUE(value.is_number_integer() || value.is_null() || name == "per_step_bytes") << name;
+  }
+  if (value.is_object()) {
+    for (const auto& [key, inner] : value.items()) expect_integers(inner, key);
+  } else if (value.is_array()) {
+    for (const auto& inner : value) expect_integers(inner, "");
+  }
+}
+
+}  // namespace vram::show::testing
