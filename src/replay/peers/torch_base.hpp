@@ -10,7 +10,7 @@
 #pragma once
 
 #include "replay/allocator.hpp"
-#include "replay/peers/torch_cache.hpp"
+#include "replay/peers/block_cache.hpp"
 #include "replay/peers/torch_rules.hpp"
 #include "replay/segment_source.hpp"
 
@@ -63,7 +63,7 @@ class TorchBase : public Allocator {
 
   TorchRules rules_;
   std::optional<uint64_t> limit_bytes_;
-  TorchCache cache_;
+  BlockCache cache_;
   SegmentSource& segments_;
 
  private:

@@ -1,17 +1,17 @@
-#include "replay/peers/torch_cache.hpp"
+#include "replay/peers/block_cache.hpp"
 
 #include <algorithm>
 
 namespace vram::replay {
 
-TorchCache::TorchCache(std::span<const uint64_t> stream_handles, uint32_t block_count)
+BlockCache::BlockCache(std::span<const uint64_t> stream_handles, uint32_t block_count)
     : stream_handles_(stream_handles), node_of_block_(block_count, kNoNode) {
   groups_.resize(2);
   group_ids_.set(0, 0);
   group_ids_.set(1, 1);
 }
 
-uint32_t TorchCache::add_lane(uint64_t key) {
+uint32_t BlockCache::add_lane(uint64_t key) {
   const auto id = static_cast<uint32_t>(lanes_.size());
   const bool is_small = (key & 1) != 0;
   const uint64_t stream = (key >> 1) & 0xffff;
@@ -35,7 +35,7 @@ uint32_t TorchCache::add_lane(uint64_t key) {
   return id;
 }
 
-NodeId TorchCache::add_node(const Node& node) {
+NodeId BlockCache::add_node(const Node& node) {
   if (unused_.empty()) {
     nodes_.push_back(node);
     return static_cast<NodeId>(nodes_.size() - 1);
@@ -46,7 +46,7 @@ NodeId TorchCache::add_node(const Node& node) {
   return id;
 }
 
-NodeId TorchCache::split(NodeId id, uint64_t size_bytes) {
+NodeId BlockCache::split(NodeId id, uint64_t size_bytes) {
   Node upper = nodes_[id];
   upper.address += size_bytes;
   upper.size_bytes -= size_bytes;
@@ -59,7 +59,7 @@ NodeId TorchCache::split(NodeId id, uint64_t size_bytes) {
   return upper_id;
 }
 
-void TorchCache::merge(NodeId id, NodeId neighbour) {
+void BlockCache::merge(NodeId id, NodeId neighbour) {
   if (neighbour == kNoNode) return;
   Node& node = nodes_[id];
   const Node& other = nodes_[neighbour];
@@ -81,7 +81,7 @@ void TorchCache::merge(NodeId id, NodeId neighbour) {
   drop_node(neighbour);
 }
 
-void TorchCache::hand_out(NodeId id, uint32_t block, uint64_t requested_bytes) {
+void BlockCache::hand_out(NodeId id, uint32_t block, uint64_t requested_bytes) {
   Node& node = nodes_[id];
   node.state = NodeState::kAllocated;
   node.requested_bytes = requested_bytes;
@@ -92,7 +92,7 @@ void TorchCache::hand_out(NodeId id, uint32_t block, uint64_t requested_bytes) {
   usage_.active_bytes += node.size_bytes;
 }
 
-void TorchCache::complete(NodeId id) {
+void BlockCache::complete(NodeId id) {
   Node& node = nodes_[id];
   usage_.active_bytes -= node.size_bytes;
   usage_.requested_bytes -= node.requested_bytes;
@@ -104,7 +104,7 @@ void TorchCache::complete(NodeId id) {
   put_free(id);
 }
 
-void TorchCache::set_pending(NodeId id) {
+void BlockCache::set_pending(NodeId id) {
   nodes_[id].state = NodeState::kPending;
   ++pending_count_;
   constexpr size_t kWorthTidying = 1024;
@@ -114,7 +114,7 @@ void TorchCache::set_pending(NodeId id) {
   pending_.push_back(id);
 }
 
-void TorchCache::complete_pending() {
+void BlockCache::complete_pending() {
   std::vector<NodeId> waiting;
   waiting.swap(pending_);
   for (const NodeId id : waiting) {
@@ -122,7 +122,7 @@ void TorchCache::complete_pending() {
   }
 }
 
-std::vector<NodeId> TorchCache::free_nodes(const LaneGroup& group) const {
+std::vector<NodeId> BlockCache::free_nodes(const LaneGroup& group) const {
   std::vector<NodeId> list;
   for (const uint32_t id : group.lanes) {
     const FreeSet& free = lanes_[id].free;

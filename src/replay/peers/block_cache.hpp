@@ -1,6 +1,6 @@
-// TorchCache: what both of PyTorch's allocators share: blocks chained by address within their
-// segment, the free ones of each (pool, size class, stream) in a FreeSet, merging and splitting,
-// and the bytes that PyTorch's statistics count. Knows no driver. Not thread-safe; blocks live in
+// BlockCache: what caching allocators share: blocks chained by address within their segment, the
+// free ones of each (pool, size class, stream) in a FreeSet, merging and splitting, and the bytes
+// that PyTorch's statistics count. Knows no driver. Not thread-safe; blocks live in
 // one array and are reused, so nothing is allocated per call.
 #pragma once
 
@@ -52,10 +52,10 @@ struct LaneGroup {
   uint64_t searches = 0;
 };
 
-class TorchCache {
+class BlockCache {
  public:
   // stream_handles must outlive it.
-  TorchCache(std::span<const uint64_t> stream_handles, uint32_t block_count);
+  BlockCache(std::span<const uint64_t> stream_handles, uint32_t block_count);
 
   [[nodiscard]] uint32_t lane_for(trace::PoolId pool, trace::StreamId stream, bool is_small) {
     const uint64_t key = lane_key(pool, stream, is_small);
