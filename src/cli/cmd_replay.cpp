@@ -149,6 +149,7 @@ show::ReplayReport about(const trace::Trace& trace, const RecordedProgram& recor
   report.ring_overflowed = recorded.device->ring_overflowed;
   report.events = recorded.device->event_count;
   report.duration_ns = recorded.program.duration_ns;
+  report.recorded_calls = recorded.program.recorded_calls.size();
   report.requests =
       static_cast<uint64_t>(std::ranges::count_if(recorded.program.ops, [](const replay::Op& op) {
         return op.kind == OpKind::kAlloc || op.kind == OpKind::kRefused;

@@ -1,5 +1,6 @@
-// Allocator: what run() drives. One object per replay and device, single-threaded. Blocks are named by the program's numbers, so
-// an implementation keeps a flat array and never hashes. Memory comes from gpu/sim alone: calls, costs and limits are counted there.
+// Allocator: what run() drives. One object per replay and device, single-threaded. Blocks are named
+// by the program's numbers, so an implementation keeps a flat array and never hashes. Memory comes
+// from gpu/sim alone: calls, costs and limits are counted there.
 #pragma once
 
 #include "trace/event.hpp"
@@ -28,8 +29,8 @@ struct Usage {
 struct Counters {
   uint64_t device_allocs = 0;  // segments taken, or ranges mapped
   uint64_t device_frees = 0;
-  uint64_t retries = 0;        // everything cached was given back to serve one request
-  uint64_t stream_waits = 0;   // reuse that made one stream wait for another
+  uint64_t retries = 0;              // everything cached was given back to serve one request
+  uint64_t stream_waits = 0;         // reuse that made one stream wait for another
   uint64_t peak_reserved_bytes = 0;  // at any moment, also inside one call
 };
 
@@ -44,8 +45,8 @@ class Allocator {
   [[nodiscard]] virtual uint64_t malloc(const Request& request) = 0;
   // The block is unused by every stream.
   virtual void free(uint32_t block, int64_t time_ns) = 0;
-  // The tensor is gone; other streams use the block until complete(). The allocator may learn of completion earlier only by
-  // waiting for the device.
+  // The tensor is gone; other streams use the block until complete(). The allocator may learn of
+  // completion earlier only by waiting for the device.
   virtual void free_later(uint32_t block, int64_t time_ns) = 0;
   virtual void complete(uint32_t block, int64_t time_ns) = 0;
 

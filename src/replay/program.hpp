@@ -1,5 +1,6 @@
-// Program: what a recorded program asked of its allocator, without what the allocator answered. Made from one device of a
-// trace; run against any Allocator (run.hpp). Blocks are numbered 0 .. block_count - 1 in order of allocation.
+// Program: what a recorded program asked of its allocator, without what the allocator answered.
+// Made from one device of a trace; run against any Allocator (run.hpp). Blocks are numbered 0 ..
+// block_count - 1 in order of allocation.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -12,12 +13,13 @@
 namespace vram::replay {
 
 enum class OpKind : uint8_t {
-  kAlloc,      // size_bytes on stream, from pool
-  kFree,       // nothing uses the block any more
-  kFreeLater,  // the tensor is gone, other streams still use the block ...
-  kComplete,   // ... and now they are done
-  kRefused,    // the recorded program asked for size_bytes here and got an OOM
-  kEmptyCache,  // the program gave back everything cached (torch.cuda.empty_cache), told by what followed
+  kAlloc,       // size_bytes on stream, from pool
+  kFree,        // nothing uses the block any more
+  kFreeLater,   // the tensor is gone, other streams still use the block ...
+  kComplete,    // ... and now they are done
+  kRefused,     // the recorded program asked for size_bytes here and got an OOM
+  kEmptyCache,  // the program gave back everything cached (torch.cuda.empty_cache), told by what
+                // followed
 };
 
 struct Op {
@@ -56,13 +58,15 @@ struct Program {
   PodVector<Op> ops;
   uint32_t block_count = 0;
   uint32_t stream_count = 1;
-  std::vector<uint64_t> stream_handles;  // by StreamId; allocators that order streams order them by handle
+  std::vector<uint64_t>
+      stream_handles;  // by StreamId; allocators that order streams order them by handle
   std::vector<DriverCall> recorded_calls;
   std::vector<InitialSegment> initial_segments;
   int64_t duration_ns = 0;
   uint64_t largest_reserved_bytes = 0;
-  // Bounds on the limit of the recorded process, as PyTorch compares: reserved bytes and the whole segment asked for, also
-  // where expandable segments map less. largest granted <= limit < smallest refused; known where it was refused something.
+  // Bounds on the limit of the recorded process, as PyTorch compares: reserved bytes and the whole
+  // segment asked for, also where expandable segments map less. largest granted <= limit < smallest
+  // refused; known where it was refused something.
   uint64_t largest_granted_bytes = 0;
   std::optional<uint64_t> smallest_refused_bytes;
 };
@@ -70,8 +74,8 @@ struct Program {
 // Blocks alive before the recording are allocated first, at time 0. Linear in the events.
 [[nodiscard]] Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device);
 
-// A limit on reserved bytes that explains every refusal of the recording. None where nothing was refused, and where no
-// constant limit explains it (other programs filled and left the device).
+// A limit on reserved bytes that explains every refusal of the recording. None where nothing was
+// refused, and where no constant limit explains it (other programs filled and left the device).
 [[nodiscard]] std::optional<uint64_t> recorded_limit(const Program& program);
 
 }  // namespace vram::replay

@@ -4,7 +4,43 @@
 #include "replay/registry.hpp"
 #include "replay/run.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace vram::replay {
+namespace {
+
+// Addresses decide only where memory that was given back is taken again, and where they are not
+// known from the recording.
+bool may_depend_on_addresses(const Program& program, const ReplayResult& result) {
+  if (!result.capacity_bytes || result.device_frees == 0) return false;
+  const bool takes_segments =
+      std::ranges::any_of(result.driver_calls, [](const DriverCallCount& call) {
+        return call.name == gpu::to_string(gpu::Call::kAllocSegment);
+      });
+  const uint64_t calls =
+      result.device_allocs + result.device_frees - program.initial_segments.size();
+  return takes_segments && result.matched_calls < calls;
+}
+
+ReplayResult try_layouts(const Program& program, const Peer& peer, const AllocatorSpec& spec,
+                         ReplayOptions options, ReplayResult first) {
+  ReplayResult shown = std::move(first);
+  const uint32_t tried = std::max(options.address_layouts, 1u);
+  uint32_t completed = shown.completed ? 1 : 0;
+  for (uint32_t i = 1; i < tried; ++i) {
+    ++options.address_layout;
+    ReplayResult other = run(program, peer, spec, options);
+    if (!other.completed) continue;
+    ++completed;
+    if (!shown.completed) shown = std::move(other);
+  }
+  shown.layouts_tried = tried;
+  shown.layouts_completed = completed;
+  return shown;
+}
+
+}  // namespace
 
 Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
                             const ReplayOptions& options) {
@@ -14,6 +50,9 @@ Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
     return tl::unexpected(checked.error());
   }
   ReplayResult result = run(program, *peer, spec, options);
+  if (may_depend_on_addresses(program, result)) {
+    result = try_layouts(program, *peer, spec, options, std::move(result));
+  }
   if (options.search_min_capacity) {
     if (const auto found = find_min_capacity(program, *peer, spec, options)) {
       result.min_capacity_bytes = found->capacity_bytes;

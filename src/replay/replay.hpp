@@ -1,5 +1,6 @@
-// replay(): what would have happened had the program run on another allocator, with other settings or less memory.
-// Pure: a simulated GPU stands in for the device, nothing is read or written. One thread a call; calls are independent.
+// replay(): what would have happened had the program run on another allocator, with other settings
+// or less memory. Pure: a simulated GPU stands in for the device, nothing is read or written. One
+// thread a call; calls are independent.
 #pragma once
 
 #include "base/result.hpp"
@@ -15,14 +16,16 @@
 
 namespace vram::replay {
 
-// "torch:max_split_size_mb=128,garbage_collection_threshold=0.8" taken apart; the keys were checked by the registry.
+// "torch:max_split_size_mb=128,garbage_collection_threshold=0.8" taken apart; the keys were checked
+// by the registry.
 struct AllocatorSpec {
   std::string name;
   std::vector<std::pair<std::string, std::string>> settings;
   [[nodiscard]] std::string to_string() const;
 };
 
-// Errors: kBadInput that lists the known allocators, or the valid keys of this one with their forms.
+// Errors: kBadInput that lists the known allocators, or the valid keys of this one with their
+// forms.
 [[nodiscard]] Result<AllocatorSpec> parse_spec(std::string_view text);
 // "torch", "torch with expandable segments", ...: name and one line each, for help and errors.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> known_allocators();
@@ -30,12 +33,17 @@ struct AllocatorSpec {
 [[nodiscard]] AllocatorSpec recorded_spec(const trace::Trace& trace);
 
 struct ReplayOptions {
-  std::optional<uint64_t> capacity_bytes;   // limit on reserved bytes; none: the simulated device is as large as it takes
-  // The limit is PyTorch's own memory fraction, not the device's end: expandable segments overshoot it by less than a granule.
+  std::optional<uint64_t> capacity_bytes;  // limit on reserved bytes; none: the simulated device is
+                                           // as large as it takes
+  // The limit is PyTorch's own memory fraction, not the device's end: expandable segments overshoot
+  // it by less than a granule.
   bool capacity_is_fraction = false;
-  int64_t lag_ns = 10'000'000;              // how long a stream's work may lag behind the host
+  int64_t lag_ns = 10'000'000;  // how long a stream's work may lag behind the host
   uint32_t curve_slices = 200;
   bool search_min_capacity = false;
+  // Address layouts to try where addresses may decide (ReplayResult); 1: the driver's as observed.
+  uint32_t address_layouts = 9;
+  uint32_t address_layout = 0;  // the first of them: gpu/sim/address_space.hpp
 };
 
 [[nodiscard]] Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,

@@ -34,6 +34,13 @@ struct ReplayResult {
   bool model = false;      // an approximation; false: exact, the same driver calls as the real one
   std::string model_note;  // what a model was checked against
   bool completed = false;
+  // Where memory is taken and given back at a capacity, the addresses that the driver gives can
+  // decide whether the program completes: so many address layouts were tried, and so many let it
+  // complete. With some that do, completed is true and the figures are those of the first.
+  uint32_t layouts_tried = 1;
+  uint32_t layouts_completed = 0;
+  uint64_t matched_calls =
+      0;  // driver calls equal to the recorded ones, up to the first that is not
   std::optional<ReplayOom> oom;
   std::optional<uint64_t> capacity_bytes;
   uint64_t peak_reserved_bytes = 0;

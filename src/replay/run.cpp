@@ -85,6 +85,7 @@ class Run {
  private:
   static gpu::SimOptions sim_options(const ReplayOptions& options) {
     gpu::SimOptions sim;
+    sim.address_layout = options.address_layout;
     if (options.capacity_bytes && !options.capacity_is_fraction) {
       sim.devices = {gpu::SimDevice{.capacity_bytes = *options.capacity_bytes}};
     }
@@ -164,6 +165,8 @@ class Run {
       if (one.count == 0) continue;
       result_.driver_calls.push_back({std::string(gpu::to_string(call)), one.count, one.time_ns});
     }
+    result_.matched_calls = segments_.matched_calls();
+    result_.layouts_completed = result_.completed ? 1 : 0;
     result_.curve = curve_.finish();
   }
 

@@ -24,6 +24,7 @@ void SegmentSource::note(DriverCall::Kind kind, uint64_t bytes, uint64_t address
   follows_recording_ = recorded != nullptr && recorded->kind == kind &&
                        recorded->size_bytes == bytes &&
                        (kind != DriverCall::Kind::kFree || recorded->address == address);
+  if (follows_recording_) ++matched_calls_;
   log_.push_back({kind, bytes, address, event_});
 }
 

@@ -39,6 +39,8 @@ class SegmentSource {
   void unmap(uint64_t address, uint64_t bytes, uint64_t granule_bytes);
 
   [[nodiscard]] const std::vector<DriverCall>& log() const { return log_; }
+  // Calls that equal the recorded ones, up to the first that does not.
+  [[nodiscard]] uint64_t matched_calls() const { return matched_calls_; }
   [[nodiscard]] gpu::SimGpu& gpu() { return gpu_; }
 
  private:
@@ -50,6 +52,7 @@ class SegmentSource {
   const Program& program_;
   std::vector<DriverCall> log_;
   std::unordered_map<uint64_t, gpu::Handle> handles_;  // by the granule's address
+  uint64_t matched_calls_ = 0;
   uint32_t event_ = 0;
   bool is_logging_ = false;
   bool follows_recording_ = true;

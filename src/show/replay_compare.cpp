@@ -91,6 +91,14 @@ std::vector<Line> header_row(const std::vector<Figure>& figures) {
   return row;
 }
 
+// "ok", "OOM", or "3 of 9" where addresses decide.
+Line outcome_of(const ReplayResult& result) {
+  if (!result.completed) return Line("OOM", Style::kBad);
+  if (result.layouts_completed == result.layouts_tried) return Line("ok");
+  return Line(fmt::format("{} of {}", result.layouts_completed, result.layouts_tried),
+              Style::kWarning);
+}
+
 std::string name_of(const Replayed& replayed) {
   return replayed.result.allocator + (replayed.result.model ? " (model)" : "");
 }
@@ -126,7 +134,9 @@ std::string difference_of_two(const ReplayReport& report, const Replayed& other)
 
 bool is_better(const ReplayResult& a, const ReplayResult& b) {
   const auto rank = [](const ReplayResult& result) {
-    return std::tuple(!result.completed, result.peak_reserved_bytes, result.driver_time_ns);
+    const bool is_unsure = result.layouts_completed < result.layouts_tried;
+    return std::tuple(!result.completed, is_unsure, result.peak_reserved_bytes,
+                      result.driver_time_ns);
   };
   return rank(a) < rank(b);
 }
@@ -147,7 +157,7 @@ void draw_comparison(const ReplayReport& report, Page& page) {
     const Replayed& each = report.results[i];
     std::vector<Line> row = {Line(std::to_string(i + 1), Style::kFaint),
                              Line(name_of(each), each.is_recorded ? Style::kStrong : Style::kPlain),
-                             each.result.completed ? Line("ok") : Line("OOM", Style::kBad)};
+                             outcome_of(each.result)};
     for (size_t f = 0; f < figures.size(); ++f)
       row.push_back(cell_of(figures[f], each.result, best[f]));
     table.add_row(std::move(row));

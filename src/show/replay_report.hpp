@@ -35,7 +35,8 @@ struct ReplayReport {
   bool ring_overflowed = false;
   bool recorded_limit_unknown = false;  // it was refused memory, by a device that others filled too
   uint64_t events = 0;
-  uint64_t requests = 0;  // allocations replayed
+  uint64_t requests = 0;        // allocations replayed
+  uint64_t recorded_calls = 0;  // driver calls that the recorded allocator made
   int64_t duration_ns = 0;
   CapacitySource capacity_source = CapacitySource::kUnlimited;
   std::optional<uint64_t> capacity_bytes;
@@ -45,8 +46,8 @@ struct ReplayReport {
   Replayed recorded;  // the recording's own settings at the same capacity: what all is held against
 };
 
-// How `a` ranks against `b` for this program: completing, then little reserved memory, then little
-// time in the driver.
+// How `a` ranks against `b` for this program: completing, and wherever the driver puts its
+// segments, then little reserved memory, then little time in the driver.
 [[nodiscard]] bool is_better(const replay::ReplayResult& a, const replay::ReplayResult& b);
 
 }  // namespace vram::show

@@ -88,12 +88,27 @@ std::string place_text(const ReplayReport& report, const Replayed& replayed) {
   return text;
 }
 
-void draw_outcome(const ReplayReport& report, const Replayed& replayed, Page& page) {
-  const ReplayResult& result = replayed.result;
-  if (result.completed) {
-    page.paragraph(Line("  ").add("✔ ", Style::kGood), "completes");
+void draw_completion(const ReplayResult& result, Page& page) {
+  if (result.layouts_completed < result.layouts_tried) {
+    page.paragraph(
+        Line("  ").add("✖ ", Style::kWarning),
+        fmt::format(
+            "completes in {} of {} layouts of addresses: where the driver puts its segments "
+            "decides, so it may as well run out of memory here. The figures are of one "
+            "that completes",
+            result.layouts_completed, result.layouts_tried));
     return;
   }
+  const std::string sure =
+      result.layouts_tried > 1
+          ? fmt::format(", in all {} layouts of addresses that were tried", result.layouts_tried)
+          : std::string();
+  page.paragraph(Line("  ").add("✔ ", Style::kGood), "completes" + sure);
+}
+
+void draw_outcome(const ReplayReport& report, const Replayed& replayed, Page& page) {
+  const ReplayResult& result = replayed.result;
+  if (result.completed) return draw_completion(result, page);
   const Line lead = Line("  ").add("✖ ", Style::kBad);
   if (!result.oom) {
     page.paragraph(lead, "does not complete");
@@ -234,6 +249,18 @@ void draw_curve(const ReplayReport& report, const Replayed& replayed, Page& page
   page.add(draw_plot(plot));
 }
 
+// How far a replay of the recording's own settings proved itself.
+std::string proof_text(const ReplayReport& report, const Replayed& replayed) {
+  if (!replayed.is_recorded || report.recorded_calls == 0) return "";
+  if (replayed.result.matched_calls >= report.recorded_calls) {
+    return fmt::format(". The recorded {} came out the same, one by one",
+                       counted(report.recorded_calls, "driver call"));
+  }
+  return fmt::format(". Of the recorded {} the first {} came out the same",
+                     counted(report.recorded_calls, "driver call"),
+                     format_count(replayed.result.matched_calls));
+}
+
 std::string kind_text(const ReplayResult& result) {
   if (!result.model) return "exact: makes the same driver calls as the real one";
   if (result.model_note.empty()) return "a model";
@@ -247,7 +274,8 @@ void draw_one(const ReplayReport& report, size_t index, Page& page) {
   page.blank();
   page.add(Line(number + printable(replayed.result.allocator), Style::kHeading)
                .without_end(page.columns()));
-  page.paragraph(Line("  "), own + kind_text(replayed.result), Style::kFaint);
+  page.paragraph(Line("  "), own + kind_text(replayed.result) + proof_text(report, replayed),
+                 Style::kFaint);
   draw_outcome(report, replayed, page);
   draw_peaks(replayed.result, page);
   draw_capacity(report, replayed.result, page);

@@ -117,6 +117,28 @@ TEST(ReplayText, AnOomSaysWhereAndWhy) {
   EXPECT_THAT(text, HasSubstr("What was alive and what was asked for exceed the capacity"));
 }
 
+TEST(ReplayText, SaysWhereAddressesDecide) {
+  ReplayReport report = testing::sample_replays();
+  report.results[0].result.layouts_tried = report.results[1].result.layouts_tried = 9;
+  report.results[0].result.layouts_completed = 4;
+  report.results[1].result.layouts_completed = 9;
+  const std::string text = unwrapped(draw_replay(report));
+  EXPECT_THAT(text, HasSubstr("completes in 4 of 9 layouts of addresses"));
+  EXPECT_THAT(text, HasSubstr("completes, in all 9 layouts of addresses"));
+  EXPECT_THAT(line_with(draw_replay(report), " 1  torch "), HasSubstr("4 of 9"));
+}
+
+TEST(ReplayText, SaysHowManyRecordedCallsCameOutTheSame) {
+  ReplayReport report = testing::sample_replay();
+  EXPECT_THAT(unwrapped(draw_replay(report)),
+              HasSubstr("The recorded 102 driver calls came out the same, one by one"));
+  report.results[0].result.matched_calls = 40;
+  EXPECT_THAT(unwrapped(draw_replay(report)),
+              HasSubstr("Of the recorded 102 driver calls the first 40 came out the same"));
+  report.results[0].is_recorded = false;
+  EXPECT_THAT(unwrapped(draw_replay(report)), Not(HasSubstr("came out the same")));
+}
+
 TEST(ReplayText, SaysWhatTheDeviceHeld) {
   ReplayReport report = testing::sample_replay();
   report.capacity_bytes = 16 * kGiB;

@@ -14,35 +14,38 @@ constexpr uint64_t round_down(uint64_t value) {
 constexpr uint64_t round_up(uint64_t value) {
   return round_down(value + AddressSpace::kRegionBytes - 1);
 }
+// A number that looks random for each n (the finalizer of SplitMix64, Steele et al. 2014).
+constexpr uint64_t scramble(uint64_t n) {
+  n += 0x9e3779b97f4a7c15;
+  n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9;
+  n = (n ^ (n >> 27)) * 0x94d049bb133111eb;
+  return n ^ (n >> 31);
+}
 }  // namespace
 
-// The holes of a region, in rising order, the tail last: visit(address, bytes) until it answers
-// true.
+// The holes of a region, in rising order, the tail last: visit(address, bytes).
 template <typename Region, typename Visit>
 static void for_holes(const Region& region, Address base, Visit visit) {
   Address at = base;
   for (const auto& segment : region.segments) {
-    if (segment.address > at && visit(at, segment.address - at)) return;
+    if (segment.address > at) visit(at, segment.address - at);
     at = segment.address + segment.bytes;
   }
   if (base + region.bytes > at) visit(at, base + region.bytes - at);
 }
 
 AddressSpace::Segment AddressSpace::hole_for(const Region& region, Address base, uint64_t bytes) {
-  Segment found;
+  Segment best;
   for_holes(region, base, [&](Address hole, uint64_t hole_bytes) {
-    if (hole_bytes >= bytes) found = {hole, hole_bytes};
-    return found.bytes != 0;
+    const bool fits = hole_bytes >= bytes;
+    if (fits && (best.bytes == 0 || hole_bytes < best.bytes)) best = {hole, hole_bytes};
   });
-  return found;
+  return best;
 }
 
 uint64_t AddressSpace::largest_hole(const Region& region, Address base) {
   uint64_t largest = 0;
-  for_holes(region, base, [&](Address, uint64_t bytes) {
-    largest = std::max(largest, bytes);
-    return false;
-  });
+  for_holes(region, base, [&](Address, uint64_t bytes) { largest = std::max(largest, bytes); });
   return largest;
 }
 
@@ -56,17 +59,39 @@ void AddressSpace::insert(Region& region, Address base, Segment segment) {
 
 Address AddressSpace::predict_segment(uint64_t bytes) const {
   if (bytes == 0 || bytes > kSegmentsTop) return 0;
+  if (layout_ != 0) return any_place(bytes);
   const auto region = region_with_room(bytes);
   if (region != regions_.end()) return hole_for(region->second, region->first, bytes).address;
   return place_for_region(round_up(bytes));
 }
 
+// One of the places that the driver might choose: the best hole of a region, a gap, or below
+// everything.
+Address AddressSpace::any_place(uint64_t bytes) const {
+  std::vector<Address> places;
+  for (const auto& [base, region] : regions_) {
+    const Segment hole = hole_for(region, base, bytes);
+    if (hole.bytes != 0) places.push_back(hole.address);
+  }
+  for (const auto& [gap, gap_bytes] : gaps_) {
+    if (gap_bytes >= round_up(bytes)) places.push_back(gap + gap_bytes - round_up(bytes));
+  }
+  const Address below = below_all(round_up(bytes));
+  if (below != 0) places.push_back(below);
+  if (places.empty()) return 0;
+  return places[scramble((uint64_t{layout_} << 32) + taken_) % places.size()];
+}
+
 Address AddressSpace::take_segment(uint64_t bytes) {
   const Address address = predict_segment(bytes);
   if (address == 0) return 0;
+  ++taken_;
   const auto around = region_around(address);
   if (around == regions_.end()) {
-    add_region(address, Region{round_up(bytes), round_up(bytes) - bytes, {{address, bytes}}});
+    add_region(address, {.bytes = round_up(bytes),
+                         .largest_hole_bytes = round_up(bytes) - bytes,
+                         .serial = 0,
+                         .segments = {{address, bytes}}});
   } else {
     insert(around->second, around->first, {address, bytes});
   }
@@ -110,7 +135,7 @@ void AddressSpace::evict_foreign(Address address, uint64_t bytes) {
   }
 }
 
-// First-fit would have taken an earlier hole: what the driver passed over, others use.
+// The rules would have taken another hole: what the driver passed over, others use.
 void AddressSpace::learn_from(Address address, uint64_t bytes) {
   for (;;) {
     const auto room = region_with_room(bytes);
@@ -138,6 +163,7 @@ void AddressSpace::widen_regions(Segment segment) {
   for (auto it = first; it != last; ++it) {
     base = std::min(base, it->first);
     end = std::max(end, it->first + it->second.bytes);
+    joined.serial = std::max(joined.serial, it->second.serial);
     joined.segments.insert(joined.segments.end(), it->second.segments.begin(),
                            it->second.segments.end());
   }
@@ -179,9 +205,12 @@ void AddressSpace::give_back_reservation(Address address) {
 }
 
 AddressSpace::Regions::const_iterator AddressSpace::region_with_room(uint64_t bytes) const {
-  return std::find_if(regions_.begin(), regions_.end(), [bytes](const auto& entry) {
-    return entry.second.largest_hole_bytes >= bytes;
-  });
+  auto newest = regions_.end();
+  for (auto it = regions_.begin(); it != regions_.end(); ++it) {
+    if (it->second.largest_hole_bytes < bytes) continue;
+    if (newest == regions_.end() || it->second.serial > newest->second.serial) newest = it;
+  }
+  return newest;
 }
 
 AddressSpace::Regions::iterator AddressSpace::region_around(Address address) {
@@ -208,14 +237,17 @@ bool AddressSpace::touches_region(Address address, uint64_t bytes) const {
 AddressSpace::Gaps::const_iterator AddressSpace::highest_gap(uint64_t bytes) const {
   for (auto it = gaps_.end(); it != gaps_.begin();) {
     --it;
-    if (it->second >= bytes) return it;
+    if (it->second >= bytes + kRegionBytes) return it;
   }
   return gaps_.end();
 }
 
 Address AddressSpace::place_for_region(uint64_t bytes) const {
   const auto gap = highest_gap(bytes);
-  if (gap != gaps_.end()) return gap->first + gap->second - bytes;
+  return gap != gaps_.end() ? gap->first + gap->second - bytes : below_all(bytes);
+}
+
+Address AddressSpace::below_all(uint64_t bytes) const {
   const Address below = below_regions(lowest_ == 0 ? kSegmentsTop : lowest_, bytes);
   // Known addresses may lie so low that nothing fits below them.
   return below != 0 ? below : below_regions(kSegmentsTop, bytes);
@@ -237,6 +269,7 @@ Address AddressSpace::below_regions(Address top, uint64_t bytes) const {
 
 void AddressSpace::add_region(Address base, Region region) {
   cut_gaps(base, region.bytes);
+  if (region.serial == 0) region.serial = ++last_serial_;
   regions_.emplace(base, std::move(region));
   lowest_ = lowest_ == 0 ? base : std::min(lowest_, base);
 }

@@ -4,10 +4,15 @@
 //
 // The model of segments, as observed of CUDA 13 on Linux: address space is taken from the top
 // downwards in regions, rounded up to 32 MiB; a segment lies at the low end of its region; later
-// segments go first-fit, in rising order of addresses, into what regions have unused; a region that
-// empties becomes a gap, merged with its neighbours; a new region takes the top end of the highest
-// gap that fits, else it goes below everything. Known addresses (of a recording) teach it where to
-// go on, how far regions reach, and which holes are none because something else lies in them.
+// segments go into what regions have unused: the region opened last is tried first, and in it the
+// smallest hole that fits. A region that empties becomes a gap, merged with its neighbours; a new
+// region takes the top end of the highest gap that has room for it and 32 MiB more, else it goes
+// below everything. Known addresses (of a recording) teach it where to go on, how far regions
+// reach, and which holes are none because something else lies in them.
+//
+// What else the process maps (pinned host memory, libraries) is not known, so the driver may choose
+// otherwise: a layout other than 0 picks among the possible places at random, the same ones each
+// time. What comes out the same in several layouts does not depend on addresses.
 //
 // Says nothing about memory. Not thread-safe; a segment costs a scan over the regions.
 #pragma once
@@ -29,6 +34,9 @@ class AddressSpace {
   // The reservations' part: no real address reaches it, so a recording's never do.
   static constexpr Address kReservationsBase = uint64_t{1} << 58;
   static constexpr Address kReservationsEnd = uint64_t{1} << 62;
+
+  // layout 0: by the rules above.
+  explicit AddressSpace(uint32_t layout = 0) : layout_(layout) {}
 
   // Where the next segment of this size would go, from what is known now; 0 where there is no room.
   // take_segment takes it.
@@ -59,6 +67,7 @@ class AddressSpace {
   struct Region {
     uint64_t bytes = 0;
     uint64_t largest_hole_bytes = 0;
+    uint64_t serial = 0;            // counts the regions as they were opened, from 1
     std::vector<Segment> segments;  // in rising order
   };
   using Regions = std::map<Address, Region>;
@@ -68,11 +77,13 @@ class AddressSpace {
   [[nodiscard]] static uint64_t largest_hole(const Region& region, Address base);
   static void insert(Region& region, Address base, Segment segment);
 
+  [[nodiscard]] Address any_place(uint64_t bytes) const;
   [[nodiscard]] Regions::const_iterator region_with_room(uint64_t bytes) const;
   [[nodiscard]] Regions::iterator region_around(Address address);
   [[nodiscard]] Regions::iterator first_touching(Address address);
   [[nodiscard]] Gaps::const_iterator highest_gap(uint64_t bytes) const;
   [[nodiscard]] Address place_for_region(uint64_t bytes) const;
+  [[nodiscard]] Address below_all(uint64_t bytes) const;
   [[nodiscard]] Address below_regions(Address top, uint64_t bytes) const;
   [[nodiscard]] bool touches_region(Address address, uint64_t bytes) const;
   [[nodiscard]] bool is_free(Address address, uint64_t bytes) const;
@@ -85,6 +96,9 @@ class AddressSpace {
 
   Regions regions_;
   Gaps gaps_;
+  uint32_t layout_;
+  uint64_t taken_ = 0;  // segments so far
+  uint64_t last_serial_ = 0;
   Address lowest_ = 0;  // of all regions so far; 0 before the first
   std::map<Address, uint64_t> reservations_;
 };

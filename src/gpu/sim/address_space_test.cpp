@@ -22,7 +22,7 @@ TEST(AddressSpaceTest, RegionsGrowDownwardsAndSegmentsLieAtTheirLowEnds) {
   EXPECT_EQ(space.take_segment(100 * kMiB), kTop - 2 * kRegion - 4 * kRegion);
 }
 
-TEST(AddressSpaceTest, TailsAreReusedInRisingOrder) {
+TEST(AddressSpaceTest, TheRegionOpenedLastIsTriedFirst) {
   AddressSpace space;
   const Address high = space.take_segment(20 * kMiB);
   const Address low = space.take_segment(20 * kMiB);
@@ -43,6 +43,41 @@ TEST(AddressSpaceTest, AHoleInsideARegionIsFilledBeforeItsTail) {
   EXPECT_EQ(space.take_segment(2 * kMiB), middle);
 }
 
+TEST(AddressSpaceTest, TheSmallestHoleOfARegionIsTaken) {
+  AddressSpace space;
+  const Address base = space.take_segment(12 * kMiB);
+  const Address middle = space.take_segment(6 * kMiB);
+  EXPECT_EQ(middle, base + 12 * kMiB);
+  space.give_back_segment(base);  // 12 MiB in front, 14 MiB behind
+  EXPECT_EQ(space.take_segment(10 * kMiB), base);
+  EXPECT_EQ(space.take_segment(10 * kMiB), middle + 6 * kMiB);
+}
+
+TEST(AddressSpaceTest, ALaterRegionInAGapAboveIsStillTriedFirst) {
+  AddressSpace space;
+  const Address first = space.take_segment(96 * kMiB);
+  const Address second = space.take_segment(20 * kMiB);
+  space.give_back_segment(first);
+  const Address third = space.take_segment(20 * kMiB);
+  EXPECT_GT(third, second);
+  EXPECT_EQ(space.take_segment(2 * kMiB), third + 20 * kMiB);
+}
+
+TEST(AddressSpaceTest, OtherLayoutsChooseOtherPlacesTheSameEachTime) {
+  const auto places = [](uint32_t layout) {
+    AddressSpace space(layout);
+    std::vector<Address> taken;
+    for (int i = 0; i < 40; ++i) taken.push_back(space.take_segment((1 + i % 9) * 4 * kMiB));
+    for (int i = 0; i < 40; i += 3) space.give_back_segment(taken[i]);
+    for (int i = 0; i < 40; ++i) taken.push_back(space.take_segment((1 + i % 7) * 4 * kMiB));
+    EXPECT_TRUE(space.validate(nullptr));
+    return taken;
+  };
+  EXPECT_EQ(places(1), places(1));
+  EXPECT_NE(places(1), places(0));
+  EXPECT_NE(places(1), places(2));
+}
+
 TEST(AddressSpaceTest, NeighbouringGapsMergeAndNewRegionsTakeTheTopOfTheHighestThatFits) {
   AddressSpace space;
   const Address a = space.take_segment(32 * kMiB);
@@ -51,12 +86,13 @@ TEST(AddressSpaceTest, NeighbouringGapsMergeAndNewRegionsTakeTheTopOfTheHighestT
   const Address d = space.take_segment(96 * kMiB);
   space.give_back_segment(a);
   space.give_back_segment(c);
-  EXPECT_EQ(space.predict_segment(64 * kMiB), d - 64 * kMiB) << "both gaps are too small";
+  EXPECT_EQ(space.predict_segment(32 * kMiB), d - 32 * kMiB) << "both gaps are 32 MiB too small";
   space.give_back_segment(b);  // joins them to 128 MiB
   std::string why;
   EXPECT_TRUE(space.validate(&why)) << why;
   EXPECT_EQ(space.take_segment(64 * kMiB), kTop - 64 * kMiB);
-  EXPECT_EQ(space.take_segment(64 * kMiB), c);
+  EXPECT_EQ(space.take_segment(64 * kMiB), d - 64 * kMiB) << "what is left has no 32 MiB more";
+  EXPECT_EQ(space.take_segment(32 * kMiB), c + 32 * kMiB);
 }
 
 TEST(AddressSpaceTest, KnownAddressesTeachItWhereToGoOn) {

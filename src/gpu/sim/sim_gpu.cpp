@@ -11,6 +11,7 @@ bool is_granular(uint64_t bytes) { return bytes != 0 && bytes % kGranularityByte
 
 SimGpu::SimGpu(SimOptions options)
     : costs_(options.costs),
+      addresses_(options.address_layout),
       physical_(std::move(options.devices), options.backing),
       backing_(options.backing),
       poison_on_unmap_(options.poison_on_unmap) {}

@@ -16,6 +16,7 @@ inline Replayed sample_replayed(std::string allocator, uint64_t reserved_bytes) 
   replay::ReplayResult& result = replayed.result;
   result.allocator = std::move(allocator);
   result.completed = true;
+  result.layouts_completed = 1;
   result.peak_reserved_bytes = reserved_bytes;
   result.peak_active_bytes = 16 * kGiB;
   result.peak_allocated_bytes = 15 * kGiB + 512 * kMiB;
@@ -36,6 +37,7 @@ inline Replayed sample_replayed(std::string allocator, uint64_t reserved_bytes) 
 inline Replayed sample_oom(std::string allocator) {
   Replayed replayed = sample_replayed(std::move(allocator), 20 * kGiB);
   replayed.result.completed = false;
+  replayed.result.layouts_completed = 0;
   replayed.result.capacity_bytes = 20 * kGiB;
   replayed.result.retries = 3;
   replayed.result.curve.resize(60);
@@ -56,6 +58,7 @@ inline ReplayReport sample_replay() {
   report.lag_ns = 10'000'000;
   report.recorded = sample_replayed("torch", 25 * kGiB);
   report.recorded.is_recorded = true;
+  report.recorded_calls = report.recorded.result.matched_calls = 102;
   report.results = {report.recorded};
   return report;
 }
