@@ -195,7 +195,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"torch:expandable_segments=True", 1 << 20},
                     Case{"torch:expandable_segments=True", 700},
                     Case{"torch:expandable_segments=True,max_split_size_mb=32", 700},
-                    Case{"torch", 110, true}, Case{"torch:max_split_size_mb=21", 110, true},
+                    Case{"cuda_async", 1 << 20}, Case{"cuda_async", 800},
+                    Case{"cuda_async", 128, true}, Case{"torch", 110, true}, Case{"torch:max_split_size_mb=21", 110, true},
                     Case{"torch:expandable_segments=True", 90, true}));
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "replay/registry.hpp"
 
+#include "replay/peers/cuda_async.hpp"
 #include "replay/peers/torch_options.hpp"
 
 #include <array>
@@ -13,10 +14,15 @@ Result<> check_torch(Settings settings) {
   return {};
 }
 
+Result<> check_no_settings(Settings settings) {
+  if (settings.empty()) return {};
+  return fail(Code::kBadInput, "cuda_async takes no settings, not \"{}\"", settings.front().first);
+}
+
 }  // namespace
 
 std::span<const Peer> peers() {
-  static const std::array<Peer, 1> kPeers{{
+  static const std::array<Peer, 2> kPeers{{
       {.name = "torch",
        .summary = "PyTorch's caching allocator; expandable_segments=True for its other kind",
        .is_model = false,
@@ -24,6 +30,14 @@ std::span<const Peer> peers() {
        .keys = torch_keys(),
        .check = check_torch,
        .make = make_torch},
+      {.name = "cuda_async",
+       .summary =
+           "the driver's stream-ordered pool (cudaMallocAsync), as PyTorch's backend uses it",
+       .is_model = true,
+       .model_note = "observed on an H200 with CUDA 13",
+       .keys = {},
+       .check = check_no_settings,
+       .make = make_cuda_async},
   }};
   return kPeers;
 }

@@ -2,6 +2,8 @@
 
 #include "base/check.hpp"
 
+#include <utility>
+
 namespace vram::replay {
 namespace {
 
@@ -88,6 +90,15 @@ void SegmentSource::unmap(uint64_t address, uint64_t bytes, uint64_t granule_byt
   }
   drop_granules(address, bytes, granule_bytes);
   note(DriverCall::Kind::kUnmap, bytes, address);
+}
+
+void SegmentSource::move(uint64_t from, uint64_t to, uint64_t granule_bytes) {
+  must(gpu_.unmap(from, granule_bytes));
+  auto handle = handles_.extract(from);
+  must(gpu_.map(to, granule_bytes, handle.mapped()));
+  must(gpu_.set_access(to, granule_bytes, kDevice));
+  handle.key() = to;
+  handles_.insert(std::move(handle));
 }
 
 void SegmentSource::drop_granules(uint64_t address, uint64_t bytes, uint64_t granule_bytes) {

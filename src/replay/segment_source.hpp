@@ -37,6 +37,8 @@ class SegmentSource {
   void unreserve(uint64_t address, uint64_t bytes);
   [[nodiscard]] bool map(uint64_t address, uint64_t bytes, uint64_t granule_bytes);
   void unmap(uint64_t address, uint64_t bytes, uint64_t granule_bytes);
+  // The memory of one granule gets another address, where nothing is mapped; in no log.
+  void move(uint64_t from, uint64_t to, uint64_t granule_bytes);
 
   [[nodiscard]] const std::vector<DriverCall>& log() const { return log_; }
   // Calls that equal the recorded ones, up to the first that does not.

@@ -7,7 +7,8 @@ std::string_view to_string(Call call) {
       "cuMemGetInfo",         "cudaMalloc",          "cudaFree",         "cuMemAddressReserve",
       "cuMemAddressFree",     "cuMemCreate",         "cuMemRelease",     "cuMemMap",
       "cuMemSetAccess",       "cuMemUnmap",          "cudaEventRecord",  "cudaEventQuery",
-      "cudaEventSynchronize", "cudaStreamWaitEvent", "cudaEventDestroy", "cudaDeviceSynchronize"};
+      "cudaEventSynchronize", "cudaStreamWaitEvent", "cudaEventDestroy", "cudaDeviceSynchronize",
+      "cudaMallocAsync",      "cudaFreeAsync"};
   return kNames[static_cast<size_t>(call)];
 }
 

@@ -9,7 +9,8 @@
 
 namespace vram::gpu {
 
-// One for each call of Memory (memory.hpp), in its order.
+// One for each call of Memory (memory.hpp), in its order; then those of the allocator inside the
+// driver, which has no call in Memory.
 enum class Call : uint8_t {
   kMemoryInfo,
   kAllocSegment,
@@ -27,8 +28,10 @@ enum class Call : uint8_t {
   kStreamWait,
   kDestroy,
   kSynchronize,
+  kMallocAsync,
+  kFreeAsync,
 };
-inline constexpr size_t kCallCount = 16;
+inline constexpr size_t kCallCount = 18;
 
 // As CUDA's users know it: "cudaMalloc", "cuMemCreate", ...
 [[nodiscard]] std::string_view to_string(Call call);

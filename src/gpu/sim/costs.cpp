@@ -52,6 +52,10 @@ int64_t Costs::of(Call call, uint64_t bytes) const {
       return destroy_ns;
     case Call::kSynchronize:
       return synchronize_ns;
+    case Call::kMallocAsync:
+      return malloc_async_ns;
+    case Call::kFreeAsync:
+      return free_async_ns;
   }
   return 0;
 }

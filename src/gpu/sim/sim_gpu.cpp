@@ -34,6 +34,11 @@ Status SimGpu::refuse(Call call, Status status) {
   return status;
 }
 
+void SimGpu::spend(Call call) {
+  ++stats_[call].count;
+  (void)done(call, costs_.of(call, 0));
+}
+
 void SimGpu::wait_until(Call call, int64_t time_ns) {
   const int64_t wait_ns = std::max<int64_t>(0, time_ns - now_ns_);
   stats_[call].waited_ns += wait_ns;
