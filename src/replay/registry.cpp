@@ -1,5 +1,6 @@
 #include "replay/registry.hpp"
 
+#include "replay/peers/cupy.hpp"
 #include "replay/peers/torch_options.hpp"
 
 #include <array>
@@ -7,8 +8,9 @@
 namespace vram::replay {
 namespace {
 
-Result<> check_torch(Settings settings) {
-  const Result<TorchSettings> parsed = parse_torch_settings(settings);
+template <auto Parse>
+Result<> check(Settings settings) {
+  const auto parsed = Parse(settings);
   if (!parsed) return tl::unexpected(parsed.error());
   return {};
 }
@@ -16,15 +18,22 @@ Result<> check_torch(Settings settings) {
 }  // namespace
 
 std::span<const Peer> peers() {
-  static const std::array<Peer, 1> kPeers{{
-      {.name = "torch",
-       .summary = "PyTorch's caching allocator; expandable_segments=True for its other kind",
-       .is_model = false,
-       .model_note = {},
-       .keys = torch_keys(),
-       .check = check_torch,
-       .make = make_torch},
-  }};
+  static const std::array kPeers{
+      Peer{.name = "torch",
+           .summary = "PyTorch's caching allocator; expandable_segments=True for its other kind",
+           .is_model = false,
+           .model_note = {},
+           .keys = torch_keys(),
+           .check = check<parse_torch_settings>,
+           .make = make_torch},
+      Peer{.name = "cupy",
+           .summary = "CuPy's default memory pool",
+           .is_model = true,
+           .model_note = "the published algorithm; not compared with a running CuPy",
+           .keys = cupy_keys(),
+           .check = check<parse_cupy_settings>,
+           .make = make_cupy},
+  };
   return kPeers;
 }
 
