@@ -206,7 +206,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"torch", 110, true}, Case{"torch:max_split_size_mb=21", 110, true},
                     Case{"torch:expandable_segments=True", 90, true},
                     Case{"cupy", 1 << 20, false, true}, Case{"cupy", 900, false, true},
-                    Case{"cupy:limit=800MiB", 900, false, true}, Case{"cupy", 110, true, true}));
+                    Case{"cupy:limit=800MiB", 900, false, true}, Case{"cupy", 110, true, true},
+                    Case{"rmm_pool", 1 << 20, false, true}, Case{"rmm_pool", 900, false, true},
+                    Case{"rmm_pool:initial_pool_size=256MiB,maximum_pool_size=800MiB", 900, false,
+                         true},
+                    Case{"rmm_pool", 110, true, true}));
 
 }  // namespace
 }  // namespace vram::replay

@@ -1,6 +1,7 @@
 #include "replay/registry.hpp"
 
 #include "replay/peers/cupy.hpp"
+#include "replay/peers/rmm_pool.hpp"
 #include "replay/peers/torch_options.hpp"
 
 #include <array>
@@ -33,6 +34,14 @@ std::span<const Peer> peers() {
            .keys = cupy_keys(),
            .check = check<parse_cupy_settings>,
            .make = make_cupy},
+      Peer{.name = "rmm_pool",
+           .summary = "RAPIDS RMM's pool_memory_resource; empty at first unless initial_pool_size "
+                      "says otherwise",
+           .is_model = true,
+           .model_note = "the published algorithm; not compared with a running RMM",
+           .keys = rmm_pool_keys(),
+           .check = check<parse_rmm_pool_settings>,
+           .make = make_rmm_pool},
   };
   return kPeers;
 }
