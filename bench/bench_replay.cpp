@@ -66,7 +66,8 @@ Program synthetic_program(size_t ops) {
   return program;
 }
 
-constexpr std::array kSpecs{"torch", "torch:expandable_segments=True", "cupy", "rmm_pool"};
+constexpr std::array kSpecs{"torch", "torch:expandable_segments=True", "cupy", "rmm_pool",
+                            "tf_bfc"};
 constexpr int64_t kLastSpec = kSpecs.size() - 1;
 
 void replay_program(benchmark::State& state, const Program& program) {

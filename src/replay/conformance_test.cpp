@@ -210,7 +210,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"rmm_pool", 1 << 20, false, true}, Case{"rmm_pool", 900, false, true},
                     Case{"rmm_pool:initial_pool_size=256MiB,maximum_pool_size=800MiB", 900, false,
                          true},
-                    Case{"rmm_pool", 110, true, true}));
+                    Case{"rmm_pool", 110, true, true}, Case{"tf_bfc", 1 << 20, false, true},
+                    Case{"tf_bfc", 900, false, true},
+                    Case{"tf_bfc:allow_growth=False,memory_fraction=0.75", 1000},
+                    Case{"tf_bfc:garbage_collection=False", 900, false, true},
+                    Case{"tf_bfc", 110, true, true}));
 
 }  // namespace
 }  // namespace vram::replay

@@ -2,6 +2,7 @@
 
 #include "replay/peers/cupy.hpp"
 #include "replay/peers/rmm_pool.hpp"
+#include "replay/peers/tf_bfc.hpp"
 #include "replay/peers/torch_options.hpp"
 
 #include <array>
@@ -42,6 +43,15 @@ std::span<const Peer> peers() {
            .keys = rmm_pool_keys(),
            .check = check<parse_rmm_pool_settings>,
            .make = make_rmm_pool},
+      Peer{.name = "tf_bfc",
+           .summary = "TensorFlow's and JAX's BFC allocator, growing as needed; allow_growth=False "
+                      "takes the whole capacity at once",
+           .is_model = true,
+           .model_note = "the published algorithm; not compared with a running TensorFlow or JAX",
+           .keys = tf_bfc_keys(),
+           .check = check<parse_tf_bfc_settings>,
+           .make = make_tf_bfc,
+           .needs_capacity = tf_bfc_needs_capacity},
   };
   return kPeers;
 }

@@ -13,6 +13,13 @@ Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
   if (const Result<> checked = peer->check(spec.settings); !checked) {
     return tl::unexpected(checked.error());
   }
+  if (!options.capacity_bytes && peer->needs_capacity != nullptr &&
+      peer->needs_capacity(spec.settings)) {
+    return fail(Code::kBadInput,
+                "{} takes the whole device at once, and its size is not known: name it with "
+                "--capacity 16GiB",
+                spec.to_string());
+  }
   ReplayResult result = run(program, *peer, spec, options);
   if (options.search_min_capacity) {
     if (const auto found = find_min_capacity(program, *peer, spec, options)) {

@@ -77,7 +77,7 @@ TEST_P(ModelEdges, APendingBlockIsInUseUntilItsCompletion) {
   EXPECT_EQ(outcome.result.peak_active_bytes, 32 * kMiB);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ModelEdges, testing::Values("cupy", "rmm_pool"));
+INSTANTIATE_TEST_SUITE_P(Models, ModelEdges, testing::Values("cupy", "rmm_pool", "tf_bfc"));
 
 }  // namespace
 }  // namespace vram::replay
