@@ -1,4 +1,4 @@
-// How fast the exact peers replay: the demo recording, and a synthetic program of a million
+// How fast the peers replay: the demo recording, and a synthetic program of a million
 // requests and frees; and how long the search for the smallest capacity takes on the latter.
 //
 //   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_replay &&
@@ -66,7 +66,9 @@ Program synthetic_program(size_t ops) {
   return program;
 }
 
-constexpr std::array<const char*, 2> kSpecs{"torch", "torch:expandable_segments=True"};
+constexpr std::array kSpecs{"torch", "torch:expandable_segments=True", "cupy", "rmm_pool",
+                            "tf_bfc"};
+constexpr int64_t kLastSpec = kSpecs.size() - 1;
 
 void replay_program(benchmark::State& state, const Program& program) {
   const AllocatorSpec spec = parse_spec(kSpecs[static_cast<size_t>(state.range(0))]).value();
@@ -84,13 +86,13 @@ void demo(benchmark::State& state) {
   if (kProgram.ops.empty()) return state.SkipWithError("run it where demo/ is");
   replay_program(state, kProgram);
 }
-BENCHMARK(demo)->DenseRange(0, 1)->Unit(benchmark::kMillisecond);
+BENCHMARK(demo)->DenseRange(0, kLastSpec)->Unit(benchmark::kMillisecond);
 
 void synthetic(benchmark::State& state) {
   static const Program kProgram = synthetic_program(1'000'000);
   replay_program(state, kProgram);
 }
-BENCHMARK(synthetic)->DenseRange(0, 1)->Unit(benchmark::kMillisecond);
+BENCHMARK(synthetic)->DenseRange(0, kLastSpec)->Unit(benchmark::kMillisecond);
 
 void min_capacity(benchmark::State& state) {
   static const Program kProgram = synthetic_program(1'000'000);
@@ -102,7 +104,7 @@ void min_capacity(benchmark::State& state) {
                             static_cast<double>(kMiB);
   }
 }
-BENCHMARK(min_capacity)->DenseRange(0, 1)->Unit(benchmark::kSecond)->Iterations(1);
+BENCHMARK(min_capacity)->DenseRange(0, kLastSpec)->Unit(benchmark::kSecond)->Iterations(1);
 
 }  // namespace
 }  // namespace vram::replay

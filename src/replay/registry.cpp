@@ -1,6 +1,9 @@
 #include "replay/registry.hpp"
 
 #include "replay/peers/cuda_async.hpp"
+#include "replay/peers/cupy.hpp"
+#include "replay/peers/rmm_pool.hpp"
+#include "replay/peers/tf_bfc.hpp"
 #include "replay/peers/torch_options.hpp"
 
 #include <array>
@@ -8,8 +11,9 @@
 namespace vram::replay {
 namespace {
 
-Result<> check_torch(Settings settings) {
-  const Result<TorchSettings> parsed = parse_torch_settings(settings);
+template <auto Parse>
+Result<> check(Settings settings) {
+  const auto parsed = Parse(settings);
   if (!parsed) return tl::unexpected(parsed.error());
   return {};
 }
@@ -22,23 +26,47 @@ Result<> check_no_settings(Settings settings) {
 }  // namespace
 
 std::span<const Peer> peers() {
-  static const std::array<Peer, 2> kPeers{{
-      {.name = "torch",
-       .summary = "PyTorch's caching allocator; expandable_segments=True for its other kind",
-       .is_model = false,
-       .model_note = {},
-       .keys = torch_keys(),
-       .check = check_torch,
-       .make = make_torch},
-      {.name = "cuda_async",
-       .summary =
-           "the driver's stream-ordered pool (cudaMallocAsync), as PyTorch's backend uses it",
-       .is_model = true,
-       .model_note = "observed on an H200 with CUDA 13",
-       .keys = {},
-       .check = check_no_settings,
-       .make = make_cuda_async},
-  }};
+  static const std::array kPeers{
+      Peer{.name = "torch",
+           .summary = "PyTorch's caching allocator; expandable_segments=True for its other kind",
+           .is_model = false,
+           .model_note = {},
+           .keys = torch_keys(),
+           .check = check<parse_torch_settings>,
+           .make = make_torch},
+      Peer{.name = "cuda_async",
+           .summary =
+               "the driver's stream-ordered pool (cudaMallocAsync), as PyTorch's backend uses it",
+           .is_model = true,
+           .model_note = "observed on an H200 with CUDA 13",
+           .keys = {},
+           .check = check_no_settings,
+           .make = make_cuda_async},
+      Peer{.name = "cupy",
+           .summary = "CuPy's default memory pool",
+           .is_model = true,
+           .model_note = "the published algorithm; not compared with a running CuPy",
+           .keys = cupy_keys(),
+           .check = check<parse_cupy_settings>,
+           .make = make_cupy},
+      Peer{.name = "rmm_pool",
+           .summary = "RAPIDS RMM's pool_memory_resource; empty at first unless initial_pool_size "
+                      "says otherwise",
+           .is_model = true,
+           .model_note = "the published algorithm; not compared with a running RMM",
+           .keys = rmm_pool_keys(),
+           .check = check<parse_rmm_pool_settings>,
+           .make = make_rmm_pool},
+      Peer{.name = "tf_bfc",
+           .summary = "TensorFlow's and JAX's BFC allocator, growing as needed; allow_growth=False "
+                      "takes the whole capacity at once",
+           .is_model = true,
+           .model_note = "the published algorithm; not compared with a running TensorFlow or JAX",
+           .keys = tf_bfc_keys(),
+           .check = check<parse_tf_bfc_settings>,
+           .make = make_tf_bfc,
+           .needs_capacity = tf_bfc_needs_capacity},
+  };
   return kPeers;
 }
 

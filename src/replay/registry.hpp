@@ -41,6 +41,8 @@ struct Peer {
   // Looks at keys and values; make() is called only with what passed.
   Result<> (*check)(Settings settings);
   std::unique_ptr<Allocator> (*make)(Settings settings, const PeerContext& context);
+  // With these settings it takes the whole device, so replay() wants to know how large that is.
+  bool (*needs_capacity)(Settings settings) = nullptr;
 };
 
 [[nodiscard]] std::span<const Peer> peers();

@@ -49,6 +49,13 @@ Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
   if (const Result<> checked = peer->check(spec.settings); !checked) {
     return tl::unexpected(checked.error());
   }
+  if (!options.capacity_bytes && peer->needs_capacity != nullptr &&
+      peer->needs_capacity(spec.settings)) {
+    return fail(Code::kBadInput,
+                "{} takes the whole device at once, and its size is not known: name it with "
+                "--capacity 16GiB",
+                spec.to_string());
+  }
   ReplayResult result = run(program, *peer, spec, options);
   if (may_depend_on_addresses(program, result)) {
     result = try_layouts(program, *peer, spec, options, std::move(result));

@@ -64,6 +64,7 @@ void BlockCache::merge(NodeId id, NodeId neighbour) {
   Node& node = nodes_[id];
   const Node& other = nodes_[neighbour];
   if (other.state != NodeState::kFree || other.is_mapped != node.is_mapped) return;
+  if (other.lane != node.lane) return;
   if (other.is_mapped) {
     take_free(neighbour);
   } else {
@@ -122,12 +123,19 @@ void BlockCache::complete_pending() {
   }
 }
 
+std::vector<NodeId> BlockCache::free_nodes(uint32_t lane) const {
+  std::vector<NodeId> list;
+  const FreeSet& free = lanes_[lane].free;
+  list.reserve(free.size());
+  for (auto at = free.begin(); !free.is_end(at); at = free.next(at)) list.push_back(free[at].node);
+  return list;
+}
+
 std::vector<NodeId> BlockCache::free_nodes(const LaneGroup& group) const {
   std::vector<NodeId> list;
-  for (const uint32_t id : group.lanes) {
-    const FreeSet& free = lanes_[id].free;
-    for (auto at = free.begin(); !free.is_end(at); at = free.next(at))
-      list.push_back(free[at].node);
+  for (const uint32_t lane : group.lanes) {
+    const std::vector<NodeId> nodes = free_nodes(lane);
+    list.insert(list.end(), nodes.begin(), nodes.end());
   }
   return list;
 }

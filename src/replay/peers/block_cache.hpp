@@ -85,8 +85,8 @@ class BlockCache {
 
   // Cuts the upper part off into a node of its own, which is in no set yet.
   NodeId split(NodeId id, uint64_t size_bytes);
-  // Swallows a neighbour (kNoNode: nothing) that is free and mapped as `id` is; the neighbour
-  // leaves its set.
+  // Swallows a neighbour (kNoNode: nothing) that is free, of the same lane, and mapped as `id` is;
+  // the neighbour leaves its set.
   void merge(NodeId id, NodeId neighbour);
 
   void hand_out(NodeId id, uint32_t block, uint64_t requested_bytes);
@@ -104,10 +104,15 @@ class BlockCache {
   [[nodiscard]] uint64_t largest_free_bytes(trace::PoolId pool, trace::StreamId stream,
                                             bool is_small) const {
     const uint32_t lane = lane_ids_.find(lane_key(pool, stream, is_small));
-    const FreeBlock* largest = lane != AddressMap::kNone ? lanes_[lane].free.largest() : nullptr;
+    return lane != AddressMap::kNone ? largest_free_bytes(lane) : 0;
+  }
+  [[nodiscard]] uint64_t largest_free_bytes(uint32_t lane) const {
+    const FreeBlock* largest = lanes_[lane].free.largest();
     return largest != nullptr ? largest->size_bytes : 0;
   }
-  // Free blocks of a group in the order of PyTorch's sets: by stream, size, address.
+  // Free blocks of a lane by size and address; of a group in the order of PyTorch's sets: by
+  // stream, size, address.
+  [[nodiscard]] std::vector<NodeId> free_nodes(uint32_t lane) const;
   [[nodiscard]] std::vector<NodeId> free_nodes(const LaneGroup& group) const;
 
   void add_reserved(uint64_t bytes) {
@@ -122,6 +127,7 @@ class BlockCache {
     ++counters_.device_frees;
   }
   void count_retry() { ++counters_.retries; }
+  void count_stream_wait() { ++counters_.stream_waits; }
   [[nodiscard]] const Usage& usage() const { return usage_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 

@@ -4,10 +4,7 @@ namespace vram::replay {
 
 TorchBase::TorchBase(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
                      const Program& program, SegmentSource& segments)
-    : rules_(settings),
-      limit_bytes_(limit_bytes),
-      cache_(program.stream_handles, program.block_count),
-      segments_(segments) {}
+    : CachingBase(limit_bytes, program, segments), rules_(settings) {}
 
 uint64_t TorchBase::malloc(const Request& request) {
   if (request.size_bytes > kLargestRequestBytes) return 0;
@@ -21,10 +18,9 @@ uint64_t TorchBase::malloc(const Request& request) {
   if (node == kNoNode) node = serve_slowly(wanted);
   if (node == kNoNode) return 0;
   if (rules_.splits(size_bytes, cache_[node].size_bytes - size_bytes, is_small)) {
-    cache_.put_free(cache_.split(node, size_bytes));
+    split_off_rest(node, size_bytes);
   }
-  cache_.hand_out(node, request.block, request.size_bytes);
-  return cache_[node].address;
+  return hand_out(node, request);
 }
 
 // After waiting for the device, blocks that would fit may be free: PyTorch does not look for them,
@@ -50,28 +46,6 @@ void TorchBase::give_back_all() {
 }
 
 void TorchBase::empty_cache() { give_back_all(); }
-
-void TorchBase::free(uint32_t block, int64_t time_ns) {
-  static_cast<void>(time_ns);
-  const NodeId node = cache_.node_of(block);
-  if (node == kNoNode) return;
-  cache_.forget_tensor(node);
-  cache_.complete(node);
-}
-
-void TorchBase::free_later(uint32_t block, int64_t time_ns) {
-  static_cast<void>(time_ns);
-  const NodeId node = cache_.node_of(block);
-  if (node == kNoNode) return;
-  cache_.forget_tensor(node);
-  cache_.set_pending(node);
-}
-
-void TorchBase::complete(uint32_t block, int64_t time_ns) {
-  static_cast<void>(time_ns);
-  const NodeId node = cache_.node_of(block);
-  if (node != kNoNode) cache_.complete(node);
-}
 
 uint64_t TorchBase::largest_free_bytes(const Request& request) const {
   const bool is_small = rules_.round(request.size_bytes) <= kSmallRequestBytes;

@@ -9,29 +9,21 @@
 // the slow path only.
 #pragma once
 
-#include "replay/allocator.hpp"
-#include "replay/peers/block_cache.hpp"
+#include "replay/peers/caching_base.hpp"
 #include "replay/peers/torch_rules.hpp"
-#include "replay/segment_source.hpp"
 
 #include <optional>
 
 namespace vram::replay {
 
-class TorchBase : public Allocator {
+class TorchBase : public CachingBase {
  public:
   // limit_bytes: PyTorch's own limit, its memory fraction. segments and program must outlive it.
   TorchBase(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
             const Program& program, SegmentSource& segments);
 
   [[nodiscard]] uint64_t malloc(const Request& request) override;
-  void free(uint32_t block, int64_t time_ns) override;
-  void free_later(uint32_t block, int64_t time_ns) override;
-  void complete(uint32_t block, int64_t time_ns) override;
   void empty_cache() override;
-
-  [[nodiscard]] const Usage& usage() const override { return cache_.usage(); }
-  [[nodiscard]] const Counters& counters() const override { return cache_.counters(); }
   [[nodiscard]] uint64_t largest_free_bytes(const Request& request) const override;
 
  protected:
@@ -57,18 +49,12 @@ class TorchBase : public Allocator {
   [[nodiscard]] bool collects_garbage() const {
     return limit_bytes_.has_value() && rules_.settings().garbage_collection_threshold > 0;
   }
-  [[nodiscard]] bool is_refused_by_limit(const Wanted& wanted) const {
-    return limit_bytes_ && cache_.usage().reserved_bytes + wanted.segment_bytes > *limit_bytes_;
-  }
 
   TorchRules rules_;
-  std::optional<uint64_t> limit_bytes_;
-  BlockCache cache_;
-  SegmentSource& segments_;
 
  private:
   [[nodiscard]] NodeId grow(const Wanted& wanted) {
-    return is_refused_by_limit(wanted) ? kNoNode : take_from_device(wanted);
+    return is_refused_by_limit(wanted.segment_bytes) ? kNoNode : take_from_device(wanted);
   }
   [[nodiscard]] NodeId serve_slowly(const Wanted& wanted);
   void give_back_all();

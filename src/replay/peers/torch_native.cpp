@@ -25,28 +25,8 @@ NodeId TorchNative::find_free(const Wanted& wanted) {
   return best.node;
 }
 
-NodeId TorchNative::add_segment(uint64_t address, uint64_t bytes, uint32_t lane) {
-  cache_.add_reserved(bytes);
-  Node node;
-  node.address = address;
-  node.size_bytes = bytes;
-  node.lane = lane;
-  return cache_.add_node(node);
-}
-
 NodeId TorchNative::take_from_device(const Wanted& wanted) {
-  const uint64_t address = segments_.take(wanted.segment_bytes);
-  if (address == 0) return kNoNode;
-  return add_segment(address, wanted.segment_bytes, wanted.lane);
-}
-
-// The node is free and a whole segment.
-void TorchNative::release(NodeId id) {
-  cache_.take_free(id);
-  const Node& node = cache_[id];
-  cache_.drop_reserved(node.size_bytes);
-  segments_.give_back(node.address, node.size_bytes);
-  cache_.drop_node(id);
+  return take_segment(wanted.segment_bytes, wanted.lane);
 }
 
 // The smallest oversize block that would do by itself; else the largest ones until their sum would.
@@ -58,7 +38,7 @@ bool TorchNative::give_back_some(const Wanted& wanted) {
   const FreeSet::Cursor at = free.at_least(key);
   if (!free.is_end(at)) {
     const NodeId enough = free[at].node;
-    if (cache_[enough].is_whole()) release(enough);
+    if (cache_[enough].is_whole()) give_back_segment(enough);
     return true;
   }
   uint64_t total = 0;
@@ -67,16 +47,12 @@ bool TorchNative::give_back_some(const Wanted& wanted) {
     if (largest == nullptr || largest->size_bytes < max_split) return false;
     if (!cache_[largest->node].is_whole()) return false;
     total += largest->size_bytes;
-    release(largest->node);
+    give_back_segment(largest->node);
   }
   return true;
 }
 
-void TorchNative::give_back(LaneGroup& group) {
-  for (const NodeId id : cache_.free_nodes(group)) {
-    if (cache_[id].is_whole()) release(id);
-  }
-}
+void TorchNative::give_back(LaneGroup& group) { give_back_segments(group); }
 
 // Frees segments that went unused for longer than the average one, in passes, until reserved memory
 // is at the threshold.
@@ -115,7 +91,7 @@ uint64_t TorchNative::collect_once(LaneGroup& group, double least_age, double& t
     freed += node.size_bytes;
     total_age -= age;
     --count;
-    release(id);
+    give_back_segment(id);
   }
   return freed;
 }

@@ -20,8 +20,6 @@ class TorchNative final : public TorchBase {
   void give_back(LaneGroup& group) override;
   void collect_garbage() override;
 
-  [[nodiscard]] NodeId add_segment(uint64_t address, uint64_t bytes, uint32_t lane);
-  void release(NodeId node);
   [[nodiscard]] uint64_t collect_once(LaneGroup& group, double least_age, double& total_age,
                                       uint64_t& count);
 };

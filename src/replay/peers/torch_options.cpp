@@ -1,12 +1,12 @@
 #include "replay/peers/torch_options.hpp"
 
+#include "replay/peers/settings.hpp"
 #include "replay/peers/torch_expandable.hpp"
 #include "replay/peers/torch_native.hpp"
 #include "replay/spec.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 
 namespace vram::replay {
@@ -26,35 +26,14 @@ constexpr std::array<PeerKey, 7> kKeys{{
 constexpr uint64_t kUsualDeviceBytes = 152 * kGiB;
 constexpr uint64_t kMostMebibytes = uint64_t{1} << 24;  // 16 TiB
 
-std::optional<uint64_t> whole_number(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return {};
-  return value;
-}
-
-std::optional<double> share(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return {};
-  if (!(value >= 0 && value <= 1)) return {};
-  return value;
-}
-
-std::optional<bool> truth(std::string_view text) {
-  if (text == "True" || text == "true" || text == "1") return true;
-  if (text == "False" || text == "false" || text == "0") return false;
-  return {};
-}
-
 std::optional<uint64_t> mebibytes(std::string_view text, uint64_t least, uint64_t multiple) {
-  const auto value = whole_number(text);
+  const auto value = read_whole_number(text);
   if (!value || *value < least || *value > kMostMebibytes || *value % multiple != 0) return {};
   return *value * kMiB;
 }
 
 std::optional<uint64_t> power_of_two_or_0(std::string_view text) {
-  const auto value = whole_number(text);
+  const auto value = read_whole_number(text);
   if (!value || (*value != 0 && !std::has_single_bit(*value)) || *value > kMiB) return {};
   return value;
 }
@@ -70,7 +49,7 @@ bool read_division(std::string_view entry, std::array<uint64_t, 16>& divisions, 
     next = divisions.size();
     return true;
   }
-  const auto key = whole_number(entry.substr(0, colon));
+  const auto key = read_whole_number(entry.substr(0, colon));
   if (!key || !std::has_single_bit(*key)) return false;
   const size_t index =
       std::min<size_t>(static_cast<size_t>(std::countr_zero(*key)), divisions.size() - 1);
@@ -99,23 +78,17 @@ bool read_divisions(std::string_view text, std::array<uint64_t, 16>& divisions) 
   }
 }
 
-template <typename T, typename U>
-bool keep(const std::optional<T>& value, U& into) {
-  if (value) into = *value;
-  return value.has_value();
-}
-
 // False when the value is not of the key's form; keys are known here.
 bool read(std::string_view key, std::string_view value, TorchSettings& to) {
-  if (key == "expandable_segments") return keep(truth(value), to.expandable_segments);
+  if (key == "expandable_segments") return keep(read_truth(value), to.expandable_segments);
   if (key == "max_split_size_mb") return keep(mebibytes(value, 21, 1), to.max_split_bytes);
   if (key == "max_non_split_rounding_mb")
     return keep(mebibytes(value, 21, 1), to.max_non_split_rounding_bytes);
   if (key == "roundup_power2_divisions") return read_divisions(value, to.divisions);
   if (key == "garbage_collection_threshold")
-    return keep(share(value), to.garbage_collection_threshold);
+    return keep(read_share(value), to.garbage_collection_threshold);
   if (key == "large_segment_size_mb") return keep(mebibytes(value, 20, 2), to.large_segment_bytes);
-  return keep(share(value), to.memory_fraction) && to.memory_fraction > 0;
+  return keep(read_share(value), to.memory_fraction) && to.memory_fraction > 0;
 }
 
 std::string recorded_divisions(const std::array<uint64_t, 16>& divisions) {
@@ -135,20 +108,7 @@ std::string recorded_divisions(const std::array<uint64_t, 16>& divisions) {
 std::span<const PeerKey> torch_keys() { return kKeys; }
 
 Result<TorchSettings> parse_torch_settings(Settings settings) {
-  TorchSettings parsed;
-  for (const auto& [key, value] : settings) {
-    const auto known =
-        std::find_if(kKeys.begin(), kKeys.end(), [&](const PeerKey& k) { return k.name == key; });
-    if (known == kKeys.end()) {
-      return fail(Code::kBadInput, "torch has no setting \"{}\"; {}", key,
-                  list_keys("torch", kKeys));
-    }
-    if (!read(key, value, parsed)) {
-      return fail(Code::kBadInput, "torch: {} wants {}, not \"{}\"; {}", key, known->form, value,
-                  list_keys("torch", kKeys));
-    }
-  }
-  return parsed;
+  return parse_settings<TorchSettings>("torch", kKeys, settings, read);
 }
 
 std::unique_ptr<Allocator> make_torch(Settings settings, const PeerContext& context) {
@@ -173,16 +133,16 @@ std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
   constexpr std::string_view kDivisions = "roundup_power2_divisions.";
   std::string conf;
   for (const auto& [key, value] : trace.settings) {
-    const auto number = whole_number(value);
+    const auto number = read_whole_number(value);
     if (key == "PYTORCH_CUDA_ALLOC_CONF") conf = value;
-    if (key == "expandable_segments" && truth(value).value_or(false))
+    if (key == "expandable_segments" && read_truth(value).value_or(false))
       settings.emplace_back(key, "True");
     if (key == "max_split_size" && number && *number / kMiB > 20 && *number / kMiB < kMostMebibytes)
       settings.emplace_back("max_split_size_mb", std::to_string(*number / kMiB));
     if (key == "garbage_collection_threshold" && std::strtod(value.c_str(), nullptr) > 0)
       settings.emplace_back(key, value);
     if (!key.starts_with(kDivisions)) continue;
-    const auto mib = whole_number(std::string_view(key).substr(kDivisions.size()));
+    const auto mib = read_whole_number(std::string_view(key).substr(kDivisions.size()));
     const auto count = power_of_two_or_0(value);
     if (mib && count && std::has_single_bit(*mib) && *mib < (uint64_t{1} << divisions.size()))
       divisions[static_cast<size_t>(std::countr_zero(*mib))] = *count;
