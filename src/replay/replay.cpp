@@ -12,15 +12,13 @@ namespace {
 
 // Addresses decide only where memory that was given back is taken again, and where they are not
 // known from the recording.
-bool may_depend_on_addresses(const Program& program, const ReplayResult& result) {
+bool may_depend_on_addresses(const ReplayResult& result) {
   if (!result.capacity_bytes || result.device_frees == 0) return false;
   const bool takes_segments =
       std::ranges::any_of(result.driver_calls, [](const DriverCallCount& call) {
         return call.name == gpu::to_string(gpu::Call::kAllocSegment);
       });
-  const uint64_t calls =
-      result.device_allocs + result.device_frees - program.initial_segments.size();
-  return takes_segments && result.matched_calls < calls;
+  return takes_segments && !result.follows_recording;
 }
 
 ReplayResult try_layouts(const Program& program, const Peer& peer, const AllocatorSpec& spec,
@@ -57,7 +55,7 @@ Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
                 spec.to_string());
   }
   ReplayResult result = run(program, *peer, spec, options);
-  if (may_depend_on_addresses(program, result)) {
+  if (may_depend_on_addresses(result)) {
     result = try_layouts(program, *peer, spec, options, std::move(result));
   }
   if (options.search_min_capacity) {

@@ -39,8 +39,9 @@ struct ReplayResult {
   // complete. With some that do, completed is true and the figures are those of the first.
   uint32_t layouts_tried = 1;
   uint32_t layouts_completed = 0;
-  uint64_t matched_calls =
-      0;  // driver calls equal to the recorded ones, up to the first that is not
+  // Driver calls equal to the recorded ones, up to the first that is not; and whether all are.
+  uint64_t matched_calls = 0;
+  bool follows_recording = false;
   std::optional<ReplayOom> oom;
   std::optional<uint64_t> capacity_bytes;
   uint64_t peak_reserved_bytes = 0;

@@ -166,6 +166,7 @@ class Run {
       result_.driver_calls.push_back({std::string(gpu::to_string(call)), one.count, one.time_ns});
     }
     result_.matched_calls = segments_.matched_calls();
+    result_.follows_recording = result_.matched_calls == segments_.log().size();
     result_.layouts_completed = result_.completed ? 1 : 0;
     result_.curve = curve_.finish();
   }
