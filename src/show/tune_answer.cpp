@@ -83,19 +83,12 @@ void draw_export(const TuneCandidate& candidate, Page& page) {
   page.add(Line("  ").add(export_line(candidate.spec), Style::kGood));
 }
 
-// Not every program can have expandable segments.
 void draw_without_expandable(const TuneReport& report, Page& page) {
-  if (!replay::is_expandable(best_of(report).spec)) return;
-  const auto native = std::ranges::find_if(report.result.ranked, [](const TuneCandidate& each) {
-    return !replay::is_expandable(each.spec);
-  });
-  if (native == report.result.ranked.end() || !native->result.completed) return;
-  const ReplayResult& own = own_of(report).result;
-  const uint64_t reserved = native->result.peak_reserved_bytes;
-  if (own.completed && reserved > own.peak_reserved_bytes / 100 * kWorthMentioning) return;
+  const TuneCandidate* native = best_without_expandable(report);
+  if (native == nullptr) return;
   page.paragraph(Line("  "), fmt::format("Where expandable segments are out of the question, this "
                                          "reserves {}:",
-                                         format_bytes(reserved)));
+                                         format_bytes(native->result.peak_reserved_bytes)));
   draw_export(*native, page);
 }
 
@@ -184,6 +177,17 @@ std::string candidate_name(const TuneCandidate& candidate) {
     return candidate.spec.to_string() + (candidate.result.model ? " (model)" : "");
   return candidate.spec.settings.empty() ? "(default)"
                                          : replay::pytorch_conf(candidate.spec).value_or("");
+}
+
+const TuneCandidate* best_without_expandable(const TuneReport& report) {
+  if (!replay::is_expandable(best_of(report).spec)) return nullptr;
+  const auto native = std::ranges::find_if(report.result.ranked, [](const TuneCandidate& each) {
+    return !replay::is_expandable(each.spec);
+  });
+  if (native == report.result.ranked.end() || !native->result.completed) return nullptr;
+  const ReplayResult& own = own_of(report).result;
+  const uint64_t most = own.peak_reserved_bytes / 100 * kWorthMentioning;
+  return own.completed && native->result.peak_reserved_bytes > most ? nullptr : &*native;
 }
 
 void draw_answer(const TuneReport& report, Page& page) {

@@ -14,6 +14,10 @@ namespace vram::show {
 // "expandable_segments:True", "(default)", "cupy (model)"
 [[nodiscard]] std::string candidate_name(const replay::TuneCandidate& candidate);
 
+// Not every program can have expandable segments: where these are best, the best without. Null
+// where that gains little.
+[[nodiscard]] const replay::TuneCandidate* best_without_expandable(const TuneReport& report);
+
 void draw_answer(const TuneReport& report, Page& page);
 
 }  // namespace vram::show

@@ -26,7 +26,8 @@ using replay::ReplayResult;
 using replay::TuneCandidate;
 using replay::TuneVerdict;
 
-constexpr int kColumnsForBars = 96;
+constexpr int kColumnsForBars = 96;    // else the share as a number
+constexpr int kColumnsForShares = 80;  // else neither
 constexpr int kBarColumns = 10;
 constexpr int kNarrowestName = 24;
 
@@ -122,7 +123,8 @@ class Rows {
 
   std::vector<Line> draw() const {
     std::vector<Column> columns(7, Column{Align::kRight});
-    columns[1] = columns[6] = Column{};
+    columns[1] = Column{};
+    columns[6] = Column{Align::kLeft, Shrink::kEnd};
     if (bars_) columns[2] = Column{};
     Table table(columns);
     table.add_row(titles());
@@ -131,9 +133,15 @@ class Rows {
   }
 
  private:
+  Line picture_of(const Row& row) const {
+    const ReplayResult& result = row.candidate->result;
+    if (bars_) return bar_of(result, largest_);
+    return columns_ >= kColumnsForShares ? Line(share_of(result), style_of(row)) : Line();
+  }
   std::vector<Line> titles() const {
     std::vector<Line> titles(2);
-    for (const char* title : {bars_ ? "" : "utilized", "reserved", "in driver", "retries"})
+    for (const char* title : {bars_ || columns_ < kColumnsForShares ? "" : "utilized", "reserved",
+                              "in driver", "retries"})
       titles.emplace_back(title, Style::kFaint);
     return titles;
   }
@@ -143,7 +151,7 @@ class Rows {
     const Line outcome = result.completed ? Line("ok") : Line("OOM", Style::kBad);
     return {Line(std::to_string(row.rank), Style::kFaint),
             has_ooms_ ? outcome : Line(),
-            bars_ ? bar_of(result, largest_) : Line(share_of(result), style),
+            picture_of(row),
             Line(format_bytes(result.peak_reserved_bytes), style),
             Line(duration_text(result.driver_time_ns), style),
             Line(format_count(result.retries), style)};
@@ -197,10 +205,21 @@ void draw_others(const TuneReport& report, Page& page) {
   page.add(Rows(rows, page).draw());
 }
 
-void draw_notes(const TuneReport& report, Page& page) {
+// About the settings that the answer names.
+std::vector<std::string> notes_of(const TuneReport& report) {
   std::vector<std::string> notes;
-  if (report.result.verdict == TuneVerdict::kBetter)
-    notes = replay::setting_notes(report.result.ranked.front().spec);
+  if (report.result.verdict != TuneVerdict::kBetter) return notes;
+  notes = replay::setting_notes(report.result.ranked.front().spec);
+  if (const TuneCandidate* native = best_without_expandable(report)) {
+    for (std::string& note : replay::setting_notes(native->spec)) {
+      if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+    }
+  }
+  return notes;
+}
+
+void draw_notes(const TuneReport& report, Page& page) {
+  std::vector<std::string> notes = notes_of(report);
   if (report.capacity_source == CapacitySource::kRecorded) {
     notes.emplace_back(
         "the recording holds a refused request: what the program would have done with that memory "
@@ -220,8 +239,10 @@ std::string draw_tune(const TuneReport& report, const TextOptions& options) {
   page.paragraph(Line(), fmt::format("{} with different settings and allocators",
                                      counted(report.result.replays, "replay")));
   draw_answer(report, page);
-  draw_settings(report, page);
-  draw_others(report, page);
+  if (report.result.verdict != TuneVerdict::kCannotFit) {  // else there is nothing to choose
+    draw_settings(report, page);
+    draw_others(report, page);
+  }
   draw_notes(report, page);
   return page.finish();
 }
