@@ -1,5 +1,6 @@
-// How fast the peers replay: the demo recording, and a synthetic program of a million
-// requests and frees; and how long the search for the smallest capacity takes on the latter.
+// How fast the peers replay: the demo recording, and a synthetic program of a million requests and
+// frees; how long the search for the smallest capacity takes on the latter, and the tuner on both,
+// on every core.
 //
 //   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_replay &&
 //   build/release/bench/bench_replay
@@ -7,6 +8,7 @@
 #include "base/bytes.hpp"
 #include "replay/capacity.hpp"
 #include "replay/run.hpp"
+#include "replay/tune.hpp"
 #include "trace/open.hpp"
 
 #include <benchmark/benchmark.h>
@@ -105,6 +107,18 @@ void min_capacity(benchmark::State& state) {
   }
 }
 BENCHMARK(min_capacity)->DenseRange(0, kLastSpec)->Unit(benchmark::kSecond)->Iterations(1);
+
+void tuner(benchmark::State& state) {
+  static const std::array<Program, 2> kPrograms{demo_program(), synthetic_program(1'000'000)};
+  const Program& program = kPrograms[static_cast<size_t>(state.range(0))];
+  if (program.ops.empty()) return state.SkipWithError("run it where demo/ is");
+  state.SetLabel(state.range(0) == 0 ? "demo" : "synthetic");
+  size_t replays = 0;
+  for (auto _ : state) replays += tune(program, {.name = "torch", .settings = {}}, {}).replays;
+  state.counters["replays"] =
+      benchmark::Counter(static_cast<double>(replays), benchmark::Counter::kIsRate);
+}
+BENCHMARK(tuner)->DenseRange(0, 1)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
 }  // namespace vram::replay

@@ -18,6 +18,8 @@ endif()
 add_library(vram_flags INTERFACE)
 target_compile_options(vram_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
 target_include_directories(vram_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
+find_package(Threads REQUIRED)
+target_link_libraries(vram_flags INTERFACE Threads::Threads)
 target_compile_definitions(vram_flags INTERFACE VRAM_VERSION="${PROJECT_VERSION}")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # clang counts this one to -Wconversion, g++ does not: both compilers are to ask for the same.

@@ -1,12 +1,11 @@
 // vram replay: what would have happened with another allocator, other settings or less memory.
-#include "base/bytes.hpp"
 #include "cli/command.hpp"
 #include "cli/open.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "cli/recorded_program.hpp"
-#include "explain/moment/clock.hpp"
 #include "explain/history/history.hpp"
+#include "explain/moment/clock.hpp"
 #include "explain/site/scopes.hpp"
 #include "explain/steps/steps.hpp"
 #include "replay/replay.hpp"
@@ -23,7 +22,6 @@ namespace vram::cli {
 namespace {
 
 using replay::AllocatorSpec;
-using replay::OpKind;
 
 class ReplayCommand final : public Command {
  public:
@@ -77,9 +75,7 @@ std::vector<Option> ReplayCommand::options() {
       capacity_option(capacity_),
       {"--min-capacity", "",
        "also find the smallest capacity that suffices, and the retries it costs", &min_capacity_},
-      {"--lag", "TIME",
-       "how long a stream's work may lag behind the host where the recording does not say (10ms)",
-       &lag_},
+      lag_option(lag_),
       replayed_device_option(device_),
       {"--json", "", "print vram.replay/1 (docs/json.md)", &json_},
       {"-o,--output", "FILE",
@@ -107,12 +103,11 @@ std::vector<AllocatorSpec> default_specs(const AllocatorSpec& recorded) {
 }
 
 Result<replay::ReplayOptions> ReplayCommand::replay_options(const Capacity& capacity) const {
+  const auto lag_ns = lag_for(lag_);
+  if (!lag_ns) return tl::unexpected(lag_ns.error());
   replay::ReplayOptions options;
   options.capacity_bytes = capacity.bytes;
-  if (lag_.empty()) return options;
-  const auto lag = parse_duration_ns(lag_);
-  if (!lag) return fail(Code::kBadInput, "--lag: {}", lag.error().message);
-  options.lag_ns = *lag;
+  options.lag_ns = *lag_ns;
   return options;
 }
 
@@ -136,25 +131,6 @@ void name_oom_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
   };
   name(report.recorded);
   for (show::Replayed& replayed : report.results) name(replayed);
-}
-
-show::ReplayReport about(const trace::Trace& trace, const RecordedProgram& recorded) {
-  show::ReplayReport report;
-  report.path = trace.origin.path;
-  report.format = trace.origin.format;
-  report.file_bytes = trace.origin.file_bytes;
-  report.truncated_at_byte = trace.origin.truncated_at_byte;
-  report.has_time = trace.has_time;
-  report.device = recorded.device->ordinal;
-  report.ring_overflowed = recorded.device->ring_overflowed;
-  report.events = recorded.device->event_count;
-  report.duration_ns = recorded.program.duration_ns;
-  report.recorded_calls = recorded.program.recorded_calls.size();
-  report.requests =
-      static_cast<uint64_t>(std::ranges::count_if(recorded.program.ops, [](const replay::Op& op) {
-        return op.kind == OpKind::kAlloc || op.kind == OpKind::kRefused;
-      }));
-  return report;
 }
 
 Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProgram& recorded,
@@ -198,11 +174,8 @@ Result<int> ReplayCommand::run(Console& console) {
   if (!recorded) return tl::unexpected(recorded.error());
   const auto capacity = capacity_for(recorded->program, capacity_);
   if (!capacity) return tl::unexpected(capacity.error());
-  show::ReplayReport report = about(*trace, *recorded);
-  report.capacity_bytes = capacity->bytes;
-  report.capacity_source = capacity->source;
-  report.recorded_limit_unknown =
-      capacity_.empty() && recorded->program.smallest_refused_bytes && !capacity->bytes;
+  show::ReplayReport report;
+  fill_subject(*trace, *recorded, *capacity, report);
   report.searched_min_capacity = min_capacity_;
   const auto done = replay_all(*trace, *recorded, std::move(*specs), console, report);
   if (!done) return tl::unexpected(done.error());

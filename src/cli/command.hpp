@@ -63,5 +63,6 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> report_command();
 [[nodiscard]] std::unique_ptr<Command> convert_command();
 [[nodiscard]] std::unique_ptr<Command> replay_command();
+[[nodiscard]] std::unique_ptr<Command> tune_command();
 
 }  // namespace vram::cli

@@ -6,6 +6,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(report_command());
   commands.push_back(replay_command());
+  commands.push_back(tune_command());
   commands.push_back(convert_command());
   return commands;
 }

@@ -17,9 +17,9 @@ constexpr uint64_t kManyEvents = 500'000;
 constexpr int kBarColumns = 24;
 constexpr int kNameColumns = 30;
 
-std::string bar_text(uint64_t done_bytes, uint64_t total_bytes) {
-  if (total_bytes == 0) return "";
-  const double share = static_cast<double>(done_bytes) / static_cast<double>(total_bytes);
+std::string bar_text(uint64_t done, uint64_t total) {
+  if (total == 0) return "";
+  const double share = static_cast<double>(done) / static_cast<double>(total);
   std::string bar = show::share_bar(share, kBarColumns);
   bar.append(static_cast<size_t>(kBarColumns - display_width(bar)), ' ');
   return fmt::format("│{}│ {:3.0f} %  ", bar, 100 * share);
@@ -44,16 +44,28 @@ void Progress::announce(uint64_t events) {
                                 format_count(events)));
 }
 
-void Progress::update(uint64_t done_bytes, uint64_t total_bytes) {
-  const auto now = Clock::now();
-  if (!console_.shows_progress() || now < next_draw_) return;
+bool Progress::is_due(Clock::time_point now) {
+  if (!console_.shows_progress() || now < next_draw_) return false;
   next_draw_ = now + kBetweenDraws;
   drawn_ = true;
+  return true;
+}
+
+void Progress::update(uint64_t done_bytes, uint64_t total_bytes) {
+  const auto now = Clock::now();
+  if (!is_due(now)) return;
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const auto rate = static_cast<uint64_t>(static_cast<double>(done_bytes) / seconds);
   console_.progress(fmt::format("{}  {}{}, {}/s", shorten_front(printable(what_), kNameColumns),
                                 bar_text(done_bytes, total_bytes), format_bytes(done_bytes),
                                 format_bytes(rate)));
+}
+
+void Progress::update_count(uint64_t done, uint64_t total, std::string_view things) {
+  if (!is_due(Clock::now())) return;
+  console_.progress(fmt::format("{}  {}{} of {} {}", shorten_front(printable(what_), kNameColumns),
+                                bar_text(done, total), format_count(done), format_count(total),
+                                things));
 }
 
 std::function<void(uint64_t, uint64_t)> Progress::callback() {

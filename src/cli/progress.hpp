@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace vram::cli {
 
@@ -23,9 +24,13 @@ class Progress {
   // Bytes done, and how many there are (0: unknown). Cheap enough to call for every block read.
   void update(uint64_t done_bytes, uint64_t total_bytes);
   [[nodiscard]] std::function<void(uint64_t, uint64_t)> callback();
+  // The same for things that are counted: "replays".
+  void update_count(uint64_t done, uint64_t total, std::string_view things);
 
  private:
   using Clock = std::chrono::steady_clock;
+  // Whether it is time to draw again.
+  [[nodiscard]] bool is_due(Clock::time_point now);
 
   const Console& console_;
   std::string what_;

@@ -2,6 +2,8 @@
 
 #include "base/bytes.hpp"
 #include "cli/options.hpp"
+#include "replay/live_peak.hpp"
+#include "replay/replay.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -45,7 +47,7 @@ RecordedProgram largest_program(const trace::Trace& trace,
   uint64_t most = 0;
   for (const DeviceTrace* gpu : gpus) {
     replay::Program program = replay::make_program(trace, *gpu);
-    const uint64_t peak = peak_requested_bytes(program);
+    const uint64_t peak = replay::peak_live_bytes(program);
     if (largest.device != nullptr && peak <= most) continue;
     most = peak;
     largest = {gpu, std::move(program)};
@@ -88,7 +90,10 @@ Result<Capacity> capacity_for(const replay::Program& program, const std::string&
   if (option == "unlimited") return Capacity{};
   if (option.empty()) {
     const std::optional<uint64_t> limit = replay::recorded_limit(program);
-    return limit ? Capacity{limit, show::CapacitySource::kRecorded} : Capacity{};
+    if (limit) return Capacity{limit, show::CapacitySource::kRecorded};
+    Capacity unknown;
+    unknown.recorded_limit_unknown = program.smallest_refused_bytes.has_value();
+    return unknown;
   }
   const auto bytes = parse_bytes(option);
   if (!bytes) return fail(Code::kBadInput, "--capacity: {}", bytes.error().message);
@@ -96,20 +101,39 @@ Result<Capacity> capacity_for(const replay::Program& program, const std::string&
   return Capacity{*bytes, show::CapacitySource::kAsked};
 }
 
-uint64_t peak_requested_bytes(const replay::Program& program) {
-  std::vector<uint64_t> sizes(program.block_count, 0);
-  uint64_t live = 0;
-  uint64_t peak = 0;
-  for (const replay::Op& op : program.ops) {
-    if (op.kind == replay::OpKind::kAlloc) {
-      sizes[op.block] = op.size_bytes;
-      live += op.size_bytes;
-      peak = std::max(peak, live);
-    } else if (op.kind == replay::OpKind::kFree || op.kind == replay::OpKind::kComplete) {
-      live -= std::exchange(sizes[op.block], 0);
-    }
-  }
-  return peak;
+Option lag_option(std::string& target) {
+  return {
+      "--lag", "TIME",
+      "how long a stream's work may lag behind the host where the recording does not say (10ms)",
+      &target};
+}
+
+Result<int64_t> lag_for(const std::string& option) {
+  if (option.empty()) return replay::ReplayOptions{}.lag_ns;
+  const auto lag_ns = parse_duration_ns(option);
+  if (!lag_ns) return fail(Code::kBadInput, "--lag: {}", lag_ns.error().message);
+  return *lag_ns;
+}
+
+void fill_subject(const trace::Trace& trace, const RecordedProgram& recorded,
+                  const Capacity& capacity, show::ReplaySubject& subject) {
+  subject.path = trace.origin.path;
+  subject.format = trace.origin.format;
+  subject.file_bytes = trace.origin.file_bytes;
+  subject.truncated_at_byte = trace.origin.truncated_at_byte;
+  subject.has_time = trace.has_time;
+  subject.device = recorded.device->ordinal;
+  subject.ring_overflowed = recorded.device->ring_overflowed;
+  subject.events = recorded.device->event_count;
+  subject.duration_ns = recorded.program.duration_ns;
+  subject.recorded_calls = recorded.program.recorded_calls.size();
+  subject.requests =
+      static_cast<uint64_t>(std::ranges::count_if(recorded.program.ops, [](const replay::Op& op) {
+        return op.kind == replay::OpKind::kAlloc || op.kind == replay::OpKind::kRefused;
+      }));
+  subject.capacity_bytes = capacity.bytes;
+  subject.capacity_source = capacity.source;
+  subject.recorded_limit_unknown = capacity.recorded_limit_unknown;
 }
 
 }  // namespace vram::cli

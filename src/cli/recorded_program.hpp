@@ -27,8 +27,9 @@ struct RecordedProgram {
                                                        const std::string& option);
 
 struct Capacity {
-  std::optional<uint64_t> bytes;
+  std::optional<uint64_t> bytes = {};
   show::CapacitySource source = show::CapacitySource::kUnlimited;
+  bool recorded_limit_unknown = false;  // the recording met one, and none was named instead
 };
 
 // --capacity, into `target`.
@@ -37,7 +38,12 @@ struct Capacity {
 [[nodiscard]] Result<Capacity> capacity_for(const replay::Program& program,
                                             const std::string& option);
 
-// The most that the program itself had requested at once.
-[[nodiscard]] uint64_t peak_requested_bytes(const replay::Program& program);
+// --lag, into `target`; `option` empty: the default.
+[[nodiscard]] Option lag_option(std::string& target);
+[[nodiscard]] Result<int64_t> lag_for(const std::string& option);
+
+// The head of a report about replays, without the lag.
+void fill_subject(const trace::Trace& trace, const RecordedProgram& recorded,
+                  const Capacity& capacity, show::ReplaySubject& subject);
 
 }  // namespace vram::cli

@@ -22,6 +22,7 @@ struct AllocatorSpec {
   std::string name;
   std::vector<std::pair<std::string, std::string>> settings;
   [[nodiscard]] std::string to_string() const;
+  friend bool operator==(const AllocatorSpec&, const AllocatorSpec&) = default;
 };
 
 // Errors: kBadInput that lists the known allocators, or the valid keys of this one with their

@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
+#include "show/replay_subject.hpp"
 
 #include <fmt/format.h>
 
@@ -89,14 +90,6 @@ std::vector<Line> header_row(const std::vector<Figure>& figures) {
   std::vector<Line> row = {Line(), Line(), Line()};
   for (const Figure& figure : figures) row.emplace_back(figure.title, Style::kFaint);
   return row;
-}
-
-// "ok", "OOM", or "3 of 9" where addresses decide.
-Line outcome_of(const ReplayResult& result) {
-  if (!result.completed) return Line("OOM", Style::kBad);
-  if (result.layouts_completed == result.layouts_tried) return Line("ok");
-  return Line(fmt::format("{} of {}", result.layouts_completed, result.layouts_tried),
-              Style::kWarning);
 }
 
 std::string name_of(const Replayed& replayed) {

@@ -19,13 +19,8 @@ enum class CapacitySource : uint8_t {
   kRecorded,   // the recorded program was refused memory beyond it
 };
 
-struct Replayed {
-  replay::ReplayResult result;
-  bool is_recorded = false;          // the settings are those that the recording was made with
-  std::optional<uint64_t> oom_step;  // the recorded step in which it ran out of memory
-};
-
-struct ReplayReport {
+// What was replayed, and on what: the head of every report about replays.
+struct ReplaySubject {
   std::string path;
   std::string format;
   uint64_t file_bytes = 0;
@@ -41,6 +36,15 @@ struct ReplayReport {
   CapacitySource capacity_source = CapacitySource::kUnlimited;
   std::optional<uint64_t> capacity_bytes;
   int64_t lag_ns = 0;
+};
+
+struct Replayed {
+  replay::ReplayResult result;
+  bool is_recorded = false;          // the settings are those that the recording was made with
+  std::optional<uint64_t> oom_step;  // the recorded step in which it ran out of memory
+};
+
+struct ReplayReport : ReplaySubject {
   bool searched_min_capacity = false;
   std::vector<Replayed> results;  // in the order asked for, at least one
   Replayed recorded;  // the recording's own settings at the same capacity: what all is held against

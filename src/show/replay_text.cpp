@@ -8,7 +8,7 @@
 #include "show/names.hpp"
 #include "show/page.hpp"
 #include "show/replay_compare.hpp"
-#include "show/sections/file.hpp"
+#include "show/replay_subject.hpp"
 
 #include <fmt/format.h>
 
@@ -22,51 +22,6 @@ using replay::ReplayResult;
 
 constexpr size_t kPlots = 3;  // more of them would be more than a screen
 constexpr int kPlotRows = 6;
-
-std::string duration_text(int64_t duration_ns) {
-  return duration_ns == 0 ? "0 s" : format_duration_ns(duration_ns);
-}
-
-std::string capacity_text(const ReplayReport& report) {
-  switch (report.capacity_source) {
-    case CapacitySource::kUnlimited:
-      return "a device without limit";
-    case CapacitySource::kAsked:
-      return "a device of " + format_bytes(report.capacity_bytes.value_or(0));
-    case CapacitySource::kRecorded:
-      return fmt::format("a device of {}, the limit that the recorded program met",
-                         format_bytes(report.capacity_bytes.value_or(0)));
-  }
-  return "";
-}
-
-void draw_subject(const ReplayReport& report, Page& page) {
-  draw_file(report.path, report.format, report.file_bytes, page);
-  const std::string span =
-      report.has_time ? duration_text(report.duration_ns) : "recorded without a clock";
-  page.paragraph(Line(), fmt::format("GPU {} · {} · {} replayed on {}", report.device, span,
-                                     counted(report.requests, "request"), capacity_text(report)));
-  const Line bad("✖ ", Style::kWarning);
-  if (report.truncated_at_byte) {
-    page.paragraph(bad, fmt::format("the file is cut off at byte {}; what was whole before it is "
-                                    "replayed",
-                                    format_count(*report.truncated_at_byte)));
-  }
-  if (report.ring_overflowed) {
-    page.paragraph(bad,
-                   "the first part of the recording is missing: what was alive when it begins "
-                   "is replayed as allocated then, in order of address");
-  }
-  if (report.events == 0) {
-    page.paragraph(bad,
-                   "no events were recorded: what was alive at the end is all that is replayed");
-  }
-  if (report.recorded_limit_unknown) {
-    page.paragraph(bad,
-                   "no one limit explains where the recorded program was refused memory (others "
-                   "may have filled the device), so none is assumed; --capacity sets one");
-  }
-}
 
 // Why a request found no place: too much was alive, or what was free lay in pieces.
 std::string reason_text(const ReplayOom& oom, std::optional<uint64_t> capacity) {

@@ -22,7 +22,7 @@ constexpr std::array kStandIns = {
     StandIn{"╷", '|'},  StandIn{"▼", 'v'},  StandIn{"✖", 'X'}, StandIn{"✔", '*'}, StandIn{"▲", '!'},
     StandIn{"→", '>'},  StandIn{"·", '-'},  StandIn{"…", '~'}, StandIn{"–", '-'}, StandIn{"—", '-'},
     StandIn{"×", 'x'},  StandIn{"÷", '/'},  StandIn{"µ", 'u'}, StandIn{"≥", '>'}, StandIn{"≤", '<'},
-    StandIn{"’", '\''}, StandIn{"‘", '\''}, StandIn{"“", '"'}, StandIn{"”", '"'},
+    StandIn{"’", '\''}, StandIn{"‘", '\''}, StandIn{"“", '"'}, StandIn{"”", '"'}, StandIn{"←", '<'},
 };
 
 size_t sequence_length(std::string_view utf8) {

@@ -1,0 +1,147 @@
+// vram tune: the settings of PyTorch's allocator that serve a recorded program best.
+#include "cli/command.hpp"
+#include "cli/open.hpp"
+#include "cli/options.hpp"
+#include "cli/output.hpp"
+#include "cli/progress.hpp"
+#include "cli/recorded_program.hpp"
+#include "explain/explain.hpp"
+#include "replay/tune.hpp"
+#include "show/tune_json.hpp"
+#include "show/tune_text.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vram::cli {
+namespace {
+
+constexpr uint64_t kMostJobs = 1024;
+constexpr size_t kUsualTop = 10;
+
+class TuneCommand final : public Command {
+ public:
+  [[nodiscard]] const Manual& manual() const override;
+  [[nodiscard]] std::vector<Option> options() override;
+  [[nodiscard]] Result<int> run(Console& console) override;
+
+ private:
+  struct Numbers {
+    unsigned jobs = 0;
+    size_t top = kUsualTop;
+  };
+  [[nodiscard]] Result<Numbers> numbers() const;
+  [[nodiscard]] Result<show::TuneReport> tuned(const trace::Trace& trace, unsigned jobs,
+                                               const Console& console) const;
+
+  std::string trace_;
+  std::string capacity_;
+  std::string lag_;
+  std::string device_;
+  std::string jobs_;
+  std::string top_;
+  bool json_ = false;
+  std::string output_;
+  std::string max_size_;
+};
+
+const Manual& TuneCommand::manual() const {
+  static const Manual kManual = {
+      "tune",
+      "which settings of PyTorch's allocator serve this program best",
+      "TRACE [OPTIONS]",
+      "Replays the recorded program with many settings of PYTORCH_CUDA_ALLOC_CONF, on a simulated "
+      "GPU, and ranks them: completing first, then little reserved memory, little time in the "
+      "driver, few retries; among equals the fewest settings. Prints the line to export, what it "
+      "gains and what it costs against the settings of the recording; says when nothing helps, and "
+      "why.",
+      {{"vram tune run.pickle", "what to export for the smallest peak"},
+       {"vram tune run.pickle --capacity 16GiB", "what to export to make it run there"},
+       {"vram tune run.pickle --json | jq -r .conf", "the settings alone"}}};
+  return kManual;
+}
+
+std::vector<Option> TuneCommand::options() {
+  return {
+      {"TRACE", "TRACE", "a recording", &trace_},
+      capacity_option(capacity_),
+      lag_option(lag_),
+      replayed_device_option(device_),
+      {"--jobs", "N", "replay on so many threads (0, the default: one for each core)", &jobs_},
+      {"--top", "N", "settings to list, 0 for all (10); JSON has all of them", &top_},
+      {"--json", "", "print vram.tune/1 (docs/json.md)", &json_},
+      {"-o,--output", "FILE",
+       "write there instead of standard output; the file appears when it is complete", &output_},
+      max_size_option(max_size_)};
+}
+
+Result<TuneCommand::Numbers> TuneCommand::numbers() const {
+  Numbers numbers;
+  if (!jobs_.empty()) {
+    const auto jobs = parse_number("--jobs", jobs_);
+    if (!jobs) return tl::unexpected(jobs.error());
+    numbers.jobs = static_cast<unsigned>(std::min(*jobs, kMostJobs));
+  }
+  if (!top_.empty()) {
+    const auto top = parse_number("--top", top_);
+    if (!top) return tl::unexpected(top.error());
+    numbers.top = *top;
+  }
+  return numbers;
+}
+
+// What to make smaller, where no allocator can help.
+Result<> name_holders(const trace::Trace& trace, show::TuneReport& report) {
+  explain::ExplainOptions options;
+  options.device = report.device;
+  const auto explained = explain::explain(trace, options);
+  if (!explained) return tl::unexpected(explained.error());
+  report.at_peak = explained->devices[explained->main_device].at_peak;
+  report.has_stacks = explained->has_stacks;
+  return {};
+}
+
+Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned jobs,
+                                            const Console& console) const {
+  const auto recorded = recorded_program(trace, device_);
+  if (!recorded) return tl::unexpected(recorded.error());
+  const auto capacity = capacity_for(recorded->program, capacity_);
+  if (!capacity) return tl::unexpected(capacity.error());
+  const auto lag_ns = lag_for(lag_);
+  if (!lag_ns) return tl::unexpected(lag_ns.error());
+  show::TuneReport report;
+  fill_subject(trace, *recorded, *capacity, report);
+  report.lag_ns = *lag_ns;
+  Progress progress(console, "tuning");
+  report.result = replay::tune(
+      recorded->program, replay::recorded_spec(trace),
+      {.capacity_bytes = capacity->bytes,
+       .jobs = jobs,
+       .progress = [&](size_t done,
+                       size_t planned) { progress.update_count(done, planned, "replays"); },
+       .lag_ns = *lag_ns});
+  if (report.result.verdict == replay::TuneVerdict::kCannotFit) {
+    if (const auto named = name_holders(trace, report); !named)
+      return tl::unexpected(named.error());
+  }
+  return report;
+}
+
+Result<int> TuneCommand::run(Console& console) {
+  const auto numbers = this->numbers();
+  if (!numbers) return tl::unexpected(numbers.error());
+  const auto trace = open_with_progress(trace_, max_size_, console);
+  if (!trace) return tl::unexpected(trace.error());
+  const auto report = tuned(*trace, numbers->jobs, console);
+  if (!report) return tl::unexpected(report.error());
+  show::TextOptions options = text_options(output_, console);
+  options.top = numbers->top;
+  const std::string text = json_ ? show::tune_json(*report) : show::draw_tune(*report, options);
+  return deliver(text, output_, console).map([] { return 0; });
+}
+
+}  // namespace
+
+std::unique_ptr<Command> tune_command() { return std::make_unique<TuneCommand>(); }
+
+}  // namespace vram::cli

@@ -1,0 +1,164 @@
+#include "replay/tune_space.hpp"
+
+#include "base/bytes.hpp"
+#include "replay/registry.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+namespace vram::replay {
+namespace {
+
+constexpr std::string_view kExpandable = "expandable_segments";
+constexpr std::string_view kMaxSplit = "max_split_size_mb";
+constexpr std::string_view kNonSplitRounding = "max_non_split_rounding_mb";
+constexpr std::string_view kDivisions = "roundup_power2_divisions";
+constexpr std::string_view kGarbage = "garbage_collection_threshold";
+constexpr std::string_view kLargeSegment = "large_segment_size_mb";
+constexpr uint64_t kUsualSegmentMb = 20;
+constexpr uint64_t kLeastSplitMb = 21;
+constexpr size_t kMostClusters = 4;
+
+uint64_t number_of(std::string_view text, uint64_t otherwise) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? value : otherwise;
+}
+
+// Sizes that lie close together.
+struct Cluster {
+  uint64_t least_mb = 0;  // of the smallest request, rounded down
+  uint64_t most_mb = 0;   // of the largest
+  double bytes = 0;       // asked for in sum
+};
+
+std::vector<Cluster> clusters_of(const std::map<uint64_t, double>& bytes_by_mb) {
+  std::vector<Cluster> clusters;
+  for (const auto& [mb, bytes] : bytes_by_mb) {
+    if (clusters.empty() || mb > clusters.back().most_mb + clusters.back().most_mb / 8 + 1)
+      clusters.push_back({.least_mb = mb, .most_mb = mb});
+    clusters.back().most_mb = mb;
+    clusters.back().bytes += bytes;
+  }
+  std::ranges::stable_sort(clusters, std::ranges::greater{}, &Cluster::bytes);
+  if (clusters.size() > kMostClusters) clusters.resize(kMostClusters);
+  return clusters;
+}
+
+// Whether every setting can act beside the others and PyTorch takes them together.
+bool makes_sense(const AllocatorSpec& spec, bool has_limit) {
+  const bool has_split = !value_of(spec, kMaxSplit).empty();
+  const bool collects = !value_of(spec, kGarbage).empty();
+  if (!has_split && !value_of(spec, kNonSplitRounding).empty()) return false;
+  if (collects && !has_limit) return false;
+  // Garbage collection never touches expandable segments; with max_split_size their reserved memory
+  // can grow without bound in programs that run longer than the recording (pytorch#193400).
+  if (is_expandable(spec) && (has_split || collects)) return false;
+  const uint64_t segment = number_of(value_of(spec, kLargeSegment), kUsualSegmentMb);
+  return !has_split || number_of(value_of(spec, kMaxSplit), 0) > segment;
+}
+
+AllocatorSpec changed(AllocatorSpec spec, std::string_view key, const std::string& value) {
+  std::erase_if(spec.settings, [&](const auto& setting) { return setting.first == key; });
+  if (!value.empty()) spec.settings.emplace_back(key, value);
+  return normalised(std::move(spec));
+}
+
+}  // namespace
+
+std::string_view value_of(const AllocatorSpec& spec, std::string_view key) {
+  for (const auto& [name, value] : spec.settings) {
+    if (name == key) return value;
+  }
+  return {};
+}
+
+bool is_expandable(const AllocatorSpec& spec) {
+  const std::string_view value = value_of(spec, kExpandable);
+  return value == "True" || value == "true" || value == "1";
+}
+
+AllocatorSpec normalised(AllocatorSpec spec) {
+  const Peer* peer = find_peer(spec.name);
+  if (peer == nullptr) return spec;
+  std::ranges::stable_sort(spec.settings, {}, [&](const auto& setting) {
+    return std::ranges::find(peer->keys, std::string_view(setting.first), &PeerKey::name);
+  });
+  return spec;
+}
+
+std::vector<uint64_t> split_sizes_mb(const Program& program) {
+  std::map<uint64_t, double> bytes_by_mb;
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::kAlloc && op.size_bytes >= kLeastSplitMb * kMiB)
+      bytes_by_mb[op.size_bytes / kMiB] += static_cast<double>(op.size_bytes);
+  }
+  std::vector<uint64_t> sizes;
+  if (bytes_by_mb.empty()) return sizes;  // no block is ever that large: nothing would change
+  const uint64_t largest = bytes_by_mb.rbegin()->first;
+  for (uint64_t mb = 32; mb / 2 <= largest; mb *= 2) sizes.push_back(mb);
+  for (const Cluster& cluster : clusters_of(bytes_by_mb)) {
+    sizes.push_back(cluster.least_mb);
+    sizes.push_back(cluster.most_mb + 1);
+  }
+  std::ranges::sort(sizes);
+  sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+  return sizes;
+}
+
+TuneSpace::TuneSpace(const Program& program, bool has_limit)
+    : split_mebibytes_(split_sizes_mb(program)), has_limit_(has_limit) {
+  std::vector<std::string> splits;
+  for (const uint64_t mb : split_mebibytes_) splits.push_back(std::to_string(mb));
+  keys_ = {{kExpandable, {"True"}},
+           {kMaxSplit, splits},
+           {kNonSplitRounding, {"64", "256", "1024"}},
+           {kDivisions, {"2", "4", "8", "16", "32"}},
+           {kGarbage, {"0.6", "0.7", "0.8", "0.9"}},
+           {kLargeSegment, {"32", "64", "128", "256"}}};
+}
+
+void TuneSpace::add_changed(const AllocatorSpec& spec, std::string_view key,
+                            const std::string& value, std::vector<AllocatorSpec>& specs) const {
+  AllocatorSpec next = changed(spec, key, value);
+  if (makes_sense(next, has_limit_)) specs.push_back(std::move(next));
+}
+
+std::vector<AllocatorSpec> TuneSpace::grid() const {
+  const AllocatorSpec plain{.name = "torch", .settings = {}};
+  const AllocatorSpec expandable = changed(plain, kExpandable, "True");
+  std::vector<AllocatorSpec> specs = {plain, expandable};
+  for (const Key& key : keys_) {
+    for (const std::string& value : key.values) {
+      add_changed(plain, key.name, value, specs);
+      add_changed(expandable, key.name, value, specs);
+    }
+  }
+  return specs;
+}
+
+void TuneSpace::add_halfway(const AllocatorSpec& spec, std::vector<AllocatorSpec>& specs) const {
+  const uint64_t mb = number_of(value_of(spec, kMaxSplit), 0);
+  if (mb == 0 || split_mebibytes_.empty()) return;
+  const auto above = std::ranges::upper_bound(split_mebibytes_, mb);
+  const auto here = std::ranges::lower_bound(split_mebibytes_, mb);
+  if (above != split_mebibytes_.end())
+    add_changed(spec, kMaxSplit, std::to_string((mb + *above) / 2), specs);
+  if (here != split_mebibytes_.begin())
+    add_changed(spec, kMaxSplit, std::to_string((mb + *std::prev(here)) / 2), specs);
+}
+
+std::vector<AllocatorSpec> TuneSpace::neighbours(const AllocatorSpec& spec) const {
+  std::vector<AllocatorSpec> specs;
+  for (const Key& key : keys_) {
+    if (!value_of(spec, key.name).empty()) add_changed(spec, key.name, "", specs);
+    for (const std::string& value : key.values) {
+      if (value_of(spec, key.name) != value) add_changed(spec, key.name, value, specs);
+    }
+  }
+  add_halfway(spec, specs);
+  return specs;
+}
+
+}  // namespace vram::replay

@@ -1,0 +1,220 @@
+#include "replay/tune.hpp"
+
+#include "base/bytes.hpp"
+#include "replay/live_peak.hpp"
+#include "replay/registry.hpp"
+#include "replay/testing/program_builder.hpp"
+#include "replay/tune_space.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace vram::replay {
+namespace {
+
+const AllocatorSpec kPlain{.name = "torch", .settings = {}};
+
+TuneResult tuned(const Program& program, std::optional<uint64_t> capacity_bytes = {},
+                 unsigned jobs = 2, std::string_view recorded = "torch") {
+  return tune(program, parse_spec(recorded).value(),
+              {.capacity_bytes = capacity_bytes, .jobs = jobs, .progress = {}});
+}
+
+const TuneCandidate* find(const TuneResult& result, std::string_view spec) {
+  for (const TuneCandidate& each : result.ranked) {
+    if (each.spec.to_string() == spec) return &each;
+  }
+  return nullptr;
+}
+
+const AllocatorSpec& best(const TuneResult& result) { return result.ranked.front().spec; }
+
+// Requests that grow by 100 MiB each time: no segment that was cached is large enough, but
+// expandable segments grow by the difference.
+Program growing_requests() {
+  ProgramBuilder p;
+  for (uint64_t i = 1; i <= 20; ++i) p.free(p.alloc(i * 100 * kMiB));
+  return p.build();
+}
+
+// Ten requests that grow by 30 MiB each time, and one above them.
+Program growing_from(uint64_t low_bytes, uint64_t high_bytes) {
+  ProgramBuilder p;
+  for (uint64_t i = 0; i < 10; ++i) p.free(p.alloc(low_bytes + i * 30 * kMiB));
+  p.free(p.alloc(high_bytes));
+  return p.build();
+}
+
+TEST(Tune, FindsThatExpandableSegmentsDoNotFragment) {
+  const TuneResult result = tuned(growing_requests());
+  EXPECT_EQ(result.verdict, TuneVerdict::kBetter);
+  EXPECT_EQ(best(result).to_string(), "torch:expandable_segments=True");
+  EXPECT_EQ(result.ranked.front().result.peak_reserved_bytes, 2000 * kMiB);
+  const TuneCandidate& own = result.ranked[result.recorded];
+  EXPECT_TRUE(own.is_recorded);
+  EXPECT_EQ(own.spec.to_string(), "torch");
+  EXPECT_EQ(own.result.peak_reserved_bytes, 21'000 * kMiB);  // 100 + 200 + ... + 2000
+  EXPECT_EQ(result.peak_live_bytes, 2000 * kMiB);
+}
+
+// Ten sizes between 520 and 790 MiB, each larger than the one before: divisions of 2 round them to
+// 768 and 1024 MiB, so that two segments serve all.
+TEST(Tune, FindsThatRoundingLetsRequestsShareSegments) {
+  const TuneResult result = tuned(growing_from(520 * kMiB, 1000 * kMiB));
+  const TuneCandidate* rounded = find(result, "torch:roundup_power2_divisions=2");
+  ASSERT_NE(rounded, nullptr);
+  EXPECT_EQ(rounded->result.peak_reserved_bytes, (768 + 1024) * kMiB);
+  const TuneCandidate* plain = find(result, "torch");
+  ASSERT_NE(plain, nullptr);
+  EXPECT_EQ(plain->result.peak_reserved_bytes, (5200 + 45 * 30 + 1000) * kMiB);
+  EXPECT_LT(rounded->tier, plain->tier);
+}
+
+// One request of 1040 MiB that is never freed: divisions of 2 make 1536 MiB of it.
+TEST(Tune, FindsThatRoundingWastes) {
+  ProgramBuilder p;
+  p.alloc(1040 * kMiB);
+  const TuneResult result = tuned(p.build());
+  EXPECT_EQ(result.verdict, TuneVerdict::kRecordedIsBest);
+  EXPECT_EQ(best(result), kPlain);
+  const TuneCandidate* rounded = find(result, "torch:roundup_power2_divisions=2");
+  ASSERT_NE(rounded, nullptr);
+  EXPECT_EQ(rounded->result.peak_reserved_bytes, 1536 * kMiB);
+  EXPECT_GT(rounded->tier, 0U);
+}
+
+// A hole of 60 MiB beside 40 that live, in a segment that can't go back: 100 more do not fit in 180
+// MiB natively. Expandable segments return or extend the hole.
+Program runs_out_natively() {
+  ProgramBuilder p;
+  const uint32_t large = p.alloc(100 * kMiB);
+  p.free(large);
+  p.alloc(40 * kMiB);
+  p.alloc(100 * kMiB);
+  return p.build();
+}
+
+TEST(Tune, CompletingCountsMost) {
+  const TuneResult result = tuned(runs_out_natively(), 180 * kMiB);
+  const TuneCandidate& own = result.ranked[result.recorded];
+  EXPECT_FALSE(own.result.completed);
+  EXPECT_EQ(result.verdict, TuneVerdict::kBetter);
+  EXPECT_TRUE(result.ranked.front().result.completed);
+  bool completes = true;
+  for (const TuneCandidate& each : result.ranked) {
+    EXPECT_TRUE(completes || !each.result.completed) << each.spec.to_string();
+    completes = each.result.completed;
+  }
+}
+
+TEST(Tune, SaysWhenNothingCanFit) {
+  const TuneResult result = tuned(runs_out_natively(), 139 * kMiB);
+  EXPECT_EQ(result.peak_live_bytes, 140 * kMiB);
+  EXPECT_EQ(result.verdict, TuneVerdict::kCannotFit);
+  EXPECT_TRUE(result.ranked[result.recorded].is_recorded);
+  EXPECT_NE(tuned(runs_out_natively(), 140 * kMiB).verdict, TuneVerdict::kCannotFit);
+}
+
+// 3 MiB need a segment of 20 MiB at least, and a capacity is compared with that.
+TEST(Tune, SaysWhenWhatFitsDoesNotComplete) {
+  ProgramBuilder p;
+  p.alloc(3 * kMiB);
+  const TuneResult result = tuned(p.build(), 10 * kMiB);
+  EXPECT_EQ(result.verdict, TuneVerdict::kNoneCompletes);
+}
+
+TEST(Tune, FewerSettingsWinAmongEquals) {
+  const Program program = growing_requests();
+  const TuneResult result =
+      tuned(program, {}, 2, "torch:expandable_segments=True,large_segment_size_mb=32");
+  const TuneCandidate& own = result.ranked[result.recorded];
+  EXPECT_EQ(result.verdict, TuneVerdict::kRecordedIsBest);
+  EXPECT_EQ(own.tier, 0U);
+  EXPECT_EQ(best(result).to_string(), "torch:expandable_segments=True");
+}
+
+// Its threshold acts only in programs that set a limit themselves: others come first.
+TEST(Tune, GarbageCollectionIsTheLastResort) {
+  for (const TuneCandidate& each : tuned(growing_requests()).ranked)
+    EXPECT_EQ(value_of(each.spec, "garbage_collection_threshold"), "");
+  const TuneResult result = tuned(growing_requests(), 4 * kGiB);
+  size_t last_without = 0;
+  size_t first_with = result.ranked.size();
+  for (size_t i = 0; i < result.ranked.size(); ++i) {
+    const TuneCandidate& each = result.ranked[i];
+    if (!each.result.completed) continue;
+    const bool collects = !value_of(each.spec, "garbage_collection_threshold").empty();
+    if (collects) first_with = std::min(first_with, i);
+    if (!collects) last_without = i;
+  }
+  EXPECT_LT(first_with, result.ranked.size());
+  EXPECT_LT(last_without, first_with);
+}
+
+TEST(Tune, TheNumberOfThreadsChangesNothing) {
+  const Program program = growing_from(300 * kMiB, 900 * kMiB);
+  const TuneResult one = tuned(program, 8 * kGiB, 1);
+  const TuneResult four = tuned(program, 8 * kGiB, 4);
+  ASSERT_EQ(one.ranked.size(), four.ranked.size());
+  EXPECT_EQ(one.replays, four.replays);
+  EXPECT_EQ(one.verdict, four.verdict);
+  for (size_t i = 0; i < one.ranked.size(); ++i) {
+    EXPECT_EQ(one.ranked[i].spec, four.ranked[i].spec) << i;
+    EXPECT_EQ(one.ranked[i].result.peak_reserved_bytes, four.ranked[i].result.peak_reserved_bytes);
+    EXPECT_EQ(one.ranked[i].tier, four.ranked[i].tier);
+  }
+}
+
+TEST(Tune, EachReplayIsMadeOnceAndReported) {
+  std::vector<size_t> done;
+  size_t planned_last = 0;
+  TuneOptions options;
+  options.jobs = 3;
+  options.progress = [&](size_t now, size_t planned) {  // one thread at a time
+    done.push_back(now);
+    EXPECT_LE(now, planned);
+    planned_last = planned;
+  };
+  const TuneResult result = tune(growing_requests(), kPlain, options);
+  EXPECT_EQ(done.size(), result.replays);
+  EXPECT_EQ(planned_last, result.replays);
+  EXPECT_EQ(result.ranked.size() + result.others.size(), result.replays);
+  std::vector<std::string> specs;
+  for (const TuneCandidate& each : result.ranked) specs.push_back(each.spec.to_string());
+  std::ranges::sort(specs);
+  EXPECT_EQ(std::ranges::adjacent_find(specs), specs.end());
+}
+
+TEST(Tune, OtherAllocatorsAreRankedApart) {
+  const TuneResult result = tuned(growing_requests());
+  for (const TuneCandidate& each : result.ranked) EXPECT_EQ(each.spec.name, "torch");
+  for (const TuneCandidate& each : result.others) EXPECT_NE(each.spec.name, "torch");
+  EXPECT_EQ(result.others.size() + 1, peers().size());
+}
+
+TEST(Tune, AnEmptyProgramHasNothingToGain) {
+  const TuneResult result = tuned(Program{});
+  EXPECT_EQ(result.verdict, TuneVerdict::kRecordedIsBest);
+  EXPECT_EQ(result.peak_live_bytes, 0U);
+}
+
+TEST(LivePeak, CountsWhatTensorsHold) {
+  ProgramBuilder p;
+  const uint32_t first = p.alloc(100);
+  const uint32_t second = p.alloc(50);
+  p.free_later(second);  // another stream uses it, the program does not
+  p.alloc(30);
+  p.complete(second);
+  p.free(first);
+  EXPECT_EQ(peak_live_bytes(p.build()), 150U);
+  ProgramBuilder refused;
+  refused.alloc(100);
+  refused.refused(70);
+  EXPECT_EQ(peak_live_bytes(refused.build()), 170U);
+}
+
+}  // namespace
+}  // namespace vram::replay

@@ -1,0 +1,79 @@
+#include "show/json_replayed.hpp"
+
+#include <string_view>
+
+namespace vram::show {
+namespace {
+
+using replay::ReplayResult;
+
+std::string_view identifier(CapacitySource source) {
+  switch (source) {
+    case CapacitySource::kUnlimited:
+      return "unlimited";
+    case CapacitySource::kAsked:
+      return "option";
+    case CapacitySource::kRecorded:
+      return "recording";
+  }
+  return "unknown";
+}
+
+Json json_calls(const ReplayResult& result) {
+  Json calls = Json::array();
+  for (const replay::DriverCallCount& call : result.driver_calls) {
+    calls.push_back(
+        {{"name", json_text(call.name)}, {"count", call.count}, {"time_ns", call.time_ns}});
+  }
+  return calls;
+}
+
+}  // namespace
+
+Json json_subject(const ReplaySubject& subject) {
+  return {{"path", json_text(subject.path)},
+          {"format", json_text(subject.format)},
+          {"file_bytes", subject.file_bytes},
+          {"truncated_at_byte", json_or_null(subject.truncated_at_byte)},
+          {"device", subject.device},
+          {"clock", subject.has_time ? "time" : "event_index"},
+          {"events", subject.events},
+          {"requests", subject.requests},
+          {"recorded_calls", subject.recorded_calls},
+          {"duration_ns", subject.has_time ? Json(subject.duration_ns) : Json()},
+          {"capacity_bytes", json_or_null(subject.capacity_bytes)},
+          {"capacity_source", identifier(subject.capacity_source)},
+          {"recorded_limit_unknown", subject.recorded_limit_unknown},
+          {"lag_ns", subject.lag_ns}};
+}
+
+Json json_replayed(const ReplayResult& result, bool is_recorded) {
+  return {{"allocator", json_text(result.allocator)},
+          {"model", result.model},
+          {"model_note", result.model ? json_text(result.model_note) : Json()},
+          {"is_recorded", is_recorded},
+          {"completed", result.completed},
+          {"layouts_tried", result.layouts_tried},
+          {"layouts_completed", result.layouts_completed},
+          {"matched_calls", result.matched_calls},
+          {"peak_reserved_bytes", result.peak_reserved_bytes},
+          {"peak_active_bytes", result.peak_active_bytes},
+          {"peak_allocated_bytes", result.peak_allocated_bytes},
+          {"peak_requested_bytes", result.peak_requested_bytes},
+          {"utilization", result.peak_reserved_bytes == 0 ? Json() : Json(result.utilization)},
+          {"device_allocs", result.device_allocs},
+          {"device_frees", result.device_frees},
+          {"retries", result.retries},
+          {"stream_waits", result.stream_waits},
+          {"driver_time_ns", result.driver_time_ns},
+          {"driver_calls", json_calls(result)}};
+}
+
+Json json_oom_sizes(const replay::ReplayOom& oom) {
+  return {{"requested_bytes", oom.requested_bytes},
+          {"reserved_bytes", oom.reserved_bytes},
+          {"allocated_bytes", oom.allocated_bytes},
+          {"largest_free_bytes", oom.largest_free_bytes}};
+}
+
+}  // namespace vram::show

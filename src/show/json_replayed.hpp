@@ -1,0 +1,23 @@
+// What vram.replay/1 and vram.tune/1 have in common, as JSON: what was replayed, and the figures of
+// one replay.
+#pragma once
+
+#include "show/json_state.hpp"
+#include "show/replay_report.hpp"
+
+#include <optional>
+
+namespace vram::show {
+
+template <typename T>
+Json json_or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+[[nodiscard]] Json json_subject(const ReplaySubject& subject);
+// Without the OOM and the curve.
+[[nodiscard]] Json json_replayed(const replay::ReplayResult& result, bool is_recorded);
+// Without its place.
+[[nodiscard]] Json json_oom_sizes(const replay::ReplayOom& oom);
+
+}  // namespace vram::show

@@ -1,0 +1,137 @@
+#include "show/tune_text.hpp"
+
+#include "base/text.hpp"
+#include "show/testing/sample_tune.hpp"
+#include "show/tune_answer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace vram::show {
+namespace {
+
+using replay::TuneVerdict;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// All white space as single spaces: wrapping moves with the words around it.
+std::string unwrapped(const std::string& text) {
+  std::istringstream in(text);
+  std::string out;
+  for (std::string word; in >> word;) out += word + ' ';
+  return out;
+}
+
+std::vector<TuneReport> all_samples() {
+  std::vector<TuneReport> reports = {testing::sample_tune(), testing::sample_cannot_fit(),
+                                     testing::sample_tune(), testing::sample_cannot_fit()};
+  reports[2].result.verdict = TuneVerdict::kRecordedIsBest;
+  reports[2].capacity_source = CapacitySource::kRecorded;
+  reports[3].result.verdict = TuneVerdict::kNoneCompletes;
+  return reports;
+}
+
+TEST(TuneText, FitsEveryWidthItAccepts) {
+  for (const TuneReport& report : all_samples()) {
+    for (int columns = 72; columns <= 120; ++columns) {
+      std::istringstream text(draw_tune(report, {.columns = columns}));
+      for (std::string line; std::getline(text, line);) {
+        EXPECT_LE(display_width(line), columns) << line;
+        EXPECT_FALSE(line.ends_with(' ')) << "'" << line << "'";
+      }
+    }
+  }
+}
+
+TEST(TuneText, SaysWhatToExportWhatItGainsAndWhatItCosts) {
+  const std::string text = unwrapped(draw_tune(testing::sample_tune()));
+  for (const char* expected :
+       {"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True ",
+        "17 GiB at its peak instead of 25 GiB: 8 GiB or 32.0 % less",
+        "the recording's own settings (the defaults)", "120 ms in the driver instead of 45.3 ms",
+        "no retries, as before", "1 GiB lost to rounding at the peak, as before", "6 replays",
+        "expandable segments are out of the question, this reserves 20 GiB",
+        "export PYTORCH_CUDA_ALLOC_CONF=roundup_power2_divisions:4", "a_pool (model)",
+        "needs PyTorch 2.1 or newer", "(default) ← recorded"}) {
+    EXPECT_THAT(text, HasSubstr(expected));
+  }
+}
+
+// Further settings on top of better ones are noise, and so is a second one of the same tier.
+TEST(TuneText, TheTableLeavesOutWhatAddsNothing) {
+  const TuneReport report = testing::sample_tune();
+  EXPECT_THAT(draw_tune(report), Not(HasSubstr("large_segment_size_mb:64")));
+  EXPECT_THAT(draw_tune(report), HasSubstr("1 more were tried"));
+  EXPECT_THAT(draw_tune(report, {.top = 0}), HasSubstr("large_segment_size_mb:64"));
+}
+
+TEST(TuneText, TheRecordedSettingsAreListedWhateverTheirRank) {
+  const std::string text = draw_tune(testing::sample_tune(), {.top = 1});
+  EXPECT_THAT(text, HasSubstr("(default)  ← recorded"));
+  EXPECT_THAT(text, Not(HasSubstr("max_split_size_mb")));
+}
+
+TEST(TuneText, SaysWhenThereIsNothingToGain) {
+  TuneReport report = testing::sample_tune();
+  report.result.verdict = TuneVerdict::kRecordedIsBest;
+  report.result.ranked[0].is_recorded = true;
+  report.result.recorded = 0;
+  const std::string text = unwrapped(draw_tune(report));
+  EXPECT_THAT(text, HasSubstr("Nothing to gain: the recording's own settings "
+                              "(expandable_segments:True) reserve 17 GiB"));
+  EXPECT_THAT(text, HasSubstr("88.2 % of that, 15 GiB, is what the program itself holds"));
+  EXPECT_THAT(text, Not(HasSubstr("export")));
+  report.result.recorded = 1;
+  EXPECT_THAT(draw_tune(report), HasSubstr("Fewer settings do as well:"));
+}
+
+TEST(TuneText, SaysWhatTheRecordedSettingsDoAtACapacity) {
+  TuneReport report = testing::sample_tune();
+  report.result.ranked[3].result = testing::sample_oom("torch").result;
+  EXPECT_THAT(unwrapped(draw_tune(report)),
+              HasSubstr("completes with 17 GiB reserved at its peak; with the recording's own "
+                        "settings (the defaults) it runs out of memory"));
+}
+
+TEST(TuneText, NamesTheLargestHoldersWhereNothingCanHelp) {
+  const std::string text = unwrapped(draw_tune(testing::sample_cannot_fit()));
+  EXPECT_THAT(text, HasSubstr("No setting and no allocator can help: the program holds 15 GiB at "
+                              "once, 3 GiB more than the capacity of 12 GiB"));
+  for (const char* holder : {"train.py:10 forward", "train.py:11 forward", "train.py:12 forward"})
+    EXPECT_THAT(text, HasSubstr(holder));
+  EXPECT_THAT(text, Not(HasSubstr("train.py:13")));
+  EXPECT_THAT(text, Not(HasSubstr("SETTINGS")));
+}
+
+TEST(TuneText, SaysWhichGetsFarthestWhereNoneCompletes) {
+  TuneReport report = testing::sample_cannot_fit();
+  report.result.verdict = TuneVerdict::kNoneCompletes;
+  const std::string text = unwrapped(draw_tune(report));
+  EXPECT_THAT(text, HasSubstr("expandable_segments:True gets farthest, to event 4,711 of 82,567"));
+  EXPECT_THAT(text, HasSubstr("--allocator torch:expandable_segments=True --min-capacity"));
+}
+
+TEST(TuneText, LinesToExportAreSafeForAShell) {
+  EXPECT_EQ(export_line({.name = "torch", .settings = {}}), "unset PYTORCH_CUDA_ALLOC_CONF");
+  EXPECT_EQ(
+      export_line({.name = "torch", .settings = {{"roundup_power2_divisions", "[256:1,>:4]"}}}),
+      "export PYTORCH_CUDA_ALLOC_CONF='roundup_power2_divisions:[256:1,>:4]'");
+}
+
+TEST(TuneText, WithoutUnicodeEveryByteIsPrintableAscii) {
+  for (const TuneReport& report : all_samples()) {
+    for (const char c : draw_tune(report, {.unicode = false}))
+      EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << static_cast<int>(c);
+    EXPECT_THAT(draw_tune(report, {.unicode = false}), Not(HasSubstr("?")));
+  }
+}
+
+TEST(TuneText, EscapeCodesOnlyWithColour) {
+  EXPECT_THAT(draw_tune(testing::sample_tune()), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(draw_tune(testing::sample_tune(), {.colour = true}), HasSubstr("\x1b["));
+}
+
+}  // namespace
+}  // namespace vram::show
