@@ -2,6 +2,7 @@
 
 #include "base/address_map.hpp"
 #include "base/bytes.hpp"
+#include "replay/peers/torch_rules.hpp"
 #include "replay/recorded_segments.hpp"
 
 #include <algorithm>
@@ -13,9 +14,7 @@ namespace {
 using trace::Event;
 using trace::EventKind;
 
-constexpr uint64_t kLargestBelievableBytes = uint64_t{1} << 60;
-
-bool is_believable(const Event& event) { return event.size_bytes <= kLargestBelievableBytes; }
+bool is_believable(const Event& event) { return event.size_bytes <= kLargestRequestBytes; }
 
 // A block from before the first event, known by its free or by the end state.
 struct Survivor {

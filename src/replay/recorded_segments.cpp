@@ -1,9 +1,9 @@
 #include "replay/recorded_segments.hpp"
 
 #include "base/bytes.hpp"
+#include "replay/peers/torch_options.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <span>
 
@@ -110,21 +110,13 @@ std::vector<InitialSegment> segments_before(const trace::Trace& trace,
   return ranges.all();
 }
 
-// What a request takes from the device at its largest; also what PyTorch compares with a limit,
-// expandable or not.
-uint64_t segment_bytes(uint64_t requested) {
-  if (requested <= kMiB) return 2 * kMiB;
-  if (requested < 10 * kMiB) return 20 * kMiB;
-  return (requested + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB);
-}
-
 // Follows the sum of reserved bytes. Memory given back in the middle of a call that then takes
 // memory, or ends in an OOM, means that the driver or a limit had refused the call's first attempt.
 // Garbage collection gives back unasked: where it was on, OOMs alone count.
 class LimitScan {
  public:
-  LimitScan(Program& program, uint64_t reserved_bytes, bool collects_garbage)
-      : program_(program), reserved_(reserved_bytes), collects_garbage_(collects_garbage) {
+  LimitScan(Program& program, uint64_t reserved_bytes, const TorchSettings& settings)
+      : program_(program), reserved_(reserved_bytes), rules_(settings) {
     program_.largest_reserved_bytes = reserved_;
     program_.largest_granted_bytes = reserved_;
   }
@@ -150,9 +142,14 @@ class LimitScan {
   }
 
  private:
+  // What PyTorch compares with a limit, also where expandable segments map less.
+  [[nodiscard]] uint64_t segment_bytes(uint64_t requested_bytes) const {
+    return rules_.segment_bytes(rules_.round(requested_bytes));
+  }
   void see_served(uint64_t bytes) {
     program_.largest_granted_bytes = std::max(program_.largest_granted_bytes, first_taken_ + bytes);
-    if (first_given_back_ > 0 && !collects_garbage_) refuse(first_given_back_ + bytes);
+    if (first_given_back_ > 0 && rules_.settings().garbage_collection_threshold == 0)
+      refuse(first_given_back_ + bytes);
   }
   void refuse(uint64_t total_bytes) {
     auto& smallest = program_.smallest_refused_bytes;
@@ -164,18 +161,12 @@ class LimitScan {
   }
   Program& program_;
   uint64_t reserved_;
-  bool collects_garbage_;
+  TorchRules rules_;
   bool has_taken_ = false;
   uint64_t first_given_back_ =
       0;  // reserved when the call under way first gave back; 0: it did not
   uint64_t first_taken_ = 0;
 };
-
-bool collects_garbage(const trace::Trace& trace) {
-  return std::any_of(trace.settings.begin(), trace.settings.end(), [](const trace::Setting& s) {
-    return s.key == "garbage_collection_threshold" && std::strtod(s.value.c_str(), nullptr) > 0;
-  });
-}
 
 }  // namespace
 
@@ -186,7 +177,7 @@ void read_recorded_segments(const trace::Trace& trace, const trace::DeviceTrace&
   uint64_t reserved_bytes = 0;
   for (const InitialSegment& segment : program.initial_segments)
     reserved_bytes += segment.size_bytes;
-  LimitScan limits(program, reserved_bytes, collects_garbage(trace));
+  LimitScan limits(program, reserved_bytes, recorded_torch(trace));
   for (uint32_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i];
     limits.see(event);

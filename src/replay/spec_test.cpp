@@ -82,6 +82,18 @@ TEST(Spec, RecordedSettingsComeBack) {
   EXPECT_EQ(recorded_spec(trace::Trace{}).to_string(), "torch");
 }
 
+TEST(Spec, RecordedNonsenseCountsAsTheDefaults) {
+  trace::Trace trace;
+  EXPECT_FALSE(recorded_torch(trace).expandable_segments);
+  trace.settings = {{"max_split_size", "18446744073709551615"},
+                    {"garbage_collection_threshold", "0.8"}};
+  EXPECT_FALSE(recorded_torch(trace).has_max_split());
+  EXPECT_DOUBLE_EQ(recorded_torch(trace).garbage_collection_threshold, 0.8);
+  trace.settings = {{"max_split_size", "-1"}, {"garbage_collection_threshold", "lots"}};
+  EXPECT_FALSE(recorded_torch(trace).has_max_split());
+  EXPECT_DOUBLE_EQ(recorded_torch(trace).garbage_collection_threshold, 0);
+}
+
 TEST(TorchRules, RoundToDivisionsOfPowersOfTwo) {
   TorchSettings settings;
   settings.divisions.fill(4);

@@ -2,8 +2,8 @@
 
 #include "base/bytes.hpp"
 #include "explain/findings/findings_waste.hpp"
-#include "explain/findings/settings.hpp"
 #include "explain/growth/trend.hpp"
+#include "replay/peers/torch_options.hpp"
 
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ const Holder* largest_holder(const State& state, Dimension by) {
 }
 
 std::string oom_advice(const trace::Trace& trace, const Oom& oom) {
-  const AllocatorSettings settings = read_settings(trace);
+  const replay::TorchSettings settings = replay::recorded_torch(trace);
   const Waste& waste = oom.state.waste;
   if (waste.stranded_bytes >= oom.requested_bytes && !settings.expandable_segments) {
     return fmt::format(

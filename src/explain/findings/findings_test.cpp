@@ -1,7 +1,6 @@
 #include "explain/findings/findings.hpp"
 
 #include "base/bytes.hpp"
-#include "explain/findings/settings.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -237,15 +236,6 @@ TEST_F(FindingsTest, AreOrderedByBytes) {
   ASSERT_EQ(found.size(), 3U);
   EXPECT_TRUE(std::is_sorted(found.begin(), found.end(),
                              [](const auto& a, const auto& b) { return a.bytes > b.bytes; }));
-}
-
-TEST(ReadSettings, TakesDefaultsForWhatIsOddOrMissing) {
-  trace::Trace trace;
-  EXPECT_FALSE(read_settings(trace).expandable_segments);
-  trace.settings = {{"max_split_size", "18446744073709551615"},
-                    {"garbage_collection_threshold", "0.8"}};
-  EXPECT_FALSE(read_settings(trace).max_split_size_bytes.has_value());
-  EXPECT_DOUBLE_EQ(read_settings(trace).garbage_collection_threshold, 0.8);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "explain/findings/findings.hpp"
-#include "explain/findings/settings.hpp"
+#include "replay/peers/torch_options.hpp"
 
 #include <fmt/format.h>
 
@@ -35,8 +35,8 @@ std::string pinned_by(const std::vector<Pinner>& pinners) {
 
 // Expandable segments grow at their end instead of taking a new segment beside the holes of the old
 // ones. What stays is holes smaller than a page of 20 MiB and memory of other streams.
-std::string fragmentation_advice(const AllocatorSettings& settings) {
-  if (settings.expandable_segments && settings.max_split_size_bytes) {
+std::string fragmentation_advice(const replay::TorchSettings& settings) {
+  if (settings.expandable_segments && settings.has_max_split()) {
     return "Remove max_split_size_mb: together with expandable_segments its size rules reject free "
            "blocks that would fit, and reserved memory can grow without end.";
   }
@@ -45,11 +45,11 @@ std::string fragmentation_advice(const AllocatorSettings& settings) {
            "before the first step, so that it does not settle between short-lived blocks; fewer "
            "different shapes (padding to buckets) leave fewer holes.";
   }
-  if (settings.max_split_size_bytes) {
+  if (settings.has_max_split()) {
     return fmt::format(
         "Remove max_split_size_mb ({}), which keeps larger blocks whole for requests of their own "
         "size, and set `{}` instead: segments grow in place and holes join.",
-        format_bytes(*settings.max_split_size_bytes), kSetExpandable);
+        format_bytes(settings.max_split_bytes), kSetExpandable);
   }
   return fmt::format(
       "Set `{}` before Python starts. Segments then grow in place, so a larger request extends a "
@@ -58,7 +58,7 @@ std::string fragmentation_advice(const AllocatorSettings& settings) {
       kSetExpandable);
 }
 
-void fragmentation(const State& state, const AllocatorSettings& settings,
+void fragmentation(const State& state, const replay::TorchSettings& settings,
                    std::vector<Finding>* out) {
   const uint64_t reserved = state.moment.totals.reserved_bytes;
   const Waste& waste = state.waste;
@@ -86,13 +86,13 @@ bool shapes_change(const Steps& steps) {
 }
 
 // A segment was taken from the driver while these lay free: none of them fitted.
-std::string releasable_advice(const DeviceReport& report, const AllocatorSettings& settings) {
-  if (settings.max_split_size_bytes) {
+std::string releasable_advice(const DeviceReport& report, const replay::TorchSettings& settings) {
+  if (settings.has_max_split()) {
     return fmt::format(
         "Remove max_split_size_mb ({}): larger segments are never split, so each serves requests "
         "of about its own size only, and every new shape takes another. Against fragmentation set "
         "`{}` instead.",
-        format_bytes(*settings.max_split_size_bytes), kSetExpandable);
+        format_bytes(settings.max_split_bytes), kSetExpandable);
   }
   if (!settings.expandable_segments && shapes_change(report.steps)) {
     return fmt::format(
@@ -108,7 +108,7 @@ std::string releasable_advice(const DeviceReport& report, const AllocatorSetting
          "again.";
 }
 
-void releasable(const DeviceReport& report, const AllocatorSettings& settings,
+void releasable(const DeviceReport& report, const replay::TorchSettings& settings,
                 std::vector<Finding>* out) {
   const State& state = report.at_reserved_peak;
   const uint64_t reserved = state.moment.totals.reserved_bytes;
@@ -139,8 +139,13 @@ void pending(const State& state, std::vector<Finding>* out) {
        "reused at once."});
 }
 
-std::string rounding_advice(const AllocatorSettings& settings) {
-  if (settings.largest_roundup_divisions > 1) {
+// Of roundup_power2_divisions; 0 and 1 mean off.
+uint64_t largest_divisions(const replay::TorchSettings& settings) {
+  return *std::ranges::max_element(settings.divisions);
+}
+
+std::string rounding_advice(const replay::TorchSettings& settings) {
+  if (largest_divisions(settings) > 1) {
     return "Remove roundup_power2_divisions from PYTORCH_CUDA_ALLOC_CONF, or raise its number: "
            "sizes are rounded up to the next part of a power of two, and more divisions round "
            "less. It pays only where shapes change so much that blocks are rarely reused.";
@@ -150,13 +155,14 @@ std::string rounding_advice(const AllocatorSettings& settings) {
          "concatenated parameters); a setting cannot help.";
 }
 
-void rounding(const State& state, const AllocatorSettings& settings, std::vector<Finding>* out) {
+void rounding(const State& state, const replay::TorchSettings& settings,
+              std::vector<Finding>* out) {
   const uint64_t reserved = state.moment.totals.reserved_bytes;
   const uint64_t bytes = state.waste.rounding_bytes;
   if (!matters(bytes, kMinWasteShare, reserved)) return;
   const std::string why =
-      settings.largest_roundup_divisions > 1
-          ? fmt::format("roundup_power2_divisions is set ({})", settings.largest_roundup_divisions)
+      largest_divisions(settings) > 1
+          ? fmt::format("roundup_power2_divisions is set ({})", largest_divisions(settings))
           : fmt::format("{} blocks were live", format_count(state.block_count));
   out->push_back(
       {FindingKind::kRounding, bytes,
@@ -207,7 +213,7 @@ void other_streams(const trace::DeviceTrace& device, const DeviceReport& report,
 
 // Garbage collection frees cached blocks by age; each is a cudaFree, which waits for the device,
 // and a cudaMalloc later.
-void collection(const DeviceReport& report, const AllocatorSettings& settings,
+void collection(const DeviceReport& report, const replay::TorchSettings& settings,
                 std::vector<Finding>* out) {
   const uint64_t steps = report.steps.steps.size();
   if (settings.garbage_collection_threshold <= 0 || steps == 0 || report.device_frees < steps)
@@ -228,7 +234,7 @@ void collection(const DeviceReport& report, const AllocatorSettings& settings,
 
 void add_waste_findings(const trace::Trace& trace, const trace::DeviceTrace& device,
                         const DeviceReport& report, std::vector<Finding>* findings) {
-  const AllocatorSettings settings = read_settings(trace);
+  const replay::TorchSettings settings = replay::recorded_torch(trace);
   fragmentation(report.at_reserved_peak, settings, findings);
   releasable(report, settings, findings);
   pending(report.at_reserved_peak, findings);

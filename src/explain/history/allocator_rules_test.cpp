@@ -1,5 +1,7 @@
 #include "explain/history/allocator_rules.hpp"
 
+#include "base/bytes.hpp"
+
 #include <gtest/gtest.h>
 
 namespace vram::explain {
@@ -38,18 +40,17 @@ TEST(AllocatorRules, RoundsToPowerOfTwoDivisionsWhereTheyAreSet) {
 }
 
 TEST(AllocatorRules, ReadsTheSplitLimitAndTreatsMinusOneAsNone) {
-  EXPECT_EQ(gpu_rules({{"max_split_size", "134217728"}}).max_split_bytes, 128 * kMiB);
-  EXPECT_EQ(gpu_rules({{"max_split_size", "-1"}}).max_split_bytes, UINT64_MAX);
-  EXPECT_EQ(gpu_rules({{"max_split_size", "many"}}).max_split_bytes, UINT64_MAX);
+  EXPECT_EQ(gpu_rules({{"max_split_size", "134217728"}}).max_split_bytes(), 128 * kMiB);
+  EXPECT_EQ(gpu_rules({{"max_split_size", "-1"}}).max_split_bytes(), UINT64_MAX);
+  EXPECT_EQ(gpu_rules({{"max_split_size", "many"}}).max_split_bytes(), UINT64_MAX);
 }
 
 TEST(AllocatorRules, SplitsSmallRemaindersInTheSmallPoolOnly) {
-  AllocatorRules rules;
+  const AllocatorRules rules;
   EXPECT_TRUE(rules.splits(512, 512, true));
   EXPECT_FALSE(rules.splits(2 * kMiB, kMiB, false));
   EXPECT_TRUE(rules.splits(2 * kMiB, kMiB + 512, false));
-  rules.max_split_bytes = 32 * kMiB;
-  EXPECT_FALSE(rules.splits(32 * kMiB, 8 * kMiB, false));
+  EXPECT_FALSE(gpu_rules({{"max_split_size", "33554432"}}).splits(32 * kMiB, 8 * kMiB, false));
 }
 
 TEST(AllocatorRules, PinnedMemoryIsNeverSplit) {

@@ -39,7 +39,9 @@ TEST(Heap, LargePoolKeepsRemaindersUpToOneMebibyte) {
 }
 
 TEST(Heap, AtTheSplitLimitABlockKeepsItsSegment) {
-  Heap heap({.max_split_bytes = 32 * kMiB});
+  replay::TorchSettings settings;
+  settings.max_split_bytes = 32 * kMiB;
+  Heap heap{AllocatorRules(settings)};
   ASSERT_TRUE(heap.add_segment(kBase, segment_of(40 * kMiB)));
   heap.allocate(kBase, 33 * kMiB, 0);
   EXPECT_EQ(block_bytes(heap, kBase), 40 * kMiB);

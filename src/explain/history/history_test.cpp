@@ -223,15 +223,16 @@ class RandomProgram : public ::testing::TestWithParam<Program> {
 };
 
 TEST_P(RandomProgram, IsReproducedAtEveryEvent) {
-  AllocatorRules rules;
-  rules.max_split_bytes = GetParam().max_split_bytes;
+  replay::TorchSettings settings;
+  settings.max_split_bytes = GetParam().max_split_bytes;
+  const AllocatorRules rules(settings);
   CachingAllocator allocator(rules, GetParam().expandable);
   for (uint32_t i = 0; i < GetParam().unrecorded_operations; ++i) operate(allocator);
   trace::Trace trace;
   trace.has_time = true;
   trace.tables.streams.intern(1);
   trace.tables.streams.intern(2);
-  trace.settings.push_back({"max_split_size", std::to_string(rules.max_split_bytes)});
+  trace.settings.push_back({"max_split_size", std::to_string(rules.max_split_bytes())});
   allocator.record_into(&trace);
   const Totals initial = allocator.totals();
   std::vector<std::pair<uint64_t, Totals>> expected;  // after event, known after each operation

@@ -59,7 +59,8 @@ class SegmentMap {
 }
 // Do size and address make sense at all? What does not is left out of every replay.
 [[nodiscard]] inline bool is_believable(uint64_t address, uint64_t size_bytes) {
-  return size_bytes <= kLargestBelievableBytes && address <= UINT64_MAX - 2 * size_bytes - kMiB;
+  return size_bytes <= replay::kLargestRequestBytes &&
+         address <= UINT64_MAX - 2 * size_bytes - kMiB;
 }
 [[nodiscard]] SegmentRange range_of(const trace::Event& event);
 [[nodiscard]] SegmentRange range_of(const trace::Segment& segment);

@@ -29,7 +29,7 @@ uint64_t releasable_of(const SegmentView& segment, const AllocatorRules& rules,
   if (range.pool != 0 && range.pool != trace::kUnknownPool) return 0;
   if (hole_bytes == range.size_bytes) return hole_bytes;
   if (!range.is_expandable) return 0;
-  const uint64_t granule = range.is_small ? kSmallSegmentBytes : rules.large_granule_bytes;
+  const uint64_t granule = rules.granule_bytes(range.is_small);
   return whole_granules(hole_address - segment.address, hole_bytes, granule);
 }
 

@@ -116,8 +116,8 @@ class CachingAllocator {
   std::set<FreeKey>::iterator find_fit(const Domain& domain, uint64_t rounded) {
     const auto it = free_.lower_bound({domain, rounded, 0});
     if (it == free_.end() || std::get<0>(*it) != domain) return free_.end();
-    const bool is_oversize = std::get<1>(*it) >= rules_.max_split_bytes;
-    return rounded < rules_.max_split_bytes && is_oversize ? free_.end() : it;
+    const bool is_oversize = std::get<1>(*it) >= rules_.max_split_bytes();
+    return rounded < rules_.max_split_bytes() && is_oversize ? free_.end() : it;
   }
 
   // A new segment serves the request that asked for it, even where the split limit would keep
@@ -139,7 +139,7 @@ class CachingAllocator {
 
   // One reservation a domain; pages are mapped at its end, or where they were unmapped.
   void map_pages(const Domain& domain, uint64_t rounded) {
-    const uint64_t granule = domain.is_small ? kSmallSegmentBytes : rules_.large_granule_bytes;
+    const uint64_t granule = rules_.granule_bytes(domain.is_small);
     auto [it, is_new] = reservations_.try_emplace(domain, next_segment_);
     if (is_new) next_segment_ += uint64_t{1} << 40;
     const uint64_t size = (rounded + granule - 1) / granule * granule;
@@ -213,7 +213,7 @@ class CachingAllocator {
   void unmap_granules(Nodes::iterator node) {
     const Domain domain = node->second.domain;
     const uint64_t base = reservations_.at(domain);
-    const uint64_t granule = domain.is_small ? kSmallSegmentBytes : rules_.large_granule_bytes;
+    const uint64_t granule = rules_.granule_bytes(domain.is_small);
     const uint64_t begin = (node->first - base + granule - 1) / granule * granule + base;
     const uint64_t end = (node->first + node->second.size_bytes - base) / granule * granule + base;
     if (end <= begin) return;

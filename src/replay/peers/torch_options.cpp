@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 namespace vram::replay {
 namespace {
@@ -139,7 +138,7 @@ std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
       settings.emplace_back(key, "True");
     if (key == "max_split_size" && number && *number / kMiB > 20 && *number / kMiB < kMostMebibytes)
       settings.emplace_back("max_split_size_mb", std::to_string(*number / kMiB));
-    if (key == "garbage_collection_threshold" && std::strtod(value.c_str(), nullptr) > 0)
+    if (key == "garbage_collection_threshold" && read_share(value).value_or(0) > 0)
       settings.emplace_back(key, value);
     if (!key.starts_with(kDivisions)) continue;
     const auto mib = read_whole_number(std::string_view(key).substr(kDivisions.size()));
@@ -155,6 +154,10 @@ std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
     if (read(key, value, ignored)) settings.emplace_back(key, value);
   }
   return settings;
+}
+
+TorchSettings recorded_torch(const trace::Trace& trace) {
+  return parse_torch_settings(recorded_torch_settings(trace)).value();
 }
 
 }  // namespace vram::replay

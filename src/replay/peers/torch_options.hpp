@@ -15,5 +15,7 @@ namespace vram::replay {
 // What a recorded program ran with, as keys that differ from the defaults.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
     const trace::Trace& trace);
+// The same as values.
+[[nodiscard]] TorchSettings recorded_torch(const trace::Trace& trace);
 
 }  // namespace vram::replay
