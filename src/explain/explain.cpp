@@ -11,6 +11,7 @@
 #include "explain/site/scopes.hpp"
 #include "explain/steps/phases.hpp"
 #include "explain/steps/steps.hpp"
+#include "explain/whatif/what_if.hpp"
 
 #include <algorithm>
 #include <string>
@@ -116,6 +117,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns());
   report.ooms = find_ooms(sources);
   name_oom_steps(report);
+  report.what_if = find_what_ifs(trace, device, report);
   report.findings = find_findings(trace, device, report);
   return report;
 }

@@ -158,6 +158,23 @@ struct Oom {
   State state;
 };
 
+// What the same program would have reserved on another allocator or with other settings, by replay.
+struct WhatIf {
+  std::string allocator;  // as `vram replay --allocator` takes it
+  bool is_recorded = false;
+  bool is_model = false;  // an approximation; else exact
+  bool completed = false;
+  uint64_t peak_reserved_bytes = 0;  // until it ran out of memory, where it did
+  uint64_t retries = 0;
+  int64_t driver_time_ns = 0;         // estimated
+  std::optional<uint64_t> oom_event;  // where it ran out of memory
+};
+
+struct WhatIfs {
+  std::optional<uint64_t> capacity_bytes;  // the limit that the program met; none: none is known
+  std::vector<WhatIf> replays;             // the recorded settings first
+};
+
 // How far the recording can be believed.
 enum class Confidence {
   kExact,          // "end state reproduced exactly"
@@ -217,6 +234,7 @@ struct DeviceReport {
   Steps steps;
   std::vector<Growth> growth;  // leaks first, then by bytes per step
   std::vector<Oom> ooms;
+  std::optional<WhatIfs> what_if;  // where it ran out of memory or much was wasted
   Verdict verdict;
   std::vector<Finding> findings;
 };

@@ -107,6 +107,22 @@ Json json_oom(const explain::Oom& oom, const explain::Steps& steps, size_t top) 
           {"state", json_state(oom.state, steps, top)}};
 }
 
+Json json_what_if(const explain::WhatIfs& what_if) {
+  Json replays = Json::array();
+  for (const explain::WhatIf& replay : what_if.replays) {
+    replays.push_back({{"allocator", json_text(replay.allocator)},
+                       {"is_recorded", replay.is_recorded},
+                       {"model", replay.is_model},
+                       {"completed", replay.completed},
+                       {"peak_reserved_bytes", replay.peak_reserved_bytes},
+                       {"retries", replay.retries},
+                       {"driver_time_ns", replay.driver_time_ns},
+                       {"oom_event", replay.oom_event ? Json(*replay.oom_event) : Json()}});
+  }
+  return {{"capacity_bytes", what_if.capacity_bytes ? Json(*what_if.capacity_bytes) : Json()},
+          {"replays", std::move(replays)}};
+}
+
 Json json_finding(const explain::Finding& finding) {
   return {{"kind", identifier(finding.kind)},
           {"bytes", finding.bytes},
@@ -165,6 +181,7 @@ Json json_device(const DeviceReport& device, bool has_stacks, size_t top) {
       {"steps", json_steps(steps)},
       {"growth", json_array(device.growth, json_growth)},
       {"ooms", json_array(device.ooms, [&](const auto& oom) { return json_oom(oom, steps, top); })},
+      {"what_if", device.what_if ? json_what_if(*device.what_if) : Json()},
       {"findings", json_array(device.findings, json_finding)},
       {"at", device.at ? json_state(*device.at, steps, top) : Json()},
       {"at_peak", json_state(device.at_peak, steps, top)},

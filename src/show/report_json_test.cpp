@@ -62,6 +62,7 @@ TEST(ReportJson, UnknownIsNull) {
   const Json json = Json::parse(report_json(report));
   EXPECT_TRUE(json["truncated_at_byte"].is_null());
   EXPECT_TRUE(json["at"].is_null());
+  EXPECT_TRUE(json["what_if"].is_null());
   EXPECT_TRUE(json["begin_unix_ns"].is_null());
   EXPECT_TRUE(json["peak"]["utilization"].is_null());
   EXPECT_TRUE(json["peak"]["step"].is_null());
@@ -92,6 +93,8 @@ TEST(ReportJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
       {"phase", "/steps/phases/0"},
       {"growth", "/growth/0"},
       {"oom", "/ooms/0"},
+      {"what_if", "/what_if"},
+      {"what_if_replay", "/what_if/replays/0"},
       {"finding", "/findings/0"},
       {"slice", "/timeline/0"},
       {"note", "/notes/0"}};

@@ -12,7 +12,7 @@ std::string draw_report(const explain::Report& report, const TextOptions& option
   const Subject subject{report, report.devices[report.main_device]};
   for (const auto draw :
        {draw_origin, draw_devices, draw_peak, draw_timeline, draw_holders, draw_waste, draw_steps,
-        draw_phases, draw_ooms, draw_at, draw_findings, draw_notes}) {
+        draw_phases, draw_ooms, draw_what_if, draw_at, draw_findings, draw_notes}) {
     draw(subject, page);
   }
   return page.finish();

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "explain/findings/findings_waste.hpp"
+#include "explain/findings/replayed.hpp"
 #include "explain/growth/trend.hpp"
 #include "replay/peers/torch_options.hpp"
 
@@ -31,20 +32,27 @@ const Holder* largest_holder(const State& state, Dimension by) {
   return nullptr;
 }
 
-std::string oom_advice(const trace::Trace& trace, const Oom& oom) {
+std::string oom_advice(const trace::Trace& trace, const DeviceReport& report, const Oom& oom) {
   const replay::TorchSettings settings = replay::recorded_torch(trace);
   const Waste& waste = oom.state.waste;
-  if (waste.stranded_bytes >= oom.requested_bytes && !settings.expandable_segments) {
+  const Help help = expandable_helps(report);
+  const bool may_help = waste.stranded_bytes >= oom.requested_bytes && help != Help::kNo;
+  if (!settings.expandable_segments && (help == Help::kYes || may_help)) {
     return fmt::format(
-        "The request would have fit into the {} stranded in holes: set `export "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` before Python starts.",
-        format_bytes(waste.stranded_bytes));
+        "{} lay stranded in holes: set `export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` "
+        "before Python starts.{}",
+        format_bytes(waste.stranded_bytes), replayed_with_expandable(report));
   }
   if (waste.pending_bytes >= oom.requested_bytes) {
     return fmt::format(
         "{} were freed but still awaited by another stream: prefetch less far ahead, or "
         "synchronise that stream before this allocation.",
         format_bytes(waste.pending_bytes));
+  }
+  if (help == Help::kNo) {
+    return "A setting would not do." + replayed_with_expandable(report) +
+           " A smaller batch, activation checkpointing, or offloading of the largest holders will; "
+           "`vram tune` tries other settings.";
   }
   return "The memory was in use: a smaller batch, activation checkpointing, or offloading of the "
          "largest holders. Look at who held it, and whether other processes share this GPU "
@@ -69,7 +77,7 @@ void ooms(const trace::Trace& trace, const DeviceReport& report, std::vector<Fin
     out->push_back({FindingKind::kOom, oom.requested_bytes,
                     fmt::format("Out of memory{}: {} asked for, none that large free", where,
                                 format_bytes(oom.requested_bytes)),
-                    std::move(detail), oom_advice(trace, oom)});
+                    std::move(detail), oom_advice(trace, report, oom)});
   }
 }
 

@@ -228,6 +228,26 @@ TEST_F(FindingsTest, TheRecordingItself) {
   EXPECT_THAT(only(FindingKind::kRecording).title, HasSubstr("No stacks"));
 }
 
+TEST_F(FindingsTest, ReplaysDecideWhetherExpandableSegmentsAreAdvised) {
+  report_.at_reserved_peak.waste.stranded_bytes = 3 * kGiB;
+  WhatIf own;
+  own.allocator = "torch";
+  own.is_recorded = own.completed = true;
+  own.peak_reserved_bytes = kReserved;
+  WhatIf other = own;
+  other.allocator = "torch:expandable_segments=True";
+  other.is_recorded = false;
+  other.peak_reserved_bytes = 8 * kGiB;
+  report_.what_if = WhatIfs{.capacity_bytes = {}, .replays = {own, other}};
+  std::string advice = only(FindingKind::kFragmentation).advice;
+  EXPECT_THAT(advice, HasSubstr("Set `export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`"));
+  EXPECT_THAT(advice, HasSubstr("reserves 8 GiB at its peak instead of 10.2 GiB"));
+  report_.what_if->replays[1].peak_reserved_bytes = kReserved;
+  advice = only(FindingKind::kFragmentation).advice;
+  EXPECT_THAT(advice, HasSubstr("expandable_segments would not help here"));
+  EXPECT_THAT(advice, Not(HasSubstr("export")));
+}
+
 TEST_F(FindingsTest, AreOrderedByBytes) {
   report_.at_reserved_peak.waste.stranded_bytes = 2 * kGiB;
   report_.at_reserved_peak.waste.pending_bytes = kGiB;

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "explain/findings/findings.hpp"
+#include "explain/findings/replayed.hpp"
 #include "replay/peers/torch_options.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +36,8 @@ std::string pinned_by(const std::vector<Pinner>& pinners) {
 
 // Expandable segments grow at their end instead of taking a new segment beside the holes of the old
 // ones. What stays is holes smaller than a page of 20 MiB and memory of other streams.
-std::string fragmentation_advice(const replay::TorchSettings& settings) {
+std::string fragmentation_advice(const DeviceReport& report,
+                                 const replay::TorchSettings& settings) {
   if (settings.expandable_segments && settings.has_max_split()) {
     return "Remove max_split_size_mb: together with expandable_segments its size rules reject free "
            "blocks that would fit, and reserved memory can grow without end.";
@@ -45,21 +47,28 @@ std::string fragmentation_advice(const replay::TorchSettings& settings) {
            "before the first step, so that it does not settle between short-lived blocks; fewer "
            "different shapes (padding to buckets) leave fewer holes.";
   }
+  if (expandable_helps(report) == Help::kNo) {
+    return "expandable_segments would not help here." + replayed_with_expandable(report) +
+           " Fewer different shapes (padding to buckets) and long-lived blocks allocated first "
+           "leave fewer holes; `vram tune` tries other settings.";
+  }
   if (settings.has_max_split()) {
     return fmt::format(
-        "Remove max_split_size_mb ({}), which keeps larger blocks whole for requests of their own "
-        "size, and set `{}` instead: segments grow in place and holes join.",
-        format_bytes(settings.max_split_bytes), kSetExpandable);
+               "Remove max_split_size_mb ({}), which keeps larger blocks whole for requests of "
+               "their own size, and set `{}` instead: segments grow in place and holes join.",
+               format_bytes(settings.max_split_bytes), kSetExpandable) +
+           replayed_with_expandable(report);
   }
   return fmt::format(
       "Set `{}` before Python starts. Segments then grow in place, so a larger request extends a "
       "hole at the end instead of taking a new segment. Not for tensors shared with other "
-      "processes by CUDA IPC in containers, nor on Windows and Jetson.",
-      kSetExpandable);
+      "processes by CUDA IPC in containers, nor on Windows and Jetson.{}",
+      kSetExpandable, replayed_with_expandable(report));
 }
 
-void fragmentation(const State& state, const replay::TorchSettings& settings,
+void fragmentation(const DeviceReport& report, const replay::TorchSettings& settings,
                    std::vector<Finding>* out) {
+  const State& state = report.at_reserved_peak;
   const uint64_t reserved = state.moment.totals.reserved_bytes;
   const Waste& waste = state.waste;
   if (!matters(waste.stranded_bytes, kMinWasteShare, reserved)) return;
@@ -71,7 +80,7 @@ void fragmentation(const State& state, const replay::TorchSettings& settings,
                    format_bytes(reserved), format_count(waste.hole_count),
                    format_bytes(waste.stranded_bytes), format_bytes(waste.largest_hole_bytes),
                    pinned_by(state.pinners)),
-       fragmentation_advice(settings)});
+       fragmentation_advice(report, settings)});
 }
 
 // Do the steady steps need different amounts? Then their shapes change.
@@ -94,12 +103,13 @@ std::string releasable_advice(const DeviceReport& report, const replay::TorchSet
         "`{}` instead.",
         format_bytes(settings.max_split_bytes), kSetExpandable);
   }
-  if (!settings.expandable_segments && shapes_change(report.steps)) {
+  if (!settings.expandable_segments && shapes_change(report.steps) &&
+      expandable_helps(report) != Help::kNo) {
     return fmt::format(
         "Steps need different sizes here, and a free segment of one size is no use to a larger "
-        "request. Set `{}` before Python starts: one segment then grows and serves all sizes. "
+        "request. Set `{}` before Python starts: one segment then grows and serves all sizes.{} "
         "Padding to a few shapes helps too, and so does running the largest batch first.",
-        kSetExpandable);
+        kSetExpandable, replayed_with_expandable(report));
   }
   return "Nothing, if this process has the GPU to itself: PyTorch reuses these segments, and "
          "releases them itself before it fails. For other processes or libraries on the GPU, "
@@ -235,7 +245,7 @@ void collection(const DeviceReport& report, const replay::TorchSettings& setting
 void add_waste_findings(const trace::Trace& trace, const trace::DeviceTrace& device,
                         const DeviceReport& report, std::vector<Finding>* findings) {
   const replay::TorchSettings settings = replay::recorded_torch(trace);
-  fragmentation(report.at_reserved_peak, settings, findings);
+  fragmentation(report, settings, findings);
   releasable(report, settings, findings);
   pending(report.at_reserved_peak, findings);
   rounding(report.at_reserved_peak, settings, findings);

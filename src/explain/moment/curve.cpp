@@ -97,6 +97,15 @@ void raise_all(Peak& peak, const Totals& now, uint64_t event) {
   raise(peak.reserved, &Totals::reserved_bytes, now, event);
 }
 
+// Memory is reserved in the middle of a request and handed out at its end: only there does the
+// state say what of it is in use.
+void settle_reserved(Peak& peak, const Totals& totals, uint64_t event) {
+  if (peak.reserved.event + 1 != event) return;
+  if (peak.reserved.totals.reserved_bytes != totals.reserved_bytes) return;
+  peak.reserved.event = event;
+  peak.reserved.totals = totals;
+}
+
 }  // namespace
 
 TotalsWalker::TotalsWalker(std::span<const Event> events, const History& history)
@@ -190,6 +199,7 @@ Curve draw_curve(const trace::Trace& trace, const trace::DeviceTrace& device,
     if (timeline.is_due(time_ns)) timeline.advance(time_ns, i == 0 ? walker.totals() : before);
     if (!rises && i != 0) continue;
     raise_all(curve.peak, walker.totals(), i);
+    if (events[i].kind == EventKind::kAlloc) settle_reserved(curve.peak, walker.totals(), i);
     timeline.see(walker.totals());
   }
   curve.last = walker.totals();

@@ -54,6 +54,18 @@ TEST(Curve, ThePeakIsTheFirstOfEqualMomentsAndKnowsItsTime) {
   EXPECT_EQ(drawn.curve.peak.requested.time_ns, 1000);
 }
 
+// A segment is reserved in the middle of a request: before its end it would count as unused.
+TEST(Curve, TheReservedPeakStandsWhereTheRequestHasItsMemory) {
+  Recording recording;
+  recording.segment(kBase, 24 * kMiB).alloc(kBase, 24 * kMiB);
+  recording.segment(kBase + 64 * kMiB, 30 * kMiB).alloc(kBase + 64 * kMiB, 30 * kMiB);
+  recording.free(kBase, 24 * kMiB);
+  const Drawn drawn(std::move(recording));
+  EXPECT_EQ(drawn.curve.peak.reserved.event, 3u);
+  EXPECT_EQ(drawn.curve.peak.reserved.totals.allocated_bytes, 54 * kMiB);
+  EXPECT_EQ(drawn.curve.peak.reserved.totals.reserved_bytes, 54 * kMiB);
+}
+
 TEST(Curve, SlicesWithoutEventsCarryTheLastTotalsOn) {
   Recording recording;
   recording.segment(kBase, 20 * kMiB).alloc(kBase, 4 * kMiB).alloc(kBase + 4 * kMiB, 4 * kMiB);

@@ -22,6 +22,7 @@ void draw_waste(const Subject& subject, Page& page);     // what was reserved fo
 void draw_steps(const Subject& subject, Page& page);     // steps, and what grows with them
 void draw_phases(const Subject& subject, Page& page);    // inside a step
 void draw_ooms(const Subject& subject, Page& page);      // requests that failed
+void draw_what_if(const Subject& subject, Page& page);   // other settings, replayed
 void draw_at(const Subject& subject, Page& page);        // the moment asked for
 void draw_findings(const Subject& subject, Page& page);  // what to do
 void draw_notes(const Subject& subject,

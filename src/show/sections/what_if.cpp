@@ -1,0 +1,73 @@
+// What other settings would have given: the replays of the report, with the bytes they differ by.
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/draw/table.hpp"
+#include "show/sections/sections.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+namespace vram::show {
+namespace {
+
+using explain::WhatIf;
+
+std::string name_of(const WhatIf& replay) {
+  return printable(replay.allocator) + (replay.is_model ? " (model)" : "");
+}
+
+Line outcome_of(const WhatIf& replay) {
+  return replay.completed ? Line("ok", Style::kGood) : Line("OOM", Style::kBad);
+}
+
+// Against the recorded settings; nothing where one of the two did only a part of the program.
+Line difference_of(const WhatIf& replay, const WhatIf& recorded) {
+  if (replay.is_recorded) return Line("as recorded", Style::kFaint);
+  if (!replay.completed || !recorded.completed) return Line();
+  const auto more = static_cast<int64_t>(replay.peak_reserved_bytes) -
+                    static_cast<int64_t>(recorded.peak_reserved_bytes);
+  if (more == 0) return Line("the same", Style::kFaint);
+  return Line(format_bytes_signed(more), more < 0 ? Style::kGood : Style::kBad);
+}
+
+std::vector<Line> row_of(const WhatIf& replay, const WhatIf& recorded) {
+  return {Line(name_of(replay), replay.is_recorded ? Style::kStrong : Style::kPlain),
+          outcome_of(replay),
+          Line(format_bytes(replay.peak_reserved_bytes)),
+          difference_of(replay, recorded),
+          Line(format_duration_ns(replay.driver_time_ns)),
+          Line(format_count(replay.retries))};
+}
+
+std::vector<Line> titles() {
+  std::vector<Line> row = {Line(), Line()};
+  for (const char* title : {"reserved", "", "in driver", "retries"})
+    row.emplace_back(title, Style::kFaint);
+  return row;
+}
+
+}  // namespace
+
+void draw_what_if(const Subject& subject, Page& page) {
+  const auto& what_if = subject.device.what_if;
+  if (!what_if) return;
+  const std::string device =
+      what_if->capacity_bytes
+          ? fmt::format("replayed at the limit of {}", format_bytes(*what_if->capacity_bytes))
+          : std::string("replayed without a limit");
+  page.heading("WHAT IF", device + "; vram tune tries more");
+  Table table({{Align::kLeft, Shrink::kEnd},
+               {},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight}});
+  table.add_row(titles());
+  for (const WhatIf& replay : what_if->replays)
+    table.add_row(row_of(replay, what_if->replays.front()));
+  page.add(table.draw(2, page.columns()));
+}
+
+}  // namespace vram::show
