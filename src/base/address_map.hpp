@@ -1,6 +1,6 @@
-// AddressMap: from a 64-bit address to a 32-bit number, for loops over millions of events. Open addressing
-// with linear probing and backward-shift deletion: a look-up is one multiplication and, mostly, one
-// cache line. Not thread-safe; allocates only when it grows.
+// AddressMap: from a 64-bit address to a 32-bit number, for loops over millions of events. Open
+// addressing with linear probing and backward-shift deletion: a look-up is one multiplication and,
+// mostly, one cache line. Not thread-safe; allocates only when it grows.
 #pragma once
 
 #include <cstddef>

@@ -171,8 +171,10 @@ struct WhatIf {
 };
 
 struct WhatIfs {
-  std::optional<uint64_t> capacity_bytes;  // the limit that the program met; none: none is known
-  std::vector<WhatIf> replays;             // the recorded settings first
+  // The limit that the program met, or the most it was ever granted where others filled the device
+  // at times; none where nothing was refused.
+  std::optional<uint64_t> capacity_bytes;
+  std::vector<WhatIf> replays;  // the recorded settings first
 };
 
 // How far the recording can be believed.

@@ -100,8 +100,8 @@ std::string releasable_advice(const DeviceReport& report, const replay::TorchSet
     return fmt::format(
         "Remove max_split_size_mb ({}): larger segments are never split, so each serves requests "
         "of about its own size only, and every new shape takes another. Against fragmentation set "
-        "`{}` instead.",
-        format_bytes(settings.max_split_bytes), kSetExpandable);
+        "`{}` instead.{}",
+        format_bytes(settings.max_split_bytes), kSetExpandable, replayed_with_expandable(report));
   }
   if (!settings.expandable_segments && shapes_change(report.steps) &&
       expandable_helps(report) != Help::kNo) {

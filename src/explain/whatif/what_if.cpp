@@ -60,6 +60,14 @@ bool agrees(const ReplayResult& own, const DeviceReport& report) {
   return same_end && std::abs(replayed - recorded) <= kMostError * recorded;
 }
 
+// The limit that the program met. Where none explains all its refusals, others filled the device at
+// times: then the most that it was ever granted.
+std::optional<uint64_t> limit_of(const Program& program) {
+  const auto limit = replay::recorded_limit(program);
+  if (limit || !program.smallest_refused_bytes) return limit;
+  return program.largest_reserved_bytes;
+}
+
 WhatIf told(const ReplayResult& result) {
   WhatIf what_if{.allocator = result.allocator,
                  .is_model = result.model,
@@ -79,7 +87,7 @@ std::optional<WhatIfs> find_what_ifs(const trace::Trace& trace, const trace::Dev
   if (!is_worth_asking(report)) return std::nullopt;
   const Program program = replay::make_program(trace, device);
   ReplayOptions options;
-  options.capacity_bytes = replay::recorded_limit(program);
+  options.capacity_bytes = limit_of(program);
   options.curve_slices = 0;
   const std::vector<ReplayResult> results = replay_all(program, specs_to_ask(trace), options);
   if (!agrees(results.front(), report)) return std::nullopt;

@@ -70,8 +70,8 @@ class SimGpu {
   void advance(int64_t duration_ns) { now_ns_ += duration_ns; }
   [[nodiscard]] Status enqueue(uint32_t device, StreamHandle stream, int64_t duration_ns);
 
-  // A call that Memory does not have, made by a model of what goes on inside the driver: counted, and
-  // its cost moves the clock.
+  // A call that Memory does not have, made by a model of what goes on inside the driver: counted,
+  // and its cost moves the clock.
   void spend(Call call);
 
   // Addresses of segments: where the next of at least the granularity would go, and an order to put

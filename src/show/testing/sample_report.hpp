@@ -66,6 +66,22 @@ inline explain::Steps sample_steps() {
   return steps;
 }
 
+inline explain::WhatIfs sample_what_if() {
+  return {.capacity_bytes = 24 * kSampleGiB,
+          .replays = {{.allocator = "torch",
+                       .is_recorded = true,
+                       .completed = false,
+                       .peak_reserved_bytes = 23 * kSampleGiB,
+                       .retries = 3,
+                       .driver_time_ns = 9'000'000,
+                       .oom_event = 90},
+                      {.allocator = "torch:expandable_segments=True",
+                       .completed = true,
+                       .peak_reserved_bytes = 16 * kSampleGiB,
+                       .driver_time_ns = 21'000'000,
+                       .oom_event = {}}}};
+}
+
 inline explain::DeviceReport sample_device(uint32_t ordinal) {
   explain::DeviceReport device;
   device.ordinal = ordinal;
@@ -102,19 +118,7 @@ inline explain::DeviceReport sample_device(uint32_t ordinal) {
                     8,
                     0.0001,
                     3 * kSampleSecond}};
-  device.what_if = explain::WhatIfs{.capacity_bytes = 24 * kSampleGiB,
-                                    .replays = {{.allocator = "torch",
-                                                 .is_recorded = true,
-                                                 .completed = false,
-                                                 .peak_reserved_bytes = 23 * kSampleGiB,
-                                                 .retries = 3,
-                                                 .driver_time_ns = 9'000'000,
-                                                 .oom_event = 90},
-                                                {.allocator = "torch:expandable_segments=True",
-                                                 .completed = true,
-                                                 .peak_reserved_bytes = 16 * kSampleGiB,
-                                                 .driver_time_ns = 21'000'000,
-                                                 .oom_event = {}}}};
+  device.what_if = sample_what_if();
   device.ooms = {
       {requested, 2 * kSampleGiB, kSampleMiB, 600 * kSampleMiB, 8, sample_state(requested)}};
   device.verdict = {explain::Confidence::kExact, "1,234 blocks in 97 segments agree", 0,
