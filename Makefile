@@ -31,11 +31,12 @@ setup-python:
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt
 	@touch $@
 
-demo: build ## report on two bundled recordings: a program that fragments, one that leaks
+demo: build ## report on two bundled recordings (one fragments, one leaks), and tune the first
 	@for recording in unet_multiscale leak.stacks; do \
 	  echo; echo "\$$ vram report demo/$$recording.pickle.xz"; \
 	  $(VRAM) report demo/$$recording.pickle.xz || exit 1; \
 	done
+	@echo; echo "\$$ vram tune demo/unet_multiscale.pickle.xz"; $(VRAM) tune demo/unet_multiscale.pickle.xz
 
 build: setup-build ## build the program: build/release/src/vram
 	@[ -f build/release/build.ninja ] || cmake --preset release -DVRAM_TESTS=OFF -DVRAM_BENCH=OFF > /dev/null
