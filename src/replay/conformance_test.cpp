@@ -213,7 +213,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"tf_bfc", 900, false, true},
         Case{"tf_bfc:allow_growth=False,memory_fraction=0.75", 1000},
         Case{"tf_bfc:garbage_collection=False", 900, false, true}, Case{"tf_bfc", 110, true, true},
-        Case{"cuda_async", 1 << 20}, Case{"cuda_async", 800}, Case{"cuda_async", 128, true}));
+        Case{"gmlake", 1 << 20}, Case{"gmlake", 900}, Case{"gmlake:fragLimit=4MiB", 1 << 20},
+        Case{"gmlake:fragLimit=4MiB", 700},
+        Case{"gmlake:fragLimit=2MiB,reuseLimit=1.5,autoGC=256MiB", 700},
+        Case{"gmlake:fragLimit=2MiB,defragLevel=1", 700},
+        Case{"gmlake:fragLimit=2MiB,defragLevel=2", 700}, Case{"gmlake:fragLimit=2MiB", 110, true},
+        Case{"gmlake:fragLimit=2MiB,defragLevel=1", 90, true}, Case{"cuda_async", 1 << 20},
+        Case{"cuda_async", 800}, Case{"cuda_async", 128, true}));
 
 }  // namespace
 }  // namespace vram::replay

@@ -2,6 +2,7 @@
 
 #include "replay/peers/cuda_async.hpp"
 #include "replay/peers/cupy.hpp"
+#include "replay/peers/gmlake.hpp"
 #include "replay/peers/rmm_pool.hpp"
 #include "replay/peers/tf_bfc.hpp"
 #include "replay/peers/torch_options.hpp"
@@ -70,6 +71,13 @@ std::span<const Peer> peers() {
            .check = check<parse_tf_bfc_settings>,
            .make = make_tf_bfc,
            .needs_capacity = tf_bfc_needs_capacity},
+      Peer{.name = "gmlake",
+           .summary = "GMLake: PyTorch's allocator that stitches free blocks by virtual memory",
+           .is_model = true,
+           .model_note = "the published algorithm; the original can't run on today's PyTorch",
+           .keys = gmlake_keys(),
+           .check = check<parse_gmlake_settings>,
+           .make = make_gmlake},
   };
   return kPeers;
 }

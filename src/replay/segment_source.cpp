@@ -66,8 +66,8 @@ void SegmentSource::unreserve(uint64_t address, uint64_t bytes) {
   must(gpu_.unreserve(address, bytes));
 }
 
-// As PyTorch does it: all handles first, then each mapped, then access to the range in one call.
-bool SegmentSource::map(uint64_t address, uint64_t bytes, uint64_t granule_bytes) {
+// As PyTorch does it: all handles first, then each mapped, then access.
+bool SegmentSource::map(uint64_t address, uint64_t bytes, uint64_t granule_bytes, Access access) {
   for (uint64_t offset = 0; offset < bytes; offset += granule_bytes) {
     gpu::Handle handle = 0;
     if (gpu_.create(kDevice, granule_bytes, &handle) != gpu::Status::kOk) {
@@ -79,9 +79,17 @@ bool SegmentSource::map(uint64_t address, uint64_t bytes, uint64_t granule_bytes
   for (uint64_t offset = 0; offset < bytes; offset += granule_bytes) {
     must(gpu_.map(address + offset, granule_bytes, handles_[address + offset]));
   }
-  must(gpu_.set_access(address, bytes, kDevice));
+  give_access(address, bytes, granule_bytes, access);
   note(DriverCall::Kind::kMap, bytes, address);
   return true;
+}
+
+void SegmentSource::give_access(uint64_t address, uint64_t bytes, uint64_t granule_bytes,
+                                Access access) {
+  const uint64_t step = access == Access::kOneCall ? bytes : granule_bytes;
+  for (uint64_t offset = 0; offset < bytes; offset += step) {
+    must(gpu_.set_access(address + offset, step, kDevice));
+  }
 }
 
 void SegmentSource::unmap(uint64_t address, uint64_t bytes, uint64_t granule_bytes) {
@@ -99,6 +107,17 @@ void SegmentSource::move(uint64_t from, uint64_t to, uint64_t granule_bytes) {
   must(gpu_.set_access(to, granule_bytes, kDevice));
   handle.key() = to;
   handles_.insert(std::move(handle));
+}
+
+void SegmentSource::alias(uint64_t from, uint64_t to, uint64_t bytes, uint64_t granule_bytes) {
+  for (uint64_t offset = 0; offset < bytes; offset += granule_bytes) {
+    must(gpu_.map(to + offset, granule_bytes, handles_[from + offset]));
+  }
+  give_access(to, bytes, granule_bytes, Access::kEachGranule);
+}
+
+void SegmentSource::drop_aliases(uint64_t address, uint64_t bytes) {
+  must(gpu_.unmap(address, bytes));
 }
 
 void SegmentSource::drop_granules(uint64_t address, uint64_t bytes, uint64_t granule_bytes) {

@@ -32,13 +32,18 @@ class SegmentSource {
   void give_back(uint64_t address, uint64_t bytes);
 
   // Address space, and memory in it piece by piece: bytes in multiples of granule_bytes, one handle
-  // each. All or nothing.
+  // each. All or nothing. Access is given to the range in one call, or to each granule.
+  enum class Access : uint8_t { kOneCall, kEachGranule };
   [[nodiscard]] uint64_t reserve(uint64_t bytes);
   void unreserve(uint64_t address, uint64_t bytes);
-  [[nodiscard]] bool map(uint64_t address, uint64_t bytes, uint64_t granule_bytes);
+  [[nodiscard]] bool map(uint64_t address, uint64_t bytes, uint64_t granule_bytes,
+                         Access access = Access::kOneCall);
   void unmap(uint64_t address, uint64_t bytes, uint64_t granule_bytes);
   // The memory of one granule gets another address, where nothing is mapped; in no log.
   void move(uint64_t from, uint64_t to, uint64_t granule_bytes);
+  // What lies in a mapped range is seen at a second address as well, and no more; in no log.
+  void alias(uint64_t from, uint64_t to, uint64_t bytes, uint64_t granule_bytes);
+  void drop_aliases(uint64_t address, uint64_t bytes);
 
   [[nodiscard]] const std::vector<DriverCall>& log() const { return log_; }
   // Calls that equal the recorded ones, up to the first that does not.
@@ -48,6 +53,7 @@ class SegmentSource {
  private:
   [[nodiscard]] const DriverCall* recorded_next() const;
   void note(DriverCall::Kind kind, uint64_t bytes, uint64_t address);
+  void give_access(uint64_t address, uint64_t bytes, uint64_t granule_bytes, Access access);
   void drop_granules(uint64_t address, uint64_t bytes, uint64_t granule_bytes);
 
   gpu::SimGpu& gpu_;

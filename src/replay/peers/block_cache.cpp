@@ -93,12 +93,17 @@ void BlockCache::hand_out(NodeId id, uint32_t block, uint64_t requested_bytes) {
   usage_.active_bytes += node.size_bytes;
 }
 
-void BlockCache::complete(NodeId id) {
+void BlockCache::forget_block(NodeId id) {
   Node& node = nodes_[id];
   usage_.active_bytes -= node.size_bytes;
   usage_.requested_bytes -= node.requested_bytes;
   node_of_block_[node.block] = kNoNode;
   pending_count_ -= node.state == NodeState::kPending ? 1 : 0;
+  node.state = NodeState::kFree;
+}
+
+void BlockCache::put_back(NodeId id) {
+  Node& node = nodes_[id];
   node.state = NodeState::kFree;
   merge(id, node.prev);
   merge(id, node.next);
@@ -113,14 +118,6 @@ void BlockCache::set_pending(NodeId id) {
     std::erase_if(pending_, [&](NodeId p) { return nodes_[p].state != NodeState::kPending; });
   }
   pending_.push_back(id);
-}
-
-void BlockCache::complete_pending() {
-  std::vector<NodeId> waiting;
-  waiting.swap(pending_);
-  for (const NodeId id : waiting) {
-    if (nodes_[id].state == NodeState::kPending) complete(id);
-  }
 }
 
 std::vector<NodeId> BlockCache::free_nodes(uint32_t lane) const {

@@ -93,10 +93,27 @@ class BlockCache {
   // The tensor is gone. complete() or set_pending() follows.
   void forget_tensor(NodeId id) { usage_.allocated_bytes -= nodes_[id].size_bytes; }
   // No stream uses it any more: merged with its neighbours and free.
-  void complete(NodeId id);
+  void complete(NodeId id) {
+    forget_block(id);
+    put_back(id);
+  }
+  // The two halves of complete(): the program's block ends, and the node goes to its neighbours.
+  void forget_block(NodeId id);
+  void put_back(NodeId id);
   void set_pending(NodeId id);
-  // All pending blocks, as after waiting for the device.
-  void complete_pending();
+  // All pending blocks, as after waiting for the device; complete_one(id) does what complete()
+  // does.
+  template <typename CompleteOne>
+  void complete_pending(CompleteOne complete_one) {
+    std::vector<NodeId> waiting;
+    waiting.swap(pending_);
+    for (const NodeId id : waiting) {
+      if (nodes_[id].state == NodeState::kPending) complete_one(id);
+    }
+  }
+  void complete_pending() {
+    complete_pending([this](NodeId id) { complete(id); });
+  }
 
   // kNoNode when the block is not in use.
   [[nodiscard]] NodeId node_of(uint32_t block) const { return node_of_block_[block]; }

@@ -77,7 +77,8 @@ TEST_P(ModelEdges, APendingBlockIsInUseUntilItsCompletion) {
   EXPECT_EQ(outcome.result.peak_active_bytes, 32 * kMiB);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ModelEdges, testing::Values("cupy", "rmm_pool", "tf_bfc"));
+INSTANTIATE_TEST_SUITE_P(Models, ModelEdges,
+                         testing::Values("cupy", "rmm_pool", "tf_bfc", "gmlake"));
 
 }  // namespace
 }  // namespace vram::replay

@@ -1,0 +1,89 @@
+// GmLake: a model of GMLake, PyTorch's caching allocator with stitching. Requests up to 1 MiB are
+// served as in torch_native. Larger ones are multiples of 2 MiB and come from primitive blocks,
+// whose memory is 2 MiB handles of their own; where none suffices, free primitive blocks of the
+// same stream are stitched: mapped a second time, one after the other, into new address space.
+//
+//     best fit among primitive blocks, else among wholly free stitched ones ──▶ stitch ──▶ grow
+//          ──▶ give everything back, grow ──▶ OOM          (defragLevel 1, 2: stitch after grow)
+//
+// Stitched blocks stay when their program's block is gone, for requests of their size; a request
+// takes the lower part, the rest of the memory stays free for others. They go with the memory under
+// them, with empty_cache, and all that are idle once their address space passes autoGC; it is no
+// reserved memory. The event that each free records is counted as a driver call.
+//
+// Source: arXiv 2401.08156 and the authors' glake repository (for PyTorch 2.0). Differences: the
+// model collects stitched blocks at once, GMLake leaves those whose event has not happened yet;
+// free memory that the untaken part of a stitched block in use lies over stays, GMLake gives it
+// back once that block is freed; GMLake does not count what it collected with the memory under it,
+// so autoGC acts earlier there. max_split_size and garbage collection, which GMLake inherits, are
+// left out. Single-threaded.
+#pragma once
+
+#include "replay/peers/caching_base.hpp"
+#include "replay/peers/gmlake_options.hpp"
+#include "replay/peers/stitches.hpp"
+#include "replay/peers/torch_rules.hpp"
+#include "replay/registry.hpp"
+
+#include <vector>
+
+namespace vram::replay {
+
+class GmLake final : public CachingBase {
+ public:
+  GmLake(const GmLakeSettings& settings, const PeerContext& context);
+
+  [[nodiscard]] uint64_t malloc(const Request& request) override;
+  void free(uint32_t block, int64_t time_ns) override;
+  void complete(uint32_t block, int64_t time_ns) override;
+  void empty_cache() override;
+  [[nodiscard]] uint64_t largest_free_bytes(const Request& request) const override;
+
+ private:
+  struct Wanted {
+    uint64_t size_bytes = 0;
+    uint64_t segment_bytes = 0;
+    uint32_t lane = 0;
+    bool is_small = false;
+  };
+  struct Segment {  // of primitive blocks
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    NodeId first = kNoNode;
+  };
+
+  [[nodiscard]] NodeId find_free(const Wanted& wanted);
+  [[nodiscard]] NodeId serve_slowly(const Wanted& wanted);
+  [[nodiscard]] NodeId grow(const Wanted& wanted);
+  [[nodiscard]] NodeId take_primitive(const Wanted& wanted);
+  [[nodiscard]] NodeId carve(NodeId node, const Wanted& wanted);
+  void release(NodeId node);
+
+  // Primitive blocks come into use, also under stitched ones, and are free again.
+  void start_use(NodeId node);
+  void end_use(NodeId node);
+  [[nodiscard]] NodeId occupy(const Stitches::Piece& range);
+  [[nodiscard]] Stitches::Piece range_of(NodeId node);
+
+  [[nodiscard]] bool may_stitch(const Wanted& wanted, uint64_t level);
+  [[nodiscard]] NodeId stitch(const Wanted& wanted, uint64_t level);
+  [[nodiscard]] NodeId reuse_stitch(const Wanted& wanted);
+  // The lower size_bytes of a stitched block as a node.
+  [[nodiscard]] NodeId node_for(Stitches::Id id, uint64_t size_bytes);
+  void drop_stitch(Stitches::Id id);
+  void collect_stitches();
+
+  void give_back_all();
+  void give_back_primitive(NodeId node);
+  [[nodiscard]] uint64_t& free_bytes(uint32_t lane);
+
+  GmLakeSettings settings_;
+  TorchRules rules_;
+  Stitches stitches_;
+  std::vector<Segment> primitives_;
+  std::vector<uint64_t> free_bytes_;  // of primitive blocks, by lane
+};
+
+[[nodiscard]] std::unique_ptr<Allocator> make_gmlake(Settings settings, const PeerContext& context);
+
+}  // namespace vram::replay
