@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "cli/options.hpp"
 #include "replay/live_peak.hpp"
+#include "replay/recorded_limit.hpp"
 #include "replay/replay.hpp"
 
 #include <algorithm>
@@ -86,13 +87,15 @@ Option capacity_option(std::string& target) {
           &target};
 }
 
-Result<Capacity> capacity_for(const replay::Program& program, const std::string& option) {
+Result<Capacity> capacity_for(const trace::Trace& trace, const replay::Program& program,
+                              const std::string& option) {
   if (option == "unlimited") return Capacity{};
   if (option.empty()) {
-    const std::optional<uint64_t> limit = replay::recorded_limit(program);
+    const std::optional<uint64_t> limit =
+        replay::fit_recorded_limit(program, replay::recorded_spec(trace));
     if (limit) return Capacity{limit, show::CapacitySource::kRecorded};
     Capacity unknown;
-    unknown.recorded_limit_unknown = program.smallest_refused_bytes.has_value();
+    unknown.recorded_limit_unknown = program.limit_bounds.smallest_refused_bytes.has_value();
     return unknown;
   }
   const auto bytes = parse_bytes(option);

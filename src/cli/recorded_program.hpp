@@ -35,7 +35,8 @@ struct Capacity {
 // --capacity, into `target`.
 [[nodiscard]] Option capacity_option(std::string& target);
 // "16GiB", "unlimited"; empty: where the recorded program was refused memory, the limit it met.
-[[nodiscard]] Result<Capacity> capacity_for(const replay::Program& program,
+[[nodiscard]] Result<Capacity> capacity_for(const trace::Trace& trace,
+                                            const replay::Program& program,
                                             const std::string& option);
 
 // --lag, into `target`; `option` empty: the default.

@@ -3,6 +3,7 @@
 #include "base/address_map.hpp"
 #include "base/bytes.hpp"
 #include "replay/peers/torch_rules.hpp"
+#include "replay/recorded_limit.hpp"
 #include "replay/recorded_segments.hpp"
 
 #include <algorithm>
@@ -220,15 +221,8 @@ Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device
   writer.begin_with(beginning.blocks);
   writer.write();
   read_recorded_segments(trace, device, program);
+  read_limit_bounds(trace, device, program);
   return program;
-}
-
-std::optional<uint64_t> recorded_limit(const Program& program) {
-  if (!program.smallest_refused_bytes) return std::nullopt;
-  const uint64_t refused = *program.smallest_refused_bytes;
-  if (refused <= program.largest_granted_bytes) return std::nullopt;
-  // Segments come in multiples of 2 MiB: every limit between the bounds gives the same answers.
-  return std::max(program.largest_granted_bytes, (refused - 1) / (2 * kMiB) * (2 * kMiB));
 }
 
 }  // namespace vram::replay

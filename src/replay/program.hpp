@@ -54,6 +54,17 @@ struct InitialSegment {
   bool is_expandable = false;
 };
 
+// Bounds on the limit of the recorded process, as PyTorch compares: reserved bytes and the whole
+// segment asked for, also where expandable segments map less.
+// largest granted <= limit < smallest refused, known where it was refused something;
+// largest kept <= garbage_collection_threshold * limit < smallest collected, where it collected.
+struct LimitBounds {
+  uint64_t largest_granted_bytes = 0;
+  std::optional<uint64_t> smallest_refused_bytes;
+  uint64_t largest_kept_bytes = 0;
+  std::optional<uint64_t> smallest_collected_bytes;
+};
+
 struct Program {
   PodVector<Op> ops;
   uint32_t block_count = 0;
@@ -64,18 +75,10 @@ struct Program {
   std::vector<InitialSegment> initial_segments;
   int64_t duration_ns = 0;
   uint64_t largest_reserved_bytes = 0;
-  // Bounds on the limit of the recorded process, as PyTorch compares: reserved bytes and the whole
-  // segment asked for, also where expandable segments map less. largest granted <= limit < smallest
-  // refused; known where it was refused something.
-  uint64_t largest_granted_bytes = 0;
-  std::optional<uint64_t> smallest_refused_bytes;
+  LimitBounds limit_bounds;
 };
 
 // Blocks alive before the recording are allocated first, at time 0. Linear in the events.
 [[nodiscard]] Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device);
-
-// A limit on reserved bytes that explains every refusal of the recording. None where nothing was
-// refused, and where no constant limit explains it (other programs filled and left the device).
-[[nodiscard]] std::optional<uint64_t> recorded_limit(const Program& program);
 
 }  // namespace vram::replay

@@ -1,6 +1,7 @@
 #include "replay/program.hpp"
 
 #include "base/bytes.hpp"
+#include "replay/recorded_limit.hpp"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +34,9 @@ class TraceMaker {
         {.address = address, .size_bytes = bytes, .requested_bytes = bytes, .state = state});
     ++device_.segments.back().block_count;
   }
-  void setting(std::string key, std::string value) { trace_.settings.push_back({key, value}); }
+  void setting(const std::string& key, const std::string& value) {
+    trace_.settings.push_back({key, value});
+  }
   Program make() {
     device_.event_count = trace_.events.size();
     return make_program(trace_, device_);
@@ -117,8 +120,8 @@ TEST(Program, CompletionsInsideARetryComeAfterIt) {
   EXPECT_EQ(kinds(program),
             (std::vector{OpKind::kAlloc, OpKind::kFreeLater, OpKind::kAlloc, OpKind::kComplete}));
   EXPECT_EQ(program.recorded_calls.size(), 3u);
-  EXPECT_EQ(program.largest_granted_bytes, 30 * kMiB);
-  EXPECT_EQ(program.smallest_refused_bytes, 50 * kMiB);
+  EXPECT_EQ(program.limit_bounds.largest_granted_bytes, 30 * kMiB);
+  EXPECT_EQ(program.limit_bounds.smallest_refused_bytes, 50 * kMiB);
   EXPECT_EQ(recorded_limit(program), 48 * kMiB);
 }
 
@@ -133,7 +136,7 @@ TEST(Program, SegmentsGivenBackUnaskedAreAnEmptiedCacheNotALimit) {
   const Program program = t.make();
   EXPECT_EQ(kinds(program),
             (std::vector{OpKind::kAlloc, OpKind::kFree, OpKind::kEmptyCache, OpKind::kAlloc}));
-  EXPECT_FALSE(program.smallest_refused_bytes);
+  EXPECT_FALSE(program.limit_bounds.smallest_refused_bytes);
 }
 
 TEST(Program, AnOomBoundsTheLimitUnlessMoreWasGrantedElsewhen) {

@@ -1,7 +1,6 @@
 #include "replay/recorded_segments.hpp"
 
 #include "base/bytes.hpp"
-#include "replay/peers/torch_options.hpp"
 
 #include <algorithm>
 #include <map>
@@ -12,13 +11,6 @@ namespace {
 
 using trace::Event;
 using trace::EventKind;
-
-bool takes(EventKind kind) {
-  return kind == EventKind::kSegmentAlloc || kind == EventKind::kSegmentMap;
-}
-bool gives_back(EventKind kind) {
-  return kind == EventKind::kSegmentFree || kind == EventKind::kSegmentUnmap;
-}
 
 // Ranges by address, none overlapping: the end state's segments, from which the events are undone
 // backwards.
@@ -110,77 +102,14 @@ std::vector<InitialSegment> segments_before(const trace::Trace& trace,
   return ranges.all();
 }
 
-// Follows the sum of reserved bytes. Memory given back in the middle of a call that then takes
-// memory, or ends in an OOM, means that the driver or a limit had refused the call's first attempt.
-// Garbage collection gives back unasked: where it was on, OOMs alone count.
-class LimitScan {
- public:
-  LimitScan(Program& program, uint64_t reserved_bytes, const TorchSettings& settings)
-      : program_(program), reserved_(reserved_bytes), rules_(settings) {
-    program_.largest_reserved_bytes = reserved_;
-    program_.largest_granted_bytes = reserved_;
-  }
-  void see(const Event& event) {
-    if (gives_back(event.kind)) {
-      if (first_given_back_ == 0) first_given_back_ = reserved_;
-      reserved_ -= std::min(reserved_, event.size_bytes);
-    } else if (takes(event.kind)) {
-      if (first_taken_ == 0) first_taken_ = reserved_;
-      has_taken_ = true;
-      reserved_ += event.size_bytes;
-      program_.largest_reserved_bytes = std::max(program_.largest_reserved_bytes, reserved_);
-    } else if (event.kind == EventKind::kOom) {
-      refuse(std::max(reserved_, first_given_back_) + segment_bytes(event.size_bytes));
-      refuse(reserved_ + segment_bytes(event.size_bytes));
-      end_call();
-    } else if (event.kind == EventKind::kAlloc) {
-      if (has_taken_) see_served(segment_bytes(event.size_bytes));
-      end_call();
-    } else if (event.kind != EventKind::kFreeCompleted) {
-      end_call();
-    }
-  }
-
- private:
-  // What PyTorch compares with a limit, also where expandable segments map less.
-  [[nodiscard]] uint64_t segment_bytes(uint64_t requested_bytes) const {
-    return rules_.segment_bytes(rules_.round(requested_bytes));
-  }
-  void see_served(uint64_t bytes) {
-    program_.largest_granted_bytes = std::max(program_.largest_granted_bytes, first_taken_ + bytes);
-    if (first_given_back_ > 0 && rules_.settings().garbage_collection_threshold == 0)
-      refuse(first_given_back_ + bytes);
-  }
-  void refuse(uint64_t total_bytes) {
-    auto& smallest = program_.smallest_refused_bytes;
-    smallest = smallest ? std::min(*smallest, total_bytes) : total_bytes;
-  }
-  void end_call() {
-    first_given_back_ = first_taken_ = 0;
-    has_taken_ = false;
-  }
-  Program& program_;
-  uint64_t reserved_;
-  TorchRules rules_;
-  bool has_taken_ = false;
-  uint64_t first_given_back_ =
-      0;  // reserved when the call under way first gave back; 0: it did not
-  uint64_t first_taken_ = 0;
-};
-
 }  // namespace
 
 void read_recorded_segments(const trace::Trace& trace, const trace::DeviceTrace& device,
                             Program& program) {
   const std::span<const Event> events = trace.events_of(device);
   program.initial_segments = segments_before(trace, device);
-  uint64_t reserved_bytes = 0;
-  for (const InitialSegment& segment : program.initial_segments)
-    reserved_bytes += segment.size_bytes;
-  LimitScan limits(program, reserved_bytes, recorded_torch(trace));
   for (uint32_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i];
-    limits.see(event);
     if (event.kind < EventKind::kSegmentAlloc || event.kind > EventKind::kSegmentUnmap) continue;
     const auto kind = static_cast<DriverCall::Kind>(static_cast<uint8_t>(event.kind) -
                                                     static_cast<uint8_t>(EventKind::kSegmentAlloc));

@@ -14,7 +14,6 @@ namespace vram::show {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using ::testing::ElementsAre;
 
 Json sample() { return Json::parse(report_json(testing::sample_report())); }
 

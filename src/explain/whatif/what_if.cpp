@@ -1,5 +1,6 @@
 #include "explain/whatif/what_if.hpp"
 
+#include "replay/recorded_limit.hpp"
 #include "replay/replay.hpp"
 
 #include <algorithm>
@@ -62,9 +63,9 @@ bool agrees(const ReplayResult& own, const DeviceReport& report) {
 
 // The limit that the program met. Where none explains all its refusals, others filled the device at
 // times: then the most that it was ever granted.
-std::optional<uint64_t> limit_of(const Program& program) {
-  const auto limit = replay::recorded_limit(program);
-  if (limit || !program.smallest_refused_bytes) return limit;
+std::optional<uint64_t> limit_of(const Program& program, const AllocatorSpec& recorded) {
+  const auto limit = replay::fit_recorded_limit(program, recorded);
+  if (limit || !program.limit_bounds.smallest_refused_bytes) return limit;
   return program.largest_reserved_bytes;
 }
 
@@ -87,7 +88,7 @@ std::optional<WhatIfs> find_what_ifs(const trace::Trace& trace, const trace::Dev
   if (!is_worth_asking(report)) return std::nullopt;
   const Program program = replay::make_program(trace, device);
   ReplayOptions options;
-  options.capacity_bytes = limit_of(program);
+  options.capacity_bytes = limit_of(program, replay::recorded_spec(trace));
   options.curve_slices = 0;
   const std::vector<ReplayResult> results = replay_all(program, specs_to_ask(trace), options);
   if (!agrees(results.front(), report)) return std::nullopt;

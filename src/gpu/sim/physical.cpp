@@ -6,7 +6,7 @@
 
 namespace vram::gpu {
 
-Physical::Physical(std::vector<SimDevice> devices, bool with_backing)
+Physical::Physical(const std::vector<SimDevice>& devices, bool with_backing)
     : with_backing_(with_backing) {
   devices_.reserve(devices.size());
   for (const SimDevice& size : devices) devices_.push_back({size, 0, 0});

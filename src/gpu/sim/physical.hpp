@@ -30,7 +30,7 @@ class Physical {
     Backing backing;
   };
 
-  Physical(std::vector<SimDevice> devices, bool with_backing);
+  Physical(const std::vector<SimDevice>& devices, bool with_backing);
 
   [[nodiscard]] uint32_t device_count() const { return static_cast<uint32_t>(devices_.size()); }
   [[nodiscard]] uint64_t used_bytes(uint32_t device) const { return devices_[device].used_bytes; }

@@ -9,10 +9,10 @@ namespace {
 bool is_granular(uint64_t bytes) { return bytes != 0 && bytes % kGranularityBytes == 0; }
 }  // namespace
 
-SimGpu::SimGpu(SimOptions options)
+SimGpu::SimGpu(const SimOptions& options)
     : costs_(options.costs),
       addresses_(options.address_layout),
-      physical_(std::move(options.devices), options.backing),
+      physical_(options.devices, options.backing),
       backing_(options.backing),
       poison_on_unmap_(options.poison_on_unmap) {}
 

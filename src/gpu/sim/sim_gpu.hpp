@@ -42,7 +42,7 @@ struct SimOptions {
 
 class SimGpu {
  public:
-  explicit SimGpu(SimOptions options = {});
+  explicit SimGpu(const SimOptions& options = {});
 
   // Memory: see memory.hpp.
   [[nodiscard]] uint32_t device_count() const { return physical_.device_count(); }

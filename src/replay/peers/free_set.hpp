@@ -75,13 +75,13 @@ class FreeSet {
     const T* base = first;
     while (count > 0) {
       const uint32_t half = (count + 1) / 2;
-      base += key_of(base[half - 1]) < key ? half : 0;
+      base += is_below(base[half - 1], key) ? half : 0;
       count -= half;
     }
     return static_cast<uint32_t>(base - first);
   }
-  static const FreeBlock& key_of(const FreeBlock& block) { return block; }
-  static const FreeBlock& key_of(const Entry& entry) { return entry.first; }
+  static bool is_below(const FreeBlock& block, const FreeBlock& key) { return block < key; }
+  static bool is_below(const Entry& entry, const FreeBlock& key) { return entry.first < key; }
 
   // First block not below key.
   [[nodiscard]] Cursor find(const FreeBlock& key) const {

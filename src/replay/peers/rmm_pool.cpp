@@ -174,7 +174,7 @@ uint64_t RmmPool::largest_free_bytes(const Request& request) const {
 std::span<const PeerKey> rmm_pool_keys() { return kKeys; }
 
 Result<RmmPoolSettings> parse_rmm_pool_settings(Settings settings) {
-  const auto parsed = parse_settings<RmmPoolSettings>("rmm_pool", kKeys, settings, read);
+  auto parsed = parse_settings<RmmPoolSettings>("rmm_pool", kKeys, settings, read);
   if (!parsed || !parsed->maximum_pool_bytes) return parsed;
   if (parsed->initial_pool_bytes <= *parsed->maximum_pool_bytes) return parsed;
   return fail(
