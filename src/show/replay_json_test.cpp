@@ -89,18 +89,12 @@ TEST(ReplayJson, NamesTheCapacityAndItsSource) {
 TEST(ReplayJson, EveryByteAndTimeFieldIsAnInteger) { testing::expect_integers(sample(), ""); }
 
 TEST(ReplayJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
-  const std::map<std::string, std::string> objects = {{"replay", ""},
-                                                      {"result", "/results/0"},
-                                                      {"call", "/results/0/driver_calls/0"},
-                                                      {"oom", "/results/3/oom"},
-                                                      {"point", "/results/0/curve/0"}};
-  const Json json = sample();
-  auto documents = testing::documented("vram.replay/1");
-  for (const auto& [name, pointer] : objects) {
-    EXPECT_EQ(testing::keys_of(json.at(Json::json_pointer(pointer))), documents[name]) << name;
-    documents.erase(name);
-  }
-  EXPECT_TRUE(documents.empty()) << "documented and never produced: " << documents.begin()->first;
+  testing::expect_documented("vram.replay/1", sample(),
+                             {{"replay", ""},
+                              {"result", "/results/0"},
+                              {"call", "/results/0/driver_calls/0"},
+                              {"oom", "/results/3/oom"},
+                              {"point", "/results/0/curve/0"}});
 }
 
 }  // namespace

@@ -2,40 +2,20 @@
 
 #include "base/text.hpp"
 #include "show/replay_compare.hpp"
+#include "show/testing/lines.hpp"
 #include "show/testing/sample_replay.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 namespace vram::show {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::line_with;
+using testing::lines_of;
 using ::testing::Not;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-// All white space as single spaces: wrapping moves with the words around it.
-std::string unwrapped(const std::string& text) {
-  std::istringstream in(text);
-  std::string out;
-  for (std::string word; in >> word;) out += word + ' ';
-  return out;
-}
-
-std::string line_with(const std::string& text, std::string_view part) {
-  for (const std::string& line : lines_of(text)) {
-    if (line.find(part) != std::string::npos) return line;
-  }
-  return "";
-}
+using testing::unwrapped;
 
 ReplayReport rich_report() {
   ReplayReport report = testing::sample_replays();

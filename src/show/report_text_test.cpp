@@ -1,25 +1,18 @@
 #include "show/report_text.hpp"
 
 #include "base/text.hpp"
+#include "show/testing/lines.hpp"
 #include "show/testing/sample_report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 namespace vram::show {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::lines_of;
 using ::testing::Not;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 TEST(ReportText, FitsEveryWidthItAccepts) {
   for (int columns = 72; columns <= 120; ++columns) {

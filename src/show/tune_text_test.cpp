@@ -1,6 +1,7 @@
 #include "show/tune_text.hpp"
 
 #include "base/text.hpp"
+#include "show/testing/lines.hpp"
 #include "show/testing/sample_tune.hpp"
 #include "show/tune_answer.hpp"
 
@@ -15,14 +16,7 @@ namespace {
 using replay::TuneVerdict;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// All white space as single spaces: wrapping moves with the words around it.
-std::string unwrapped(const std::string& text) {
-  std::istringstream in(text);
-  std::string out;
-  for (std::string word; in >> word;) out += word + ' ';
-  return out;
-}
+using testing::unwrapped;
 
 std::vector<TuneReport> all_samples() {
   std::vector<TuneReport> reports = {testing::sample_tune(), testing::sample_cannot_fit(),

@@ -16,32 +16,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from program import BINARY, DEMOS, ROOT, environment, vram
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("VRAM_BINARY", str(ROOT / "build/release/src/vram"))
-DEMOS = sorted((ROOT / "demo").glob("*.pickle.xz"))
 FIXTURES = sorted(file for file in (ROOT / "tests/data/snapshots").glob("*") if file.is_file())
 # What a path or a container changes in a report; everything else must survive a conversion.
 OF_THE_FILE = ("path", "format", "file_bytes")
-
-
-def environment(**changes: str) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
-    return {**kept, "LANG": "C.UTF-8", "TERM": "xterm", **changes}
-
-
-def vram(*arguments: object, **changes: str) -> subprocess.CompletedProcess[str]:
-    words = [BINARY, *map(str, arguments)]
-    return subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-        env=environment(**changes),
-        stdin=subprocess.DEVNULL,
-    )
 
 
 def report(path: object, *arguments: str) -> Any:

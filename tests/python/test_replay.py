@@ -4,16 +4,12 @@ VRAM_BINARY names the program under test.
 """
 
 import json
-import os
 import pathlib
-import subprocess
 from typing import Any
 
 import pytest
+from program import DEMOS, vram, vram_json
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("VRAM_BINARY", str(ROOT / "build/release/src/vram"))
-DEMOS = sorted((ROOT / "demo").glob("*.pickle.xz"))
 EXPANDABLE = "torch:expandable_segments=True"
 PAGE = 2 << 20  # the driver's granularity
 # What PyTorch's own counters said at the end of these programs.
@@ -23,26 +19,8 @@ MEASURED = {
 }
 
 
-def vram(*arguments: object) -> subprocess.CompletedProcess[str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
-    words = [BINARY, *map(str, arguments)]
-    return subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-        env={**kept, "LANG": "C.UTF-8", "COLUMNS": "100"},
-        stdin=subprocess.DEVNULL,
-    )
-
-
 def replay(path: object, *arguments: object) -> Any:
-    done = vram("replay", path, "--json", *arguments)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return json.loads(done.stdout)
+    return vram_json("replay", path, *arguments)
 
 
 def one(path: object, *arguments: object) -> Any:

@@ -4,17 +4,12 @@ VRAM_BINARY names the program under test.
 """
 
 import itertools
-import json
-import os
 import pathlib
-import subprocess
 from typing import Any
 
 import pytest
+from program import DEMOS, vram, vram_json
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("VRAM_BINARY", str(ROOT / "build/release/src/vram"))
-DEMOS = sorted((ROOT / "demo").glob("*.pickle.xz"))
 FIGURES = (
     "completed",
     "peak_reserved_bytes",
@@ -28,33 +23,13 @@ FIGURES = (
 )
 
 
-def vram(*arguments: object) -> subprocess.CompletedProcess[str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
-    words = [BINARY, *map(str, arguments)]
-    return subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-        env={**kept, "LANG": "C.UTF-8", "COLUMNS": "100"},
-        stdin=subprocess.DEVNULL,
-    )
-
-
 def tune(path: object, *arguments: object) -> Any:
-    done = vram("tune", path, "--json", *arguments)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return json.loads(done.stdout)
+    return vram_json("tune", path, *arguments)
 
 
 def replay(path: object, conf: str, *arguments: object) -> Any:
     allocator = f"torch:{conf}" if conf else "torch"
-    done = vram("replay", path, "--json", "--allocator", allocator, *arguments)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["results"][0]
+    return vram_json("replay", path, "--allocator", allocator, *arguments)["results"][0]
 
 
 @pytest.fixture(name="demo", params=DEMOS, ids=lambda path: path.name)

@@ -39,6 +39,19 @@ inline Names keys_of(const nlohmann::ordered_json& object) {
   return names;
 }
 
+// Each kind of object, as it stands at a pointer into the document, has the documented fields and
+// no others; every documented kind is there.
+inline void expect_documented(const std::string& schema, const nlohmann::ordered_json& json,
+                              const std::map<std::string, std::string>& pointers) {
+  auto documents = documented(schema);
+  for (const auto& [name, pointer] : pointers) {
+    const nlohmann::ordered_json::json_pointer place(pointer);
+    EXPECT_EQ(keys_of(json.at(place)), documents[name]) << name;
+    documents.erase(name);
+  }
+  EXPECT_TRUE(documents.empty()) << "documented and never produced: " << documents.begin()->first;
+}
+
 // Byte counts and times are integers wherever they stand, or unknown.
 inline void expect_integers(const nlohmann::ordered_json& value, const std::string& name) {
   if (name == "bytes" || name.ends_with("_bytes") || name.ends_with("_ns")) {

@@ -1,0 +1,37 @@
+"""The program under test, run as a user runs it: VRAM_BINARY names it, else the release build."""
+
+import json
+import os
+import pathlib
+import subprocess
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("VRAM_BINARY", str(ROOT / "build/release/src/vram"))
+DEMOS = sorted((ROOT / "demo").glob("*.pickle.xz"))
+
+
+def environment(**changes: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
+    return {**kept, "LANG": "C.UTF-8", "TERM": "xterm", **changes}
+
+
+def vram(*arguments: object, **changes: str) -> subprocess.CompletedProcess[str]:
+    words = [BINARY, *map(str, arguments)]
+    return subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+        env=environment(**changes),
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def vram_json(*arguments: object) -> Any:
+    done = vram(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
