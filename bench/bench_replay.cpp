@@ -68,8 +68,9 @@ Program synthetic_program(size_t ops) {
   return program;
 }
 
-constexpr std::array kSpecs{"torch", "torch:expandable_segments=True", "cupy", "rmm_pool",
-                            "tf_bfc"};
+constexpr std::array kSpecs{
+    "torch", "torch:expandable_segments=True", "cupy", "rmm_pool", "tf_bfc", "cuda_async",
+    "gmlake"};
 constexpr int64_t kLastSpec = kSpecs.size() - 1;
 
 void replay_program(benchmark::State& state, const Program& program) {
