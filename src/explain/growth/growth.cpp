@@ -4,7 +4,7 @@
 #include "explain/growth/growth_group.hpp"
 #include "explain/growth/survivors.hpp"
 #include "explain/growth/trend.hpp"
-#include "explain/steps/live.hpp"
+#include "explain/moment/clock.hpp"
 
 #include <fmt/format.h>
 

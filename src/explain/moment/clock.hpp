@@ -14,6 +14,11 @@
 
 namespace vram::explain {
 
+// Files may hold any times: the difference wraps rather than overflows.
+[[nodiscard]] inline int64_t nanoseconds_between(int64_t begin_ns, int64_t end_ns) {
+  return static_cast<int64_t>(static_cast<uint64_t>(end_ns) - static_cast<uint64_t>(begin_ns));
+}
+
 class EventClock {
  public:
   EventClock(const trace::Trace& trace, const trace::DeviceTrace& device)

@@ -1,6 +1,7 @@
 #include "explain/steps/phases.hpp"
 
-#include "explain/steps/live.hpp"
+#include "explain/moment/clock.hpp"
+#include "explain/moment/curve.hpp"
 
 #include <algorithm>
 #include <map>
@@ -110,12 +111,12 @@ Parts parts_of_stacks(std::span<const trace::Event> events, const Step& step, St
 }
 
 // Each step's live bytes by its events: walked once for all steps.
-struct Curve {
+struct LiveCurve {
   std::vector<uint64_t> live;  // after each event of the step
   uint64_t before = 0;         // before its first
 };
 
-Parts parts_of_curve(const Step& step, const Curve& curve) {
+Parts parts_of_curve(const Step& step, const LiveCurve& curve) {
   const auto peak = std::max_element(curve.live.begin(), curve.live.end());
   const uint64_t last = curve.live.back();
   const uint64_t near = last + (*peak - std::min(*peak, last)) / kRestShare;
@@ -173,16 +174,16 @@ class PhaseFinder {
       : trace_(trace),
         events_(trace.events_of(device)),
         scopes_(scopes),
-        walk_(trace, device, history),
+        walk_(events_, history),
         stacks_(trace.tables) {}
 
   void add(const Step& step) {
-    Curve curve;
-    for (; next_ < step.first_event; ++next_) walk_.apply(next_);
-    curve.before = walk_.requested_bytes();
+    LiveCurve curve;
+    for (; next_ < step.first_event; ++next_) walk_.step();
+    curve.before = walk_.totals().requested_bytes;
     for (; next_ < step.first_event + step.event_count; ++next_) {
-      walk_.apply(next_);
-      curve.live.push_back(walk_.requested_bytes());
+      walk_.step();
+      curve.live.push_back(walk_.totals().requested_bytes);
     }
     std::map<std::string_view, Sample> of_step;
     for (const Part& part : parts_of(step, curve)) sample(step, curve, part, &of_step);
@@ -207,7 +208,7 @@ class PhaseFinder {
   // The first step decides by what; steps must not be told in different ways.
   enum class By { kUndecided, kScopes, kStacks, kCurve };
 
-  Parts parts_of(const Step& step, const Curve& curve) {
+  Parts parts_of(const Step& step, const LiveCurve& curve) {
     const bool any = by_ == By::kUndecided;
     if (any || by_ == By::kScopes) {
       const Parts parts = parts_of_scopes(trace_.tables, scopes_, step);
@@ -226,7 +227,7 @@ class PhaseFinder {
     return parts;
   }
 
-  void sample(const Step& step, const Curve& curve, const Part& part,
+  void sample(const Step& step, const LiveCurve& curve, const Part& part,
               std::map<std::string_view, Sample>* of_step) {
     if (part.first >= part.end) return;
     if (std::find(order_.begin(), order_.end(), part.name) == order_.end())
@@ -252,7 +253,7 @@ class PhaseFinder {
   const trace::Trace& trace_;
   std::span<const trace::Event> events_;
   const Scopes& scopes_;
-  LiveWalk walk_;
+  TotalsWalker walk_;
   StackPhases stacks_;
   uint64_t next_ = 0;
   size_t steps_ = 0;

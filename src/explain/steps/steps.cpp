@@ -1,6 +1,7 @@
 #include "explain/steps/steps.hpp"
 
-#include "explain/steps/live.hpp"
+#include "explain/moment/clock.hpp"
+#include "explain/moment/curve.hpp"
 #include "explain/steps/repetition.hpp"
 #include "explain/steps/step_marks.hpp"
 
@@ -55,13 +56,14 @@ struct Low {
 // The lowest live bytes of each window, the first of equals; windows ascend and do not overlap.
 std::vector<Low> lowest_in(const Input& in, const std::vector<Range>& windows) {
   std::vector<Low> lows(windows.size());
-  LiveWalk walk(in.trace, in.device, in.history);
+  TotalsWalker walk(in.events, in.history);
   size_t w = 0;
   for (uint64_t e = 0; e < in.events.size() && w < windows.size(); ++e) {
-    walk.apply(e);
+    walk.step();
     while (w < windows.size() && e >= windows[w].end) ++w;
     if (w == windows.size() || e < windows[w].first) continue;
-    if (walk.requested_bytes() < lows[w].live_bytes) lows[w] = {e + 1, walk.requested_bytes()};
+    if (walk.totals().requested_bytes < lows[w].live_bytes)
+      lows[w] = {e + 1, walk.totals().requested_bytes};
   }
   for (size_t i = 0; i < lows.size(); ++i) {
     if (lows[i].boundary == 0) lows[i].boundary = windows[i].end;  // an empty window
@@ -136,28 +138,28 @@ std::vector<Step> measure(const Input& in, const std::vector<Range>& ranges, int
                                in.events[std::min<uint64_t>(event, in.events.size() - 1)].time_ns);
   };
   std::vector<Step> steps;
-  LiveWalk walk(in.trace, in.device, in.history);
+  TotalsWalker walk(in.events, in.history);
   uint64_t e = 0;
   for (const Range& range : ranges) {
-    for (; e < range.first; ++e) walk.apply(e);
+    for (; e < range.first; ++e) walk.step();
     Step step;
     step.name = fmt::format("step {}", steps.size() + 1);
     step.first_event = range.first;
     step.event_count = range.end - range.first;
     step.begin_ns = time_of(range.first);
     step.end_ns = time_of(range.end);
-    step.peak_requested_bytes = walk.requested_bytes();
-    step.peak_reserved_bytes = walk.reserved_bytes();
+    step.peak_requested_bytes = walk.totals().requested_bytes;
+    step.peak_reserved_bytes = walk.totals().reserved_bytes;
     step.peak_event = range.first;
     for (; e < range.end; ++e) {
-      walk.apply(e);
-      if (walk.requested_bytes() > step.peak_requested_bytes) {
-        step.peak_requested_bytes = walk.requested_bytes();
+      walk.step();
+      if (walk.totals().requested_bytes > step.peak_requested_bytes) {
+        step.peak_requested_bytes = walk.totals().requested_bytes;
         step.peak_event = e;
       }
-      step.peak_reserved_bytes = std::max(step.peak_reserved_bytes, walk.reserved_bytes());
+      step.peak_reserved_bytes = std::max(step.peak_reserved_bytes, walk.totals().reserved_bytes);
     }
-    step.end_requested_bytes = walk.requested_bytes();
+    step.end_requested_bytes = walk.totals().requested_bytes;
     steps.push_back(std::move(step));
   }
   return steps;
@@ -202,16 +204,16 @@ Allocations sized_allocations(const Input& in) {
   Allocations all;
   all.sized.reserve(in.history.lifetimes.size());
   all.event_of.reserve(in.history.lifetimes.size());
-  LiveWalk walk(in.trace, in.device, in.history);
+  TotalsWalker walk(in.events, in.history);
   const uint64_t long_life = in.events.size() / kLongLivedShare;
   for (uint64_t e = 0; e < in.events.size(); ++e) {
-    walk.apply(e);
+    walk.step();
     const uint32_t index = in.history.lifetime_of_event[e];
     if (in.events[e].kind != trace::EventKind::kAlloc || index == kNoLifetime) continue;
     const Lifetime& l = in.history.lifetimes[index];
     const uint64_t end = std::min<uint64_t>(
         std::min(l.free_requested_event, l.free_completed_event), in.events.size());
-    all.sized.push_back({l.requested_bytes, walk.requested_bytes(), end > e + long_life});
+    all.sized.push_back({l.requested_bytes, walk.totals().requested_bytes, end > e + long_life});
     all.event_of.push_back(static_cast<uint32_t>(e));
   }
   return all;
