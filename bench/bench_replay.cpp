@@ -8,7 +8,7 @@
 #include "base/bytes.hpp"
 #include "replay/capacity.hpp"
 #include "replay/run.hpp"
-#include "replay/tune.hpp"
+#include "replay/tune/tune.hpp"
 #include "trace/open.hpp"
 
 #include <benchmark/benchmark.h>

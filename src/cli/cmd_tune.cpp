@@ -6,7 +6,7 @@
 #include "cli/progress.hpp"
 #include "cli/recorded_program.hpp"
 #include "explain/explain.hpp"
-#include "replay/tune.hpp"
+#include "replay/tune/tune.hpp"
 #include "show/tune_json.hpp"
 #include "show/tune_text.hpp"
 

@@ -2,8 +2,8 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "replay/pytorch_conf.hpp"
-#include "replay/tune_space.hpp"
+#include "replay/tune/pytorch_conf.hpp"
+#include "replay/tune/tune_space.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
 #include "show/replay_subject.hpp"

@@ -1,6 +1,6 @@
 #include "show/tune_json.hpp"
 
-#include "replay/pytorch_conf.hpp"
+#include "replay/tune/pytorch_conf.hpp"
 #include "show/json_replayed.hpp"
 
 #include <string_view>

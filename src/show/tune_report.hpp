@@ -3,7 +3,7 @@
 #pragma once
 
 #include "explain/report.hpp"
-#include "replay/tune.hpp"
+#include "replay/tune/tune.hpp"
 #include "show/replay_report.hpp"
 
 #include <optional>

@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/check.hpp"
 #include "base/text.hpp"
-#include "replay/pytorch_conf.hpp"
+#include "replay/tune/pytorch_conf.hpp"
 #include "show/draw/bar.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"

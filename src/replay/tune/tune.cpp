@@ -1,10 +1,10 @@
-#include "replay/tune.hpp"
+#include "replay/tune/tune.hpp"
 
 #include "base/check.hpp"
 #include "replay/live_peak.hpp"
 #include "replay/registry.hpp"
-#include "replay/tune_rank.hpp"
-#include "replay/tune_space.hpp"
+#include "replay/tune/tune_rank.hpp"
+#include "replay/tune/tune_space.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -4,7 +4,7 @@
 // noise.
 #pragma once
 
-#include "replay/tune.hpp"
+#include "replay/tune/tune.hpp"
 
 #include <cstdint>
 #include <span>

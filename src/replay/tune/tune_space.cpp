@@ -1,4 +1,4 @@
-#include "replay/tune_space.hpp"
+#include "replay/tune/tune_space.hpp"
 
 #include "base/bytes.hpp"
 #include "replay/registry.hpp"

@@ -1,9 +1,9 @@
-#include "replay/tune_space.hpp"
+#include "replay/tune/tune_space.hpp"
 
 #include "base/bytes.hpp"
-#include "replay/pytorch_conf.hpp"
+#include "replay/tune/pytorch_conf.hpp"
 #include "replay/testing/program_builder.hpp"
-#include "replay/tune_rank.hpp"
+#include "replay/tune/tune_rank.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

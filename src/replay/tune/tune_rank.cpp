@@ -1,7 +1,7 @@
-#include "replay/tune_rank.hpp"
+#include "replay/tune/tune_rank.hpp"
 
-#include "replay/pytorch_conf.hpp"
-#include "replay/tune_space.hpp"
+#include "replay/tune/pytorch_conf.hpp"
+#include "replay/tune/tune_space.hpp"
 
 #include <algorithm>
 #include <bit>

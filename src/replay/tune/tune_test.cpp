@@ -1,10 +1,10 @@
-#include "replay/tune.hpp"
+#include "replay/tune/tune.hpp"
 
 #include "base/bytes.hpp"
 #include "replay/live_peak.hpp"
 #include "replay/registry.hpp"
 #include "replay/testing/program_builder.hpp"
-#include "replay/tune_space.hpp"
+#include "replay/tune/tune_space.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "replay/pytorch_conf.hpp"
+#include "replay/tune/pytorch_conf.hpp"
 
 #include <fmt/format.h>
 
