@@ -30,11 +30,13 @@ bool is_worth_asking(const DeviceReport& report) {
   return reserved > 0 && unused >= kMinWhatIfShare * reserved;
 }
 
-// The recorded settings, the defaults, expandable segments, the driver's own pool.
+// The recorded settings, the defaults, expandable segments; coarser sizes, which help where those
+// are out of the question; the driver's own pool.
 std::vector<AllocatorSpec> specs_to_ask(const trace::Trace& trace) {
   std::vector<AllocatorSpec> specs = {replay::recorded_spec(trace)};
   for (const std::string_view text :
-       {std::string_view("torch"), kExpandableSpec, std::string_view("cuda_async")}) {
+       {std::string_view("torch"), kExpandableSpec,
+        std::string_view("torch:roundup_power2_divisions=8"), std::string_view("cuda_async")}) {
     AllocatorSpec spec = replay::parse_spec(text).value();
     if (spec.to_string() != specs.front().to_string()) specs.push_back(std::move(spec));
   }
