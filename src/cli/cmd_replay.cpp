@@ -172,7 +172,7 @@ Result<int> ReplayCommand::run(Console& console) {
   if (!trace) return tl::unexpected(trace.error());
   const auto recorded = recorded_program(*trace, device_);
   if (!recorded) return tl::unexpected(recorded.error());
-  const auto capacity = capacity_for(*trace, recorded->program, capacity_);
+  const auto capacity = capacity_for(*recorded, capacity_);
   if (!capacity) return tl::unexpected(capacity.error());
   show::ReplayReport report;
   fill_subject(*trace, *recorded, *capacity, report);

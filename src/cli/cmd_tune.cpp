@@ -105,7 +105,7 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned 
                                             const Console& console) const {
   const auto recorded = recorded_program(trace, device_);
   if (!recorded) return tl::unexpected(recorded.error());
-  const auto capacity = capacity_for(trace, recorded->program, capacity_);
+  const auto capacity = capacity_for(*recorded, capacity_);
   if (!capacity) return tl::unexpected(capacity.error());
   const auto lag_ns = lag_for(lag_);
   if (!lag_ns) return tl::unexpected(lag_ns.error());

@@ -39,7 +39,7 @@ Result<RecordedProgram> named_program(const trace::Trace& trace,
   const auto found =
       std::ranges::find_if(gpus, [&](const DeviceTrace* gpu) { return gpu->ordinal == *ordinal; });
   if (found == gpus.end()) return no_such_gpu(option, gpus);
-  return RecordedProgram{*found, replay::make_program(trace, **found)};
+  return RecordedProgram{*found, replay::make_program(trace, **found), {}};
 }
 
 RecordedProgram largest_program(const trace::Trace& trace,
@@ -51,7 +51,7 @@ RecordedProgram largest_program(const trace::Trace& trace,
     const uint64_t peak = replay::peak_live_bytes(program);
     if (largest.device != nullptr && peak <= most) continue;
     most = peak;
-    largest = {gpu, std::move(program)};
+    largest = {gpu, std::move(program), {}};
   }
   return largest;
 }
@@ -77,6 +77,9 @@ Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::s
                 "torch.cuda.memory._record_memory_history()",
                 trace.origin.path, result->device->ordinal);
   }
+  if (result) {
+    result->limit_bytes = replay::settle_recorded(result->program, replay::recorded_spec(trace));
+  }
   return result;
 }
 
@@ -87,15 +90,15 @@ Option capacity_option(std::string& target) {
           &target};
 }
 
-Result<Capacity> capacity_for(const trace::Trace& trace, const replay::Program& program,
-                              const std::string& option) {
+Result<Capacity> capacity_for(const RecordedProgram& recorded, const std::string& option) {
   if (option == "unlimited") return Capacity{};
   if (option.empty()) {
-    const std::optional<uint64_t> limit =
-        replay::fit_recorded_limit(program, replay::recorded_spec(trace));
-    if (limit) return Capacity{limit, show::CapacitySource::kRecorded};
+    if (recorded.limit_bytes) {
+      return Capacity{recorded.limit_bytes, show::CapacitySource::kRecorded};
+    }
     Capacity unknown;
-    unknown.recorded_limit_unknown = program.limit_bounds.smallest_refused_bytes.has_value();
+    unknown.recorded_limit_unknown =
+        recorded.program.limit_bounds.smallest_refused_bytes.has_value();
     return unknown;
   }
   const auto bytes = parse_bytes(option);

@@ -17,6 +17,7 @@ namespace vram::cli {
 struct RecordedProgram {
   const trace::DeviceTrace* device = nullptr;  // in the trace
   replay::Program program;
+  std::optional<uint64_t> limit_bytes;  // that the recorded program met, where it met one
 };
 
 // --device, into `target`.
@@ -35,8 +36,7 @@ struct Capacity {
 // --capacity, into `target`.
 [[nodiscard]] Option capacity_option(std::string& target);
 // "16GiB", "unlimited"; empty: where the recorded program was refused memory, the limit it met.
-[[nodiscard]] Result<Capacity> capacity_for(const trace::Trace& trace,
-                                            const replay::Program& program,
+[[nodiscard]] Result<Capacity> capacity_for(const RecordedProgram& recorded,
                                             const std::string& option);
 
 // --lag, into `target`; `option` empty: the default.

@@ -26,6 +26,7 @@ uint64_t peak_live_bytes(const Program& program) {
         break;
       case OpKind::kComplete:
       case OpKind::kEmptyCache:
+      case OpKind::kGivenBack:
         break;
     }
   }

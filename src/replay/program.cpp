@@ -166,7 +166,9 @@ class Writer {
     inside_call_until_ = next;
     keep_held_ =
         end == EventKind::kSegmentAlloc || end == EventKind::kSegmentMap || end == EventKind::kOom;
-    if (!keep_held_) put(at(i, OpKind::kEmptyCache, 0));
+    if (!keep_held_) return put(at(i, OpKind::kEmptyCache, 0));
+    program_.given_back.push_back({.op = static_cast<uint32_t>(program_.ops.size()), .event = i});
+    program_.ops.push_back(at(i, OpKind::kGivenBack, 0));
   }
 
   void put(const Op& op) {

@@ -18,8 +18,8 @@ enum class OpKind : uint8_t {
   kFreeLater,   // the tensor is gone, other streams still use the block ...
   kComplete,    // ... and now they are done
   kRefused,     // the recorded program asked for size_bytes here and got an OOM
-  kEmptyCache,  // the program gave back everything cached (torch.cuda.empty_cache), told by what
-                // followed
+  kEmptyCache,  // the program gave back everything cached (torch.cuda.empty_cache)
+  kGivenBack,   // a request begins before which memory went back: see Program::given_back
 };
 
 struct Op {
@@ -60,9 +60,19 @@ struct InitialSegment {
 // largest kept <= garbage_collection_threshold * limit < smallest collected, where it collected.
 struct LimitBounds {
   uint64_t largest_granted_bytes = 0;
+  std::optional<uint64_t> smallest_oom_bytes;  // refused for good
   std::optional<uint64_t> smallest_refused_bytes;
   uint64_t largest_kept_bytes = 0;
   std::optional<uint64_t> smallest_collected_bytes;
+};
+
+// Memory that went back right before a request took some. Either the allocator gave it back itself,
+// because a limit refused the request at first, or the program had called empty_cache: recordings
+// do not tell. The op is kGivenBack in the former case and kEmptyCache in the latter.
+struct GivenBack {
+  uint32_t op = 0;
+  uint32_t event = 0;
+  uint64_t total_bytes = 0;  // reserved then, and the segment asked for; 0: not known
 };
 
 struct Program {
@@ -76,6 +86,7 @@ struct Program {
   int64_t duration_ns = 0;
   uint64_t largest_reserved_bytes = 0;
   LimitBounds limit_bounds;
+  std::vector<GivenBack> given_back;
 };
 
 // Blocks alive before the recording are allocated first, at time 0. Linear in the events.

@@ -117,8 +117,8 @@ TEST(Program, CompletionsInsideARetryComeAfterIt) {
   t.add(EventKind::kSegmentAlloc, 128 * kMiB, 30 * kMiB);
   t.add(EventKind::kAlloc, 128 * kMiB, 30 * kMiB);
   const Program program = t.make();
-  EXPECT_EQ(kinds(program),
-            (std::vector{OpKind::kAlloc, OpKind::kFreeLater, OpKind::kAlloc, OpKind::kComplete}));
+  EXPECT_EQ(kinds(program), (std::vector{OpKind::kAlloc, OpKind::kFreeLater, OpKind::kGivenBack,
+                                         OpKind::kAlloc, OpKind::kComplete}));
   EXPECT_EQ(program.recorded_calls.size(), 3u);
   EXPECT_EQ(program.limit_bounds.largest_granted_bytes, 30 * kMiB);
   EXPECT_EQ(program.limit_bounds.smallest_refused_bytes, 50 * kMiB);

@@ -16,6 +16,21 @@ using trace::EventKind;
 
 constexpr int kFitRounds = 4;
 constexpr uint64_t kFitPoints = 8;
+constexpr int kMostFlips = 24;
+
+void lower(std::optional<uint64_t>& bound, uint64_t bytes) {
+  bound = bound ? std::min(*bound, bytes) : bytes;
+}
+
+// After a decision about given_back: what was refused in the end.
+void update_refused(Program& program) {
+  LimitBounds& bounds = program.limit_bounds;
+  bounds.smallest_refused_bytes = bounds.smallest_oom_bytes;
+  for (const GivenBack& each : program.given_back) {
+    if (each.total_bytes > 0 && program.ops[each.op].kind == OpKind::kGivenBack)
+      lower(bounds.smallest_refused_bytes, each.total_bytes);
+  }
+}
 
 // Follows the sum of reserved bytes. Memory given back in the middle of a call that then takes
 // memory, or ends in an OOM, means that the driver or a limit had refused the call's first attempt.
@@ -28,9 +43,12 @@ class LimitScan {
     program_.largest_reserved_bytes = reserved_;
     bounds().largest_granted_bytes = reserved_;
   }
-  void see(const Event& event) {
+  void see(const Event& event, uint32_t number) {
     if (gives_back(event.kind)) {
-      if (first_given_back_ == 0) first_given_back_ = reserved_;
+      if (first_given_back_ == 0) {
+        first_given_back_ = reserved_;
+        given_back_event_ = number;
+      }
       reserved_ -= std::min(reserved_, event.size_bytes);
     } else if (takes(event.kind)) {
       if (first_taken_ == 0) first_taken_ = reserved_;
@@ -49,6 +67,7 @@ class LimitScan {
     }
   }
   void finish() {
+    update_refused(program_);
     if (!bounds().smallest_collected_bytes) return;
     for (const uint64_t kept : kept_) {
       if (kept < *bounds().smallest_collected_bytes)
@@ -66,16 +85,18 @@ class LimitScan {
   void see_served(uint64_t bytes) {
     bounds().largest_granted_bytes = std::max(bounds().largest_granted_bytes, first_taken_ + bytes);
     if (!collects()) {
-      if (first_given_back_ > 0) refuse(first_given_back_ + bytes);
+      if (first_given_back_ > 0) note_given_back(first_given_back_ + bytes);
     } else if (first_given_back_ > 0) {
       lower(bounds().smallest_collected_bytes, first_given_back_);
     } else {
       kept_.push_back(first_taken_);
     }
   }
-  void refuse(uint64_t total_bytes) { lower(bounds().smallest_refused_bytes, total_bytes); }
-  static void lower(std::optional<uint64_t>& bound, uint64_t bytes) {
-    bound = bound ? std::min(*bound, bytes) : bytes;
+  void refuse(uint64_t total_bytes) { lower(bounds().smallest_oom_bytes, total_bytes); }
+  void note_given_back(uint64_t total_bytes) {
+    auto& list = program_.given_back;
+    const auto entry = std::ranges::lower_bound(list, given_back_event_, {}, &GivenBack::event);
+    if (entry != list.end() && entry->event == given_back_event_) entry->total_bytes = total_bytes;
   }
   void end_call() {
     first_given_back_ = first_taken_ = 0;
@@ -87,6 +108,7 @@ class LimitScan {
   uint64_t reserved_ = 0;
   bool has_taken_ = false;
   uint64_t first_given_back_ = 0;  // reserved when the call under way first gave back; 0: not yet
+  uint32_t given_back_event_ = 0;
   uint64_t first_taken_ = 0;
   std::vector<uint64_t> kept_;  // reserved where memory was taken and nothing was collected
 };
@@ -134,12 +156,96 @@ uint64_t share_of(uint64_t bytes, double threshold) {
   return static_cast<uint64_t>(static_cast<double>(bytes) / threshold);
 }
 
+std::optional<uint64_t> fit_limit(const Program& program, const AllocatorSpec& recorded) {
+  const LimitBounds& bounds = program.limit_bounds;
+  const auto settings = parse_torch_settings(recorded.settings);
+  const double threshold = settings ? settings->garbage_collection_threshold : 0;
+  if (threshold <= 0 || !bounds.smallest_collected_bytes) return recorded_limit(program);
+  const uint64_t low =
+      std::max(share_of(bounds.largest_kept_bytes, threshold), bounds.largest_granted_bytes);
+  uint64_t high = share_of(*bounds.smallest_collected_bytes, threshold);
+  if (bounds.smallest_refused_bytes) high = std::min(high, *bounds.smallest_refused_bytes);
+  if (high <= low) return recorded_limit(program);
+  return LimitFit(program, recorded).find(low, high);
+}
+
+// Takes given_back for emptied caches, from where the replay leaves the recording, as long as it
+// then follows it farther; and the rest, too, if that does not hurt: a program that empties its
+// cache does so often.
+class CacheFit {
+ public:
+  CacheFit(Program& program, const AllocatorSpec& recorded)
+      : program_(program), recorded_(recorded) {}
+  std::optional<uint64_t> settle() {
+    replay_now(0);
+    bool has_flipped = false;
+    for (int i = 0; i < kMostFlips && !is_done() && flip_next(); ++i) {
+      if (!has_flipped) flip_rest(matched_ + 1);
+      has_flipped = true;
+    }
+    if (has_flipped) flip_rest(matched_);
+    return limit_;
+  }
+
+ private:
+  [[nodiscard]] bool is_done() const { return matched_ >= program_.recorded_calls.size(); }
+  // True, and that is what counts now, when the replay follows the recording that far.
+  bool replay_now(uint64_t least_matched) {
+    update_refused(program_);
+    const auto limit = fit_limit(program_, recorded_);
+    ReplayOptions options;
+    options.capacity_bytes = limit;
+    options.curve_slices = 0;
+    options.address_layouts = 1;
+    const auto result = replay(program_, recorded_, options);
+    if (!result || result->matched_calls < least_matched) return false;
+    matched_ = result->matched_calls;
+    limit_ = limit;
+    return true;
+  }
+  // The last undecided one before the call that did not come out.
+  bool flip_next() {
+    const uint32_t event = program_.recorded_calls[matched_].event;
+    for (size_t i = program_.given_back.size(); i-- > 0;) {
+      const GivenBack& each = program_.given_back[i];
+      if (each.event <= event && is_undecided(each)) return try_flip({i}, matched_ + 1);
+    }
+    return false;
+  }
+  void flip_rest(uint64_t least_matched) {
+    std::vector<size_t> rest;
+    for (size_t i = 0; i < program_.given_back.size(); ++i) {
+      if (is_undecided(program_.given_back[i])) rest.push_back(i);
+    }
+    if (!rest.empty()) try_flip(rest, least_matched);
+  }
+  bool try_flip(const std::vector<size_t>& entries, uint64_t least_matched) {
+    set(entries, OpKind::kEmptyCache);
+    if (replay_now(least_matched)) return true;
+    set(entries, OpKind::kGivenBack);
+    update_refused(program_);
+    return false;
+  }
+  void set(const std::vector<size_t>& entries, OpKind kind) {
+    for (const size_t i : entries) program_.ops[program_.given_back[i].op].kind = kind;
+  }
+  [[nodiscard]] bool is_undecided(const GivenBack& each) const {
+    return program_.ops[each.op].kind == OpKind::kGivenBack;
+  }
+
+  Program& program_;
+  const AllocatorSpec& recorded_;
+  std::optional<uint64_t> limit_;
+  uint64_t matched_ = 0;
+};
+
 }  // namespace
 
 void read_limit_bounds(const trace::Trace& trace, const trace::DeviceTrace& device,
                        Program& program) {
   LimitScan scan(program, recorded_torch(trace));
-  for (const Event& event : trace.events_of(device)) scan.see(event);
+  const std::span<const Event> events = trace.events_of(device);
+  for (uint32_t i = 0; i < events.size(); ++i) scan.see(events[i], i);
   scan.finish();
 }
 
@@ -152,17 +258,9 @@ std::optional<uint64_t> recorded_limit(const Program& program) {
   return std::max(bounds.largest_granted_bytes, (refused - 1) / (2 * kMiB) * (2 * kMiB));
 }
 
-std::optional<uint64_t> fit_recorded_limit(const Program& program, const AllocatorSpec& recorded) {
-  const LimitBounds& bounds = program.limit_bounds;
-  const auto settings = parse_torch_settings(recorded.settings);
-  const double threshold = settings ? settings->garbage_collection_threshold : 0;
-  if (threshold <= 0 || !bounds.smallest_collected_bytes) return recorded_limit(program);
-  const uint64_t low =
-      std::max(share_of(bounds.largest_kept_bytes, threshold), bounds.largest_granted_bytes);
-  uint64_t high = share_of(*bounds.smallest_collected_bytes, threshold);
-  if (bounds.smallest_refused_bytes) high = std::min(high, *bounds.smallest_refused_bytes);
-  if (high <= low) return recorded_limit(program);
-  return LimitFit(program, recorded).find(low, high);
+std::optional<uint64_t> settle_recorded(Program& program, const AllocatorSpec& recorded) {
+  if (program.given_back.empty()) return fit_limit(program, recorded);
+  return CacheFit(program, recorded).settle();
 }
 
 }  // namespace vram::replay

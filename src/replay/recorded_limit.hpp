@@ -1,5 +1,6 @@
 // What a recording tells of the limit that its process had: bounds from what was granted, refused
-// and collected (part of make_program; linear in the events), and a limit between them.
+// and collected (part of make_program; linear in the events), and a limit between them; and whether
+// memory went back because of the limit or because the program emptied its cache.
 #pragma once
 
 #include "replay/program.hpp"
@@ -10,7 +11,8 @@
 
 namespace vram::replay {
 
-// Fills the program's limit_bounds and largest_reserved_bytes; initial_segments are known.
+// Fills the program's limit_bounds, largest_reserved_bytes and what is known of given_back;
+// initial_segments are known.
 void read_limit_bounds(const trace::Trace& trace, const trace::DeviceTrace& device,
                        Program& program);
 
@@ -18,9 +20,11 @@ void read_limit_bounds(const trace::Trace& trace, const trace::DeviceTrace& devi
 // refused, and where no constant limit explains it (other programs filled and left the device).
 [[nodiscard]] std::optional<uint64_t> recorded_limit(const Program& program);
 
-// The same, and where garbage collection gave memory back at a share of the limit, the limit with
-// which a replay of the recorded settings follows the recording farthest: a few dozen replays then.
-[[nodiscard]] std::optional<uint64_t> fit_recorded_limit(const Program& program,
-                                                         const AllocatorSpec& recorded);
+// The same, and what only replays of the recorded settings can tell: the limit of which garbage
+// collection gave memory back at a share, and which given_back was an emptied cache. Of all answers
+// tried, those with which the replay follows the recording farthest; a few dozen replays at most,
+// and one where nothing was given back.
+[[nodiscard]] std::optional<uint64_t> settle_recorded(Program& program,
+                                                      const AllocatorSpec& recorded);
 
 }  // namespace vram::replay

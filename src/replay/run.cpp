@@ -104,6 +104,8 @@ class Run {
       case OpKind::kComplete:
         allocator_->complete(op.block, op.time_ns);
         return true;
+      case OpKind::kGivenBack:
+        return true;
       case OpKind::kEmptyCache:
         segments_.set_event(op.event);
         allocator_->empty_cache();

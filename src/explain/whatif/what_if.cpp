@@ -65,8 +65,8 @@ bool agrees(const ReplayResult& own, const DeviceReport& report) {
 
 // The limit that the program met. Where none explains all its refusals, others filled the device at
 // times: then the most that it was ever granted.
-std::optional<uint64_t> limit_of(const Program& program, const AllocatorSpec& recorded) {
-  const auto limit = replay::fit_recorded_limit(program, recorded);
+std::optional<uint64_t> limit_of(Program& program, const AllocatorSpec& recorded) {
+  const auto limit = replay::settle_recorded(program, recorded);
   if (limit || !program.limit_bounds.smallest_refused_bytes) return limit;
   return program.largest_reserved_bytes;
 }
@@ -88,7 +88,7 @@ WhatIf told(const ReplayResult& result) {
 std::optional<WhatIfs> find_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
                                      const DeviceReport& report) {
   if (!is_worth_asking(report)) return std::nullopt;
-  const Program program = replay::make_program(trace, device);
+  Program program = replay::make_program(trace, device);
   ReplayOptions options;
   options.capacity_bytes = limit_of(program, replay::recorded_spec(trace));
   options.curve_slices = 0;
