@@ -6,6 +6,7 @@
 #include "replay/peers/rmm_pool.hpp"
 #include "replay/peers/tf_bfc.hpp"
 #include "replay/peers/torch_options.hpp"
+#include "replay/peers/vram.hpp"
 
 #include <array>
 
@@ -35,6 +36,13 @@ std::span<const Peer> peers() {
            .keys = torch_keys(),
            .check = check<parse_torch_settings>,
            .make = make_torch},
+      Peer{.name = "vram",
+           .summary = "vram's own pool",
+           .is_model = false,
+           .model_note = "the pool itself, as it runs on a GPU; streams are done after the lag",
+           .keys = vram_keys(),
+           .check = check<parse_vram_settings>,
+           .make = make_vram},
       Peer{.name = "cuda_async",
            .summary =
                "the driver's stream-ordered pool (cudaMallocAsync), as PyTorch's backend uses it",

@@ -1,0 +1,154 @@
+#include "pool/stitches.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace vram::pool {
+
+Status Stitches::reserve(uint64_t bytes) {
+  const Status status = device_.reserve(bytes, &base_);
+  if (status != Status::kOk) return status;
+  reserved_bytes_ = bytes;
+  addresses_.emplace(base_, bytes);
+  return status;
+}
+
+Stitches::~Stitches() {
+  for (const Stitch& stitch : stitches_) {
+    if (stitch.address != 0) (void)device_.unmap(stitch.address, stitch.bytes);
+  }
+  if (reserved_bytes_ != 0) (void)device_.unreserve(base_, reserved_bytes_);
+}
+
+Address Stitches::take_addresses(uint64_t bytes) {
+  for (auto at = addresses_.begin(); at != addresses_.end(); ++at) {
+    if (at->second < bytes) continue;
+    const auto [address, free_bytes] = *at;
+    addresses_.erase(at);
+    if (free_bytes > bytes) addresses_.emplace(address + bytes, free_bytes - bytes);
+    return address;
+  }
+  return 0;
+}
+
+void Stitches::give_back_addresses(Address address, uint64_t bytes) {
+  auto next = addresses_.lower_bound(address);
+  if (next != addresses_.end() && next->first == address + bytes) {
+    bytes += next->second;
+    next = addresses_.erase(next);
+  }
+  if (next != addresses_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == address) {
+      before->second += bytes;
+      return;
+    }
+  }
+  addresses_.emplace(address, bytes);
+}
+
+Status Stitches::map_all(const Stitch& stitch) {
+  Status status = Status::kOk;
+  uint64_t mapped = 0;
+  for (const HandleId id : stitch.handles) {
+    const Stock::Piece& piece = stock_[id];
+    status = device_.map(stitch.address + mapped, piece.bytes, piece.handle);
+    if (status != Status::kOk) break;
+    mapped += piece.bytes;
+  }
+  if (status == Status::kOk) status = device_.set_access(stitch.address, stitch.bytes);
+  if (status != Status::kOk && mapped > 0) (void)device_.unmap(stitch.address, mapped);
+  return status;
+}
+
+Status Stitches::add(const std::vector<HandleId>& handles, StitchId* id) {
+  Stitch stitch;
+  stitch.handles = handles;
+  for (const HandleId handle : handles) stitch.bytes += stock_[handle].bytes;
+  stitch.address = take_addresses(stitch.bytes);
+  if (stitch.address == 0) return Status::kOutOfMemory;
+  if (const Status status = map_all(stitch); status != Status::kOk) {
+    give_back_addresses(stitch.address, stitch.bytes);
+    return status;
+  }
+  mapped_bytes_ += stitch.bytes;
+  if (spare_.empty()) {
+    stitches_.emplace_back();
+    spare_.push_back(limit() - 1);
+  }
+  *id = spare_.back();
+  spare_.pop_back();
+  stitches_[*id] = std::move(stitch);
+  return Status::kOk;
+}
+
+void Stitches::use(StitchId id, std::vector<NodeId> parts) {
+  stitches_[id].parts = std::move(parts);
+  stitches_[id].last_use = ++uses_;
+}
+
+std::vector<NodeId> Stitches::unuse(StitchId id, StreamHandle stream, Stamp stamp) {
+  stitches_[id].stream = stream;
+  stitches_[id].stamp = stamp;
+  stitches_[id].last_use = ++uses_;
+  return std::exchange(stitches_[id].parts, {});
+}
+
+bool Stitches::drop(StitchId id) {
+  Stitch& stitch = stitches_[id];
+  if (!stitch.is_idle() || !device_.is_done(stitch.stream, stitch.stamp)) return false;
+  if (device_.unmap(stitch.address, stitch.bytes) != Status::kOk) return false;
+  mapped_bytes_ -= stitch.bytes;
+  give_back_addresses(stitch.address, stitch.bytes);
+  stitch = Stitch{};
+  spare_.push_back(id);
+  return true;
+}
+
+StitchId Stitches::longest_idle() const {
+  StitchId found = kNoStitch;
+  for (StitchId id = 0; id < limit(); ++id) {
+    const Stitch& stitch = stitches_[id];
+    if (stitch.address == 0 || !stitch.is_idle()) continue;
+    if (found == kNoStitch || stitch.last_use < stitches_[found].last_use) found = id;
+  }
+  return found;
+}
+
+void Stitches::drop_until(uint64_t bytes) {
+  while (mapped_bytes_ > bytes) {
+    const StitchId id = longest_idle();
+    if (id == kNoStitch || !drop(id)) return;
+  }
+}
+
+bool Stitches::drop_all_of(HandleId handle) {
+  bool all = true;
+  for (StitchId id = 0; id < limit(); ++id) {
+    const Stitch& stitch = stitches_[id];
+    if (stitch.address == 0 || std::ranges::count(stitch.handles, handle) == 0) continue;
+    all = drop(id) && all;
+  }
+  return all;
+}
+
+std::string Stitches::validate() const {
+  uint64_t mapped = 0;
+  for (const Stitch& stitch : stitches_) {
+    if (stitch.address == 0) continue;
+    uint64_t bytes = 0;
+    for (const HandleId id : stitch.handles) bytes += stock_[id].bytes;
+    if (bytes != stitch.bytes) return "a stitch is not as long as its handles";
+    mapped += bytes;
+  }
+  if (mapped != mapped_bytes_) return "the stitches' bytes are miscounted";
+  uint64_t unused = 0;
+  for (const auto& [address, bytes] : addresses_) unused += bytes;
+  if (mapped + unused != reserved_bytes_) return "addresses of stitches got lost";
+  return {};
+}
+
+}  // namespace vram::pool
