@@ -6,6 +6,12 @@
 #include <utility>
 
 namespace vram::pool {
+namespace {
+
+// Exchanging a handle is an unmap and a map, so from there on a new stitch is cheaper.
+constexpr uint32_t kMostPatchesPercent = 60;
+
+}  // namespace
 
 Allocation Pool::climb(const Wanted& wanted) {
   ++stats_.slow_requests;
@@ -41,9 +47,9 @@ void Pool::settle() {
 }
 
 Allocation Pool::reuse_stitch(const Wanted& wanted) {
-  if (wanted.lane == Lane::kSmall) return {};
+  if (wanted.lane == Lane::kSmall || stitches_.mapped_bytes() == 0) return {};
   const Survey survey(arena_, stock_, usable_streams(wanted, false));
-  const std::optional<StitchPlan> plan = survey.reuse(stitches_, wanted.size_bytes);
+  const std::optional<StitchPlan> plan = plan_reuse(survey, stitches_, wanted.size_bytes, 0);
   if (!plan) return {};
   ++stats_.stitch_reuses;
   return use_plan(*plan, wanted);
@@ -59,27 +65,26 @@ Allocation Pool::grow_cheaply(const Wanted& wanted) {
 Allocation Pool::stitch(const Wanted& wanted, bool may_wait) {
   if (wanted.lane == Lane::kSmall) return {};
   const std::vector<StreamIndex> streams = usable_streams(wanted, may_wait);
-  std::optional<StitchPlan> plan;
-  {
-    const Survey survey(arena_, stock_, streams);
-    const uint64_t missing = survey.missing_bytes(wanted.size_bytes);
-    if (missing == 0) {
-      plan = survey.plan(wanted.size_bytes);
-    } else if (!grow(missing, wanted.lane)) {
-      return {};
-    }
-  }
-  if (!plan) {
+  const uint64_t missing = Survey(arena_, stock_, streams).missing_bytes(wanted.size_bytes);
+  if (missing > 0) {
+    if (!grow(missing, wanted.lane)) return {};
     if (const Allocation found = search(wanted); found.address != 0) return found;
-    plan = Survey(arena_, stock_, streams).plan(wanted.size_bytes);
   }
-  if (!plan) return {};
+  const Survey survey(arena_, stock_, streams);
+  if (auto plan = plan_reuse(survey, stitches_, wanted.size_bytes, kMostPatchesPercent)) {
+    if (stitches_.patch(plan->stitch, plan->patches) == Status::kOk) return use_plan(*plan, wanted);
+  }
+  auto plan = plan_stitch(survey, wanted.size_bytes);
+  return plan && map(&*plan) ? use_plan(*plan, wanted) : Allocation{};
+}
+
+bool Pool::map(StitchPlan* plan) {
   std::vector<HandleId> handles;
   for (const FreePiece& piece : plan->pieces) handles.push_back(piece.handle);
   stitches_.drop_until(stock_.bytes() / 100 * options_.stitched_percent);
-  if (stitches_.add(handles, &plan->stitch) != Status::kOk) return {};
+  if (stitches_.add(handles, &plan->stitch) != Status::kOk) return false;
   ++stats_.stitches;
-  return use_plan(*plan, wanted);
+  return true;
 }
 
 // Pieces of one node are taken in order of address: the rest is another node each time.

@@ -115,6 +115,7 @@ class Pool {
   [[nodiscard]] Allocation reuse_stitch(const Wanted& wanted);
   [[nodiscard]] Allocation grow_cheaply(const Wanted& wanted);
   [[nodiscard]] Allocation stitch(const Wanted& wanted, bool may_wait);
+  [[nodiscard]] bool map(StitchPlan* plan);
   [[nodiscard]] Allocation search_other_lanes(const Wanted& wanted);
   [[nodiscard]] Allocation wait_for_stream(const Wanted& wanted);
   [[nodiscard]] Allocation wait_for_device(const Wanted& wanted);

@@ -101,11 +101,56 @@ bool Stitches::drop(StitchId id) {
   Stitch& stitch = stitches_[id];
   if (!stitch.is_idle() || !device_.is_done(stitch.stream, stitch.stamp)) return false;
   if (device_.unmap(stitch.address, stitch.bytes) != Status::kOk) return false;
+  forget(id);
+  return true;
+}
+
+void Stitches::forget(StitchId id) {
+  Stitch& stitch = stitches_[id];
   mapped_bytes_ -= stitch.bytes;
   give_back_addresses(stitch.address, stitch.bytes);
   stitch = Stitch{};
   spare_.push_back(id);
-  return true;
+}
+
+// kNotReady: nothing was changed. Another failure: nothing is mapped there.
+Status Stitches::exchange(Stitch& stitch, const Patch& patch) {
+  Address at = stitch.address;
+  for (size_t i = 0; i < patch.index; ++i) at += stock_[stitch.handles[i]].bytes;
+  const Stock::Piece& piece = stock_[patch.handle];
+  if (device_.unmap(at, piece.bytes) != Status::kOk) return Status::kNotReady;
+  stitch.handles[patch.index] = patch.handle;
+  Status status = device_.map(at, piece.bytes, piece.handle);
+  if (status != Status::kOk) return status;
+  status = device_.set_access(at, piece.bytes);
+  if (status != Status::kOk) (void)device_.unmap(at, piece.bytes);
+  return status;
+}
+
+Status Stitches::patch(StitchId id, const std::vector<Patch>& patches) {
+  Stitch& stitch = stitches_[id];
+  if (!device_.is_done(stitch.stream, stitch.stamp)) return Status::kNotReady;
+  for (const Patch& patch : patches) {
+    const Status status = exchange(stitch, patch);
+    if (status == Status::kOk) continue;
+    if (status != Status::kNotReady) drop_around(id, patch.index);
+    return status;
+  }
+  return Status::kOk;
+}
+
+// All but one handle, which is not mapped. What the driver then refuses to unmap stays mapped, at
+// addresses that are not used again.
+void Stitches::drop_around(StitchId id, size_t index) {
+  const Stitch& stitch = stitches_[id];
+  uint64_t before = 0;
+  for (size_t i = 0; i < index; ++i) before += stock_[stitch.handles[i]].bytes;
+  const uint64_t after = before + stock_[stitch.handles[index]].bytes;
+  if (before > 0) (void)device_.unmap(stitch.address, before);
+  if (after < stitch.bytes) {
+    (void)device_.unmap(stitch.address + after, stitch.bytes - after);
+  }
+  forget(id);
 }
 
 StitchId Stitches::longest_idle() const {

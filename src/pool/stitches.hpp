@@ -10,6 +10,7 @@
 #include "pool/node.hpp"
 #include "pool/stock.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -33,6 +34,11 @@ class Stitches {
     [[nodiscard]] bool is_idle() const { return parts.empty(); }
   };
 
+  struct Patch {
+    size_t index = 0;  // among the stitch's handles
+    HandleId handle = kNoHandle;
+  };
+
   Stitches(Device& device, const Stock& stock) : device_(device), stock_(stock) {}
   ~Stitches();
   Stitches(const Stitches&) = delete;
@@ -41,6 +47,9 @@ class Stitches {
   [[nodiscard]] Status reserve(uint64_t bytes);
   // Maps the handles one behind the other. A call that fails changes nothing.
   [[nodiscard]] Status add(const std::vector<HandleId>& handles, StitchId* id);
+  // Exchanges handles of an idle stitch for others as large. Refused, and nothing changed, while
+  // its last block's work is not done; dropped where the driver fails in between.
+  [[nodiscard]] Status patch(StitchId id, const std::vector<Patch>& patches);
   void use(StitchId id, std::vector<NodeId> parts);
   // The block in it is gone after the stamped work.
   std::vector<NodeId> unuse(StitchId id, StreamHandle stream, Stamp stamp);
@@ -58,6 +67,9 @@ class Stitches {
   [[nodiscard]] Address take_addresses(uint64_t bytes);  // 0: none left
   void give_back_addresses(Address address, uint64_t bytes);
   [[nodiscard]] Status map_all(const Stitch& stitch);
+  [[nodiscard]] Status exchange(Stitch& stitch, const Patch& patch);
+  void forget(StitchId id);
+  void drop_around(StitchId id, size_t index);
   [[nodiscard]] bool drop(StitchId id);
   [[nodiscard]] StitchId longest_idle() const;
 
