@@ -22,6 +22,7 @@ NodeId Arena::new_node() {
 }
 
 void Arena::drop_node(NodeId id) {
+  starts_.drop(nodes_, id);
   nodes_[id] = Node{};
   spare_.push_back(id);
 }
@@ -44,15 +45,16 @@ NodeId Arena::add(Address address, uint64_t bytes, Lane lane) {
       nodes_[id].next = other;
     }
   }
+  starts_.add(nodes_, id);
   return put(id, kNoStream, 0);
 }
 
 void Arena::remove(NodeId id) {
-  const Node& node = nodes_[id];
+  const Node node = nodes_[id];
   VRAM_CHECK(node.state == NodeState::kLive);
+  drop_node(id);
   if (node.prev != kNoNode) nodes_[node.prev].next = kNoNode;
   if (node.next != kNoNode) nodes_[node.next].prev = kNoNode;
-  drop_node(id);
 }
 
 NodeId Arena::best_fit(Lane lane, StreamIndex stream, uint64_t bytes) const {
@@ -84,6 +86,7 @@ NodeId Arena::split(NodeId id, uint64_t bytes) {
   if (node.next != kNoNode) nodes_[node.next].prev = rest;
   node.next = rest;
   node.size_bytes = bytes;
+  starts_.add(nodes_, rest);
   return rest;
 }
 
@@ -97,6 +100,16 @@ void Arena::erase(NodeId id) {
   index_of(nodes_[id]).erase(nodes_, id);
   nodes_[id].state = NodeState::kLive;
   free_bytes_ -= nodes_[id].size_bytes;
+}
+
+NodeId Arena::find_free(Address address, uint64_t bytes, StreamIndex stream) const {
+  const NodeId id = starts_.at_or_before(nodes_, address);
+  if (id == kNoNode) return id;
+  const Node& node = nodes_[id];
+  const bool is_usable = node.state == NodeState::kFree &&
+                         (node.stream == stream || node.stream == kNoStream) &&
+                         node.address + node.size_bytes >= address + bytes;
+  return is_usable ? id : kNoNode;
 }
 
 Arena::Carved Arena::carve(NodeId free_node, Address address, uint64_t bytes) {
@@ -151,13 +164,13 @@ NodeId Arena::join_neighbours(NodeId id) {
 
 void Arena::absorb(NodeId id, NodeId next) {
   Node& node = nodes_[id];
-  const Node& gone = nodes_[next];
+  const Node gone = nodes_[next];
+  drop_node(next);
   node.size_bytes += gone.size_bytes;
   node.stream = std::max(node.stream, gone.stream);  // one of them, where not both, is kNoStream
   node.stamp = std::max(node.stamp, gone.stamp);
   node.next = gone.next;
   if (gone.next != kNoNode) nodes_[gone.next].prev = id;
-  drop_node(next);
 }
 
 }  // namespace vram::pool

@@ -9,6 +9,7 @@
 
 #include "pool/free_index.hpp"
 #include "pool/node.hpp"
+#include "pool/starts.hpp"
 
 #include <cstdint>
 #include <string>
@@ -32,6 +33,9 @@ class Arena {
   [[nodiscard]] NodeId best_fit(Lane lane, StreamIndex stream, uint64_t bytes) const;
   // The best fit among all that is free, used by whomever.
   [[nodiscard]] NodeId best_fit_of_all(Lane lane, uint64_t bytes) const;
+
+  // The free node that holds all of the range, if the stream may use it at once.
+  [[nodiscard]] NodeId find_free(Address address, uint64_t bytes, StreamIndex stream) const;
 
   // Makes a live node of a part of a free one. What lies before it keeps the id, what lies behind
   // gets a new one.
@@ -77,6 +81,7 @@ class Arena {
 
   std::vector<Node> nodes_;
   std::vector<NodeId> spare_;
+  Starts starts_;
   std::vector<FreeIndex> indexes_;  // by stream and lane
   StreamIndex stream_count_ = 0;
   uint64_t free_bytes_ = 0;

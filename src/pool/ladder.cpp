@@ -93,6 +93,7 @@ Allocation Pool::use_plan(const StitchPlan& plan, const Wanted& wanted) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t i) { return plan.pieces[i].address; });
   std::vector<NodeId> parts(order.size(), kNoNode);
+  std::vector<std::pair<Address, uint64_t>> shown(order.size());
   std::pair<NodeId, NodeId> last{kNoNode, kNoNode};  // a node, and what is left of it
   for (const size_t i : order) {
     const FreePiece& piece = plan.pieces[i];
@@ -100,11 +101,12 @@ Allocation Pool::use_plan(const StitchPlan& plan, const Wanted& wanted) {
     stream_waits_for(wanted, node);
     const Arena::Carved carved = arena_.carve(node, piece.address, piece.bytes);
     parts[i] = carved.part;
+    shown[i] = {piece.address, piece.bytes};
     last = {piece.node, carved.rest};
   }
   const Address address = stitches_[plan.stitch].address + plan.offset_bytes;
   const NodeId first = parts.front();
-  stitches_.use(plan.stitch, std::move(parts));
+  stitches_.use(plan.stitch, std::move(parts), plan.offset_bytes, std::move(shown));
   return hand_out(first, address, wanted, plan.stitch);
 }
 

@@ -10,7 +10,7 @@ namespace vram::pool {
 
 struct Options {
   // The largest handle. Smaller ones pack better under pressure, larger ones are mapped sooner.
-  uint64_t handle_bytes = 32 * kMiB;
+  uint64_t handle_bytes = 20 * kMiB;
   // New memory comes in steps of at least this part of the peak of live bytes.
   uint32_t growth_divisor = 512;
   // Reserved may pass the peak of live bytes by so much before free pieces are stitched instead.

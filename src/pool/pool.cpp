@@ -4,6 +4,7 @@
 #include "pool/sizes.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace vram::pool {
 namespace {
@@ -31,8 +32,47 @@ Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
                       .requested_bytes = bytes,
                       .stream = index_of(stream),
                       .lane = bytes > kSmallBytes ? Lane::kLarge : Lane::kSmall};
-  const Allocation found = search(wanted);
-  return found.address != 0 ? found : climb(wanted);
+  Allocation found;
+  if (wanted.lane == Lane::kSmall) {
+    found = search(wanted);
+    return found.address != 0 ? found : climb(wanted);
+  }
+  found = serve_again(recall_.expect(wanted.size_bytes, wanted.stream), wanted);
+  if (found.address == 0) found = search(wanted);
+  if (found.address == 0) found = climb(wanted);
+  const StitchId stitch = found.address == 0 ? kNoStitch : blocks_[found.block.index].stitch;
+  recall_.note({found.address, stitch});
+  return found;
+}
+
+Allocation Pool::serve_again(Recall::Answer answer, const Wanted& wanted) {
+  if (answer.address == 0) return {};
+  if (answer.stitch != kNoStitch) return show_again(answer.stitch, answer.address, wanted);
+  const NodeId node = arena_.find_free(answer.address, wanted.size_bytes, wanted.stream);
+  if (node == kNoNode) return {};
+  return hand_out(arena_.carve(node, answer.address, wanted.size_bytes).part, answer.address,
+                  wanted, kNoStitch);
+}
+
+// Through the same stitch, if all that it showed then is free.
+Allocation Pool::show_again(StitchId id, Address address, const Wanted& wanted) {
+  const Stitches::Stitch& stitch = stitches_[id];
+  if (!stitch.is_idle() || stitch.address + stitch.offset_bytes != address) return {};
+  uint64_t bytes = 0;
+  for (const auto& [home, part_bytes] : stitch.shown) {
+    if (arena_.find_free(home, part_bytes, wanted.stream) == kNoNode) return {};
+    bytes += part_bytes;
+  }
+  if (bytes != wanted.size_bytes) return {};
+  std::vector<NodeId> parts;
+  for (const auto& [home, part_bytes] : stitch.shown) {
+    const NodeId node = arena_.find_free(home, part_bytes, wanted.stream);
+    parts.push_back(arena_.carve(node, home, part_bytes).part);
+  }
+  const NodeId first = parts.front();
+  ++stats_.stitch_reuses;
+  stitches_.use(id, std::move(parts), stitch.offset_bytes, stitch.shown);
+  return hand_out(first, address, wanted, id);
 }
 
 StreamIndex Pool::index_of(StreamHandle stream) {

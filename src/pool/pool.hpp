@@ -1,6 +1,7 @@
 // Pool: the allocator of one device. Assembles its stages; allocate() reads like the recipe:
 //
-//     sizes ──▶ arena (best fit among free blocks: the hot path, no driver call)
+//     sizes ──▶ recall (where this request went in the last step, if that is free)
+//           ──▶ arena (best fit among free blocks: the hot path, no driver call)
 //           ──▶ the ladder (ladder.cpp), each rung once, until one serves:
 //                 settle    what other streams have finished with
 //                 stitch    a range mapped earlier shows enough free memory
@@ -17,6 +18,7 @@
 #include "pool/arena.hpp"
 #include "pool/device.hpp"
 #include "pool/options.hpp"
+#include "pool/recall.hpp"
 #include "pool/stats.hpp"
 #include "pool/stitch_plan.hpp"
 #include "pool/stitches.hpp"
@@ -107,6 +109,9 @@ class Pool {
                                     StitchId stitch);
   [[nodiscard]] Block* find(BlockId id);
   void release(uint32_t index);
+  // Where the request went the last time, if that is free.
+  [[nodiscard]] Allocation serve_again(Recall::Answer answer, const Wanted& wanted);
+  [[nodiscard]] Allocation show_again(StitchId id, Address address, const Wanted& wanted);
 
   // ladder.cpp: what is done when no free block fits.
   [[nodiscard]] Allocation climb(const Wanted& wanted);
@@ -140,6 +145,7 @@ class Pool {
   Stock stock_;
   Stitches stitches_;
   Arena arena_;
+  Recall recall_;
   std::vector<StreamHandle> streams_;  // by index; that of kNoStream is not used
   std::vector<Block> blocks_;          // by the node of their first part
   std::vector<BlockId> held_;

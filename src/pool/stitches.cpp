@@ -85,9 +85,13 @@ Status Stitches::add(const std::vector<HandleId>& handles, StitchId* id) {
   return Status::kOk;
 }
 
-void Stitches::use(StitchId id, std::vector<NodeId> parts) {
-  stitches_[id].parts = std::move(parts);
-  stitches_[id].last_use = ++uses_;
+void Stitches::use(StitchId id, std::vector<NodeId> parts, uint64_t offset_bytes,
+                   std::vector<std::pair<Address, uint64_t>> shown) {
+  Stitch& stitch = stitches_[id];
+  stitch.parts = std::move(parts);
+  stitch.shown = std::move(shown);
+  stitch.offset_bytes = offset_bytes;
+  stitch.last_use = ++uses_;
 }
 
 std::vector<NodeId> Stitches::unuse(StitchId id, StreamHandle stream, Stamp stamp) {
@@ -130,6 +134,7 @@ Status Stitches::exchange(Stitch& stitch, const Patch& patch) {
 Status Stitches::patch(StitchId id, const std::vector<Patch>& patches) {
   Stitch& stitch = stitches_[id];
   if (!device_.is_done(stitch.stream, stitch.stamp)) return Status::kNotReady;
+  stitch.shown.clear();
   for (const Patch& patch : patches) {
     const Status status = exchange(stitch, patch);
     if (status == Status::kOk) continue;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vram::pool {
@@ -27,8 +28,10 @@ class Stitches {
     Address address = 0;  // 0: none has this id now
     uint64_t bytes = 0;
     std::vector<HandleId> handles;
-    std::vector<NodeId> parts;  // of the block in it; none: idle
-    StreamHandle stream = 0;    // that used it last
+    std::vector<NodeId> parts;                        // of the block in it; none: idle
+    std::vector<std::pair<Address, uint64_t>> shown;  // home and bytes of the last block's parts
+    uint64_t offset_bytes = 0;                        // and where they begin
+    StreamHandle stream = 0;                          // that used it last
     Stamp stamp = 0;
     uint64_t last_use = 0;
     [[nodiscard]] bool is_idle() const { return parts.empty(); }
@@ -50,7 +53,9 @@ class Stitches {
   // Exchanges handles of an idle stitch for others as large. Refused, and nothing changed, while
   // its last block's work is not done; dropped where the driver fails in between.
   [[nodiscard]] Status patch(StitchId id, const std::vector<Patch>& patches);
-  void use(StitchId id, std::vector<NodeId> parts);
+  // Parts of a block, from that offset on, with their homes.
+  void use(StitchId id, std::vector<NodeId> parts, uint64_t offset_bytes,
+           std::vector<std::pair<Address, uint64_t>> shown);
   // The block in it is gone after the stamped work.
   std::vector<NodeId> unuse(StitchId id, StreamHandle stream, Stamp stamp);
   // Drops idle ones until so many bytes are mapped, as far as their work is done.
