@@ -6,6 +6,11 @@
 #include <bit>
 
 namespace vram::pool {
+namespace {
+
+constexpr uint64_t kLeastHandles = 1536;  // that all the room there is should hold
+
+}  // namespace
 
 // What may be reserved before free pieces are put to use instead.
 uint64_t Pool::allowance_bytes(const Wanted& wanted) const {
@@ -17,7 +22,15 @@ uint64_t Pool::allowance_bytes(const Wanted& wanted) const {
 uint64_t Pool::growth_step_bytes() const {
   const uint64_t granule = device_.granularity_bytes();
   const uint64_t step = stats_.active_bytes.peak / options_.growth_divisor;
-  return std::clamp(round_up(step, granule), granule, options_.handle_bytes);
+  return std::clamp(round_up(step, granule), granule, largest_handle_bytes());
+}
+
+// Where there is little room, smaller ones: what lies in the middle of a handle is all that is
+// lost.
+uint64_t Pool::largest_handle_bytes() const {
+  const uint64_t granule = device_.granularity_bytes();
+  const uint64_t share = std::min(limit_bytes_, device_bytes_) / kLeastHandles / granule * granule;
+  return std::clamp(share, std::min(2 * granule, options_.handle_bytes), options_.handle_bytes);
 }
 
 // What is free at the end of all homes, where new memory would continue it.
@@ -35,7 +48,7 @@ uint64_t Pool::tail_bytes(const Wanted& wanted) const {
 // In handles as large as may be; where the device has less room, in smaller ones.
 bool Pool::grow(uint64_t bytes, Lane lane) {
   const uint64_t granule = device_.granularity_bytes();
-  uint64_t largest = options_.handle_bytes;
+  uint64_t largest = largest_handle_bytes();
   uint64_t rest = round_up(bytes, lane == Lane::kSmall ? granule : growth_step_bytes());
   const uint64_t room = limit_bytes_ - std::min(limit_bytes_, stock_.bytes());
   if (rest > room) rest = round_up(bytes, granule);

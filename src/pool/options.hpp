@@ -12,9 +12,9 @@ struct Options {
   // The largest handle. Smaller ones pack better under pressure, larger ones are mapped sooner.
   uint64_t handle_bytes = 20 * kMiB;
   // New memory comes in steps of at least this part of the peak of live bytes.
-  uint32_t growth_divisor = 512;
+  uint32_t growth_divisor = 128;
   // Reserved may pass the peak of live bytes by so much before free pieces are stitched instead.
-  uint32_t slack_permille = 5;
+  uint32_t slack_permille = 2;
   // Stitches that may stay mapped, in percent of the reserved bytes.
   uint32_t stitched_percent = 200;
 };

@@ -20,10 +20,10 @@ Pool::Pool(Device& device, const Options& options)
     : device_(device), options_(options), stock_(device), stitches_(device, stock_), streams_(1) {
   gpu::MemoryInfo info;
   if (device.memory_info(&info) != Status::kOk) return;
-  const uint64_t device_bytes =
+  device_bytes_ =
       round_up(std::min(info.total_bytes, kMostDeviceBytes), device.granularity_bytes());
-  is_ready_ = stock_.reserve(device_bytes * kHomesPerDevice) == Status::kOk &&
-              stitches_.reserve(device_bytes * kStitchesPerDevice) == Status::kOk;
+  is_ready_ = stock_.reserve(device_bytes_ * kHomesPerDevice) == Status::kOk &&
+              stitches_.reserve(device_bytes_ * kStitchesPerDevice) == Status::kOk;
 }
 
 Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {

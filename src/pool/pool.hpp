@@ -135,6 +135,7 @@ class Pool {
   // Whether all of it could be had; what could is free memory in the lane.
   bool grow(uint64_t bytes, Lane lane);
   [[nodiscard]] uint64_t growth_step_bytes() const;
+  [[nodiscard]] uint64_t largest_handle_bytes() const;
   [[nodiscard]] uint64_t release_handle(HandleId id);
   [[nodiscard]] NodeId free_node_of(HandleId id) const;
 
@@ -150,6 +151,7 @@ class Pool {
   std::vector<Block> blocks_;          // by the node of their first part
   std::vector<BlockId> held_;
   uint64_t limit_bytes_ = std::numeric_limits<uint64_t>::max();
+  uint64_t device_bytes_ = 0;
   uint32_t last_serial_ = 0;
   bool is_ready_ = false;
   Stats stats_;

@@ -17,6 +17,7 @@ Status Stitches::reserve(uint64_t bytes) {
 }
 
 Stitches::~Stitches() {
+  for (const auto& [address, bytes] : orphans_) (void)device_.unmap(address, bytes);
   for (const Stitch& stitch : stitches_) {
     if (stitch.address != 0) (void)device_.unmap(stitch.address, stitch.bytes);
   }
@@ -50,18 +51,20 @@ void Stitches::give_back_addresses(Address address, uint64_t bytes) {
   addresses_.emplace(address, bytes);
 }
 
-Status Stitches::map_all(const Stitch& stitch) {
-  Status status = Status::kOk;
-  uint64_t mapped = 0;
+Status Stitches::map_all(const Stitch& stitch, uint64_t* mapped_bytes) {
   for (const HandleId id : stitch.handles) {
     const Stock::Piece& piece = stock_[id];
-    status = device_.map(stitch.address + mapped, piece.bytes, piece.handle);
-    if (status != Status::kOk) break;
-    mapped += piece.bytes;
+    const Status status = device_.map(stitch.address + *mapped_bytes, piece.bytes, piece.handle);
+    if (status != Status::kOk) return status;
+    *mapped_bytes += piece.bytes;
   }
-  if (status == Status::kOk) status = device_.set_access(stitch.address, stitch.bytes);
-  if (status != Status::kOk && mapped > 0) (void)device_.unmap(stitch.address, mapped);
-  return status;
+  return device_.set_access(stitch.address, stitch.bytes);
+}
+
+bool Stitches::unmap(Address address, uint64_t bytes) {
+  if (bytes == 0 || device_.unmap(address, bytes) == Status::kOk) return true;
+  orphans_.emplace_back(address, bytes);
+  return false;
 }
 
 Status Stitches::add(const std::vector<HandleId>& handles, StitchId* id) {
@@ -70,8 +73,11 @@ Status Stitches::add(const std::vector<HandleId>& handles, StitchId* id) {
   for (const HandleId handle : handles) stitch.bytes += stock_[handle].bytes;
   stitch.address = take_addresses(stitch.bytes);
   if (stitch.address == 0) return Status::kOutOfMemory;
-  if (const Status status = map_all(stitch); status != Status::kOk) {
-    give_back_addresses(stitch.address, stitch.bytes);
+  uint64_t mapped = 0;
+  if (const Status status = map_all(stitch, &mapped); status != Status::kOk) {
+    const bool is_unmapped = unmap(stitch.address, mapped);
+    if (is_unmapped) give_back_addresses(stitch.address, stitch.bytes);
+    if (!is_unmapped) lost_bytes_ += stitch.bytes;
     return status;
   }
   mapped_bytes_ += stitch.bytes;
@@ -105,14 +111,15 @@ bool Stitches::drop(StitchId id) {
   Stitch& stitch = stitches_[id];
   if (!stitch.is_idle() || !device_.is_done(stitch.stream, stitch.stamp)) return false;
   if (device_.unmap(stitch.address, stitch.bytes) != Status::kOk) return false;
-  forget(id);
+  forget(id, true);
   return true;
 }
 
-void Stitches::forget(StitchId id) {
+void Stitches::forget(StitchId id, bool is_unmapped) {
   Stitch& stitch = stitches_[id];
   mapped_bytes_ -= stitch.bytes;
-  give_back_addresses(stitch.address, stitch.bytes);
+  if (is_unmapped) give_back_addresses(stitch.address, stitch.bytes);
+  if (!is_unmapped) lost_bytes_ += stitch.bytes;
   stitch = Stitch{};
   spare_.push_back(id);
 }
@@ -127,7 +134,7 @@ Status Stitches::exchange(Stitch& stitch, const Patch& patch) {
   Status status = device_.map(at, piece.bytes, piece.handle);
   if (status != Status::kOk) return status;
   status = device_.set_access(at, piece.bytes);
-  if (status != Status::kOk) (void)device_.unmap(at, piece.bytes);
+  if (status != Status::kOk) (void)unmap(at, piece.bytes);
   return status;
 }
 
@@ -144,18 +151,17 @@ Status Stitches::patch(StitchId id, const std::vector<Patch>& patches) {
   return Status::kOk;
 }
 
-// All but one handle, which is not mapped. What the driver then refuses to unmap stays mapped, at
-// addresses that are not used again.
+// All but one handle, which is not mapped any more as far as the driver let it go.
 void Stitches::drop_around(StitchId id, size_t index) {
   const Stitch& stitch = stitches_[id];
   uint64_t before = 0;
   for (size_t i = 0; i < index; ++i) before += stock_[stitch.handles[i]].bytes;
   const uint64_t after = before + stock_[stitch.handles[index]].bytes;
-  if (before > 0) (void)device_.unmap(stitch.address, before);
-  if (after < stitch.bytes) {
-    (void)device_.unmap(stitch.address + after, stitch.bytes - after);
-  }
-  forget(id);
+  const size_t orphans = orphans_.size();
+  (void)unmap(stitch.address, before);
+  (void)unmap(stitch.address + after, stitch.bytes - after);
+  const bool has_orphan_inside = orphans > 0 && orphans_.back().first == stitch.address + before;
+  forget(id, orphans == orphans_.size() && !has_orphan_inside);
 }
 
 StitchId Stitches::longest_idle() const {
@@ -197,7 +203,7 @@ std::string Stitches::validate() const {
   if (mapped != mapped_bytes_) return "the stitches' bytes are miscounted";
   uint64_t unused = 0;
   for (const auto& [address, bytes] : addresses_) unused += bytes;
-  if (mapped + unused != reserved_bytes_) return "addresses of stitches got lost";
+  if (mapped + unused + lost_bytes_ != reserved_bytes_) return "addresses of stitches got lost";
   return {};
 }
 

@@ -71,9 +71,10 @@ class Stitches {
  private:
   [[nodiscard]] Address take_addresses(uint64_t bytes);  // 0: none left
   void give_back_addresses(Address address, uint64_t bytes);
-  [[nodiscard]] Status map_all(const Stitch& stitch);
+  [[nodiscard]] Status map_all(const Stitch& stitch, uint64_t* mapped_bytes);
+  [[nodiscard]] bool unmap(Address address, uint64_t bytes);
   [[nodiscard]] Status exchange(Stitch& stitch, const Patch& patch);
-  void forget(StitchId id);
+  void forget(StitchId id, bool is_unmapped);
   void drop_around(StitchId id, size_t index);
   [[nodiscard]] bool drop(StitchId id);
   [[nodiscard]] StitchId longest_idle() const;
@@ -85,6 +86,9 @@ class Stitches {
   uint64_t mapped_bytes_ = 0;
   uint64_t uses_ = 0;
   std::map<Address, uint64_t> addresses_;  // not in use
+  // The driver refused to unmap: out of use, tried again at the end.
+  std::vector<std::pair<Address, uint64_t>> orphans_;
+  uint64_t lost_bytes_ = 0;  // of addresses
   std::vector<Stitch> stitches_;
   std::vector<StitchId> spare_;
 };

@@ -13,6 +13,10 @@ Status Stock::reserve(uint64_t bytes) {
 
 // Nothing can be done about a driver that fails here.
 Stock::~Stock() {
+  for (const Piece& piece : orphans_) {
+    if (piece.home != 0) (void)device_.unmap(piece.home, piece.bytes);
+    (void)device_.release(piece.handle);
+  }
   for (const Piece& piece : pieces_) {
     if (piece.bytes == 0) continue;
     (void)device_.unmap(piece.home, piece.bytes);
@@ -35,10 +39,18 @@ Address Stock::find_home(uint64_t bytes) const {
 
 Status Stock::map_home(const Piece& piece) {
   Status status = device_.map(piece.home, piece.bytes, piece.handle);
-  if (status != Status::kOk) return status;
-  status = device_.set_access(piece.home, piece.bytes);
-  if (status != Status::kOk) (void)device_.unmap(piece.home, piece.bytes);
+  const bool is_mapped = status == Status::kOk;
+  if (is_mapped) status = device_.set_access(piece.home, piece.bytes);
+  if (status != Status::kOk) give_back(piece, is_mapped);
   return status;
+}
+
+void Stock::give_back(const Piece& piece, bool is_mapped) {
+  Piece orphan = piece;
+  if (!is_mapped || device_.unmap(piece.home, piece.bytes) == Status::kOk) orphan.home = 0;
+  if (orphan.home == 0 && device_.release(piece.handle) == Status::kOk) return;
+  orphans_.push_back(orphan);
+  if (orphan.home != 0) mark(piece, kOrphan);
 }
 
 Status Stock::create(uint64_t bytes, HandleId* id) {
@@ -47,10 +59,7 @@ Status Stock::create(uint64_t bytes, HandleId* id) {
   Status status = device_.create(bytes, &piece.handle);
   if (status != Status::kOk) return status;
   status = map_home(piece);
-  if (status != Status::kOk) {
-    (void)device_.release(piece.handle);
-    return status;
-  }
+  if (status != Status::kOk) return status;
   *id = keep(piece);
   mark(piece, *id);
   bytes_ += bytes;
@@ -82,7 +91,7 @@ Status Stock::release(HandleId id) {
   VRAM_CHECK(piece.bytes != 0);
   const Status status = device_.unmap(piece.home, piece.bytes);
   if (status != Status::kOk) return status;
-  (void)device_.release(piece.handle);
+  give_back(piece, false);
   mark(piece, kNoHandle);
   pieces_[id] = Piece{};
   spare_.push_back(id);
@@ -99,7 +108,7 @@ std::string Stock::validate() const {
     if (at(piece.home) != id || at(piece.end() - 1) != id) return "a handle's home is another's";
   }
   uint64_t granules = 0;
-  for (const HandleId id : by_granule_) granules += id == kNoHandle ? 0 : 1;
+  for (const HandleId id : by_granule_) granules += id < kOrphan ? 1 : 0;
   if (bytes != bytes_) return "the stock's bytes are not those of its handles";
   if (granules * granule_bytes_ != bytes_) return "home addresses are not those of the handles";
   return {};

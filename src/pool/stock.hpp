@@ -15,6 +15,7 @@ namespace vram::pool {
 
 using HandleId = uint32_t;
 inline constexpr HandleId kNoHandle = std::numeric_limits<HandleId>::max();
+inline constexpr HandleId kOrphan = kNoHandle - 1;  // what is mapped there is out of use
 
 class Stock {
  public:
@@ -53,6 +54,7 @@ class Stock {
  private:
   [[nodiscard]] Address find_home(uint64_t bytes) const;  // 0: no room
   [[nodiscard]] Status map_home(const Piece& piece);
+  void give_back(const Piece& piece, bool is_mapped);
   void mark(const Piece& piece, HandleId id);
   [[nodiscard]] HandleId keep(const Piece& piece);
 
@@ -65,6 +67,7 @@ class Stock {
   std::vector<Piece> pieces_;
   std::vector<HandleId> spare_;
   std::vector<HandleId> by_granule_;
+  std::vector<Piece> orphans_;  // the driver refused to take them back: tried again at the end
 };
 
 }  // namespace vram::pool
