@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace vram::pool {
@@ -13,7 +14,7 @@ void Starts::add(const std::vector<Node>& nodes, NodeId id) {
   const uint64_t granule = (nodes[id].address >> kGranuleLog2) - base_;
   if (granule >= first_.size()) {
     first_.resize(granule + 1, kNoNode);
-    used_.resize(granule / 64 + 1);
+    used_.resize(granule / 64 + 2);  // one more, to look down from
   }
   NodeId& first = first_[granule];
   if (first == kNoNode || nodes[id].address < nodes[first].address) first = id;
@@ -31,9 +32,10 @@ void Starts::drop(const std::vector<Node>& nodes, NodeId id) {
 
 NodeId Starts::at_or_before(const std::vector<Node>& nodes, Address address) const {
   const uint64_t granule = (address >> kGranuleLog2) - base_;
-  if (granule >= first_.size()) return kNoNode;
-  NodeId id = first_[granule];
-  if (id == kNoNode || nodes[id].address > address) id = last_before(granule);
+  NodeId id = granule < first_.size() ? first_[granule] : kNoNode;
+  if (id == kNoNode || nodes[id].address > address) {
+    id = last_before(std::min<uint64_t>(granule, first_.size()));
+  }
   if (id == kNoNode) return id;
   for (NodeId next = nodes[id].next; next != kNoNode && nodes[next].address <= address;
        next = nodes[id].next) {
@@ -44,6 +46,7 @@ NodeId Starts::at_or_before(const std::vector<Node>& nodes, Address address) con
 
 // The first node of the nearest granule below that has one.
 NodeId Starts::last_before(uint64_t granule) const {
+  if (used_.empty()) return kNoNode;
   uint64_t word = granule / 64;
   uint64_t bits = used_[word] & ((uint64_t{1} << (granule % 64)) - 1);
   while (bits == 0) {
