@@ -1,8 +1,5 @@
 #include "pool/free_index.hpp"
 
-#include "pool/sizes.hpp"
-
-#include <algorithm>
 #include <bit>
 
 namespace vram::pool {
@@ -13,14 +10,6 @@ bool is_before(const Node& a, const Node& b) {
 }
 
 }  // namespace
-
-uint32_t FreeIndex::bin_of(uint64_t bytes) {
-  const uint64_t units = std::max<uint64_t>(bytes / kAlignmentBytes, 1);
-  const auto log2 = static_cast<uint32_t>(std::bit_width(units)) - 1;
-  if (log2 < 4) return static_cast<uint32_t>(units);
-  const auto sixteenth = static_cast<uint32_t>(units >> (log2 - 4)) & 15;
-  return std::min((log2 - 3) * 16 + sixteenth, kBinCount - 1);
-}
 
 uint32_t FreeIndex::next_bin(uint32_t from) const {
   if (from >= kBinCount) return kBinCount;

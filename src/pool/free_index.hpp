@@ -5,8 +5,11 @@
 #pragma once
 
 #include "pool/node.hpp"
+#include "pool/sizes.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -28,7 +31,13 @@ class FreeIndex {
   }
 
   // The bin of a size in bytes: rises with the size.
-  [[nodiscard]] static uint32_t bin_of(uint64_t bytes);
+  [[nodiscard]] static uint32_t bin_of(uint64_t bytes) {
+    const uint64_t units = std::max<uint64_t>(bytes / kAlignmentBytes, 1);
+    const auto log2 = static_cast<uint32_t>(std::bit_width(units)) - 1;
+    if (log2 < 4) return static_cast<uint32_t>(units);
+    const auto sixteenth = static_cast<uint32_t>(units >> (log2 - 4)) & 15;
+    return std::min((log2 - 3) * 16 + sixteenth, kBinCount - 1);
+  }
 
  private:
   static constexpr uint32_t kBinCount = 640;
