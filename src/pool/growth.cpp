@@ -30,7 +30,7 @@ uint64_t Pool::growth_step_bytes() const {
 uint64_t Pool::largest_handle_bytes() const {
   const uint64_t granule = device_.granularity_bytes();
   const uint64_t share = std::min(limit_bytes_, device_bytes_) / kLeastHandles / granule * granule;
-  return std::clamp(share, std::min(2 * granule, options_.handle_bytes), options_.handle_bytes);
+  return std::clamp(share, std::min(4 * granule, options_.handle_bytes), options_.handle_bytes);
 }
 
 // What is free at the end of all homes, where new memory would continue it.

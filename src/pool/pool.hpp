@@ -59,6 +59,8 @@ class Pool {
  public:
   // device must outlive it.
   explicit Pool(Device& device, const Options& options = {});
+  // Waits for the device: whatever is mapped may still be in use.
+  ~Pool() { (void)device_.synchronize(); }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 

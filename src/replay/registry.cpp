@@ -27,6 +27,7 @@ Result<> check_no_settings(Settings settings) {
 
 }  // namespace
 
+// size: a table
 std::span<const Peer> peers() {
   static const std::array kPeers{
       Peer{.name = "torch",
@@ -39,7 +40,7 @@ std::span<const Peer> peers() {
       Peer{.name = "vram",
            .summary = "vram's own pool",
            .is_model = false,
-           .model_note = "the pool itself, as it runs on a GPU; streams are done after the lag",
+           .model_note = "vram's own pool: the code that runs on a GPU",
            .keys = vram_keys(),
            .check = check<parse_vram_settings>,
            .make = make_vram},

@@ -10,27 +10,28 @@ namespace {
 
 constexpr std::array kKeys{
     PeerKey{"handle_size", "SIZE, the largest piece of physical memory, a multiple of 2MiB"},
-    PeerKey{"slack", "0..1, how far reserved may pass the peak before free pieces are stitched"},
-    PeerKey{"stitched", "0..1, how much of twice the reserved bytes may be mapped again"},
     PeerKey{"growth_divisor", "NUMBER, new memory comes in this part of the peak at least"},
+    PeerKey{"slack_permille",
+            "NUMBER, how far reserved may pass the peak before free pieces are "
+            "mapped as one range"},
+    PeerKey{"stitched_percent", "NUMBER, how much of the reserved bytes may be mapped so"},
 };
 
-bool read(std::string_view key, std::string_view value, pool::Options& into) {
-  if (key == "handle_size") {
-    const auto bytes = read_size(value);
-    return bytes.value_or(1) % (2 * kMiB) == 0 && *bytes > 0 && keep(bytes, into.handle_bytes);
-  }
-  if (key == "growth_divisor") {
-    const auto number = read_whole_number(value);
-    if (number.value_or(0) == 0 || *number > 1'000'000) return false;
-    into.growth_divisor = static_cast<uint32_t>(*number);
-    return true;
-  }
-  const auto share = read_share(value);
-  if (!share) return false;
-  if (key == "slack") into.slack_permille = static_cast<uint32_t>(*share * 1000 + 0.5);
-  if (key == "stitched") into.stitched_percent = static_cast<uint32_t>(*share * 200 + 0.5);
+constexpr uint64_t kLargestNumber = 1'000'000;
+
+bool read_number(std::string_view value, uint64_t least, uint32_t& into) {
+  const auto number = read_whole_number(value);
+  if (!number || *number < least || *number > kLargestNumber) return false;
+  into = static_cast<uint32_t>(*number);
   return true;
+}
+
+bool read(std::string_view key, std::string_view value, pool::Options& into) {
+  if (key == "growth_divisor") return read_number(value, 1, into.growth_divisor);
+  if (key == "slack_permille") return read_number(value, 0, into.slack_permille);
+  if (key == "stitched_percent") return read_number(value, 0, into.stitched_percent);
+  const auto bytes = read_size(value);
+  return bytes.value_or(1) % (2 * kMiB) == 0 && *bytes > 0 && keep(bytes, into.handle_bytes);
 }
 
 }  // namespace
