@@ -121,6 +121,38 @@ TEST_F(PoolTest, TrimLeavesAloneWhatAStreamStillUses) {
   EXPECT_EQ(gpu_.used_bytes(0), 0u);
 }
 
+// A step of a hundred layers: activations of four sizes pile up with temporaries between them, two
+// large gradients come at the peak, everything goes in the order it came. Room is tight.
+void train_step(Pool& pool) {
+  std::vector<BlockId> activations;
+  for (uint64_t layer = 0; layer < 100; ++layer) {
+    const BlockId before = pool.allocate((1 + layer % 3) * 1'700'000, 0).block;
+    activations.push_back(pool.allocate((1 + layer % 4) * 1'300'000, 0).block);
+    pool.free(before);
+  }
+  const BlockId large = pool.allocate(90 * kMiB, 0).block;
+  for (size_t i = 0; i < 50; ++i) pool.free(activations[i]);
+  const BlockId second = pool.allocate(120 * kMiB, 0).block;
+  pool.free(large);
+  for (size_t i = 50; i < 100; ++i) pool.free(activations[i]);
+  pool.free(second);
+}
+
+TEST(PoolFixedShapesTest, AfterAFewStepsTheDriverIsNotCalled) {
+  gpu::SimGpu gpu;
+  DeviceOn<gpu::SimGpu> device(gpu, 0);
+  Pool pool(device);
+  std::vector<Allocation> weights;
+  for (uint64_t i = 0; i < 40; ++i) weights.push_back(pool.allocate((i % 7 + 1) * 900'000, 0));
+  for (size_t i = 0; i < 40; i += 3) pool.free(weights[i].block);
+  for (int step = 0; step < 5; ++step) train_step(pool);
+  EXPECT_GT(pool.stats().stitches, 0u) << "the test no longer tests it";
+  const uint64_t calls = gpu.stats().count();
+  for (int step = 0; step < 20; ++step) train_step(pool);
+  EXPECT_EQ(gpu.stats().count(), calls);
+  EXPECT_TRUE(pool.validate());
+}
+
 TEST(PoolStartTest, WithoutADeviceEverythingIsRefused) {
   gpu::SimGpu gpu;
   DeviceOn<gpu::SimGpu> device(gpu, 0);
