@@ -63,13 +63,18 @@ Allocation Pool::grow_cheaply(const Wanted& wanted) {
 
 // New memory only for what the free pieces lack.
 Allocation Pool::stitch(const Wanted& wanted, bool may_wait) {
-  if (wanted.lane == Lane::kSmall) return {};
+  const bool is_small = wanted.lane == Lane::kSmall;
   const std::vector<StreamIndex> streams = usable_streams(wanted, may_wait);
-  const uint64_t missing = Survey(arena_, stock_, streams).missing_bytes(wanted.size_bytes);
+  const uint64_t missing = is_small
+                               ? wanted.size_bytes
+                               : Survey(arena_, stock_, streams).missing_bytes(wanted.size_bytes);
   if (missing > 0) {
+    const uint64_t most = allowance_bytes(wanted) / 1000 * (1000 + options_.patience_permille);
+    if (!may_wait && stock_.bytes() + missing > most) return {};
     if (!grow(missing, wanted.lane)) return {};
     if (const Allocation found = search(wanted); found.address != 0) return found;
   }
+  if (is_small) return {};
   const Survey survey(arena_, stock_, streams);
   if (auto plan = plan_reuse(survey, stitches_, wanted.size_bytes, kMostPatchesPercent)) {
     if (stitches_.patch(plan->stitch, plan->patches) == Status::kOk) return use_plan(*plan, wanted);

@@ -15,6 +15,8 @@ struct Options {
   uint32_t growth_divisor = 128;
   // Reserved may pass the peak of live bytes by so much before free pieces are stitched instead.
   uint32_t slack_permille = 2;
+  // And by so much more before a stream is made to wait for memory that another one freed.
+  uint32_t patience_permille = 30;
   // Stitches that may stay mapped, in percent of the reserved bytes.
   uint32_t stitched_percent = 200;
 };

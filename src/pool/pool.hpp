@@ -7,6 +7,7 @@
 //                 stitch    a range mapped earlier shows enough free memory
 //                 grow      new handles, while reserved stays near the peak of live bytes
 //                 stitch    free pieces mapped as one range, with new memory for what is missing
+//                 (a little more than that, rather than wait)
 //                 wait      for another stream, then for the device
 //                 OOM       with the facts
 //

@@ -14,6 +14,8 @@ constexpr std::array kKeys{
     PeerKey{"slack_permille",
             "NUMBER, how far reserved may pass the peak before free pieces are "
             "mapped as one range"},
+    PeerKey{"patience_permille",
+            "NUMBER, and by how much more before a stream waits for another's memory"},
     PeerKey{"stitched_percent", "NUMBER, how much of the reserved bytes may be mapped so"},
 };
 
@@ -29,6 +31,7 @@ bool read_number(std::string_view value, uint64_t least, uint32_t& into) {
 bool read(std::string_view key, std::string_view value, pool::Options& into) {
   if (key == "growth_divisor") return read_number(value, 1, into.growth_divisor);
   if (key == "slack_permille") return read_number(value, 0, into.slack_permille);
+  if (key == "patience_permille") return read_number(value, 0, into.patience_permille);
   if (key == "stitched_percent") return read_number(value, 0, into.stitched_percent);
   const auto bytes = read_size(value);
   return bytes.value_or(1) % (2 * kMiB) == 0 && *bytes > 0 && keep(bytes, into.handle_bytes);
