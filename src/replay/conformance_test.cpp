@@ -219,7 +219,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"gmlake:fragLimit=2MiB,defragLevel=1", 700},
         Case{"gmlake:fragLimit=2MiB,defragLevel=2", 700}, Case{"gmlake:fragLimit=2MiB", 110, true},
         Case{"gmlake:fragLimit=2MiB,defragLevel=1", 90, true}, Case{"cuda_async", 1 << 20},
-        Case{"cuda_async", 800}, Case{"cuda_async", 128, true}));
+        Case{"cuda_async", 800}, Case{"cuda_async", 128, true}, Case{"vram", 1 << 20},
+        Case{"vram", 600}, Case{"vram:handle_size=2MiB,slack_permille=0", 500},
+        Case{"vram:handle_size=8MiB,slack_permille=0,stitched_percent=2", 500},
+        Case{"vram", 90, true}, Case{"vram:handle_size=4MiB,slack_permille=0", 80, true}));
 
 }  // namespace
 }  // namespace vram::replay

@@ -6,6 +6,7 @@
 #include "replay/peers/rmm_pool.hpp"
 #include "replay/peers/tf_bfc.hpp"
 #include "replay/peers/torch_options.hpp"
+#include "replay/peers/vram.hpp"
 
 #include <array>
 
@@ -26,6 +27,7 @@ Result<> check_no_settings(Settings settings) {
 
 }  // namespace
 
+// size: a table
 std::span<const Peer> peers() {
   static const std::array kPeers{
       Peer{.name = "torch",
@@ -35,6 +37,13 @@ std::span<const Peer> peers() {
            .keys = torch_keys(),
            .check = check<parse_torch_settings>,
            .make = make_torch},
+      Peer{.name = "vram",
+           .summary = "vram's own pool, in the making: on the simulated GPU only so far",
+           .is_model = false,
+           .model_note = {},
+           .keys = vram_keys(),
+           .check = check<parse_vram_settings>,
+           .make = make_vram},
       Peer{.name = "cuda_async",
            .summary =
                "the driver's stream-ordered pool (cudaMallocAsync), as PyTorch's backend uses it",

@@ -1,8 +1,8 @@
 #include "replay/tune/tune_space.hpp"
 
 #include "base/bytes.hpp"
-#include "replay/tune/pytorch_conf.hpp"
 #include "replay/testing/program_builder.hpp"
+#include "replay/tune/pytorch_conf.hpp"
 #include "replay/tune/tune_rank.hpp"
 
 #include <gmock/gmock.h>

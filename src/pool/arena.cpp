@@ -1,0 +1,176 @@
+#include "pool/arena.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+
+namespace vram::pool {
+
+StreamIndex Arena::add_stream() {
+  indexes_.resize(indexes_.size() + kLaneCount);
+  return stream_count_++;
+}
+
+NodeId Arena::new_node() {
+  if (spare_.empty()) {
+    nodes_.emplace_back();
+    return static_cast<NodeId>(nodes_.size() - 1);
+  }
+  const NodeId id = spare_.back();
+  spare_.pop_back();
+  return id;
+}
+
+void Arena::drop_node(NodeId id) {
+  starts_.drop(nodes_, id);
+  nodes_[id] = Node{};
+  spare_.push_back(id);
+}
+
+// The arena grows seldom, so a walk is good enough to find the neighbours.
+NodeId Arena::add(Address address, uint64_t bytes, Lane lane) {
+  const NodeId id = new_node();
+  nodes_[id].address = address;
+  nodes_[id].size_bytes = bytes;
+  nodes_[id].lane = lane;
+  nodes_[id].state = NodeState::kLive;
+  for (NodeId other = 0; other < nodes_.size(); ++other) {
+    Node& node = nodes_[other];
+    if (node.state == NodeState::kUnused) continue;
+    if (node.address + node.size_bytes == address) {
+      node.next = id;
+      nodes_[id].prev = other;
+    } else if (node.address == address + bytes) {
+      node.prev = id;
+      nodes_[id].next = other;
+    }
+  }
+  starts_.add(nodes_, id);
+  return put(id, kNoStream, 0);
+}
+
+void Arena::remove(NodeId id) {
+  const Node node = nodes_[id];
+  VRAM_CHECK(node.state == NodeState::kLive);
+  drop_node(id);
+  if (node.prev != kNoNode) nodes_[node.prev].next = kNoNode;
+  if (node.next != kNoNode) nodes_[node.next].prev = kNoNode;
+}
+
+NodeId Arena::best_fit(Lane lane, StreamIndex stream, uint64_t bytes) const {
+  const NodeId own = index(lane, stream).best_fit(nodes_, bytes);
+  const NodeId settled = index(lane, kNoStream).best_fit(nodes_, bytes);
+  if (own == kNoNode || settled == kNoNode) return own == kNoNode ? settled : own;
+  return nodes_[settled].size_bytes < nodes_[own].size_bytes ? settled : own;
+}
+
+NodeId Arena::best_fit_of_all(Lane lane, uint64_t bytes) const {
+  NodeId best = kNoNode;
+  for (StreamIndex stream = 0; stream < stream_count_; ++stream) {
+    const NodeId id = index(lane, stream).best_fit(nodes_, bytes);
+    if (id == kNoNode) continue;
+    if (best == kNoNode || nodes_[id].size_bytes < nodes_[best].size_bytes) best = id;
+  }
+  return best;
+}
+
+// The node keeps the first bytes; the new one has the rest, is chained and in no index.
+NodeId Arena::split(NodeId id, uint64_t bytes) {
+  const NodeId rest = new_node();
+  Node& node = nodes_[id];
+  Node& after = nodes_[rest];
+  after = node;
+  after.address += bytes;
+  after.size_bytes -= bytes;
+  after.prev = id;
+  if (node.next != kNoNode) nodes_[node.next].prev = rest;
+  node.next = rest;
+  node.size_bytes = bytes;
+  starts_.add(nodes_, rest);
+  return rest;
+}
+
+void Arena::insert(NodeId id) {
+  nodes_[id].state = NodeState::kFree;
+  index_of(nodes_[id]).insert(nodes_, id);
+  free_bytes_ += nodes_[id].size_bytes;
+}
+
+void Arena::erase(NodeId id) {
+  index_of(nodes_[id]).erase(nodes_, id);
+  nodes_[id].state = NodeState::kLive;
+  free_bytes_ -= nodes_[id].size_bytes;
+}
+
+NodeId Arena::find_free(Address address, uint64_t bytes, StreamIndex stream) const {
+  const NodeId id = starts_.at_or_before(nodes_, address);
+  if (id == kNoNode) return id;
+  const Node& node = nodes_[id];
+  const bool is_usable = node.state == NodeState::kFree &&
+                         (node.stream == stream || node.stream == kNoStream) &&
+                         node.address + node.size_bytes >= address + bytes;
+  return is_usable ? id : kNoNode;
+}
+
+Arena::Carved Arena::carve(NodeId free_node, Address address, uint64_t bytes) {
+  VRAM_CHECK(nodes_[free_node].state == NodeState::kFree);
+  erase(free_node);
+  Carved carved{free_node, kNoNode};
+  if (address > nodes_[free_node].address) {
+    carved.part = split(free_node, address - nodes_[free_node].address);
+    insert(free_node);
+  }
+  if (nodes_[carved.part].size_bytes > bytes) {
+    carved.rest = split(carved.part, bytes);
+    insert(carved.rest);
+  }
+  return carved;
+}
+
+NodeId Arena::put(NodeId id, StreamIndex stream, Stamp stamp) {
+  Node& node = nodes_[id];
+  VRAM_CHECK(node.state == NodeState::kLive);
+  node.stream = stream;
+  node.stamp = stamp;
+  id = join_neighbours(id);
+  insert(id);
+  return id;
+}
+
+NodeId Arena::settle(NodeId id) {
+  erase(id);
+  return put(id, kNoStream, 0);
+}
+
+bool Arena::joins(const Node& a, const Node& b) const {
+  if (a.state != NodeState::kFree || a.lane != b.lane) return false;
+  return a.stream == b.stream || a.stream == kNoStream || b.stream == kNoStream;
+}
+
+NodeId Arena::join_neighbours(NodeId id) {
+  const NodeId next = nodes_[id].next;
+  if (next != kNoNode && joins(nodes_[next], nodes_[id])) {
+    erase(next);
+    absorb(id, next);
+  }
+  const NodeId prev = nodes_[id].prev;
+  if (prev != kNoNode && joins(nodes_[prev], nodes_[id])) {
+    erase(prev);
+    absorb(prev, id);
+    return prev;
+  }
+  return id;
+}
+
+void Arena::absorb(NodeId id, NodeId next) {
+  Node& node = nodes_[id];
+  const Node gone = nodes_[next];
+  drop_node(next);
+  node.size_bytes += gone.size_bytes;
+  node.stream = std::max(node.stream, gone.stream);  // one of them, where not both, is kNoStream
+  node.stamp = std::max(node.stamp, gone.stamp);
+  node.next = gone.next;
+  if (gone.next != kNoNode) nodes_[gone.next].prev = id;
+}
+
+}  // namespace vram::pool

@@ -1,0 +1,90 @@
+// Arena: the parts that the pool's memory is cut into. Every byte of it has one address, its home,
+// and belongs to one node; free neighbours are one node as far as stream order allows. Below the
+// pool's recipe (pool.hpp); knows nothing of handles, mappings or the driver.
+//
+// Whose free memory is whose: a node that a stream may still use stands in that stream's index, one
+// that nothing uses in that of kNoStream. Neighbours are joined when both are of one stream, or one
+// has nothing to wait for. One thread at a time; allocates when there were never as many nodes.
+#pragma once
+
+#include "pool/free_index.hpp"
+#include "pool/node.hpp"
+#include "pool/starts.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vram::pool {
+
+class Arena {
+ public:
+  Arena() { add_stream(); }
+  // A stream more; they are numbered from 1.
+  StreamIndex add_stream();
+  [[nodiscard]] StreamIndex stream_count() const { return stream_count_; }
+
+  // New memory that nothing uses; joined to what ends or begins there. The node that holds it.
+  NodeId add(Address address, uint64_t bytes, Lane lane);
+  // A live node leaves the arena; its neighbours have none there any more.
+  void remove(NodeId id);
+
+  // The best fit among what the stream may use at once.
+  [[nodiscard]] NodeId best_fit(Lane lane, StreamIndex stream, uint64_t bytes) const;
+  // The best fit among all that is free, used by whomever.
+  [[nodiscard]] NodeId best_fit_of_all(Lane lane, uint64_t bytes) const;
+
+  // The free node that holds all of the range, if the stream may use it at once.
+  [[nodiscard]] NodeId find_free(Address address, uint64_t bytes, StreamIndex stream) const;
+
+  // Makes a live node of a part of a free one. What lies before it keeps the id, what lies behind
+  // gets a new one.
+  struct Carved {
+    NodeId part = kNoNode;
+    NodeId rest = kNoNode;
+  };
+  Carved carve(NodeId free_node, Address address, uint64_t bytes);
+  // A live node becomes free after the stamped work of its stream, and one with its neighbours.
+  NodeId put(NodeId id, StreamIndex stream, Stamp stamp);
+  // A free node of which nothing is in use any more.
+  NodeId settle(NodeId id);
+
+  [[nodiscard]] const Node& operator[](NodeId id) const { return nodes_[id]; }
+  [[nodiscard]] const FreeIndex& index(Lane lane, StreamIndex stream) const {
+    return indexes_[stream * kLaneCount + static_cast<uint32_t>(lane)];
+  }
+  template <typename Visit>
+  void for_each_free(StreamIndex stream, Visit visit) const {
+    index(Lane::kSmall, stream).for_each(nodes_, visit);
+    index(Lane::kLarge, stream).for_each(nodes_, visit);
+  }
+  [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  [[nodiscard]] uint64_t free_bytes() const { return free_bytes_; }
+
+  // Empty, or what does not hold.
+  [[nodiscard]] std::string validate() const;
+
+ private:
+  [[nodiscard]] FreeIndex& index_of(const Node& node) {
+    return indexes_[node.stream * kLaneCount + static_cast<uint32_t>(node.lane)];
+  }
+  [[nodiscard]] NodeId new_node();
+  void drop_node(NodeId id);
+  [[nodiscard]] NodeId split(NodeId id, uint64_t bytes);
+  void insert(NodeId id);
+  void erase(NodeId id);
+  [[nodiscard]] bool joins(const Node& a, const Node& b) const;
+  [[nodiscard]] NodeId join_neighbours(NodeId id);
+  void absorb(NodeId id, NodeId next);
+  [[nodiscard]] std::string check_node(NodeId id) const;
+  [[nodiscard]] std::string check_indexes() const;
+
+  std::vector<Node> nodes_;
+  std::vector<NodeId> spare_;
+  Starts starts_;
+  std::vector<FreeIndex> indexes_;  // by stream and lane
+  StreamIndex stream_count_ = 0;
+  uint64_t free_bytes_ = 0;
+};
+
+}  // namespace vram::pool

@@ -1,0 +1,117 @@
+// Memory from the device and back to it.
+#include "pool/pool.hpp"
+#include "pool/sizes.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace vram::pool {
+namespace {
+
+constexpr uint64_t kLeastHandles = 1536;  // that all the room there is should hold
+
+}  // namespace
+
+// What may be reserved before free pieces are put to use instead.
+uint64_t Pool::allowance_bytes(const Wanted& wanted) const {
+  const uint64_t live = stats_.active_bytes.current + wanted.size_bytes;
+  const uint64_t peak = std::max(stats_.active_bytes.peak, live);
+  return peak + peak / 1000 * options_.slack_permille + 2 * growth_step_bytes();
+}
+
+uint64_t Pool::growth_step_bytes() const {
+  const uint64_t granule = device_.granularity_bytes();
+  const uint64_t step = stats_.active_bytes.peak / options_.growth_divisor;
+  return std::clamp(round_up(step, granule), granule, largest_handle_bytes());
+}
+
+// Where there is little room, smaller ones: what lies in the middle of a handle is all that is
+// lost.
+uint64_t Pool::largest_handle_bytes() const {
+  const uint64_t granule = device_.granularity_bytes();
+  const uint64_t share = std::min(limit_bytes_, device_bytes_) / kLeastHandles / granule * granule;
+  return std::clamp(share, std::min(4 * granule, options_.handle_bytes), options_.handle_bytes);
+}
+
+// What is free at the end of all homes, where new memory would continue it.
+uint64_t Pool::tail_bytes(const Wanted& wanted) const {
+  const Address end = stock_.next_home();
+  uint64_t bytes = 0;
+  for (const StreamIndex stream : {wanted.stream, kNoStream}) {
+    arena_.index(wanted.lane, stream).for_each(arena_.nodes(), [&](NodeId id) {
+      if (arena_[id].address + arena_[id].size_bytes == end) bytes = arena_[id].size_bytes;
+    });
+  }
+  return std::min(bytes, wanted.size_bytes);
+}
+
+// In handles as large as may be; where the device has less room, in smaller ones.
+bool Pool::grow(uint64_t bytes, Lane lane) {
+  const uint64_t granule = device_.granularity_bytes();
+  uint64_t largest = largest_handle_bytes();
+  uint64_t rest = round_up(bytes, lane == Lane::kSmall ? granule : growth_step_bytes());
+  const uint64_t room = limit_bytes_ - std::min(limit_bytes_, stock_.bytes());
+  if (rest > room) rest = round_up(bytes, granule);
+  if (rest > room) return false;
+  while (rest > 0) {
+    const uint64_t size = std::min(rest, largest);
+    HandleId id = kNoHandle;
+    const Status status = stock_.create(size, &id);
+    if (status == Status::kOk) {
+      arena_.add(stock_[id].home, size, lane);
+      ++stats_.num_device_alloc;
+      stats_.reserved_bytes.add(size);
+      rest -= size;
+      continue;
+    }
+    if (status != Status::kOutOfMemory || size == granule) return false;
+    largest = std::max(granule, size / 2 / granule * granule);
+    rest = std::min(rest, round_up(bytes, granule));
+  }
+  return true;
+}
+
+// The free node in which the handle lies as a whole.
+NodeId Pool::free_node_of(HandleId id) const {
+  const Stock::Piece& piece = stock_[id];
+  NodeId found = kNoNode;
+  for (StreamIndex stream = 0; stream < arena_.stream_count(); ++stream) {
+    arena_.for_each_free(stream, [&](NodeId node) {
+      const Node& at = arena_[node];
+      if (at.address <= piece.home && at.address + at.size_bytes >= piece.end()) found = node;
+    });
+  }
+  return found;
+}
+
+uint64_t Pool::release_handle(HandleId id) {
+  const uint64_t bytes = stock_[id].bytes;
+  const NodeId node = bytes == 0 ? kNoNode : free_node_of(id);
+  if (node == kNoNode) return 0;
+  const Node& free_node = arena_[node];
+  if (free_node.stream != kNoStream &&
+      !device_.is_done(streams_[free_node.stream], free_node.stamp)) {
+    return 0;
+  }
+  if (!stitches_.drop_all_of(id)) return 0;
+  const NodeId part = arena_.carve(node, stock_[id].home, bytes).part;
+  const Status status = stock_.release(id);
+  if (status != Status::kOk) {
+    arena_.put(part, arena_[part].stream, arena_[part].stamp);
+    return 0;
+  }
+  arena_.remove(part);
+  ++stats_.num_device_free;
+  stats_.reserved_bytes.drop(bytes);
+  return bytes;
+}
+
+uint64_t Pool::trim(uint64_t bytes) {
+  uint64_t released = 0;
+  for (HandleId id = stock_.limit(); id > 0 && released < bytes; --id) {
+    released += release_handle(id - 1);
+  }
+  return released;
+}
+
+}  // namespace vram::pool

@@ -1,0 +1,178 @@
+// The ladder: what the pool does when no free block fits, the cheapest first.
+#include "pool/pool.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace vram::pool {
+namespace {
+
+// Exchanging a handle is an unmap and a map, so from there on a new stitch is cheaper.
+constexpr uint32_t kMostPatchesPercent = 60;
+
+}  // namespace
+
+Allocation Pool::climb(const Wanted& wanted) {
+  ++stats_.slow_requests;
+  settle();
+  Allocation found = search(wanted);
+  if (found.address == 0) found = reuse_stitch(wanted);
+  if (found.address == 0) found = grow_cheaply(wanted);
+  if (found.address == 0) found = stitch(wanted, false);
+  if (found.address == 0) found = search_other_lanes(wanted);
+  if (found.address == 0) found = wait_for_stream(wanted);
+  if (found.address == 0) found = wait_for_device(wanted);
+  return found.address != 0 ? found : fail(wanted);
+}
+
+Allocation Pool::search(const Wanted& wanted) {
+  const NodeId node = arena_.best_fit(wanted.lane, wanted.stream, wanted.size_bytes);
+  return node == kNoNode ? Allocation{} : serve(node, wanted);
+}
+
+// What streams have finished with is everybody's. With one stream there is nobody else.
+void Pool::settle() {
+  if (arena_.stream_count() <= 2) return;
+  for (StreamIndex stream = 1; stream < arena_.stream_count(); ++stream) {
+    std::vector<NodeId> done;
+    arena_.for_each_free(stream, [&](NodeId id) {
+      if (device_.is_done(streams_[stream], arena_[id].stamp)) done.push_back(id);
+    });
+    for (const NodeId id : done) {
+      const Node& node = arena_[id];
+      if (node.state == NodeState::kFree && node.stream == stream) arena_.settle(id);
+    }
+  }
+}
+
+Allocation Pool::reuse_stitch(const Wanted& wanted) {
+  if (wanted.lane == Lane::kSmall || stitches_.mapped_bytes() == 0) return {};
+  const Survey survey(arena_, stock_, usable_streams(wanted, false));
+  const std::optional<StitchPlan> plan = plan_reuse(survey, stitches_, wanted.size_bytes, 0);
+  if (!plan) return {};
+  ++stats_.stitch_reuses;
+  return use_plan(*plan, wanted);
+}
+
+Allocation Pool::grow_cheaply(const Wanted& wanted) {
+  const uint64_t missing = wanted.size_bytes - tail_bytes(wanted);
+  if (stock_.bytes() + missing > allowance_bytes(wanted)) return {};
+  return grow(missing, wanted.lane) ? search(wanted) : Allocation{};
+}
+
+// New memory only for what the free pieces lack.
+Allocation Pool::stitch(const Wanted& wanted, bool may_wait) {
+  const bool is_small = wanted.lane == Lane::kSmall;
+  const std::vector<StreamIndex> streams = usable_streams(wanted, may_wait);
+  const uint64_t missing = is_small
+                               ? wanted.size_bytes
+                               : Survey(arena_, stock_, streams).missing_bytes(wanted.size_bytes);
+  if (missing > 0) {
+    const uint64_t most = allowance_bytes(wanted) / 1000 * (1000 + options_.patience_permille);
+    if (!may_wait && stock_.bytes() + missing > most) return {};
+    if (!grow(missing, wanted.lane)) return {};
+    if (const Allocation found = search(wanted); found.address != 0) return found;
+  }
+  if (is_small) return {};
+  const Survey survey(arena_, stock_, streams);
+  if (auto plan = plan_reuse(survey, stitches_, wanted.size_bytes, kMostPatchesPercent)) {
+    if (stitches_.patch(plan->stitch, plan->patches) == Status::kOk) return use_plan(*plan, wanted);
+  }
+  auto plan = plan_stitch(survey, wanted.size_bytes);
+  return plan && map(&*plan) ? use_plan(*plan, wanted) : Allocation{};
+}
+
+bool Pool::map(StitchPlan* plan) {
+  std::vector<HandleId> handles;
+  for (const FreePiece& piece : plan->pieces) handles.push_back(piece.handle);
+  stitches_.drop_until(stock_.bytes() / 100 * options_.stitched_percent);
+  if (stitches_.add(handles, &plan->stitch) != Status::kOk) return false;
+  ++stats_.stitches;
+  return true;
+}
+
+// Pieces of one node are taken in order of address: the rest is another node each time.
+Allocation Pool::use_plan(const StitchPlan& plan, const Wanted& wanted) {
+  std::vector<size_t> order(plan.pieces.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) { return plan.pieces[i].address; });
+  std::vector<NodeId> parts(order.size(), kNoNode);
+  std::vector<std::pair<Address, uint64_t>> shown(order.size());
+  std::pair<NodeId, NodeId> last{kNoNode, kNoNode};  // a node, and what is left of it
+  for (const size_t i : order) {
+    const FreePiece& piece = plan.pieces[i];
+    const NodeId node = piece.node == last.first ? last.second : piece.node;
+    stream_waits_for(wanted, node);
+    const Arena::Carved carved = arena_.carve(node, piece.address, piece.bytes);
+    parts[i] = carved.part;
+    shown[i] = {piece.address, piece.bytes};
+    last = {piece.node, carved.rest};
+  }
+  const Address address = stitches_[plan.stitch].address + plan.offset_bytes;
+  const NodeId first = parts.front();
+  stitches_.use(plan.stitch, std::move(parts), plan.offset_bytes, std::move(shown));
+  return hand_out(first, address, wanted, plan.stitch);
+}
+
+std::vector<StreamIndex> Pool::usable_streams(const Wanted& wanted, bool all) const {
+  if (!all) return {wanted.stream, kNoStream};
+  std::vector<StreamIndex> streams(arena_.stream_count());
+  std::iota(streams.begin(), streams.end(), kNoStream);
+  return streams;
+}
+
+Allocation Pool::search_other_lanes(const Wanted& wanted) {
+  for (const Lane lane : {Lane::kLarge, Lane::kSmall}) {
+    const NodeId node = arena_.best_fit(lane, wanted.stream, wanted.size_bytes);
+    if (node != kNoNode) return serve(node, wanted);
+  }
+  return {};
+}
+
+void Pool::stream_waits_for(const Wanted& wanted, NodeId id) {
+  const Node& node = arena_[id];
+  if (node.stream == wanted.stream || node.stream == kNoStream) return;
+  ++stats_.stream_waits;
+  const StreamHandle stream = streams_[node.stream];
+  if (device_.stream_wait(streams_[wanted.stream], stream, node.stamp) != Status::kOk) {
+    (void)device_.synchronize();
+  }
+}
+
+Allocation Pool::wait_for_stream(const Wanted& wanted) {
+  for (const Lane lane : {wanted.lane, Lane::kLarge, Lane::kSmall}) {
+    const NodeId node = arena_.best_fit_of_all(lane, wanted.size_bytes);
+    if (node == kNoNode) continue;
+    stream_waits_for(wanted, node);
+    return serve(node, wanted);
+  }
+  return stitch(wanted, true);
+}
+
+Allocation Pool::wait_for_device(const Wanted& wanted) {
+  ++stats_.num_alloc_retries;
+  if (device_.synchronize() != Status::kOk) return {};
+  for (const BlockId id : std::exchange(held_, {})) release(id.index);
+  settle();
+  const Allocation found = search_other_lanes(wanted);
+  return found.address != 0 ? found : stitch(wanted, true);
+}
+
+Allocation Pool::fail(const Wanted& wanted) {
+  ++stats_.num_ooms;
+  oom_ = {.requested_bytes = wanted.requested_bytes,
+          .largest_free_bytes = largest_free_bytes(),
+          .free_bytes = arena_.free_bytes(),
+          .held_bytes = stats_.active_bytes.current - stats_.allocated_bytes.current,
+          .reserved_bytes = stock_.bytes(),
+          .limit_bytes = limit_bytes_};
+  gpu::MemoryInfo info;
+  if (device_.memory_info(&info) == Status::kOk) {
+    oom_.device_free_bytes = info.free_bytes;
+    oom_.device_total_bytes = info.total_bytes;
+  }
+  return {};
+}
+
+}  // namespace vram::pool

@@ -1,0 +1,24 @@
+// Options of a pool: what is chosen between memory and time in the driver. Measured defaults. A
+// value.
+#pragma once
+
+#include "base/bytes.hpp"
+
+#include <cstdint>
+
+namespace vram::pool {
+
+struct Options {
+  // The largest handle. Smaller ones pack better under pressure, larger ones are mapped sooner.
+  uint64_t handle_bytes = 20 * kMiB;
+  // New memory comes in steps of at least this part of the peak of live bytes.
+  uint32_t growth_divisor = 128;
+  // Reserved may pass the peak of live bytes by so much before free pieces are stitched instead.
+  uint32_t slack_permille = 2;
+  // And by so much more before a stream is made to wait for memory that another one freed.
+  uint32_t patience_permille = 30;
+  // Stitches that may stay mapped, in percent of the reserved bytes.
+  uint32_t stitched_percent = 200;
+};
+
+}  // namespace vram::pool

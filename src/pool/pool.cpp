@@ -1,0 +1,162 @@
+#include "pool/pool.hpp"
+
+#include "base/check.hpp"
+#include "pool/sizes.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vram::pool {
+namespace {
+
+// Address space costs nothing, but there is an end to it.
+constexpr uint64_t kMostDeviceBytes = uint64_t{1} << 42;
+constexpr uint64_t kHomesPerDevice = 2;
+constexpr uint64_t kStitchesPerDevice = 8;
+
+}  // namespace
+
+Pool::Pool(Device& device, const Options& options)
+    : device_(device), options_(options), stock_(device), stitches_(device, stock_), streams_(1) {
+  gpu::MemoryInfo info;
+  if (device.memory_info(&info) != Status::kOk) return;
+  device_bytes_ =
+      round_up(std::min(info.total_bytes, kMostDeviceBytes), device.granularity_bytes());
+  is_ready_ = stock_.reserve(device_bytes_ * kHomesPerDevice) == Status::kOk &&
+              stitches_.reserve(device_bytes_ * kStitchesPerDevice) == Status::kOk;
+}
+
+Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
+  if (bytes > kLargestBytes || !is_ready_) return fail({.requested_bytes = bytes});
+  const Wanted wanted{.size_bytes = round_size(bytes),
+                      .requested_bytes = bytes,
+                      .stream = index_of(stream),
+                      .lane = bytes > kSmallBytes ? Lane::kLarge : Lane::kSmall};
+  Allocation found;
+  if (wanted.lane == Lane::kSmall) {
+    found = search(wanted);
+    return found.address != 0 ? found : climb(wanted);
+  }
+  found = serve_again(recall_.expect(wanted.size_bytes, wanted.stream), wanted);
+  if (found.address == 0) found = search(wanted);
+  if (found.address == 0) found = climb(wanted);
+  const StitchId stitch = found.address == 0 ? kNoStitch : blocks_[found.block.index].stitch;
+  recall_.note({found.address, stitch});
+  return found;
+}
+
+Allocation Pool::serve_again(Recall::Answer answer, const Wanted& wanted) {
+  if (answer.address == 0) return {};
+  if (answer.stitch != kNoStitch) return show_again(answer.stitch, answer.address, wanted);
+  const NodeId node = arena_.find_free(answer.address, wanted.size_bytes, wanted.stream);
+  if (node == kNoNode) return {};
+  return hand_out(arena_.carve(node, answer.address, wanted.size_bytes).part, answer.address,
+                  wanted, kNoStitch);
+}
+
+// Through the same stitch, if all that it showed then is free.
+Allocation Pool::show_again(StitchId id, Address address, const Wanted& wanted) {
+  const Stitches::Stitch& stitch = stitches_[id];
+  if (!stitch.is_idle() || stitch.address + stitch.offset_bytes != address) return {};
+  uint64_t bytes = 0;
+  for (const auto& [home, part_bytes] : stitch.shown) {
+    if (arena_.find_free(home, part_bytes, wanted.stream) == kNoNode) return {};
+    bytes += part_bytes;
+  }
+  if (bytes != wanted.size_bytes) return {};
+  std::vector<NodeId> parts;
+  for (const auto& [home, part_bytes] : stitch.shown) {
+    const NodeId node = arena_.find_free(home, part_bytes, wanted.stream);
+    parts.push_back(arena_.carve(node, home, part_bytes).part);
+  }
+  const NodeId first = parts.front();
+  ++stats_.stitch_reuses;
+  stitches_.use(id, std::move(parts), stitch.offset_bytes, stitch.shown);
+  return hand_out(first, address, wanted, id);
+}
+
+StreamIndex Pool::index_of(StreamHandle stream) {
+  for (StreamIndex index = 1; index < streams_.size(); ++index) {
+    if (streams_[index] == stream) return index;
+  }
+  streams_.push_back(stream);
+  return arena_.add_stream();
+}
+
+Allocation Pool::serve(NodeId free_node, const Wanted& wanted) {
+  const Address address = arena_[free_node].address;
+  const NodeId node = arena_.carve(free_node, address, wanted.size_bytes).part;
+  return hand_out(node, address, wanted, kNoStitch);
+}
+
+Allocation Pool::hand_out(NodeId node, Address address, const Wanted& wanted, StitchId stitch) {
+  if (node >= blocks_.size()) blocks_.resize(arena_.nodes().size());
+  blocks_[node] = {.address = address,
+                   .size_bytes = wanted.size_bytes,
+                   .requested_bytes = wanted.requested_bytes,
+                   .serial = ++last_serial_,
+                   .stream = wanted.stream,
+                   .stitch = stitch,
+                   .is_live = true};
+  stats_.allocation.add(1);
+  stats_.allocated_bytes.add(wanted.size_bytes);
+  stats_.active_bytes.add(wanted.size_bytes);
+  stats_.requested_bytes.add(wanted.requested_bytes);
+  return {address, {node, last_serial_}};
+}
+
+Pool::Block* Pool::find(BlockId id) {
+  if (id.index >= blocks_.size()) return nullptr;
+  Block& block = blocks_[id.index];
+  return block.is_live && block.serial == id.serial ? &block : nullptr;
+}
+
+void Pool::free(BlockId id) {
+  Block* block = find(id);
+  VRAM_CHECK(block != nullptr && !block->is_held);
+  stats_.allocation.drop(1);
+  stats_.allocated_bytes.drop(block->size_bytes);
+  release(id.index);
+}
+
+void Pool::hold(BlockId id) {
+  Block* block = find(id);
+  VRAM_CHECK(block != nullptr && !block->is_held);
+  block->is_held = true;
+  held_.push_back(id);
+  stats_.allocation.drop(1);
+  stats_.allocated_bytes.drop(block->size_bytes);
+}
+
+void Pool::finish(BlockId id) {
+  const Block* block = find(id);
+  if (block == nullptr || !block->is_held) return;
+  std::erase_if(held_, [id](BlockId other) { return other.serial == id.serial; });
+  release(id.index);
+}
+
+void Pool::release(uint32_t index) {
+  Block& block = blocks_[index];
+  const Stamp stamp = device_.stamp(streams_[block.stream]);
+  stats_.active_bytes.drop(block.size_bytes);
+  stats_.requested_bytes.drop(block.requested_bytes);
+  block.is_live = false;
+  const StreamIndex stream = block.stream;
+  if (block.stitch == kNoStitch) {
+    arena_.put(index, stream, stamp);
+    return;
+  }
+  for (const NodeId part : stitches_.unuse(block.stitch, streams_[stream], stamp)) {
+    arena_.put(part, stream, stamp);
+  }
+}
+
+uint64_t Pool::largest_free_bytes() const {
+  uint64_t largest = 0;
+  for (const Node& node : arena_.nodes()) {
+    if (node.state == NodeState::kFree) largest = std::max(largest, node.size_bytes);
+  }
+  return largest;
+}
+
+}  // namespace vram::pool

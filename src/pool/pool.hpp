@@ -1,0 +1,164 @@
+// Pool: the allocator of one device. Assembles its stages; allocate() reads like the recipe:
+//
+//     sizes ──▶ recall (where this request went in the last step, if that is free)
+//           ──▶ arena (best fit among free blocks: the hot path, no driver call)
+//           ──▶ the ladder (ladder.cpp), each rung once, until one serves:
+//                 settle    what other streams have finished with
+//                 stitch    a range mapped earlier shows enough free memory
+//                 grow      new handles, while reserved stays near the peak of live bytes
+//                 stitch    free pieces mapped as one range, with new memory for what is missing
+//                 (a little more than that, rather than wait)
+//                 wait      for another stream, then for the device
+//                 OOM       with the facts
+//
+// Physical memory belongs to the device, not to a stream or a size: stock.hpp has it, stitches.hpp
+// shows it anew. Memory freed on one stream serves others once its work is done. One thread at a
+// time; never throws; calls to the driver only on the ladder and in trim().
+#pragma once
+
+#include "pool/arena.hpp"
+#include "pool/device.hpp"
+#include "pool/options.hpp"
+#include "pool/recall.hpp"
+#include "pool/stats.hpp"
+#include "pool/stitch_plan.hpp"
+#include "pool/stitches.hpp"
+#include "pool/stock.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::pool {
+
+// A block, for as long as it lives; a block that comes later has another serial.
+struct BlockId {
+  uint32_t index = std::numeric_limits<uint32_t>::max();
+  uint32_t serial = 0;
+};
+
+struct Allocation {
+  Address address = 0;  // 0: out of memory
+  BlockId block;
+};
+
+// Why a request could not be served.
+struct OomFacts {
+  uint64_t requested_bytes = 0;
+  uint64_t largest_free_bytes = 0;  // in one piece
+  uint64_t free_bytes = 0;          // in the pool, in pieces that can't be made one range
+  uint64_t held_bytes = 0;          // freed, and still used by other streams
+  uint64_t reserved_bytes = 0;
+  uint64_t limit_bytes = 0;
+  uint64_t device_free_bytes = 0;
+  uint64_t device_total_bytes = 0;
+};
+
+class Pool {
+ public:
+  // device must outlive it.
+  explicit Pool(Device& device, const Options& options = {});
+  // Waits for the device: whatever is mapped may still be in use.
+  ~Pool() { (void)device_.synchronize(); }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  [[nodiscard]] Allocation allocate(uint64_t bytes, StreamHandle stream);
+  // The block is free for its stream at once, for others when the stream's work is done.
+  void free(BlockId block);
+  // Other streams use the block until finish(). A finished or unknown block is none of its
+  // business: the pool itself finishes all that it has waited for.
+  void hold(BlockId block);
+  void finish(BlockId block);
+
+  [[nodiscard]] bool is_live(BlockId block) { return find(block) != nullptr; }
+
+  // Gives memory back to the device, so many bytes if it can; how many it was.
+  uint64_t trim(uint64_t bytes);
+  // At most so much is reserved from now on; what is more already stays until it is trimmed.
+  void limit(uint64_t bytes) { limit_bytes_ = bytes; }
+
+  [[nodiscard]] const Stats& stats() const { return stats_; }
+  [[nodiscard]] const OomFacts& last_oom() const { return oom_; }
+  // Largest free block that a stream might use.
+  [[nodiscard]] uint64_t largest_free_bytes() const;
+  // Walks over everything; why says what does not hold.
+  [[nodiscard]] bool validate(std::string* why = nullptr) const;
+
+ private:
+  struct Block {
+    Address address = 0;
+    uint64_t size_bytes = 0;
+    uint64_t requested_bytes = 0;
+    uint32_t serial = 0;
+    StreamIndex stream = kNoStream;
+    StitchId stitch = kNoStitch;
+    bool is_live = false;
+    bool is_held = false;
+  };
+  struct Wanted {
+    uint64_t size_bytes = 0;
+    uint64_t requested_bytes = 0;
+    StreamIndex stream = kNoStream;
+    Lane lane = Lane::kLarge;
+  };
+
+  // pool.cpp: blocks.
+  [[nodiscard]] StreamIndex index_of(StreamHandle stream);
+  [[nodiscard]] Allocation serve(NodeId free_node, const Wanted& wanted);
+  [[nodiscard]] Allocation hand_out(NodeId node, Address address, const Wanted& wanted,
+                                    StitchId stitch);
+  [[nodiscard]] Block* find(BlockId id);
+  void release(uint32_t index);
+  // Where the request went the last time, if that is free.
+  [[nodiscard]] Allocation serve_again(Recall::Answer answer, const Wanted& wanted);
+  [[nodiscard]] Allocation show_again(StitchId id, Address address, const Wanted& wanted);
+
+  // ladder.cpp: what is done when no free block fits.
+  [[nodiscard]] Allocation climb(const Wanted& wanted);
+  [[nodiscard]] Allocation search(const Wanted& wanted);
+  void settle();
+  [[nodiscard]] Allocation reuse_stitch(const Wanted& wanted);
+  [[nodiscard]] Allocation grow_cheaply(const Wanted& wanted);
+  [[nodiscard]] Allocation stitch(const Wanted& wanted, bool may_wait);
+  [[nodiscard]] bool map(StitchPlan* plan);
+  [[nodiscard]] Allocation search_other_lanes(const Wanted& wanted);
+  [[nodiscard]] Allocation wait_for_stream(const Wanted& wanted);
+  [[nodiscard]] Allocation wait_for_device(const Wanted& wanted);
+  [[nodiscard]] Allocation fail(const Wanted& wanted);
+  [[nodiscard]] Allocation use_plan(const StitchPlan& plan, const Wanted& wanted);
+  [[nodiscard]] std::vector<StreamIndex> usable_streams(const Wanted& wanted, bool all) const;
+  void stream_waits_for(const Wanted& wanted, NodeId node);
+
+  // growth.cpp: memory from and to the device.
+  [[nodiscard]] uint64_t allowance_bytes(const Wanted& wanted) const;
+  [[nodiscard]] uint64_t tail_bytes(const Wanted& wanted) const;
+  // Whether all of it could be had; what could is free memory in the lane.
+  bool grow(uint64_t bytes, Lane lane);
+  [[nodiscard]] uint64_t growth_step_bytes() const;
+  [[nodiscard]] uint64_t largest_handle_bytes() const;
+  [[nodiscard]] uint64_t release_handle(HandleId id);
+  [[nodiscard]] NodeId free_node_of(HandleId id) const;
+
+  [[nodiscard]] std::string check_blocks() const;
+
+  Device& device_;
+  Options options_;
+  Stock stock_;
+  Stitches stitches_;
+  Arena arena_;
+  Recall recall_;
+  std::vector<StreamHandle> streams_;  // by index; that of kNoStream is not used
+  std::vector<Block> blocks_;          // by the node of their first part
+  std::vector<BlockId> held_;
+  uint64_t limit_bytes_ = std::numeric_limits<uint64_t>::max();
+  uint64_t device_bytes_ = 0;
+  uint32_t last_serial_ = 0;
+  bool is_ready_ = false;
+  Stats stats_;
+  OomFacts oom_;
+};
+
+}  // namespace vram::pool

@@ -1,0 +1,167 @@
+// The pool's promises one by one, on a small simulated GPU, with handles of 4 MiB.
+#include "pool/pool.hpp"
+
+#include "base/bytes.hpp"
+#include "gpu/sim/sim_gpu.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace vram::pool {
+namespace {
+
+class PoolTest : public testing::Test {
+ protected:
+  static gpu::SimOptions device_of(uint64_t bytes) {
+    gpu::SimOptions options;
+    options.devices = {gpu::SimDevice{.capacity_bytes = bytes}};
+    return options;
+  }
+  void TearDown() override {
+    std::string why;
+    EXPECT_TRUE(pool_.validate(&why)) << why;
+  }
+  uint64_t driver_calls() { return gpu_.stats().count(); }
+
+  gpu::SimGpu gpu_{device_of(64 * kMiB)};
+  DeviceOn<gpu::SimGpu> device_{gpu_, 0};
+  Pool pool_{device_, {.handle_bytes = 4 * kMiB}};
+};
+
+TEST_F(PoolTest, WhatWasFreedServesItsStreamWithoutTheDriver) {
+  const Allocation first = pool_.allocate(3 * kMiB, 0);
+  pool_.free(first.block);
+  const uint64_t calls = driver_calls();
+  EXPECT_EQ(pool_.allocate(3 * kMiB, 0).address, first.address);
+  EXPECT_EQ(driver_calls(), calls);
+  EXPECT_EQ(pool_.stats().slow_requests, 1u);
+}
+
+// Sixteen blocks of 4 MiB fill the device; every second is freed. A request of 16 MiB finds no
+// place of that size, and is shown four of them.
+TEST_F(PoolTest, AFullDeviceServesFromScatteredPieces) {
+  std::vector<Allocation> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(pool_.allocate(4 * kMiB, 0));
+  for (size_t i = 0; i < 16; i += 2) pool_.free(blocks[i].block);
+  EXPECT_EQ(pool_.largest_free_bytes(), 4 * kMiB);
+  const Allocation large = pool_.allocate(16 * kMiB, 0);
+  ASSERT_NE(large.address, 0u);
+  EXPECT_EQ(pool_.stats().stitches, 1u);
+  EXPECT_EQ(pool_.stats().num_alloc_retries, 0u);
+  EXPECT_EQ(gpu_.used_bytes(0), 64 * kMiB);
+  pool_.free(large.block);
+  const uint64_t calls = driver_calls();
+  EXPECT_EQ(pool_.allocate(16 * kMiB, 0).address, large.address);
+  EXPECT_EQ(driver_calls(), calls) << "it is mapped already";
+}
+
+TEST_F(PoolTest, AnotherStreamGetsMemoryWhenTheWorkIsDoneWithoutWaiting) {
+  const Allocation block = pool_.allocate(60 * kMiB, 1);
+  (void)pool_.allocate(512, 2);  // two streams from here on
+  ASSERT_EQ(gpu_.enqueue(0, 1, 5'000'000), Status::kOk);
+  pool_.free(block.block);
+  EXPECT_NE(pool_.allocate(30 * kMiB, 2).address, 0u);
+  EXPECT_EQ(pool_.stats().stream_waits, 1u) << "the last resort before waiting for the device";
+  gpu_.advance(10'000'000);
+  EXPECT_NE(pool_.allocate(20 * kMiB, 2).address, 0u);
+  EXPECT_EQ(pool_.stats().stream_waits, 1u);
+  EXPECT_EQ(gpu_.stats()[gpu::Call::kSynchronize].count, 0u);
+}
+
+TEST_F(PoolTest, HeldBlocksAreWaitedForBeforeAnOom) {
+  const Allocation block = pool_.allocate(60 * kMiB, 0);
+  pool_.hold(block.block);
+  EXPECT_EQ(pool_.stats().allocated_bytes.current, 0u);
+  EXPECT_EQ(pool_.stats().active_bytes.current, 60 * kMiB);
+  EXPECT_NE(pool_.allocate(40 * kMiB, 0).address, 0u);
+  EXPECT_EQ(pool_.stats().num_alloc_retries, 1u);
+  pool_.finish(block.block);  // long finished: nothing happens
+  EXPECT_EQ(pool_.stats().active_bytes.current, 40 * kMiB);
+}
+
+TEST_F(PoolTest, AnOomSaysWhatThereWas) {
+  (void)pool_.allocate(40 * kMiB, 0);
+  pool_.free(pool_.allocate(4 * kMiB, 0).block);
+  EXPECT_EQ(pool_.allocate(100 * kMiB, 0).address, 0u);
+  const OomFacts& facts = pool_.last_oom();
+  EXPECT_EQ(facts.requested_bytes, 100 * kMiB);
+  EXPECT_EQ(facts.reserved_bytes, gpu_.used_bytes(0));
+  EXPECT_EQ(facts.free_bytes, gpu_.used_bytes(0) - 40 * kMiB);
+  EXPECT_EQ(facts.device_total_bytes, 64 * kMiB);
+  EXPECT_EQ(pool_.stats().num_ooms, 1u);
+}
+
+TEST_F(PoolTest, TheLimitHoldsAndLeavesTheRestUsable) {
+  pool_.limit(16 * kMiB);
+  EXPECT_EQ(pool_.allocate(17 * kMiB, 0).address, 0u);
+  EXPECT_NE(pool_.allocate(16 * kMiB, 0).address, 0u);
+  EXPECT_EQ(gpu_.used_bytes(0), 16 * kMiB);
+}
+
+TEST_F(PoolTest, TrimGivesBackWholeHandlesThatNothingUses) {
+  const Allocation block = pool_.allocate(20 * kMiB, 0);
+  (void)pool_.allocate(5 * kMiB, 0);
+  pool_.free(block.block);
+  const uint64_t before = gpu_.used_bytes(0);
+  EXPECT_EQ(pool_.trim(4 * kMiB), 4 * kMiB);
+  EXPECT_GE(pool_.trim(kGiB), 12 * kMiB);
+  EXPECT_LT(gpu_.used_bytes(0), before - 12 * kMiB);
+  EXPECT_NE(pool_.allocate(40 * kMiB, 0).address, 0u) << "and takes it again";
+}
+
+TEST_F(PoolTest, TrimLeavesAloneWhatAStreamStillUses) {
+  const Allocation block = pool_.allocate(20 * kMiB, 3);
+  ASSERT_EQ(gpu_.enqueue(0, 3, 1'000'000), Status::kOk);
+  pool_.free(block.block);
+  EXPECT_EQ(pool_.trim(kGiB), 0u);
+  gpu_.advance(1'000'000);
+  EXPECT_EQ(pool_.trim(kGiB), 20 * kMiB);
+  EXPECT_EQ(gpu_.used_bytes(0), 0u);
+}
+
+// A step of a hundred layers: activations of four sizes pile up with temporaries between them, two
+// large gradients come at the peak, everything goes in the order it came. Room is tight.
+void train_step(Pool& pool) {
+  std::vector<BlockId> activations;
+  for (uint64_t layer = 0; layer < 100; ++layer) {
+    const BlockId before = pool.allocate((1 + layer % 3) * 1'700'000, 0).block;
+    activations.push_back(pool.allocate((1 + layer % 4) * 1'300'000, 0).block);
+    pool.free(before);
+  }
+  const BlockId large = pool.allocate(90 * kMiB, 0).block;
+  for (size_t i = 0; i < 50; ++i) pool.free(activations[i]);
+  const BlockId second = pool.allocate(120 * kMiB, 0).block;
+  pool.free(large);
+  for (size_t i = 50; i < 100; ++i) pool.free(activations[i]);
+  pool.free(second);
+}
+
+TEST(PoolFixedShapesTest, AfterAFewStepsTheDriverIsNotCalled) {
+  gpu::SimGpu gpu;
+  DeviceOn<gpu::SimGpu> device(gpu, 0);
+  Pool pool(device);
+  std::vector<Allocation> weights;
+  for (uint64_t i = 0; i < 40; ++i) weights.push_back(pool.allocate((i % 7 + 1) * 900'000, 0));
+  for (size_t i = 0; i < 40; i += 3) pool.free(weights[i].block);
+  for (int step = 0; step < 5; ++step) train_step(pool);
+  EXPECT_GT(pool.stats().stitches, 0u) << "the test no longer tests it";
+  const uint64_t calls = gpu.stats().count();
+  for (int step = 0; step < 20; ++step) train_step(pool);
+  EXPECT_EQ(gpu.stats().count(), calls);
+  EXPECT_TRUE(pool.validate());
+}
+
+TEST(PoolStartTest, WithoutADeviceEverythingIsRefused) {
+  gpu::SimGpu gpu;
+  DeviceOn<gpu::SimGpu> device(gpu, 0);
+  gpu.faults().fail_nth(2, Status::kOutOfMemory);
+  Pool pool(device);
+  EXPECT_EQ(pool.allocate(512, 0).address, 0u);
+  EXPECT_EQ(pool.trim(1), 0u);
+  EXPECT_TRUE(pool.validate());
+}
+
+}  // namespace
+}  // namespace vram::pool

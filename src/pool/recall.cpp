@@ -1,0 +1,37 @@
+#include "pool/recall.hpp"
+
+namespace vram::pool {
+namespace {
+
+// Fibonacci hashing: Knuth, The Art of Computer Programming, volume 3, section 6.4.
+constexpr uint64_t kMultiplier = 0x9e37'79b9'7f4a'7c15;
+
+constexpr uint64_t power(uint64_t exponent) {
+  return exponent == 0 ? 1 : kMultiplier * power(exponent - 1);
+}
+
+}  // namespace
+
+// A rolling hash (Karp and Rabin, 1987): the sum of key i requests ago times kMultiplier^(i + 1).
+uint64_t& Recall::last_seen(uint64_t key) {
+  const uint64_t gone = history_[(count_ - kContext) % kHistory].key;
+  context_ = (context_ + key) * kMultiplier - gone * power(kContext + 1);
+  return last_seen_[context_ >> 48 & (kHistory - 1)];
+}
+
+Recall::Answer Recall::expect(uint64_t size_bytes, StreamIndex stream) {
+  const uint64_t key = size_bytes + stream;  // sizes are multiples of 512
+  history_[count_ % kHistory].key = key;
+  uint64_t& seen = last_seen(key);
+  ++match_;
+  ++run_;
+  if (!is_match(match_, key)) {
+    match_ = seen - 1;
+    run_ = 0;
+  }
+  seen = count_ + 1;
+  if (run_ < kSure || !is_match(match_, key)) return {};
+  return history_[match_ % kHistory].answer;
+}
+
+}  // namespace vram::pool

@@ -1,0 +1,55 @@
+// Recall: where the program's requests went the last time it made them. Training programs repeat
+// themselves step by step; a block that goes where its predecessor of the last step was meets no
+// other, because none was there then. So a program of fixed shapes settles: what was stitched or
+// grown once serves every later step, and the driver is not called again.
+//
+// Steps are not announced: the last requests, by size and stream, are looked up in a history, and
+// while the program goes on as it did after their last occurrence, its answers are the expected
+// ones. (The match model of data compressors, here over requests.) Fixed memory, a few loads a
+// request; one thread at a time.
+#pragma once
+
+#include "pool/node.hpp"
+#include "pool/stitches.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace vram::pool {
+
+class Recall {
+ public:
+  struct Answer {
+    Address address = 0;  // 0: none is expected
+    StitchId stitch = kNoStitch;
+  };
+
+  Recall() : history_(kHistory), last_seen_(kHistory) {}
+  // The next request, and what is expected to answer it. note() follows.
+  [[nodiscard]] Answer expect(uint64_t size_bytes, StreamIndex stream);
+  // What answered it.
+  void note(Answer answer) { history_[count_++ % kHistory].answer = answer; }
+
+ private:
+  static constexpr uint64_t kHistory = uint64_t{1} << 16;  // requests, a power of two
+  static constexpr uint32_t kContext = 8;                  // requests that are looked up
+  // Layers repeat within a step, too, at places that are taken; only a long run is a step.
+  static constexpr uint64_t kSure = 64;
+  struct Entry {
+    uint64_t key = 0;  // of size and stream
+    Answer answer;
+  };
+  [[nodiscard]] bool is_match(uint64_t at, uint64_t key) const {
+    return at < count_ && count_ - at < kHistory && history_[at % kHistory].key == key;
+  }
+  [[nodiscard]] uint64_t& last_seen(uint64_t key);
+
+  std::vector<Entry> history_;
+  std::vector<uint64_t> last_seen_;  // by a hash of the context: 1 + the number of its last request
+  uint64_t context_ = 0;             // a hash of the last keys
+  uint64_t count_ = 0;
+  uint64_t match_ = UINT64_MAX;  // number of the request that this one repeats
+  uint64_t run_ = 0;             // requests that have repeated so in a row
+};
+
+}  // namespace vram::pool

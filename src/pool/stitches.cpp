@@ -1,0 +1,210 @@
+#include "pool/stitches.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace vram::pool {
+
+Status Stitches::reserve(uint64_t bytes) {
+  const Status status = device_.reserve(bytes, &base_);
+  if (status != Status::kOk) return status;
+  reserved_bytes_ = bytes;
+  addresses_.emplace(base_, bytes);
+  return status;
+}
+
+Stitches::~Stitches() {
+  for (const auto& [address, bytes] : orphans_) (void)device_.unmap(address, bytes);
+  for (const Stitch& stitch : stitches_) {
+    if (stitch.address != 0) (void)device_.unmap(stitch.address, stitch.bytes);
+  }
+  if (reserved_bytes_ != 0) (void)device_.unreserve(base_, reserved_bytes_);
+}
+
+Address Stitches::take_addresses(uint64_t bytes) {
+  for (auto at = addresses_.begin(); at != addresses_.end(); ++at) {
+    if (at->second < bytes) continue;
+    const auto [address, free_bytes] = *at;
+    addresses_.erase(at);
+    if (free_bytes > bytes) addresses_.emplace(address + bytes, free_bytes - bytes);
+    return address;
+  }
+  return 0;
+}
+
+void Stitches::give_back_addresses(Address address, uint64_t bytes) {
+  auto next = addresses_.lower_bound(address);
+  if (next != addresses_.end() && next->first == address + bytes) {
+    bytes += next->second;
+    next = addresses_.erase(next);
+  }
+  if (next != addresses_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == address) {
+      before->second += bytes;
+      return;
+    }
+  }
+  addresses_.emplace(address, bytes);
+}
+
+Status Stitches::map_all(const Stitch& stitch, uint64_t* mapped_bytes) {
+  for (const HandleId id : stitch.handles) {
+    const Stock::Piece& piece = stock_[id];
+    const Status status = device_.map(stitch.address + *mapped_bytes, piece.bytes, piece.handle);
+    if (status != Status::kOk) return status;
+    *mapped_bytes += piece.bytes;
+  }
+  return device_.set_access(stitch.address, stitch.bytes);
+}
+
+bool Stitches::unmap(Address address, uint64_t bytes) {
+  if (bytes == 0 || device_.unmap(address, bytes) == Status::kOk) return true;
+  orphans_.emplace_back(address, bytes);
+  return false;
+}
+
+Status Stitches::add(const std::vector<HandleId>& handles, StitchId* id) {
+  Stitch stitch;
+  stitch.handles = handles;
+  for (const HandleId handle : handles) stitch.bytes += stock_[handle].bytes;
+  stitch.address = take_addresses(stitch.bytes);
+  if (stitch.address == 0) return Status::kOutOfMemory;
+  uint64_t mapped = 0;
+  if (const Status status = map_all(stitch, &mapped); status != Status::kOk) {
+    const bool is_unmapped = unmap(stitch.address, mapped);
+    if (is_unmapped) give_back_addresses(stitch.address, stitch.bytes);
+    if (!is_unmapped) lost_bytes_ += stitch.bytes;
+    return status;
+  }
+  mapped_bytes_ += stitch.bytes;
+  if (spare_.empty()) {
+    stitches_.emplace_back();
+    spare_.push_back(limit() - 1);
+  }
+  *id = spare_.back();
+  spare_.pop_back();
+  stitches_[*id] = std::move(stitch);
+  return Status::kOk;
+}
+
+void Stitches::use(StitchId id, std::vector<NodeId> parts, uint64_t offset_bytes,
+                   std::vector<std::pair<Address, uint64_t>> shown) {
+  Stitch& stitch = stitches_[id];
+  stitch.parts = std::move(parts);
+  stitch.shown = std::move(shown);
+  stitch.offset_bytes = offset_bytes;
+  stitch.last_use = ++uses_;
+}
+
+std::vector<NodeId> Stitches::unuse(StitchId id, StreamHandle stream, Stamp stamp) {
+  stitches_[id].stream = stream;
+  stitches_[id].stamp = stamp;
+  stitches_[id].last_use = ++uses_;
+  return std::exchange(stitches_[id].parts, {});
+}
+
+bool Stitches::drop(StitchId id) {
+  Stitch& stitch = stitches_[id];
+  if (!stitch.is_idle() || !device_.is_done(stitch.stream, stitch.stamp)) return false;
+  if (device_.unmap(stitch.address, stitch.bytes) != Status::kOk) return false;
+  forget(id, true);
+  return true;
+}
+
+void Stitches::forget(StitchId id, bool is_unmapped) {
+  Stitch& stitch = stitches_[id];
+  mapped_bytes_ -= stitch.bytes;
+  if (is_unmapped) give_back_addresses(stitch.address, stitch.bytes);
+  if (!is_unmapped) lost_bytes_ += stitch.bytes;
+  stitch = Stitch{};
+  spare_.push_back(id);
+}
+
+// kNotReady: nothing was changed. Another failure: nothing is mapped there.
+Status Stitches::exchange(Stitch& stitch, const Patch& patch) {
+  Address at = stitch.address;
+  for (size_t i = 0; i < patch.index; ++i) at += stock_[stitch.handles[i]].bytes;
+  const Stock::Piece& piece = stock_[patch.handle];
+  if (device_.unmap(at, piece.bytes) != Status::kOk) return Status::kNotReady;
+  stitch.handles[patch.index] = patch.handle;
+  Status status = device_.map(at, piece.bytes, piece.handle);
+  if (status != Status::kOk) return status;
+  status = device_.set_access(at, piece.bytes);
+  if (status != Status::kOk) (void)unmap(at, piece.bytes);
+  return status;
+}
+
+Status Stitches::patch(StitchId id, const std::vector<Patch>& patches) {
+  Stitch& stitch = stitches_[id];
+  if (!device_.is_done(stitch.stream, stitch.stamp)) return Status::kNotReady;
+  stitch.shown.clear();
+  for (const Patch& patch : patches) {
+    const Status status = exchange(stitch, patch);
+    if (status == Status::kOk) continue;
+    if (status != Status::kNotReady) drop_around(id, patch.index);
+    return status;
+  }
+  return Status::kOk;
+}
+
+// All but one handle, which is not mapped any more as far as the driver let it go.
+void Stitches::drop_around(StitchId id, size_t index) {
+  const Stitch& stitch = stitches_[id];
+  uint64_t before = 0;
+  for (size_t i = 0; i < index; ++i) before += stock_[stitch.handles[i]].bytes;
+  const uint64_t after = before + stock_[stitch.handles[index]].bytes;
+  const size_t orphans = orphans_.size();
+  (void)unmap(stitch.address, before);
+  (void)unmap(stitch.address + after, stitch.bytes - after);
+  const bool has_orphan_inside = orphans > 0 && orphans_.back().first == stitch.address + before;
+  forget(id, orphans == orphans_.size() && !has_orphan_inside);
+}
+
+StitchId Stitches::longest_idle() const {
+  StitchId found = kNoStitch;
+  for (StitchId id = 0; id < limit(); ++id) {
+    const Stitch& stitch = stitches_[id];
+    if (stitch.address == 0 || !stitch.is_idle()) continue;
+    if (found == kNoStitch || stitch.last_use < stitches_[found].last_use) found = id;
+  }
+  return found;
+}
+
+void Stitches::drop_until(uint64_t bytes) {
+  while (mapped_bytes_ > bytes) {
+    const StitchId id = longest_idle();
+    if (id == kNoStitch || !drop(id)) return;
+  }
+}
+
+bool Stitches::drop_all_of(HandleId handle) {
+  bool all = true;
+  for (StitchId id = 0; id < limit(); ++id) {
+    const Stitch& stitch = stitches_[id];
+    if (stitch.address == 0 || std::ranges::count(stitch.handles, handle) == 0) continue;
+    all = drop(id) && all;
+  }
+  return all;
+}
+
+std::string Stitches::validate() const {
+  uint64_t mapped = 0;
+  for (const Stitch& stitch : stitches_) {
+    if (stitch.address == 0) continue;
+    uint64_t bytes = 0;
+    for (const HandleId id : stitch.handles) bytes += stock_[id].bytes;
+    if (bytes != stitch.bytes) return "a stitch is not as long as its handles";
+    mapped += bytes;
+  }
+  if (mapped != mapped_bytes_) return "the stitches' bytes are miscounted";
+  uint64_t unused = 0;
+  for (const auto& [address, bytes] : addresses_) unused += bytes;
+  if (mapped + unused + lost_bytes_ != reserved_bytes_) return "addresses of stitches got lost";
+  return {};
+}
+
+}  // namespace vram::pool

@@ -1,0 +1,117 @@
+#include "pool/stock.hpp"
+
+#include "base/check.hpp"
+
+namespace vram::pool {
+
+Status Stock::reserve(uint64_t bytes) {
+  granule_bytes_ = device_.granularity_bytes();
+  const Status status = device_.reserve(bytes, &base_);
+  if (status == Status::kOk) reserved_bytes_ = bytes;
+  return status;
+}
+
+// Nothing can be done about a driver that fails here.
+Stock::~Stock() {
+  for (const Piece& piece : orphans_) {
+    if (piece.home != 0) (void)device_.unmap(piece.home, piece.bytes);
+    (void)device_.release(piece.handle);
+  }
+  for (const Piece& piece : pieces_) {
+    if (piece.bytes == 0) continue;
+    (void)device_.unmap(piece.home, piece.bytes);
+    (void)device_.release(piece.handle);
+  }
+  if (reserved_bytes_ != 0) (void)device_.unreserve(base_, reserved_bytes_);
+}
+
+// Behind the last one; where the range ends, the first gap that released handles left.
+Address Stock::find_home(uint64_t bytes) const {
+  if (end_ * granule_bytes_ + bytes <= reserved_bytes_) return next_home();
+  const uint64_t wanted = bytes / granule_bytes_;
+  uint64_t run = 0;
+  for (uint64_t granule = 0; granule < end_; ++granule) {
+    run = by_granule_[granule] == kNoHandle ? run + 1 : 0;
+    if (run == wanted) return base_ + (granule + 1 - wanted) * granule_bytes_;
+  }
+  return 0;
+}
+
+Status Stock::map_home(const Piece& piece) {
+  Status status = device_.map(piece.home, piece.bytes, piece.handle);
+  const bool is_mapped = status == Status::kOk;
+  if (is_mapped) status = device_.set_access(piece.home, piece.bytes);
+  if (status != Status::kOk) give_back(piece, is_mapped);
+  return status;
+}
+
+void Stock::give_back(const Piece& piece, bool is_mapped) {
+  Piece orphan = piece;
+  if (!is_mapped || device_.unmap(piece.home, piece.bytes) == Status::kOk) orphan.home = 0;
+  if (orphan.home == 0 && device_.release(piece.handle) == Status::kOk) return;
+  orphans_.push_back(orphan);
+  if (orphan.home != 0) mark(piece, kOrphan);
+}
+
+Status Stock::create(uint64_t bytes, HandleId* id) {
+  Piece piece{.home = find_home(bytes), .bytes = bytes};
+  if (piece.home == 0) return Status::kOutOfMemory;
+  Status status = device_.create(bytes, &piece.handle);
+  if (status != Status::kOk) return status;
+  status = map_home(piece);
+  if (status != Status::kOk) return status;
+  *id = keep(piece);
+  mark(piece, *id);
+  bytes_ += bytes;
+  return Status::kOk;
+}
+
+HandleId Stock::keep(const Piece& piece) {
+  if (spare_.empty()) {
+    pieces_.push_back(piece);
+    return limit() - 1;
+  }
+  const HandleId id = spare_.back();
+  spare_.pop_back();
+  pieces_[id] = piece;
+  return id;
+}
+
+void Stock::mark(const Piece& piece, HandleId id) {
+  const uint64_t first = (piece.home - base_) / granule_bytes_;
+  const uint64_t last = first + piece.bytes / granule_bytes_;
+  if (last > by_granule_.size()) by_granule_.resize(last, kNoHandle);
+  for (uint64_t granule = first; granule < last; ++granule) by_granule_[granule] = id;
+  if (id != kNoHandle && last > end_) end_ = last;
+  while (end_ > 0 && by_granule_[end_ - 1] == kNoHandle) --end_;
+}
+
+Status Stock::release(HandleId id) {
+  const Piece piece = pieces_[id];
+  VRAM_CHECK(piece.bytes != 0);
+  const Status status = device_.unmap(piece.home, piece.bytes);
+  if (status != Status::kOk) return status;
+  give_back(piece, false);
+  mark(piece, kNoHandle);
+  pieces_[id] = Piece{};
+  spare_.push_back(id);
+  bytes_ -= piece.bytes;
+  return Status::kOk;
+}
+
+std::string Stock::validate() const {
+  uint64_t bytes = 0;
+  for (HandleId id = 0; id < limit(); ++id) {
+    const Piece& piece = pieces_[id];
+    if (piece.bytes == 0) continue;
+    bytes += piece.bytes;
+    if (at(piece.home) != id || at(piece.end() - 1) != id) return "a handle's home is another's";
+  }
+  uint64_t granules = 0;
+  for (const HandleId id : by_granule_) granules += id < kOrphan ? 1 : 0;
+  if (bytes != bytes_) return "the stock's bytes are not those of its handles";
+  if (granules * granule_bytes_ != bytes_) return "home addresses are not those of the handles";
+  return {};
+}
+
+}  // namespace vram::pool

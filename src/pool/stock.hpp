@@ -1,0 +1,73 @@
+// Stock: the physical memory that the pool holds: handles of several sizes, each mapped at its home
+// address for as long as it lives. The home addresses are one range, reserved at the start. Below
+// the pool's recipe; says nothing of what lies in the memory. A call that fails changes nothing and
+// leaves nothing behind. One thread at a time; allocates for each handle.
+#pragma once
+
+#include "pool/device.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace vram::pool {
+
+using HandleId = uint32_t;
+inline constexpr HandleId kNoHandle = std::numeric_limits<HandleId>::max();
+inline constexpr HandleId kOrphan = kNoHandle - 1;  // what is mapped there is out of use
+
+class Stock {
+ public:
+  struct Piece {
+    gpu::Handle handle = 0;
+    Address home = 0;
+    uint64_t bytes = 0;  // 0: none has this id now
+    [[nodiscard]] Address end() const { return home + bytes; }
+  };
+
+  explicit Stock(Device& device) : device_(device) {}
+  ~Stock();
+  Stock(const Stock&) = delete;
+  Stock& operator=(const Stock&) = delete;
+
+  // Once, before all else: the range of home addresses.
+  [[nodiscard]] Status reserve(uint64_t bytes);
+  // A new handle, mapped at its home and accessible.
+  [[nodiscard]] Status create(uint64_t bytes, HandleId* id);
+  // A handle that nothing uses any more, and that is mapped nowhere but at its home.
+  [[nodiscard]] Status release(HandleId id);
+
+  [[nodiscard]] const Piece& operator[](HandleId id) const { return pieces_[id]; }
+  [[nodiscard]] HandleId limit() const { return static_cast<HandleId>(pieces_.size()); }
+  // Whose home holds the address, which must be in one.
+  [[nodiscard]] HandleId at(Address address) const {
+    return by_granule_[(address - base_) / granule_bytes_];
+  }
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] uint64_t count() const { return pieces_.size() - spare_.size(); }
+  // Where the next handle's home will be if there is room.
+  [[nodiscard]] Address next_home() const { return base_ + end_ * granule_bytes_; }
+
+  [[nodiscard]] std::string validate() const;
+
+ private:
+  [[nodiscard]] Address find_home(uint64_t bytes) const;  // 0: no room
+  [[nodiscard]] Status map_home(const Piece& piece);
+  void give_back(const Piece& piece, bool is_mapped);
+  void mark(const Piece& piece, HandleId id);
+  [[nodiscard]] HandleId keep(const Piece& piece);
+
+  Device& device_;
+  uint64_t granule_bytes_ = 1;
+  Address base_ = 0;
+  uint64_t reserved_bytes_ = 0;
+  uint64_t bytes_ = 0;
+  uint64_t end_ = 0;  // granules up to here were used
+  std::vector<Piece> pieces_;
+  std::vector<HandleId> spare_;
+  std::vector<HandleId> by_granule_;
+  std::vector<Piece> orphans_;  // the driver refused to take them back: tried again at the end
+};
+
+}  // namespace vram::pool
