@@ -41,6 +41,7 @@ std::span<const Peer> peers() {
            .summary = "vram's own pool, in the making: on the simulated GPU only so far",
            .is_model = false,
            .model_note = {},
+           .in_the_making = true,
            .keys = vram_keys(),
            .check = check<parse_vram_settings>,
            .make = make_vram},
