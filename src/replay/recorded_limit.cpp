@@ -16,7 +16,10 @@ using trace::EventKind;
 
 constexpr int kFitRounds = 4;
 constexpr uint64_t kFitPoints = 8;
-constexpr int kMostFlips = 24;
+// Replays of so many ops in all take a few seconds.
+constexpr size_t kOpsForFlips = 40'000'000;
+constexpr size_t kLeastFlips = 2;
+constexpr size_t kMostFlips = 24;
 
 void lower(std::optional<uint64_t>& bound, uint64_t bytes) {
   bound = bound ? std::min(*bound, bytes) : bytes;
@@ -179,7 +182,9 @@ class CacheFit {
   std::optional<uint64_t> settle() {
     replay_now(0);
     bool has_flipped = false;
-    for (int i = 0; i < kMostFlips && !is_done() && flip_next(); ++i) {
+    const size_t affordable = kOpsForFlips / std::max<size_t>(program_.ops.size(), 1);
+    const size_t most = std::clamp(affordable, kLeastFlips, kMostFlips);
+    for (size_t i = 0; i < most && !is_done() && flip_next(); ++i) {
       if (!has_flipped) flip_rest(matched_ + 1);
       has_flipped = true;
     }
