@@ -14,6 +14,11 @@ inline constexpr uint64_t kKiB = uint64_t{1} << 10;
 inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 inline constexpr uint64_t kGiB = uint64_t{1} << 30;
 
+// To the next multiple of unit; the sum of both must not overflow.
+[[nodiscard]] constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
 // "512 B", "2 MiB", "23.6 GiB": three significant digits, whole numbers without a fraction.
 [[nodiscard]] std::string format_bytes(uint64_t bytes);
 // "+1.5 MiB", "-3 KiB", "0 B".

@@ -97,7 +97,7 @@ Result<std::vector<AllocatorSpec>> ReplayCommand::asked_specs() const {
 // The answer to the usual question.
 std::vector<AllocatorSpec> default_specs(const AllocatorSpec& recorded) {
   std::vector<AllocatorSpec> specs = {recorded};
-  const auto expandable = replay::parse_spec("torch:expandable_segments=True");
+  const auto expandable = replay::parse_spec(replay::kExpandableSpec);
   if (expandable && expandable->to_string() != recorded.to_string()) specs.push_back(*expandable);
   return specs;
 }

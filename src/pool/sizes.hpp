@@ -15,10 +15,6 @@ inline constexpr uint64_t kAlignmentBytes = 512;
 inline constexpr uint64_t kSmallBytes = kMiB;                 // up to here a request is small
 inline constexpr uint64_t kLargestBytes = uint64_t{1} << 45;  // no device is larger
 
-[[nodiscard]] constexpr uint64_t round_up(uint64_t bytes, uint64_t step) {
-  return (bytes + step - 1) / step * step;
-}
-
 // Of 0 bytes, too, there is one unit. bytes are at most kLargestBytes.
 [[nodiscard]] constexpr uint64_t round_size(uint64_t bytes) {
   bytes = std::max<uint64_t>(bytes, 1);

@@ -10,17 +10,6 @@
 namespace vram::replay {
 namespace {
 
-// Addresses decide only where memory that was given back is taken again, and where they are not
-// known from the recording.
-bool may_depend_on_addresses(const ReplayResult& result) {
-  if (!result.capacity_bytes || result.device_frees == 0) return false;
-  const bool takes_segments =
-      std::ranges::any_of(result.driver_calls, [](const DriverCallCount& call) {
-        return call.name == gpu::to_string(gpu::Call::kAllocSegment);
-      });
-  return takes_segments && !result.follows_recording;
-}
-
 ReplayResult try_layouts(const Program& program, const Peer& peer, const AllocatorSpec& spec,
                          ReplayOptions options, ReplayResult first) {
   ReplayResult shown = std::move(first);
@@ -55,7 +44,7 @@ Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
                 spec.to_string());
   }
   ReplayResult result = run(program, *peer, spec, options);
-  if (may_depend_on_addresses(result)) {
+  if (result.may_depend_on_addresses) {
     result = try_layouts(program, *peer, spec, options, std::move(result));
   }
   if (options.search_min_capacity) {

@@ -28,6 +28,7 @@ struct AllocatorSpec {
 // Errors: kBadInput that lists the known allocators, or the valid keys of this one with their
 // forms.
 [[nodiscard]] Result<AllocatorSpec> parse_spec(std::string_view text);
+inline constexpr std::string_view kExpandableSpec = "torch:expandable_segments=True";
 // "torch", "torch with expandable segments", ...: name and one line each, for help and errors.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> known_allocators();
 // The spec that the recorded program ran with, from its settings.

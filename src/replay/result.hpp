@@ -39,9 +39,9 @@ struct ReplayResult {
   // complete. With some that do, completed is true and the figures are those of the first.
   uint32_t layouts_tried = 1;
   uint32_t layouts_completed = 0;
-  // Driver calls equal to the recorded ones, up to the first that is not; and whether all are.
-  uint64_t matched_calls = 0;
-  bool follows_recording = false;
+  uint64_t matched_calls = 0;  // equal to the recorded ones, up to the first that is not
+  // Memory that was given back was taken again, at addresses that the recording does not tell.
+  bool may_depend_on_addresses = false;
   std::optional<ReplayOom> oom;
   std::optional<uint64_t> capacity_bytes;
   uint64_t peak_reserved_bytes = 0;

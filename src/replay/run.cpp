@@ -168,9 +168,18 @@ class Run {
       result_.driver_calls.push_back({std::string(gpu::to_string(call)), one.count, one.time_ns});
     }
     result_.matched_calls = segments_.matched_calls();
-    result_.follows_recording = result_.matched_calls == segments_.log().size();
+    result_.may_depend_on_addresses = may_depend_on_addresses();
     result_.layouts_completed = result_.completed ? 1 : 0;
     result_.curve = curve_.finish();
+  }
+
+  // Without a limit nothing has to fit; ranges mapped in reserved address space are the allocator's
+  // to place.
+  bool may_depend_on_addresses() {
+    const bool takes_segments = gpu_.stats()[gpu::Call::kAllocSegment].count > 0;
+    const bool follows_recording = result_.matched_calls == segments_.log().size();
+    return result_.capacity_bytes && result_.device_frees > 0 && takes_segments &&
+           !follows_recording;
   }
 
   const Program& program_;

@@ -78,7 +78,7 @@ std::vector<std::pair<std::string, std::string>> known_allocators() {
   for (const Peer& peer : peers()) {
     list.emplace_back(peer.name, peer.summary);
     if (peer.name == "torch") {
-      list.emplace_back("torch:expandable_segments=True", "PyTorch's with expandable segments");
+      list.emplace_back(kExpandableSpec, "PyTorch's with expandable segments");
     }
   }
   return list;

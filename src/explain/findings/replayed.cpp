@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/whatif/what_if.hpp"
+#include "replay/replay.hpp"
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ std::string end_of(const WhatIf& replay) {
 
 Help expandable_helps(const DeviceReport& report) {
   const WhatIf* own = what_if_recorded(report);
-  const WhatIf* other = what_if(report, kExpandableSpec);
+  const WhatIf* other = what_if(report, replay::kExpandableSpec);
   if (own == nullptr || other == nullptr || own == other) return Help::kUnknown;
   if (own->completed != other->completed) return other->completed ? Help::kYes : Help::kNo;
   const double most = (1 - kMinWasteShare) * static_cast<double>(own->peak_reserved_bytes);
@@ -30,7 +31,7 @@ Help expandable_helps(const DeviceReport& report) {
 std::string replayed_with_expandable(const DeviceReport& report) {
   if (expandable_helps(report) == Help::kUnknown) return "";
   const WhatIf& own = *what_if_recorded(report);
-  const WhatIf& other = *what_if(report, kExpandableSpec);
+  const WhatIf& other = *what_if(report, replay::kExpandableSpec);
   if (!own.completed || !other.completed) {
     const std::string limit =
         report.what_if->capacity_bytes

@@ -4,6 +4,7 @@
 #include "replay/replay.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +18,7 @@ using replay::ReplayOptions;
 using replay::ReplayResult;
 
 // A replay of the recorded settings that misses the recorded peak by more proves that something
-// else decided: pools that the trace does not name, caches emptied by hand.
+// else decided: pools that the trace does not name, other programs on the device.
 constexpr double kMostError = 0.02;
 
 bool is_worth_asking(const DeviceReport& report) {
@@ -35,7 +36,7 @@ bool is_worth_asking(const DeviceReport& report) {
 std::vector<AllocatorSpec> specs_to_ask(const trace::Trace& trace) {
   std::vector<AllocatorSpec> specs = {replay::recorded_spec(trace)};
   for (const std::string_view text :
-       {std::string_view("torch"), kExpandableSpec,
+       {std::string_view("torch"), replay::kExpandableSpec,
         std::string_view("torch:roundup_power2_divisions=8"), std::string_view("cuda_async")}) {
     AllocatorSpec spec = replay::parse_spec(text).value();
     if (spec.to_string() != specs.front().to_string()) specs.push_back(std::move(spec));
@@ -90,9 +91,10 @@ std::optional<WhatIfs> find_what_ifs(const trace::Trace& trace, const trace::Dev
   if (!is_worth_asking(report)) return std::nullopt;
   Program program = replay::make_program(trace, device);
   ReplayOptions options;
-  options.capacity_bytes = limit_of(program, replay::recorded_spec(trace));
+  const std::vector<AllocatorSpec> specs = specs_to_ask(trace);
+  options.capacity_bytes = limit_of(program, specs.front());
   options.curve_slices = 0;
-  const std::vector<ReplayResult> results = replay_all(program, specs_to_ask(trace), options);
+  const std::vector<ReplayResult> results = replay_all(program, specs, options);
   if (!agrees(results.front(), report)) return std::nullopt;
   WhatIfs answer;
   answer.capacity_bytes = options.capacity_bytes;

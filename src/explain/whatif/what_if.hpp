@@ -14,8 +14,6 @@ namespace vram::explain {
 // From this share of the reserved peak on, what lies unused in it is worth replays.
 inline constexpr double kMinWhatIfShare = 0.10;
 
-inline constexpr std::string_view kExpandableSpec = "torch:expandable_segments=True";
-
 // Reads peaks, waste and ooms of the report. None where there is nothing to ask, and where the
 // replay of the recording's own settings does not come out at the recorded peak: then no other can
 // be believed either.

@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "explain/explain.hpp"
 #include "explain/findings/replayed.hpp"
+#include "replay/replay.hpp"
 #include "trace/open.hpp"
 
 #include <gmock/gmock.h>
@@ -84,7 +85,7 @@ TEST(WhatIf, AnOomThatExpandableSegmentsWouldHaveAvoided) {
   EXPECT_TRUE(own.is_recorded);
   EXPECT_FALSE(own.completed);
   EXPECT_EQ(own.oom_event, 10u);
-  const WhatIf* expandable = what_if(report, kExpandableSpec);
+  const WhatIf* expandable = what_if(report, replay::kExpandableSpec);
   ASSERT_NE(expandable, nullptr);
   EXPECT_TRUE(expandable->completed);
   EXPECT_EQ(expandable_helps(report), Help::kYes);
@@ -127,7 +128,7 @@ TEST(WhatIf, ARealProgramThatFragments) {
   EXPECT_EQ(report.what_if->capacity_bytes, std::nullopt);
   // As PyTorch's own counters said of runs with either setting.
   EXPECT_EQ(what_if_recorded(report)->peak_reserved_bytes, 27'011'317'760u);
-  EXPECT_EQ(what_if(report, kExpandableSpec)->peak_reserved_bytes, 16'584'278'016u);
+  EXPECT_EQ(what_if(report, replay::kExpandableSpec)->peak_reserved_bytes, 16'584'278'016u);
   EXPECT_EQ(expandable_helps(report), Help::kYes);
   EXPECT_THAT(replayed_with_expandable(report), HasSubstr("15.4 GiB at its peak instead of 25.2"));
 }

@@ -1,5 +1,6 @@
 #include "gpu/sim/segments.hpp"
 
+#include "base/bytes.hpp"
 #include "base/check.hpp"
 
 #include <algorithm>
@@ -8,9 +9,7 @@
 namespace vram::gpu {
 
 namespace {
-constexpr uint64_t aligned(uint64_t bytes) {
-  return (bytes + kSegmentAlignmentBytes - 1) / kSegmentAlignmentBytes * kSegmentAlignmentBytes;
-}
+constexpr uint64_t aligned(uint64_t bytes) { return round_up(bytes, kSegmentAlignmentBytes); }
 
 // First-fit among the tenants of a shared page; false where it has no room.
 bool add_tenant(Segments::Pages& pages, Address start, uint64_t bytes, Address* address) {

@@ -1,5 +1,7 @@
 #include "gpu/sim/sim_gpu.hpp"
 
+#include "base/bytes.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -71,7 +73,7 @@ Address SimGpu::alloc_small(uint32_t device, uint64_t bytes) {
 
 Address SimGpu::alloc_pages(uint32_t device, uint64_t bytes, Address wanted, bool shared) {
   if (bytes > kUnlimited) return 0;
-  const uint64_t rounded = (bytes + kGranularityBytes - 1) / kGranularityBytes * kGranularityBytes;
+  const uint64_t rounded = round_up(bytes, kGranularityBytes);
   if (!physical_.take(device, rounded)) return 0;
   const bool is_placed = wanted != 0 && addresses_.place_segment(wanted, rounded);
   const Address at = is_placed ? wanted : addresses_.take_segment(rounded);

@@ -4,6 +4,7 @@
 // most.
 #pragma once
 
+#include "base/bytes.hpp"
 #include "replay/allocator.hpp"
 #include "replay/peers/block_cache.hpp"
 #include "replay/segment_source.hpp"
@@ -16,10 +17,6 @@ namespace vram::replay {
 
 // What a request for nothing gets: not null, and no memory is there.
 inline constexpr uint64_t kEmptyBlockAddress = 1;
-
-constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 class CachingBase : public Allocator {
  public:

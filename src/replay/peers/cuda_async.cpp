@@ -15,7 +15,7 @@ constexpr uint64_t kArenaBytes = uint64_t{1} << 46;  // never reached: no device
 constexpr uint64_t kLargestBytes = uint64_t{1} << 45;
 
 constexpr uint64_t chunk_of(uint64_t offset) { return offset / kChunkBytes * kChunkBytes; }
-constexpr uint64_t chunk_end_of(uint64_t offset) { return chunk_of(offset + kChunkBytes - 1); }
+constexpr uint64_t chunk_end_of(uint64_t offset) { return round_up(offset, kChunkBytes); }
 
 }  // namespace
 
@@ -36,7 +36,7 @@ uint64_t CudaAsync::malloc(const Request& request) {
   segments_.gpu().spend(gpu::Call::kMallocAsync);
   now_ns_ = request.time_ns;
   const uint64_t bytes = std::max<uint64_t>(request.size_bytes, 1);
-  Wanted wanted{.size_bytes = (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes,
+  Wanted wanted{.size_bytes = round_up(bytes, kAlignmentBytes),
                 .stream = request.stream,
                 .time_ns = request.time_ns};
   auto offset = place_for(wanted);

@@ -48,7 +48,7 @@ bool TorchExpandable::is_usable(NodeId node) {
 
 NodeId TorchExpandable::add_reservation(uint32_t lane) {
   const uint64_t granule = rules_.granule_bytes(cache_.lane(lane).is_small);
-  const uint64_t bytes = (device_bytes_ / 8 * 9 + granule - 1) / granule * granule;
+  const uint64_t bytes = round_up(device_bytes_ / 8 * 9, granule);
   const uint64_t address = segments_.reserve(bytes);
   if (address == 0) return kNoNode;
   Node node;
@@ -81,7 +81,7 @@ NodeId TorchExpandable::find_room(const Wanted& wanted) {
 // node is free then. False where the device has no room.
 bool TorchExpandable::map(NodeId id, uint64_t bytes) {
   const uint64_t granule = rules_.granule_bytes(cache_.lane_of(cache_[id]).is_small);
-  const uint64_t mapped = (bytes + granule - 1) / granule * granule;
+  const uint64_t mapped = round_up(bytes, granule);
   const uint64_t address = cache_[id].address;
   if (!segments_.map(address, mapped, granule)) return false;
   Lane& lane = cache_.lane_of(cache_[id]);
@@ -130,7 +130,7 @@ void TorchExpandable::unmap(NodeId id) {
   const uint64_t granule = rules_.granule_bytes(cache_.lane_of(cache_[id]).is_small);
   const uint64_t origin = reservations_[cache_[id].segment].address;
   const uint64_t begin = cache_[id].address - origin;
-  const uint64_t low = origin + (begin + granule - 1) / granule * granule;
+  const uint64_t low = origin + round_up(begin, granule);
   const uint64_t high = origin + (begin + cache_[id].size_bytes) / granule * granule;
   if (high <= low) return;
   segments_.unmap(low, high - low, granule);
