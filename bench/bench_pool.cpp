@@ -1,21 +1,29 @@
 // How long the pool takes for an operation, beside the driver: recorded sequences of requests and
-// frees, again and again on one pool, so that it is warm. The simulated GPU's own arithmetic is in
-// the figure where the pool calls the driver; `slow` is the share of requests that got there.
+// frees, again and again on one pool, so that it is warm: `alone` the allocator itself, `shared`
+// what the C library hands out, by 1, 2 and 4 threads with streams of their own. The simulated
+// GPU's own arithmetic is in the figure where the pool calls the driver; `slow` is the share of
+// requests that got there.
 //
 //   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_pool &&
 //   build/release/bench/bench_pool            # demo/, or: VRAM_TRACES=FOLDER bench_pool
 
 #include "base/bytes.hpp"
 #include "gpu/sim/sim_gpu.hpp"
+#include "pool/device_on.hpp"
 #include "pool/pool.hpp"
+#include "pool/shared_pool.hpp"
 #include "replay/program.hpp"
 #include "trace/open.hpp"
 
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vram {
@@ -23,10 +31,12 @@ namespace {
 
 using replay::Op;
 using replay::OpKind;
+using replay::Program;
 
+// One program on a pool, alone.
 class Player {
  public:
-  explicit Player(const replay::Program& program)
+  explicit Player(const Program& program)
       : program_(program), device_(gpu_, 0), pool_(device_), blocks_(program.block_count) {}
 
   // All blocks are gone afterwards.
@@ -52,17 +62,48 @@ class Player {
     }
   }
 
-  const replay::Program& program_;
+  const Program& program_;
   gpu::SimGpu gpu_;
   pool::DeviceOn<gpu::SimGpu> device_;
   pool::Pool pool_;
   std::vector<pool::BlockId> blocks_;
 };
 
-void recorded(benchmark::State& state, const std::string& path) {
-  const auto trace = trace::open_trace(path);
-  if (!trace) return state.SkipWithError("can't be read");
-  const replay::Program program = replay::make_program(*trace, trace->devices[0]);
+// The pool as the C library hands it out: of all threads, blocks by address.
+struct Shared {
+  static gpu::SimOptions options() {
+    gpu::SimOptions options;
+    options.devices = {gpu::SimDevice{.capacity_bytes = 512 * kGiB}};
+    return options;
+  }
+  gpu::SimGpu gpu{options()};
+  pool::DeviceOn<gpu::SimGpu> device{gpu, 0};
+  pool::SharedPool pool{device};
+};
+
+// One thread's program, on streams of its own.
+void play(const Program& program, pool::SharedPool& pool, uint64_t first_stream,
+          std::vector<pool::Address>& blocks) {
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::kAlloc) {
+      const uint64_t stream = program.stream_handles[op.stream] + first_stream;
+      blocks[op.block] = pool.allocate(op.size_bytes, stream);
+    } else if (op.kind == OpKind::kFree || op.kind == OpKind::kFreeLater) {
+      (void)pool.free(std::exchange(blocks[op.block], 0));
+    }
+  }
+  for (pool::Address& block : blocks) {
+    if (block != 0) (void)pool.free(std::exchange(block, 0));
+  }
+}
+
+benchmark::Counter per_op(const Program& program) {
+  return benchmark::Counter(
+      static_cast<double>(program.ops.size()),
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void alone(benchmark::State& state, const Program& program) {
   Player player(program);
   player.play();
   const pool::Stats before = player.stats();
@@ -70,9 +111,36 @@ void recorded(benchmark::State& state, const std::string& path) {
   const auto requests = player.stats().allocation.allocated - before.allocation.allocated;
   const auto slow = player.stats().slow_requests - before.slow_requests;
   state.counters["slow"] = static_cast<double>(slow) / static_cast<double>(requests);
-  state.counters["op"] = benchmark::Counter(
-      static_cast<double>(program.ops.size()),
-      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.counters["op"] = per_op(program);
+}
+
+void shared(benchmark::State& state, const Program& program) {
+  static std::unique_ptr<Shared> common;
+  if (state.thread_index() == 0) common = std::make_unique<Shared>();
+  std::vector<pool::Address> blocks(program.block_count);
+  const uint64_t stream = static_cast<uint64_t>(state.thread_index() + 1) << 32;
+  bool is_warm = false;
+  for (auto _ : state) {
+    if (!std::exchange(is_warm, true)) {
+      state.PauseTiming();
+      play(program, common->pool, stream, blocks);
+      play(program, common->pool, stream, blocks);
+      state.ResumeTiming();
+    }
+    play(program, common->pool, stream, blocks);
+  }
+  state.counters["op"] = per_op(program);
+}
+
+void add(const std::string& name, const Program& program) {
+  benchmark::RegisterBenchmark(("alone/" + name).c_str(), alone, std::cref(program))
+      ->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark(("shared/" + name).c_str(), shared, std::cref(program))
+      ->Unit(benchmark::kMillisecond)
+      ->UseRealTime()
+      ->Threads(1)
+      ->Threads(2)
+      ->Threads(4);
 }
 
 }  // namespace
@@ -80,11 +148,13 @@ void recorded(benchmark::State& state, const std::string& path) {
 
 int main(int argc, char** argv) {
   const char* folder = std::getenv("VRAM_TRACES");
+  std::deque<vram::replay::Program> programs;
   for (const auto& file : std::filesystem::directory_iterator(folder ? folder : VRAM_DEMO)) {
     const std::string name = file.path().filename().string();
     if (name.find(".pickle") == std::string::npos) continue;
-    benchmark::RegisterBenchmark(name.c_str(), vram::recorded, file.path().string())
-        ->Unit(benchmark::kMillisecond);
+    const auto trace = vram::trace::open_trace(file.path().string());
+    if (!trace) continue;
+    vram::add(name, programs.emplace_back(vram::replay::make_program(*trace, trace->devices[0])));
   }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

@@ -28,23 +28,28 @@ void Arena::drop_node(NodeId id) {
 }
 
 // The arena grows seldom, so a walk is good enough to find the neighbours.
-NodeId Arena::add(Address address, uint64_t bytes, Lane lane) {
+void Arena::chain(NodeId id) {
+  Node& added = nodes_[id];
+  for (NodeId other = 0; other < nodes_.size(); ++other) {
+    Node& node = nodes_[other];
+    if (node.state == NodeState::kUnused) continue;
+    if (node.address + node.size_bytes == added.address) {
+      node.next = id;
+      added.prev = other;
+    } else if (node.address == added.address + added.size_bytes) {
+      node.prev = id;
+      added.next = other;
+    }
+  }
+}
+
+NodeId Arena::add(Address address, uint64_t bytes, Lane lane, bool may_join) {
   const NodeId id = new_node();
   nodes_[id].address = address;
   nodes_[id].size_bytes = bytes;
   nodes_[id].lane = lane;
   nodes_[id].state = NodeState::kLive;
-  for (NodeId other = 0; other < nodes_.size(); ++other) {
-    Node& node = nodes_[other];
-    if (node.state == NodeState::kUnused) continue;
-    if (node.address + node.size_bytes == address) {
-      node.next = id;
-      nodes_[id].prev = other;
-    } else if (node.address == address + bytes) {
-      node.prev = id;
-      nodes_[id].next = other;
-    }
-  }
+  if (may_join) chain(id);
   starts_.add(nodes_, id);
   return put(id, kNoStream, 0);
 }
@@ -100,6 +105,12 @@ void Arena::erase(NodeId id) {
   index_of(nodes_[id]).erase(nodes_, id);
   nodes_[id].state = NodeState::kLive;
   free_bytes_ -= nodes_[id].size_bytes;
+}
+
+NodeId Arena::at(Address address) const {
+  const NodeId id = starts_.at_or_before(nodes_, address);
+  if (id == kNoNode || nodes_[id].address + nodes_[id].size_bytes <= address) return kNoNode;
+  return id;
 }
 
 NodeId Arena::find_free(Address address, uint64_t bytes, StreamIndex stream) const {

@@ -24,8 +24,9 @@ class Arena {
   StreamIndex add_stream();
   [[nodiscard]] StreamIndex stream_count() const { return stream_count_; }
 
-  // New memory that nothing uses; joined to what ends or begins there. The node that holds it.
-  NodeId add(Address address, uint64_t bytes, Lane lane);
+  // New memory that nothing uses; joined to what ends or begins there, where that may be. The node
+  // that holds it.
+  NodeId add(Address address, uint64_t bytes, Lane lane, bool may_join = true);
   // A live node leaves the arena; its neighbours have none there any more.
   void remove(NodeId id);
 
@@ -34,6 +35,8 @@ class Arena {
   // The best fit among all that is free, used by whomever.
   [[nodiscard]] NodeId best_fit_of_all(Lane lane, uint64_t bytes) const;
 
+  // The node that holds the address; kNoNode where it is in none.
+  [[nodiscard]] NodeId at(Address address) const;
   // The free node that holds all of the range, if the stream may use it at once.
   [[nodiscard]] NodeId find_free(Address address, uint64_t bytes, StreamIndex stream) const;
 
@@ -68,6 +71,7 @@ class Arena {
   [[nodiscard]] FreeIndex& index_of(const Node& node) {
     return indexes_[node.stream * kLaneCount + static_cast<uint32_t>(node.lane)];
   }
+  void chain(NodeId id);
   [[nodiscard]] NodeId new_node();
   void drop_node(NodeId id);
   [[nodiscard]] NodeId split(NodeId id, uint64_t bytes);

@@ -45,8 +45,29 @@ uint64_t Pool::tail_bytes(const Wanted& wanted) const {
   return std::min(bytes, wanted.size_bytes);
 }
 
+Status Pool::take(uint64_t bytes, Lane lane) {
+  HandleId id = kNoHandle;
+  const Status status = stock_.create(bytes, &id);
+  if (status != Status::kOk) return status;
+  arena_.add(stock_[id].home, bytes, lane, options_.backing == Backing::kVirtual);
+  ++stats_.num_device_alloc;
+  stats_.reserved_bytes.add(bytes);
+  return status;
+}
+
+// A request lies in one segment, which it shares where it is small.
+bool Pool::grow_by_segment(uint64_t bytes, Lane lane) {
+  const uint64_t granule = device_.granularity_bytes();
+  const uint64_t exact = round_up(bytes, granule);
+  const uint64_t room = limit_bytes_ - std::min(limit_bytes_, stock_.bytes());
+  const uint64_t roomy = lane == Lane::kSmall ? granule : std::max(exact, options_.handle_bytes);
+  if (roomy <= room && take(roomy, lane) == Status::kOk) return true;
+  return exact < roomy && exact <= room && take(exact, lane) == Status::kOk;
+}
+
 // In handles as large as may be; where the device has less room, in smaller ones.
 bool Pool::grow(uint64_t bytes, Lane lane) {
+  if (options_.backing == Backing::kSegments) return grow_by_segment(bytes, lane);
   const uint64_t granule = device_.granularity_bytes();
   uint64_t largest = largest_handle_bytes();
   uint64_t rest = round_up(bytes, lane == Lane::kSmall ? granule : growth_step_bytes());
@@ -55,12 +76,8 @@ bool Pool::grow(uint64_t bytes, Lane lane) {
   if (rest > room) return false;
   while (rest > 0) {
     const uint64_t size = std::min(rest, largest);
-    HandleId id = kNoHandle;
-    const Status status = stock_.create(size, &id);
+    const Status status = take(size, lane);
     if (status == Status::kOk) {
-      arena_.add(stock_[id].home, size, lane);
-      ++stats_.num_device_alloc;
-      stats_.reserved_bytes.add(size);
       rest -= size;
       continue;
     }
@@ -74,14 +91,28 @@ bool Pool::grow(uint64_t bytes, Lane lane) {
 // The free node in which the handle lies as a whole.
 NodeId Pool::free_node_of(HandleId id) const {
   const Stock::Piece& piece = stock_[id];
-  NodeId found = kNoNode;
-  for (StreamIndex stream = 0; stream < arena_.stream_count(); ++stream) {
-    arena_.for_each_free(stream, [&](NodeId node) {
-      const Node& at = arena_[node];
-      if (at.address <= piece.home && at.address + at.size_bytes >= piece.end()) found = node;
-    });
+  const NodeId node = arena_.at(piece.home);
+  if (node == kNoNode || arena_[node].state != NodeState::kFree) return kNoNode;
+  return arena_[node].address + arena_[node].size_bytes >= piece.end() ? node : kNoNode;
+}
+
+std::array<std::pair<Address, uint64_t>, 2> Pool::ranges() const {
+  return {std::pair{stock_.base(), stock_.reserved_bytes()},
+          std::pair{stitches_.base(), stitches_.reserved_bytes()}};
+}
+
+Status Pool::renew_access() {
+  Status worst = Status::kOk;
+  const auto renew = [&](Address address, uint64_t bytes) {
+    const Status status = bytes == 0 ? Status::kOk : device_.set_access(address, bytes);
+    if (status != Status::kOk) worst = status;
+  };
+  if (options_.backing == Backing::kSegments) return worst;
+  for (HandleId id = 0; id < stock_.limit(); ++id) renew(stock_[id].home, stock_[id].bytes);
+  for (StitchId id = 0; id < stitches_.limit(); ++id) {
+    renew(stitches_[id].address, stitches_[id].bytes);
   }
-  return found;
+  return worst;
 }
 
 uint64_t Pool::release_handle(HandleId id) {

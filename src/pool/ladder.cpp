@@ -15,6 +15,7 @@ constexpr uint32_t kMostPatchesPercent = 60;
 
 Allocation Pool::climb(const Wanted& wanted) {
   ++stats_.slow_requests;
+  collect();
   settle();
   Allocation found = search(wanted);
   if (found.address == 0) found = reuse_stitch(wanted);
@@ -31,18 +32,25 @@ Allocation Pool::search(const Wanted& wanted) {
   return node == kNoNode ? Allocation{} : serve(node, wanted);
 }
 
+void Pool::collect() {
+  if (shortage_.answer != nullptr) shortage_.answer(shortage_.caller);
+}
+
 // What streams have finished with is everybody's. With one stream there is nobody else.
 void Pool::settle() {
   if (arena_.stream_count() <= 2) return;
-  for (StreamIndex stream = 1; stream < arena_.stream_count(); ++stream) {
-    std::vector<NodeId> done;
-    arena_.for_each_free(stream, [&](NodeId id) {
-      if (device_.is_done(streams_[stream], arena_[id].stamp)) done.push_back(id);
-    });
-    for (const NodeId id : done) {
-      const Node& node = arena_[id];
-      if (node.state == NodeState::kFree && node.stream == stream) arena_.settle(id);
-    }
+  settle_held();
+  for (StreamIndex stream = 1; stream < arena_.stream_count(); ++stream) settle_stream(stream);
+}
+
+void Pool::settle_stream(StreamIndex stream) {
+  std::vector<NodeId> done;
+  arena_.for_each_free(stream, [&](NodeId id) {
+    if (device_.is_done(streams_[stream], arena_[id].stamp)) done.push_back(id);
+  });
+  for (const NodeId id : done) {
+    const Node& node = arena_[id];
+    if (node.state == NodeState::kFree && node.stream == stream) arena_.settle(id);
   }
 }
 
@@ -65,7 +73,8 @@ Allocation Pool::grow_cheaply(const Wanted& wanted) {
 Allocation Pool::stitch(const Wanted& wanted, bool may_wait) {
   const bool is_small = wanted.lane == Lane::kSmall;
   const std::vector<StreamIndex> streams = usable_streams(wanted, may_wait);
-  const uint64_t missing = is_small
+  const bool is_whole = is_small || options_.backing == Backing::kSegments;
+  const uint64_t missing = is_whole
                                ? wanted.size_bytes
                                : Survey(arena_, stock_, streams).missing_bytes(wanted.size_bytes);
   if (missing > 0) {
@@ -74,7 +83,7 @@ Allocation Pool::stitch(const Wanted& wanted, bool may_wait) {
     if (!grow(missing, wanted.lane)) return {};
     if (const Allocation found = search(wanted); found.address != 0) return found;
   }
-  if (is_small) return {};
+  if (is_whole) return {};
   const Survey survey(arena_, stock_, streams);
   if (auto plan = plan_reuse(survey, stitches_, wanted.size_bytes, kMostPatchesPercent)) {
     if (stitches_.patch(plan->stitch, plan->patches) == Status::kOk) return use_plan(*plan, wanted);
@@ -94,6 +103,9 @@ bool Pool::map(StitchPlan* plan) {
 
 // Pieces of one node are taken in order of address: the rest is another node each time.
 Allocation Pool::use_plan(const StitchPlan& plan, const Wanted& wanted) {
+  for (const FreePiece& piece : plan.pieces) {
+    if (!stream_waits_for(wanted, piece.node)) return {};
+  }
   std::vector<size_t> order(plan.pieces.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t i) { return plan.pieces[i].address; });
@@ -103,7 +115,6 @@ Allocation Pool::use_plan(const StitchPlan& plan, const Wanted& wanted) {
   for (const size_t i : order) {
     const FreePiece& piece = plan.pieces[i];
     const NodeId node = piece.node == last.first ? last.second : piece.node;
-    stream_waits_for(wanted, node);
     const Arena::Carved carved = arena_.carve(node, piece.address, piece.bytes);
     parts[i] = carved.part;
     shown[i] = {piece.address, piece.bytes};
@@ -130,21 +141,19 @@ Allocation Pool::search_other_lanes(const Wanted& wanted) {
   return {};
 }
 
-void Pool::stream_waits_for(const Wanted& wanted, NodeId id) {
+bool Pool::stream_waits_for(const Wanted& wanted, NodeId id) {
   const Node& node = arena_[id];
-  if (node.stream == wanted.stream || node.stream == kNoStream) return;
+  if (node.stream == wanted.stream || node.stream == kNoStream) return true;
   ++stats_.stream_waits;
   const StreamHandle stream = streams_[node.stream];
-  if (device_.stream_wait(streams_[wanted.stream], stream, node.stamp) != Status::kOk) {
-    (void)device_.synchronize();
-  }
+  return device_.stream_wait(streams_[wanted.stream], stream, node.stamp) == Status::kOk ||
+         device_.synchronize() == Status::kOk;
 }
 
 Allocation Pool::wait_for_stream(const Wanted& wanted) {
   for (const Lane lane : {wanted.lane, Lane::kLarge, Lane::kSmall}) {
     const NodeId node = arena_.best_fit_of_all(lane, wanted.size_bytes);
-    if (node == kNoNode) continue;
-    stream_waits_for(wanted, node);
+    if (node == kNoNode || !stream_waits_for(wanted, node)) continue;
     return serve(node, wanted);
   }
   return stitch(wanted, true);
@@ -152,11 +161,12 @@ Allocation Pool::wait_for_stream(const Wanted& wanted) {
 
 Allocation Pool::wait_for_device(const Wanted& wanted) {
   ++stats_.num_alloc_retries;
-  if (device_.synchronize() != Status::kOk) return {};
-  for (const BlockId id : std::exchange(held_, {})) release(id.index);
-  settle();
+  if (wait() != Status::kOk) return {};
   const Allocation found = search_other_lanes(wanted);
-  return found.address != 0 ? found : stitch(wanted, true);
+  if (found.address != 0) return found;
+  // Segments that are too small make room for one that is not.
+  if (options_.backing == Backing::kSegments && trim(UINT64_MAX) == 0) return {};
+  return stitch(wanted, true);
 }
 
 Allocation Pool::fail(const Wanted& wanted) {
@@ -166,7 +176,8 @@ Allocation Pool::fail(const Wanted& wanted) {
           .free_bytes = arena_.free_bytes(),
           .held_bytes = stats_.active_bytes.current - stats_.allocated_bytes.current,
           .reserved_bytes = stock_.bytes(),
-          .limit_bytes = limit_bytes_};
+          .limit_bytes = limit_bytes_,
+          .backing = options_.backing};
   gpu::MemoryInfo info;
   if (device_.memory_info(&info) == Status::kOk) {
     oom_.device_free_bytes = info.free_bytes;

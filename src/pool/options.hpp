@@ -8,7 +8,13 @@
 
 namespace vram::pool {
 
+enum class Backing : uint8_t {
+  kVirtual,   // handles, mapped
+  kSegments,  // for devices that can't map: nothing can be stitched, and only whole ones go back
+};
+
 struct Options {
+  Backing backing = Backing::kVirtual;
   // The largest handle. Smaller ones pack better under pressure, larger ones are mapped sooner.
   uint64_t handle_bytes = 20 * kMiB;
   // New memory comes in steps of at least this part of the peak of live bytes.

@@ -14,20 +14,31 @@ constexpr uint64_t kMostDeviceBytes = uint64_t{1} << 42;
 constexpr uint64_t kHomesPerDevice = 2;
 constexpr uint64_t kStitchesPerDevice = 8;
 
+// With several streams: after so many frees of one its progress is worth an event, after so many
+// requests the blocks that other streams use are worth a look.
+constexpr uint32_t kFreesPerMark = 64;
+constexpr uint32_t kRequestsPerLook = 64;
+
 }  // namespace
 
 Pool::Pool(Device& device, const Options& options)
-    : device_(device), options_(options), stock_(device), stitches_(device, stock_), streams_(1) {
+    : device_(device),
+      options_(options),
+      stock_(device, options.backing),
+      stitches_(device, stock_),
+      streams_(1) {
   gpu::MemoryInfo info;
   if (device.memory_info(&info) != Status::kOk) return;
   device_bytes_ =
       round_up(std::min(info.total_bytes, kMostDeviceBytes), device.granularity_bytes());
-  is_ready_ = stock_.reserve(device_bytes_ * kHomesPerDevice) == Status::kOk &&
-              stitches_.reserve(device_bytes_ * kStitchesPerDevice) == Status::kOk;
+  is_ready_ = stock_.reserve(device_bytes_ * kHomesPerDevice) == Status::kOk;
+  if (options.backing == Backing::kSegments) return;
+  is_ready_ = is_ready_ && stitches_.reserve(device_bytes_ * kStitchesPerDevice) == Status::kOk;
 }
 
 Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
   if (bytes > kLargestBytes || !is_ready_) return fail({.requested_bytes = bytes});
+  if (!held_.empty() && ++requests_ % kRequestsPerLook == 0) settle_held();
   const Wanted wanted{.size_bytes = round_size(bytes),
                       .requested_bytes = bytes,
                       .stream = index_of(stream),
@@ -116,28 +127,14 @@ void Pool::free(BlockId id) {
   VRAM_CHECK(block != nullptr && !block->is_held);
   stats_.allocation.drop(1);
   stats_.allocated_bytes.drop(block->size_bytes);
-  release(id.index);
-}
-
-void Pool::hold(BlockId id) {
-  Block* block = find(id);
-  VRAM_CHECK(block != nullptr && !block->is_held);
-  block->is_held = true;
-  held_.push_back(id);
-  stats_.allocation.drop(1);
-  stats_.allocated_bytes.drop(block->size_bytes);
-}
-
-void Pool::finish(BlockId id) {
-  const Block* block = find(id);
-  if (block == nullptr || !block->is_held) return;
-  std::erase_if(held_, [id](BlockId other) { return other.serial == id.serial; });
+  if (block->is_shared) return stop_waiting(id);
   release(id.index);
 }
 
 void Pool::release(uint32_t index) {
   Block& block = blocks_[index];
   const Stamp stamp = device_.stamp(streams_[block.stream]);
+  if (streams_.size() > 2 && ++frees_ % kFreesPerMark == 0) device_.mark(streams_[block.stream]);
   stats_.active_bytes.drop(block.size_bytes);
   stats_.requested_bytes.drop(block.requested_bytes);
   block.is_live = false;

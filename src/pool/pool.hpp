@@ -3,6 +3,7 @@
 //     sizes ──▶ recall (where this request went in the last step, if that is free)
 //           ──▶ arena (best fit among free blocks: the hot path, no driver call)
 //           ──▶ the ladder (ladder.cpp), each rung once, until one serves:
+//                 collect   what the caller has put aside
 //                 settle    what other streams have finished with
 //                 stitch    a range mapped earlier shows enough free memory
 //                 grow      new handles, while reserved stays near the peak of live bytes
@@ -13,7 +14,8 @@
 //
 // Physical memory belongs to the device, not to a stream or a size: stock.hpp has it, stitches.hpp
 // shows it anew. Memory freed on one stream serves others once its work is done. One thread at a
-// time; never throws; calls to the driver only on the ladder and in trim().
+// time (shared_pool.hpp is for several); never throws; calls to the driver only on the ladder, in
+// trim(), and now and then for the order of several streams.
 #pragma once
 
 #include "pool/arena.hpp"
@@ -25,10 +27,12 @@
 #include "pool/stitches.hpp"
 #include "pool/stock.hpp"
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vram::pool {
@@ -54,6 +58,16 @@ struct OomFacts {
   uint64_t limit_bytes = 0;
   uint64_t device_free_bytes = 0;
   uint64_t device_total_bytes = 0;
+  Backing backing = Backing::kVirtual;
+};
+
+// A live block, or a part of the pool's memory as visit() shows it.
+struct BlockInfo {
+  Address address = 0;
+  uint64_t size_bytes = 0;
+  uint64_t requested_bytes = 0;
+  StreamHandle stream = 0;
+  bool is_live = false;
 };
 
 class Pool {
@@ -68,20 +82,47 @@ class Pool {
   [[nodiscard]] Allocation allocate(uint64_t bytes, StreamHandle stream);
   // The block is free for its stream at once, for others when the stream's work is done.
   void free(BlockId block);
-  // Other streams use the block until finish(). A finished or unknown block is none of its
-  // business: the pool itself finishes all that it has waited for.
+  // The stream uses the block, too: once freed, it waits for what that stream has queued by then.
+  void record_stream(BlockId block, StreamHandle stream);
+  // Freed, but in use until finish(), of which somebody else knows when. A finished or unknown
+  // block is none of its business: the pool itself finishes all that it has waited for.
   void hold(BlockId block);
   void finish(BlockId block);
+  // The stream is about to go, and must not be asked any more: waits for the device.
+  void forget(StreamHandle stream);
 
   [[nodiscard]] bool is_live(BlockId block) { return find(block) != nullptr; }
+  // The live block that holds the address; none: its info has no address.
+  [[nodiscard]] BlockId block_at(Address address, BlockInfo* info) const;
+  // Every part of its memory in no order; a block that is stitched has several parts, of which the
+  // first has what was requested.
+  template <typename Visit>
+  void visit(Visit visit) const {
+    for (NodeId id = 0; id < arena_.nodes().size(); ++id) {
+      if (arena_[id].state != NodeState::kUnused) visit(info_of(id));
+    }
+  }
 
+  // Waits for the device; what was held is free then.
+  [[nodiscard]] Status wait();
   // Gives memory back to the device, so many bytes if it can; how many it was.
   uint64_t trim(uint64_t bytes);
+  // All mappings get the accesses anew that the device gives now.
+  [[nodiscard]] Status renew_access();
   // At most so much is reserved from now on; what is more already stays until it is trimmed.
   void limit(uint64_t bytes) { limit_bytes_ = bytes; }
+  [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
+  // Called before the pool does anything costly: the caller may free blocks in it.
+  void on_shortage(void (*answer)(void* caller), void* caller) { shortage_ = {answer, caller}; }
 
   [[nodiscard]] const Stats& stats() const { return stats_; }
+  void reset_peaks() { stats_.reset_peaks(); }
+  void reset_sums() { stats_.reset_sums(); }
+  // Where its addresses may lie; empty for segments, which lie anywhere.
+  [[nodiscard]] std::array<std::pair<Address, uint64_t>, 2> ranges() const;
   [[nodiscard]] const OomFacts& last_oom() const { return oom_; }
+  // The request that failed last is tried again: it does not count.
+  void withdraw_oom() { --stats_.num_ooms; }
   // Largest free block that a stream might use.
   [[nodiscard]] uint64_t largest_free_bytes() const;
   // Walks over everything; why says what does not hold.
@@ -97,6 +138,17 @@ class Pool {
     StitchId stitch = kNoStitch;
     bool is_live = false;
     bool is_held = false;
+    bool is_shared = false;  // record_stream named other streams
+  };
+  // A block, and a stream besides its own that uses it; once it is freed, until when.
+  struct Use {
+    BlockId block;
+    StreamIndex stream = kNoStream;  // kNoStream: until finish()
+    Stamp stamp = 0;
+  };
+  struct Shortage {
+    void (*answer)(void* caller) = nullptr;
+    void* caller = nullptr;
   };
   struct Wanted {
     uint64_t size_bytes = 0;
@@ -116,10 +168,17 @@ class Pool {
   [[nodiscard]] Allocation serve_again(Recall::Answer answer, const Wanted& wanted);
   [[nodiscard]] Allocation show_again(StitchId id, Address address, const Wanted& wanted);
 
+  // held.cpp: blocks that other streams use.
+  void settle_held();
+  void stop_waiting(BlockId block);
+  [[nodiscard]] BlockInfo info_of(NodeId id) const;
+
   // ladder.cpp: what is done when no free block fits.
   [[nodiscard]] Allocation climb(const Wanted& wanted);
   [[nodiscard]] Allocation search(const Wanted& wanted);
+  void collect();
   void settle();
+  void settle_stream(StreamIndex stream);
   [[nodiscard]] Allocation reuse_stitch(const Wanted& wanted);
   [[nodiscard]] Allocation grow_cheaply(const Wanted& wanted);
   [[nodiscard]] Allocation stitch(const Wanted& wanted, bool may_wait);
@@ -130,13 +189,15 @@ class Pool {
   [[nodiscard]] Allocation fail(const Wanted& wanted);
   [[nodiscard]] Allocation use_plan(const StitchPlan& plan, const Wanted& wanted);
   [[nodiscard]] std::vector<StreamIndex> usable_streams(const Wanted& wanted, bool all) const;
-  void stream_waits_for(const Wanted& wanted, NodeId node);
+  [[nodiscard]] bool stream_waits_for(const Wanted& wanted, NodeId node);
 
   // growth.cpp: memory from and to the device.
   [[nodiscard]] uint64_t allowance_bytes(const Wanted& wanted) const;
   [[nodiscard]] uint64_t tail_bytes(const Wanted& wanted) const;
   // Whether all of it could be had; what could is free memory in the lane.
   bool grow(uint64_t bytes, Lane lane);
+  bool grow_by_segment(uint64_t bytes, Lane lane);
+  [[nodiscard]] Status take(uint64_t bytes, Lane lane);
   [[nodiscard]] uint64_t growth_step_bytes() const;
   [[nodiscard]] uint64_t largest_handle_bytes() const;
   [[nodiscard]] uint64_t release_handle(HandleId id);
@@ -152,7 +213,11 @@ class Pool {
   Recall recall_;
   std::vector<StreamHandle> streams_;  // by index; that of kNoStream is not used
   std::vector<Block> blocks_;          // by the node of their first part
-  std::vector<BlockId> held_;
+  std::vector<Use> uses_;              // of live blocks
+  std::vector<Use> held_;              // of freed ones
+  Shortage shortage_;
+  uint32_t frees_ = 0;
+  uint32_t requests_ = 0;
   uint64_t limit_bytes_ = std::numeric_limits<uint64_t>::max();
   uint64_t device_bytes_ = 0;
   uint32_t last_serial_ = 0;

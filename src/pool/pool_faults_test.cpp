@@ -2,6 +2,7 @@
 // from what it has; its state stays valid, and nothing is left on the device when it is gone.
 #include "base/bytes.hpp"
 #include "gpu/sim/sim_gpu.hpp"
+#include "pool/device_on.hpp"
 #include "pool/pool.hpp"
 
 #include <gtest/gtest.h>

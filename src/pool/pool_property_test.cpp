@@ -1,6 +1,7 @@
 // Random programs against the pool on simulated memory with real bytes: a live block keeps
 // what was written to it, and what a stream gets no other stream's work still uses.
 #include "base/bytes.hpp"
+#include "pool/device_on.hpp"
 #include "pool/pool.hpp"
 #include "pool/testing/ordered_gpu.hpp"
 

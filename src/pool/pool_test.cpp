@@ -3,6 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "gpu/sim/sim_gpu.hpp"
+#include "pool/device_on.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,16 +1,22 @@
 #include "pool/starts.hpp"
 
-#include "base/check.hpp"
-
 #include <algorithm>
 #include <bit>
 
 namespace vram::pool {
 
-// The arena grows upwards from its first address.
+// Homes grow upwards from the first address; segments come where the driver puts them.
+void Starts::reach(uint64_t granule) {
+  if (first_.empty()) base_ = granule;
+  if (granule >= base_) return;
+  const uint64_t words = (base_ - granule + 63) / 64;
+  first_.insert(first_.begin(), words * 64, kNoNode);
+  used_.insert(used_.begin(), words, 0);
+  base_ -= words * 64;
+}
+
 void Starts::add(const std::vector<Node>& nodes, NodeId id) {
-  if (first_.empty()) base_ = nodes[id].address >> kGranuleLog2;
-  VRAM_CHECK(nodes[id].address >> kGranuleLog2 >= base_);
+  reach(nodes[id].address >> kGranuleLog2);
   const uint64_t granule = (nodes[id].address >> kGranuleLog2) - base_;
   if (granule >= first_.size()) {
     first_.resize(granule + 1, kNoNode);

@@ -19,6 +19,7 @@ class Starts {
   [[nodiscard]] NodeId at_or_before(const std::vector<Node>& nodes, Address address) const;
 
  private:
+  void reach(uint64_t granule);
   static constexpr uint32_t kGranuleLog2 = 21;
   [[nodiscard]] NodeId last_before(uint64_t granule) const;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace vram::pool {
@@ -22,6 +23,8 @@ struct Stat {
     current -= amount;
     freed += amount;
   }
+  void reset_peak() { peak = current; }
+  void reset_sums() { allocated = freed = 0; }
 };
 
 struct Stats {
@@ -38,6 +41,17 @@ struct Stats {
   uint64_t stitch_reuses = 0;  // served by one that was mapped already
   uint64_t stream_waits = 0;   // reuse that made a stream wait for another
   uint64_t slow_requests = 0;  // not served by a free block at once
+
+  void reset_peaks() {
+    for (Stat* stat : all()) stat->reset_peak();
+  }
+  void reset_sums() {
+    for (Stat* stat : all()) stat->reset_sums();
+    num_alloc_retries = num_ooms = 0;
+  }
+  [[nodiscard]] std::array<Stat*, 5> all() {
+    return {&allocation, &allocated_bytes, &active_bytes, &requested_bytes, &reserved_bytes};
+  }
 };
 
 }  // namespace vram::pool

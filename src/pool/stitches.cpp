@@ -164,6 +164,14 @@ void Stitches::drop_around(StitchId id, size_t index) {
   forget(id, orphans == orphans_.size() && !has_orphan_inside);
 }
 
+StitchId Stitches::at(Address address) const {
+  for (StitchId id = 0; id < limit(); ++id) {
+    const Stitch& stitch = stitches_[id];
+    if (stitch.address <= address && address - stitch.address < stitch.bytes) return id;
+  }
+  return kNoStitch;
+}
+
 StitchId Stitches::longest_idle() const {
   StitchId found = kNoStitch;
   for (StitchId id = 0; id < limit(); ++id) {

@@ -65,6 +65,11 @@ class Stitches {
 
   [[nodiscard]] const Stitch& operator[](StitchId id) const { return stitches_[id]; }
   [[nodiscard]] StitchId limit() const { return static_cast<StitchId>(stitches_.size()); }
+  // The stitch that shows its handles there; kNoStitch where none does.
+  [[nodiscard]] StitchId at(Address address) const;
+  // Where stitches may be: no address outside is in one.
+  [[nodiscard]] Address base() const { return base_; }
+  [[nodiscard]] uint64_t reserved_bytes() const { return reserved_bytes_; }
   [[nodiscard]] uint64_t mapped_bytes() const { return mapped_bytes_; }
   [[nodiscard]] std::string validate() const;
 

@@ -4,6 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "gpu/sim/sim_gpu.hpp"
+#include "pool/device_on.hpp"
 #include "pool/stitch_plan.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +46,7 @@ class StitchesTest : public testing::Test {
 
   gpu::SimGpu gpu_;
   DeviceOn<gpu::SimGpu> device_{gpu_, 0};
-  Stock stock_{device_};
+  Stock stock_{device_, Backing::kVirtual};
   Stitches stitches_{device_, stock_};
   Arena arena_;
   StreamIndex stream_ = kNoStream;

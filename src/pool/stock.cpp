@@ -6,6 +6,7 @@ namespace vram::pool {
 
 Status Stock::reserve(uint64_t bytes) {
   granule_bytes_ = device_.granularity_bytes();
+  if (backing_ == Backing::kSegments) return Status::kOk;
   const Status status = device_.reserve(bytes, &base_);
   if (status == Status::kOk) reserved_bytes_ = bytes;
   return status;
@@ -18,9 +19,8 @@ Stock::~Stock() {
     (void)device_.release(piece.handle);
   }
   for (const Piece& piece : pieces_) {
-    if (piece.bytes == 0) continue;
-    (void)device_.unmap(piece.home, piece.bytes);
-    (void)device_.release(piece.handle);
+    if (piece.bytes == 0 || take_back(piece) != Status::kOk) continue;
+    if (backing_ == Backing::kVirtual) (void)device_.release(piece.handle);
   }
   if (reserved_bytes_ != 0) (void)device_.unreserve(base_, reserved_bytes_);
 }
@@ -53,7 +53,24 @@ void Stock::give_back(const Piece& piece, bool is_mapped) {
   if (orphan.home != 0) mark(piece, kOrphan);
 }
 
+HandleId Stock::segment_at(Address address) const {
+  for (HandleId id = 0; id < limit(); ++id) {
+    if (pieces_[id].home <= address && address < pieces_[id].end()) return id;
+  }
+  return kNoHandle;
+}
+
+Status Stock::create_segment(uint64_t bytes, HandleId* id) {
+  Piece piece{.bytes = bytes};
+  const Status status = device_.alloc_segment(bytes, &piece.home);
+  if (status != Status::kOk) return status;
+  *id = keep(piece);
+  bytes_ += bytes;
+  return status;
+}
+
 Status Stock::create(uint64_t bytes, HandleId* id) {
+  if (backing_ == Backing::kSegments) return create_segment(bytes, id);
   Piece piece{.home = find_home(bytes), .bytes = bytes};
   if (piece.home == 0) return Status::kOutOfMemory;
   Status status = device_.create(bytes, &piece.handle);
@@ -86,13 +103,20 @@ void Stock::mark(const Piece& piece, HandleId id) {
   while (end_ > 0 && by_granule_[end_ - 1] == kNoHandle) --end_;
 }
 
+Status Stock::take_back(const Piece& piece) {
+  if (backing_ == Backing::kSegments) return device_.free_segment(piece.home);
+  return device_.unmap(piece.home, piece.bytes);
+}
+
 Status Stock::release(HandleId id) {
   const Piece piece = pieces_[id];
   VRAM_CHECK(piece.bytes != 0);
-  const Status status = device_.unmap(piece.home, piece.bytes);
+  const Status status = take_back(piece);
   if (status != Status::kOk) return status;
-  give_back(piece, false);
-  mark(piece, kNoHandle);
+  if (backing_ == Backing::kVirtual) {
+    give_back(piece, false);
+    mark(piece, kNoHandle);
+  }
   pieces_[id] = Piece{};
   spare_.push_back(id);
   bytes_ -= piece.bytes;
@@ -107,9 +131,10 @@ std::string Stock::validate() const {
     bytes += piece.bytes;
     if (at(piece.home) != id || at(piece.end() - 1) != id) return "a handle's home is another's";
   }
+  if (bytes != bytes_) return "the stock's bytes are not those of its handles";
+  if (backing_ == Backing::kSegments) return {};
   uint64_t granules = 0;
   for (const HandleId id : by_granule_) granules += id < kOrphan ? 1 : 0;
-  if (bytes != bytes_) return "the stock's bytes are not those of its handles";
   if (granules * granule_bytes_ != bytes_) return "home addresses are not those of the handles";
   return {};
 }

@@ -1,10 +1,12 @@
 // Stock: the physical memory that the pool holds: handles of several sizes, each mapped at its home
-// address for as long as it lives. The home addresses are one range, reserved at the start. Below
-// the pool's recipe; says nothing of what lies in the memory. A call that fails changes nothing and
+// address for as long as it lives. The home addresses are one range, reserved at the start. Where
+// the device can't map, a handle is a segment, and its home is where the driver put it. Below the
+// pool's recipe; says nothing of what lies in the memory. A call that fails changes nothing and
 // leaves nothing behind. One thread at a time; allocates for each handle.
 #pragma once
 
 #include "pool/device.hpp"
+#include "pool/options.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -26,12 +28,12 @@ class Stock {
     [[nodiscard]] Address end() const { return home + bytes; }
   };
 
-  explicit Stock(Device& device) : device_(device) {}
+  Stock(Device& device, Backing backing) : device_(device), backing_(backing) {}
   ~Stock();
   Stock(const Stock&) = delete;
   Stock& operator=(const Stock&) = delete;
 
-  // Once, before all else: the range of home addresses.
+  // Once, before all else: the range of home addresses. Segments need none.
   [[nodiscard]] Status reserve(uint64_t bytes);
   // A new handle, mapped at its home and accessible.
   [[nodiscard]] Status create(uint64_t bytes, HandleId* id);
@@ -42,16 +44,25 @@ class Stock {
   [[nodiscard]] HandleId limit() const { return static_cast<HandleId>(pieces_.size()); }
   // Whose home holds the address, which must be in one.
   [[nodiscard]] HandleId at(Address address) const {
+    if (backing_ == Backing::kSegments) return segment_at(address);
     return by_granule_[(address - base_) / granule_bytes_];
   }
+  [[nodiscard]] Backing backing() const { return backing_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
   [[nodiscard]] uint64_t count() const { return pieces_.size() - spare_.size(); }
-  // Where the next handle's home will be if there is room.
+  // Where the next handle's home will be if there is room; of segments nobody knows.
   [[nodiscard]] Address next_home() const { return base_ + end_ * granule_bytes_; }
+
+  // Where homes may be: no address outside is one. Of segments nothing is known.
+  [[nodiscard]] Address base() const { return base_; }
+  [[nodiscard]] uint64_t reserved_bytes() const { return reserved_bytes_; }
 
   [[nodiscard]] std::string validate() const;
 
  private:
+  [[nodiscard]] HandleId segment_at(Address address) const;
+  [[nodiscard]] Status create_segment(uint64_t bytes, HandleId* id);
+  [[nodiscard]] Status take_back(const Piece& piece);
   [[nodiscard]] Address find_home(uint64_t bytes) const;  // 0: no room
   [[nodiscard]] Status map_home(const Piece& piece);
   void give_back(const Piece& piece, bool is_mapped);
@@ -59,6 +70,7 @@ class Stock {
   [[nodiscard]] HandleId keep(const Piece& piece);
 
   Device& device_;
+  Backing backing_;
   uint64_t granule_bytes_ = 1;
   Address base_ = 0;
   uint64_t reserved_bytes_ = 0;

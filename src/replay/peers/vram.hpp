@@ -3,6 +3,7 @@
 // was queued then is taken as done when that lies further back than the lag. Single-threaded.
 #pragma once
 
+#include "pool/device_on.hpp"
 #include "pool/pool.hpp"
 #include "replay/allocator.hpp"
 #include "replay/registry.hpp"
@@ -26,6 +27,7 @@ class RecordedDevice final : public pool::DeviceOn<gpu::SimGpu> {
   [[nodiscard]] pool::Stamp stamp(gpu::StreamHandle) override {
     return static_cast<pool::Stamp>(now_ns_) + 1;
   }
+  void mark(gpu::StreamHandle) override {}
   [[nodiscard]] bool is_done(gpu::StreamHandle, pool::Stamp stamp) override {
     if (stamp <= done_) return true;
     return now_ns_ - static_cast<int64_t>(stamp - 1) >= lag_ns_;

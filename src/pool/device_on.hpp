@@ -1,0 +1,98 @@
+// DeviceOn: a pool's Device made of any gpu::Memory: memory as it is, order by fences (fence.hpp).
+// One thread at a time; allocates at a stream's first use.
+#pragma once
+
+#include "pool/device.hpp"
+#include "pool/fence.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace vram::pool {
+
+template <gpu::Memory M>
+class DeviceOn : public Device {
+ public:
+  // memory must outlive it.
+  DeviceOn(M& memory, uint32_t ordinal) : memory_(memory), ordinal_(ordinal) {}
+  ~DeviceOn() override {
+    for (Fence<M>& fence : fences_) fence.retire(memory_, last_stamp_);
+  }
+
+  [[nodiscard]] uint64_t granularity_bytes() const override { return memory_.granularity_bytes(); }
+  [[nodiscard]] Status memory_info(gpu::MemoryInfo* info) override {
+    return memory_.memory_info(ordinal_, info);
+  }
+  [[nodiscard]] Status reserve(uint64_t bytes, Address* address) override {
+    return memory_.reserve(bytes, address);
+  }
+  [[nodiscard]] Status unreserve(Address address, uint64_t bytes) override {
+    return memory_.unreserve(address, bytes);
+  }
+  [[nodiscard]] Status create(uint64_t bytes, gpu::Handle* handle) override {
+    return memory_.create(ordinal_, bytes, handle);
+  }
+  [[nodiscard]] Status release(gpu::Handle handle) override { return memory_.release(handle); }
+  [[nodiscard]] Status map(Address address, uint64_t bytes, gpu::Handle handle) override {
+    return memory_.map(address, bytes, handle);
+  }
+  [[nodiscard]] Status set_access(Address address, uint64_t bytes) override {
+    return memory_.set_access(address, bytes, ordinal_);
+  }
+  [[nodiscard]] Status unmap(Address address, uint64_t bytes) override {
+    return memory_.unmap(address, bytes);
+  }
+  [[nodiscard]] Status alloc_segment(uint64_t bytes, Address* address) override {
+    return memory_.alloc_segment(ordinal_, bytes, address);
+  }
+  [[nodiscard]] Status free_segment(Address address) override {
+    return memory_.free_segment(ordinal_, address);
+  }
+
+  [[nodiscard]] Stamp stamp(StreamHandle) override { return ++last_stamp_; }
+  void mark(StreamHandle stream) override { fence_of(stream).mark(memory_, ordinal_, last_stamp_); }
+  [[nodiscard]] bool is_done(StreamHandle stream, Stamp stamp) override {
+    Fence<M>& fence = fence_of(stream);
+    return fence.done() >= stamp || fence.is_done(memory_, ordinal_, stamp, last_stamp_);
+  }
+  [[nodiscard]] Status stream_wait(StreamHandle waiting, StreamHandle stream,
+                                   Stamp stamp) override {
+    if (fence_of(stream).done() >= stamp) return Status::kOk;
+    gpu::EventHandle event = 0;
+    if (const Status s = memory_.record(ordinal_, stream, &event); s != Status::kOk) return s;
+    const Status waited = memory_.stream_wait(ordinal_, waiting, event);
+    (void)memory_.destroy(event);
+    return waited;
+  }
+  [[nodiscard]] Status synchronize() override {
+    const Stamp until = last_stamp_;
+    const Status status = memory_.synchronize(ordinal_);
+    if (status != Status::kOk) return status;
+    for (Fence<M>& fence : fences_) fence.retire(memory_, until);
+    return status;
+  }
+  void forget(StreamHandle stream) override {
+    for (Fence<M>& fence : fences_) {
+      if (fence.stream() != stream) continue;
+      fence.retire(memory_, last_stamp_);
+      fence = fences_.back();
+      fences_.pop_back();
+      return;
+    }
+  }
+
+ private:
+  [[nodiscard]] Fence<M>& fence_of(StreamHandle stream) {
+    for (Fence<M>& fence : fences_) {
+      if (fence.stream() == stream) return fence;
+    }
+    return fences_.emplace_back(stream);
+  }
+
+  M& memory_;
+  uint32_t ordinal_;
+  Stamp last_stamp_ = 0;
+  std::vector<Fence<M>> fences_;
+};
+
+}  // namespace vram::pool

@@ -1,0 +1,109 @@
+// Blocks that streams besides their own use, and what else is known of a block by its address.
+#include "base/check.hpp"
+#include "pool/pool.hpp"
+
+#include <algorithm>
+
+namespace vram::pool {
+
+void Pool::record_stream(BlockId id, StreamHandle stream) {
+  Block* block = find(id);
+  VRAM_CHECK(block != nullptr && !block->is_held);
+  const StreamIndex index = index_of(stream);
+  if (index == block->stream) return;
+  const bool is_known = std::ranges::any_of(
+      uses_, [&](const Use& use) { return use.block.serial == id.serial && use.stream == index; });
+  if (is_known) return;
+  block->is_shared = true;
+  uses_.push_back({id, index});
+}
+
+// Freed: from now on its other streams are asked whether they are done.
+void Pool::stop_waiting(BlockId id) {
+  blocks_[id.index].is_held = true;
+  std::erase_if(uses_, [&](const Use& use) {
+    if (use.block.serial != id.serial) return false;
+    const StreamHandle stream = streams_[use.stream];
+    held_.push_back({id, use.stream, device_.stamp(stream)});
+    device_.mark(stream);
+    return true;
+  });
+}
+
+void Pool::hold(BlockId id) {
+  Block* block = find(id);
+  VRAM_CHECK(block != nullptr && !block->is_held);
+  block->is_held = true;
+  held_.push_back({id});
+  stats_.allocation.drop(1);
+  stats_.allocated_bytes.drop(block->size_bytes);
+}
+
+void Pool::finish(BlockId id) {
+  const Block* block = find(id);
+  if (block == nullptr || !block->is_held) return;
+  std::erase_if(held_, [id](const Use& use) { return use.block.serial == id.serial; });
+  release(id.index);
+}
+
+// Free is what none of its streams uses any more.
+void Pool::settle_held() {
+  std::vector<BlockId> changed;
+  std::erase_if(held_, [&](const Use& use) {
+    if (use.stream == kNoStream || !device_.is_done(streams_[use.stream], use.stamp)) return false;
+    changed.push_back(use.block);
+    return true;
+  });
+  for (const BlockId id : changed) {
+    const bool is_used =
+        std::ranges::any_of(held_, [id](const Use& use) { return use.block.serial == id.serial; });
+    if (!is_used && find(id) != nullptr) release(id.index);
+  }
+}
+
+Status Pool::wait() {
+  if (const Status status = device_.synchronize(); status != Status::kOk) return status;
+  for (const Use& use : std::exchange(held_, {})) {
+    if (find(use.block) != nullptr) release(use.block.index);
+  }
+  settle();
+  return Status::kOk;
+}
+
+void Pool::forget(StreamHandle stream) {
+  if (wait() != Status::kOk) return;
+  for (StreamIndex index = 1; index < streams_.size(); ++index) {
+    if (streams_[index] == stream) settle_stream(index);
+  }
+  device_.forget(stream);
+}
+
+BlockId Pool::block_at(Address address, BlockInfo* info) const {
+  *info = {};
+  NodeId node = kNoNode;
+  if (address - stitches_.base() < stitches_.reserved_bytes()) {
+    const StitchId stitch = stitches_.at(address);
+    if (stitch != kNoStitch && !stitches_[stitch].is_idle()) node = stitches_[stitch].parts.front();
+  } else {
+    node = arena_.at(address);
+  }
+  if (node == kNoNode || node >= blocks_.size()) return {};
+  const Block& block = blocks_[node];
+  if (!block.is_live || block.is_held) return {};
+  if (address < block.address || address - block.address >= block.size_bytes) return {};
+  *info = {block.address, block.size_bytes, block.requested_bytes, streams_[block.stream], true};
+  return {node, block.serial};
+}
+
+BlockInfo Pool::info_of(NodeId id) const {
+  const Node& node = arena_[id];
+  BlockInfo info{.address = node.address, .size_bytes = node.size_bytes};
+  info.is_live = node.state == NodeState::kLive;
+  info.stream = streams_[node.stream];
+  if (!info.is_live || id >= blocks_.size() || !blocks_[id].is_live) return info;
+  info.requested_bytes = blocks_[id].requested_bytes;
+  info.stream = streams_[blocks_[id].stream];
+  return info;
+}
+
+}  // namespace vram::pool

@@ -1,0 +1,120 @@
+// Blocks that several streams use, on a small simulated GPU.
+#include "base/bytes.hpp"
+#include "gpu/sim/sim_gpu.hpp"
+#include "pool/device_on.hpp"
+#include "pool/pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace vram::pool {
+namespace {
+
+constexpr StreamHandle kMain = 0;
+constexpr StreamHandle kSide = 64;
+
+class HeldTest : public testing::Test {
+ protected:
+  static gpu::SimOptions small_device() {
+    gpu::SimOptions options;
+    options.devices = {gpu::SimDevice{.capacity_bytes = 64 * kMiB}};
+    return options;
+  }
+  void TearDown() override {
+    std::string why;
+    EXPECT_TRUE(pool_.validate(&why)) << why;
+  }
+  // Without growing: what is asked for must come from memory that was freed.
+  void allow_no_more() { pool_.limit(pool_.stats().reserved_bytes.current); }
+
+  gpu::SimGpu gpu_{small_device()};
+  DeviceOn<gpu::SimGpu> device_{gpu_, 0};
+  Pool pool_{device_, {.handle_bytes = 4 * kMiB}};
+};
+
+TEST_F(HeldTest, AFreedBlockWaitsForTheStreamsThatUseIt) {
+  const Allocation block = pool_.allocate(8 * kMiB, kMain);
+  pool_.record_stream(block.block, kSide);
+  ASSERT_EQ(gpu_.enqueue(0, kSide, 5'000'000), Status::kOk);
+  pool_.free(block.block);
+  EXPECT_EQ(pool_.stats().allocated_bytes.current, 0u);
+  EXPECT_EQ(pool_.stats().active_bytes.current, 8 * kMiB) << "the side stream is at work on it";
+  const Allocation other = pool_.allocate(8 * kMiB, kMain);
+  EXPECT_NE(other.address, block.address);
+  gpu_.advance(10'000'000);
+  allow_no_more();
+  EXPECT_EQ(pool_.allocate(8 * kMiB, kMain).address, block.address);
+  EXPECT_EQ(gpu_.stats()[gpu::Call::kSynchronize].count, 0u);
+}
+
+TEST_F(HeldTest, WorkThatIsQueuedAfterTheFreeIsNotWaitedFor) {
+  const Allocation block = pool_.allocate(8 * kMiB, kMain);
+  pool_.record_stream(block.block, kSide);
+  ASSERT_EQ(gpu_.enqueue(0, kSide, 1'000'000), Status::kOk);
+  pool_.free(block.block);
+  ASSERT_EQ(gpu_.enqueue(0, kSide, 900'000'000), Status::kOk);
+  gpu_.advance(2'000'000);
+  allow_no_more();
+  EXPECT_EQ(pool_.allocate(8 * kMiB, kMain).address, block.address);
+  EXPECT_EQ(gpu_.stats()[gpu::Call::kSynchronize].count, 0u);
+}
+
+TEST_F(HeldTest, EveryStreamIsWaitedForAndItsOwnIsNone) {
+  const Allocation block = pool_.allocate(8 * kMiB, kMain);
+  pool_.record_stream(block.block, kMain);
+  pool_.free(block.block);
+  EXPECT_EQ(pool_.stats().active_bytes.current, 0u);
+
+  const Allocation shared = pool_.allocate(8 * kMiB, kMain);
+  pool_.record_stream(shared.block, kSide);
+  pool_.record_stream(shared.block, kSide + 1);
+  pool_.record_stream(shared.block, kSide);
+  ASSERT_EQ(gpu_.enqueue(0, kSide, 1'000'000), Status::kOk);
+  ASSERT_EQ(gpu_.enqueue(0, kSide + 1, 9'000'000), Status::kOk);
+  pool_.free(shared.block);
+  gpu_.advance(5'000'000);
+  EXPECT_NE(pool_.allocate(8 * kMiB, kMain).address, shared.address);
+  EXPECT_EQ(pool_.stats().active_bytes.current, 16 * kMiB);
+  gpu_.advance(5'000'000);
+  allow_no_more();
+  EXPECT_EQ(pool_.allocate(8 * kMiB, kMain).address, shared.address);
+}
+
+TEST_F(HeldTest, MuchTrafficFindsOutWithoutPressure) {
+  const Allocation block = pool_.allocate(8 * kMiB, kMain);
+  pool_.record_stream(block.block, kSide);
+  pool_.free(block.block);
+  for (int i = 0; i < 200; ++i) pool_.free(pool_.allocate(512, kMain).block);
+  EXPECT_EQ(pool_.stats().active_bytes.current, 0u);
+}
+
+TEST_F(HeldTest, AForgottenStreamIsNotAskedAnyMore) {
+  const Allocation block = pool_.allocate(8 * kMiB, kSide);
+  (void)pool_.allocate(512, kMain);
+  ASSERT_EQ(gpu_.enqueue(0, kSide, 5'000'000), Status::kOk);
+  pool_.free(block.block);
+  pool_.forget(kSide);
+  const uint64_t events = gpu_.stats()[gpu::Call::kRecord].count;
+  allow_no_more();
+  EXPECT_EQ(pool_.allocate(8 * kMiB, kMain).address, block.address);
+  EXPECT_EQ(gpu_.stats()[gpu::Call::kRecord].count, events);
+}
+
+TEST_F(HeldTest, ABlockIsFoundByAnyAddressInIt) {
+  const Allocation small = pool_.allocate(700, kMain);
+  const Allocation large = pool_.allocate(8 * kMiB, kSide);
+  BlockInfo info;
+  EXPECT_EQ(pool_.block_at(small.address + 699, &info).serial, small.block.serial);
+  EXPECT_EQ(info.address, small.address);
+  EXPECT_EQ(info.size_bytes, 1024u);
+  EXPECT_EQ(info.requested_bytes, 700u);
+  EXPECT_EQ(pool_.block_at(large.address + 5 * kMiB, &info).serial, large.block.serial);
+  EXPECT_EQ(info.stream, kSide);
+  pool_.free(large.block);
+  (void)pool_.block_at(large.address, &info);
+  EXPECT_EQ(info.address, 0u);
+}
+
+}  // namespace
+}  // namespace vram::pool

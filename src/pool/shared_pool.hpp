@@ -1,0 +1,82 @@
+// SharedPool: a Pool for all threads of a process, with blocks named by address: what the C library
+// (capi/) hands out. Every function may be called from any thread.
+//
+//     allocate ──▶ shelf (where threads compete) ──▶ lock ──▶ Pool ──▶ ledger
+//     free ──▶ ledger ──▶ shelf (where threads compete) ──▶ lock ──▶ Pool
+//
+// One thread alone always meets the pool itself, whose placement is the best there is. When threads
+// meet at its lock, each keeps what it frees on a shelf of its own for a while; what lies there
+// comes back before the pool does anything costly. Until then it counts as active memory, and as
+// allocated in the peaks. The lock is held across calls to the driver: whoever waits for it would
+// need the driver next.
+#pragma once
+
+#include "pool/ledger.hpp"
+#include "pool/pool.hpp"
+#include "pool/shelf.hpp"
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace vram::pool {
+
+class SharedPool {
+ public:
+  // Called without a lock when a request fails; whether it may have freed something.
+  using Reclaim = bool (*)(void* owner, uint64_t bytes);
+
+  // device must outlive it.
+  explicit SharedPool(Device& device, const Options& options = {});
+  // Before the first request.
+  void on_oom(Reclaim reclaim, void* owner);
+
+  // 0: out of memory.
+  [[nodiscard]] Address allocate(uint64_t bytes, StreamHandle stream);
+  // False where no live block begins there.
+  [[nodiscard]] bool free(Address address);
+  [[nodiscard]] bool record_stream(Address address, StreamHandle stream);
+  void forget(StreamHandle stream);
+  [[nodiscard]] BlockInfo block_at(Address address);
+
+  // Waits for the device.
+  uint64_t trim(uint64_t bytes);
+  void limit(uint64_t bytes);
+  [[nodiscard]] Status renew_access();
+
+  [[nodiscard]] Stats stats();
+  [[nodiscard]] uint64_t limit_bytes();
+  [[nodiscard]] OomFacts last_oom();
+  void reset_peaks();
+  void reset_sums();
+  template <typename Visit>
+  void visit(Visit visit) {
+    const std::lock_guard guard(lock_);
+    collect();
+    pool_.visit(visit);
+  }
+  [[nodiscard]] bool validate(std::string* why = nullptr);
+  [[nodiscard]] auto ranges() const { return pool_.ranges(); }
+
+ private:
+  static constexpr uint32_t kShelves = 16;
+  // Of the reserved bytes, a shelf may keep this part.
+  static constexpr uint64_t kShelfPart = 32;
+
+  [[nodiscard]] Address request(uint64_t bytes, StreamHandle stream, Shelf& shelf);
+  void withdraw_oom();
+  [[nodiscard]] Shelf& own_shelf();
+  void lock_pool(Shelf& shelf);
+  void collect();
+
+  std::mutex lock_;  // of pool_
+  Pool pool_;
+  Ledger ledger_;
+  std::array<Shelf, kShelves> shelves_;
+  std::atomic<uint64_t> shelf_bytes_{0};  // that one may keep now
+  Reclaim reclaim_ = nullptr;
+  void* owner_ = nullptr;
+};
+
+}  // namespace vram::pool
