@@ -1,0 +1,272 @@
+#include "gpu/cuda/cuda_memory.hpp"
+
+#include "base/bytes.hpp"
+#include "gpu/cuda/driver_scope.hpp"
+
+#include <array>
+#include <time.h>
+
+namespace vram::gpu::cuda {
+namespace {
+
+// Of devices that don't say theirs, having no virtual memory management.
+constexpr uint64_t kUsualGranularityBytes = 2 * kMiB;
+
+uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// NOLINTNEXTLINE(performance-no-int-to-ptr): streams are pointers to CUDA, numbers to us
+CUstream as_stream(StreamHandle stream) { return reinterpret_cast<CUstream>(stream); }
+
+}  // namespace
+
+Result<std::unique_ptr<CudaMemory>> CudaMemory::open(const DriverApi& driver, uint32_t ordinal) {
+  int count = 0;
+  CUdevice device = 0;
+  CUresult result = driver.device_get_count(&count);
+  if (result == kSuccess && ordinal >= static_cast<uint32_t>(count)) {
+    return fail(Code::kNotFound,
+                "expected a device below {}, the number of CUDA devices this process sees, found "
+                "{}: choose another, or see CUDA_VISIBLE_DEVICES",
+                count, ordinal);
+  }
+  if (result == kSuccess) result = driver.device_get(&device, static_cast<int>(ordinal));
+  // Not make_unique: the constructor is private.
+  std::unique_ptr<CudaMemory> memory(new CudaMemory(driver, ordinal, device));
+  memory->device_count_ = static_cast<uint32_t>(count);
+  if (result == kSuccess) result = memory->start();
+  if (result != kSuccess) {
+    return fail(Code::kUnsupported,
+                "expected CUDA device {} to start, found that the driver answers {}: see with "
+                "nvidia-smi whether it is healthy, and not full or held by another process",
+                ordinal, driver.name_of(result));
+  }
+  return memory;
+}
+
+CUresult CudaMemory::start() {
+  const CUresult result = driver_.device_primary_ctx_retain(&context_, device_);
+  if (result != kSuccess) {
+    context_ = nullptr;
+    return result;
+  }
+  granularity_bytes_ = kUsualGranularityBytes;
+  is_virtual_ = has(kVirtualMemoryManagementSupported);
+  if (!is_virtual_) return kSuccess;
+  is_rdma_capable_ = has(kGpuDirectRdmaWithVmmSupported);
+  const CUmemAllocationProp prop = allocation();
+  size_t bytes = 0;
+  const CUresult asked = driver_.mem_get_allocation_granularity(&bytes, &prop, kGranularityMinimum);
+  if (asked == kSuccess) granularity_bytes_ = bytes;
+  return asked;
+}
+
+CudaMemory::~CudaMemory() {
+  if (context_ == nullptr) return;
+  {
+    const CurrentContext current(driver_, context_);
+    for (const CUevent event : events_.drain()) (void)driver_.event_destroy(event);
+  }
+  (void)driver_.device_primary_ctx_release(device_);
+}
+
+bool CudaMemory::has(CUattribute attribute) const {
+  int value = 0;
+  return driver_.device_get_attribute(&value, attribute, device_) == kSuccess && value != 0;
+}
+
+CUmemAllocationProp CudaMemory::allocation() const {
+  CUmemAllocationProp prop;
+  prop.location.id = device_;
+  prop.flags.gpu_direct_rdma_capable = is_rdma_capable_ ? 1 : 0;
+  return prop;
+}
+
+template <typename Call>
+Status CudaMemory::run(Call call) {
+  if (is_lost_.load(std::memory_order_relaxed)) return Status::kFault;
+  const CurrentContext current(driver_, context_);
+  if (current.result() != kSuccess) return judge(current.result());
+  const RelaxedCapture relaxed(driver_);
+  return judge(call());
+}
+
+template <typename Call>
+Status CudaMemory::run_for_memory(Call call) {
+  const uint64_t start_ns = now_ns();
+  const Status status = run(call);
+  time_ns_.fetch_add(now_ns() - start_ns, std::memory_order_relaxed);
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  return status;
+}
+
+template <typename Call>
+Status CudaMemory::run_virtual(Call call) {
+  return is_virtual_ ? run_for_memory(call) : Status::kNotSupported;
+}
+
+Status CudaMemory::judge(CUresult result) {
+  if (is_device_lost(result)) is_lost_.store(true, std::memory_order_relaxed);
+  return status_of(result);
+}
+
+bool CudaMemory::supports_peer(uint32_t device) const {
+  if (device == ordinal_) return true;
+  CUdevice peer = 0;
+  int can = 0;
+  return device < device_count_ && device < kMaxDevices &&
+         driver_.device_get(&peer, static_cast<int>(device)) == kSuccess &&
+         driver_.device_can_access_peer(&can, peer, device_) == kSuccess && can != 0;
+}
+
+Status CudaMemory::allow_peer(uint32_t device) {
+  if (device >= device_count_) return Status::kInvalidValue;
+  if (!supports_peer(device)) return Status::kNotSupported;
+  if (device != ordinal_) peers_.fetch_or(uint64_t{1} << device);
+  return Status::kOk;
+}
+
+Status CudaMemory::memory_info(uint32_t device, MemoryInfo* info) {
+  if (device != ordinal_) return Status::kInvalidValue;
+  size_t free = 0;
+  size_t total = 0;
+  const Status status = run([&] { return driver_.mem_get_info(&free, &total); });
+  if (status == Status::kOk) *info = {.free_bytes = free, .total_bytes = total};
+  return status;
+}
+
+Status CudaMemory::alloc_segment(uint32_t device, uint64_t bytes, Address* address) {
+  if (device != ordinal_) return Status::kInvalidValue;
+  CUdeviceptr got = 0;
+  const Status status = run_for_memory([&] { return driver_.mem_alloc(&got, bytes); });
+  if (status == Status::kOk) *address = got;
+  return status;
+}
+
+Status CudaMemory::free_segment(uint32_t device, Address address) {
+  // The driver takes 0 for nothing to do; here it is no segment.
+  if (device != ordinal_ || address == 0) return Status::kInvalidValue;
+  return run_for_memory([&] { return driver_.mem_free(address); });
+}
+
+Status CudaMemory::reserve(uint64_t bytes, Address* address) {
+  if (!is_virtual_) return Status::kNotSupported;
+  CUdeviceptr got = 0;
+  const Status status = run([&] { return driver_.mem_address_reserve(&got, bytes, 0, 0, 0); });
+  if (status == Status::kOk) *address = got;
+  return status;
+}
+
+Status CudaMemory::unreserve(Address address, uint64_t bytes) {
+  if (!is_virtual_) return Status::kNotSupported;
+  return run([&] { return driver_.mem_address_free(address, bytes); });
+}
+
+Status CudaMemory::create(uint32_t device, uint64_t bytes, Handle* handle) {
+  if (device != ordinal_) return Status::kInvalidValue;
+  const CUmemAllocationProp prop = allocation();
+  CUmemHandle got = 0;
+  const Status status = run_virtual([&] { return driver_.mem_create(&got, bytes, &prop, 0); });
+  if (status == Status::kOk) *handle = got;
+  return status;
+}
+
+Status CudaMemory::release(Handle handle) {
+  return run_virtual([&] { return driver_.mem_release(handle); });
+}
+
+Status CudaMemory::map(Address address, uint64_t bytes, Handle handle) {
+  return run_virtual([&] { return driver_.mem_map(address, bytes, 0, handle, 0); });
+}
+
+Status CudaMemory::set_access(Address address, uint64_t bytes, uint32_t device) {
+  if (device != ordinal_) return Status::kInvalidValue;
+  return run_virtual([&] { return open_to_devices(address, bytes); });
+}
+
+CUresult CudaMemory::open_to_devices(Address address, uint64_t bytes) const {
+  std::array<CUmemAccessDesc, kMaxDevices + 1> accesses;
+  size_t count = 0;
+  accesses[count++].location.id = device_;
+  const uint64_t peers = peers_.load();
+  for (uint32_t peer = 0; peers >> peer != 0; ++peer) {
+    // A device's number is its ordinal.
+    if ((peers >> peer & 1) != 0) accesses[count++].location.id = static_cast<int>(peer);
+    if (peer + 1 == kMaxDevices) break;
+  }
+  return driver_.mem_set_access(address, bytes, accesses.data(), count);
+}
+
+Status CudaMemory::unmap(Address address, uint64_t bytes) {
+  return run_virtual([&] { return driver_.mem_unmap(address, bytes); });
+}
+
+// A captured stream would take an event or a wait into its graph, where it means nothing to us.
+CUresult CudaMemory::refuse_captured(CUstream stream) const {
+  CUcaptureStatus status = kCaptureNone;
+  const CUresult result = driver_.stream_is_capturing(stream, &status);
+  if (result != kSuccess) return result;
+  return status == kCaptureNone ? kSuccess : kErrorNotReady;
+}
+
+CUresult CudaMemory::take_event(EventHandle* event) {
+  *event = events_.take();
+  if (*event != 0) return kSuccess;
+  CUevent made = nullptr;
+  const CUresult result = driver_.event_create(&made, kEventDisableTiming);
+  if (result == kSuccess) *event = events_.add(made);
+  return result;
+}
+
+Status CudaMemory::record(uint32_t device, StreamHandle stream, EventHandle* event) {
+  if (device != ordinal_) return Status::kInvalidValue;
+  return run([&] {
+    CUresult result = refuse_captured(as_stream(stream));
+    if (result != kSuccess) return result;
+    EventHandle taken = 0;
+    result = take_event(&taken);
+    if (result != kSuccess) return result;
+    result = driver_.event_record(events_.find(taken), as_stream(stream));
+    if (result == kSuccess) {
+      *event = taken;
+    } else {
+      (void)events_.give_back(taken);
+    }
+    return result;
+  });
+}
+
+Status CudaMemory::query(EventHandle event) {
+  const CUevent found = events_.find(event);
+  if (found == nullptr) return Status::kInvalidValue;
+  return run([&] { return driver_.event_query(found); });
+}
+
+Status CudaMemory::wait(EventHandle event) {
+  const CUevent found = events_.find(event);
+  if (found == nullptr) return Status::kInvalidValue;
+  return run([&] { return driver_.event_synchronize(found); });
+}
+
+Status CudaMemory::stream_wait(uint32_t device, StreamHandle stream, EventHandle event) {
+  const CUevent found = events_.find(event);
+  if (device != ordinal_ || found == nullptr) return Status::kInvalidValue;
+  return run([&] {
+    const CUresult refused = refuse_captured(as_stream(stream));
+    return refused != kSuccess ? refused : driver_.stream_wait_event(as_stream(stream), found, 0);
+  });
+}
+
+Status CudaMemory::destroy(EventHandle event) {
+  return events_.give_back(event) ? Status::kOk : Status::kInvalidValue;
+}
+
+Status CudaMemory::synchronize(uint32_t device) {
+  if (device != ordinal_) return Status::kInvalidValue;
+  return run([&] { return driver_.ctx_synchronize(); });
+}
+
+}  // namespace vram::gpu::cuda

@@ -1,0 +1,116 @@
+// CudaMemory: one CUDA device as a gpu::Memory (memory.hpp). Keeps the device's primary context
+// from open to destruction.
+//
+//     allocator ──▶ CudaMemory ──▶ driver_scope (context, capture mode) ──▶ DriverApi
+//                       └──▶ event_stock (events made once)
+//
+// Any thread may call any function at any time, with any context current or none: each runs with
+// the primary context and restores what was. Of two calls about one address, handle or event, one
+// must happen before the other. No lock is held across a driver call; only events allocate, when
+// more are in use than ever before.
+//
+// While a CUDA graph is captured: memory calls and queries go on as ever and don't disturb the
+// capture. record() and stream_wait() on a stream that is captured answer kNotReady and add nothing
+// to it. synchronize() is not for these times: the driver would give up the capture.
+//
+// After an answer that says that the device is lost every call answers kFault without asking again.
+#pragma once
+
+#include "base/result.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "gpu/cuda/event_stock.hpp"
+#include "gpu/memory.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace vram::gpu::cuda {
+
+class CudaMemory {
+ public:
+  // driver must outlive it. kNotFound: no device of that number. kUnsupported: the device can't be
+  // used now; the message says why.
+  [[nodiscard]] static Result<std::unique_ptr<CudaMemory>> open(const DriverApi& driver,
+                                                                uint32_t ordinal);
+  // Gives back events and the context; memory that was not freed goes with the process.
+  ~CudaMemory();
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+
+  [[nodiscard]] uint32_t ordinal() const { return ordinal_; }
+  // Without it there are segments alone: reserve, create and what follows are kNotSupported.
+  [[nodiscard]] bool supports_virtual_memory() const { return is_virtual_; }
+  // Whether that device can read and write memory of this one; it itself always can.
+  [[nodiscard]] bool supports_peer(uint32_t device) const;
+  // From now on set_access() lets that device in, too; what is mapped already takes another
+  // set_access(). kNotSupported: it can't reach this device's memory.
+  [[nodiscard]] Status allow_peer(uint32_t device);
+
+  // Calls for memory so far (create, map, set_access, unmap, release, alloc_segment, free_segment),
+  // with those that failed, and the time spent in them.
+  [[nodiscard]] uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  [[nodiscard]] uint64_t time_ns() const { return time_ns_.load(std::memory_order_relaxed); }
+
+  // Memory: see memory.hpp. device_count() is the driver's; calls about a device other than
+  // ordinal() are kInvalidValue.
+  [[nodiscard]] uint32_t device_count() const { return device_count_; }
+  [[nodiscard]] uint64_t granularity_bytes() const { return granularity_bytes_; }
+  [[nodiscard]] Status memory_info(uint32_t device, MemoryInfo* info);
+  [[nodiscard]] Status alloc_segment(uint32_t device, uint64_t bytes, Address* address);
+  [[nodiscard]] Status free_segment(uint32_t device, Address address);
+  [[nodiscard]] Status reserve(uint64_t bytes, Address* address);
+  [[nodiscard]] Status unreserve(Address address, uint64_t bytes);
+  [[nodiscard]] Status create(uint32_t device, uint64_t bytes, Handle* handle);
+  [[nodiscard]] Status release(Handle handle);
+  [[nodiscard]] Status map(Address address, uint64_t bytes, Handle handle);
+  [[nodiscard]] Status set_access(Address address, uint64_t bytes, uint32_t device);
+  [[nodiscard]] Status unmap(Address address, uint64_t bytes);
+  [[nodiscard]] Status record(uint32_t device, StreamHandle stream, EventHandle* event);
+  [[nodiscard]] Status query(EventHandle event);
+  [[nodiscard]] Status wait(EventHandle event);
+  [[nodiscard]] Status stream_wait(uint32_t device, StreamHandle stream, EventHandle event);
+  [[nodiscard]] Status destroy(EventHandle event);
+  [[nodiscard]] Status synchronize(uint32_t device);
+
+ private:
+  // The peers are bits of a word, and no machine has that many devices.
+  static constexpr uint32_t kMaxDevices = 64;
+
+  CudaMemory(const DriverApi& driver, uint32_t ordinal, CUdevice device)
+      : driver_(driver), ordinal_(ordinal), device_(device) {}
+  [[nodiscard]] CUresult start();
+  [[nodiscard]] bool has(CUattribute attribute) const;
+  [[nodiscard]] CUmemAllocationProp allocation() const;
+
+  // Runs a call to the driver as a thread must, and says what its answer means.
+  template <typename Call>
+  [[nodiscard]] Status run(Call call);
+  // The same, counted and timed as a call for memory.
+  template <typename Call>
+  [[nodiscard]] Status run_for_memory(Call call);
+  template <typename Call>
+  [[nodiscard]] Status run_virtual(Call call);
+  [[nodiscard]] Status judge(CUresult result);
+
+  [[nodiscard]] CUresult refuse_captured(CUstream stream) const;
+  [[nodiscard]] CUresult take_event(EventHandle* event);
+  [[nodiscard]] CUresult open_to_devices(Address address, uint64_t bytes) const;
+
+  const DriverApi& driver_;
+  uint32_t ordinal_;
+  CUdevice device_;
+  CUcontext context_ = nullptr;
+  uint32_t device_count_ = 0;
+  uint64_t granularity_bytes_ = 0;
+  bool is_virtual_ = false;
+  bool is_rdma_capable_ = false;
+  EventStock events_;
+  std::atomic<uint64_t> peers_{0};
+  std::atomic<uint64_t> calls_{0};
+  std::atomic<uint64_t> time_ns_{0};
+  std::atomic<bool> is_lost_{false};
+};
+static_assert(Memory<CudaMemory>);
+
+}  // namespace vram::gpu::cuda

@@ -1,0 +1,77 @@
+// DriverApi: the CUDA driver as a table of functions, opened at run time: a machine without a GPU
+// runs the same program. CudaMemory stands on it.
+//
+//     dlopen ──▶ dlsym for each ──▶ cuInit ──▶ DriverApi ──▶ cuda_memory
+//
+// Once loaded the library stays open for the life of the process: a driver does not survive being
+// closed. Any thread may load and may call; the table never changes.
+#pragma once
+
+#include "base/result.hpp"
+#include "gpu/cuda/driver_types.hpp"
+#include "gpu/memory.hpp"
+
+#include <string>
+
+namespace vram::gpu::cuda {
+
+struct DriverApi {
+  // Names as in cuda.h, less the cu; where cuda.h maps a name to a newer version, it is that one.
+  CUresult (*init)(unsigned flags) = nullptr;
+  CUresult (*get_error_name)(CUresult error, const char** name) = nullptr;
+  CUresult (*driver_get_version)(int* version) = nullptr;
+  CUresult (*device_get)(CUdevice* device, int ordinal) = nullptr;
+  CUresult (*device_get_count)(int* count) = nullptr;
+  CUresult (*device_get_name)(char* name, int length, CUdevice device) = nullptr;
+  CUresult (*device_get_attribute)(int* value, CUattribute attribute, CUdevice device) = nullptr;
+  CUresult (*device_total_mem)(size_t* bytes, CUdevice device) = nullptr;
+  CUresult (*device_can_access_peer)(int* can, CUdevice device, CUdevice peer) = nullptr;
+  CUresult (*device_primary_ctx_retain)(CUcontext* context, CUdevice device) = nullptr;
+  CUresult (*device_primary_ctx_release)(CUdevice device) = nullptr;
+
+  CUresult (*ctx_get_current)(CUcontext* context) = nullptr;
+  CUresult (*ctx_push_current)(CUcontext context) = nullptr;
+  CUresult (*ctx_pop_current)(CUcontext* context) = nullptr;
+  CUresult (*ctx_synchronize)() = nullptr;
+
+  CUresult (*mem_get_info)(size_t* free, size_t* total) = nullptr;
+  CUresult (*mem_alloc)(CUdeviceptr* address, size_t bytes) = nullptr;
+  CUresult (*mem_free)(CUdeviceptr address) = nullptr;
+  CUresult (*mem_get_allocation_granularity)(size_t* bytes, const CUmemAllocationProp* prop,
+                                             CUmemGranularity option) = nullptr;
+  CUresult (*mem_address_reserve)(CUdeviceptr* address, size_t bytes, size_t alignment,
+                                  CUdeviceptr hint, unsigned long long flags) = nullptr;
+  CUresult (*mem_address_free)(CUdeviceptr address, size_t bytes) = nullptr;
+  CUresult (*mem_create)(CUmemHandle* handle, size_t bytes, const CUmemAllocationProp* prop,
+                         unsigned long long flags) = nullptr;
+  CUresult (*mem_release)(CUmemHandle handle) = nullptr;
+  CUresult (*mem_map)(CUdeviceptr address, size_t bytes, size_t offset, CUmemHandle handle,
+                      unsigned long long flags) = nullptr;
+  CUresult (*mem_set_access)(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* accesses,
+                             size_t count) = nullptr;
+  CUresult (*mem_unmap)(CUdeviceptr address, size_t bytes) = nullptr;
+
+  CUresult (*event_create)(CUevent* event, unsigned flags) = nullptr;
+  CUresult (*event_record)(CUevent event, CUstream stream) = nullptr;
+  CUresult (*event_query)(CUevent event) = nullptr;
+  CUresult (*event_synchronize)(CUevent event) = nullptr;
+  CUresult (*event_destroy)(CUevent event) = nullptr;
+  CUresult (*stream_wait_event)(CUstream stream, CUevent event, unsigned flags) = nullptr;
+  CUresult (*stream_is_capturing)(CUstream stream, CUcaptureStatus* status) = nullptr;
+  CUresult (*thread_exchange_stream_capture_mode)(CUcaptureMode* mode) = nullptr;
+
+  // kNotFound: no such library, or no device that it can use. kUnsupported: a library that is no
+  // driver, one too old, or one that does not work on this machine. The message says which.
+  [[nodiscard]] static Result<DriverApi> load(const std::string& path = "libcuda.so.1");
+
+  // "CUDA_ERROR_OUT_OF_MEMORY (2)".
+  [[nodiscard]] std::string name_of(CUresult error) const;
+};
+
+// What an answer of the driver means at the memory seam. What the driver refuses because a CUDA
+// graph is being captured is kNotReady: it may be asked again when the capture has ended.
+[[nodiscard]] Status status_of(CUresult result);
+// After such an answer the process's work on the device is lost, and every later answer is void.
+[[nodiscard]] bool is_device_lost(CUresult result);
+
+}  // namespace vram::gpu::cuda
