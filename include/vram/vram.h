@@ -3,7 +3,7 @@
  *     vram_pool* pool;
  *     if (vram_pool_open(0, NULL, &pool) != VRAM_OK) …;
  *     void* block;
- *     if (vram_alloc(pool, bytes, stream, &block) == VRAM_OUT_OF_MEMORY) … vram_explain_oom(pool, text, sizeof text);
+ *     if (vram_alloc(pool, bytes, stream, &block) != VRAM_OK) … vram_explain_oom(pool, text, sizeof text);
  *     vram_free(pool, block);
  *
  * Rules for all functions:
@@ -35,12 +35,12 @@ typedef void* vram_stream;
 
 typedef enum vram_status {
   VRAM_OK = 0,
-  VRAM_OUT_OF_MEMORY = 1,  /* vram_explain_oom() says why */
-  VRAM_INVALID_VALUE = 2,  /* an argument that no correct program passes */
-  VRAM_NOT_SUPPORTED = 3,  /* by this device or driver */
-  VRAM_NO_DRIVER = 4,      /* no driver or no such device on this machine */
-  VRAM_DRIVER_FAILED = 5,  /* the device failed; nothing later on it can be trusted */
-  VRAM_FORKED = 6          /* this process is a fork of the one that opened the pool */
+  VRAM_OUT_OF_MEMORY = 1, /* vram_explain_oom() says why */
+  VRAM_INVALID_VALUE = 2, /* an argument that no correct program passes */
+  VRAM_NOT_SUPPORTED = 3, /* by this device or driver */
+  VRAM_NO_DRIVER = 4,     /* no driver or no such device on this machine */
+  VRAM_DRIVER_FAILED = 5, /* the device failed; nothing later on it can be trusted */
+  VRAM_FORKED = 6         /* this process is a fork of the one that opened the pool */
 } vram_status;
 
 /* The library's version, "0.1.0"; the text lives as long as the library. */
@@ -51,18 +51,18 @@ VRAM_API const char* vram_status_text(vram_status status);
 /* ------------------------------------------------------------------------------------------------ pools */
 
 typedef enum vram_backing {
-  VRAM_BACKING_AUTO = 0,     /* virtual memory management where the device has it, else segments */
-  VRAM_BACKING_VIRTUAL = 1,  /* cuMemCreate, cuMemMap */
-  VRAM_BACKING_SEGMENTS = 2  /* cuMemAlloc: for devices without virtual memory management */
+  VRAM_BACKING_AUTO = 0,    /* virtual memory management where the device has it, else segments */
+  VRAM_BACKING_VIRTUAL = 1, /* cuMemCreate, cuMemMap */
+  VRAM_BACKING_SEGMENTS = 2 /* cuMemAlloc: for devices without virtual memory management */
 } vram_backing;
 
 /* What a pool is opened with. Set struct_bytes to sizeof(vram_pool_options) and what is not to be chosen to 0. */
 typedef struct vram_pool_options {
   size_t struct_bytes;
   vram_backing backing;
-  uint32_t reserved; /* 0 */
-  uint64_t limit_bytes;       /* at most so much is reserved; 0: no limit but the device */
-  uint64_t handle_bytes;      /* the largest piece of physical memory, a multiple of 2 MiB; 0: 20 MiB */
+  uint32_t reserved;     /* 0 */
+  uint64_t limit_bytes;  /* at most so much is reserved; 0: no limit but the device */
+  uint64_t handle_bytes; /* the largest piece of physical memory, a multiple of 2 MiB; 0: 20 MiB */
 } vram_pool_options;
 
 /* Opens the pool of a device, or, when it is open, the same one again; options count the first time only (NULL: all
@@ -84,9 +84,6 @@ VRAM_API vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream strea
 /* Frees a block; NULL is none. Work that is queued in its stream, and in streams named by vram_record_stream(), may go
  * on using it. VRAM_INVALID_VALUE: not the beginning of a live block of this pool. */
 VRAM_API vram_status vram_free(vram_pool* pool, void* block);
-/* The same, for callers that know the size they asked for and the stream they named: free of locks where threads
- * compete. VRAM_INVALID_VALUE may be missed where they are wrong. */
-VRAM_API vram_status vram_free_sized(vram_pool* pool, void* block, size_t bytes, vram_stream stream);
 /* Another stream uses the block: once freed, it waits for what that stream has queued by then.
  * VRAM_INVALID_VALUE: not the beginning of a live block of this pool. */
 VRAM_API vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream);
@@ -117,6 +114,11 @@ VRAM_API vram_status vram_limit(vram_pool* pool, uint64_t bytes);
  * VRAM_NOT_SUPPORTED: the two can't reach each other. */
 VRAM_API vram_status vram_enable_peer(vram_pool* pool, int device);
 
+/* A CUDA graph is being captured in this process: until as many ends as begins the pool does not wait for the device,
+ * which would break the capture. Requests that could only be served by waiting fail meanwhile. */
+VRAM_API vram_status vram_begin_capture(vram_pool* pool);
+VRAM_API vram_status vram_end_capture(vram_pool* pool);
+
 /* Called when a request can't be served, before it fails, with no lock held: frees what its owner can spare, in any
  * pool or beside them, and answers 1 if it may have freed something: the request is then tried again, once. It may call
  * any function of this library but vram_pool_close(). */
@@ -141,7 +143,7 @@ typedef struct vram_stat {
 } vram_stat;
 
 /* Names and meanings are those of torch.cuda.memory_stats(); what that has no name for stands at the end. Peaks are
- * exact while one thread allocates, and within 1 MiB for each thread beside it. */
+ * exact while threads take turns; while they compete, blocks that a thread has just freed may count as allocated. */
 typedef struct vram_stats {
   size_t struct_bytes; /* set by the caller to sizeof(vram_stats) */
   vram_stat allocation;
@@ -170,15 +172,14 @@ VRAM_API vram_status vram_reset_sums(vram_pool* pool);
 
 /* A part of the pool's reserved memory: a block, or free memory between blocks. */
 typedef struct vram_part {
-  uint64_t address;         /* its home; a block shown elsewhere has several parts */
+  uint64_t address; /* its home; a block shown elsewhere has several parts */
   uint64_t size_bytes;
   uint64_t requested_bytes; /* 0 where it is free, and in all but the first part of a block */
   vram_stream stream;
   int is_live;
 } vram_part;
 
-/* Calls visit for each part in order of address, with the pool locked: visit must not call this library.
- * Answers how many there were. */
+/* Calls visit for each part that there is now, in order of address, with no lock held. Answers how many there were. */
 VRAM_API size_t vram_visit(vram_pool* pool, void (*visit)(void* user, const vram_part* part), void* user);
 /* 1 if everything that must hold within the pool does, else 0 and what does not as text. For tests: walks over all. */
 VRAM_API int vram_validate(vram_pool* pool, char* text, size_t capacity);

@@ -62,6 +62,7 @@ void Pool::settle_held() {
 }
 
 Status Pool::wait() {
+  if (!may_wait_) return Status::kNotReady;
   if (const Status status = device_.synchronize(); status != Status::kOk) return status;
   for (const Use& use : std::exchange(held_, {})) {
     if (find(use.block) != nullptr) release(use.block.index);

@@ -147,7 +147,7 @@ bool Pool::stream_waits_for(const Wanted& wanted, NodeId id) {
   ++stats_.stream_waits;
   const StreamHandle stream = streams_[node.stream];
   return device_.stream_wait(streams_[wanted.stream], stream, node.stamp) == Status::kOk ||
-         device_.synchronize() == Status::kOk;
+         (may_wait_ && device_.synchronize() == Status::kOk);
 }
 
 Allocation Pool::wait_for_stream(const Wanted& wanted) {
@@ -160,6 +160,7 @@ Allocation Pool::wait_for_stream(const Wanted& wanted) {
 }
 
 Allocation Pool::wait_for_device(const Wanted& wanted) {
+  if (!may_wait_) return {};
   ++stats_.num_alloc_retries;
   if (wait() != Status::kOk) return {};
   const Allocation found = search_other_lanes(wanted);

@@ -76,6 +76,8 @@ class Pool {
   explicit Pool(Device& device, const Options& options = {});
   // Waits for the device: whatever is mapped may still be in use.
   ~Pool() { (void)device_.synchronize(); }
+  // Whether its address ranges could be had; without them it serves nothing.
+  [[nodiscard]] bool is_ready() const { return is_ready_; }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
@@ -103,6 +105,8 @@ class Pool {
     }
   }
 
+  // Whether the pool may wait for the device; else what could only be served so is not.
+  void allow_waiting(bool is_allowed) { may_wait_ = is_allowed; }
   // Waits for the device; what was held is free then.
   [[nodiscard]] Status wait();
   // Gives memory back to the device, so many bytes if it can; how many it was.
@@ -118,6 +122,9 @@ class Pool {
   [[nodiscard]] const Stats& stats() const { return stats_; }
   void reset_peaks() { stats_.reset_peaks(); }
   void reset_sums() { stats_.reset_sums(); }
+  [[nodiscard]] Backing backing() const { return options_.backing; }
+  // Whether the address has a home here.
+  [[nodiscard]] bool holds(Address address) const { return arena_.at(address) != kNoNode; }
   // Where its addresses may lie; empty for segments, which lie anywhere.
   [[nodiscard]] std::array<std::pair<Address, uint64_t>, 2> ranges() const;
   [[nodiscard]] const OomFacts& last_oom() const { return oom_; }
@@ -222,6 +229,7 @@ class Pool {
   uint64_t device_bytes_ = 0;
   uint32_t last_serial_ = 0;
   bool is_ready_ = false;
+  bool may_wait_ = true;
   Stats stats_;
   OomFacts oom_;
 };

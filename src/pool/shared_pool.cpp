@@ -106,11 +106,31 @@ BlockInfo SharedPool::block_at(Address address) {
   return info;
 }
 
+bool SharedPool::owns(Address address) {
+  for (const auto& [base, bytes] : pool_.ranges()) {
+    if (address - base < bytes) return true;
+  }
+  if (pool_.backing() == Backing::kVirtual) return false;
+  const std::lock_guard guard(lock_);
+  return pool_.holds(address);
+}
+
 uint64_t SharedPool::trim(uint64_t bytes) {
   const std::lock_guard guard(lock_);
   collect();
-  if (pool_.wait() != Status::kOk) return 0;
+  (void)pool_.wait();
   return pool_.trim(bytes);
+}
+
+void SharedPool::begin_capture() {
+  const std::lock_guard guard(lock_);
+  pool_.allow_waiting(++captures_ == 0);
+}
+
+void SharedPool::end_capture() {
+  const std::lock_guard guard(lock_);
+  if (captures_ > 0) --captures_;
+  pool_.allow_waiting(captures_ == 0);
 }
 
 void SharedPool::limit(uint64_t bytes) {

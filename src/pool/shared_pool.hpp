@@ -32,6 +32,8 @@ class SharedPool {
   // Before the first request.
   void on_oom(Reclaim reclaim, void* owner);
 
+  [[nodiscard]] bool is_ready() const { return pool_.is_ready(); }
+
   // 0: out of memory.
   [[nodiscard]] Address allocate(uint64_t bytes, StreamHandle stream);
   // False where no live block begins there.
@@ -44,6 +46,9 @@ class SharedPool {
   uint64_t trim(uint64_t bytes);
   void limit(uint64_t bytes);
   [[nodiscard]] Status renew_access();
+  // While there are more begins than ends the pool does not wait for the device.
+  void begin_capture();
+  void end_capture();
 
   [[nodiscard]] Stats stats();
   [[nodiscard]] uint64_t limit_bytes();
@@ -57,7 +62,8 @@ class SharedPool {
     pool_.visit(visit);
   }
   [[nodiscard]] bool validate(std::string* why = nullptr);
-  [[nodiscard]] auto ranges() const { return pool_.ranges(); }
+  // Whether the address lies in memory of this pool. Takes the lock only where it is in segments.
+  [[nodiscard]] bool owns(Address address);
 
  private:
   static constexpr uint32_t kShelves = 16;
@@ -72,6 +78,7 @@ class SharedPool {
 
   std::mutex lock_;  // of pool_
   Pool pool_;
+  uint32_t captures_ = 0;
   Ledger ledger_;
   std::array<Shelf, kShelves> shelves_;
   std::atomic<uint64_t> shelf_bytes_{0};  // that one may keep now

@@ -78,8 +78,8 @@ TEST_F(SharedPoolTest, TheOwnerIsAskedBeforeARequestFails) {
 // No two threads are ever given the same bytes: each marks its blocks' beginnings and ends.
 TEST_F(SharedPoolTest, ThreadsThatCompeteNeverShareABlock) {
   constexpr int kThreads = 4;
-  std::vector<std::atomic<uint32_t>> owners(pool_.ranges()[0].second / 512);
-  const Address base = pool_.ranges()[0].first;
+  const Address base = pool_.allocate(512, 0);  // the first home; others follow
+  std::vector<std::atomic<uint32_t>> owners(2 * 256 * kMiB / 512);
   const auto owner_of = [&](Address address) -> std::atomic<uint32_t>& {
     return owners.at((address - base) / 512);
   };
@@ -113,6 +113,7 @@ TEST_F(SharedPoolTest, ThreadsThatCompeteNeverShareABlock) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(errors, 0);
+  EXPECT_TRUE(pool_.free(base));
   EXPECT_EQ(pool_.stats().allocated_bytes.current, 0u);
   (void)pool_.trim(UINT64_MAX);
   EXPECT_EQ(pool_.stats().active_bytes.current, 0u);

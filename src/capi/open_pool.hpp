@@ -1,0 +1,23 @@
+// What is behind a vram_pool: one device's memory, its order, and the pool of all threads on it.
+#pragma once
+
+#include "gpu/cuda/cuda_memory.hpp"
+#include "pool/device_on.hpp"
+#include "pool/shared_pool.hpp"
+
+#include <memory>
+
+struct vram_pool {
+  vram_pool(int number, std::unique_ptr<vram::gpu::cuda::CudaMemory> gpu,
+            const vram::pool::Options& options)
+      : device(number),
+        memory(std::move(gpu)),
+        order(*memory, memory->ordinal()),
+        pool(order, options) {}
+
+  int device;
+  int opens = 1;  // guarded by the registry
+  std::unique_ptr<vram::gpu::cuda::CudaMemory> memory;
+  vram::pool::DeviceOn<vram::gpu::cuda::CudaMemory> order;
+  vram::pool::SharedPool pool;
+};

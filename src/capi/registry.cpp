@@ -1,0 +1,149 @@
+#include "capi/registry.hpp"
+
+#include "base/bytes.hpp"
+
+#include <cstdlib>
+#include <pthread.h>
+
+namespace vram::capi {
+namespace {
+
+constexpr uint64_t kHandleUnitBytes = 2 * kMiB;
+
+// Another driver library, for tests on machines without a GPU.
+std::string driver_path() {
+  const char* path = std::getenv("VRAM_CUDA_DRIVER");
+  return path != nullptr && *path != '\0' ? path : "libcuda.so.1";
+}
+
+Result<pool::Options> read_options(const vram_pool_options& options) {
+  pool::Options into;
+  if (options.handle_bytes % kHandleUnitBytes != 0 || options.handle_bytes > kGiB) {
+    return fail(Code::kBadInput,
+                "expected handle_bytes to be a multiple of 2 MiB up to 1 GiB, found {}",
+                options.handle_bytes);
+  }
+  if (options.handle_bytes != 0) into.handle_bytes = options.handle_bytes;
+  return into;
+}
+
+Result<pool::Backing> choose_backing(const gpu::cuda::CudaMemory& memory, vram_backing wanted) {
+  switch (wanted) {
+    case VRAM_BACKING_SEGMENTS:
+      return pool::Backing::kSegments;
+    case VRAM_BACKING_VIRTUAL:
+      if (memory.supports_virtual_memory()) return pool::Backing::kVirtual;
+      return fail(Code::kUnsupported,
+                  "device {} has no virtual memory management: open its pool with "
+                  "VRAM_BACKING_SEGMENTS or VRAM_BACKING_AUTO",
+                  memory.ordinal());
+    case VRAM_BACKING_AUTO:
+      break;
+  }
+  return memory.supports_virtual_memory() ? pool::Backing::kVirtual : pool::Backing::kSegments;
+}
+
+}  // namespace
+
+Registry& Registry::get() {
+  static Registry& registry = *new Registry;
+  return registry;
+}
+
+Result<vram_pool*> Registry::open(int device, const vram_pool_options& options) {
+  const std::lock_guard guard(lock_);
+  if (device < 0 || device >= kMostDevices) {
+    return fail(Code::kNotFound, "expected a device from 0 to {}, found {}", kMostDevices - 1,
+                device);
+  }
+  vram_pool* pool = pools_[static_cast<size_t>(device)].load(std::memory_order_relaxed);
+  if (pool == nullptr) return open_anew(device, options);
+  ++pool->opens;
+  return pool;
+}
+
+Result<vram_pool*> Registry::open_anew(int device, const vram_pool_options& options) {
+  auto settings = read_options(options);
+  if (!settings) return tl::unexpected(settings.error());
+  if (!driver_) {
+    auto driver = gpu::cuda::DriverApi::load(driver_path());
+    if (!driver) return tl::unexpected(driver.error());
+    driver_ = *driver;
+    (void)pthread_atfork(nullptr, nullptr, [] { get().is_forked_.store(true); });
+  }
+  auto memory = gpu::cuda::CudaMemory::open(*driver_, static_cast<uint32_t>(device));
+  if (!memory) return tl::unexpected(memory.error());
+  const auto backing = choose_backing(**memory, options.backing);
+  if (!backing) return tl::unexpected(backing.error());
+  settings->backing = *backing;
+  auto* pool = new vram_pool(device, std::move(*memory), *settings);
+  if (!pool->pool.is_ready()) {
+    delete pool;
+    return fail(Code::kUnsupported,
+                "device {} grants no address space for a pool: see with `ulimit -v` whether it is "
+                "limited",
+                device);
+  }
+  if (options.limit_bytes != 0) pool->pool.limit(options.limit_bytes);
+  pool->pool.on_oom(
+      [](void* owner, uint64_t bytes) {
+        return get().run_hooks(static_cast<vram_pool*>(owner)->device, bytes);
+      },
+      pool);
+  pools_[static_cast<size_t>(device)].store(pool, std::memory_order_release);
+  if (pool_end_.load() <= device) pool_end_.store(device + 1);
+  return pool;
+}
+
+void Registry::close(vram_pool* pool) {
+  const std::lock_guard guard(lock_);
+  if (--pool->opens > 0) return;
+  pools_[static_cast<size_t>(pool->device)].store(nullptr, std::memory_order_release);
+  delete pool;
+}
+
+bool Registry::owns(uint64_t address) {
+  const auto end = static_cast<size_t>(pool_end_.load(std::memory_order_relaxed));
+  for (size_t device = 0; device < end; ++device) {
+    vram_pool* pool = pools_[device].load(std::memory_order_acquire);
+    if (pool != nullptr && pool->pool.owns(address)) return true;
+  }
+  return false;
+}
+
+bool Registry::add_hook(vram_reclaim_fn hook, void* user) {
+  const std::lock_guard guard(lock_);
+  for (Hook& slot : hooks_) {
+    if (slot.function != nullptr) continue;
+    slot = {hook, user};
+    return true;
+  }
+  return false;
+}
+
+bool Registry::remove_hook(vram_reclaim_fn hook, void* user) {
+  const std::lock_guard guard(lock_);
+  for (size_t i = 0; i < hooks_.size(); ++i) {
+    if (hooks_[i].function != hook || hooks_[i].user != user) continue;
+    for (; i + 1 < hooks_.size(); ++i) hooks_[i] = hooks_[i + 1];
+    hooks_.back() = {};
+    return true;
+  }
+  return false;
+}
+
+bool Registry::run_hooks(int device, uint64_t bytes) {
+  std::array<Hook, kMostHooks> hooks{};
+  {
+    const std::lock_guard guard(lock_);
+    hooks = hooks_;
+  }
+  bool may_help = false;
+  for (const Hook& hook : hooks) {
+    if (hook.function == nullptr) break;
+    may_help = hook.function(hook.user, device, bytes) != 0 || may_help;
+  }
+  return may_help;
+}
+
+}  // namespace vram::capi

@@ -1,0 +1,57 @@
+// Registry: the pools that this process has open, one a device; the driver, opened when the first
+// of them is; the hooks that are asked before a request fails. Any thread; opening and closing take
+// a lock, looking does not.
+#pragma once
+
+#include "base/result.hpp"
+#include "capi/open_pool.hpp"
+#include "gpu/cuda/driver.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vram/vram.h>
+
+namespace vram::capi {
+
+class Registry {
+ public:
+  static constexpr int kMostDevices = 64;
+  static constexpr size_t kMostHooks = 8;
+
+  // The one of this process. Never destroyed: blocks may be freed while the process ends.
+  static Registry& get();
+
+  // The pool of a device, opened if it is not. kNotFound, kUnsupported, kInvalidArgument.
+  [[nodiscard]] Result<vram_pool*> open(int device, const vram_pool_options& options);
+  void close(vram_pool* pool);
+
+  // Whether the address is in the memory of a pool that is open.
+  [[nodiscard]] bool owns(uint64_t address);
+  // Whether this process has opened pools before a fork and is the child.
+  [[nodiscard]] bool is_forked() const { return is_forked_.load(std::memory_order_relaxed); }
+
+  [[nodiscard]] bool add_hook(vram_reclaim_fn hook, void* user);
+  [[nodiscard]] bool remove_hook(vram_reclaim_fn hook, void* user);
+  [[nodiscard]] bool run_hooks(int device, uint64_t bytes);
+
+ private:
+  struct Hook {
+    vram_reclaim_fn function = nullptr;
+    void* user = nullptr;
+  };
+  Registry() = default;
+  [[nodiscard]] Result<vram_pool*> open_anew(int device, const vram_pool_options& options);
+
+  std::mutex lock_;  // of everything here that is not atomic
+  std::optional<gpu::cuda::DriverApi> driver_;
+  std::array<std::atomic<vram_pool*>, kMostDevices> pools_{};
+  std::atomic<int> pool_end_{0};  // devices below it may have pools
+  std::array<Hook, kMostHooks> hooks_{};
+  std::atomic<bool> is_forked_{false};
+};
+
+}  // namespace vram::capi

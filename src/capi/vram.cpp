@@ -1,0 +1,184 @@
+// The functions of vram.h about pools and blocks: arguments checked, answers turned into a status.
+#include "capi/registry.hpp"
+#include "pool/sizes.hpp"
+
+#include <string>
+#include <vram/vram.h>
+
+namespace {
+
+using vram::capi::Registry;
+using vram::gpu::Status;
+
+thread_local std::string last_error;
+
+uint64_t as_number(const void* address) { return reinterpret_cast<uint64_t>(address); }
+// NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of the device are numbers to us
+void* as_pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
+
+bool is_forked() { return Registry::get().is_forked(); }
+
+vram_status status_of(Status status) {
+  switch (status) {
+    case Status::kOk:
+      return VRAM_OK;
+    case Status::kOutOfMemory:
+      return VRAM_OUT_OF_MEMORY;
+    case Status::kInvalidValue:
+      return VRAM_INVALID_VALUE;
+    case Status::kNotSupported:
+      return VRAM_NOT_SUPPORTED;
+    case Status::kNotReady:
+    case Status::kFault:
+      break;
+  }
+  return VRAM_DRIVER_FAILED;
+}
+
+vram_status status_of(vram::Code code) {
+  switch (code) {
+    case vram::Code::kBadInput:
+    case vram::Code::kTooLarge:
+      return VRAM_INVALID_VALUE;
+    case vram::Code::kNotFound:
+      return VRAM_NO_DRIVER;
+    case vram::Code::kIo:
+    case vram::Code::kUnsupported:
+      break;
+  }
+  return VRAM_NOT_SUPPORTED;
+}
+
+vram_status refuse(vram_status status, const char* why) {
+  last_error = why;
+  return status;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* vram_version(void) { return VRAM_VERSION; }
+
+const char* vram_status_text(vram_status status) {
+  switch (status) {
+    case VRAM_OK:
+      return "no error";
+    case VRAM_OUT_OF_MEMORY:
+      return "out of memory";
+    case VRAM_INVALID_VALUE:
+      return "invalid argument";
+    case VRAM_NOT_SUPPORTED:
+      return "not supported by this device or driver";
+    case VRAM_NO_DRIVER:
+      return "no CUDA driver or no such device";
+    case VRAM_DRIVER_FAILED:
+      return "the device or its driver failed";
+    case VRAM_FORKED:
+      return "this process is a fork of the one that opened the pool";
+  }
+  return "unknown status";
+}
+
+const char* vram_last_error(void) { return last_error.c_str(); }
+
+vram_status vram_pool_open(int device, const vram_pool_options* options, vram_pool** pool) {
+  last_error.clear();
+  if (is_forked()) return refuse(VRAM_FORKED, vram_status_text(VRAM_FORKED));
+  if (pool == nullptr)
+    return refuse(VRAM_INVALID_VALUE, "expected a place for the pool, found NULL");
+  if (options != nullptr && options->struct_bytes != sizeof(vram_pool_options)) {
+    return refuse(VRAM_INVALID_VALUE, "expected struct_bytes to be sizeof(vram_pool_options)");
+  }
+  const auto opened =
+      Registry::get().open(device, options != nullptr ? *options : vram_pool_options{});
+  if (!opened) return refuse(status_of(opened.error().code), opened.error().message.c_str());
+  *pool = *opened;
+  return VRAM_OK;
+}
+
+vram_status vram_pool_close(vram_pool* pool) {
+  if (is_forked()) return VRAM_FORKED;
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
+  Registry::get().close(pool);
+  return VRAM_OK;
+}
+
+vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void** block) {
+  if (block == nullptr) return VRAM_INVALID_VALUE;
+  *block = nullptr;
+  if (is_forked()) return VRAM_FORKED;
+  *block = as_pointer(pool->pool.allocate(bytes, as_number(stream)));
+  return *block != nullptr ? VRAM_OK : VRAM_OUT_OF_MEMORY;
+}
+
+vram_status vram_free(vram_pool* pool, void* block) {
+  if (block == nullptr) return VRAM_OK;
+  if (is_forked()) return VRAM_FORKED;
+  return pool->pool.free(as_number(block)) ? VRAM_OK : VRAM_INVALID_VALUE;
+}
+
+vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream) {
+  if (is_forked()) return VRAM_FORKED;
+  const bool is_known = pool->pool.record_stream(as_number(block), as_number(stream));
+  return is_known ? VRAM_OK : VRAM_INVALID_VALUE;
+}
+
+vram_status vram_forget_stream(vram_pool* pool, vram_stream stream) {
+  if (is_forked()) return VRAM_FORKED;
+  pool->pool.forget(as_number(stream));
+  return VRAM_OK;
+}
+
+vram_status vram_find_block(vram_pool* pool, const void* address, vram_block_info* info) {
+  if (is_forked()) return VRAM_FORKED;
+  const auto found = pool->pool.block_at(as_number(address));
+  if (found.address == 0) return VRAM_INVALID_VALUE;
+  *info = {as_pointer(found.address), found.size_bytes, found.requested_bytes,
+           as_pointer(found.stream)};
+  return VRAM_OK;
+}
+
+int vram_owns(const void* address) {
+  return !is_forked() && Registry::get().owns(as_number(address)) ? 1 : 0;
+}
+
+size_t vram_trim(vram_pool* pool, size_t bytes) { return is_forked() ? 0 : pool->pool.trim(bytes); }
+
+vram_status vram_limit(vram_pool* pool, uint64_t bytes) {
+  if (is_forked()) return VRAM_FORKED;
+  pool->pool.limit(bytes == 0 ? UINT64_MAX : bytes);
+  return VRAM_OK;
+}
+
+vram_status vram_enable_peer(vram_pool* pool, int device) {
+  if (is_forked()) return VRAM_FORKED;
+  if (device < 0) return VRAM_INVALID_VALUE;
+  const Status status = pool->memory->allow_peer(static_cast<uint32_t>(device));
+  return status_of(status == Status::kOk ? pool->pool.renew_access() : status);
+}
+
+vram_status vram_begin_capture(vram_pool* pool) {
+  if (is_forked()) return VRAM_FORKED;
+  pool->pool.begin_capture();
+  return VRAM_OK;
+}
+
+vram_status vram_end_capture(vram_pool* pool) {
+  if (is_forked()) return VRAM_FORKED;
+  pool->pool.end_capture();
+  return VRAM_OK;
+}
+
+vram_status vram_add_reclaim_hook(vram_reclaim_fn hook, void* user) {
+  if (is_forked()) return VRAM_FORKED;
+  if (hook == nullptr) return VRAM_INVALID_VALUE;
+  return Registry::get().add_hook(hook, user) ? VRAM_OK : VRAM_OUT_OF_MEMORY;
+}
+
+vram_status vram_remove_reclaim_hook(vram_reclaim_fn hook, void* user) {
+  if (is_forked()) return VRAM_FORKED;
+  return Registry::get().remove_hook(hook, user) ? VRAM_OK : VRAM_INVALID_VALUE;
+}
+
+}  // extern "C"
