@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from importlib.metadata import distribution
+from functools import cache
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
-_DISTRIBUTION = distribution("vram")
 
-__version__: str = _DISTRIBUTION.version
+@cache
+def _distribution() -> Distribution:
+    return distribution("vram")
+
+
+def version() -> str:
+    """The version of the package, the program and the library: they are one."""
+    return _distribution().version
 
 
 def program() -> Path:
     """The program that was installed with this package, wherever the installer put it (a venv, --user, a prefix)."""
-    for file in _DISTRIBUTION.files or []:
+    for file in _distribution().files or []:
         if file.name == "vram" and file.parent.name == "bin":
             return Path(str(file.locate())).resolve()
-    raise FileNotFoundError(f"vram {__version__} was installed without its program; install the package again")
+    raise FileNotFoundError(f"vram {version()} was installed without its program; install the package again")

@@ -1,0 +1,125 @@
+"""The C library (libvram.so, vram/vram.h) by ctypes: found, loaded once, with typed prototypes.
+
+It is loaded so that its functions, all named ``vram_*``, can be found by what is loaded later: the adapter under PyTorch
+calls them. ``VRAM_LIBRARY`` names another file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+
+from vram._error import VramError
+
+PACKAGE = Path(__file__).resolve().parent
+
+OK = 0
+OUT_OF_MEMORY = 1
+
+
+class Stat(ctypes.Structure):
+    """vram_stat"""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("current", "peak", "allocated", "freed")]
+
+
+# vram_stats, after struct_bytes: figures with a history, then plain numbers.
+STATS = ("allocation", "allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
+NUMBERS = (
+    "num_alloc_retries",
+    "num_ooms",
+    "num_device_alloc",
+    "num_device_free",
+    "limit_bytes",
+    "stitches",
+    "stitch_reuses",
+    "stream_waits",
+    "slow_requests",
+    "driver_calls",
+    "driver_ns",
+)
+
+
+class Stats(ctypes.Structure):
+    """vram_stats"""
+
+    _fields_ = [
+        ("struct_bytes", ctypes.c_size_t),
+        *[(name, Stat) for name in STATS],
+        *[(name, ctypes.c_uint64) for name in NUMBERS],
+    ]
+
+
+_POINTER = ctypes.c_void_p
+_PROTOTYPES: dict[str, tuple[object, list[object]]] = {
+    "vram_version": (ctypes.c_char_p, []),
+    "vram_status_text": (ctypes.c_char_p, [ctypes.c_int]),
+    "vram_pool_open": (ctypes.c_int, [ctypes.c_int, _POINTER, ctypes.POINTER(_POINTER)]),
+    "vram_pool_close": (ctypes.c_int, [_POINTER]),
+    "vram_last_error": (ctypes.c_char_p, []),
+    "vram_alloc": (ctypes.c_int, [_POINTER, ctypes.c_size_t, _POINTER, ctypes.POINTER(_POINTER)]),
+    "vram_free": (ctypes.c_int, [_POINTER, _POINTER]),
+    "vram_forget_stream": (ctypes.c_int, [_POINTER, _POINTER]),
+    "vram_trim": (ctypes.c_size_t, [_POINTER, ctypes.c_size_t]),
+    "vram_limit": (ctypes.c_int, [_POINTER, ctypes.c_uint64]),
+    "vram_explain_oom": (ctypes.c_size_t, [_POINTER, ctypes.c_char_p, ctypes.c_size_t]),
+    "vram_get_stats": (ctypes.c_int, [_POINTER, ctypes.POINTER(Stats)]),
+}
+
+
+def path() -> Path:
+    """Where the library lies."""
+    named = os.environ.get("VRAM_LIBRARY")
+    return Path(named) if named else PACKAGE / "lib" / "libvram.so"
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The library, loaded at the first call."""
+    file = path()
+    if not file.is_file():
+        what = "VRAM_LIBRARY names it" if "VRAM_LIBRARY" in os.environ else "vram was installed without it"
+        raise VramError(f"{file}: no such file ({what}); install the package again, or set VRAM_LIBRARY to libvram.so")
+    try:
+        loaded = ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
+        for name, (result, arguments) in _PROTOTYPES.items():
+            function = getattr(loaded, name)
+            function.restype = result
+            function.argtypes = arguments
+    except (OSError, AttributeError) as error:
+        raise VramError(f"{file}: this is not vram's library, or not of this version: {error}") from error
+    return loaded
+
+
+def status_text(status: int) -> str:
+    """What a vram_status means."""
+    text: bytes = library().vram_status_text(status)
+    return text.decode()
+
+
+class Pool:
+    """A device's pool, held open."""
+
+    def __init__(self, device: int) -> None:
+        self.device = device
+        self.handle = _POINTER()
+        if library().vram_pool_open(device, None, ctypes.byref(self.handle)) != OK:
+            why: bytes = library().vram_last_error()
+            raise VramError(f"no pool on device {device}: {why.decode()}")
+
+    def close(self) -> None:
+        library().vram_pool_close(self.handle)
+
+    def stats(self) -> Stats:
+        stats = Stats(struct_bytes=ctypes.sizeof(Stats))
+        status = library().vram_get_stats(self.handle, ctypes.byref(stats))
+        if status != OK:
+            raise VramError(f"device {self.device}: {status_text(status)}")
+        return stats
+
+    def why_out_of_memory(self) -> str:
+        text = ctypes.create_string_buffer(4096)
+        library().vram_explain_oom(self.handle, text, len(text))
+        return text.value.decode(errors="replace")

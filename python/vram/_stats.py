@@ -1,0 +1,63 @@
+"""``vram.stats()``: the figures of a device's pool."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from vram._library import NUMBERS, STATS, Pool
+
+
+@dataclass(frozen=True)
+class Stat:
+    """A figure now, at its peak, and the sums of its increases and decreases."""
+
+    current: int
+    peak: int
+    allocated: int
+    freed: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Names and meanings are those of ``torch.cuda.memory_stats()``; what that has no name for stands at the end."""
+
+    device: int
+    allocation: Stat
+    allocated_bytes: Stat
+    active_bytes: Stat
+    requested_bytes: Stat
+    reserved_bytes: Stat
+    num_alloc_retries: int
+    num_ooms: int
+    num_device_alloc: int
+    num_device_free: int
+    limit_bytes: int
+    stitches: int
+    stitch_reuses: int
+    stream_waits: int
+    slow_requests: int
+    driver_calls: int
+    driver_ns: int
+
+
+def stats(device: int | None = None) -> Stats:
+    """The figures of a device's pool alone, without what PyTorch's own allocator holds; None: the current device."""
+    number = _current_device() if device is None else device
+    pool = Pool(number)
+    try:
+        read = pool.stats()
+    finally:
+        pool.close()
+    figures = {
+        name: Stat(*(getattr(getattr(read, name), part) for part in Stat.__dataclass_fields__)) for name in STATS
+    }
+    return Stats(device=number, **figures, **{name: getattr(read, name) for name in NUMBERS})
+
+
+def _current_device() -> int:
+    """PyTorch's, where it uses CUDA; else the first."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return int(torch.cuda.current_device())
+    return 0

@@ -1,0 +1,91 @@
+"""The pool under CuPy: ``vram.cupy.enable()``. Importing this imports no cupy; enable() does.
+
+CuPy asks with a size and a device, for work in the current stream, and frees without naming a stream: the pool orders the
+block by the stream that it was asked for in. A stream that is to be destroyed while the pool is in use must be forgotten
+first: ``vram.cupy.forget_stream(stream)`` waits for the device. The current stream of another device can't be asked for
+without changing devices, so the device is the current one, as CuPy's own pool has it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from typing import Any
+
+from vram._error import VramError
+from vram._library import OK, OUT_OF_MEMORY, Pool, library, status_text
+
+
+class _Allocator:
+    """What CuPy calls: malloc and free by address, for each device its pool."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self._library = library()
+        self._pools: dict[int, Pool] = {}
+        self.allocate = cupy.cuda.PythonFunctionAllocator(self._malloc, self._free).malloc
+
+    def pool(self, device: int) -> Pool:
+        if device not in self._pools:
+            self._pools[device] = Pool(device)
+        return self._pools[device]
+
+    def open_pools(self) -> list[Pool]:
+        return list(self._pools.values())
+
+    def _malloc(self, size: int, device: int) -> int:
+        pool = self.pool(device)
+        stream = self._cupy.cuda.get_current_stream().ptr
+        block = ctypes.c_void_p()
+        status = self._library.vram_alloc(pool.handle, size, stream, ctypes.byref(block))
+        if status == OK:
+            return block.value or 0
+        if status == OUT_OF_MEMORY:
+            reserved = pool.stats().reserved_bytes.current
+            raise self._cupy.cuda.memory.OutOfMemoryError(size, reserved) from VramError(pool.why_out_of_memory())
+        raise VramError(f"vram: {size} bytes on device {device}: {status_text(status)}")
+
+    def _free(self, address: int, device: int) -> None:
+        self._library.vram_free(self.pool(device).handle, address)
+
+
+class _State:
+    # Lives as long as the process, as arrays of the pool may.
+    allocator: _Allocator | None = None
+    before: Any = None
+    is_enabled = False
+
+
+def enable() -> None:
+    """From now on CuPy's device memory comes from vram's pool; arrays that exist stay where they are."""
+    if _State.is_enabled:
+        return
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError as error:
+        raise VramError(f"vram.cupy.enable() puts the pool under CuPy, but cupy can't be imported: {error}") from error
+    if _State.allocator is None:
+        _State.allocator = _Allocator(cupy)
+    _State.allocator.pool(0)  # says at once where there can't be one
+    _State.before = cupy.cuda.get_allocator()
+    cupy.cuda.set_allocator(_State.allocator.allocate)
+    _State.is_enabled = True
+
+
+def disable() -> None:
+    """CuPy's former allocator serves what is asked for from now on; arrays of the pool stay valid and return to it."""
+    if _State.is_enabled:
+        importlib.import_module("cupy").cuda.set_allocator(_State.before)
+        _State.is_enabled = False
+
+
+def is_enabled() -> bool:
+    """Whether CuPy's device memory comes from the pool."""
+    return _State.is_enabled
+
+
+def forget_stream(stream: Any) -> None:
+    """To be called before a stream is destroyed that arrays were made in: waits for the device."""
+    if _State.allocator is not None:
+        for pool in _State.allocator.open_pools():
+            library().vram_forget_stream(pool.handle, stream.ptr)

@@ -1,0 +1,130 @@
+"""The pool under PyTorch: ``vram.enable()`` and ``vram.disable()``. See docs/pytorch.md.
+
+Importing this imports no torch; enable() does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vram import _library
+from vram._error import VramError
+from vram._sizes import parse_size
+from vram.torch._adapter import adapter
+from vram.torch._toolchain import Torch
+
+_OLDEST = (2, 4)
+
+
+@dataclass(frozen=True)
+class Enabled:
+    """What enable() did."""
+
+    torch_version: str
+    adapter: Path
+    compiled: bool  # the adapter was compiled by this call
+    limit_bytes: int | None
+    notes: tuple[str, ...]  # settings that have no effect under the pool, as warned about
+
+
+class _State:
+    adapter: ctypes.CDLL | None = None  # loaded once: blocks refer to it as long as the process lives
+    enabled: Enabled | None = None
+
+
+def enable(device_limit: int | str | None = None) -> Enabled:
+    """From now on PyTorch's CUDA memory comes from vram's pool; what it holds already stays where it is.
+
+    device_limit: at most so much is reserved on each device ("20GiB", or bytes); None: no limit but the device.
+    """
+    limit = None if device_limit is None else parse_size(device_limit)
+    torch = _import_torch()
+    facts = Torch.installed(torch)
+    _check(torch, facts)
+    _library.library()  # before the adapter, which calls it
+    file, compiled = adapter(facts)
+    loaded = _load(file)
+    failure = loaded.vram_torch_install(limit or 0)
+    if failure is not None:
+        raise VramError(f"PyTorch {facts.version} did not take the pool: {failure.decode(errors='replace')}")
+    notes = _notes()
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    _State.enabled = Enabled(facts.version, file, compiled, limit, notes)
+    return _State.enabled
+
+
+def disable() -> None:
+    """PyTorch's own allocator serves what is asked for from now on; blocks of the pool stay valid and return to it."""
+    if _State.adapter is not None and _State.enabled is not None:
+        _State.adapter.vram_torch_uninstall()
+        _State.enabled = None
+
+
+def is_enabled() -> bool:
+    """Whether PyTorch's CUDA memory comes from the pool."""
+    return _State.enabled is not None
+
+
+def _import_torch() -> Any:
+    try:
+        return importlib.import_module("torch")
+    except ImportError as error:
+        raise VramError(f"vram.enable() puts the pool under PyTorch, but torch can't be imported: {error}") from error
+
+
+def _check(torch: Any, facts: Torch) -> None:
+    """Raises where nothing can come of it."""
+    if getattr(torch.version, "hip", None):
+        raise VramError(f"PyTorch {facts.version} is built for ROCm; the pool needs one built for CUDA")
+    if torch.version.cuda is None:
+        raise VramError(f"PyTorch {facts.version} is built without CUDA; install one with it (see pytorch.org)")
+    if facts.release < _OLDEST:
+        raise VramError(f"PyTorch {facts.version} is too old; the pool needs {_OLDEST[0]}.{_OLDEST[1]} or newer")
+    try:
+        ctypes.CDLL("libcuda.so.1")  # loaded, not initialized: a later fork stays possible
+    except OSError as error:
+        raise VramError(f"no CUDA driver on this machine ({error}); install NVIDIA's, or run where it is") from error
+
+
+def _load(file: Path) -> ctypes.CDLL:
+    if _State.adapter is None:
+        try:
+            loaded = ctypes.CDLL(str(file))
+        except OSError as error:
+            raise VramError(f"the adapter can't be loaded ({error}); delete {file} and try again") from error
+        loaded.vram_torch_install.argtypes = [ctypes.c_uint64]
+        loaded.vram_torch_install.restype = ctypes.c_char_p
+        loaded.vram_torch_uninstall.argtypes = []
+        loaded.vram_torch_uninstall.restype = None
+        _State.adapter = loaded
+    return _State.adapter
+
+
+def _notes() -> tuple[str, ...]:
+    """What the user has asked PyTorch for that has no effect on what the pool serves."""
+    notes = []
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        settings = os.environ.get(name, "")
+        if re.search(r"backend\s*:\s*cudaMallocAsync", settings):
+            notes.append(
+                f"{name} asks for the backend cudaMallocAsync: under vram's pool it serves private pools only "
+                "(CUDA graphs, MemPool); leave it out"
+            )
+        ignored = re.findall(
+            r"(expandable_segments|max_split_size_mb|garbage_collection_threshold|roundup_power2_divisions)\s*:",
+            settings,
+        )
+        if ignored:
+            notes.append(
+                f"{name} sets {', '.join(dict.fromkeys(ignored))}: that is about PyTorch's own allocator, which under "
+                "vram's pool serves private pools only (CUDA graphs, MemPool); the pool has no need of it"
+            )
+    return tuple(notes)

@@ -1,0 +1,149 @@
+// PoolAllocator: blocks out, blocks back, and what is said when there are none. Part of
+// pool_allocator.hpp.
+#pragma once
+
+#include "pool_allocator.hpp"
+
+#include <pthread.h>
+
+namespace vram_torch {
+
+// A forked child has no pools and no CUDA: blocks that it inherited are freed by forgetting them.
+inline std::atomic<bool> is_forked{false};
+
+inline PoolAllocator& PoolAllocator::get() {
+  static auto* const kOnly = new PoolAllocator;
+  return *kOnly;
+}
+
+inline void PoolAllocator::attach(CUDAAllocator& native) {
+  native_ = &native;
+  (void)vram_add_reclaim_hook(&reclaim, this);
+  (void)pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
+}
+
+inline DataPtr PoolAllocator::allocate(size_t bytes) {
+  const DeviceIndex device = c10::cuda::current_device();
+  const c10::Device where(c10::DeviceType::CUDA, device);
+  if (bytes == 0) return {nullptr, nullptr, &release, where};
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device).stream();
+  if (is_native_business(device, stream)) {
+    return natively([&] { return adopt(native_->allocate(bytes)); });
+  }
+  void* const block = serve(bytes, device, stream);
+  return {block, block, &release, where};
+}
+
+inline void* PoolAllocator::raw_alloc(size_t bytes) {
+  return raw_alloc_with_stream(
+      bytes, c10::cuda::getCurrentCUDAStream(c10::cuda::current_device()).stream());
+}
+
+inline void* PoolAllocator::raw_alloc_with_stream(size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return nullptr;
+  const DeviceIndex device = c10::cuda::current_device();
+  if (!is_native_business(device, stream)) return serve(bytes, device, stream);
+  return natively([&] { return native_->raw_alloc_with_stream(bytes, stream); });
+}
+
+template <class Native>
+DataPtr PoolAllocator::allocate_with_address(size_t bytes, void* address) {
+  return adopt(static_cast<Native&>(*native_).allocateWithAddress(bytes, address));
+}
+
+inline bool PoolAllocator::is_native_business(DeviceIndex device, cudaStream_t stream) {
+  if (!private_pools_.is_quiet()) {
+    free_put_off();
+    if (private_pools_.is_bypassed() || private_pools_.accept(device, stream)) return true;
+  }
+  return pools_.of(device) == nullptr;
+}
+
+inline void* PoolAllocator::serve(size_t bytes, DeviceIndex device, cudaStream_t stream) {
+  vram_pool* const pool = pools_.of(device);
+  void* block = nullptr;
+  const vram_status status =
+      beside_captures([&] { return vram_alloc(pool, bytes, stream, &block); });
+  if (status == VRAM_OUT_OF_MEMORY) out_of_memory(pool, device, bytes);
+  TORCH_CHECK(status == VRAM_OK, "vram: ", bytes, " bytes on cuda:", static_cast<int>(device), ": ",
+              vram_status_text(status));
+  if (const auto* python = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(python != nullptr))
+    (*python)->trace_gpu_memory_allocation(c10::DeviceType::CUDA,
+                                           reinterpret_cast<uintptr_t>(block));
+  if (C10_UNLIKELY(c10::memoryProfilingEnabled()))
+    report_use(block, static_cast<int64_t>(bytes), device);
+  return block;
+}
+
+// The native allocator's blocks get our deleter, as PyTorch compares deleters with raw_deleter();
+// it knows them apart.
+inline DataPtr PoolAllocator::adopt(DataPtr data) const {
+  (void)data.compare_exchange_deleter(native_->raw_deleter(), &release);
+  return data;
+}
+
+inline void PoolAllocator::release(void* address) {
+  if (address == nullptr) return;
+  PoolAllocator& self = get();
+  if (vram_owns(address) == 0) {
+    if (!is_forked) self.native_->raw_delete(address);
+    return;
+  }
+  if (const auto* python = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(python != nullptr))
+    (*python)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA,
+                                             reinterpret_cast<uintptr_t>(address));
+  if (!self.private_pools_.is_quiet()) {
+    if (self.private_pools_.put_off(address)) return;
+    self.free_put_off();
+  }
+  self.free_block(address);
+}
+
+inline void PoolAllocator::free_block(void* address) {
+  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
+    vram_block_info info{};
+    const int device = pools_.find(address, &info);
+    if (device >= 0)
+      report_use(address, -static_cast<int64_t>(info.requested_bytes),
+                 static_cast<DeviceIndex>(device));
+  }
+  const bool is_freed = beside_captures([&] { return pools_.free(address); });
+  TORCH_CHECK(is_freed, "vram: freed what is no block of the pool, or a block twice: ", address);
+}
+
+inline void PoolAllocator::free_put_off() {
+  for (void* const block : private_pools_.take_back()) free_block(block);
+}
+
+inline void PoolAllocator::record_stream(const DataPtr& data, CUDAStream stream) {
+  if (data.get() == nullptr) return;
+  if (data.get_deleter() != &release) return native_->recordStream(data, stream);
+  void* const block = data.get_context();
+  if (vram_owns(block) != 0) {
+    (void)vram_record_stream(pools_.of(data.device().index()), block, stream.stream());
+    return;
+  }
+  // One that was adopted: the native allocator takes its own deleter only.
+  DataPtr native(data.get(), block, native_->raw_deleter(), data.device());
+  native_->recordStream(native, stream);
+  native.release_context();
+}
+
+inline void* PoolAllocator::get_base_allocation(void* address, size_t* size) {
+  vram_block_info info{};
+  if (vram_owns(address) == 0) return native_->getBaseAllocation(address, size);
+  TORCH_CHECK(pools_.find(address, &info) >= 0, "vram: no live block holds ", address);
+  if (size != nullptr) *size = info.size_bytes;
+  return info.address;
+}
+
+// Programs look for "CUDA out of memory." in the text, so that is how it begins.
+inline void PoolAllocator::out_of_memory(vram_pool* pool, DeviceIndex device, size_t bytes) {
+  observe_out_of_memory(pool, device, bytes);
+  char why[4096] = "";
+  (void)vram_explain_oom(pool, why, sizeof why);
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", bytes,
+                   " bytes on GPU ", static_cast<int>(device), ".\n", why);
+}
+
+}  // namespace vram_torch

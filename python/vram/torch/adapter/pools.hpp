@@ -1,0 +1,107 @@
+// Pools: vram's pool of each device, opened at the device's first allocation and kept open.
+//
+// Stands between PoolAllocator and the C library (vram/vram.h). A device for which no pool can be
+// opened is left to PyTorch's own allocator, with one warning. Any thread may call anything; the
+// lock is taken at a device's first use.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <c10/core/Device.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Exception.h>
+#include <cstdint>
+#include <mutex>
+#include <vram/vram.h>
+
+namespace vram_torch {
+
+using c10::DeviceIndex;
+
+constexpr int kMaxDevices = 64;
+
+class Pools {
+ public:
+  // For each device, open or not yet; 0: none.
+  void set_limit(uint64_t limit_bytes) {
+    limit_bytes_ = limit_bytes;
+    for_each([&](int, vram_pool* pool) { (void)vram_limit(pool, limit_bytes); });
+  }
+  uint64_t limit_bytes() const { return limit_bytes_; }
+
+  // The device's pool; NULL where there can't be one.
+  vram_pool* of(DeviceIndex device) {
+    if (device < 0 || device >= kMaxDevices) return nullptr;
+    Slot& slot = slots_[device];
+    vram_pool* pool = slot.pool.load(std::memory_order_acquire);
+    if (pool != nullptr || slot.is_refused.load(std::memory_order_relaxed)) return pool;
+    return open(device, slot);
+  }
+
+  template <class Visit>
+  void for_each(Visit visit) const {
+    const int count = opened_count_.load(std::memory_order_acquire);
+    for (int i = 0; i < count; ++i)
+      visit(opened_[i], slots_[opened_[i]].pool.load(std::memory_order_relaxed));
+  }
+
+  // Frees a block; false: none of the pools has it.
+  bool free(void* block) const {
+    return ask([block](vram_pool* pool) { return vram_free(pool, block) == VRAM_OK; }) >= 0;
+  }
+
+  // The device of the live block that holds the address; -1: none does.
+  int find(const void* address, vram_block_info* info) const {
+    return ask([&](vram_pool* pool) { return vram_find_block(pool, address, info) == VRAM_OK; });
+  }
+
+ private:
+  struct Slot {
+    std::atomic<vram_pool*> pool{nullptr};
+    std::atomic<bool> is_refused{false};
+  };
+
+  // Asks the pools whose the block is, the current device's first; the answer's device, or -1.
+  template <class Claims>
+  int ask(Claims claims) const {
+    const int count = opened_count_.load(std::memory_order_acquire);
+    DeviceIndex current = count == 1 ? opened_[0] : DeviceIndex{-1};
+    if (count > 1) (void)c10::cuda::GetDevice(&current);
+    if (vram_pool* pool = opened(current); pool != nullptr && claims(pool)) return current;
+    for (int i = 0; i < count; ++i)
+      if (opened_[i] != current && claims(opened(opened_[i]))) return opened_[i];
+    return -1;
+  }
+
+  vram_pool* opened(DeviceIndex device) const {
+    if (device < 0 || device >= kMaxDevices) return nullptr;
+    return slots_[device].pool.load(std::memory_order_acquire);
+  }
+
+  vram_pool* open(DeviceIndex device, Slot& slot) {
+    const std::lock_guard<std::mutex> opening(opening_mutex_);
+    if (vram_pool* pool = slot.pool.load(std::memory_order_acquire)) return pool;
+    vram_pool_options options{};
+    options.struct_bytes = sizeof options;
+    options.limit_bytes = limit_bytes_;
+    vram_pool* pool = nullptr;
+    if (vram_pool_open(device, &options, &pool) == VRAM_OK) {
+      const int count = opened_count_.load(std::memory_order_relaxed);
+      slot.pool.store(pool, std::memory_order_release);
+      opened_[count] = device;
+      opened_count_.store(count + 1, std::memory_order_release);
+    } else if (!slot.is_refused.exchange(true)) {
+      TORCH_WARN("vram: no pool on cuda:", static_cast<int>(device),
+                 ", PyTorch's own allocator serves it: ", vram_last_error());
+    }
+    return pool;
+  }
+
+  std::array<Slot, kMaxDevices> slots_;
+  std::array<DeviceIndex, kMaxDevices> opened_{};  // in the order in which they were opened
+  std::atomic<int> opened_count_{0};
+  std::mutex opening_mutex_;
+  std::atomic<uint64_t> limit_bytes_{0};
+};
+
+}  // namespace vram_torch
