@@ -76,6 +76,7 @@ class FakeCudaWorld {
     return value;
   }
   void queue(StreamHandle stream) { fake_cuda_queue(0, pointer(stream)); }
+  void finish(StreamHandle stream) { fake_cuda_finish(0, pointer(stream)); }
 
  private:
   // NOLINTNEXTLINE(performance-no-int-to-ptr): device addresses and streams are numbers to us
