@@ -1,16 +1,12 @@
 // The driver's entry points for errors, devices and contexts.
 #include "machine.hpp"
 
-#include <cstdio>
-
 // NOLINTBEGIN(readability-identifier-naming): the driver's own names
 namespace vram::gpu::cuda {
 namespace {
 
 using fake::enter;
 using fake::Machine;
-
-constexpr int kDriverVersion = 13000;
 
 const char* name_of(CUresult error) {
   switch (error) {
@@ -58,13 +54,6 @@ CUresult cuGetErrorName(CUresult error, const char** name) {
   return *name == nullptr ? kErrorInvalidValue : kSuccess;
 }
 
-CUresult cuDriverGetVersion(int* version) {
-  return enter("cuDriverGetVersion", fake::kNeedsNothing, [&](Machine&) {
-    *version = kDriverVersion;
-    return kSuccess;
-  });
-}
-
 CUresult cuDeviceGetCount(int* count) {
   return enter("cuDeviceGetCount", fake::kNeedsInit, [&](const Machine& machine) {
     *count = machine.device_count();
@@ -75,13 +64,6 @@ CUresult cuDeviceGetCount(int* count) {
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   return enter_device("cuDeviceGet", ordinal, [&](Machine&) {
     *device = ordinal;
-    return kSuccess;
-  });
-}
-
-CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
-  return enter_device("cuDeviceGetName", device, [&](Machine&) {
-    std::snprintf(name, static_cast<size_t>(length), "fake GPU %d", device);
     return kSuccess;
   });
 }

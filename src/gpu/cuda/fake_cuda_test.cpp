@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <dlfcn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -143,6 +144,29 @@ TEST_F(FakeCudaTest, CapacityMayFallBelowWhatIsUsed) {
   size_t bytes = 0;
   EXPECT_EQ(driver_.device_total_mem(&bytes, 0), kSuccess);
   EXPECT_EQ(bytes, 30 * kMiB);
+}
+
+// Nobody here calls it, but programs under test may.
+TEST_F(FakeCudaTest, SynchronizingAStreamFinishesItAlone) {
+  FakeCudaWorld world;
+  void* const library = dlopen(VRAM_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr);
+  const auto synchronize =
+      reinterpret_cast<CUresult (*)(CUstream)>(dlsym(library, "cuStreamSynchronize"));
+  ASSERT_NE(synchronize, nullptr);
+  CUcontext context = nullptr;
+  ASSERT_EQ(driver_.device_primary_ctx_retain(&context, 0), kSuccess);
+  ASSERT_EQ(driver_.ctx_push_current(context), kSuccess);
+  std::array<EventHandle, 2> events{};
+  world.queue(0);
+  world.queue(5);
+  ASSERT_EQ(world.memory().record(0, 0, &events[0]), Status::kOk);
+  ASSERT_EQ(world.memory().record(0, 5, &events[1]), Status::kOk);
+  EXPECT_EQ(synchronize(nullptr), kSuccess);
+  EXPECT_EQ(world.memory().query(events[0]), Status::kOk);
+  EXPECT_EQ(world.memory().query(events[1]), Status::kNotReady);
+  ASSERT_EQ(driver_.ctx_pop_current(&context), kSuccess);
+  ASSERT_EQ(driver_.device_primary_ctx_release(0), kSuccess);
 }
 
 // Chains of streams that wait for each other: 1 works, 2 waits for 1, 3 waits for 2.
