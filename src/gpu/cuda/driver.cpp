@@ -25,10 +25,8 @@ class Symbols {
 void find_devices(Symbols& symbols, DriverApi& api) {
   symbols.find("cuInit", api.init);
   symbols.find("cuGetErrorName", api.get_error_name);
-  symbols.find("cuDriverGetVersion", api.driver_get_version);
   symbols.find("cuDeviceGet", api.device_get);
   symbols.find("cuDeviceGetCount", api.device_get_count);
-  symbols.find("cuDeviceGetName", api.device_get_name);
   symbols.find("cuDeviceGetAttribute", api.device_get_attribute);
   symbols.find("cuDeviceTotalMem_v2", api.device_total_mem);
   symbols.find("cuDeviceCanAccessPeer", api.device_can_access_peer);

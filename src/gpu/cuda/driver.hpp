@@ -19,10 +19,8 @@ struct DriverApi {
   // Names as in cuda.h, less the cu; where cuda.h maps a name to a newer version, it is that one.
   CUresult (*init)(unsigned flags) = nullptr;
   CUresult (*get_error_name)(CUresult error, const char** name) = nullptr;
-  CUresult (*driver_get_version)(int* version) = nullptr;
   CUresult (*device_get)(CUdevice* device, int ordinal) = nullptr;
   CUresult (*device_get_count)(int* count) = nullptr;
-  CUresult (*device_get_name)(char* name, int length, CUdevice device) = nullptr;
   CUresult (*device_get_attribute)(int* value, CUattribute attribute, CUdevice device) = nullptr;
   CUresult (*device_total_mem)(size_t* bytes, CUdevice device) = nullptr;
   CUresult (*device_can_access_peer)(int* can, CUdevice device, CUdevice peer) = nullptr;

@@ -67,21 +67,6 @@ TEST_F(SimGpuBytesTest, AReusedShareOfAPageIsPoisonAgain) {
   EXPECT_EQ(read(second, 512), bytes_of(2, 512));
 }
 
-TEST_F(SimGpuBytesTest, OneHandleInTwoPlacesIsOneMemory) {
-  map(range_, handle_);
-  map(range_ + 4 * kPage, handle_);
-  ASSERT_EQ(gpu_.write(0, range_ + 100, bytes_of(7, 16)), Status::kOk);
-  EXPECT_EQ(read(range_ + 4 * kPage + 100, 16), bytes_of(7, 16));
-}
-
-TEST_F(SimGpuBytesTest, ContentsMoveWithTheirHandle) {
-  map(range_, handle_);
-  ASSERT_EQ(gpu_.write(0, range_, bytes_of(7, 16)), Status::kOk);
-  ASSERT_EQ(gpu_.unmap(range_, kPage), Status::kOk);
-  map(range_ + kPage, handle_);
-  EXPECT_EQ(read(range_ + kPage, 16), bytes_of(7, 16));
-}
-
 TEST_F(SimGpuBytesTest, ContentsDoNotSurviveTheLastUnmapWhereSoAsked) {
   SimGpu strict(with_bytes(true));
   Address range = 0;

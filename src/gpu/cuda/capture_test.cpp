@@ -1,0 +1,97 @@
+// While a CUDA graph is captured: memory goes on as ever, and the capture holds what it would have
+// held without us.
+#include "gpu/testing/worlds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace vram::gpu::cuda {
+namespace {
+
+constexpr uint64_t kPage = 2 * kMiB;
+constexpr StreamHandle kStream = 1;
+
+class CaptureTest : public testing::Test {
+ protected:
+  CaptureTest() {
+    EXPECT_EQ(gpu().record(0, 2, &before_), Status::kOk);
+    fake_cuda_begin_capture(0, stream());
+  }
+  CudaMemory& gpu() { return world_.memory(); }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): streams are numbers to us
+  static void* stream() { return reinterpret_cast<void*>(kStream); }
+  void use_memory() {
+    Address segment = 0;
+    Address range = 0;
+    Handle handle = 0;
+    EXPECT_EQ(gpu().alloc_segment(0, kPage, &segment), Status::kOk);
+    EXPECT_EQ(gpu().free_segment(0, segment), Status::kOk);
+    EXPECT_EQ(gpu().reserve(kPage, &range), Status::kOk);
+    EXPECT_EQ(gpu().create(0, kPage, &handle), Status::kOk);
+    EXPECT_EQ(gpu().map(range, kPage, handle), Status::kOk);
+    EXPECT_EQ(gpu().set_access(range, kPage, 0), Status::kOk);
+    EXPECT_EQ(gpu().query(before_), Status::kOk);
+    EXPECT_EQ(gpu().wait(before_), Status::kOk);
+    EXPECT_EQ(gpu().unmap(range, kPage), Status::kOk);
+    EXPECT_EQ(gpu().release(handle), Status::kOk);
+    EXPECT_EQ(gpu().unreserve(range, kPage), Status::kOk);
+  }
+  FakeCudaWorld world_;
+  EventHandle before_ = 0;
+};
+
+TEST_F(CaptureTest, TheDriverForbidsMemoryCallsToThreadsThatDoNotAsk) {
+  CUmemHandle handle = 0;
+  const CUmemAllocationProp prop;
+  EXPECT_EQ(world_.driver().mem_create(&handle, kPage, &prop, 0), kErrorCaptureUnsupported);
+  EXPECT_EQ(fake_cuda_end_capture(0, stream()), -1) << "and takes the capture for spoilt";
+}
+
+TEST_F(CaptureTest, MemoryIsUsedAsEver) {
+  use_memory();
+  EXPECT_EQ(fake_cuda_end_capture(0, stream()), 0);
+}
+
+TEST_F(CaptureTest, MemoryIsUsedAsEverByOtherThreads) {
+  std::thread([&] { use_memory(); }).join();
+  EXPECT_EQ(fake_cuda_end_capture(0, stream()), 0);
+}
+
+TEST_F(CaptureTest, TheThreadsModeIsRestored) {
+  use_memory();
+  CUcaptureMode mode = kCaptureThreadLocal;
+  ASSERT_EQ(world_.driver().thread_exchange_stream_capture_mode(&mode), kSuccess);
+  EXPECT_EQ(mode, kCaptureGlobal);
+  use_memory();
+  ASSERT_EQ(world_.driver().thread_exchange_stream_capture_mode(&mode), kSuccess);
+  EXPECT_EQ(mode, kCaptureThreadLocal);
+}
+
+TEST_F(CaptureTest, NothingIsAddedToTheGraph) {
+  EventHandle event = 0;
+  EXPECT_EQ(gpu().record(0, kStream, &event), Status::kNotReady);
+  EXPECT_EQ(event, 0u);
+  EXPECT_EQ(gpu().stream_wait(0, kStream, before_), Status::kNotReady);
+  EXPECT_EQ(gpu().record(0, 3, &event), Status::kOk) << "a stream that is not captured";
+  EXPECT_EQ(gpu().stream_wait(0, 3, before_), Status::kOk);
+  EXPECT_EQ(fake_cuda_end_capture(0, stream()), 0);
+  EXPECT_EQ(gpu().record(0, kStream, &event), Status::kOk) << "once it is over";
+}
+
+TEST_F(CaptureTest, TheDefaultStreamIsLeftAloneWhileItCantBeUsed) {
+  EventHandle event = 0;
+  const uint64_t recorded = fake_cuda_calls("cuEventRecord");
+  fake_cuda_fail_nth("cuStreamIsCapturing", 1, kErrorCaptureImplicit);
+  EXPECT_EQ(gpu().record(0, 0, &event), Status::kNotReady);
+  EXPECT_EQ(fake_cuda_calls("cuEventRecord"), recorded);
+}
+
+TEST_F(CaptureTest, SynchronizeIsRefusedAndNoFault) {
+  EXPECT_EQ(gpu().synchronize(0), Status::kNotReady);
+  EXPECT_EQ(fake_cuda_end_capture(0, stream()), -1) << "which is why the header warns of it";
+  EXPECT_EQ(gpu().synchronize(0), Status::kOk);
+}
+
+}  // namespace
+}  // namespace vram::gpu::cuda

@@ -1,0 +1,62 @@
+// The controls of the fake CUDA driver (tests/fake_cuda): what a test does to the machine that the
+// driver pretends to be. The driver itself is opened by dlopen, at the path VRAM_FAKE_CUDA, as the
+// real one is; a program that has this header links the target fake_cuda beside that.
+//
+// Devices count from 0; results are CUresult values; a function is named as it is exported
+// ("cuMemAlloc_v2"), or null for any. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+// A new machine, with devices of that much memory each; everything of the old one is gone, with its
+// settings. Without this the machine is as the environment says: FAKE_CUDA_DEVICES (2),
+// FAKE_CUDA_CAPACITY (bytes, 1 GiB), FAKE_CUDA_VMM (1).
+void fake_cuda_reset(int devices, size_t capacity_bytes);
+void fake_cuda_set_capacity(int device, size_t capacity_bytes);
+void fake_cuda_set_virtual_memory(int device, bool is_supported);
+// Whether device may read and write memory of peer; at first all may.
+void fake_cuda_set_peer(int device, int peer, bool can_access);
+// Another process holds so many bytes of the device.
+void fake_cuda_take(int device, size_t bytes);
+
+// Unfinished work at the end of a stream; and all work in a stream done. What another stream waits
+// for through an event is not done by finishing the stream that waits.
+void fake_cuda_queue(int device, void* stream);
+void fake_cuda_finish(int device, void* stream);
+// From here on the stream is captured into a graph, as by cuStreamBeginCapture in global mode.
+void fake_cuda_begin_capture(int device, void* stream);
+// How many nodes the graph has; -1 if the capture was spoilt.
+int fake_cuda_end_capture(int device, void* stream);
+
+// The nth call from now on (1 is the next) fails once.
+void fake_cuda_fail_nth(const char* function, uint64_t nth, int result);
+// Each call fails with this probability; the same seed fails the same calls.
+void fake_cuda_fail_at_random(const char* function, double rate, uint64_t seed, int result);
+// Every call fails from now on: the device is lost.
+void fake_cuda_break(int result);
+// None of these any more.
+void fake_cuda_heal();
+
+// How often it was called, failures included.
+uint64_t fake_cuda_calls(const char* function);
+
+// What the process has not given back.
+struct FakeCudaAlive {
+  size_t handles;  // not released
+  size_t mappings;
+  size_t reservations;
+  size_t segments;
+  size_t events;
+  size_t contexts;    // primary contexts, each as often as it is retained
+  size_t used_bytes;  // of all devices
+};
+FakeCudaAlive fake_cuda_alive();
+// Whether a kernel on the device could touch the byte.
+bool fake_cuda_can_touch(int device, uint64_t address);
+// The properties of the handle last created: whether memory is made so that network cards reach it.
+bool fake_cuda_last_was_rdma_capable();
+
+}  // extern "C"

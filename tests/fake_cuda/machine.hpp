@@ -1,0 +1,76 @@
+// The machine that the fake driver drives, and how each entry point goes in: one at a time,
+// counted, refused where the real driver would refuse it.
+#pragma once
+
+#include "failures.hpp"
+#include "gpu/cuda/driver_types.hpp"
+#include "memory.hpp"
+#include "streams.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace vram::gpu::cuda {
+
+// The primary context of a device.
+struct CUctx_st {  // NOLINT(readability-identifier-naming): CUDA's own name
+  int device = 0;
+  size_t retained = 0;
+};
+
+namespace fake {
+
+struct Machine {
+  Machine(int device_count, size_t capacity_bytes, bool is_virtual_supported);
+
+  [[nodiscard]] int device_count() const { return static_cast<int>(contexts.size()); }
+  [[nodiscard]] bool is_device(int device) const { return device >= 0 && device < device_count(); }
+  [[nodiscard]] bool can_reach(int device, int memory_of) const;
+
+  bool is_initialized = false;
+  Failures failures;
+  Memory memory;
+  Streams streams;
+  std::vector<std::unique_ptr<CUctx_st>> contexts;
+  std::vector<bool> is_virtual;       // by device: virtual memory management
+  std::vector<uint64_t> unreachable;  // by device: peers it can't access, as bits
+  bool is_last_rdma_capable = false;
+};
+
+std::mutex& machine_mutex();
+// With the mutex held.
+Machine& machine();
+void replace_machine(int devices, size_t capacity_bytes);
+
+// What each thread has of the driver: the stack of its contexts and its capture mode.
+struct Thread {
+  std::vector<CUcontext> contexts;
+  CUcaptureMode capture_mode = kCaptureGlobal;
+};
+Thread& this_thread();
+// The device of the thread's current context, -1 without one that lives.
+int current_device(const Machine& machine);
+
+enum Needs : unsigned {
+  kNeedsNothing = 0,
+  kNeedsInit = 1,
+  kNeedsContext = 2,
+  // Forbidden, and spoils captures, while any stream is captured and this thread is not relaxed.
+  kUnsafeInCapture = 4,
+};
+
+[[nodiscard]] CUresult refusal(Machine& machine, const char* function, unsigned needs);
+
+// An entry point: body(machine) with the mutex held, unless the call is refused.
+template <typename Body>
+[[nodiscard]] CUresult enter(const char* function, unsigned needs, Body body) {
+  const std::scoped_lock lock(machine_mutex());
+  const CUresult refused = refusal(machine(), function, needs);
+  return refused != kSuccess ? refused : body(machine());
+}
+
+}  // namespace fake
+}  // namespace vram::gpu::cuda

@@ -1,0 +1,77 @@
+// Work in streams, the events that mark points in it, and captures into graphs. A stream is any
+// handle value of a device; it exists from its first use. Guarded by the machine's mutex.
+#pragma once
+
+#include "gpu/cuda/driver_types.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <utility>
+
+namespace vram::gpu::cuda::fake {
+
+using StreamKey = std::pair<int, CUstream>;  // device, handle
+
+class Streams {
+ public:
+  void queue(StreamKey stream);
+  // What a test queued; then all of a stream or of a device, with what it waits for.
+  void finish_work(StreamKey stream);
+  void finish_stream(StreamKey stream) { finish(end_of(stream)); }
+  void finish_device(int device);
+
+  [[nodiscard]] CUresult create_event(int device, CUevent* event);
+  [[nodiscard]] CUresult record(int device, CUevent event, CUstream stream);
+  [[nodiscard]] CUresult query(CUevent event);
+  // Finishes what the event stands behind.
+  [[nodiscard]] CUresult synchronize(CUevent event);
+  [[nodiscard]] CUresult wait(StreamKey stream, CUevent event);
+  [[nodiscard]] CUresult destroy_event(CUevent event);
+  [[nodiscard]] size_t events() const { return events_.size(); }
+
+  void begin_capture(StreamKey stream);
+  [[nodiscard]] int end_capture(StreamKey stream);
+  [[nodiscard]] CUcaptureStatus capture_status(StreamKey stream);
+  [[nodiscard]] bool is_any_captured() const;
+  [[nodiscard]] bool is_any_captured(int device) const;
+  void spoil_captures();
+
+ private:
+  // Behind so many items of a stream, counted from its first use.
+  struct Point {
+    StreamKey stream;
+    uint64_t items = 0;
+  };
+  // Something that a test queued, or a wait for another stream.
+  struct Item {
+    bool is_wait = false;
+    bool is_done = false;
+    Point awaited{};
+  };
+  struct Stream {
+    std::deque<Item> items;
+    uint64_t dropped = 0;  // items before these, all done
+    CUcaptureStatus capture = kCaptureNone;
+    int nodes = 0;
+  };
+  struct Event {
+    int device = 0;
+    Point point{};
+    bool is_recorded = false;
+    bool is_captured = false;
+  };
+  void push(StreamKey stream, const Item& item);
+  [[nodiscard]] Point end_of(StreamKey stream);
+  [[nodiscard]] bool is_done(Item& item);
+  [[nodiscard]] bool is_done(const Point& point);
+  void finish(const Point& point);
+  [[nodiscard]] Event* find(CUevent event);
+
+  std::map<StreamKey, Stream> streams_;
+  std::map<CUevent, Event> events_;
+  uintptr_t last_event_ = 0xe000;
+};
+
+}  // namespace vram::gpu::cuda::fake
