@@ -1,0 +1,70 @@
+"""libvram.so as others meet it: what it needs, what it shows, how it opens the driver."""
+
+import ctypes.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from program import BINARY, ROOT
+
+LIBRARY = pathlib.Path(BINARY).with_name("libvram.so")
+FAKE_DRIVER = pathlib.Path(BINARY).parents[1] / "tests" / "fake_cuda"
+
+
+def output_of(*words: object) -> str:
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True).stdout
+
+
+def functions_of_the_header() -> set[str]:
+    return set(re.findall(r"^VRAM_API [^;(]*?\b(vram_\w+)\(", (ROOT / "include/vram/vram.h").read_text(), re.MULTILINE))
+
+
+def test_it_shows_what_the_header_declares_and_nothing_else() -> None:
+    shown = {line.split()[-1].split("@")[0] for line in output_of("nm", "-D", "--defined-only", LIBRARY).splitlines()}
+    assert functions_of_the_header() == shown
+
+
+def test_it_needs_nothing_but_the_c_library() -> None:
+    needed = set(re.findall(r"NEEDED.*\[(.*)\]", output_of("readelf", "-d", LIBRARY)))
+    assert "libc.so.6" in needed
+    assert needed <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+
+def run_in_c_types(body: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own, with the library in it as `vram`."""
+    text = (
+        f"import ctypes\nvram = ctypes.CDLL({str(LIBRARY)!r})\nvram.vram_last_error.restype = ctypes.c_char_p\n{body}"
+    )
+    changed = {**os.environ, **environment}
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, env=changed)
+
+
+def test_loading_it_opens_no_driver() -> None:
+    done = run_in_c_types("print('libcuda' in open('/proc/self/maps').read())", LD_LIBRARY_PATH=str(FAKE_DRIVER))
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_it_opens_the_driver_that_the_loader_finds() -> None:
+    body = """
+pool, block = ctypes.c_void_p(), ctypes.c_void_p()
+assert vram.vram_pool_open(0, None, ctypes.byref(pool)) == 0, vram.vram_last_error()
+assert vram.vram_alloc(pool, ctypes.c_size_t(5 << 20), None, ctypes.byref(block)) == 0
+ctypes.memset(block, 1, 5 << 20)
+assert vram.vram_free(pool, block) == 0
+assert vram.vram_pool_close(pool) == 0
+"""
+    done = run_in_c_types(body, LD_LIBRARY_PATH=str(FAKE_DRIVER))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == done.stderr == ""
+
+
+def test_without_a_driver_it_says_so() -> None:
+    if ctypes.util.find_library("cuda"):
+        pytest.skip("this machine has a driver")
+    body = "pool = ctypes.c_void_p()\nprint(vram.vram_pool_open(0, None, ctypes.byref(pool)))\nprint(vram.vram_last_error().decode())"
+    status, text = run_in_c_types(body, LD_LIBRARY_PATH="").stdout.splitlines()
+    assert status == "4"
+    assert "libcuda.so.1" in text
