@@ -1,0 +1,116 @@
+"""Compares vram's pool with PyTorch's own allocators on an NVIDIA GPU; prints Markdown.
+
+    python compare.py [PROGRAM…] [--rounds N]
+
+Every program runs under each allocator in turn, in a process of its own, so often; ratios of step times are medians over
+the rounds, each of processes that ran one after the other. Then once more with at most 1.02 times the peak of requested
+bytes. `ddp` needs two GPUs and is left out where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ALLOCATORS = ("native", "expandable", "vram")
+Figures = dict[str, Any]
+
+
+def start(program: str, allocator: str, cap: int, rank: int, ranks: int) -> subprocess.Popen[str]:
+    words = [sys.executable, str(HERE / "run_program.py"), program, allocator, "--cap", str(cap)]
+    environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks)}
+    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def run(program: str, allocator: str, cap: int = 0) -> Figures:
+    """The figures of the rank that had least room."""
+    ranks = 2 if program == "ddp" else 1
+    found = []
+    for process in [start(program, allocator, cap, rank, ranks) for rank in range(ranks)]:
+        output, errors = process.communicate(timeout=280)
+        if process.returncode != 0:
+            sys.exit(f"{program} under {allocator} ended with {process.returncode}:\n{errors[-2000:]}")
+        found.append(json.loads(output.splitlines()[-1]))
+    return max(found, key=lambda figures: figures["requested_bytes"])
+
+
+def ratio(runs: dict[str, list[Figures]], other: str) -> float:
+    pairs = zip(runs["vram"], runs[other], strict=True)
+    return statistics.median(ours["total_ms"] / theirs["total_ms"] for ours, theirs in pairs)
+
+
+def difference(a: list[float], b: list[float]) -> float:
+    """The largest, relative."""
+    return max((abs(x - y) / max(abs(x), 1e-9) for x, y in zip(a, b, strict=False)), default=0.0)
+
+
+def utilization(figures: Figures) -> str:
+    return f"{100 * figures['requested_bytes'] / figures['reserved_bytes']:.1f}"
+
+
+def row(program: str, rounds: int) -> str:
+    runs: dict[str, list[Figures]] = {allocator: [] for allocator in ALLOCATORS}
+    for i in range(rounds):
+        for allocator in ALLOCATORS if i % 2 == 0 else reversed(ALLOCATORS):
+            runs[allocator].append(run(program, allocator))
+    ours, native = runs["vram"][0], runs["native"]
+    cap = int(ours["requested_bytes"] * 1.02)
+    capped = run(program, "vram", cap)
+    noise = difference(native[0]["losses"], native[-1]["losses"])
+    shift = difference(native[0]["losses"], ours["losses"])
+    ends = "out of memory" if capped["oom"] else f"{capped['total_ms'] / ours['total_ms']:.3f}"
+    cells = [
+        program,
+        f"{ours['requested_bytes'] / 2**30:.2f}",
+        *(utilization(runs[allocator][0]) for allocator in ALLOCATORS),
+        f"{statistics.median(r['step_ms'] for r in native):.1f}",
+        f"{ratio(runs, 'native'):.3f}",
+        f"{ratio(runs, 'expandable'):.3f}",
+        "equal" if shift == 0 else f"{shift:.1e} (native to itself {noise:.1e})",
+        ends,
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def machine() -> str:
+    import torch
+
+    driver = subprocess.run(
+        ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True
+    ).stdout
+    return f"{driver.splitlines()[0]}; PyTorch {torch.__version__}; Python {platform.python_version()}"
+
+
+HEAD = """\
+| program | peak requested, GiB | native, % | expandable, % | vram, % | native step, ms | vram ÷ native | vram ÷ expandable | \
+losses against native | at 1.02 × requested: time ÷ uncapped |
+|---|---|---|---|---|---|---|---|---|---|"""
+
+
+def main() -> None:
+    sys.path.insert(0, str(HERE))
+    import torch
+    from programs import PROGRAMS
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("programs", nargs="*", default=[])
+    parser.add_argument("--rounds", type=int, default=3)
+    wanted = parser.parse_args()
+    names = wanted.programs or [name for name in PROGRAMS if name != "ddp" or torch.cuda.device_count() > 1]
+    print(machine(), flush=True)
+    print(HEAD, flush=True)
+    for name in names:
+        print(row(name, wanted.rounds), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""One program under one allocator, in a process of its own; prints its figures as a line of JSON.
+
+    python run_program.py PROGRAM native|expandable|vram [--cap BYTES] [--rounds N]
+
+With --rounds the program is run so often in the process, and the last one is timed: the first run of a program also
+loads kernels from the disk, which has nothing to do with an allocator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import json
+import os
+import random
+import statistics
+import time
+from typing import Any
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("allocator", choices=["native", "expandable", "vram"])
+    parser.add_argument("--cap", type=int, default=0, help="bytes that may be reserved")
+    parser.add_argument("--rounds", type=int, default=2)
+    return parser.parse_args()
+
+
+def main() -> None:
+    wanted = arguments()
+    if wanted.allocator == "expandable":
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    import torch
+
+    if wanted.allocator == "vram":
+        import vram
+
+        vram.enable()
+    device = int(os.environ.get("RANK", "0"))
+    if wanted.cap:
+        total = torch.cuda.get_device_properties(device).total_memory
+        torch.cuda.set_per_process_memory_fraction(wanted.cap / total, device)
+    figures: dict[str, Any] = {}
+    for _ in range(1 if wanted.program == "ddp" else wanted.rounds):
+        figures = {}
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+        figures = run(wanted.program, device)
+    figures |= {"program": wanted.program, "allocator": wanted.allocator, "cap_bytes": wanted.cap}
+    print(json.dumps(figures), flush=True)
+
+
+def run(program: str, device: int) -> dict[str, Any]:
+    import torch
+    from programs import PROGRAMS
+
+    random.seed(0)
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    function, steps = PROGRAMS[program]
+    losses, times, oom = [], [time.perf_counter()], None
+    try:
+        for loss in function(steps):
+            torch.cuda.synchronize(device)
+            times.append(time.perf_counter())
+            losses.append(loss.item())
+    except torch.OutOfMemoryError as error:
+        oom = str(error)
+    stats = torch.cuda.memory_stats(device)
+    took = [after - before for before, after in itertools.pairwise(times[3:])]
+    return {
+        "steps": len(losses),
+        "losses": losses,
+        "oom": oom,
+        "step_ms": statistics.median(took) * 1e3 if took else None,
+        "total_ms": sum(took) * 1e3,
+        "requested_bytes": stats["requested_bytes.all.peak"],
+        "reserved_bytes": stats["reserved_bytes.all.peak"],
+        "retries": stats["num_alloc_retries"],
+    }
+
+
+if __name__ == "__main__":
+    main()
