@@ -67,7 +67,9 @@ def test_between_stand_ins_each_call_goes_where_it_belongs(libraries: Path, cach
     assert compiled
     assert file.parent == cache
     done = subprocess.run([libraries / "driver", file], capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stderr.count("does not hold"), done.stdout) == (0, 0, "all checks hold\n"), done.stderr
+    assert (done.returncode, done.stderr.count("does not hold"), done.stdout) == (0, 0, "all checks hold\n"), (
+        done.stderr
+    )
 
 
 def test_compiled_once_and_for_its_owner_only(libraries: Path, cache: Path) -> None:
@@ -113,7 +115,9 @@ def test_no_compiler_says_what_was_looked_for(cache: Path, monkeypatch: pytest.M
 def test_no_cuda_headers_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_toolchain, "_toolkits", lambda: [tmp_path / "toolkit"])
     torch = Torch("2.13.0", tmp_path / "torch", has_cxx11_abi=True)
-    with pytest.raises(VramError, match=r"no cuda_runtime_api.h \(looked in .*cuda_runtime/include.*toolkit\).*pip install"):
+    with pytest.raises(
+        VramError, match=r"no cuda_runtime_api.h \(looked in .*cuda_runtime/include.*toolkit\).*pip install"
+    ):
         _toolchain.cuda_include(torch)
 
 
