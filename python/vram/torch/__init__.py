@@ -88,6 +88,10 @@ def _check(torch: Any, facts: Torch) -> None:
         raise VramError(f"PyTorch {facts.version} is built without CUDA; install one with it (see pytorch.org)")
     if facts.release < _OLDEST:
         raise VramError(f"PyTorch {facts.version} is too old; the pool needs {_OLDEST[0]}.{_OLDEST[1]} or newer")
+    _find_driver()
+
+
+def _find_driver() -> None:
     try:
         ctypes.CDLL("libcuda.so.1")  # loaded, not initialized: a later fork stays possible
     except OSError as error:

@@ -1,5 +1,5 @@
 """The adapter under PyTorch without a GPU: compiled by vram.torch against this environment's PyTorch, and run between
-stand-ins for libc10_cuda.so and libvram.so (tests/torch_adapter)."""
+stand-ins for libc10_cuda.so and libvram.so, which lie beside this file."""
 
 import os
 import re
@@ -9,16 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from program import ROOT
-
-sys.path.insert(0, str(ROOT / "python"))
 
 from vram import VramError
 from vram.torch import _adapter, _toolchain
 from vram.torch._decorator import HeaderError, decorator, virtual_functions
 from vram.torch._toolchain import Torch
 
-SOURCES = ROOT / "tests" / "torch_adapter"
+SOURCES = Path(__file__).resolve().parent
+ROOT = SOURCES.parents[1]
 HEADER = ROOT / "include"
 
 
@@ -83,11 +81,11 @@ def test_compiled_once_and_for_its_owner_only(libraries: Path, cache: Path) -> N
 
 def test_ranks_that_start_together_compile_once(libraries: Path, cache: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from test_torch_adapter import installed, HEADER\n"
+        "import sys; from pathlib import Path; from test_adapter import installed, HEADER\n"
         "from vram.torch._adapter import adapter\n"
         "print(adapter(installed(), HEADER, (Path(sys.argv[1]),))[1])"
     )
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'tests' / 'python'}"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{SOURCES}"}
     ranks = [
         subprocess.Popen(
             [sys.executable, "-c", program, str(libraries)], stdout=subprocess.PIPE, text=True, env=environment
