@@ -165,6 +165,7 @@ std::atomic<CUDAAllocator*> allocator;
 
 DeviceIndex current_device() { return current_device_index; }
 cudaError_t GetDevice(DeviceIndex* device) { return *device = current_device_index, cudaSuccess; }
+void SetTargetDevice() {}
 DeviceIndex ExchangeDevice(DeviceIndex device) {
   return std::exchange(current_device_index, device);
 }

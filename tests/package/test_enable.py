@@ -44,7 +44,7 @@ def fake_torch(version: str = "2.11.0+cu130", cuda: "str | None" = "13.0", hip: 
 def adapter(monkeypatch: pytest.MonkeyPatch) -> FakeAdapter:
     """enable() gets as far as calling an adapter: there is a driver, a library, a PyTorch with CUDA."""
     fake = FakeAdapter()
-    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
     monkeypatch.setattr(torch, "_find_driver", lambda: None)
@@ -125,6 +125,13 @@ def test_settings_without_effect_are_warned_about(
     with pytest.warns(UserWarning, match=f"PYTORCH_CUDA_ALLOC_CONF {said}"):
         done = vram.enable()
     assert len(done.notes) == 1
+    assert adapter.calls == [0]
+
+
+def test_no_caching_is_warned_about(adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
+    with pytest.warns(UserWarning, match="PYTORCH_NO_CUDA_MEMORY_CACHING is set"):
+        vram.enable()
     assert adapter.calls == [0]
 
 

@@ -115,6 +115,8 @@ def _load(file: Path) -> ctypes.CDLL:
 def _notes() -> tuple[str, ...]:
     """What the user has asked PyTorch for that has no effect on what the pool serves."""
     notes = []
+    if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING", "0") not in ("", "0"):
+        notes.append("PYTORCH_NO_CUDA_MEMORY_CACHING is set, but vram's pool keeps memory; disable() it to go without")
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         settings = os.environ.get(name, "")
         if re.search(r"backend\s*:\s*cudaMallocAsync", settings):
