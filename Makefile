@@ -25,10 +25,11 @@ setup-build: # what building the program takes, no more
 setup-python:
 	@tools/setup.sh python
 
-.venv/ready: tools/requirements.txt | setup-python
-	@echo "setup: Python tools into .venv (tools/requirements.txt)"
+.venv/ready: tools/requirements.txt tools/requirements-torch.txt | setup-python
+	@echo "setup: Python tools and PyTorch into .venv (tools/requirements.txt, tools/requirements-torch.txt)"
 	@$(PYTHON) -m venv .venv
-	@$(VENV)/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt
+	@$(VENV)/python -m pip install --quiet --disable-pip-version-check \
+	  -r tools/requirements.txt -r tools/requirements-torch.txt
 	@touch $@
 
 demo: build ## report on two bundled recordings (one fragments, one leaks), and tune the first

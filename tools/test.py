@@ -51,6 +51,11 @@ def test_release() -> str:
     return _build_and_test("release")
 
 
+def test_package() -> str:
+    """The Python package from its sources, and its adapter between stand-ins of PyTorch and the library."""
+    return last_line(call(PYTHON, "-m", "pytest", "-q", "tests/package"))
+
+
 def check_tidy() -> str:
     return tidy.check(BUILD / "release")
 
@@ -126,6 +131,7 @@ STEPS: dict[str, list[tuple[str, Step]]] = {
         *CHECKS,
         ("tools", test_tools),
         ("release", test_release),
+        ("package", test_package),
         ("tidy", check_tidy),
         ("asan", test_asan),
         ("fuzz", test_fuzz),

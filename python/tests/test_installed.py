@@ -1,11 +1,14 @@
 """What `pip install .` must leave behind: run with the interpreter of the environment that it was installed into."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
+
+import pytest
 
 import vram
 
@@ -56,6 +59,33 @@ def test_wheel_fits_every_python() -> None:
 
 def test_package_is_typed() -> None:
     assert (Path(vram.__file__).parent / "py.typed").is_file()
+
+
+def test_the_adapters_sources_come_along() -> None:
+    """They are compiled on the user's machine, against the user's PyTorch."""
+    package = Path(vram.__file__).parent
+    kept = ROOT / "python" / "vram" / "torch" / "adapter"
+    sources = [path.relative_to(kept) for path in kept.rglob("*") if path.is_file()]
+    assert sources
+    installed = package / "torch" / "adapter"
+    assert [path for path in sources if (installed / path).read_text() != (kept / path).read_text()] == []
+    header = Path("vram") / "vram.h"
+    assert (package / "include" / header).read_text() == (ROOT / "include" / header).read_text()
+
+
+def test_run_finds_the_package_beside_the_program(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("print('imported')\n")  # no PyTorch that a pool could be under
+    command = [str(on_path()), "run", "--pool", "--", sys.executable, "-c", "import torch"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (0, "imported\n")
+    assert re.fullmatch("vram: the program runs without the pool: .*\n", done.stderr)
+
+
+def test_without_pytorch_enable_says_so() -> None:
+    with pytest.raises(vram.VramError, match="torch can't be imported"):
+        vram.enable()
+    assert not vram.is_enabled()
 
 
 def test_program_needs_the_c_library_alone() -> None:

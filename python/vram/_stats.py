@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
+from vram import _library
 from vram._library import NUMBERS, STATS, Pool
 
 
@@ -49,10 +51,13 @@ def stats(device: int | None = None) -> Stats:
         read = pool.stats()
     finally:
         pool.close()
-    figures = {
-        name: Stat(*(getattr(getattr(read, name), part) for part in Stat.__dataclass_fields__)) for name in STATS
-    }
-    return Stats(device=number, **figures, **{name: getattr(read, name) for name in NUMBERS})
+    figures: dict[str, Any] = {name: _stat(getattr(read, name)) for name in STATS}
+    figures.update((name, getattr(read, name)) for name in NUMBERS)
+    return Stats(device=number, **figures)
+
+
+def _stat(read: _library.Stat) -> Stat:
+    return Stat(read.current, read.peak, read.allocated, read.freed)
 
 
 def _current_device() -> int:

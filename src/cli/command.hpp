@@ -64,5 +64,6 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> convert_command();
 [[nodiscard]] std::unique_ptr<Command> replay_command();
 [[nodiscard]] std::unique_ptr<Command> tune_command();
+[[nodiscard]] std::unique_ptr<Command> run_command();
 
 }  // namespace vram::cli

@@ -36,7 +36,7 @@ tl::unexpected<Error> unknown_command(const Commands& commands, const std::strin
               hint.empty() ? ";" : hint);
 }
 
-Result<int> run_command(Command& command, std::vector<std::string> words, Console& console) {
+Result<int> run_with(Command& command, std::vector<std::string> words, Console& console) {
   if (asks_for_help(words)) return print(console, command_help(command));
   const std::vector<Option> options = command.options();
   const Result<> parsed = parse_options(command.manual(), options, std::move(words));
@@ -58,7 +58,7 @@ Result<int> dispatch(std::vector<std::string> words, Console& console) {
   const auto found = std::ranges::find_if(
       commands, [&](const auto& command) { return command->manual().name == name; });
   if (found == commands.end()) return unknown_command(commands, name);
-  return run_command(**found, std::move(words), console);
+  return run_with(**found, std::move(words), console);
 }
 
 int guarded(std::vector<std::string> words, Console& console) {

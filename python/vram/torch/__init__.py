@@ -88,6 +88,10 @@ def _check(torch: Any, facts: Torch) -> None:
         raise VramError(f"PyTorch {facts.version} is built without CUDA; install one with it (see pytorch.org)")
     if facts.release < _OLDEST:
         raise VramError(f"PyTorch {facts.version} is too old; the pool needs {_OLDEST[0]}.{_OLDEST[1]} or newer")
+    _find_driver()
+
+
+def _find_driver() -> None:
     try:
         ctypes.CDLL("libcuda.so.1")  # loaded, not initialized: a later fork stays possible
     except OSError as error:
@@ -111,6 +115,8 @@ def _load(file: Path) -> ctypes.CDLL:
 def _notes() -> tuple[str, ...]:
     """What the user has asked PyTorch for that has no effect on what the pool serves."""
     notes = []
+    if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING", "0") not in ("", "0"):
+        notes.append("PYTORCH_NO_CUDA_MEMORY_CACHING is set, but vram's pool keeps memory; disable() it to go without")
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         settings = os.environ.get(name, "")
         if re.search(r"backend\s*:\s*cudaMallocAsync", settings):

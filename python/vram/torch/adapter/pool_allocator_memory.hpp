@@ -16,6 +16,7 @@ struct DeviceMemory {
 inline DeviceMemory memory_of(DeviceIndex device) {
   DeviceMemory memory;
   const DeviceIndex before = c10::cuda::ExchangeDevice(device);
+  c10::cuda::SetTargetDevice();  // it may have been put off until the device is needed
   const cudaError_t error = cudaMemGetInfo(&memory.free_bytes, &memory.total_bytes);
   c10::cuda::ExchangeDevice(before);
   C10_CUDA_CHECK(error);

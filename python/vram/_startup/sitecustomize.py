@@ -1,0 +1,116 @@
+"""What Python runs at its start in programs under ``vram run --pool``: this folder is first on their PYTHONPATH.
+
+Right after torch or cupy has been imported, the pool is put under it. Until then nothing of vram is loaded. Whatever goes
+wrong here is one line on standard error, said once by a program and its children, and the program goes on without the
+pool. The user's own sitecustomize, if there is one, runs as it would have.
+"""
+
+import contextlib
+import importlib.util
+import os
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+FRAMEWORKS = ("torch", "cupy")
+
+
+def _load_vram() -> ModuleType:
+    """The package that this file belongs to, also where the program runs in another environment."""
+    if "vram" not in sys.modules:
+        package = os.path.dirname(FOLDER)
+        spec = importlib.util.spec_from_file_location(
+            "vram", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+        )
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["vram"] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules["vram"]
+            raise
+    return sys.modules["vram"]
+
+
+def _say(text: str) -> None:
+    """One line, once: the children of a program that has said it stay silent."""
+    if os.environ.get("VRAM_SAID") == text:
+        return
+    os.environ["VRAM_SAID"] = text
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # a closed standard error is no reason to fail
+        print("vram: " + text, file=sys.stderr, flush=True)
+
+
+def _enable(framework: str) -> None:
+    try:
+        import warnings
+
+        vram = _load_vram()
+        limit = os.environ.get("VRAM_LIMIT")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if framework == "cupy":
+                vram.cupy.enable()
+                return
+            enabled = vram.enable(device_limit=int(limit) if limit else None)
+        if enabled.notes:
+            _say("; ".join(enabled.notes))
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        _say("the program runs without the pool: " + reason)
+
+
+class _ThenEnable(Loader):
+    """A framework's own loader, and the pool after it."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> "ModuleType | None":
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        _enable(module.__name__)
+
+
+class _Finder(MetaPathFinder):
+    """Finds a framework as the finders behind it do, with another loader."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> "ModuleSpec | None":
+        if fullname not in FRAMEWORKS:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)  # type: ignore[arg-type]
+            if spec is not None:
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                    spec.loader = _ThenEnable(spec.loader)
+                return spec
+        return None
+
+
+def _run_the_users_own() -> None:
+    others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != FOLDER]
+    spec = PathFinder.find_spec("sitecustomize", others)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+if os.environ.get("VRAM_POOL") == "1":
+    sys.meta_path.insert(0, _Finder())
+_run_the_users_own()

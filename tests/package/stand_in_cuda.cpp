@@ -1,0 +1,203 @@
+// Stands for PyTorch's libc10_cuda.so (2.13) and the CUDA runtime below it: current device and
+// stream of a thread, and a native allocator over malloc that notes what it is asked.
+#include "stand_ins.hpp"
+
+#include <algorithm>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cstdlib>
+
+namespace {
+
+namespace torch_cuda = c10::cuda::CUDACachingAllocator;
+using c10::DataPtr;
+using c10::DeviceIndex;
+using c10::MempoolId_t;
+using c10::cuda::CUDAStream;
+
+thread_local DeviceIndex current_device_index = 0;
+thread_local uintptr_t current_stream = 0;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+
+void note(const std::string& call) {
+  const std::lock_guard<std::mutex> lock(stand_in::cuda().mutex);
+  stand_in::cuda().calls.push_back(call);
+}
+
+void drop(void* address) {
+  if (address == nullptr) return;
+  note("raw_delete");
+  std::free(address);
+}
+
+// PyTorch's own allocator: every pure virtual function of 2.13's CUDAAllocator.
+class Native final : public torch_cuda::CUDAAllocator {
+ public:
+  DataPtr allocate(size_t bytes) override {
+    note("allocate " + std::to_string(bytes));
+    return take(bytes);
+  }
+  void* raw_alloc(size_t bytes) override { return raw_alloc_with_stream(bytes, nullptr); }
+  void* raw_alloc_with_stream(size_t bytes, cudaStream_t) override {
+    note("raw_alloc " + std::to_string(bytes));
+    return take(bytes).release_context();
+  }
+  void raw_delete(void* address) override { drop(address); }
+  c10::DeleterFnPtr raw_deleter() const override { return &drop; }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+  void init(int devices) override { note("init " + std::to_string(devices)); }
+  bool initialized() override { return true; }
+  double getMemoryFraction(DeviceIndex) override { return 0.5; }
+  void setMemoryFraction(double, DeviceIndex) override { note("setMemoryFraction"); }
+  std::vector<torch_cuda::StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex) override {
+    return {};
+  }
+  void enable(bool value) override { note(value ? "enable" : "disable"); }
+  bool isEnabled() const override { return true; }
+  void emptyCache(MempoolId_t id) override { note("emptyCache " + std::to_string(id.second)); }
+  void cacheInfo(DeviceIndex, size_t* largest) override { *largest = 1 << 10; }
+  void* getBaseAllocation(void* address, size_t*) override {
+    return note("getBaseAllocation"), address;
+  }
+  void recordStream(const DataPtr& data, CUDAStream) override {
+    note("recordStream");
+    stand_in::cuda().recorded_deleter = data.get_deleter();
+  }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex) override {
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    for (const size_t type : {0, 1})
+      stats.allocated_bytes[type] = {.current = 100, .peak = 200, .allocated = 300, .freed = 200};
+    return stats;
+  }
+  void resetAccumulatedStats(DeviceIndex) override { note("resetAccumulatedStats"); }
+  void resetPeakStats(DeviceIndex) override { note("resetPeakStats"); }
+  torch_cuda::SnapshotInfo snapshot(MempoolId_t, bool) override {
+    torch_cuda::SnapshotInfo snapshot;
+    snapshot.segments.emplace_back();
+    return snapshot;
+  }
+  void beginAllocateToPool(DeviceIndex, MempoolId_t, std::function<bool(cudaStream_t)>) override {
+    note("begin");
+  }
+  void endAllocateToPool(DeviceIndex, MempoolId_t) override { note("end"); }
+  void releasePool(DeviceIndex, MempoolId_t) override { note("releasePool"); }
+  torch_cuda::ShareableHandle shareIpcHandle(void*) override {
+    return note("shareIpcHandle"), torch_cuda::ShareableHandle{};
+  }
+  std::shared_ptr<void> getIpcDevPtr(std::string) override { return nullptr; }
+  void recordHistory(bool, torch_cuda::CreateContextFn, size_t, torch_cuda::RecordContext, bool,
+                     const std::vector<std::string>&) override {
+    note("recordHistory");
+  }
+  void attachOutOfMemoryObserver(torch_cuda::OutOfMemoryObserver) override {
+    note("attachOutOfMemoryObserver");
+  }
+  void attachOomRejectionObserver(torch_cuda::OomRejectionObserver) override {}
+  void attachAllocatorTraceTracker(torch_cuda::AllocatorTraceTracker) override {}
+  void enablePeerAccess(DeviceIndex, DeviceIndex) override { note("enablePeerAccess"); }
+  cudaError_t memcpyAsync(void*, int, const void*, int, size_t, cudaStream_t, bool) override {
+    return note("memcpyAsync"), cudaSuccess;
+  }
+  std::shared_ptr<torch_cuda::AllocatorState> getCheckpointState(DeviceIndex,
+                                                                 MempoolId_t) override {
+    return nullptr;
+  }
+  torch_cuda::CheckpointDelta setCheckpointPoolState(
+      DeviceIndex, std::shared_ptr<torch_cuda::AllocatorState>) override {
+    torch_cuda::CheckpointDelta delta;
+    delta.dataptrs_allocd.push_back(take(64));
+    return delta;
+  }
+  std::string name() override { return "native"; }
+
+ private:
+  static DataPtr take(size_t bytes) {
+    if (stand_in::cuda().native_failures > 0) {
+      --stand_in::cuda().native_failures;
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory (native)");
+    }
+    void* const block = std::malloc(std::max<size_t>(bytes, 1));
+    return {block, block, &drop, c10::Device(c10::DeviceType::CUDA, current_device_index)};
+  }
+};
+
+Native only_native;
+const bool is_registered = [] {
+  torch_cuda::allocator.store(&only_native);
+  c10::SetAllocator(c10::DeviceType::CUDA, &only_native);
+  return true;
+}();
+
+}  // namespace
+
+namespace stand_in {
+
+Cuda& cuda() {
+  static Cuda only;
+  return only;
+}
+
+void set_current(int device, uintptr_t stream) {
+  current_device_index = static_cast<DeviceIndex>(device);
+  current_stream = stream;
+}
+
+size_t count(const std::string& call) {
+  const std::lock_guard<std::mutex> lock(cuda().mutex);
+  return static_cast<size_t>(std::count(cuda().calls.begin(), cuda().calls.end(), call));
+}
+
+torch_cuda::CUDAAllocator* native() { return &only_native; }
+
+}  // namespace stand_in
+
+namespace c10 {
+C10_DEFINE_REGISTRY(FreeCudaMemoryCallbacksRegistry, FreeMemoryCallback)
+}
+
+namespace c10::cuda {
+
+namespace CUDACachingAllocator {
+std::atomic<CUDAAllocator*> allocator;
+}
+
+DeviceIndex current_device() { return current_device_index; }
+cudaError_t GetDevice(DeviceIndex* device) { return *device = current_device_index, cudaSuccess; }
+void SetTargetDevice() {}
+DeviceIndex ExchangeDevice(DeviceIndex device) {
+  return std::exchange(current_device_index, device);
+}
+CUDAStream getCurrentCUDAStream(DeviceIndex device) {
+  return CUDAStream(Stream(Stream::UNSAFE, Device(DeviceType::CUDA, device),
+                           static_cast<StreamId>(current_stream)));
+}
+cudaStream_t CUDAStream::stream() const { return reinterpret_cast<cudaStream_t>(id()); }
+void c10_cuda_check_implementation(int32_t error, const char*, const char*, uint32_t, bool) {
+  TORCH_CHECK(error == 0, "CUDA error ", error);
+}
+
+}  // namespace c10::cuda
+
+extern "C" {
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  return *free = 3 << 20, *total = 8 << 20, cudaSuccess;
+}
+cudaError_t cudaMemcpyPeerAsync(void*, int, const void*, int, size_t, cudaStream_t) {
+  return note("cudaMemcpyPeerAsync"), cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const bool is_it = reinterpret_cast<uintptr_t>(stream) == stand_in::cuda().captured_stream;
+  *status = is_it ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
+  const std::lock_guard<std::mutex> lock(stand_in::cuda().mutex);
+  if (capture_mode == cudaStreamCaptureModeRelaxed) ++stand_in::cuda().relaxed;
+  return cudaSuccess;
+}
+
+}  // extern "C"

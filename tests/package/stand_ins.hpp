@@ -1,0 +1,42 @@
+// What the adapter's test knows of the two stand-ins that it runs between: PyTorch's libc10_cuda.so
+// (stand_in_cuda.cpp) and libvram.so (stand_in_vram.cpp). Both note what they are asked; both can
+// be told to fail.
+#pragma once
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace stand_in {
+
+// The machine, as libc10_cuda and the CUDA runtime show it.
+struct Cuda {
+  std::mutex mutex;
+  std::vector<std::string> calls;  // of the native allocator, "name argument…"
+  uintptr_t captured_stream = 0;   // the one that a graph is captured in
+  int relaxed = 0;                 // how often a thread went into relaxed capture mode
+  int native_failures = 0;         // so many allocations of the native allocator fail
+  c10::DeleterFnPtr recorded_deleter = nullptr;  // of the last DataPtr that native recordStream got
+};
+Cuda& cuda();
+void set_current(int device, uintptr_t stream);  // of this thread
+size_t count(const std::string& call);           // how often the native allocator got it
+c10::cuda::CUDACachingAllocator::CUDAAllocator* native();
+
+// libvram.so.
+struct Vram {
+  std::mutex mutex;
+  std::vector<std::string> calls;
+  size_t capacity_bytes = 1 << 20;  // of each pool
+  bool frees_on_trim = false;       // a trim doubles the capacity
+  int missing_device = 63;          // has no pool
+};
+Vram& vram();
+size_t live_blocks(int device);
+size_t live_bytes(int device);
+bool was_called(const std::string& call);
+
+}  // namespace stand_in

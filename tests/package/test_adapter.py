@@ -1,0 +1,182 @@
+"""The adapter under PyTorch without a GPU: compiled by vram.torch against this environment's PyTorch, and run between
+stand-ins for libc10_cuda.so and libvram.so, which lie beside this file."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from vram import VramError
+from vram.torch import _adapter, _toolchain
+from vram.torch._decorator import HeaderError, decorator, virtual_functions
+from vram.torch._toolchain import Torch
+
+SOURCES = Path(__file__).resolve().parent
+ROOT = SOURCES.parents[1]
+HEADER = ROOT / "include"
+
+
+def installed() -> Torch:
+    found = find_spec("torch")
+    assert found, "this test needs PyTorch: tools/requirements-torch.txt"
+    assert found.origin
+    folder = Path(found.origin).parent
+    version = re.search(r"__version__ = '(.*)'", (folder / "version.py").read_text())
+    assert version
+    return Torch(version[1], folder, has_cxx11_abi=True)
+
+
+def compile_shared(torch: Torch, output: Path, *words: object) -> None:
+    command = [*_toolchain.compiler(), "-std=c++20", "-O1", f"-I{SOURCES}", f"-I{HEADER}"]
+    command += [f"-I{_adapter.SOURCES / 'without_crt'}", "-DC10_CUDA_NO_CMAKE_CONFIGURE_FILE"]
+    command += ["-isystem", str(torch.include), "-isystem", str(_toolchain.cuda_include(torch))]
+    subprocess.run([*command, *map(str, words), "-o", str(output)], check=True)
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the stand-ins and the driver."""
+    torch = installed()
+    folder = tmp_path_factory.mktemp("stand_ins")
+    shared = ("-shared", "-fPIC", f"-L{torch.lib}")
+    compile_shared(torch, folder / "libc10_cuda.so", *shared, SOURCES / "stand_in_cuda.cpp", "-lc10")
+    compile_shared(
+        torch, folder / "libvram.so", *shared, SOURCES / "stand_in_vram.cpp", f"-L{folder}", "-lc10_cuda", "-lc10"
+    )
+    found = [f"-L{folder}", f"-L{torch.lib}", f"-Wl,-rpath,{folder}:{torch.lib}", "-Wl,--no-as-needed"]
+    compile_shared(
+        torch, folder / "driver", SOURCES / "driver.cpp", *found, "-lc10_cuda", "-lvram", "-lc10", "-pthread"
+    )
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "vram"
+
+
+def test_between_stand_ins_each_call_goes_where_it_belongs(libraries: Path, cache: Path) -> None:
+    file, compiled = _adapter.adapter(installed(), HEADER, (libraries,))
+    assert compiled
+    assert file.parent == cache
+    done = subprocess.run([libraries / "driver", file], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr.count("does not hold"), done.stdout) == (0, 0, "all checks hold\n"), (
+        done.stderr
+    )
+
+
+def test_compiled_once_and_for_its_owner_only(libraries: Path, cache: Path) -> None:
+    first, compiled = _adapter.adapter(installed(), HEADER, (libraries,))
+    again, compiled_again = _adapter.adapter(installed(), HEADER, (libraries,))
+    assert (compiled, compiled_again) == (True, False)
+    assert first == again
+    assert cache.stat().st_mode & 0o777 == 0o700
+    assert sorted(path.name for path in cache.iterdir()) == sorted(["lock", first.name])
+
+
+def test_ranks_that_start_together_compile_once(libraries: Path, cache: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from test_adapter import installed, HEADER\n"
+        "from vram.torch._adapter import adapter\n"
+        "print(adapter(installed(), HEADER, (Path(sys.argv[1]),))[1])"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{SOURCES}"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(libraries)], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        for _ in range(3)
+    ]
+    said = sorted(rank.communicate(timeout=300)[0].strip() for rank in ranks)
+    assert said == ["False", "False", "True"]
+    assert cache.is_dir()
+
+
+def test_a_folder_that_others_can_write_to_is_not_trusted(cache: Path) -> None:
+    cache.mkdir(parents=True)
+    cache.chmod(0o777)
+    assert _adapter._cache_folder() != cache
+
+
+def test_no_compiler_says_what_was_looked_for(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(cache))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(VramError, match=r"no C\+\+ compiler \(looked for g\+\+, c\+\+, clang\+\+ on PATH\).*install g"):
+        _adapter.adapter(installed(), HEADER)
+
+
+def test_no_cuda_headers_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_toolchain, "_toolkits", lambda: [tmp_path / "toolkit"])
+    torch = Torch("2.13.0", tmp_path / "torch", has_cxx11_abi=True)
+    with pytest.raises(
+        VramError, match=r"no cuda_runtime_api.h \(looked in .*cuda_runtime/include.*toolkit\).*pip install"
+    ):
+        _toolchain.cuda_include(torch)
+
+
+def test_what_does_not_compile_is_one_line_and_the_command(cache: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "include" / "vram"
+    broken.mkdir(parents=True)
+    (broken / "vram.h").write_text("#error not this one\n")
+    with pytest.raises(VramError, match=r"does not compile against PyTorch .*not this one\nthe command was: "):
+        _adapter.adapter(installed(), tmp_path / "include")
+    assert [path.name for path in cache.iterdir()] == ["lock"]
+
+
+OLD_HEADER = """
+namespace c10 {
+struct Allocator {
+  virtual ~Allocator() = default;
+  virtual DataPtr allocate(size_t n) = 0; // a comment with virtual void nonsense();
+};
+namespace cuda { class CUDAAllocator : public Allocator {
+ public:
+  virtual void raw_delete(void* ptr) = 0;
+  virtual void recordStream(const DataPtr&, CUDAStream stream) = 0;
+  virtual void emptyCache() = 0;
+  virtual bool isEnabled() const = 0;
+  /* virtual void gone() = 0; */
+  virtual std::pair<int, int> both(std::vector<std::pair<int, int>> md = {{1, 2}}, bool is_on = true) { return {1, 2}; }
+  virtual void beginAllocateToPool(
+      c10::DeviceIndex device,
+      std::function<bool(cudaStream_t)> filter) = 0;
+  void settled(int) { if (true) { return; } }
+ private:
+  int member;
+}; } }
+"""
+
+
+def write_header(tmp_path: Path, text: str) -> Path:
+    header = tmp_path / "c10" / "cuda" / "CUDACachingAllocator.h"
+    header.parent.mkdir(parents=True)
+    header.write_text(text)
+    (tmp_path / "c10" / "core").mkdir()
+    (tmp_path / "c10" / "core" / "Allocator.h").write_text(text)
+    return tmp_path
+
+
+def test_the_decorator_has_each_virtual_function_of_the_header(tmp_path: Path) -> None:
+    include = write_header(tmp_path, OLD_HEADER)
+    assert [(f.returns, f.name, f.parameters, f.is_const) for f in virtual_functions(include)] == [
+        ("void", "raw_delete", ("void*",), False),
+        ("void", "recordStream", ("const DataPtr&", "CUDAStream"), False),
+        ("void", "emptyCache", (), False),
+        ("bool", "isEnabled", (), True),
+        ("std::pair<int, int>", "both", ("std::vector<std::pair<int, int>>", "bool"), False),
+        ("void", "beginAllocateToPool", ("c10::DeviceIndex", "std::function<bool(cudaStream_t)>"), False),
+        ("DataPtr", "allocate", ("size_t",), False),
+    ]
+    text = decorator(include)
+    assert "  bool isEnabled() const override { return native().isEnabled(); }\n" in text
+    assert "  void emptyCache() override { return ours_.empty_cache(); }\n" in text
+
+
+def test_a_header_without_the_class_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HeaderError, match="no allocate, beginAllocateToPool, raw_delete, recordStream"):
+        decorator(write_header(tmp_path, "namespace c10 {}"))

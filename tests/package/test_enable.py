@@ -1,0 +1,179 @@
+"""vram.enable(): what it refuses and why, what it warns about; sizes; the C library's layout as ctypes has it."""
+
+import ctypes
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import vram
+from vram import _library, _sizes, torch
+
+HEADER = Path(__file__).resolve().parents[2] / "include" / "vram" / "vram.h"
+
+
+class FakeAdapter:
+    def __init__(self, failure: "bytes | None" = None) -> None:
+        self.calls: list[Any] = []
+        self.failure = failure
+
+    def vram_torch_install(self, limit: int) -> "bytes | None":
+        self.calls.append(limit)
+        return self.failure
+
+    def vram_torch_uninstall(self) -> None:
+        self.calls.append("uninstall")
+
+
+def fake_torch(version: str = "2.11.0+cu130", cuda: "str | None" = "13.0", hip: "str | None" = None) -> ModuleType:
+    module = ModuleType("torch")
+    module.__file__ = "/packages/torch/__init__.py"
+    vars(module).update(
+        __version__=version,
+        version=SimpleNamespace(cuda=cuda, hip=hip),
+        _C=SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=True),
+    )
+    return module
+
+
+@pytest.fixture
+def adapter(monkeypatch: pytest.MonkeyPatch) -> FakeAdapter:
+    """enable() gets as far as calling an adapter: there is a driver, a library, a PyTorch with CUDA."""
+    fake = FakeAdapter()
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", fake_torch())
+    monkeypatch.setattr(torch, "_find_driver", lambda: None)
+    monkeypatch.setattr(_library, "library", lambda: None)
+    monkeypatch.setattr(torch, "adapter", lambda facts: (Path("/cache") / facts.version, True))
+    monkeypatch.setattr(torch, "_load", lambda _file: fake)
+    monkeypatch.setattr(torch._State, "adapter", fake)
+    monkeypatch.setattr(torch._State, "enabled", None)
+    return fake
+
+
+def test_enable_says_what_it_did(adapter: FakeAdapter) -> None:
+    assert not vram.is_enabled()
+    done = vram.enable(device_limit="2GiB")
+    assert done == vram.Enabled("2.11.0+cu130", Path("/cache/2.11.0+cu130"), True, 2 << 30, ())
+    assert vram.is_enabled()
+    vram.disable()
+    vram.disable()  # no harm
+    assert not vram.is_enabled()
+    assert adapter.calls == [2 << 30, "uninstall"]
+
+
+def test_what_the_adapter_refuses_is_an_error(adapter: FakeAdapter) -> None:
+    adapter.failure = b"no such allocator"
+    with pytest.raises(vram.VramError, match=r"PyTorch 2\.11\.0\+cu130 did not take the pool: no such allocator"):
+        vram.enable()
+    assert not vram.is_enabled()
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (fake_torch("2.3.1+cu121", "12.1"), r"PyTorch 2\.3\.1\+cu121 is too old; the pool needs 2\.4 or newer"),
+        (fake_torch("2.13.0+cpu", None), r"PyTorch 2\.13\.0\+cpu is built without CUDA; install one with it"),
+        (fake_torch("2.11.0+rocm7", None, "7.0"), r"built for ROCm; the pool needs one built for CUDA"),
+    ],
+)
+def test_where_nothing_can_come_of_it(
+    adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch, module: ModuleType, said: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", module)
+    with pytest.raises(vram.VramError, match=said):
+        vram.enable()
+    assert adapter.calls == []
+
+
+def test_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(vram.VramError, match="torch can't be imported"):
+        vram.enable()
+
+
+def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_library(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setitem(sys.modules, "torch", fake_torch())
+    monkeypatch.setattr(ctypes, "CDLL", no_library)
+    with pytest.raises(vram.VramError, match=r"no CUDA driver on this machine \(libcuda\.so\.1: cannot open"):
+        vram.enable()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("backend:cudaMallocAsync", "asks for the backend cudaMallocAsync"),
+        ("expandable_segments:True", "sets expandable_segments: that is about PyTorch's own allocator"),
+        (
+            "max_split_size_mb:64,garbage_collection_threshold:0.8",
+            "sets max_split_size_mb, garbage_collection_threshold",
+        ),
+    ],
+)
+def test_settings_without_effect_are_warned_about(
+    adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch, settings: str, said: str
+) -> None:
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", settings)
+    with pytest.warns(UserWarning, match=f"PYTORCH_CUDA_ALLOC_CONF {said}"):
+        done = vram.enable()
+    assert len(done.notes) == 1
+    assert adapter.calls == [0]
+
+
+def test_no_caching_is_warned_about(adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
+    with pytest.warns(UserWarning, match="PYTORCH_NO_CUDA_MEMORY_CACHING is set"):
+        vram.enable()
+    assert adapter.calls == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("20GiB", 20 << 30), ("512 MB", 512 << 20), ("1.5G", 3 << 29), ("4096", 4096), (4096, 4096), ("2tib", 2 << 40)],
+)
+def test_sizes(text: "int | str", size: int) -> None:
+    assert _sizes.parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1GiB", "0", 0, -5, "1PiB"])
+def test_no_sizes(text: "int | str") -> None:
+    with pytest.raises(ValueError, match="size"):
+        _sizes.parse_size(text)
+
+
+def test_the_library_that_is_missing_or_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VRAM_LIBRARY", str(tmp_path / "none.so"))
+    _library.library.cache_clear()
+    with pytest.raises(vram.VramError, match=r"none\.so: no such file \(VRAM_LIBRARY names it\)"):
+        _library.library()
+    (tmp_path / "none.so").write_text("")
+    with pytest.raises(vram.VramError, match=r"none\.so: this is not vram's library"):
+        _library.library()
+
+
+def test_the_prototypes_are_the_headers(tmp_path: Path) -> None:
+    """Each function is declared with as many arguments; the struct has the members at the places that C gives them."""
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+    for name, (_, arguments) in _library._PROTOTYPES.items():
+        declared = re.search(rf"\b{name}\(([^()]*)\);", text)
+        assert declared, name
+        parameters = [] if declared[1] == "void" else declared[1].split(",")
+        assert len(parameters) == len(arguments), name
+    names = [name for name, *_ in _library.Stats._fields_]
+    members = "".join(f'printf("%zu ", offsetof(vram_stats, {name}));' for name in names)
+    source = tmp_path / "layout.c"
+    source.write_text(
+        f'#include <stdio.h>\n#include "{HEADER}"\nint main(void) {{ {members} printf("%zu", sizeof(vram_stats)); }}'
+    )
+    subprocess.run(["cc", str(source), "-o", str(tmp_path / "layout")], check=True)
+    laid_out = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout.split()
+    ours = [getattr(_library.Stats, name).offset for name in names] + [ctypes.sizeof(_library.Stats)]
+    assert [int(place) for place in laid_out] == ours
