@@ -6,15 +6,17 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 VENV := .venv/bin
 VRAM := build/release/src/vram
+# The interpreter that has PyTorch with CUDA, and vram.
+GPU_PYTHON ?= python3
 # Seconds that each fuzzer runs; one that has not changed since it last ran that long gets a few.
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
-.PHONY: help setup setup-build setup-python demo build test check golden bench wheel clean
+.PHONY: help setup setup-build setup-python demo build test test-gpu check golden bench bench-gpu wheel clean
 
 help: ## list these targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
-	  while read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
+	  while read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
 
 setup: setup-build .venv/ready ## install what this machine lacks (apt, with sudo only when not root), and .venv
 	@tools/setup.sh test
@@ -46,6 +48,9 @@ build: setup-build ## build the program: build/release/src/vram
 test: setup ## run every check and every test
 	@$(VENV)/python tools/test.py all
 
+test-gpu: ## test on an NVIDIA GPU, against the vram and the PyTorch that python3 finds (GPU_PYTHON=... for another)
+	@$(GPU_PYTHON) -m pytest -q tests/gpu
+
 check: setup ## run the fast static checks: format, layers, sizes, Python
 	@$(VENV)/python tools/test.py check
 
@@ -54,6 +59,9 @@ golden: build ## take what the program prints now as what it should print; read 
 
 bench: setup ## run the benchmarks
 	@$(VENV)/python tools/test.py bench
+
+bench-gpu: ## compare the pool with PyTorch's own allocators on an NVIDIA GPU
+	@$(GPU_PYTHON) bench/gpu/compare.py
 
 wheel: setup ## build the wheel into dist/
 	@$(VENV)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .

@@ -124,6 +124,7 @@ void nothing_is_freed_into_a_capture() {
   set_current(0, 8);
   const DataPtr meanwhile = current().allocate(301);
   CHECK(cuda().relaxed == relaxed + 1);
+  CHECK(was_called("begin capture") && was_called("end capture"));  // the pool does not wait
   CHECK(!was_called("trim 0"));
   current().emptyCache();
   CHECK(!was_called("trim 0"));  // it would wait for the device
@@ -144,8 +145,7 @@ void out_of_memory_is_pytorchs_error() {
   } catch (const c10::OutOfMemoryError& error) {
     said = error.what_without_backtrace();
   }
-  CHECK(said.find("CUDA out of memory. Tried to allocate 2097152 bytes") == 0);
-  CHECK(said.find("the reasons, in bytes") != std::string::npos);
+  CHECK(said.find("CUDA out of memory. the reasons, in bytes") == 0);
   CHECK(observed == 2 << 20);
   CHECK(count("emptyCache 0") == emptied + 1);
   CHECK(c10::Spare::asked == 1);

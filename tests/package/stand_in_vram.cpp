@@ -157,6 +157,16 @@ vram_status vram_limit(vram_pool* pool, uint64_t bytes) {
   return VRAM_OK;
 }
 
+vram_status vram_begin_capture(vram_pool*) {
+  note("begin capture");
+  return VRAM_OK;
+}
+
+vram_status vram_end_capture(vram_pool*) {
+  note("end capture");
+  return VRAM_OK;
+}
+
 vram_status vram_enable_peer(vram_pool* pool, int device) {
   note("peer " + std::to_string(pool->device) + " for " + std::to_string(device));
   return VRAM_OK;

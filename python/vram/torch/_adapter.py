@@ -30,6 +30,9 @@ _FLAGS = (
     "-fPIC",
     "-shared",
     "-fvisibility=hidden",
+    # The C++ library is the one that PyTorch has loaded: where a compiler has only an archive of it, a second copy of it
+    # would come in, whose locales the first one does not know.
+    "-nodefaultlibs",
     "-DC10_CUDA_NO_CMAKE_CONFIGURE_FILE",  # a generated header, of use on Windows alone and absent from some builds
 )
 _CPP20_FROM = (2, 13)
@@ -119,6 +122,7 @@ def _command(torch: Torch, scratch: Path, c_header: Path, libraries: tuple[Path,
         *(f"-L{folder}" for folder in (*libraries, torch.lib)),
         "-lc10_cuda",
         "-lc10",
+        "-lc",
         "-o",
         str(output),
     ]

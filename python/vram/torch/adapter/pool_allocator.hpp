@@ -102,6 +102,7 @@ class PoolAllocator {
   static void release(void* address);
   static int reclaim(void* self, int device, size_t bytes);
 
+  vram_status request(vram_pool* pool, size_t bytes, cudaStream_t stream, void** block);
   void* serve(size_t bytes, DeviceIndex device, cudaStream_t stream);
   bool is_native_business(DeviceIndex device, cudaStream_t stream);
   // A request to the native allocator; what the pool holds free is given up before it fails.

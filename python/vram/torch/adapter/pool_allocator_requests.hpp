@@ -59,14 +59,27 @@ inline bool PoolAllocator::is_native_business(DeviceIndex device, cudaStream_t s
   return pools_.of(device) == nullptr;
 }
 
+// Beside a capture the pool must not wait for the device: that would break the capture.
+inline vram_status PoolAllocator::request(vram_pool* pool, size_t bytes, cudaStream_t stream,
+                                          void** block) {
+  if (private_pools_.is_quiet()) return vram_alloc(pool, bytes, stream, block);
+  const RelaxedCapture relaxed;
+  const bool is_capturing = private_pools_.is_capturing();
+  if (is_capturing) (void)vram_begin_capture(pool);
+  const vram_status status = vram_alloc(pool, bytes, stream, block);
+  if (is_capturing) (void)vram_end_capture(pool);
+  return status;
+}
+
 inline void* PoolAllocator::serve(size_t bytes, DeviceIndex device, cudaStream_t stream) {
   vram_pool* const pool = pools_.of(device);
   void* block = nullptr;
-  const vram_status status =
-      beside_captures([&] { return vram_alloc(pool, bytes, stream, &block); });
+  const vram_status status = request(pool, bytes, stream, &block);
   if (status == VRAM_OUT_OF_MEMORY) out_of_memory(pool, device, bytes);
-  TORCH_CHECK(status == VRAM_OK, "vram: ", bytes, " bytes on cuda:", static_cast<int>(device), ": ",
-              vram_status_text(status));
+  if (status != VRAM_OK) {
+    TORCH_CHECK(false, "vram: " + std::to_string(bytes) + " bytes on cuda:" +
+                           std::to_string(device) + ": " + vram_status_text(status));
+  }
   if (const auto* python = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(python != nullptr))
     (*python)->trace_gpu_memory_allocation(c10::DeviceType::CUDA,
                                            reinterpret_cast<uintptr_t>(block));
@@ -142,8 +155,7 @@ inline void PoolAllocator::out_of_memory(vram_pool* pool, DeviceIndex device, si
   observe_out_of_memory(pool, device, bytes);
   char why[4096] = "";
   (void)vram_explain_oom(pool, why, sizeof why);
-  TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", bytes,
-                   " bytes on GPU ", static_cast<int>(device), ".\n", why);
+  TORCH_CHECK_WITH(OutOfMemoryError, false, std::string("CUDA out of memory. ") + why);
 }
 
 }  // namespace vram_torch
