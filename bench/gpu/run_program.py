@@ -38,6 +38,7 @@ def main() -> None:
         import vram
 
         vram.enable()
+    torch.cuda.init()
     device = int(os.environ.get("RANK", "0"))
     if wanted.cap:
         total = torch.cuda.get_device_properties(device).total_memory

@@ -9,6 +9,9 @@ namespace vram::pool {
 namespace {
 
 constexpr uint64_t kLeastHandles = 1536;  // that all the room there is should hold
+// Mapping smaller ones costs more than they save, but where there is next to no room.
+constexpr uint64_t kWorthwhileBytes = 8 * kMiB;
+constexpr uint64_t kLittleRoomBytes = 3 * kGiB;
 
 }  // namespace
 
@@ -29,8 +32,10 @@ uint64_t Pool::growth_step_bytes() const {
 // lost.
 uint64_t Pool::largest_handle_bytes() const {
   const uint64_t granule = device_.granularity_bytes();
-  const uint64_t share = std::min(limit_bytes_, device_bytes_) / kLeastHandles / granule * granule;
-  return std::clamp(share, std::min(4 * granule, options_.handle_bytes), options_.handle_bytes);
+  const uint64_t room = std::min(limit_bytes_, device_bytes_);
+  const uint64_t least = room < kLittleRoomBytes ? granule : std::max(granule, kWorthwhileBytes);
+  const uint64_t share = room / kLeastHandles / granule * granule;
+  return std::clamp(share, std::min(least, options_.handle_bytes), options_.handle_bytes);
 }
 
 // What is free at the end of all homes, where new memory would continue it.
