@@ -24,6 +24,10 @@ ALLOCATORS = ("native", "expandable", "vram")
 Figures = dict[str, Any]
 
 
+class Failed(Exception):
+    """A program ended otherwise than by success or for want of memory."""
+
+
 def start(program: str, allocator: str, cap: int, rank: int, ranks: int) -> subprocess.Popen[str]:
     words = [sys.executable, str(HERE / "run_program.py"), program, allocator, "--cap", str(cap)]
     environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks)}
@@ -38,7 +42,7 @@ def run(program: str, allocator: str, cap: int = 0) -> Figures:
     for process in [start(program, allocator, cap, rank, ranks) for rank in range(ranks)]:
         output, errors = process.communicate(timeout=280)
         if process.returncode != 0:
-            sys.exit(f"{program} under {allocator} ended with {process.returncode}:\n{errors[-2000:]}")
+            raise Failed(f"{program} under {allocator} ended with {process.returncode}:\n{errors[-2000:]}")
         found.append(json.loads(output.splitlines()[-1]))
     return max(found, key=lambda figures: figures["requested_bytes"])
 
@@ -109,7 +113,11 @@ def main() -> None:
     print(machine(), flush=True)
     print(HEAD, flush=True)
     for name in names:
-        print(row(name, wanted.rounds), flush=True)
+        try:
+            print(row(name, wanted.rounds), flush=True)
+        except Failed as failed:
+            print(failed, file=sys.stderr, flush=True)
+            print(f"| {name} | failed |", flush=True)
 
 
 if __name__ == "__main__":
