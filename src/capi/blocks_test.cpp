@@ -226,7 +226,7 @@ TEST_F(BlocksTest, ThreadsShareAPool) {
   for (uintptr_t thread = 1; thread <= 4; ++thread) {
     threads.emplace_back([pool, thread] {
       for (int i = 0; i < 3000; ++i) {
-        const size_t bytes = 512 << (i + static_cast<int>(thread)) % 8;
+        const size_t bytes = size_t{512} << (static_cast<size_t>(i) + thread) % 8;
         auto* block = static_cast<unsigned char*>(alloc(pool, bytes, stream(thread * 8)));
         std::memset(block, static_cast<int>(thread), bytes);
         EXPECT_EQ(block[0] + block[bytes - 1], static_cast<int>(2 * thread));

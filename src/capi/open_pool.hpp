@@ -7,7 +7,7 @@
 
 #include <memory>
 
-struct vram_pool {
+struct vram_pool {  // NOLINT(readability-identifier-naming): its name in C
   vram_pool(int number, std::unique_ptr<vram::gpu::cuda::CudaMemory> gpu,
             const vram::pool::Options& options)
       : device(number),

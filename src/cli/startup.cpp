@@ -27,7 +27,7 @@ std::optional<fs::path> find_below(const fs::path& prefix) {
     for (const fs::directory_entry& entry : fs::directory_iterator(prefix / library, error)) {
       if (!entry.path().filename().string().starts_with("python3")) continue;
       for (const std::string_view packages : kPackages) {
-        const fs::path folder = entry.path() / packages / "vram" / "_startup";
+        fs::path folder = entry.path() / packages / "vram" / "_startup";
         if (has_startup(folder)) return folder;
       }
     }

@@ -37,7 +37,6 @@ struct Peer {
   std::string_view summary;
   bool is_model = false;        // an approximation
   std::string_view model_note;  // and what it was checked against
-  bool in_the_making = false;   // nobody can have it yet: replayed only when asked for by name
   std::span<const PeerKey> keys;
   // Looks at keys and values; make() is called only with what passed.
   Result<> (*check)(Settings settings);

@@ -13,7 +13,7 @@
 #include <vector>
 #include <vram/vram.h>
 
-extern "C" int cuInit(unsigned flags);
+extern "C" int cuInit(unsigned flags);  // NOLINT(readability-identifier-naming): CUDA's name
 
 namespace vram::capi {
 

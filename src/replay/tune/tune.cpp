@@ -96,8 +96,7 @@ class Replays {
 std::vector<AllocatorSpec> other_allocators() {
   std::vector<AllocatorSpec> specs;
   for (const Peer& peer : peers()) {
-    if (peer.name != "torch" && !peer.in_the_making)
-      specs.push_back({.name = std::string(peer.name), .settings = {}});
+    if (peer.name != "torch") specs.push_back({.name = std::string(peer.name), .settings = {}});
   }
   return specs;
 }
