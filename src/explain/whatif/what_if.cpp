@@ -32,12 +32,12 @@ bool is_worth_asking(const DeviceReport& report) {
 }
 
 // The recorded settings, the defaults, expandable segments; coarser sizes, which help where those
-// are out of the question; the driver's own pool.
+// are out of the question; the driver's own pool, and vram's.
 std::vector<AllocatorSpec> specs_to_ask(const trace::Trace& trace) {
   std::vector<AllocatorSpec> specs = {replay::recorded_spec(trace)};
-  for (const std::string_view text :
-       {std::string_view("torch"), replay::kExpandableSpec,
-        std::string_view("torch:roundup_power2_divisions=8"), std::string_view("cuda_async")}) {
+  for (const std::string_view text : {std::string_view("torch"), replay::kExpandableSpec,
+                                      std::string_view("torch:roundup_power2_divisions=8"),
+                                      std::string_view("cuda_async"), std::string_view("vram")}) {
     AllocatorSpec spec = replay::parse_spec(text).value();
     if (spec.to_string() != specs.front().to_string()) specs.push_back(std::move(spec));
   }
