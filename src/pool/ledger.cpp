@@ -1,74 +1,82 @@
 #include "pool/ledger.hpp"
 
 namespace vram::pool {
+namespace {
 
-// Where the address is, or the gap at which looking for it ends.
-size_t Ledger::Part::place_of(Address address, uint64_t hash) const {
-  size_t at = home(hash);
-  while (entries[at].address != 0 && entries[at].address != address) {
-    at = (at + 1) & (entries.size() - 1);
-  }
-  return at;
+constexpr uint32_t kFirstLog2 = 10;
+
+Address address_of(const Entry* entry) { return entry->address.load(std::memory_order_relaxed); }
+
+}  // namespace
+
+Ledger::Ledger() {
+  tables_.push_back(std::make_unique<Table>(kFirstLog2));
+  table_.store(tables_.back().get(), std::memory_order_relaxed);
 }
 
-void Ledger::Part::grow() {
-  std::vector<Entry> old(entries.size() * 2);
-  old.swap(entries);
-  --shift;
-  used = 0;
-  for (const Entry& entry : old) {
-    if (entry.address != 0) insert(entry, hash_of(entry.address));
-  }
-}
-
-void Ledger::Part::insert(const Entry& entry, uint64_t hash) {
-  if (++used * 2 > entries.size()) {
-    grow();
-    ++used;
-  }
-  entries[place_of(entry.address, hash)] = entry;
+void Ledger::Table::insert(Entry* entry) {
+  size_t at = home(address_of(entry));
+  while (slots[at].load(std::memory_order_relaxed) != nullptr) at = (at + 1) & mask;
+  slots[at].store(entry, std::memory_order_release);
 }
 
 // Later entries of the same run move up, so that no search stops at the gap too early.
-void Ledger::Part::close_gap(size_t gap) {
-  const size_t mask = entries.size() - 1;
-  for (size_t at = (gap + 1) & mask; entries[at].address != 0; at = (at + 1) & mask) {
-    const size_t wanted = home(hash_of(entries[at].address));
-    if (((at - wanted) & mask) < ((at - gap) & mask)) continue;
-    entries[gap] = entries[at];
+void Ledger::Table::close_gap(size_t gap) {
+  for (size_t at = (gap + 1) & mask;; at = (at + 1) & mask) {
+    Entry* entry = slots[at].load(std::memory_order_relaxed);
+    if (entry == nullptr) break;
+    if (((at - home(address_of(entry))) & mask) < ((at - gap) & mask)) continue;
+    slots[gap].store(entry, std::memory_order_release);
     gap = at;
   }
-  entries[gap].address = 0;
+  slots[gap].store(nullptr, std::memory_order_release);
 }
 
-void Ledger::add(const Entry& entry) {
-  const uint64_t hash = hash_of(entry.address);
-  Part& part = part_of(hash);
-  const std::lock_guard guard(part.lock);
-  part.insert(entry, hash);
+void Ledger::grow() {
+  const Table& old = *tables_.back();
+  auto larger = std::make_unique<Table>(64 - old.shift + 1);
+  for (size_t at = 0; at <= old.mask; ++at) {
+    Entry* entry = old.slots[at].load(std::memory_order_relaxed);
+    if (entry != nullptr) larger->insert(entry);
+  }
+  table_.store(larger.get(), std::memory_order_release);
+  tables_.push_back(std::move(larger));
 }
 
-bool Ledger::take(Address address, Entry* entry) {
-  const uint64_t hash = hash_of(address);
-  Part& part = part_of(hash);
-  const std::lock_guard guard(part.lock);
-  const size_t at = part.place_of(address, hash);
-  if (address == 0 || part.entries[at].address == 0) return false;
-  *entry = part.entries[at];
-  part.close_gap(at);
-  --part.used;
-  return true;
+void Ledger::add(const Allocation& block, uint64_t size_bytes, StreamHandle stream,
+                 uint32_t shelf) {
+  if (++used_ * 4 > tables_.back()->mask) grow();
+  Entry* entry = spare_;
+  if (entry == nullptr) entry = &entries_.emplace_back();
+  spare_ = entry->next;
+  entry->address.store(block.address, std::memory_order_relaxed);
+  entry->block = block.block;
+  entry->size_bytes = size_bytes;
+  entry->stream = stream;
+  entry->shelf = shelf;
+  entry->is_shared.store(false, std::memory_order_relaxed);
+  entry->state.store(EntryState::kLive, std::memory_order_relaxed);
+  tables_.back()->insert(entry);
 }
 
-bool Ledger::share(Address address, Entry* entry) {
-  const uint64_t hash = hash_of(address);
-  Part& part = part_of(hash);
-  const std::lock_guard guard(part.lock);
-  const size_t at = part.place_of(address, hash);
-  if (address == 0 || part.entries[at].address == 0) return false;
-  part.entries[at].is_shared = true;
-  *entry = part.entries[at];
-  return true;
+void Ledger::remove(Entry* entry) {
+  Table& table = *tables_.back();
+  size_t at = table.home(address_of(entry));
+  while (table.slots[at].load(std::memory_order_relaxed) != entry) at = (at + 1) & table.mask;
+  table.close_gap(at);
+  entry->state.store(EntryState::kGone, std::memory_order_relaxed);
+  entry->next = spare_;
+  spare_ = entry;
+  --used_;
+}
+
+// No entry is ever of address 0, whose slots are as good as any.
+Entry* Ledger::find(Address address) const {
+  const Table& table = *table_.load(std::memory_order_acquire);
+  for (size_t at = table.home(address);; at = (at + 1) & table.mask) {
+    Entry* entry = table.slots[at].load(std::memory_order_acquire);
+    if (entry == nullptr || address_of(entry) == address) return entry;
+  }
 }
 
 }  // namespace vram::pool

@@ -1,58 +1,75 @@
-// Ledger: which block lies at an address, for callers who name blocks by address. Cut into parts by
-// address, each with a lock of its own, so that threads seldom meet. Any thread; allocates when a
-// part grows.
+// Ledger: which block lies at an address, for callers who name blocks by address. An entry stays
+// where it is as long as its block, on a shelf, too: a thread that knows it needs no lock to read
+// it. Entries come and go under the pool's lock alone; find() needs none, but while they do it may
+// miss one. Allocates when there were never as many blocks.
 #pragma once
 
-#include "base/spin_lock.hpp"
 #include "pool/pool.hpp"
 
-#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <deque>
+#include <memory>
 #include <vector>
 
 namespace vram::pool {
 
-struct Entry {
-  Address address = 0;
+enum class EntryState : uint8_t { kGone, kLive, kShelved };
+
+// One block: a line of the cache, so that threads don't meet in it.
+struct alignas(64) Entry {
+  std::atomic<Address> address{0};
   BlockId block;
   uint64_t size_bytes = 0;
   StreamHandle stream = 0;
-  bool is_shared = false;  // other streams use it, too
+  Entry* next = nullptr;               // in a list of such
+  uint32_t shelf = 0;                  // of the thread that asked for it
+  std::atomic<bool> is_shared{false};  // other streams use it, too
+  std::atomic<EntryState> state{EntryState::kGone};
+
+  [[nodiscard]] bool is_live() const {
+    return state.load(std::memory_order_relaxed) == EntryState::kLive;
+  }
 };
 
 class Ledger {
  public:
-  // No entry of the address is there yet.
-  void add(const Entry& entry);
-  // The entry of that address, taken out; false where there is none.
-  [[nodiscard]] bool take(Address address, Entry* entry);
-  // The same, left there and marked as shared.
-  [[nodiscard]] bool share(Address address, Entry* entry);
+  Ledger();
+
+  // Under the pool's lock: a live block, of whose address there is no entry.
+  void add(const Allocation& block, uint64_t size_bytes, StreamHandle stream, uint32_t shelf);
+  // Under the pool's lock.
+  void remove(Entry* entry);
+  // The entry of that address, live or on a shelf; nullptr where there is none. Any thread; sure to
+  // find it under the pool's lock.
+  [[nodiscard]] Entry* find(Address address) const;
 
  private:
-  static constexpr size_t kParts = 64;
-  // Open addressing with linear probing; an entry without an address is none.
-  struct alignas(64) Part {
-    SpinLock lock;
-    uint32_t used = 0;
-    uint32_t shift = 58;
-    std::vector<Entry> entries = std::vector<Entry>(64);
-
-    [[nodiscard]] size_t home(uint64_t hash) const { return hash << 6 >> shift; }
-    [[nodiscard]] size_t place_of(Address address, uint64_t hash) const;
-    void insert(const Entry& entry, uint64_t hash);
-    void grow();
+  using Slot = std::atomic<Entry*>;
+  // Open addressing with linear probing, at most a quarter full.
+  struct Table {
+    explicit Table(uint32_t log2) : shift(64 - log2), mask((size_t{1} << log2) - 1) {
+      slots = std::make_unique<Slot[]>(mask + 1);
+    }
+    // Fibonacci hashing: Knuth, The Art of Computer Programming, volume 3, section 6.4.
+    [[nodiscard]] size_t home(Address address) const {
+      return (address >> 9) * 0x9e37'79b9'7f4a'7c15 >> shift;
+    }
+    void insert(Entry* entry);
     void close_gap(size_t gap);
-  };
-  // Fibonacci hashing: Knuth, The Art of Computer Programming, volume 3, section 6.4.
-  [[nodiscard]] static uint64_t hash_of(Address address) {
-    return (address >> 9) * 0x9e37'79b9'7f4a'7c15;
-  }
-  [[nodiscard]] Part& part_of(uint64_t hash) { return parts_[hash >> 58]; }
 
-  std::array<Part, kParts> parts_;
+    uint32_t shift;
+    size_t mask;
+    std::unique_ptr<Slot[]> slots;
+  };
+  void grow();
+
+  std::atomic<Table*> table_{nullptr};
+  std::deque<Entry> entries_;
+  Entry* spare_ = nullptr;
+  size_t used_ = 0;
+  std::vector<std::unique_ptr<Table>> tables_;  // former ones, too: a thread may be reading in them
 };
 
 }  // namespace vram::pool

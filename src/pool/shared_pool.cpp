@@ -28,7 +28,7 @@ void SharedPool::on_oom(Reclaim reclaim, void* owner) {
   owner_ = owner;
 }
 
-Shelf& SharedPool::own_shelf() { return shelves_[number_of_this_thread() % kShelves]; }
+uint32_t SharedPool::own_shelf() { return number_of_this_thread() % kShelves; }
 
 void SharedPool::lock_pool(Shelf& shelf) {
   if (lock_.try_lock()) return shelf.met_nobody();
@@ -40,29 +40,37 @@ void SharedPool::lock_pool(Shelf& shelf) {
 void SharedPool::collect() {
   for (Shelf& shelf : shelves_) {
     if (shelf.is_empty()) continue;
-    for (const Entry& entry : shelf.clear()) pool_.free(entry.block);
+    for (Entry* entry = shelf.clear(); entry != nullptr;)
+      release(std::exchange(entry, entry->next));
   }
   shelf_bytes_.store(pool_.stats().reserved_bytes.current / kShelfPart, std::memory_order_relaxed);
 }
 
-Address SharedPool::allocate(uint64_t bytes, StreamHandle stream) {
-  Shelf& shelf = own_shelf();
-  Entry entry;
-  if (shelf.is_hot() && bytes <= kLargestBytes && shelf.take(round_size(bytes), stream, &entry)) {
-    ledger_.add(entry);
-    return entry.address;
-  }
-  const Address address = request(bytes, stream, shelf);
-  if (address != 0 || reclaim_ == nullptr || !reclaim_(owner_, bytes)) return address;
-  withdraw_oom();
-  return request(bytes, stream, shelf);
+// Under the lock.
+void SharedPool::release(Entry* entry) {
+  pool_.free(entry->block);
+  ledger_.remove(entry);
 }
 
-Address SharedPool::request(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
-  lock_pool(shelf);
+Address SharedPool::allocate(uint64_t bytes, StreamHandle stream) {
+  const uint32_t number = own_shelf();
+  Shelf& shelf = shelves_[number];
+  if (!shelf.is_empty() && bytes <= kLargestBytes) {
+    if (const Entry* entry = shelf.take(round_size(bytes), stream); entry != nullptr) {
+      return entry->address.load(std::memory_order_relaxed);
+    }
+  }
+  const Address address = request(bytes, stream, number);
+  if (address != 0 || reclaim_ == nullptr || !reclaim_(owner_, bytes)) return address;
+  withdraw_oom();
+  return request(bytes, stream, number);
+}
+
+Address SharedPool::request(uint64_t bytes, StreamHandle stream, uint32_t shelf) {
+  lock_pool(shelves_[shelf]);
+  const std::lock_guard guard(lock_, std::adopt_lock);
   const Allocation got = pool_.allocate(bytes, stream);
-  lock_.unlock();
-  if (got.address != 0) ledger_.add({got.address, got.block, round_size(bytes), stream});
+  if (got.address != 0) ledger_.add(got, round_size(bytes), stream, shelf);
   return got.address;
 }
 
@@ -72,23 +80,29 @@ void SharedPool::withdraw_oom() {
   pool_.withdraw_oom();
 }
 
+bool SharedPool::shelve(Address address) {
+  Entry* entry = ledger_.find(address);
+  if (entry == nullptr || entry->is_shared.load(std::memory_order_relaxed)) return false;
+  return shelves_[entry->shelf].put(entry, shelf_bytes_.load(std::memory_order_relaxed));
+}
+
 bool SharedPool::free(Address address) {
-  Entry entry;
-  if (!ledger_.take(address, &entry)) return false;
-  Shelf& shelf = own_shelf();
-  const uint64_t most_bytes = shelf_bytes_.load(std::memory_order_relaxed);
-  if (shelf.is_hot() && !entry.is_shared && shelf.put(entry, most_bytes)) return true;
+  Shelf& shelf = shelves_[own_shelf()];
+  if (shelf.is_hot() && shelve(address)) return true;
   lock_pool(shelf);
-  pool_.free(entry.block);
-  lock_.unlock();
+  const std::lock_guard guard(lock_, std::adopt_lock);
+  Entry* entry = ledger_.find(address);
+  if (entry == nullptr || !entry->is_live()) return false;
+  release(entry);
   return true;
 }
 
 bool SharedPool::record_stream(Address address, StreamHandle stream) {
-  Entry entry;
-  if (!ledger_.share(address, &entry)) return false;
   const std::lock_guard guard(lock_);
-  pool_.record_stream(entry.block, stream);
+  Entry* entry = ledger_.find(address);
+  if (entry == nullptr || !entry->is_live()) return false;
+  entry->is_shared.store(true, std::memory_order_relaxed);
+  pool_.record_stream(entry->block, stream);
   return true;
 }
 
@@ -151,9 +165,15 @@ Status SharedPool::renew_access() {
 Stats SharedPool::stats() {
   const std::lock_guard guard(lock_);
   Stats stats = pool_.stats();
-  for (const Shelf& shelf : shelves_) {
-    stats.allocation.drop(shelf.count());
-    stats.allocated_bytes.drop(shelf.bytes());
+  for (Shelf& shelf : shelves_) {
+    const Shelf::Counts counts = shelf.counts();
+    stats.shelf_hits += counts.taken_blocks;
+    stats.allocation.allocated += counts.taken_blocks;
+    stats.allocation.freed += counts.taken_blocks;
+    stats.allocated_bytes.allocated += counts.taken_bytes;
+    stats.allocated_bytes.freed += counts.taken_bytes;
+    stats.allocation.drop(counts.blocks);
+    stats.allocated_bytes.drop(counts.bytes);
   }
   return stats;
 }
@@ -172,6 +192,7 @@ void SharedPool::reset_peaks() {
 void SharedPool::reset_sums() {
   const std::lock_guard guard(lock_);
   collect();
+  for (Shelf& shelf : shelves_) shelf.reset_taken();
   pool_.reset_sums();
 }
 

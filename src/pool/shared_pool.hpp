@@ -1,21 +1,24 @@
 // SharedPool: a Pool for all threads of a process, with blocks named by address: what the C library
 // (capi/) hands out. Every function may be called from any thread.
 //
-//     allocate ──▶ shelf (where threads compete) ──▶ lock ──▶ Pool ──▶ ledger
-//     free ──▶ ledger ──▶ shelf (where threads compete) ──▶ lock ──▶ Pool
+//     allocate ──▶ shelf (where threads compete) ──▶ lock ──▶ Pool, ledger
+//     free ──▶ ledger, shelf (where threads compete) ──▶ lock ──▶ ledger, Pool
 //
 // One thread alone always meets the pool itself, whose placement is the best there is. When threads
 // meet at its lock, each keeps what it frees on a shelf of its own for a while; what lies there
-// comes back before the pool does anything costly. Until then it counts as active memory, and as
-// allocated in the peaks. The lock is held across calls to the driver: whoever waits for it would
-// need the driver next.
+// comes back before the pool does anything costly. A block lies on the shelf of the thread that
+// asked for it, whoever freed it. Until it comes back it counts as active memory, and as allocated
+// in the peaks. The lock is held across calls to the driver: whoever waits for it would need the
+// driver next.
 #pragma once
 
+#include "base/spin_lock.hpp"
 #include "pool/ledger.hpp"
 #include "pool/pool.hpp"
 #include "pool/shelf.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -70,20 +73,23 @@ class SharedPool {
   // Of the reserved bytes, a shelf may keep this part.
   static constexpr uint64_t kShelfPart = 32;
 
-  [[nodiscard]] Address request(uint64_t bytes, StreamHandle stream, Shelf& shelf);
+  [[nodiscard]] Address request(uint64_t bytes, StreamHandle stream, uint32_t shelf);
+  [[nodiscard]] bool shelve(Address address);
+  void release(Entry* entry);
   void withdraw_oom();
-  [[nodiscard]] Shelf& own_shelf();
+  [[nodiscard]] static uint32_t own_shelf();
   void lock_pool(Shelf& shelf);
   void collect();
 
-  std::mutex lock_;  // of pool_
-  Pool pool_;
-  uint32_t captures_ = 0;
-  Ledger ledger_;
-  std::array<Shelf, kShelves> shelves_;
+  // Seldom written, read by all.
   std::atomic<uint64_t> shelf_bytes_{0};  // that one may keep now
   Reclaim reclaim_ = nullptr;
   void* owner_ = nullptr;
+  std::array<Shelf, kShelves> shelves_;
+  alignas(64) Ledger ledger_;
+  alignas(64) SpinLock lock_;  // of all below, and of the ledger's changes
+  Pool pool_;
+  uint32_t captures_ = 0;
 };
 
 }  // namespace vram::pool
