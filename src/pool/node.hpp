@@ -3,6 +3,7 @@
 #pragma once
 
 #include "pool/device.hpp"
+#include "pool/sizes.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -18,6 +19,10 @@ inline constexpr StreamIndex kNoStream = 0;  // nothing is queued any more that 
 // Memory kept apart, so that what lives long does not lie among what lives short.
 enum class Lane : uint8_t { kSmall, kLarge };
 inline constexpr uint32_t kLaneCount = 2;
+
+[[nodiscard]] constexpr Lane lane_of(uint64_t requested_bytes) {
+  return requested_bytes > kSmallBytes ? Lane::kLarge : Lane::kSmall;
+}
 
 enum class NodeState : uint8_t { kUnused, kFree, kLive };
 

@@ -2,10 +2,15 @@
 
 #include "pool/sizes.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace vram::pool {
 namespace {
+
+// What is lent to a thread at once: at least so much, and of what it has this part.
+constexpr uint64_t kLeastLease = 2 * kMiB;
+constexpr uint64_t kLeasePart = 4;
 
 // Threads take shelves in turn. In the library's static block of thread-local storage, which is
 // found without a call.
@@ -36,42 +41,51 @@ void SharedPool::lock_pool(Shelf& shelf) {
   lock_.lock();
 }
 
-// What lies on the shelves becomes the pool's again, which is locked.
+// What the shelves were lent becomes the pool's again, which is locked.
 void SharedPool::collect() {
   for (Shelf& shelf : shelves_) {
-    if (shelf.is_empty()) continue;
-    for (Entry* entry = shelf.clear(); entry != nullptr;)
-      release(std::exchange(entry, entry->next));
+    if (shelf.lent_bytes() > 0) collect(shelf);
   }
-  shelf_bytes_.store(pool_.stats().reserved_bytes.current / kShelfPart, std::memory_order_relaxed);
 }
 
-// Under the lock.
-void SharedPool::release(Entry* entry) {
-  pool_.free(entry->block);
-  ledger_.remove(entry);
+void SharedPool::collect(Shelf& shelf) {
+  Lease rest;
+  shelf.clear([&](const Lease& lease, StreamHandle stream, const Shelf::Part& part) {
+    if (part.address == lease.address) rest = lease;
+    if (!part.is_live) return pool_.give_back(&rest, part.size_bytes, stream);
+    ledger_.add(part.address, pool_.keep(&rest, part.size_bytes, part.requested_bytes, stream));
+    returned_.add(part.size_bytes, part.requested_bytes);
+  });
 }
 
 Address SharedPool::allocate(uint64_t bytes, StreamHandle stream) {
-  const uint32_t number = own_shelf();
-  Shelf& shelf = shelves_[number];
-  if (!shelf.is_empty() && bytes <= kLargestBytes) {
-    if (const Entry* entry = shelf.take(round_size(bytes), stream); entry != nullptr) {
-      return entry->address.load(std::memory_order_relaxed);
-    }
+  Shelf& shelf = shelves_[own_shelf()];
+  if (shelf.lent_bytes() >= bytes && shelf.lent_bytes() > 0) {
+    if (const Address address = shelf.allocate(bytes, stream); address != 0) return address;
   }
-  const Address address = request(bytes, stream, number);
+  const Address address = request(bytes, stream, shelf);
   if (address != 0 || reclaim_ == nullptr || !reclaim_(owner_, bytes)) return address;
   withdraw_oom();
-  return request(bytes, stream, number);
+  return request(bytes, stream, shelf);
 }
 
-Address SharedPool::request(uint64_t bytes, StreamHandle stream, uint32_t shelf) {
-  lock_pool(shelves_[shelf]);
+Address SharedPool::request(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
+  lock_pool(shelf);
   const std::lock_guard guard(lock_, std::adopt_lock);
+  if (shelf.is_hot() && lend(bytes, stream, shelf)) return shelf.allocate(bytes, stream);
   const Allocation got = pool_.allocate(bytes, stream);
-  if (got.address != 0) ledger_.add(got, round_size(bytes), stream, shelf);
+  if (got.address != 0) ledger_.add(got.address, got.block);
   return got.address;
+}
+
+// The more it has the more it gets, so that it need not ask often.
+bool SharedPool::lend(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
+  const uint64_t more = std::max(kLeastLease, shelf.lent_bytes() / kLeasePart);
+  Lease lease;
+  if (!pool_.lend(bytes, std::max(bytes, more), stream, &lease)) return false;
+  shelf.add(lease, stream);
+  ++lends_;
+  return true;
 }
 
 // The request is tried again: it has not failed yet.
@@ -80,29 +94,31 @@ void SharedPool::withdraw_oom() {
   pool_.withdraw_oom();
 }
 
-bool SharedPool::shelve(Address address) {
-  Entry* entry = ledger_.find(address);
-  if (entry == nullptr || entry->is_shared.load(std::memory_order_relaxed)) return false;
-  return shelves_[entry->shelf].put(entry, shelf_bytes_.load(std::memory_order_relaxed));
-}
-
 bool SharedPool::free(Address address) {
   Shelf& shelf = shelves_[own_shelf()];
-  if (shelf.is_hot() && shelve(address)) return true;
+  if (shelf.lent_bytes() > 0 && shelf.free(address)) return true;
   lock_pool(shelf);
   const std::lock_guard guard(lock_, std::adopt_lock);
-  Entry* entry = ledger_.find(address);
-  if (entry == nullptr || !entry->is_live()) return false;
-  release(entry);
+  BlockId block;
+  if (!ledger_.take(address, &block)) return free_elsewhere(address);
+  pool_.free(block);
   return true;
+}
+
+// A block that another thread's shelf has handed out.
+bool SharedPool::free_elsewhere(Address address) {
+  return std::ranges::any_of(
+      shelves_, [address](Shelf& shelf) { return shelf.lent_bytes() > 0 && shelf.free(address); });
 }
 
 bool SharedPool::record_stream(Address address, StreamHandle stream) {
   const std::lock_guard guard(lock_);
-  Entry* entry = ledger_.find(address);
-  if (entry == nullptr || !entry->is_live()) return false;
-  entry->is_shared.store(true, std::memory_order_relaxed);
-  pool_.record_stream(entry->block, stream);
+  for (Shelf& shelf : shelves_) {
+    if (shelf.lent_bytes() > 0 && shelf.holds(address)) collect(shelf);
+  }
+  BlockId block;
+  if (!ledger_.find(address, &block)) return false;
+  pool_.record_stream(block, stream);
   return true;
 }
 
@@ -162,19 +178,33 @@ Status SharedPool::renew_access() {
   return pool_.renew_access();
 }
 
+// Blocks count wherever they live, and once.
+void SharedPool::count(const Shelf::Sum& live, const Shelf::Sum& served, Stats* stats) {
+  const auto add = [](Stat& stat, uint64_t current, uint64_t allocated) {
+    stat.add(current);
+    stat.allocated += allocated - current;
+    stat.freed += allocated - current;
+  };
+  add(stats->allocation, live.blocks, served.blocks);
+  add(stats->allocated_bytes, live.bytes, served.bytes);
+  add(stats->active_bytes, live.bytes, served.bytes);
+  add(stats->requested_bytes, live.requested_bytes, served.requested_bytes);
+}
+
 Stats SharedPool::stats() {
   const std::lock_guard guard(lock_);
   Stats stats = pool_.stats();
+  stats.shelf_hits -= lends_;
   for (Shelf& shelf : shelves_) {
     const Shelf::Counts counts = shelf.counts();
-    stats.shelf_hits += counts.taken_blocks;
-    stats.allocation.allocated += counts.taken_blocks;
-    stats.allocation.freed += counts.taken_blocks;
-    stats.allocated_bytes.allocated += counts.taken_bytes;
-    stats.allocated_bytes.freed += counts.taken_bytes;
-    stats.allocation.drop(counts.blocks);
-    stats.allocated_bytes.drop(counts.bytes);
+    stats.shelf_hits += counts.served.blocks;
+    count(counts.live, counts.served, &stats);
   }
+  count({},
+        {.blocks = 0 - returned_.blocks,
+         .bytes = 0 - returned_.bytes,
+         .requested_bytes = 0 - returned_.requested_bytes},
+        &stats);
   return stats;
 }
 
@@ -192,7 +222,9 @@ void SharedPool::reset_peaks() {
 void SharedPool::reset_sums() {
   const std::lock_guard guard(lock_);
   collect();
-  for (Shelf& shelf : shelves_) shelf.reset_taken();
+  for (Shelf& shelf : shelves_) shelf.reset_sums();
+  lends_ = 0;
+  returned_ = {};
   pool_.reset_sums();
 }
 

@@ -1,15 +1,15 @@
 // SharedPool: a Pool for all threads of a process, with blocks named by address: what the C library
 // (capi/) hands out. Every function may be called from any thread.
 //
-//     allocate ──▶ shelf (where threads compete) ──▶ lock ──▶ Pool, ledger
-//     free ──▶ ledger, shelf (where threads compete) ──▶ lock ──▶ ledger, Pool
+//     allocate ──▶ own shelf (where threads compete) ──▶ lock ──▶ Pool, ledger
+//     free ──▶ own shelf (where threads compete) ──▶ lock ──▶ ledger, Pool; or another's shelf
 //
 // One thread alone always meets the pool itself, whose placement is the best there is. When threads
-// meet at its lock, each keeps what it frees on a shelf of its own for a while; what lies there
-// comes back before the pool does anything costly. A block lies on the shelf of the thread that
-// asked for it, whoever freed it. Until it comes back it counts as active memory, and as allocated
-// in the peaks. The lock is held across calls to the driver: whoever waits for it would need the
-// driver next.
+// meet at its lock, the pool lends each of them memory, which its shelf (shelf.hpp) cuts into
+// blocks without a look at the pool. All that was lent comes back before the pool does anything
+// costly: blocks that live are the pool's own from then on, the rest is free. A peak that was
+// passed on shelves alone is seen when they are emptied, or somebody asks. The lock is held across
+// calls to the driver: whoever waits for it would need the driver next.
 #pragma once
 
 #include "base/spin_lock.hpp"
@@ -18,7 +18,6 @@
 #include "pool/shelf.hpp"
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -70,25 +69,27 @@ class SharedPool {
 
  private:
   static constexpr uint32_t kShelves = 16;
-  // Of the reserved bytes, a shelf may keep this part.
-  static constexpr uint64_t kShelfPart = 32;
 
-  [[nodiscard]] Address request(uint64_t bytes, StreamHandle stream, uint32_t shelf);
-  [[nodiscard]] bool shelve(Address address);
-  void release(Entry* entry);
-  void withdraw_oom();
   [[nodiscard]] static uint32_t own_shelf();
   void lock_pool(Shelf& shelf);
+  [[nodiscard]] Address request(uint64_t bytes, StreamHandle stream, Shelf& shelf);
+  [[nodiscard]] bool lend(uint64_t bytes, StreamHandle stream, Shelf& shelf);
+  [[nodiscard]] bool free_elsewhere(Address address);
+  void withdraw_oom();
   void collect();
+  void collect(Shelf& shelf);
+  static void count(const Shelf::Sum& live, const Shelf::Sum& served, Stats* stats);
 
-  // Seldom written, read by all.
-  std::atomic<uint64_t> shelf_bytes_{0};  // that one may keep now
+  // Read by all, seldom written.
   Reclaim reclaim_ = nullptr;
   void* owner_ = nullptr;
   std::array<Shelf, kShelves> shelves_;
-  alignas(64) Ledger ledger_;
-  alignas(64) SpinLock lock_;  // of all below, and of the ledger's changes
+  alignas(64) SpinLock lock_;  // of all below
   Pool pool_;
+  Ledger ledger_;  // of blocks that are not on shelves
+  // Since the sums were reset: leases, and live blocks that came back in them.
+  uint64_t lends_ = 0;
+  Shelf::Sum returned_;
   uint32_t captures_ = 0;
 };
 
