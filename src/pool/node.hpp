@@ -1,5 +1,6 @@
 // Node: a part of the arena, free or live, and what is known about it. Nodes of adjoining memory
-// are chained in order of address; free ones stand in a FreeIndex besides. A value; kept by Arena.
+// are chained in order of address; free ones stand in a FreeIndex besides. A value, and a line of
+// the cache; kept by Arena.
 #pragma once
 
 #include "pool/device.hpp"
@@ -26,7 +27,7 @@ inline constexpr uint32_t kLaneCount = 2;
 
 enum class NodeState : uint8_t { kUnused, kFree, kLive };
 
-struct Node {
+struct alignas(64) Node {
   Address address = 0;
   uint64_t size_bytes = 0;
   Stamp stamp = 0;  // of the stream's work that used it last
