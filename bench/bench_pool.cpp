@@ -2,7 +2,7 @@
 // frees, again and again on one pool, so that it is warm: `alone` the allocator itself, `shared`
 // what the C library hands out, by 1, 2 and 4 threads with streams of their own. The simulated
 // GPU's own arithmetic is in the figure where the pool calls the driver; `slow` is the share of
-// requests that got there.
+// requests that got there, `visits` that of operations that took the pool's lock.
 //
 //   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_pool &&
 //   build/release/bench/bench_pool            # demo/, or: VRAM_TRACES=FOLDER bench_pool
@@ -17,6 +17,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <barrier>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -114,22 +115,30 @@ void alone(benchmark::State& state, const Program& program) {
   state.counters["op"] = per_op(program);
 }
 
+std::unique_ptr<Shared> common;
+std::unique_ptr<std::barrier<>> warm;
+
+void start(const benchmark::State& state) {
+  common = std::make_unique<Shared>();
+  warm = std::make_unique<std::barrier<>>(state.threads());
+}
+
 void shared(benchmark::State& state, const Program& program) {
-  static std::unique_ptr<Shared> common;
-  if (state.thread_index() == 0) common = std::make_unique<Shared>();
   std::vector<pool::Address> blocks(program.block_count);
   const uint64_t stream = static_cast<uint64_t>(state.thread_index() + 1) << 32;
-  bool is_warm = false;
-  for (auto _ : state) {
-    if (!std::exchange(is_warm, true)) {
-      state.PauseTiming();
-      play(program, common->pool, stream, blocks);
-      play(program, common->pool, stream, blocks);
-      state.ResumeTiming();
-    }
-    play(program, common->pool, stream, blocks);
-  }
+  for (int i = 0; i < 3; ++i) play(program, common->pool, stream, blocks);
+  warm->arrive_and_wait();
+  const pool::Stats before = common->pool.stats();
+  for (auto _ : state) play(program, common->pool, stream, blocks);
   state.counters["op"] = per_op(program);
+  if (state.thread_index() != 0) return;
+  const pool::Stats after = common->pool.stats();
+  const auto hits = after.shelf_hits - before.shelf_hits;
+  const auto requests = after.allocation.allocated - before.allocation.allocated;
+  // A hit spares the lock twice: the request's, and that of the free before it.
+  state.counters["visits"] = 1 - static_cast<double>(hits) / static_cast<double>(requests);
+  const auto slow = after.slow_requests - before.slow_requests;
+  state.counters["slow"] = static_cast<double>(slow) / static_cast<double>(requests);
 }
 
 void add(const std::string& name, const Program& program) {
@@ -138,6 +147,7 @@ void add(const std::string& name, const Program& program) {
   benchmark::RegisterBenchmark(("shared/" + name).c_str(), shared, std::cref(program))
       ->Unit(benchmark::kMillisecond)
       ->UseRealTime()
+      ->Setup(start)
       ->Threads(1)
       ->Threads(2)
       ->Threads(4);

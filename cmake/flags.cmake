@@ -17,6 +17,8 @@ endif()
 
 add_library(vram_flags INTERFACE)
 target_compile_options(vram_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+# Nobody replaces a function of ours at run time, so g++ may inline what lies in the same file (clang always does).
+target_compile_options(vram_flags INTERFACE -fno-semantic-interposition)
 target_include_directories(vram_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
 find_package(Threads REQUIRED)
 target_link_libraries(vram_flags INTERFACE Threads::Threads)

@@ -143,7 +143,7 @@ typedef struct vram_stat {
 } vram_stat;
 
 /* Names and meanings are those of torch.cuda.memory_stats(); what that has no name for stands at the end. Peaks are
- * exact while threads take turns; while they compete, blocks that a thread has just freed may count as allocated. */
+ * exact while threads take turns; while they compete, one that was passed between two looks may be missed. */
 typedef struct vram_stats {
   size_t struct_bytes; /* set by the caller to sizeof(vram_stats) */
   vram_stat allocation;

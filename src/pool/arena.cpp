@@ -83,11 +83,14 @@ NodeId Arena::best_fit_of_all(Lane lane, uint64_t bytes) const {
 NodeId Arena::split(NodeId id, uint64_t bytes) {
   const NodeId rest = new_node();
   Node& node = nodes_[id];
-  Node& after = nodes_[rest];
-  after = node;
-  after.address += bytes;
-  after.size_bytes -= bytes;
-  after.prev = id;
+  nodes_[rest] = {.address = node.address + bytes,
+                  .size_bytes = node.size_bytes - bytes,
+                  .stamp = node.stamp,
+                  .prev = id,
+                  .next = node.next,
+                  .stream = node.stream,
+                  .lane = node.lane,
+                  .state = node.state};
   if (node.next != kNoNode) nodes_[node.next].prev = rest;
   node.next = rest;
   node.size_bytes = bytes;

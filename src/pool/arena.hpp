@@ -47,6 +47,8 @@ class Arena {
     NodeId rest = kNoNode;
   };
   Carved carve(NodeId free_node, Address address, uint64_t bytes);
+  // A live node keeps its first bytes; the rest is a live one, too.
+  [[nodiscard]] NodeId cut(NodeId id, uint64_t bytes) { return split(id, bytes); }
   // A live node becomes free after the stamped work of its stream, and one with its neighbours.
   NodeId put(NodeId id, StreamIndex stream, Stamp stamp);
   // A free node of which nothing is in use any more.

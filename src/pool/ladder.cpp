@@ -15,9 +15,9 @@ constexpr uint32_t kMostPatchesPercent = 60;
 
 Allocation Pool::climb(const Wanted& wanted) {
   ++stats_.slow_requests;
-  collect();
   settle();
   Allocation found = search(wanted);
+  if (found.address == 0) found = collect(wanted);
   if (found.address == 0) found = reuse_stitch(wanted);
   if (found.address == 0) found = grow_cheaply(wanted);
   if (found.address == 0) found = stitch(wanted, false);
@@ -32,8 +32,11 @@ Allocation Pool::search(const Wanted& wanted) {
   return node == kNoNode ? Allocation{} : serve(node, wanted);
 }
 
-void Pool::collect() {
-  if (shortage_.answer != nullptr) shortage_.answer(shortage_.caller);
+Allocation Pool::collect(const Wanted& wanted) {
+  if (shortage_.answer == nullptr) return {};
+  shortage_.answer(shortage_.caller);
+  settle();
+  return search(wanted);
 }
 
 // What streams have finished with is everybody's. With one stream there is nobody else.

@@ -1,8 +1,10 @@
 // Node: a part of the arena, free or live, and what is known about it. Nodes of adjoining memory
-// are chained in order of address; free ones stand in a FreeIndex besides. A value; kept by Arena.
+// are chained in order of address; free ones stand in a FreeIndex besides. A value, and a line of
+// the cache; kept by Arena.
 #pragma once
 
 #include "pool/device.hpp"
+#include "pool/sizes.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -19,9 +21,13 @@ inline constexpr StreamIndex kNoStream = 0;  // nothing is queued any more that 
 enum class Lane : uint8_t { kSmall, kLarge };
 inline constexpr uint32_t kLaneCount = 2;
 
+[[nodiscard]] constexpr Lane lane_of(uint64_t requested_bytes) {
+  return requested_bytes > kSmallBytes ? Lane::kLarge : Lane::kSmall;
+}
+
 enum class NodeState : uint8_t { kUnused, kFree, kLive };
 
-struct Node {
+struct alignas(64) Node {
   Address address = 0;
   uint64_t size_bytes = 0;
   Stamp stamp = 0;  // of the stream's work that used it last

@@ -42,7 +42,7 @@ Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
   const Wanted wanted{.size_bytes = round_size(bytes),
                       .requested_bytes = bytes,
                       .stream = index_of(stream),
-                      .lane = bytes > kSmallBytes ? Lane::kLarge : Lane::kSmall};
+                      .lane = lane_of(bytes)};
   Allocation found;
   if (wanted.lane == Lane::kSmall) {
     found = search(wanted);

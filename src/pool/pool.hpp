@@ -3,8 +3,8 @@
 //     sizes ──▶ recall (where this request went in the last step, if that is free)
 //           ──▶ arena (best fit among free blocks: the hot path, no driver call)
 //           ──▶ the ladder (ladder.cpp), each rung once, until one serves:
-//                 collect   what the caller has put aside
 //                 settle    what other streams have finished with
+//                 collect   what the caller has borrowed
 //                 stitch    a range mapped earlier shows enough free memory
 //                 grow      new handles, while reserved stays near the peak of live bytes
 //                 stitch    free pieces mapped as one range, with new memory for what is missing
@@ -61,6 +61,14 @@ struct OomFacts {
   Backing backing = Backing::kVirtual;
 };
 
+// Memory that somebody else cuts into blocks.
+struct Lease {
+  Address address = 0;
+  uint64_t bytes = 0;
+  NodeId node = kNoNode;
+  Lane lane = Lane::kLarge;
+};
+
 // A live block, or a part of the pool's memory as visit() shows it.
 struct BlockInfo {
   Address address = 0;
@@ -107,6 +115,16 @@ class Pool {
 
   // Whether the pool may wait for the device; else what could only be served so is not.
   void allow_waiting(bool is_allowed) { may_wait_ = is_allowed; }
+  // Lends memory that the stream may use, if there is a free piece of at least so many bytes. It
+  // counts as reserved alone until it comes back, piece by piece from its beginning: as a live
+  // block, or free.
+  [[nodiscard]] bool lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream,
+                          Lease* lease);
+  [[nodiscard]] BlockId keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes,
+                             StreamHandle stream);
+  void give_back(Lease* lease, uint64_t bytes, StreamHandle stream);
+  [[nodiscard]] uint64_t lent_bytes() const { return lent_bytes_; }
+
   // Waits for the device; what was held is free then.
   [[nodiscard]] Status wait();
   // Gives memory back to the device, so many bytes if it can; how many it was.
@@ -175,6 +193,9 @@ class Pool {
   [[nodiscard]] Allocation serve_again(Recall::Answer answer, const Wanted& wanted);
   [[nodiscard]] Allocation show_again(StitchId id, Address address, const Wanted& wanted);
 
+  // lease.cpp: memory that is lent.
+  [[nodiscard]] NodeId cut(Lease* lease, uint64_t bytes);
+
   // held.cpp: blocks that other streams use.
   void settle_held();
   void stop_waiting(BlockId block);
@@ -183,7 +204,7 @@ class Pool {
   // ladder.cpp: what is done when no free block fits.
   [[nodiscard]] Allocation climb(const Wanted& wanted);
   [[nodiscard]] Allocation search(const Wanted& wanted);
-  void collect();
+  [[nodiscard]] Allocation collect(const Wanted& wanted);
   void settle();
   void settle_stream(StreamIndex stream);
   [[nodiscard]] Allocation reuse_stitch(const Wanted& wanted);
@@ -227,6 +248,7 @@ class Pool {
   uint32_t requests_ = 0;
   uint64_t limit_bytes_ = std::numeric_limits<uint64_t>::max();
   uint64_t device_bytes_ = 0;
+  uint64_t lent_bytes_ = 0;
   uint32_t last_serial_ = 0;
   bool is_ready_ = false;
   bool may_wait_ = true;

@@ -42,11 +42,12 @@ class Recall {
   [[nodiscard]] bool is_match(uint64_t at, uint64_t key) const {
     return at < count_ && count_ - at < kHistory && history_[at % kHistory].key == key;
   }
-  [[nodiscard]] uint64_t& last_seen(uint64_t key);
+  [[nodiscard]] uint32_t& last_seen(uint64_t key);
 
   std::vector<Entry> history_;
-  std::vector<uint64_t> last_seen_;  // by a hash of the context: 1 + the number of its last request
-  uint64_t context_ = 0;             // a hash of the last keys
+  // By a hash of the context: 1 + the number of its last request, of which the low bits suffice.
+  std::vector<uint32_t> last_seen_;
+  uint64_t context_ = 0;  // a hash of the last keys
   uint64_t count_ = 0;
   uint64_t match_ = UINT64_MAX;  // number of the request that this one repeats
   uint64_t run_ = 0;             // requests that have repeated so in a row

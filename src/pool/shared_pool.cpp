@@ -2,10 +2,15 @@
 
 #include "pool/sizes.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace vram::pool {
 namespace {
+
+// What is lent to a thread at once: at least so much, and of what it has this part.
+constexpr uint64_t kLeastLease = 2 * kMiB;
+constexpr uint64_t kLeasePart = 4;
 
 // Threads take shelves in turn. In the library's static block of thread-local storage, which is
 // found without a call.
@@ -28,7 +33,7 @@ void SharedPool::on_oom(Reclaim reclaim, void* owner) {
   owner_ = owner;
 }
 
-Shelf& SharedPool::own_shelf() { return shelves_[number_of_this_thread() % kShelves]; }
+uint32_t SharedPool::own_shelf() { return number_of_this_thread() % kShelves; }
 
 void SharedPool::lock_pool(Shelf& shelf) {
   if (lock_.try_lock()) return shelf.met_nobody();
@@ -36,21 +41,27 @@ void SharedPool::lock_pool(Shelf& shelf) {
   lock_.lock();
 }
 
-// What lies on the shelves becomes the pool's again, which is locked.
+// What the shelves were lent becomes the pool's again, which is locked.
 void SharedPool::collect() {
   for (Shelf& shelf : shelves_) {
-    if (shelf.is_empty()) continue;
-    for (const Entry& entry : shelf.clear()) pool_.free(entry.block);
+    if (shelf.lent_bytes() > 0) collect(shelf);
   }
-  shelf_bytes_.store(pool_.stats().reserved_bytes.current / kShelfPart, std::memory_order_relaxed);
+}
+
+void SharedPool::collect(Shelf& shelf) {
+  Lease rest;
+  shelf.clear([&](const Lease& lease, StreamHandle stream, const Shelf::Part& part) {
+    if (part.address == lease.address) rest = lease;
+    if (!part.is_live) return pool_.give_back(&rest, part.size_bytes, stream);
+    ledger_.add(part.address, pool_.keep(&rest, part.size_bytes, part.requested_bytes, stream));
+    returned_.add(part.size_bytes, part.requested_bytes);
+  });
 }
 
 Address SharedPool::allocate(uint64_t bytes, StreamHandle stream) {
-  Shelf& shelf = own_shelf();
-  Entry entry;
-  if (shelf.is_hot() && bytes <= kLargestBytes && shelf.take(round_size(bytes), stream, &entry)) {
-    ledger_.add(entry);
-    return entry.address;
+  Shelf& shelf = shelves_[own_shelf()];
+  if (shelf.lent_bytes() >= bytes && shelf.lent_bytes() > 0) {
+    if (const Address address = shelf.allocate(bytes, stream); address != 0) return address;
   }
   const Address address = request(bytes, stream, shelf);
   if (address != 0 || reclaim_ == nullptr || !reclaim_(owner_, bytes)) return address;
@@ -60,10 +71,24 @@ Address SharedPool::allocate(uint64_t bytes, StreamHandle stream) {
 
 Address SharedPool::request(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
   lock_pool(shelf);
+  const std::lock_guard guard(lock_, std::adopt_lock);
+  if (shelf.is_hot() && lend(bytes, stream, shelf)) {
+    // Another thread that has this shelf, too, may have been quicker.
+    if (const Address address = shelf.allocate(bytes, stream); address != 0) return address;
+  }
   const Allocation got = pool_.allocate(bytes, stream);
-  lock_.unlock();
-  if (got.address != 0) ledger_.add({got.address, got.block, round_size(bytes), stream});
+  if (got.address != 0) ledger_.add(got.address, got.block);
   return got.address;
+}
+
+// The more it has the more it gets, so that it need not ask often.
+bool SharedPool::lend(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
+  const uint64_t more = std::max(kLeastLease, shelf.lent_bytes() / kLeasePart);
+  Lease lease;
+  if (!pool_.lend(bytes, std::max(bytes, more), stream, &lease)) return false;
+  shelf.add(lease, stream);
+  ++lends_;
+  return true;
 }
 
 // The request is tried again: it has not failed yet.
@@ -73,22 +98,30 @@ void SharedPool::withdraw_oom() {
 }
 
 bool SharedPool::free(Address address) {
-  Entry entry;
-  if (!ledger_.take(address, &entry)) return false;
-  Shelf& shelf = own_shelf();
-  const uint64_t most_bytes = shelf_bytes_.load(std::memory_order_relaxed);
-  if (shelf.is_hot() && !entry.is_shared && shelf.put(entry, most_bytes)) return true;
+  Shelf& shelf = shelves_[own_shelf()];
+  if (shelf.lent_bytes() > 0 && shelf.free(address)) return true;
   lock_pool(shelf);
-  pool_.free(entry.block);
-  lock_.unlock();
+  const std::lock_guard guard(lock_, std::adopt_lock);
+  BlockId block;
+  if (!ledger_.take(address, &block)) return free_elsewhere(address);
+  pool_.free(block);
   return true;
 }
 
+// A block that another thread's shelf has handed out.
+bool SharedPool::free_elsewhere(Address address) {
+  return std::ranges::any_of(
+      shelves_, [address](Shelf& shelf) { return shelf.lent_bytes() > 0 && shelf.free(address); });
+}
+
 bool SharedPool::record_stream(Address address, StreamHandle stream) {
-  Entry entry;
-  if (!ledger_.share(address, &entry)) return false;
   const std::lock_guard guard(lock_);
-  pool_.record_stream(entry.block, stream);
+  for (Shelf& shelf : shelves_) {
+    if (shelf.lent_bytes() > 0 && shelf.holds(address)) collect(shelf);
+  }
+  BlockId block;
+  if (!ledger_.find(address, &block)) return false;
+  pool_.record_stream(block, stream);
   return true;
 }
 
@@ -148,13 +181,33 @@ Status SharedPool::renew_access() {
   return pool_.renew_access();
 }
 
+// Blocks count wherever they live, and once.
+void SharedPool::count(const Shelf::Sum& live, const Shelf::Sum& served, Stats* stats) {
+  const auto add = [](Stat& stat, uint64_t current, uint64_t allocated) {
+    stat.add(current);
+    stat.allocated += allocated - current;
+    stat.freed += allocated - current;
+  };
+  add(stats->allocation, live.blocks, served.blocks);
+  add(stats->allocated_bytes, live.bytes, served.bytes);
+  add(stats->active_bytes, live.bytes, served.bytes);
+  add(stats->requested_bytes, live.requested_bytes, served.requested_bytes);
+}
+
 Stats SharedPool::stats() {
   const std::lock_guard guard(lock_);
   Stats stats = pool_.stats();
-  for (const Shelf& shelf : shelves_) {
-    stats.allocation.drop(shelf.count());
-    stats.allocated_bytes.drop(shelf.bytes());
+  stats.shelf_hits -= lends_;
+  for (Shelf& shelf : shelves_) {
+    const Shelf::Counts counts = shelf.counts();
+    stats.shelf_hits += counts.served.blocks;
+    count(counts.live, counts.served, &stats);
   }
+  count({},
+        {.blocks = 0 - returned_.blocks,
+         .bytes = 0 - returned_.bytes,
+         .requested_bytes = 0 - returned_.requested_bytes},
+        &stats);
   return stats;
 }
 
@@ -172,6 +225,9 @@ void SharedPool::reset_peaks() {
 void SharedPool::reset_sums() {
   const std::lock_guard guard(lock_);
   collect();
+  for (Shelf& shelf : shelves_) shelf.reset_sums();
+  lends_ = 0;
+  returned_ = {};
   pool_.reset_sums();
 }
 

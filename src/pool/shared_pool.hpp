@@ -1,16 +1,18 @@
 // SharedPool: a Pool for all threads of a process, with blocks named by address: what the C library
 // (capi/) hands out. Every function may be called from any thread.
 //
-//     allocate ──▶ shelf (where threads compete) ──▶ lock ──▶ Pool ──▶ ledger
-//     free ──▶ ledger ──▶ shelf (where threads compete) ──▶ lock ──▶ Pool
+//     allocate ──▶ own shelf (where threads compete) ──▶ lock ──▶ Pool, ledger
+//     free ──▶ own shelf (where threads compete) ──▶ lock ──▶ ledger, Pool; or another's shelf
 //
 // One thread alone always meets the pool itself, whose placement is the best there is. When threads
-// meet at its lock, each keeps what it frees on a shelf of its own for a while; what lies there
-// comes back before the pool does anything costly. Until then it counts as active memory, and as
-// allocated in the peaks. The lock is held across calls to the driver: whoever waits for it would
-// need the driver next.
+// meet at its lock, the pool lends each of them memory, which its shelf (shelf.hpp) cuts into
+// blocks without a look at the pool. All that was lent comes back before the pool does anything
+// costly: blocks that live are the pool's own from then on, the rest is free. A peak that was
+// passed on shelves alone is seen when they are emptied, or somebody asks. The lock is held across
+// calls to the driver: whoever waits for it would need the driver next.
 #pragma once
 
+#include "base/spin_lock.hpp"
 #include "pool/ledger.hpp"
 #include "pool/pool.hpp"
 #include "pool/shelf.hpp"
@@ -67,23 +69,28 @@ class SharedPool {
 
  private:
   static constexpr uint32_t kShelves = 16;
-  // Of the reserved bytes, a shelf may keep this part.
-  static constexpr uint64_t kShelfPart = 32;
 
-  [[nodiscard]] Address request(uint64_t bytes, StreamHandle stream, Shelf& shelf);
-  void withdraw_oom();
-  [[nodiscard]] Shelf& own_shelf();
+  [[nodiscard]] static uint32_t own_shelf();
   void lock_pool(Shelf& shelf);
+  [[nodiscard]] Address request(uint64_t bytes, StreamHandle stream, Shelf& shelf);
+  [[nodiscard]] bool lend(uint64_t bytes, StreamHandle stream, Shelf& shelf);
+  [[nodiscard]] bool free_elsewhere(Address address);
+  void withdraw_oom();
   void collect();
+  void collect(Shelf& shelf);
+  static void count(const Shelf::Sum& live, const Shelf::Sum& served, Stats* stats);
 
-  std::mutex lock_;  // of pool_
-  Pool pool_;
-  uint32_t captures_ = 0;
-  Ledger ledger_;
-  std::array<Shelf, kShelves> shelves_;
-  std::atomic<uint64_t> shelf_bytes_{0};  // that one may keep now
+  // Read by all, seldom written.
   Reclaim reclaim_ = nullptr;
   void* owner_ = nullptr;
+  std::array<Shelf, kShelves> shelves_;
+  alignas(64) SpinLock lock_;  // of all below
+  Pool pool_;
+  Ledger ledger_;  // of blocks that are not on shelves
+  // Since the sums were reset: leases, and live blocks that came back in them.
+  uint64_t lends_ = 0;
+  Shelf::Sum returned_;
+  uint32_t captures_ = 0;
 };
 
 }  // namespace vram::pool

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <random>
 #include <string>
@@ -73,6 +74,93 @@ TEST_F(SharedPoolTest, TheOwnerIsAskedBeforeARequestFails) {
   EXPECT_EQ(owner.calls, 2);
   EXPECT_EQ(pool_.stats().num_ooms, 1u);
   EXPECT_EQ(pool_.last_oom().requested_bytes, 150 * kMiB);
+}
+
+// Runs work() in a thread that meets another one at the pool's lock again and again until the pool
+// lends it memory. False if that never happens.
+template <typename Work>
+bool run_in_competition(SharedPool& pool, Work work) {
+  bool is_lent = false;
+  std::thread thread([&] {
+    for (int i = 0; i < 1000 && !is_lent; ++i) {
+      std::atomic<bool> is_inside{false};
+      std::thread other([&] {
+        pool.visit([&](const BlockInfo&) {
+          if (!is_inside.exchange(true)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        });
+      });
+      while (!is_inside) std::this_thread::yield();
+      const Address first = pool.allocate(512, 0);
+      other.join();
+      const Address second = pool.allocate(512, 0);
+      is_lent = pool.stats().shelf_hits > 0;
+      EXPECT_TRUE(pool.free(first));
+      EXPECT_TRUE(pool.free(second));
+    }
+    work();
+  });
+  thread.join();
+  return is_lent;
+}
+
+TEST_F(SharedPoolTest, OneThreadIsLentNothing) {
+  std::vector<Address> live;
+  for (uint64_t i = 0; i < 400; ++i) {
+    live.push_back(pool_.allocate(512 + i * 1000, i % 2 * 64));
+    if (i % 3 != 0) continue;
+    EXPECT_TRUE(pool_.free(live[i / 2]));
+    live[i / 2] = pool_.allocate(700, 0);
+  }
+  EXPECT_EQ(pool_.stats().shelf_hits, 0u);
+  for (const Address address : live) EXPECT_TRUE(pool_.free(address));
+}
+
+// 64 MiB are there. What a competing thread leaves of them serves another one without new memory.
+TEST_F(SharedPoolTest, WhatIsLentComesBackBeforeThePoolGrows) {
+  EXPECT_TRUE(pool_.free(pool_.allocate(64 * kMiB, 0)));
+  std::vector<Address> all;
+  Stats before;
+  ASSERT_TRUE(run_in_competition(pool_, [&] {
+    before = pool_.stats();
+    for (int i = 0; i < 12; ++i) all.push_back(pool_.allocate(3 * kMiB - 5, 0));
+    EXPECT_EQ(pool_.stats().requested_bytes.current, 12 * (3 * kMiB - 5));
+    for (int i = 1; i < 12; ++i) EXPECT_TRUE(pool_.free(all[static_cast<size_t>(i)]));
+  }));
+  const uint64_t reserved = before.reserved_bytes.current;
+  Stats stats = pool_.stats();
+  EXPECT_EQ(stats.reserved_bytes.current, reserved) << "36 of 64 MiB";
+  EXPECT_EQ(stats.allocation.current, 1u);
+  EXPECT_EQ(stats.allocation.allocated - before.allocation.allocated, 12u);
+  EXPECT_EQ(stats.allocation.freed - before.allocation.freed, 11u);
+  EXPECT_EQ(stats.allocated_bytes.current, 3 * kMiB);
+  EXPECT_GT(stats.shelf_hits, before.shelf_hits);
+
+  const Address large = pool_.allocate(50 * kMiB, 0);
+  ASSERT_NE(large, 0u);
+  stats = pool_.stats();
+  EXPECT_EQ(stats.reserved_bytes.current, reserved);
+  EXPECT_EQ(stats.allocation.current, 2u);
+  EXPECT_EQ(stats.allocation.allocated - before.allocation.allocated, 13u);
+  EXPECT_EQ(pool_.block_at(all[0]).requested_bytes, 3 * kMiB - 5);
+  for (const Address address : {all[0], large}) EXPECT_TRUE(pool_.free(address));
+  EXPECT_EQ(pool_.stats().active_bytes.current, 0u);
+}
+
+TEST_F(SharedPoolTest, ABlockOfOneThreadsShelfIsEveryThreads) {
+  EXPECT_TRUE(pool_.free(pool_.allocate(64 * kMiB, 0)));
+  std::vector<Address> blocks;
+  const uint64_t hits = pool_.stats().shelf_hits;
+  ASSERT_TRUE(run_in_competition(pool_, [&] {
+    for (int i = 0; i < 30; ++i) blocks.push_back(pool_.allocate(512, 0));
+  }));
+  EXPECT_GT(pool_.stats().shelf_hits, hits + 25);
+  EXPECT_TRUE(pool_.free(blocks[0]));
+  EXPECT_FALSE(pool_.free(blocks[0])) << "freed twice";
+  EXPECT_TRUE(pool_.record_stream(blocks[1], 64));
+  EXPECT_FALSE(pool_.record_stream(blocks[0], 64));
+  EXPECT_EQ(pool_.block_at(blocks[2]).size_bytes, 512u);
+  EXPECT_EQ(pool_.stats().allocation.current, 29u);
+  for (size_t i = 1; i < blocks.size(); ++i) EXPECT_TRUE(pool_.free(blocks[i]));
 }
 
 // No two threads are ever given the same bytes: each marks its blocks' beginnings and ends.

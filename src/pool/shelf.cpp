@@ -1,61 +1,93 @@
 #include "pool/shelf.hpp"
 
-#include <mutex>
-#include <utility>
+#include "pool/sizes.hpp"
 
 namespace vram::pool {
 
-// The bin of that size and stream, or the unused one where it would be.
-Shelf::Bin* Shelf::find(uint64_t size_bytes, StreamHandle stream) {
-  uint64_t at = (size_bytes / kAlignmentBytes * 31 + stream) * 0x9e37'79b9'7f4a'7c15 >> 56;
-  while (bins_[at].size_bytes != 0 &&
-         (bins_[at].size_bytes != size_bytes || bins_[at].stream != stream)) {
-    at = (at + 1) % kBins;
-  }
-  return &bins_[at];
+void Shelf::Sum::add(uint64_t size_bytes, uint64_t requested) {
+  ++blocks;
+  bytes += size_bytes;
+  requested_bytes += requested;
 }
 
-bool Shelf::take(uint64_t size_bytes, StreamHandle stream, Entry* entry) {
+void Shelf::Sum::drop(uint64_t size_bytes, uint64_t requested) {
+  --blocks;
+  bytes -= size_bytes;
+  requested_bytes -= requested;
+}
+
+StreamIndex Shelf::index_of(StreamHandle stream) {
+  for (StreamIndex index = 1; index < streams_.size(); ++index) {
+    if (streams_[index] == stream) return index;
+  }
+  streams_.push_back(stream);
+  return arena_.add_stream();
+}
+
+Address Shelf::allocate(uint64_t bytes, StreamHandle stream) {
+  const uint64_t size_bytes = round_size(bytes);
   const std::lock_guard guard(lock_);
-  if (bins_.empty()) return false;
-  Bin* bin = find(size_bytes, stream);
-  if (bin->count == 0) return false;
-  *entry = bin->entries[--bin->count];
-  bytes_.store(bytes() - size_bytes, std::memory_order_relaxed);
-  count_.store(count() - 1, std::memory_order_relaxed);
+  const NodeId node = arena_.best_fit(lane_of(bytes), index_of(stream), size_bytes);
+  if (node == kNoNode) return 0;
+  const Address address = arena_[node].address;
+  const NodeId part = arena_.carve(node, address, size_bytes).part;
+  if (part >= requested_bytes_.size()) requested_bytes_.resize(arena_.nodes().size());
+  requested_bytes_[part] = bytes;
+  ledger_.add(address, {part, 0});
+  counts_.live.add(size_bytes, bytes);
+  counts_.served.add(size_bytes, bytes);
+  return address;
+}
+
+bool Shelf::free(Address address) {
+  const std::lock_guard guard(lock_);
+  BlockId block;
+  if (!ledger_.take(address, &block)) return false;
+  const Node& node = arena_[block.index];
+  counts_.live.drop(node.size_bytes, requested_bytes_[block.index]);
+  arena_.put(block.index, node.stream, 0);
   return true;
 }
 
-bool Shelf::put(const Entry& entry, uint64_t most_bytes) {
+bool Shelf::holds(Address address) {
   const std::lock_guard guard(lock_);
-  if (bytes() + entry.size_bytes > most_bytes) return false;
-  if (bins_.empty()) bins_.resize(kBins);
-  Bin* bin = find(entry.size_bytes, entry.stream);
-  if (bin->count == kDepth) return false;
-  if (bin->size_bytes == 0) {
-    if (bins_used_ == kBins / 2) return false;  // searches stay short
-    ++bins_used_;
-    bin->size_bytes = entry.size_bytes;
-    bin->stream = entry.stream;
-  }
-  bin->entries[bin->count++] = entry;
-  bytes_.store(bytes() + entry.size_bytes, std::memory_order_relaxed);
-  count_.store(count() + 1, std::memory_order_relaxed);
-  return true;
+  BlockId block;
+  return ledger_.find(address, &block);
 }
 
-std::vector<Entry> Shelf::clear() {
-  std::vector<Entry> all;
+// Its parts are not joined to those of another, so that each can be given back alone.
+void Shelf::add(const Lease& lease, StreamHandle stream) {
   const std::lock_guard guard(lock_);
-  for (Bin& bin : bins_) {
-    all.insert(all.end(), bin.entries.begin(), bin.entries.begin() + bin.count);
-    bin.size_bytes = 0;
-    bin.count = 0;
-  }
-  bins_used_ = 0;
-  bytes_.store(0, std::memory_order_relaxed);
-  count_.store(0, std::memory_order_relaxed);
-  return all;
+  const StreamIndex index = index_of(stream);
+  const NodeId node = arena_.add(lease.address, lease.bytes, lease.lane, false);
+  const NodeId first = arena_.carve(node, lease.address, lease.bytes).part;
+  lent_.push_back({lease, arena_.put(first, index, 0), index});
+  lent_bytes_.store(lent_bytes() + lease.bytes, std::memory_order_relaxed);
+}
+
+Shelf::Part Shelf::part_of(NodeId id) const {
+  const Node& node = arena_[id];
+  const bool is_live = node.state == NodeState::kLive;
+  return {node.address, node.size_bytes, is_live ? requested_bytes_[id] : 0, is_live};
+}
+
+void Shelf::forget_all() {
+  arena_ = Arena();
+  ledger_ = Ledger();
+  streams_.resize(1);
+  lent_.clear();
+  counts_.live = {};
+  lent_bytes_.store(0, std::memory_order_relaxed);
+}
+
+Shelf::Counts Shelf::counts() {
+  const std::lock_guard guard(lock_);
+  return counts_;
+}
+
+void Shelf::reset_sums() {
+  const std::lock_guard guard(lock_);
+  counts_.served = {};
 }
 
 }  // namespace vram::pool

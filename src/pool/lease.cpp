@@ -1,0 +1,49 @@
+// Memory lent to a thread's shelf, which cuts it into blocks of its own.
+#include "pool/pool.hpp"
+#include "pool/sizes.hpp"
+
+namespace vram::pool {
+
+bool Pool::lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream, Lease* lease) {
+  if (least_bytes > kLargestBytes) return false;
+  const StreamIndex index = index_of(stream);
+  const Lane lane = lane_of(least_bytes);
+  for (uint64_t bytes = round_size(most_bytes); bytes >= round_size(least_bytes);
+       bytes = bytes / 2 / kAlignmentBytes * kAlignmentBytes) {
+    NodeId node = arena_.best_fit(lane, index, bytes);
+    // A whole lease of small blocks does no harm among large ones.
+    if (node == kNoNode && lane == Lane::kSmall && bytes == round_size(most_bytes)) {
+      node = arena_.best_fit(Lane::kLarge, index, bytes);
+    }
+    if (node == kNoNode) continue;
+    const Address address = arena_[node].address;
+    *lease = {address, bytes, arena_.carve(node, address, bytes).part, lane};
+    lent_bytes_ += bytes;
+    return true;
+  }
+  return false;
+}
+
+NodeId Pool::cut(Lease* lease, uint64_t bytes) {
+  const NodeId part = lease->node;
+  lent_bytes_ -= bytes;
+  lease->bytes -= bytes;
+  lease->address += bytes;
+  if (lease->bytes > 0) lease->node = arena_.cut(part, bytes);
+  return part;
+}
+
+BlockId Pool::keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes, StreamHandle stream) {
+  const Address address = lease->address;
+  const Wanted wanted{.size_bytes = bytes,
+                      .requested_bytes = requested_bytes,
+                      .stream = index_of(stream),
+                      .lane = lease->lane};
+  return hand_out(cut(lease, bytes), address, wanted, kNoStitch).block;
+}
+
+void Pool::give_back(Lease* lease, uint64_t bytes, StreamHandle stream) {
+  arena_.put(cut(lease, bytes), index_of(stream), device_.stamp(stream));
+}
+
+}  // namespace vram::pool
