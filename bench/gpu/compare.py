@@ -1,10 +1,10 @@
 """Compares vram's pool with PyTorch's own allocators on an NVIDIA GPU; prints Markdown.
 
-    python compare.py [PROGRAM…] [--rounds N]
+    python compare.py [PROGRAM…] [--rounds N] [--no-cap]
 
-Every program runs under each allocator in turn, in a process of its own, so often; ratios of step times are medians over
-the rounds, each of processes that ran one after the other. Then once more with at most 1.02 times the peak of requested
-bytes. `ddp` needs two GPUs and is left out where there is one.
+Every program runs under each allocator in turn, so often, in processes of their own; of each step the shortest time counts
+(see run_program.py), and the sums over the steps are compared. Then once more with at most 1.02 times the peak of requested
+bytes, unless --no-cap. `ddp` needs two GPUs and is left out where there is one.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def run(program: str, allocator: str, cap: int = 0) -> Figures:
     return max(found, key=lambda figures: figures["requested_bytes"])
 
 
-def ratio(runs: dict[str, list[Figures]], other: str) -> float:
-    pairs = zip(runs["vram"], runs[other], strict=True)
-    return statistics.median(ours["total_ms"] / theirs["total_ms"] for ours, theirs in pairs)
+def total_ms(runs: list[Figures]) -> float:
+    """Of all steps, each at its shortest."""
+    return sum(min(step) for step in zip(*(figures["step_ms"] for figures in runs), strict=False))
 
 
 def difference(a: list[float], b: list[float]) -> float:
@@ -61,24 +61,25 @@ def utilization(figures: Figures) -> str:
     return f"{100 * figures['requested_bytes'] / figures['reserved_bytes']:.1f}"
 
 
-def row(program: str, rounds: int) -> str:
+def row(program: str, rounds: int, with_cap: bool) -> str:
     runs: dict[str, list[Figures]] = {allocator: [] for allocator in ALLOCATORS}
     for i in range(rounds):
         for allocator in ALLOCATORS if i % 2 == 0 else reversed(ALLOCATORS):
             runs[allocator].append(run(program, allocator))
     ours, native = runs["vram"][0], runs["native"]
-    cap = int(ours["requested_bytes"] * 1.02)
-    capped = run(program, "vram", cap)
     noise = difference(native[0]["losses"], native[-1]["losses"])
     shift = difference(native[0]["losses"], ours["losses"])
-    ends = "out of memory" if capped["oom"] else f"{capped['total_ms'] / ours['total_ms']:.3f}"
+    ends = "–"
+    if with_cap:
+        capped = run(program, "vram", int(ours["requested_bytes"] * 1.02))
+        ends = "out of memory" if capped["oom"] else f"{total_ms([capped]) / total_ms([ours]):.3f}"
     cells = [
         program,
         f"{ours['requested_bytes'] / 2**30:.2f}",
         *(utilization(runs[allocator][0]) for allocator in ALLOCATORS),
-        f"{statistics.median(r['step_ms'] for r in native):.1f}",
-        f"{ratio(runs, 'native'):.3f}",
-        f"{ratio(runs, 'expandable'):.3f}",
+        f"{statistics.median(native[0]['step_ms']):.1f}",
+        f"{total_ms(runs['vram']) / total_ms(native):.3f}",
+        f"{total_ms(runs['vram']) / total_ms(runs['expandable']):.3f}",
         "equal" if shift == 0 else f"{shift:.1e} (native to itself {noise:.1e})",
         ends,
     ]
@@ -107,14 +108,15 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", nargs="*", default=[])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2, help="processes for each allocator")
+    parser.add_argument("--no-cap", action="store_true")
     wanted = parser.parse_args()
     names = wanted.programs or [name for name in PROGRAMS if name != "ddp" or torch.cuda.device_count() > 1]
     print(machine(), flush=True)
     print(HEAD, flush=True)
     for name in names:
         try:
-            print(row(name, wanted.rounds), flush=True)
+            print(row(name, wanted.rounds, not wanted.no_cap), flush=True)
         except Failed as failed:
             print(failed, file=sys.stderr, flush=True)
             print(f"| {name} | failed |", flush=True)
