@@ -255,7 +255,7 @@ def four_streams(steps: int) -> Losses:
         with torch.cuda.stream(stream):
             width = 1024 * (i + 1)
             layers = [
-                m for _ in range(6) for m in (nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+                m for _ in range(4) for m in (nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
             ]
             model = nn.Sequential(*layers).to(DEVICE)
             models.append((model, torch.optim.SGD(model.parameters(), 1e-3), width))
@@ -263,7 +263,7 @@ def four_streams(steps: int) -> Losses:
         losses = []
         for stream, (model, optimizer, width) in zip(streams, models, strict=True):
             with torch.cuda.stream(stream):
-                x = torch.randn(random.randint(1024, 16384), width, device=DEVICE)
+                x = torch.randn(random.randint(512, 8192), width, device=DEVICE)
                 losses.append(step(model(x).square().mean(), optimizer))
         for stream in streams:
             torch.cuda.current_stream().wait_stream(stream)
@@ -297,6 +297,6 @@ PROGRAMS: dict[str, tuple[Callable[[int], Losses], int]] = {
     "offload": (offload, 4),
     "compiled": (compiled, 20),
     "graphs": (graphs, 60),
-    "four_streams": (four_streams, 30),
+    "four_streams": (four_streams, 20),
     "ddp": (ddp, 20),
 }
