@@ -1,6 +1,7 @@
 // Blocks that streams besides their own use, and what else is known of a block by its address.
 #include "base/check.hpp"
 #include "pool/pool.hpp"
+#include "pool/progress.hpp"
 
 #include <algorithm>
 
@@ -49,8 +50,11 @@ void Pool::finish(BlockId id) {
 // Free is what none of its streams uses any more.
 void Pool::settle_held() {
   std::vector<BlockId> changed;
+  std::vector<Progress> progress;  // by stream
+  progress.reserve(streams_.size());
+  for (const StreamHandle stream : streams_) progress.emplace_back(device_, stream);
   std::erase_if(held_, [&](const Use& use) {
-    if (use.stream == kNoStream || !device_.is_done(streams_[use.stream], use.stamp)) return false;
+    if (use.stream == kNoStream || !progress[use.stream].is_done(use.stamp)) return false;
     changed.push_back(use.block);
     return true;
   });

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace vram::pool {
 namespace {
@@ -79,6 +80,22 @@ TEST_F(HeldTest, EveryStreamIsWaitedForAndItsOwnIsNone) {
   gpu_.advance(5'000'000);
   allow_no_more();
   EXPECT_EQ(pool_.allocate(8 * kMiB, kMain).address, shared.address);
+}
+
+// A thousand blocks wait for one stream: whether it is done is one question.
+TEST_F(HeldTest, OneAnswerServesForAllBlocksOfAStream) {
+  std::vector<Allocation> blocks;
+  for (int i = 0; i < 1000; ++i) blocks.push_back(pool_.allocate(512, kMain));
+  for (const Allocation& block : blocks) pool_.record_stream(block.block, kSide);
+  ASSERT_EQ(gpu_.enqueue(0, kSide, 50'000'000), Status::kOk);
+  for (const Allocation& block : blocks) pool_.free(block.block);
+  const uint64_t queries = gpu_.stats()[gpu::Call::kQuery].count;
+  (void)pool_.allocate(30 * kMiB, kMain);
+  EXPECT_LE(gpu_.stats()[gpu::Call::kQuery].count - queries, 10u);
+  EXPECT_EQ(pool_.stats().active_bytes.current, 30 * kMiB + 1000 * 512);
+  gpu_.advance(100'000'000);
+  (void)pool_.allocate(20 * kMiB, kMain);
+  EXPECT_EQ(pool_.stats().active_bytes.current, 50 * kMiB);
 }
 
 TEST_F(HeldTest, MuchTrafficFindsOutWithoutPressure) {

@@ -1,5 +1,6 @@
 // The ladder: what the pool does when no free block fits, the cheapest first.
 #include "pool/pool.hpp"
+#include "pool/progress.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -48,8 +49,9 @@ void Pool::settle() {
 
 void Pool::settle_stream(StreamIndex stream) {
   std::vector<NodeId> done;
+  Progress progress(device_, streams_[stream]);
   arena_.for_each_free(stream, [&](NodeId id) {
-    if (device_.is_done(streams_[stream], arena_[id].stamp)) done.push_back(id);
+    if (progress.is_done(arena_[id].stamp)) done.push_back(id);
   });
   for (const NodeId id : done) {
     const Node& node = arena_[id];
