@@ -1,4 +1,4 @@
-// AddressMap: from a 64-bit address to a 32-bit number, for loops over millions of events. Open
+// AddressMap: from a 64-bit address to a 32-bit number, for what happens millions of times. Open
 // addressing with linear probing and backward-shift deletion: a look-up is one multiplication and,
 // mostly, one cache line. Not thread-safe; allocates only when it grows.
 #pragma once
@@ -37,12 +37,16 @@ class AddressMap {
     slots_[i] = {key, value};
   }
 
-  void erase(uint64_t key) {
+  void erase(uint64_t key) { (void)take(key); }
+
+  // What find() answers, and no longer there.
+  uint32_t take(uint64_t key) {
     size_t hole = home(key);
     while (slots_[hole].key != key || slots_[hole].value == kNone) {
-      if (slots_[hole].value == kNone) return;
+      if (slots_[hole].value == kNone) return kNone;
       hole = next(hole);
     }
+    const uint32_t value = slots_[hole].value;
     --used_;
     // Later entries of the same run move up, so that no look-up stops at the hole too early.
     for (size_t i = next(hole); slots_[i].value != kNone; i = next(i)) {
@@ -51,6 +55,7 @@ class AddressMap {
       hole = i;
     }
     slots_[hole].value = kNone;
+    return value;
   }
 
  private:

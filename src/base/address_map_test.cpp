@@ -28,6 +28,15 @@ TEST(AddressMap, AgreesWithAStandardMapUnderRandomUse) {
   }
 }
 
+TEST(AddressMap, WhatIsTakenIsGone) {
+  AddressMap map;
+  map.set(512, 7);
+  EXPECT_EQ(map.take(1024), AddressMap::kNone);
+  EXPECT_EQ(map.take(512), 7u);
+  EXPECT_EQ(map.take(512), AddressMap::kNone);
+  EXPECT_EQ(map.size(), 0u);
+}
+
 TEST(AddressMap, ZeroIsAnOrdinaryKey) {
   AddressMap map;
   EXPECT_EQ(map.find(0), AddressMap::kNone);

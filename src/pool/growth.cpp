@@ -3,7 +3,6 @@
 #include "pool/sizes.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace vram::pool {
 namespace {
@@ -50,6 +49,9 @@ uint64_t Pool::tail_bytes(const Wanted& wanted) const {
   return std::min(bytes, wanted.size_bytes);
 }
 
+// What the limit leaves.
+uint64_t Pool::room_bytes() const { return limit_bytes_ - std::min(limit_bytes_, stock_.bytes()); }
+
 Status Pool::take(uint64_t bytes, Lane lane) {
   HandleId id = kNoHandle;
   const Status status = stock_.create(bytes, &id);
@@ -64,7 +66,7 @@ Status Pool::take(uint64_t bytes, Lane lane) {
 bool Pool::grow_by_segment(uint64_t bytes, Lane lane) {
   const uint64_t granule = device_.granularity_bytes();
   const uint64_t exact = round_up(bytes, granule);
-  const uint64_t room = limit_bytes_ - std::min(limit_bytes_, stock_.bytes());
+  const uint64_t room = room_bytes();
   const uint64_t roomy = lane == Lane::kSmall ? granule : std::max(exact, options_.handle_bytes);
   if (roomy <= room && take(roomy, lane) == Status::kOk) return true;
   return exact < roomy && exact <= room && take(exact, lane) == Status::kOk;
@@ -76,7 +78,7 @@ bool Pool::grow(uint64_t bytes, Lane lane) {
   const uint64_t granule = device_.granularity_bytes();
   uint64_t largest = largest_handle_bytes();
   uint64_t rest = round_up(bytes, lane == Lane::kSmall ? granule : growth_step_bytes());
-  const uint64_t room = limit_bytes_ - std::min(limit_bytes_, stock_.bytes());
+  const uint64_t room = room_bytes();
   if (rest > room) rest = round_up(bytes, granule);
   if (rest > room) return false;
   while (rest > 0) {

@@ -20,7 +20,7 @@ void Pool::record_stream(BlockId id, StreamHandle stream) {
 }
 
 // Freed: from now on its other streams are asked whether they are done.
-void Pool::stop_waiting(BlockId id) {
+void Pool::hold_for_uses(BlockId id) {
   blocks_[id.index].is_held = true;
   std::erase_if(uses_, [&](const Use& use) {
     if (use.block.serial != id.serial) return false;

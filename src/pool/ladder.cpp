@@ -34,8 +34,7 @@ Allocation Pool::search(const Wanted& wanted) {
 }
 
 Allocation Pool::collect(const Wanted& wanted) {
-  if (shortage_.answer == nullptr) return {};
-  shortage_.answer(shortage_.caller);
+  if (shortage_.answer == nullptr || !shortage_.answer(shortage_.caller)) return {};
   settle();
   return search(wanted);
 }

@@ -127,7 +127,7 @@ void Pool::free(BlockId id) {
   VRAM_CHECK(block != nullptr && !block->is_held);
   stats_.allocation.drop(1);
   stats_.allocated_bytes.drop(block->size_bytes);
-  if (block->is_shared) return stop_waiting(id);
+  if (block->is_shared) return hold_for_uses(id);
   release(id.index);
 }
 

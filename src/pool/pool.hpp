@@ -102,6 +102,8 @@ class Pool {
   void forget(StreamHandle stream);
 
   [[nodiscard]] bool is_live(BlockId block) { return find(block) != nullptr; }
+  // The block that has the index now, which there must be.
+  [[nodiscard]] BlockId id_of(uint32_t index) const { return {index, blocks_[index].serial}; }
   // The live block that holds the address; none: its info has no address.
   [[nodiscard]] BlockId block_at(Address address, BlockInfo* info) const;
   // Every part of its memory in no order; a block that is stitched has several parts, of which the
@@ -134,8 +136,9 @@ class Pool {
   // At most so much is reserved from now on; what is more already stays until it is trimmed.
   void limit(uint64_t bytes) { limit_bytes_ = bytes; }
   [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
-  // Called before the pool does anything costly: the caller may free blocks in it.
-  void on_shortage(void (*answer)(void* caller), void* caller) { shortage_ = {answer, caller}; }
+  // Called before the pool does anything costly: the caller may free blocks in it, and says whether
+  // it had any to free.
+  void on_shortage(bool (*answer)(void* caller), void* caller) { shortage_ = {answer, caller}; }
 
   [[nodiscard]] const Stats& stats() const { return stats_; }
   void reset_peaks() { stats_.reset_peaks(); }
@@ -172,7 +175,7 @@ class Pool {
     Stamp stamp = 0;
   };
   struct Shortage {
-    void (*answer)(void* caller) = nullptr;
+    bool (*answer)(void* caller) = nullptr;
     void* caller = nullptr;
   };
   struct Wanted {
@@ -198,7 +201,7 @@ class Pool {
 
   // held.cpp: blocks that other streams use.
   void settle_held();
-  void stop_waiting(BlockId block);
+  void hold_for_uses(BlockId block);
   [[nodiscard]] BlockInfo info_of(NodeId id) const;
 
   // ladder.cpp: what is done when no free block fits.
@@ -224,6 +227,7 @@ class Pool {
   [[nodiscard]] uint64_t tail_bytes(const Wanted& wanted) const;
   // Whether all of it could be had; what could is free memory in the lane.
   bool grow(uint64_t bytes, Lane lane);
+  [[nodiscard]] uint64_t room_bytes() const;
   bool grow_by_segment(uint64_t bytes, Lane lane);
   [[nodiscard]] Status take(uint64_t bytes, Lane lane);
   [[nodiscard]] uint64_t growth_step_bytes() const;

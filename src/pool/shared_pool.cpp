@@ -25,7 +25,7 @@ uint32_t number_of_this_thread() {
 }  // namespace
 
 SharedPool::SharedPool(Device& device, const Options& options) : pool_(device, options) {
-  pool_.on_shortage([](void* self) { static_cast<SharedPool*>(self)->collect(); }, this);
+  pool_.on_shortage([](void* self) { return static_cast<SharedPool*>(self)->collect(); }, this);
 }
 
 void SharedPool::on_oom(Reclaim reclaim, void* owner) {
@@ -41,11 +41,15 @@ void SharedPool::lock_pool(Shelf& shelf) {
   lock_.lock();
 }
 
-// What the shelves were lent becomes the pool's again, which is locked.
-void SharedPool::collect() {
+// What the shelves were lent becomes the pool's again, which is locked; whether there was any.
+bool SharedPool::collect() {
+  bool had_any = false;
   for (Shelf& shelf : shelves_) {
-    if (shelf.lent_bytes() > 0) collect(shelf);
+    if (shelf.lent_bytes() == 0) continue;
+    collect(shelf);
+    had_any = true;
   }
+  return had_any;
 }
 
 void SharedPool::collect(Shelf& shelf) {
@@ -53,7 +57,8 @@ void SharedPool::collect(Shelf& shelf) {
   shelf.clear([&](const Lease& lease, StreamHandle stream, const Shelf::Part& part) {
     if (part.address == lease.address) rest = lease;
     if (!part.is_live) return pool_.give_back(&rest, part.size_bytes, stream);
-    ledger_.add(part.address, pool_.keep(&rest, part.size_bytes, part.requested_bytes, stream));
+    const BlockId block = pool_.keep(&rest, part.size_bytes, part.requested_bytes, stream);
+    blocks_.set(part.address, block.index);
     returned_.add(part.size_bytes, part.requested_bytes);
   });
 }
@@ -77,7 +82,7 @@ Address SharedPool::request(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
     if (const Address address = shelf.allocate(bytes, stream); address != 0) return address;
   }
   const Allocation got = pool_.allocate(bytes, stream);
-  if (got.address != 0) ledger_.add(got.address, got.block);
+  if (got.address != 0) blocks_.set(got.address, got.block.index);
   return got.address;
 }
 
@@ -102,9 +107,9 @@ bool SharedPool::free(Address address) {
   if (shelf.lent_bytes() > 0 && shelf.free(address)) return true;
   lock_pool(shelf);
   const std::lock_guard guard(lock_, std::adopt_lock);
-  BlockId block;
-  if (!ledger_.take(address, &block)) return free_elsewhere(address);
-  pool_.free(block);
+  const uint32_t block = blocks_.take(address);
+  if (block == AddressMap::kNone) return free_elsewhere(address);
+  pool_.free(pool_.id_of(block));
   return true;
 }
 
@@ -119,21 +124,21 @@ bool SharedPool::record_stream(Address address, StreamHandle stream) {
   for (Shelf& shelf : shelves_) {
     if (shelf.lent_bytes() > 0 && shelf.holds(address)) collect(shelf);
   }
-  BlockId block;
-  if (!ledger_.find(address, &block)) return false;
-  pool_.record_stream(block, stream);
+  const uint32_t block = blocks_.find(address);
+  if (block == AddressMap::kNone) return false;
+  pool_.record_stream(pool_.id_of(block), stream);
   return true;
 }
 
 void SharedPool::forget(StreamHandle stream) {
   const std::lock_guard guard(lock_);
-  collect();
+  (void)collect();
   pool_.forget(stream);
 }
 
 BlockInfo SharedPool::block_at(Address address) {
   const std::lock_guard guard(lock_);
-  collect();  // what lies on a shelf does not live
+  (void)collect();  // what lies on a shelf does not live
   BlockInfo info;
   (void)pool_.block_at(address, &info);
   return info;
@@ -150,7 +155,7 @@ bool SharedPool::owns(Address address) {
 
 uint64_t SharedPool::trim(uint64_t bytes) {
   const std::lock_guard guard(lock_);
-  collect();
+  (void)collect();
   (void)pool_.wait();
   return pool_.trim(bytes);
 }
@@ -218,13 +223,13 @@ OomFacts SharedPool::last_oom() {
 
 void SharedPool::reset_peaks() {
   const std::lock_guard guard(lock_);
-  collect();
+  (void)collect();
   pool_.reset_peaks();
 }
 
 void SharedPool::reset_sums() {
   const std::lock_guard guard(lock_);
-  collect();
+  (void)collect();
   for (Shelf& shelf : shelves_) shelf.reset_sums();
   lends_ = 0;
   returned_ = {};

@@ -1,8 +1,9 @@
 // SharedPool: a Pool for all threads of a process, with blocks named by address: what the C library
 // (capi/) hands out. Every function may be called from any thread.
 //
-//     allocate ──▶ own shelf (where threads compete) ──▶ lock ──▶ Pool, ledger
-//     free ──▶ own shelf (where threads compete) ──▶ lock ──▶ ledger, Pool; or another's shelf
+//     allocate ──▶ own shelf (where threads compete) ──▶ lock ──▶ Pool, blocks by address
+//     free ──▶ own shelf (where threads compete) ──▶ lock ──▶ blocks by address, Pool; or
+//     another's shelf
 //
 // One thread alone always meets the pool itself, whose placement is the best there is. When threads
 // meet at its lock, the pool lends each of them memory, which its shelf (shelf.hpp) cuts into
@@ -12,8 +13,8 @@
 // calls to the driver: whoever waits for it would need the driver next.
 #pragma once
 
+#include "base/address_map.hpp"
 #include "base/spin_lock.hpp"
-#include "pool/ledger.hpp"
 #include "pool/pool.hpp"
 #include "pool/shelf.hpp"
 
@@ -60,7 +61,7 @@ class SharedPool {
   template <typename Visit>
   void visit(Visit visit) {
     const std::lock_guard guard(lock_);
-    collect();
+    (void)collect();
     pool_.visit(visit);
   }
   [[nodiscard]] bool validate(std::string* why = nullptr);
@@ -76,7 +77,7 @@ class SharedPool {
   [[nodiscard]] bool lend(uint64_t bytes, StreamHandle stream, Shelf& shelf);
   [[nodiscard]] bool free_elsewhere(Address address);
   void withdraw_oom();
-  void collect();
+  bool collect();
   void collect(Shelf& shelf);
   static void count(const Shelf::Sum& live, const Shelf::Sum& served, Stats* stats);
 
@@ -86,7 +87,7 @@ class SharedPool {
   std::array<Shelf, kShelves> shelves_;
   alignas(64) SpinLock lock_;  // of all below
   Pool pool_;
-  Ledger ledger_;  // of blocks that are not on shelves
+  AddressMap blocks_;  // those that are not on shelves: their indexes, by where they begin
   // Since the sums were reset: leases, and live blocks that came back in them.
   uint64_t lends_ = 0;
   Shelf::Sum returned_;

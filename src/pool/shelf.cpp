@@ -33,7 +33,7 @@ Address Shelf::allocate(uint64_t bytes, StreamHandle stream) {
   const NodeId part = arena_.carve(node, address, size_bytes).part;
   if (part >= requested_bytes_.size()) requested_bytes_.resize(arena_.nodes().size());
   requested_bytes_[part] = bytes;
-  ledger_.add(address, {part, 0});
+  blocks_.set(address, part);
   counts_.live.add(size_bytes, bytes);
   counts_.served.add(size_bytes, bytes);
   return address;
@@ -41,18 +41,17 @@ Address Shelf::allocate(uint64_t bytes, StreamHandle stream) {
 
 bool Shelf::free(Address address) {
   const std::lock_guard guard(lock_);
-  BlockId block;
-  if (!ledger_.take(address, &block)) return false;
-  const Node& node = arena_[block.index];
-  counts_.live.drop(node.size_bytes, requested_bytes_[block.index]);
-  arena_.put(block.index, node.stream, 0);
+  const NodeId part = blocks_.take(address);
+  if (part == AddressMap::kNone) return false;
+  const Node& node = arena_[part];
+  counts_.live.drop(node.size_bytes, requested_bytes_[part]);
+  arena_.put(part, node.stream, 0);
   return true;
 }
 
 bool Shelf::holds(Address address) {
   const std::lock_guard guard(lock_);
-  BlockId block;
-  return ledger_.find(address, &block);
+  return blocks_.find(address) != AddressMap::kNone;
 }
 
 // Its parts are not joined to those of another, so that each can be given back alone.
@@ -73,7 +72,7 @@ Shelf::Part Shelf::part_of(NodeId id) const {
 
 void Shelf::forget_all() {
   arena_ = Arena();
-  ledger_ = Ledger();
+  blocks_ = AddressMap();
   streams_.resize(1);
   lent_.clear();
   counts_.live = {};

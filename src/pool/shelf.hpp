@@ -4,9 +4,9 @@
 // when there were never as many blocks.
 #pragma once
 
+#include "base/address_map.hpp"
 #include "base/spin_lock.hpp"
 #include "pool/arena.hpp"
-#include "pool/ledger.hpp"
 #include "pool/pool.hpp"
 
 #include <atomic>
@@ -83,7 +83,7 @@ class alignas(64) Shelf {
   std::atomic<uint64_t> lent_bytes_{0};
   SpinLock lock_;
   Arena arena_;
-  Ledger ledger_;                          // blocks by their node
+  AddressMap blocks_;                      // their nodes, by where they begin
   std::vector<uint64_t> requested_bytes_;  // by node
   std::vector<StreamHandle> streams_ = std::vector<StreamHandle>(1);
   std::vector<Lent> lent_;
