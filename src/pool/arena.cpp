@@ -6,9 +6,17 @@
 
 namespace vram::pool {
 
-StreamIndex Arena::add_stream() {
+StreamIndex Arena::add_stream(StreamHandle stream) {
   indexes_.resize(indexes_.size() + kLaneCount);
-  return stream_count_++;
+  streams_.push_back(stream);
+  return stream_count() - 1;
+}
+
+StreamIndex Arena::stream_index(StreamHandle stream) {
+  for (StreamIndex index = 1; index < stream_count(); ++index) {
+    if (streams_[index] == stream) return index;
+  }
+  return add_stream(stream);
 }
 
 NodeId Arena::new_node() {
@@ -71,7 +79,7 @@ NodeId Arena::best_fit(Lane lane, StreamIndex stream, uint64_t bytes) const {
 
 NodeId Arena::best_fit_of_all(Lane lane, uint64_t bytes) const {
   NodeId best = kNoNode;
-  for (StreamIndex stream = 0; stream < stream_count_; ++stream) {
+  for (StreamIndex stream = 0; stream < stream_count(); ++stream) {
     const NodeId id = index(lane, stream).best_fit(nodes_, bytes);
     if (id == kNoNode) continue;
     if (best == kNoNode || nodes_[id].size_bytes < nodes_[best].size_bytes) best = id;

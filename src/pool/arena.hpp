@@ -19,10 +19,14 @@ namespace vram::pool {
 
 class Arena {
  public:
-  Arena() { add_stream(); }
-  // A stream more; they are numbered from 1.
-  StreamIndex add_stream();
-  [[nodiscard]] StreamIndex stream_count() const { return stream_count_; }
+  Arena() { add_stream(0); }
+  // The stream's number, from 1 on; a new one where it has none.
+  [[nodiscard]] StreamIndex stream_index(StreamHandle stream);
+  // And back; that of kNoStream says nothing.
+  [[nodiscard]] StreamHandle stream(StreamIndex index) const { return streams_[index]; }
+  [[nodiscard]] StreamIndex stream_count() const {
+    return static_cast<StreamIndex>(streams_.size());
+  }
 
   // New memory that nothing uses; joined to what ends or begins there, where that may be. The node
   // that holds it.
@@ -73,6 +77,7 @@ class Arena {
   [[nodiscard]] FreeIndex& index_of(const Node& node) {
     return indexes_[node.stream * kLaneCount + static_cast<uint32_t>(node.lane)];
   }
+  StreamIndex add_stream(StreamHandle stream);
   void chain(NodeId id);
   [[nodiscard]] NodeId new_node();
   void drop_node(NodeId id);
@@ -88,8 +93,8 @@ class Arena {
   std::vector<Node> nodes_;
   std::vector<NodeId> spare_;
   Starts starts_;
-  std::vector<FreeIndex> indexes_;  // by stream and lane
-  StreamIndex stream_count_ = 0;
+  std::vector<FreeIndex> indexes_;     // by stream and lane
+  std::vector<StreamHandle> streams_;  // by their numbers
   uint64_t free_bytes_ = 0;
 };
 

@@ -15,8 +15,8 @@ constexpr Address kBase = uint64_t{1} << 40;
 class ArenaTest : public testing::Test {
  protected:
   void SetUp() override {
-    a_ = arena_.add_stream();
-    b_ = arena_.add_stream();
+    a_ = arena_.stream_index(1);
+    b_ = arena_.stream_index(2);
     arena_.add(kBase, 64 * kMiB, Lane::kLarge);
   }
   void TearDown() override { EXPECT_EQ(arena_.validate(), ""); }

@@ -128,7 +128,7 @@ uint64_t Pool::release_handle(HandleId id) {
   if (node == kNoNode) return 0;
   const Node& free_node = arena_[node];
   if (free_node.stream != kNoStream &&
-      !device_.is_done(streams_[free_node.stream], free_node.stamp)) {
+      !device_.is_done(arena_.stream(free_node.stream), free_node.stamp)) {
     return 0;
   }
   if (!stitches_.drop_all_of(id)) return 0;

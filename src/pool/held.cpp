@@ -10,7 +10,7 @@ namespace vram::pool {
 void Pool::record_stream(BlockId id, StreamHandle stream) {
   Block* block = find(id);
   VRAM_CHECK(block != nullptr && !block->is_held);
-  const StreamIndex index = index_of(stream);
+  const StreamIndex index = arena_.stream_index(stream);
   if (index == block->stream) return;
   const bool is_known = std::ranges::any_of(
       uses_, [&](const Use& use) { return use.block.serial == id.serial && use.stream == index; });
@@ -24,7 +24,7 @@ void Pool::hold_for_uses(BlockId id) {
   blocks_[id.index].is_held = true;
   std::erase_if(uses_, [&](const Use& use) {
     if (use.block.serial != id.serial) return false;
-    const StreamHandle stream = streams_[use.stream];
+    const StreamHandle stream = arena_.stream(use.stream);
     held_.push_back({id, use.stream, device_.stamp(stream)});
     device_.mark(stream);
     return true;
@@ -51,8 +51,10 @@ void Pool::finish(BlockId id) {
 void Pool::settle_held() {
   std::vector<BlockId> changed;
   std::vector<Progress> progress;  // by stream
-  progress.reserve(streams_.size());
-  for (const StreamHandle stream : streams_) progress.emplace_back(device_, stream);
+  progress.reserve(arena_.stream_count());
+  for (StreamIndex i = 0; i < arena_.stream_count(); ++i) {
+    progress.emplace_back(device_, arena_.stream(i));
+  }
   std::erase_if(held_, [&](const Use& use) {
     if (use.stream == kNoStream || !progress[use.stream].is_done(use.stamp)) return false;
     changed.push_back(use.block);
@@ -77,8 +79,8 @@ Status Pool::wait() {
 
 void Pool::forget(StreamHandle stream) {
   if (wait() != Status::kOk) return;
-  for (StreamIndex index = 1; index < streams_.size(); ++index) {
-    if (streams_[index] == stream) settle_stream(index);
+  for (StreamIndex index = 1; index < arena_.stream_count(); ++index) {
+    if (arena_.stream(index) == stream) settle_stream(index);
   }
   device_.forget(stream);
 }
@@ -96,7 +98,8 @@ BlockId Pool::block_at(Address address, BlockInfo* info) const {
   const Block& block = blocks_[node];
   if (!block.is_live || block.is_held) return {};
   if (address < block.address || address - block.address >= block.size_bytes) return {};
-  *info = {block.address, block.size_bytes, block.requested_bytes, streams_[block.stream], true};
+  *info = {block.address, block.size_bytes, block.requested_bytes, arena_.stream(block.stream),
+           true};
   return {node, block.serial};
 }
 
@@ -104,10 +107,10 @@ BlockInfo Pool::info_of(NodeId id) const {
   const Node& node = arena_[id];
   BlockInfo info{.address = node.address, .size_bytes = node.size_bytes};
   info.is_live = node.state == NodeState::kLive;
-  info.stream = streams_[node.stream];
+  info.stream = arena_.stream(node.stream);
   if (!info.is_live || id >= blocks_.size() || !blocks_[id].is_live) return info;
   info.requested_bytes = blocks_[id].requested_bytes;
-  info.stream = streams_[blocks_[id].stream];
+  info.stream = arena_.stream(blocks_[id].stream);
   return info;
 }
 

@@ -48,7 +48,7 @@ void Pool::settle() {
 
 void Pool::settle_stream(StreamIndex stream) {
   std::vector<NodeId> done;
-  Progress progress(device_, streams_[stream]);
+  Progress progress(device_, arena_.stream(stream));
   arena_.for_each_free(stream, [&](NodeId id) {
     if (progress.is_done(arena_[id].stamp)) done.push_back(id);
   });
@@ -149,8 +149,8 @@ bool Pool::stream_waits_for(const Wanted& wanted, NodeId id) {
   const Node& node = arena_[id];
   if (node.stream == wanted.stream || node.stream == kNoStream) return true;
   ++stats_.stream_waits;
-  const StreamHandle stream = streams_[node.stream];
-  return device_.stream_wait(streams_[wanted.stream], stream, node.stamp) == Status::kOk ||
+  const StreamHandle stream = arena_.stream(node.stream);
+  return device_.stream_wait(arena_.stream(wanted.stream), stream, node.stamp) == Status::kOk ||
          (may_wait_ && device_.synchronize() == Status::kOk);
 }
 

@@ -6,7 +6,7 @@ namespace vram::pool {
 
 bool Pool::lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream, Lease* lease) {
   if (least_bytes > kLargestBytes) return false;
-  const StreamIndex index = index_of(stream);
+  const StreamIndex index = arena_.stream_index(stream);
   const Lane lane = lane_of(least_bytes);
   for (uint64_t bytes = round_size(most_bytes); bytes >= round_size(least_bytes);
        bytes = bytes / 2 / kAlignmentBytes * kAlignmentBytes) {
@@ -37,13 +37,13 @@ BlockId Pool::keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes, Strea
   const Address address = lease->address;
   const Wanted wanted{.size_bytes = bytes,
                       .requested_bytes = requested_bytes,
-                      .stream = index_of(stream),
+                      .stream = arena_.stream_index(stream),
                       .lane = lease->lane};
   return hand_out(cut(lease, bytes), address, wanted, kNoStitch).block;
 }
 
 void Pool::give_back(Lease* lease, uint64_t bytes, StreamHandle stream) {
-  arena_.put(cut(lease, bytes), index_of(stream), device_.stamp(stream));
+  arena_.put(cut(lease, bytes), arena_.stream_index(stream), device_.stamp(stream));
 }
 
 }  // namespace vram::pool

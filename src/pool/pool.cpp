@@ -25,8 +25,7 @@ Pool::Pool(Device& device, const Options& options)
     : device_(device),
       options_(options),
       stock_(device, options.backing),
-      stitches_(device, stock_),
-      streams_(1) {
+      stitches_(device, stock_) {
   gpu::MemoryInfo info;
   if (device.memory_info(&info) != Status::kOk) return;
   device_bytes_ =
@@ -41,7 +40,7 @@ Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
   if (!held_.empty() && ++requests_ % kRequestsPerLook == 0) settle_held();
   const Wanted wanted{.size_bytes = round_size(bytes),
                       .requested_bytes = bytes,
-                      .stream = index_of(stream),
+                      .stream = arena_.stream_index(stream),
                       .lane = lane_of(bytes)};
   Allocation found;
   if (wanted.lane == Lane::kSmall) {
@@ -86,14 +85,6 @@ Allocation Pool::show_again(StitchId id, Address address, const Wanted& wanted) 
   return hand_out(first, address, wanted, id);
 }
 
-StreamIndex Pool::index_of(StreamHandle stream) {
-  for (StreamIndex index = 1; index < streams_.size(); ++index) {
-    if (streams_[index] == stream) return index;
-  }
-  streams_.push_back(stream);
-  return arena_.add_stream();
-}
-
 Allocation Pool::serve(NodeId free_node, const Wanted& wanted) {
   const Address address = arena_[free_node].address;
   const NodeId node = arena_.carve(free_node, address, wanted.size_bytes).part;
@@ -133,8 +124,9 @@ void Pool::free(BlockId id) {
 
 void Pool::release(uint32_t index) {
   Block& block = blocks_[index];
-  const Stamp stamp = device_.stamp(streams_[block.stream]);
-  if (streams_.size() > 2 && ++frees_ % kFreesPerMark == 0) device_.mark(streams_[block.stream]);
+  const Stamp stamp = device_.stamp(arena_.stream(block.stream));
+  if (arena_.stream_count() > 2 && ++frees_ % kFreesPerMark == 0)
+    device_.mark(arena_.stream(block.stream));
   stats_.active_bytes.drop(block.size_bytes);
   stats_.requested_bytes.drop(block.requested_bytes);
   block.is_live = false;
@@ -143,7 +135,7 @@ void Pool::release(uint32_t index) {
     arena_.put(index, stream, stamp);
     return;
   }
-  for (const NodeId part : stitches_.unuse(block.stitch, streams_[stream], stamp)) {
+  for (const NodeId part : stitches_.unuse(block.stitch, arena_.stream(stream), stamp)) {
     arena_.put(part, stream, stamp);
   }
 }

@@ -186,7 +186,6 @@ class Pool {
   };
 
   // pool.cpp: blocks.
-  [[nodiscard]] StreamIndex index_of(StreamHandle stream);
   [[nodiscard]] Allocation serve(NodeId free_node, const Wanted& wanted);
   [[nodiscard]] Allocation hand_out(NodeId node, Address address, const Wanted& wanted,
                                     StitchId stitch);
@@ -243,10 +242,9 @@ class Pool {
   Stitches stitches_;
   Arena arena_;
   Recall recall_;
-  std::vector<StreamHandle> streams_;  // by index; that of kNoStream is not used
-  std::vector<Block> blocks_;          // by the node of their first part
-  std::vector<Use> uses_;              // of live blocks
-  std::vector<Use> held_;              // of freed ones
+  std::vector<Block> blocks_;  // by the node of their first part
+  std::vector<Use> uses_;      // of live blocks
+  std::vector<Use> held_;      // of freed ones
   Shortage shortage_;
   uint32_t frees_ = 0;
   uint32_t requests_ = 0;

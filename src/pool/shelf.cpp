@@ -16,18 +16,10 @@ void Shelf::Sum::drop(uint64_t size_bytes, uint64_t requested) {
   requested_bytes -= requested;
 }
 
-StreamIndex Shelf::index_of(StreamHandle stream) {
-  for (StreamIndex index = 1; index < streams_.size(); ++index) {
-    if (streams_[index] == stream) return index;
-  }
-  streams_.push_back(stream);
-  return arena_.add_stream();
-}
-
 Address Shelf::allocate(uint64_t bytes, StreamHandle stream) {
   const uint64_t size_bytes = round_size(bytes);
   const std::lock_guard guard(lock_);
-  const NodeId node = arena_.best_fit(lane_of(bytes), index_of(stream), size_bytes);
+  const NodeId node = arena_.best_fit(lane_of(bytes), arena_.stream_index(stream), size_bytes);
   if (node == kNoNode) return 0;
   const Address address = arena_[node].address;
   const NodeId part = arena_.carve(node, address, size_bytes).part;
@@ -57,7 +49,7 @@ bool Shelf::holds(Address address) {
 // Its parts are not joined to those of another, so that each can be given back alone.
 void Shelf::add(const Lease& lease, StreamHandle stream) {
   const std::lock_guard guard(lock_);
-  const StreamIndex index = index_of(stream);
+  const StreamIndex index = arena_.stream_index(stream);
   const NodeId node = arena_.add(lease.address, lease.bytes, lease.lane, false);
   const NodeId first = arena_.carve(node, lease.address, lease.bytes).part;
   lent_.push_back({lease, arena_.put(first, index, 0), index});
@@ -73,7 +65,6 @@ Shelf::Part Shelf::part_of(NodeId id) const {
 void Shelf::forget_all() {
   arena_ = Arena();
   blocks_ = AddressMap();
-  streams_.resize(1);
   lent_.clear();
   counts_.live = {};
   lent_bytes_.store(0, std::memory_order_relaxed);

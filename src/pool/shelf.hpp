@@ -62,7 +62,7 @@ class alignas(64) Shelf {
     const std::lock_guard guard(lock_);
     for (Lent& lent : lent_) {
       for (NodeId id = lent.first; id != kNoNode; id = arena_[id].next) {
-        visit(lent.lease, streams_[lent.stream], part_of(id));
+        visit(lent.lease, arena_.stream(lent.stream), part_of(id));
       }
     }
     forget_all();
@@ -75,7 +75,6 @@ class alignas(64) Shelf {
     NodeId first = kNoNode;
     StreamIndex stream = kNoStream;
   };
-  [[nodiscard]] StreamIndex index_of(StreamHandle stream);
   [[nodiscard]] Part part_of(NodeId id) const;
   void forget_all();
 
@@ -85,7 +84,6 @@ class alignas(64) Shelf {
   Arena arena_;
   AddressMap blocks_;                      // their nodes, by where they begin
   std::vector<uint64_t> requested_bytes_;  // by node
-  std::vector<StreamHandle> streams_ = std::vector<StreamHandle>(1);
   std::vector<Lent> lent_;
   Counts counts_;
 };

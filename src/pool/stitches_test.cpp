@@ -22,7 +22,7 @@ class StitchesTest : public testing::Test {
   void SetUp() override {
     ASSERT_EQ(stock_.reserve(kGiB), Status::kOk);
     ASSERT_EQ(stitches_.reserve(kGiB), Status::kOk);
-    stream_ = arena_.add_stream();
+    stream_ = arena_.stream_index(1);
     for (int i = 0; i < 4; ++i) {
       HandleId id = kNoHandle;
       ASSERT_EQ(stock_.create(4 * kMiB, &id), Status::kOk);

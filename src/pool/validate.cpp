@@ -17,7 +17,7 @@ std::string Arena::check_node(NodeId id) const {
 std::string Arena::check_indexes() const {
   std::vector<bool> is_indexed(nodes_.size());
   uint64_t bytes = 0;
-  for (StreamIndex stream = 0; stream < stream_count_; ++stream) {
+  for (StreamIndex stream = 0; stream < stream_count(); ++stream) {
     for_each_free(stream, [&](NodeId id) {
       is_indexed[id] = nodes_[id].stream == stream;
       bytes += nodes_[id].size_bytes;
