@@ -84,6 +84,14 @@ if(TARGET libzstd_static)  # upstream's target does not say where its header is
   target_include_directories(libzstd_static SYSTEM INTERFACE "${zstd_SOURCE_DIR}/lib")
 endif()
 vram_expose(zstd zstd::zstd libzstd_static)
+# libvram.so holds it in every build: an archive, where the system's is used.
+if(TARGET zstd::zstd)
+  find_library(zstd_ARCHIVE NAMES libzstd.a REQUIRED)
+  add_library(vram_zstd_archive STATIC IMPORTED)
+  set_target_properties(vram_zstd_archive PROPERTIES
+    IMPORTED_LOCATION "${zstd_ARCHIVE}" INTERFACE_INCLUDE_DIRECTORIES "${zstd_INCLUDE_DIR}")
+endif()
+vram_expose(zstd_archive vram_zstd_archive libzstd_static)
 
 # zlib: .gz snapshots. Zlib licence.
 set(ZLIB_BUILD_EXAMPLES OFF)

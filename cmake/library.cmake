@@ -1,16 +1,16 @@
 # libvram.so: the rooms that go into somebody else's process, compiled once more for it: nothing but vram_* is seen from
-# outside (src/capi/vram.map), and nothing but libc is needed, so libstdc++, libgcc and fmt lie inside it. Not in builds
+# outside (src/capi/vram.map), and nothing but libc is needed, so libstdc++, libgcc, fmt and zstd lie inside it. Not in builds
 # with sanitizers, whose run-time libraries it would need: there the rooms' own tests cover the same code.
 if(VRAM_SANITIZE)
   return()
 endif()
 
 set(library_sources)
-foreach(room base gpu gpu/cuda pool capi)
+foreach(room base trace trace/vtrace gpu gpu/cuda pool record record/file record/stacks capi)
   file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${room}/*.cpp")
   list(APPEND library_sources ${found})
 endforeach()
-list(FILTER library_sources EXCLUDE REGEX "_test\\.cpp$")
+list(FILTER library_sources EXCLUDE REGEX "_test\\.cpp$|/trace/open\\.cpp$")
 
 add_library(vram_library SHARED ${library_sources})
 set_target_properties(vram_library PROPERTIES
@@ -18,7 +18,7 @@ set_target_properties(vram_library PROPERTIES
   LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/capi/vram.map")
 target_include_directories(vram_library PUBLIC "${CMAKE_SOURCE_DIR}/include")
 target_compile_options(vram_library PRIVATE -ffunction-sections -fdata-sections)
-target_link_libraries(vram_library PRIVATE vram_flags fmt::fmt-header-only vram::dep::expected)
+target_link_libraries(vram_library PRIVATE vram_flags fmt::fmt-header-only vram::dep::expected vram::dep::zstd_archive)
 target_link_options(vram_library PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--exclude-libs,ALL
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/capi/vram.map" -Wl,--no-undefined)
 

@@ -40,7 +40,8 @@ typedef enum vram_status {
   VRAM_NOT_SUPPORTED = 3, /* by this device or driver */
   VRAM_NO_DRIVER = 4,     /* no driver or no such device on this machine */
   VRAM_DRIVER_FAILED = 5, /* the device failed; nothing later on it can be trusted */
-  VRAM_FORKED = 6         /* this process is a fork of the one that opened the pool */
+  VRAM_FORKED = 6,        /* this process is a fork of the one that opened the pool */
+  VRAM_FILE_FAILED = 7    /* a file could not be made or written */
 } vram_status;
 
 /* The library's version, "0.1.0"; the text lives as long as the library. */
@@ -73,7 +74,7 @@ VRAM_API vram_status vram_pool_open(int device, const vram_pool_options* options
 /* The last close waits for the device and gives all of its memory back; blocks that live become invalid. No other call
  * about this pool may run beside the last one. */
 VRAM_API vram_status vram_pool_close(vram_pool* pool);
-/* Why the last vram_pool_open() of this thread failed, in one line; "" if it did not. */
+/* Why the last vram_pool_open() of this thread failed, or another call that says so, in one line; "" if it did not. */
 VRAM_API const char* vram_last_error(void);
 
 /* ----------------------------------------------------------------------------------------------- blocks */

@@ -111,6 +111,16 @@ bool Registry::owns(uint64_t address) {
   return false;
 }
 
+void Registry::tell_all() {
+  const std::lock_guard guard(lock_);
+  if (is_forked()) return;
+  for (auto& pool : pools_) {
+    if (vram_pool* open = pool.load(std::memory_order_acquire); open != nullptr) {
+      open->tap.tell_all();
+    }
+  }
+}
+
 bool Registry::add_hook(vram_reclaim_fn hook, void* user) {
   const std::lock_guard guard(lock_);
   for (Hook& slot : hooks_) {

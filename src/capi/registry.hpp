@@ -34,6 +34,9 @@ class Registry {
   // Whether this process has opened pools before a fork and is the child.
   [[nodiscard]] bool is_forked() const { return is_forked_.load(std::memory_order_relaxed); }
 
+  // Says to the recorder what lies in the pools that are open.
+  void tell_all();
+
   [[nodiscard]] bool add_hook(vram_reclaim_fn hook, void* user);
   [[nodiscard]] bool remove_hook(vram_reclaim_fn hook, void* user);
   [[nodiscard]] bool run_hooks(int device, uint64_t bytes);

@@ -1,4 +1,5 @@
 // The functions of vram.h about pools and blocks: arguments checked, answers turned into a status.
+#include "capi/last_error.hpp"
 #include "capi/registry.hpp"
 #include "pool/sizes.hpp"
 
@@ -10,7 +11,8 @@ namespace {
 using vram::capi::Registry;
 using vram::gpu::Status;
 
-thread_local std::string last_error;
+using vram::capi::last_error;
+using vram::capi::refuse;
 
 uint64_t as_number(const void* address) { return reinterpret_cast<uint64_t>(address); }
 // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of the device are numbers to us
@@ -49,12 +51,12 @@ vram_status status_of(vram::Code code) {
   return VRAM_NOT_SUPPORTED;
 }
 
-vram_status refuse(vram_status status, const char* why) {
-  last_error = why;
-  return status;
-}
-
 }  // namespace
+
+std::string& vram::capi::last_error() {
+  thread_local std::string text;
+  return text;
+}
 
 extern "C" {
 
@@ -76,14 +78,16 @@ const char* vram_status_text(vram_status status) {
       return "the device or its driver failed";
     case VRAM_FORKED:
       return "this process is a fork of the one that opened the pool";
+    case VRAM_FILE_FAILED:
+      return "a file could not be written";
   }
   return "unknown status";
 }
 
-const char* vram_last_error(void) { return last_error.c_str(); }
+const char* vram_last_error(void) { return last_error().c_str(); }
 
 vram_status vram_pool_open(int device, const vram_pool_options* options, vram_pool** pool) {
-  last_error.clear();
+  last_error().clear();
   if (is_forked()) return refuse(VRAM_FORKED, vram_status_text(VRAM_FORKED));
   if (pool == nullptr)
     return refuse(VRAM_INVALID_VALUE, "expected a place for the pool, found NULL");
@@ -108,19 +112,24 @@ vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void**
   if (block == nullptr) return VRAM_INVALID_VALUE;
   *block = nullptr;
   if (is_forked()) return VRAM_FORKED;
-  *block = as_pointer(pool->pool.allocate(bytes, as_number(stream)));
+  const auto stack = vram::capi::PoolTap::stack_of_caller();
+  const uint64_t address = pool->pool.allocate(bytes, as_number(stream));
+  pool->tap.allocated(address, bytes, as_number(stream), stack);
+  *block = as_pointer(address);
   return *block != nullptr ? VRAM_OK : VRAM_OUT_OF_MEMORY;
 }
 
 vram_status vram_free(vram_pool* pool, void* block) {
   if (block == nullptr) return VRAM_OK;
   if (is_forked()) return VRAM_FORKED;
+  pool->tap.freeing(as_number(block));
   return pool->pool.free(as_number(block)) ? VRAM_OK : VRAM_INVALID_VALUE;
 }
 
 vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream) {
   if (is_forked()) return VRAM_FORKED;
   const bool is_known = pool->pool.record_stream(as_number(block), as_number(stream));
+  if (is_known) pool->tap.used_by(as_number(block), as_number(stream));
   return is_known ? VRAM_OK : VRAM_INVALID_VALUE;
 }
 

@@ -59,6 +59,7 @@ Status Pool::take(uint64_t bytes, Lane lane) {
   arena_.add(stock_[id].home, bytes, lane, options_.backing == Backing::kVirtual);
   ++stats_.num_device_alloc;
   stats_.reserved_bytes.add(bytes);
+  if (observer_ != nullptr) observer_->mapped(stock_[id].home, bytes);
   return status;
 }
 
@@ -132,7 +133,8 @@ uint64_t Pool::release_handle(HandleId id) {
     return 0;
   }
   if (!stitches_.drop_all_of(id)) return 0;
-  const NodeId part = arena_.carve(node, stock_[id].home, bytes).part;
+  const Address home = stock_[id].home;
+  const NodeId part = arena_.carve(node, home, bytes).part;
   const Status status = stock_.release(id);
   if (status != Status::kOk) {
     arena_.put(part, arena_[part].stream, arena_[part].stamp);
@@ -141,6 +143,7 @@ uint64_t Pool::release_handle(HandleId id) {
   arena_.remove(part);
   ++stats_.num_device_free;
   stats_.reserved_bytes.drop(bytes);
+  if (observer_ != nullptr) observer_->unmapped(home, bytes);
   return bytes;
 }
 

@@ -124,6 +124,7 @@ void Pool::free(BlockId id) {
 
 void Pool::release(uint32_t index) {
   Block& block = blocks_[index];
+  tell_finished(block);
   const Stamp stamp = device_.stamp(arena_.stream(block.stream));
   if (arena_.stream_count() > 2 && ++frees_ % kFreesPerMark == 0)
     device_.mark(arena_.stream(block.stream));

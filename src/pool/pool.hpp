@@ -20,6 +20,7 @@
 
 #include "pool/arena.hpp"
 #include "pool/device.hpp"
+#include "pool/observer.hpp"
 #include "pool/options.hpp"
 #include "pool/recall.hpp"
 #include "pool/stats.hpp"
@@ -140,6 +141,12 @@ class Pool {
   // it had any to free.
   void on_shortage(bool (*answer)(void* caller), void* caller) { shortage_ = {answer, caller}; }
 
+  // Who is told from now on (observe.cpp); nullptr: nobody. Must outlive the pool.
+  void tell(Observer* observer) { observer_ = observer; }
+  void tell_all(Observer& observer) const;
+  // Of a block that is shown elsewhere than at its home, where that is; of others, nothing.
+  void tell_parts(BlockId block, Observer& observer) const;
+
   [[nodiscard]] const Stats& stats() const { return stats_; }
   void reset_peaks() { stats_.reset_peaks(); }
   void reset_sums() { stats_.reset_sums(); }
@@ -234,6 +241,9 @@ class Pool {
   [[nodiscard]] uint64_t release_handle(HandleId id);
   [[nodiscard]] NodeId free_node_of(HandleId id) const;
 
+  void tell_parts(const Block& block, Observer& observer) const;
+  void tell_finished(const Block& block) const;
+
   [[nodiscard]] std::string check_blocks() const;
 
   Device& device_;
@@ -246,6 +256,7 @@ class Pool {
   std::vector<Use> uses_;      // of live blocks
   std::vector<Use> held_;      // of freed ones
   Shortage shortage_;
+  Observer* observer_ = nullptr;
   uint32_t frees_ = 0;
   uint32_t requests_ = 0;
   uint64_t limit_bytes_ = std::numeric_limits<uint64_t>::max();

@@ -236,6 +236,20 @@ void SharedPool::reset_sums() {
   pool_.reset_sums();
 }
 
+void SharedPool::tell_all(Observer& observer) {
+  const std::lock_guard guard(lock_);
+  (void)collect();
+  pool_.tell_all(observer);
+}
+
+void SharedPool::tell_parts(Address address, Observer& observer) {
+  const auto [base, bytes] = pool_.ranges()[1];  // no other block has several
+  if (address - base >= bytes) return;
+  const std::lock_guard guard(lock_);
+  const uint32_t block = blocks_.find(address);
+  if (block != AddressMap::kNone) pool_.tell_parts(pool_.id_of(block), observer);
+}
+
 bool SharedPool::validate(std::string* why) {
   const std::lock_guard guard(lock_);
   return pool_.validate(why);

@@ -64,6 +64,12 @@ class SharedPool {
     (void)collect();
     pool_.visit(visit);
   }
+  // Before the first request; the observer must outlive the pool. It is called with the lock held.
+  void tell(Observer* observer) { pool_.tell(observer); }
+  // All that there is now.
+  void tell_all(Observer& observer);
+  // Of a live block that is shown elsewhere than at its home; of others, nothing.
+  void tell_parts(Address address, Observer& observer);
   [[nodiscard]] bool validate(std::string* why = nullptr);
   // Whether the address lies in memory of this pool. Takes the lock only where it is in segments.
   [[nodiscard]] bool owns(Address address);

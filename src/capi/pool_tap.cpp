@@ -1,0 +1,49 @@
+#include "capi/pool_tap.hpp"
+
+#include "record/threads.hpp"
+
+namespace vram::capi {
+
+using record::Op;
+using record::Recorder;
+
+void PoolTap::say(Op op, uint64_t address, uint64_t bytes, uint64_t stream,
+                  record::StackId stack) const {
+  Recorder::emit({.address = address,
+                  .size_bytes = bytes,
+                  .stream = stream,
+                  .stack = stack,
+                  .scope = record::ScopeStack::current(),
+                  .device = device_,
+                  .op = op});
+}
+
+void PoolTap::say_allocated(uint64_t address, uint64_t bytes, uint64_t stream,
+                            record::StackId stack) {
+  if (address == 0) return say(Op::kOom, pool_.last_oom().device_free_bytes, bytes, stream, stack);
+  pool_.tell_parts(address, *this);
+  say(Op::kAlloc, address, bytes, stream, stack);
+}
+
+void PoolTap::say_freeing(uint64_t address) { say(Op::kFree, address); }
+
+void PoolTap::say_used_by(uint64_t address, uint64_t stream) { say(Op::kUse, address, 0, stream); }
+
+void PoolTap::mapped(uint64_t address, uint64_t bytes) { say(Op::kSegmentMap, address, bytes); }
+void PoolTap::unmapped(uint64_t address, uint64_t bytes) { say(Op::kSegmentUnmap, address, bytes); }
+void PoolTap::finished(uint64_t block) { say(Op::kFreeCompleted, block); }
+
+void PoolTap::found_mapped(uint64_t address, uint64_t bytes) {
+  say(Op::kSegmentFound, address, bytes);
+}
+
+// The block it belongs to is said in the stream's place.
+void PoolTap::part(uint64_t block, uint64_t home, uint64_t bytes) {
+  say(Op::kPart, home, bytes, block);
+}
+
+void PoolTap::found_block(uint64_t address, uint64_t requested_bytes, uint64_t stream) {
+  say(Op::kFound, address, requested_bytes, stream);
+}
+
+}  // namespace vram::capi

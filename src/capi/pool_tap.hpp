@@ -1,0 +1,52 @@
+// PoolTap: what a pool does, said to the recorder. The hot calls cost one load while nothing is
+// recorded.
+#pragma once
+
+#include "pool/shared_pool.hpp"
+#include "record/recorder.hpp"
+
+#include <cstdint>
+
+namespace vram::capi {
+
+class PoolTap final : public pool::Observer {
+ public:
+  PoolTap(uint16_t device, pool::SharedPool& pool) : device_(device), pool_(pool) {}
+
+  // The stack of a request, taken before it: no lock is held then.
+  [[nodiscard]] static record::StackId stack_of_caller() {
+    return record::Recorder::is_on() ? record::Recorder::capture_stack() : 0;
+  }
+  // After the block was granted; address 0: it was not.
+  void allocated(uint64_t address, uint64_t bytes, uint64_t stream, record::StackId stack) {
+    if (record::Recorder::is_on()) say_allocated(address, bytes, stream, stack);
+  }
+  // Before the block is freed.
+  void freeing(uint64_t address) {
+    if (record::Recorder::is_on()) say_freeing(address);
+  }
+  void used_by(uint64_t address, uint64_t stream) {
+    if (record::Recorder::is_on()) say_used_by(address, stream);
+  }
+  // What is there already; a recording has just begun.
+  void tell_all() { pool_.tell_all(*this); }
+
+  void mapped(uint64_t address, uint64_t bytes) override;
+  void unmapped(uint64_t address, uint64_t bytes) override;
+  void finished(uint64_t block) override;
+  void found_mapped(uint64_t address, uint64_t bytes) override;
+  void part(uint64_t block, uint64_t home, uint64_t bytes) override;
+  void found_block(uint64_t address, uint64_t requested_bytes, uint64_t stream) override;
+
+ private:
+  void say(record::Op op, uint64_t address, uint64_t bytes = 0, uint64_t stream = 0,
+           record::StackId stack = 0) const;
+  void say_allocated(uint64_t address, uint64_t bytes, uint64_t stream, record::StackId stack);
+  void say_freeing(uint64_t address);
+  void say_used_by(uint64_t address, uint64_t stream);
+
+  uint16_t device_;
+  pool::SharedPool& pool_;
+};
+
+}  // namespace vram::capi

@@ -1,0 +1,26 @@
+// Observer: who is told what the pool does with its memory, and what lies in it. Called with the
+// pool's lock held, so it must not call the pool; it is told of changes when they are done, and of
+// a block that is finished before anything else may have its memory.
+#pragma once
+
+#include "pool/device.hpp"
+
+#include <cstdint>
+
+namespace vram::pool {
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // Memory of the device, at its home.
+  virtual void mapped(Address address, uint64_t bytes) = 0;
+  virtual void unmapped(Address address, uint64_t bytes) = 0;
+  // A freed block that other streams used: they are done.
+  virtual void finished(Address block) = 0;
+  // What is there already. A block that is shown elsewhere than at its home follows its parts.
+  virtual void found_mapped(Address address, uint64_t bytes) = 0;
+  virtual void part(Address block, Address home, uint64_t bytes) = 0;
+  virtual void found_block(Address address, uint64_t requested_bytes, StreamHandle stream) = 0;
+};
+
+}  // namespace vram::pool

@@ -1,0 +1,74 @@
+#include "record/file/live_memory.hpp"
+
+#include <algorithm>
+
+namespace vram::record {
+namespace {
+
+LiveMemory::Key key_of(const Record& record) { return {record.device, record.address}; }
+
+Record part_of(const Record& segment, uint64_t begin, uint64_t end) {
+  Record part = segment;
+  part.address = begin;
+  part.size_bytes = end - begin;
+  return part;
+}
+
+}  // namespace
+
+LiveMemory::Block* LiveMemory::find(const Record& record) {
+  const auto found = blocks_.find(key_of(record));
+  return found != blocks_.end() ? &found->second : nullptr;
+}
+
+void LiveMemory::add(const Record& alloc, std::vector<Record> homes) {
+  blocks_.insert_or_assign(key_of(alloc), Block{.alloc = alloc, .homes = std::move(homes)});
+}
+
+void LiveMemory::remove(const Record& record) { blocks_.erase(key_of(record)); }
+
+void LiveMemory::map(const Record& segment) {
+  segments_.insert_or_assign(key_of(segment), segment);
+}
+
+void LiveMemory::unmap(const Record& segment) {
+  const uint64_t begin = segment.address;
+  const uint64_t end = begin + segment.size_bytes;
+  auto it = segments_.upper_bound(key_of(segment));
+  if (it != segments_.begin()) --it;
+  while (it != segments_.end() && it->first < Key{segment.device, end}) {
+    const Record old = it->second;
+    const uint64_t old_end = old.address + old.size_bytes;
+    if (old.device != segment.device || old_end <= begin) {
+      ++it;
+      continue;
+    }
+    it = segments_.erase(it);
+    if (old.address < begin) map(part_of(old, old.address, begin));
+    if (old_end > end) map(part_of(old, end, old_end));
+  }
+}
+
+bool LiveMemory::is_mapped(const Record& record) const {
+  auto after = segments_.upper_bound(key_of(record));
+  if (after == segments_.begin()) return false;
+  const Record& segment = std::prev(after)->second;
+  return segment.device == record.device && record.address - segment.address < segment.size_bytes;
+}
+
+std::vector<Record> LiveMemory::segments() const {
+  std::vector<Record> all;
+  all.reserve(segments_.size());
+  for (const auto& [key, segment] : segments_) all.push_back(segment);
+  return all;
+}
+
+std::vector<LiveMemory::Block> LiveMemory::blocks() const {
+  std::vector<Block> all;
+  all.reserve(blocks_.size());
+  for (const auto& [key, block] : blocks_) all.push_back(block);
+  std::ranges::sort(all, {}, [](const Block& block) { return block.alloc.sequence; });
+  return all;
+}
+
+}  // namespace vram::record

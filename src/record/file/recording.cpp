@@ -1,0 +1,273 @@
+#include "record/file/recording.hpp"
+
+#include "base/bytes.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+namespace vram::record {
+namespace {
+
+using trace::EventKind;
+
+constexpr uint64_t kLeastLimitBytes = kMiB;
+
+// run.vtrace → run.old.vtrace
+std::string old_path(const std::string& path) {
+  const std::filesystem::path name(path);
+  return (name.parent_path() / (name.stem().string() + ".old" + name.extension().string()))
+      .string();
+}
+
+EventKind kind_of(Op op) {
+  switch (op) {
+    case Op::kSegmentAlloc:
+      return EventKind::kSegmentAlloc;
+    case Op::kSegmentFree:
+      return EventKind::kSegmentFree;
+    case Op::kSegmentMap:
+    case Op::kSegmentFound:
+      return EventKind::kSegmentMap;
+    case Op::kSegmentUnmap:
+      return EventKind::kSegmentUnmap;
+    case Op::kOom:
+      return EventKind::kOom;
+    case Op::kSnapshot:
+      return EventKind::kSnapshot;
+    case Op::kName:
+      return EventKind::kAnnotate;
+    default:
+      return EventKind::kOther;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Recording>> Recording::create(const RecordingOptions& options) {
+  auto recording = std::unique_ptr<Recording>(new Recording(options));
+  if (options.limit_bytes != 0)
+    recording->options_.limit_bytes = std::max(options.limit_bytes, kLeastLimitBytes);
+  if (auto done = recording->open_part(); !done) return tl::unexpected(done.error());
+  return recording;
+}
+
+Result<> Recording::open_part() {
+  auto sink = FileSink::create(options_.path, options_.must_be_new);
+  if (!sink) return tl::unexpected(sink.error());
+  auto part = std::make_unique<Part>(std::move(*sink), options_.describe);
+  auto writer =
+      trace::VtraceWriter::open(*part->sink, part->translator.tables(), {.has_time = true});
+  if (!writer) return tl::unexpected(writer.error());
+  part->writer = std::move(*writer);
+  part_ = std::move(part);
+  for (const trace::Setting& about : options_.about) part_->writer->add_about(about);
+  return part_->writer->flush();
+}
+
+void Recording::add_about(const trace::Setting& about) {
+  options_.about.push_back(about);
+  part_->writer->add_about(about);
+}
+
+void Recording::note_lost(uint64_t records) {
+  if (records == lost_) return;
+  lost_ = records;
+  for (const auto& [ordinal, index] : part_->devices) part_->writer->set_ring_overflowed(index);
+}
+
+Result<> Recording::put(uint16_t device, const trace::Event& event) {
+  const auto [found, is_new] = part_->devices.try_emplace(device, trace::DeviceIndex{0});
+  if (is_new) {
+    const auto index = part_->writer->add_device(trace::DeviceKind::kGpu, device);
+    if (!index) return tl::unexpected(index.error());
+    found->second = *index;
+  }
+  ++event_count_;
+  return part_->writer->append(found->second, std::span(&event, 1));
+}
+
+Result<> Recording::put(const Record& record, EventKind kind) {
+  return put(record.device, part_->translator.event(record, kind));
+}
+
+Result<> Recording::add(const Record& record) {
+  switch (record.op) {
+    case Op::kAlloc:
+      return add_block(record);
+    case Op::kFound:
+      return add_found(record);
+    case Op::kFree:
+    case Op::kFreeRequested:
+    case Op::kFreeCompleted:
+      return add_free(record);
+    case Op::kPart:
+      homes_[{record.device, record.stream}].push_back(record);
+      return {};
+    case Op::kUse:
+      if (auto* block = live_.find(record)) block->is_used_elsewhere = true;
+      return {};
+    case Op::kScopeBegin:
+    case Op::kScopeEnd:
+    case Op::kStep:
+      add_region(record);
+      return {};
+    case Op::kOom:
+    case Op::kSnapshot:
+    case Op::kName:
+      return put(record, kind_of(record.op));
+    default:
+      return add_segment(record);
+  }
+}
+
+Result<> Recording::add_block(const Record& record) {
+  const auto said = homes_.extract({record.device, record.address});
+  if (const auto* before = live_.find(record); before != nullptr) {
+    // Freed where nobody saw it.
+    if (auto done = complete(LiveMemory::Block(*before), record); !done) return done;
+  }
+  std::vector<Record> homes = said.empty() ? std::vector<Record>() : std::move(said.mapped());
+  if (auto done = move_from(homes, record); !done) return done;
+  live_.add(record, std::move(homes));
+  return put(record, EventKind::kAlloc);
+}
+
+// What is found by a look at the allocator may have been recorded already.
+Result<> Recording::add_found(const Record& record) {
+  if (live_.find(record) == nullptr) return add_block(record);
+  homes_.erase({record.device, record.address});
+  return {};
+}
+
+Result<> Recording::add_free(const Record& record) {
+  auto* block = live_.find(record);
+  if (block == nullptr) return {};  // from before the recording, and never found
+  const bool waits =
+      record.op == Op::kFreeRequested || (record.op == Op::kFree && block->is_used_elsewhere);
+  if (!waits) return complete(LiveMemory::Block(*block), record);
+  if (block->is_freed) return {};
+  block->is_freed = true;
+  return put(record.device,
+             part_->translator.event_of_free(block->alloc, record, EventKind::kFreeRequested));
+}
+
+Result<> Recording::complete(const LiveMemory::Block& block, const Record& free) {
+  live_.remove(block.alloc);
+  const trace::Event event =
+      part_->translator.event_of_free(block.alloc, free, EventKind::kFreeCompleted);
+  if (auto done = put(free.device, event); !done) return done;
+  return move_back(block);
+}
+
+Result<> Recording::move_from(const std::vector<Record>& homes, const Record& block) {
+  Record whole = block;
+  whole.op = Op::kSegmentMap;
+  whole.size_bytes = 0;
+  for (Record home : homes) {
+    home.op = Op::kSegmentUnmap;
+    home.stream = 0;
+    whole.size_bytes += home.size_bytes;
+    if (auto done = add_segment(home); !done) return done;
+  }
+  whole.stream = 0;
+  return homes.empty() ? Result<>{} : add_segment(whole);
+}
+
+Result<> Recording::move_back(const LiveMemory::Block& block) {
+  if (block.homes.empty()) return {};
+  Record whole = block.alloc;
+  whole.op = Op::kSegmentUnmap;
+  whole.size_bytes = 0;
+  whole.stream = 0;
+  for (const Record& home : block.homes) whole.size_bytes += home.size_bytes;
+  if (auto done = add_segment(whole); !done) return done;
+  for (Record home : block.homes) {
+    home.op = Op::kSegmentMap;
+    home.stream = 0;
+    if (auto done = add_segment(home); !done) return done;
+  }
+  return {};
+}
+
+Result<> Recording::add_segment(const Record& record) {
+  switch (record.op) {
+    case Op::kSegmentFound:
+      if (live_.is_mapped(record)) return {};
+      [[fallthrough]];
+    case Op::kSegmentAlloc:
+    case Op::kSegmentMap:
+      live_.map(record);
+      break;
+    default:
+      live_.unmap(record);
+  }
+  return put(record, kind_of(record.op));
+}
+
+void Recording::add_region(const Record& record) {
+  auto& annotations = part_->annotations;
+  if (record.op != Op::kStep) {
+    annotations.push_back(part_->translator.annotation(record, record.op == Op::kScopeBegin));
+    return;
+  }
+  if (open_step_) annotations.push_back(part_->translator.step(record, *open_step_, false));
+  open_step_ = record.address;
+  annotations.push_back(part_->translator.step(record, *open_step_, true));
+}
+
+Result<> Recording::write_what_is_there() {
+  for (const Record& segment : live_.segments()) {
+    const bool was_whole = segment.op == Op::kSegmentAlloc;
+    const EventKind kind = was_whole ? EventKind::kSegmentAlloc : EventKind::kSegmentMap;
+    if (auto done = put(segment, kind); !done) return done;
+  }
+  for (const LiveMemory::Block& block : live_.blocks()) {
+    if (auto done = put(block.alloc, EventKind::kAlloc); !done) return done;
+    if (!block.is_freed) continue;
+    if (auto done = put(block.alloc, EventKind::kFreeRequested); !done) return done;
+  }
+  return {};
+}
+
+Result<> Recording::write_out() {
+  auto& annotations = part_->annotations;
+  if (!annotations.empty()) {
+    if (auto done = part_->writer->append_annotations(annotations); !done) return done;
+    annotations.clear();
+  }
+  return part_->writer->flush();
+}
+
+// Where what is there fills a file by itself, it is not begun anew before it has doubled.
+bool Recording::is_full() const {
+  const uint64_t bytes = part_->sink->size_bytes();
+  return options_.limit_bytes != 0 && bytes > options_.limit_bytes / 2 &&
+         bytes > 2 * part_->first_bytes;
+}
+
+Result<> Recording::begin_anew() {
+  if (auto done = part_->writer->finish(); !done) return done;
+  closed_bytes_ += part_->sink->size_bytes();
+  if (std::rename(options_.path.c_str(), old_path(options_.path).c_str()) != 0)
+    return fail(Code::kIo, "{}: can't be renamed to {}", options_.path, old_path(options_.path));
+  if (auto done = open_part(); !done) return done;
+  if (auto done = write_what_is_there(); !done) return done;
+  if (auto done = write_out(); !done) return done;
+  part_->first_bytes = part_->sink->size_bytes();
+  return {};
+}
+
+Result<> Recording::flush() {
+  if (auto done = write_out(); !done) return done;
+  return is_full() ? begin_anew() : Result<>{};
+}
+
+Result<> Recording::finish() {
+  if (auto done = write_out(); !done) return done;
+  return part_->writer->finish();
+}
+
+uint64_t Recording::written_bytes() const { return closed_bytes_ + part_->sink->size_bytes(); }
+
+}  // namespace vram::record

@@ -1,0 +1,88 @@
+// Recording: records in, a .vtrace file out. With a limit the file is begun anew whenever half of
+// the limit is reached, and the one before it is kept as NAME.old.vtrace: what stays is always
+// between half of the limit and all of it. Each file reads by itself: it begins with what was
+// mapped and allocated at that moment. One thread at a time.
+#pragma once
+
+#include "record/file/file_sink.hpp"
+#include "record/file/live_memory.hpp"
+#include "record/file/translator.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace vram::record {
+
+struct RecordingOptions {
+  std::string path;
+  bool must_be_new = false;
+  uint64_t limit_bytes = 0;  // 0: none
+  Translator::Describe describe = nullptr;
+  std::vector<trace::Setting> about = {};
+};
+
+class Recording {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Recording>> create(const RecordingOptions& options);
+
+  [[nodiscard]] Result<> add(const Record& record);
+  void add_about(const trace::Setting& about);
+  // Some records did not get here.
+  void note_lost(uint64_t records);
+  // What was added is in the file; may begin a new one.
+  [[nodiscard]] Result<> flush();
+  // The file is whole; nothing may be added.
+  [[nodiscard]] Result<> finish();
+
+  // Of the file that is written, and of those before it.
+  [[nodiscard]] uint64_t written_bytes() const;
+  [[nodiscard]] uint64_t event_count() const { return event_count_; }
+
+ private:
+  // A file, and all that is numbered within it.
+  struct Part {
+    Part(std::unique_ptr<FileSink> to, Translator::Describe describe)
+        : sink(std::move(to)), translator(describe) {}
+    std::unique_ptr<FileSink> sink;
+    Translator translator;
+    std::optional<trace::VtraceWriter> writer;
+    std::unordered_map<uint32_t, trace::DeviceIndex> devices;
+    std::vector<trace::Annotation> annotations;
+    uint64_t first_bytes = 0;  // with what was there when the file was begun
+  };
+
+  explicit Recording(RecordingOptions options) : options_(std::move(options)) {}
+  [[nodiscard]] Result<> open_part();
+  [[nodiscard]] Result<> write_out();
+  [[nodiscard]] bool is_full() const;
+  [[nodiscard]] Result<> begin_anew();
+  [[nodiscard]] Result<> write_what_is_there();
+  [[nodiscard]] Result<> put(uint16_t device, const trace::Event& event);
+  [[nodiscard]] Result<> put(const Record& record, trace::EventKind kind);
+  [[nodiscard]] Result<> add_block(const Record& record);
+  [[nodiscard]] Result<> add_found(const Record& record);
+  [[nodiscard]] Result<> add_free(const Record& record);
+  [[nodiscard]] Result<> add_segment(const Record& record);
+  // Pages of a block that is shown elsewhere than at home: a trace has each page at one address, so
+  // they move there with the block, and back.
+  [[nodiscard]] Result<> move_from(const std::vector<Record>& homes, const Record& block);
+  [[nodiscard]] Result<> move_back(const LiveMemory::Block& block);
+  [[nodiscard]] Result<> complete(const LiveMemory::Block& block, const Record& free);
+  void add_region(const Record& record);
+
+  RecordingOptions options_;
+  std::unique_ptr<Part> part_;
+  LiveMemory live_;
+  std::map<LiveMemory::Key, std::vector<Record>> homes_;  // of blocks that are said next
+  std::optional<uint64_t> open_step_;
+  uint64_t event_count_ = 0;
+  uint64_t lost_ = 0;
+  uint64_t closed_bytes_ = 0;
+};
+
+}  // namespace vram::record

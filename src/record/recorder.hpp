@@ -1,0 +1,80 @@
+// Recorder: the one recording of this process. Whoever sees something happen says so with emit(),
+// which puts a record into its thread's ring; the flusher, a thread of its own, puts the records of
+// all threads in order and writes them (file/recording.hpp).
+//
+//     tap ──▶ emit ──▶ ring of the thread ─┐
+//     tap ──▶ emit ──▶ ring of the thread ─┴─▶ flusher ──▶ Recording ──▶ run.vtrace
+//
+// emit() may be called from any thread, also while nothing is recorded (it then costs one load); it
+// takes no lock and allocates nothing once the thread has its ring. A thread whose ring is full
+// waits for the flusher for a while, then gives the record up, which is counted. An allocation must
+// be said after it was granted and a free before it is done, so that no other record about the
+// address can come between.
+#pragma once
+
+#include "base/result.hpp"
+#include "record/record.hpp"
+#include "record/stores.hpp"
+#include "trace/trace.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::record {
+
+enum class Stacks : uint8_t { kNone, kPython, kNative };
+
+struct RecorderOptions {
+  std::string path;
+  Stacks stacks = Stacks::kNone;
+  uint64_t limit_bytes = 0;  // what may stay on the disk; 0: no limit
+  // The file is made at the first record, and named after the process where another one has taken
+  // the name: for programs of which nobody knows which processes use a GPU.
+  bool is_lazy = false;
+  std::vector<trace::Setting> about = {};
+};
+
+struct RecorderCounts {
+  uint64_t events = 0;
+  uint64_t lost_records = 0;
+  uint64_t file_bytes = 0;
+};
+
+class Recorder {
+ public:
+  // kBadInput: one is running already. kIo: the file can't be made.
+  [[nodiscard]] static Result<> start(const RecorderOptions& options);
+  // All that was said is in the file, which is whole. What went wrong since the start comes back
+  // here.
+  [[nodiscard]] static Result<> stop();
+  [[nodiscard]] static bool is_on() { return is_on_.load(std::memory_order_relaxed); }
+  [[nodiscard]] static RecorderCounts counts();
+  // The file that is written, once it is known.
+  [[nodiscard]] static std::string path();
+
+  // The stack of the calling thread, as the options want it; 0 while nothing is recorded. The
+  // caller may hold no lock that a thread which runs Python code might wait for.
+  [[nodiscard]] static StackId capture_stack();
+  // Time and order are filled in; scope is the caller's (ScopeStack::current()).
+  static void emit(Record record) {
+    if (is_on()) put(record);
+  }
+
+  static void scope_begin(std::string_view name);
+  static void scope_end();
+  // A step of the program begins; they are counted from 0.
+  static void step();
+  static void name(uint16_t device, uint64_t address, uint64_t size_bytes, std::string_view name,
+                   std::string_view category);
+  static void about(std::string_view key, std::string_view value);
+
+ private:
+  static void put(Record& record);
+  static void begin_child();
+  inline static std::atomic<bool> is_on_{false};
+};
+
+}  // namespace vram::record

@@ -1,0 +1,310 @@
+// Recorder: what threads say is in the file, in order, whatever happens to the process.
+#include "record/recorder.hpp"
+
+#include "base/bytes.hpp"
+#include "record/threads.hpp"
+#include "trace/open.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <set>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace vram::record {
+namespace {
+
+using trace::EventKind;
+
+class RecorderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("vram-record-" + std::to_string(getpid()) + "-" +
+               testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override {
+    (void)Recorder::stop();
+    std::filesystem::remove_all(folder_);
+  }
+  [[nodiscard]] std::string path(const std::string& name = "run.vtrace") const {
+    return (folder_ / name).string();
+  }
+  static void start(const RecorderOptions& options) {
+    const auto done = Recorder::start(options);
+    ASSERT_TRUE(done) << done.error().message;
+  }
+  static trace::Trace read(const std::string& path) {
+    auto opened = trace::open_trace(path);
+    EXPECT_TRUE(opened) << opened.error().message;
+    return opened ? std::move(*opened) : trace::Trace();
+  }
+  static void alloc(uint64_t address, uint64_t bytes, uint16_t device = 0) {
+    Recorder::emit({.address = address,
+                    .size_bytes = bytes,
+                    .scope = ScopeStack::current(),
+                    .device = device,
+                    .op = Op::kAlloc});
+  }
+  static void free(uint64_t address, uint16_t device = 0) {
+    Recorder::emit({.address = address, .device = device, .op = Op::kFree});
+  }
+  std::filesystem::path folder_;
+};
+
+std::string context_of(const trace::Trace& trace, const trace::Event& event) {
+  return std::string(trace.tables.strings[trace.tables.contexts[event.context].user_metadata]);
+}
+
+TEST_F(RecorderTest, WhatIsSaidIsInTheFile) {
+  start({.path = path()});
+  Recorder::step();
+  Recorder::scope_begin("forward");
+  Recorder::scope_begin("layers.0");
+  alloc(0x1000, 300);
+  Recorder::scope_end();
+  alloc(0x2000, 512, 1);
+  Recorder::scope_end();
+  Recorder::name(0, 0x1000, 300, "weight", "parameter");
+  free(0x1000);
+  ASSERT_TRUE(Recorder::stop());
+  const trace::Trace trace = read(path());
+  ASSERT_EQ(trace.devices.size(), 2u);
+  const auto events = trace.events_of(trace.devices[0]);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].size_bytes, 300u);
+  EXPECT_EQ(context_of(trace, events[0]), "forward/layers.0");
+  EXPECT_EQ(events[1].kind, EventKind::kAnnotate);
+  EXPECT_EQ(trace.tables.strings[trace.tables.contexts[events[1].context].category], "parameter");
+  EXPECT_EQ(events[2].kind, EventKind::kFreeCompleted);
+  EXPECT_EQ(events[2].size_bytes, 300u)
+      << "a free names its address only: its block knows the size";
+  EXPECT_EQ(context_of(trace, trace.events_of(trace.devices[1])[0]), "forward");
+  ASSERT_EQ(trace.annotations.size(), 5u);
+  EXPECT_EQ(trace.tables.strings[trace.annotations[0].name], "step 0");
+}
+
+TEST_F(RecorderTest, OnlyOneAtATime) {
+  start({.path = path()});
+  const auto second = Recorder::start({.path = path("other.vtrace")});
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find("run.vtrace is being recorded already"), std::string::npos);
+}
+
+TEST_F(RecorderTest, AFileThatCantBeMadeIsSaidAtOnce) {
+  const auto started = Recorder::start({.path = path("no/such/folder/run.vtrace")});
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Code::kIo);
+  EXPECT_FALSE(Recorder::is_on());
+}
+
+// In a child, where files may have 256 KiB: as if the disk had no more.
+int record_too_much(const std::string& path) {
+  const rlimit limit{256 * kKiB, 256 * kKiB};
+  if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR || setrlimit(RLIMIT_FSIZE, &limit) != 0) return 3;
+  if (!Recorder::start({.path = path})) return 4;
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 100'000; ++i)
+    Recorder::emit({.address = random(), .size_bytes = random() % kGiB, .op = Op::kAlloc});
+  const auto stopped = Recorder::stop();
+  return !stopped && stopped.error().message.find("File too large") != std::string::npos ? 0 : 5;
+}
+
+TEST_F(RecorderTest, ADiskThatIsFullEndsTheRecordingAndIsSaidAtTheEnd) {
+  const pid_t child = fork();
+  if (child == 0) _exit(record_too_much(path()));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_GT(read(path()).events.size(), 1000u) << "what fitted is there";
+}
+
+// Threads hand blocks to each other; in the file no address is allocated twice without a free.
+TEST_F(RecorderTest, ManyThreadsAreInOneOrder) {
+  constexpr int kThreads = 6;
+  constexpr uint64_t kEach = 60'000;
+  start({.path = path()});
+  std::atomic<uint64_t> owned_by_nobody{0x200};
+  std::array<std::atomic<bool>, 64> is_taken{};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (uint64_t i = 0; i < kEach; ++i) {
+        const size_t block = random() % is_taken.size();
+        if (is_taken[block].exchange(true)) continue;
+        alloc(0x10000 + block * 512, 512);
+        free(0x10000 + block * 512);
+        is_taken[block].store(false);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_EQ(Recorder::counts().lost_records, 0u);
+  const trace::Trace trace = read(path());
+  std::map<uint64_t, int> live;
+  for (const trace::Event& event : trace.events_of(trace.devices.at(0))) {
+    const int now = live[event.address] += event.kind == EventKind::kAlloc ? 1 : -1;
+    ASSERT_TRUE(now == 0 || now == 1);
+  }
+  EXPECT_GT(trace.events.size(), kThreads * kEach / 2);
+}
+
+TEST_F(RecorderTest, FollowersHaveTheLeadersScope) {
+  start({.path = path()});
+  Recorder::scope_begin("backward");
+  std::thread([] {
+    alloc(0x1000, 1);
+    Recorder::scope_begin("layer");
+    alloc(0x2000, 1);
+    Recorder::scope_end();
+  }).join();
+  Recorder::scope_end();
+  std::thread([] { alloc(0x3000, 1); }).join();
+  ASSERT_TRUE(Recorder::stop());
+  const trace::Trace trace = read(path());
+  EXPECT_EQ(context_of(trace, trace.events[0]), "backward");
+  EXPECT_EQ(context_of(trace, trace.events[1]), "backward/layer");
+  EXPECT_EQ(context_of(trace, trace.events[2]), "");
+}
+
+TEST_F(RecorderTest, PagesMoveWithABlockThatIsShownElsewhere) {
+  start({.path = path()});
+  const auto say = [](Op op, uint64_t address, uint64_t bytes, uint64_t stream = 0) {
+    Recorder::emit({.address = address, .size_bytes = bytes, .stream = stream, .op = op});
+  };
+  say(Op::kSegmentMap, 0x100000, 4096);
+  say(Op::kPart, 0x100000, 512, 0x900000);
+  say(Op::kPart, 0x100c00, 1024, 0x900000);
+  alloc(0x900000, 1500);
+  free(0x900000);
+  ASSERT_TRUE(Recorder::stop());
+  const trace::Trace trace = read(path());
+  int64_t mapped = 0;
+  for (const trace::Event& event : trace.events) {
+    if (event.kind == EventKind::kSegmentMap) mapped += static_cast<int64_t>(event.size_bytes);
+    if (event.kind == EventKind::kSegmentUnmap) mapped -= static_cast<int64_t>(event.size_bytes);
+    EXPECT_TRUE(event.kind != EventKind::kAlloc || mapped == 4096);
+  }
+  EXPECT_EQ(mapped, 4096);
+  EXPECT_EQ(trace.events.size(), 1u + 3 + 2 + 3);
+}
+
+TEST_F(RecorderTest, WithALimitTheLatestStays) {
+  start({.path = path(), .limit_bytes = kMiB});
+  std::mt19937_64 random(1);
+  alloc(0x7000, 42);  // lives through all
+  for (uint64_t i = 0; i < 900'000; ++i) {
+    const uint64_t address = (1 + random() % 100'000) << 20;
+    alloc(address, 1 + random() % 100'000);
+    free(address);
+  }
+  ASSERT_TRUE(Recorder::stop());
+  const uint64_t kept =
+      std::filesystem::file_size(path()) + std::filesystem::file_size(path("run.old.vtrace"));
+  EXPECT_LT(kept, kMiB + kMiB / 2);
+  EXPECT_GT(Recorder::counts().file_bytes, 2 * kept) << "older parts have gone";
+  for (const char* name : {"run.vtrace", "run.old.vtrace"}) {
+    const trace::Trace trace = read(path(name));
+    ASSERT_FALSE(trace.events.empty());
+    EXPECT_EQ(trace.events[0].address, 0x7000u) << name << " begins with what was there";
+  }
+}
+
+// A child process that records until it is killed.
+pid_t child_that_records(const std::string& path) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  if (!Recorder::start({.path = path})) _exit(3);
+  for (uint64_t i = 0;; ++i) {
+    Recorder::emit({.address = 0x1000 * (1 + i % 50), .size_bytes = i, .op = Op::kAlloc});
+    Recorder::emit({.address = 0x1000 * (1 + i % 50), .op = Op::kFree});
+    if (i % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+int64_t now_ns() {
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+TEST_F(RecorderTest, AKilledProcessLeavesAReadableFile) {
+  std::mt19937 random(7);
+  int64_t worst_ns = 0;
+  for (int round = 0; round < 200; ++round) {
+    const pid_t child = child_that_records(path());
+    ASSERT_GT(child, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 120));
+    const int64_t killed_ns = now_ns();
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (!std::filesystem::exists(path())) continue;  // before it had begun
+    if (std::filesystem::file_size(path()) == 0) continue;
+    const auto opened = trace::open_trace(path());
+    ASSERT_TRUE(opened) << "round " << round << ": " << opened.error().message;
+    if (!opened->events.empty())
+      worst_ns = std::max(worst_ns, killed_ns - opened->events.span().back().time_ns);
+    std::filesystem::remove(path());
+  }
+  RecordProperty("worst_loss_ms", static_cast<int>(worst_ns / 1'000'000));
+}
+
+TEST_F(RecorderTest, ChildrenOfALazyRecordingHaveTheirOwnFiles) {
+  start({.path = path(), .is_lazy = true});
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  alloc(0x1000, 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    alloc(0x2000, 2);
+    _exit(Recorder::stop() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(Recorder::stop());
+  // The name is taken by whoever writes first.
+  std::multiset<uint64_t> addresses;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    for (const trace::Event& event : read(entry.path().string()).events)
+      addresses.insert(event.address);
+  }
+  EXPECT_EQ(addresses, (std::multiset<uint64_t>{0x1000, 0x2000}));
+  EXPECT_TRUE(std::filesystem::exists(path()));
+}
+
+TEST_F(RecorderTest, ChildrenOfAnotherRecordingStaySilent) {
+  start({.path = path()});
+  const pid_t child = fork();
+  if (child == 0) {
+    alloc(0x2000, 2);
+    _exit(Recorder::is_on() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_TRUE(read(path()).events.empty());
+}
+
+TEST_F(RecorderTest, NativeStacksNameFunctionsAndLibraries) {
+  start({.path = path(), .stacks = Stacks::kNative});
+  Recorder::emit({.address = 0x1000, .stack = Recorder::capture_stack(), .op = Op::kAlloc});
+  ASSERT_TRUE(Recorder::stop());
+  const trace::Trace trace = read(path());
+  const auto frames = trace.tables.stacks[trace.events.span().front().stack];
+  ASSERT_FALSE(frames.empty()) << "this program and vram are one file here: libc's frames are left";
+  EXPECT_NE(trace.tables.strings[trace.tables.frames[frames.back()].file], "");
+}
+
+}  // namespace
+}  // namespace vram::record

@@ -1,0 +1,55 @@
+// Ring: the records of one thread on their way to the flusher. One thread puts, one takes, without
+// locks; memory is touched only as it is used.
+#pragma once
+
+#include "record/record.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+namespace vram::record {
+
+class Ring {
+ public:
+  static constexpr size_t kRecords = size_t{1} << 14;
+
+  // The owner: a place for the next record, nullptr while the ring is full; then publish() it.
+  [[nodiscard]] Record* claim() {
+    const size_t put = put_.load(std::memory_order_relaxed);
+    if (put - seen_taken_ >= kRecords) {
+      seen_taken_ = taken_.load(std::memory_order_acquire);
+      if (put - seen_taken_ >= kRecords) return nullptr;
+    }
+    return &records_[put % kRecords];
+  }
+  void publish() {
+    put_.store(put_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  // As the owner last saw it: more than half of the places are taken.
+  [[nodiscard]] bool is_filling() const {
+    return put_.load(std::memory_order_relaxed) - seen_taken_ > kRecords / 2;
+  }
+
+  // The flusher: the oldest record, nullptr where there is none; then drop() it.
+  [[nodiscard]] const Record* front() {
+    const size_t taken = taken_.load(std::memory_order_relaxed);
+    if (taken == seen_put_) {
+      seen_put_ = put_.load(std::memory_order_acquire);
+      if (taken == seen_put_) return nullptr;
+    }
+    return &records_[taken % kRecords];
+  }
+  void drop() {
+    taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+ private:
+  alignas(64) std::atomic<size_t> put_{0};
+  size_t seen_taken_ = 0;  // the owner's
+  alignas(64) std::atomic<size_t> taken_{0};
+  size_t seen_put_ = 0;  // the flusher's
+  alignas(64) std::array<Record, kRecords> records_;
+};
+
+}  // namespace vram::record

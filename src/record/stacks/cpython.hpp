@@ -1,0 +1,33 @@
+// The functions of CPython that reading a stack takes, found in the running process. Opaque types:
+// nothing here depends on the interpreter's version but which of the functions there are.
+#pragma once
+
+#include <cstddef>
+
+namespace vram::record {
+
+struct CPython {
+  using Object = void;
+
+  int (*is_initialized)() = nullptr;
+  int (*is_finalizing)() = nullptr;    // may be absent
+  Object* (*this_thread)() = nullptr;  // PyGILState_GetThisThreadState: nullptr where none
+  int (*ensure)() = nullptr;
+  void (*release)(int) = nullptr;
+  Object* (*frame_of)(Object* thread) = nullptr;
+  Object* (*back_of)(Object* frame) = nullptr;
+  Object* (*code_of)(Object* frame) = nullptr;
+  int (*line_of)(Object* frame) = nullptr;
+  int (*last_instruction_of)(Object* frame) = nullptr;  // from 3.11
+  int (*line_at)(Object* code, int instruction) = nullptr;
+  Object* (*attribute)(Object* object, const char* name) = nullptr;
+  const char* (*text_of)(Object* text, ptrdiff_t* bytes) = nullptr;
+  void (*keep)(Object* object) = nullptr;
+  void (*drop)(Object* object) = nullptr;
+
+  // What the process has; is_complete() is false where it runs no Python.
+  [[nodiscard]] static CPython find();
+  [[nodiscard]] bool is_complete() const { return text_of != nullptr && drop != nullptr; }
+};
+
+}  // namespace vram::record

@@ -1,0 +1,78 @@
+// Texts and stacks, numbered once for the whole process: what records refer to, and what the
+// flusher writes to each file that needs it. Any thread; a lock is held for one look-up. They grow
+// as long as the process says new things, and forget nothing.
+#pragma once
+
+#include "record/record.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace vram::record {
+
+class TextStore {
+ public:
+  TextStore();
+  [[nodiscard]] TextId intern(std::string_view text);
+  [[nodiscard]] std::string text(TextId id);
+  // In the child of a fork, before anything else: no other thread holds the lock there.
+  void begin_child() { new (&lock_) std::mutex; }
+
+ private:
+  std::mutex lock_;
+  std::deque<std::string> texts_;  // never move: views into them are keys
+  std::unordered_map<std::string_view, TextId> ids_;
+};
+
+// One level of a stack: a program counter, or a place in Python's code, and what it stands for.
+struct FrameText {
+  std::string function;
+  std::string file;
+  uint32_t line = 0;
+};
+
+using FrameNumber = uint32_t;
+
+// A stack is its frames, innermost first.
+class StackStore {
+ public:
+  StackStore();
+  [[nodiscard]] StackId intern(std::span<const FrameNumber> frames);
+  [[nodiscard]] std::vector<FrameNumber> frames(StackId id);
+  void begin_child() { new (&lock_) std::mutex; }
+
+ private:
+  struct Place {
+    uint64_t first = 0;
+    uint32_t count = 0;
+  };
+  [[nodiscard]] bool equals(StackId id, std::span<const FrameNumber> frames) const;
+  void grow();
+
+  std::mutex lock_;
+  std::vector<FrameNumber> frames_;
+  std::vector<Place> stacks_;
+  std::vector<uint64_t> hashes_;
+  std::vector<StackId> slots_;  // open addressing; 0 is free
+};
+
+struct Stores {
+  TextStore texts;
+  StackStore stacks;
+  void begin_child() {
+    texts.begin_child();
+    stacks.begin_child();
+  }
+};
+
+// Those of this process.
+[[nodiscard]] Stores& stores();
+
+}  // namespace vram::record
