@@ -1,6 +1,7 @@
 """vram: the GPU-memory toolkit for deep learning.
 
-``vram.enable()`` puts the pool under PyTorch, ``vram.cupy.enable()`` under CuPy. Recordings are explained by the program
+``vram.enable()`` puts the pool under PyTorch, ``vram.cupy.enable()`` under CuPy. ``vram.record()`` writes down what
+happens to GPU memory, ``vram.scope()`` and ``vram.step()`` what the program was doing. Recordings are explained by the program
 ``vram``, which comes with this package; ``python -m vram`` runs it too.
 """
 
@@ -8,10 +9,12 @@ from vram import cupy
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
+from vram.recording import Recording, is_recording, record, scope, step
 from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
     "Enabled",
+    "Recording",
     "Stat",
     "Stats",
     "VramError",
@@ -20,8 +23,12 @@ __all__ = [
     "disable",
     "enable",
     "is_enabled",
+    "is_recording",
     "program",
+    "record",
+    "scope",
     "stats",
+    "step",
 ]
 
 

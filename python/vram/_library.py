@@ -52,6 +52,26 @@ class Stats(ctypes.Structure):
     ]
 
 
+class RecordOptions(ctypes.Structure):
+    """vram_record_options"""
+
+    _fields_ = [
+        ("struct_bytes", ctypes.c_size_t),
+        ("stacks", ctypes.c_int),
+        ("is_lazy", ctypes.c_uint32),
+        ("limit_bytes", ctypes.c_uint64),
+    ]
+
+
+class RecordCounts(ctypes.Structure):
+    """vram_record_counts"""
+
+    _fields_ = [
+        ("struct_bytes", ctypes.c_size_t),
+        *[(name, ctypes.c_uint64) for name in ("events", "lost", "file_bytes")],
+    ]
+
+
 _POINTER = ctypes.c_void_p
 _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "vram_version": (ctypes.c_char_p, []),
@@ -66,6 +86,15 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "vram_limit": (ctypes.c_int, [_POINTER, ctypes.c_uint64]),
     "vram_explain_oom": (ctypes.c_size_t, [_POINTER, ctypes.c_char_p, ctypes.c_size_t]),
     "vram_get_stats": (ctypes.c_int, [_POINTER, ctypes.POINTER(Stats)]),
+    "vram_record_start": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(RecordOptions)]),
+    "vram_record_stop": (ctypes.c_int, []),
+    "vram_is_recording": (ctypes.c_int, []),
+    "vram_get_record_counts": (ctypes.c_int, [ctypes.POINTER(RecordCounts)]),
+    "vram_record_about": (None, [ctypes.c_char_p, ctypes.c_char_p]),
+    "vram_scope_begin": (None, [ctypes.c_char_p]),
+    "vram_scope_end": (None, []),
+    "vram_step": (None, []),
+    "vram_name": (None, [ctypes.c_int, _POINTER, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_char_p]),
 }
 
 
@@ -93,6 +122,12 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
+def last_error() -> str:
+    """Why the last call of this thread failed that says so."""
+    text: bytes = library().vram_last_error()
+    return text.decode(errors="replace")
+
+
 def status_text(status: int) -> str:
     """What a vram_status means."""
     text: bytes = library().vram_status_text(status)
@@ -106,8 +141,7 @@ class Pool:
         self.device = device
         self.handle = _POINTER()
         if library().vram_pool_open(device, None, ctypes.byref(self.handle)) != OK:
-            why: bytes = library().vram_last_error()
-            raise VramError(f"no pool on device {device}: {why.decode()}")
+            raise VramError(f"no pool on device {device}: {last_error()}")
 
     def close(self) -> None:
         library().vram_pool_close(self.handle)

@@ -1,5 +1,5 @@
-// vram run: a program, unchanged, with the pool under its PyTorch or CuPy. Becomes the program:
-// same process, same streams, its exit code.
+// vram run: a program, unchanged, with the pool under its PyTorch or CuPy, or recorded, or both.
+// Becomes the program: same process, same streams, its exit code.
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
 #include "cli/startup.hpp"
@@ -10,6 +10,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <unistd.h>
 
 namespace vram::cli {
@@ -22,24 +24,33 @@ class RunCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  [[nodiscard]] Result<PoolSettings> settings() const;
+  [[nodiscard]] Result<PoolSettings> pool_settings() const;
+  [[nodiscard]] Result<RecordSettings> record_settings() const;
+  [[nodiscard]] Result<StartupSettings> settings() const;
 
   std::vector<std::string> command_;
   bool pool_ = false;
   std::string limit_;
+  std::string record_;
+  std::string stacks_;
+  std::string record_limit_;
 };
 
 const Manual& RunCommand::manual() const {
   static const Manual kManual = {
       "run",
-      "a program under vram's pool, without a change to it",
-      "--pool [--limit SIZE] -- CMD...",
+      "a program under vram's pool, or recorded, without a change to it",
+      "[--pool [--limit SIZE]] [--record FILE] -- CMD...",
       "Runs CMD so that, in each Python process of it, the pool is put under PyTorch or CuPy as "
-      "soon as that is imported. Processes that it starts (DataLoader workers, torchrun's ranks) "
-      "inherit this. Where there can't be a pool (no GPU, a PyTorch without CUDA) one line on "
+      "soon as that is imported (--pool), and what happens to GPU memory is written to FILE "
+      "(--record; a rank of several writes to FILE.rank0.vtrace and so on, another process beside "
+      "the first adds its number). Processes that it starts (DataLoader workers, torchrun's ranks) "
+      "inherit this. Where something can't be had (no GPU, a PyTorch without CUDA) one line on "
       "standard error says why, and the program runs as without vram. Pythons that are told to "
       "ignore PYTHONPATH (python -I, -E, -S) run without it, too.",
       {{"vram run --pool -- python train.py --lr 3e-4", "train with the pool"},
+       {"vram run --record run.vtrace --stacks python -- python train.py",
+        "record, then: vram report run.vtrace"},
        {"vram run --pool --limit 20GiB -- torchrun --nproc-per-node 2 train.py",
         "two ranks, each with at most 20 GiB of its device reserved"}}};
   return kManual;
@@ -48,17 +59,65 @@ const Manual& RunCommand::manual() const {
 std::vector<Option> RunCommand::options() {
   return {{"CMD", "CMD", "the program and its arguments, behind --", &command_},
           {"--pool", "", "put the pool under PyTorch and CuPy", &pool_},
-          {"--limit", "SIZE", "reserve at most so much of each device, such as 20GiB", &limit_}};
+          {"--limit", "SIZE", "reserve at most so much of each device, such as 20GiB", &limit_},
+          {"--record", "FILE", "record what happens to GPU memory", &record_},
+          {"--stacks", "KIND", "record where it was asked for: python or native", &stacks_},
+          {"--record-limit", "SIZE", "keep the latest so much of the recording", &record_limit_}};
 }
 
-Result<PoolSettings> RunCommand::settings() const {
+Result<uint64_t> size_of(std::string_view option, const std::string& text) {
+  const auto bytes = parse_bytes(text);
+  if (!bytes) return fail(Code::kBadInput, "{}: {}", option, bytes.error().message);
+  if (*bytes == 0)
+    return fail(Code::kBadInput, "{} takes more than 0 bytes, found '{}'", option, text);
+  return *bytes;
+}
+
+Result<PoolSettings> RunCommand::pool_settings() const {
   PoolSettings settings;
   if (limit_.empty()) return settings;
-  const auto bytes = parse_bytes(limit_);
-  if (!bytes) return fail(Code::kBadInput, "--limit: {}", bytes.error().message);
-  if (*bytes == 0)
-    return fail(Code::kBadInput, "--limit takes more than 0 bytes, found '{}'", limit_);
+  const auto bytes = size_of("--limit", limit_);
+  if (!bytes) return tl::unexpected(bytes.error());
   settings.limit_bytes = *bytes;
+  return settings;
+}
+
+Result<RecordSettings> RunCommand::record_settings() const {
+  RecordSettings settings;
+  settings.path = std::filesystem::absolute(record_).string();
+  if (!stacks_.empty() && stacks_ != "python" && stacks_ != "native")
+    return fail(Code::kBadInput, "--stacks takes python or native, found '{}'", stacks_);
+  settings.stacks = stacks_;
+  const std::filesystem::path folder = std::filesystem::path(settings.path).parent_path();
+  if (access(folder.c_str(), W_OK) != 0)
+    return fail(Code::kBadInput, "--record: can't write in {}: {}", folder.string(),
+                std::strerror(errno));
+  if (record_limit_.empty()) return settings;
+  const auto bytes = size_of("--record-limit", record_limit_);
+  if (!bytes) return tl::unexpected(bytes.error());
+  if (*bytes < kMiB)
+    return fail(Code::kBadInput, "--record-limit takes 1MiB or more, found '{}'", record_limit_);
+  settings.limit_bytes = *bytes;
+  return settings;
+}
+
+Result<StartupSettings> RunCommand::settings() const {
+  StartupSettings settings;
+  if (pool_) {
+    const auto pool = pool_settings();
+    if (!pool) return tl::unexpected(pool.error());
+    settings.pool = *pool;
+  } else if (!limit_.empty()) {
+    return fail(Code::kBadInput, "--limit is the pool's: name --pool, too");
+  }
+  if (!record_.empty()) {
+    const auto record = record_settings();
+    if (!record) return tl::unexpected(record.error());
+    settings.record = *record;
+  } else if (!stacks_.empty() || !record_limit_.empty()) {
+    return fail(Code::kBadInput,
+                "--stacks and --record-limit are about a recording: name --record");
+  }
   return settings;
 }
 
@@ -75,8 +134,9 @@ tl::unexpected<Error> become(const std::vector<std::string>& command) {
 }
 
 Result<int> RunCommand::run(Console&) {
-  if (!pool_) {
-    return fail(Code::kBadInput, "nothing to run '{}' under; name --pool: vram run --pool -- {}",
+  if (!pool_ && record_.empty()) {
+    return fail(Code::kBadInput,
+                "nothing to run '{}' under; name --pool or --record: vram run --pool -- {}",
                 command_.front(), fmt::join(command_, " "));
   }
   const auto settings = this->settings();
@@ -84,9 +144,11 @@ Result<int> RunCommand::run(Console&) {
   const auto folder = startup_folder();
   if (!folder) return tl::unexpected(folder.error());
   const char* const python_path = std::getenv("PYTHONPATH");
-  for (const auto& [name, value] :
-       pool_environment(*folder, python_path == nullptr ? "" : python_path, *settings))
+  for (const auto& [name, value] : startup_environment(
+           *folder, python_path == nullptr ? "" : python_path, *settings, std::time(nullptr)))
     (void)setenv(name.c_str(), value.c_str(), 1);
+  // The recording of an earlier run; processes of this one that find the name taken take another.
+  if (settings->record) (void)unlink(settings->record->path.c_str());
   return become(command_);
 }
 

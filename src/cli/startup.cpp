@@ -53,15 +53,24 @@ Result<std::string> startup_folder() {
               prefix.string(), program.string());
 }
 
-std::vector<std::pair<std::string, std::string>> pool_environment(std::string_view folder,
-                                                                  std::string_view python_path,
-                                                                  const PoolSettings& settings) {
+std::vector<std::pair<std::string, std::string>> startup_environment(
+    std::string_view folder, std::string_view python_path, const StartupSettings& settings,
+    int64_t now_s) {
   std::vector<std::pair<std::string, std::string>> changes;
   const std::string behind = python_path.empty() ? "" : fmt::format(":{}", python_path);
   changes.emplace_back("PYTHONPATH", fmt::format("{}{}", folder, behind));
-  changes.emplace_back("VRAM_POOL", "1");
-  if (settings.limit_bytes)
-    changes.emplace_back("VRAM_LIMIT", fmt::format("{}", *settings.limit_bytes));
+  if (settings.pool) {
+    changes.emplace_back("VRAM_POOL", "1");
+    if (const auto& limit = settings.pool->limit_bytes)
+      changes.emplace_back("VRAM_LIMIT", fmt::format("{}", *limit));
+  }
+  if (settings.record) {
+    changes.emplace_back("VRAM_RECORD", settings.record->path);
+    changes.emplace_back("VRAM_RECORD_SINCE", fmt::format("{}", now_s));
+    changes.emplace_back("VRAM_RECORD_STACKS", settings.record->stacks);
+    if (const auto& limit = settings.record->limit_bytes)
+      changes.emplace_back("VRAM_RECORD_LIMIT", fmt::format("{}", *limit));
+  }
   return changes;
 }
 

@@ -181,9 +181,15 @@ void Recorder::name(uint16_t device, uint64_t address, uint64_t size_bytes, std:
 }
 
 void Recorder::about(std::string_view key, std::string_view value) {
+  const std::lock_guard guard(state().lock);
   if (!is_on()) return;
-  if (Flusher* flusher = wake_flusher(); flusher != nullptr)
-    flusher->add_about({std::string(key), std::string(value)});
+  trace::Setting about{std::string(key), std::string(value)};
+  // What a lazy recording knows before it begins stands at its beginning, in children, too.
+  if (Flusher* flusher = state().current.load(); flusher != nullptr) {
+    flusher->add_about(std::move(about));
+  } else {
+    state().options.about.push_back(std::move(about));
+  }
 }
 
 }  // namespace vram::record

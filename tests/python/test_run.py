@@ -129,8 +129,11 @@ def test_real_pytorch_without_cuda_goes_on() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--pool"], "missing CMD; usage: vram run --pool [--limit SIZE] -- CMD..."),
-        (["--", "python", "a.py"], "nothing to run 'python' under; name --pool: vram run --pool -- python a.py"),
+        (["--pool"], "missing CMD; usage: vram run [--pool [--limit SIZE]] [--record FILE] -- CMD..."),
+        (
+            ["--", "python", "a.py"],
+            "nothing to run 'python' under; name --pool or --record: vram run --pool -- python a.py",
+        ),
         (["--pool", "--limit", "much", "--", "true"], "--limit: expected a size such as 16GiB"),
         (["--pool", "--limit", "0", "--", "true"], "--limit takes more than 0 bytes, found '0'"),
         (["--pool", "--", "/no/such/program"], "can't run '/no/such/program': No such file or directory;"),

@@ -1,8 +1,8 @@
-"""What Python runs at its start in programs under ``vram run --pool``: this folder is first on their PYTHONPATH.
+"""What Python runs at its start in programs under ``vram run``: this folder is first on their PYTHONPATH.
 
-Right after torch or cupy has been imported, the pool is put under it. Until then nothing of vram is loaded. Whatever goes
-wrong here is one line on standard error, said once by a program and its children, and the program goes on without the
-pool. The user's own sitecustomize, if there is one, runs as it would have.
+Right after torch or cupy has been imported, the pool is put under it, and the recording begins. Until then nothing of
+vram is loaded. Whatever goes wrong here is one line on standard error, said once by a program and its children, and the
+program goes on without the pool, or without being recorded. The user's own sitecustomize, if there is one, runs as it would have.
 """
 
 import contextlib
@@ -60,12 +60,38 @@ def _enable(framework: str) -> None:
         if enabled.notes:
             _say("; ".join(enabled.notes))
     except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        _say("the program runs without the pool: " + reason)
+        _say("the program runs without the pool: " + _first_line(error))
 
 
-class _ThenEnable(Loader):
-    """A framework's own loader, and the pool after it."""
+def _record() -> None:
+    try:
+        from pathlib import Path
+
+        recording = _load_vram().recording
+        if not recording.is_recording():
+            recording.start_for_process(
+                Path(os.environ["VRAM_RECORD"]),
+                os.environ.get("VRAM_RECORD_STACKS") or None,
+                int(os.environ.get("VRAM_RECORD_LIMIT", "0")),
+                float(os.environ.get("VRAM_RECORD_SINCE", "0")),
+            )
+    except Exception as error:
+        _say("the program is not recorded: " + _first_line(error))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _begin(framework: str) -> None:
+    if os.environ.get("VRAM_POOL") == "1":
+        _enable(framework)
+    if "VRAM_RECORD" in os.environ:
+        _record()
+
+
+class _ThenBegin(Loader):
+    """A framework's own loader, and vram after it."""
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
@@ -81,7 +107,7 @@ class _ThenEnable(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self.loader
         self.loader.exec_module(module)
-        _enable(module.__name__)
+        _begin(module.__name__)
 
 
 class _Finder(MetaPathFinder):
@@ -96,7 +122,7 @@ class _Finder(MetaPathFinder):
             spec = finder.find_spec(fullname, path, target)  # type: ignore[arg-type]
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _ThenEnable(spec.loader)
+                    spec.loader = _ThenBegin(spec.loader)
                 return spec
         return None
 
@@ -111,6 +137,6 @@ def _run_the_users_own() -> None:
     spec.loader.exec_module(module)
 
 
-if os.environ.get("VRAM_POOL") == "1":
+if os.environ.get("VRAM_POOL") == "1" or "VRAM_RECORD" in os.environ:
     sys.meta_path.insert(0, _Finder())
 _run_the_users_own()

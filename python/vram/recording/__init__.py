@@ -1,0 +1,10 @@
+"""Recording from inside the process: ``vram.record()``, ``vram.scope()``, ``vram.step()``. See docs/record.md.
+
+The recorder is in the C library (vram/record.h); here are its doors, the names of ranks' files, and the tap under
+PyTorch's own allocator.
+"""
+
+from vram.recording._marks import scope, step
+from vram.recording._record import Recording, is_recording, record, start_for_process
+
+__all__ = ["Recording", "is_recording", "record", "scope", "start_for_process", "step"]

@@ -1,0 +1,150 @@
+"""``vram.record()``: what happens to GPU memory goes to a file until it is stopped."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from vram import _library
+from vram._error import VramError
+from vram._library import OK, library
+from vram._sizes import parse_size
+from vram.recording import _process
+
+STACKS = {None: 0, "python": 1, "native": 2}
+
+
+class _State:
+    lock = threading.Lock()
+    running: Recording | None = None
+
+
+class Recording:
+    """A recording that runs, or has ended; made by record(). Any thread may stop it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._counts = (0, 0, 0)
+
+    @property
+    def path(self) -> Path:
+        """The file that is written (``NAME.old.vtrace`` beside it has what is older, where the size is limited)."""
+        return self._path
+
+    @property
+    def events(self) -> int:
+        """Events written so far."""
+        return self._read()[0]
+
+    @property
+    def lost(self) -> int:
+        """Events given up because the disk was too slow for too long; 0 is normal."""
+        return self._read()[1]
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes written so far, those of parts that have gone since included."""
+        return self._read()[2]
+
+    def stop(self) -> None:
+        """Waits until all is in the file. VramError: from some moment on it could not be written. Twice is once."""
+        with _State.lock:
+            if _State.running is not self:
+                return
+            failed = library().vram_record_stop() != OK
+            self._counts = _counts()
+            _State.running = None
+        if failed:
+            raise VramError(
+                f"the recording has stopped early: {_library.last_error()}; what came before is in the file"
+            )
+
+    def _read(self) -> tuple[int, int, int]:
+        return _counts() if _State.running is self else self._counts
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def record(path: str | Path = "run.vtrace", stacks: str | None = None, limit: int | str | None = None) -> Recording:
+    """Records GPU memory from now on into a ``.vtrace`` file, for ``vram report``; to be stopped, or used by ``with``.
+
+    stacks: where each request came from: "python", "native" (C++), or None, which costs least. limit: what the file may
+    take on the disk ("2GiB", or bytes, at least 1 MiB): the latest stays. A rank of several (``RANK``, ``WORLD_SIZE``)
+    writes to its own file: ``run.rank0.vtrace``. A file of that name is replaced. What is recorded: vram's pool; under
+    PyTorch's own allocator its events, once torch is imported. What a process had recorded up to 200 ms before it is
+    killed is in the file.
+
+    VramError: something is recorded already, the file can't be made, or PyTorch can't be listened to.
+
+    >>> import vram, tempfile, os
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with vram.record(os.path.join(folder, "run.vtrace")) as recording:
+    ...         with vram.scope("forward"):
+    ...             vram.is_recording()
+    ...     recording.lost
+    True
+    0
+    """
+    file = _process.path_of_rank(Path(path))
+    return _start(file, stacks, 0 if limit is None else parse_size(limit), is_lazy=False)
+
+
+def _start(file: Path, stacks: str | None, limit_bytes: int, *, is_lazy: bool) -> Recording:
+    if stacks not in STACKS:
+        raise ValueError(f"stacks is 'python', 'native' or None, not {stacks!r}")
+    options = _library.RecordOptions(
+        struct_bytes=ctypes.sizeof(_library.RecordOptions),
+        stacks=STACKS[stacks],
+        is_lazy=int(is_lazy),
+        limit_bytes=limit_bytes,
+    )
+    with _State.lock:
+        if library().vram_record_start(str(file).encode(), ctypes.byref(options)) != OK:
+            raise VramError(_library.last_error())
+        _State.running = recording = Recording(file)
+    _process.describe()
+    return recording
+
+
+def is_recording() -> bool:
+    """Whether something is recorded in this process.
+
+    >>> import vram
+    >>> vram.is_recording()
+    False
+    """
+    return bool(library().vram_is_recording())
+
+
+def start_for_process(file: Path, stacks: str | None, limit_bytes: int, since: float) -> Recording:
+    """For ``vram run --record``: the file is made when something is recorded, and a process that finds its name taken
+    adds its number to it. since: unix time; a rank's file from before is an earlier run's, and goes."""
+    own = _process.path_of_rank(file)
+    if own != file and own.exists() and own.stat().st_mtime < since:
+        own.unlink()
+    recording = _start(own, stacks, limit_bytes, is_lazy=True)
+    atexit.register(_stop_at_exit, recording)
+    return recording
+
+
+def _stop_at_exit(recording: Recording) -> None:
+    try:
+        recording.stop()
+    except VramError as error:
+        print(f"vram: {error}", file=sys.stderr)
+
+
+def _counts() -> tuple[int, int, int]:
+    counts = _library.RecordCounts(struct_bytes=ctypes.sizeof(_library.RecordCounts))
+    library().vram_get_record_counts(ctypes.byref(counts))
+    return counts.events, counts.lost, counts.file_bytes
