@@ -22,10 +22,21 @@ target_link_libraries(vram_library PRIVATE vram_flags fmt::fmt-header-only vram:
 target_link_options(vram_library PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--exclude-libs,ALL
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/capi/vram.map" -Wl,--no-undefined)
 
+# libvram_tap.so: preloaded into programs that are recorded. Needs libc alone, without a C++ run-time library.
+file(GLOB tap_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tap/*.cpp")
+add_library(vram_tap SHARED ${tap_sources})
+set_target_properties(vram_tap PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+  LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tap/tap.map")
+target_include_directories(vram_tap PRIVATE "${CMAKE_SOURCE_DIR}/include")
+target_compile_options(vram_tap PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics)
+target_link_libraries(vram_tap PRIVATE vram_flags)
+target_link_options(vram_tap PRIVATE -static-libstdc++ -static-libgcc -Wl,--as-needed -Wl,-z,defs
+  "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/tap/tap.map")
+
 # Beside the Python package, which loads it; the headers beside it, for C and C++.
 set(VRAM_PACKAGE_DIR "lib/vram" CACHE STRING "Where the library and its headers are installed")
 if(SKBUILD)
   set(VRAM_PACKAGE_DIR "vram")
 endif()
-install(TARGETS vram_library LIBRARY DESTINATION "${VRAM_PACKAGE_DIR}/lib" COMPONENT vram)
+install(TARGETS vram_library vram_tap LIBRARY DESTINATION "${VRAM_PACKAGE_DIR}/lib" COMPONENT vram)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/vram" DESTINATION "${VRAM_PACKAGE_DIR}/include" COMPONENT vram)

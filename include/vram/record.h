@@ -35,6 +35,9 @@ typedef struct vram_record_options {
    * number to it (run.4711.vtrace), and children of fork() record, too, each into its own file. 0:
    * the file is made at once, in place of one of that name, and children do not record. */
   uint32_t is_lazy;
+  /* 1: a rank of several (RANK and WORLD_SIZE, or what MPI and Slurm set) adds its number to the name: run.rank0.vtrace. */
+  uint32_t is_named_by_rank;
+  uint32_t reserved; /* 0 */
   /* What the recording may take on the disk: what is older goes (run.old.vtrace has the older part
    * of what stays). At least 1 MiB; 0: no limit. */
   uint64_t limit_bytes;
@@ -43,6 +46,9 @@ typedef struct vram_record_options {
 /* VRAM_INVALID_VALUE: something is recorded already, or such options can't be. VRAM_FILE_FAILED: no
  * such file can be made. vram_last_error() says it in words. */
 VRAM_API vram_status vram_record_start(const char* path, const vram_record_options* options);
+/* Starts what the environment asks for (as `vram run --record` sets it: VRAM_RECORD names the file), until the process ends.
+ * Does nothing where it asks for nothing, or something is recorded already. Opening a pool calls it. As vram_record_start(). */
+VRAM_API vram_status vram_record_start_as_told(void);
 /* Waits until all that was recorded is in the file. VRAM_FILE_FAILED: from some moment on it could
  * not be written (what came before is in the file); vram_last_error() says why. Where nothing is
  * recorded: VRAM_OK. */
@@ -100,7 +106,7 @@ typedef struct vram_event {
   vram_event_kind kind;
   int device;
   uint64_t address;
-  uint64_t size_bytes; /* of frees: not needed */
+  uint64_t size_bytes; /* 0 will do for frees, and for segments that go as a whole */
   vram_stream stream;
   uint32_t stack; /* of vram_capture_stack(), or 0 */
 } vram_event;
@@ -108,6 +114,10 @@ typedef struct vram_event {
 /* May be called with the allocator's lock held, so that events come in its order; may then wait for
  * the disk, at most a tenth of a second. */
 VRAM_API void vram_record_event(const vram_event* event);
+/* An allocator of this process says from now on what it takes from the driver: what the driver itself is called for is no
+ * longer recorded (programs under `vram run --record` have a tap there). Opening a pool claims, too. For good. */
+VRAM_API void vram_record_claim(void);
+VRAM_API int vram_record_is_claimed(void);
 /* The stack of the calling thread, of the kind that is recorded; 0: none. The caller may hold no
  * lock that a thread which runs Python code might wait for. */
 VRAM_API uint32_t vram_capture_stack(void);

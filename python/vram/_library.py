@@ -59,6 +59,8 @@ class RecordOptions(ctypes.Structure):
         ("struct_bytes", ctypes.c_size_t),
         ("stacks", ctypes.c_int),
         ("is_lazy", ctypes.c_uint32),
+        ("is_named_by_rank", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
         ("limit_bytes", ctypes.c_uint64),
     ]
 
@@ -87,7 +89,9 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "vram_explain_oom": (ctypes.c_size_t, [_POINTER, ctypes.c_char_p, ctypes.c_size_t]),
     "vram_get_stats": (ctypes.c_int, [_POINTER, ctypes.POINTER(Stats)]),
     "vram_record_start": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(RecordOptions)]),
+    "vram_record_start_as_told": (ctypes.c_int, []),
     "vram_record_stop": (ctypes.c_int, []),
+    "vram_record_path": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
     "vram_is_recording": (ctypes.c_int, []),
     "vram_get_record_counts": (ctypes.c_int, [ctypes.POINTER(RecordCounts)]),
     "vram_record_about": (None, [ctypes.c_char_p, ctypes.c_char_p]),

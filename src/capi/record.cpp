@@ -1,14 +1,17 @@
 // The functions of record.h: arguments checked, answers turned into a status.
 #include "capi/last_error.hpp"
 #include "capi/registry.hpp"
+#include "record/process.hpp"
 #include "record/recorder.hpp"
 #include "record/threads.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vram/record.h>
 
@@ -24,12 +27,6 @@ constexpr std::array kOps = {Op::kAlloc,         Op::kFound,         Op::kFree,
                              Op::kSegmentFree,   Op::kSegmentMap,    Op::kSegmentUnmap,
                              Op::kSegmentFound,  Op::kOom,           Op::kSnapshot};
 
-std::vector<vram::trace::Setting> facts() {
-  return {{"process.pid", std::to_string(getpid())},
-          {"process.command", program_invocation_name},
-          {"recorder", "vram " VRAM_VERSION}};
-}
-
 size_t copy_text(const std::string& text, char* into, size_t capacity) {
   if (capacity > 0) {
     const size_t count = std::min(text.size(), capacity - 1);
@@ -37,6 +34,26 @@ size_t copy_text(const std::string& text, char* into, size_t capacity) {
     into[count] = '\0';
   }
   return text.size();
+}
+
+uint64_t number_told(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 0;
+}
+
+vram_stacks stacks_told() {
+  const char* const text = std::getenv("VRAM_RECORD_STACKS");
+  const std::string_view kind = text != nullptr ? text : "";
+  if (kind == "python") return VRAM_STACKS_PYTHON;
+  return kind == "native" ? VRAM_STACKS_NATIVE : VRAM_STACKS_NONE;
+}
+
+// A rank's file from before this run: nobody else has its name.
+void remove_earlier(const std::string& path) {
+  struct stat found{};
+  const bool is_earlier = vram::record::rank_of_process() && stat(path.c_str(), &found) == 0 &&
+                          static_cast<uint64_t>(found.st_mtime) < number_told("VRAM_RECORD_SINCE");
+  if (is_earlier) (void)unlink(path.c_str());
 }
 
 }  // namespace
@@ -53,11 +70,13 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
     return refuse(VRAM_INVALID_VALUE, "expected stacks to be one of vram_stacks");
   if (wanted.limit_bytes != 0 && wanted.limit_bytes < kLeastLimitBytes)
     return refuse(VRAM_INVALID_VALUE, "expected limit_bytes to be 0, or 1 MiB or more");
-  const auto started = Recorder::start({.path = path,
+  const std::string own_path =
+      wanted.is_named_by_rank != 0 ? vram::record::path_of_rank(path) : path;
+  const auto started = Recorder::start({.path = own_path,
                                         .stacks = static_cast<vram::record::Stacks>(wanted.stacks),
                                         .limit_bytes = wanted.limit_bytes,
                                         .is_lazy = wanted.is_lazy != 0,
-                                        .about = facts()});
+                                        .about = vram::record::facts_of_process()});
   if (!started) {
     const bool is_running = started.error().code == vram::Code::kBadInput;
     return refuse(is_running ? VRAM_INVALID_VALUE : VRAM_FILE_FAILED,
@@ -65,6 +84,21 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
   }
   vram::capi::Registry::get().tell_all();
   return VRAM_OK;
+}
+
+vram_status vram_record_start_as_told(void) {
+  const char* const path = std::getenv("VRAM_RECORD");
+  if (path == nullptr || *path == '\0' || Recorder::is_on()) return VRAM_OK;
+  remove_earlier(vram::record::path_of_rank(path));
+  vram_record_options options{};
+  options.struct_bytes = sizeof options;
+  options.stacks = stacks_told();
+  options.is_lazy = 1;
+  options.is_named_by_rank = 1;
+  options.limit_bytes = number_told("VRAM_RECORD_LIMIT");
+  const vram_status started = vram_record_start(path, &options);
+  if (started == VRAM_OK) (void)std::atexit([] { (void)vram_record_stop(); });
+  return started;
 }
 
 vram_status vram_record_stop(void) {
@@ -107,6 +141,9 @@ void vram_record_event(const vram_event* event) {
                   .device = static_cast<uint16_t>(event->device),
                   .op = kOps[static_cast<size_t>(event->kind)]});
 }
+
+void vram_record_claim(void) { Recorder::claim(); }
+int vram_record_is_claimed(void) { return Recorder::is_claimed() ? 1 : 0; }
 
 uint32_t vram_capture_stack(void) { return Recorder::capture_stack(); }
 

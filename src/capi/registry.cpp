@@ -65,6 +65,7 @@ Result<vram_pool*> Registry::open(int device, const vram_pool_options& options) 
 Result<vram_pool*> Registry::open_anew(int device, const vram_pool_options& options) {
   auto settings = read_options(options);
   if (!settings) return tl::unexpected(settings.error());
+  record::Recorder::claim();  // before the first call to the driver
   if (!driver_) {
     auto driver = gpu::cuda::DriverApi::load(driver_path());
     if (!driver) return tl::unexpected(driver.error());

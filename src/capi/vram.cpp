@@ -4,7 +4,7 @@
 #include "pool/sizes.hpp"
 
 #include <string>
-#include <vram/vram.h>
+#include <vram/record.h>
 
 namespace {
 
@@ -94,6 +94,7 @@ vram_status vram_pool_open(int device, const vram_pool_options* options, vram_po
   if (options != nullptr && options->struct_bytes != sizeof(vram_pool_options)) {
     return refuse(VRAM_INVALID_VALUE, "expected struct_bytes to be sizeof(vram_pool_options)");
   }
+  (void)vram_record_start_as_told();
   const auto opened =
       Registry::get().open(device, options != nullptr ? *options : vram_pool_options{});
   if (!opened) return refuse(status_of(opened.error().code), opened.error().message.c_str());

@@ -121,6 +121,11 @@ Result<StartupSettings> RunCommand::settings() const {
   return settings;
 }
 
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
 // Replaces this process; answers only if that fails.
 tl::unexpected<Error> become(const std::vector<std::string>& command) {
   std::vector<char*> words;
@@ -143,9 +148,9 @@ Result<int> RunCommand::run(Console&) {
   if (!settings) return tl::unexpected(settings.error());
   const auto folder = startup_folder();
   if (!folder) return tl::unexpected(folder.error());
-  const char* const python_path = std::getenv("PYTHONPATH");
-  for (const auto& [name, value] : startup_environment(
-           *folder, python_path == nullptr ? "" : python_path, *settings, std::time(nullptr)))
+  const Surroundings surroundings = {*folder, tap_library(*folder), environment("PYTHONPATH"),
+                                     environment("LD_PRELOAD")};
+  for (const auto& [name, value] : startup_environment(surroundings, *settings, std::time(nullptr)))
     (void)setenv(name.c_str(), value.c_str(), 1);
   // The recording of an earlier run; processes of this one that find the name taken take another.
   if (settings->record) (void)unlink(settings->record->path.c_str());

@@ -53,12 +53,29 @@ Result<std::string> startup_folder() {
               prefix.string(), program.string());
 }
 
+std::string tap_library(const std::string& startup_folder) {
+  const char* const library = std::getenv("VRAM_LIBRARY");
+  const fs::path folder = library != nullptr && *library != '\0'
+                              ? fs::path(library).parent_path()
+                              : fs::path(startup_folder).parent_path() / "lib";
+  const fs::path tap = folder / "libvram_tap.so";
+  std::error_code error;
+  return fs::is_regular_file(tap, error) ? tap.string() : "";
+}
+
+namespace {
+
+// first:rest
+std::string before(const std::string& first, const std::string& rest) {
+  return rest.empty() ? first : fmt::format("{}:{}", first, rest);
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> startup_environment(
-    std::string_view folder, std::string_view python_path, const StartupSettings& settings,
-    int64_t now_s) {
+    const Surroundings& surroundings, const StartupSettings& settings, int64_t now_s) {
   std::vector<std::pair<std::string, std::string>> changes;
-  const std::string behind = python_path.empty() ? "" : fmt::format(":{}", python_path);
-  changes.emplace_back("PYTHONPATH", fmt::format("{}{}", folder, behind));
+  changes.emplace_back("PYTHONPATH", before(surroundings.startup_folder, surroundings.python_path));
   if (settings.pool) {
     changes.emplace_back("VRAM_POOL", "1");
     if (const auto& limit = settings.pool->limit_bytes)
@@ -66,6 +83,8 @@ std::vector<std::pair<std::string, std::string>> startup_environment(
   }
   if (settings.record) {
     changes.emplace_back("VRAM_RECORD", settings.record->path);
+    if (!surroundings.tap_library.empty())
+      changes.emplace_back("LD_PRELOAD", before(surroundings.tap_library, surroundings.preloaded));
     changes.emplace_back("VRAM_RECORD_SINCE", fmt::format("{}", now_s));
     changes.emplace_back("VRAM_RECORD_STACKS", settings.record->stacks);
     if (const auto& limit = settings.record->limit_bytes)

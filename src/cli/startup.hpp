@@ -24,6 +24,13 @@ struct RecordSettings {
   std::optional<uint64_t> limit_bytes;
 };
 
+struct Surroundings {
+  std::string startup_folder;
+  std::string tap_library;
+  std::string python_path;  // PYTHONPATH, as it was
+  std::string preloaded;    // LD_PRELOAD, as it was
+};
+
 struct StartupSettings {
   std::optional<PoolSettings> pool;
   std::optional<RecordSettings> record;
@@ -32,9 +39,13 @@ struct StartupSettings {
 // The folder: VRAM_STARTUP's, or the one of the package that was installed with this program.
 [[nodiscard]] Result<std::string> startup_folder();
 
-// The environment's changes for a program under vram, as name and value. now_s: unix time.
+// The library to preload into programs that are recorded, below the startup folder's package or
+// beside VRAM_LIBRARY's; empty where there is none.
+[[nodiscard]] std::string tap_library(const std::string& startup_folder);
+
+// The environment's changes for a program under vram, as name and value; tap and preloaded may be
+// empty. now_s: unix time.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> startup_environment(
-    std::string_view folder, std::string_view python_path, const StartupSettings& settings,
-    int64_t now_s);
+    const Surroundings& surroundings, const StartupSettings& settings, int64_t now_s);
 
 }  // namespace vram::cli

@@ -1,9 +1,9 @@
 #include "record/flusher.hpp"
 
+#include "record/process.hpp"
 #include "record/threads.hpp"
 
 #include <chrono>
-#include <filesystem>
 #include <unistd.h>
 #include <utility>
 
@@ -17,13 +17,6 @@ constexpr milliseconds kCollectEvery{20};
 constexpr milliseconds kFlushEvery{100};
 constexpr milliseconds kWaitForLast{200};
 constexpr size_t kBatch = size_t{1} << 16;
-
-// run.vtrace → run.4711.vtrace
-std::string path_of_process(const std::string& path) {
-  const std::filesystem::path name(path);
-  const std::string own = name.stem().string() + "." + std::to_string(getpid());
-  return (name.parent_path() / (own + name.extension().string())).string();
-}
 
 }  // namespace
 
@@ -42,7 +35,7 @@ Result<> Flusher::make_file() {
   options_.must_be_new = is_lazy_;
   auto made = Recording::create(options_);
   if (!made && is_lazy_ && made.error().code == Code::kBadInput) {
-    options_.path = path_of_process(options_.path);
+    options_.path = path_with(options_.path, std::to_string(getpid()));
     options_.must_be_new = false;
     made = Recording::create(options_);
   }

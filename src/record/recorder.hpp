@@ -55,6 +55,10 @@ class Recorder {
   // The file that is written, once it is known.
   [[nodiscard]] static std::string path();
 
+  // Somebody says what is taken from the driver: its own calls need not be recorded.
+  static void claim() { is_claimed_.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] static bool is_claimed() { return is_claimed_.load(std::memory_order_relaxed); }
+
   // The stack of the calling thread, as the options want it; 0 while nothing is recorded. The
   // caller may hold no lock that a thread which runs Python code might wait for.
   [[nodiscard]] static StackId capture_stack();
@@ -75,6 +79,7 @@ class Recorder {
   static void put(Record& record);
   static void begin_child();
   inline static std::atomic<bool> is_on_{false};
+  inline static std::atomic<bool> is_claimed_{false};
 };
 
 }  // namespace vram::record

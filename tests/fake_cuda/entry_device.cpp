@@ -119,6 +119,13 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
   });
 }
 
+CUresult cuCtxGetDevice(CUdevice* device) {
+  return enter("cuCtxGetDevice", fake::kNeedsContext, [&](const Machine& machine) {
+    *device = fake::current_device(machine);
+    return kSuccess;
+  });
+}
+
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
   return enter("cuCtxPushCurrent_v2", fake::kNeedsInit, [&](const Machine& machine) {
     for (const auto& known : machine.contexts) {

@@ -140,3 +140,63 @@ def test_stacks_are_read_by_threads_that_compete_for_the_interpreter(tmp_path: P
     assert sum(event["action"] == "alloc" for event in events) == 8000
     stacks = {" ".join(event["stack"]) for event in events if event["action"] == "alloc"}
     assert all(" work " in stack for stack in stacks), stacks
+
+
+DRIVER_PROGRAM = """
+import ctypes, sys
+driver = ctypes.CDLL("libcuda.so.1")
+def found(name):
+    if sys.argv[1] == "dlsym": return getattr(driver, name)
+    function = ctypes.c_void_p()
+    base = name.removesuffix("_v2").encode()
+    assert driver.cuGetProcAddress_v2(base, ctypes.byref(function), 12000, ctypes.c_uint64(0), None) == 0
+    return ctypes.CFUNCTYPE(ctypes.c_int, *{"cuMemAlloc_v2": [ctypes.c_void_p, ctypes.c_size_t],
+                                            "cuMemFree_v2": [ctypes.c_uint64]}[name])(function.value)
+assert driver.cuInit(0) == 0
+context = ctypes.c_void_p()
+assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1) == 0
+assert driver.cuCtxPushCurrent_v2(context) == 0
+def allocate(size):
+    address = ctypes.c_uint64()
+    result = found("cuMemAlloc_v2")(ctypes.byref(address), ctypes.c_size_t(size))
+    return address if result == 0 else None
+kept = allocate(5 << 20)
+gone = allocate(3 << 20)
+assert found("cuMemFree_v2")(gone) == 0
+assert allocate(1 << 40) is None
+"""
+
+
+@pytest.mark.parametrize("way", ["dlsym", "cuGetProcAddress"])
+def test_the_drivers_calls_are_recorded_in_any_program(tmp_path: Path, way: str) -> None:
+    done = vram(
+        *("run", "--record", tmp_path / "run.vtrace", "--stacks", "python", "--"),
+        *(sys.executable, "-c", DRIVER_PROGRAM, way),
+        **SURROUNDINGS,
+        VRAM_STARTUP=str(ROOT / "python" / "vram" / "_startup"),
+        LD_LIBRARY_PATH=str(FAKE_DRIVER.parent),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    events = events_of(tmp_path / "run.vtrace")
+    mib = 1 << 20
+    assert [(event["action"], event["size_bytes"] // mib, event["device"]) for event in events] == [
+        ("segment_alloc", 5, 1),
+        ("alloc", 5, 1),
+        ("segment_alloc", 3, 1),
+        ("alloc", 3, 1),
+        ("free_completed", 3, 1),
+        ("segment_free", 3, 1),
+        ("oom", mib, 1),
+    ]
+    assert any(" allocate" in frame for frame in events[1]["stack"]), events[1]["stack"]
+
+
+def test_a_pool_speaks_for_its_process(tmp_path: Path) -> None:
+    done = vram(
+        *("run", "--record", tmp_path / "run.vtrace", "--", sys.executable, "-c"),
+        "import recorded_pool; recorded_pool.main([])",
+        **{**SURROUNDINGS, "VRAM_CUDA_DRIVER": "libcuda.so.1", "LD_LIBRARY_PATH": str(FAKE_DRIVER.parent)},
+        VRAM_STARTUP=str(ROOT / "python" / "vram" / "_startup"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sum(event["action"] == "alloc" for event in events_of(tmp_path / "run.vtrace")) == 9

@@ -14,7 +14,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-FRAMEWORKS = ("torch", "cupy")
+POOLED = ("torch", "cupy")
+FRAMEWORKS = (*POOLED, "jax", "tensorflow")
 
 
 def _load_vram() -> ModuleType:
@@ -65,16 +66,7 @@ def _enable(framework: str) -> None:
 
 def _record() -> None:
     try:
-        from pathlib import Path
-
-        recording = _load_vram().recording
-        if not recording.is_recording():
-            recording.start_for_process(
-                Path(os.environ["VRAM_RECORD"]),
-                os.environ.get("VRAM_RECORD_STACKS") or None,
-                int(os.environ.get("VRAM_RECORD_LIMIT", "0")),
-                float(os.environ.get("VRAM_RECORD_SINCE", "0")),
-            )
+        _load_vram().recording.record_as_told()
     except Exception as error:
         _say("the program is not recorded: " + _first_line(error))
 
@@ -84,7 +76,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _begin(framework: str) -> None:
-    if os.environ.get("VRAM_POOL") == "1":
+    if os.environ.get("VRAM_POOL") == "1" and framework in POOLED:
         _enable(framework)
     if "VRAM_RECORD" in os.environ:
         _record()

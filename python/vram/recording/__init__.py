@@ -5,6 +5,6 @@ PyTorch's own allocator.
 """
 
 from vram.recording._marks import scope, step
-from vram.recording._record import Recording, is_recording, record, start_for_process
+from vram.recording._record import Recording, is_recording, record, record_as_told
 
-__all__ = ["Recording", "is_recording", "record", "scope", "start_for_process", "step"]
+__all__ = ["Recording", "is_recording", "record", "record_as_told", "scope", "step"]

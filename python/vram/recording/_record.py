@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
-import sys
+import os
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -26,8 +25,10 @@ class _State:
 class Recording:
     """A recording that runs, or has ended; made by record(). Any thread may stop it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self) -> None:
+        text = ctypes.create_string_buffer(4096)
+        library().vram_record_path(text, len(text))
+        self._path = Path(os.fsdecode(text.value))
         self._counts = (0, 0, 0)
 
     @property
@@ -95,23 +96,18 @@ def record(path: str | Path = "run.vtrace", stacks: str | None = None, limit: in
     True
     0
     """
-    file = _process.path_of_rank(Path(path))
-    return _start(file, stacks, 0 if limit is None else parse_size(limit), is_lazy=False)
-
-
-def _start(file: Path, stacks: str | None, limit_bytes: int, *, is_lazy: bool) -> Recording:
     if stacks not in STACKS:
         raise ValueError(f"stacks is 'python', 'native' or None, not {stacks!r}")
     options = _library.RecordOptions(
         struct_bytes=ctypes.sizeof(_library.RecordOptions),
         stacks=STACKS[stacks],
-        is_lazy=int(is_lazy),
-        limit_bytes=limit_bytes,
+        is_named_by_rank=1,
+        limit_bytes=0 if limit is None else parse_size(limit),
     )
     with _State.lock:
-        if library().vram_record_start(str(file).encode(), ctypes.byref(options)) != OK:
+        if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:
             raise VramError(_library.last_error())
-        _State.running = recording = Recording(file)
+        _State.running = recording = Recording()
     _process.describe()
     return recording
 
@@ -126,22 +122,11 @@ def is_recording() -> bool:
     return bool(library().vram_is_recording())
 
 
-def start_for_process(file: Path, stacks: str | None, limit_bytes: int, since: float) -> Recording:
-    """For ``vram run --record``: the file is made when something is recorded, and a process that finds its name taken
-    adds its number to it. since: unix time; a rank's file from before is an earlier run's, and goes."""
-    own = _process.path_of_rank(file)
-    if own != file and own.exists() and own.stat().st_mtime < since:
-        own.unlink()
-    recording = _start(own, stacks, limit_bytes, is_lazy=True)
-    atexit.register(_stop_at_exit, recording)
-    return recording
-
-
-def _stop_at_exit(recording: Recording) -> None:
-    try:
-        recording.stop()
-    except VramError as error:
-        print(f"vram: {error}", file=sys.stderr)
+def record_as_told() -> None:
+    """For ``vram run --record``: records until the process ends, as the environment says. VramError: it can't be."""
+    if library().vram_record_start_as_told() != OK:
+        raise VramError(_library.last_error())
+    _process.describe()
 
 
 def _counts() -> tuple[int, int, int]:

@@ -56,6 +56,11 @@ bool LiveMemory::is_mapped(const Record& record) const {
   return segment.device == record.device && record.address - segment.address < segment.size_bytes;
 }
 
+uint64_t LiveMemory::mapped_bytes(const Record& segment) const {
+  const auto found = segments_.find(key_of(segment));
+  return found != segments_.end() ? found->second.size_bytes : 0;
+}
+
 std::vector<Record> LiveMemory::segments() const {
   std::vector<Record> all;
   all.reserve(segments_.size());

@@ -35,6 +35,8 @@ class LiveMemory {
   void unmap(const Record& segment);
 
   [[nodiscard]] bool is_mapped(const Record& record) const;
+  // Of the segment that begins at the address; 0: none does.
+  [[nodiscard]] uint64_t mapped_bytes(const Record& segment) const;
   // Segments, by address, and blocks, by sequence, as they came.
   [[nodiscard]] std::vector<Record> segments() const;
   [[nodiscard]] std::vector<Block> blocks() const;

@@ -1,10 +1,10 @@
 #include "record/file/recording.hpp"
 
 #include "base/bytes.hpp"
+#include "record/process.hpp"
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 namespace vram::record {
 namespace {
@@ -12,13 +12,6 @@ namespace {
 using trace::EventKind;
 
 constexpr uint64_t kLeastLimitBytes = kMiB;
-
-// run.vtrace → run.old.vtrace
-std::string old_path(const std::string& path) {
-  const std::filesystem::path name(path);
-  return (name.parent_path() / (name.stem().string() + ".old" + name.extension().string()))
-      .string();
-}
 
 EventKind kind_of(Op op) {
   switch (op) {
@@ -190,7 +183,11 @@ Result<> Recording::move_back(const LiveMemory::Block& block) {
   return {};
 }
 
-Result<> Recording::add_segment(const Record& record) {
+// A segment that goes as a whole may be named by its address alone.
+Result<> Recording::add_segment(const Record& said) {
+  Record record = said;
+  if (record.size_bytes == 0) record.size_bytes = live_.mapped_bytes(record);
+  if (record.size_bytes == 0) return {};
   switch (record.op) {
     case Op::kSegmentFound:
       if (live_.is_mapped(record)) return {};
@@ -249,8 +246,9 @@ bool Recording::is_full() const {
 Result<> Recording::begin_anew() {
   if (auto done = part_->writer->finish(); !done) return done;
   closed_bytes_ += part_->sink->size_bytes();
-  if (std::rename(options_.path.c_str(), old_path(options_.path).c_str()) != 0)
-    return fail(Code::kIo, "{}: can't be renamed to {}", options_.path, old_path(options_.path));
+  const std::string old_path = path_with(options_.path, "old");
+  if (std::rename(options_.path.c_str(), old_path.c_str()) != 0)
+    return fail(Code::kIo, "{}: can't be renamed to {}", options_.path, old_path);
   if (auto done = open_part(); !done) return done;
   if (auto done = write_what_is_there(); !done) return done;
   if (auto done = write_out(); !done) return done;

@@ -1,0 +1,71 @@
+#include "record/process.hpp"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+
+namespace vram::record {
+namespace {
+
+constexpr std::array<std::pair<const char*, const char*>, 4> kRankVariables = {{
+    {"RANK", "WORLD_SIZE"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"PMI_RANK", "PMI_SIZE"},
+    {"SLURM_PROCID", "SLURM_NTASKS"},
+}};
+
+std::optional<unsigned> number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  const std::string_view digits = text;
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
+  if (error != std::errc() || end != digits.end() || digits.empty()) return std::nullopt;
+  return number;
+}
+
+std::string host() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+}  // namespace
+
+std::optional<Rank> rank_of_process() {
+  for (const auto& [own, all] : kRankVariables) {
+    const auto number = number_in(own);
+    const auto count = number_in(all);
+    if (number && count && *count > 1) return Rank{*number, *count};
+  }
+  return std::nullopt;
+}
+
+std::string path_with(const std::string& path, const std::string& word) {
+  const std::filesystem::path name(path);
+  const std::string own = name.stem().string() + "." + word + name.extension().string();
+  return (name.parent_path() / own).string();
+}
+
+std::string path_of_rank(const std::string& path) {
+  const auto rank = rank_of_process();
+  return rank ? path_with(path, "rank" + std::to_string(rank->number)) : path;
+}
+
+std::vector<trace::Setting> facts_of_process() {
+  std::vector<trace::Setting> facts = {{"process.pid", std::to_string(getpid())},
+                                       {"process.command", program_invocation_name},
+                                       {"host", host()},
+                                       {"recorder", "vram " VRAM_VERSION}};
+  if (const auto rank = rank_of_process()) {
+    facts.push_back({"rank", std::to_string(rank->number)});
+    facts.push_back({"world_size", std::to_string(rank->count)});
+  }
+  return facts;
+}
+
+}  // namespace vram::record

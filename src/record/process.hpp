@@ -1,0 +1,27 @@
+// What a recording says about its process, and how its file is named among those of other ranks.
+#pragma once
+
+#include "trace/trace.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::record {
+
+struct Rank {
+  unsigned number = 0;
+  unsigned count = 1;
+};
+
+// This process's number among those that work together, by the variables of torchrun, Open MPI,
+// MPICH and Slurm; none: it works alone.
+[[nodiscard]] std::optional<Rank> rank_of_process();
+// run.vtrace is run.rank3.vtrace for rank 3 of several.
+[[nodiscard]] std::string path_of_rank(const std::string& path);
+// run.vtrace is run.<word>.vtrace.
+[[nodiscard]] std::string path_with(const std::string& path, const std::string& word);
+// Process, machine and rank.
+[[nodiscard]] std::vector<trace::Setting> facts_of_process();
+
+}  // namespace vram::record

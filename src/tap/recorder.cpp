@@ -1,0 +1,81 @@
+#include "tap/recorder.hpp"
+
+#include "tap/found.hpp"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <vram/record.h>
+
+namespace vram::tap {
+namespace {
+
+struct Library {
+  decltype(&vram_record_start_as_told) start = nullptr;
+  decltype(&vram_is_recording) is_recording = nullptr;
+  decltype(&vram_record_event) event = nullptr;
+  decltype(&vram_capture_stack) stack = nullptr;
+  decltype(&vram_record_is_claimed) is_claimed = nullptr;
+};
+
+Library library;  // NOLINT: set once, below
+pthread_once_t once = PTHREAD_ONCE_INIT;
+pthread_once_t start_once = PTHREAD_ONCE_INIT;
+
+template <typename Function>
+bool look_up(void* handle, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(real_dlsym(handle, name));
+  return *function != nullptr;
+}
+
+// libvram.so lies beside this library.
+void open_library() {
+  Dl_info own{};
+  char path[4096];
+  if (dladdr(reinterpret_cast<const void*>(&open_library), &own) == 0) return;
+  const char* const slash = std::strrchr(own.dli_fname, '/');
+  const size_t folder = slash == nullptr ? 0 : static_cast<size_t>(slash - own.dli_fname) + 1;
+  static constexpr char kName[] = "libvram.so";
+  if (folder + sizeof kName > sizeof path) return;
+  std::memcpy(path, own.dli_fname, folder);
+  std::memcpy(path + folder, kName, sizeof kName);
+  void* const handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+  Library found;
+  if (handle == nullptr || !look_up(handle, "vram_record_start_as_told", &found.start) ||
+      !look_up(handle, "vram_is_recording", &found.is_recording) ||
+      !look_up(handle, "vram_record_event", &found.event) ||
+      !look_up(handle, "vram_capture_stack", &found.stack) ||
+      !look_up(handle, "vram_record_is_claimed", &found.is_claimed)) {
+    return;
+  }
+  library = found;
+}
+
+int current_device() {
+  using GetDevice = Result (*)(Device*);
+  static GetDevice get_device = nullptr;
+  if (get_device == nullptr)
+    get_device = reinterpret_cast<GetDevice>(driver_function("cuCtxGetDevice"));
+  Device device = 0;
+  return get_device != nullptr && get_device(&device) == kSuccess ? device : 0;
+}
+
+}  // namespace
+
+// A process that is claimed may be in the middle of a call of the library: nothing is begun there.
+bool is_wanted() {
+  (void)pthread_once(&once, open_library);
+  if (library.event == nullptr || library.is_claimed() != 0) return false;
+  (void)pthread_once(&start_once, [] { (void)library.start(); });
+  return library.is_recording() != 0;
+}
+
+uint32_t stack_of_caller() { return library.stack(); }
+
+void say(Kind kind, DevicePointer address, size_t bytes, Stream stream, uint32_t stack) {
+  const vram_event event = {
+      static_cast<vram_event_kind>(kind), current_device(), address, bytes, stream, stack};
+  library.event(&event);
+}
+
+}  // namespace vram::tap

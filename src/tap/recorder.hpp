@@ -1,0 +1,27 @@
+// What is said to the recorder (libvram.so, record.h), which is opened when there is something to
+// say.
+#pragma once
+
+#include "tap/cuda.hpp"
+
+#include <cstdint>
+
+namespace vram::tap {
+
+enum class Kind : int {  // vram_event_kind
+  kAlloc = 0,
+  kFree = 2,
+  kSegmentAlloc = 5,
+  kSegmentFree = 6,
+  kSegmentMap = 7,
+  kSegmentUnmap = 8,
+  kOom = 10,
+};
+
+// Whether this process is recorded, and no other tap speaks for it. Opens the library at the first
+// call.
+[[nodiscard]] bool is_wanted();
+[[nodiscard]] uint32_t stack_of_caller();
+void say(Kind kind, DevicePointer address, size_t bytes, Stream stream, uint32_t stack);
+
+}  // namespace vram::tap
