@@ -16,6 +16,9 @@ constexpr uint64_t kLittleRoomBytes = 3 * kGiB;
 constexpr uint64_t kPartsOfOne = 4;
 constexpr uint64_t kMostTimesUsual = 2;
 
+// Small blocks that stay must not part what large ones leave from what comes next.
+uint32_t side_of(Lane lane) { return lane == Lane::kLarge ? 0 : 1; }
+
 }  // namespace
 
 // What may be reserved before free pieces are put to use instead.
@@ -51,7 +54,7 @@ uint64_t Pool::largest_handle_bytes_of(uint64_t bytes) const {
 
 // What is free at the end of all homes, where new memory would continue it.
 uint64_t Pool::tail_bytes(const Wanted& wanted) const {
-  const Address end = stock_.next_home();
+  const Address end = stock_.next_home(side_of(wanted.lane));
   uint64_t bytes = 0;
   for (const StreamIndex stream : {wanted.stream, kNoStream}) {
     arena_.index(wanted.lane, stream).for_each(arena_.nodes(), [&](NodeId id) {
@@ -66,7 +69,7 @@ uint64_t Pool::room_bytes() const { return limit_bytes_ - std::min(limit_bytes_,
 
 Status Pool::take(uint64_t bytes, Lane lane) {
   HandleId id = kNoHandle;
-  const Status status = stock_.create(bytes, &id);
+  const Status status = stock_.create(bytes, side_of(lane), &id);
   if (status != Status::kOk) return status;
   arena_.add(stock_[id].home, bytes, lane, options_.backing == Backing::kVirtual);
   ++stats_.num_device_alloc;
