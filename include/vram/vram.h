@@ -63,7 +63,7 @@ typedef struct vram_pool_options {
   vram_backing backing;
   uint32_t reserved;     /* 0 */
   uint64_t limit_bytes;  /* at most so much is reserved; 0: no limit but the device */
-  uint64_t handle_bytes; /* the largest piece of physical memory, a multiple of 2 MiB; 0: 20 MiB */
+  uint64_t handle_bytes; /* a piece of physical memory, of a large request up to two in one; n * 2 MiB; 0: 20 MiB */
 } vram_pool_options;
 
 /* Opens the pool of a device, or, when it is open, the same one again; options count the first time only (NULL: all

@@ -11,6 +11,13 @@ constexpr uint64_t kLeastHandles = 1536;  // that all the room there is should h
 // Mapping smaller ones costs more than they save, but where there is next to no room.
 constexpr uint64_t kWorthwhileBytes = 8 * kMiB;
 constexpr uint64_t kLittleRoomBytes = 3 * kGiB;
+// What a large request lacks comes in so many parts, in handles up to so much larger than usual:
+// each handle costs the same, and what is wanted as one is likely to be wanted as one again.
+constexpr uint64_t kPartsOfOne = 4;
+constexpr uint64_t kMostTimesUsual = 2;
+
+// Small blocks that stay must not part what large ones leave from what comes next.
+uint32_t side_of(Lane lane) { return lane == Lane::kLarge ? 0 : 1; }
 
 }  // namespace
 
@@ -37,9 +44,17 @@ uint64_t Pool::largest_handle_bytes() const {
   return std::clamp(share, std::min(least, options_.handle_bytes), options_.handle_bytes);
 }
 
+// Where there is little room, nothing is larger than usual.
+uint64_t Pool::largest_handle_bytes_of(uint64_t bytes) const {
+  const uint64_t usual = largest_handle_bytes();
+  if (usual < options_.handle_bytes) return usual;
+  const uint64_t granule = device_.granularity_bytes();
+  return std::clamp(bytes / kPartsOfOne / granule * granule, usual, usual * kMostTimesUsual);
+}
+
 // What is free at the end of all homes, where new memory would continue it.
 uint64_t Pool::tail_bytes(const Wanted& wanted) const {
-  const Address end = stock_.next_home();
+  const Address end = stock_.next_home(side_of(wanted.lane));
   uint64_t bytes = 0;
   for (const StreamIndex stream : {wanted.stream, kNoStream}) {
     arena_.index(wanted.lane, stream).for_each(arena_.nodes(), [&](NodeId id) {
@@ -54,7 +69,7 @@ uint64_t Pool::room_bytes() const { return limit_bytes_ - std::min(limit_bytes_,
 
 Status Pool::take(uint64_t bytes, Lane lane) {
   HandleId id = kNoHandle;
-  const Status status = stock_.create(bytes, &id);
+  const Status status = stock_.create(bytes, side_of(lane), &id);
   if (status != Status::kOk) return status;
   arena_.add(stock_[id].home, bytes, lane, options_.backing == Backing::kVirtual);
   ++stats_.num_device_alloc;
@@ -77,7 +92,7 @@ bool Pool::grow_by_segment(uint64_t bytes, Lane lane) {
 bool Pool::grow(uint64_t bytes, Lane lane) {
   if (options_.backing == Backing::kSegments) return grow_by_segment(bytes, lane);
   const uint64_t granule = device_.granularity_bytes();
-  uint64_t largest = largest_handle_bytes();
+  uint64_t largest = largest_handle_bytes_of(bytes);
   uint64_t rest = round_up(bytes, lane == Lane::kSmall ? granule : growth_step_bytes());
   const uint64_t room = room_bytes();
   if (rest > room) rest = round_up(bytes, granule);

@@ -15,10 +15,11 @@ enum class Backing : uint8_t {
 
 struct Options {
   Backing backing = Backing::kVirtual;
-  // The largest handle. Smaller ones pack better under pressure, larger ones are mapped sooner.
+  // The largest handle, but for what one request lacks: that may come in some twice as large.
+  // Smaller ones pack better under pressure, larger ones are mapped sooner.
   uint64_t handle_bytes = 20 * kMiB;
   // New memory comes in steps of at least this part of the peak of live bytes.
-  uint32_t growth_divisor = 128;
+  uint32_t growth_divisor = 96;
   // Reserved may pass the peak of live bytes by so much before free pieces are stitched instead.
   uint32_t slack_permille = 2;
   // And by so much more before a stream is made to wait for memory that another one freed.

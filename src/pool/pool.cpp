@@ -11,7 +11,7 @@ namespace {
 
 // Address space costs nothing, but there is an end to it.
 constexpr uint64_t kMostDeviceBytes = uint64_t{1} << 42;
-constexpr uint64_t kHomesPerDevice = 2;
+constexpr uint64_t kHomesPerDevice = uint64_t{2} * Stock::kSides;
 constexpr uint64_t kStitchesPerDevice = 8;
 
 // With several streams: after so many frees of one its progress is worth an event, after so many

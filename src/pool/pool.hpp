@@ -238,6 +238,7 @@ class Pool {
   [[nodiscard]] Status take(uint64_t bytes, Lane lane);
   [[nodiscard]] uint64_t growth_step_bytes() const;
   [[nodiscard]] uint64_t largest_handle_bytes() const;
+  [[nodiscard]] uint64_t largest_handle_bytes_of(uint64_t bytes) const;
   [[nodiscard]] uint64_t release_handle(HandleId id);
   [[nodiscard]] NodeId free_node_of(HandleId id) const;
 

@@ -154,6 +154,32 @@ TEST(PoolFixedShapesTest, AfterAFewStepsTheDriverIsNotCalled) {
   EXPECT_TRUE(pool.validate());
 }
 
+// 3 MiB take a handle of 4, of which the second 3 MiB use the rest: 2 MiB more suffice.
+TEST_F(PoolTest, SmallBlocksDoNotPartLargeOnesFromWhatComesNext) {
+  const Allocation first = pool_.allocate(3 * kMiB, 0);
+  (void)pool_.allocate(512, 0);
+  EXPECT_EQ(pool_.stats().reserved_bytes.current, (4 + 2) * kMiB);
+  const Allocation second = pool_.allocate(3 * kMiB, 0);
+  EXPECT_EQ(second.address, first.address + 3 * kMiB);
+  EXPECT_EQ(pool_.stats().reserved_bytes.current, (4 + 2 + 2) * kMiB);
+}
+
+// A quarter of what is missing, from 20 to 40 MiB; where there is little room, 8 MiB as ever.
+TEST(PoolGrowthTest, WhatIsWantedAsOneComesInLargerHandles) {
+  gpu::SimGpu gpu;
+  DeviceOn<gpu::SimGpu> device(gpu, 0);
+  Pool pool(device);
+  (void)pool.allocate(60 * kMiB, 0);
+  EXPECT_EQ(pool.stats().num_device_alloc, 3u) << "of 20 MiB";
+  (void)pool.allocate(120 * kMiB, 0);
+  EXPECT_EQ(pool.stats().num_device_alloc, 3u + 4u) << "of 30 MiB";
+  (void)pool.allocate(200 * kMiB, 0);
+  EXPECT_EQ(pool.stats().num_device_alloc, 7u + 5u) << "of 40 MiB";
+  pool.limit(8 * kGiB);
+  (void)pool.allocate(200 * kMiB, 0);
+  EXPECT_EQ(pool.stats().num_device_alloc, 12u + 25u) << "of 8 MiB";
+}
+
 TEST(PoolStartTest, WithoutADeviceEverythingIsRefused) {
   gpu::SimGpu gpu;
   DeviceOn<gpu::SimGpu> device(gpu, 0);

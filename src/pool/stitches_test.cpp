@@ -20,12 +20,12 @@ namespace {
 class StitchesTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(stock_.reserve(kGiB), Status::kOk);
+    ASSERT_EQ(stock_.reserve(Stock::kSides * kGiB), Status::kOk);
     ASSERT_EQ(stitches_.reserve(kGiB), Status::kOk);
     stream_ = arena_.stream_index(1);
     for (int i = 0; i < 4; ++i) {
       HandleId id = kNoHandle;
-      ASSERT_EQ(stock_.create(4 * kMiB, &id), Status::kOk);
+      ASSERT_EQ(stock_.create(4 * kMiB, 0, &id), Status::kOk);
       arena_.add(stock_[id].home, 4 * kMiB, Lane::kLarge);
     }
     home_ = stock_[0].home;
@@ -134,10 +134,10 @@ TEST_F(StitchesTest, TheLongestIdleGoesFirst) {
 TEST_F(StitchesTest, AReleasedHomeIsUsedAgainWhenTheRangeEnds) {
   ASSERT_EQ(stock_.release(1), Status::kOk);
   HandleId id = kNoHandle;
-  ASSERT_EQ(stock_.create(1008 * kMiB, &id), Status::kOk);
-  ASSERT_EQ(stock_.create(4 * kMiB, &id), Status::kOk);
+  ASSERT_EQ(stock_.create(1008 * kMiB, 0, &id), Status::kOk);
+  ASSERT_EQ(stock_.create(4 * kMiB, 0, &id), Status::kOk);
   EXPECT_EQ(stock_[id].home, home_ + 4 * kMiB);
-  EXPECT_EQ(stock_.create(2 * kMiB, &id), Status::kOutOfMemory) << "of addresses";
+  EXPECT_EQ(stock_.create(2 * kMiB, 0, &id), Status::kOutOfMemory) << "of addresses";
   EXPECT_EQ(stock_.validate(), "");
 }
 

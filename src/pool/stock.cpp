@@ -8,7 +8,10 @@ Status Stock::reserve(uint64_t bytes) {
   granule_bytes_ = device_.granularity_bytes();
   if (backing_ == Backing::kSegments) return Status::kOk;
   const Status status = device_.reserve(bytes, &base_);
-  if (status == Status::kOk) reserved_bytes_ = bytes;
+  if (status != Status::kOk) return status;
+  reserved_bytes_ = bytes;
+  for (uint32_t side = 0; side < kSides; ++side)
+    sides_[side].base = base_ + side * (bytes / kSides);
   return status;
 }
 
@@ -26,13 +29,14 @@ Stock::~Stock() {
 }
 
 // Behind the last one; where the range ends, the first gap that released handles left.
-Address Stock::find_home(uint64_t bytes) const {
-  if (end_ * granule_bytes_ + bytes <= reserved_bytes_) return next_home();
+Address Stock::find_home(uint64_t bytes, uint32_t side) const {
+  const Side& homes = sides_[side];
+  if (homes.end * granule_bytes_ + bytes <= reserved_bytes_ / kSides) return next_home(side);
   const uint64_t wanted = bytes / granule_bytes_;
   uint64_t run = 0;
-  for (uint64_t granule = 0; granule < end_; ++granule) {
-    run = by_granule_[granule] == kNoHandle ? run + 1 : 0;
-    if (run == wanted) return base_ + (granule + 1 - wanted) * granule_bytes_;
+  for (uint64_t granule = 0; granule < homes.end; ++granule) {
+    run = homes.by_granule[granule] == kNoHandle ? run + 1 : 0;
+    if (run == wanted) return homes.base + (granule + 1 - wanted) * granule_bytes_;
   }
   return 0;
 }
@@ -69,9 +73,9 @@ Status Stock::create_segment(uint64_t bytes, HandleId* id) {
   return status;
 }
 
-Status Stock::create(uint64_t bytes, HandleId* id) {
+Status Stock::create(uint64_t bytes, uint32_t side, HandleId* id) {
   if (backing_ == Backing::kSegments) return create_segment(bytes, id);
-  Piece piece{.home = find_home(bytes), .bytes = bytes};
+  Piece piece{.home = find_home(bytes, side), .bytes = bytes};
   if (piece.home == 0) return Status::kOutOfMemory;
   Status status = device_.create(bytes, &piece.handle);
   if (status != Status::kOk) return status;
@@ -95,12 +99,14 @@ HandleId Stock::keep(const Piece& piece) {
 }
 
 void Stock::mark(const Piece& piece, HandleId id) {
-  const uint64_t first = (piece.home - base_) / granule_bytes_;
+  Side& side = sides_[side_at(piece.home)];
+  std::vector<HandleId>& ids = side.by_granule;
+  const uint64_t first = (piece.home - side.base) / granule_bytes_;
   const uint64_t last = first + piece.bytes / granule_bytes_;
-  if (last > by_granule_.size()) by_granule_.resize(last, kNoHandle);
-  for (uint64_t granule = first; granule < last; ++granule) by_granule_[granule] = id;
-  if (id != kNoHandle && last > end_) end_ = last;
-  while (end_ > 0 && by_granule_[end_ - 1] == kNoHandle) --end_;
+  if (last > ids.size()) ids.resize(last, kNoHandle);
+  for (uint64_t granule = first; granule < last; ++granule) ids[granule] = id;
+  if (id != kNoHandle && last > side.end) side.end = last;
+  while (side.end > 0 && ids[side.end - 1] == kNoHandle) --side.end;
 }
 
 Status Stock::take_back(const Piece& piece) {
@@ -134,7 +140,9 @@ std::string Stock::validate() const {
   if (bytes != bytes_) return "the stock's bytes are not those of its handles";
   if (backing_ == Backing::kSegments) return {};
   uint64_t granules = 0;
-  for (const HandleId id : by_granule_) granules += id < kOrphan ? 1 : 0;
+  for (const Side& side : sides_) {
+    for (const HandleId id : side.by_granule) granules += id < kOrphan ? 1 : 0;
+  }
   if (granules * granule_bytes_ != bytes_) return "home addresses are not those of the handles";
   return {};
 }

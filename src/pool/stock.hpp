@@ -1,13 +1,15 @@
 // Stock: the physical memory that the pool holds: handles of several sizes, each mapped at its home
-// address for as long as it lives. The home addresses are one range, reserved at the start. Where
-// the device can't map, a handle is a segment, and its home is where the driver put it. Below the
-// pool's recipe; says nothing of what lies in the memory. A call that fails changes nothing and
-// leaves nothing behind. One thread at a time; allocates for each handle.
+// address for as long as it lives. The home addresses are one range, reserved at the start, with
+// two sides: handles adjoin others of their side alone, so that what one side holds is not parted
+// by what the other gets. Where the device can't map, a handle is a segment, and its home is where
+// the driver put it. Below the pool's recipe; says nothing of what lies in the memory. A call that
+// fails changes nothing and leaves nothing behind. One thread at a time; allocates for each handle.
 #pragma once
 
 #include "pool/device.hpp"
 #include "pool/options.hpp"
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -21,6 +23,8 @@ inline constexpr HandleId kOrphan = kNoHandle - 1;  // what is mapped there is o
 
 class Stock {
  public:
+  static constexpr uint32_t kSides = 2;
+
   struct Piece {
     gpu::Handle handle = 0;
     Address home = 0;
@@ -36,7 +40,7 @@ class Stock {
   // Once, before all else: the range of home addresses. Segments need none.
   [[nodiscard]] Status reserve(uint64_t bytes);
   // A new handle, mapped at its home and accessible.
-  [[nodiscard]] Status create(uint64_t bytes, HandleId* id);
+  [[nodiscard]] Status create(uint64_t bytes, uint32_t side, HandleId* id);
   // A handle that nothing uses any more, and that is mapped nowhere but at its home.
   [[nodiscard]] Status release(HandleId id);
 
@@ -45,13 +49,16 @@ class Stock {
   // Whose home holds the address, which must be in one.
   [[nodiscard]] HandleId at(Address address) const {
     if (backing_ == Backing::kSegments) return segment_at(address);
-    return by_granule_[(address - base_) / granule_bytes_];
+    const Side& side = sides_[side_at(address)];
+    return side.by_granule[(address - side.base) / granule_bytes_];
   }
   [[nodiscard]] Backing backing() const { return backing_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
   [[nodiscard]] uint64_t count() const { return pieces_.size() - spare_.size(); }
   // Where the next handle's home will be if there is room; of segments nobody knows.
-  [[nodiscard]] Address next_home() const { return base_ + end_ * granule_bytes_; }
+  [[nodiscard]] Address next_home(uint32_t side) const {
+    return sides_[side].base + sides_[side].end * granule_bytes_;
+  }
 
   // Where homes may be: no address outside is one. Of segments nothing is known.
   [[nodiscard]] Address base() const { return base_; }
@@ -60,10 +67,16 @@ class Stock {
   [[nodiscard]] std::string validate() const;
 
  private:
+  struct Side {
+    Address base = 0;
+    uint64_t end = 0;  // granules up to here were used
+    std::vector<HandleId> by_granule;
+  };
+  [[nodiscard]] uint32_t side_at(Address address) const { return address < sides_[1].base ? 0 : 1; }
   [[nodiscard]] HandleId segment_at(Address address) const;
   [[nodiscard]] Status create_segment(uint64_t bytes, HandleId* id);
   [[nodiscard]] Status take_back(const Piece& piece);
-  [[nodiscard]] Address find_home(uint64_t bytes) const;  // 0: no room
+  [[nodiscard]] Address find_home(uint64_t bytes, uint32_t side) const;  // 0: no room
   [[nodiscard]] Status map_home(const Piece& piece);
   void give_back(const Piece& piece, bool is_mapped);
   void mark(const Piece& piece, HandleId id);
@@ -75,10 +88,9 @@ class Stock {
   Address base_ = 0;
   uint64_t reserved_bytes_ = 0;
   uint64_t bytes_ = 0;
-  uint64_t end_ = 0;  // granules up to here were used
+  std::array<Side, kSides> sides_;
   std::vector<Piece> pieces_;
   std::vector<HandleId> spare_;
-  std::vector<HandleId> by_granule_;
   std::vector<Piece> orphans_;  // the driver refused to take them back: tried again at the end
 };
 

@@ -9,7 +9,9 @@ namespace vram::replay {
 namespace {
 
 constexpr std::array kKeys{
-    PeerKey{"handle_size", "SIZE, the largest piece of physical memory, a multiple of 2MiB"},
+    PeerKey{"handle_size",
+            "SIZE, a piece of physical memory, of a large request up to two in one; a multiple of "
+            "2MiB"},
     PeerKey{"growth_divisor", "NUMBER, new memory comes in this part of the peak at least"},
     PeerKey{"slack_permille",
             "NUMBER, how far reserved may pass the peak before free pieces are "
