@@ -98,10 +98,12 @@ void play(const Program& program, pool::SharedPool& pool, uint64_t first_stream,
   }
 }
 
+// Wall time by the operations of all threads. The library multiplies by the iterations of all
+// threads together, so of what they set it must take the mean, not the sum.
 benchmark::Counter per_op(const Program& program) {
-  return benchmark::Counter(
-      static_cast<double>(program.ops.size()),
-      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  return benchmark::Counter(static_cast<double>(program.ops.size()),
+                            benchmark::Counter::kIsIterationInvariantRate |
+                                benchmark::Counter::kAvgThreads | benchmark::Counter::kInvert);
 }
 
 void alone(benchmark::State& state, const Program& program) {
