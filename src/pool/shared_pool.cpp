@@ -132,6 +132,7 @@ bool SharedPool::record_stream(Address address, StreamHandle stream) {
 
 void SharedPool::forget(StreamHandle stream) {
   const std::lock_guard guard(lock_);
+  if (captures_ > 0) return forgotten_.push_back(stream);
   (void)collect();
   pool_.forget(stream);
 }
@@ -169,6 +170,9 @@ void SharedPool::end_capture() {
   const std::lock_guard guard(lock_);
   if (captures_ > 0) --captures_;
   pool_.allow_waiting(captures_ == 0);
+  if (captures_ > 0 || forgotten_.empty()) return;
+  (void)collect();
+  for (const StreamHandle stream : std::exchange(forgotten_, {})) pool_.forget(stream);
 }
 
 void SharedPool::limit(uint64_t bytes) {

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace vram::pool {
 
@@ -42,6 +43,7 @@ class SharedPool {
   // False where no live block begins there.
   [[nodiscard]] bool free(Address address);
   [[nodiscard]] bool record_stream(Address address, StreamHandle stream);
+  // During a capture: once it has ended.
   void forget(StreamHandle stream);
   [[nodiscard]] BlockInfo block_at(Address address);
 
@@ -98,6 +100,7 @@ class SharedPool {
   uint64_t lends_ = 0;
   Shelf::Sum returned_;
   uint32_t captures_ = 0;
+  std::vector<StreamHandle> forgotten_;  // when no capture is going on any more
 };
 
 }  // namespace vram::pool
