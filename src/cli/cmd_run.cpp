@@ -68,8 +68,11 @@ std::vector<Option> RunCommand::options() {
 Result<uint64_t> size_of(std::string_view option, const std::string& text) {
   const auto bytes = parse_bytes(text);
   if (!bytes) return fail(Code::kBadInput, "{}: {}", option, bytes.error().message);
-  if (*bytes == 0)
-    return fail(Code::kBadInput, "{} takes more than 0 bytes, found '{}'", option, text);
+  if (*bytes < kMiB) {
+    return fail(Code::kBadInput,
+                "{} '{}' is {} bytes, and 1 MiB is the least; write the unit, as in 20GiB", option,
+                text, *bytes);
+  }
   return *bytes;
 }
 
@@ -95,8 +98,6 @@ Result<RecordSettings> RunCommand::record_settings() const {
   if (record_limit_.empty()) return settings;
   const auto bytes = size_of("--record-limit", record_limit_);
   if (!bytes) return tl::unexpected(bytes.error());
-  if (*bytes < kMiB)
-    return fail(Code::kBadInput, "--record-limit takes 1MiB or more, found '{}'", record_limit_);
   settings.limit_bytes = *bytes;
   return settings;
 }

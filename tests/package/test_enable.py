@@ -137,15 +137,28 @@ def test_no_caching_is_warned_about(adapter: FakeAdapter, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("20GiB", 20 << 30), ("512 MB", 512 << 20), ("1.5G", 3 << 29), ("4096", 4096), (4096, 4096), ("2tib", 2 << 40)],
+    [
+        ("20GiB", 20 << 30),
+        ("512 MB", 512 << 20),
+        ("1.5G", 3 << 29),
+        ("4194304", 4 << 20),
+        (4 << 20, 4 << 20),
+        ("2tib", 2 << 40),
+    ],
 )
 def test_sizes(text: "int | str", size: int) -> None:
     assert _sizes.parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "much", "-1GiB", "0", 0, -5, "1PiB"])
+@pytest.mark.parametrize("text", ["", "much", "-1GiB", -5, "1PiB"])
 def test_no_sizes(text: "int | str") -> None:
     with pytest.raises(ValueError, match="size"):
+        _sizes.parse_size(text)
+
+
+@pytest.mark.parametrize("text", ["20", 20, "0", 0, "1023KiB"])
+def test_a_number_without_its_unit(text: "int | str") -> None:
+    with pytest.raises(ValueError, match="bytes, and 1 MiB is the least; write the unit, as in 20GiB"):
         _sizes.parse_size(text)
 
 

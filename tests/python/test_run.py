@@ -135,7 +135,8 @@ def test_real_pytorch_without_cuda_goes_on() -> None:
             "nothing to run 'python' under; name --pool or --record: vram run --pool -- python a.py",
         ),
         (["--pool", "--limit", "much", "--", "true"], "--limit: expected a size such as 16GiB"),
-        (["--pool", "--limit", "0", "--", "true"], "--limit takes more than 0 bytes, found '0'"),
+        (["--pool", "--limit", "0", "--", "true"], "--limit '0' is 0 bytes"),
+        (["--pool", "--limit", "20", "--", "true"], "--limit '20' is 20 bytes, and 1 MiB is the least"),
         (["--pool", "--", "/no/such/program"], "can't run '/no/such/program': No such file or directory;"),
     ],
 )
