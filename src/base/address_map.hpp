@@ -28,7 +28,7 @@ class AddressMap {
   void set(uint64_t key, uint32_t value) {
     size_t i = home(key);
     while (slots_[i].value != kNone && slots_[i].key != key) i = next(i);
-    if (slots_[i].value == kNone && ++used_ * 2 > slots_.size()) {
+    if (slots_[i].value == kNone && ++used_ * kSparse > slots_.size()) {
       --used_;
       grow();
       set(key, value);
@@ -64,6 +64,8 @@ class AddressMap {
     uint32_t value = kNone;
   };
   static constexpr unsigned kFirstBits = 10;
+  // Slots for each entry at least: runs stay so short that branches are foreseen.
+  static constexpr size_t kSparse = 4;
 
   // Addresses are multiples of 512 or more; the product's high bits depend on all of theirs.
   [[nodiscard]] size_t home(uint64_t key) const {
