@@ -219,23 +219,6 @@ TEST_F(SharedPoolTest, AStreamIsForgottenWhenTheCaptureEnds) {
   EXPECT_GE(gpu_.now_ns(), done_ns);
 }
 
-// What a thread has on its shelf stays there when one block of it is used by another stream.
-TEST_F(SharedPoolTest, RecordStreamTakesOneBlockFromAShelf) {
-  EXPECT_TRUE(pool_.free(pool_.allocate(64 * kMiB, 0)));
-  std::vector<Address> blocks;
-  ASSERT_TRUE(run_in_competition(pool_, [&] {
-    for (int i = 0; i < 30; ++i) blocks.push_back(pool_.allocate(512, 0));
-    const uint64_t hits = pool_.stats().shelf_hits;
-    EXPECT_TRUE(pool_.record_stream(blocks[10], 64));
-    for (int i = 0; i < 30; ++i) blocks.push_back(pool_.allocate(512, 0));
-    EXPECT_EQ(pool_.stats().shelf_hits, hits + 30);
-  }));
-  EXPECT_EQ(pool_.stats().allocation.current, 60u);
-  EXPECT_EQ(pool_.stats().active_bytes.current, 60u * 512);
-  for (const Address address : blocks) EXPECT_TRUE(pool_.free(address));
-  EXPECT_EQ(pool_.stats().allocated_bytes.current, 0u);
-}
-
 // Ten million operations of every kind, with all that must hold looked at on the way.
 TEST_F(SharedPoolTest, TenMillionRandomOperations) {
   std::mt19937_64 random(1);
