@@ -83,6 +83,9 @@ VRAM_API void vram_name(int device, const void* address, size_t bytes, const cha
                         const char* category);
 /* A fact about the program for whoever reads the recording: "torch.version", "2.11.0". */
 VRAM_API void vram_record_about(const char* key, const char* value);
+/* How an allocator other than vram's was set up, by PyTorch's names ("expandable_segments", "True"):
+ * reports need it to tell how large blocks were. */
+VRAM_API void vram_record_setting(const char* key, const char* value);
 
 /* ------------------------------------------------------------------------------- other allocators
  */

@@ -130,6 +130,7 @@ void vram_name(int device, const void* address, size_t bytes, const char* name,
 }
 
 void vram_record_about(const char* key, const char* value) { Recorder::about(key, value); }
+void vram_record_setting(const char* key, const char* value) { Recorder::setting(key, value); }
 
 void vram_record_event(const vram_event* event) {
   if (!Recorder::is_on() || static_cast<size_t>(event->kind) >= kOps.size()) return;

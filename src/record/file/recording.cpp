@@ -55,12 +55,18 @@ Result<> Recording::open_part() {
   part->writer = std::move(*writer);
   part_ = std::move(part);
   for (const trace::Setting& about : options_.about) part_->writer->add_about(about);
+  for (const trace::Setting& setting : options_.settings) part_->writer->add_setting(setting);
   return part_->writer->flush();
 }
 
 void Recording::add_about(const trace::Setting& about) {
   options_.about.push_back(about);
   part_->writer->add_about(about);
+}
+
+void Recording::add_setting(const trace::Setting& setting) {
+  options_.settings.push_back(setting);
+  part_->writer->add_setting(setting);
 }
 
 void Recording::note_lost(uint64_t records) {

@@ -24,6 +24,7 @@ struct RecordingOptions {
   uint64_t limit_bytes = 0;  // 0: none
   Translator::Describe describe = nullptr;
   std::vector<trace::Setting> about = {};
+  std::vector<trace::Setting> settings = {};
 };
 
 class Recording {
@@ -32,6 +33,7 @@ class Recording {
 
   [[nodiscard]] Result<> add(const Record& record);
   void add_about(const trace::Setting& about);
+  void add_setting(const trace::Setting& setting);
   // Some records did not get here.
   void note_lost(uint64_t records);
   // What was added is in the file; may begin a new one.
