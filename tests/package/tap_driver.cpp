@@ -72,13 +72,14 @@ void each_action_is_its_event() {
   CHECK(tap(0) == nullptr);
   CHECK(cuda().trackers.size() == 1);  // attached once and for all
   const Entry::Action actions[] = {
-      Entry::ALLOC,       Entry::FREE_REQUESTED, Entry::FREE_COMPLETED, Entry::SEGMENT_ALLOC,
+      Entry::ALLOC,        Entry::FREE_REQUESTED, Entry::FREE_COMPLETED, Entry::SEGMENT_ALLOC,
       Entry::SEGMENT_FREE, Entry::SEGMENT_MAP,    Entry::SEGMENT_UNMAP,  Entry::OOM,
       Entry::SNAPSHOT};
-  const vram_event_kind kinds[] = {
-      VRAM_EVENT_ALLOC,        VRAM_EVENT_FREE_REQUESTED, VRAM_EVENT_FREE_COMPLETED,
-      VRAM_EVENT_SEGMENT_ALLOC, VRAM_EVENT_SEGMENT_FREE,  VRAM_EVENT_SEGMENT_MAP,
-      VRAM_EVENT_SEGMENT_UNMAP, VRAM_EVENT_OOM,           VRAM_EVENT_SNAPSHOT};
+  const vram_event_kind kinds[] = {VRAM_EVENT_ALLOC,          VRAM_EVENT_FREE_REQUESTED,
+                                   VRAM_EVENT_FREE_COMPLETED, VRAM_EVENT_SEGMENT_ALLOC,
+                                   VRAM_EVENT_SEGMENT_FREE,   VRAM_EVENT_SEGMENT_MAP,
+                                   VRAM_EVENT_SEGMENT_UNMAP,  VRAM_EVENT_OOM,
+                                   VRAM_EVENT_SNAPSHOT};
   (void)take_events();
   for (size_t i = 0; i < std::size(actions); ++i)
     trace(actions[i], 1, 4096 * (i + 1), 1000 + i, 70 + i);
@@ -104,7 +105,9 @@ torch_cuda::SegmentInfo segment(int device, size_t address, bool is_expandable) 
   const struct {
     size_t bytes, requested;
     bool allocated, active;
-  } parts[] = {{512, 500, true, true}, {1024, 0, false, false}, {512, 300, false, true},
+  } parts[] = {{512, 500, true, true},
+               {1024, 0, false, false},
+               {512, 300, false, true},
                {2048, 1000, true, true}};
   for (const auto& part : parts) {
     found.blocks.emplace_back();
@@ -140,6 +143,28 @@ void what_is_there_is_said_first_and_once() {
   cuda().before_snapshot = cuda().after_snapshot = nullptr;
   cuda().snapshot = {};
   untap();
+}
+
+void what_is_held_at_the_end_is_said_last() {
+  CHECK(tap(0) == nullptr);
+  (void)take_events();
+  cuda().snapshot.segments = {segment(0, 0x10000, false)};
+  cuda().before_snapshot = [](int device) { trace(Entry::ALLOC, device, 0x30000, 1); };
+  cuda().after_snapshot = [](int device) { trace(Entry::FREE_REQUESTED, device, 0x30000, 1); };
+  untap();
+  const auto events = take_events();
+  CHECK(events.size() == 2 + 5);
+  if (events.size() == 7) {
+    CHECK(is(events[0], VRAM_EVENT_ALLOC, 0x30000, 1) && events[0].device == 0);
+    CHECK(is(events[1], VRAM_EVENT_ALLOC, 0x30000, 1) && events[1].device == 1);
+    CHECK(is(events[2], VRAM_EVENT_HELD_SEGMENT, 0x10000, 4096));
+    CHECK(is(events[3], VRAM_EVENT_HELD_BLOCK, 0x10000, 512));
+    CHECK(is(events[4], VRAM_EVENT_HELD_FREE, 0x10200, 1024));
+    CHECK(is(events[5], VRAM_EVENT_HELD_PENDING, 0x10600, 512));
+    CHECK(is(events[6], VRAM_EVENT_HELD_BLOCK, 0x10800, 2048));
+  }
+  cuda().before_snapshot = cuda().after_snapshot = nullptr;
+  cuda().snapshot = {};
 }
 
 void settings_are_said_by_pytorchs_names() {
@@ -210,7 +235,8 @@ void under_the_pool_what_is_natives_is_said_too() {
 void what_cant_be_tapped_says_so() {
   cuda().backend = "cudaMallocAsync";
   const char* const why = tap(0);
-  CHECK(why != nullptr && std::strstr(why, "its backend 'cudaMallocAsync' does not tell") != nullptr);
+  CHECK(why != nullptr &&
+        std::strstr(why, "its backend 'cudaMallocAsync' does not tell") != nullptr);
   CHECK(&current() == stand_in::native());
   cuda().backend = "native";
 }
@@ -254,6 +280,7 @@ int main(int, char** arguments) {
   nothing_is_said_while_nothing_is_recorded();
   each_action_is_its_event();
   what_is_there_is_said_first_and_once();
+  what_is_held_at_the_end_is_said_last();
   settings_are_said_by_pytorchs_names();
   requests_have_their_stack_and_frees_none();
   threads_are_in_one_order();

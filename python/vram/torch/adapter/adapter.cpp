@@ -65,7 +65,7 @@ void tap(bool wants_stacks) {
 }
 
 void untap() {
-  Tap::get().stop();
+  Tap::get().stop(tapped().native());
   if (!is_pool_current) make_current(without_pool());
 }
 

@@ -4,12 +4,13 @@
 // in its order; history need not be on. A tracker can't be taken away: this one stays, and costs a
 // load while nothing is recorded.
 //
-//     start() ──▶ kHolding ──▶ snapshot(): what is there, said first ──▶ kOn ──▶ stop() ──▶ kOff
+//     start() ──▶ kHolding ──▶ kOn ──▶ stop() ──▶ kEnding ──▶ kOff
 //
-// Events that come meanwhile wait: those from before the device's part of the snapshot, whose end
-// the allocator itself marks among its events, are in it already and are dropped, later ones follow
-// it. Any thread may call listen(), which init() does; start and stop are not to be called beside
-// each other.
+// kHolding looks at what is there, which is said first. Events that come meanwhile wait: those from
+// before the device's part of the snapshot, whose end the allocator itself marks among its events,
+// are in it already and are dropped, later ones follow it. kEnding looks again, so that readers can
+// check the recording; a device's events end at its part of the snapshot. Any thread may call
+// listen(), which init() does; start and stop are not to be called beside each other.
 #pragma once
 
 #include "stack_of_request.hpp"
@@ -42,14 +43,18 @@ class Tap {
     try {
       if (native.initialized()) listen(native);
     } catch (...) {
-      stop();
+      stop(native);
       throw;
     }
   }
-  void stop() {
+  void stop(CUDAAllocator& native) {
     is_started_ = false;
     StackOfRequest::is_wanted() = false;
-    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!look_from(State::kOn, State::kEnding)) return;
+    try {
+      if (vram_is_recording() != 0) say_held(look_at(native, 0).segments);
+    } catch (const c10::Error&) {  // the recording is complete without it
+    }
     state_ = State::kOff;
   }
   bool is_started() const { return is_started_; }
@@ -65,21 +70,26 @@ class Tap {
   }
 
  private:
-  enum class State { kOff, kHolding, kOn };
+  enum class State { kOff, kHolding, kOn, kEnding };
+
+  // False: the state was another one.
+  bool look_from(State before, State state) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (state_ != before) return false;
+    marks_ = 0;
+    looker_ = std::this_thread::get_id();
+    state_ = state;
+    return true;
+  }
 
   void listen(CUDAAllocator& native) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (state_ != State::kOff) return;
-      held_.clear();
-      marks_ = 0;
-      looker_ = std::this_thread::get_id();
-      state_ = State::kHolding;
-    }
+    if (!look_from(State::kOff, State::kHolding)) return;
     try {
       if (!is_attached_.exchange(true)) native.attachAllocatorTraceTracker(&Tap::tracked);
       begin(look_at(native, 0));
     } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      held_.clear();
       state_ = State::kOff;
       throw;
     }
@@ -98,20 +108,18 @@ class Tap {
     if (self.state_ == State::kOff || vram_is_recording() == 0) return;
     vram_event event{};
     if (!translate(entry, event)) return;
-    if (self.state_ == State::kHolding && self.hold(event)) return;
-    vram_record_event(&event);
+    if (self.state_ == State::kOn || self.is_to_be_said(event)) vram_record_event(&event);
   }
 
-  // False: what was there has been said meanwhile.
-  bool hold(const vram_event& event) {
+  // While the tap looks.
+  bool is_to_be_said(const vram_event& event) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (state_ != State::kHolding) return false;
     if (event.kind == VRAM_EVENT_SNAPSHOT && looker_ == std::this_thread::get_id()) {
       drop_of_device(marks_++);  // the entry itself names device 0 always; devices come in order
-    } else {
-      held_.push_back(event);
+      return false;
     }
-    return true;
+    if (state_ == State::kHolding) held_.push_back(event);
+    return state_ == State::kOn || (state_ == State::kEnding && event.device >= marks_);
   }
 
   void drop_of_device(int device) {
@@ -165,7 +173,7 @@ class Tap {
   std::atomic<bool> is_started_{false};
   std::atomic<bool> is_attached_{false};
   std::atomic<State> state_{State::kOff};
-  std::mutex mutex_;  // of the three below, and of leaving kHolding
+  std::mutex mutex_;  // of the three below, and of leaving kHolding and kOn
   std::vector<vram_event> held_;
   int marks_ = 0;  // devices whose part of the snapshot is done
   std::thread::id looker_;

@@ -50,6 +50,27 @@ void say_found(const Segment& segment) {
   }
 }
 
+template <class Segments>
+void say_held(const Segments& segments) {
+  for (const auto& segment : segments) {
+    vram_event event{};
+    event.kind = VRAM_EVENT_HELD_SEGMENT;
+    event.device = static_cast<int>(segment.device);
+    event.address = static_cast<uint64_t>(segment.address);
+    event.size_bytes = segment.total_size;
+    event.stream = reinterpret_cast<vram_stream>(segment.stream);
+    vram_record_event(&event);
+    for (const auto& block : segment.blocks) {
+      event.kind = block.allocated ? VRAM_EVENT_HELD_BLOCK
+                   : block.active  ? VRAM_EVENT_HELD_PENDING
+                                   : VRAM_EVENT_HELD_FREE;
+      event.size_bytes = block.size;
+      vram_record_event(&event);
+      event.address += block.size;
+    }
+  }
+}
+
 // By the names that PyTorch's own snapshots have.
 template <class Config>
 void say_settings(const Config& config) {
