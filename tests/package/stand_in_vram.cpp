@@ -206,6 +206,7 @@ void vram_record_event(const vram_event* event) {
   const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
   stand_in::vram().events.push_back(*event);
 }
+void vram_record_claim(void) { note("claim"); }
 void vram_record_setting(const char* key, const char* value) {
   note(std::string("setting ") + key + " = " + value);
 }

@@ -45,8 +45,10 @@ void before_cuda_is_there_it_waits_for_it() {
   cuda().has_devices = false;
   CHECK(tap(0) == nullptr);
   CHECK(cuda().trackers.empty());
+  CHECK(!was_called("claim"));  // until there is somebody to listen to
   vram().is_recording = true;
   current().init(2);
+  CHECK(was_called("claim"));
   CHECK(count("init 2") == 1);
   current().allocate(100).clear();
   CHECK(take_events().size() == 3);

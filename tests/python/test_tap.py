@@ -68,7 +68,7 @@ PROGRAM = """\
 import ctypes, sys
 
 class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("stacks", ctypes.c_int), ("lazy", ctypes.c_uint32), ("limit", ctypes.c_uint64)]
+    _fields_ = [("size", ctypes.c_size_t), ("stacks", ctypes.c_int), ("others", ctypes.c_uint32 * 3), ("limit", ctypes.c_uint64)]
 
 vram, cuda, adapter = [ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) for path in sys.argv[1:4]]
 options = Options(ctypes.sizeof(Options), 1)

@@ -7,6 +7,7 @@ says itself what it does. Both may be on: the native allocator then tells of wha
 
 from __future__ import annotations
 
+import atexit
 import sys
 from typing import Any
 
@@ -50,10 +51,16 @@ def start_tap(stacks: bool) -> None:
         ) from error
     if failure is not None:
         raise VramError(f"PyTorch's own allocator can't be recorded: {failure.decode(errors='replace')}")
+    atexit.unregister(stop_tap)
+    atexit.register(stop_tap)  # before the library ends a recording that runs as long as the process
 
 
 def stop_tap() -> None:
-    """Nothing more of PyTorch's own allocator is recorded; to be called before the recording is stopped. Twice is once."""
+    """Nothing more of PyTorch's own allocator is recorded; to be called before the recording is stopped. Twice is once.
+
+    What the allocator holds then goes into the recording, for reports to check its events against. At the end of the
+    process it is called by itself.
+    """
     loaded = under_torch.loaded_adapter()
     if loaded is not None:
         loaded.vram_torch_untap()

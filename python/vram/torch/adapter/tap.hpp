@@ -84,6 +84,7 @@ class Tap {
 
   void listen(CUDAAllocator& native) {
     if (!look_from(State::kOff, State::kHolding)) return;
+    vram_record_claim();  // or the driver's calls would be recorded, too
     try {
       if (!is_attached_.exchange(true)) native.attachAllocatorTraceTracker(&Tap::tracked);
       begin(look_at(native, 0));
