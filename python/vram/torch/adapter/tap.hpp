@@ -1,8 +1,8 @@
 // Tap: what PyTorch's own allocator does, said to vram's recorder (vram/record.h) as it happens.
 //
 // PyTorch calls a tracker with the lock of a device's allocator held, so each device's events come
-// in its order; history need not be on. A tracker can't be taken away: this one stays, and costs a
-// load while nothing is recorded.
+// in its order; history need not be on. A tracker can't be taken away: this one stays, and PyTorch
+// goes on making entries for it, which it looks at no further while nothing is recorded.
 //
 //     start() ──▶ kHolding ──▶ kOn ──▶ stop() ──▶ kEnding ──▶ kOff
 //
