@@ -83,6 +83,9 @@ VRAM_API void vram_name(int device, const void* address, size_t bytes, const cha
                         const char* category);
 /* A fact about the program for whoever reads the recording: "torch.version", "2.11.0". */
 VRAM_API void vram_record_about(const char* key, const char* value);
+/* How an allocator other than vram's was set up, by PyTorch's names ("expandable_segments",
+ * "True"): reports need it to tell how large blocks were. */
+VRAM_API void vram_record_setting(const char* key, const char* value);
 
 /* ------------------------------------------------------------------------------- other allocators
  */
@@ -99,7 +102,14 @@ typedef enum vram_event_kind {
   VRAM_EVENT_SEGMENT_UNMAP = 8,
   VRAM_EVENT_SEGMENT_FOUND = 9, /* pages that were there before the recording */
   VRAM_EVENT_OOM = 10,          /* size_bytes failed; address: the bytes that the device had free */
-  VRAM_EVENT_SNAPSHOT = 11
+  VRAM_EVENT_SNAPSHOT = 11,
+  /* Last of all, if the allocator can say what it holds then: each segment, followed by its parts
+   * in order of address, free ones too. Reports check the events against it. Left out of the
+   * recording where events of the device come later, or a pool of vram's is on it. */
+  VRAM_EVENT_HELD_SEGMENT = 12,
+  VRAM_EVENT_HELD_BLOCK = 13,
+  VRAM_EVENT_HELD_PENDING = 14, /* its free was requested, and is not completed */
+  VRAM_EVENT_HELD_FREE = 15
 } vram_event_kind;
 
 typedef struct vram_event {

@@ -22,10 +22,11 @@ using vram::record::Op;
 using vram::record::Recorder;
 
 constexpr uint64_t kLeastLimitBytes = uint64_t{1} << 20;
-constexpr std::array kOps = {Op::kAlloc,         Op::kFound,         Op::kFree,
-                             Op::kFreeRequested, Op::kFreeCompleted, Op::kSegmentAlloc,
-                             Op::kSegmentFree,   Op::kSegmentMap,    Op::kSegmentUnmap,
-                             Op::kSegmentFound,  Op::kOom,           Op::kSnapshot};
+constexpr std::array kOps = {
+    Op::kAlloc,         Op::kFound,        Op::kFree,        Op::kFreeRequested,
+    Op::kFreeCompleted, Op::kSegmentAlloc, Op::kSegmentFree, Op::kSegmentMap,
+    Op::kSegmentUnmap,  Op::kSegmentFound, Op::kOom,         Op::kSnapshot,
+    Op::kHeldSegment,   Op::kHeldBlock,    Op::kHeldPending, Op::kHeldFree};
 
 size_t copy_text(const std::string& text, char* into, size_t capacity) {
   if (capacity > 0) {
@@ -130,9 +131,12 @@ void vram_name(int device, const void* address, size_t bytes, const char* name,
 }
 
 void vram_record_about(const char* key, const char* value) { Recorder::about(key, value); }
+void vram_record_setting(const char* key, const char* value) { Recorder::setting(key, value); }
 
 void vram_record_event(const vram_event* event) {
   if (!Recorder::is_on() || static_cast<size_t>(event->kind) >= kOps.size()) return;
+  const bool is_of_all_memory = event->kind >= VRAM_EVENT_HELD_SEGMENT;
+  if (is_of_all_memory && vram::capi::Registry::get().has_pool(event->device)) return;
   Recorder::emit({.address = event->address,
                   .size_bytes = event->size_bytes,
                   .stream = reinterpret_cast<uint64_t>(event->stream),

@@ -31,6 +31,10 @@ class Registry {
 
   // Whether the address is in the memory of a pool that is open.
   [[nodiscard]] bool owns(uint64_t address);
+  [[nodiscard]] bool has_pool(int device) const {
+    return device >= 0 && device < kMostDevices &&
+           pools_[static_cast<size_t>(device)].load(std::memory_order_relaxed) != nullptr;
+  }
   // Whether this process has opened pools before a fork and is the child.
   [[nodiscard]] bool is_forked() const { return is_forked_.load(std::memory_order_relaxed); }
 

@@ -56,6 +56,11 @@ void Flusher::add_about(trace::Setting about) {
   new_about_.push_back(std::move(about));
 }
 
+void Flusher::add_setting(trace::Setting setting) {
+  const std::lock_guard guard(lock_);
+  new_settings_.push_back(std::move(setting));
+}
+
 void Flusher::loop() {
   auto flushed = Clock::now();
   for (bool is_stopping = false; !is_stopping;) {
@@ -96,11 +101,14 @@ void Flusher::keep_failure(Result<> done) {
 void Flusher::write(bool is_time_to_flush) {
   if (recording_ == nullptr && !batch_.empty() && !failure_) keep_failure(make_file());
   std::vector<trace::Setting> about;
+  std::vector<trace::Setting> settings;
   if (recording_ != nullptr) {
     const std::lock_guard guard(lock_);
     about.swap(new_about_);
+    settings.swap(new_settings_);
   }
-  for (const trace::Setting& setting : about) recording_->add_about(setting);
+  for (const trace::Setting& fact : about) recording_->add_about(fact);
+  for (const trace::Setting& setting : settings) recording_->add_setting(setting);
   for (const Record& record : std::exchange(batch_, {})) {
     if (failure_) return;
     keep_failure(recording_->add(record));

@@ -24,6 +24,11 @@ enum class Op : uint8_t {
   kSegmentMap,
   kSegmentUnmap,
   kSegmentFound,  // mapped, and there before the recording began
+  // Of what the allocator says at the end that it holds: each segment, then its parts.
+  kHeldSegment,
+  kHeldBlock,
+  kHeldPending,  // freed, but streams use it
+  kHeldFree,
   // Of the device.
   kOom,  // size_bytes failed; address: what the device had free
   kSnapshot,

@@ -49,7 +49,8 @@ Result<> start_flusher() {
   auto flusher = std::make_unique<Flusher>(RecordingOptions{.path = options.path,
                                                             .limit_bytes = options.limit_bytes,
                                                             .describe = describer(options.stacks),
-                                                            .about = options.about},
+                                                            .about = options.about,
+                                                            .settings = options.settings},
                                            options.is_lazy, state().sequence.load());
   if (auto done = flusher->open(); !done) return done;
   flusher->run();
@@ -189,6 +190,17 @@ void Recorder::about(std::string_view key, std::string_view value) {
     flusher->add_about(std::move(about));
   } else {
     state().options.about.push_back(std::move(about));
+  }
+}
+
+void Recorder::setting(std::string_view key, std::string_view value) {
+  const std::lock_guard guard(state().lock);
+  if (!is_on()) return;
+  trace::Setting setting{std::string(key), std::string(value)};
+  if (Flusher* flusher = state().current.load(); flusher != nullptr) {
+    flusher->add_setting(std::move(setting));
+  } else {
+    state().options.settings.push_back(std::move(setting));
   }
 }
 

@@ -35,6 +35,7 @@ struct RecorderOptions {
   // the name: for programs of which nobody knows which processes use a GPU.
   bool is_lazy = false;
   std::vector<trace::Setting> about = {};
+  std::vector<trace::Setting> settings = {};
 };
 
 struct RecorderCounts {
@@ -74,6 +75,8 @@ class Recorder {
   static void name(uint16_t device, uint64_t address, uint64_t size_bytes, std::string_view name,
                    std::string_view category);
   static void about(std::string_view key, std::string_view value);
+  // How the allocator was set up.
+  static void setting(std::string_view key, std::string_view value);
 
  private:
   static void put(Record& record);

@@ -200,6 +200,50 @@ TEST_F(RecorderTest, PagesMoveWithABlockThatIsShownElsewhere) {
   EXPECT_EQ(trace.events.size(), 1u + 3 + 2 + 3);
 }
 
+void say(Op op, uint64_t address, uint64_t bytes) {
+  Recorder::emit({.address = address, .size_bytes = bytes, .stream = 7, .op = op});
+}
+
+TEST_F(RecorderTest, WhatTheAllocatorHoldsAtTheEndIsThereToCheckAgainst) {
+  start({.path = path()});
+  Recorder::setting("expandable_segments", "True");
+  say(Op::kSegmentMap, 0x100000, 4096);
+  say(Op::kAlloc, 0x100000, 500);
+  say(Op::kAlloc, 0x100200, 900);
+  say(Op::kFreeRequested, 0x100200, 900);
+  say(Op::kHeldSegment, 0x100000, 4096);
+  say(Op::kHeldBlock, 0x100000, 512);
+  say(Op::kHeldPending, 0x100200, 1024);
+  say(Op::kHeldFree, 0x100600, 2560);
+  Recorder::name(0, 0x100000, 500, "weight", "parameter");  // changes nothing that is held
+  ASSERT_TRUE(Recorder::stop());
+  const trace::Trace trace = read(path());
+  ASSERT_EQ(trace.settings.size(), 1u);
+  EXPECT_EQ(trace.settings[0].value, "True");
+  const trace::DeviceTrace& device = trace.devices.at(0);
+  ASSERT_TRUE(device.has_end_state);
+  ASSERT_EQ(device.segments.size(), 1u);
+  EXPECT_TRUE(device.segments[0].is_expandable);
+  EXPECT_EQ(trace.tables.streams[device.segments[0].stream], 7u);
+  EXPECT_EQ(device.segments[0].claimed_allocated_bytes, 512u);
+  EXPECT_EQ(device.segments[0].claimed_active_bytes, 512u + 1024);
+  EXPECT_EQ(device.segments[0].claimed_requested_bytes, 500u + 900);
+  ASSERT_EQ(device.blocks.size(), 3u);
+  EXPECT_EQ(device.blocks[0].requested_bytes, 500u);
+  EXPECT_EQ(device.blocks[1].state, trace::BlockState::kPendingFree);
+  EXPECT_EQ(device.blocks[2].state, trace::BlockState::kInactive);
+}
+
+TEST_F(RecorderTest, WhatWasHeldIsVoidOnceSomethingHappens) {
+  start({.path = path()});
+  say(Op::kSegmentAlloc, 0x100000, 4096);
+  say(Op::kHeldSegment, 0x100000, 4096);
+  say(Op::kHeldFree, 0x100000, 4096);
+  say(Op::kAlloc, 0x100000, 500);
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_FALSE(read(path()).devices.at(0).has_end_state);
+}
+
 TEST_F(RecorderTest, WithALimitTheLatestStays) {
   start({.path = path(), .limit_bytes = kMiB});
   std::mt19937_64 random(1);

@@ -199,6 +199,7 @@ void figures_are_sums() {
 }
 
 void a_snapshot_has_both() {
+  cuda().snapshot.segments.emplace_back();
   const auto all = current().snapshot();
   CHECK(all.segments.size() == 1 + 2 * 2);  // two ranges in each of two pools
   const auto& segment = all.segments[1];

@@ -27,6 +27,10 @@ void note(const std::string& call) {
 void drop(void* address) {
   if (address == nullptr) return;
   note("raw_delete");
+  const auto traced = reinterpret_cast<size_t>(address);
+  const std::lock_guard<std::recursive_mutex> lock(stand_in::cuda().allocator_lock);
+  stand_in::trace(stand_in::Entry::FREE_REQUESTED, current_device_index, traced, 0);
+  stand_in::trace(stand_in::Entry::FREE_COMPLETED, current_device_index, traced, 0);
   std::free(address);
 }
 
@@ -47,8 +51,11 @@ class Native final : public torch_cuda::CUDAAllocator {
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
-  void init(int devices) override { note("init " + std::to_string(devices)); }
-  bool initialized() override { return true; }
+  void init(int devices) override {
+    note("init " + std::to_string(devices));
+    stand_in::cuda().has_devices = true;
+  }
+  bool initialized() override { return stand_in::cuda().has_devices; }
   double getMemoryFraction(DeviceIndex) override { return 0.5; }
   void setMemoryFraction(double, DeviceIndex) override { note("setMemoryFraction"); }
   std::vector<torch_cuda::StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex) override {
@@ -74,9 +81,14 @@ class Native final : public torch_cuda::CUDAAllocator {
   void resetAccumulatedStats(DeviceIndex) override { note("resetAccumulatedStats"); }
   void resetPeakStats(DeviceIndex) override { note("resetPeakStats"); }
   torch_cuda::SnapshotInfo snapshot(MempoolId_t, bool) override {
-    torch_cuda::SnapshotInfo snapshot;
-    snapshot.segments.emplace_back();
-    return snapshot;
+    stand_in::Cuda& cuda = stand_in::cuda();
+    for (const int device : {0, 1}) {
+      const std::lock_guard<std::recursive_mutex> lock(cuda.allocator_lock);
+      if (cuda.before_snapshot) cuda.before_snapshot(device);
+      stand_in::trace(stand_in::Entry::SNAPSHOT, 0, 0, 0);  // never another device
+      if (cuda.after_snapshot) cuda.after_snapshot(device);
+    }
+    return cuda.snapshot;
   }
   void beginAllocateToPool(DeviceIndex, MempoolId_t, std::function<bool(cudaStream_t)>) override {
     note("begin");
@@ -95,7 +107,10 @@ class Native final : public torch_cuda::CUDAAllocator {
     note("attachOutOfMemoryObserver");
   }
   void attachOomRejectionObserver(torch_cuda::OomRejectionObserver) override {}
-  void attachAllocatorTraceTracker(torch_cuda::AllocatorTraceTracker) override {}
+  void attachAllocatorTraceTracker(torch_cuda::AllocatorTraceTracker tracker) override {
+    TORCH_CHECK(stand_in::cuda().can_be_traced, "no trackers here");
+    if (stand_in::cuda().has_devices) stand_in::cuda().trackers.push_back(std::move(tracker));
+  }
   void enablePeerAccess(DeviceIndex, DeviceIndex) override { note("enablePeerAccess"); }
   cudaError_t memcpyAsync(void*, int, const void*, int, size_t, cudaStream_t, bool) override {
     return note("memcpyAsync"), cudaSuccess;
@@ -110,7 +125,7 @@ class Native final : public torch_cuda::CUDAAllocator {
     delta.dataptrs_allocd.push_back(take(64));
     return delta;
   }
-  std::string name() override { return "native"; }
+  std::string name() override { return stand_in::cuda().backend; }
 
  private:
   static DataPtr take(size_t bytes) {
@@ -118,7 +133,10 @@ class Native final : public torch_cuda::CUDAAllocator {
       --stand_in::cuda().native_failures;
       TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory (native)");
     }
+    const std::lock_guard<std::recursive_mutex> lock(stand_in::cuda().allocator_lock);
     void* const block = std::malloc(std::max<size_t>(bytes, 1));
+    stand_in::trace(stand_in::Entry::ALLOC, current_device_index, reinterpret_cast<size_t>(block),
+                    bytes, current_stream);
     return {block, block, &drop, c10::Device(c10::DeviceType::CUDA, current_device_index)};
   }
 };
@@ -137,6 +155,12 @@ namespace stand_in {
 Cuda& cuda() {
   static Cuda only;
   return only;
+}
+
+void trace(Entry::Action action, int device, size_t address, size_t bytes, uintptr_t stream) {
+  const Entry entry(action, static_cast<DeviceIndex>(device), address, bytes,
+                    reinterpret_cast<void*>(stream), {0, 0}, 0);
+  for (const auto& tracker : cuda().trackers) tracker(entry);
 }
 
 void set_current(int device, uintptr_t stream) {
@@ -181,6 +205,9 @@ void c10_cuda_check_implementation(int32_t error, const char*, const char*, uint
 }  // namespace c10::cuda
 
 extern "C" {
+
+// For programs that have only C: a request as any of PyTorch's.
+void* stand_in_allocate(size_t bytes) { return c10::cuda::CUDACachingAllocator::raw_alloc(bytes); }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return *free = 3 << 20, *total = 8 << 20, cudaSuccess;

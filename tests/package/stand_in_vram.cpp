@@ -6,7 +6,7 @@
 #include <cstring>
 #include <map>
 #include <unistd.h>
-#include <vram/vram.h>
+#include <vram/record.h>
 
 namespace {
 
@@ -195,6 +195,21 @@ vram_status vram_get_stats(vram_pool* pool, vram_stats* stats) {
 
 vram_status vram_reset_peaks(vram_pool*) { return note("reset peaks"), VRAM_OK; }
 vram_status vram_reset_sums(vram_pool*) { return note("reset sums"), VRAM_OK; }
+
+// The recorder: events and settings as text.
+int vram_is_recording(void) { return stand_in::vram().is_recording ? 1 : 0; }
+uint32_t vram_capture_stack(void) {
+  note("capture");
+  return ++stand_in::vram().stacks;
+}
+void vram_record_event(const vram_event* event) {
+  const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
+  stand_in::vram().events.push_back(*event);
+}
+void vram_record_claim(void) { note("claim"); }
+void vram_record_setting(const char* key, const char* value) {
+  note(std::string("setting ") + key + " = " + value);
+}
 
 // A live block of 1000 bytes with 24 free behind it, a gap, a free part.
 size_t vram_visit(vram_pool*, void (*visit)(void* user, const vram_part* part), void* user) {

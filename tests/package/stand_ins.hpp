@@ -6,9 +6,11 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
+#include <vram/record.h>
 
 namespace stand_in {
 
@@ -20,8 +22,20 @@ struct Cuda {
   int relaxed = 0;                 // how often a thread went into relaxed capture mode
   int native_failures = 0;         // so many allocations of the native allocator fail
   c10::DeleterFnPtr recorded_deleter = nullptr;  // of the last DataPtr that native recordStream got
+
+  // What the native allocator traces, with its lock held, and shows in snapshots.
+  std::recursive_mutex allocator_lock;
+  bool has_devices = true;  // made by init(); trackers attached before that reach nobody
+  bool can_be_traced = true;
+  std::string backend = "native";
+  std::vector<c10::cuda::CUDACachingAllocator::AllocatorTraceTracker> trackers;
+  c10::cuda::CUDACachingAllocator::SnapshotInfo snapshot;
+  std::function<void(int device)> before_snapshot;  // of each of two devices
+  std::function<void(int device)> after_snapshot;
 };
 Cuda& cuda();
+using Entry = c10::cuda::CUDACachingAllocator::TraceEntry;
+void trace(Entry::Action action, int device, size_t address, size_t bytes, uintptr_t stream = 0);
 void set_current(int device, uintptr_t stream);  // of this thread
 size_t count(const std::string& call);           // how often the native allocator got it
 c10::cuda::CUDACachingAllocator::CUDAAllocator* native();
@@ -33,6 +47,9 @@ struct Vram {
   size_t capacity_bytes = 1 << 20;  // of each pool
   bool frees_on_trim = false;       // a trim doubles the capacity
   int missing_device = 63;          // has no pool
+  bool is_recording = false;
+  uint32_t stacks = 0;  // captured so far; each one's number
+  std::vector<vram_event> events;
 };
 Vram& vram();
 size_t live_blocks(int device);

@@ -39,7 +39,7 @@ def compile_shared(torch: Torch, output: Path, *words: object) -> None:
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the stand-ins and the driver."""
+    """A folder with the stand-ins and the drivers."""
     torch = installed()
     folder = tmp_path_factory.mktemp("stand_ins")
     shared = ("-shared", "-fPIC", f"-L{torch.lib}")
@@ -48,9 +48,9 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch, folder / "libvram.so", *shared, SOURCES / "stand_in_vram.cpp", f"-L{folder}", "-lc10_cuda", "-lc10"
     )
     found = [f"-L{folder}", f"-L{torch.lib}", f"-Wl,-rpath,{folder}:{torch.lib}", "-Wl,--no-as-needed"]
-    compile_shared(
-        torch, folder / "driver", SOURCES / "driver.cpp", *found, "-lc10_cuda", "-lvram", "-lc10", "-pthread"
-    )
+    for name in ("driver", "tap_driver"):
+        source = SOURCES / f"{name}.cpp"
+        compile_shared(torch, folder / name, source, *found, "-lc10_cuda", "-lvram", "-lc10", "-pthread")
     return folder
 
 
@@ -60,11 +60,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "vram"
 
 
-def test_between_stand_ins_each_call_goes_where_it_belongs(libraries: Path, cache: Path) -> None:
+@pytest.mark.parametrize("driver", ["driver", "tap_driver"])
+def test_between_stand_ins_each_call_goes_where_it_belongs(libraries: Path, cache: Path, driver: str) -> None:
     file, compiled = _adapter.adapter(installed(), HEADER, (libraries,))
     assert compiled
     assert file.parent == cache
-    done = subprocess.run([libraries / "driver", file], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([libraries / driver, file], capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr.count("does not hold"), done.stdout) == (0, 0, "all checks hold\n"), (
         done.stderr
     )

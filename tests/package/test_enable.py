@@ -12,6 +12,7 @@ import pytest
 
 import vram
 from vram import _library, _sizes, torch
+from vram.torch import _recording
 
 HEADER = Path(__file__).resolve().parents[2] / "include" / "vram" / "vram.h"
 
@@ -27,6 +28,13 @@ class FakeAdapter:
 
     def vram_torch_uninstall(self) -> None:
         self.calls.append("uninstall")
+
+    def vram_torch_tap(self, wants_stacks: int) -> "bytes | None":
+        self.calls.append(("tap", wants_stacks))
+        return self.failure
+
+    def vram_torch_untap(self) -> None:
+        self.calls.append("untap")
 
 
 def fake_torch(version: str = "2.11.0+cu130", cuda: "str | None" = "13.0", hip: "str | None" = None) -> ModuleType:
@@ -50,7 +58,7 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> FakeAdapter:
     monkeypatch.setattr(torch, "_find_driver", lambda: None)
     monkeypatch.setattr(_library, "library", lambda: None)
     monkeypatch.setattr(torch, "adapter", lambda facts: (Path("/cache") / facts.version, True))
-    monkeypatch.setattr(torch, "_load", lambda _file: fake)
+    monkeypatch.setattr(torch, "load", lambda _file: fake)
     monkeypatch.setattr(torch._State, "adapter", fake)
     monkeypatch.setattr(torch._State, "enabled", None)
     return fake
@@ -77,9 +85,9 @@ def test_what_the_adapter_refuses_is_an_error(adapter: FakeAdapter) -> None:
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        (fake_torch("2.3.1+cu121", "12.1"), r"PyTorch 2\.3\.1\+cu121 is too old; the pool needs 2\.4 or newer"),
+        (fake_torch("2.3.1+cu121", "12.1"), r"PyTorch 2\.3\.1\+cu121 is too old; vram needs 2\.4 or newer"),
         (fake_torch("2.13.0+cpu", None), r"PyTorch 2\.13\.0\+cpu is built without CUDA; install one with it"),
-        (fake_torch("2.11.0+rocm7", None, "7.0"), r"built for ROCm; the pool needs one built for CUDA"),
+        (fake_torch("2.11.0+rocm7", None, "7.0"), r"built for ROCm; vram needs one built for CUDA"),
     ],
 )
 def test_where_nothing_can_come_of_it(
@@ -105,6 +113,35 @@ def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", no_library)
     with pytest.raises(vram.VramError, match=r"no CUDA driver on this machine \(libcuda\.so\.1: cannot open"):
         vram.enable()
+
+
+def test_the_tap_is_switched_on_and_off(adapter: FakeAdapter) -> None:
+    assert _recording.is_available()
+    _recording.start_tap(stacks=True)
+    _recording.stop_tap()
+    assert adapter.calls == [("tap", 1), "untap"]
+    assert not vram.is_enabled()
+    adapter.failure = b"its backend 'cudaMallocAsync' does not tell what it does"
+    with pytest.raises(vram.VramError, match="own allocator can't be recorded: its backend 'cudaMallocAsync'"):
+        _recording.start_tap(stacks=False)
+
+
+def test_the_tap_without_what_it_takes(adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_compiler(_facts: object) -> None:
+        raise vram.VramError("no C++ compiler; install g++")
+
+    monkeypatch.setattr(torch, "adapter", no_compiler)
+    with pytest.raises(vram.VramError, match=r"can't be recorded: no C\+\+ compiler; install g\+\+; what vram's pool"):
+        _recording.start_tap(stacks=False)
+    monkeypatch.setitem(sys.modules, "torch", fake_torch("2.13.0+cpu", None))
+    assert not _recording.is_available()
+    monkeypatch.delitem(sys.modules, "torch")
+    assert not _recording.is_available()
+    with pytest.raises(vram.VramError, match="import it first"):
+        _recording.start_tap(stacks=False)
+    monkeypatch.setattr(torch._State, "adapter", None)
+    _recording.stop_tap()  # nothing to stop
+    assert adapter.calls == []
 
 
 @pytest.mark.parametrize(

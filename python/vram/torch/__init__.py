@@ -45,12 +45,8 @@ def enable(device_limit: int | str | None = None) -> Enabled:
     device_limit: at most so much is reserved on each device ("20GiB", or bytes); None: no limit but the device.
     """
     limit = None if device_limit is None else parse_size(device_limit)
-    torch = _import_torch()
-    facts = Torch.installed(torch)
-    _check(torch, facts)
-    _library.library()  # before the adapter, which calls it
-    file, compiled = adapter(facts)
-    loaded = _load(file)
+    facts, file, compiled = prepare_adapter(_import_torch())
+    loaded = load(file)
     failure = loaded.vram_torch_install(limit or 0)
     if failure is not None:
         raise VramError(f"PyTorch {facts.version} did not take the pool: {failure.decode(errors='replace')}")
@@ -73,6 +69,14 @@ def is_enabled() -> bool:
     return _State.enabled is not None
 
 
+def prepare_adapter(torch: Any) -> tuple[Torch, Path, bool]:
+    """What is installed, its adapter, and whether that had to be compiled. VramError: there can be none."""
+    facts = Torch.installed(torch)
+    _check(torch, facts)
+    _library.library()  # before the adapter, which calls it
+    return facts, *adapter(facts)
+
+
 def _import_torch() -> Any:
     try:
         return importlib.import_module("torch")
@@ -83,11 +87,11 @@ def _import_torch() -> Any:
 def _check(torch: Any, facts: Torch) -> None:
     """Raises where nothing can come of it."""
     if getattr(torch.version, "hip", None):
-        raise VramError(f"PyTorch {facts.version} is built for ROCm; the pool needs one built for CUDA")
+        raise VramError(f"PyTorch {facts.version} is built for ROCm; vram needs one built for CUDA")
     if torch.version.cuda is None:
         raise VramError(f"PyTorch {facts.version} is built without CUDA; install one with it (see pytorch.org)")
     if facts.release < _OLDEST:
-        raise VramError(f"PyTorch {facts.version} is too old; the pool needs {_OLDEST[0]}.{_OLDEST[1]} or newer")
+        raise VramError(f"PyTorch {facts.version} is too old; vram needs {_OLDEST[0]}.{_OLDEST[1]} or newer")
     _find_driver()
 
 
@@ -98,7 +102,13 @@ def _find_driver() -> None:
         raise VramError(f"no CUDA driver on this machine ({error}); install NVIDIA's, or run where it is") from error
 
 
-def _load(file: Path) -> ctypes.CDLL:
+def loaded_adapter() -> ctypes.CDLL | None:
+    """The adapter, if this process has it."""
+    return _State.adapter
+
+
+def load(file: Path) -> ctypes.CDLL:
+    """The adapter, from this file the first time. VramError: it is none."""
     if _State.adapter is None:
         try:
             loaded = ctypes.CDLL(str(file))
@@ -108,6 +118,10 @@ def _load(file: Path) -> ctypes.CDLL:
         loaded.vram_torch_install.restype = ctypes.c_char_p
         loaded.vram_torch_uninstall.argtypes = []
         loaded.vram_torch_uninstall.restype = None
+        loaded.vram_torch_tap.argtypes = [ctypes.c_int]
+        loaded.vram_torch_tap.restype = ctypes.c_char_p
+        loaded.vram_torch_untap.argtypes = []
+        loaded.vram_torch_untap.restype = None
         _State.adapter = loaded
     return _State.adapter
 

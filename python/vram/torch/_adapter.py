@@ -61,7 +61,8 @@ def adapter(torch: Torch, c_header: Path = PACKAGE / "include", libraries: tuple
 def _fingerprint(torch: Torch, generated: str, c_header: Path) -> str:
     hashed = hashlib.sha256()
     sources = sorted(path for path in SOURCES.rglob("*") if path.is_file())
-    for text in [*(path.read_bytes() for path in sources), (c_header / "vram" / "vram.h").read_bytes()]:
+    sources += sorted((c_header / "vram").glob("*.h"))
+    for text in (path.read_bytes() for path in sources):
         hashed.update(hashlib.sha256(text).digest())
     facts = (generated, torch.version, str(torch.has_cxx11_abi), platform.machine(), *_FLAGS)
     hashed.update("\0".join(facts).encode())

@@ -1,8 +1,9 @@
-"""Writes ``decorator.hpp``: the class that PyTorch calls, from the header of the PyTorch that is installed.
+"""Writes ``decorator.hpp``: the classes that PyTorch calls, from the header of the PyTorch that is installed.
 
 Which virtual functions ``CUDAAllocator`` has, and their parameters, changes with almost every version of PyTorch. So they
-are read from its header: each becomes an override that hands the call to ``PoolAllocator`` (those in OURS) or to the
-native allocator (all others, those of versions to come included).
+are read from its header. In ``Decorator`` each becomes an override that hands the call to ``PoolAllocator`` (those in
+OURS) or to the native allocator (all others, those of versions to come included). In ``Tapped``, which stands before the
+native allocator while that is recorded, all calls go on to it, and those in TAPPED have something done around them.
 """
 
 from __future__ import annotations
@@ -40,6 +41,16 @@ OURS = {
     "snapshot": "snapshot",
 }
 
+# What is done around a call of the native allocator: a statement, before the call or after it.
+_STACK = ("const vram_torch::StackOfRequest stack; ", "")
+TAPPED = {
+    "allocate": _STACK,
+    "allocateWithAddress": _STACK,
+    "raw_alloc": _STACK,
+    "raw_alloc_with_stream": _STACK,
+    "init": ("", " vram_torch::Tap::get().devices_are_made(native_);"),
+}
+
 # The classes that CUDAAllocator is made of, the last one first, and where PyTorch declares them.
 CLASSES = (
     ("CUDAAllocator", "c10/cuda/CUDACachingAllocator.h"),
@@ -52,6 +63,7 @@ _HEADER = """\
 #pragma once
 
 #include "pool_allocator.hpp"
+#include "tap.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::vram_adapter {
 
@@ -60,11 +72,24 @@ class Decorator final : public CUDAAllocator {
   explicit Decorator(vram_torch::PoolAllocator& ours) : ours_(ours) {}
 
 """
-_FOOTER = """
+_BETWEEN = """
+
  private:
   CUDAAllocator& native() const { return ours_.native(); }
 
   vram_torch::PoolAllocator& ours_;
+};
+
+class Tapped final : public CUDAAllocator {
+ public:
+  explicit Tapped(CUDAAllocator& native) : native_(native) {}
+  CUDAAllocator& native() const { return native_; }
+
+"""
+_FOOTER = """
+
+ private:
+  CUDAAllocator& native_;
 };
 
 }  // namespace c10::cuda::CUDACachingAllocator::vram_adapter
@@ -82,12 +107,19 @@ class Function:
     parameters: tuple[str, ...]  # their types
     is_const: bool
 
-    def override(self) -> str:
+    def decorated(self) -> str:
+        target = f"ours_.{OURS[self.name]}" if self.name in OURS else f"native().{self.name}"
+        return self._override(target)
+
+    def tapped(self) -> str:
+        return self._override(f"native_.{self.name}", *TAPPED.get(self.name, ()))
+
+    def _override(self, target: str, before: str = "", after: str = "") -> str:
         parameters = ", ".join(f"{kind} a{i}" for i, kind in enumerate(self.parameters))
         arguments = ", ".join(f"std::forward<{kind}>(a{i})" for i, kind in enumerate(self.parameters))
-        target = f"ours_.{OURS[self.name]}" if self.name in OURS else f"native().{self.name}"
         const = " const" if self.is_const else ""
-        return f"  {self.returns} {self.name}({parameters}){const} override {{ return {target}({arguments}); }}"
+        call = f"{before}{'' if after else 'return '}{target}({arguments});{after}"
+        return f"  {self.returns} {self.name}({parameters}){const} override {{ {call} }}"
 
 
 def decorator(include: Path) -> str:
@@ -96,7 +128,9 @@ def decorator(include: Path) -> str:
     missing = {"allocate", "raw_delete", "recordStream", "beginAllocateToPool"} - {f.name for f in functions}
     if missing:
         raise HeaderError(f"no {', '.join(sorted(missing))} in class CUDAAllocator of {include / CLASSES[0][1]}")
-    return _HEADER + "\n".join(function.override() for function in functions) + "\n" + _FOOTER
+    decorated = "\n".join(function.decorated() for function in functions)
+    tapped = "\n".join(function.tapped() for function in functions)
+    return _HEADER + decorated + _BETWEEN + tapped + _FOOTER
 
 
 def virtual_functions(include: Path) -> list[Function]:

@@ -16,9 +16,13 @@ Record part_of(const Record& segment, uint64_t begin, uint64_t end) {
 
 }  // namespace
 
-LiveMemory::Block* LiveMemory::find(const Record& record) {
+const LiveMemory::Block* LiveMemory::find(const Record& record) const {
   const auto found = blocks_.find(key_of(record));
   return found != blocks_.end() ? &found->second : nullptr;
+}
+
+LiveMemory::Block* LiveMemory::find(const Record& record) {
+  return const_cast<Block*>(std::as_const(*this).find(record));
 }
 
 void LiveMemory::add(const Record& alloc, std::vector<Record> homes) {
@@ -49,11 +53,13 @@ void LiveMemory::unmap(const Record& segment) {
   }
 }
 
-bool LiveMemory::is_mapped(const Record& record) const {
-  auto after = segments_.upper_bound(key_of(record));
-  if (after == segments_.begin()) return false;
+const Record* LiveMemory::segment_at(const Record& record) const {
+  const auto after = segments_.upper_bound(key_of(record));
+  if (after == segments_.begin()) return nullptr;
   const Record& segment = std::prev(after)->second;
-  return segment.device == record.device && record.address - segment.address < segment.size_bytes;
+  const bool holds =
+      segment.device == record.device && record.address - segment.address < segment.size_bytes;
+  return holds ? &segment : nullptr;
 }
 
 uint64_t LiveMemory::mapped_bytes(const Record& segment) const {

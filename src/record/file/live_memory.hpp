@@ -26,6 +26,7 @@ class LiveMemory {
 
   // The block at the address, nullptr where none lives.
   [[nodiscard]] Block* find(const Record& record);
+  [[nodiscard]] const Block* find(const Record& record) const;
   // A block at the same address is over: it must have been freed unseen.
   void add(const Record& alloc, std::vector<Record> homes = {});
   void remove(const Record& record);
@@ -34,9 +35,10 @@ class LiveMemory {
   // May be a part of what was mapped at once, or several.
   void unmap(const Record& segment);
 
-  [[nodiscard]] bool is_mapped(const Record& record) const;
   // Of the segment that begins at the address; 0: none does.
   [[nodiscard]] uint64_t mapped_bytes(const Record& segment) const;
+  // What is mapped at the address, as it was said; nullptr where nothing is.
+  [[nodiscard]] const Record* segment_at(const Record& record) const;
   // Segments, by address, and blocks, by sequence, as they came.
   [[nodiscard]] std::vector<Record> segments() const;
   [[nodiscard]] std::vector<Block> blocks() const;

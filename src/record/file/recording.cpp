@@ -55,12 +55,18 @@ Result<> Recording::open_part() {
   part->writer = std::move(*writer);
   part_ = std::move(part);
   for (const trace::Setting& about : options_.about) part_->writer->add_about(about);
+  for (const trace::Setting& setting : options_.settings) part_->writer->add_setting(setting);
   return part_->writer->flush();
 }
 
 void Recording::add_about(const trace::Setting& about) {
   options_.about.push_back(about);
   part_->writer->add_about(about);
+}
+
+void Recording::add_setting(const trace::Setting& setting) {
+  options_.settings.push_back(setting);
+  part_->writer->add_setting(setting);
 }
 
 void Recording::note_lost(uint64_t records) {
@@ -77,6 +83,7 @@ Result<> Recording::put(uint16_t device, const trace::Event& event) {
     found->second = *index;
   }
   ++event_count_;
+  if (event.kind != EventKind::kAnnotate) end_states_.erase(device);
   return part_->writer->append(found->second, std::span(&event, 1));
 }
 
@@ -104,6 +111,12 @@ Result<> Recording::add(const Record& record) {
     case Op::kScopeEnd:
     case Op::kStep:
       add_region(record);
+      return {};
+    case Op::kHeldSegment:
+    case Op::kHeldBlock:
+    case Op::kHeldPending:
+    case Op::kHeldFree:
+      end_states_[record.device].add(record, live_, part_->translator.stream(record));
       return {};
     case Op::kOom:
     case Op::kSnapshot:
@@ -190,7 +203,7 @@ Result<> Recording::add_segment(const Record& said) {
   if (record.size_bytes == 0) return {};
   switch (record.op) {
     case Op::kSegmentFound:
-      if (live_.is_mapped(record)) return {};
+      if (live_.segment_at(record) != nullptr) return {};
       [[fallthrough]];
     case Op::kSegmentAlloc:
     case Op::kSegmentMap:
@@ -261,8 +274,22 @@ Result<> Recording::flush() {
   return is_full() ? begin_anew() : Result<>{};
 }
 
+// Where a part was begun anew, blocks that were there were said by what was asked for alone, which
+// does not always lead to their sizes.
+Result<> Recording::write_end_states() {
+  if (closed_bytes_ > 0) return {};
+  for (const auto& [device, state] : end_states_) {
+    const auto found = part_->devices.find(device);
+    if (found == part_->devices.end()) continue;
+    auto done = part_->writer->append_state(found->second, state.segments(), state.blocks());
+    if (!done) return done;
+  }
+  return {};
+}
+
 Result<> Recording::finish() {
   if (auto done = write_out(); !done) return done;
+  if (auto done = write_end_states(); !done) return done;
   return part_->writer->finish();
 }
 

@@ -4,6 +4,7 @@
 // mapped and allocated at that moment. One thread at a time.
 #pragma once
 
+#include "record/file/end_state.hpp"
 #include "record/file/file_sink.hpp"
 #include "record/file/live_memory.hpp"
 #include "record/file/translator.hpp"
@@ -24,6 +25,7 @@ struct RecordingOptions {
   uint64_t limit_bytes = 0;  // 0: none
   Translator::Describe describe = nullptr;
   std::vector<trace::Setting> about = {};
+  std::vector<trace::Setting> settings = {};
 };
 
 class Recording {
@@ -32,6 +34,7 @@ class Recording {
 
   [[nodiscard]] Result<> add(const Record& record);
   void add_about(const trace::Setting& about);
+  void add_setting(const trace::Setting& setting);
   // Some records did not get here.
   void note_lost(uint64_t records);
   // What was added is in the file; may begin a new one.
@@ -74,11 +77,13 @@ class Recording {
   [[nodiscard]] Result<> move_back(const LiveMemory::Block& block);
   [[nodiscard]] Result<> complete(const LiveMemory::Block& block, const Record& free);
   void add_region(const Record& record);
+  [[nodiscard]] Result<> write_end_states();
 
   RecordingOptions options_;
   std::unique_ptr<Part> part_;
   LiveMemory live_;
   std::map<LiveMemory::Key, std::vector<Record>> homes_;  // of blocks that are said next
+  std::map<uint16_t, EndState> end_states_;
   std::optional<uint64_t> open_step_;
   uint64_t event_count_ = 0;
   uint64_t lost_ = 0;

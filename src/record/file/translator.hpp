@@ -25,6 +25,9 @@ class Translator {
   // Has the block's size and stream, and the moment, stack and scope of its free.
   [[nodiscard]] trace::Event event_of_free(const Record& alloc, const Record& free,
                                            trace::EventKind kind);
+  [[nodiscard]] trace::StreamId stream(const Record& record) {
+    return tables_.streams.intern(record.stream);
+  }
   [[nodiscard]] const trace::Tables& tables() const { return tables_; }
 
  private:

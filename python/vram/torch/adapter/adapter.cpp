@@ -1,16 +1,21 @@
-// The adapter: vram's pool under PyTorch, compiled on the user's machine against the user's
-// PyTorch.
+// The adapter: vram's pool under PyTorch, and a tap on PyTorch's own allocator; compiled on the
+// user's machine against the user's PyTorch.
 //
 // Python (vram.torch) loads it after libvram.so, whose functions it calls, and calls
-// vram_torch_install(). The native allocator stays where it is, behind the decorator: blocks that
-// it gave out before keep its deleter and go back to it, and blocks of the pool stay valid after
-// vram_torch_uninstall().
+// vram_torch_install() for the pool, vram_torch_tap() for a recording. The native allocator stays
+// where it is: blocks that it gave out before keep its deleter and go back to it, and blocks of the
+// pool stay valid after vram_torch_uninstall().
+//
+//     torch ──▶ [Decorator ──▶] [Tapped ──▶] native
+//
+// Tapped stands always behind Decorator, and alone while a recording needs it.
 #include "decorator.hpp"
 
 namespace vram_torch {
 namespace {
 
 using c10::cuda::CUDACachingAllocator::vram_adapter::Decorator;
+using c10::cuda::CUDACachingAllocator::vram_adapter::Tapped;
 
 c10::Allocator* registered_allocator() {
   try {
@@ -26,38 +31,80 @@ void make_current(CUDAAllocator* allocator) {
   torch_cuda::allocator.store(allocator);
 }
 
+// Before the allocator that was current when vram came.
+Tapped& tapped() {
+  static auto* const kOnly = new Tapped(*torch_cuda::get());
+  return *kOnly;
+}
+
+CUDAAllocator* without_pool() {
+  return Tap::get().is_started() ? static_cast<CUDAAllocator*>(&tapped()) : &tapped().native();
+}
+
+bool is_pool_current = false;
+
 void install(uint64_t limit_bytes) {
   static Decorator* decorator = nullptr;
   if (decorator == nullptr) {
-    PoolAllocator::get().attach(*torch_cuda::get());
+    PoolAllocator::get().attach(tapped());
     decorator = new Decorator(PoolAllocator::get());
   }
   PoolAllocator::get().limit(limit_bytes);
   make_current(decorator);
+  is_pool_current = true;
+}
+
+void uninstall() {
+  make_current(without_pool());
+  is_pool_current = false;
+}
+
+void tap(bool wants_stacks) {
+  Tap::get().start(tapped().native(), wants_stacks);
+  if (!is_pool_current) make_current(without_pool());
+}
+
+void untap() {
+  Tap::get().stop(tapped().native());
+  if (!is_pool_current) make_current(without_pool());
 }
 
 thread_local std::string failure;
+
+// NULL, or why it failed.
+template <class Action>
+const char* attempt(Action action) {
+  try {
+    action();
+    return nullptr;
+  } catch (const c10::Error& error) {
+    failure = error.what_without_backtrace();
+  } catch (const std::exception& exception) {
+    failure = exception.what();
+  }
+  return failure.c_str();
+}
 
 }  // namespace
 }  // namespace vram_torch
 
 extern "C" {
 
-// NULL, or why not; the text lives until the thread's next call. Not to be called beside itself or
-// uninstall.
+// NULL, or why not; the text lives until the thread's next call. None of these is to be called
+// beside another.
 C10_EXPORT const char* vram_torch_install(uint64_t limit_bytes) {
-  try {
-    vram_torch::install(limit_bytes);
-    return nullptr;
-  } catch (const std::exception& exception) {
-    vram_torch::failure = exception.what();
-    return vram_torch::failure.c_str();
-  }
+  return vram_torch::attempt([&] { vram_torch::install(limit_bytes); });
 }
 
 // PyTorch's own allocator serves what is asked for from now on.
-C10_EXPORT void vram_torch_uninstall() {
-  vram_torch::make_current(&vram_torch::PoolAllocator::get().native());
+C10_EXPORT void vram_torch_uninstall() { vram_torch::uninstall(); }
+
+// What PyTorch's own allocator holds and does goes to the recording that runs, until the next call.
+// NULL, or why not.
+C10_EXPORT const char* vram_torch_tap(int wants_stacks) {
+  return vram_torch::attempt([&] { vram_torch::tap(wants_stacks != 0); });
 }
+
+C10_EXPORT void vram_torch_untap() { vram_torch::untap(); }
 
 }  // extern "C"

@@ -13,6 +13,7 @@
 #include "figures.hpp"
 #include "pools.hpp"
 #include "private_pools.hpp"
+#include "stack_of_request.hpp"
 
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -108,6 +109,7 @@ class PoolAllocator {
   // A request to the native allocator; what the pool holds free is given up before it fails.
   template <class Request>
   auto natively(Request request) {
+    const StackOfRequest stack;
     try {
       return request();
     } catch (const c10::OutOfMemoryError&) {

@@ -48,6 +48,7 @@ inline void* PoolAllocator::raw_alloc_with_stream(size_t bytes, cudaStream_t str
 
 template <class Native>
 DataPtr PoolAllocator::allocate_with_address(size_t bytes, void* address) {
+  const StackOfRequest stack;
   return adopt(static_cast<Native&>(*native_).allocateWithAddress(bytes, address));
 }
 

@@ -1,0 +1,183 @@
+// Tap: what PyTorch's own allocator does, said to vram's recorder (vram/record.h) as it happens.
+//
+// PyTorch calls a tracker with the lock of a device's allocator held, so each device's events come
+// in its order; history need not be on. A tracker can't be taken away: this one stays, and PyTorch
+// goes on making entries for it, which it looks at no further while nothing is recorded.
+//
+//     start() ──▶ kHolding ──▶ kOn ──▶ stop() ──▶ kEnding ──▶ kOff
+//
+// kHolding looks at what is there, which is said first. Events that come meanwhile wait: those from
+// before the device's part of the snapshot, whose end the allocator itself marks among its events,
+// are in it already and are dropped, later ones follow it. kEnding looks again, so that readers can
+// check the recording; a device's events end at its part of the snapshot. Any thread may call
+// listen(), which init() does; start and stop are not to be called beside each other.
+#pragma once
+
+#include "stack_of_request.hpp"
+#include "what_is_there.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+#include <vram/record.h>
+
+namespace vram_torch {
+
+class Tap {
+ public:
+  static Tap& get() {
+    static auto* const kOnly = new Tap;
+    return *kOnly;
+  }
+
+  // Listens to `native`, once it has devices; throws where it can't be listened to.
+  void start(CUDAAllocator& native, bool wants_stacks) {
+    TORCH_CHECK(native.name() == "native", "its backend '", native.name(),
+                "' does not tell what it does; only 'native' does");
+    StackOfRequest::is_wanted() = wants_stacks;
+    is_started_ = true;
+    try {
+      if (native.initialized()) listen(native);
+    } catch (...) {
+      stop(native);
+      throw;
+    }
+  }
+  void stop(CUDAAllocator& native) {
+    is_started_ = false;
+    StackOfRequest::is_wanted() = false;
+    if (!look_from(State::kOn, State::kEnding)) return;
+    try {
+      if (vram_is_recording() != 0) say_held(look_at(native, 0).segments);
+    } catch (const c10::Error&) {  // the recording is complete without it
+    }
+    state_ = State::kOff;
+  }
+  bool is_started() const { return is_started_; }
+
+  // PyTorch has just made its devices' allocators: the first moment at which they take a tracker.
+  void devices_are_made(CUDAAllocator& native) {
+    if (!is_started_) return;
+    try {
+      listen(native);
+    } catch (const c10::Error& error) {  // the program's first use of CUDA must not fail for it
+      TORCH_WARN("vram: PyTorch's own allocator is not recorded: ", error.msg());
+    }
+  }
+
+ private:
+  enum class State { kOff, kHolding, kOn, kEnding };
+
+  // False: the state was another one.
+  bool look_from(State before, State state) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (state_ != before) return false;
+    marks_ = 0;
+    looker_ = std::this_thread::get_id();
+    state_ = state;
+    return true;
+  }
+
+  void listen(CUDAAllocator& native) {
+    if (!look_from(State::kOff, State::kHolding)) return;
+    vram_record_claim();  // or the driver's calls would be recorded, too
+    try {
+      if (!is_attached_.exchange(true)) native.attachAllocatorTraceTracker(&Tap::tracked);
+      begin(look_at(native, 0));
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      held_.clear();
+      state_ = State::kOff;
+      throw;
+    }
+  }
+
+  void begin(const torch_cuda::SnapshotInfo& snapshot) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    say_settings(snapshot.config_metadata);
+    for (const auto& segment : snapshot.segments) say_found(segment);
+    for (const vram_event& event : std::exchange(held_, {})) vram_record_event(&event);
+    state_ = State::kOn;
+  }
+
+  static void tracked(const torch_cuda::TraceEntry& entry) {
+    Tap& self = get();
+    if (self.state_ == State::kOff || vram_is_recording() == 0) return;
+    vram_event event{};
+    if (!translate(entry, event)) return;
+    if (self.state_ == State::kOn || self.is_to_be_said(event)) vram_record_event(&event);
+  }
+
+  // While the tap looks.
+  bool is_to_be_said(const vram_event& event) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (event.kind == VRAM_EVENT_SNAPSHOT && looker_ == std::this_thread::get_id()) {
+      drop_of_device(marks_++);  // the entry itself names device 0 always; devices come in order
+      return false;
+    }
+    if (state_ == State::kHolding) held_.push_back(event);
+    return state_ == State::kOn || (state_ == State::kEnding && event.device >= marks_);
+  }
+
+  void drop_of_device(int device) {
+    held_.erase(std::remove_if(held_.begin(), held_.end(),
+                               [&](const vram_event& event) { return event.device == device; }),
+                held_.end());
+  }
+
+  // False: an action that a later PyTorch has added.
+  static bool translate(const torch_cuda::TraceEntry& entry, vram_event& event) {
+    using Entry = torch_cuda::TraceEntry;
+    switch (entry.action_) {
+      case Entry::ALLOC:
+        event.kind = VRAM_EVENT_ALLOC;
+        break;
+      case Entry::FREE_REQUESTED:
+        event.kind = VRAM_EVENT_FREE_REQUESTED;
+        break;
+      case Entry::FREE_COMPLETED:
+        event.kind = VRAM_EVENT_FREE_COMPLETED;
+        break;
+      case Entry::SEGMENT_ALLOC:
+        event.kind = VRAM_EVENT_SEGMENT_ALLOC;
+        break;
+      case Entry::SEGMENT_FREE:
+        event.kind = VRAM_EVENT_SEGMENT_FREE;
+        break;
+      case Entry::SEGMENT_MAP:
+        event.kind = VRAM_EVENT_SEGMENT_MAP;
+        break;
+      case Entry::SEGMENT_UNMAP:
+        event.kind = VRAM_EVENT_SEGMENT_UNMAP;
+        break;
+      case Entry::SNAPSHOT:
+        event.kind = VRAM_EVENT_SNAPSHOT;
+        break;
+      case Entry::OOM:
+        event.kind = VRAM_EVENT_OOM;
+        break;
+      default:
+        return false;
+    }
+    event.device = entry.device_;
+    event.address = static_cast<uint64_t>(entry.addr_);
+    event.size_bytes = static_cast<uint64_t>(entry.size_);
+    event.stream = reinterpret_cast<vram_stream>(entry.stream_);
+    event.stack = StackOfRequest::current();
+    return true;
+  }
+
+  std::atomic<bool> is_started_{false};
+  std::atomic<bool> is_attached_{false};
+  std::atomic<State> state_{State::kOff};
+  std::mutex mutex_;  // of the three below, and of leaving kHolding and kOn
+  std::vector<vram_event> held_;
+  int marks_ = 0;  // devices whose part of the snapshot is done
+  std::thread::id looker_;
+};
+
+}  // namespace vram_torch

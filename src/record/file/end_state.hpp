@@ -1,0 +1,28 @@
+// EndState: what an allocator says at the end that it holds, for readers to check the events
+// against. An event of the device makes it void. The flusher's alone.
+#pragma once
+
+#include "record/file/live_memory.hpp"
+#include "trace/event.hpp"
+
+#include <span>
+#include <vector>
+
+namespace vram::record {
+
+class EndState {
+ public:
+  // A record of Op::kHeld*; segments, each before its parts, in any order.
+  void add(const Record& record, const LiveMemory& live, trace::StreamId stream);
+
+  [[nodiscard]] std::span<const trace::Segment> segments() const { return segments_; }
+  [[nodiscard]] std::span<const trace::Block> blocks() const { return blocks_; }
+
+ private:
+  void add_part(const Record& record, const LiveMemory& live);
+
+  std::vector<trace::Segment> segments_;
+  std::vector<trace::Block> blocks_;
+};
+
+}  // namespace vram::record
