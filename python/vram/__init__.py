@@ -8,19 +8,43 @@ from vram import cupy
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
+from vram.look import (
+    DeviceUse,
+    JsonLines,
+    Measurement,
+    Peaks,
+    Region,
+    TensorBoard,
+    add_sink,
+    log,
+    monitor,
+    peaks,
+    remove_sink,
+)
 from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
+    "DeviceUse",
     "Enabled",
+    "JsonLines",
+    "Measurement",
+    "Peaks",
+    "Region",
     "Stat",
     "Stats",
+    "TensorBoard",
     "VramError",
     "__version__",
+    "add_sink",
     "cupy",
     "disable",
     "enable",
     "is_enabled",
+    "log",
+    "monitor",
+    "peaks",
     "program",
+    "remove_sink",
     "stats",
 ]
 
