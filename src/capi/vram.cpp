@@ -1,4 +1,5 @@
 // The functions of vram.h about pools and blocks: arguments checked, answers turned into a status.
+#include "capi/last_error.hpp"
 #include "capi/registry.hpp"
 #include "pool/sizes.hpp"
 
@@ -7,10 +8,9 @@
 
 namespace {
 
+using vram::capi::last_error;
 using vram::capi::Registry;
 using vram::gpu::Status;
-
-thread_local std::string last_error;
 
 uint64_t as_number(const void* address) { return reinterpret_cast<uint64_t>(address); }
 // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of the device are numbers to us
@@ -50,7 +50,7 @@ vram_status status_of(vram::Code code) {
 }
 
 vram_status refuse(vram_status status, const char* why) {
-  last_error = why;
+  last_error() = why;
   return status;
 }
 
@@ -80,10 +80,10 @@ const char* vram_status_text(vram_status status) {
   return "unknown status";
 }
 
-const char* vram_last_error(void) { return last_error.c_str(); }
+const char* vram_last_error(void) { return last_error().c_str(); }
 
 vram_status vram_pool_open(int device, const vram_pool_options* options, vram_pool** pool) {
-  last_error.clear();
+  last_error().clear();
   if (is_forked()) return refuse(VRAM_FORKED, vram_status_text(VRAM_FORKED));
   if (pool == nullptr)
     return refuse(VRAM_INVALID_VALUE, "expected a place for the pool, found NULL");

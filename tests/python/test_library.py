@@ -23,13 +23,14 @@ def output_of(*words: object) -> str:
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True).stdout
 
 
-def functions_of_the_header() -> set[str]:
-    return set(re.findall(r"^VRAM_API [^;(]*?\b(vram_\w+)\(", (ROOT / "include/vram/vram.h").read_text(), re.MULTILINE))
+def functions_of_the_headers() -> set[str]:
+    text = "".join(header.read_text() for header in sorted((ROOT / "include/vram").glob("*.h")))
+    return set(re.findall(r"^VRAM_API [^;(]*?\b(vram_\w+)\(", text, re.MULTILINE))
 
 
-def test_it_shows_what_the_header_declares_and_nothing_else() -> None:
+def test_it_shows_what_the_headers_declare_and_nothing_else() -> None:
     shown = {line.split()[-1].split("@")[0] for line in output_of("nm", "-D", "--defined-only", LIBRARY).splitlines()}
-    assert functions_of_the_header() == shown
+    assert functions_of_the_headers() == shown
 
 
 def test_it_needs_nothing_but_the_c_library() -> None:

@@ -1,9 +1,13 @@
-"""Look: what regions of the program cost (``vram.monitor``), and who is told (sinks). Imports no framework."""
+"""Look: what regions of the program cost (``vram.monitor``), who is told (sinks), who uses the GPUs (``vram.memory``).
+
+Imports no framework, and loads no library before it is asked for what that knows.
+"""
 
 from __future__ import annotations
 
 from vram.look._json_lines import JsonLines
 from vram.look._measurement import DeviceUse, Measurement
+from vram.look._memory import Gpu, GpuProcess, Memory, memory
 from vram.look._monitor import Monitor, monitor
 from vram.look._peaks import Peaks, peaks
 from vram.look._region import Region
@@ -11,8 +15,11 @@ from vram.look._sinks import Sink, TensorBoard, add_sink, log, remove_sink
 
 __all__ = [
     "DeviceUse",
+    "Gpu",
+    "GpuProcess",
     "JsonLines",
     "Measurement",
+    "Memory",
     "Monitor",
     "Peaks",
     "Region",
@@ -20,6 +27,7 @@ __all__ = [
     "TensorBoard",
     "add_sink",
     "log",
+    "memory",
     "monitor",
     "peaks",
     "remove_sink",
