@@ -4,7 +4,7 @@
 ``vram``, which comes with this package; ``python -m vram`` runs it too.
 """
 
-from vram import cupy
+from vram import callbacks, cupy
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
@@ -43,6 +43,7 @@ __all__ = [
     "VramError",
     "__version__",
     "add_sink",
+    "callbacks",
     "cupy",
     "disable",
     "enable",

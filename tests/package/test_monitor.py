@@ -321,3 +321,8 @@ def test_a_gpu_that_fails_hides_no_error_of_the_program(gpu: Counters, monkeypat
     assert region.result.error == "KeyError"
     assert region.result.why_unknown == "GPU 0 failed: RuntimeError: device 0 is lost"
     assert not any(counter.waiting for counter in _peaks._counters.by_device.values())
+
+
+def test_a_callback_of_what_is_not_installed_is_an_error() -> None:
+    with pytest.raises(vram.VramError, match=r"expected no_such_one or no_such_other for its callback, .*; install it"):
+        vram.callbacks._module("no_such_one", "no_such_other")

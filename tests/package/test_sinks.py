@@ -19,7 +19,7 @@ from vram.look._measurement import DeviceUse, Measurement
 
 IN_THE_LIBRARY = {"_memory"}  # tests/python/test_memory.py runs its examples
 LOOK = {path.stem for path in (Path(vram.__file__).parent / "look").glob("_[a-z]*.py")}
-MODULES = ["_sizes", *(f"look.{name}" for name in sorted(LOOK - IN_THE_LIBRARY))]
+MODULES = ["_sizes", "callbacks", *(f"look.{name}" for name in sorted(LOOK - IN_THE_LIBRARY))]
 USE = DeviceUse(1, 600, 1000, 100, 0, 900, 1000)
 MEASUREMENT = Measurement("step", 7, 1_700_000_000_123_456_789, 2_000_000_000, devices=(USE,))
 
