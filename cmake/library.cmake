@@ -6,7 +6,7 @@ if(VRAM_SANITIZE)
 endif()
 
 set(library_sources)
-foreach(room base gpu gpu/cuda gpu/nvml pool capi)
+foreach(room base gpu gpu/cuda gpu/nvml pool record capi)
   file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${room}/*.cpp")
   list(APPEND library_sources ${found})
 endforeach()

@@ -155,6 +155,7 @@ def test_tensorboard_reads_what_its_writer_was_given(tmp_path: Path) -> None:
 
 def test_tensorflows_writer_is_given_the_same(tmp_path: Path) -> None:
     tensorflow: Any = pytest.importorskip("tensorflow", reason=f"tensorflow {WHY}")
+    pytest.importorskip("tensorboard", reason=f"tensorboard {WHY}")
     writer = tensorflow.summary.create_file_writer(str(tmp_path))
     vram.TensorBoard(writer, "gpu")(vram.Measurement("step", 7, 0, 500_000_000))
     writer.close()
