@@ -1,4 +1,5 @@
-/* vram: what the GPUs of this machine and their processes use, as C functions of libvram.so.
+/* vram: what the GPUs of this machine and their processes use, and the board on which processes
+ * post what they know themselves, as C functions of libvram.so.
  *
  *     vram_look* look;
  *     if (vram_look_open(NULL, &look) != VRAM_OK) … vram_last_error();
@@ -74,6 +75,71 @@ typedef struct vram_process_info {
  * thread; waits no longer than the driver's own calls. */
 VRAM_API vram_status vram_look_device(vram_look* look, uint32_t index, vram_device_info* info,
                                       vram_process_info* processes, size_t* capacity);
+
+/* ------------------------------------------------------------------------------------------------
+ * the board */
+
+/* The board is a folder of shared memory, /dev/shm/vram-<uid> (the environment variable VRAM_BOARD
+ * names another), mode 0700, in which each process that posts has a page, mode 0600, named by its
+ * pid. `vram top` reads it. */
+
+#define VRAM_BOARD_DEVICES 16
+
+/* Bytes, or VRAM_UNKNOWN. */
+typedef struct vram_board_device {
+  uint64_t device;
+  uint64_t allocated_bytes;
+  uint64_t reserved_bytes;
+  uint64_t peak_bytes;   /* of allocated_bytes, as the process counts it */
+  uint64_t cached_bytes; /* what a trim would give back */
+} vram_board_device;
+
+typedef struct vram_board_figures {
+  size_t struct_bytes; /* sizeof(vram_board_figures) */
+  uint64_t step;       /* how many are done; or VRAM_UNKNOWN */
+  uint64_t step_ns;    /* how long the last one took; or VRAM_UNKNOWN */
+  const char* scope; /* what the process is doing, cut off after 63 bytes; NULL: it does not say */
+  const vram_board_device* devices; /* the first 16 are posted */
+  size_t device_count;
+} vram_board_figures;
+
+/* Makes this process's page; nothing happens if there is one. It is removed by vram_board_close()
+ * and when the process ends in an orderly way; what another leaves is seen to be of a dead process.
+ * Any thread. VRAM_NOT_SUPPORTED: the folder or the page can't be made, or is not this user's
+ * alone; vram_last_error() says why. */
+VRAM_API vram_status vram_board_open(void);
+/* Removes the page; nothing is posted any more. Any thread. */
+VRAM_API void vram_board_close(void);
+/* Posts the figures, all of them, in place of those posted before. Nothing happens where no page is
+ * open, and where another thread is posting: its figures are as new. Takes no lock and makes no
+ * call of the kernel, but for the first call in a fork of a process that had a page: it makes the
+ * fork's own. Any thread. VRAM_INVALID_VALUE: struct_bytes is of no version of this library. */
+VRAM_API vram_status vram_board_post(const vram_board_figures* figures);
+
+typedef enum vram_board_owner {
+  VRAM_OWNER_ALIVE = 0,
+  VRAM_OWNER_DEAD = 1,     /* it left its page behind */
+  VRAM_OWNER_ELSEWHERE = 2 /* in another pid namespace (a container): not to be known from here */
+} vram_board_owner;
+
+/* Figures are VRAM_UNKNOWN, and scope is "", where the process has not posted them. */
+typedef struct vram_board_page {
+  size_t struct_bytes; /* set by the caller to sizeof(vram_board_page) */
+  uint32_t pid;
+  vram_board_owner owner;
+  uint64_t posted_ns; /* CLOCK_MONOTONIC; 0: nothing was posted, or nothing whole could be read */
+  uint64_t step;
+  uint64_t step_ns;
+  uint64_t device_count;
+  vram_board_device devices[VRAM_BOARD_DEVICES];
+  char scope[64];
+  char command[216];
+} vram_board_page;
+
+/* The page of a process of this user, as a whole: never parts of two postings. Does not disturb the
+ * process. Any thread. VRAM_INVALID_VALUE: no page of that process, none of this version, or
+ * struct_bytes of no version of this library; vram_last_error() says which. */
+VRAM_API vram_status vram_board_read(uint32_t pid, vram_board_page* page);
 
 #ifdef __cplusplus
 }

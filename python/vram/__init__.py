@@ -9,6 +9,7 @@ from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
 from vram.look import (
+    Board,
     DeviceUse,
     Gpu,
     GpuProcess,
@@ -28,6 +29,7 @@ from vram.look import (
 from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
+    "Board",
     "DeviceUse",
     "Enabled",
     "Gpu",

@@ -114,8 +114,12 @@ Result<Board> Board::open(const std::string& folder) {
 
 Board::~Board() {
   if (page_ == nullptr || owner_pid_ != static_cast<uint32_t>(getpid())) return;
-  unlink(path_.c_str());
+  withdraw();
   munmap(page_, kBoardPageBytes);
+}
+
+void Board::withdraw() const {
+  if (owner_pid_ == static_cast<uint32_t>(getpid())) unlink(path_.c_str());
 }
 
 bool Board::post(const BoardPosting& posting) noexcept {

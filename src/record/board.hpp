@@ -42,8 +42,10 @@ class Board {
         owner_pid_(other.owner_pid_),
         page_(std::exchange(other.page_, nullptr)) {}
   Board& operator=(Board&&) = delete;
-  // Removes the page, unless this is a fork of the process whose page it is.
-  ~Board();
+  ~Board();  // withdraws the page, too
+  // The page is taken off the board, unless this is a fork of the process whose page it is. post()
+  // may still be called: nobody sees it.
+  void withdraw() const;
 
   // False: another thread was posting.
   bool post(const BoardPosting& posting) noexcept;

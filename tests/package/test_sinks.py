@@ -17,7 +17,7 @@ import vram
 from vram import _sizes
 from vram.look._measurement import DeviceUse, Measurement
 
-IN_THE_LIBRARY = {"_memory"}  # tests/python/test_memory.py runs its examples
+IN_THE_LIBRARY = {"_memory", "_board"}  # tests/python/test_look.py runs their examples
 LOOK = {path.stem for path in (Path(vram.__file__).parent / "look").glob("_[a-z]*.py")}
 MODULES = ["_sizes", "callbacks", *(f"look.{name}" for name in sorted(LOOK - IN_THE_LIBRARY))]
 USE = DeviceUse(1, 600, 1000, 100, 0, 900, 1000)

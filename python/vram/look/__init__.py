@@ -5,6 +5,7 @@ Imports no framework, and loads no library before it is asked for what that know
 
 from __future__ import annotations
 
+from vram.look._board import Board
 from vram.look._json_lines import JsonLines
 from vram.look._measurement import DeviceUse, Measurement
 from vram.look._memory import Gpu, GpuProcess, Memory, memory
@@ -14,6 +15,7 @@ from vram.look._region import Region
 from vram.look._sinks import Sink, TensorBoard, add_sink, log, remove_sink
 
 __all__ = [
+    "Board",
     "DeviceUse",
     "Gpu",
     "GpuProcess",

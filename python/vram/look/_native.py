@@ -43,6 +43,48 @@ class ProcessInfo(ctypes.Structure):
     ]
 
 
+class BoardDevice(ctypes.Structure):
+    """vram_board_device"""
+
+    _fields_ = [
+        ("device", ctypes.c_uint64),
+        ("allocated_bytes", ctypes.c_uint64),
+        ("reserved_bytes", ctypes.c_uint64),
+        ("peak_bytes", ctypes.c_uint64),
+        ("cached_bytes", ctypes.c_uint64),
+    ]
+
+
+class BoardFigures(ctypes.Structure):
+    """vram_board_figures"""
+
+    _fields_ = [
+        ("struct_bytes", ctypes.c_size_t),
+        ("step", ctypes.c_uint64),
+        ("step_ns", ctypes.c_uint64),
+        ("scope", ctypes.c_char_p),
+        ("devices", ctypes.POINTER(BoardDevice)),
+        ("device_count", ctypes.c_size_t),
+    ]
+
+
+class BoardPage(ctypes.Structure):
+    """vram_board_page"""
+
+    _fields_ = [
+        ("struct_bytes", ctypes.c_size_t),
+        ("pid", ctypes.c_uint32),
+        ("owner", ctypes.c_int),
+        ("posted_ns", ctypes.c_uint64),
+        ("step", ctypes.c_uint64),
+        ("step_ns", ctypes.c_uint64),
+        ("device_count", ctypes.c_uint64),
+        ("devices", BoardDevice * 16),
+        ("scope", ctypes.c_char * 64),
+        ("command", ctypes.c_char * 216),
+    ]
+
+
 _POINTER = ctypes.c_void_p
 _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "vram_look_open": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(_POINTER)]),
@@ -58,6 +100,10 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
             ctypes.POINTER(ctypes.c_size_t),
         ],
     ),
+    "vram_board_open": (ctypes.c_int, []),
+    "vram_board_close": (None, []),
+    "vram_board_post": (ctypes.c_int, [ctypes.POINTER(BoardFigures)]),
+    "vram_board_read": (ctypes.c_int, [ctypes.c_uint32, ctypes.POINTER(BoardPage)]),
 }
 
 

@@ -1,4 +1,4 @@
-"""vram.memory() through libvram.so, on the fake management library of each generation (tests/fake_nvml)."""
+"""vram.memory() on the fake management library of each generation (tests/fake_nvml), and vram.Board, through libvram.so."""
 
 from __future__ import annotations
 
@@ -75,9 +75,67 @@ def test_without_the_library_nothing_is_known_and_said_so() -> None:
     assert found == "() True\n"
 
 
-def test_its_example_runs_without_a_gpu() -> None:
-    environment = {"VRAM_NVML": "libnvidia-ml.so.1", "LD_LIBRARY_PATH": ""}
-    body = "import doctest, vram.look._memory as m, ctypes.util\nprint(doctest.testmod(m))"
+def test_examples_run_without_a_gpu(tmp_path: pathlib.Path) -> None:
     if pathlib.Path("/proc/driver/nvidia").exists():
         pytest.skip("this machine has a driver")
-    assert "failed=0" in run(body, **environment)
+    body = """
+import doctest, vram.look._board, vram.look._memory
+for module in (vram.look._board, vram.look._memory):
+    print(doctest.testmod(module))
+"""
+    found = run(body, VRAM_NVML="libnvidia-ml.so.1", LD_LIBRARY_PATH="", VRAM_BOARD=str(tmp_path / "board"))
+    assert found.count("failed=0") == 2
+
+
+READ = """
+import ctypes, os
+from vram.look._native import BoardPage, library
+def read(pid):
+    page = BoardPage(struct_bytes=ctypes.sizeof(BoardPage))
+    if library().vram_board_read(pid, ctypes.byref(page)) != 0:
+        library().vram_last_error.restype = ctypes.c_char_p
+        return library().vram_last_error().decode()
+    mib = [[d.allocated_bytes >> 20, d.reserved_bytes >> 20, d.peak_bytes >> 20, d.cached_bytes >> 20] for d in page.devices]
+    known = [None if n == (1 << 64) - 1 else n for n in (page.step, page.step_ns)]
+    return page.scope.decode(), page.owner, *known, mib[: page.device_count]
+"""
+
+
+def test_measurements_and_steps_are_posted(tmp_path: pathlib.Path) -> None:
+    body = f"""{READ}
+from vram.look._board import post_step
+post_step(1, 2)  # no board is open
+board = vram.Board()
+mib = 1 << 20
+def measure(name, allocated, peak):
+    board(vram.Measurement(name, 1, 0, 0, devices=(vram.DeviceUse(3, allocated * mib, 100 * mib, 0, 0, peak * mib),)))
+measure("forward", 60, 90)
+print(read(os.getpid()))
+measure("backward", 40, 70)
+post_step(12, 5000)
+print(read(os.getpid()))
+pid = os.fork()
+if pid == 0:
+    measure("child", 10, 10)
+    print(read(os.getpid())[0], read(os.getppid())[0], flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+print(read(pid)[:2])
+board.close()
+measure("closed", 1, 1)
+print("found none" in read(os.getpid()))
+"""
+    assert run(body, VRAM_BOARD=str(tmp_path / "board")).splitlines() == [
+        "('forward', 0, None, None, [[60, 100, 90, 40]])",
+        "('backward', 0, 12, 5000, [[40, 100, 90, 60]])",  # the peak is that of all
+        "child backward",
+        "('child', 1)",  # it ended without cleaning up: a dead owner's
+        "True",
+    ]
+    assert [path.name for path in (tmp_path / "board").iterdir() if not path.name.isdigit()] == []
+
+
+def test_a_board_that_others_could_read_is_refused(tmp_path: pathlib.Path) -> None:
+    tmp_path.chmod(0o755)
+    body = "try:\n    vram.Board()\nexcept vram.VramError as error:\n    print(error)"
+    assert "mode 0755" in run(body, VRAM_BOARD=str(tmp_path))
