@@ -1,14 +1,14 @@
-/* vram: what the GPUs of this machine and their processes use, and the board on which processes
- * post what they know themselves, as C functions of libvram.so.
+/* vram: what the GPUs of this machine and their processes use, and the board on which processes post what they know
+ * themselves, as C functions of libvram.so.
  *
  *     vram_look* look;
  *     if (vram_look_open(NULL, &look) != VRAM_OK) … vram_last_error();
  *     vram_device_info info = {.struct_bytes = sizeof info};
- *     for (uint32_t i = 0; i < vram_look_device_count(look); ++i) vram_look_device(look, i, &info,
- * NULL, NULL); vram_look_close(look);
+ *     for (uint32_t i = 0; i < vram_look_device_count(look); ++i) vram_look_device(look, i, &info, NULL, NULL);
+ *     vram_look_close(look);
  *
- * The rules of vram/vram.h hold here too. Unknown is not zero: a figure that the driver, its
- * version or a permission withholds is VRAM_UNKNOWN.
+ * The rules of vram/vram.h hold here too. Unknown is not zero: a figure that the driver, its version or a permission
+ * withholds is VRAM_UNKNOWN.
  */
 #ifndef VRAM_LOOK_H
 #define VRAM_LOOK_H
@@ -21,18 +21,17 @@ extern "C" {
 
 #define VRAM_UNKNOWN UINT64_MAX
 
-/* ---------------------------------------------------------------------------------- devices and
- * processes */
+/* ---------------------------------------------------------------------------------- devices and processes */
 
 typedef struct vram_look vram_look;
 
-/* Opens NVIDIA's management library: `library` names the file; NULL: the one that the environment
- * variable VRAM_NVML names, else libnvidia-ml.so.1. The driver can't be unloaded until the last
- * close. Any thread. VRAM_NO_DRIVER: no such library, or no driver; VRAM_NOT_SUPPORTED: it is not
- * NVML, or does not start. vram_last_error() says why. VRAM_INVALID_VALUE: look is NULL. */
+/* Opens NVIDIA's management library: `library` names the file; NULL: the one that the environment variable VRAM_NVML
+ * names, else libnvidia-ml.so.1. The driver can't be unloaded until the last close. Any thread.
+ * VRAM_NO_DRIVER: no such library, or no driver; VRAM_NOT_SUPPORTED: it is not NVML, or does not start;
+ * VRAM_INVALID_VALUE: look is NULL. vram_last_error() says why. */
 VRAM_API vram_status vram_look_open(const char* library, vram_look** look);
-/* No other call about it may run beside this one. VRAM_INVALID_VALUE: NULL. VRAM_FORKED: this
- * process is a fork of the one that opened it, and has nothing to close. */
+/* No other call about it may run beside this one. VRAM_INVALID_VALUE: NULL. VRAM_FORKED: this process is a fork of the
+ * one that opened it, and has nothing to close. */
 VRAM_API vram_status vram_look_close(vram_look* look);
 /* How many devices there are, those included that this process may not look at; 0 if the driver
  * does not say, and in a fork of the process that opened it. Any thread; waits no longer than the
@@ -69,15 +68,14 @@ typedef struct vram_process_info {
   uint32_t compute_instance; /* of MIG; UINT32_MAX: none */
 } vram_process_info;
 
-/* A device now, and its processes by pid: as many as there are, but at most *capacity, which
- * becomes how many were written (both may be NULL: none). A device that fails is no error: it has a
- * trouble and no figures. VRAM_INVALID_VALUE: struct_bytes is of no version of this library. Any
- * thread; waits no longer than the driver's own calls. */
+/* A device now, and its processes by pid: as many as there are, but at most *capacity, which becomes how many were
+ * written (both may be NULL: none). A device that fails is no error: it has a trouble and no figures. Any thread; waits
+ * no longer than the driver's own calls.
+ * VRAM_INVALID_VALUE: struct_bytes is of no version of this library. VRAM_FORKED: as for vram_look_close(). */
 VRAM_API vram_status vram_look_device(vram_look* look, uint32_t index, vram_device_info* info,
                                       vram_process_info* processes, size_t* capacity);
 
-/* ------------------------------------------------------------------------------------------------
- * the board */
+/* ---------------------------------------------------------------------------------------------- the board */
 
 /* The board is a folder of shared memory, /dev/shm/vram-<uid> (the environment variable VRAM_BOARD
  * names another), mode 0700, in which each process that posts has a page, mode 0600, named by its
@@ -103,17 +101,16 @@ typedef struct vram_board_figures {
   size_t device_count;
 } vram_board_figures;
 
-/* Makes this process's page; nothing happens if there is one. It is removed by vram_board_close()
- * and when the process ends in an orderly way; what another leaves is seen to be of a dead process.
- * Any thread. VRAM_NOT_SUPPORTED: the folder or the page can't be made, or is not this user's
- * alone; vram_last_error() says why. */
+/* Makes this process's page; nothing happens if there is one. It is removed by vram_board_close() and when the process
+ * ends in an orderly way; what another leaves is seen to be of a dead process. Any thread.
+ * VRAM_NOT_SUPPORTED: the folder or the page can't be made, or is not this user's alone; vram_last_error() says why. */
 VRAM_API vram_status vram_board_open(void);
 /* Removes the page; nothing is posted any more. Any thread. */
 VRAM_API void vram_board_close(void);
-/* Posts the figures, all of them, in place of those posted before. Nothing happens where no page is
- * open, and where another thread is posting: its figures are as new. Takes no lock and makes no
- * call of the kernel, but for the first call in a fork of a process that had a page: it makes the
- * fork's own. Any thread. VRAM_INVALID_VALUE: struct_bytes is of no version of this library. */
+/* Posts the figures, all of them, in place of those posted before. Nothing happens where no page is open, and where
+ * another thread is posting: its figures are as new. Takes no lock and makes no call of the kernel, but for the first call
+ * in a fork of a process that had a page: it makes the fork's own. Any thread.
+ * VRAM_INVALID_VALUE: struct_bytes is of no version of this library. */
 VRAM_API vram_status vram_board_post(const vram_board_figures* figures);
 
 typedef enum vram_board_owner {
@@ -136,9 +133,9 @@ typedef struct vram_board_page {
   char command[216];
 } vram_board_page;
 
-/* The page of a process of this user, as a whole: never parts of two postings. Does not disturb the
- * process. Any thread. VRAM_INVALID_VALUE: no page of that process, none of this version, or
- * struct_bytes of no version of this library; vram_last_error() says which. */
+/* The page of a process of this user, as a whole: never parts of two postings. Does not disturb the process. Any thread.
+ * VRAM_INVALID_VALUE: no page of that process, none of this version, or struct_bytes of no version of this library;
+ * vram_last_error() says which. */
 VRAM_API vram_status vram_board_read(uint32_t pid, vram_board_page* page);
 
 #ifdef __cplusplus
