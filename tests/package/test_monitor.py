@@ -307,6 +307,8 @@ def test_wrong_arguments_are_refused() -> None:
         vram.monitor("x", every=0)
     with pytest.raises(vram.VramError, match="not 3"):
         vram.monitor(3)  # type: ignore[call-overload]
+    with pytest.raises(vram.VramError, match="next to the function itself"):
+        vram.monitor("x")(classmethod(print))  # type: ignore[type-var]
 
 
 def test_a_gpu_that_fails_hides_no_error_of_the_program(gpu: Counters, monkeypatch: pytest.MonkeyPatch) -> None:

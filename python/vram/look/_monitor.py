@@ -46,7 +46,9 @@ class Monitor:
 
     def __call__(self, function: F) -> F:
         """As a decorator: each call of the function is a region."""
-        name = self._name or function.__qualname__
+        if not callable(function):  # a classmethod, say: the decorator belongs below @classmethod
+            raise VramError(f"monitor decorates a function, not {function!r}; put it next to the function itself")
+        name = self._name or str(getattr(function, "__qualname__", type(function).__name__))
         wrap = next(wrap for applies, wrap in _WRAPPERS if applies(function))
         wrapped: Any = functools.wraps(function)(wrap(self, name, function))
         return cast(F, wrapped)
