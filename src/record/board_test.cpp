@@ -183,21 +183,23 @@ TEST_F(BoardTest, ReadersInAnotherProcessSeeWholePostings) {
   if (reader == 0) {
     int seen = 0;
     uint64_t last = 0;
-    for (int i = 0; i < 20'000 && seen < 50; ++i) {
+    for (int i = 0; i < 200'000 && seen < 2000; ++i) {
       const auto reading = read_board(folder_, owner);
       if (!reading || !reading->figures) continue;
       if (!is_whole(*reading->figures)) _exit(1);
       seen += reading->figures->step != last ? 1 : 0;
       last = reading->figures->step;
     }
-    _exit(seen == 50 ? 0 : 2);
+    _exit(seen == 2000 ? 0 : 2);
   }
   std::atomic<bool> is_over{false};
   std::atomic<uint64_t> posted{0};
   const auto post = [&](uint64_t first) {
     std::array<BoardDevice, kBoardDevices> devices{};
-    for (uint64_t number = first; !is_over; number += 2)
+    for (uint64_t number = first; !is_over; number += 2) {
       posted += board.post(posting_of(number, devices)) ? 1 : 0;
+      if (number % 4096 < 2) std::this_thread::sleep_for(std::chrono::microseconds(1));
+    }
   };
   std::thread even(post, 2);
   std::thread odd(post, 1);

@@ -16,9 +16,9 @@ class GpuProcess:
     """A process on one GPU; None: the driver does not say. ``pid`` is the host's, which a container may not know."""
 
     pid: int
-    used_bytes: int | None
-    is_compute: bool
-    is_graphics: bool
+    used_bytes: int | None = None
+    is_compute: bool = False
+    is_graphics: bool = False
     gpu_instance: int | None = None  # of MIG
     compute_instance: int | None = None
 
@@ -30,19 +30,22 @@ class Gpu:
     Where all four are known, total = used + reserved + free; where ``reserved_bytes`` (the driver's own) is not, it is
     part of ``used_bytes``. ``busy_percent`` is the share of the driver's last sample in which a kernel ran.
     ``processes`` is None where the driver does not say; ``trouble`` is why the GPU says nothing at all.
+
+    >>> Gpu(index=0, used_bytes=10, processes=(GpuProcess(pid=7, used_bytes=4),)).unattributed_bytes
+    6
     """
 
     index: int
-    name: str | None
-    uuid: str | None
-    total_bytes: int | None
-    used_bytes: int | None
-    free_bytes: int | None
-    reserved_bytes: int | None
-    busy_percent: int | None
-    memory_busy_percent: int | None
-    processes: tuple[GpuProcess, ...] | None
-    trouble: str | None
+    name: str | None = None
+    uuid: str | None = None
+    total_bytes: int | None = None
+    used_bytes: int | None = None
+    free_bytes: int | None = None
+    reserved_bytes: int | None = None
+    busy_percent: int | None = None
+    memory_busy_percent: int | None = None
+    processes: tuple[GpuProcess, ...] | None = None
+    trouble: str | None = None
 
     @property
     def unattributed_bytes(self) -> int | None:

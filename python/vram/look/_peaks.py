@@ -15,7 +15,11 @@ from vram._frameworks import Figures, Framework, used_framework
 
 @dataclass(frozen=True)
 class Peaks:
-    """The largest figures of one device, in bytes; None: the framework does not know."""
+    """The largest figures of one device, in bytes; None: the framework does not know. See ``vram.peaks()``.
+
+    >>> Peaks(allocated_bytes=3 << 30, reserved_bytes=4 << 30).allocated_bytes >> 20
+    3072
+    """
 
     allocated_bytes: int | None
     reserved_bytes: int | None

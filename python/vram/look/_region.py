@@ -23,6 +23,12 @@ class Region:
     """What ``with vram.monitor(…) as region`` gives: ``region.result`` is None until the end, then a Measurement.
 
     It stays None where ``every=N`` left this use out. A region is ended by the thread or task that began it.
+
+    >>> import vram
+    >>> with vram.monitor("load") as region:
+    ...     assert region.result is None
+    >>> region.result.name
+    'load'
     """
 
     def __init__(self, name: str, call: int) -> None:
