@@ -6,7 +6,7 @@ if(VRAM_SANITIZE)
 endif()
 
 set(library_sources)
-foreach(room base trace trace/vtrace gpu gpu/cuda pool record record/file record/stacks capi)
+foreach(room base trace trace/vtrace gpu gpu/cuda gpu/nvml pool record record/file record/stacks capi)
   file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${room}/*.cpp")
   list(APPEND library_sources ${found})
 endforeach()

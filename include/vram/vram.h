@@ -74,7 +74,8 @@ VRAM_API vram_status vram_pool_open(int device, const vram_pool_options* options
 /* The last close waits for the device and gives all of its memory back; blocks that live become invalid. No other call
  * about this pool may run beside the last one. */
 VRAM_API vram_status vram_pool_close(vram_pool* pool);
-/* Why the last vram_pool_open() of this thread failed, or another call that says so, in one line; "" if it did not. */
+/* Why the last function of this thread failed that says here why (vram_pool_open(), those of look.h and record.h), in one
+ * line; "" if it did not. */
 VRAM_API const char* vram_last_error(void);
 
 /* ----------------------------------------------------------------------------------------------- blocks */

@@ -5,27 +5,62 @@ happens to GPU memory, ``vram.scope()`` and ``vram.step()`` what the program was
 ``vram``, which comes with this package; ``python -m vram`` runs it too.
 """
 
-from vram import cupy
+from vram import callbacks, cupy
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
+from vram.look import (
+    Board,
+    DeviceUse,
+    Gpu,
+    GpuProcess,
+    JsonLines,
+    Measurement,
+    Memory,
+    Peaks,
+    Region,
+    TensorBoard,
+    add_sink,
+    log,
+    memory,
+    monitor,
+    peaks,
+    remove_sink,
+)
 from vram.recording import Recording, is_recording, record, scope, step
 from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
+    "Board",
+    "DeviceUse",
     "Enabled",
+    "Gpu",
+    "GpuProcess",
+    "JsonLines",
+    "Measurement",
+    "Memory",
+    "Peaks",
     "Recording",
+    "Region",
     "Stat",
     "Stats",
+    "TensorBoard",
     "VramError",
     "__version__",
+    "add_sink",
+    "callbacks",
     "cupy",
     "disable",
     "enable",
     "is_enabled",
     "is_recording",
+    "log",
+    "memory",
+    "monitor",
+    "peaks",
     "program",
     "record",
+    "remove_sink",
     "scope",
     "stats",
     "step",

@@ -17,3 +17,18 @@ def parse_size(size: int | str) -> int:
     if parsed < _LEAST:
         raise ValueError(f"'{size}' is {parsed} bytes, and 1 MiB is the least; write the unit, as in 20GiB")
     return parsed
+
+
+def format_size(size_bytes: int) -> str:
+    """``512 B``, ``2 MiB``, ``23.6 GiB``, as the program writes them: three significant digits, powers of 1024.
+
+    >>> format_size(3 << 29), format_size(-2048)
+    ('1.5 GiB', '-2 KiB')
+    """
+    size, unit = float(abs(size_bytes)), 0
+    while unit < 4 and size >= 999.5:  # 1000 would be four digits
+        size, unit = size / 1024, unit + 1
+    digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
+    number = f"{size:.{digits}f}"
+    number = number.rstrip("0").rstrip(".") if "." in number else number
+    return f"{'-' if size_bytes < 0 else ''}{number} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"

@@ -8,11 +8,10 @@
 
 namespace {
 
-using vram::capi::Registry;
-using vram::gpu::Status;
-
 using vram::capi::last_error;
 using vram::capi::refuse;
+using vram::capi::Registry;
+using vram::gpu::Status;
 
 uint64_t as_number(const void* address) { return reinterpret_cast<uint64_t>(address); }
 // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of the device are numbers to us

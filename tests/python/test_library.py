@@ -24,8 +24,8 @@ def output_of(*words: object) -> str:
 
 
 def functions_of_the_headers() -> set[str]:
-    headers = "".join(path.read_text() for path in (ROOT / "include/vram").glob("*.h"))
-    return set(re.findall(r"^VRAM_API [^;(]*?\b(vram_\w+)\(", headers, re.MULTILINE))
+    text = "".join(header.read_text() for header in sorted((ROOT / "include/vram").glob("*.h")))
+    return set(re.findall(r"^VRAM_API [^;(]*?\b(vram_\w+)\(", text, re.MULTILINE))
 
 
 def test_it_shows_what_the_headers_declare_and_nothing_else() -> None:

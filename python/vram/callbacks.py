@@ -1,0 +1,157 @@
+"""Callbacks for training loops that are not yours: Lightning, Hugging Face's Trainer, Keras.
+
+    trainer = lightning.Trainer(callbacks=[vram.callbacks.lightning(every=10)])
+    trainer = transformers.Trainer(…, callbacks=[vram.callbacks.hugging_face()])
+    model.fit(…, callbacks=[vram.callbacks.keras()])
+
+Each measures the regions ``epoch`` and ``train_step`` as ``vram.monitor`` does, and validation where the framework says
+when it begins; who is told are the same sinks (docs/look.md). Importing this imports no framework; the functions do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, Callable
+
+from vram._error import VramError
+from vram.look._monitor import Monitor
+
+
+class _Regions:
+    """Regions by name, begun and ended by a framework's events. One thread at a time, as trainers call."""
+
+    def __init__(self, every: int, synchronize: bool) -> None:
+        self._every = every
+        self._synchronize = synchronize
+        self._monitors: dict[str, Monitor] = {}
+        self._open: dict[str, Any] = {}
+
+    def begin(self, name: str) -> Callable[..., None]:
+        """What the event is answered by that begins the region."""
+        every = self._every if name == "train_step" else 1
+        monitor = self._monitors.setdefault(name, Monitor(name, self._synchronize, every, reset_peaks=True))
+
+        def event(*_: Any, **__: Any) -> None:
+            self._end(name)  # left open: the framework stopped in the middle of one
+            self._open[name] = monitor.around(name)
+            self._open[name].__enter__()
+
+        return event
+
+    def end(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: self._end(name)
+
+    def end_all(self, *arguments: Any, **_: Any) -> None:
+        """The training is over; an exception, if that is why, comes last."""
+        error = arguments[-1] if arguments and isinstance(arguments[-1], BaseException) else None
+        for name in list(self._open)[::-1]:
+            self._end(name, error)
+
+    def _end(self, name: str, error: BaseException | None = None) -> None:
+        region = self._open.pop(name, None)
+        if region is not None:
+            region.__exit__(None if error is None else type(error), error, None)
+
+
+def lightning(every: int = 1, synchronize: bool = False) -> Any:
+    """A Lightning ``Callback``: regions ``epoch``, ``train_step`` (of these only each ``every``-th), ``validation``.
+
+    ``synchronize``: wait for the GPU at both ends, so that times are the GPU's, too (see ``vram.monitor``). Figures are
+    bytes and nanoseconds. An exception that ends the training is recorded. For ``lightning`` and ``pytorch_lightning``,
+    the one that the program has imported; called by the trainer's thread. VramError: neither can be imported.
+
+    >>> import vram
+    >>> try:
+    ...     callback = vram.callbacks.lightning(every=10)
+    ... except vram.VramError:
+    ...     callback = None  # it is not installed here
+    """
+    regions = _Regions(every, synchronize)
+    events = {
+        "on_train_epoch_start": regions.begin("epoch"),
+        "on_train_epoch_end": regions.end("epoch"),
+        "on_train_batch_start": regions.begin("train_step"),
+        "on_train_batch_end": regions.end("train_step"),
+        "on_validation_start": regions.begin("validation"),
+        "on_validation_end": regions.end("validation"),
+        "on_train_end": regions.end_all,
+        "on_exception": regions.end_all,
+    }
+    return _made(_module("lightning.pytorch", "pytorch_lightning").Callback, events, lightning, every, synchronize)
+
+
+def hugging_face(every: int = 1, synchronize: bool = False) -> Any:
+    """A ``transformers.TrainerCallback``: regions ``epoch`` and ``train_step`` (of these only each ``every``-th).
+
+    A step is one of the optimizer, all micro-batches of its gradient accumulation included. Figures are bytes and
+    nanoseconds, ``synchronize`` as in ``vram.monitor``. The trainer says nothing when it ends by an exception: the
+    region then open ends with the next training, or never. Called by the trainer's thread. VramError: transformers
+    can't be imported.
+
+    >>> import vram
+    >>> try:
+    ...     callback = vram.callbacks.hugging_face()
+    ... except vram.VramError:
+    ...     callback = None  # it is not installed here
+    """
+    regions = _Regions(every, synchronize)
+    events = {
+        "on_epoch_begin": regions.begin("epoch"),
+        "on_epoch_end": regions.end("epoch"),
+        "on_step_begin": regions.begin("train_step"),
+        "on_step_end": regions.end("train_step"),
+        "on_train_end": regions.end_all,
+    }
+    return _made(_module("transformers").TrainerCallback, events, hugging_face, every, synchronize)
+
+
+def keras(every: int = 1, synchronize: bool = False) -> Any:
+    """A ``keras.callbacks.Callback``: regions ``epoch``, ``train_step`` (only each ``every``-th), ``validation``.
+
+    Figures are bytes and nanoseconds, ``synchronize`` as in ``vram.monitor``; memory is known where the backend is a
+    framework that vram knows. Keras may group several steps into one batch event (``steps_per_execution``): a region then
+    is the group. Called by the thread of ``fit``. VramError: keras can't be imported.
+
+    >>> import vram
+    >>> try:
+    ...     callback = vram.callbacks.keras()
+    ... except Exception:
+    ...     callback = None  # it is not installed here, or its backend is not
+    """
+    regions = _Regions(every, synchronize)
+    events = {
+        "on_epoch_begin": regions.begin("epoch"),
+        "on_epoch_end": regions.end("epoch"),
+        "on_train_batch_begin": regions.begin("train_step"),
+        "on_train_batch_end": regions.end("train_step"),
+        "on_test_begin": regions.begin("validation"),
+        "on_test_end": regions.end("validation"),
+        "on_train_end": regions.end_all,
+    }
+    return _made(_module("keras").callbacks.Callback, events, keras, every, synchronize)
+
+
+def _module(*names: str) -> Any:
+    """The first that the program has imported, else the first that can be imported."""
+    imported = [name for name in names if name in sys.modules]
+    reasons = []
+    for name in imported or names:
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            reasons.append(str(error))
+    wanted = " or ".join(names)
+    raise VramError(
+        f"expected {wanted} for its callback, found that it can't be imported ({'; '.join(reasons)}); install it"
+    )
+
+
+def _made(base: Any, events: dict[str, Callable[..., None]], maker: Callable[..., Any], *arguments: Any) -> Any:
+    """An object of a class below the framework's; a copy, as for spawned ranks, is made anew from the arguments."""
+    methods = {name: _method(event) for name, event in events.items()}
+    return type("VramCallback", (base,), {**methods, "__reduce__": lambda _: (maker, arguments)})()
+
+
+def _method(event: Callable[..., None]) -> Callable[..., None]:
+    return lambda _, *arguments, **named: event(*arguments, **named)

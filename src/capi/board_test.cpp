@@ -1,0 +1,84 @@
+// The board's functions of look.h as a C program uses them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vram/look.h>
+
+namespace {
+
+class BoardDoorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("VRAM_BOARD", folder_.c_str(), 1);
+  }  // NOLINT(concurrency-mt-unsafe)
+  void TearDown() override {
+    vram_board_close();
+    unsetenv("VRAM_BOARD");  // NOLINT(concurrency-mt-unsafe)
+    std::filesystem::remove_all(folder_);
+  }
+  static vram_status post(const char* scope) {
+    const vram_board_device device{0, 100, 200, 150, VRAM_UNKNOWN};
+    const vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, scope, &device, 1};
+    return vram_board_post(&figures);
+  }
+  // What this process has on the board: its scope, or why there is nothing.
+  static std::string read(pid_t pid) {
+    vram_board_page page{};
+    page.struct_bytes = sizeof page;
+    const bool is_read = vram_board_read(static_cast<uint32_t>(pid), &page) == VRAM_OK;
+    return is_read ? page.scope : vram_last_error();
+  }
+  std::string folder_ = "/dev/shm/vram-test-capi-" + std::to_string(getpid());
+};
+
+TEST_F(BoardDoorTest, PostsAndReads) {
+  EXPECT_EQ(post("nowhere"), VRAM_OK);  // no page is open
+  EXPECT_THAT(read(getpid()), testing::HasSubstr("found none"));
+  ASSERT_EQ(vram_board_open(), VRAM_OK) << vram_last_error();
+  ASSERT_EQ(vram_board_open(), VRAM_OK);
+  EXPECT_EQ(post("forward"), VRAM_OK);
+  vram_board_page page{};
+  EXPECT_EQ(vram_board_read(static_cast<uint32_t>(getpid()), &page), VRAM_INVALID_VALUE);
+  page.struct_bytes = sizeof page;
+  ASSERT_EQ(vram_board_read(static_cast<uint32_t>(getpid()), &page), VRAM_OK);
+  EXPECT_EQ(page.owner, VRAM_OWNER_ALIVE);
+  EXPECT_STREQ(page.scope, "forward");
+  EXPECT_EQ(page.step, 7u);
+  EXPECT_EQ(page.step_ns, VRAM_UNKNOWN);
+  ASSERT_EQ(page.device_count, 1u);
+  EXPECT_EQ(page.devices[0].peak_bytes, 150u);
+  vram_board_close();
+  EXPECT_EQ(post("closed"), VRAM_OK);
+  EXPECT_THAT(read(getpid()), testing::HasSubstr("found none"));
+}
+
+TEST_F(BoardDoorTest, AForkPostsOnItsOwnPageAndTakesItAlong) {
+  ASSERT_EQ(vram_board_open(), VRAM_OK);
+  post("parent");
+  if (const pid_t child = fork(); child == 0) {
+    const bool has_none = read(getpid()).find("found none") != std::string::npos;
+    post("child");
+    const bool is_right = has_none && read(getpid()) == "child" && read(getppid()) == "parent";
+    std::exit(is_right ? 0
+                       : 1);  // NOLINT(concurrency-mt-unsafe): the orderly end is what is tested
+  } else {
+    int status = 1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_THAT(read(child), testing::HasSubstr("found none"));
+  }
+  EXPECT_EQ(read(getpid()), "parent");
+}
+
+TEST_F(BoardDoorTest, AFolderThatCantBeMadeIsSaid) {
+  setenv("VRAM_BOARD", "/nowhere/board", 1);  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(vram_board_open(), VRAM_NOT_SUPPORTED);
+  EXPECT_THAT(vram_last_error(), testing::HasSubstr("/nowhere/board"));
+}
+
+}  // namespace

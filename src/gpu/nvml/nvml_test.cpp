@@ -1,0 +1,149 @@
+// Nvml against the fake library of each generation (tests/fake_nvml).
+#include "gpu/nvml/nvml.hpp"
+
+#include "base/bytes.hpp"
+#include "gpu/nvml/process_list.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace vram::gpu::nvml {
+namespace {
+
+// What the fake is to do wrong, for one test.
+class Environment {
+ public:
+  Environment(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): no other thread runs
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment() { unsetenv(name_); }  // NOLINT(concurrency-mt-unsafe)
+
+ private:
+  const char* name_;
+};
+
+std::string library(const std::string& generation) {
+  return std::string(VRAM_FAKE_NVML "/") + generation + "/libnvidia-ml.so.1";
+}
+
+class NvmlTest : public testing::TestWithParam<std::string> {
+ protected:
+  static Nvml open() { return Nvml::open(library(GetParam())).value(); }
+  static bool has_newer_structs() { return GetParam() != "1"; }
+};
+INSTANTIATE_TEST_SUITE_P(Generations, NvmlTest, testing::Values("1", "2", "535", "3"));
+
+TEST_P(NvmlTest, MemoryAddsUpInEachGeneration) {
+  const Nvml nvml = open();
+  EXPECT_EQ(nvml.device_count().value(), 2u);
+  for (const uint32_t index : {0u, 1u}) {
+    const DeviceSample sample = nvml.sample(index);
+    EXPECT_EQ(sample.name, "Fake GPU " + std::to_string(index));
+    EXPECT_EQ(sample.uuid, "GPU-" + std::to_string(index));
+    EXPECT_EQ(sample.memory.total_bytes, 1000 * kMiB);
+    EXPECT_EQ(sample.memory.free_bytes, 650 * kMiB);
+    EXPECT_EQ(sample.memory.used_bytes, (has_newer_structs() ? 300 : 350) * kMiB);
+    EXPECT_EQ(sample.memory.reserved_bytes,
+              has_newer_structs() ? std::optional(50 * kMiB) : std::nullopt);
+    EXPECT_EQ(sample.memory_busy_percent, 12u);
+    EXPECT_FALSE(sample.trouble.has_value());
+  }
+  EXPECT_EQ(nvml.sample(0).busy_percent, 37u);
+  EXPECT_EQ(nvml.sample(1).busy_percent, std::nullopt);  // 400 %
+}
+
+TEST_P(NvmlTest, ProcessesAreMergedAndTheImpossibleIsUnknown) {
+  const Nvml nvml = open();
+  const auto processes = nvml.sample(0).processes.value();
+  const bool has_instances = has_newer_structs();
+  ASSERT_EQ(processes.size(), has_instances ? 5u : 4u);
+  EXPECT_EQ(processes[0].pid, 77u);
+  EXPECT_EQ(processes[0].used_bytes, std::nullopt);
+  EXPECT_TRUE(processes[0].is_graphics && !processes[0].is_compute);
+  EXPECT_EQ(processes[1].pid, 101u);
+  EXPECT_EQ(processes[1].used_bytes, 200 * kMiB);
+  EXPECT_TRUE(processes[1].is_graphics && processes[1].is_compute);
+  EXPECT_EQ(processes[2].pid, 102u);
+  EXPECT_EQ(processes[2].used_bytes, std::nullopt);
+  EXPECT_EQ(processes[3].pid, 103u);
+  if (has_instances) {
+    EXPECT_EQ(processes[3].used_bytes, 10 * kMiB);
+    EXPECT_EQ(processes[4].used_bytes, 20 * kMiB);
+    EXPECT_EQ(processes[4].gpu_instance, 2u);
+  }
+  EXPECT_TRUE(nvml.sample(1).processes.value().empty());
+}
+
+TEST_P(NvmlTest, ManyProcessesAreAskedForAgainWithMoreRoom) {
+  const Environment more("FAKE_NVML_PROCESSES", "500");
+  EXPECT_EQ(open().sample(0).processes.value().size(), has_newer_structs() ? 505u : 504u);
+}
+
+TEST_P(NvmlTest, WhatFailsTakesOnlyItselfAway) {
+  const Nvml nvml = open();
+  const Environment broken("FAKE_NVML_FAIL",
+                           "nvmlDeviceGetName=999 nvmlDeviceGetUtilizationRates=3 second=15");
+  const DeviceSample sample = nvml.sample(0);
+  EXPECT_EQ(sample.name, std::nullopt);
+  EXPECT_EQ(sample.busy_percent, std::nullopt);
+  EXPECT_EQ(sample.uuid, "GPU-0");
+  EXPECT_TRUE(sample.memory.used_bytes.has_value());
+  const DeviceSample lost = nvml.sample(1);
+  EXPECT_EQ(lost.trouble, "GPU is lost (15)");
+  EXPECT_EQ(lost.memory.total_bytes, std::nullopt);
+  EXPECT_EQ(lost.processes, std::nullopt);
+}
+
+TEST_P(NvmlTest, NoPermissionIsUnknownNotZero) {
+  const Nvml nvml = open();
+  std::string all;
+  for (const char* what : {"MemoryInfo", "ComputeRunningProcesses", "GraphicsRunningProcesses"}) {
+    for (const char* version : {"", "_v2", "_v3"})
+      all += fmt::format("nvmlDeviceGet{}{}=4 ", what, version);
+  }
+  const Environment broken("FAKE_NVML_FAIL", all);
+  const DeviceSample sample = nvml.sample(0);
+  EXPECT_EQ(sample.memory.total_bytes, std::nullopt);
+  EXPECT_EQ(sample.memory.free_bytes, std::nullopt);
+  EXPECT_EQ(sample.processes, std::nullopt);
+}
+
+TEST(Nvml, FallsBackToOlderStructs) {
+  const Nvml nvml = Nvml::open(library("3")).value();
+  const Environment broken("FAKE_NVML_FAIL",
+                           "nvmlDeviceGetMemoryInfo_v2=25 "
+                           "nvmlDeviceGetComputeRunningProcesses_v3=13 "
+                           "nvmlDeviceGetComputeRunningProcesses_v2=13");
+  const DeviceSample sample = nvml.sample(0);
+  EXPECT_EQ(sample.memory.used_bytes, 350 * kMiB);
+  EXPECT_EQ(sample.memory.reserved_bytes, std::nullopt);
+  EXPECT_EQ(sample.processes.value().size(), 4u);
+}
+
+TEST(Nvml, SaysWhyItDoesNotOpen) {
+  const auto missing = Nvml::open("/nowhere/libnvidia-ml.so.1");
+  EXPECT_EQ(missing.error().code, Code::kNotFound);
+  EXPECT_THAT(missing.error().message, testing::HasSubstr("/nowhere/libnvidia-ml.so.1"));
+  EXPECT_EQ(Nvml::open("libc.so.6").error().code, Code::kUnsupported);
+  const Environment broken("FAKE_NVML_FAIL", "nvmlInit_v2=18");
+  EXPECT_THAT(Nvml::open(library("3")).error().message, testing::HasSubstr("reboot"));
+}
+
+TEST(Nvml, LetsGoOfTheDriver) {
+  {
+    const Nvml first = Nvml::open(library("2")).value();
+    const Nvml second = Nvml::open(library("2")).value();
+    EXPECT_TRUE(first.device_count().has_value());
+  }
+  const NvmlApi api = NvmlApi::load(library("2")).value();
+  unsigned count = 0;
+  EXPECT_EQ(api.device_get_count(&count), kUninitialized);
+}
+
+}  // namespace
+}  // namespace vram::gpu::nvml

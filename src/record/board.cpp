@@ -1,0 +1,159 @@
+#include "record/board.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace vram::record {
+namespace {
+
+using Word = std::atomic_ref<uint64_t>;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+tl::unexpected<Error> refused(const std::string& path, const char* what) {
+  return fail(Code::kIo,
+              "expected to {} {}, found that the system refuses ({}): free some shared memory, or "
+              "name another folder by VRAM_BOARD",
+              what, path, std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+}
+
+// The folder is ours alone, and no link to somewhere else: /dev/shm is open to everybody.
+Result<> check_folder(const std::string& folder) {
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return refused(folder, "make");
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat facts{};
+  if (opened.number() < 0 || fstat(opened.number(), &facts) != 0) return refused(folder, "open");
+  if (facts.st_uid != geteuid() || (facts.st_mode & 0077U) != 0) {
+    return fail(Code::kIo,
+                "expected {} to be a folder of user {} with mode 0700, found user {} and mode "
+                "{:04o}: remove it, or name another folder by VRAM_BOARD",
+                folder, geteuid(), facts.st_uid, facts.st_mode & 07777U);
+  }
+  return {};
+}
+
+void read_command(BoardPage& page) {
+  const Descriptor file(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
+  const ssize_t size = read(file.number(), page.command, sizeof page.command - 1);
+  for (ssize_t i = 0; i + 1 < size; ++i)
+    if (page.command[i] == '\0') page.command[i] = ' ';
+}
+
+// A whole page under its name at once: readers never meet half of one.
+Result<BoardPage*> make_page(const std::string& folder, const std::string& path) {
+  const std::string unnamed = fmt::format("{}/.{}", folder, getpid());
+  unlink(unnamed.c_str());  // of a process that died here, and had our pid
+  const Descriptor file(
+      ::open(unnamed.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (file.number() < 0) return refused(unnamed, "make");
+  // Without memory behind it, writing to a full /dev/shm would kill the process.
+  if (const int error = posix_fallocate(file.number(), 0, kBoardPageBytes); error != 0) {
+    errno = error;
+    unlink(unnamed.c_str());
+    return refused(unnamed, "get memory for");
+  }
+  void* const memory =
+      mmap(nullptr, kBoardPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+  if (memory == MAP_FAILED) return refused(unnamed, "map");
+  // A fork must not post on its parent's page: it has none until it opens its own.
+  (void)madvise(memory, kBoardPageBytes, MADV_DONTFORK);
+  auto* const page = new (memory) BoardPage{};
+  page->owner = this_process();
+  read_command(*page);
+  if (rename(unnamed.c_str(), path.c_str()) != 0) return refused(path, "name");
+  return page;
+}
+
+uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // answered without the kernel
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Word by word: each store releases those before it, so none can be seen before the odd sequence.
+void store(void* to, const void* from, size_t bytes) {
+  auto* const words = static_cast<uint64_t*>(to);
+  for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
+    uint64_t word = 0;
+    std::memcpy(&word, static_cast<const char*>(from) + i * sizeof word, sizeof word);
+    Word(words[i]).store(word, std::memory_order_release);
+  }
+}
+
+}  // namespace
+
+Board::Board(std::string path, BoardPage* page)
+    : path_(std::move(path)), owner_pid_(page->owner.pid), page_(page) {}
+
+Result<Board> Board::open(const std::string& folder) {
+  if (const auto checked = check_folder(folder); !checked) return tl::unexpected(checked.error());
+  std::string path = fmt::format("{}/{}", folder, getpid());
+  const auto page = make_page(folder, path);
+  if (!page) return tl::unexpected(page.error());
+  return Board(std::move(path), *page);
+}
+
+Board::~Board() {
+  if (page_ == nullptr || owner_pid_ != static_cast<uint32_t>(getpid())) return;
+  withdraw();
+  munmap(page_, kBoardPageBytes);
+}
+
+void Board::withdraw() const {
+  if (owner_pid_ == static_cast<uint32_t>(getpid())) unlink(path_.c_str());
+}
+
+bool Board::post(const BoardPosting& posting) noexcept {
+  BoardFigures figures;
+  figures.posted_ns = now_ns();
+  figures.step = posting.step;
+  figures.step_ns = posting.step_ns;
+  posting.scope.copy(figures.scope, kScopeBytes - 1);
+  figures.device_count = std::min(posting.devices.size(), kBoardDevices);
+  std::copy_n(posting.devices.begin(), figures.device_count, figures.devices);
+
+  const Word sequence(page_->sequence);
+  uint64_t before = sequence.load(std::memory_order_relaxed);
+  if (before % 2 != 0 ||
+      !sequence.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) {
+    return false;
+  }
+  store(&page_->figures, &figures,
+        offsetof(BoardFigures, devices) + figures.device_count * sizeof(BoardDevice));
+  sequence.store(before + 2, std::memory_order_release);
+  return true;
+}
+
+std::optional<TrimRequest> Board::request() const {
+  BoardRequest& asked = page_->request;
+  const uint64_t wanted = Word(asked.wanted).load(std::memory_order_acquire);
+  if (wanted == Word(asked.answered).load(std::memory_order_relaxed)) return std::nullopt;
+  return TrimRequest{wanted, Word(asked.device).load(std::memory_order_relaxed),
+                     Word(asked.bytes).load(std::memory_order_relaxed)};
+}
+
+void Board::answer(const TrimRequest& request, uint64_t bytes) {
+  Word(page_->request.answer_bytes).store(bytes, std::memory_order_relaxed);
+  Word(page_->request.answered).store(request.number, std::memory_order_release);
+}
+
+}  // namespace vram::record

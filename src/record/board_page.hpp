@@ -1,0 +1,84 @@
+// BoardPage: what lies in a page of the board, byte by byte. The board is a folder of shared memory
+// in which each process that posts has one page, a file named by its pid; vram's programs read
+// them.
+//
+//     Board (the owner writes) ──▶ BoardPage ◀── board_reader (anybody of the same user, and root)
+//
+// The figures are guarded by a sequence: odd while they are written, and another after each
+// writing. Who reads them, and finds the sequence even and the same before and after, has read one
+// posting. The request area is separate: others ask there, the owner answers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+namespace vram::record {
+
+inline constexpr size_t kBoardPageBytes = 4096;
+inline constexpr uint64_t kBoardMagic = 0x3144524F424D5256;  // "VRMBORD1"
+inline constexpr uint32_t kBoardVersion = 1;
+inline constexpr size_t kBoardDevices = 16;
+inline constexpr size_t kScopeBytes = 64;
+inline constexpr uint64_t kBoardUnknown = UINT64_MAX;  // of any figure: unknown is not zero
+
+// Who owns a page: a pid alone is used again, with the time of the start it is not.
+struct BoardOwner {
+  uint32_t pid = 0;
+  uint32_t uid = 0;
+  uint64_t start_ticks = 0;    // /proc/<pid>/stat, field 22
+  uint64_t pid_namespace = 0;  // in which the pid counts: the inode of /proc/self/ns/pid
+};
+
+struct BoardDevice {
+  uint64_t device = 0;
+  uint64_t allocated_bytes = kBoardUnknown;
+  uint64_t reserved_bytes = kBoardUnknown;
+  uint64_t peak_bytes = kBoardUnknown;    // of allocated_bytes, as the process counts it
+  uint64_t cached_bytes = kBoardUnknown;  // what a trim would give back
+};
+
+struct BoardFigures {
+  uint64_t posted_ns = 0;            // CLOCK_MONOTONIC; 0: never
+  uint64_t step = kBoardUnknown;     // how many the process has done
+  uint64_t step_ns = kBoardUnknown;  // how long the last one took
+  char scope[kScopeBytes] = {};      // what it is doing, "" if it does not say
+  uint64_t device_count = 0;
+  BoardDevice devices[kBoardDevices];
+};
+
+// Somebody asks the owner to give memory back. Who asks writes what is wanted, then raises wanted;
+// the owner answers with the bytes, then sets answered to the wanted that it has seen.
+struct BoardRequest {
+  uint64_t wanted = 0;  // the number of the request
+  uint64_t device = 0;
+  uint64_t bytes = 0;
+  uint64_t answered = 0;
+  uint64_t answer_bytes = 0;
+};
+
+struct BoardPage {
+  uint64_t magic = kBoardMagic;
+  uint32_t version = kBoardVersion;
+  uint32_t page_bytes = kBoardPageBytes;
+  BoardOwner owner;
+  char command[216] = {};  // /proc/self/cmdline with spaces, cut off
+  uint64_t sequence = 0;
+  BoardFigures figures;
+  char unused_figures[2072] = {};  // for figures to come
+  BoardRequest request;
+  char unused_requests[984] = {};
+};
+static_assert(offsetof(BoardPage, sequence) == 256);
+static_assert(offsetof(BoardPage, request) == 3072);
+static_assert(sizeof(BoardPage) == kBoardPageBytes);
+static_assert(std::is_trivially_copyable_v<BoardPage>);
+
+// /dev/shm/vram-<uid>, of this user.
+[[nodiscard]] std::string default_board_folder();
+// This process, or another one. A process that is not there (any more) has no start: 0.
+[[nodiscard]] BoardOwner this_process();
+[[nodiscard]] uint64_t start_ticks_of(uint32_t pid);
+
+}  // namespace vram::record

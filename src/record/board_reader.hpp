@@ -1,0 +1,35 @@
+// Reading the board (board_page.hpp): what the processes of a user have posted. Nothing is mapped
+// and nothing waited for: a page that its owner, or somebody who is not, changes under the reader
+// can make an answer an error, never more. Any thread.
+#pragma once
+
+#include "base/result.hpp"
+#include "record/board_page.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::record {
+
+enum class OwnerState : uint8_t {
+  kAlive,
+  kDead,       // it left its page behind; perhaps another process has its pid by now
+  kElsewhere,  // its pid counts in another namespace (a container): not to be known from here
+};
+
+struct BoardReading {
+  BoardOwner owner;
+  OwnerState state = OwnerState::kDead;
+  std::string command;
+  std::optional<BoardFigures> figures;  // nothing: not posted yet, or its owner died posting
+};
+
+// kNotFound: no page of that pid. kBadInput: what is there is no page, or not of the folder's user.
+// kUnsupported: a page of another version.
+[[nodiscard]] Result<BoardReading> read_board(const std::string& folder, uint32_t pid);
+// The pids of all pages, dead owners' too, in order; a folder that is not there has none.
+[[nodiscard]] std::vector<uint32_t> list_board(const std::string& folder);
+
+}  // namespace vram::record
