@@ -8,9 +8,11 @@ from vram import cupy
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
+from vram.clean import Cycle, find_cycles
 from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
+    "Cycle",
     "Enabled",
     "Stat",
     "Stats",
@@ -19,6 +21,7 @@ __all__ = [
     "cupy",
     "disable",
     "enable",
+    "find_cycles",
     "is_enabled",
     "program",
     "stats",
