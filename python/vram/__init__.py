@@ -8,12 +8,16 @@ from vram import cupy
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
-from vram.clean import Cycle, find_cycles
+from vram.clean import Cleaned, Cleaner, Cleaning, Cycle, Grade, find_cycles
 from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
+    "Cleaned",
+    "Cleaner",
+    "Cleaning",
     "Cycle",
     "Enabled",
+    "Grade",
     "Stat",
     "Stats",
     "VramError",

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 import torch
+
 import vram
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from vram._error import VramError
 from vram._frameworks import framework_of, used_framework
 
