@@ -4,7 +4,7 @@
 ``vram``, which comes with this package; ``python -m vram`` runs it too.
 """
 
-from vram import cupy
+from vram import cupy, jax, tensorflow
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
@@ -27,8 +27,10 @@ __all__ = [
     "enable",
     "find_cycles",
     "is_enabled",
+    "jax",
     "program",
     "stats",
+    "tensorflow",
 ]
 
 

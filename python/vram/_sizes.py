@@ -18,3 +18,13 @@ def parse_size(size: int | str) -> int:
     if parsed <= 0:
         raise ValueError(f"'{size}' is no size; write 20GiB, 512MiB or a number of bytes")
     return parsed
+
+
+def text_of_bytes(count: int) -> str:
+    """As people read it: 512 B, 4.0 KiB, 1.5 GiB."""
+    size, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"

@@ -10,8 +10,7 @@ from types import TracebackType
 
 from vram._error import VramError
 from vram._frameworks import Framework, used_frameworks
-from vram._sizes import parse_size
-from vram.clean._cycles import text_of_bytes
+from vram._sizes import parse_size, text_of_bytes
 from vram.clean._grades import Grade, Limits, Prospect, grade_of
 from vram.clean._history import History
 from vram.clean._report import Cleaned, Cleaning

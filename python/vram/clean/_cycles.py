@@ -15,6 +15,7 @@ from typing import Any
 
 from vram._error import VramError
 from vram._frameworks import Framework, Tensor, used_frameworks
+from vram._sizes import text_of_bytes
 from vram.clean._describe import describe_way, isinstance_exactly
 from vram.clean._graph import Graph
 
@@ -42,16 +43,6 @@ class Cycle:
     def __str__(self) -> str:
         count = f"{len(self.tensors)} tensor" + ("s" if len(self.tensors) != 1 else "")
         return f"{text_of_bytes(self.bytes)} in {count}: {self.path}; circle: {self.circle}"
-
-
-def text_of_bytes(count: int) -> str:
-    """As people read it: 512 B, 4.0 KiB, 1.5 GiB."""
-    size, unit = float(count), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(size) < 1024 or unit == "TiB":
-            break
-        size /= 1024
-    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def find_cycles(*, devices: str = "gpu", collect: bool = False, generation: int = 2) -> list[Cycle]:

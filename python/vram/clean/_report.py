@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vram.clean._cycles import Cycle, text_of_bytes
+from vram._sizes import text_of_bytes
+from vram.clean._cycles import Cycle
 from vram.clean._grades import Grade
 
 

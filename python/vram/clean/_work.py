@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vram._frameworks import Figures, Framework
+from vram._sizes import text_of_bytes
 from vram.clean import _host
-from vram.clean._cycles import Cycle, find_cycles, text_of_bytes
+from vram.clean._cycles import Cycle, find_cycles
 from vram.clean._grades import Grade, Limits, Prospect
 
 NO_GPU = "no GPU is in use"
