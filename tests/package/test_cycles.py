@@ -176,6 +176,27 @@ def test_two_views_of_one_storage_count_once() -> None:
     assert (cycle.bytes, len(cycle.tensors)) == (1024, 2)
 
 
+def test_gradients_count() -> None:
+    node = Node()
+    node.me, node.x = node, torch.ones(100, requires_grad=True)
+    node.x.sum().backward()
+    assert node.x.grad.shape == (100,)  # Python has seen it, and let it go
+    del node
+    (cycle,) = vram.find_cycles(devices="all")
+    assert (cycle.bytes, cycle.path) == (100 * 4 + 100 * 4, "Node.x -> Tensor[100] float32")
+
+
+def test_a_gradient_that_is_alive_does_not_count() -> None:
+    node = Node()
+    node.me, node.x = node, torch.ones(100, requires_grad=True)
+    node.x.sum().backward()
+    kept = node.x.grad
+    del node
+    (cycle,) = vram.find_cycles(devices="all", collect=True)
+    assert cycle.bytes == 400
+    assert kept.sum() == 100
+
+
 def test_what_is_alive_is_no_find() -> None:
     alive = Node()
     alive.me, alive.x = alive, torch.zeros(8)

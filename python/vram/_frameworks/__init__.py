@@ -95,6 +95,9 @@ class Framework(Protocol):
     def hidden_base(self, item: object) -> object | None:
         """The tensor of which that one is a view, if the program itself has no hold of it; None: no such."""
 
+    def hidden_gradient(self, item: object) -> object | None:
+        """The tensor's gradient, if nobody but the tensor has a hold of it; None: no such."""
+
 
 def framework_of(name: str) -> Framework:
     """Of that name ("torch", "tensorflow", "jax"), imported by the program. VramError: it was not, or is not known."""

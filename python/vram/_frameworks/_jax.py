@@ -85,6 +85,10 @@ class JaxFramework:
         del item
         return None  # it has no views
 
+    def hidden_gradient(self, item: object) -> object | None:
+        del item
+        return None  # gradients are arrays like others
+
     def _gpus(self) -> list[Any]:
         """Asking for devices sets up the backends; so nothing is asked before the program has done that."""
         bridge = sys.modules.get("jax._src.xla_bridge")

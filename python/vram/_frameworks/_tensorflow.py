@@ -79,3 +79,7 @@ class TensorFlowFramework:
     def hidden_base(self, item: object) -> object | None:
         del item
         return None  # it has no views
+
+    def hidden_gradient(self, item: object) -> object | None:
+        del item
+        return None  # gradients are tensors like others

@@ -106,18 +106,25 @@ class TorchFramework:
             return None
 
     def hidden_base(self, item: object) -> object | None:
-        """PyTorch keeps the object of a view's base alive; how many references are its own differs by version."""
+        return self._hidden(item, "_base")
+
+    def hidden_gradient(self, item: object) -> object | None:
+        return self._hidden(item, "grad")
+
+    def _hidden(self, item: Any, name: str) -> object | None:
+        """PyTorch keeps such an object alive by itself; how many references are then its own differs by version."""
         if not issubclass(type(item), self._torch.Tensor):
             return None
         with self._torch._C.DisableTorchFunctionSubclass():
-            view: Any = item
-            if view._base is None or sys.getrefcount(view._base) > self._own_references():
+            if not item.is_leaf and name == "grad":
+                return None  # has none, and asking warns
+            if sys.getrefcount(getattr(item, name)) > self._own_references():
                 return None
-            return view._base  # type: ignore[no-any-return]
+            return getattr(item, name)  # type: ignore[no-any-return]
 
     def _own_references(self) -> int:
         view = self._torch.empty(2, device="meta")[1:]
-        return sys.getrefcount(view._base)
+        return sys.getrefcount(getattr(view, "_base"))  # noqa: B009  asked in the same way
 
     def _tensor(self, item: Any) -> Tensor:
         storage = item.untyped_storage()

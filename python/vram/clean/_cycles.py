@@ -27,8 +27,8 @@ _lock = threading.Lock()
 class Cycle:
     """Objects in a circle that only they themselves refer to, and the tensors that they keep.
 
-    ``bytes`` counts each tensor's storage once, and none that a living tensor shares. Memory that no Python object stands
-    for (what autograd saved, gradients nobody asked for) comes on top when the cycle is broken.
+    ``bytes`` counts each tensor's storage once, gradients too, and none that a living tensor shares. What autograd has saved
+    for a backward that never came is not visible from Python; it comes on top when the cycle is broken.
 
     >>> print(Cycle(4096, ("Tensor[32, 32] float32 cuda:0",), "Node.self -> Node", "Node.x -> Tensor[32, 32] float32", 2))
     4.0 KiB in 1 tensor: Node.x -> Tensor[32, 32] float32; circle: Node.self -> Node
@@ -101,12 +101,13 @@ def _unreachable(generation: int) -> Iterator[list[Any]]:
 def _look_through(found: list[Any], frameworks: list[Framework], hosts_too: bool) -> list[Cycle]:
     facts = {id(item): fact for item in found for fact in [_fact(item, frameworks)] if fact is not None}
     _add_untracked(found, facts, frameworks)
+    gradients = _add_gradients(found, facts, frameworks)
     goals = {key for key, fact in facts.items() if hosts_too or fact.on_gpu}
     if not goals or len(found) > _MOST_OBJECTS:
         return _too_many(len(found), facts, goals)
-    graph = Graph.of(found).leading_to(goals)
+    graph = Graph.of(found, gradients).leading_to(goals)
     living = _living_storages(_dead(graph, frameworks), frameworks)
-    facts = {key: facts[key] for key in goals if facts[key].storage not in living}
+    facts = {key: fact for key, fact in facts.items() if key in goals and fact.storage not in living}
     return sorted(_cycles(graph, facts), key=lambda cycle: -cycle.bytes)
 
 
@@ -135,6 +136,20 @@ def _add_untracked(found: list[Any], facts: dict[int, Tensor], frameworks: list[
                     facts[id(owned)] = fact
 
 
+def _add_gradients(found: list[Any], facts: dict[int, Tensor], frameworks: list[Framework]) -> dict[int, int]:
+    """The collector does not see that a tensor holds its gradient. Gives whose is whose, by id()."""
+    gradients = {}
+    for item in [item for item in found if id(item) in facts]:
+        for framework in frameworks:
+            gradient = framework.hidden_gradient(item)
+            fact = None if gradient is None else framework.tensor(gradient)
+            if fact is not None and id(gradient) not in facts:
+                found.append(gradient)
+                facts[id(gradient)] = fact
+                gradients[id(item)] = id(gradient)
+    return gradients
+
+
 def _dead(graph: Graph, frameworks: list[Framework]) -> set[int]:
     """What lives no longer than the garbage, by id()."""
     bases = (framework.hidden_base(item) for item in graph.objects.values() for framework in frameworks)
@@ -152,8 +167,9 @@ def _cycles(graph: Graph, facts: dict[int, Tensor]) -> Iterator[Cycle]:
     knots = graph.knots()
     knotted = {key for knot in knots for key in knot}
     counted: set[int] = set()
+    position = {key: at for at, key in enumerate(facts)}
     for knot in knots:
-        held = [key for key in graph.reached(knot, knotted) if key in facts and key not in counted]
+        held = sorted((graph.reached(knot, knotted) & facts.keys()) - counted, key=position.__getitem__)
         counted.update(held)
         if held:
             yield _cycle(graph, knot, {key: facts[key] for key in held})

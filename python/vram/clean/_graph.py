@@ -20,9 +20,13 @@ class Graph:
     edges: dict[int, list[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, found: list[Any]) -> Graph:
+    def of(cls, found: list[Any], more: dict[int, int]) -> Graph:
+        """more: edges that the collector does not see, one from an object."""
         objects = {id(item): item for item in found}
-        return cls(objects, {key: [id(x) for x in gc.get_referents(item)] for key, item in objects.items()}).closed()
+        edges = {key: [id(referent) for referent in gc.get_referents(item)] for key, item in objects.items()}
+        for source, target in more.items():
+            edges[source].append(target)
+        return cls(objects, edges).closed()
 
     def closed(self) -> Graph:
         self.edges = {key: [to for to in targets if to in self.objects] for key, targets in self.edges.items()}
