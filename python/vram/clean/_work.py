@@ -64,9 +64,10 @@ class Work:
             return Prospect(None, 0, impossible=NO_GPU)
         if grade == Grade.HOST:
             return self._of_host_cache(framework)
+        if grade == Grade.CYCLES:  # at each step, perhaps: asks for no more than it needs
+            figures = [framework.figures(device) for device in framework.devices()]
+            return self._of_cycles(sum(figure.allocated_bytes or 0 for figure in figures), at_the_end)
         state = State.of(framework, self._limits)
-        if grade == Grade.CYCLES:
-            return self._of_cycles(state.allocated_bytes, at_the_end)
         if grade == Grade.CACHE:
             return Prospect(state.spare_bytes, state.reserved_bytes, state.why_not_short)
         return Prospect(None, state.allocated_bytes, state.why_not_short)
