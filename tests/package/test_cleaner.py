@@ -70,6 +70,9 @@ class FakeFramework:
     def why_not_now(self) -> str | None:
         return self.why_not
 
+    def tensor_class(self) -> type:
+        return FakeFramework
+
     def tensor(self, item: object) -> Tensor | None:
         raise AssertionError(f"find_cycles() is replaced: nobody asks for {type(item)}")
 
@@ -82,6 +85,9 @@ class FakeFramework:
         return isinstance(error, MemoryError)
 
     def hidden_base(self, item: object) -> object | None:
+        return item
+
+    def hidden_gradient(self, item: object) -> object | None:
         return item
 
 

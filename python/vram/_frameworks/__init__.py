@@ -89,6 +89,9 @@ class Framework(Protocol):
     def release_host_cache(self) -> str | None:
         """That memory goes back to the system. Else why not."""
 
+    def tensor_class(self) -> type:
+        """What all its tensors on devices are instances of."""
+
     def tensor(self, item: object) -> Tensor | None:
         """None: no tensor of this framework. Runs no code of the item's class."""
 

@@ -64,8 +64,11 @@ class JaxFramework:
     def release_host_cache(self) -> str | None:
         return "JAX has no way to"
 
+    def tensor_class(self) -> type:
+        return self._jax.Array  # type: ignore[no-any-return]
+
     def tensor(self, item: object) -> Tensor | None:
-        if not issubclass(type(item), self._jax.Array):
+        if not issubclass(type(item), self.tensor_class()):
             return None
         array: Any = item
         if array.is_deleted():

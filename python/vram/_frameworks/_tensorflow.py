@@ -61,8 +61,11 @@ class TensorFlowFramework:
     def release_host_cache(self) -> str | None:
         return "TensorFlow has no way to"
 
+    def tensor_class(self) -> type:
+        return self._tensorflow.__internal__.EagerTensor  # type: ignore[no-any-return]
+
     def tensor(self, item: object) -> Tensor | None:
-        if not issubclass(type(item), self._tensorflow.__internal__.EagerTensor):
+        if not issubclass(type(item), self.tensor_class()):
             return None
         eager: Any = item
         shape = tuple(int(extent) for extent in eager.shape)

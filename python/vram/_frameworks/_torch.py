@@ -23,6 +23,7 @@ class TorchFramework:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
+        self._own_references = 0  # 0: not known yet
 
     def devices(self) -> list[int]:
         cuda = self._torch.cuda
@@ -96,8 +97,11 @@ class TorchFramework:
         release()
         return None
 
+    def tensor_class(self) -> type:
+        return self._torch.Tensor  # type: ignore[no-any-return]
+
     def tensor(self, item: object) -> Tensor | None:
-        if not issubclass(type(item), self._torch.Tensor):
+        if not issubclass(type(item), self.tensor_class()):
             return None
         try:
             with self._torch._C.DisableTorchFunctionSubclass():
@@ -113,16 +117,17 @@ class TorchFramework:
 
     def _hidden(self, item: Any, name: str) -> object | None:
         """PyTorch keeps such an object alive by itself; how many references are then its own differs by version."""
-        if not issubclass(type(item), self._torch.Tensor):
+        if not issubclass(type(item), self.tensor_class()):
             return None
         with self._torch._C.DisableTorchFunctionSubclass():
             if not item.is_leaf and name == "grad":
                 return None  # has none, and asking warns
-            if sys.getrefcount(getattr(item, name)) > self._own_references():
+            self._own_references = self._own_references or self._count_own_references()
+            if sys.getrefcount(getattr(item, name)) > self._own_references:
                 return None
             return getattr(item, name)  # type: ignore[no-any-return]
 
-    def _own_references(self) -> int:
+    def _count_own_references(self) -> int:
         view = self._torch.empty(2, device="meta")[1:]
         return sys.getrefcount(getattr(view, "_base"))  # noqa: B009  asked in the same way
 

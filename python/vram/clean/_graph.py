@@ -23,14 +23,10 @@ class Graph:
     def of(cls, found: list[Any], more: dict[int, int]) -> Graph:
         """more: edges that the collector does not see, one from an object."""
         objects = {id(item): item for item in found}
-        edges = {key: [id(referent) for referent in gc.get_referents(item)] for key, item in objects.items()}
+        edges = {key: [id(to) for to in gc.get_referents(item) if id(to) in objects] for key, item in objects.items()}
         for source, target in more.items():
             edges[source].append(target)
-        return cls(objects, edges).closed()
-
-    def closed(self) -> Graph:
-        self.edges = {key: [to for to in targets if to in self.objects] for key, targets in self.edges.items()}
-        return self
+        return cls(objects, edges)
 
     def leading_to(self, goals: Iterable[int]) -> Graph:
         """What is left of it without the nodes from which no goal can be reached."""
@@ -44,7 +40,8 @@ class Graph:
             more = [key for key in sources.get(waiting.pop(), ()) if key not in kept]
             kept.update(more)
             waiting += more
-        return Graph({key: self.objects[key] for key in kept}, {key: self.edges[key] for key in kept}).closed()
+        edges = {key: [to for to in self.edges[key] if to in kept] for key in kept}
+        return Graph({key: self.objects[key] for key in kept}, edges)
 
     def knots(self) -> list[list[int]]:
         """The strongly connected components with a cycle in them (Tarjan 1972, without recursion)."""
