@@ -129,6 +129,16 @@ def test_a_cycle_that_holds_a_tensor_is_found() -> None:
     assert vram.find_cycles(devices="all") == []
 
 
+@pytest.mark.usefixtures("only_planted_garbage")
+def test_a_cycle_that_holds_a_variable_of_keras_is_found() -> None:
+    node = Node()
+    node.me, node.x = node, tf.keras.Variable(tf.zeros((10, 3)))
+    del node
+    (cycle,) = vram.find_cycles(devices="all", collect=True)
+    assert (cycle.bytes, len(cycle.tensors)) == (10 * 3 * 4, 1)
+    assert cycle.path.startswith("Node.x -> Variable._value -> Tensor[10, 3] float32")
+
+
 def test_what_is_out_of_memory() -> None:
     framework = framework_of("tensorflow")
     assert framework.is_out_of_memory(tf.errors.ResourceExhaustedError(None, None, "OOM"))

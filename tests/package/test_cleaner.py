@@ -70,8 +70,8 @@ class FakeFramework:
     def why_not_now(self) -> str | None:
         return self.why_not
 
-    def tensor_class(self) -> type:
-        return FakeFramework
+    def tensor_classes(self) -> tuple[type, ...]:
+        return (FakeFramework,)
 
     def tensor(self, item: object) -> Tensor | None:
         raise AssertionError(f"find_cycles() is replaced: nobody asks for {type(item)}")
@@ -291,6 +291,12 @@ def test_at_the_end_nobody_has_to_need_it(fake: FakeFramework) -> None:
         assert fake.done == []
     assert cleaner.last is not None
     assert (cleaner.last.occasion, cleaner.last.device_bytes) == ("end", 20 * GIB)
+
+
+def test_an_error_is_left_to_pass(fake: FakeFramework) -> None:
+    with pytest.raises(KeyError), Cleaner(end="cache"):
+        raise KeyError
+    assert fake.done == []
 
 
 def test_nothing_is_freed_while_a_graph_is_captured_not_even_by_force(fake: FakeFramework) -> None:

@@ -89,7 +89,7 @@ class Framework(Protocol):
     def release_host_cache(self) -> str | None:
         """That memory goes back to the system. Else why not."""
 
-    def tensor_class(self) -> type:
+    def tensor_classes(self) -> tuple[type, ...]:
         """What all its tensors on devices are instances of."""
 
     def tensor(self, item: object) -> Tensor | None:

@@ -64,11 +64,11 @@ class JaxFramework:
     def release_host_cache(self) -> str | None:
         return "JAX has no way to"
 
-    def tensor_class(self) -> type:
-        return self._jax.Array  # type: ignore[no-any-return]
+    def tensor_classes(self) -> tuple[type, ...]:
+        return (self._jax.Array,)
 
     def tensor(self, item: object) -> Tensor | None:
-        if not issubclass(type(item), self.tensor_class()):
+        if not issubclass(type(item), self.tensor_classes()):
             return None
         array: Any = item
         if array.is_deleted():

@@ -61,22 +61,25 @@ class TensorFlowFramework:
     def release_host_cache(self) -> str | None:
         return "TensorFlow has no way to"
 
-    def tensor_class(self) -> type:
-        return self._tensorflow.__internal__.EagerTensor  # type: ignore[no-any-return]
+    def tensor_classes(self) -> tuple[type, ...]:
+        return (self._tensorflow.__internal__.EagerTensor, self._tensorflow.Variable)
 
     def tensor(self, item: object) -> Tensor | None:
-        if not issubclass(type(item), self.tensor_class()):
+        """A variable is what holds its memory: its handle, a tensor too, holds none."""
+        if not issubclass(type(item), self.tensor_classes()):
             return None
-        eager: Any = item
-        shape = tuple(int(extent) for extent in eager.shape)
-        device = eager.backing_device.rpartition("/device:")[2]
+        held: Any = item
+        if held.dtype in (self._tensorflow.resource, self._tensorflow.variant) or not held.shape.is_fully_defined():
+            return None
+        shape = tuple(int(extent) for extent in held.shape)
+        device = getattr(held, "backing_device", held.device).rpartition("/device:")[2]
         return Tensor(
             shape=shape,
-            dtype=eager.dtype.name,
+            dtype=held.dtype.name,
             device=device,
             on_gpu=device.startswith("GPU"),
             storage=id(item),  # where its memory lies can't be asked
-            storage_bytes=math.prod(shape) * max(0, int(eager.dtype.size or 0)),
+            storage_bytes=math.prod(shape) * int(held.dtype.size or 0),
         )
 
     def hidden_base(self, item: object) -> object | None:

@@ -97,11 +97,11 @@ class TorchFramework:
         release()
         return None
 
-    def tensor_class(self) -> type:
-        return self._torch.Tensor  # type: ignore[no-any-return]
+    def tensor_classes(self) -> tuple[type, ...]:
+        return (self._torch.Tensor,)
 
     def tensor(self, item: object) -> Tensor | None:
-        if not issubclass(type(item), self.tensor_class()):
+        if not issubclass(type(item), self.tensor_classes()):
             return None
         try:
             with self._torch._C.DisableTorchFunctionSubclass():
@@ -117,7 +117,7 @@ class TorchFramework:
 
     def _hidden(self, item: Any, name: str) -> object | None:
         """PyTorch keeps such an object alive by itself; how many references are then its own differs by version."""
-        if not issubclass(type(item), self.tensor_class()):
+        if not issubclass(type(item), self.tensor_classes()):
             return None
         with self._torch._C.DisableTorchFunctionSubclass():
             if not item.is_leaf and name == "grad":

@@ -36,7 +36,7 @@ class Cleaner:
     there it is enough that something would come back. PAGE_CACHE needs ``files`` (whose pages are dropped) or
     ``drop_caches=True`` (root only: the whole machine's).
 
-    As a context manager it calls end() when left. One thread at a time; devices are those that the framework uses. In a
+    As a context manager it calls end() when left without an error. One thread at a time; devices are those that the framework uses. In a
     process of several ranks each decides for itself, without communication. Raises VramError for a grade or a share that
     does not exist, ValueError for no size.
 
@@ -101,7 +101,8 @@ class Cleaner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.end()
+        if kind is None:  # else the error's frames keep what they have, and a device in error must not hide it
+            self.end()
 
     def _clean(self, occasion: str, force: bool) -> Cleaning:
         highest = self._grades[occasion]

@@ -119,7 +119,7 @@ def _too_many(objects: int, facts: dict[int, Tensor], goals: set[int]) -> list[C
 
 
 def _tensors(items: list[Any], frameworks: list[Framework]) -> Iterator[tuple[Any, Tensor]]:
-    classes = tuple(framework.tensor_class() for framework in frameworks)
+    classes = tuple(kind for framework in frameworks for kind in framework.tensor_classes())
     for item in [item for item in items if issubclass(type(item), classes)]:
         facts = (framework.tensor(item) for framework in frameworks)
         yield from ((item, fact) for fact in facts if fact is not None)
