@@ -192,6 +192,20 @@ def test_a_cleaning_that_lasts_is_repeated_when_needed(fake: FakeFramework) -> N
     assert fake.done.count("cache") == 3
 
 
+def test_a_cleaning_that_lasts_makes_the_waits_short_again(fake: FakeFramework) -> None:
+    cleaner = Cleaner(step="cache")
+
+    def cleaned(cache: int) -> bool:
+        fake.cache, fake.others = cache, 65 * GIB - cache
+        return _of(cleaner.step(), Grade.CACHE).skipped is None
+
+    assert cleaned(20 * GIB)
+    assert [cleaned(20 * GIB) for _ in range(10)] == [False] * 9 + [True]  # useless once: 10
+    assert not any(cleaned(0) for _ in range(WAIT))  # this one lasts
+    assert cleaned(20 * GIB)
+    assert [cleaned(20 * GIB) for _ in range(10)] == [False] * 9 + [True]  # not 20
+
+
 def test_steps_watch_what_an_epoch_cleaned(fake: FakeFramework) -> None:
     cleaner = Cleaner(step=None, epoch="cache")
     cleaner.epoch()
