@@ -5,10 +5,11 @@ happens to GPU memory, ``vram.scope()`` and ``vram.step()`` what the program was
 ``vram``, which comes with this package; ``python -m vram`` runs it too.
 """
 
-from vram import callbacks, cupy
+from vram import callbacks, cupy, jax, tensorflow
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
+from vram.clean import Cleaned, Cleaner, Cleaning, Cycle, Grade, find_cycles
 from vram.look import (
     Board,
     DeviceUse,
@@ -32,10 +33,15 @@ from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
     "Board",
+    "Cleaned",
+    "Cleaner",
+    "Cleaning",
+    "Cycle",
     "DeviceUse",
     "Enabled",
     "Gpu",
     "GpuProcess",
+    "Grade",
     "JsonLines",
     "Measurement",
     "Memory",
@@ -52,8 +58,10 @@ __all__ = [
     "cupy",
     "disable",
     "enable",
+    "find_cycles",
     "is_enabled",
     "is_recording",
+    "jax",
     "log",
     "memory",
     "monitor",
@@ -64,6 +72,7 @@ __all__ = [
     "scope",
     "stats",
     "step",
+    "tensorflow",
 ]
 
 

@@ -11,6 +11,9 @@ from typing import Protocol
 
 from vram._error import VramError
 
+_NAMES = ("torch", "tensorflow", "jax")
+_KNOWN = ", ".join(f"'{name}'" for name in _NAMES)
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -20,6 +23,29 @@ class Figures:
     reserved_bytes: int | None = None  # held by the framework's allocator: allocated_bytes and its cache
     peak_allocated_bytes: int | None = None
     peak_reserved_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Of a whole device, in bytes, whoever uses it."""
+
+    free_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What is known of a framework's tensor (array). Views of one memory have the same storage."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    on_gpu: bool
+    storage: int
+    storage_bytes: int
+
+    def __str__(self) -> str:
+        return f"Tensor{list(self.shape)} {self.dtype} {self.device}"
 
 
 class Framework(Protocol):
@@ -48,19 +74,60 @@ class Framework(Protocol):
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether the error says that a GPU's (or the simulated) memory did not suffice."""
 
+    def device_memory(self, device: int) -> DeviceMemory | None:
+        """None: the framework can't tell."""
+
+    def why_not_now(self) -> str | None:
+        """Why nothing may be freed at this moment (a graph is being captured, say); None: it may."""
+
+    def clear_workspaces(self) -> str | None:
+        """What libraries under the framework keep for the next call goes to the framework's cache. Else why not."""
+
+    def host_cache_bytes(self) -> int | None:
+        """Pinned memory of the host that the framework keeps and does not use; None: it can't tell."""
+
+    def release_host_cache(self) -> str | None:
+        """That memory goes back to the system. Else why not."""
+
+    def tensor_classes(self) -> tuple[type, ...]:
+        """What all its tensors on devices are instances of."""
+
+    def tensor(self, item: object) -> Tensor | None:
+        """None: no tensor of this framework. Runs no code of the item's class."""
+
+    def hidden_base(self, item: object) -> object | None:
+        """The tensor of which that one is a view, if the program itself has no hold of it; None: no such."""
+
+    def hidden_gradient(self, item: object) -> object | None:
+        """The tensor's gradient, if nobody but the tensor has a hold of it; None: no such."""
+
 
 def framework_of(name: str) -> Framework:
-    """Of that name ("torch"), imported by the program. VramError: it was not, or vram does not know it."""
-    if name == "torch" and "torch" in sys.modules:
+    """Of that name ("torch", "tensorflow", "jax"), imported by the program. VramError: it was not, or is not known."""
+    module = sys.modules.get(name)
+    if module is not None and name == "torch":
         from vram._frameworks._torch import TorchFramework
 
-        return TorchFramework(sys.modules["torch"])
-    raise VramError(f"'{name}' is no framework that this program has imported; import it first ('torch' is known)")
+        return TorchFramework(module)
+    if module is not None and name == "tensorflow":
+        from vram._frameworks._tensorflow import TensorFlowFramework
+
+        return TensorFlowFramework(module)
+    if module is not None and name == "jax":
+        from vram._frameworks._jax import JaxFramework
+
+        return JaxFramework(module)
+    raise VramError(f"'{name}' is no framework that this program has imported; import it first ({_KNOWN} are known)")
+
+
+def used_frameworks() -> list[Framework]:
+    """Those that the program has imported."""
+    return [framework_of(name) for name in _NAMES if name in sys.modules]
 
 
 def used_framework() -> Framework | None:
     """The first that the program has imported; None: none."""
-    return next((framework_of(name) for name in ("torch",) if name in sys.modules), None)
+    return next(iter(used_frameworks()), None)
 
 
-__all__ = ["Figures", "Framework", "framework_of", "used_framework"]
+__all__ = ["DeviceMemory", "Figures", "Framework", "Tensor", "framework_of", "used_framework", "used_frameworks"]

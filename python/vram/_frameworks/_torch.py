@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
 from typing import Any
 
-from vram._frameworks import Figures
+from vram._frameworks import DeviceMemory, Figures, Tensor
 
 # What libraries under PyTorch say instead of raising OutOfMemoryError.
 _IN_DISGUISE = re.compile(
@@ -21,6 +23,7 @@ class TorchFramework:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
+        self._own_references = 0  # 0: not known yet
 
     def devices(self) -> list[int]:
         cuda = self._torch.cuda
@@ -53,3 +56,98 @@ class TorchFramework:
         if isinstance(error, self._torch.cuda.OutOfMemoryError):  # torch.OutOfMemoryError, by its older name
             return True
         return isinstance(error, RuntimeError) and _IN_DISGUISE.search(str(error)) is not None
+
+    def device_memory(self, device: int) -> DeviceMemory | None:
+        free, total = self._torch.cuda.mem_get_info(device)
+        return DeviceMemory(int(free), int(total))
+
+    def why_not_now(self) -> str | None:
+        cuda = self._torch.cuda
+        if cuda.is_initialized() and cuda.is_current_stream_capturing():
+            return "a CUDA graph is being captured"
+        return None
+
+    def clear_workspaces(self) -> str | None:
+        """cuBLAS's workspaces and cuFFT's plans; of cuDNN PyTorch offers nothing of the kind."""
+        if not self._torch.cuda.is_initialized():
+            return "CUDA is not in use"
+        held = self._graphs()
+        if held is not None:
+            return held
+        self._torch.cuda.synchronize()  # kernels that are queued still write into them
+        clear = getattr(self._torch._C, "_cuda_clearCublasWorkspaces", None)
+        if clear is not None:
+            clear()
+        for device in self.devices():
+            self._torch.backends.cuda.cufft_plan_cache[device].clear()
+        return None
+
+    def host_cache_bytes(self) -> int | None:
+        cuda = self._torch.cuda
+        if not hasattr(cuda, "host_memory_stats") or not cuda.is_initialized():
+            return None  # PyTorch before 2.7
+        stats = cuda.host_memory_stats()
+        held, used = stats.get("allocated_bytes.current", 0), stats.get("active_bytes.current", 0)
+        return max(0, int(held) - int(used))
+
+    def release_host_cache(self) -> str | None:
+        release = getattr(self._torch._C, "_host_emptyCache", None)
+        if release is None or not self._torch.cuda.is_initialized():
+            return "this PyTorch keeps none, or can't give it back"
+        release()
+        return None
+
+    def tensor_classes(self) -> tuple[type, ...]:
+        return (self._torch.Tensor,)
+
+    def tensor(self, item: object) -> Tensor | None:
+        if not issubclass(type(item), self.tensor_classes()):
+            return None
+        try:
+            with self._torch._C.DisableTorchFunctionSubclass():
+                return self._tensor(item)
+        except (RuntimeError, NotImplementedError):  # has no storage: sparse, functional, or of another kind
+            return None
+
+    def hidden_base(self, item: object) -> object | None:
+        return self._hidden(item, "_base")
+
+    def hidden_gradient(self, item: object) -> object | None:
+        return self._hidden(item, "grad")
+
+    def _hidden(self, item: Any, name: str) -> object | None:
+        """PyTorch keeps such an object alive by itself; how many references are then its own differs by version."""
+        if not issubclass(type(item), self.tensor_classes()):
+            return None
+        with self._torch._C.DisableTorchFunctionSubclass():
+            if not item.is_leaf and name == "grad":
+                return None  # has none, and asking warns
+            self._own_references = self._own_references or self._count_own_references()
+            if sys.getrefcount(getattr(item, name)) > self._own_references:
+                return None
+            return getattr(item, name)  # type: ignore[no-any-return]
+
+    def _count_own_references(self) -> int:
+        view = self._torch.empty(2, device="meta")[1:]
+        return sys.getrefcount(getattr(view, "_base"))  # noqa: B009  asked in the same way
+
+    def _tensor(self, item: Any) -> Tensor:
+        storage = item.untyped_storage()
+        return Tensor(
+            shape=tuple(int(extent) for extent in item.shape),
+            dtype=str(item.dtype).partition(".")[2],
+            device=str(item.device),
+            on_gpu=item.device.type == "cuda",
+            storage=int(storage._cdata),
+            storage_bytes=int(storage.nbytes()),
+        )
+
+    def _graphs(self) -> str | None:
+        """A captured graph writes to the workspaces' addresses whenever it is replayed."""
+        counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+        if counters is not None and counters["frames"]["ok"]:
+            return "torch.compile has compiled code, whose CUDA graphs may use them"
+        graph = self._torch.cuda.CUDAGraph
+        if any(issubclass(type(item), graph) for item in gc.get_objects()):
+            return "CUDA graphs use them"
+        return None

@@ -1,0 +1,8 @@
+"""Cleaning: ``vram.find_cycles()`` and ``vram.Cleaner``. See docs/clean.md."""
+
+from vram.clean._cleaner import Cleaner
+from vram.clean._cycles import Cycle, find_cycles
+from vram.clean._grades import Grade
+from vram.clean._report import Cleaned, Cleaning
+
+__all__ = ["Cleaned", "Cleaner", "Cleaning", "Cycle", "Grade", "find_cycles"]

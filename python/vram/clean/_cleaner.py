@@ -1,0 +1,167 @@
+"""``vram.Cleaner``: cleans as far as it is asked to, where figures say that it pays."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from vram._error import VramError
+from vram._frameworks import Framework, used_frameworks
+from vram._sizes import format_size, parse_size
+from vram.clean._grades import Grade, Limits, Prospect, grade_of
+from vram.clean._history import History
+from vram.clean._report import Cleaned, Cleaning
+from vram.clean._work import Work
+
+# Workspaces go to the allocator's cache: it is cleaned after them.
+_IN_ORDER = (Grade.CYCLES, Grade.WORKSPACES, Grade.CACHE, Grade.HOST, Grade.PAGE_CACHE)
+_clock = time.perf_counter
+
+
+class Cleaner:
+    """Cleans between steps, epochs and at the end, each time up to the grade that is named for the occasion; None: not.
+
+    A grade is done only if it pays by the figures of the moment; see docs/clean.md for what that means:
+
+    - at least ``least`` bytes ("64MiB", or a number) would come back;
+    - somebody needs them: less than the share ``low`` of the device (of the host, for HOST and PAGE_CACHE) is free;
+    - the last one was of use: what it freed was not there again within ten calls. Else the grade waits, for ten
+      occasions, then for twenty, and so on;
+    - it took little: no more than the share ``share`` of the time that passes goes to a grade.
+
+    CYCLES asks instead whether tensors hold ``least`` bytes more than the least since the last search. At the end nothing follows:
+    there it is enough that something would come back. PAGE_CACHE needs ``files`` (whose pages are dropped) or
+    ``drop_caches=True`` (root only: the whole machine's).
+
+    As a context manager it calls end() when left without an error. One thread at a time; devices are those that the framework uses. In a
+    process of several ranks each decides for itself, without communication. Raises VramError for a grade or a share that
+    does not exist, ValueError for no size.
+
+    >>> import vram
+    >>> with vram.Cleaner(step="cycles", epoch="workspaces", end="host") as cleaner:
+    ...     for batch in range(3):
+    ...         report = cleaner.step()  # on a machine without GPU: nothing to do
+    >>> print(report)
+    cleaning at step:
+    cycles: skipped, no GPU is in use
+    """
+
+    def __init__(
+        self,
+        *,
+        step: Grade | str | None = Grade.CYCLES,
+        epoch: Grade | str | None = Grade.WORKSPACES,
+        end: Grade | str | None = Grade.HOST,
+        low: float = 0.1,
+        least: int | str = "64MiB",
+        share: float = 0.01,
+        files: Iterable[str | os.PathLike[str]] = (),
+        drop_caches: bool = False,
+    ) -> None:
+        for name, value in (("low", low), ("share", share)):
+            if not 0 < value <= 1:
+                raise VramError(f"{name} is a share, more than 0 and at most 1, not {value}")
+        self._grades = {"step": grade_of(step), "epoch": grade_of(epoch), "end": grade_of(end)}
+        self._limits = Limits(low, parse_size(least), share)
+        self._work = Work(self._limits, [Path(file) for file in files], drop_caches)
+        # Cycles that come again are no reason to let them lie; a cache that comes again is one to let it be.
+        self._history = {grade: History(rebuilding_counts=grade != Grade.CYCLES) for grade in Grade}
+        self.last: Cleaning | None = None  # what the last call did
+
+    def step(self, *, force: bool = False) -> Cleaning:
+        """To be called after each step. force: without asking whether it pays. Where there is nothing to
+        be done it costs one reading of the framework's counters.
+
+        >>> Cleaner(step=None).step().grades
+        ()
+        """
+        return self._clean("step", force)
+
+    def epoch(self, *, force: bool = False) -> Cleaning:
+        """To be called after each epoch; as step().
+
+        >>> [cleaned.grade.name for cleaned in Cleaner(epoch="cache").epoch().grades]
+        ['CYCLES', 'CACHE']
+        """
+        return self._clean("epoch", force)
+
+    def end(self, *, force: bool = False) -> Cleaning:
+        """To be called when the work is done and the process lives on; as step(), but nobody has to need the memory.
+
+        >>> print(Cleaner(end="cycles").end())
+        cleaning at end:
+        cycles: skipped, no GPU is in use
+        """
+        return self._clean("end", force)
+
+    def __enter__(self) -> Cleaner:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:  # else the error's frames keep what they have, and a device in error must not hide it
+            self.end()
+
+    def _clean(self, occasion: str, force: bool) -> Cleaning:
+        highest = self._grades[occasion]
+        framework = next((used for used in used_frameworks() if used.devices()), None)
+        hindered = framework.why_not_now() if framework is not None else None
+        at_the_end = occasion == "end"
+        self._watch(framework)
+        cleaned = []
+        for grade in _IN_ORDER:
+            if highest is None or grade > highest:
+                continue
+            if hindered is not None:
+                cleaned.append(Cleaned(grade, skipped=hindered))
+            else:
+                cleaned.append(self._grade(grade, framework, force, at_the_end))
+        self.last = Cleaning(occasion, tuple(cleaned))
+        return self.last
+
+    def _watch(self, framework: Framework | None) -> None:
+        """How soon what was freed is there again, whatever this call is for."""
+        for grade, history in self._history.items():
+            if history.is_watching:
+                history.observe(self._work.prospect(grade, framework, False).level)
+
+    def _grade(self, grade: Grade, framework: Framework | None, force: bool, at_the_end: bool) -> Cleaned:
+        prospect = self._work.prospect(grade, framework, at_the_end)
+        history = self._history[grade]
+        history.occasion()
+        why_not = prospect.impossible
+        if why_not is None and not force:
+            why_not = self._why_not(prospect, history, at_the_end)
+        return Cleaned(grade, skipped=why_not) if why_not else self._do(grade, framework, prospect, history)
+
+    def _why_not(self, prospect: Prospect, history: History, at_the_end: bool) -> str | None:
+        if prospect.bytes is not None and prospect.bytes < self._limits.least_bytes:
+            return f"no more than {format_size(prospect.bytes)} would come back"
+        if at_the_end:
+            return None
+        return prospect.why_nobody_needs_it or history.why_wait(_clock(), self._limits)
+
+    def _do(self, grade: Grade, framework: Framework | None, before: Prospect, history: History) -> Cleaned:
+        began = _clock()
+        try:
+            failed = self._work.do(grade, framework)
+        except OSError as error:
+            failed = f"the system refused ({error})"
+        ended = _clock()
+        if failed is not None:
+            return Cleaned(grade, skipped=failed)
+        after = self._work.prospect(grade, framework, False).level
+        freed = max(0, before.level - after)
+        history.done(freed, after, began, ended, self._limits)
+        if grade == Grade.CYCLES:
+            self._work.least_allocated = after
+        on_host = grade >= Grade.HOST
+        return Cleaned(
+            grade,
+            device_bytes=0 if on_host else freed,
+            host_bytes=freed if on_host else 0,
+            ms=(ended - began) * 1e3,
+            cycles=self._work.found if grade == Grade.CYCLES else (),
+        )

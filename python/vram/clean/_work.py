@@ -1,0 +1,128 @@
+"""What each grade of cleaning would bring, and how it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vram._frameworks import Figures, Framework
+from vram._sizes import format_size
+from vram.clean import _host
+from vram.clean._cycles import Cycle, find_cycles
+from vram.clean._grades import Grade, Limits, Prospect
+
+NO_GPU = "no GPU is in use"
+
+
+@dataclass(frozen=True)
+class State:
+    """Of the framework's devices, at one moment."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+    spare_bytes: int  # of the allocator, on the devices that are nearly full
+    why_not_short: str | None  # None: some device is nearly full
+
+    @classmethod
+    def of(cls, framework: Framework, limits: Limits) -> State:
+        figures = {device: framework.figures(device) for device in framework.devices()}
+        short, freest = [], []
+        for device in figures:
+            memory = framework.device_memory(device)
+            if memory is not None and memory.free_bytes < limits.low * memory.total_bytes:
+                short.append(device)
+            elif memory is not None:
+                freest.append(f"{format_size(memory.free_bytes)} of {format_size(memory.total_bytes)}")
+        told = f"{', '.join(freest)} of the device are free" if freest else f"{framework.name} can't say what is free"
+        return cls(
+            sum(figure.allocated_bytes or 0 for figure in figures.values()),
+            sum(figure.reserved_bytes or 0 for figure in figures.values()),
+            sum(_spare(figures[device]) for device in short or figures),
+            None if short else told,
+        )
+
+
+def _spare(figures: Figures) -> int:
+    return max(0, (figures.reserved_bytes or 0) - (figures.allocated_bytes or 0))
+
+
+class Work:
+    """For the grades of one cleaner. Sizes are in bytes."""
+
+    def __init__(self, limits: Limits, files: Sequence[Path], drop_caches: bool) -> None:
+        self._limits = limits
+        self._files = files
+        self._drop_caches = drop_caches
+        self.least_allocated: int | None = None  # since the last search for cycles; None: there was none
+        self.found: tuple[Cycle, ...] = ()  # by the last search
+
+    def prospect(self, grade: Grade, framework: Framework | None, at_the_end: bool) -> Prospect:
+        if grade == Grade.PAGE_CACHE:
+            return self._of_page_cache()
+        if framework is None:
+            return Prospect(None, 0, impossible=NO_GPU)
+        if grade == Grade.HOST:
+            return self._of_host_cache(framework)
+        if grade == Grade.CYCLES:  # at each step, perhaps: asks for no more than it needs
+            figures = [framework.figures(device) for device in framework.devices()]
+            return self._of_cycles(sum(figure.allocated_bytes or 0 for figure in figures), at_the_end)
+        state = State.of(framework, self._limits)
+        if grade == Grade.CACHE:
+            return Prospect(state.spare_bytes, state.reserved_bytes, state.why_not_short)
+        return Prospect(None, state.allocated_bytes, state.why_not_short)
+
+    def do(self, grade: Grade, framework: Framework | None) -> str | None:
+        """Why it could not be done, or None. OSError: the system refused."""
+        if grade == Grade.PAGE_CACHE:
+            return self._drop_pages()
+        if framework is None:
+            return NO_GPU
+        if grade == Grade.CYCLES:
+            self.found = tuple(find_cycles(collect=True))
+        elif grade == Grade.CACHE:
+            framework.release_cache()
+        elif grade == Grade.WORKSPACES:
+            return framework.clear_workspaces()
+        else:
+            return framework.release_host_cache()
+        return None
+
+    def _of_cycles(self, allocated: int, at_the_end: bool) -> Prospect:
+        """Cycles can't hold more than what has been added since there were none, as far as that is known."""
+        if self.least_allocated is None:
+            return Prospect(allocated, allocated)
+        self.least_allocated = min(self.least_allocated, allocated)
+        return Prospect(allocated - (0 if at_the_end else self.least_allocated), allocated)
+
+    def _of_host_cache(self, framework: Framework) -> Prospect:
+        kept = framework.host_cache_bytes()
+        memory = _host.host_memory()
+        if kept is None or memory is None:
+            return Prospect(None, 0, impossible=f"{framework.name} can't say what it keeps of pinned memory")
+        return Prospect(kept, kept, self._why_not_short(memory.available_bytes, memory.total_bytes))
+
+    def _of_page_cache(self) -> Prospect:
+        memory = _host.host_memory()
+        if not self._files and not self._drop_caches:
+            return Prospect(None, 0, impossible="nobody asked: name files= or say drop_caches=True")
+        try:
+            kept = _host.cached_bytes(self._files)
+        except OSError as error:
+            return Prospect(None, 0, impossible=f"{error}; name files that are there")
+        if memory is None:
+            return Prospect(kept, kept)
+        kept = memory.file_bytes if self._drop_caches else kept
+        return Prospect(kept, kept, self._why_not_short(memory.free_bytes, memory.total_bytes))
+
+    def _why_not_short(self, free: int, total: int) -> str | None:
+        if free < self._limits.low * total:
+            return None
+        return f"{format_size(free)} of {format_size(total)} of the host are free"
+
+    def _drop_pages(self) -> str | None:
+        if self._drop_caches:
+            _host.forget_all_files()
+        else:
+            _host.forget_files(self._files)
+        return None

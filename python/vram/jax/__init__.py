@@ -1,0 +1,6 @@
+"""JAX: its device memory profile read, its memory settings set. Importing this imports no jax. See docs/tensorflow-jax.md."""
+
+from vram.jax._profile import Frame, JaxProfile, Site, import_profile
+from vram.jax._settings import allocator, memory_fraction, preallocate
+
+__all__ = ["Frame", "JaxProfile", "Site", "allocator", "import_profile", "memory_fraction", "preallocate"]

@@ -1,0 +1,198 @@
+"""``vram.jax.import_profile()``: what JAX's device memory profile says, site by site.
+
+JAX writes it in pprof's format (a gzipped message of protocol buffers, profile.proto of github.com/google/pprof): samples
+of a count and bytes, each with a stack and labels; texts are numbers in a table.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Union
+
+from vram._error import VramError
+from vram._sizes import format_size
+from vram.jax._wire import Value, fields, number, numbers, signed, submessage
+
+_LONGEST = 64 << 20  # bytes, unpacked: a real one has a few millions
+_GZIP = b"\x1f\x8b"
+_INSIDE = ("/jax/", "/jaxlib/", "<frozen ")  # where no program's own code lies
+_FIRST_SITES = 10
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A place in a source file; line 0: unknown."""
+
+    function: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.function} ({os.path.basename(self.file)}:{self.line})"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What one stack has allocated and not freed, on one device."""
+
+    bytes: int
+    count: int
+    kind: str  # "buffer", "executable"
+    device: str  # "gpu:0"; "" where it is none's
+    stack: tuple[Frame, ...]  # the innermost first
+
+    @property
+    def frame(self) -> Frame | None:
+        """The innermost that is not JAX's own; None: none is known."""
+        own = (frame for frame in self.stack if not any(inside in frame.file for inside in _INSIDE))
+        return next(own, self.stack[0] if self.stack else None)
+
+    def __str__(self) -> str:
+        where = self.frame or "no stack"
+        return (
+            f"{format_size(self.bytes)} in {self.count} {self.kind or 'allocation'}s on {self.device or '?'}: {where}"
+        )
+
+
+@dataclass(frozen=True)
+class JaxProfile:
+    """The sites of a profile, the largest first. str() gives the first ten, a line each."""
+
+    sites: tuple[Site, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of all sites."""
+        return sum(site.bytes for site in self.sites)
+
+    def __str__(self) -> str:
+        lines = [f"{format_size(self.bytes)} at {len(self.sites)} sites", *map(str, self.sites[:_FIRST_SITES])]
+        return "\n".join(lines + (["…"] if len(self.sites) > _FIRST_SITES else []))
+
+
+Source = Union[bytes, str, "os.PathLike[str]", None]
+
+
+def import_profile(source: Source = None) -> JaxProfile:
+    """What lies on JAX's devices, by the stack that put it there.
+
+    source: what ``jax.profiler.device_memory_profile()`` gave, or the file that
+    ``jax.profiler.save_device_memory_profile()`` wrote, gzipped or not; None: JAX is asked now. Bytes are those of buffers
+    and executables that live at that moment. Any thread may call it.
+
+    Raises VramError for what is no profile, or more than 64 MiB unpacked, and where JAX is to be asked but the program
+    has not imported it; OSError for a file that can't be read.
+
+    >>> import vram
+    >>> vram.jax.import_profile(b"")
+    JaxProfile(sites=())
+    """
+    if source is None:
+        source = _asked()
+    packed = source if isinstance(source, bytes) else Path(source).read_bytes()
+    profile = _Profile()
+    profile.read(memoryview(_unpacked(packed)))
+    return JaxProfile(tuple(sorted(profile.sites(), key=lambda site: -site.bytes)))
+
+
+def _asked() -> bytes:
+    jax = sys.modules.get("jax")
+    if jax is None:
+        raise VramError(
+            "vram.jax.import_profile() asks JAX, but the program has not imported jax; name a file, or import it"
+        )
+    return bytes(jax.profiler.device_memory_profile())
+
+
+def _unpacked(packed: bytes) -> bytes:
+    if packed[:2] != _GZIP:
+        return packed
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = unpacker.decompress(packed, _LONGEST)
+    except zlib.error as error:
+        raise VramError(f"not a profile: its gzip can't be unpacked ({error}); save it again") from error
+    if not unpacker.eof:
+        what = "it has more than 64 MiB" if len(unpacked) == _LONGEST else "its gzip ends too soon; save it again"
+        raise VramError(f"not a profile that can be read: {what}")
+    return unpacked
+
+
+@dataclass
+class _Sample:
+    locations: list[int] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
+    labels: dict[int, int] = field(default_factory=dict)  # texts, by number
+
+
+class _Profile:
+    """The message, with everything that others refer to by number still a number."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.units: list[int] = []
+        self.samples: list[_Sample] = []
+        self.locations: dict[int, list[tuple[int, int]]] = {}  # function and line, the innermost first
+        self.functions: dict[int, tuple[int, int]] = {}  # name and file
+
+    def read(self, message: memoryview) -> None:
+        for field_number, value in fields(message):
+            if field_number == 1:
+                self.units.append(_one(value, 2))
+            elif field_number == 2:
+                self.samples.append(_sample(submessage(value)))
+            elif field_number == 4:
+                lines = [(_one(line, 1), _one(line, 2)) for number_, line in fields(submessage(value)) if number_ == 4]
+                self.locations[_one(value, 1)] = lines
+            elif field_number == 5:
+                self.functions[_one(value, 1)] = (_one(value, 2), _one(value, 4))
+            elif field_number == 6:
+                self.texts.append(bytes(submessage(value)).decode(errors="replace"))
+
+    def sites(self) -> Iterable[Site]:
+        """Samples of the same stack, kind and device are one."""
+        units = [self._text(unit) for unit in self.units]
+        if self.samples and "bytes" not in units:
+            raise VramError(f"a profile of memory counts bytes; this one counts {', '.join(units) or 'nothing'}")
+        sums: dict[tuple[str, str, tuple[Frame, ...]], list[int]] = {}
+        for sample in self.samples:
+            if len(sample.values) != len(units):
+                raise VramError(f"not a profile: a sample has {len(sample.values)} values for {len(units)} columns")
+            labels = {self._text(key): self._text(text) for key, text in sample.labels.items()}
+            stack = tuple(frame for location in sample.locations for frame in self._frames(location))
+            sum_ = sums.setdefault((labels.get("kind", ""), labels.get("device", ""), stack), [0, 0])
+            sum_[0] += sample.values[units.index("bytes")]
+            sum_[1] += sample.values[units.index("count")] if "count" in units else 1
+        return [Site(sizes, count, kind, device, stack) for (kind, device, stack), (sizes, count) in sums.items()]
+
+    def _frames(self, location: int) -> Iterable[Frame]:
+        for function, line in self.locations.get(location, ()):
+            name, file = self.functions.get(function, (0, 0))
+            yield Frame(self._text(name), self._text(file), line)
+
+    def _text(self, index: int) -> str:
+        if index >= len(self.texts):
+            raise VramError(f"not a whole profile: it names text {index}, and has {len(self.texts)}")
+        return self.texts[index]
+
+
+def _sample(message: memoryview) -> _Sample:
+    sample = _Sample()
+    for field_number, value in fields(message):
+        if field_number == 1:
+            sample.locations += numbers(value)
+        elif field_number == 2:
+            sample.values += [signed(each) for each in numbers(value)]
+        elif field_number == 3:
+            sample.labels[_one(value, 1)] = _one(value, 2)
+    return sample
+
+
+def _one(message: Value, wanted: int) -> int:
+    """The number that a message has in a field; 0 where it has none, as protocol buffers have it."""
+    return next((number(value) for field_number, value in fields(submessage(message)) if field_number == wanted), 0)

@@ -1,0 +1,241 @@
+"""TensorFlow and Keras: what is to be said to them about memory, one call each. Importing this imports no tensorflow.
+
+TensorFlow settles a GPU's memory when it first uses any device, and never again; the errors here say what that means.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from vram._error import VramError
+from vram._frameworks import Figures, Framework, framework_of
+from vram._sizes import parse_size
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class KerasFigures:
+    """What the Keras callback hands on, at the end of an epoch (batch is None) or of a batch."""
+
+    epoch: int  # from 0, as Keras counts
+    batch: int | None
+    seconds: float  # since the epoch, or the batch, began
+    devices: dict[int, Figures]  # by GPU, in bytes; peaks are since the epoch's beginning; {} where there is no GPU
+
+
+def grow_memory(enabled: bool = True) -> int:
+    """TensorFlow takes GPU memory as it needs it, instead of nearly all at once; gives the number of GPUs.
+
+    What it has taken it keeps until the process ends. To be called once, from one thread, right after TensorFlow is
+    imported: before anything is computed or placed. Excludes limit_memory() on the same GPU.
+
+    Raises VramError where TensorFlow can't be imported, has set up its devices already, or has a limit set.
+
+    Example (needs TensorFlow)::
+
+        import tensorflow as tf, vram
+        vram.tensorflow.grow_memory()
+
+    >>> import vram
+    >>> callable(vram.tensorflow.grow_memory)
+    True
+    """
+    tensorflow = _import_tensorflow()
+    gpus = tensorflow.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        with _explained("vram.tensorflow.grow_memory()"):
+            tensorflow.config.experimental.set_memory_growth(gpu, enabled)
+    return len(gpus)
+
+
+def limit_memory(limit: int | str, *, gpu: int = 0) -> None:
+    """TensorFlow takes no more than that of a GPU, and takes it at once: "4GiB", or bytes; whole MiB are what it can do.
+
+    gpu: as ``tf.config.list_physical_devices("GPU")`` counts. The CUDA context and libraries come on top, a few hundred MiB.
+    To be called once, from one thread, right after TensorFlow is imported. Excludes grow_memory() on the same GPU.
+
+    Raises VramError where TensorFlow can't be imported, sees no such GPU, has set up its devices already, or is to grow on
+    it; ValueError for no size.
+
+    >>> import vram
+    >>> vram.tensorflow.limit_memory("much")
+    Traceback (most recent call last):
+    ...
+    ValueError: 'much' is no size; write 20GiB, 512MiB or a number of bytes
+    """
+    size = parse_size(limit)
+    if size < _MIB:
+        raise VramError(f"TensorFlow's limits are whole MiB; {size} bytes are less than one")
+    tensorflow = _import_tensorflow()
+    device = _physical_gpu(tensorflow, gpu)
+    with _explained("vram.tensorflow.limit_memory()"):
+        part = tensorflow.config.LogicalDeviceConfiguration(memory_limit=size // _MIB)
+        tensorflow.config.set_logical_device_configuration(device, [part])
+
+
+def memory_info(gpu: int = 0) -> Figures:
+    """What tensors hold on a GPU now, and held at most since the last reset, in bytes.
+
+    gpu: as ``tf.config.list_logical_devices("GPU")`` counts. What TensorFlow has reserved beyond that it does not tell (the
+    figures that have no value are None). Sets up TensorFlow's devices where that has not happened. Any thread may call it.
+
+    Raises VramError where TensorFlow can't be imported or has no such GPU.
+
+    Example (needs a GPU)::
+
+        vram.tensorflow.memory_info().peak_allocated_bytes
+
+    >>> import vram
+    >>> callable(vram.tensorflow.memory_info)
+    True
+    """
+    tensorflow = _import_tensorflow()
+    _physical_gpu(tensorflow, gpu)
+    with _explained("vram.tensorflow.memory_info()"):
+        return framework_of("tensorflow").figures(gpu)
+
+
+def clear_session() -> int:
+    """Forgets Keras's global state and collects garbage; gives the bytes that this freed on the GPUs.
+
+    It helps where models are built one after another in one process. A model that a variable still names stays; and what is
+    freed goes to TensorFlow's own allocator, for its next tensors: no other process gets it before this one ends. From one
+    thread, while no model is being built or trained.
+
+    Raises VramError where TensorFlow can't be imported.
+
+    Example (needs TensorFlow)::
+
+        del model
+        vram.tensorflow.clear_session()
+
+    >>> import vram
+    >>> callable(vram.tensorflow.clear_session)
+    True
+    """
+    tensorflow = _import_tensorflow()
+    framework = framework_of("tensorflow")
+    before = _allocated(framework)
+    tensorflow.keras.backend.clear_session()
+    gc.collect()
+    return max(0, before - _allocated(framework))
+
+
+def callback(sink: Callable[[KerasFigures], object] = print, *, every: int = 0) -> Any:
+    """A ``keras.callbacks.Callback`` that hands figures to the sink after each epoch, and after each every-th batch.
+
+    every: 0 for epochs only. The sink is called in the thread that trains; what it raises ends the training. Peaks are
+    reset when an epoch begins.
+
+    Raises VramError where TensorFlow can't be imported, or for a negative number.
+
+    Example (needs TensorFlow)::
+
+        model.fit(x, y, callbacks=[vram.tensorflow.callback(every=100)])
+
+    >>> import vram
+    >>> vram.tensorflow.callback(every=-1)
+    Traceback (most recent call last):
+    ...
+    vram._error.VramError: every is a number of batches, or 0 for epochs only, not -1
+    """
+    if every < 0:
+        raise VramError(f"every is a number of batches, or 0 for epochs only, not {every}")
+    tensorflow = _import_tensorflow()
+    figures = _Figures(framework_of("tensorflow"), sink, every)
+
+    class Callback(tensorflow.keras.callbacks.Callback):  # type: ignore[misc,name-defined]
+        """What Keras calls."""
+
+        def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
+            del logs
+            figures.begin_epoch(epoch)
+
+        def on_train_batch_begin(self, batch: int, logs: object = None) -> None:
+            del batch, logs
+            figures.begin_batch()
+
+        def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+            del logs
+            figures.end_batch(batch)
+
+        def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+            del epoch, logs
+            figures.end_epoch()
+
+    return Callback()
+
+
+class _Figures:
+    """What the callback does, without Keras."""
+
+    def __init__(self, framework: Framework, sink: Callable[[KerasFigures], object], every: int) -> None:
+        self._framework, self._sink, self._every = framework, sink, every
+        self._epoch = 0
+        self._epoch_began = self._batch_began = time.perf_counter()
+
+    def begin_epoch(self, epoch: int) -> None:
+        self._epoch, self._epoch_began = epoch, time.perf_counter()
+        for device in self._framework.devices():
+            self._framework.reset_peaks(device)
+
+    def begin_batch(self) -> None:
+        self._batch_began = time.perf_counter()
+
+    def end_batch(self, batch: int) -> None:
+        if self._every and (batch + 1) % self._every == 0:
+            self._tell(batch, self._batch_began)
+
+    def end_epoch(self) -> None:
+        self._tell(None, self._epoch_began)
+
+    def _tell(self, batch: int | None, began: float) -> None:
+        figures = {device: self._framework.figures(device) for device in self._framework.devices()}
+        self._sink(KerasFigures(self._epoch, batch, time.perf_counter() - began, figures))
+
+
+def _import_tensorflow() -> Any:
+    try:
+        return importlib.import_module("tensorflow")
+    except ImportError as error:
+        raise VramError(f"vram.tensorflow needs TensorFlow, but tensorflow can't be imported: {error}") from error
+
+
+def _physical_gpu(tensorflow: Any, gpu: int) -> Any:
+    gpus = tensorflow.config.list_physical_devices("GPU")
+    if 0 <= gpu < len(gpus):
+        return gpus[gpu]
+    cuda = (
+        "its libraries or the driver are missing"
+        if tensorflow.test.is_built_with_cuda()
+        else "it is built without CUDA"
+    )
+    why = "" if gpus else f" ({cuda}, or CUDA_VISIBLE_DEVICES hides them)"
+    raise VramError(f"there is no GPU {gpu}: TensorFlow sees {len(gpus)}{why}")
+
+
+def _allocated(framework: Framework) -> int:
+    return sum(framework.figures(device).allocated_bytes or 0 for device in framework.devices())
+
+
+@contextmanager
+def _explained(call: str) -> Iterator[None]:
+    """TensorFlow's errors with what is to be done about them."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        text = str(error)
+        if "modified after being initialized" in text:
+            advice = f"its devices are set up by its first operation; call {call} before that, right after the import"
+        elif "virtual devices" in text or "memory growth" in text:
+            advice = "a GPU either grows or has a limit; call grow_memory() or limit_memory(), not both"
+        else:
+            advice = f"{call} could not be done"
+        raise VramError(f"TensorFlow says '{text}': {advice}") from error

@@ -1,0 +1,97 @@
+"""What vram asks of PyTorch for cleaning: of the real one without a GPU, and of a stand-in that uses two."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from vram._frameworks import framework_of
+from vram._frameworks._torch import TorchFramework
+
+
+class StandInTorch:
+    """What TorchFramework asks of a PyTorch that uses two GPUs; notes what is done, in order."""
+
+    class Graph: ...
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.capturing = False
+        note = self.done.append
+        self.cuda = SimpleNamespace(
+            is_initialized=lambda: True,
+            device_count=lambda: 2,
+            is_current_stream_capturing=lambda: self.capturing,
+            synchronize=lambda: note("synchronize"),
+            CUDAGraph=self.Graph,
+            host_memory_stats=lambda: {"allocated_bytes.current": 96, "active_bytes.current": 32},
+        )
+        plans = [SimpleNamespace(clear=lambda: note("plans 0")), SimpleNamespace(clear=lambda: note("plans 1"))]
+        self.backends = SimpleNamespace(cuda=SimpleNamespace(cufft_plan_cache=plans))
+        self._C = SimpleNamespace(
+            _cuda_clearCublasWorkspaces=lambda: note("cublas"), _host_emptyCache=lambda: note("host")
+        )
+
+
+@pytest.fixture(name="stand_in")
+def _stand_in(monkeypatch: pytest.MonkeyPatch) -> StandInTorch:
+    monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
+    return StandInTorch()
+
+
+def test_torch_clears_workspaces_of_all_devices_once_they_are_idle(stand_in: StandInTorch) -> None:
+    assert TorchFramework(stand_in).clear_workspaces() is None
+    assert stand_in.done == ["synchronize", "cublas", "plans 0", "plans 1"]
+
+
+def test_torch_keeps_workspaces_that_graphs_write_to(stand_in: StandInTorch) -> None:
+    graph = stand_in.Graph()
+    assert TorchFramework(stand_in).clear_workspaces() == "CUDA graphs use them"
+    del graph
+    assert TorchFramework(stand_in).clear_workspaces() is None
+
+
+def test_torch_keeps_workspaces_of_compiled_code(stand_in: StandInTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    counters = {"frames": {"ok": 1}}
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", cast(Any, SimpleNamespace(counters=counters)))
+    assert "torch.compile" in str(TorchFramework(stand_in).clear_workspaces())
+    assert stand_in.done == []
+
+
+def test_torch_says_when_a_graph_is_being_captured(stand_in: StandInTorch) -> None:
+    framework = TorchFramework(stand_in)
+    assert framework.why_not_now() is None
+    stand_in.capturing = True
+    assert framework.why_not_now() == "a CUDA graph is being captured"
+
+
+def test_torch_keeps_pinned_memory_that_nobody_uses(stand_in: StandInTorch) -> None:
+    framework = TorchFramework(stand_in)
+    assert framework.host_cache_bytes() == 96 - 32
+    assert framework.release_host_cache() is None
+    assert stand_in.done == ["host"]
+
+
+def test_torch_without_a_gpu_keeps_nothing() -> None:
+    framework = framework_of("torch")
+    assert framework.why_not_now() is None
+    assert framework.clear_workspaces() == "CUDA is not in use"
+    assert framework.host_cache_bytes() is None
+    assert framework.release_host_cache() is not None
+
+
+def test_torch_says_what_a_tensor_is() -> None:
+    whole = torch.zeros(2, 3, dtype=torch.float16)
+    tensor = framework_of("torch").tensor(whole[0])
+    assert tensor is not None
+    assert (tensor.shape, tensor.dtype, tensor.device, tensor.on_gpu, tensor.storage_bytes) == (
+        (3,), "float16", "cpu", False, 12,
+    )  # fmt: skip
+    other = framework_of("torch").tensor(whole)
+    assert other is not None
+    assert other.storage == tensor.storage
+    assert framework_of("torch").tensor([]) is None
