@@ -8,10 +8,12 @@ from vram import cupy
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
+from vram.recover import MicroBatches, micro_batches
 from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
     "Enabled",
+    "MicroBatches",
     "Stat",
     "Stats",
     "VramError",
@@ -20,6 +22,7 @@ __all__ = [
     "disable",
     "enable",
     "is_enabled",
+    "micro_batches",
     "program",
     "stats",
 ]
