@@ -1,0 +1,34 @@
+"""Two ranks, real DistributedDataParallel over gloo: they agree on each retry, whoever fails, and wait for nobody."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import vram
+from torch import nn
+
+ROUNDS = 40
+
+
+def test_two_ranks_agree_whoever_fails(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("recover_rank.py")
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, script, str(rank), tmp_path / "meet", str(ROUNDS)], stdout=subprocess.PIPE, text=True
+        )
+        for rank in (0, 1)
+    ]
+    outputs = [rank.communicate(timeout=100)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    assert all(int(output) >= ROUNDS // 3 for output in outputs)  # how often each of them failed
+
+
+@pytest.mark.parametrize("name", ["FullyShardedDataParallel", "DeepSpeedEngine"])
+def test_sharded_models_are_refused(name: str) -> None:
+    model = type(name, (nn.Linear,), {})(2, 1)
+    with pytest.raises(vram.VramError, match="communicates within forward and backward"):
+        vram.micro_batches(torch.randn(4, 2), lambda part: model(part).sum(), model=model)
