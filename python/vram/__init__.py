@@ -8,7 +8,7 @@ from vram import cupy
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
-from vram.recover import MicroBatches, micro_batches
+from vram.recover import MicroBatches, micro_batches, retry_on_oom
 from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "is_enabled",
     "micro_batches",
     "program",
+    "retry_on_oom",
     "stats",
 ]
 

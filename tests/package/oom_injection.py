@@ -10,11 +10,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-class Injector(TorchDispatchMode):
+class Injector(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Within it the n-th operator fails, for each n in turn (counted from the failure before). Sees every result."""
 
     def __init__(self, failures: Iterable[int] = ()) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.failures = list(failures)
         self.raised = 0
         self.operators = 0

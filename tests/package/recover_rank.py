@@ -1,6 +1,6 @@
 """One rank of two: DistributedDataParallel over gloo on the CPU, with failures injected. Run by test_recover_ranks.py.
 
-    recover_rank.py RANK FILE ROUNDS     FILE: where the ranks find each other
+recover_rank.py RANK FILE ROUNDS     FILE: where the ranks find each other
 """
 
 from __future__ import annotations
@@ -9,21 +9,18 @@ import copy
 import gc
 import random
 import sys
-import warnings
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-warnings.simplefilter("ignore")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
-
+import pytest
 import torch
 import torch.distributed as dist
-import vram
 from oom_injection import Injector, relative_difference
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+import vram
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
@@ -37,6 +34,7 @@ class Net(nn.Module):
         self.sometimes = nn.Linear(8, 8)
         self.never = nn.Linear(2, 2)
         self.last = nn.Linear(8, 1)
+        self.shift: torch.Tensor
         self.register_buffer("shift", torch.zeros(8))
 
     def forward(self, x: torch.Tensor, through: bool) -> torch.Tensor:
@@ -52,6 +50,15 @@ def within(injector: Injector, call: Callable[[], Any]) -> Any:
     """In forward and backward only: a failure of the ranks' own talk is none that anybody could agree about."""
     with injector:
         return call()
+
+
+def run(batch: Batch, ddp: nn.Module, through: bool, injector: Injector) -> vram.MicroBatches:
+    return vram.micro_batches(
+        batch,
+        lambda part: within(injector, lambda: loss_of(ddp, part, through)),
+        model=ddp,
+        backward=lambda loss: within(injector, loss.backward),
+    )
 
 
 def compare(rank: int, found: nn.Module, expected: nn.Module, what: str) -> None:
@@ -79,14 +86,11 @@ def one_round(rank: int, here: random.Random, both: random.Random, ddp: Any, pla
     for batch in batches[: 1 + accumulates]:
         last = batch is batches[accumulates]
         with torch.enable_grad() if last else ddp.no_sync():
-            failures = [here.randint(1, 40), here.randint(1, 80)][: 1 if accumulates else here.randint(1, 2)] if fails else []
-            injector = Injector(failures)
-            done = vram.micro_batches(
-                batch,
-                lambda part: within(injector, lambda: loss_of(ddp, part, through)),
-                model=ddp,
-                backward=lambda loss: within(injector, loss.backward),
+            failures = (
+                [here.randint(1, 40), here.randint(1, 80)][: 1 if accumulates else here.randint(1, 2)] if fails else []
             )
+            injector = Injector(failures)
+            done = run(batch, ddp, through, injector)
             raised += injector.raised
         with torch.enable_grad() if last else plain.no_sync():
             loss_of(plain, batch, through).backward()  # type: ignore[no-untyped-call]
@@ -108,12 +112,8 @@ def one_error(rank: int, ddp: Any) -> None:
             raise KeyError("mine")
         return loss_of(ddp, part, True)
 
-    try:
+    with pytest.raises((KeyError, vram.VramError), match="mine" if rank == 1 else "another rank failed"):
         vram.micro_batches((torch.randn(4, 6), torch.randn(4, 1)), step, model=ddp)
-    except (KeyError, vram.VramError) as error:
-        assert ("mine" if rank == 1 else "another rank failed") in str(error), error
-        return
-    raise AssertionError("an error of the step was swallowed")
 
 
 def nothing_smaller(rank: int, ddp: Any) -> None:
@@ -122,12 +122,8 @@ def nothing_smaller(rank: int, ddp: Any) -> None:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return loss_of(ddp, part, True)
 
-    try:
+    with pytest.raises(torch.OutOfMemoryError, match="of 1: " if rank == 0 else "but on another"):
         vram.micro_batches((torch.randn(4, 6), torch.randn(4, 1)), step, model=ddp)
-    except torch.OutOfMemoryError as error:
-        assert rank == 0 or "but on another" in str(error), error
-        return
-    raise AssertionError("out of memory was swallowed")
 
 
 def main() -> None:

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-import vram
 from oom_injection import Injector, relative_difference
 from torch import nn
+
+import vram
 
 EQUAL = 1e-6
 torch.set_num_threads(1)  # the tensors are small
@@ -123,7 +124,7 @@ def test_a_thousand_failures_leak_nothing_and_change_no_gradient() -> None:
         model = Net()
         loss_of(model, make_batch(4)).backward()  # type: ignore[no-untyped-call]
     operators = counter.operators  # of forward and backward together
-    calm = training_loop(lambda: [], 3)
+    calm = training_loop(list, 3)
     assert calm[0] == 0
 
     def failures() -> list[int]:  # a first anywhere; the next may hit a later micro-batch of the next attempt
@@ -322,7 +323,7 @@ def test_allowed_batch_norm_moves_its_statistics_as_one_batch_would() -> None:
         loss = model(part).square().mean()
         if len(part) > 2:
             raise torch.OutOfMemoryError("after the statistics have moved")
-        return loss
+        return loss  # type: ignore[no-any-return]
 
     done = vram.micro_batches(batch, step, model=model, allow_batch_norm=True)
     assert isinstance(norm, nn.BatchNorm1d)
@@ -381,13 +382,13 @@ def test_an_optimizers_step_is_never_run_again(fails: bool) -> None:
 def test_when_one_sample_is_too_much_the_error_says_what_was_tried() -> None:
     model = Net()
     with pytest.raises(torch.OutOfMemoryError, match=r"of 4: 0 bytes .*of 2: .*of 1: ") as caught:
-        vram.micro_batches(make_batch(4), lambda part: limit(0)(part), model=model)
+        vram.micro_batches(make_batch(4), limit(0), model=model)
     assert caught.value.__context__ is None  # nothing of the failed attempts hangs on it
 
 
 def test_an_optimizer_that_steps_in_backward_is_refused() -> None:
     model = Net()
-    model.head.weight.register_post_accumulate_grad_hook(lambda _parameter: None)
+    model.head.weight.register_post_accumulate_grad_hook(lambda _parameter: None)  # type: ignore[no-untyped-call]
     with pytest.raises(vram.VramError, match="within backward"):
         vram.micro_batches(make_batch(4), lambda part: loss_of(model, part), model=model)
 

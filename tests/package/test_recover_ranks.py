@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-import vram
 from torch import nn
 
+import vram
+
+PYTHON = Path(__file__).resolve().parents[2] / "python"
 ROUNDS = 40
 
 
@@ -18,7 +21,10 @@ def test_two_ranks_agree_whoever_fails(tmp_path: Path) -> None:
     script = Path(__file__).with_name("recover_rank.py")
     ranks = [
         subprocess.Popen(
-            [sys.executable, script, str(rank), tmp_path / "meet", str(ROUNDS)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-W", "ignore", script, str(rank), tmp_path / "meet", str(ROUNDS)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(PYTHON)},
         )
         for rank in (0, 1)
     ]
