@@ -8,19 +8,22 @@ from vram import cupy
 from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
-from vram.recover import MicroBatches, micro_batches, retry_on_oom
+from vram.recover import BatchSize, MicroBatches, Trial, find_batch_size, micro_batches, retry_on_oom
 from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
+    "BatchSize",
     "Enabled",
     "MicroBatches",
     "Stat",
     "Stats",
+    "Trial",
     "VramError",
     "__version__",
     "cupy",
     "disable",
     "enable",
+    "find_batch_size",
     "is_enabled",
     "micro_batches",
     "program",
