@@ -34,6 +34,7 @@ class Model:
     state: int  # of the optimizer
     blocks: Sequence[float]  # saved for backward, of one sample
     transient: float = 0.0  # of one sample, besides those at the peak
+    backward: float = 0.0  # of one sample, what the beginning of backward adds
     constant: int = 0  # workspaces
     step_temporary: int = 0  # of the optimizer
     kept_by_grads_end: float = 0.2  # part of the activations that is there when the last gradient is
@@ -66,6 +67,7 @@ class SimulatedTraining:
 
     def __post_init__(self) -> None:
         self._hooks: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self._backward_hooks: list[Callable[[], None]] = []
         self._made = self.model.state_made
         self._grads = 0
         self._allocated = self.model.parameters + self._made * self.model.state
@@ -90,12 +92,19 @@ class SimulatedTraining:
         tensors, held = model.activations(batch_size)
         try:
             self._touch(fixed + model.constant + tensors, self._round(fixed) + model.constant + held)
+            self._allocated = fixed + tensors - int(batch_size * model.transient)
+            for begins in self._backward_hooks:
+                begins()
+            backward = tensors + int(batch_size * model.backward)
+            self._touch(
+                fixed + model.constant + backward, self._round(fixed) + model.constant + held + backward - tensors
+            )
             kept = int(tensors * model.kept_by_grads_end)
             ends = fixed + model.parameters + kept  # gradients take from the cache what activations have left
             self._touch(ends, max(self._reserved, self._round(fixed + model.parameters) + kept))
             self._allocated = fixed + model.parameters
-            for begins, _ in self._hooks:
-                begins()
+            for optimizer_begins, _ in self._hooks:
+                optimizer_begins()
             new = 0 if self._made else model.state
             self._made = True
             total = self._allocated + new + model.step_temporary
@@ -142,6 +151,15 @@ class SimulatedTraining:
             self._hooks.append((begins, ends))
             yield
             self._hooks.remove((begins, ends))
+
+        return hooked()
+
+    def backward_passes(self, begins: Callable[[], None]) -> AbstractContextManager[None]:
+        @contextmanager
+        def hooked() -> Iterator[None]:
+            self._backward_hooks.append(begins)
+            yield
+            self._backward_hooks.remove(begins)
 
         return hooked()
 
@@ -192,6 +210,7 @@ def random_model(rng: random.Random, *, bends: bool = False) -> tuple[Model, int
             state=int(parameters * rng.choice([0, 1, 2, 2, 2])),
             blocks=[sample * weight / sum(weights) for weight in weights],
             transient=sample * rng.uniform(0, 0.5),
+            backward=sample * rng.uniform(0, 0.5),
             constant=rng.choice([0, 8 * MIB, 32 * MIB, 300 * MIB]),
             step_temporary=int(parameters * rng.uniform(0, 1)),
             kept_by_grads_end=rng.uniform(0, 0.4),

@@ -36,6 +36,27 @@ class TorchTraining(TorchFramework):
             for hook in hooks:
                 hook.remove()
 
+    @contextmanager
+    def backward_passes(self, begins: Callable[[], None]) -> Iterator[None]:
+        autograd, running = self._torch.autograd, [False]
+        backward = autograd.backward  # what Tensor.backward calls; there is no hook before a whole pass
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            if running[0]:  # a pass within a pass: re-entrant checkpoints
+                return backward(*args, **kwargs)
+            begins()
+            running[0] = True
+            try:
+                return backward(*args, **kwargs)
+            finally:
+                running[0] = False
+
+        autograd.backward = noted
+        try:
+            yield
+        finally:
+            autograd.backward = backward
+
     def out_of_memory(self, text: str) -> BaseException:
         error: BaseException = self._torch.cuda.OutOfMemoryError(text)
         return error

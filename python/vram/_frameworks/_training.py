@@ -26,6 +26,9 @@ class Training(Framework, Protocol):
     def optimizer_steps(self, begins: Callable[[], None], ends: Callable[[], None]) -> AbstractContextManager[None]:
         """Within it, both are called around each step of each optimizer, whatever thread it is in."""
 
+    def backward_passes(self, begins: Callable[[], None]) -> AbstractContextManager[None]:
+        """Within it, called before each backward pass. One thread at a time."""
+
     def out_of_memory(self, text: str) -> BaseException:
         """The framework's own error of that kind, so that handlers that wait for it get it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from vram._error import VramError
@@ -103,7 +104,9 @@ class _Search:
 
     def run(self, batch_size: int) -> None:
         phases = _Phases(self._framework, self._device)
-        with self._framework.optimizer_steps(phases.optimizer_begins, phases.optimizer_ends):
+        with ExitStack() as stack:
+            stack.enter_context(self._framework.backward_passes(phases.backward_begins))
+            stack.enter_context(self._framework.optimizer_steps(phases.optimizer_begins, phases.optimizer_ends))
             outcome = attempt(self._framework, lambda: self._step(batch_size))
         self._framework.synchronize(self._device)
         phases.end()
@@ -142,7 +145,7 @@ class _Search:
 
 
 class _Phases:
-    """Peaks of one step, before and within the optimizer's. Called by its hooks."""
+    """Peaks of one step: of forward, of backward, of the optimizer. Called by its hooks."""
 
     def __init__(self, framework: Training, device: int) -> None:
         self._framework = framework
@@ -152,7 +155,13 @@ class _Phases:
         self._reserved = 0
         self._allocated = 0
         self._before, self._settled, self._at_begin = self._current(), 0, 0
+        self._saved: int | None = None
         framework.reset_peaks(device)
+
+    def backward_begins(self) -> None:
+        self._growing.append(self._peak() - self._made)
+        if self._saved is None:  # of several passes the first: before it there are no gradients
+            self._saved = self._current() - self._made
 
     def optimizer_begins(self) -> None:
         self._growing.append(self._peak() - self._made)
@@ -172,6 +181,7 @@ class _Phases:
             fits=self._reserved + self._late() <= budget_bytes,
             peak_bytes=self._reserved,
             growing_bytes=max(self._growing) + self._made,
+            saved_bytes=self._saved + self._made if self._saved is not None else None,
             slack_bytes=max(0, self._reserved - self._allocated),
             floor_bytes=self._floor() + self._made,
             settled_bytes=self._settled + self._made,

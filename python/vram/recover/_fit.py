@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _MARGIN = 0.01  # of the batch: what the line may be wrong by
+_FAR = 0.9  # of the batch, where one trial alone says how far
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Trial:
     fits: bool  # ran through, within the budget
     peak_bytes: int | None = None  # held by the allocator at most
     growing_bytes: int = 0  # in tensors at most, outside the optimizer's step, as in a step that finds its state made
+    saved_bytes: int | None = None  # in tensors when backward begins, without gradients; None: not known
     slack_bytes: int = 0  # held by the allocator beyond tensors, at the peak
     floor_bytes: int = 0  # in tensors before the step, with the optimizer's state, surely without gradients
     settled_bytes: int = 0  # in tensors when the optimizer's step begins: what is there whatever the batch
@@ -42,30 +44,64 @@ def next_size(trials: list[Trial], budget_bytes: int, multiple_of: int, largest:
     if largest is not None:
         guess = min(guess, largest)
     size = int(guess) // multiple_of * multiple_of
-    proven = len(trials) >= 3 and best.batch_size >= 0.98 * guess  # not worth another step
+    proven = len(trials) >= 3 and best.batch_size >= 0.99 * guess  # not worth another step
     return size if size > best.batch_size and not proven else None
 
 
 def _guess(trials: list[Trial], best: Trial, budget_bytes: int) -> float:
     """The largest batch by what is known, a little less where a line was drawn to it."""
     measured = sorted((t for t in trials if t.peak_bytes is not None), key=lambda trial: trial.batch_size)
-    room = budget_bytes - max(trial.slack_bytes for trial in measured[-2:])
     low, high = measured[-2:] if len(measured) > 1 else (best, best)
-    slope = (high.growing_bytes - low.growing_bytes) / max(1, high.batch_size - low.batch_size)
-    if slope <= 0 or (high.fits and _hides_growth(low)):
-        return _surely(best, room)
-    return (1 - _MARGIN) * (high.batch_size + (room - high.growing_bytes) / slope)
+    room = budget_bytes - max(low.slack_bytes, high.slack_bytes)
+    slope = _slope(low, high) if high is not low else 0.0
+    if slope > 0:
+        return (1 - _MARGIN) * (high.batch_size + (room - high.growing_bytes) / slope)
+    reach = _exploring(best, room)
+    far = reach > 4 * best.batch_size  # then slack that is not seen yet may be in the way, and a line to there is exact
+    return reach * (_FAR if far else 1 - _MARGIN)
 
 
-def _hides_growth(trial: Trial) -> bool:
-    """Its peak was at the end of backward, when all gradients were there: what came before may grow faster."""
-    return trial.growing_bytes - trial.settled_bytes < (trial.growing_bytes - trial.floor_bytes) * 0.5
+def _exploring(trial: Trial, room: int) -> float:
+    """As far as one trial allows to go, so that a line to the next says something, and without running out of memory.
+
+    What grows begins at the floor or above, so that a line from there is never too low. When backward begins, it needs
+    all activations and something for itself: taken to be no more than they are. When it ends, all gradients and what is
+    left of the activations.
+    """
+    surely = _reach(trial, trial.floor_bytes, trial.growing_bytes - trial.floor_bytes, room)
+    if trial.saved_bytes is None:
+        return surely
+    saved = trial.saved_bytes - trial.floor_bytes
+    begins = _reach(trial, trial.floor_bytes, 2 * saved, room)
+    ends = _reach(trial, trial.settled_bytes, saved, room)
+    return max(surely, min(begins, ends))
 
 
-def _surely(trial: Trial, room: int) -> float:
-    """Fits if needs grow along lines from at least the floor. Often far from the largest, never beyond it."""
-    grown = max(1, trial.growing_bytes - trial.floor_bytes)
-    return (1 - _MARGIN) * trial.batch_size * max(1.0, (room - trial.floor_bytes) / grown)
+def _reach(trial: Trial, from_bytes: int, grown_bytes: int, room: int) -> float:
+    """Where a line that begins there and grows by so much to the trial's batch meets the budget."""
+    return trial.batch_size * max(1.0, (room - from_bytes) / max(1, grown_bytes))
+
+
+def _slope(low: Trial, high: Trial) -> float:
+    """Bytes that each further sample takes."""
+    between = max(1, high.batch_size - low.batch_size)
+    slope = (high.growing_bytes - low.growing_bytes) / between
+    if high.saved_bytes is None or low.saved_bytes is None:
+        return slope
+    saved = (high.saved_bytes - low.saved_bytes) / between
+    if not _ends_high(low):
+        return max(slope, saved)
+    # The lower one peaked where all gradients are, so that only the upper one shows what backward needs in its beginning:
+    # the activations, and something for itself, in proportion.
+    return max(slope, saved + (high.growing_bytes - high.saved_bytes) / high.batch_size)
+
+
+def _ends_high(trial: Trial) -> bool:
+    """Whether its peak may have been at the end of backward, when all gradients were there."""
+    return (
+        trial.settled_bytes > trial.floor_bytes
+        and trial.growing_bytes - trial.settled_bytes < (trial.growing_bytes - trial.floor_bytes) * 0.5
+    )
 
 
 def _below(guess: float, best: Trial, failures: list[Trial]) -> float:
@@ -74,4 +110,4 @@ def _below(guess: float, best: Trial, failures: list[Trial]) -> float:
     if least.peak_bytes is not None and len(failures) == 1:  # it was measured, and the line goes through it
         return min(guess, least.batch_size - 1)
     middle = (best.batch_size + least.batch_size) / 2
-    return min(guess, max(middle, (1 - 0.03 * len(failures)) * least.batch_size), least.batch_size - 1)
+    return min(guess, max(middle, 0.97 * least.batch_size) if len(failures) == 1 else middle)
