@@ -46,8 +46,8 @@ def find_batch_size(
 
     ``trial(batch_size)`` runs one full training step (forward, backward, optimizer) on a batch of that size, the longest
     samples first. It trains: do this before the training, or put model and optimizer back afterwards. What is in memory
-    already (model, optimizer state, other tensors) counts. Needs that grow along a line (usual) take three trials, of
-    which none runs out of memory; where they bend, more follow, up to `max_trials`.
+    already (model, optimizer state, other tensors) counts. Needs that grow along a line (usual) take three trials, now and
+    then a fourth, and none runs out of memory; where they bend, more follow, up to `max_trials`.
 
     budget: what this process may hold of the device, in bytes or as "20GiB"; None: all that is free now, and what this
     process holds. multiple_of: of the result, unless only less fits. start: the first size, small (multiple_of).

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _MARGIN = 0.01  # of the batch: what the line may be wrong by
+_MARGIN_STEEP = 0.005  # where the line is rather too steep than too flat
 _FAR = 0.9  # of the batch, where one trial alone says how far
 
 
@@ -55,7 +56,8 @@ def _guess(trials: list[Trial], best: Trial, budget_bytes: int) -> float:
     room = budget_bytes - max(low.slack_bytes, high.slack_bytes)
     slope = _slope(low, high) if high is not low else 0.0
     if slope > 0:
-        return (1 - _MARGIN) * (high.batch_size + (room - high.growing_bytes) / slope)
+        margin = _MARGIN_STEEP if _ends_high(low) else _MARGIN
+        return (1 - margin) * (high.batch_size + (room - high.growing_bytes) / slope)
     reach = _exploring(best, room)
     far = reach > 4 * best.batch_size  # then slack that is not seen yet may be in the way, and a line to there is exact
     return reach * (_FAR if far else 1 - _MARGIN)
