@@ -139,7 +139,7 @@ class _Search:
         over = [trial for trial in self.trials if not trial.fits]
         if over:
             nearest = min(over, key=lambda trial: trial.batch_size)
-            found = f"held {nearest.peak_bytes} bytes" if nearest.peak_bytes is not None else "ran out of memory"
+            found = f"needs {nearest.peak_bytes} bytes" if nearest.peak_bytes is not None else "ran out of memory"
             return f"a batch of {nearest.batch_size} {found}"
         return "by the line through the trials, more than 1 % more (or the next multiple) would not fit"
 
@@ -176,10 +176,11 @@ class _Phases:
         self._growing.append(self._peak() - self._made)
 
     def trial(self, batch_size: int, budget_bytes: int) -> Trial:
+        peak = self._reserved + self._late()
         return Trial(
             batch_size,
-            fits=self._reserved + self._late() <= budget_bytes,
-            peak_bytes=self._reserved,
+            fits=peak <= budget_bytes,
+            peak_bytes=peak,
             growing_bytes=max(self._growing) + self._made,
             saved_bytes=self._saved + self._made if self._saved is not None else None,
             slack_bytes=max(0, self._reserved - self._allocated),

@@ -25,7 +25,7 @@ class Trial:
 
     batch_size: int
     fits: bool  # ran through, within the budget
-    peak_bytes: int | None = None  # held by the allocator at most
+    peak_bytes: int | None = None  # held by the allocator at most, in a step that finds the optimizer's state made
     growing_bytes: int = 0  # in tensors at most, outside the optimizer's step, as in a step that finds its state made
     saved_bytes: int | None = None  # in tensors when backward begins, without gradients; None: not known
     slack_bytes: int = 0  # held by the allocator beyond tensors, at the peak
