@@ -12,7 +12,7 @@ import torch
 import vram
 from vram._frameworks import Figures
 from vram._frameworks._torch_training import TorchTraining
-from vram.recover import _oom, _retry
+from vram.recover import _micro, _oom, _retry
 
 
 def too_many(size: int, largest: int) -> None:
@@ -216,3 +216,23 @@ def test_a_device_that_broke_meanwhile_ends_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(_retry, "training_framework", lambda: device)
     with pytest.raises(RuntimeError, match="illegal memory access"):
         vram.retry_on_oom(lambda batch_size: too_many(batch_size, 0))(16)
+
+
+class Thrashing(FullCache):
+    """The allocator gives its cache back twice during each batch."""
+
+    retries = 0
+
+    def alloc_retries(self, device: int) -> int:
+        assert device == 0
+        self.retries += 1
+        return self.retries * 2
+
+
+def test_an_allocator_that_gives_its_cache_back_again_and_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, model = Thrashing(), torch.nn.Linear(2, 1)
+    monkeypatch.setattr(_micro, "training_framework", lambda: device)
+    batch = torch.ones(4, 2)
+    assert vram.micro_batches(batch, lambda part: model(part).mean(), model=model).alloc_retries == 2
+    with pytest.warns(UserWarning, match="fit, but only just"):
+        vram.micro_batches(batch, lambda part: model(part).mean(), model=model)
