@@ -33,6 +33,12 @@ def test_two_ranks_agree_whoever_fails(tmp_path: Path) -> None:
     assert all(int(output) >= ROUNDS // 3 for output in outputs)  # how often each of them failed
 
 
+def test_models_that_communicate_by_themselves_are_refused_even_if_batch_norm_is_allowed() -> None:
+    model = nn.Sequential(nn.Linear(2, 1), nn.SyncBatchNorm(1))
+    with pytest.raises(vram.VramError, match="SyncBatchNorm communicates"):
+        vram.micro_batches(torch.randn(4, 2), lambda part: model(part).sum(), model=model, allow_batch_norm=True)
+
+
 @pytest.mark.parametrize("name", ["FullyShardedDataParallel", "DeepSpeedEngine"])
 def test_sharded_models_are_refused(name: str) -> None:
     model = type(name, (nn.Linear,), {})(2, 1)

@@ -105,6 +105,29 @@ def test_nothing_of_a_failure_is_alive_at_the_next_call() -> None:
     assert len(failed) == 4
 
 
+def test_whoever_keeps_the_error_keeps_no_tensors() -> None:
+    errors: list[BaseException] = []  # a logger's, a debugger's
+    failed: list[weakref.ref[torch.Tensor]] = []
+
+    def forward(batch_size: int) -> None:
+        held = torch.zeros(batch_size)
+        failed.append(weakref.ref(held))
+        too_many(batch_size, 8)
+
+    @vram.retry_on_oom
+    def train(batch_size: int) -> int:
+        assert [ref for ref in failed if ref() is not None] == []
+        try:
+            forward(batch_size)
+        except torch.OutOfMemoryError as error:
+            errors.append(error)
+            raise torch.OutOfMemoryError("CUDA out of memory, said again") from error
+        return batch_size
+
+    assert train(64) == 8
+    assert len(errors) == len(failed) - 1 == 3
+
+
 def test_what_the_interpreter_remembers_of_an_older_failure_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         held = torch.zeros(10)

@@ -16,7 +16,7 @@ from typing import Any
 from vram._error import VramError
 
 WORKED, OUT_OF_MEMORY, BROKEN = range(3)  # in this order: the worst that any rank says counts
-_SHARDED = {"FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
+_TALKATIVE = {"FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
 _side_groups: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # by DDP module
 
 
@@ -28,7 +28,7 @@ def _parallel_modules(models: list[Any]) -> list[Any]:
     found = []
     for module in (module for model in models for module in model.modules()):
         names = _class_names(module)
-        if names & _SHARDED:
+        if names & _TALKATIVE or ("SyncBatchNorm" in names and module.training):
             raise VramError(
                 f"{type(module).__name__} communicates within forward and backward, so that a rank that runs out of "
                 "memory leaves the others waiting; no retry can be agreed on. Find a batch size that fits beforehand "
