@@ -34,7 +34,7 @@ def main() -> None:
     model = Net(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, 1)).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     if GPU:
-        torch.cuda.set_per_process_memory_fraction((1 << 30) / torch.cuda.get_device_properties(0).total_memory)
+        torch.cuda.set_per_process_memory_fraction((2 << 30) / torch.cuda.get_device_properties(0).total_memory)
     for number in range(3):
         x = torch.randn(SAMPLES, WIDTH, device=DEVICE)
         batch = {"x": x, "y": x[:, :1] * 2}

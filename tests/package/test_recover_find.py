@@ -41,8 +41,8 @@ def test_along_a_line_three_trials_and_within_2_percent() -> None:
         trials[len(found.trials)] += 1
         failures += training.ooms
     assert sum(count for number, count in trials.items() if number <= 3) >= 0.98 * trials.total()
-    assert max(trials) <= 5
-    assert failures <= 3  # out of memory: hardly ever
+    assert max(trials) <= 4
+    assert failures <= 1  # steps that ran out of memory: one in thousands of trainings
 
 
 def test_where_needs_bend_the_result_still_fits_and_is_near() -> None:
