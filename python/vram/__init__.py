@@ -1,8 +1,10 @@
 """vram: the GPU-memory toolkit for deep learning.
 
 ``vram.enable()`` puts the pool under PyTorch, ``vram.cupy.enable()`` under CuPy. ``vram.record()`` writes down what
-happens to GPU memory, ``vram.scope()`` and ``vram.step()`` what the program was doing. Recordings are explained by the program
-``vram``, which comes with this package; ``python -m vram`` runs it too.
+happens to GPU memory, ``vram.scope()`` and ``vram.step()`` what the program was doing. ``vram.monitor`` measures regions,
+``vram.memory()`` says who uses the GPUs, ``vram.Cleaner`` cleans where it pays, ``vram.micro_batches()``,
+``vram.retry_on_oom`` and ``vram.find_batch_size()`` make do with the memory there is. Recordings are explained by the
+program ``vram``, which comes with this package; ``python -m vram`` runs it too.
 """
 
 from vram import callbacks, cupy, jax, tensorflow
@@ -29,9 +31,11 @@ from vram.look import (
     remove_sink,
 )
 from vram.recording import Recording, is_recording, record, scope, step
+from vram.recover import BatchSize, MicroBatches, Trial, find_batch_size, micro_batches, retry_on_oom
 from vram.torch import Enabled, disable, enable, is_enabled
 
 __all__ = [
+    "BatchSize",
     "Board",
     "Cleaned",
     "Cleaner",
@@ -45,12 +49,14 @@ __all__ = [
     "JsonLines",
     "Measurement",
     "Memory",
+    "MicroBatches",
     "Peaks",
     "Recording",
     "Region",
     "Stat",
     "Stats",
     "TensorBoard",
+    "Trial",
     "VramError",
     "__version__",
     "add_sink",
@@ -58,17 +64,20 @@ __all__ = [
     "cupy",
     "disable",
     "enable",
+    "find_batch_size",
     "find_cycles",
     "is_enabled",
     "is_recording",
     "jax",
     "log",
     "memory",
+    "micro_batches",
     "monitor",
     "peaks",
     "program",
     "record",
     "remove_sink",
+    "retry_on_oom",
     "scope",
     "stats",
     "step",

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import re
 
-_LEAST = 1 << 20  # a limit below that is a number whose unit was forgotten
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
+_LEAST_LIMIT = 1 << 20  # below that it is a number whose unit was forgotten
+
+
+def parse_limit(size: int | str) -> int:
+    """Bytes, of something that is limited: at least 1 MiB."""
+    parsed = _parse(size)
+    if parsed < _LEAST_LIMIT:
+        raise ValueError(f"'{size}' is {parsed} bytes, and 1 MiB is the least; write the unit, as in 20GiB")
+    return parsed
+
+
 def parse_size(size: int | str) -> int:
-    """Bytes."""
+    """Bytes, more than 0."""
+    parsed = _parse(size)
+    if parsed <= 0:
+        raise ValueError(f"a size is more than 0 bytes, not '{size}'")
+    return parsed
+
+
+def _parse(size: int | str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB|B)?\s*", str(size), re.IGNORECASE)
     if match is None:
         raise ValueError(f"'{size}' is no size; write 20GiB, 512MiB or a number of bytes")
-    parsed = int(float(match[1]) * _UNITS[match[2].upper()])
-    if parsed < _LEAST:
-        raise ValueError(f"'{size}' is {parsed} bytes, and 1 MiB is the least; write the unit, as in 20GiB")
-    return parsed
+    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def format_size(size_bytes: int) -> str:

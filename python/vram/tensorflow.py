@@ -15,7 +15,7 @@ from typing import Any
 
 from vram._error import VramError
 from vram._frameworks import Figures, Framework, framework_of
-from vram._sizes import parse_size
+from vram._sizes import parse_limit
 
 _MIB = 1 << 20
 
@@ -70,7 +70,7 @@ def limit_memory(limit: int | str, *, gpu: int = 0) -> None:
     ...
     ValueError: 'much' is no size; write 20GiB, 512MiB or a number of bytes
     """
-    size = parse_size(limit)
+    size = parse_limit(limit)
     if size < _MIB:
         raise VramError(f"TensorFlow's limits are whole MiB; {size} bytes are less than one")
     tensorflow = _import_tensorflow()

@@ -131,13 +131,13 @@ def test_a_paying_cleaning_happens_and_says_what_it_freed(fake: FakeFramework) -
     cache = _of(Cleaner(step="cache").step(), Grade.CACHE)
     assert (cache.skipped, cache.device_bytes, cache.host_bytes) == (None, 20 * GIB, 0)
     assert "cache" in fake.done
-    assert str(cache) == "cache: freed 20.0 GiB on the device in 0.0 ms"
+    assert str(cache) == "cache: freed 20 GiB on the device in 0.0 ms"
 
 
 def test_a_cache_that_nobody_needs_is_left(fake: FakeFramework) -> None:
     fake.others = 0  # 50 GiB are free
     cleaner = Cleaner(step="cache")
-    assert _of(cleaner.step(), Grade.CACHE).skipped == "50.0 GiB of 80.0 GiB of the device are free"
+    assert _of(cleaner.step(), Grade.CACHE).skipped == "50 GiB of 80 GiB of the device are free"
     assert "cache" not in fake.done
     assert _of(cleaner.step(force=True), Grade.CACHE).device_bytes == 20 * GIB
 
@@ -149,7 +149,7 @@ def test_the_share_that_must_be_free_can_be_set(fake: FakeFramework) -> None:
 
 def test_what_would_bring_little_is_left(fake: FakeFramework) -> None:
     fake.cache, fake.others = 64 * MIB - 1, 69 * GIB
-    assert _of(Cleaner(step="cache").step(), Grade.CACHE).skipped == "no more than 64.0 MiB would come back"
+    assert _of(Cleaner(step="cache").step(), Grade.CACHE).skipped == "no more than 64 MiB would come back"
     fake.cache = 64 * MIB
     assert _of(Cleaner(step="cache").step(), Grade.CACHE).skipped is None
     assert fake.done.count("cache") == 1
@@ -323,7 +323,7 @@ def test_pinned_memory_goes_back_where_the_host_is_short(fake: FakeFramework, mo
     assert (host.host_bytes, host.device_bytes) == (3 * GIB, 0)
     fake.pinned = 3 * GIB
     _set_host(monkeypatch, free=GIB, available=32 * GIB)
-    assert _of(Cleaner(epoch="host").epoch(), Grade.HOST).skipped == "32.0 GiB of 64.0 GiB of the host are free"
+    assert _of(Cleaner(epoch="host").epoch(), Grade.HOST).skipped == "32 GiB of 64 GiB of the host are free"
 
 
 def test_the_page_cache_is_touched_only_when_asked(fake: FakeFramework) -> None:

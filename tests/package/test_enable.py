@@ -184,19 +184,19 @@ def test_no_caching_is_warned_about(adapter: FakeAdapter, monkeypatch: pytest.Mo
     ],
 )
 def test_sizes(text: "int | str", size: int) -> None:
-    assert _sizes.parse_size(text) == size
+    assert _sizes.parse_limit(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1GiB", -5, "1PiB"])
 def test_no_sizes(text: "int | str") -> None:
     with pytest.raises(ValueError, match="size"):
-        _sizes.parse_size(text)
+        _sizes.parse_limit(text)
 
 
 @pytest.mark.parametrize("text", ["20", 20, "0", 0, "1023KiB"])
 def test_a_number_without_its_unit(text: "int | str") -> None:
     with pytest.raises(ValueError, match="bytes, and 1 MiB is the least; write the unit, as in 20GiB"):
-        _sizes.parse_size(text)
+        _sizes.parse_limit(text)
 
 
 def test_the_library_that_is_missing_or_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,8 @@ def test_the_library_that_is_missing_or_no_library(tmp_path: Path, monkeypatch: 
 
 def test_the_prototypes_are_the_headers(tmp_path: Path) -> None:
     """Each function is declared with as many arguments; the struct has the members at the places that C gives them."""
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+    headers = "".join(path.read_text() for path in HEADER.parent.glob("*.h"))
+    text = re.sub(r"/\*.*?\*/", "", headers, flags=re.DOTALL)
     for name, (_, arguments) in _library._PROTOTYPES.items():
         declared = re.search(rf"\b{name}\(([^()]*)\);", text)
         assert declared, name

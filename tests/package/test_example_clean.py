@@ -15,11 +15,9 @@ def test_it_names_the_three_leaks_and_cleans_nothing_where_there_is_no_gpu() -> 
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
     lines = done.stdout.splitlines()
-    # Of a trainer: the weight and the bias with their gradients, and the batch, in float32.
-    sizes = [(2 * (width * width + width) + 64 * width) * 4 / 1024 for width in (512, 256, 128)]
-    for line, size in zip(lines[1:4], sizes, strict=True):
-        unit = f"{size / 1024:.1f} MiB" if size >= 1024 else f"{size:.1f} KiB"
-        assert line.startswith(f"  {unit} in 5 tensors: Trainer.layer -> Linear")
+    # Of a trainer: the weight and the bias with their gradients, and the batch, in float32: 2232320, 591872, 164864 bytes.
+    for line, size in zip(lines[1:4], ("2.13 MiB", "578 KiB", "161 KiB"), strict=True):
+        assert line.startswith(f"  {size} in 5 tensors: Trainer.layer -> Linear")
         assert "circle: Trainer.on_end -> function <lambda> (clean.py:" in line
     assert lines[4] == "cleaning at epoch:"
     assert lines[-1] == "host: skipped, no GPU is in use"

@@ -68,8 +68,8 @@ def test_sites_have_bytes_count_kind_device_and_stack() -> None:
     )
     assert found.bytes == (1 << 20) + 4608
     assert str(found).splitlines() == [
-        "1.0 MiB at 2 sites",
-        "1.0 MiB in 2 buffers on gpu:0: zeros (numpy.py:70)",
+        "1 MiB at 2 sites",
+        "1 MiB in 2 buffers on gpu:0: zeros (numpy.py:70)",
         "4.5 KiB in 2 buffers on gpu:0: main (train.py:300)",  # the program's own line, not JAX's
     ]
 

@@ -48,8 +48,8 @@ class Tensor:
         return f"Tensor{list(self.shape)} {self.dtype} {self.device}"
 
 
-class Framework(Protocol):
-    """All functions may be called from any thread. Devices are numbered as the framework numbers them."""
+class Counters(Protocol):
+    """A framework as one that counts its memory. All functions may be called from any thread. Devices are numbered as the framework numbers them."""
 
     name: str
 
@@ -73,6 +73,10 @@ class Framework(Protocol):
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether the error says that a GPU's (or the simulated) memory did not suffice."""
+
+
+class Framework(Counters, Protocol):
+    """And as one that can be cleaned. The same holds."""
 
     def device_memory(self, device: int) -> DeviceMemory | None:
         """None: the framework can't tell."""
@@ -130,4 +134,13 @@ def used_framework() -> Framework | None:
     return next(iter(used_frameworks()), None)
 
 
-__all__ = ["DeviceMemory", "Figures", "Framework", "Tensor", "framework_of", "used_framework", "used_frameworks"]
+__all__ = [
+    "Counters",
+    "DeviceMemory",
+    "Figures",
+    "Framework",
+    "Tensor",
+    "framework_of",
+    "used_framework",
+    "used_frameworks",
+]

@@ -31,7 +31,7 @@ class Cycle:
     for a backward that never came is not visible from Python; it comes on top when the cycle is broken.
 
     >>> print(Cycle(4096, ("Tensor[32, 32] float32 cuda:0",), "Node.self -> Node", "Node.x -> Tensor[32, 32] float32", 2))
-    4.0 KiB in 1 tensor: Node.x -> Tensor[32, 32] float32; circle: Node.self -> Node
+    4 KiB in 1 tensor: Node.x -> Tensor[32, 32] float32; circle: Node.self -> Node
     """
 
     bytes: int

@@ -13,8 +13,8 @@ from vram.clean._grades import Grade
 class Cleaned:
     """One grade of a cleaning.
 
-    >>> print(Cleaned(Grade.CACHE, skipped="30.0 GiB of the device are free"))
-    cache: skipped, 30.0 GiB of the device are free
+    >>> print(Cleaned(Grade.CACHE, skipped="30 GiB of the device are free"))
+    cache: skipped, 30 GiB of the device are free
     """
 
     grade: Grade

@@ -11,7 +11,7 @@ from types import TracebackType
 from vram import _library
 from vram._error import VramError
 from vram._library import OK, library
-from vram._sizes import parse_size
+from vram._sizes import parse_limit
 from vram.recording import _process
 
 STACKS = {None: 0, "python": 1, "native": 2}
@@ -102,7 +102,7 @@ def record(path: str | Path = "run.vtrace", stacks: str | None = None, limit: in
         struct_bytes=ctypes.sizeof(_library.RecordOptions),
         stacks=STACKS[stacks],
         is_named_by_rank=1,
-        limit_bytes=0 if limit is None else parse_size(limit),
+        limit_bytes=0 if limit is None else parse_limit(limit),
     )
     with _State.lock:
         if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:

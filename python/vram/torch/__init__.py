@@ -16,7 +16,7 @@ from typing import Any
 
 from vram import _library
 from vram._error import VramError
-from vram._sizes import parse_size
+from vram._sizes import parse_limit
 from vram.torch._adapter import adapter
 from vram.torch._toolchain import Torch
 
@@ -44,7 +44,7 @@ def enable(device_limit: int | str | None = None) -> Enabled:
 
     device_limit: at most so much is reserved on each device ("20GiB", or bytes); None: no limit but the device.
     """
-    limit = None if device_limit is None else parse_size(device_limit)
+    limit = None if device_limit is None else parse_limit(device_limit)
     facts, file, compiled = prepare_adapter(_import_torch())
     loaded = load(file)
     failure = loaded.vram_torch_install(limit or 0)

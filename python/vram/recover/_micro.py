@@ -1,0 +1,166 @@
+"""micro_batches: a training batch run in as many pieces as memory makes necessary, with the gradients of the whole."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from vram._error import VramError
+from vram._frameworks._training import Training, training_framework
+from vram.recover import _ranks, _trees
+from vram.recover._attempts import Job, until_it_fits
+from vram.recover._batch_norm import RunningStatistics
+from vram.recover._gradients import Gradients, parameters_of
+from vram.recover._randomness import Randomness
+from vram.recover._remembered import remembered_of
+
+_THRASHING_AFTER = 2  # batches in a row
+
+
+@dataclass(frozen=True)
+class MicroBatches:
+    """What ``vram.micro_batches`` did with a batch. Sizes in samples. A value: use it from any thread.
+
+    >>> import vram
+    >>> vram.MicroBatches(loss=0.25, size=16, count=2, retries=1).count
+    2
+    """
+
+    loss: Any  # of the full batch: a tensor without graph
+    size: int  # of each micro-batch; the last may be smaller
+    count: int
+    retries: int = 0
+    freed_bytes: int = 0  # that went back to the devices between attempts
+    alloc_retries: int = 0  # how often the allocator had to give its cache back meanwhile: slow, and close to the limit
+    notes: tuple[str, ...] = ()  # what is not as in the full batch
+
+
+def micro_batches(  # size: most of it says what the parameters mean
+    batch: Any,
+    step: Callable[[Any], Any],
+    *,
+    model: Any = None,
+    optimizer: Any = None,
+    weight: Callable[[Any], Any] | None = None,
+    reduction: str = "mean",
+    backward: Callable[[Any], object] | None = None,
+    samples: int | None = None,
+    split: Callable[[Any, int, int], Any] | None = None,
+    grow_after: int | None = None,
+    allow_batch_norm: bool = False,
+    check: bool = False,
+    group: Any = None,
+) -> MicroBatches:
+    """Runs forward and backward over the batch; when memory runs out, again in smaller and smaller micro-batches.
+
+    ``step(part)`` computes the loss and returns it (or an object with ``.loss``); it does not call backward and does not
+    scale: this function does both. It is called once for each part, so nothing else in it may count calls. Afterwards
+    ``.grad`` has what ``step(batch).backward()`` would have left (fp32: to 1e-6 relative), added to what was there
+    before. Clip, step the optimizer and zero gradients after the call.
+
+    model: the module that is trained, or a list of them; DistributedDataParallel is known. optimizer: in its place, or
+    with it. reduction: how the loss comes from samples, "mean" or "sum". weight: over what the mean is, if not samples:
+    ``weight(part)`` gives the number of tokens that count, say. backward: called with each scaled loss in place of
+    ``loss.backward()``, for a gradient scaler. split(batch, start, stop), with samples: cuts batches that are no trees of
+    tensors with the same dimension 0. grow_after: after so many batches at the size that worked, try twice that
+    (None: never). allow_batch_norm: run though BatchNorm makes equality impossible. check: once, compare a few samples
+    whole and split. group: ranks that must split alike for another reason than DistributedDataParallel.
+
+    Errors: the framework's out-of-memory error when one sample is too much, and when an optimizer had begun to step
+    (never run again). VramError: equality is impossible, the batch can't be cut, another rank failed. Any other error of
+    the step passes through, gradients as before the call. Ranks call it together; in a process, one thread at a time.
+
+    >>> import torch, vram
+    >>> model = torch.nn.Linear(4, 1)
+    >>> batch = {"x": torch.ones(8, 4), "y": torch.zeros(8, 1)}
+    >>> def step(part):
+    ...     if len(part["x"]) > 4:
+    ...         raise torch.OutOfMemoryError("simulated")
+    ...     return torch.nn.functional.mse_loss(model(part["x"]), part["y"])
+    >>> done = vram.micro_batches(batch, step, model=model)
+    >>> done.size, done.count, done.retries
+    (4, 2, 1)
+    """
+    framework = training_framework()
+    if reduction not in ("mean", "sum") or (weight is not None and reduction == "sum"):
+        raise VramError(f"reduction is 'mean' (with a weight, perhaps) or 'sum' (without), not {reduction!r}")
+    if (split is None) != (samples is None):
+        raise VramError("split and samples are given together: how to cut the batch, and how many samples it has")
+    models = list(model) if isinstance(model, (list, tuple)) else [model] if model is not None else []
+    parameters = parameters_of(models, optimizer)
+    total = samples if samples is not None else _trees.samples(batch)
+    if total < 1:
+        raise VramError("the batch has no samples")
+    job = Job(
+        framework=framework,
+        batch=batch,
+        samples=total,
+        step=step,
+        cut=split or (lambda whole, start, stop: _trees.part(whole, start, stop, total)),
+        weigh=_weigher(weight, reduction),
+        backward=backward or (lambda loss: loss.backward()),
+        statistics=RunningStatistics(models, allow_batch_norm),
+        gradients=Gradients(parameters),
+        randomness=Randomness(framework),
+        ranks=_ranks.Ranks(models, group),
+        remembered=remembered_of(models, optimizer),
+        models=models,
+        check=check,
+    )
+    return _run(job, grow_after)
+
+
+def _weigher(weight: Callable[[Any], Any] | None, reduction: str) -> Callable[[Any, int], float] | None:
+    if weight is not None:
+        of_part = weight
+        return lambda part, _samples: float(of_part(part))
+    return None if reduction == "sum" else lambda _part, samples: float(samples)
+
+
+def _run(job: Job, grow_after: int | None) -> MicroBatches:
+    retries_before = _alloc_retries(job.framework)
+    worked = False
+    try:
+        with job.ranks.apart():
+            size, loss = until_it_fits(job, job.remembered.start(job.samples, grow_after))
+        worked = True
+    finally:
+        job.statistics.end(worked)
+        if not worked:
+            job.gradients.put_back()
+    job.gradients.accumulate()
+    job.ranks.average()
+    job.remembered.worked()
+    return _report(job, size, loss, _alloc_retries(job.framework) - retries_before)
+
+
+def _alloc_retries(framework: Training) -> int:
+    return sum(framework.alloc_retries(device) for device in framework.devices())
+
+
+def _report(job: Job, size: int, loss: Any, alloc_retries: int) -> MicroBatches:
+    remembered = job.remembered
+    remembered.thrashed = remembered.thrashed + 1 if alloc_retries else 0
+    if remembered.thrashed == _THRASHING_AFTER:
+        warnings.warn(
+            f"the allocator had to give its cache back {alloc_retries} times during this batch, and during the one before: "
+            f"micro-batches of {size} fit, but only just, and slowly; smaller ones are likely faster",
+            stacklevel=4,
+        )
+    count = -(-job.samples // size)
+    return MicroBatches(loss, size, count, job.attempts - 1, job.freed_bytes, alloc_retries, _notes(job, count))
+
+
+def _notes(job: Job, count: int) -> tuple[str, ...]:
+    notes = []
+    if count > 1 and job.statistics.names:
+        notes.append(f"BatchNorm ({len(job.statistics.names)}) normalised by micro-batch: other gradients")
+    if count > 1 and any(_drops(module) for model in job.models for module in model.modules()):
+        notes.append("dropout drew for each micro-batch: gradients equal the full batch's in distribution only")
+    return tuple(notes)
+
+
+def _drops(module: Any) -> bool:
+    return module.training and "Dropout" in type(module).__name__ and getattr(module, "p", 0) > 0

@@ -1,0 +1,45 @@
+"""The examples run, and what the documentation of the functions shows is so."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "retry_on_oom",
+            [
+                "4 micro-batches of 24, 2 retries",
+                "4 micro-batches of 24, 0 retries",
+                "4 micro-batches of 24, 0 retries",
+                "predicted 96 samples",
+            ],
+        ),
+        ("batch_size", ["8 samples: held", "24 samples", "56 samples: held 7.38 GiB", "batch size 56: by the line"]),
+    ],
+)
+def test_an_example_runs(name: str, expected: list[str]) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-W", "ignore", str(ROOT / "examples" / f"{name}.py")]
+    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    lines = run.stdout.splitlines()
+    assert len(lines) == len(expected), run.stdout
+    assert all(text in line for text, line in zip(expected, lines, strict=True)), run.stdout
+
+
+@pytest.mark.parametrize("name", ["_fit", "_find", "_micro", "_retry"])
+def test_documentation_is_so(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(f"vram.recover.{name}"))
+    assert result.attempted > 0
+    assert result.failed == 0

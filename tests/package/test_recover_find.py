@@ -1,0 +1,138 @@
+"""vram.find_batch_size against thousands of simulated trainings: how many steps, how close, and nothing promised untried."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from simulated_training import GIB, MIB, Model, OutOfMemory, SimulatedTraining, random_model
+from torch import nn
+
+import vram
+from vram._frameworks import _training
+from vram._frameworks._torch_training import TorchTraining
+
+
+@pytest.fixture(autouse=True)
+def _nothing_to_collect(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Simulated trainings make no cycles, and a real collection takes longer than hundreds of them."""
+    gc.collect()
+    with monkeypatch.context() as patch:
+        patch.setattr(gc, "collect", lambda *_: 0)
+        yield
+
+
+def test_along_a_line_three_trials_and_within_2_percent() -> None:
+    rng, trials, failures = random.Random(11), Counter[int](), 0
+    for _ in range(3000):
+        model, capacity = random_model(rng)
+        training = SimulatedTraining(model, capacity)
+        largest = training.largest(capacity)
+        found = vram.find_batch_size(training.step, framework=training)
+        assert found.batch_size % 8 == 0
+        assert found.batch_size >= int(0.98 * largest) // 8 * 8, (largest, training.steps)
+        assert training.fits(found.batch_size, capacity)
+        assert found.batch_size in training.steps
+        assert found.peak_bytes <= found.budget_bytes
+        trials[len(found.trials)] += 1
+        failures += training.ooms
+    assert sum(count for number, count in trials.items() if number <= 3) >= 0.98 * trials.total()
+    assert max(trials) <= 4
+    assert failures <= 1  # steps that ran out of memory: one in thousands of trainings
+
+
+def test_where_needs_bend_the_result_still_fits_and_is_near() -> None:
+    rng, far = random.Random(12), 0
+    for _ in range(600):
+        model, capacity = random_model(rng, bends=True)
+        training = SimulatedTraining(model, capacity)
+        largest = training.largest(capacity)
+        if largest < 16:
+            continue
+        found = vram.find_batch_size(training.step, framework=training)
+        assert training.fits(found.batch_size, capacity)
+        assert len(found.trials) <= 8
+        assert training.ooms <= 4
+        far += found.batch_size < int(0.9 * largest) // 8 * 8
+    assert far <= 18  # 3 %
+
+
+def line(sample: int = 100 * MIB, **more: int) -> Model:
+    """Blocks of one size that segments hold without loss: 4 for each sample."""
+    return Model(parameters=1 * GIB, state=2 * GIB, blocks=[sample / 4] * 4, **more)  # type: ignore[arg-type]
+
+
+def test_the_optimizers_state_counts_though_the_first_step_makes_it() -> None:
+    training = SimulatedTraining(line(), capacity=16 * GIB)
+    found = vram.find_batch_size(training.step, framework=training)
+    # 16 GiB less 1 of parameters and 2 of state are 13,312 MiB; segments are rounded up, so that 133 just do not fit
+    assert (found.batch_size, training.largest(16 * GIB), training.ooms) == (128, 132, 0)
+    assert found.trials[0].floor_bytes == 3 * GIB
+
+
+def test_a_budget_is_kept_though_the_device_has_more() -> None:
+    training = SimulatedTraining(line(), capacity=80 * GIB)
+    found = vram.find_batch_size(training.step, framework=training, budget="16GiB", multiple_of=1)
+    assert 0.98 * 132 <= found.batch_size <= 132
+    assert (found.budget_bytes, training.ooms) == (16 * GIB, 0)
+    assert found.peak_bytes <= 16 * GIB
+
+
+def test_what_others_hold_is_not_there() -> None:
+    training = SimulatedTraining(line(), capacity=80 * GIB, elsewhere=64 * GIB)
+    assert vram.find_batch_size(training.step, framework=training).batch_size == 128
+
+
+def test_no_more_than_was_asked_for() -> None:
+    training = SimulatedTraining(line(), capacity=80 * GIB)
+    found = vram.find_batch_size(training.step, framework=training, largest=100)
+    assert (found.batch_size, found.why) == (96, "no more than 100 was asked for")
+    assert max(training.steps) <= 100
+
+
+@pytest.mark.parametrize(("samples", "expected"), [(1, 1), (3, 3), (7, 7)])
+def test_fewer_than_a_multiple_are_found_too(samples: int, expected: int) -> None:
+    training = SimulatedTraining(line(sample=2 * GIB), capacity=3 * GIB + samples * 2 * GIB + 200 * MIB)
+    found = vram.find_batch_size(training.step, framework=training)
+    assert found.batch_size == expected
+    assert found.why.startswith("a batch of 8 ")
+
+
+def test_when_nothing_fits_the_error_says_so() -> None:
+    training = SimulatedTraining(line(sample=40 * GIB), capacity=16 * GIB)
+    with pytest.raises(OutOfMemory, match="not even a batch of 1 fits into"):
+        vram.find_batch_size(training.step, framework=training)
+
+
+def test_errors_of_the_step_pass() -> None:
+    def step(_batch_size: int) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        vram.find_batch_size(step, framework=SimulatedTraining(line(), capacity=16 * GIB))
+
+
+def test_pytorch_tells_when_backward_and_steps_begin() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    said: list[str] = []
+    framework: _training.Training = TorchTraining(torch)
+
+    def note(what: str) -> Callable[[], None]:
+        return lambda: said.append(what)
+
+    def checkpointed(x: torch.Tensor) -> torch.Tensor:
+        return torch.utils.checkpoint.checkpoint(model, x, use_reentrant=True)  # type: ignore[no-any-return]
+
+    with framework.backward_passes(note("backward")), framework.optimizer_steps(note("step"), note("stepped")):
+        said.append("forward")
+        checkpointed(torch.ones(3, 2, requires_grad=True)).sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    assert said == ["forward", "backward", "step", "stepped"]  # the inner pass of the checkpoint is none
+    model(torch.ones(3, 2)).sum().backward()
+    optimizer.step()
+    assert len(said) == 4

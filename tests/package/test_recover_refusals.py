@@ -1,0 +1,183 @@
+"""What vram.micro_batches refuses, what it says then, and which batches it can cut."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from small_training import Batch, Net, limit, loss_of, make_batch
+from torch import nn
+
+import vram
+
+
+def test_batch_norm_in_training_is_refused_unless_allowed() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    batch = torch.randn(8, 3)
+    with pytest.raises(vram.VramError, match=r"BatchNorm in training mode \(1;"):
+        vram.micro_batches(batch, lambda part: model(part).square().mean(), model=model)
+    model.eval()
+    assert vram.micro_batches(batch, lambda part: model(part).square().mean(), model=model).notes == ()
+
+
+def test_allowed_batch_norm_moves_its_statistics_as_one_batch_would() -> None:
+    model = nn.Sequential(nn.BatchNorm1d(3))
+    norm = model[0]
+    batch = torch.ones(8, 3) * torch.tensor([1.0, 2.0, 3.0])
+
+    def step(part: torch.Tensor) -> torch.Tensor:
+        loss = model(part).square().mean()
+        if len(part) > 2:
+            raise torch.OutOfMemoryError("after the statistics have moved")
+        return loss  # type: ignore[no-any-return]
+
+    done = vram.micro_batches(batch, step, model=model, allow_batch_norm=True)
+    assert isinstance(norm, nn.BatchNorm1d)
+    assert norm.running_mean is not None
+    assert torch.allclose(norm.running_mean, torch.tensor([0.1, 0.2, 0.3]))  # momentum 0.1, once
+    assert (norm.momentum, int(norm.num_batches_tracked or 0), done.count) == (0.1, 1, 4)
+    assert any("BatchNorm" in note for note in done.notes)
+
+
+def test_a_check_finds_losses_that_compare_samples() -> None:
+    torch.manual_seed(4)
+    model, batch = nn.Linear(4, 4), torch.randn(8, 4)
+
+    def contrastive(part: torch.Tensor) -> torch.Tensor:
+        out = model(part)
+        return nn.functional.cross_entropy(out @ part.T, torch.arange(len(part)))
+
+    vram.micro_batches(batch, contrastive, model=nn.Sequential(model))
+    model.zero_grad()
+    with pytest.raises(vram.VramError, match="compares samples"):
+        vram.micro_batches(batch, contrastive, model=model, check=True)
+    assert model.weight.grad is None
+
+    dropping = nn.Sequential(model, nn.Dropout(0.5))
+    vram.micro_batches(batch, lambda part: dropping(part).square().mean(), model=dropping, check=True)
+    assert dropping.training
+    assert dropping[1].training
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_optimizers_step_is_never_run_again(fails: bool) -> None:
+    model = Net()
+    calls = []
+
+    class Failing(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            super().step(closure)
+            if fails:
+                raise torch.OutOfMemoryError("CUDA out of memory in the second group")
+            return None
+
+    optimizer = Failing(model.parameters(), lr=0.1)
+
+    def step(part: Batch) -> torch.Tensor:
+        calls.append(part)
+        loss = loss_of(model, part)
+        optimizer.step()
+        return loss
+
+    expected = torch.OutOfMemoryError if fails else vram.VramError
+    with pytest.raises(expected, match="optimizer"):
+        vram.micro_batches(make_batch(8), step, model=model)
+    assert len(calls) == 1
+
+
+def test_when_one_sample_is_too_much_the_error_says_what_was_tried() -> None:
+    model = Net()
+    with pytest.raises(torch.OutOfMemoryError, match=r"of 4: 0 bytes .*of 2: .*of 1: ") as caught:
+        vram.micro_batches(make_batch(4), limit(0), model=model)
+    assert caught.value.__context__ is None  # nothing of the failed attempts hangs on it
+
+
+def test_an_optimizer_that_steps_in_backward_is_refused() -> None:
+    model = Net()
+    model.head.weight.register_post_accumulate_grad_hook(lambda _parameter: None)  # type: ignore[no-untyped-call]
+    with pytest.raises(vram.VramError, match="within backward"):
+        vram.micro_batches(make_batch(4), lambda part: loss_of(model, part), model=model)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "pass model="),
+        ({"model": nn.Linear(1, 1), "reduction": "max"}, "'mean'"),
+        ({"model": nn.Linear(1, 1), "samples": 4}, "given together"),
+    ],
+)
+def test_what_is_missing_is_said(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(vram.VramError, match=message):
+        vram.micro_batches(make_batch(4), lambda part: part, **options)
+
+
+def test_a_step_that_calls_backward_itself_is_told() -> None:
+    model = Net()
+    with pytest.raises(vram.VramError, match="leave backward"):
+        vram.micro_batches(make_batch(4), lambda part: loss_of(model, part).backward(), model=model)  # type: ignore[no-untyped-call]
+
+
+class Pair(NamedTuple):
+    left: torch.Tensor
+    right: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    image: torch.Tensor
+    names: list[str]
+    scale: float = 2.0
+
+
+class Encoding(collections.UserDict[str, Any]):
+    """As BatchEncoding: a mapping that has more in it than its items."""
+
+    extra = "kept"
+
+
+def test_trees_of_every_kind_are_cut_alike() -> None:
+    model = nn.Linear(3, 1)
+    encoding = Encoding({"mask": torch.arange(5)})
+    encoding.extra = "mine"
+    batch = {
+        "pair": Pair(torch.randn(5, 3), (torch.arange(5), None)),
+        "sample": Sample(torch.arange(10).reshape(5, 2), ["a", "b", "c", "d", "e"]),
+        "encoding": encoding,
+        "list": [torch.arange(5), 7],
+        "scalar": torch.tensor(3.0),
+    }
+    parts: list[Any] = []
+
+    def step(part: Any) -> torch.Tensor:
+        if len(part["pair"].left) > 2:
+            raise torch.OutOfMemoryError("too many")
+        parts.append(part)
+        return model(part["pair"].left).mean()  # type: ignore[no-any-return]
+
+    assert vram.micro_batches(batch, step, model=model).size == 2
+    assert [part["pair"].right[0].tolist() for part in parts] == [[0, 1], [2, 3], [4]]
+    assert [part["sample"].names for part in parts] == [["a", "b"], ["c", "d"], ["e"]]
+    assert [part["sample"].image.tolist() for part in parts][2] == [[8, 9]]
+    assert [part["encoding"]["mask"].tolist() for part in parts] == [[0, 1], [2, 3], [4]]
+    assert all(type(part["encoding"]) is Encoding and part["encoding"].extra == "mine" for part in parts)
+    assert all(part["list"][1] == 7 and float(part["scalar"]) == 3 and part["sample"].scale == 2 for part in parts)
+    assert [part["list"][0].tolist() for part in parts] == [[0, 1], [2, 3], [4]]
+    assert encoding["mask"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_batch_without_one_size_is_refused_and_can_be_cut_by_hand() -> None:
+    model, batch = nn.Linear(3, 1), [torch.randn(4, 3), torch.randn(2, 3)]
+
+    def step(part: list[torch.Tensor]) -> torch.Tensor:
+        if len(part) > 1:
+            raise torch.OutOfMemoryError("too many")
+        return model(part[0]).mean()  # type: ignore[no-any-return]
+
+    with pytest.raises(vram.VramError, match=r"batch\[0\] has 4, batch\[1\] has 2"):
+        vram.micro_batches(batch, step, model=model)
+    done = vram.micro_batches(batch, step, model=model, samples=2, split=lambda whole, start, stop: whole[start:stop])
+    assert done.count == 2
