@@ -9,12 +9,14 @@ from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
 from vram.torch import Enabled, disable, enable, is_enabled
+from vram.watching import Watch, watch
 
 __all__ = [
     "Enabled",
     "Stat",
     "Stats",
     "VramError",
+    "Watch",
     "__version__",
     "cupy",
     "disable",
@@ -22,6 +24,7 @@ __all__ = [
     "is_enabled",
     "program",
     "stats",
+    "watch",
 ]
 
 

@@ -66,6 +66,11 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "vram_limit": (ctypes.c_int, [_POINTER, ctypes.c_uint64]),
     "vram_explain_oom": (ctypes.c_size_t, [_POINTER, ctypes.c_char_p, ctypes.c_size_t]),
     "vram_get_stats": (ctypes.c_int, [_POINTER, ctypes.POINTER(Stats)]),
+    "vram_is_recording": (ctypes.c_int, []),
+    "vram_scope_begin": (None, [ctypes.c_char_p]),
+    "vram_scope_end": (None, []),
+    "vram_step": (None, []),
+    "vram_name": (None, [ctypes.c_int, _POINTER, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_char_p]),
 }
 
 
