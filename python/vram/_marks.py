@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from functools import cache
-from typing import Callable, Dict, NamedTuple
+from typing import Callable, NamedTuple
 
 from vram._library import library
 
@@ -39,7 +39,7 @@ def functions() -> Functions:
     return Functions(*found)
 
 
-class _Encoded(Dict[str, bytes]):
+class _Encoded(dict):  # type: ignore[type-arg]
     """Names as bytes, each made once."""
 
     def __missing__(self, name: str) -> bytes:

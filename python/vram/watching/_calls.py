@@ -36,7 +36,7 @@ def watch_calls(module: Any, name: str, is_ready: Callable[[Any, Any], bool]) ->
     """`is_ready(args, kwargs)` is asked of a call that no other watched one is around: whether to say anything at all."""
     import torch
 
-    is_grad_enabled = torch.is_grad_enabled
+    is_grad_enabled, is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
     begin, end = _marks.functions().scope_begin, _marks.functions().scope_end
     encoded = name.encode(errors="replace")
     # The module holds these functions, so they must not hold the module.
@@ -49,6 +49,8 @@ def watch_calls(module: Any, name: str, is_ready: Callable[[Any, Any], bool]) ->
         return before or the_module()._call_impl  # type: ignore[union-attr]
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():  # torch.compile traces this where it can't look through it: around modules with hooks
+            return target()(*args, **kwargs)
         if not place.in_call:
             if not is_ready(args, kwargs):
                 return target()(*args, **kwargs)
@@ -75,9 +77,11 @@ def _outermost(call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     suspended = suspend_backward()
     _marks.scope_begin("forward" if suspended is None else "recompute")
     place.in_call = True
+    _mark((args, kwargs), None)
+    made_before = len(place.marked)
     try:
         output = call(*args, **kwargs)
-        needs_loss = suspended is None and bool(place.marked)
+        needs_loss = suspended is None and len(place.marked) > made_before
     finally:
         place.in_call = False
         place.marked.clear()
@@ -99,13 +103,14 @@ def _enter(args: Any, on_gradient: OnGradient) -> OnGradient:
 
 
 def _mark(value: Any, on_gradient: OnGradient, depth: int = 0) -> None:
-    """The innermost module whose output a tensor is comes first, and stays."""
-    node = getattr(value, "grad_fn", None)
+    """The innermost module whose output a tensor is comes first, and stays. None: of no module of this pass."""
+    node = value.grad_fn if hasattr(type(value), "grad_fn") else None
     if node is not None:
         number = node._sequence_nr()
         if number not in place.marked:
             place.marked.add(number)
-            node.register_prehook(on_gradient)
+            if on_gradient is not None:
+                node.register_prehook(on_gradient)
     elif depth < _DEEPEST_OUTPUT and isinstance(value, (tuple, list, dict)):
         for part in value.values() if isinstance(value, dict) else value:
             _mark(part, on_gradient, depth + 1)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from vram import _marks
 
 _DEEPEST_ARGUMENT = 3
+
+
+def is_tensor(value: Any) -> bool:
+    """By its type: what traces a program has values that answer to any name."""
+    return hasattr(type(value), "untyped_storage")
 
 
 def _plain(tensor: Any) -> Iterator[Any]:
@@ -42,7 +48,7 @@ def address(tensor: Any) -> int:
 
 def leaves(value: Any, depth: int = 0) -> Iterator[Any]:
     """The tensors of the arguments of a call that nothing computed with gradients."""
-    if hasattr(value, "untyped_storage"):
+    if is_tensor(value):
         if not value.requires_grad:
             yield value
     elif depth < _DEEPEST_ARGUMENT and isinstance(value, (tuple, list, dict)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 # The only child of: DistributedDataParallel and DataParallel, torch.compile, FullyShardedDataParallel, and
 # torch's checkpoint_wrapper.

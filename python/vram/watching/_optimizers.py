@@ -6,10 +6,11 @@ A name counts for a block's whole life, so what is named here was called so when
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Iterator
+from collections.abc import Iterator
+from typing import Any, Callable
 
 from vram import _marks
-from vram.watching._memory import address, name_tensors
+from vram.watching._memory import address, is_tensor, name_tensors
 from vram.watching._names import joined
 from vram.watching._phases import place
 
@@ -77,7 +78,7 @@ class WatchedOptimizer:
     def _states(self, optimizer: Any) -> Iterator[tuple[str, Any]]:
         for name, parameter in self._parameters(optimizer):
             for key, value in optimizer.state.get(parameter, {}).items():
-                if hasattr(value, "untyped_storage"):
+                if is_tensor(value):
                     yield joined(name, str(key)), value
 
     def _sign(self, optimizer: Any) -> tuple[int, int]:

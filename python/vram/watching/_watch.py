@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Iterable
+from typing import TYPE_CHECKING, Any
 
 from vram import _marks
 from vram._error import VramError
@@ -137,8 +138,8 @@ class Watch:
             if name is not None and _marks.is_recording():
                 name_tensors([(name, parameter.grad)], "gradient")
 
-        parameters = (reference() for reference, _ in self._parameters.values())
-        return [p.register_post_accumulate_grad_hook(name_gradient) for p in parameters if p.requires_grad]
+        found = [reference() for reference, _ in self._parameters.values()]
+        return [p.register_post_accumulate_grad_hook(name_gradient) for p in found if p is not None and p.requires_grad]
 
 
 def watch(
