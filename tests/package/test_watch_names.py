@@ -275,10 +275,13 @@ def test_two_models_that_feed_each_other(recorder: marks.Recorder) -> None:
     with vram.watch(maker, name="maker"), vram.watch(judge, name="judge"):
         judge(maker(torch.randn(2, 4))).sum().backward()
     said = [path for path in recorder.take() if path.count("/")]
-    assert said == """
+    assert (
+        said
+        == """
         forward/maker forward/maker/maker.0 forward/loss forward/judge forward/judge/judge.0 forward/loss
         backward/loss backward/judge.0 backward/maker.0
     """.split()
+    )
 
 
 def test_a_part_called_by_itself(recorder: marks.Recorder) -> None:

@@ -7,33 +7,54 @@ pickled with the module. It gets instead what ``Module.compile()`` sets, the fun
 
 from __future__ import annotations
 
+import functools
 import weakref
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Protocol
 
 from vram import _marks
 from vram.watching._phases import arrive, place, resume_backward, suspend_backward
 
 _SLOT = "_compiled_call_impl"
-_BEFORE = "_vram_before"
 _DEEPEST_OUTPUT = 3
+
+
+class _Call(functools.partial):  # type: ignore[type-arg]
+    """What lies in the slot. Copied or pickled all the same, by modules that do it their own way, it is none."""
+
+    before: Any
+
+    def __deepcopy__(self, _memo: Any) -> None:
+        return None
+
+    def __reduce__(self) -> Any:
+        return type(None), ()
+
 
 OnGradient = Optional[Callable[[Any], None]]
 
 
 def is_watched(module: Any) -> bool:
-    return hasattr(module.__dict__.get(_SLOT), _BEFORE)
+    return isinstance(module.__dict__.get(_SLOT), _Call)
 
 
 def unwatch(module: Any) -> None:
     """Leaves alone what somebody else has put there since. Of a replica: it must not call the module it is of."""
     if is_watched(module):
-        before = getattr(module.__dict__.pop(_SLOT), _BEFORE)
+        before = module.__dict__.pop(_SLOT).before
         if before is not None:
             module.__dict__[_SLOT] = before
 
 
-def watch_calls(module: Any, name: str, is_ready: Callable[[Any, Any], bool]) -> None:
-    """`is_ready(args, kwargs)` is asked of a call that no other watched one is around: whether to say anything at all."""
+class Watcher(Protocol):
+    @property
+    def is_open(self) -> bool:
+        """Gradients may arrive after the watch has ended; then nothing is said."""
+
+    def is_ready(self, args: Any, kwargs: Any) -> bool:
+        """Asked of a call that no other watched one is around: whether to say anything at all."""
+
+
+def watch_calls(module: Any, name: str, watcher: Watcher) -> None:
     import torch
 
     is_grad_enabled, is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
@@ -43,7 +64,8 @@ def watch_calls(module: Any, name: str, is_ready: Callable[[Any, Any], bool]) ->
     the_module, before = weakref.ref(module), module.__dict__.get(_SLOT)
 
     def on_gradient(_gradients: Any) -> None:
-        arrive(name)
+        if watcher.is_open:
+            arrive(name)
 
     def target() -> Any:
         return before or the_module()._call_impl  # type: ignore[union-attr]
@@ -52,7 +74,7 @@ def watch_calls(module: Any, name: str, is_ready: Callable[[Any, Any], bool]) ->
         if is_compiling():  # torch.compile traces this where it can't look through it: around modules with hooks
             return target()(*args, **kwargs)
         if not place.in_call:
-            if not is_ready(args, kwargs):
+            if not watcher.is_ready(args, kwargs):
                 return target()(*args, **kwargs)
             return _outermost(call, args, kwargs)
         needs_gradients = is_grad_enabled()
@@ -69,8 +91,8 @@ def watch_calls(module: Any, name: str, is_ready: Callable[[Any, Any], bool]) ->
             _mark(output, on_gradient)
         return output
 
-    setattr(call, _BEFORE, before)
-    module.__dict__[_SLOT] = call
+    module.__dict__[_SLOT] = in_slot = _Call(call)
+    in_slot.before = before
 
 
 def _outermost(call: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -87,11 +87,12 @@ class Watch:
         for name, module in named_modules(model, self._name):
             if name not in names:  # else it is what a wrapper holds
                 names.add(name)
-                watch_calls(module, name or root_name(model), self._is_ready)
+                watch_calls(module, name or root_name(model), self)
                 watched.append(module)
         return watched
 
-    def _is_ready(self, args: Any, kwargs: Any) -> bool:
+    def is_ready(self, args: Any, kwargs: Any) -> bool:
+        """Asked by the modules; names what has no name yet."""
         if not _marks.is_recording():
             self._named_at = None
             return False
