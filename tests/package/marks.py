@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -19,6 +20,7 @@ class Recorder:
     named: list[tuple[str, str]] = field(default_factory=list)
     blocks: dict[int, int] = field(default_factory=dict)
     open: dict[int, list[str]] = field(default_factory=dict)
+    on_name: Callable[[int, str], None] | None = None  # address and category
 
     def path(self) -> str:
         return "/".join(self.open.get(threading.get_ident(), []))
@@ -34,6 +36,8 @@ class Recorder:
         self.blocks[address] = size
         self.names[address] = (category.decode(), name.decode())
         self.named.append((category.decode(), name.decode()))
+        if self.on_name is not None:
+            self.on_name(address, category.decode())
 
     def is_recording(self) -> int:
         return int(self.is_on)
