@@ -10,22 +10,27 @@ from typing import Any
 import marks
 import pytest
 import torch
-import vram
 from torch import nn
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch.multiprocessing import reductions
 from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
+
+import vram
 from vram import _marks
 
 PHASES = ("forward", "backward", "recompute", "optimizer")
 VOCABULARY, WIDTH, LENGTH, BATCH = 400, 32, 64, 4
 
 
+def weak(storage: torch.UntypedStorage) -> Any:
+    return reductions.StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+
+
 @dataclass
 class Storage:
-    alive: StorageWeakRef
+    alive: Any  # StorageWeakRef
     size: int
     path: str
     category: str = ""
@@ -35,13 +40,13 @@ class Storage:
 
 
 @dataclass
-class Follower(TorchDispatchMode):
+class Follower(TorchDispatchMode):  # type: ignore[no-untyped-call]
     recorder: marks.Recorder
     storages: dict[int, Storage] = field(default_factory=dict)
     peak: list[Storage] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.recorder.on_name = self.name
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -59,7 +64,7 @@ class Follower(TorchDispatchMode):
         known = self.storages.get(storage.data_ptr())
         if known is None or known.alive.expired():
             path = self.recorder.path()
-            self.storages[storage.data_ptr()] = Storage(StorageWeakRef(storage), storage.nbytes(), path)
+            self.storages[storage.data_ptr()] = Storage(weak(storage), storage.nbytes(), path)
 
     def living(self) -> list[Storage]:
         return [each for each in self.storages.values() if not each.alive.expired()]
@@ -110,7 +115,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[marks.Recorder]:
 
 def step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     tokens = torch.randint(0, VOCABULARY, (BATCH, LENGTH))
-    cross_entropy(model(tokens).flatten(0, 1).float(), tokens.flatten()).backward()
+    cross_entropy(model(tokens).flatten(0, 1).float(), tokens.flatten()).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     optimizer.zero_grad()
 
@@ -134,7 +139,7 @@ def known(model: nn.Module, optimizer: torch.optim.Optimizer, recorder: marks.Re
     tensors = [*model.parameters(), *tree_leaves([list(state.values()) for state in optimizer.state.values()])]
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
     return {
-        address: Storage(StorageWeakRef(storage), storage.nbytes(), "", recorder.names.get(address, ("", ""))[0])
+        address: Storage(weak(storage), storage.nbytes(), "", recorder.names.get(address, ("", ""))[0])
         for address, storage in storages.items()
     }
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import marks
 import pytest
 import torch
-import vram
 from torch import nn
+
+import vram
 from vram import _marks
 
 
@@ -137,7 +138,7 @@ def test_copies_and_pickles_work_and_are_not_watched(recorder: marks.Recorder) -
         assert all(torch.equal(each(x), expected) for each in copies)
         parts = [part for each in copies for part in each.modules()] + [copy.copy(model)]
         assert {part._compiled_call_impl for part in parts} == {None}
-        replica = model._replicate_for_data_parallel()  # type: ignore[operator]
+        replica = model._replicate_for_data_parallel()  # type: ignore[no-untyped-call]
         assert "_compiled_call_impl" not in replica.__dict__
     assert recorder.take() == []
 
@@ -147,11 +148,12 @@ def test_copies_and_pickles_work_and_are_not_watched(recorder: marks.Recorder) -
 def test_compiled_models_stay_whole(recorder: marks.Recorder, backend: str, way: str) -> None:
     warnings.simplefilter("ignore")
     torch.compiler.reset()
-    model = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.GELU()), nn.Linear(4, 2))
+    inner = nn.Sequential(nn.Linear(4, 4), nn.GELU())
+    model = nn.Sequential(inner, nn.Linear(4, 2))
     model[1].register_forward_hook(lambda _module, _args, out: out * 1)
     x = torch.randn(3, 4)
     expected = model(x)
-    expected_gradient = torch.autograd.grad(expected.sum(), model[0][0].weight)[0]
+    expected_gradient = torch.autograd.grad(expected.sum(), inner[0].weight)[0]
     called: nn.Module = model
     if way == "compile parts":
         model[0].compile(backend=backend, fullgraph=True)
@@ -164,7 +166,7 @@ def test_compiled_models_stay_whole(recorder: marks.Recorder, backend: str, way:
             recorder.take()
             out = called(x)
             assert torch.equal(out, expected)
-            assert torch.equal(torch.autograd.grad(out.sum(), model[0][0].weight)[0], expected_gradient)
+            assert torch.equal(torch.autograd.grad(out.sum(), inner[0].weight)[0], expected_gradient)
         said = recorder.take()
     whole = ["forward", "forward/Sequential", "forward", "forward/loss", "backward", "backward/loss"]
     assert (

@@ -9,10 +9,11 @@ from typing import Any
 import marks
 import pytest
 import torch
-import vram
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
+
+import vram
 from vram import _marks
 
 
@@ -43,32 +44,32 @@ class Net(nn.Module):
         return out
 
 
-FORWARD = """
-    forward
-    forward/Net
-    forward/Net/layers.0
-    forward/Net/layers.0/layers.0.up
-    forward/Net/layers.0/layers.0.down
-    forward/Net/layers.1
-    forward/Net/layers.1/layers.1.up
-    forward/Net/layers.1/layers.1.down
-    forward/Net/head
-""".split()
+FORWARD = [
+    "forward",
+    "forward/Net",
+    "forward/Net/layers.0",
+    "forward/Net/layers.0/layers.0.up",
+    "forward/Net/layers.0/layers.0.down",
+    "forward/Net/layers.1",
+    "forward/Net/layers.1/layers.1.up",
+    "forward/Net/layers.1/layers.1.down",
+    "forward/Net/head",
+]
 LOSS = ["forward", "forward/loss"]
 # The sum of a block (x + down(…)) is the block's own, as is relu.
-BACKWARD = """
-    backward
-    backward/loss
-    backward/head
-    backward/layers.1
-    backward/layers.1.down
-    backward/layers.1
-    backward/layers.1.up
-    backward/layers.0
-    backward/layers.0.down
-    backward/layers.0
-    backward/layers.0.up
-""".split()
+BACKWARD = [
+    "backward",
+    "backward/loss",
+    "backward/head",
+    "backward/layers.1",
+    "backward/layers.1.down",
+    "backward/layers.1",
+    "backward/layers.1.up",
+    "backward/layers.0",
+    "backward/layers.0.down",
+    "backward/layers.0",
+    "backward/layers.0.up",
+]
 PARAMETERS = [
     f"{module}.{leaf}"
     for module in ("layers.0.up", "layers.0.down", "layers.1.up", "layers.1.down", "head")
@@ -275,13 +276,17 @@ def test_two_models_that_feed_each_other(recorder: marks.Recorder) -> None:
     with vram.watch(maker, name="maker"), vram.watch(judge, name="judge"):
         judge(maker(torch.randn(2, 4))).sum().backward()
     said = [path for path in recorder.take() if path.count("/")]
-    assert (
-        said
-        == """
-        forward/maker forward/maker/maker.0 forward/loss forward/judge forward/judge/judge.0 forward/loss
-        backward/loss backward/judge.0 backward/maker.0
-    """.split()
-    )
+    assert said == [
+        "forward/maker",
+        "forward/maker/maker.0",
+        "forward/loss",
+        "forward/judge",
+        "forward/judge/judge.0",
+        "forward/loss",
+        "backward/loss",
+        "backward/judge.0",
+        "backward/maker.0",
+    ]
 
 
 def test_a_part_called_by_itself(recorder: marks.Recorder) -> None:

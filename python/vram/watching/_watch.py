@@ -24,7 +24,8 @@ class Watch:
     """What vram.watch() began. ``stop()`` or the end of its ``with`` ends it; so does the end of the model.
 
     >>> import torch, vram
-    >>> with vram.watch(torch.nn.Linear(2, 2)) as watch:
+    >>> model = torch.nn.Linear(2, 2)
+    >>> with vram.watch(model) as watch:
     ...     watch.is_open
     True
     >>> watch.is_open
@@ -57,7 +58,8 @@ class Watch:
         May be called twice, from any thread, while none runs the model. Raises nothing.
 
         >>> import torch, vram
-        >>> watch = vram.watch(torch.nn.Linear(2, 2))
+        >>> model = torch.nn.Linear(2, 2)
+        >>> watch = vram.watch(model)
         >>> watch.stop()
         >>> watch.is_open
         False
