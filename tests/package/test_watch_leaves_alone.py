@@ -8,6 +8,7 @@ import io
 import warnings
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import marks
 import pytest
@@ -78,7 +79,7 @@ def test_nothing_stays_after_stop(recorder: marks.Recorder) -> None:
 
     def state() -> list[object]:
         hooks = [p._post_accumulate_grad_hooks or {} for p in model.parameters()]
-        steps = [optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks]
+        steps: list[Any] = [optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks]
         places = [torch.autograd._engine_run_backward, nn.Module._replicate_for_data_parallel]  # type: ignore[attr-defined]
         return [[sorted(module.__dict__) for module in model.modules()], hooks, [len(s) for s in steps], places]
 
@@ -105,7 +106,8 @@ def test_a_model_stopped_between_forward_and_backward(recorder: marks.Recorder) 
     assert recorder.path() == ""
 
 
-def test_a_watched_model_dies_with_its_last_reference(recorder: marks.Recorder) -> None:
+@pytest.mark.usefixtures("recorder")
+def test_a_watched_model_dies_with_its_last_reference() -> None:
     before = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
     model = Net()
     optimizer = torch.optim.Adam(model.parameters())
@@ -148,12 +150,13 @@ def test_copies_and_pickles_work_and_are_not_watched(recorder: marks.Recorder) -
 def test_compiled_models_stay_whole(recorder: marks.Recorder, backend: str, way: str) -> None:
     warnings.simplefilter("ignore")
     torch.compiler.reset()
-    inner = nn.Sequential(nn.Linear(4, 4), nn.GELU())
+    linear = nn.Linear(4, 4)
+    inner = nn.Sequential(linear, nn.GELU())
     model = nn.Sequential(inner, nn.Linear(4, 2))
     model[1].register_forward_hook(lambda _module, _args, out: out * 1)
     x = torch.randn(3, 4)
     expected = model(x)
-    expected_gradient = torch.autograd.grad(expected.sum(), inner[0].weight)[0]
+    expected_gradient = torch.autograd.grad(expected.sum(), linear.weight)[0]
     called: nn.Module = model
     if way == "compile parts":
         model[0].compile(backend=backend, fullgraph=True)
@@ -166,7 +169,7 @@ def test_compiled_models_stay_whole(recorder: marks.Recorder, backend: str, way:
             recorder.take()
             out = called(x)
             assert torch.equal(out, expected)
-            assert torch.equal(torch.autograd.grad(out.sum(), inner[0].weight)[0], expected_gradient)
+            assert torch.equal(torch.autograd.grad(out.sum(), linear.weight)[0], expected_gradient)
         said = recorder.take()
     whole = ["forward", "forward/Sequential", "forward", "forward/loss", "backward", "backward/loss"]
     assert (
@@ -187,7 +190,8 @@ def test_compiled_models_stay_whole(recorder: marks.Recorder, backend: str, way:
     )
 
 
-def test_a_compiled_part_is_compiled_after_stop(recorder: marks.Recorder) -> None:
+@pytest.mark.usefixtures("recorder")
+def test_a_compiled_part_is_compiled_after_stop() -> None:
     model = nn.Sequential(nn.Linear(2, 2))
     model[0].compile(backend="eager")
     compiled = model[0]._compiled_call_impl

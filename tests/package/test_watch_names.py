@@ -85,8 +85,9 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[marks.Recorder]:
     assert not any(recorder.open.values())
 
 
-def loss_of(model: nn.Module) -> torch.Tensor:
-    return cross_entropy(model(torch.randn(2, 4)), torch.tensor([0, 1]))
+def loss_of(model: nn.Module) -> Any:
+    x = torch.randn(2, 4, requires_grad=True)  # without gradients, reentrant checkpoints recompute nothing
+    return cross_entropy(model(x), torch.tensor([0, 1]))
 
 
 def names(recorder: marks.Recorder, category: str) -> list[str]:
@@ -202,7 +203,7 @@ def test_recomputing(recorder: marks.Recorder, is_reentrant: bool) -> None:
     model = Net()
     model.around = lambda layer, x: checkpoint(layer, x, use_reentrant=is_reentrant)
     with vram.watch(model):
-        cross_entropy(model(torch.randn(2, 4, requires_grad=True)), torch.tensor([0, 1])).backward()
+        loss_of(model).backward()
     recomputed = [path for path in recorder.take() if path.startswith("recompute")]
     assert recomputed == [
         path
@@ -240,7 +241,7 @@ def test_an_error_in_backward_ends_all_scopes(recorder: marks.Recorder) -> None:
 
 def test_a_step_that_fails_does_not_leave_its_scope_for_the_next(recorder: marks.Recorder) -> None:
     class Failing(torch.optim.SGD):
-        def step(self, closure: Any = None) -> Any:
+        def step(self, _closure: Any = None) -> Any:
             raise RuntimeError("no step")
 
     model = Net()
@@ -327,7 +328,7 @@ def test_wrappers_add_nothing_to_names(recorder: marks.Recorder) -> None:
 
 
 def test_what_is_no_module_or_watched_already() -> None:
-    with pytest.raises(vram.VramError, match="needs a torch.nn.Module and got a int"):
+    with pytest.raises(vram.VramError, match=r"needs a torch\.nn\.Module and got a int"):
         vram.watch(3)  # type: ignore[arg-type]
 
 
