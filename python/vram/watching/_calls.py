@@ -50,15 +50,15 @@ class Watcher(Protocol):
     def is_open(self) -> bool:
         """Gradients may arrive after the watch has ended; then nothing is said."""
 
-    def is_ready(self, args: Any, kwargs: Any) -> bool:
-        """Asked of a call that no other watched one is around: whether to say anything at all."""
+    def prepare(self, args: Any, kwargs: Any) -> None:
+        """Said of a recorded call that no other watched one is around."""
 
 
 def watch_calls(module: Any, name: str, watcher: Watcher) -> None:
     import torch
 
-    is_grad_enabled, is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
-    begin, end = _marks.functions().scope_begin, _marks.functions().scope_end
+    is_grad_enabled, is_traced = torch.is_grad_enabled, torch.compiler.is_dynamo_compiling
+    begin, end, _, is_recording = _marks.functions()
     encoded = name.encode(errors="replace")
     # The module holds these functions, so they must not hold the module.
     the_module, before = weakref.ref(module), module.__dict__.get(_SLOT)
@@ -67,22 +67,21 @@ def watch_calls(module: Any, name: str, watcher: Watcher) -> None:
         if watcher.is_open:
             arrive(name)
 
-    def target() -> Any:
-        return before or the_module()._call_impl  # type: ignore[union-attr]
-
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():  # torch.compile traces this where it can't look through it: around modules with hooks
-            return target()(*args, **kwargs)
+        target = before or the_module()._call_impl  # type: ignore[union-attr]
+        if is_traced():  # torch.compile comes here where it can't look through: around modules with hooks
+            return target(*args, **kwargs)
         if not place.in_call:
-            if not watcher.is_ready(args, kwargs):
-                return target()(*args, **kwargs)
+            if not is_recording():
+                return target(*args, **kwargs)
+            watcher.prepare(args, kwargs)
             return _outermost(call, args, kwargs)
         needs_gradients = is_grad_enabled()
         if needs_gradients:
             around = _enter(args, on_gradient)
         begin(encoded)
         try:
-            output = target()(*args, **kwargs)
+            output = target(*args, **kwargs)
         finally:
             end()
             if needs_gradients:

@@ -22,7 +22,8 @@ def _plain(tensor: Any) -> Iterator[Any]:
         yield tensor
         return
     for part in flatten(tensor)[0]:
-        yield from _plain(getattr(tensor, part))
+        if is_tensor(getattr(tensor, part)):
+            yield from _plain(getattr(tensor, part))
 
 
 def _storage(tensor: Any) -> tuple[int, int, int] | None:
@@ -41,7 +42,7 @@ def _storage(tensor: Any) -> tuple[int, int, int] | None:
 def address(tensor: Any) -> int:
     """Of its first element; 0: it has none."""
     try:
-        return int(next(_plain(tensor)).data_ptr())
+        return int(next(_plain(tensor), tensor).data_ptr())
     except (RuntimeError, NotImplementedError):
         return 0
 
@@ -66,7 +67,7 @@ def _common(names: list[str]) -> str:
         if len(set(level)) > 1:
             break
         same.append(level[0])
-    return ".".join([*same, "*"])
+    return ".".join([*same, "*"]) if same else f"{names[0]} and {len(names) - 1} more"
 
 
 def name_tensors(tensors: Iterable[tuple[str, Any]], category: str) -> None:

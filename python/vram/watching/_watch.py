@@ -93,16 +93,12 @@ class Watch:
                 watched.append(module)
         return watched
 
-    def is_ready(self, args: Any, kwargs: Any) -> bool:
-        """Asked by the modules; names what has no name yet."""
-        if not _marks.is_recording():
-            self._named_at = None
-            return False
+    def prepare(self, args: Any, kwargs: Any) -> None:
+        """Said by the modules; names what has no name yet."""
         if self._named_at != self._now():
             self._name_all()
         if sys.modules["torch"].is_grad_enabled():
             name_tensors((("input", tensor) for tensor in leaves((args, kwargs))), "input")
-        return True
 
     def _now(self) -> tuple[int, int]:
         first, _ = next(iter(self._parameters.values()), (None, ""))
