@@ -318,12 +318,13 @@ def test_each_thread_has_its_scopes(recorder: marks.Recorder) -> None:
     assert recorder.take() == [*FORWARD, *FORWARD, *LOSS, *BACKWARD]
 
 
-def test_wrappers_add_nothing_to_names(recorder: marks.Recorder) -> None:
-    model = nn.DataParallel(Net())
-    assert dict(model.named_parameters()).keys() == {f"module.{name}" for name in PARAMETERS}
-    with vram.watch(model), torch.no_grad():
-        model(torch.randn(2, 4))
-    assert recorder.take() == FORWARD
+def test_modules_that_lie_deeper_are_no_scopes(recorder: marks.Recorder) -> None:
+    model = Net()
+    with vram.watch(model, depth=2):
+        loss_of(model).backward()
+    shallow = [path for path in [*FORWARD, *LOSS, *BACKWARD] if not path.endswith((".up", ".down"))]
+    backward = ["backward", "backward/loss", "backward/head", "backward/layers.1", "backward/layers.0"]
+    assert recorder.take() == [path for path in shallow if not path.startswith("backward")] + backward
     assert names(recorder, "parameter") == PARAMETERS
 
 

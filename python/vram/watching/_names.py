@@ -23,7 +23,10 @@ def root_name(model: Any) -> str:
     """The class of what wrappers hold."""
     while _is_wrapper(model):
         model = _children(model)[0][1]
-    return type(model).__name__
+    kind = type(model)
+    if kind.__bases__[0].__name__ == "FSDPModule":  # fully_shard() puts a class of its own before the model's
+        kind = kind.__bases__[1]
+    return kind.__name__
 
 
 def joined(prefix: str, name: str) -> str:

@@ -32,7 +32,7 @@ class Watch:
     False
     """
 
-    def __init__(self, model: Any, optimizers: Iterable[Any], name: str) -> None:
+    def __init__(self, model: Any, optimizers: Iterable[Any], name: str, depth: int | None) -> None:
         self._name = name
         self._model = weakref.ref(model)
         self._parameters: dict[int, tuple[weakref.ref[Any], str]] = {}
@@ -40,7 +40,7 @@ class Watch:
         self._find_parameters()
         self._optimizers = [WatchedOptimizer(innermost(o), self._name_of, self._rename_moved) for o in optimizers]
         self._handles = [] if self._optimizers else self._name_gradients_as_they_come()
-        self._modules = [weakref.ref(module) for module in self._watch_modules(model)]
+        self._modules = [weakref.ref(module) for module in self._watch_modules(model, depth)]
         _process.enter()
         self._leave = weakref.finalize(model, _process.leave)
         self._leave.atexit = False
@@ -84,10 +84,11 @@ class Watch:
     ) -> None:
         self.stop()
 
-    def _watch_modules(self, model: Any) -> list[Any]:
+    def _watch_modules(self, model: Any, depth: int | None) -> list[Any]:
         watched, names = [], set()
         for name, module in named_modules(model, self._name):
-            if name not in names:  # else it is what a wrapper holds
+            is_deeper = depth is not None and len(name.split(".")) > depth
+            if name not in names and not is_deeper:  # a name again: what a wrapper holds
                 names.add(name)
                 watch_calls(module, name or root_name(model), self)
                 watched.append(module)
@@ -146,6 +147,7 @@ def watch(
     optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
     *,
     name: str = "",
+    depth: int | None = None,
 ) -> Watch:
     """Names a model's modules, parameters, buffers, gradients and optimizer states for the recorder.
 
@@ -156,7 +158,8 @@ def watch(
 
     `model` may be wrapped (DistributedDataParallel, torch.compile, FSDP); what is wrapped only later is not named by
     the wrapper. Without `optimizer` gradients are named as they come, and its states are not. `name` goes before all
-    names, for programs of several models. The model is not kept alive, and its copies and pickles are not watched.
+    names, for programs of several models. `depth`: modules whose names have more parts ("layers.7.mlp" has 3) are no
+    scopes and cost nothing; what they allocate counts for the module around them. The model is not kept alive, and its copies and pickles are not watched.
 
     VramError: `model` is no torch.nn.Module, or is watched already. Call it while no thread runs the model; the model
     may then run on any thread.
@@ -174,4 +177,4 @@ def watch(
     if any(is_watched(module) for module in model.modules()):
         raise VramError(f"a part of this {type(model).__name__} is watched already; stop() that watch first")
     optimizers = [] if optimizer is None else [optimizer] if hasattr(optimizer, "step") else list(optimizer)
-    return Watch(model, optimizers, name)
+    return Watch(model, optimizers, name, depth)
