@@ -46,9 +46,7 @@ def unwatch(module: Any) -> None:
 
 
 class Watcher(Protocol):
-    @property
-    def is_open(self) -> bool:
-        """Gradients may arrive after the watch has ended; then nothing is said."""
+    is_telling: bool  # gradients may arrive after the watch has ended; then nothing is said
 
     def prepare(self, args: Any, kwargs: Any) -> None:
         """Said of a recorded call that no other watched one is around."""
@@ -64,7 +62,7 @@ def watch_calls(module: Any, name: str, watcher: Watcher) -> None:
     the_module, before = weakref.ref(module), module.__dict__.get(_SLOT)
 
     def on_gradient(_gradients: Any) -> None:
-        if watcher.is_open:
+        if watcher.is_telling:
             arrive(name)
 
     def call(*args: Any, **kwargs: Any) -> Any:

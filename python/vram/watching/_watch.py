@@ -33,6 +33,7 @@ class Watch:
     """
 
     def __init__(self, model: Any, optimizers: Iterable[Any], name: str, depth: int | None) -> None:
+        self.is_telling = True
         self._name = name
         self._model = weakref.ref(model)
         self._parameters: dict[int, tuple[weakref.ref[Any], str]] = {}
@@ -64,6 +65,7 @@ class Watch:
         >>> watch.is_open
         False
         """
+        self.is_telling = False
         for reference in self._modules:
             module = reference()
             if module is not None:
