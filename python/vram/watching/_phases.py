@@ -38,12 +38,13 @@ def _end_backward() -> None:
 
 def arrive(name: str) -> None:
     """Gradients arrive at what `name` made: from here on this thread works for it."""
-    if place.backward is None:
+    before = place.backward
+    if before == name:
+        return
+    if before is None:
         _marks.scope_begin("backward")
         if not place.runs:  # a thread of PyTorch's: nobody else tells it that this is over
             _autograd().variable.Variable._execution_engine.queue_callback(_end_backward)
-    elif place.backward == name:
-        return
     else:
         _marks.scope_end()
     _marks.scope_begin(name)
