@@ -33,6 +33,7 @@ from vram.look import (
 from vram.recording import Recording, is_recording, record, scope, step
 from vram.recover import BatchSize, MicroBatches, Trial, find_batch_size, micro_batches, retry_on_oom
 from vram.torch import Enabled, disable, enable, is_enabled
+from vram.watching import Watch, watch
 
 __all__ = [
     "BatchSize",
@@ -58,6 +59,7 @@ __all__ = [
     "TensorBoard",
     "Trial",
     "VramError",
+    "Watch",
     "__version__",
     "add_sink",
     "callbacks",
@@ -82,6 +84,7 @@ __all__ = [
     "stats",
     "step",
     "tensorflow",
+    "watch",
 ]
 
 

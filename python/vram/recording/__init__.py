@@ -4,7 +4,7 @@ The recorder is in the C library (vram/record.h); here are its doors, the names 
 PyTorch's own allocator.
 """
 
-from vram.recording._marks import scope, step
+from vram.recording._named import scope, step
 from vram.recording._record import Recording, is_recording, record, record_as_told
 
 __all__ = ["Recording", "is_recording", "record", "record_as_told", "scope", "step"]

@@ -8,11 +8,11 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from vram import _library
+from vram import _library, _marks
 from vram._error import VramError
 from vram._library import OK, library
 from vram._sizes import parse_limit
-from vram.recording import _process
+from vram.recording import _process, _taps
 
 STACKS = {None: 0, "python": 1, "native": 2}
 
@@ -56,6 +56,7 @@ class Recording:
         with _State.lock:
             if _State.running is not self:
                 return
+            _taps.stop()
             failed = library().vram_record_stop() != OK
             self._counts = _counts()
             _State.running = None
@@ -107,9 +108,20 @@ def record(path: str | Path = "run.vtrace", stacks: str | None = None, limit: in
     with _State.lock:
         if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:
             raise VramError(_library.last_error())
+        try:
+            _begin(with_stacks=stacks is not None)
+        except VramError:
+            library().vram_record_stop()
+            raise
         _State.running = recording = Recording()
-    _process.describe()
     return recording
+
+
+def _begin(*, with_stacks: bool) -> None:
+    """What a recording that has just started is told."""
+    _process.describe()
+    _taps.start(with_stacks=with_stacks)
+    _marks.recording_began()
 
 
 def is_recording() -> bool:
@@ -126,7 +138,7 @@ def record_as_told() -> None:
     """For ``vram run --record``: records until the process ends, as the environment says. VramError: it can't be."""
     if library().vram_record_start_as_told() != OK:
         raise VramError(_library.last_error())
-    _process.describe()
+    _begin(with_stacks=bool(os.environ.get("VRAM_RECORD_STACKS")))
 
 
 def _counts() -> tuple[int, int, int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
-from vram._library import library
+from vram import _marks
+from vram.look import _board
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,16 +20,16 @@ class Scope:
     __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:
-        self._name = name.encode(errors="replace")
+        self._name = name
 
     def __enter__(self) -> Scope:
-        library().vram_scope_begin(self._name)
+        _marks.scope_begin(self._name)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        library().vram_scope_end()
+        _marks.scope_end()
 
     def __call__(self, function: F) -> F:
         @functools.wraps(function)
@@ -57,11 +59,23 @@ def scope(name: str) -> Scope:
     return Scope(name)
 
 
+class _Steps:
+    number = 0
+    began_ns: int | None = None
+
+
 def step() -> None:
     """A step of training begins, and the one before ends; to be called once at the top of each iteration. Any thread.
+
+    Recordings have it as the step's number, from 0; the board (``vram.Board``) as the last step and its nanoseconds.
 
     >>> import vram
     >>> for batch in range(3):
     ...     vram.step()
     """
-    library().vram_step()
+    _marks.step()
+    now_ns = time.monotonic_ns()
+    if _Steps.began_ns is not None:
+        _board.post_step(_Steps.number, now_ns - _Steps.began_ns)
+        _Steps.number += 1
+    _Steps.began_ns = now_ns

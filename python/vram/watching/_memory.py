@@ -1,0 +1,81 @@
+"""Naming the memory of tensors: one name for a storage, whatever number of tensors lie in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from vram import _marks
+
+_DEEPEST_ARGUMENT = 3
+
+
+def is_tensor(value: Any) -> bool:
+    """By its type: what traces a program has values that answer to any name."""
+    return hasattr(type(value), "untyped_storage")
+
+
+def _plain(tensor: Any) -> Iterator[Any]:
+    """Tensors made of others (DTensor, quantized ones) have no memory of their own."""
+    flatten = getattr(type(tensor), "__tensor_flatten__", None)
+    if flatten is None:
+        yield tensor
+        return
+    for part in flatten(tensor)[0]:
+        if is_tensor(getattr(tensor, part)):
+            yield from _plain(getattr(tensor, part))
+
+
+def _storage(tensor: Any) -> tuple[int, int, int] | None:
+    """Device, address and bytes; None: it has none that counts (another kind of device, sparse, fake, freed)."""
+    device = tensor.device
+    if device.type not in _marks.DEVICE_TYPES:
+        return None
+    try:
+        storage = tensor.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+    except (RuntimeError, NotImplementedError):
+        return None
+    return (device.index or 0, address, size) if address and size else None
+
+
+def address(tensor: Any) -> int:
+    """Of its first element; 0: it has none."""
+    try:
+        return int(next(_plain(tensor), tensor).data_ptr())
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
+def leaves(value: Any, depth: int = 0) -> Iterator[Any]:
+    """The tensors of the arguments of a call that nothing computed with gradients."""
+    if is_tensor(value):
+        if not value.requires_grad:
+            yield value
+    elif depth < _DEEPEST_ARGUMENT and isinstance(value, (tuple, list, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from leaves(part, depth + 1)
+
+
+def _common(names: list[str]) -> str:
+    """One name, or what all begin with: layers.0.attention.*"""
+    if len(names) == 1:
+        return names[0]
+    parts = [name.split(".") for name in names]
+    same = []
+    for level in zip(*parts):
+        if len(set(level)) > 1:
+            break
+        same.append(level[0])
+    return ".".join([*same, "*"]) if same else f"{names[0]} and {len(names) - 1} more"
+
+
+def name_tensors(tensors: Iterable[tuple[str, Any]], category: str) -> None:
+    storages: dict[tuple[int, int, int], list[str]] = {}
+    for name, tensor in tensors:
+        for part in _plain(tensor):
+            storage = _storage(part)
+            if storage is not None:
+                storages.setdefault(storage, []).append(name)
+    for (device, start, size), names in storages.items():
+        _marks.name_memory(device, start, size, _common(names), category)

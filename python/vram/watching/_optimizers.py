@@ -1,0 +1,87 @@
+"""An optimizer's step: a scope of its own; gradients are named before it, its states and moved parameters after it.
+
+A name counts for a block's whole life, so what is named here was called so when the peak came, too.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any, Callable
+
+from vram import _marks
+from vram.watching._memory import address, is_tensor, name_tensors
+from vram.watching._names import joined
+from vram.watching._phases import place
+
+_STATES_COME_UNTIL = 3  # steps: some optimizers make a state at their second
+
+
+def innermost(optimizer: Any) -> Any:
+    """What wrappers (accelerate, Lightning, ZeroRedundancyOptimizer) call in the end."""
+    for name in ("optimizer", "optim"):
+        inner = getattr(optimizer, name, None)
+        if hasattr(inner, "register_step_pre_hook"):
+            return innermost(inner)
+    return optimizer
+
+
+class WatchedOptimizer:
+    """Holds neither the optimizer nor its tensors."""
+
+    def __init__(self, optimizer: Any, name_of: Callable[[Any], str | None], after_step: Callable[[], None]) -> None:
+        self._optimizer = weakref.ref(optimizer)
+        self._name_of = name_of
+        self._after_step = after_step
+        self._steps = 0
+        self._seen: tuple[int, int] = (0, 0)
+        self._handles = [
+            optimizer.register_step_pre_hook(self._before),
+            optimizer.register_step_post_hook(self._after),
+        ]
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def name_states(self) -> None:
+        optimizer = self._optimizer()
+        if optimizer is not None:
+            name_tensors(self._states(optimizer), "optimizer state")
+            self._seen = self._sign(optimizer)
+
+    def _before(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if place.in_step:  # the last step did not come to its end
+            place.in_step = False
+            _marks.scope_end()
+        if not _marks.is_recording():
+            return
+        name_tensors(((name, p.grad) for name, p in self._parameters(optimizer) if p.grad is not None), "gradient")
+        _marks.scope_begin("optimizer")
+        place.in_step = True
+
+    def _after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if not place.in_step:
+            return
+        place.in_step = False
+        _marks.scope_end()
+        self._steps += 1
+        if self._steps <= _STATES_COME_UNTIL or self._seen != self._sign(optimizer):
+            self.name_states()
+        self._after_step()
+
+    def _parameters(self, optimizer: Any) -> Iterator[tuple[str, Any]]:
+        parameters = (p for group in optimizer.param_groups for p in group["params"])
+        for index, parameter in enumerate(parameters):
+            yield self._name_of(parameter) or f"{type(optimizer).__name__}.{index}", parameter
+
+    def _states(self, optimizer: Any) -> Iterator[tuple[str, Any]]:
+        for name, parameter in self._parameters(optimizer):
+            for key, value in optimizer.state.get(parameter, {}).items():
+                if is_tensor(value):
+                    yield joined(name, str(key)), value
+
+    def _sign(self, optimizer: Any) -> tuple[int, int]:
+        """Changes when states are added, and when load_state_dict() puts others in their place."""
+        first = next((tensor for _, tensor in self._states(optimizer) if address(tensor)), None)
+        return len(optimizer.state), 0 if first is None else address(first)

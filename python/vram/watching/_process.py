@@ -1,0 +1,63 @@
+"""What is put into PyTorch for the whole process while anything is watched: one way in, one way out.
+
+Where a version of PyTorch has no such place, it is left out: backward is then known by its gradients alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any, Callable
+
+from vram.watching._calls import unwatch
+from vram.watching._phases import run_backward
+
+_lock = threading.Lock()
+_watches = 0
+_put_back: list[Callable[[], None]] = []
+
+
+def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    before = getattr(owner, name, None)
+    if before is None:
+        return
+    ours = functools.wraps(before)(make(before))
+    setattr(owner, name, ours)
+
+    def put_back() -> None:
+        if getattr(owner, name) is ours:
+            setattr(owner, name, before)
+
+    _put_back.append(put_back)
+
+
+def _engine(before: Any) -> Any:
+    return functools.partial(run_backward, before)
+
+
+def _replicate(before: Any) -> Any:
+    def replicate(module: Any) -> Any:
+        replica = before(module)
+        unwatch(replica)
+        return replica
+
+    return replicate
+
+
+def enter() -> None:
+    global _watches
+    import torch
+
+    with _lock:
+        _watches += 1
+        if _watches == 1:
+            _replace(torch.autograd, "_engine_run_backward", _engine)
+            _replace(torch.nn.Module, "_replicate_for_data_parallel", _replicate)
+
+
+def leave() -> None:
+    global _watches
+    with _lock:
+        _watches -= 1
+        while not _watches and _put_back:
+            _put_back.pop()()

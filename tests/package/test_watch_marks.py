@@ -1,0 +1,101 @@
+"""The seam to the recorder: scopes that end by themselves, threads of PyTorch's, and the library's functions."""
+
+from __future__ import annotations
+
+import ctypes
+import doctest
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import marks
+import pytest
+import torch
+from torch import nn
+
+import vram
+from vram import _library, _marks
+from vram.watching import _phases, _watch
+
+LIBRARY = r"""
+#include <stdio.h>
+#include <stddef.h>
+char said[256];
+int vram_is_recording(void) { return 7; }
+void vram_scope_begin(const char* name) { snprintf(said, sizeof said, "begin %s", name); }
+void vram_scope_end(void) { snprintf(said, sizeof said, "end"); }
+void vram_name(int device, const void* address, size_t bytes, const char* name, const char* category) {
+  snprintf(said, sizeof said, "%d %p %zu %s %s", device, address, bytes, name, category);
+}
+"""
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[marks.Recorder]:
+    recorder = marks.put_in_place(monkeypatch)
+    yield recorder
+    _marks.end_trail()
+    assert not any(recorder.open.values())
+
+
+def test_the_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "said.c"
+    source.write_text(LIBRARY)
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", tmp_path / "said.so"], check=True)
+    loaded = ctypes.CDLL(str(tmp_path / "said.so"))
+    for function in _marks.Functions._fields:
+        typed = getattr(loaded, f"vram_{function}")
+        typed.restype, typed.argtypes = _library._PROTOTYPES[f"vram_{function}"]
+    monkeypatch.setattr(_marks, "library", lambda: loaded)
+    monkeypatch.setattr(_marks, "functions", _marks.functions.__wrapped__)
+    said = (ctypes.c_char * 256).in_dll(loaded, "said")
+    _marks.scope_begin("größe")
+    assert said.value.decode() == "begin größe"
+    _marks.scope_end()
+    assert said.value == b"end"
+    _marks.name_memory(3, 0x7F0000000000, 5 << 32, "head.weight", "parameter")
+    assert said.value == b"3 0x7f0000000000 21474836480 head.weight parameter"
+    assert _marks.is_recording() is True
+
+
+def test_a_trail_ends_where_another_scope_begins_or_ends(recorder: marks.Recorder) -> None:
+    _marks.scope_begin("outer")
+    _marks.trail("forward", "loss")
+    assert recorder.path() == "outer/forward/loss"
+    _marks.scope_begin("inner")
+    assert recorder.path() == "outer/inner"
+    _marks.scope_end()
+    _marks.trail("forward", "loss")
+    _marks.scope_end()
+    assert recorder.path() == ""
+
+
+def test_a_trail_is_its_threads(recorder: marks.Recorder) -> None:
+    _marks.trail("loss")
+    other = threading.Thread(target=_marks.end_trail)
+    other.start()
+    other.join()
+    assert recorder.path() == "loss"
+
+
+def test_a_thread_that_only_works_for_autograd_is_left_without_scopes(recorder: marks.Recorder) -> None:
+    """As those of GPUs: they see gradients arrive, and did not begin the backward pass."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    with vram.watch(model):
+        loss = model(torch.ones(1, 2)).sum()
+        _marks.end_trail()
+        recorder.take()
+        torch.autograd.graph._engine_run_backward(
+            (loss,), (torch.ones(()),), False, False, (), True, accumulate_grad=True
+        )
+        assert recorder.path() == ""
+        assert recorder.take() == ["backward", "backward/1", "backward/0"]
+        assert _phases.place.backward is None
+
+
+def test_the_examples(recorder: marks.Recorder) -> None:
+    assert recorder.is_on
+    tested = doctest.testmod(_watch)
+    assert (tested.failed, tested.attempted > 8) == (0, True)
+    _marks.end_trail()
