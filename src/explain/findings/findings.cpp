@@ -196,6 +196,7 @@ void recording_quality(const trace::Trace& trace, const DeviceReport& report,
       break;
     case Confidence::kExact:
     case Confidence::kUnchecked:
+    case Confidence::kConsistent:
       break;
   }
   if (matters(verdict.before_recording_bytes, kMinUnseenShare, peak)) {

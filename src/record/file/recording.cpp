@@ -105,7 +105,9 @@ Result<> Recording::add(const Record& record) {
       homes_[{record.device, record.stream}].push_back(record);
       return {};
     case Op::kUse:
-      if (auto* block = live_.find(record)) block->is_used_elsewhere = true;
+      // Its own stream needs no waiting for.
+      if (auto* block = live_.find(record); block != nullptr && block->alloc.stream != record.stream)
+        block->is_used_elsewhere = true;
       return {};
     case Op::kScopeBegin:
     case Op::kScopeEnd:
@@ -170,6 +172,7 @@ Result<> Recording::move_from(const std::vector<Record>& homes, const Record& bl
   Record whole = block;
   whole.op = Op::kSegmentMap;
   whole.size_bytes = 0;
+  whole.text = homes.empty() ? 0 : homes.front().text;
   for (Record home : homes) {
     home.op = Op::kSegmentUnmap;
     home.stream = 0;
@@ -186,6 +189,7 @@ Result<> Recording::move_back(const LiveMemory::Block& block) {
   whole.op = Op::kSegmentUnmap;
   whole.size_bytes = 0;
   whole.stream = 0;
+  whole.text = block.homes.front().text;
   for (const Record& home : block.homes) whole.size_bytes += home.size_bytes;
   if (auto done = add_segment(whole); !done) return done;
   for (Record home : block.homes) {
@@ -196,11 +200,19 @@ Result<> Recording::move_back(const LiveMemory::Block& block) {
   return {};
 }
 
+void Recording::name_allocator(const Record& segment) {
+  if (segment.text == 0 || part_->names_allocator) return;
+  part_->names_allocator = true;
+  part_->writer->add_setting(
+      {std::string(trace::kAllocatorSetting), stores().texts.text(segment.text)});
+}
+
 // A segment that goes as a whole may be named by its address alone.
 Result<> Recording::add_segment(const Record& said) {
   Record record = said;
   if (record.size_bytes == 0) record.size_bytes = live_.mapped_bytes(record);
   if (record.size_bytes == 0) return {};
+  name_allocator(record);
   switch (record.op) {
     case Op::kSegmentFound:
       if (live_.segment_at(record) != nullptr) return {};
@@ -229,6 +241,7 @@ void Recording::add_region(const Record& record) {
 Result<> Recording::write_what_is_there() {
   for (const Record& segment : live_.segments()) {
     const bool was_whole = segment.op == Op::kSegmentAlloc;
+    name_allocator(segment);
     const EventKind kind = was_whole ? EventKind::kSegmentAlloc : EventKind::kSegmentMap;
     if (auto done = put(segment, kind); !done) return done;
   }
