@@ -129,7 +129,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   explain_states(sources, *at, report);
   report.steps = find_steps(trace, device, history, scopes, clock.origin_unix_ns());
   report.steps.phases = find_phases(trace, device, history, scopes, report.steps);
-  report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns());
+  report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns(), names);
   report.ooms = find_ooms(sources);
   name_oom_steps(report);
   report.what_if = find_what_ifs(trace, device, report);

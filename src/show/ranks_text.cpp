@@ -133,10 +133,11 @@ void draw_steps(const RankReport& report, Page& page) {
   table.add_row({Line("step", Style::kFaint), Line("largest", Style::kFaint),
                  Line("of rank", Style::kFaint), Line("spread", Style::kFaint)});
   for (const AlignedStep* step : shown) {
-    table.add_row(
-        {Line(printable(step->name)), Line(bytes_or_dash(step->peak_bytes[step->worst])),
-         Line(format_count(report.ranks[step->worst].rank), style_of(report, step->worst)),
-         Line(format_bytes(spread(*step)))});
+    table.add_row({Line(printable(step->name)), Line(bytes_or_dash(step->peak_bytes[step->worst])),
+                   spread(*step) > 0 ? Line(format_count(report.ranks[step->worst].rank),
+                                            style_of(report, step->worst))
+                                     : Line(),
+                   Line(format_bytes(spread(*step)))});
   }
   page.add(table.draw(2, page.columns()));
 }

@@ -149,7 +149,9 @@ Verdict judge(const trace::Trace& trace, const trace::DeviceTrace& device, const
   Verdict verdict;
   verdict.mismatches = end.count() + baseline.contradictions + trouble.contradictions;
   verdict.confidence = confidence_of(trace, device, verdict.mismatches > 0);
-  if (is_checkable) {
+  if (verdict.confidence == Confidence::kConsistent) {
+    verdict.detail = fmt::format("{} events", format_count(device.event_count));
+  } else if (is_checkable) {
     verdict.detail =
         fmt::format("{} segments and {} blocks compared with the end state, {}",
                     format_count(device.segments.size()), format_count(device.blocks.size()),
