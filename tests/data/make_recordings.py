@@ -97,9 +97,10 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     if len(sys.argv) > 2:
         rank = int(sys.argv[2])
-        return record(build, rank, folder / f"run.rank{rank}.vtrace")
-    for rank in range(RANKS):
-        subprocess.run([sys.executable, __file__, str(build), str(rank)], check=True)
+        record(build, rank, folder / f"run.rank{rank}.vtrace")
+    else:
+        for rank in range(RANKS):
+            subprocess.run([sys.executable, __file__, str(build), str(rank)], check=True)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import pathlib
+from typing import Any
 
 import pytest
 from program import BINARY
-from test_library import LIBRARY, output_of, run_in_c_types
+from test_library import output_of, run_in_c_types
+
+Figures = dict[str, Any]
 
 FAKE_DRIVER = pathlib.Path(BINARY).parents[1] / "tests" / "fake_cuda" / "libcuda.so.1"
 
@@ -75,7 +78,7 @@ kept.append(alloc(64 << 20))
 """
 
 
-def recorded(tmp_path: pathlib.Path, body: str, backing: int = 1, seed: int = 0) -> tuple[dict, dict]:
+def recorded(tmp_path: pathlib.Path, body: str, backing: int = 1, seed: int = 0) -> tuple[Figures, Figures]:
     """The pool's own figures, and the report's device."""
     path = tmp_path / "run.vtrace"
     text = f"BACKING, PATH, SEED = {backing}, {str(path)!r}, {seed}\n{PRELUDE}{body}\nfinish()\n"
@@ -87,7 +90,7 @@ def recorded(tmp_path: pathlib.Path, body: str, backing: int = 1, seed: int = 0)
     return json.loads(done.stdout), device
 
 
-def expect_same_peaks(stats: dict, device: dict) -> None:
+def expect_same_peaks(stats: Figures, device: Figures) -> None:
     for name in ("allocated", "active", "requested", "reserved"):
         assert device["peak"][f"{name}_bytes"] == stats[name], name
     confidence = device["confidence"]
