@@ -306,6 +306,7 @@ TEST_F(RecorderTest, WithALimitTheLatestStays) {
   start({.path = path(), .limit_bytes = kMiB});
   std::mt19937_64 random(1);
   alloc(0x7000, 42);  // lives through all
+  Recorder::name(0, 0x7000, 42, "w", "parameter");
   for (uint64_t i = 0; i < 900'000; ++i) {
     const uint64_t address = (1 + random() % 100'000) << 20;
     alloc(address, 1 + random() % 100'000);
@@ -320,6 +321,8 @@ TEST_F(RecorderTest, WithALimitTheLatestStays) {
     const trace::Trace trace = read(path(name));
     ASSERT_FALSE(trace.events.empty());
     EXPECT_EQ(trace.events[0].address, 0x7000u) << name << " begins with what was there";
+    EXPECT_EQ(trace.events[1].kind, EventKind::kAnnotate);
+    EXPECT_EQ(context_of(trace, trace.events[1]), "w");
   }
 }
 

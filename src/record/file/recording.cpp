@@ -106,7 +106,8 @@ Result<> Recording::add(const Record& record) {
       return {};
     case Op::kUse:
       // Its own stream needs no waiting for.
-      if (auto* block = live_.find(record); block != nullptr && block->alloc.stream != record.stream)
+      if (auto* block = live_.find(record);
+          block != nullptr && block->alloc.stream != record.stream)
         block->is_used_elsewhere = true;
       return {};
     case Op::kScopeBegin:
@@ -120,9 +121,11 @@ Result<> Recording::add(const Record& record) {
     case Op::kHeldFree:
       end_states_[record.device].add(record, live_, part_->translator.stream(record));
       return {};
+    case Op::kName:
+      if (auto* block = live_.find(record)) block->name = record;
+      [[fallthrough]];
     case Op::kOom:
     case Op::kSnapshot:
-    case Op::kName:
       return put(record, kind_of(record.op));
     default:
       return add_segment(record);
@@ -247,6 +250,9 @@ Result<> Recording::write_what_is_there() {
   }
   for (const LiveMemory::Block& block : live_.blocks()) {
     if (auto done = put(block.alloc, EventKind::kAlloc); !done) return done;
+    if (block.name) {
+      if (auto done = put(*block.name, EventKind::kAnnotate); !done) return done;
+    }
     if (!block.is_freed) continue;
     if (auto done = put(block.alloc, EventKind::kFreeRequested); !done) return done;
   }
