@@ -116,3 +116,15 @@ def test_a_recording_may_begin_late(tmp_path: pathlib.Path) -> None:
 
 def test_threads_that_compete(tmp_path: pathlib.Path) -> None:
     expect_same_peaks(*recorded(tmp_path, "start()\n" + THREADS))
+
+
+def test_ranks_know_what_their_devices_have_left(tmp_path: pathlib.Path) -> None:
+    stats, _ = recorded(tmp_path, "start()\nalloc(5 << 20)")
+    recording = (tmp_path / "run.vtrace").read_bytes()
+    (tmp_path / "run.vtrace").unlink()
+    for rank in (0, 1):
+        (tmp_path / f"run.rank{rank}.vtrace").write_bytes(recording)
+    compared = json.loads(output_of(BINARY, "report", tmp_path, "--json"))
+    assert [line["rank"] for line in compared["ranks"]] == [0, 1]
+    assert {line["headroom_bytes"] for line in compared["ranks"]} == {(1 << 30) - stats["reserved"]}
+    assert compared["worst"] is None
