@@ -297,6 +297,7 @@ Result<> Recording::flush() {
 // does not always lead to their sizes.
 Result<> Recording::write_end_states() {
   if (closed_bytes_ > 0) return {};
+  if (part_->names_allocator) return {};  // they would lack the memory of vram's pool
   for (const auto& [device, state] : end_states_) {
     const auto found = part_->devices.find(device);
     if (found == part_->devices.end()) continue;
