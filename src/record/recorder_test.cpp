@@ -236,28 +236,6 @@ TEST_F(RecorderTest, FollowersHaveTheLeadersScope) {
   EXPECT_EQ(context_of(trace, trace.events[2]), "");
 }
 
-TEST_F(RecorderTest, PagesMoveWithABlockThatIsShownElsewhere) {
-  start({.path = path()});
-  const auto say = [](Op op, uint64_t address, uint64_t bytes, uint64_t stream = 0) {
-    Recorder::emit({.address = address, .size_bytes = bytes, .stream = stream, .op = op});
-  };
-  say(Op::kSegmentMap, 0x100000, 4096);
-  say(Op::kPart, 0x100000, 512, 0x900000);
-  say(Op::kPart, 0x100c00, 1024, 0x900000);
-  alloc(0x900000, 1500);
-  free(0x900000);
-  ASSERT_TRUE(Recorder::stop());
-  const trace::Trace trace = read(path());
-  int64_t mapped = 0;
-  for (const trace::Event& event : trace.events) {
-    if (event.kind == EventKind::kSegmentMap) mapped += static_cast<int64_t>(event.size_bytes);
-    if (event.kind == EventKind::kSegmentUnmap) mapped -= static_cast<int64_t>(event.size_bytes);
-    EXPECT_TRUE(event.kind != EventKind::kAlloc || mapped == 4096);
-  }
-  EXPECT_EQ(mapped, 4096);
-  EXPECT_EQ(trace.events.size(), 1u + 3 + 2 + 3);
-}
-
 void say(Op op, uint64_t address, uint64_t bytes) {
   Recorder::emit({.address = address, .size_bytes = bytes, .stream = 7, .op = op});
 }
