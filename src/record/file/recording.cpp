@@ -91,7 +91,13 @@ Result<> Recording::put(const Record& record, EventKind kind) {
   return put(record.device, part_->translator.event(record, kind));
 }
 
+// A fast program fills the file between two flushes, too.
 Result<> Recording::add(const Record& record) {
+  if (auto done = put(record); !done || !is_full()) return done;
+  return flush();
+}
+
+Result<> Recording::put(const Record& record) {
   switch (record.op) {
     case Op::kAlloc:
       return add_block(record);

@@ -66,6 +66,7 @@ class Recording {
   [[nodiscard]] bool is_full() const;
   [[nodiscard]] Result<> begin_anew();
   [[nodiscard]] Result<> write_what_is_there();
+  [[nodiscard]] Result<> put(const Record& record);
   [[nodiscard]] Result<> put(uint16_t device, const trace::Event& event);
   [[nodiscard]] Result<> put(const Record& record, trace::EventKind kind);
   [[nodiscard]] Result<> add_block(const Record& record);
