@@ -1,12 +1,12 @@
 """What recording costs on an NVIDIA GPU, in the loop where it shows most: generation, bound by the host; prints Markdown.
 
-    python recording.py [--rounds N]
+    python recording.py [--cycles N]
 
 A small Llama generates tokens, each of which is a few hundred short operations on the GPU: what a request for memory costs
-is not hidden behind kernels. Each way of recording runs in a process of its own, so often, in turn with the others; a
-process's figure is the median of its generations, the table's the smallest over the rounds. The second table has what a
-request and a free of 4 KiB cost by themselves (torch.empty, then del; the median of 9 measurements).
-vram and PyTorch are those installed; about 8 s for each process.
+is not hidden behind kernels. For each allocator one process generates under each way of recording in turn, so often; the
+first table's figures are medians. Beside them what a request and a free of 4 KiB cost by themselves (torch.empty, then
+del), and so what an event costs. Nobody records first in each cycle, but what once listened to PyTorch's allocator stays
+attached to it, so that its own events are still built then. vram and PyTorch are those installed; about a minute.
 """
 
 from __future__ import annotations
@@ -23,37 +23,31 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-# The allocator, and who records.
-WAYS = [
-    ("native", "nobody"),
-    ("native", "torch"),
-    ("native", "torch, Python stacks"),
-    ("native", "torch, all stacks"),
-    ("native", "vram"),
-    ("native", "vram, Python stacks"),
-    ("pool", "nobody"),
-    ("pool", "vram"),
-    ("pool", "vram, Python stacks"),
-    ("pool", "vram, watch"),
-]
-GENERATIONS, TOKENS, PAIRS = 14, 48, 20_000
+# Who records, by the allocator.
+WAYS = {
+    "native": ["nobody", "torch", "torch, Python stacks", "torch, all stacks", "vram", "vram, Python stacks"],
+    "pool": ["nobody", "vram", "vram, Python stacks", "vram, watch", "vram, watch(depth=2)"],
+}
+TOKENS, PAIRS = 32, 10_000
+Figures = dict[str, float]
 
 
 def begin(torch: Any, recorder: str, folder: str, stack: ExitStack, model: Any) -> Any:
     """The recording, where it is vram's."""
-    if recorder.startswith("torch"):
-        kinds = {"torch": None, "torch, Python stacks": "python", "torch, all stacks": "all"}
-        stacks = kinds[recorder]
-        torch.cuda.memory._record_memory_history(context=None if stacks is None else "all", stacks=stacks or "python")
-        return None
     if recorder == "nobody":
+        return None
+    if recorder.startswith("torch"):
+        stacks = {"torch": None, "torch, Python stacks": "python", "torch, all stacks": "all"}[recorder]
+        history = torch.cuda.memory._record_memory_history
+        history(context=None if stacks is None else "all", stacks=stacks or "python")
+        stack.callback(history, enabled=None)
         return None
     import vram
 
     stacks = "python" if "Python" in recorder else None
     recording = stack.enter_context(vram.record(Path(folder) / "run.vtrace", stacks=stacks))
-    if recorder.endswith("watch"):
-        stack.enter_context(vram.watch(model))
+    if "watch" in recorder:
+        stack.enter_context(vram.watch(model, depth=2 if "depth" in recorder else None))
     return recording
 
 
@@ -87,20 +81,31 @@ def generation(torch: Any, model: Any) -> Callable[[], None]:
     return generate
 
 
-def pairs(torch: Any) -> float:
-    """Nanoseconds for a request and a free."""
+def pair_ns(torch: Any) -> float:
+    """For a request and a free."""
     empty, size, device = torch.empty, 1024, torch.device("cuda")
-    took = []
-    for _ in range(9):
-        before = time.perf_counter_ns()
-        for _ in range(PAIRS):
-            block = empty(size, device=device)
-            del block
-        took.append((time.perf_counter_ns() - before) / PAIRS)
-    return statistics.median(took)
+    before = time.perf_counter_ns()
+    for _ in range(PAIRS):
+        block = empty(size, device=device)
+        del block
+    return (time.perf_counter_ns() - before) / PAIRS
 
 
-def child(allocator: str, recorder: str) -> None:
+def once(torch: Any, model: Any, generate: Callable[[], None], recorder: str) -> Figures:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        recording = begin(torch, recorder, folder, stack, model)
+        generate()  # what is met for the first time costs more
+        before = time.perf_counter()
+        generate()
+        took = {"generation_ms": 1e3 * (time.perf_counter() - before)}
+        events = recording.events if recording is not None else 0
+        took["pair_ns"] = pair_ns(torch)
+        if recording is not None:
+            took |= {"events": events / 2, "lost": recording.lost}
+        return took
+
+
+def child(allocator: str, cycles: int) -> None:
     import torch
 
     if allocator == "pool":
@@ -112,61 +117,44 @@ def child(allocator: str, recorder: str) -> None:
     generate = generation(torch, model)
     for _ in range(3):
         generate()
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        recording = begin(torch, recorder, folder, stack, model)
-        took = []
-        for _ in range(GENERATIONS):
-            before = time.perf_counter()
-            generate()
-            took.append(1e3 * (time.perf_counter() - before))
-        events = recording.events if recording is not None else 0
-        pair_ns = pairs(torch)
-        lost = recording.lost if recording is not None else 0
-    figures = {"generation_ms": statistics.median(took), "pair_ns": pair_ns, "events": events, "lost": lost}
-    print(json.dumps(figures), flush=True)
+    found: dict[str, list[Figures]] = {way: [] for way in WAYS[allocator]}
+    for _ in range(cycles):
+        for way, figures in found.items():
+            figures.append(once(torch, model, generate, way))
+    print(json.dumps(found), flush=True)
 
 
-def measure(rounds: int) -> dict[tuple[str, str], list[dict[str, float]]]:
-    found: dict[tuple[str, str], list[dict[str, float]]] = {way: [] for way in WAYS}
-    for i in range(rounds):
-        for way in WAYS if i % 2 == 0 else reversed(WAYS):
-            words = [sys.executable, __file__, "--child", *way]
-            done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
-            if done.returncode != 0:
-                print(f"{' / '.join(way)}: {done.stderr[-800:]}", file=sys.stderr)
-                continue
-            found[way].append(json.loads(done.stdout.splitlines()[-1]))
-            print(f"{way}: {found[way][-1]}", file=sys.stderr, flush=True)
-    return found
+def row(allocator: str, way: str, found: dict[str, list[Figures]]) -> str:
+    def median(key: str, of: str) -> float:
+        return statistics.median(figures.get(key, 0) for figures in found[of])
 
-
-def report(found: dict[tuple[str, str], list[dict[str, float]]]) -> None:
-    print(
-        "| allocator | recorded by | generation, ms | ÷ not recorded | request + free, ns | more, ns an event | lost |"
+    took, pair = median("generation_ms", way), median("pair_ns", way)
+    more = (pair - median("pair_ns", "nobody")) / 2
+    return (
+        f"| {allocator} | {way} | {took:.1f} | {took / median('generation_ms', 'nobody'):.3f} | {pair:.0f} | {more:.0f} "
+        f"| {median('events', way):.0f} | {median('lost', way):.0f} |"
     )
-    print("|---|---|---|---|---|---|---|")
-    for (allocator, recorder), runs in found.items():
-        plain = found[(allocator, "nobody")]
-        if not runs or not plain:
-            continue
-        best, base = (min(run["generation_ms"] for run in those) for those in (runs, plain))
-        pair, base_pair = (min(run["pair_ns"] for run in those) for those in (runs, plain))
-        lost = int(max(run["lost"] for run in runs))
-        print(
-            f"| {allocator} | {recorder} | {best:.2f} | {best / base:.3f} | {pair:.0f} | {(pair - base_pair) / 2:.0f} "
-            f"| {lost} |"
-        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--child", nargs=2, metavar=("ALLOCATOR", "RECORDER"), help=argparse.SUPPRESS)
+    parser.add_argument("--cycles", type=int, default=7)
+    parser.add_argument("--child", choices=[*WAYS], help=argparse.SUPPRESS)
     wanted = parser.parse_args()
     if wanted.child:
-        child(*wanted.child)
-    else:
-        report(measure(wanted.rounds))
+        return child(wanted.child, wanted.cycles)
+    print(
+        "| allocator | recorded by | generation, ms | ÷ nobody | request + free, ns | more, ns an event | events | lost |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for allocator, ways in WAYS.items():
+        words = [sys.executable, __file__, "--child", allocator, "--cycles", str(wanted.cycles)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=500)
+        if done.returncode != 0:
+            sys.exit(f"{allocator}: {done.stderr[-2000:]}")
+        found = json.loads(done.stdout.splitlines()[-1])
+        for way in ways:
+            print(row(allocator, way, found), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #include "record/threads.hpp"
 
+#include "base/thread_owned.hpp"
 #include "record/stores.hpp"
 
 #include <algorithm>
@@ -65,46 +66,47 @@ struct Open {
   bool is_leader = false;
 };
 
-thread_local Open open_scopes;
+thread_local ThreadOwned<Open> open_scopes;
 std::atomic<bool> has_leader{false};
 std::atomic<TextId> leaders_path{0};
 
 TextId path_of_this_thread() {
-  const uint32_t depth = std::min(open_scopes.depth, ScopeStack::kMostOpen);
-  if (depth > 0) return open_scopes.paths[depth - 1];
-  return leaders_path.load(std::memory_order_relaxed);
+  const Open* const own = open_scopes.peek();
+  if (own == nullptr || own->depth == 0) return leaders_path.load(std::memory_order_relaxed);
+  return own->paths[std::min(own->depth, ScopeStack::kMostOpen) - 1];
 }
 
-void tell_followers() {
-  if (!open_scopes.is_leader) return;
-  const bool is_open = open_scopes.depth > 0;
-  leaders_path.store(is_open ? path_of_this_thread() : 0, std::memory_order_relaxed);
+void tell_followers(const Open& own) {
+  if (!own.is_leader) return;
+  leaders_path.store(own.depth > 0 ? path_of_this_thread() : 0, std::memory_order_relaxed);
 }
 
 }  // namespace
 
 ScopeStack::Opened ScopeStack::open(std::string_view name) {
-  if (!has_leader.load(std::memory_order_relaxed))
-    open_scopes.is_leader = !has_leader.exchange(true);
+  Open* const own = open_scopes.get();
+  if (own == nullptr) return {};
+  if (!has_leader.load(std::memory_order_relaxed)) own->is_leader = !has_leader.exchange(true);
   TextStore& texts = stores().texts;
   Opened opened{.name = texts.intern(name)};
-  if (open_scopes.depth < kMostOpen) {
+  if (own->depth < kMostOpen) {
     std::string path = texts.text(path_of_this_thread());
     if (!path.empty()) path += '/';
     opened.path = texts.intern(path.append(name));
-    open_scopes.paths[open_scopes.depth] = opened.path;
-    open_scopes.names[open_scopes.depth] = opened.name;
+    own->paths[own->depth] = opened.path;
+    own->names[own->depth] = opened.name;
   }
-  ++open_scopes.depth;
-  tell_followers();
+  ++own->depth;
+  tell_followers(*own);
   return opened;
 }
 
 TextId ScopeStack::close() {
-  if (open_scopes.depth == 0) return 0;
-  --open_scopes.depth;
-  const TextId name = open_scopes.depth < kMostOpen ? open_scopes.names[open_scopes.depth] : 0;
-  tell_followers();
+  Open* const own = open_scopes.peek();
+  if (own == nullptr || own->depth == 0) return 0;
+  --own->depth;
+  const TextId name = own->depth < kMostOpen ? own->names[own->depth] : 0;
+  tell_followers(*own);
   return name;
 }
 

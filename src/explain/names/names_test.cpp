@@ -70,6 +70,8 @@ TEST(ScopePath, TheInnermostPartCounts) {
   EXPECT_EQ(plain.owner, "layers.7.mlp");
   EXPECT_EQ(plain.extent, "forward/layers.7.mlp");
   EXPECT_EQ(parse_scope_path("train/forward/a/forward/a.b").owner, "a.b");
+  EXPECT_EQ(parse_scope_path("forward/GPT/layers.7/layers.7.mlp").owner, "layers.7.mlp");
+  EXPECT_EQ(parse_scope_path("forward/GPT/layers/layersnorm").owner, "GPT/layers/layersnorm");
   const ScopePath backward = parse_scope_path("backward/layers.7/backward/layers.7.mlp");
   EXPECT_EQ(backward.owner, "layers.7.mlp");
   EXPECT_EQ(backward.extent, "backward");

@@ -13,6 +13,17 @@ StepPart part_of(std::string_view component) {
   return StepPart::kNone;
 }
 
+// Modules nest, and each is called by its whole name: layers.7/layers.7.mlp is layers.7.mlp.
+std::string_view innermost_module(std::string_view owner) {
+  const size_t slash = owner.rfind('/');
+  if (slash == owner.npos) return owner;
+  const std::string_view inner = owner.substr(slash + 1);
+  std::string_view outer = owner.substr(0, slash);
+  outer.remove_prefix(outer.rfind('/') + 1);
+  const bool is_part = inner.size() > outer.size() && inner.starts_with(outer);
+  return is_part && inner[outer.size()] == '.' ? inner : owner;
+}
+
 }  // namespace
 
 // The innermost part counts: scopes of modules nest, each with its part in front. But what runs
@@ -34,6 +45,7 @@ ScopePath parse_scope_path(std::string_view path) {
     }
     begin = end + 1;
   }
+  found.owner = innermost_module(found.owner);
   return found;
 }
 

@@ -1,5 +1,6 @@
 #include "record/stacks/python_stack.hpp"
 
+#include "base/thread_owned.hpp"
 #include "record/stacks/cpython.hpp"
 
 #include <array>
@@ -76,22 +77,43 @@ Frames& frames() {
   return all;
 }
 
-FrameNumber number_of(Object* frame) {
+// What this thread has met lately: most frames of a stack are those of the stack before. Code that
+// was met is never freed, so an address means the same for good.
+class LatelyMet {
+ public:
+  FrameNumber number_of(const Place& place) {
+    Entry& entry = entries_[HashOfPlace{}(place) % entries_.size()];
+    if (!(entry.place == place)) entry = {place, frames().number_of(place)};
+    return entry.number;
+  }
+
+ private:
+  struct Entry {
+    Place place;
+    FrameNumber number = 0;
+  };
+  std::array<Entry, 1024> entries_;
+};
+
+FrameNumber number_of(Object* frame, LatelyMet& met) {
   Object* code = python().code_of(frame);
   const int position = python().last_instruction_of != nullptr ? python().last_instruction_of(frame)
                                                                : python().line_of(frame);
-  const FrameNumber number = frames().number_of({code, position});
+  const FrameNumber number = met.number_of({code, position});
   python().drop(code);
   return number;
 }
 
 // The GIL is held.
 StackId walk(Object* thread) {
+  thread_local ThreadOwned<LatelyMet> lately_met;
+  LatelyMet* const met = lately_met.get();
+  if (met == nullptr) return 0;
   std::array<FrameNumber, PythonStacks::kMostFrames> numbers;
   size_t count = 0;
   Object* frame = python().frame_of(thread);
   while (frame != nullptr) {
-    if (count < numbers.size()) numbers[count++] = number_of(frame);
+    if (count < numbers.size()) numbers[count++] = number_of(frame, *met);
     Object* outer = count < numbers.size() ? python().back_of(frame) : nullptr;
     python().drop(frame);
     frame = outer;
