@@ -142,7 +142,8 @@ def main() -> None:
     parser.add_argument("--child", choices=[*WAYS], help=argparse.SUPPRESS)
     wanted = parser.parse_args()
     if wanted.child:
-        return child(wanted.child, wanted.cycles)
+        child(wanted.child, wanted.cycles)
+        return
     print(
         "| allocator | recorded by | generation, ms | ÷ nobody | request + free, ns | more, ns an event | events | lost |"
     )
