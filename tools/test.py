@@ -56,6 +56,19 @@ def test_package() -> str:
     return last_line(call(PYTHON, "-m", "pytest", "-q", "tests/package"))
 
 
+def test_frameworks() -> str:
+    """The package with the real TensorFlow, Keras, JAX, Lightning and Transformers, in an environment of their own."""
+    environment = BUILD / "frameworks"
+    wanted = [ROOT / "tools" / name for name in ("requirements-torch.txt", "requirements-frameworks.txt")]
+    ready = environment / "ready"
+    if not ready.is_file() or any(file.stat().st_mtime > ready.stat().st_mtime for file in wanted):
+        call(PYTHON, "-m", "venv", "--clear", environment)
+        pip: list[str | Path] = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
+        call(*pip, "install", "pytest", *(word for file in wanted for word in ("--requirement", file)))
+        ready.touch()
+    return last_line(call(environment / "bin" / "python", "-m", "pytest", "-q", "tests/frameworks"))
+
+
 def check_tidy() -> str:
     return tidy.check(BUILD / "release")
 
@@ -132,6 +145,7 @@ STEPS: dict[str, list[tuple[str, Step]]] = {
         ("tools", test_tools),
         ("release", test_release),
         ("package", test_package),
+        ("frameworks", test_frameworks),
         ("tidy", check_tidy),
         ("asan", test_asan),
         ("fuzz", test_fuzz),
