@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace
