@@ -134,10 +134,11 @@ void states(benchmark::State& state) {
   const EventClock clock(trace, device);
   const Curve drawn = draw_curve(trace, device, history, clock, 1000);
   const Scopes scopes = build_scopes(trace, device);
+  const Names names = find_names(trace, device, history);
   const std::vector<uint64_t> events = {drawn.peak.requested.event, drawn.peak.reserved.event};
   for (auto _ : state) {
     benchmark::DoNotOptimize(
-        states_after({trace, device, history, clock, drawn, scopes}, events).size());
+        states_after({trace, device, history, clock, drawn, scopes, names}, events).size());
   }
   count(state);
 }

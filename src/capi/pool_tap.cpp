@@ -29,21 +29,40 @@ void PoolTap::say_freeing(uint64_t address) { say(Op::kFree, address); }
 
 void PoolTap::say_used_by(uint64_t address, uint64_t stream) { say(Op::kUse, address, 0, stream); }
 
-void PoolTap::mapped(uint64_t address, uint64_t bytes) { say(Op::kSegmentMap, address, bytes); }
-void PoolTap::unmapped(uint64_t address, uint64_t bytes) { say(Op::kSegmentUnmap, address, bytes); }
+void PoolTap::say_memory(Op op, uint64_t address, uint64_t bytes, uint64_t block) const {
+  static const record::TextId kOurs = record::stores().texts.intern(trace::kVramPool);
+  Recorder::emit({.address = address,
+                  .size_bytes = bytes,
+                  .stream = block,
+                  .scope = record::ScopeStack::current(),
+                  .text = kOurs,
+                  .device = device_,
+                  .op = op});
+}
+
+void PoolTap::mapped(uint64_t address, uint64_t bytes) {
+  say_memory(Op::kSegmentMap, address, bytes);
+}
+void PoolTap::unmapped(uint64_t address, uint64_t bytes) {
+  say_memory(Op::kSegmentUnmap, address, bytes);
+}
 void PoolTap::finished(uint64_t block) { say(Op::kFreeCompleted, block); }
 
 void PoolTap::found_mapped(uint64_t address, uint64_t bytes) {
-  say(Op::kSegmentFound, address, bytes);
+  say_memory(Op::kSegmentFound, address, bytes);
 }
 
 // The block it belongs to is said in the stream's place.
 void PoolTap::part(uint64_t block, uint64_t home, uint64_t bytes) {
-  say(Op::kPart, home, bytes, block);
+  say_memory(Op::kPart, home, bytes, block);
 }
 
-void PoolTap::found_block(uint64_t address, uint64_t requested_bytes, uint64_t stream) {
+void PoolTap::found_block(uint64_t address, uint64_t requested_bytes, uint64_t stream,
+                          pool::Found state) {
   say(Op::kFound, address, requested_bytes, stream);
+  // By which other stream does not matter.
+  if (state == pool::Found::kShared) say(Op::kUse, address, 0, stream + 1);
+  if (state == pool::Found::kHeld) say(Op::kFreeRequested, address);
 }
 
 }  // namespace vram::capi

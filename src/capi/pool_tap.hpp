@@ -36,11 +36,13 @@ class PoolTap final : public pool::Observer {
   void finished(uint64_t block) override;
   void found_mapped(uint64_t address, uint64_t bytes) override;
   void part(uint64_t block, uint64_t home, uint64_t bytes) override;
-  void found_block(uint64_t address, uint64_t requested_bytes, uint64_t stream) override;
+  void found_block(uint64_t address, uint64_t requested_bytes, uint64_t stream,
+                   pool::Found state) override;
 
  private:
   void say(record::Op op, uint64_t address, uint64_t bytes = 0, uint64_t stream = 0,
            record::StackId stack = 0) const;
+  void say_memory(record::Op op, uint64_t address, uint64_t bytes, uint64_t block = 0) const;
   void say_allocated(uint64_t address, uint64_t bytes, uint64_t stream, record::StackId stack);
   void say_freeing(uint64_t address);
   void say_used_by(uint64_t address, uint64_t stream);

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <pthread.h>
+#include <string>
 
 namespace vram::capi {
 namespace {
@@ -41,6 +42,16 @@ Result<pool::Backing> choose_backing(const gpu::cuda::CudaMemory& memory, vram_b
       break;
   }
   return memory.supports_virtual_memory() ? pool::Backing::kVirtual : pool::Backing::kSegments;
+}
+
+// How much memory the device has, for whoever asks the recording what was left.
+void say_memory(vram_pool& pool) {
+  gpu::MemoryInfo info;
+  const auto device = static_cast<uint32_t>(pool.device);
+  if (!record::Recorder::is_on()) return;
+  if (pool.memory->memory_info(device, &info) != gpu::Status::kOk) return;
+  record::Recorder::about("device." + std::to_string(device) + ".memory_bytes",
+                          std::to_string(info.total_bytes));
 }
 
 }  // namespace
@@ -93,6 +104,7 @@ Result<vram_pool*> Registry::open_anew(int device, const vram_pool_options& opti
       pool);
   pools_[static_cast<size_t>(device)].store(pool, std::memory_order_release);
   if (pool_end_.load() <= device) pool_end_.store(device + 1);
+  say_memory(*pool);
   return pool;
 }
 
@@ -117,6 +129,7 @@ void Registry::tell_all() {
   if (is_forked()) return;
   for (auto& pool : pools_) {
     if (vram_pool* open = pool.load(std::memory_order_acquire); open != nullptr) {
+      say_memory(*open);
       open->tap.tell_all();
     }
   }

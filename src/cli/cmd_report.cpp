@@ -6,7 +6,10 @@
 #include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
+#include "cli/recordings.hpp"
 #include "explain/explain.hpp"
+#include "show/ranks_json.hpp"
+#include "show/ranks_text.hpp"
 #include "show/report_json.hpp"
 #include "show/report_text.hpp"
 
@@ -46,14 +49,18 @@ class ReportCommand final : public Command {
 
  private:
   [[nodiscard]] Result<Request> request() const;
+  [[nodiscard]] Result<explain::Report> explained(const std::string& path, const Request& request,
+                                                  const Console& console) const;
   [[nodiscard]] Result<std::string> one(const std::string& path, const Request& request,
                                         const Console& console) const;
   [[nodiscard]] std::string draw(const explain::Report& report, const Request& request,
                                  const Console& console) const;
   [[nodiscard]] std::string join(const std::vector<std::string>& documents) const;
+  [[nodiscard]] Result<int> print_ranks(const Request& request, Console& console) const;
   [[nodiscard]] Result<int> print_each(const Request& request, Console& console) const;
   [[nodiscard]] Result<int> write_all(const Request& request, Console& console) const;
 
+  std::vector<std::string> words_;
   std::vector<std::string> traces_;
   bool json_ = false;
   std::string top_;
@@ -70,9 +77,13 @@ const Manual& ReportCommand::manual() const {
       "TRACE... [OPTIONS]",
       "Explains recordings of GPU memory: PyTorch snapshots of every version (plain, gz, zst or "
       "xz) and .vtrace files. "
-      "Prints one screen, or JSON for programs. Nothing in a file is ever executed.",
+      "Prints one screen, or JSON for programs. Recordings of the ranks of one program (a folder, "
+      "or "
+      "files named run.rank3.vtrace) are compared on one screen. Nothing in a file is ever "
+      "executed.",
       {{"vram report run.pickle", "the screen"},
        {"vram report run.vtrace --at step:12", "also who held what at the peak of step 12"},
+       {"vram report runs/", "which rank is worst, and why"},
        {"vram report run.pickle --json -o run.json", "everything, for a program"},
        {"CLICOLOR_FORCE=1 vram report run.pickle | less -R",
         "with colours and bars through a pager"}}};
@@ -81,8 +92,10 @@ const Manual& ReportCommand::manual() const {
 
 std::vector<Option> ReportCommand::options() {
   return {
-      {"TRACE", "TRACE", "one or more recordings", &traces_},
-      {"--json", "", "print vram.report/1 (docs/json.md); an array of them for several recordings",
+      {"TRACE", "TRACE", "one or more recordings, or a folder of them", &words_},
+      {"--json", "",
+       "print vram.report/1 (docs/json.md); an array of them for several recordings, vram.ranks/1 "
+       "for those of ranks",
        &json_},
       {"--top", "N", "holders to list, 0 for all (8 on the screen, 50 in JSON)", &top_},
       {"--at", "TIME",
@@ -123,16 +136,44 @@ std::string ReportCommand::draw(const explain::Report& report, const Request& re
   return show::draw_report(report, options);
 }
 
-Result<std::string> ReportCommand::one(const std::string& path, const Request& request,
-                                       const Console& console) const {
+Result<explain::Report> ReportCommand::explained(const std::string& path, const Request& request,
+                                                 const Console& console) const {
   const auto trace = open_with_progress(path, max_size_, console);
   if (!trace) return tl::unexpected(trace.error());
   Progress progress(console, "explaining");
   progress.announce(trace->events.size());
-  const auto report = request.at ? explain_at(*trace, *request.at, request.explain)
-                                 : explain::explain(*trace, request.explain);
+  auto report = request.at ? explain_at(*trace, *request.at, request.explain)
+                           : explain::explain(*trace, request.explain);
   if (!report) return tl::unexpected(explained_error(*trace, report.error()));
+  return report;
+}
+
+Result<std::string> ReportCommand::one(const std::string& path, const Request& request,
+                                       const Console& console) const {
+  const auto report = explained(path, request, console);
+  if (!report) return tl::unexpected(report.error());
   return draw(*report, request, console);
+}
+
+Result<int> ReportCommand::print_ranks(const Request& request, Console& console) const {
+  if (request.at) {
+    return fail(Code::kBadInput,
+                "--at explains a moment of one recording, not of {} ranks: name its file",
+                traces_.size());
+  }
+  std::vector<explain::Report> reports;
+  for (const std::string& path : traces_) {
+    auto report = explained(path, request, console);
+    if (!report) return tl::unexpected(report.error());
+    if (!report->process.rank) report->process.rank = rank_in_name(path);
+    reports.push_back(std::move(*report));
+  }
+  const explain::RankReport ranks = explain::compare_ranks(reports);
+  show::TextOptions options = text_options(output_, console);
+  options.top = request.top.value_or(options.top);
+  return deliver(json_ ? show::ranks_json(ranks) : show::draw_ranks(ranks, options), output_,
+                 console)
+      .map([] { return 0; });
 }
 
 std::string ReportCommand::join(const std::vector<std::string>& documents) const {
@@ -174,6 +215,10 @@ Result<int> ReportCommand::write_all(const Request& request, Console& console) c
 Result<int> ReportCommand::run(Console& console) {
   const auto request = this->request();
   if (!request) return tl::unexpected(request.error());
+  auto recordings = find_recordings(words_);
+  if (!recordings) return tl::unexpected(recordings.error());
+  traces_ = std::move(recordings->paths);
+  if (recordings->are_ranks) return print_ranks(*request, console);
   const bool for_the_screen = !json_ && output_.empty();
   return for_the_screen ? print_each(*request, console) : write_all(*request, console);
 }

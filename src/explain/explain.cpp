@@ -8,13 +8,16 @@
 #include "explain/moment/curve.hpp"
 #include "explain/moment/ooms.hpp"
 #include "explain/moment/state.hpp"
+#include "explain/names/names.hpp"
 #include "explain/site/scopes.hpp"
 #include "explain/steps/phases.hpp"
 #include "explain/steps/steps.hpp"
 #include "explain/whatif/what_if.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -42,6 +45,16 @@ Result<AtEvent> asked_event(const EventClock& clock, const trace::DeviceTrace& d
                 device.ordinal);
   }
   return event;
+}
+
+std::optional<uint64_t> number_about(const trace::Trace& trace, std::string_view key) {
+  const auto found = std::ranges::find(trace.about, key, &trace::Setting::key);
+  uint64_t number = 0;
+  if (found == trace.about.end()) return std::nullopt;
+  const char* const end = found->value.data() + found->value.size();
+  const auto read = std::from_chars(found->value.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return number;
 }
 
 void count_events(std::span<const trace::Event> events, DeviceReport& report) {
@@ -98,6 +111,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   DeviceReport report;
   report.ordinal = device.ordinal;
   report.is_host = device.kind == trace::DeviceKind::kHost;
+  report.memory_bytes = number_about(trace, fmt::format("device.{}.memory_bytes", device.ordinal));
   report.events = device.event_count;
   report.begin_unix_ns = clock.origin_unix_ns();
   report.duration_ns = events.empty() ? 0 : clock.time_ns(events.size() - 1) - clock.time_ns(0);
@@ -106,7 +120,8 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   const History history = replay_history(trace, device);
   const Curve curve = draw_curve(trace, device, history, clock, options.timeline_slices);
   const Scopes scopes = build_scopes(trace, device);
-  const Sources sources{trace, device, history, clock, curve, scopes};
+  const Names names = find_names(trace, device, history);
+  const Sources sources{trace, device, history, clock, curve, scopes, names};
   report.frees = count_frees(history);
   report.verdict = history.verdict;
   report.peak = curve.peak;
@@ -114,7 +129,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   explain_states(sources, *at, report);
   report.steps = find_steps(trace, device, history, scopes, clock.origin_unix_ns());
   report.steps.phases = find_phases(trace, device, history, scopes, report.steps);
-  report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns());
+  report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns(), names);
   report.ooms = find_ooms(sources);
   name_oom_steps(report);
   report.what_if = find_what_ifs(trace, device, report);
@@ -150,12 +165,22 @@ bool is_default(const trace::Setting& setting) {
   return kPlain.contains(setting.value);
 }
 
+Process describe_process(const trace::Trace& trace) {
+  Process process{.rank = number_about(trace, "rank"),
+                  .world_size = number_about(trace, "world_size"),
+                  .host = {}};
+  const auto host = std::ranges::find(trace.about, "host", &trace::Setting::key);
+  if (host != trace.about.end()) process.host = host->value;
+  return process;
+}
+
 void describe_origin(const trace::Trace& trace, Report& report) {
   report.path = trace.origin.path;
   report.format = trace.origin.format;
   report.file_bytes = trace.origin.file_bytes;
   report.clock = trace.has_time ? Clock::kTime : Clock::kEventIndex;
   report.has_stacks = trace.has_stacks;
+  report.process = describe_process(trace);
   report.truncated_at_byte = trace.origin.truncated_at_byte;
   for (const trace::Note& note : trace.origin.notes) {
     report.notes.push_back({note.text, note.count});

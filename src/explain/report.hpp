@@ -54,8 +54,8 @@ struct Frame {
 
 // A group of live memory at a moment.
 struct Holder {
-  std::string
-      name;  // one line: "train.py:42 loss_fn", "4 MiB blocks", "stream 0x55…", "before recording"
+  std::string name;  // one line: "train.py:42 loss_fn", "layers.7.mlp · activation", "4 MiB
+                     // blocks", "before recording"
   uint64_t requested_bytes = 0;
   uint64_t block_bytes = 0;  // with rounding: what freeing it would make free
   uint64_t count = 0;        // blocks
@@ -66,7 +66,7 @@ struct Holder {
   std::vector<Frame> stack;       // by stack only: innermost first
 };
 
-enum class Dimension { kStack, kUserFrame, kScope, kSize, kStream, kAge, kPool };
+enum class Dimension { kStack, kUserFrame, kScope, kSize, kStream, kAge, kPool, kCategory };
 
 struct Breakdown {
   Dimension by = Dimension::kUserFrame;
@@ -101,6 +101,9 @@ struct State {
   std::vector<Pinner> pinners;  // largest stranded first
   uint64_t segment_count = 0;
   uint64_t block_count = 0;  // active blocks
+  // Requested by blocks of which the program said what they are, by a name or a scope; none where
+  // the recording has neither. Then breakdowns have kCategory, too.
+  std::optional<uint64_t> named_bytes;
 };
 
 enum class StepSource { kNone, kAnnotations, kRepetition };
@@ -184,6 +187,7 @@ enum class Confidence {
   kOverflow,       // "ring overflowed: the first part is missing"
   kTruncated,      // "file truncated: the last part is missing"
   kUnchecked,      // "no end state to check against"
+  kConsistent,     // nor is one needed: recorded from the beginning, without a contradiction
 };
 
 struct Verdict {
@@ -219,6 +223,7 @@ struct Finding {
 struct DeviceReport {
   uint32_t ordinal = 0;
   bool is_host = false;
+  std::optional<uint64_t> memory_bytes;  // that the device has, where the recording says it
   uint64_t events = 0;
   uint64_t allocations = 0;
   uint64_t frees = 0;
@@ -246,6 +251,13 @@ struct NoteLine {
   uint64_t count = 1;
 };
 
+// What the recording says about the process, among those that worked together.
+struct Process {
+  std::optional<uint64_t> rank;
+  std::optional<uint64_t> world_size;
+  std::string host;
+};
+
 struct Report {
   std::string path;
   std::string format;
@@ -253,6 +265,7 @@ struct Report {
   Clock clock = Clock::kTime;
   bool has_stacks = false;
   std::optional<uint64_t> truncated_at_byte;
+  Process process;
   std::vector<NoteLine> notes;
   std::vector<std::pair<std::string, std::string>>
       settings;                       // those that differ from the defaults first

@@ -21,9 +21,12 @@ void Pool::tell_all(Observer& observer) const {
     if (stock_[id].bytes != 0) observer.found_mapped(stock_[id].home, stock_[id].bytes);
   }
   for (const Block& block : blocks_) {
-    if (!block.is_live || block.is_held) continue;
+    if (!block.is_live) continue;
     tell_parts(block, observer);
-    observer.found_block(block.address, block.requested_bytes, arena_.stream(block.stream));
+    observer.found_block(block.address, block.requested_bytes, arena_.stream(block.stream),
+                         block.is_held     ? Found::kHeld
+                         : block.is_shared ? Found::kShared
+                                           : Found::kLive);
   }
 }
 

@@ -9,6 +9,12 @@
 
 namespace vram::pool {
 
+enum class Found : uint8_t {
+  kLive,
+  kShared,  // other streams use it, too
+  kHeld     // freed, and they still do; finished() will follow
+};
+
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -20,7 +26,8 @@ class Observer {
   // What is there already. A block that is shown elsewhere than at its home follows its parts.
   virtual void found_mapped(Address address, uint64_t bytes) = 0;
   virtual void part(Address block, Address home, uint64_t bytes) = 0;
-  virtual void found_block(Address address, uint64_t requested_bytes, StreamHandle stream) = 0;
+  virtual void found_block(Address address, uint64_t requested_bytes, StreamHandle stream,
+                           Found state) = 0;
 };
 
 }  // namespace vram::pool

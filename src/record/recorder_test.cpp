@@ -93,6 +93,64 @@ TEST_F(RecorderTest, WhatIsSaidIsInTheFile) {
   EXPECT_EQ(trace.tables.strings[trace.annotations[0].name], "step 0");
 }
 
+// Another stream is waited for; the block's own need not be.
+TEST_F(RecorderTest, AFreeWaitsForOtherStreams) {
+  start({.path = path()});
+  for (const uint64_t user : {uint64_t{8}, uint64_t{16}}) {
+    Recorder::emit({.address = 0x1000, .size_bytes = 512, .stream = 8, .op = Op::kAlloc});
+    Recorder::emit({.address = 0x1000, .stream = user, .op = Op::kUse});
+    free(0x1000);
+  }
+  Recorder::emit({.address = 0x1000, .op = Op::kFreeCompleted});
+  ASSERT_TRUE(Recorder::stop());
+  const trace::Trace trace = read(path());
+  std::vector<EventKind> kinds;
+  for (const trace::Event& event : trace.events) kinds.push_back(event.kind);
+  EXPECT_EQ(kinds, (std::vector{EventKind::kAlloc, EventKind::kFreeCompleted, EventKind::kAlloc,
+                                EventKind::kFreeRequested, EventKind::kFreeCompleted}));
+}
+
+// Pages that a block takes along say whose they are, and so does a setting.
+TEST_F(RecorderTest, AStitchedBlockTakesItsPagesAlong) {
+  start({.path = path()});
+  const TextId ours = stores().texts.intern(trace::kVramPool);
+  const auto say = [&](Op op, uint64_t address, uint64_t bytes, uint64_t stream = 0) {
+    const bool is_memory = op == Op::kSegmentMap || op == Op::kPart;
+    Recorder::emit({.address = address,
+                    .size_bytes = bytes,
+                    .stream = stream,
+                    .text = is_memory ? ours : 0,
+                    .op = op});
+  };
+  say(Op::kSegmentMap, 0x100000, 0x4000);
+  say(Op::kPart, 0x101000, 0x1000, 0x900000);
+  say(Op::kPart, 0x103000, 0x1000, 0x900000);
+  say(Op::kAlloc, 0x900000, 0x2000);
+  say(Op::kFree, 0x900000, 0);
+  ASSERT_TRUE(Recorder::stop());
+  const trace::Trace trace = read(path());
+  using Row = std::pair<EventKind, uint64_t>;
+  std::vector<Row> rows;
+  for (const trace::Event& event : trace.events) {
+    rows.emplace_back(event.kind, event.address);
+    const bool is_named =
+        trace.tables.strings[trace.tables.contexts[event.context].category] == trace::kVramPool;
+    EXPECT_EQ(is_named, trace::is_segment_event(event.kind)) << event.address;
+  }
+  EXPECT_EQ(rows, (std::vector<Row>{{EventKind::kSegmentMap, 0x100000},
+                                    {EventKind::kSegmentUnmap, 0x101000},
+                                    {EventKind::kSegmentUnmap, 0x103000},
+                                    {EventKind::kSegmentMap, 0x900000},
+                                    {EventKind::kAlloc, 0x900000},
+                                    {EventKind::kFreeCompleted, 0x900000},
+                                    {EventKind::kSegmentUnmap, 0x900000},
+                                    {EventKind::kSegmentMap, 0x101000},
+                                    {EventKind::kSegmentMap, 0x103000}}));
+  ASSERT_EQ(trace.settings.size(), 1u);
+  EXPECT_EQ(trace.settings[0].key, trace::kAllocatorSetting);
+  EXPECT_EQ(trace.settings[0].value, trace::kVramPool);
+}
+
 TEST_F(RecorderTest, OnlyOneAtATime) {
   start({.path = path()});
   const auto second = Recorder::start({.path = path("other.vtrace")});
@@ -178,28 +236,6 @@ TEST_F(RecorderTest, FollowersHaveTheLeadersScope) {
   EXPECT_EQ(context_of(trace, trace.events[2]), "");
 }
 
-TEST_F(RecorderTest, PagesMoveWithABlockThatIsShownElsewhere) {
-  start({.path = path()});
-  const auto say = [](Op op, uint64_t address, uint64_t bytes, uint64_t stream = 0) {
-    Recorder::emit({.address = address, .size_bytes = bytes, .stream = stream, .op = op});
-  };
-  say(Op::kSegmentMap, 0x100000, 4096);
-  say(Op::kPart, 0x100000, 512, 0x900000);
-  say(Op::kPart, 0x100c00, 1024, 0x900000);
-  alloc(0x900000, 1500);
-  free(0x900000);
-  ASSERT_TRUE(Recorder::stop());
-  const trace::Trace trace = read(path());
-  int64_t mapped = 0;
-  for (const trace::Event& event : trace.events) {
-    if (event.kind == EventKind::kSegmentMap) mapped += static_cast<int64_t>(event.size_bytes);
-    if (event.kind == EventKind::kSegmentUnmap) mapped -= static_cast<int64_t>(event.size_bytes);
-    EXPECT_TRUE(event.kind != EventKind::kAlloc || mapped == 4096);
-  }
-  EXPECT_EQ(mapped, 4096);
-  EXPECT_EQ(trace.events.size(), 1u + 3 + 2 + 3);
-}
-
 void say(Op op, uint64_t address, uint64_t bytes) {
   Recorder::emit({.address = address, .size_bytes = bytes, .stream = 7, .op = op});
 }
@@ -248,6 +284,7 @@ TEST_F(RecorderTest, WithALimitTheLatestStays) {
   start({.path = path(), .limit_bytes = kMiB});
   std::mt19937_64 random(1);
   alloc(0x7000, 42);  // lives through all
+  Recorder::name(0, 0x7000, 42, "w", "parameter");
   for (uint64_t i = 0; i < 900'000; ++i) {
     const uint64_t address = (1 + random() % 100'000) << 20;
     alloc(address, 1 + random() % 100'000);
@@ -262,6 +299,8 @@ TEST_F(RecorderTest, WithALimitTheLatestStays) {
     const trace::Trace trace = read(path(name));
     ASSERT_FALSE(trace.events.empty());
     EXPECT_EQ(trace.events[0].address, 0x7000u) << name << " begins with what was there";
+    EXPECT_EQ(trace.events[1].kind, EventKind::kAnnotate);
+    EXPECT_EQ(context_of(trace, trace.events[1]), "w");
   }
 }
 

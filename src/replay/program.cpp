@@ -3,6 +3,7 @@
 #include "base/address_map.hpp"
 #include "base/bytes.hpp"
 #include "replay/peers/torch_rules.hpp"
+#include "replay/peers/vram_rules.hpp"
 #include "replay/recorded_limit.hpp"
 #include "replay/recorded_segments.hpp"
 
@@ -78,8 +79,12 @@ Beginning find_beginning(std::span<const Event> events, const trace::DeviceTrace
 // replayed.
 class Writer {
  public:
-  Writer(std::span<const Event> events, Program& program, bool completes_on_request)
-      : events_(events), program_(program), completes_on_request_(completes_on_request) {
+  Writer(const trace::Tables& tables, std::span<const Event> events, Program& program,
+         bool completes_on_request)
+      : tables_(tables),
+        events_(events),
+        program_(program),
+        completes_on_request_(completes_on_request) {
     program_.ops.reserve(events.size() / 3 * 2 + 16);
   }
 
@@ -111,7 +116,8 @@ class Writer {
       if (event.kind == EventKind::kFreeCompleted) return see_completion(i);
     }
     if (event.kind == EventKind::kOom) return see_refused(i);
-    if (event.kind == EventKind::kSegmentFree || event.kind == EventKind::kSegmentUnmap) {
+    // The pool's pages move between blocks, which gives nothing back.
+    if (gives_back(event.kind) && !is_vrams(tables_, event.context)) {
       see_given_back(i);
     }
   }
@@ -196,6 +202,7 @@ class Writer {
     return op;
   }
 
+  const trace::Tables& tables_;
   std::span<const Event> events_;
   Program& program_;
   bool completes_on_request_;
@@ -219,7 +226,7 @@ Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device
     program.duration_ns = std::max<int64_t>(events.back().time_ns - events.front().time_ns, 0);
   }
   const Beginning beginning = find_beginning(events, device);
-  Writer writer(events, program, beginning.completes_on_request);
+  Writer writer(trace.tables, events, program, beginning.completes_on_request);
   writer.begin_with(beginning.blocks);
   writer.write();
   read_recorded_segments(trace, device, program);

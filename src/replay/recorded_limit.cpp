@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/peers/torch_options.hpp"
+#include "replay/peers/vram_rules.hpp"
 #include "replay/recorded_segments.hpp"
 
 #include <algorithm>
@@ -45,6 +46,13 @@ class LimitScan {
     for (const InitialSegment& segment : program.initial_segments) reserved_ += segment.size_bytes;
     program_.largest_reserved_bytes = reserved_;
     bounds().largest_granted_bytes = reserved_;
+  }
+  // Memory of vram's pool: its pages move between blocks, so what goes is not given back.
+  void see_vrams(const Event& event) {
+    if (takes(event.kind)) reserved_ += event.size_bytes;
+    if (gives_back(event.kind)) reserved_ -= std::min(reserved_, event.size_bytes);
+    program_.largest_reserved_bytes = std::max(program_.largest_reserved_bytes, reserved_);
+    bounds().largest_granted_bytes = std::max(bounds().largest_granted_bytes, reserved_);
   }
   void see(const Event& event, uint32_t number) {
     if (gives_back(event.kind)) {
@@ -250,7 +258,13 @@ void read_limit_bounds(const trace::Trace& trace, const trace::DeviceTrace& devi
                        Program& program) {
   LimitScan scan(program, recorded_torch(trace));
   const std::span<const Event> events = trace.events_of(device);
-  for (uint32_t i = 0; i < events.size(); ++i) scan.see(events[i], i);
+  for (uint32_t i = 0; i < events.size(); ++i) {
+    if (trace::is_segment_event(events[i].kind) && is_vrams(trace.tables, events[i].context)) {
+      scan.see_vrams(events[i]);
+    } else {
+      scan.see(events[i], i);
+    }
+  }
   scan.finish();
 }
 

@@ -1,6 +1,7 @@
 #include "replay/recorded_segments.hpp"
 
 #include "base/bytes.hpp"
+#include "replay/peers/vram_rules.hpp"
 
 #include <algorithm>
 #include <map>
@@ -96,6 +97,8 @@ std::vector<InitialSegment> segments_before(const trace::Trace& trace,
   }
   std::map<uint64_t, uint64_t> taken;
   for (const Event& event : events) {
+    // Recordings of vram's pool begin with what it has, and its pages move.
+    if (is_vrams(trace.tables, event.context)) continue;
     if (takes(event.kind)) taken[event.address] = event.size_bytes;
     if (gives_back(event.kind) && taken.erase(event.address) == 0) ranges.add(range_of(event));
   }

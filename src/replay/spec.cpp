@@ -1,6 +1,7 @@
 #include "replay/spec.hpp"
 
 #include "replay/peers/torch_options.hpp"
+#include "replay/peers/vram_rules.hpp"
 #include "replay/registry.hpp"
 #include "replay/replay.hpp"
 
@@ -85,6 +86,7 @@ std::vector<std::pair<std::string, std::string>> known_allocators() {
 }
 
 AllocatorSpec recorded_spec(const trace::Trace& trace) {
+  if (recorded_vram(trace)) return {"vram", {}};
   return {"torch", recorded_torch_settings(trace)};
 }
 

@@ -5,14 +5,7 @@
 #include "show/json_state.hpp"
 #include "show/replay_report.hpp"
 
-#include <optional>
-
 namespace vram::show {
-
-template <typename T>
-Json json_or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
 
 [[nodiscard]] Json json_subject(const ReplaySubject& subject);
 // Without the OOM and the curve.

@@ -117,6 +117,7 @@ Json json_state(const explain::State& state, const explain::Steps& steps, size_t
   Json result = json_moment(state.moment, steps);
   result["segment_count"] = state.segment_count;
   result["block_count"] = state.block_count;
+  result["named_bytes"] = json_or_null(state.named_bytes);
   result["waste"] = json_waste(state.waste);
   result["breakdowns"] = json_breakdowns(state, top);
   result["pinners"] = json_pinners(state.pinners);

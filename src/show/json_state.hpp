@@ -6,10 +6,16 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <optional>
 
 namespace vram::show {
 
 using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json json_or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
 
 // Text from a recording: whatever its bytes, valid in JSON.
 [[nodiscard]] Json json_text(const std::string& text);

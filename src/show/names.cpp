@@ -13,6 +13,7 @@ using explain::Confidence;
 using explain::Dimension;
 using explain::FindingKind;
 using explain::GrowthKind;
+using explain::RankMeasure;
 using explain::StepSource;
 
 std::string_view identifier(Dimension dimension) {
@@ -31,6 +32,8 @@ std::string_view identifier(Dimension dimension) {
       return "age";
     case Dimension::kPool:
       return "pool";
+    case Dimension::kCategory:
+      return "category";
   }
   return "unknown";
 }
@@ -97,6 +100,22 @@ std::string_view identifier(Confidence confidence) {
       return "truncated";
     case Confidence::kUnchecked:
       return "unchecked";
+    case Confidence::kConsistent:
+      return "consistent";
+  }
+  return "unknown";
+}
+
+std::string_view identifier(RankMeasure measure) {
+  switch (measure) {
+    case RankMeasure::kNone:
+      return "none";
+    case RankMeasure::kHeadroom:
+      return "headroom";
+    case RankMeasure::kReserved:
+      return "reserved";
+    case RankMeasure::kRequested:
+      return "requested";
   }
   return "unknown";
 }
@@ -115,6 +134,8 @@ std::string_view phrase(Confidence confidence) {
       return "file truncated: the last part is missing";
     case Confidence::kUnchecked:
       return "no end state to check against";
+    case Confidence::kConsistent:
+      return "recorded from the beginning, and no event contradicts another";
   }
   return "";
 }
@@ -135,6 +156,8 @@ std::string_view phrase(Dimension dimension) {
       return "by age";
     case Dimension::kPool:
       return "by pool";
+    case Dimension::kCategory:
+      return "by category";
   }
   return "";
 }

@@ -1,6 +1,7 @@
 // The words of a report's enumerations: identifiers for programs (JSON), phrases for people.
 #pragma once
 
+#include "explain/ranks/ranks.hpp"
 #include "explain/report.hpp"
 
 #include <optional>
@@ -17,6 +18,7 @@ namespace vram::show {
 [[nodiscard]] std::string_view identifier(explain::FindingKind kind);
 [[nodiscard]] std::string_view identifier(explain::Confidence confidence);
 [[nodiscard]] std::string_view identifier(explain::Clock clock);
+[[nodiscard]] std::string_view identifier(explain::RankMeasure measure);
 
 // "end state reproduced exactly", ...
 [[nodiscard]] std::string_view phrase(explain::Confidence confidence);

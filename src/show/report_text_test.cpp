@@ -24,6 +24,25 @@ TEST(ReportText, FitsEveryWidthItAccepts) {
   }
 }
 
+TEST(ReportText, CategoriesAreToldWhereThereAreNames) {
+  explain::Report report = testing::sample_report();
+  EXPECT_THAT(draw_report(report), Not(HasSubstr("CATEGORIES")));
+  explain::State& state = report.devices[0].at_peak;
+  state.named_bytes = 12 * testing::kSampleGiB;
+  const auto holder = [](const char* name, uint64_t bytes) {
+    return explain::Holder{.name = name, .requested_bytes = bytes, .count = 7, .stack = {}};
+  };
+  state.breakdowns.push_back(
+      {explain::Dimension::kCategory,
+       {holder("activation", 12 * testing::kSampleGiB), holder("other", 3 * testing::kSampleGiB)}});
+  const std::string text = draw_report(report);
+  EXPECT_THAT(text, HasSubstr("of the 15 GiB requested at the peak; 80.0 % named by the program"));
+  EXPECT_THAT(testing::line_with(text, "activation"), HasSubstr("80.0 %"));
+  EXPECT_THAT(text, HasSubstr("by name, else by line of your code (16 blocks)"));
+  state.breakdowns.back().holders.erase(state.breakdowns.back().holders.begin());
+  EXPECT_THAT(draw_report(report), Not(HasSubstr("CATEGORIES"))) << "all of it is other";
+}
+
 TEST(ReportText, SaysEachThingOfTheReport) {
   const std::string text = draw_report(testing::sample_report());
   for (const char* expected : {"runs/unet.pickle.xz",

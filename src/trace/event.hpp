@@ -35,6 +35,10 @@ enum class EventKind : uint8_t {
   kOther = 11,     // an action this version does not know; its name is the context's user_metadata
 };
 
+[[nodiscard]] constexpr bool is_segment_event(EventKind kind) {
+  return kind >= EventKind::kSegmentAlloc && kind <= EventKind::kSegmentUnmap;
+}
+
 // "alloc", "free_requested", ...: PyTorch's names, used in CSV and JSON too.
 [[nodiscard]] std::string_view to_string(EventKind kind);
 
@@ -66,11 +70,16 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
+// Segment events of vram's own pool have this category in their context: its rules are not those of
+// another allocator that may serve on the same device. The setting `allocator` names it, too.
+inline constexpr std::string_view kVramPool = "vram";
+inline constexpr std::string_view kAllocatorSetting = "allocator";
+
 // What the program said about an event, beyond its stack.
 struct Context {
   StringId compile_id = 0;     // "0/1"; "N/A" is stored as 0
   StringId user_metadata = 0;  // torch's user_metadata
-  StringId category = 0;       // profile-derived files
+  StringId category = 0;       // of a name: "parameter"; of a segment: kVramPool
   StackId forward_stack = 0;   // the forward operation that created the autograd node (text frames)
 
   friend bool operator==(const Context&, const Context&) = default;

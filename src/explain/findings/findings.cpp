@@ -5,6 +5,7 @@
 #include "explain/findings/replayed.hpp"
 #include "explain/growth/trend.hpp"
 #include "replay/peers/torch_options.hpp"
+#include "replay/peers/vram_rules.hpp"
 
 #include <fmt/format.h>
 
@@ -37,7 +38,8 @@ std::string oom_advice(const trace::Trace& trace, const DeviceReport& report, co
   const Waste& waste = oom.state.waste;
   const Help help = expandable_helps(report);
   const bool may_help = waste.stranded_bytes >= oom.requested_bytes && help != Help::kNo;
-  if (!settings.expandable_segments && (help == Help::kYes || may_help)) {
+  if (!settings.expandable_segments && !replay::recorded_vram(trace) &&
+      (help == Help::kYes || may_help)) {
     return fmt::format(
         "{} lay stranded in holes: set `export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` "
         "before Python starts.{}",
@@ -196,6 +198,7 @@ void recording_quality(const trace::Trace& trace, const DeviceReport& report,
       break;
     case Confidence::kExact:
     case Confidence::kUnchecked:
+    case Confidence::kConsistent:
       break;
   }
   if (matters(verdict.before_recording_bytes, kMinUnseenShare, peak)) {
@@ -207,7 +210,8 @@ void recording_quality(const trace::Trace& trace, const DeviceReport& report,
                      format_share(verdict.before_recording_bytes, peak)),
          "Call _record_memory_history before the model is built to see them.");
   }
-  if (!trace.has_stacks && report.allocations > 0) {
+  const bool tells_names = report.at_peak.named_bytes.value_or(0) > 0;
+  if (!trace.has_stacks && !tells_names && report.allocations > 0) {
     tell(0, "No stacks were recorded: names of code lines are missing",
          "Holders are told by size only.",
          fmt::format("Record again with {}. It costs a few microseconds an allocation.",

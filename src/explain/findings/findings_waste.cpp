@@ -4,6 +4,7 @@
 #include "explain/findings/findings.hpp"
 #include "explain/findings/replayed.hpp"
 #include "replay/peers/torch_options.hpp"
+#include "replay/peers/vram_rules.hpp"
 
 #include <fmt/format.h>
 
@@ -12,6 +13,12 @@
 
 namespace vram::explain {
 namespace {
+
+// The allocator that the program ran on.
+struct Recorded {
+  replay::TorchSettings torch;
+  bool is_vram = false;  // its own pool served, whatever the settings say
+};
 
 constexpr const char* kSetExpandable = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
 constexpr size_t kNamedPinners = 3;
@@ -36,8 +43,13 @@ std::string pinned_by(const std::vector<Pinner>& pinners) {
 
 // Expandable segments grow at their end instead of taking a new segment beside the holes of the old
 // ones. What stays is holes smaller than a page of 20 MiB and memory of other streams.
-std::string fragmentation_advice(const DeviceReport& report,
-                                 const replay::TorchSettings& settings) {
+std::string fragmentation_advice(const DeviceReport& report, const Recorded& recorded) {
+  if (recorded.is_vram) {
+    return "vram's pool shows holes as one range before it takes more, so they serve what comes "
+           "next, up to its slack (`vram tune` and docs/pool.md). Fewer different shapes (padding "
+           "to buckets) leave fewer holes.";
+  }
+  const replay::TorchSettings& settings = recorded.torch;
   if (settings.expandable_segments && settings.has_max_split()) {
     return "Remove max_split_size_mb: together with expandable_segments its size rules reject free "
            "blocks that would fit, and reserved memory can grow without end.";
@@ -66,7 +78,7 @@ std::string fragmentation_advice(const DeviceReport& report,
       kSetExpandable, replayed_with_expandable(report));
 }
 
-void fragmentation(const DeviceReport& report, const replay::TorchSettings& settings,
+void fragmentation(const DeviceReport& report, const Recorded& recorded,
                    std::vector<Finding>* out) {
   const State& state = report.at_reserved_peak;
   const uint64_t reserved = state.moment.totals.reserved_bytes;
@@ -80,7 +92,7 @@ void fragmentation(const DeviceReport& report, const replay::TorchSettings& sett
                    format_bytes(reserved), format_count(waste.hole_count),
                    format_bytes(waste.stranded_bytes), format_bytes(waste.largest_hole_bytes),
                    pinned_by(state.pinners)),
-       fragmentation_advice(report, settings)});
+       fragmentation_advice(report, recorded)});
 }
 
 // Do the steady steps need different amounts? Then their shapes change.
@@ -95,7 +107,13 @@ bool shapes_change(const Steps& steps) {
 }
 
 // A segment was taken from the driver while these lay free: none of them fitted.
-std::string releasable_advice(const DeviceReport& report, const replay::TorchSettings& settings) {
+std::string releasable_advice(const DeviceReport& report, const Recorded& recorded) {
+  if (recorded.is_vram) {
+    return "Nothing, if this process has the GPU to itself: the pool uses it for what comes next, "
+           "and gives it back before it fails. Others on the GPU get it by "
+           "torch.cuda.empty_cache(), or vram_trim() in C.";
+  }
+  const replay::TorchSettings& settings = recorded.torch;
   if (settings.has_max_split()) {
     return fmt::format(
         "Remove max_split_size_mb ({}): larger segments are never split, so each serves requests "
@@ -118,8 +136,7 @@ std::string releasable_advice(const DeviceReport& report, const replay::TorchSet
          "again.";
 }
 
-void releasable(const DeviceReport& report, const replay::TorchSettings& settings,
-                std::vector<Finding>* out) {
+void releasable(const DeviceReport& report, const Recorded& recorded, std::vector<Finding>* out) {
   const State& state = report.at_reserved_peak;
   const uint64_t reserved = state.moment.totals.reserved_bytes;
   const uint64_t bytes = state.waste.releasable_bytes;
@@ -129,7 +146,7 @@ void releasable(const DeviceReport& report, const replay::TorchSettings& setting
                   fmt::format("When most memory was reserved ({}), {} of it lay in segments "
                               "without a single live block.",
                               format_bytes(reserved), format_bytes(bytes)),
-                  releasable_advice(report, settings)});
+                  releasable_advice(report, recorded)});
 }
 
 void pending(const State& state, std::vector<Finding>* out) {
@@ -244,13 +261,13 @@ void collection(const DeviceReport& report, const replay::TorchSettings& setting
 
 void add_waste_findings(const trace::Trace& trace, const trace::DeviceTrace& device,
                         const DeviceReport& report, std::vector<Finding>* findings) {
-  const replay::TorchSettings settings = replay::recorded_torch(trace);
-  fragmentation(report, settings, findings);
-  releasable(report, settings, findings);
+  const Recorded recorded{replay::recorded_torch(trace), replay::recorded_vram(trace)};
+  fragmentation(report, recorded, findings);
+  releasable(report, recorded, findings);
   pending(report.at_reserved_peak, findings);
-  rounding(report.at_reserved_peak, settings, findings);
+  rounding(report.at_reserved_peak, recorded.torch, findings);
   other_streams(device, report, findings);
-  collection(report, settings, findings);
+  collection(report, recorded.torch, findings);
 }
 
 }  // namespace vram::explain

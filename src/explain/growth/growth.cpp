@@ -35,10 +35,11 @@ void correct_for_all(std::vector<Group>* groups) {
 class GrowthFinder {
  public:
   GrowthFinder(const trace::Trace& trace, const trace::DeviceTrace& device, const History& history,
-               const Steps& steps, int64_t origin_ns)
+               const Steps& steps, int64_t origin_ns, const Names& names)
       : trace_(trace),
         events_(trace.events_of(device)),
         history_(history),
+        names_(names),
         frames_(trace.tables),
         window_{static_cast<uint32_t>(steps.warmup_count),
                 static_cast<uint32_t>(steps.steps.size())},
@@ -245,6 +246,21 @@ class GrowthFinder {
     return 0;
   }
 
+  // The name that all have, or the category: "" where neither is one.
+  std::string called_by_program(const Group& g) {
+    const uint32_t first = g.blocks.front().lifetime;
+    const auto all_have = [&](auto what) {
+      return std::ranges::all_of(g.blocks, [&](const Survivor& s) {
+        return (names_.*what)(s.lifetime) == (names_.*what)(first);
+      });
+    };
+    if (names_.label(first) == 0) return "";
+    if (all_have(&Names::label)) return names_.text(names_.label(first));
+    const Category category = names_.category(first);
+    if (category == Category::kOther || !all_have(&Names::category)) return "";
+    return std::string(to_string(category));
+  }
+
   std::string name_of(const Group& g) {
     if (survivors_.sites[g.blocks.front().site].frame != 0) {
       const uint32_t site = g.blocks.front().site;
@@ -253,6 +269,7 @@ class GrowthFinder {
       const trace::FrameId frame = one ? survivors_.sites[site].frame : common_user_frame(g);
       return frame_name(trace_.tables, trace_.tables.frames[frame]);
     }
+    if (const std::string called = called_by_program(g); !called.empty()) return called;
     std::vector<uint64_t> sizes;
     sizes.reserve(g.blocks.size());
     for (const Survivor& s : g.blocks) sizes.push_back(s.bytes);
@@ -302,6 +319,7 @@ class GrowthFinder {
   const trace::Trace& trace_;
   std::span<const trace::Event> events_;
   const History& history_;
+  const Names& names_;
   UserFrames frames_;
   Window window_;
   int64_t origin_ns_ = 0;
@@ -312,9 +330,10 @@ class GrowthFinder {
 }  // namespace
 
 std::vector<Growth> find_growth(const trace::Trace& trace, const trace::DeviceTrace& device,
-                                const History& history, const Steps& steps, int64_t origin_ns) {
+                                const History& history, const Steps& steps, int64_t origin_ns,
+                                const Names& names) {
   if (steps.steps.size() < steps.warmup_count + kMinSteadySteps) return {};
-  return GrowthFinder(trace, device, history, steps, origin_ns).run();
+  return GrowthFinder(trace, device, history, steps, origin_ns, names).run();
 }
 
 }  // namespace vram::explain

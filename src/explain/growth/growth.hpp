@@ -15,9 +15,11 @@
 //     above 0.
 // A site is the user's frame of the stack, or size and stream where there is no stack. Sizes that
 // are born in the same steps are one leak, as are four or more frames called from one line.
+// Where the program named the blocks, those without a frame are called so.
 #pragma once
 
 #include "explain/history/history.hpp"
+#include "explain/names/names.hpp"
 #include "explain/report.hpp"
 #include "trace/trace.hpp"
 
@@ -36,6 +38,6 @@ inline constexpr double kMinReportedShare = 0.01;  // of the peak, for growth th
 [[nodiscard]] std::vector<Growth> find_growth(const trace::Trace& trace,
                                               const trace::DeviceTrace& device,
                                               const History& history, const Steps& steps,
-                                              int64_t origin_ns);
+                                              int64_t origin_ns, const Names& names);
 
 }  // namespace vram::explain

@@ -16,7 +16,7 @@ std::vector<Growth> growth_of(const Made& made) {
   const Scopes scopes = build_scopes(made.trace, made.device());
   const int64_t origin = made.trace.events[0].time_ns;
   const Steps steps = find_steps(made.trace, made.device(), made.history, scopes, origin);
-  return find_growth(made.trace, made.device(), made.history, steps, origin);
+  return find_growth(made.trace, made.device(), made.history, steps, origin, Names());
 }
 
 std::vector<Growth> leaks_of(const Made& made) {

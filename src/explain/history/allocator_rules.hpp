@@ -1,12 +1,15 @@
 // AllocatorRules: how large a block is that a recording shows: PyTorch's rounding and splitting
-// (replay/peers/torch_rules.hpp) with the settings that the recording carries, asked segment by
-// segment, since one process may have both kinds.
+// (replay/peers/torch_rules.hpp) with the settings that the recording carries, or those of vram's
+// pool, asked segment by segment, since one process may have all kinds.
 #pragma once
 
 #include "replay/peers/torch_rules.hpp"
+#include "replay/peers/vram_rules.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace vram::explain {
 
@@ -20,8 +23,13 @@ class AllocatorRules {
   explicit AllocatorRules(replay::TorchSettings settings, bool never_splits = false)
       : torch_(segment_by_segment(settings)), never_splits_(never_splits) {}
 
-  [[nodiscard]] uint64_t round(uint64_t requested_bytes) const {
-    return torch_.round(requested_bytes);
+  // is_vrams: in a segment of vram's pool.
+  [[nodiscard]] uint64_t round(uint64_t requested_bytes, bool is_vrams = false) const {
+    return is_vrams ? replay::round_as_vram(requested_bytes) : torch_.round(requested_bytes);
+  }
+  // Is the segment whose event has this context of vram's pool?
+  [[nodiscard]] bool is_vrams(trace::ContextId context) const {
+    return context < contexts_of_vram_.size() && contexts_of_vram_[context];
   }
   // Is `remaining` split off when a block of `rounded` bytes is cut from the low end of a free one?
   [[nodiscard]] bool splits(uint64_t rounded, uint64_t remaining, bool small_or_expandable) const {
@@ -33,6 +41,8 @@ class AllocatorRules {
     return torch_.granule_bytes(is_small);
   }
 
+  void set_contexts_of_vram(std::vector<bool> contexts) { contexts_of_vram_ = std::move(contexts); }
+
  private:
   static replay::TorchSettings segment_by_segment(replay::TorchSettings settings) {
     settings.expandable_segments = false;
@@ -41,6 +51,7 @@ class AllocatorRules {
 
   replay::TorchRules torch_;
   bool never_splits_;
+  std::vector<bool> contexts_of_vram_;  // by ContextId; empty where there is none
 };
 
 // Those of a device; pinned memory has none of the settings.

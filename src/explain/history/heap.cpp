@@ -1,12 +1,23 @@
 #include "explain/history/heap.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace vram::explain {
 
 using trace::BlockState;
 
-uint32_t Heap::new_block(uint64_t address, uint64_t size_bytes, bool is_small) {
+void Heap::index(uint32_t block) {
+  by_address_.set(blocks_[block].address, block);
+  if (blocks_[block].is_vrams) starts_of_vram_[blocks_[block].address] = block;
+}
+
+void Heap::unindex(uint32_t block) {
+  by_address_.erase(blocks_[block].address);
+  if (blocks_[block].is_vrams) starts_of_vram_.erase(blocks_[block].address);
+}
+
+uint32_t Heap::new_block(uint64_t address, uint64_t size_bytes, const HeapBlock& like) {
   uint32_t slot = 0;
   if (free_slots_.empty()) {
     slot = static_cast<uint32_t>(blocks_.size());
@@ -15,22 +26,22 @@ uint32_t Heap::new_block(uint64_t address, uint64_t size_bytes, bool is_small) {
     slot = free_slots_.back();
     free_slots_.truncate(free_slots_.size() - 1);
   }
-  blocks_[slot] = HeapBlock{};
-  blocks_[slot].address = address;
-  blocks_[slot].size_bytes = size_bytes;
-  blocks_[slot].is_small = is_small;
-  by_address_.set(address, slot);
+  blocks_[slot] = HeapBlock{.address = address,
+                            .size_bytes = size_bytes,
+                            .is_small = like.is_small,
+                            .is_vrams = like.is_vrams};
+  index(slot);
   return slot;
 }
 
 void Heap::drop_block(uint32_t block) {
-  by_address_.erase(blocks_[block].address);
+  unindex(block);
   free_slots_.push_back(block);
 }
 
 uint32_t Heap::split_low(uint32_t block, uint64_t bytes) {
   const HeapBlock whole = blocks_[block];
-  const uint32_t low = new_block(whole.address, bytes, whole.is_small);
+  const uint32_t low = new_block(whole.address, bytes, whole);
   blocks_[low].prev = whole.prev;
   blocks_[low].next = block;
   if (whole.prev != kNone) blocks_[whole.prev].next = low;
@@ -38,20 +49,34 @@ uint32_t Heap::split_low(uint32_t block, uint64_t bytes) {
   high.prev = low;
   high.address += bytes;
   high.size_bytes -= bytes;
-  by_address_.set(high.address, block);
+  index(block);
   return low;
 }
 
 void Heap::absorb_prev(uint32_t block) {
   HeapBlock& high = blocks_[block];
   const uint32_t low = high.prev;
-  by_address_.erase(high.address);
+  unindex(block);
   high.address = blocks_[low].address;
   high.size_bytes += blocks_[low].size_bytes;
   high.prev = blocks_[low].prev;
   if (high.prev != kNone) blocks_[high.prev].next = block;
-  by_address_.set(high.address, block);
+  index(block);
   free_slots_.push_back(low);
+}
+
+uint32_t Heap::vrams_around(uint64_t address) const {
+  const auto after = starts_of_vram_.upper_bound(address);
+  if (after == starts_of_vram_.begin()) return kNone;
+  const uint32_t block = std::prev(after)->second;
+  return address - blocks_[block].address < blocks_[block].size_bytes ? block : kNone;
+}
+
+uint32_t Heap::cut_before(uint64_t address) {
+  const uint32_t block = vrams_around(address);
+  if (block != kNone && blocks_[block].state == BlockState::kInactive)
+    split_low(block, address - blocks_[block].address);
+  return block;
 }
 
 uint32_t Heap::take(uint32_t block, uint64_t rounded, uint32_t tenant) {
@@ -95,8 +120,9 @@ bool Heap::add_segment(uint64_t address, const SegmentRange& range) {
     ++contradictions_;
     return false;
   }
-  const uint32_t block =
-      new_block(address, range.size_bytes, range.is_small || range.is_expandable);
+  const HeapBlock like{.is_small = range.is_small || range.is_expandable,
+                       .is_vrams = rules_.is_vrams(range.context)};
+  const uint32_t block = new_block(address, range.size_bytes, like);
   blocks_[block].prev = low;
   blocks_[block].next = high;
   if (low != kNone) blocks_[low].next = block;
@@ -136,7 +162,8 @@ bool Heap::remove_segment(uint64_t address, uint64_t size_bytes) {
 
 bool Heap::place(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes, uint32_t tenant) {
   const auto range = segments_.containing(address);
-  const uint64_t rounded = rules_.round(requested_bytes);
+  const bool is_vrams = range != segments_.ranges().end() && rules_.is_vrams(range->second.context);
+  const uint64_t rounded = rules_.round(requested_bytes, is_vrams);
   if (range == segments_.ranges().end()) {
     outside_.push_back({address, size_bytes == 0 ? rounded : size_bytes});
     return false;
@@ -177,6 +204,10 @@ uint32_t Heap::locate(uint64_t address) {
   if (range == segments_.ranges().end()) return kNone;
   uint32_t block = by_address_.find(address);
   if (block != kNone) return block;
+  if (rules_.is_vrams(range->second.context)) {
+    const uint32_t found = vrams_around(address);
+    if (found != kNone) return found;
+  }
   block = by_address_.find(range->first);
   while (block != kNone && address - blocks_[block].address >= blocks_[block].size_bytes) {
     if (search_budget_ == 0) return kNone;
@@ -190,10 +221,10 @@ bool Heap::grow_previous(uint32_t block, uint64_t address) {
   const uint32_t prev = blocks_[block].prev;
   const uint64_t bytes = address - blocks_[block].address;
   if (prev == kNone || !blocks_[prev].may_grow || bytes > kSmallRequestBytes) return false;
-  by_address_.erase(blocks_[block].address);
+  unindex(block);
   blocks_[block].address += bytes;
   blocks_[block].size_bytes -= bytes;
-  by_address_.set(address, block);
+  index(block);
   blocks_[prev].size_bytes += bytes;
   blocks_[prev].may_grow = false;
   return true;

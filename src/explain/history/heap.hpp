@@ -1,11 +1,12 @@
 // Heap: the block structure of one device, moved from event to event by the recorded addresses. It
 // repeats what PyTorch's caching allocator did (cut the low end, split by rule, merge with free
 // neighbours of the same segment), but never searches: the address of an allocation says which free
-// block was taken.
+// block was taken. In segments of vram's pool it does as that does: blocks are cut from anywhere.
 //
 // Contradictions in the recording are counted and settled in favour of the event: a live block in
 // the way is evicted, an allocation outside of every known segment is refused and noted. Not
-// thread-safe. Allocates when its tables grow and at segment events, never per event.
+// thread-safe. Allocates when its tables grow and at segment events, and per event in vram's memory
+// only.
 #pragma once
 
 #include "base/address_map.hpp"
@@ -15,6 +16,7 @@
 #include "trace/event.hpp"
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -29,7 +31,7 @@ struct HeapBlock {
   trace::BlockState state = trace::BlockState::kInactive;
   bool is_small = false;  // small pool or expandable: remainders from 512 bytes are split off
   bool may_grow = false;  // alive before the recording, and its unsplit remainder is not known yet
-  uint8_t unused = 0;
+  bool is_vrams = false;  // of vram's pool, which cuts blocks from anywhere in free memory
 };
 static_assert(sizeof(HeapBlock) == 32);
 
@@ -57,8 +59,10 @@ class Heap {
   // Gives the block its size, or kNone when there is no such place. Fast where the recording agrees
   // with the rules.
   uint32_t allocate(uint64_t address, uint64_t requested_bytes, uint32_t tenant) {
-    const uint64_t rounded = rules_.round(requested_bytes);
     uint32_t block = by_address_.find(address);
+    if (block == kNone && !starts_of_vram_.empty()) block = cut_before(address);
+    const bool is_vrams = block != kNone && blocks_[block].is_vrams;
+    const uint64_t rounded = rules_.round(requested_bytes, is_vrams);
     if (block == kNone || blocks_[block].state != trace::BlockState::kInactive ||
         blocks_[block].size_bytes < rounded) {
       block = make_room(address, rounded);
@@ -88,13 +92,19 @@ class Heap {
   [[nodiscard]] std::vector<uint32_t>& evicted() { return evicted_; }
 
  private:
-  uint32_t new_block(uint64_t address, uint64_t size_bytes, bool is_small);
+  uint32_t new_block(uint64_t address, uint64_t size_bytes, const HeapBlock& like);
+  void index(uint32_t block);
+  void unindex(uint32_t block);
   void drop_block(uint32_t block);
   // Cuts `bytes` off the low end into a block of its own and returns that; `block` keeps the rest.
   uint32_t split_low(uint32_t block, uint64_t bytes);
   // `block` grows downwards over its neighbour `prev`. The higher handle survives, so a range's
   // last one is stable.
   void absorb_prev(uint32_t block);
+  // In vram's memory: the block around the address, ...
+  [[nodiscard]] uint32_t vrams_around(uint64_t address) const;
+  // ... beginning there where it is free.
+  uint32_t cut_before(uint64_t address);
   uint32_t take(uint32_t block, uint64_t rounded, uint32_t tenant);
   uint32_t merge_with_free_neighbours(uint32_t block);
 
@@ -110,6 +120,7 @@ class Heap {
   PodVector<HeapBlock> blocks_;
   PodVector<uint32_t> free_slots_;
   AddressMap by_address_;
+  std::map<uint64_t, uint32_t> starts_of_vram_;  // the blocks of vram's pool, in order
   SegmentMap segments_;
   std::vector<uint32_t> evicted_;
   std::vector<Outside> outside_;

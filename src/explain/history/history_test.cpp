@@ -167,6 +167,56 @@ TEST(History, WithoutAnEndStateUsedMemoryIsAssumedToBeReserved) {
   EXPECT_NE(history.verdict.detail.find("assumed"), std::string::npos) << history.verdict.detail;
 }
 
+// In vram's pool sizes have classes, eight in each power of two, and blocks lie anywhere.
+TEST(History, BlocksOfVramsPoolFollowItsRules) {
+  Recording recording;
+  recording.map(kBase, 8 * kMiB).of_vram();
+  recording.alloc(kBase + 5 * kMiB, 600 * kKiB + 1).alloc(kBase, 2000);
+  recording.segment(2 * kBase, 20 * kMiB).alloc(2 * kBase, 600 * kKiB + 1);
+  recording.complete(kBase + 5 * kMiB, 600 * kKiB + 1);
+  recording.alloc(kBase + 4 * kMiB, 4 * kMiB);
+  const History history = replay(recording);
+  ASSERT_EQ(history.lifetimes.size(), 4u);
+  EXPECT_EQ(history.lifetimes[0].block_bytes, 640 * kKiB);
+  EXPECT_EQ(history.lifetimes[1].block_bytes, 2048u);
+  EXPECT_EQ(history.lifetimes[2].block_bytes, 600 * kKiB + 512) << "PyTorch serves beside it";
+  EXPECT_EQ(history.lifetimes[3].block_bytes, 4 * kMiB) << "free neighbours are one";
+  EXPECT_EQ(history.verdict.mismatches, 0u) << history.verdict.detail;
+}
+
+// A block shown elsewhere takes its pages along, and leaves them at home again.
+TEST(History, PagesMoveWithAStitchedBlockOfVramsPool) {
+  Recording recording;
+  const uint64_t far = 4 * kBase;
+  recording.map(kBase, 8 * kMiB).of_vram().alloc(kBase + 2 * kMiB, 3 * kMiB);
+  recording.unmap(kBase + kMiB, kMiB).of_vram().unmap(kBase + 6 * kMiB, kMiB).of_vram();
+  recording.map(far, 2 * kMiB).of_vram().alloc(far, 2 * kMiB).complete(far, 2 * kMiB);
+  recording.unmap(far, 2 * kMiB).of_vram();
+  recording.map(kBase + kMiB, kMiB).of_vram().map(kBase + 6 * kMiB, kMiB).of_vram();
+  recording.complete(kBase + 2 * kMiB, 3 * kMiB).alloc(kBase, 8 * kMiB);
+  const History history = replay(recording);
+  EXPECT_EQ(history.verdict.mismatches, 0u) << history.verdict.detail;
+  EXPECT_EQ(history.initial_reserved_bytes, 0u);
+  TotalsWalker walker(recording.trace().events_of(recording.device()), history);
+  while (!walker.at_end()) {
+    walker.step();
+    EXPECT_LE(walker.totals().reserved_bytes, 8 * kMiB);
+  }
+  EXPECT_EQ(walker.totals().reserved_bytes, 8 * kMiB);
+  EXPECT_EQ(walker.totals().active_bytes, 8 * kMiB);
+}
+
+// vram's recorder writes no end state, and sees all from the beginning.
+TEST(History, ARecordingOfVramsRecorderWithoutContradictionIsConsistent) {
+  Recording recording;
+  recording.map(kBase, 8 * kMiB).of_vram().alloc(kBase, 5);
+  EXPECT_EQ(replay(recording).verdict.confidence, Confidence::kUnchecked);
+  recording.trace().about.push_back({"recorder", "vram 0.1.0"});
+  EXPECT_EQ(replay(recording).verdict.confidence, Confidence::kConsistent);
+  recording.alloc(kBase, 5);
+  EXPECT_EQ(replay(recording).verdict.confidence, Confidence::kUnchecked);
+}
+
 TEST(History, NonsenseIsCountedAndLeftOut) {
   Recording recording;
   recording.alloc(UINT64_MAX - 5, UINT64_MAX).segment(UINT64_MAX - 10, 100);

@@ -120,7 +120,8 @@ SegmentRange range_of(const trace::Event& event) {
           .stream = event.stream,
           .pool = event.pool,
           .is_small = event.size_bytes <= kSmallSegmentBytes,
-          .is_expandable = is_expandable};
+          .is_expandable = is_expandable,
+          .context = event.context};
 }
 
 SegmentRange range_of(const trace::Segment& segment) {

@@ -18,6 +18,7 @@ struct SegmentRange {
   trace::PoolId pool = 0;
   bool is_small = false;
   bool is_expandable = false;
+  trace::ContextId context = 0;      // of the event: says whose allocator's it is
   uint32_t last_block = 0xffffffff;  // the Heap's handle to the block at the range's end
 };
 
@@ -54,9 +55,7 @@ class SegmentMap {
   Ranges ranges_;
 };
 
-[[nodiscard]] inline bool is_segment_event(trace::EventKind kind) {
-  return kind >= trace::EventKind::kSegmentAlloc && kind <= trace::EventKind::kSegmentUnmap;
-}
+using trace::is_segment_event;
 // Do size and address make sense at all? What does not is left out of every replay.
 [[nodiscard]] inline bool is_believable(uint64_t address, uint64_t size_bytes) {
   return size_bytes <= replay::kLargestRequestBytes &&

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace vram::explain {
 namespace {
 
@@ -121,11 +123,19 @@ Comparison compare(const trace::DeviceTrace& device, const Heap& heap,
   return result;
 }
 
+// vram's recorder begins with what is there and says each thing when it happens.
+bool is_vrams(const trace::Trace& trace) {
+  return std::ranges::any_of(trace.about, [](const trace::Setting& about) {
+    return about.key == "recorder" && about.value.starts_with("vram ");
+  });
+}
+
 Confidence confidence_of(const trace::Trace& trace, const trace::DeviceTrace& device,
                          bool contradicts) {
   if (trace.origin.truncated_at_byte) return Confidence::kTruncated;
   if (device.ring_overflowed) return Confidence::kOverflow;
-  if (!device.has_end_state) return Confidence::kUnchecked;
+  if (!device.has_end_state)
+    return is_vrams(trace) && !contradicts ? Confidence::kConsistent : Confidence::kUnchecked;
   if (contradicts) return Confidence::kContradiction;
   return device.event_count == 0 ? Confidence::kUnchecked : Confidence::kExact;
 }
@@ -139,7 +149,9 @@ Verdict judge(const trace::Trace& trace, const trace::DeviceTrace& device, const
   Verdict verdict;
   verdict.mismatches = end.count() + baseline.contradictions + trouble.contradictions;
   verdict.confidence = confidence_of(trace, device, verdict.mismatches > 0);
-  if (is_checkable) {
+  if (verdict.confidence == Confidence::kConsistent) {
+    verdict.detail = fmt::format("{} events", format_count(device.event_count));
+  } else if (is_checkable) {
     verdict.detail =
         fmt::format("{} segments and {} blocks compared with the end state, {}",
                     format_count(device.segments.size()), format_count(device.blocks.size()),

@@ -17,6 +17,9 @@ namespace {
 
 constexpr uint64_t kBeforeKey = std::numeric_limits<uint64_t>::max();
 constexpr std::string_view kBeforeName = "before recording";
+// Sites that are no frames: the upper bits say what, the lower ones which.
+constexpr uint64_t kLabelKey = uint64_t{1} << 62;
+constexpr uint64_t kPathKey = uint64_t{1} << 61;
 
 constexpr int64_t kMicrosecond = 1'000;
 constexpr int64_t kMillisecond = 1'000'000;
@@ -66,16 +69,43 @@ std::string size_class_name(uint64_t requested_bytes) {
 
 Grouping::Grouping(const Sources& sources, const LiveSet& live, Dimension by)
     : sources_(sources), live_(live), by_(by), user_frames_(sources.trace.tables) {
-  if (by == Dimension::kUserFrame && !sources.trace.has_stacks) by_ = Dimension::kSize;
+  const Names& names = sources.names;
+  const bool has_sites = sources.trace.has_stacks || names.has_labels() || names.has_paths();
+  if (by == Dimension::kUserFrame && !has_sites) by_ = Dimension::kSize;
 }
 
-uint64_t Grouping::key(const Lifetime& lifetime) {
+trace::StringId Grouping::path_of(const Lifetime& lifetime) const {
+  return sources_.trace.tables.contexts[lifetime.context].user_metadata;
+}
+
+uint64_t Grouping::site_key(uint32_t id) {
+  const Lifetime& lifetime = sources_.history.lifetimes[id];
+  if (const Names::Label label = sources_.names.label(id); label != 0) return kLabelKey | label;
+  if (lifetime.stack != 0) return user_frames_.frame(lifetime.stack);
+  if (is_before(lifetime)) return kBeforeKey;
+  if (const trace::StringId path = path_of(lifetime); path != 0) return kPathKey | path;
+  return 0;
+}
+
+std::string Grouping::site_name(uint32_t id) {
+  const trace::Tables& tables = sources_.trace.tables;
+  const Lifetime& lifetime = sources_.history.lifetimes[id];
+  if (const Names::Label label = sources_.names.label(id); label != 0)
+    return sources_.names.text(label);
+  if (lifetime.stack != 0)
+    return frame_name(tables, tables.frames[user_frames_.frame(lifetime.stack)]);
+  if (const trace::StringId path = path_of(lifetime); path != 0)
+    return std::string(tables.strings[path]);
+  return sources_.trace.has_stacks ? "no stack recorded" : "outside all scopes";
+}
+
+uint64_t Grouping::key(uint32_t id) {
+  const Lifetime& lifetime = sources_.history.lifetimes[id];
   switch (by_) {
     case Dimension::kStack:
       return is_before(lifetime) && lifetime.stack == 0 ? kBeforeKey : lifetime.stack;
     case Dimension::kUserFrame:
-      return is_before(lifetime) && lifetime.stack == 0 ? kBeforeKey
-                                                        : user_frames_.frame(lifetime.stack);
+      return site_key(id);
     case Dimension::kScope:
       return scope_key(lifetime);
     case Dimension::kSize:
@@ -86,6 +116,8 @@ uint64_t Grouping::key(const Lifetime& lifetime) {
       return age_key(lifetime);
     case Dimension::kPool:
       return pool_key(lifetime);
+    case Dimension::kCategory:
+      return static_cast<uint64_t>(sources_.names.category(id));
   }
   return 0;
 }
@@ -111,13 +143,15 @@ uint64_t Grouping::pool_key(const Lifetime& lifetime) const {
   return segment == live_.segments.ranges().end() ? trace::kUnknownPool : segment->second.pool;
 }
 
-std::string Grouping::name(const Lifetime& member) {
+std::string Grouping::name(uint32_t lifetime) {
   const trace::Tables& tables = sources_.trace.tables;
-  const uint64_t id = key(member);
+  const Lifetime& member = sources_.history.lifetimes[lifetime];
+  const uint64_t id = key(lifetime);
   if (id == kBeforeKey) return std::string(kBeforeName);
   switch (by_) {
-    case Dimension::kStack:
     case Dimension::kUserFrame:
+      return site_name(lifetime);
+    case Dimension::kStack:
       if (member.stack == 0) return "no stack recorded";
       return frame_name(tables, tables.frames[user_frames_.frame(member.stack)]);
     case Dimension::kScope:
@@ -133,6 +167,8 @@ std::string Grouping::name(const Lifetime& member) {
                                                                : kAgeNamesEvents[id]);
     case Dimension::kPool:
       return pool_name(tables, id);
+    case Dimension::kCategory:
+      return std::string(to_string(static_cast<Category>(id)));
   }
   return {};
 }
@@ -144,11 +180,11 @@ Breakdown break_down(const Sources& sources, const LiveSet& live, Dimension by) 
   std::unordered_map<std::string, uint32_t> holder_of_name;
   for (const uint32_t id : live.lifetimes) {
     const Lifetime& lifetime = sources.history.lifetimes[id];
-    const uint64_t key = grouping.key(lifetime);
+    const uint64_t key = grouping.key(id);
     uint32_t holder = holder_of_key.find(key);
     if (holder == AddressMap::kNone) {
       holder = static_cast<uint32_t>(breakdown.holders.size());
-      std::string name = grouping.name(lifetime);
+      std::string name = grouping.name(id);
       if (by != Dimension::kStack) holder = holder_of_name.try_emplace(name, holder).first->second;
       if (holder == breakdown.holders.size()) {
         breakdown.holders.emplace_back().name = std::move(name);

@@ -2,7 +2,9 @@
 // exactly one holder, so the sums equal the moment's totals: requested_bytes to requested,
 // block_bytes to active.
 //
-// Without any stack in the recording, kUserFrame falls back to size classes (as kSize). What was
+// kUserFrame tells blocks by the name that the program gave them, else by the user's frame of their
+// stack, else by the path of their scope, else by size class; a recording that has none of the
+// first three is told by kSize. What was
 // alive before the recording and has no known origin is "before recording" in the dimensions of
 // origin (stack, user frame, scope, age). Not thread-safe; allocates per holder.
 #pragma once
@@ -24,10 +26,13 @@ class Grouping {
 
   // Equal for blocks of one group. Different keys may still have the same name, and are then one
   // holder, except between stacks.
-  [[nodiscard]] uint64_t key(const Lifetime& lifetime);
-  [[nodiscard]] std::string name(const Lifetime& member);
+  [[nodiscard]] uint64_t key(uint32_t lifetime);
+  [[nodiscard]] std::string name(uint32_t member);
 
  private:
+  [[nodiscard]] uint64_t site_key(uint32_t id);
+  [[nodiscard]] std::string site_name(uint32_t id);
+  [[nodiscard]] trace::StringId path_of(const Lifetime& lifetime) const;
   [[nodiscard]] uint64_t scope_key(const Lifetime& lifetime) const;
   [[nodiscard]] uint64_t age_key(const Lifetime& lifetime) const;
   [[nodiscard]] uint64_t pool_key(const Lifetime& lifetime) const;

@@ -5,6 +5,7 @@
 #include "explain/history/history.hpp"
 #include "explain/moment/clock.hpp"
 #include "explain/moment/curve.hpp"
+#include "explain/names/names.hpp"
 #include "explain/site/scopes.hpp"
 #include "trace/trace.hpp"
 
@@ -17,6 +18,7 @@ struct Sources {
   const EventClock& clock;
   const Curve& curve;
   const Scopes& scopes;
+  const Names& names;
 };
 
 }  // namespace vram::explain

@@ -15,6 +15,15 @@ constexpr std::array kDimensions = {Dimension::kStack, Dimension::kUserFrame, Di
                                     Dimension::kSize,  Dimension::kStream,    Dimension::kAge,
                                     Dimension::kPool};
 
+std::optional<uint64_t> named_bytes(const Sources& sources, const LiveSet& live) {
+  const Names& names = sources.names;
+  if (!names.has_labels() && !names.has_paths()) return std::nullopt;
+  uint64_t bytes = 0;
+  for (const uint32_t id : live.lifetimes)
+    bytes += names.label(id) != 0 ? sources.history.lifetimes[id].requested_bytes : 0;
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<State> states_after(const Sources& sources, std::span<const uint64_t> events) {
@@ -28,9 +37,12 @@ std::vector<State> states_after(const Sources& sources, std::span<const uint64_t
     state.pinners = find_pinners(sources, live);
     state.segment_count = live.segments.ranges().size();
     state.block_count = live.lifetimes.size();
+    state.named_bytes = named_bytes(sources, live);
     for (const Dimension by : kDimensions) {
       state.breakdowns.push_back(break_down(sources, live, by));
     }
+    if (sources.names.has_labels())
+      state.breakdowns.push_back(break_down(sources, live, Dimension::kCategory));
   }
   return states;
 }

@@ -28,10 +28,11 @@ struct Device {
         history(replay_history(trace, trace.devices[0])),
         clock(trace, trace.devices[0]),
         curve(draw_curve(trace, trace.devices[0], history, clock, 10)),
-        scopes(build_scopes(trace, trace.devices[0])) {}
+        scopes(build_scopes(trace, trace.devices[0])),
+        names(find_names(trace, trace.devices[0], history)) {}
 
   [[nodiscard]] Sources sources() const {
-    return {trace, trace.devices[0], history, clock, curve, scopes};
+    return {trace, trace.devices[0], history, clock, curve, scopes, names};
   }
   [[nodiscard]] State after(uint64_t event) const {
     return states_after(sources(), std::vector<uint64_t>{event})[0];
@@ -42,6 +43,7 @@ struct Device {
   EventClock clock;
   Curve curve;
   Scopes scopes;
+  Names names;
 };
 
 const Breakdown& by(const State& state, Dimension dimension) {

@@ -33,7 +33,9 @@ uint64_t releasable_of(const SegmentView& segment, const AllocatorRules& rules,
   return whole_granules(hole_address - segment.address, hole_bytes, granule);
 }
 
-std::string domain_name(const trace::Tables& tables, const SegmentRange& range) {
+std::string domain_name(const trace::Tables& tables, const AllocatorRules& rules,
+                        const SegmentRange& range) {
+  if (rules.is_vrams(range.context)) return "vram's pool";
   std::string name = range.is_small ? "requests up to 1 MiB" : "requests over 1 MiB";
   if (range.pool != 0 && range.pool != trace::kUnknownPool) {
     const trace::PoolName pool = tables.pools[range.pool];
@@ -52,11 +54,12 @@ void measure_segment(const Sources& sources, const AllocatorRules& rules, const 
     waste.stranded_bytes += size_bytes - releasable;
     ++waste.hole_count;
     // The small pool serves requests up to 1 MiB only, however large its hole.
-    const uint64_t usable =
-        segment.range.is_small ? std::min(size_bytes, kSmallRequestBytes) : size_bytes;
+    const uint64_t usable = segment.range.is_small && !rules.is_vrams(segment.range.context)
+                                ? std::min(size_bytes, kSmallRequestBytes)
+                                : size_bytes;
     if (usable <= waste.largest_hole_bytes) return;
     waste.largest_hole_bytes = usable;
-    waste.largest_hole_domain = domain_name(sources.trace.tables, segment.range);
+    waste.largest_hole_domain = domain_name(sources.trace.tables, rules, segment.range);
   });
 }
 
@@ -73,7 +76,7 @@ std::optional<Pinned> single_site(const Sources& sources, const LiveSet& live,
   Pinned pinned;
   for (size_t i = segment.first; i < segment.last; ++i) {
     const Lifetime& lifetime = sources.history.lifetimes[live.lifetimes[i]];
-    const uint64_t site = sites.key(lifetime);
+    const uint64_t site = sites.key(live.lifetimes[i]);
     if (i == segment.first) pinned.site = site;
     if (site != pinned.site || is_pending_at(sources.history, lifetime, live.event)) {
       return std::nullopt;
@@ -109,7 +112,7 @@ std::vector<Pinner> find_pinners(const Sources& sources, const LiveSet& live) {
   for (const SegmentView& segment : view_segments(sources.history, live)) {
     const std::optional<Pinned> pinned = single_site(sources, live, segment, sites);
     if (!pinned) continue;
-    Pinner& pinner = by_name[sites.name(sources.history.lifetimes[live.lifetimes[segment.first]])];
+    Pinner& pinner = by_name[sites.name(live.lifetimes[segment.first])];
     pinner.pinned_bytes += pinned->live_bytes;
     pinner.stranded_bytes += pinned->free_bytes;
     ++pinner.segment_count;

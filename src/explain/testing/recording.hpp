@@ -53,6 +53,13 @@ class Recording {
   Recording& unmap(uint64_t address, uint64_t bytes) {
     return add(trace::EventKind::kSegmentUnmap, address, bytes);
   }
+  // The last event is of a segment of vram's pool.
+  Recording& of_vram() {
+    trace::Tables& tables = trace_.tables;
+    const trace::StringId vram = tables.strings.intern(trace::kVramPool);
+    trace_.events[trace_.events.size() - 1].context = tables.contexts.intern({.category = vram});
+    return *this;
+  }
   Recording& wait_ns(int64_t duration_ns) {
     time_ns_ += duration_ns;
     return *this;

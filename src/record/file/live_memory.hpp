@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -20,8 +21,9 @@ class LiveMemory {
   struct Block {
     Record alloc;
     std::vector<Record> homes;  // where its pages are mapped while it does not live, if elsewhere
-    bool is_used_elsewhere = false;  // by a stream besides its own
-    bool is_freed = false;           // and waits for that stream
+    std::optional<Record> name = {};  // the last that was said of where it begins
+    bool is_used_elsewhere = false;   // by a stream besides its own
+    bool is_freed = false;            // and waits for that stream
   };
 
   // The block at the address, nullptr where none lives.

@@ -91,7 +91,13 @@ Result<> Recording::put(const Record& record, EventKind kind) {
   return put(record.device, part_->translator.event(record, kind));
 }
 
+// A fast program fills the file between two flushes, too.
 Result<> Recording::add(const Record& record) {
+  if (auto done = put(record); !done || !is_full()) return done;
+  return flush();
+}
+
+Result<> Recording::put(const Record& record) {
   switch (record.op) {
     case Op::kAlloc:
       return add_block(record);
@@ -105,7 +111,10 @@ Result<> Recording::add(const Record& record) {
       homes_[{record.device, record.stream}].push_back(record);
       return {};
     case Op::kUse:
-      if (auto* block = live_.find(record)) block->is_used_elsewhere = true;
+      // Its own stream needs no waiting for.
+      if (auto* block = live_.find(record);
+          block != nullptr && block->alloc.stream != record.stream)
+        block->is_used_elsewhere = true;
       return {};
     case Op::kScopeBegin:
     case Op::kScopeEnd:
@@ -118,9 +127,11 @@ Result<> Recording::add(const Record& record) {
     case Op::kHeldFree:
       end_states_[record.device].add(record, live_, part_->translator.stream(record));
       return {};
+    case Op::kName:
+      if (auto* block = live_.find(record)) block->name = record;
+      [[fallthrough]];
     case Op::kOom:
     case Op::kSnapshot:
-    case Op::kName:
       return put(record, kind_of(record.op));
     default:
       return add_segment(record);
@@ -170,6 +181,7 @@ Result<> Recording::move_from(const std::vector<Record>& homes, const Record& bl
   Record whole = block;
   whole.op = Op::kSegmentMap;
   whole.size_bytes = 0;
+  whole.text = homes.empty() ? 0 : homes.front().text;
   for (Record home : homes) {
     home.op = Op::kSegmentUnmap;
     home.stream = 0;
@@ -186,6 +198,7 @@ Result<> Recording::move_back(const LiveMemory::Block& block) {
   whole.op = Op::kSegmentUnmap;
   whole.size_bytes = 0;
   whole.stream = 0;
+  whole.text = block.homes.front().text;
   for (const Record& home : block.homes) whole.size_bytes += home.size_bytes;
   if (auto done = add_segment(whole); !done) return done;
   for (Record home : block.homes) {
@@ -196,11 +209,19 @@ Result<> Recording::move_back(const LiveMemory::Block& block) {
   return {};
 }
 
+void Recording::name_allocator(const Record& segment) {
+  if (segment.text == 0 || part_->names_allocator) return;
+  part_->names_allocator = true;
+  part_->writer->add_setting(
+      {std::string(trace::kAllocatorSetting), stores().texts.text(segment.text)});
+}
+
 // A segment that goes as a whole may be named by its address alone.
 Result<> Recording::add_segment(const Record& said) {
   Record record = said;
   if (record.size_bytes == 0) record.size_bytes = live_.mapped_bytes(record);
   if (record.size_bytes == 0) return {};
+  name_allocator(record);
   switch (record.op) {
     case Op::kSegmentFound:
       if (live_.segment_at(record) != nullptr) return {};
@@ -229,11 +250,15 @@ void Recording::add_region(const Record& record) {
 Result<> Recording::write_what_is_there() {
   for (const Record& segment : live_.segments()) {
     const bool was_whole = segment.op == Op::kSegmentAlloc;
+    name_allocator(segment);
     const EventKind kind = was_whole ? EventKind::kSegmentAlloc : EventKind::kSegmentMap;
     if (auto done = put(segment, kind); !done) return done;
   }
   for (const LiveMemory::Block& block : live_.blocks()) {
     if (auto done = put(block.alloc, EventKind::kAlloc); !done) return done;
+    if (block.name) {
+      if (auto done = put(*block.name, EventKind::kAnnotate); !done) return done;
+    }
     if (!block.is_freed) continue;
     if (auto done = put(block.alloc, EventKind::kFreeRequested); !done) return done;
   }
@@ -278,6 +303,7 @@ Result<> Recording::flush() {
 // does not always lead to their sizes.
 Result<> Recording::write_end_states() {
   if (closed_bytes_ > 0) return {};
+  if (part_->names_allocator) return {};  // they would lack the memory of vram's pool
   for (const auto& [device, state] : end_states_) {
     const auto found = part_->devices.find(device);
     if (found == part_->devices.end()) continue;

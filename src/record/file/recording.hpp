@@ -57,6 +57,7 @@ class Recording {
     std::unordered_map<uint32_t, trace::DeviceIndex> devices;
     std::vector<trace::Annotation> annotations;
     uint64_t first_bytes = 0;  // with what was there when the file was begun
+    bool names_allocator = false;
   };
 
   explicit Recording(RecordingOptions options) : options_(std::move(options)) {}
@@ -65,6 +66,7 @@ class Recording {
   [[nodiscard]] bool is_full() const;
   [[nodiscard]] Result<> begin_anew();
   [[nodiscard]] Result<> write_what_is_there();
+  [[nodiscard]] Result<> put(const Record& record);
   [[nodiscard]] Result<> put(uint16_t device, const trace::Event& event);
   [[nodiscard]] Result<> put(const Record& record, trace::EventKind kind);
   [[nodiscard]] Result<> add_block(const Record& record);
@@ -78,6 +80,7 @@ class Recording {
   [[nodiscard]] Result<> complete(const LiveMemory::Block& block, const Record& free);
   void add_region(const Record& record);
   [[nodiscard]] Result<> write_end_states();
+  void name_allocator(const Record& segment);
 
   RecordingOptions options_;
   std::unique_ptr<Part> part_;

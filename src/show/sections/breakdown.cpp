@@ -97,9 +97,32 @@ void draw_line(const Breakdown& breakdown, uint64_t whole, Page& page) {
 }  // namespace
 
 const Breakdown* main_breakdown(const State& state, bool has_stacks) {
-  const Breakdown* best = find(state, has_stacks ? Dimension::kUserFrame : Dimension::kSize);
+  const Breakdown* best =
+      find(state, has_stacks || state.named_bytes ? Dimension::kUserFrame : Dimension::kSize);
   if (best != nullptr) return best;
   return state.breakdowns.empty() ? nullptr : &state.breakdowns.front();
+}
+
+std::string_view phrase_of(const Breakdown& breakdown, const State& state, bool has_stacks) {
+  if (breakdown.by != Dimension::kUserFrame || !state.named_bytes) return phrase(breakdown.by);
+  if (*state.named_bytes == 0) return has_stacks ? phrase(breakdown.by) : "by scope";
+  return has_stacks ? "by name, else by line of your code" : "by name";
+}
+
+// Not where all is "other".
+bool tells_what(const Breakdown& categories) {
+  return std::ranges::any_of(categories.holders,
+                             [](const Holder& holder) { return holder.name != "other"; });
+}
+
+void draw_categories(const State& state, Page& page) {
+  const Breakdown* categories = find(state, Dimension::kCategory);
+  if (categories == nullptr || !tells_what(*categories)) return;
+  const uint64_t whole = state.moment.totals.requested_bytes;
+  page.heading("CATEGORIES",
+               fmt::format("of the {} requested at the peak; {} named by the program",
+                           format_bytes(whole), format_share(*state.named_bytes, whole)));
+  draw_table(*categories, whole, page);
 }
 
 void draw_breakdowns(const State& state, bool has_stacks, Page& page) {

@@ -14,8 +14,13 @@ void draw_holders(const Subject& subject, Page& page) {
   if (main == nullptr) return;
   page.heading("HOLDERS", fmt::format("of the {} requested at the peak, {} ({})",
                                       format_bytes(state.moment.totals.requested_bytes),
-                                      phrase(main->by), counted(state.block_count, "block")));
+                                      phrase_of(*main, state, subject.report.has_stacks),
+                                      counted(state.block_count, "block")));
   draw_breakdowns(state, subject.report.has_stacks, page);
+}
+
+void draw_categories(const Subject& subject, Page& page) {
+  draw_categories(subject.device.at_peak, page);
 }
 
 void draw_at(const Subject& subject, Page& page) {

@@ -44,6 +44,7 @@ Line confidence_line(const explain::Verdict& verdict) {
   Line line;
   switch (verdict.confidence) {
     case Confidence::kExact:
+    case Confidence::kConsistent:
       line.add("✔ ", Style::kGood);
       break;
     case Confidence::kUnchecked:

@@ -18,13 +18,14 @@ void draw_devices(const Subject& subject, Page& page);   // one line each, where
 void draw_peak(const Subject& subject, Page& page);      // the figures
 void draw_timeline(const Subject& subject, Page& page);  // their course
 void draw_holders(const Subject& subject, Page& page);   // who held the peak
-void draw_waste(const Subject& subject, Page& page);     // what was reserved for nothing, and why
-void draw_steps(const Subject& subject, Page& page);     // steps, and what grows with them
-void draw_phases(const Subject& subject, Page& page);    // inside a step
-void draw_ooms(const Subject& subject, Page& page);      // requests that failed
-void draw_what_if(const Subject& subject, Page& page);   // other settings, replayed
-void draw_at(const Subject& subject, Page& page);        // the moment asked for
-void draw_findings(const Subject& subject, Page& page);  // what to do
+void draw_categories(const Subject& subject, Page& page);  // what it was, where that is known
+void draw_waste(const Subject& subject, Page& page);       // what was reserved for nothing, and why
+void draw_steps(const Subject& subject, Page& page);       // steps, and what grows with them
+void draw_phases(const Subject& subject, Page& page);      // inside a step
+void draw_ooms(const Subject& subject, Page& page);        // requests that failed
+void draw_what_if(const Subject& subject, Page& page);     // other settings, replayed
+void draw_at(const Subject& subject, Page& page);          // the moment asked for
+void draw_findings(const Subject& subject, Page& page);    // what to do
 void draw_notes(const Subject& subject,
                 Page& page);  // settings, and what the reader had to leave out
 

@@ -1,0 +1,71 @@
+#include "cli/recordings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace vram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_recording(const fs::path& path) {
+  constexpr std::array<std::string_view, 3> kPackings = {".gz", ".zst", ".xz"};
+  const bool is_packed = std::ranges::find(kPackings, path.extension().string()) != kPackings.end();
+  const std::string kind = (is_packed ? path.stem() : path).extension().string();
+  const bool is_old_part = path.stem().extension() == ".old";
+  return (kind == ".vtrace" && !is_old_part) || kind == ".pickle" || kind == ".pkl";
+}
+
+Result<std::vector<std::string>> recordings_in(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (is_recording(it->path()) && !it->is_directory(error)) paths.push_back(it->path().string());
+  }
+  if (error) return fail(Code::kBadInput, "{}: can't be read: {}", folder, error.message());
+  if (paths.empty()) {
+    return fail(Code::kBadInput, "{}: expected recordings (.vtrace, .pickle) in it, found none",
+                folder);
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+}  // namespace
+
+std::optional<uint64_t> rank_in_name(const std::string& path) {
+  constexpr std::string_view kRank = ".rank";
+  const std::string name = fs::path(path).filename().string();
+  const size_t at = name.rfind(kRank);
+  if (at == std::string::npos) return std::nullopt;
+  uint64_t rank = 0;
+  const char* const end = name.data() + name.size();
+  const auto read = std::from_chars(name.data() + at + kRank.size(), end, rank);
+  const bool is_number = read.ec == std::errc() && (read.ptr == end || *read.ptr == '.');
+  return is_number ? std::optional(rank) : std::nullopt;
+}
+
+Result<Recordings> find_recordings(const std::vector<std::string>& words) {
+  Recordings found;
+  for (const std::string& word : words) {
+    std::error_code error;
+    if (!fs::is_directory(word, error)) {
+      found.paths.push_back(word);
+      continue;
+    }
+    const auto inside = recordings_in(word);
+    if (!inside) return tl::unexpected(inside.error());
+    found.paths.insert(found.paths.end(), inside->begin(), inside->end());
+    found.are_ranks = true;
+  }
+  const auto has_rank = [](const std::string& path) { return rank_in_name(path).has_value(); };
+  found.are_ranks =
+      found.paths.size() > 1 && (found.are_ranks || std::ranges::all_of(found.paths, has_rank));
+  return found;
+}
+
+}  // namespace vram::cli

@@ -1,0 +1,26 @@
+// Recordings: what the words on the command line stand for: files, and folders full of them. Those
+// of the ranks of one program (run.rank3.vtrace, or all of a folder) are read together.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::cli {
+
+struct Recordings {
+  std::vector<std::string> paths;
+  bool are_ranks = false;
+};
+
+// A folder stands for the recordings directly in it, by name; the older parts of recordings with a
+// size limit (run.old.vtrace) are left out. kBadInput: it has none, or can't be read.
+[[nodiscard]] Result<Recordings> find_recordings(const std::vector<std::string>& words);
+
+// Of "run.rank3.vtrace": 3.
+[[nodiscard]] std::optional<uint64_t> rank_in_name(const std::string& path);
+
+}  // namespace vram::cli

@@ -1,0 +1,59 @@
+#include "cli/recordings.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+namespace vram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RecordingsTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_ / "inner.vtrace"); }
+  void TearDown() override { fs::remove_all(folder_); }
+  void make(const std::string& name) const { std::ofstream(folder_ / name) << "x"; }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return (folder_ / name).string();
+  }
+  const fs::path folder_ =
+      fs::temp_directory_path() / ("vram-recordings-" + std::to_string(getpid()));
+};
+
+TEST_F(RecordingsTest, AFolderStandsForWhatIsRecordedInIt) {
+  for (const char* name : {"run.rank1.vtrace", "run.rank0.vtrace", "run.rank0.old.vtrace",
+                           "notes.txt", "run.pickle.xz", "run.tar.gz"})
+    make(name);
+  const auto found = find_recordings({folder_.string()});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_THAT(found->paths, testing::ElementsAre(path("run.pickle.xz"), path("run.rank0.vtrace"),
+                                                 path("run.rank1.vtrace")));
+  EXPECT_TRUE(found->are_ranks);
+}
+
+TEST_F(RecordingsTest, FilesNamedByRankAreReadTogetherAndOthersOneByOne) {
+  EXPECT_TRUE(find_recordings({"a.rank0.vtrace", "a.rank1.vtrace"})->are_ranks);
+  EXPECT_FALSE(find_recordings({"a.rank0.vtrace", "b.vtrace"})->are_ranks);
+  EXPECT_FALSE(find_recordings({"a.rank0.vtrace"})->are_ranks);
+}
+
+TEST_F(RecordingsTest, AFolderWithoutRecordingsIsAnError) {
+  const auto found = find_recordings({folder_.string()});
+  ASSERT_FALSE(found);
+  EXPECT_NE(found.error().message.find("found none"), std::string::npos);
+}
+
+TEST(RankInName, IsTheNumberBehindRank) {
+  EXPECT_EQ(rank_in_name("runs/a.rank12.vtrace"), 12u);
+  EXPECT_EQ(rank_in_name("a.rank3.pickle.xz"), 3u);
+  EXPECT_FALSE(rank_in_name("a.rankx.vtrace"));
+  EXPECT_FALSE(rank_in_name("a.rank3x.vtrace"));
+  EXPECT_FALSE(rank_in_name("run.rank3/a.vtrace"));
+}
+
+}  // namespace
+}  // namespace vram::cli

@@ -1,0 +1,155 @@
+#include "show/ranks_text.hpp"
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/draw/table.hpp"
+#include "show/names.hpp"
+#include "show/page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace vram::show {
+namespace {
+
+using explain::AlignedStep;
+using explain::Difference;
+using explain::RankLine;
+using explain::RankMeasure;
+using explain::RankReport;
+
+Style style_of(const RankReport& report, size_t rank) {
+  const bool is_worst = report.worst_by != RankMeasure::kNone && rank == report.worst;
+  return is_worst ? Style::kWarning : Style::kPlain;
+}
+
+std::string bytes_or_dash(const std::optional<uint64_t>& bytes) {
+  return bytes ? format_bytes(*bytes) : "-";
+}
+
+std::string marks_of(const RankReport& report, size_t rank) {
+  if (report.worst_by == RankMeasure::kNone) return "";
+  if (rank == report.worst) return "worst";
+  return rank == report.median ? "median" : "";
+}
+
+void draw_lines(const RankReport& report, Page& page) {
+  std::string about = counted(report.ranks.size(), "recording");
+  if (report.world_size) about += fmt::format(" of {} ranks", *report.world_size);
+  page.heading("RANKS", about);
+  Table table({{Align::kRight},
+               {Align::kLeft, Shrink::kFront},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight},
+               {}});
+  std::vector<Line> titles;
+  for (const char* title :
+       {"rank", "host", "GPU", "requested", "reserved", "headroom", "steps", "OOMs", ""})
+    titles.emplace_back(title, Style::kFaint);
+  table.add_row(std::move(titles));
+  for (size_t i = 0; i < report.ranks.size(); ++i) {
+    const RankLine& line = report.ranks[i];
+    const Style style = style_of(report, i);
+    table.add_row({Line(format_count(line.rank), style), Line(printable(line.host), style),
+                   Line(format_count(line.device)), Line(format_bytes(line.peak_requested_bytes)),
+                   Line(format_bytes(line.peak_reserved_bytes), style),
+                   Line(bytes_or_dash(line.headroom_bytes)), Line(format_count(line.steps)),
+                   Line(format_count(line.ooms)), Line(marks_of(report, i), Style::kFaint)});
+  }
+  page.add(table.draw(2, page.columns()));
+}
+
+std::string worst_text(const RankReport& report) {
+  const RankLine& worst = report.ranks[report.worst];
+  const std::string subject = fmt::format("rank {}", worst.rank);
+  switch (report.worst_by) {
+    case RankMeasure::kHeadroom:
+      return fmt::format("{} has the least headroom, {}", subject,
+                         bytes_or_dash(worst.headroom_bytes));
+    case RankMeasure::kReserved:
+      return fmt::format("{} reserves most, {}", subject, format_bytes(worst.peak_reserved_bytes));
+    default:
+      return fmt::format("{} requests most, {}", subject, format_bytes(worst.peak_requested_bytes));
+  }
+}
+
+void add_difference(std::string_view what, const std::optional<Difference>& found, Table& table) {
+  if (!found) return;
+  table.add_row({Line(what, Style::kFaint), Line(printable(found->name)),
+                 Line("+" + format_bytes(found->more_bytes()), Style::kStrong),
+                 Line(fmt::format("{} against {}", format_bytes(found->worst_bytes),
+                                  format_bytes(found->median_bytes)),
+                      Style::kFaint)});
+}
+
+void draw_worst(const RankReport& report, Page& page) {
+  if (report.worst_by == RankMeasure::kNone) {
+    page.heading("WORST", "none: all peaks are the same");
+    return;
+  }
+  page.heading("WORST",
+               fmt::format("{}; what it has more than rank {}, the median one, at its peak",
+                           worst_text(report), report.ranks[report.median].rank));
+  Table table({{}, {Align::kLeft, Shrink::kFront}, {Align::kRight}, {}});
+  add_difference("category", report.category, table);
+  add_difference("site", report.site, table);
+  add_difference("step", report.step, table);
+  if (table.empty()) return page.add(Line("  nothing: its device is smaller", Style::kFaint));
+  page.add(table.draw(2, page.columns()));
+}
+
+uint64_t spread(const AlignedStep& step) {
+  uint64_t least = UINT64_MAX;
+  for (const auto& bytes : step.peak_bytes) least = std::min(least, bytes.value_or(UINT64_MAX));
+  return step.peak_bytes[step.worst].value_or(0) - least;
+}
+
+// Those in which the ranks differ most, in order.
+std::vector<const AlignedStep*> steps_to_show(const RankReport& report, size_t top) {
+  std::vector<const AlignedStep*> steps;
+  for (const AlignedStep& step : report.steps) steps.push_back(&step);
+  if (top == 0 || steps.size() <= top) return steps;
+  std::ranges::stable_sort(steps, std::greater(), [](const auto* step) { return spread(*step); });
+  steps.resize(top);
+  std::ranges::sort(steps);
+  return steps;
+}
+
+void draw_steps(const RankReport& report, Page& page) {
+  if (report.steps.empty()) return;
+  const auto shown = steps_to_show(report, page.options().top);
+  const std::string which = shown.size() < report.steps.size()
+                                ? fmt::format("the {} in which ranks differ most of ", shown.size())
+                                : std::string();
+  page.heading("STEPS", fmt::format("peak requested; {}{} that ranks have in common", which,
+                                    counted(report.steps.size(), "step")));
+  Table table({{}, {Align::kRight}, {}, {Align::kRight}});
+  table.add_row({Line("step", Style::kFaint), Line("largest", Style::kFaint),
+                 Line("of rank", Style::kFaint), Line("spread", Style::kFaint)});
+  for (const AlignedStep* step : shown) {
+    table.add_row({Line(printable(step->name)), Line(bytes_or_dash(step->peak_bytes[step->worst])),
+                   spread(*step) > 0 ? Line(format_count(report.ranks[step->worst].rank),
+                                            style_of(report, step->worst))
+                                     : Line(),
+                   Line(format_bytes(spread(*step)))});
+  }
+  page.add(table.draw(2, page.columns()));
+}
+
+}  // namespace
+
+std::string draw_ranks(const RankReport& report, const TextOptions& options) {
+  Page page(options);
+  draw_lines(report, page);
+  draw_worst(report, page);
+  draw_steps(report, page);
+  return page.finish();
+}
+
+}  // namespace vram::show

@@ -1,0 +1,54 @@
+#include "show/ranks_text.hpp"
+
+#include "base/text.hpp"
+#include "show/testing/lines.hpp"
+#include "show/testing/sample_ranks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace vram::show {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::line_with;
+using testing::lines_of;
+using ::testing::Not;
+using testing::unwrapped;
+
+TEST(RanksText, SaysWhichRankIsWorstAndWhy) {
+  const std::string text = draw_ranks(testing::sample_ranks());
+  EXPECT_THAT(unwrapped(text), HasSubstr("2 recordings of 4 ranks"));
+  EXPECT_THAT(unwrapped(text), HasSubstr("rank 3 has the least headroom, 57 GiB"));
+  EXPECT_THAT(line_with(text, "layers.7.mlp · activation"), HasSubstr("+3 GiB"));
+  EXPECT_THAT(line_with(text, "step  "), HasSubstr("step 1"));
+  EXPECT_THAT(line_with(text, "node2"), HasSubstr("worst"));
+  EXPECT_THAT(line_with(text, "node1"), HasSubstr("median"));
+}
+
+TEST(RanksText, OfManyStepsThoseThatDifferMostAreShown) {
+  const std::string text = draw_ranks(testing::sample_ranks(), {.top = 1});
+  EXPECT_THAT(unwrapped(text), HasSubstr("the 1 in which ranks differ most of 2 steps"));
+  EXPECT_THAT(text, Not(HasSubstr("step 0")));
+}
+
+TEST(RanksText, RanksThatAreAlikeAndASmallerDevice) {
+  explain::RankReport report = testing::sample_ranks();
+  report.category.reset();
+  report.site.reset();
+  report.step.reset();
+  EXPECT_THAT(draw_ranks(report), HasSubstr("nothing: its device is smaller"));
+  report.worst_by = explain::RankMeasure::kNone;
+  EXPECT_THAT(draw_ranks(report), HasSubstr("none: all peaks are the same"));
+}
+
+TEST(RanksText, FitsEveryWidthItAccepts) {
+  for (int columns = 72; columns <= 120; ++columns) {
+    for (const std::string& line :
+         lines_of(draw_ranks(testing::sample_ranks(), {.columns = columns})))
+      EXPECT_LE(display_width(line), columns) << line;
+  }
+}
+
+}  // namespace
+}  // namespace vram::show
