@@ -40,29 +40,34 @@ const Manual& RunCommand::manual() const {
   static const Manual kManual = {
       "run",
       "a program under vram's pool, or recorded, without a change to it",
-      "[--pool [--limit SIZE]] [--record FILE] -- CMD...",
-      "Runs CMD so that, in each Python process of it, the pool is put under PyTorch or CuPy as "
-      "soon as that is imported (--pool), and what happens to GPU memory is written to FILE "
-      "(--record; a rank of several writes to FILE.rank0.vtrace and so on, another process beside "
-      "the first adds its number). Processes that it starts (DataLoader workers, torchrun's ranks) "
-      "inherit this. Where something can't be had (no GPU, a PyTorch without CUDA) one line on "
-      "standard error says why, and the program runs as without vram. Pythons that are told to "
-      "ignore PYTHONPATH (python -I, -E, -S) run without it, too.",
-      {{"vram run --pool -- python train.py --lr 3e-4", "train with the pool"},
+      "[--pool [--limit SIZE]] [--record FILE [--stacks KIND]] -- CMD...",
+      "Runs CMD, unchanged. --pool puts vram's pool under PyTorch or CuPy as soon as that is "
+      "imported. --record writes what happens to GPU memory to FILE: what vram's pool and "
+      "PyTorch's own allocator do, and in programs of any other kind the CUDA driver's calls "
+      "(docs/record.md). A rank of several writes to run.rank0.vtrace and so on, a second "
+      "process to run.4711.vtrace; where there was nothing to record there is no file. "
+      "Processes that CMD starts (DataLoader workers, torchrun's ranks) inherit all this. Where "
+      "something can't be had (no GPU, a PyTorch without CUDA) one line on standard error says "
+      "why, and the program runs as without vram. Pythons that are told to ignore PYTHONPATH "
+      "(python -I, -E, -S) have no pool, and of them only the driver's calls are recorded.",
+      {{"vram run --record run.vtrace -- python train.py", "record; then vram report run.vtrace"},
        {"vram run --record run.vtrace --stacks python -- python train.py",
-        "record, then: vram report run.vtrace"},
+        "the report names lines of your code"},
+       {"vram run --pool -- python train.py --lr 3e-4", "train with the pool"},
        {"vram run --pool --limit 20GiB -- torchrun --nproc-per-node 2 train.py",
         "two ranks, each with at most 20 GiB of its device reserved"}}};
   return kManual;
 }
 
 std::vector<Option> RunCommand::options() {
-  return {{"CMD", "CMD", "the program and its arguments, behind --", &command_},
-          {"--pool", "", "put the pool under PyTorch and CuPy", &pool_},
-          {"--limit", "SIZE", "reserve at most so much of each device, such as 20GiB", &limit_},
-          {"--record", "FILE", "record what happens to GPU memory", &record_},
-          {"--stacks", "KIND", "record where it was asked for: python or native", &stacks_},
-          {"--record-limit", "SIZE", "keep the latest so much of the recording", &record_limit_}};
+  return {
+      {"CMD", "CMD", "the program and its arguments, behind --", &command_},
+      {"--pool", "", "put the pool under PyTorch and CuPy", &pool_},
+      {"--limit", "SIZE", "the pool reserves at most so much of each device: 20GiB", &limit_},
+      {"--record", "FILE", "record what happens to GPU memory", &record_},
+      {"--stacks", "KIND", "also record which code asked for memory: python or native", &stacks_},
+      {"--record-limit", "SIZE",
+       "the recording takes at most so much of the disk: the latest stays", &record_limit_}};
 }
 
 Result<uint64_t> size_of(std::string_view option, const std::string& text) {

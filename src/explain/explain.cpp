@@ -196,10 +196,11 @@ void describe_origin(const trace::Trace& trace, Report& report) {
 
 Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options) {
   if (trace.devices.empty()) {
-    return fail(Code::kBadInput,
-                "{} has neither events nor segments: nothing was recorded; call "
-                "torch.cuda.memory._record_memory_history() before the work to be recorded",
-                trace.origin.path);
+    return fail(
+        Code::kBadInput,
+        "{} has neither events nor segments of GPU memory: none was used, or recording (vram "
+        "run --record, torch.cuda.memory._record_memory_history()) began too late",
+        trace.origin.path);
   }
   const auto asked = asked_device(trace, options);
   if (!asked) return tl::unexpected(asked.error());

@@ -102,6 +102,15 @@ def _find_driver() -> None:
         raise VramError(f"no CUDA driver on this machine ({error}); install NVIDIA's, or run where it is") from error
 
 
+def has_driver() -> bool:
+    """Whether this machine has CUDA's driver, so that there may be a GPU to use. Nothing is initialized."""
+    try:
+        _find_driver()
+    except VramError:
+        return False
+    return True
+
+
 def loaded_adapter() -> ctypes.CDLL | None:
     """The adapter, if this process has it."""
     return _State.adapter

@@ -16,7 +16,8 @@ from vram._error import VramError
 
 
 def is_available() -> bool:
-    """Whether the program has imported a PyTorch with CUDA: start_tap() then has something to listen to. Imports nothing.
+    """Whether the program has imported a PyTorch with CUDA, and there is a driver: start_tap() then has something to
+    listen to. A program that trains on the CPU of a laptop may record its steps and scopes. Imports nothing.
 
     >>> from vram.torch import _recording
     >>> _recording.is_available()
@@ -24,7 +25,7 @@ def is_available() -> bool:
     """
     torch: Any = sys.modules.get("torch")
     version = getattr(torch, "version", None)  # not there while torch is being imported
-    return getattr(version, "cuda", None) is not None
+    return getattr(version, "cuda", None) is not None and under_torch.has_driver()
 
 
 def start_tap(stacks: bool) -> None:
