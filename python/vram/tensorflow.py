@@ -62,7 +62,7 @@ def limit_memory(limit: int | str, *, gpu: int = 0) -> None:
     To be called once, from one thread, right after TensorFlow is imported. Excludes grow_memory() on the same GPU.
 
     Raises VramError where TensorFlow can't be imported, sees no such GPU, has set up its devices already, or is to grow on
-    it; ValueError for no size.
+    it; ValueError for no size, or less than 1 MiB.
 
     >>> import vram
     >>> vram.tensorflow.limit_memory("much")
@@ -71,8 +71,6 @@ def limit_memory(limit: int | str, *, gpu: int = 0) -> None:
     ValueError: 'much' is no size; write 20GiB, 512MiB or a number of bytes
     """
     size = parse_limit(limit)
-    if size < _MIB:
-        raise VramError(f"TensorFlow's limits are whole MiB; {size} bytes are less than one")
     tensorflow = _import_tensorflow()
     device = _physical_gpu(tensorflow, gpu)
     with _explained("vram.tensorflow.limit_memory()"):

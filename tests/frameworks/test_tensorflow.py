@@ -66,7 +66,7 @@ def test_other_refusals_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_less_than_a_mebibyte_is_no_limit() -> None:
-    with pytest.raises(vram.VramError, match="1000 bytes are less than one"):
+    with pytest.raises(ValueError, match="1000 bytes, and 1 MiB is the least"):
         vram.tensorflow.limit_memory(1000)
 
 

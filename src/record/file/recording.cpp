@@ -71,8 +71,9 @@ void Recording::add_setting(const trace::Setting& setting) {
 
 void Recording::note_lost(uint64_t records) {
   if (records == lost_) return;
+  part_->writer->add_note({.text = "records given up, as they came faster than the disk took them",
+                           .count = records - lost_});
   lost_ = records;
-  for (const auto& [ordinal, index] : part_->devices) part_->writer->set_ring_overflowed(index);
 }
 
 Result<> Recording::put(uint16_t device, const trace::Event& event) {
