@@ -13,6 +13,7 @@ namespace vram::record {
 class Ring {
  public:
   static constexpr size_t kRecords = size_t{1} << 14;
+  static constexpr size_t kTellEvery = 256;
 
   // The owner: a place for the next record, nullptr while the ring is full; then publish() it.
   [[nodiscard]] Record* claim() {
@@ -30,9 +31,12 @@ class Ring {
     __builtin_prefetch(&records_[put % kRecords], 1);
     __builtin_prefetch(&records_[(put + 1) % kRecords], 1);
   }
-  // As the owner last saw it: more than half of the places are taken.
-  [[nodiscard]] bool is_filling() const {
-    return put_.load(std::memory_order_relaxed) - seen_taken_ > kRecords / 2;
+  // More than half of the places are taken; said now and then, for who is told wakes up.
+  [[nodiscard]] bool is_filling() {
+    const size_t put = put_.load(std::memory_order_relaxed);
+    if (put - seen_taken_ <= kRecords / 2 || put % kTellEvery != 0) return false;
+    seen_taken_ = taken_.load(std::memory_order_acquire);
+    return put - seen_taken_ > kRecords / 2;
   }
 
   // The flusher: the oldest record, nullptr where there is none; then drop() it.
