@@ -18,7 +18,16 @@ def version() -> str:
 
 
 def program() -> Path:
-    """The program that was installed with this package, wherever the installer put it (a venv, --user, a prefix)."""
+    """The program that was installed with this package, wherever the installer put it (a venv, --user, a prefix).
+
+    FileNotFoundError: it is not there. importlib.metadata.PackageNotFoundError: the package runs from its sources.
+
+    >>> import importlib.metadata, vram
+    >>> try:
+    ...     command = [str(vram.program()), "report", "run.vtrace"]
+    ... except (FileNotFoundError, importlib.metadata.PackageNotFoundError):
+    ...     command = ["vram", "report", "run.vtrace"]
+    """
     for file in _distribution().files or []:
         if file.name == "vram" and file.parent.name == "bin":
             return Path(str(file.locate())).resolve()

@@ -44,7 +44,17 @@ class Stats:
 
 
 def stats(device: int | None = None) -> Stats:
-    """The figures of a device's pool alone, without what PyTorch's own allocator holds; None: the current device."""
+    """The figures of a device's pool alone, without what PyTorch's own allocator holds; None: the current device.
+
+    Sizes are bytes, driver_ns nanoseconds; peaks and sums are since the pool was opened, or they were reset. Opens the pool
+    where it is not yet. Any thread. VramError: there is no such device, or no driver.
+
+    >>> import vram
+    >>> try:
+    ...     utilization = vram.stats(0).requested_bytes.peak / max(1, vram.stats(0).reserved_bytes.peak)
+    ... except vram.VramError as error:
+    ...     reason = str(error)  # no GPU
+    """
     number = _current_device() if device is None else device
     pool = Pool(number)
     try:

@@ -57,7 +57,16 @@ class _State:
 
 
 def enable() -> None:
-    """From now on CuPy's device memory comes from vram's pool; arrays that exist stay where they are."""
+    """From now on CuPy's device memory comes from vram's pool; arrays that exist stay where they are.
+
+    Twice is once. From one thread. VramError: there is no CuPy, or no GPU.
+
+    >>> import vram
+    >>> try:
+    ...     vram.cupy.enable()
+    ... except vram.VramError as error:
+    ...     reason = str(error)  # the program goes on with CuPy's own pool
+    """
     if _State.is_enabled:
         return
     try:
@@ -73,19 +82,36 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """CuPy's former allocator serves what is asked for from now on; arrays of the pool stay valid and return to it."""
+    """CuPy's former allocator serves what is asked for from now on; arrays of the pool stay valid and return to it.
+
+    Twice is once. From the thread that called enable().
+
+    >>> import vram
+    >>> vram.cupy.disable()
+    """
     if _State.is_enabled:
         importlib.import_module("cupy").cuda.set_allocator(_State.before)
         _State.is_enabled = False
 
 
 def is_enabled() -> bool:
-    """Whether CuPy's device memory comes from the pool."""
+    """Whether CuPy's device memory comes from the pool. Any thread.
+
+    >>> import vram
+    >>> vram.cupy.is_enabled()
+    False
+    """
     return _State.is_enabled
 
 
 def forget_stream(stream: Any) -> None:
-    """To be called before a stream is destroyed that arrays were made in: waits for the device."""
+    """To be called before a stream is destroyed that arrays were made in: waits for the device. Any thread.
+
+    stream: a ``cupy.cuda.Stream``. Does nothing where the pool was never under CuPy.
+
+    >>> import types, vram
+    >>> vram.cupy.forget_stream(types.SimpleNamespace(ptr=0))
+    """
     if _State.allocator is not None:
         for pool in _State.allocator.open_pools():
             library().vram_forget_stream(pool.handle, stream.ptr)

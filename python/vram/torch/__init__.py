@@ -42,7 +42,17 @@ class _State:
 def enable(device_limit: int | str | None = None) -> Enabled:
     """From now on PyTorch's CUDA memory comes from vram's pool; what it holds already stays where it is.
 
-    device_limit: at most so much is reserved on each device ("20GiB", or bytes); None: no limit but the device.
+    device_limit: at most so much is reserved on each device ("20GiB", or bytes, at least 1 MiB); None: no limit but the
+    device. To be called from one thread, best before the first CUDA tensor. The first call of a version of PyTorch compiles
+    the adapter, 3 to 5 s. Settings that have no effect under the pool are warned about.
+
+    VramError: there is no GPU, no PyTorch from 2.4 on with CUDA, or neither a compiler nor an adapter from before.
+
+    >>> import vram
+    >>> try:
+    ...     enabled = vram.enable(device_limit="20GiB")
+    ... except vram.VramError as error:
+    ...     reason = str(error)  # the program goes on with PyTorch's own allocator
     """
     limit = None if device_limit is None else parse_limit(device_limit)
     facts, file, compiled = prepare_adapter(_import_torch())
@@ -58,14 +68,27 @@ def enable(device_limit: int | str | None = None) -> Enabled:
 
 
 def disable() -> None:
-    """PyTorch's own allocator serves what is asked for from now on; blocks of the pool stay valid and return to it."""
+    """PyTorch's own allocator serves what is asked for from now on; blocks of the pool stay valid and return to it.
+
+    Twice is once. From the thread that called enable().
+
+    >>> import vram
+    >>> vram.disable()
+    >>> vram.is_enabled()
+    False
+    """
     if _State.adapter is not None and _State.enabled is not None:
         _State.adapter.vram_torch_uninstall()
         _State.enabled = None
 
 
 def is_enabled() -> bool:
-    """Whether PyTorch's CUDA memory comes from the pool."""
+    """Whether PyTorch's CUDA memory comes from the pool. Any thread.
+
+    >>> import vram
+    >>> vram.is_enabled()
+    False
+    """
     return _State.enabled is not None
 
 
