@@ -191,6 +191,20 @@ def test_the_drivers_calls_are_recorded_in_any_program(tmp_path: Path, way: str)
     assert any(" allocate" in frame for frame in events[1]["stack"]), events[1]["stack"]
 
 
+def test_native_stacks_begin_with_the_programs_own_frames(tmp_path: Path) -> None:
+    done = vram(
+        *("run", "--record", tmp_path / "run.vtrace", "--stacks", "native", "--"),
+        *(sys.executable, "-c", DRIVER_PROGRAM, "dlsym"),
+        **SURROUNDINGS,
+        VRAM_STARTUP=str(ROOT / "python" / "vram" / "_startup"),
+        LD_LIBRARY_PATH=str(FAKE_DRIVER.parent),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    stack = events_of(tmp_path / "run.vtrace")[1]["stack"]
+    assert "libffi" in stack[0], stack  # by which ctypes calls
+    assert not any("libvram" in frame for frame in stack), stack
+
+
 def test_a_pool_speaks_for_its_process(tmp_path: Path) -> None:
     done = vram(
         *("run", "--record", tmp_path / "run.vtrace", "--", sys.executable, "-c"),

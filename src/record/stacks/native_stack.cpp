@@ -7,6 +7,7 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 #include <unwind.h>
 #include <vector>
@@ -61,6 +62,14 @@ Dl_info library_of(uintptr_t counter) {
   return info;
 }
 
+// The recorder's own frames, and those of the tap that is preloaded.
+bool is_vrams(uintptr_t counter) {
+  static const void* const own = library_of(reinterpret_cast<uintptr_t>(&visit)).dli_fbase;
+  const Dl_info info = library_of(counter);
+  return info.dli_fbase == own || (info.dli_fname != nullptr &&
+                                   std::string_view(info.dli_fname).ends_with("/libvram_tap.so"));
+}
+
 std::string demangled(const char* name) {
   int status = 0;
   char* plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
@@ -74,12 +83,11 @@ std::string demangled(const char* name) {
 StackId NativeStacks::capture() {
   Walk walk;
   _Unwind_Backtrace(visit, &walk);
-  static const void* const own = library_of(reinterpret_cast<uintptr_t>(&visit)).dli_fbase;
   std::array<FrameNumber, kMostFrames> numbers;
   size_t count = 0;
   bool is_outside = false;
   for (size_t i = 0; i < walk.count; ++i) {
-    is_outside = is_outside || library_of(walk.counters[i]).dli_fbase != own;
+    is_outside = is_outside || !is_vrams(walk.counters[i]);
     if (is_outside) numbers[count++] = counters().number_of(walk.counters[i]);
   }
   return stores().stacks.intern(std::span(numbers).first(count));
