@@ -38,12 +38,16 @@ Result call(void* function, Arguments... arguments) {
   return reinterpret_cast<Result (*)(Arguments...)>(function)(arguments...);
 }
 
+// The driver gives no part of them to anybody else.
+constexpr size_t kUnitBytes = 512;
+
 // Memory that the driver gives as a block is taken from the device and allocated at once.
 void say_given(Result result, const DevicePointer* address, size_t bytes, Stream stream,
                uint32_t stack) {
   if (result == kOutOfMemory) say(Kind::kOom, 0, bytes, stream, stack);
   if (result != kSuccess) return;
-  say(Kind::kSegmentAlloc, *address, bytes, stream, stack);
+  const size_t whole = (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+  say(Kind::kSegmentAlloc, *address, whole, stream, stack);
   say(Kind::kAlloc, *address, bytes, stream, stack);
 }
 

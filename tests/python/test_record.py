@@ -160,7 +160,7 @@ def allocate(size):
     address = ctypes.c_uint64()
     result = found("cuMemAlloc_v2")(ctypes.byref(address), ctypes.c_size_t(size))
     return address if result == 0 else None
-kept = allocate(5 << 20)
+kept = allocate((5 << 20) + 100)
 gone = allocate(3 << 20)
 assert found("cuMemFree_v2")(gone) == 0
 assert allocate(1 << 40) is None
@@ -189,6 +189,10 @@ def test_the_drivers_calls_are_recorded_in_any_program(tmp_path: Path, way: str)
         ("oom", mib, 1),
     ]
     assert any(" allocate" in frame for frame in events[1]["stack"]), events[1]["stack"]
+    assert (events[0]["size_bytes"], events[1]["size_bytes"]) == (5 * mib + 512, 5 * mib + 100)
+    report = json.loads(vram("report", tmp_path / "run.vtrace", "--json").stdout)
+    assert report["confidence"]["mismatches"] == 0
+    assert report["peak"]["requested_bytes"] == 8 * mib + 100
 
 
 def test_native_stacks_begin_with_the_programs_own_frames(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ vram is loaded. Whatever goes wrong here is one line on standard error, said onc
 program goes on without the pool, or without being recorded. The user's own sitecustomize, if there is one, runs as it would have.
 """
 
+import atexit
 import contextlib
 import importlib.util
 import os
@@ -66,9 +67,21 @@ def _enable(framework: str) -> None:
 
 def _record() -> None:
     try:
-        _load_vram().recording.record_as_told()
+        recording = _load_vram().recording
+        recording.record_as_told()
+        is_first = os.environ.setdefault("VRAM_RECORD_FIRST", str(os.getpid())) == str(os.getpid())
+        atexit.register(_finish, recording, is_first)
     except Exception as error:
         _say("the program is not recorded: " + _first_line(error))
+
+
+def _finish(recording: ModuleType, is_first: bool) -> None:
+    """At the end of the process; of the program's first one it is said if it had nothing to record."""
+    try:
+        if recording.finish_as_told() is None and is_first:
+            _say("nothing was recorded of this process: it used no GPU memory")
+    except Exception as error:
+        _say(_first_line(error))
 
 
 def _first_line(error: Exception) -> str:

@@ -5,6 +5,6 @@ PyTorch's own allocator.
 """
 
 from vram.recording._named import scope, step
-from vram.recording._record import Recording, is_recording, record, record_as_told
+from vram.recording._record import Recording, finish_as_told, is_recording, record, record_as_told
 
-__all__ = ["Recording", "is_recording", "record", "record_as_told", "scope", "step"]
+__all__ = ["Recording", "finish_as_told", "is_recording", "record", "record_as_told", "scope", "step"]

@@ -26,9 +26,7 @@ class Recording:
     """A recording that runs, or has ended; made by record(). Any thread may stop it."""
 
     def __init__(self) -> None:
-        text = ctypes.create_string_buffer(4096)
-        library().vram_record_path(text, len(text))
-        self._path = Path(os.fsdecode(text.value))
+        self._path = recorded_file() or Path()
         self._counts = (0, 0, 0)
 
     @property
@@ -124,6 +122,12 @@ def _begin(*, with_stacks: bool) -> None:
     _marks.recording_began()
 
 
+def _end() -> None:
+    _taps.stop()
+    if library().vram_record_stop() != OK:
+        raise VramError(f"the recording has stopped early: {_library.last_error()}; what came before is in the file")
+
+
 def is_recording() -> bool:
     """Whether something is recorded in this process.
 
@@ -139,6 +143,20 @@ def record_as_told() -> None:
     if library().vram_record_start_as_told() != OK:
         raise VramError(_library.last_error())
     _begin(with_stacks=bool(os.environ.get("VRAM_RECORD_STACKS")))
+
+
+def finish_as_told() -> Path | None:
+    """At the end of the process, what record_as_told() began: its file; None: there was nothing to record. VramError: from
+    some moment on it could not be written."""
+    _end()
+    return recorded_file()
+
+
+def recorded_file() -> Path | None:
+    """The file of the recording that runs, or the last one; None: nothing has been recorded yet."""
+    text = ctypes.create_string_buffer(4096)
+    library().vram_record_path(text, len(text))
+    return Path(os.fsdecode(text.value)) if text.value else None
 
 
 def _counts() -> tuple[int, int, int]:
