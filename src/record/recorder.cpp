@@ -10,6 +10,7 @@
 #include <mutex>
 #include <pthread.h>
 #include <thread>
+#include <utility>
 
 namespace vram::record {
 namespace {
@@ -22,6 +23,7 @@ struct State {
   // The last one is in use while current names it. Earlier ones stay: a thread that was late may
   // still hold one.
   std::vector<std::unique_ptr<Flusher>> flushers;
+  std::vector<std::unique_ptr<Flusher>> parents;  // their threads are not here: never touched
   std::atomic<Flusher*> current{nullptr};
   std::atomic<uint64_t> sequence{1};
   std::atomic<uint64_t> step{0};
@@ -80,10 +82,10 @@ Record* wait_for_a_place(Ring& ring, Flusher& flusher) {
 
 // The flusher is the parent's, and so is what lies in the rings.
 void Recorder::begin_child() {
-  is_on_.store(state().options.is_lazy && is_on(), std::memory_order_relaxed);
+  has_recording.store(state().options.is_lazy && is_on(), std::memory_order_relaxed);
   new (&state().lock) std::mutex;
   state().current.store(nullptr);
-  for (auto& flusher : state().flushers) (void)flusher.release();
+  for (auto& flusher : state().flushers) state().parents.push_back(std::move(flusher));
   state().flushers.clear();
   stores().begin_child();
   Rings::forget_other_threads();
@@ -102,14 +104,14 @@ Result<> Recorder::start(const RecorderOptions& options) {
   if (!options.is_lazy) {
     if (auto done = start_flusher(); !done) return done;
   }
-  is_on_.store(true, std::memory_order_release);
+  has_recording.store(true, std::memory_order_release);
   return {};
 }
 
 Result<> Recorder::stop() {
   const std::lock_guard guard(state().lock);
   if (!is_on()) return {};
-  is_on_.store(false);
+  has_recording.store(false);
   Flusher* flusher = state().current.exchange(nullptr);
   return flusher != nullptr ? flusher->finish(state().sequence.load()) : Result<>{};
 }

@@ -51,14 +51,14 @@ class Recorder {
   // All that was said is in the file, which is whole. What went wrong since the start comes back
   // here.
   [[nodiscard]] static Result<> stop();
-  [[nodiscard]] static bool is_on() { return is_on_.load(std::memory_order_relaxed); }
+  [[nodiscard]] static bool is_on() { return has_recording.load(std::memory_order_relaxed); }
   [[nodiscard]] static RecorderCounts counts();
   // The file that is written, once it is known.
   [[nodiscard]] static std::string path();
 
   // Somebody says what is taken from the driver: its own calls need not be recorded.
-  static void claim() { is_claimed_.store(true, std::memory_order_relaxed); }
-  [[nodiscard]] static bool is_claimed() { return is_claimed_.load(std::memory_order_relaxed); }
+  static void claim() { has_claim.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] static bool is_claimed() { return has_claim.load(std::memory_order_relaxed); }
 
   // The stack of the calling thread, as the options want it; 0 while nothing is recorded. The
   // caller may hold no lock that a thread which runs Python code might wait for.
@@ -81,8 +81,8 @@ class Recorder {
  private:
   static void put(Record& record);
   static void begin_child();
-  inline static std::atomic<bool> is_on_{false};
-  inline static std::atomic<bool> is_claimed_{false};
+  inline static std::atomic<bool> has_recording{false};
+  inline static std::atomic<bool> has_claim{false};
 };
 
 }  // namespace vram::record

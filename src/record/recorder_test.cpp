@@ -349,7 +349,14 @@ TEST_F(RecorderTest, ChildrenOfALazyRecordingHaveTheirOwnFiles) {
   const pid_t child = fork();
   if (child == 0) {
     alloc(0x2000, 2);
-    _exit(Recorder::stop() ? 0 : 1);
+    const pid_t grandchild = fork();
+    if (grandchild == 0) {
+      alloc(0x3000, 3);
+      _exit(Recorder::stop() ? 0 : 1);
+    }
+    int childs_status = 1;
+    (void)waitpid(grandchild, &childs_status, 0);
+    _exit(Recorder::stop() && childs_status == 0 ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -361,7 +368,7 @@ TEST_F(RecorderTest, ChildrenOfALazyRecordingHaveTheirOwnFiles) {
     for (const trace::Event& event : read(entry.path().string()).events)
       addresses.insert(event.address);
   }
-  EXPECT_EQ(addresses, (std::multiset<uint64_t>{0x1000, 0x2000}));
+  EXPECT_EQ(addresses, (std::multiset<uint64_t>{0x1000, 0x2000, 0x3000}));
   EXPECT_TRUE(std::filesystem::exists(path()));
 }
 

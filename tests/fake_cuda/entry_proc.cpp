@@ -7,6 +7,7 @@
 
 using vram::gpu::cuda::CUresult;
 
+// NOLINTNEXTLINE(readability-identifier-naming): the driver's own name
 extern "C" CUresult cuGetProcAddress_v2(const char* name, void** function, int /*version*/,
                                         uint64_t /*flags*/, void* /*status*/) {
   Dl_info own{};

@@ -96,6 +96,7 @@ NvmlReturn write_text(const char* function, const std::string& text, char* out, 
     return list<Entry>(#name, is_graphics, device, count, entries);    \
   }
 
+// NOLINTBEGIN(readability-identifier-naming): NVML's own names
 extern "C" {
 
 NvmlReturn nvmlInit_v2() {
@@ -171,3 +172,4 @@ NvmlReturn nvmlDeviceGetRunningProcessDetailList() { return kNotSupported; }
 #endif
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
