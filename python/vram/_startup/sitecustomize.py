@@ -79,7 +79,7 @@ def _finish(recording: ModuleType, is_first: bool) -> None:
     """At the end of the process; of the program's first one it is said if it had nothing to record."""
     try:
         if recording.finish_as_told() is None and is_first:
-            _say("nothing was recorded of this process: it used no GPU memory")
+            _say("nothing was recorded: the program used no GPU memory")
     except Exception as error:
         _say(_first_line(error))
 

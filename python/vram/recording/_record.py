@@ -146,10 +146,13 @@ def record_as_told() -> None:
 
 
 def finish_as_told() -> Path | None:
-    """At the end of the process, what record_as_told() began: its file; None: there was nothing to record. VramError: from
-    some moment on it could not be written."""
+    """At the end of the process, what record_as_told() began: its file, or one of another process of the program; None:
+    there was nothing to record. VramError: from some moment on it could not be written."""
     _end()
-    return recorded_file()
+    told = Path(os.environ["VRAM_RECORD"])
+    since = float(os.environ.get("VRAM_RECORD_SINCE", "0"))
+    others = (file for file in told.parent.glob(f"{told.stem}*{told.suffix}") if file.stat().st_mtime >= since)
+    return recorded_file() or next(others, None)
 
 
 def recorded_file() -> Path | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from vram._error import VramError
 from vram._frameworks._training import Training
+from vram._sizes import format_size
 from vram.recover import _check, _ranks
 from vram.recover._batch_norm import RunningStatistics
 from vram.recover._gradients import Gradients
@@ -142,8 +143,9 @@ def _stepped(job: Job, failure: Failure | None) -> BaseException:
 
 
 def _nothing_smaller(job: Job) -> BaseException:
-    tried = "; ".join(f"micro-batches of {size}: {failure}" for size, failure in job.failures)
+    sizes = ", ".join(str(size) for size, _ in job.failures)
+    here = f"tried micro-batches of {sizes}; the last: {job.failures[-1][1]}" if job.failures else "it was another rank"
     return job.framework.out_of_memory(
-        f"out of memory with 1 sample at a time, after {job.freed_bytes} bytes were freed. Tried here: "
-        f"{tried or 'nothing failed on this rank, but on another'}. Checkpoint activations, or shorten the sample"
+        f"out of memory with 1 sample at a time, after {format_size(job.freed_bytes)} were freed ({here}). "
+        "Checkpoint activations, or shorten the sample"
     )
