@@ -189,9 +189,9 @@ TEST_F(RecorderTest, ADiskThatIsFullEndsTheRecordingAndIsSaidAtTheEnd) {
 // Threads hand blocks to each other; in the file no address is allocated twice without a free.
 TEST_F(RecorderTest, ManyThreadsAreInOneOrder) {
   constexpr int kThreads = 6;
-  constexpr uint64_t kEach = 60'000;
+  constexpr uint64_t kEach =
+      8'000;  // no more than a ring holds: none is given up on a slow machine
   start({.path = path()});
-  std::atomic<uint64_t> owned_by_nobody{0x200};
   std::array<std::atomic<bool>, 64> is_taken{};
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -343,6 +343,9 @@ TEST_F(RecorderTest, AKilledProcessLeavesAReadableFile) {
 }
 
 TEST_F(RecorderTest, ChildrenOfALazyRecordingHaveTheirOwnFiles) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer starts no threads in the child of a program that has some";
+#endif
   start({.path = path(), .is_lazy = true});
   EXPECT_FALSE(std::filesystem::exists(path()));
   alloc(0x1000, 1);
