@@ -389,15 +389,5 @@ TEST_F(RecorderTest, ChildrenOfAnotherRecordingStaySilent) {
   EXPECT_TRUE(read(path()).events.empty());
 }
 
-TEST_F(RecorderTest, NativeStacksNameFunctionsAndLibraries) {
-  start({.path = path(), .stacks = Stacks::kNative});
-  Recorder::emit({.address = 0x1000, .stack = Recorder::capture_stack(), .op = Op::kAlloc});
-  ASSERT_TRUE(Recorder::stop());
-  const trace::Trace trace = read(path());
-  const auto frames = trace.tables.stacks[trace.events.span().front().stack];
-  ASSERT_FALSE(frames.empty()) << "this program and vram are one file here: libc's frames are left";
-  EXPECT_NE(trace.tables.strings[trace.tables.frames[frames.back()].file], "");
-}
-
 }  // namespace
 }  // namespace vram::record
