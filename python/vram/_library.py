@@ -75,7 +75,8 @@ class RecordCounts(ctypes.Structure):
 
 
 _POINTER = ctypes.c_void_p
-_PROTOTYPES: dict[str, tuple[object, list[object]]] = {
+Prototypes = dict[str, tuple[object, list[object]]]  # by name: the result's type, the arguments'
+_PROTOTYPES: Prototypes = {
     "vram_version": (ctypes.c_char_p, []),
     "vram_status_text": (ctypes.c_char_p, [ctypes.c_int]),
     "vram_pool_open": (ctypes.c_int, [ctypes.c_int, _POINTER, ctypes.POINTER(_POINTER)]),
@@ -117,13 +118,25 @@ def library() -> ctypes.CDLL:
         raise VramError(f"{file}: no such file ({what}); install the package again, or set VRAM_LIBRARY to libvram.so")
     try:
         loaded = ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
-        for name, (result, arguments) in _PROTOTYPES.items():
+    except OSError as error:
+        raise _not_ours(error) from error
+    declare(loaded, _PROTOTYPES)
+    return loaded
+
+
+def declare(loaded: ctypes.CDLL, prototypes: Prototypes) -> None:
+    """Functions of the library get their types. VramError: it lacks one."""
+    try:
+        for name, (result, arguments) in prototypes.items():
             function = getattr(loaded, name)
             function.restype = result
             function.argtypes = arguments
-    except (OSError, AttributeError) as error:
-        raise VramError(f"{file}: this is not vram's library, or not of this version: {error}") from error
-    return loaded
+    except AttributeError as error:
+        raise _not_ours(error) from error
+
+
+def _not_ours(error: Exception) -> VramError:
+    return VramError(f"{path()}: this is not vram's library, or not of this version: {error}")
 
 
 def last_error() -> str:

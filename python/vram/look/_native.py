@@ -6,7 +6,6 @@ import ctypes
 from functools import cache
 
 from vram import _library
-from vram._error import VramError
 
 UNKNOWN = (1 << 64) - 1
 NO_INSTANCE = (1 << 32) - 1
@@ -86,7 +85,7 @@ class BoardPage(ctypes.Structure):
 
 
 _POINTER = ctypes.c_void_p
-_PROTOTYPES: dict[str, tuple[object, list[object]]] = {
+_PROTOTYPES: _library.Prototypes = {
     "vram_look_open": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(_POINTER)]),
     "vram_look_close": (ctypes.c_int, [_POINTER]),
     "vram_look_device_count": (ctypes.c_uint32, [_POINTER]),
@@ -111,11 +110,5 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
 def library() -> ctypes.CDLL:
     """The library, with the functions of look.h ready to be called."""
     loaded = _library.library()
-    try:
-        for name, (result, arguments) in _PROTOTYPES.items():
-            function = getattr(loaded, name)
-            function.restype = result
-            function.argtypes = arguments
-    except AttributeError as error:
-        raise VramError(f"{_library.path()}: this library is not of this version of vram: {error}") from error
+    _library.declare(loaded, _PROTOTYPES)
     return loaded

@@ -54,14 +54,11 @@ class Recording:
         with _State.lock:
             if _State.running is not self:
                 return
-            _taps.stop()
-            failed = library().vram_record_stop() != OK
-            self._counts = _counts()
             _State.running = None
-        if failed:
-            raise VramError(
-                f"the recording has stopped early: {_library.last_error()}; what came before is in the file"
-            )
+            try:
+                _end()
+            finally:
+                self._counts = _counts()
 
     def _read(self) -> tuple[int, int, int]:
         return _counts() if _State.running is self else self._counts
@@ -123,6 +120,7 @@ def _begin(*, with_stacks: bool) -> None:
 
 
 def _end() -> None:
+    """VramError: from some moment on it could not be written."""
     _taps.stop()
     if library().vram_record_stop() != OK:
         raise VramError(f"the recording has stopped early: {_library.last_error()}; what came before is in the file")
