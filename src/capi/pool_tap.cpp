@@ -1,6 +1,7 @@
 #include "capi/pool_tap.hpp"
 
 #include "record/threads.hpp"
+#include "trace/event.hpp"
 
 namespace vram::capi {
 

@@ -5,10 +5,9 @@
 #include "record/recorder.hpp"
 #include "record/threads.hpp"
 
-#include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
@@ -27,15 +26,6 @@ constexpr std::array kOps = {
     Op::kFreeCompleted, Op::kSegmentAlloc, Op::kSegmentFree, Op::kSegmentMap,
     Op::kSegmentUnmap,  Op::kSegmentFound, Op::kOom,         Op::kSnapshot,
     Op::kHeldSegment,   Op::kHeldBlock,    Op::kHeldPending, Op::kHeldFree};
-
-size_t copy_text(const std::string& text, char* into, size_t capacity) {
-  if (capacity > 0) {
-    const size_t count = std::min(text.size(), capacity - 1);
-    std::memcpy(into, text.data(), count);
-    into[count] = '\0';
-  }
-  return text.size();
-}
 
 uint64_t number_told(const char* variable) {
   const char* const text = std::getenv(variable);
@@ -77,7 +67,7 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
                                         .stacks = static_cast<vram::record::Stacks>(wanted.stacks),
                                         .limit_bytes = wanted.limit_bytes,
                                         .is_lazy = wanted.is_lazy != 0,
-                                        .about = vram::record::facts_of_process()});
+                                        .facts = vram::record::facts_of_process()});
   if (!started) {
     const bool is_running = started.error().code == vram::Code::kBadInput;
     return refuse(is_running ? VRAM_INVALID_VALUE : VRAM_FILE_FAILED,
@@ -117,7 +107,9 @@ vram_status vram_get_record_counts(vram_record_counts* counts) {
 }
 
 size_t vram_record_path(char* path, size_t capacity) {
-  return copy_text(Recorder::path(), path, capacity);
+  const std::string file = Recorder::path();
+  (void)std::snprintf(path, capacity, "%s", file.c_str());
+  return file.size();
 }
 
 void vram_scope_begin(const char* name) { Recorder::scope_begin(name); }

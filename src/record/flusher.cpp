@@ -51,14 +51,9 @@ std::string Flusher::path() {
   return path_;
 }
 
-void Flusher::add_about(trace::Setting about) {
+void Flusher::add(Fact fact) {
   const std::lock_guard guard(lock_);
-  new_about_.push_back(std::move(about));
-}
-
-void Flusher::add_setting(trace::Setting setting) {
-  const std::lock_guard guard(lock_);
-  new_settings_.push_back(std::move(setting));
+  new_facts_.push_back(std::move(fact));
 }
 
 void Flusher::loop() {
@@ -100,15 +95,12 @@ void Flusher::keep_failure(Result<> done) {
 
 void Flusher::write(bool is_time_to_flush) {
   if (recording_ == nullptr && !batch_.empty() && !failure_) keep_failure(make_file());
-  std::vector<trace::Setting> about;
-  std::vector<trace::Setting> settings;
+  std::vector<Fact> facts;
   if (recording_ != nullptr) {
     const std::lock_guard guard(lock_);
-    about.swap(new_about_);
-    settings.swap(new_settings_);
+    facts.swap(new_facts_);
   }
-  for (const trace::Setting& fact : about) recording_->add_about(fact);
-  for (const trace::Setting& setting : settings) recording_->add_setting(setting);
+  for (const Fact& fact : facts) recording_->add(fact);
   for (const Record& record : std::exchange(batch_, {})) {
     if (failure_) return;
     keep_failure(recording_->add(record));

@@ -33,8 +33,7 @@ class Flusher {
   // Writes the records below this number, which must all have been put or be about to, and ends.
   [[nodiscard]] Result<> finish(uint64_t end_sequence);
 
-  void add_about(trace::Setting about);
-  void add_setting(trace::Setting setting);
+  void add(Fact fact);
   void count_lost() { lost_.fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t events() const { return events_.load(std::memory_order_relaxed); }
@@ -56,11 +55,10 @@ class Flusher {
   std::unique_ptr<Recording> recording_;
   std::optional<Error> failure_;  // the first; from then on nothing is written
 
-  std::mutex lock_;  // of the five below
+  std::mutex lock_;  // of the four below
   std::condition_variable wake_;
   bool is_stopping_ = false;
-  std::vector<trace::Setting> new_about_;
-  std::vector<trace::Setting> new_settings_;
+  std::vector<Fact> new_facts_;
   std::string path_;
 
   std::atomic<uint64_t> lost_{0};

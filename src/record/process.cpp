@@ -56,14 +56,15 @@ std::string path_of_rank(const std::string& path) {
   return rank ? path_with(path, "rank" + std::to_string(rank->number)) : path;
 }
 
-std::vector<trace::Setting> facts_of_process() {
-  std::vector<trace::Setting> facts = {{"process.pid", std::to_string(getpid())},
-                                       {"process.command", program_invocation_name},
-                                       {"host", host()},
-                                       {"recorder", "vram " VRAM_VERSION}};
+std::vector<Fact> facts_of_process() {
+  constexpr auto kAbout = Fact::Kind::kAbout;
+  std::vector<Fact> facts = {{kAbout, "process.pid", std::to_string(getpid())},
+                             {kAbout, "process.command", program_invocation_name},
+                             {kAbout, "host", host()},
+                             {kAbout, "recorder", "vram " VRAM_VERSION}};
   if (const auto rank = rank_of_process()) {
-    facts.push_back({"rank", std::to_string(rank->number)});
-    facts.push_back({"world_size", std::to_string(rank->count)});
+    facts.push_back({kAbout, "rank", std::to_string(rank->number)});
+    facts.push_back({kAbout, "world_size", std::to_string(rank->count)});
   }
   return facts;
 }

@@ -1,7 +1,7 @@
 // What a recording says about its process, and how its file is named among those of other ranks.
 #pragma once
 
-#include "trace/trace.hpp"
+#include "record/fact.hpp"
 
 #include <optional>
 #include <string>
@@ -22,6 +22,6 @@ struct Rank {
 // run.vtrace is run.<word>.vtrace.
 [[nodiscard]] std::string path_with(const std::string& path, const std::string& word);
 // Process, machine and rank.
-[[nodiscard]] std::vector<trace::Setting> facts_of_process();
+[[nodiscard]] std::vector<Fact> facts_of_process();
 
 }  // namespace vram::record

@@ -51,8 +51,7 @@ Result<> start_flusher() {
   auto flusher = std::make_unique<Flusher>(RecordingOptions{.path = options.path,
                                                             .limit_bytes = options.limit_bytes,
                                                             .describe = describer(options.stacks),
-                                                            .about = options.about,
-                                                            .settings = options.settings},
+                                                            .facts = options.facts},
                                            options.is_lazy, state().sequence.load());
   if (auto done = flusher->open(); !done) return done;
   flusher->run();
@@ -183,26 +182,14 @@ void Recorder::name(uint16_t device, uint64_t address, uint64_t size_bytes, std:
         .op = Op::kName});
 }
 
-void Recorder::about(std::string_view key, std::string_view value) {
+// What a lazy recording knows before it begins stands at its beginning, in children, too.
+void Recorder::tell(Fact fact) {
   const std::lock_guard guard(state().lock);
   if (!is_on()) return;
-  trace::Setting about{std::string(key), std::string(value)};
-  // What a lazy recording knows before it begins stands at its beginning, in children, too.
   if (Flusher* flusher = state().current.load(); flusher != nullptr) {
-    flusher->add_about(std::move(about));
+    flusher->add(std::move(fact));
   } else {
-    state().options.about.push_back(std::move(about));
-  }
-}
-
-void Recorder::setting(std::string_view key, std::string_view value) {
-  const std::lock_guard guard(state().lock);
-  if (!is_on()) return;
-  trace::Setting setting{std::string(key), std::string(value)};
-  if (Flusher* flusher = state().current.load(); flusher != nullptr) {
-    flusher->add_setting(std::move(setting));
-  } else {
-    state().options.settings.push_back(std::move(setting));
+    state().options.facts.push_back(std::move(fact));
   }
 }
 

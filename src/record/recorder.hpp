@@ -13,9 +13,9 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "record/fact.hpp"
 #include "record/record.hpp"
 #include "record/stores.hpp"
-#include "trace/trace.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -34,8 +34,7 @@ struct RecorderOptions {
   // The file is made at the first record, and named after the process where another one has taken
   // the name: for programs of which nobody knows which processes use a GPU.
   bool is_lazy = false;
-  std::vector<trace::Setting> about = {};
-  std::vector<trace::Setting> settings = {};
+  std::vector<Fact> facts = {};
 };
 
 struct RecorderCounts {
@@ -74,12 +73,17 @@ class Recorder {
   static void step();
   static void name(uint16_t device, uint64_t address, uint64_t size_bytes, std::string_view name,
                    std::string_view category);
-  static void about(std::string_view key, std::string_view value);
+  static void about(std::string_view key, std::string_view value) {
+    tell({Fact::Kind::kAbout, std::string(key), std::string(value)});
+  }
   // How the allocator was set up.
-  static void setting(std::string_view key, std::string_view value);
+  static void setting(std::string_view key, std::string_view value) {
+    tell({Fact::Kind::kSetting, std::string(key), std::string(value)});
+  }
 
  private:
   static void put(Record& record);
+  static void tell(Fact fact);
   static void begin_child();
   inline static std::atomic<bool> has_recording{false};
   inline static std::atomic<bool> has_claim{false};

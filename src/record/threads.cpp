@@ -44,11 +44,6 @@ Ring* Rings::own() {
   return mine.entry->ring.get();
 }
 
-size_t Rings::count() {
-  const std::lock_guard guard(all().lock);
-  return all().entries.size();
-}
-
 void Rings::forget_other_threads() {
   new (&all().lock) std::mutex;  // another thread may have held it at the fork
   for (const auto& entry : all().entries) {

@@ -25,7 +25,6 @@ class Rings {
     const std::lock_guard guard(all().lock);
     for (const auto& entry : all().entries) visit(*entry->ring);
   }
-  [[nodiscard]] static size_t count();
   // In the child of a fork: only the calling thread goes on.
   static void forget_other_threads();
 

@@ -54,19 +54,20 @@ Result<> Recording::open_part() {
   if (!writer) return tl::unexpected(writer.error());
   part->writer = std::move(*writer);
   part_ = std::move(part);
-  for (const trace::Setting& about : options_.about) part_->writer->add_about(about);
-  for (const trace::Setting& setting : options_.settings) part_->writer->add_setting(setting);
+  for (const Fact& fact : options_.facts) write(fact);
   return part_->writer->flush();
 }
 
-void Recording::add_about(const trace::Setting& about) {
-  options_.about.push_back(about);
-  part_->writer->add_about(about);
+// Every part says it.
+void Recording::add(const Fact& fact) {
+  options_.facts.push_back(fact);
+  write(fact);
 }
 
-void Recording::add_setting(const trace::Setting& setting) {
-  options_.settings.push_back(setting);
-  part_->writer->add_setting(setting);
+void Recording::write(const Fact& fact) {
+  const trace::Setting text = {fact.key, fact.value};
+  if (fact.kind == Fact::Kind::kAbout) return part_->writer->add_about(text);
+  part_->writer->add_setting(text);
 }
 
 void Recording::note_lost(uint64_t records) {

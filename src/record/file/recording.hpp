@@ -4,6 +4,7 @@
 // mapped and allocated at that moment. One thread at a time.
 #pragma once
 
+#include "record/fact.hpp"
 #include "record/file/end_state.hpp"
 #include "record/file/file_sink.hpp"
 #include "record/file/live_memory.hpp"
@@ -24,8 +25,7 @@ struct RecordingOptions {
   bool must_be_new = false;
   uint64_t limit_bytes = 0;  // 0: none
   Translator::Describe describe = nullptr;
-  std::vector<trace::Setting> about = {};
-  std::vector<trace::Setting> settings = {};
+  std::vector<Fact> facts = {};
 };
 
 class Recording {
@@ -33,8 +33,7 @@ class Recording {
   [[nodiscard]] static Result<std::unique_ptr<Recording>> create(const RecordingOptions& options);
 
   [[nodiscard]] Result<> add(const Record& record);
-  void add_about(const trace::Setting& about);
-  void add_setting(const trace::Setting& setting);
+  void add(const Fact& fact);
   // Some records did not get here.
   void note_lost(uint64_t records);
   // What was added is in the file; may begin a new one.
@@ -62,6 +61,7 @@ class Recording {
 
   explicit Recording(RecordingOptions options) : options_(std::move(options)) {}
   [[nodiscard]] Result<> open_part();
+  void write(const Fact& fact);
   [[nodiscard]] Result<> write_out();
   [[nodiscard]] bool is_full() const;
   [[nodiscard]] Result<> begin_anew();
