@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +43,6 @@ def test_a_profile_forgets_what_is_freed() -> None:
     before = vram.jax.import_profile().bytes
     del array
     assert vram.jax.import_profile().bytes == before - 4_000_000
-
-
-@pytest.fixture(name="only_planted_garbage")
-def _only_planted_garbage() -> Iterator[None]:
-    """And Python does not collect it by itself before it is looked for."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 class Node:

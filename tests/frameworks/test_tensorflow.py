@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,15 +101,6 @@ def test_the_session_is_cleared() -> None:
     assert tf.keras.layers.Dense(1).name != "dense"
     assert vram.tensorflow.clear_session() == 0  # on no GPU
     assert tf.keras.layers.Dense(1).name == "dense"
-
-
-@pytest.fixture(name="only_planted_garbage")
-def _only_planted_garbage() -> Iterator[None]:
-    """And Python does not collect it by itself before it is looked for."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 class Node:

@@ -31,14 +31,22 @@ uint64_t bytes_said(const Block& block) {
   return rounded == block.size ? block.requested_size : block.size;
 }
 
+// Of the segment; its blocks' are made of it.
 template <class Segment>
-void say_found(const Segment& segment) {
+vram_event event_of(const Segment& segment, vram_event_kind kind) {
   vram_event event{};
-  event.kind = segment.is_expandable ? VRAM_EVENT_SEGMENT_MAP : VRAM_EVENT_SEGMENT_ALLOC;
+  event.kind = kind;
   event.device = static_cast<int>(segment.device);
   event.address = static_cast<uint64_t>(segment.address);
   event.size_bytes = segment.total_size;
   event.stream = reinterpret_cast<vram_stream>(segment.stream);
+  return event;
+}
+
+template <class Segment>
+void say_found(const Segment& segment) {
+  vram_event event =
+      event_of(segment, segment.is_expandable ? VRAM_EVENT_SEGMENT_MAP : VRAM_EVENT_SEGMENT_ALLOC);
   vram_record_event(&event);
   for (const auto& block : segment.blocks) {
     event.size_bytes = bytes_said(block);
@@ -53,12 +61,7 @@ void say_found(const Segment& segment) {
 template <class Segments>
 void say_held(const Segments& segments) {
   for (const auto& segment : segments) {
-    vram_event event{};
-    event.kind = VRAM_EVENT_HELD_SEGMENT;
-    event.device = static_cast<int>(segment.device);
-    event.address = static_cast<uint64_t>(segment.address);
-    event.size_bytes = segment.total_size;
-    event.stream = reinterpret_cast<vram_stream>(segment.stream);
+    vram_event event = event_of(segment, VRAM_EVENT_HELD_SEGMENT);
     vram_record_event(&event);
     for (const auto& block : segment.blocks) {
       event.kind = block.allocated ? VRAM_EVENT_HELD_BLOCK
