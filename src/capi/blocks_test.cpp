@@ -87,22 +87,6 @@ TEST_F(BlocksTest, RecordedStreamsAreWaitedForByTheirEvents) {
   EXPECT_EQ(fake_cuda_calls("cuCtxSynchronize"), 0u);
 }
 
-TEST_F(BlocksTest, DuringACaptureTheDeviceIsNotWaitedFor) {
-  vram_pool* pool = open();
-  void* block = alloc(pool, 200 * kMiB, stream(8));
-  ASSERT_EQ(vram_record_stream(pool, block, stream(16)), VRAM_OK);
-  fake_cuda_queue(0, stream(16));
-  ASSERT_EQ(vram_free(pool, block), VRAM_OK);
-  fake_cuda_begin_capture(0, stream(24));
-  ASSERT_EQ(vram_begin_capture(pool), VRAM_OK);
-  void* other = nullptr;
-  EXPECT_EQ(vram_alloc(pool, 200 * kMiB, stream(8), &other), VRAM_OUT_OF_MEMORY);
-  EXPECT_EQ(vram_trim(pool, SIZE_MAX) > 0, true) << "what needs no waiting";
-  ASSERT_EQ(vram_end_capture(pool), VRAM_OK);
-  EXPECT_EQ(fake_cuda_end_capture(0, stream(24)), 0) << "nothing was added, nothing spoilt";
-  EXPECT_EQ(vram_alloc(pool, 200 * kMiB, stream(8), &other), VRAM_OK);
-}
-
 TEST_F(BlocksTest, HooksAreAskedInOrderBeforeARequestFails) {
   struct Owner {
     vram_pool* pool;

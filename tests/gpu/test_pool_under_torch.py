@@ -135,6 +135,29 @@ def test_other_threads_allocate_while_a_graph_is_captured() -> None:
     assert y[0].item() == 201
 
 
+def test_what_a_captured_stream_uses_is_kept_until_the_capture_ends() -> None:
+    others: list[int] = []
+
+    def work() -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            others.extend(block(64 * MIB).data_ptr() for _ in range(20))
+
+    x = block(64 * MIB)
+    kept = x.data_ptr()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        y = x + 1
+        x.record_stream(torch.cuda.current_stream())
+        del x
+        others.extend(block(64 * MIB).data_ptr() for _ in range(2))
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert len(others) == 22
+    assert kept not in others
+    assert y.numel() == 64 * MIB
+
+
 def test_memory_pools_are_pytorchs_own() -> None:
     own = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(own):

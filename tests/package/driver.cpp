@@ -2,6 +2,7 @@
 // it makes of each call. Says which checks failed; the exit code is their number.
 #include "stand_ins.hpp"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -111,15 +112,37 @@ void a_private_pool_is_pytorchs() {
   CHECK(count("raw_delete") == deleted + 1);
 }
 
-void nothing_is_freed_into_a_capture() {
+// What the captured stream only uses the pool itself keeps (src/capi/capture_test.cpp).
+void frees_of_the_captured_stream_alone_are_put_off() {
   set_current(0, 0);
-  DataPtr before = current().allocate(300);
+  DataPtr of_default = current().allocate(300);
+  set_current(0, 8);
+  DataPtr of_another = current().allocate(301);
   set_current(0, 7);
+  DataPtr of_captured = current().allocate(302);
   current().beginAllocateToPool(0, pool_id(2), only(7));
   cuda().captured_stream = 7;
   const size_t live = live_blocks(0);
-  before.clear();
-  CHECK(live_blocks(0) == live);  // put off
+  const int relaxed = cuda().relaxed;
+  of_default.clear();
+  CHECK(live_blocks(0) == live - 1);
+  of_another.clear();
+  CHECK(live_blocks(0) == live - 2);
+  CHECK(cuda().relaxed == relaxed + 2);
+  of_captured.clear();
+  CHECK(live_blocks(0) == live - 2);
+  set_current(0, 8);
+  const DataPtr meanwhile = current().allocate(303);
+  CHECK(live_blocks(0) == live - 1);
+  cuda().captured_stream = 0;
+  current().endAllocateToPool(0, pool_id(2));
+  CHECK(live_blocks(0) == live - 2);
+}
+
+void the_pool_is_told_of_a_capture() {
+  set_current(0, 7);
+  current().beginAllocateToPool(0, pool_id(2), only(7));
+  cuda().captured_stream = 7;
   const int relaxed = cuda().relaxed;
   set_current(0, 8);
   const DataPtr meanwhile = current().allocate(301);
@@ -130,7 +153,35 @@ void nothing_is_freed_into_a_capture() {
   CHECK(!was_called("trim 0"));  // it would wait for the device
   cuda().captured_stream = 0;
   current().endAllocateToPool(0, pool_id(2));
-  CHECK(live_blocks(0) == live);  // one more, one less
+}
+
+// More than the pool has room for, were their frees put off. A block of the captured stream is,
+// whichever thread frees it.
+void threads_go_on_beside_a_capture() {
+  set_current(0, 7);
+  DataPtr of_captured = current().allocate(302);
+  current().beginAllocateToPool(0, pool_id(2), only(7));
+  cuda().captured_stream = 7;
+  const size_t live = live_blocks(0);
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  for (uintptr_t number = 0; number < 4; ++number) {
+    threads.emplace_back([number, &refused] {
+      set_current(0, 100 + number);
+      try {
+        for (int round = 0; round < 500; ++round) (void)current().allocate(200 << 10);
+      } catch (const c10::OutOfMemoryError&) {
+        ++refused;
+      }
+    });
+  }
+  threads.emplace_back([&of_captured] { of_captured.clear(); });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(refused == 0);
+  CHECK(live_blocks(0) == live);
+  cuda().captured_stream = 0;
+  current().endAllocateToPool(0, pool_id(2));
+  CHECK(live_blocks(0) == live - 1);
 }
 
 void out_of_memory_is_pytorchs_error() {
@@ -330,7 +381,9 @@ int main(int, char** arguments) {
   an_ordinary_request_is_the_pools();
   no_bytes_are_no_block();
   a_private_pool_is_pytorchs();
-  nothing_is_freed_into_a_capture();
+  frees_of_the_captured_stream_alone_are_put_off();
+  the_pool_is_told_of_a_capture();
+  threads_go_on_beside_a_capture();
   out_of_memory_is_pytorchs_error();
   the_pool_gives_way_to_private_pools();
   streams_are_recorded_where_the_block_is();

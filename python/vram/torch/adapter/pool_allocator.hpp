@@ -126,6 +126,7 @@ class PoolAllocator {
   }
   DataPtr adopt(DataPtr data) const;
   void free_block(void* address);
+  bool is_put_off(void* address);
   void free_put_off();
   void trim_all();
   [[noreturn]] void out_of_memory(vram_pool* pool, DeviceIndex device, size_t bytes);

@@ -107,7 +107,7 @@ inline void PoolAllocator::release(void* address) {
     (*python)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA,
                                              reinterpret_cast<uintptr_t>(address));
   if (!self.private_pools_.is_quiet()) {
-    if (self.private_pools_.put_off(address)) return;
+    if (self.is_put_off(address)) return;
     self.free_put_off();
   }
   self.free_block(address);
@@ -123,6 +123,12 @@ inline void PoolAllocator::free_block(void* address) {
   }
   const bool is_freed = beside_captures([&] { return pools_.free(address); });
   TORCH_CHECK(is_freed, "vram: freed what is no block of the pool, or a block twice: ", address);
+}
+
+inline bool PoolAllocator::is_put_off(void* address) {
+  vram_block_info info{};
+  if (!private_pools_.is_capturing() || pools_.find(address, &info) < 0) return false;
+  return private_pools_.put_off(address, static_cast<cudaStream_t>(info.stream));
 }
 
 inline void PoolAllocator::free_put_off() {

@@ -2,9 +2,10 @@
 // MemPool's), and what must not be done while a graph is captured.
 //
 // Between beginAllocateToPool and endAllocateToPool a filter says which streams (or which thread)
-// it is about; a copy of it is kept here. While a stream is captured, frees of our blocks are put
-// off: the pool would mark the point of the free in a stream, and the mark would become part of the
-// graph.
+// it is about; a copy of it is kept here. While a stream is captured, frees of its own blocks are
+// put off: nobody can tell when it is done with them, and the pool would join them with memory that
+// others may use. All other frees go to the pool at once, which itself keeps what a captured stream
+// uses besides (record_stream), and marks nothing in such a stream.
 //
 // is_quiet() is one atomic load, all that the hot path pays. Everything else takes the lock.
 // Filters are called with the lock held, as PyTorch's own allocator calls them with its device lock
@@ -81,11 +82,11 @@ class PrivatePools {
     return is_capturing_locked();
   }
 
-  // True if the free of the block is put off; take_back() returns it when nothing is captured any
-  // more.
-  bool put_off(void* block) {
+  // True if the free of the stream's block is put off; take_back() returns it when nothing is
+  // captured any more.
+  bool put_off(void* block, cudaStream_t stream) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!is_capturing_locked()) return false;
+    if (!is_capturing_locked() || !is_captured(stream)) return false;
     put_off_.push_back(block);
     ++concerns_;
     return true;

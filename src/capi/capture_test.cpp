@@ -1,0 +1,115 @@
+// vram.h beside a CUDA graph that is being captured: nothing is added to the graph, nothing spoils
+// it; what no captured stream uses comes and goes as ever, what one uses waits for the end.
+#include "capi/testing/fake_machine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace vram::capi {
+namespace {
+
+// NOLINTNEXTLINE(performance-no-int-to-ptr): streams are the caller's, any values
+vram_stream stream(uintptr_t number) { return reinterpret_cast<vram_stream>(number); }
+
+constexpr uintptr_t kCaptured = 24;
+// Of the device's 256 MiB, so that there is no second one beside it.
+constexpr size_t kMost = 200 * kMiB;
+
+class CaptureTest : public FakeMachine {
+ protected:
+  void begin(vram_pool* pool) {
+    fake_cuda_begin_capture(0, stream(kCaptured));
+    ASSERT_EQ(vram_begin_capture(pool), VRAM_OK);
+  }
+  void end(vram_pool* pool) {
+    ASSERT_EQ(vram_end_capture(pool), VRAM_OK);
+    EXPECT_EQ(fake_cuda_end_capture(0, stream(kCaptured)), 0) << "nothing added, nothing spoilt";
+    expect_valid(pool);
+  }
+  static vram_status ask(vram_pool* pool, size_t bytes, uintptr_t number) {
+    void* block = nullptr;
+    const vram_status status = vram_alloc(pool, bytes, stream(number), &block);
+    EXPECT_EQ(vram_free(pool, block), VRAM_OK);
+    return status;
+  }
+};
+
+TEST_F(CaptureTest, TheDeviceIsNotWaitedFor) {
+  vram_pool* pool = open();
+  void* block = alloc(pool, kMost, stream(8));
+  ASSERT_EQ(vram_record_stream(pool, block, stream(16)), VRAM_OK);
+  fake_cuda_queue(0, stream(16));
+  ASSERT_EQ(vram_free(pool, block), VRAM_OK);
+  begin(pool);
+  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY);
+  EXPECT_EQ(vram_trim(pool, SIZE_MAX) > 0, true) << "what needs no waiting";
+  end(pool);
+  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+}
+
+TEST_F(CaptureTest, WhatNoCapturedStreamUsesServesAgainAtOnce) {
+  vram_pool* pool = open();
+  void* block = alloc(pool, kMost, stream(8));
+  const uint64_t reserved = stats_of(pool).reserved_bytes.current;
+  begin(pool);
+  EXPECT_EQ(vram_free(pool, block), VRAM_OK);
+  for (int i = 0; i < 500; ++i) EXPECT_EQ(ask(pool, kMost, i % 2 == 0 ? 8 : 16), VRAM_OK);
+  EXPECT_EQ(stats_of(pool).reserved_bytes.current, reserved);
+  end(pool);
+}
+
+TEST_F(CaptureTest, ACapturedStreamsBlockServesOthersOnceItHasEnded) {
+  vram_pool* pool = open();
+  void* block = alloc(pool, kMost, stream(kCaptured));
+  begin(pool);
+  EXPECT_EQ(vram_free(pool, block), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY);
+  end(pool);
+  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+}
+
+TEST_F(CaptureTest, WhatACapturedStreamUsesIsKeptUntilItHasEnded) {
+  vram_pool* pool = open();
+  for (const bool is_recorded_before : {true, false}) {
+    SCOPED_TRACE(is_recorded_before);
+    void* block = alloc(pool, kMost, stream(8));
+    const auto record = [&] {
+      EXPECT_EQ(vram_record_stream(pool, block, stream(kCaptured)), VRAM_OK);
+    };
+    if (is_recorded_before) record();
+    begin(pool);
+    if (!is_recorded_before) record();
+    EXPECT_EQ(vram_free(pool, block), VRAM_OK);
+    EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY) << "its own stream gets it no sooner";
+    EXPECT_EQ(ask(pool, kMost, 16), VRAM_OUT_OF_MEMORY);
+    end(pool);
+    EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+  }
+}
+
+TEST_F(CaptureTest, ThreadsGoOnBesideIt) {
+  vram_pool* pool = open();
+  auto* kept = static_cast<unsigned char*>(alloc(pool, 64 * kMiB, stream(8)));
+  std::memset(kept, 0xAB, 64 * kMiB);
+  begin(pool);
+  ASSERT_EQ(vram_record_stream(pool, kept, stream(kCaptured)), VRAM_OK);
+  ASSERT_EQ(vram_free(pool, kept), VRAM_OK);
+  std::vector<std::thread> threads;
+  for (uintptr_t thread = 1; thread <= 3; ++thread) {
+    threads.emplace_back([pool, thread] {
+      for (int i = 0; i < 300; ++i) {
+        auto* block = static_cast<unsigned char*>(alloc(pool, 24 * kMiB, stream(100 + thread)));
+        if (block == nullptr) return;
+        block[0] = block[24 * kMiB - 1] = static_cast<unsigned char>(thread);
+        EXPECT_EQ(vram_free(pool, block), VRAM_OK);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < 64 * kMiB; i += 4096) ASSERT_EQ(kept[i], 0xAB) << i;
+  end(pool);
+}
+
+}  // namespace
+}  // namespace vram::capi
