@@ -130,8 +130,8 @@ typedef int (*vram_reclaim_fn)(void* user, int device, size_t bytes);
 VRAM_API vram_status vram_add_reclaim_hook(vram_reclaim_fn hook, void* user);
 VRAM_API vram_status vram_remove_reclaim_hook(vram_reclaim_fn hook, void* user);
 
-/* Writes why the pool's last request failed: what was asked, what is free and why it can't serve, who holds the device,
- * and what would help. At most `capacity` bytes, the last one 0. Answers the length that the whole text has; 0 if no
+/* Writes why the pool's last request failed: what was asked, what is free and why it can't serve, which sizes of block
+ * hold most, who holds the device, which recording says whose the blocks are, and what would help. At most `capacity` bytes, the last one 0. Answers the length that the whole text has; 0 if no
  * request failed. Allocates nothing. */
 VRAM_API size_t vram_explain_oom(vram_pool* pool, char* text, size_t capacity);
 

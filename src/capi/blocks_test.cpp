@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 #include <utility>
+#include <vram/record.h>
 #include <vram/resource.hpp>
 
 namespace vram::capi {
@@ -131,6 +132,7 @@ TEST_F(BlocksTest, AnOomExplainsItself) {
       "96.00 MiB are free.\n"
       "Of the pool's memory 100.00 MiB are in live blocks, 0 B are freed but in use by other "
       "streams, 0 B are free, the largest piece 0 B.\n"
+      "The live blocks that hold most: 1 x 100.00 MiB.\n"
       "What would help:\n"
       "  - a higher limit: it is 128.00 MiB, and the device has 68.00 MiB more\n"
       "  - 12.00 MiB less in this program (8.6 % of what it would use): a smaller batch, "
@@ -138,6 +140,21 @@ TEST_F(BlocksTest, AnOomExplainsItself) {
   char few[20];
   EXPECT_EQ(vram_explain_oom(pool, few, sizeof few), length);
   EXPECT_STREQ(few, "GPU 0 is out of mem");
+}
+
+TEST_F(BlocksTest, AnOomNamesTheRecordingThatSaysWhoseTheBlocksAre) {
+  const std::string path = testing::TempDir() + "oom.vtrace";
+  vram_pool* pool = open();
+  char text[4096] = "";
+  void* block = nullptr;
+  (void)alloc(pool, 100 * kMiB);
+  ASSERT_EQ(vram_record_start(path.c_str(), nullptr), VRAM_OK);
+  ASSERT_EQ(vram_alloc(pool, kGiB, nullptr, &block), VRAM_OUT_OF_MEMORY);
+  (void)vram_explain_oom(pool, text, sizeof text);
+  EXPECT_NE(std::string(text).find("vram report " + path + " --at oom\n"), std::string::npos);
+  ASSERT_EQ(vram_record_stop(), VRAM_OK);
+  (void)vram_explain_oom(pool, text, sizeof text);
+  EXPECT_EQ(std::string(text).find("vram report"), std::string::npos) << "it is over";
 }
 
 TEST_F(BlocksTest, TheResourceThrowsWhatTheLibrarySays) {

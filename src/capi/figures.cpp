@@ -1,8 +1,11 @@
 // The functions of vram.h that look: statistics, parts, what must hold, why a request failed.
 #include "capi/registry.hpp"
 #include "pool/oom_text.hpp"
+#include "record/recorder.hpp"
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <cstdio>
 #include <limits>
 #include <string>
@@ -12,6 +15,7 @@
 namespace {
 
 using vram::capi::Registry;
+using vram::record::Recorder;
 
 bool is_forked() { return Registry::get().is_forked(); }
 
@@ -77,8 +81,11 @@ size_t vram_explain_oom(vram_pool* pool, char* text, size_t capacity) {
   if (is_forked()) return 0;
   const vram::pool::OomFacts facts = pool->pool.last_oom();
   if (facts.requested_bytes == 0) return 0;
+  std::array<char, PATH_MAX> recording{};
+  if (Recorder::is_on()) (void)Recorder::copy_path(recording);
   const vram::pool::OomScene scene{.device = static_cast<uint32_t>(pool->device),
-                                   .allocated_bytes = pool->pool.stats().allocated_bytes.current};
+                                   .allocated_bytes = pool->pool.stats().allocated_bytes.current,
+                                   .recording = recording.data()};
   return write_oom_text(facts, scene, {text, capacity});
 }
 

@@ -6,7 +6,6 @@
 #include "record/threads.hpp"
 
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -107,9 +106,7 @@ vram_status vram_get_record_counts(vram_record_counts* counts) {
 }
 
 size_t vram_record_path(char* path, size_t capacity) {
-  const std::string file = Recorder::path();
-  (void)std::snprintf(path, capacity, "%s", file.c_str());
-  return file.size();
+  return Recorder::copy_path({path, capacity});
 }
 
 void vram_scope_begin(const char* name) { Recorder::scope_begin(name); }

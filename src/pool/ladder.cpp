@@ -174,6 +174,18 @@ Allocation Pool::wait_for_device(const Wanted& wanted) {
   return stitch(wanted, true);
 }
 
+Holders Pool::find_holders() const {
+  HolderSearch search;
+  const auto for_each_live = [this](auto use) {
+    for (const Block& block : blocks_) {
+      if (block.is_live && !block.is_held) use(block.size_bytes);
+    }
+  };
+  for_each_live([&](uint64_t bytes) { search.weigh(bytes); });
+  for_each_live([&](uint64_t bytes) { search.count(bytes); });
+  return search.most();
+}
+
 Allocation Pool::fail(const Wanted& wanted) {
   ++stats_.num_ooms;
   oom_ = {.requested_bytes = wanted.requested_bytes,
@@ -182,7 +194,9 @@ Allocation Pool::fail(const Wanted& wanted) {
           .held_bytes = stats_.active_bytes.current - stats_.allocated_bytes.current,
           .reserved_bytes = stock_.bytes(),
           .limit_bytes = limit_bytes_,
-          .backing = options_.backing};
+          .backing = options_.backing,
+          .could_wait = may_wait_,
+          .holders = find_holders()};
   gpu::MemoryInfo info;
   if (device_.memory_info(&info) == Status::kOk) {
     oom_.device_free_bytes = info.free_bytes;

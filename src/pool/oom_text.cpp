@@ -73,6 +73,17 @@ Need need_of(const OomFacts& facts) {
   return need;
 }
 
+void add_holders(Text& text, const Holders& holders) {
+  const char* before = "The live blocks that hold most: ";
+  for (const Holder& holder : holders) {
+    if (holder.count == 0) break;
+    text.add("%s%llu x %s", before, static_cast<unsigned long long>(holder.count),
+             Bytes(holder.size_bytes).text());
+    before = ", ";
+  }
+  if (holders.front().count > 0) text.add(".\n");
+}
+
 void add_state(Text& text, const OomFacts& facts, const OomScene& scene, const Need& need) {
   text.add("The device has %s: the pool has reserved %s, others hold %s, %s are free.\n",
            Bytes(facts.device_total_bytes).text(), Bytes(facts.reserved_bytes).text(),
@@ -81,7 +92,13 @@ void add_state(Text& text, const OomFacts& facts, const OomScene& scene, const N
            Bytes(scene.allocated_bytes).text(), Bytes(facts.held_bytes).text());
   text.add("%s are free, the largest piece %s.\n", Bytes(facts.free_bytes).text(),
            Bytes(facts.largest_free_bytes).text());
-  if (need.missing_bytes == 0) {
+  add_holders(text, facts.holders);
+  if (*scene.recording != '\0') {
+    text.add("Whose they are: vram report %s --at oom\n", scene.recording);
+  }
+  if (need.missing_bytes == 0 && !facts.could_wait) {
+    text.add("While a CUDA graph is captured, what other streams use or have freed must wait.\n");
+  } else if (need.missing_bytes == 0) {
     text.add("The pieces that are free can't be seen as one range: %s.\n",
              facts.backing == Backing::kVirtual ? "they lie in the middle of their handles"
                                                 : "this device can't map memory anew");

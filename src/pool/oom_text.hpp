@@ -14,6 +14,7 @@ namespace vram::pool {
 struct OomScene {
   uint32_t device = 0;
   uint64_t allocated_bytes = 0;  // in live blocks
+  const char* recording = "";    // the file that is being written; none: ""
 };
 
 // Writes as much as fits and ends it with a 0; answers how long all of it is.

@@ -20,6 +20,7 @@
 
 #include "pool/arena.hpp"
 #include "pool/device.hpp"
+#include "pool/holders.hpp"
 #include "pool/observer.hpp"
 #include "pool/options.hpp"
 #include "pool/recall.hpp"
@@ -60,6 +61,8 @@ struct OomFacts {
   uint64_t device_free_bytes = 0;
   uint64_t device_total_bytes = 0;
   Backing backing = Backing::kVirtual;
+  bool could_wait = true;  // for other streams and the device
+  Holders holders;         // of live blocks
 };
 
 // Memory that somebody else cuts into blocks.
@@ -224,6 +227,7 @@ class Pool {
   [[nodiscard]] Allocation wait_for_stream(const Wanted& wanted);
   [[nodiscard]] Allocation wait_for_device(const Wanted& wanted);
   [[nodiscard]] Allocation fail(const Wanted& wanted);
+  [[nodiscard]] Holders find_holders() const;
   [[nodiscard]] Allocation use_plan(const StitchPlan& plan, const Wanted& wanted);
   [[nodiscard]] std::vector<StreamIndex> usable_streams(const Wanted& wanted, bool all) const;
   [[nodiscard]] bool stream_waits_for(const Wanted& wanted, NodeId node);

@@ -91,6 +91,9 @@ TEST_F(PoolTest, AnOomSaysWhatThereWas) {
   EXPECT_EQ(facts.reserved_bytes, gpu_.used_bytes(0));
   EXPECT_EQ(facts.free_bytes, gpu_.used_bytes(0) - 40 * kMiB);
   EXPECT_EQ(facts.device_total_bytes, 64 * kMiB);
+  EXPECT_EQ(facts.holders[0].size_bytes, 40 * kMiB);
+  EXPECT_EQ(facts.holders[0].count, 1u);
+  EXPECT_EQ(facts.holders[1].count, 0u) << "what is freed holds nothing";
   EXPECT_EQ(pool_.stats().num_ooms, 1u);
 }
 

@@ -4,6 +4,7 @@
 #include "record/threads.hpp"
 
 #include <chrono>
+#include <cstdio>
 #include <unistd.h>
 #include <utility>
 
@@ -46,9 +47,10 @@ Result<> Flusher::make_file() {
   return {};
 }
 
-std::string Flusher::path() {
+size_t Flusher::copy_path(std::span<char> room) {
   const std::lock_guard guard(lock_);
-  return path_;
+  (void)std::snprintf(room.data(), room.size(), "%s", path_.c_str());
+  return path_.size();
 }
 
 void Flusher::add(Fact fact) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,7 +39,8 @@ class Flusher {
   [[nodiscard]] uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t events() const { return events_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t file_bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::string path();
+  // As Recorder::copy_path().
+  [[nodiscard]] size_t copy_path(std::span<char> room);
 
  private:
   void loop();

@@ -122,9 +122,10 @@ RecorderCounts Recorder::counts() {
   return {last.events(), last.lost(), last.file_bytes()};
 }
 
-std::string Recorder::path() {
+size_t Recorder::copy_path(std::span<char> room) {
+  if (!room.empty()) room[0] = '\0';
   const std::lock_guard guard(state().lock);
-  return state().flushers.empty() ? "" : state().flushers.back()->path();
+  return state().flushers.empty() ? 0 : state().flushers.back()->copy_path(room);
 }
 
 StackId Recorder::capture_stack() {

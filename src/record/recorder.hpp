@@ -18,7 +18,9 @@
 #include "record/stores.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,8 +54,9 @@ class Recorder {
   [[nodiscard]] static Result<> stop();
   [[nodiscard]] static bool is_on() { return has_recording.load(std::memory_order_relaxed); }
   [[nodiscard]] static RecorderCounts counts();
-  // The file that is written, once it is known.
-  [[nodiscard]] static std::string path();
+  // The file that is written, once it is known: as much of its path as fits, with a 0 behind it.
+  // Answers how long it is. Allocates nothing.
+  static size_t copy_path(std::span<char> room);
 
   // Somebody says what is taken from the driver: its own calls need not be recorded.
   static void claim() { has_claim.store(true, std::memory_order_relaxed); }

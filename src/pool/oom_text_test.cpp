@@ -1,0 +1,71 @@
+#include "pool/oom_text.hpp"
+
+#include "base/bytes.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+namespace vram::pool {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// 8 GiB, of which the pool has 6, others 1 and nobody 1; of the pool's 5.5 are in blocks, 0.5 free.
+OomFacts some_facts() {
+  return {.requested_bytes = 2 * kGiB,
+          .largest_free_bytes = kGiB / 2,
+          .free_bytes = kGiB / 2,
+          .reserved_bytes = 6 * kGiB,
+          .limit_bytes = UINT64_MAX,
+          .device_free_bytes = kGiB,
+          .device_total_bytes = 8 * kGiB,
+          .holders = {Holder{kGiB, 3}, Holder{512 * kMiB, 4}, Holder{4096, 70'000}}};
+}
+
+std::string text_of(const OomFacts& facts, const OomScene& scene) {
+  std::array<char, 2048> room{};
+  const size_t length = write_oom_text(facts, scene, room);
+  EXPECT_LT(length, room.size());
+  return room.data();
+}
+
+TEST(OomText, SaysWhatWasAskedWhereTheMemoryIsAndWhatHelps) {
+  EXPECT_EQ(text_of(some_facts(), {.device = 3, .allocated_bytes = kGiB * 11 / 2}),
+            "GPU 3 is out of memory: 2.00 GiB were asked for, 512.00 MiB are missing.\n"
+            "The device has 8.00 GiB: the pool has reserved 6.00 GiB, others hold 1.00 GiB, "
+            "1.00 GiB are free.\n"
+            "Of the pool's memory 5.50 GiB are in live blocks, 0 B are freed but in use by other "
+            "streams, 512.00 MiB are free, the largest piece 512.00 MiB.\n"
+            "The live blocks that hold most: 3 x 1.00 GiB, 4 x 512.00 MiB, 70000 x 4096 B.\n"
+            "What would help:\n"
+            "  - 512.00 MiB less in this program (6.7 % of what it would use): a smaller batch, "
+            "checkpointing, lower precision\n");
+}
+
+TEST(OomText, ARecordingSaysWhoseTheBlocksAre) {
+  EXPECT_THAT(
+      text_of(some_facts(), {.recording = "run.rank1.vtrace"}),
+      HasSubstr("70000 x 4096 B.\nWhose they are: vram report run.rank1.vtrace --at oom\n"));
+}
+
+TEST(OomText, OfAnEmptyPoolThereAreNoHolders) {
+  OomFacts facts = some_facts();
+  facts.holders = {};
+  EXPECT_THAT(text_of(facts, {}), Not(HasSubstr("hold most")));
+}
+
+TEST(OomText, DuringACaptureItSaysThatThePoolCouldNotWait) {
+  OomFacts facts = some_facts();
+  facts.free_bytes = 2 * kGiB;
+  EXPECT_THAT(text_of(facts, {}), HasSubstr("they lie in the middle of their handles"));
+  facts.could_wait = false;
+  EXPECT_THAT(text_of(facts, {}), HasSubstr("While a CUDA graph is captured, what other streams"));
+  EXPECT_THAT(text_of(facts, {}), Not(HasSubstr("handles")));
+}
+
+}  // namespace
+}  // namespace vram::pool
