@@ -1,8 +1,8 @@
 // Runs the compiled adapter (named on the command line) between the two stand-ins and checks what
 // it makes of each call. Says which checks failed; the exit code is their number.
+#include "checks.hpp"
 #include "stand_ins.hpp"
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -27,24 +27,17 @@ REGISTER_FREE_MEMORY_CALLBACK(spare, Spare)
 namespace {
 
 using c10::DataPtr;
-using c10::MempoolId_t;
 using stand_in::count;
 using stand_in::cuda;
+using stand_in::current;
+using stand_in::failures;
 using stand_in::live_blocks;
+using stand_in::only;
+using stand_in::pool_id;
 using stand_in::set_current;
 using stand_in::was_called;
 namespace torch_cuda = c10::cuda::CUDACachingAllocator;
 
-int failures = 0;
-
-#define CHECK(condition)                                                               \
-  if (!(condition)) {                                                                  \
-    std::fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-    ++failures;                                                                        \
-  }
-
-torch_cuda::CUDAAllocator& current() { return *torch_cuda::get(); }
-MempoolId_t pool_id(unsigned long long number) { return {0, number}; }
 std::string text(const void* address) {
   return std::to_string(reinterpret_cast<uintptr_t>(address));
 }
@@ -52,9 +45,6 @@ c10::cuda::CUDAStream stream(uintptr_t value) {
   const c10::Device device(c10::DeviceType::CUDA, 0);
   return c10::cuda::CUDAStream(
       c10::Stream(c10::Stream::UNSAFE, device, static_cast<c10::StreamId>(value)));
-}
-std::function<bool(cudaStream_t)> only(uintptr_t accepted) {
-  return [accepted](cudaStream_t asked) { return reinterpret_cast<uintptr_t>(asked) == accepted; };
 }
 
 void an_ordinary_request_is_the_pools() {
@@ -110,78 +100,6 @@ void a_private_pool_is_pytorchs() {
   const size_t deleted = count("raw_delete");
   theirs.clear();
   CHECK(count("raw_delete") == deleted + 1);
-}
-
-// What the captured stream only uses the pool itself keeps (src/capi/capture_test.cpp).
-void frees_of_the_captured_stream_alone_are_put_off() {
-  set_current(0, 0);
-  DataPtr of_default = current().allocate(300);
-  set_current(0, 8);
-  DataPtr of_another = current().allocate(301);
-  set_current(0, 7);
-  DataPtr of_captured = current().allocate(302);
-  current().beginAllocateToPool(0, pool_id(2), only(7));
-  cuda().captured_stream = 7;
-  const size_t live = live_blocks(0);
-  const int relaxed = cuda().relaxed;
-  of_default.clear();
-  CHECK(live_blocks(0) == live - 1);
-  of_another.clear();
-  CHECK(live_blocks(0) == live - 2);
-  CHECK(cuda().relaxed == relaxed + 2);
-  of_captured.clear();
-  CHECK(live_blocks(0) == live - 2);
-  set_current(0, 8);
-  const DataPtr meanwhile = current().allocate(303);
-  CHECK(live_blocks(0) == live - 1);
-  cuda().captured_stream = 0;
-  current().endAllocateToPool(0, pool_id(2));
-  CHECK(live_blocks(0) == live - 2);
-}
-
-void the_pool_is_told_of_a_capture() {
-  set_current(0, 7);
-  current().beginAllocateToPool(0, pool_id(2), only(7));
-  cuda().captured_stream = 7;
-  const int relaxed = cuda().relaxed;
-  set_current(0, 8);
-  const DataPtr meanwhile = current().allocate(301);
-  CHECK(cuda().relaxed == relaxed + 1);
-  CHECK(was_called("begin capture") && was_called("end capture"));  // the pool does not wait
-  CHECK(!was_called("trim 0"));
-  current().emptyCache();
-  CHECK(!was_called("trim 0"));  // it would wait for the device
-  cuda().captured_stream = 0;
-  current().endAllocateToPool(0, pool_id(2));
-}
-
-// More than the pool has room for, were their frees put off. A block of the captured stream is,
-// whichever thread frees it.
-void threads_go_on_beside_a_capture() {
-  set_current(0, 7);
-  DataPtr of_captured = current().allocate(302);
-  current().beginAllocateToPool(0, pool_id(2), only(7));
-  cuda().captured_stream = 7;
-  const size_t live = live_blocks(0);
-  std::atomic<int> refused{0};
-  std::vector<std::thread> threads;
-  for (uintptr_t number = 0; number < 4; ++number) {
-    threads.emplace_back([number, &refused] {
-      set_current(0, 100 + number);
-      try {
-        for (int round = 0; round < 500; ++round) (void)current().allocate(200 << 10);
-      } catch (const c10::OutOfMemoryError&) {
-        ++refused;
-      }
-    });
-  }
-  threads.emplace_back([&of_captured] { of_captured.clear(); });
-  for (std::thread& thread : threads) thread.join();
-  CHECK(refused == 0);
-  CHECK(live_blocks(0) == live);
-  cuda().captured_stream = 0;
-  current().endAllocateToPool(0, pool_id(2));
-  CHECK(live_blocks(0) == live - 1);
 }
 
 void out_of_memory_is_pytorchs_error() {
@@ -381,9 +299,6 @@ int main(int, char** arguments) {
   an_ordinary_request_is_the_pools();
   no_bytes_are_no_block();
   a_private_pool_is_pytorchs();
-  frees_of_the_captured_stream_alone_are_put_off();
-  the_pool_is_told_of_a_capture();
-  threads_go_on_beside_a_capture();
   out_of_memory_is_pytorchs_error();
   the_pool_gives_way_to_private_pools();
   streams_are_recorded_where_the_block_is();

@@ -1,6 +1,7 @@
 // Runs the adapter's tap (the compiled adapter is named on the command line) on the stand-in of
 // PyTorch's own allocator, and checks what the stand-in of the recorder is told. Says which checks
 // failed; the exit code is their number.
+#include "checks.hpp"
 #include "stand_ins.hpp"
 
 #include <algorithm>
@@ -14,27 +15,19 @@ namespace {
 using c10::DataPtr;
 using stand_in::count;
 using stand_in::cuda;
+using stand_in::current;
 using stand_in::Entry;
+using stand_in::failures;
 using stand_in::set_current;
 using stand_in::trace;
 using stand_in::vram;
 using stand_in::was_called;
 namespace torch_cuda = c10::cuda::CUDACachingAllocator;
 
-int failures = 0;
-
-#define CHECK(condition)                                                               \
-  if (!(condition)) {                                                                  \
-    std::fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-    ++failures;                                                                        \
-  }
-
 const char* (*tap)(int);
 void (*untap)();
 const char* (*install)(uint64_t);
 void (*uninstall)();
-
-torch_cuda::CUDAAllocator& current() { return *torch_cuda::get(); }
 
 std::vector<vram_event> take_events() { return std::exchange(vram().events, {}); }
 bool is(const vram_event& event, vram_event_kind kind, uint64_t address, uint64_t bytes) {

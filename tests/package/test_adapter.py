@@ -18,6 +18,7 @@ from vram.torch._toolchain import Torch
 SOURCES = Path(__file__).resolve().parent
 ROOT = SOURCES.parents[1]
 HEADER = ROOT / "include"
+DRIVERS = ("driver", "capture_driver", "tap_driver")
 
 
 def installed() -> Torch:
@@ -48,7 +49,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch, folder / "libvram.so", *shared, SOURCES / "stand_in_vram.cpp", f"-L{folder}", "-lc10_cuda", "-lc10"
     )
     found = [f"-L{folder}", f"-L{torch.lib}", f"-Wl,-rpath,{folder}:{torch.lib}", "-Wl,--no-as-needed"]
-    for name in ("driver", "tap_driver"):
+    for name in DRIVERS:
         source = SOURCES / f"{name}.cpp"
         compile_shared(torch, folder / name, source, *found, "-lc10_cuda", "-lvram", "-lc10", "-pthread")
     return folder
@@ -60,7 +61,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "vram"
 
 
-@pytest.mark.parametrize("driver", ["driver", "tap_driver"])
+@pytest.mark.parametrize("driver", DRIVERS)
 def test_between_stand_ins_each_call_goes_where_it_belongs(libraries: Path, cache: Path, driver: str) -> None:
     file, compiled = _adapter.adapter(installed(), HEADER, (libraries,))
     assert compiled
