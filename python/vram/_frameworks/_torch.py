@@ -26,8 +26,11 @@ class TorchFramework:
         self._own_references = 0  # 0: not known yet
 
     def devices(self) -> list[int]:
-        cuda = self._torch.cuda
-        return list(range(cuda.device_count())) if cuda.is_initialized() else []
+        """To synchronize, or to ask what is free, would take hundreds of MiB of a GPU that the program lets be."""
+        if not self._torch.cuda.is_initialized():
+            return []
+        is_touched = getattr(self._torch._C, "_cuda_hasPrimaryContext", lambda device: True)
+        return [device for device in range(self._torch.cuda.device_count()) if is_touched(device)]
 
     def current_device(self) -> int | None:
         cuda = self._torch.cuda
