@@ -94,11 +94,11 @@ def test_torch_has_no_more_free_than_it_may_take(
     limit: int,
     expected: int,
 ) -> None:
-    stand_in.cuda.mem_get_info = lambda device: (free, 80)
-    stand_in.cuda.memory_stats = lambda device: {"reserved_bytes.all.current": reserved}
-    stand_in.cuda.get_per_process_memory_fraction = lambda device: fraction
+    stand_in.cuda.mem_get_info = lambda _: (free, 80)
+    stand_in.cuda.memory_stats = lambda _: {"reserved_bytes.all.current": reserved}
+    stand_in.cuda.get_per_process_memory_fraction = lambda _: fraction
     monkeypatch.setattr("vram.torch.is_enabled", lambda: limit > 0)
-    monkeypatch.setattr(_torch_training, "stats", lambda device: SimpleNamespace(limit_bytes=limit))
+    monkeypatch.setattr(_torch_training, "stats", lambda _: SimpleNamespace(limit_bytes=limit))
     assert TorchTraining(stand_in).free_bytes(0) == expected
 
 

@@ -29,7 +29,7 @@ class TorchFramework:
         """To synchronize, or to ask what is free, would take hundreds of MiB of a GPU that the program lets be."""
         if not self._torch.cuda.is_initialized():
             return []
-        is_touched = getattr(self._torch._C, "_cuda_hasPrimaryContext", lambda device: True)
+        is_touched = getattr(self._torch._C, "_cuda_hasPrimaryContext", lambda _: True)
         return [device for device in range(self._torch.cuda.device_count()) if is_touched(device)]
 
     def current_device(self) -> int | None:

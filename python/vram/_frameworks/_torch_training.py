@@ -74,9 +74,7 @@ class TorchTraining(TorchFramework):
 
     def _allowed_bytes(self, device: int, total: int) -> int:
         """By set_per_process_memory_fraction() and by vram.enable(device_limit=...)."""
-        fraction = getattr(
-            self._torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0
-        )  # before PyTorch 2.8
+        fraction = getattr(self._torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)  # from PyTorch 2.8 on
         limit = stats(device).limit_bytes if under_torch.is_enabled() else 0
         return min(int(fraction(device) * total), limit or total)
 
