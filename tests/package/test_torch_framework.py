@@ -112,6 +112,10 @@ def test_torch_says_when_a_graph_is_being_captured(stand_in: StandInTorch) -> No
 def test_torch_keeps_pinned_memory_that_nobody_uses(stand_in: StandInTorch) -> None:
     framework = TorchFramework(stand_in)
     assert framework.host_cache_bytes() == 96 - 32
+    stand_in.cuda.host_memory_stats = lambda: {"reserved_bytes.current": 80, "allocated_bytes.current": 64}
+    assert framework.host_cache_bytes() == 80 - 64
+    stand_in.cuda.host_memory_stats = dict
+    assert framework.host_cache_bytes() == 0
     assert framework.release_host_cache() is None
     assert stand_in.done == ["host"]
 
