@@ -6,6 +6,7 @@ the recording.
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 torch: Any = pytest.importorskip("torch")
 
-PROGRAM = """\
+BEGIN = """\
 import json
 import sys
 
@@ -28,6 +29,8 @@ if allocator == "pool":
     vram.enable()
 recording = vram.record(path, stacks=stacks if stacks != "none" else None)
 torch.manual_seed(0)
+"""
+TRAINING = """\
 leaked = []
 
 
@@ -60,6 +63,8 @@ for step in range(12):
         with torch.cuda.graph(graph):
             out = (static * 3).cumsum(0)
         graph.replay()
+"""
+END = """\
 torch.cuda.synchronize()
 torch.cuda.memory_snapshot()  # PyTorch's own, and its history, work beside the recording
 recording.stop()
@@ -67,24 +72,94 @@ stats = torch.cuda.memory_stats()
 print(json.dumps({
     "lost": recording.lost,
     "name": torch.cuda.get_allocator_backend(),
-    **{key: stats[f"{key}_bytes.all.peak"] for key in ("requested", "allocated", "reserved")},
+    **{key: stats[f"{key}_bytes.all.peak"] for key in ("requested", "allocated", "active", "reserved")},
     "line": 1 + open(__file__).read().split("# the planted leak")[0].count(chr(10)),
 }))
 """
 
+GRAPHS = """\
+model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 512)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
 
-def record(tmp_path: Path, allocator: str, stacks: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What PyTorch counted, and what the report says of the recording's only device."""
+
+def train(x):
+    optimizer.zero_grad(set_to_none=True)
+    model(x).square().mean().backward()
+    optimizer.step()
+
+
+inputs = [torch.randn(n, 512, device="cuda") for n in (64, 512, 4096)]
+graphs = []
+for x in inputs:
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            train(x)
+    torch.cuda.current_stream().wait_stream(side)
+    optimizer.zero_grad(set_to_none=True)
+    graphs.append(torch.cuda.CUDAGraph())
+    with torch.cuda.graph(graphs[-1]):
+        train(x)
+for step in range(12):
+    vram.step()
+    inputs[step % 3].normal_()
+    graphs[step % 3].replay()
+    between = torch.randn(1000 * (step % 5 + 1), 1000, device="cuda")
+"""
+
+OFFLOAD = """\
+model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(6)]).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for step in range(6):
+    vram.step()
+    x = torch.randn(700 + 300 * (step % 3), 1024, device="cuda")
+    with torch.autograd.graph.save_on_cpu(pin_memory=True):
+        loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+STREAMS = """\
+sides = [torch.cuda.Stream() for _ in range(2)]
+models = []
+for width, side in zip((512, 1024), sides):
+    with torch.cuda.stream(side):
+        model = torch.nn.Sequential(*[torch.nn.Linear(width, width) for _ in range(4)]).cuda()
+        models.append((model, torch.optim.SGD(model.parameters(), 0.01), width))
+for step in range(12):
+    vram.step()
+    losses = []
+    for (model, optimizer, width), side in zip(models, sides):
+        with torch.cuda.stream(side):
+            x = torch.randn(1000 + 500 * (step % 4), width, device="cuda")
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            loss = loss.detach()
+        loss.record_stream(torch.cuda.current_stream())
+        losses.append(loss)
+    for side in sides:
+        torch.cuda.current_stream().wait_stream(side)
+    total = torch.stack(losses).sum()
+"""
+
+
+def record(tmp_path: Path, allocator: str, stacks: str, body: str = TRAINING) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What PyTorch counted, and what the report says of the recording's only device, all holders listed."""
     import vram
 
     program, path = tmp_path / "train.py", tmp_path / "run.vtrace"
-    program.write_text(PROGRAM)
+    program.write_text(BEGIN + body + END)
     settings = "expandable_segments:True" if allocator == "expandable" else ""
     environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": settings, "CUDA_VISIBLE_DEVICES": "0"}
     words: list[str | Path] = [sys.executable, program, path, allocator, stacks]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
-    told = subprocess.run([vram.program(), "report", "--json", path], capture_output=True, text=True, check=False)
+    report: list[str | Path] = [vram.program(), "report", "--json", "--top", "0", path]
+    told = subprocess.run(report, capture_output=True, text=True, check=False)
     assert told.stdout, told.stderr
     (device,) = json.loads(told.stdout)["devices"]
     return json.loads(done.stdout.splitlines()[-1]), device
@@ -110,6 +185,38 @@ def test_a_recording_of_the_pool_has_the_native_allocators_part(tmp_path: Path) 
     for figure in ("requested", "allocated", "reserved"):
         recorded = device["peak"][f"{figure}_bytes"]
         assert counted[figure] - graph_bytes <= recorded <= counted[figure], figure
+
+
+# Memory of graphs is the native allocator's under the pool too, so that PyTorch's peaks are sums there.
+@pytest.mark.parametrize(
+    ("body", "allocator"),
+    [
+        pytest.param(body, allocator, id=f"{name}-{allocator}")
+        for name, body in (("graphs", GRAPHS), ("offload", OFFLOAD), ("streams", STREAMS))
+        for allocator in ("native", "expandable", "pool")
+        if (name, allocator) != ("graphs", "pool")
+    ],
+)
+def test_peaks_of_other_kinds_of_programs_are_pytorchs(tmp_path: Path, body: str, allocator: str) -> None:
+    counted, device = record(tmp_path, allocator, "none", body)
+    assert counted["lost"] == 0
+    assert device["confidence"]["mismatches"] == 0, device["confidence"]
+    assert allocator == "pool" or device["confidence"]["word"] == "exact", device["confidence"]
+    for figure in ("requested", "allocated", "active", "reserved"):
+        assert device["peak"][f"{figure}_bytes"] == counted[figure], figure
+
+
+@pytest.mark.parametrize("allocator", ["native", "pool"])
+def test_native_stacks_name_pytorchs_functions(tmp_path: Path, allocator: str) -> None:
+    counted, device = record(tmp_path, allocator, "native")
+    assert counted["lost"] == 0
+    (by_stack,) = [breakdown for breakdown in device["at_peak"]["breakdowns"] if breakdown["by"] == "stack"]
+    named = sum(
+        holder["requested_bytes"]
+        for holder in by_stack["holders"]
+        if any(re.search(r"\b(at|torch)::", frame["function"]) for frame in holder["stack"])
+    )
+    assert named >= 0.9 * device["at_peak"]["requested_bytes"] > 0
 
 
 @pytest.mark.parametrize("allocator", ["native", "expandable", "pool"])

@@ -127,6 +127,21 @@ def nothing_smaller(rank: int, ddp: Any) -> None:
         vram.micro_batches((torch.randn(4, 6), torch.randn(4, 1)), step, model=ddp)
 
 
+def after_ddps_own_step(rank: int) -> None:
+    """DDP talks within the next forward then, which a rank that fails before it does not come to."""
+    ddp = DistributedDataParallel(nn.Linear(4, 1))
+    ddp(torch.randn(4, 4)).sum().backward()
+    failures = [1] if rank == 0 else []
+
+    def step(part: torch.Tensor) -> torch.Tensor:
+        if failures:
+            raise torch.OutOfMemoryError(f"CUDA out of memory, {failures.pop()}")
+        return ddp(part).sum()  # type: ignore[no-any-return]
+
+    assert vram.micro_batches(torch.randn(4, 4), step, model=ddp).size == 2
+    assert ddp._has_rebuilt_buckets
+
+
 def main() -> None:
     rank, file, rounds = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     torch.set_num_threads(1)
@@ -147,6 +162,7 @@ def main() -> None:
             ddp = DistributedDataParallel(copy.deepcopy(net), **options)
             raised += one_round(rank, here, both, ddp, plain)
     one_error(rank, ddp)
+    after_ddps_own_step(rank)
     nothing_smaller(rank, DistributedDataParallel(copy.deepcopy(net)))
     loss_of(ddp, (torch.randn(4, 6), torch.randn(4, 1)), True).backward()  # type: ignore[no-untyped-call]  # DDP's own way still works
     dist.barrier()

@@ -45,6 +45,19 @@ def test_along_a_line_three_trials_and_within_2_percent() -> None:
     assert failures <= 1  # steps that ran out of memory: one in thousands of trainings
 
 
+def test_holes_that_grow_with_the_batch_are_reckoned_with() -> None:
+    rng, over_three = random.Random(13), 0
+    for _ in range(600):
+        model, capacity = random_model(rng)
+        model.fragmentation = rng.uniform(0.03, 0.08)  # as PyTorch's own allocator leaves in a transformer's step
+        training = SimulatedTraining(model, capacity)
+        largest = training.largest(capacity)
+        found = vram.find_batch_size(training.step, framework=training)
+        assert found.batch_size >= int(0.98 * largest) // 8 * 8, (largest, training.steps)
+        over_three += len(found.trials) > 3
+    assert over_three <= 18  # 3 %; one in five where the holes are taken to stay as they are
+
+
 def test_where_needs_bend_the_result_still_fits_and_is_near() -> None:
     rng, far = random.Random(12), 0
     for _ in range(600):

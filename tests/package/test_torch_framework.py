@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 import torch
 
-from vram._frameworks import framework_of
+from vram._frameworks import _torch_training, framework_of
 from vram._frameworks._torch import TorchFramework
+from vram._frameworks._torch_training import TorchTraining
 
 
 class StandInTorch:
@@ -62,6 +63,45 @@ def test_torch_keeps_workspaces_of_compiled_code(stand_in: StandInTorch, monkeyp
     assert stand_in.done == []
 
 
+def test_torch_leaves_a_gpu_alone_that_the_program_has_not_touched(stand_in: StandInTorch) -> None:
+    framework = TorchFramework(stand_in)
+    assert framework.devices() == [0, 1]  # a PyTorch that does not say
+    stand_in._C._cuda_hasPrimaryContext = lambda device: device == 1
+    assert framework.devices() == [1]
+    framework.clear_workspaces()
+    assert stand_in.done == ["synchronize", "cublas", "plans 1"]
+    stand_in.cuda.is_initialized = lambda: False
+    assert framework.devices() == []
+
+
+@pytest.mark.parametrize(
+    ("free", "reserved", "fraction", "limit", "expected"),
+    [
+        (60, 10, 1.0, 0, 60),
+        (60, 10, 0.5, 0, 30),  # of 80: 40, of which 10 are held
+        (20, 10, 0.5, 0, 20),
+        (60, 10, 1.0, 25, 15),
+        (60, 10, 0.25, 25, 10),
+        (60, 30, 0.25, 0, 0),
+    ],
+)
+def test_torch_has_no_more_free_than_it_may_take(
+    stand_in: StandInTorch,
+    monkeypatch: pytest.MonkeyPatch,
+    free: int,
+    reserved: int,
+    fraction: float,
+    limit: int,
+    expected: int,
+) -> None:
+    stand_in.cuda.mem_get_info = lambda _: (free, 80)
+    stand_in.cuda.memory_stats = lambda _: {"reserved_bytes.all.current": reserved}
+    stand_in.cuda.get_per_process_memory_fraction = lambda _: fraction
+    monkeypatch.setattr("vram.torch.is_enabled", lambda: limit > 0)
+    monkeypatch.setattr(_torch_training, "stats", lambda _: SimpleNamespace(limit_bytes=limit))
+    assert TorchTraining(stand_in).free_bytes(0) == expected
+
+
 def test_torch_says_when_a_graph_is_being_captured(stand_in: StandInTorch) -> None:
     framework = TorchFramework(stand_in)
     assert framework.why_not_now() is None
@@ -72,6 +112,10 @@ def test_torch_says_when_a_graph_is_being_captured(stand_in: StandInTorch) -> No
 def test_torch_keeps_pinned_memory_that_nobody_uses(stand_in: StandInTorch) -> None:
     framework = TorchFramework(stand_in)
     assert framework.host_cache_bytes() == 96 - 32
+    stand_in.cuda.host_memory_stats = lambda: {"reserved_bytes.current": 80, "allocated_bytes.current": 64}
+    assert framework.host_cache_bytes() == 80 - 64
+    stand_in.cuda.host_memory_stats = dict
+    assert framework.host_cache_bytes() == 0
     assert framework.release_host_cache() is None
     assert stand_in.done == ["host"]
 

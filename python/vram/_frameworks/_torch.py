@@ -26,8 +26,11 @@ class TorchFramework:
         self._own_references = 0  # 0: not known yet
 
     def devices(self) -> list[int]:
-        cuda = self._torch.cuda
-        return list(range(cuda.device_count())) if cuda.is_initialized() else []
+        """To synchronize, or to ask what is free, would take hundreds of MiB of a GPU that the program lets be."""
+        if not self._torch.cuda.is_initialized():
+            return []
+        is_touched = getattr(self._torch._C, "_cuda_hasPrimaryContext", lambda _: True)
+        return [device for device in range(self._torch.cuda.device_count()) if is_touched(device)]
 
     def current_device(self) -> int | None:
         cuda = self._torch.cuda
@@ -87,8 +90,10 @@ class TorchFramework:
         if not hasattr(cuda, "host_memory_stats") or not cuda.is_initialized():
             return None  # PyTorch before 2.7
         stats = cuda.host_memory_stats()
-        held, used = stats.get("allocated_bytes.current", 0), stats.get("active_bytes.current", 0)
-        return max(0, int(held) - int(used))
+        # PyTorch 2.7 and 2.8 call them as they call those of devices.
+        old = "reserved_bytes.current" in stats
+        held, used = ("reserved_bytes", "allocated_bytes") if old else ("allocated_bytes", "active_bytes")
+        return max(0, int(stats.get(f"{held}.current", 0)) - int(stats.get(f"{used}.current", 0)))
 
     def release_host_cache(self) -> str | None:
         release = getattr(self._torch._C, "_host_emptyCache", None)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from vram import torch as under_torch
 from vram._frameworks._torch import TorchFramework
+from vram._stats import stats
 
 
 class TorchTraining(TorchFramework):
@@ -15,7 +17,8 @@ class TorchTraining(TorchFramework):
 
     def rng_state(self) -> Any:
         cuda = self._torch.cuda
-        return self._torch.get_rng_state(), {device: cuda.get_rng_state(device) for device in self.devices()}
+        devices = range(cuda.device_count()) if cuda.is_initialized() else ()  # a step may touch another
+        return self._torch.get_rng_state(), {device: cuda.get_rng_state(device) for device in devices}
 
     def restore_rng(self, state: Any) -> None:
         cpu, of_device = state
@@ -65,7 +68,15 @@ class TorchTraining(TorchFramework):
         return self._torch.cat(list(parts))
 
     def free_bytes(self, device: int) -> int:
-        return int(self._torch.cuda.mem_get_info(device)[0])
+        free, total = self._torch.cuda.mem_get_info(device)
+        allowed = self._allowed_bytes(device, total) - (self.figures(device).reserved_bytes or 0)
+        return max(0, min(int(free), allowed))
+
+    def _allowed_bytes(self, device: int, total: int) -> int:
+        """By set_per_process_memory_fraction() and by vram.enable(device_limit=...)."""
+        fraction = getattr(self._torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)  # from PyTorch 2.8 on
+        limit = stats(device).limit_bytes if under_torch.is_enabled() else 0
+        return min(int(fraction(device) * total), limit or total)
 
     def alloc_retries(self, device: int) -> int:
         return int(self._torch.cuda.memory_stats(device).get("num_alloc_retries", 0))

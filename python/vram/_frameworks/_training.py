@@ -18,7 +18,7 @@ class Training(Counters, Protocol):
     """See Counters."""
 
     def rng_state(self) -> Any:
-        """Of the CPU's generator and of each touched GPU's. Waits for nothing."""
+        """Of the CPU's generator and of each GPU's. Waits for nothing."""
 
     def restore_rng(self, state: Any) -> None:
         """All generators go on as they would have from rng_state()."""
@@ -36,7 +36,7 @@ class Training(Counters, Protocol):
         """Tensors, joined along dimension 0."""
 
     def free_bytes(self, device: int) -> int:
-        """What nobody holds of the device."""
+        """What nobody holds of the device, as far as this process may have it."""
 
     def alloc_retries(self, device: int) -> int:
         """How often the allocator had to give its cache back before it could serve a request."""

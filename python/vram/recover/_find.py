@@ -49,9 +49,10 @@ def find_batch_size(
     already (model, optimizer state, other tensors) counts. Needs that grow along a line (usual) take three trials, now and
     then a fourth, and none runs out of memory; where they bend, more follow, up to `max_trials`.
 
-    budget: what this process may hold of the device, in bytes or as "20GiB"; None: all that is free now, and what this
-    process holds. multiple_of: of the result, unless only less fits. start: the first size, small (multiple_of).
-    largest: no more than that. device: its number; None: the current one. framework: in place of PyTorch, for tests.
+    budget: what this process may hold of the device, in bytes or as "20GiB"; None: what it holds and all that is free now,
+    within the limits set by ``torch.cuda.set_per_process_memory_fraction()`` and ``vram.enable(device_limit=...)``.
+    multiple_of: of the result, unless only less fits. start: the first size, small (multiple_of). largest: no more than
+    that. device: its number; None: the current one. framework: in place of PyTorch, for tests.
 
     The result was run, within the budget. Random numbers are afterwards as before. Errors: the framework's
     out-of-memory error if not even one sample fits; VramError: no GPU. Errors of the trial pass through. One thread;

@@ -2,7 +2,7 @@
 
 Two things peak in a step. What forward and backward need grows with the batch; what the optimizer's step needs does not.
 Both are measured apart, so that a large optimizer does not hide how the rest grows. Bytes in tensors are exact; what the
-allocator holds beyond them (its slack: segments are rounded up) is not, so the line goes through the former.
+allocator holds beyond them (its slack: segments are rounded up, and have holes) is not, so the line goes through the former, and slack comes on top.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 _MARGIN = 0.01  # of the batch: what the line may be wrong by
 _MARGIN_STEEP = 0.005  # where the line is rather too steep than too flat
+_ROUNDING = 0.01  # of what grows: slack up to there is taken to stay as it is
 _FAR = 0.9  # of the batch, where one trial alone says how far
 
 
@@ -57,7 +58,7 @@ def _guess(trials: list[Trial], best: Trial, budget_bytes: int) -> float:
     slope = _slope(low, high) if high is not low else 0.0
     if slope > 0:
         margin = _MARGIN_STEEP if _ends_high(low) else _MARGIN
-        return (1 - margin) * (high.batch_size + (room - high.growing_bytes) / slope)
+        return (1 - margin) * (high.batch_size + (room - high.growing_bytes) / (slope + _slack_slope(low, high)))
     reach = _exploring(best, room)
     far = reach > 4 * best.batch_size  # then slack that is not seen yet may be in the way, and a line to there is exact
     return reach * (_FAR if far else 1 - _MARGIN)
@@ -96,6 +97,12 @@ def _slope(low: Trial, high: Trial) -> float:
     # The lower one peaked where all gradients are, so that only the upper one shows what backward needs in its beginning:
     # the activations, and something for itself, in proportion.
     return max(slope, saved + (high.growing_bytes - high.saved_bytes) / high.batch_size)
+
+
+def _slack_slope(low: Trial, high: Trial) -> float:
+    """Bytes of slack that each further sample brings: holes grow with the blocks that leave them, rounding does not."""
+    rounding = _ROUNDING * (high.growing_bytes - low.growing_bytes)
+    return max(0.0, high.slack_bytes - low.slack_bytes - rounding) / max(1, high.batch_size - low.batch_size)
 
 
 def _ends_high(trial: Trial) -> bool:

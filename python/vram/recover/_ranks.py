@@ -1,7 +1,7 @@
 """The ranks of a data-parallel training, kept out of collectives until all of them know that nobody failed.
 
-While micro-batches run, DistributedDataParallel communicates nothing: gradients stay local (no_sync), and the buffers
-that it would send with the first forward are sent before. Then the ranks vote, on the CPU over gloo, where no GPU memory
+While micro-batches run, DistributedDataParallel communicates nothing: gradients stay local (no_sync), and what it
+would send with the first forward (buffers, the order of its buckets) is sent before. Then the ranks vote, on the CPU over gloo, where no GPU memory
 is needed. Only when all of them came through are the gradients averaged, in place, by this module.
 """
 
@@ -60,6 +60,7 @@ class Ranks:
     def apart(self) -> Iterator[None]:
         """Within it, forward and backward of the modules communicate nothing."""
         self._send_buffers()
+        self._rebuild_buckets()
         with ExitStack() as stack:
             for module in self._modules:
                 module.require_forward_param_sync = False
@@ -133,6 +134,13 @@ class Ranks:
                 group = module.process_group
                 for buffer in module.modules_buffers:
                     distributed.broadcast(buffer, distributed.get_global_rank(group, 0), group=group)
+
+    def _rebuild_buckets(self) -> None:
+        """Once, after DDP's own first backward, its next forward would agree on buckets with the other ranks: not all of
+        them may come to it."""
+        for module in self._modules:
+            if module.reducer._rebuild_buckets():
+                module._has_rebuilt_buckets = True
 
 
 def _reduced(module: Any) -> list[tuple[Any, Any]]:

@@ -1,0 +1,102 @@
+"""Recovering from real out-of-memory errors, on one GPU and over NCCL on two, under PyTorch's own allocator and the pool."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch: Any = pytest.importorskip("torch")
+
+RANKS = Path(__file__).with_name("programs") / "recover_ranks.py"
+EQUAL = 1e-6  # of the gradients' norm
+Run = Callable[[str, str], Any]
+
+
+def both_ranks(folder: Path, allocator: str) -> list[Any]:
+    """What each of them tells."""
+    ranks = []
+    for rank in range(2):
+        with open(folder / f"errors{rank}", "w") as errors:
+            words = [sys.executable, str(RANKS), allocator, str(rank), str(folder / "meet")]
+            ranks.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True))
+    try:
+        outputs = [process.communicate(timeout=110)[0] for process in ranks]
+    finally:
+        for process in ranks:
+            process.kill()
+    said = "".join((folder / f"errors{rank}").read_text() for rank in range(2))
+    assert [process.returncode for process in ranks] == [0, 0], said
+    return [json.loads(output.splitlines()[-1]) for output in outputs]
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("allocator", ["native", "pool"])
+def test_two_ranks_split_alike_where_one_has_too_little_memory(tmp_path: Path, allocator: str) -> None:
+    poor, rich = both_ranks(tmp_path, allocator)
+    for told in (poor, rich):
+        first, second = told["batches"]
+        assert first["size"] in (64, 32)  # of 128; the limit is far above what 16 need
+        assert first["retries"] >= 1
+        assert (second["size"], second["retries"]) == (first["size"], 0)
+        assert max(batch["difference"] for batch in told["batches"]) <= EQUAL
+        assert told["own"] <= EQUAL
+        before, after = told["others"]
+        assert before == after, "a rank took memory of the other one's GPU"
+    assert [batch["size"] for batch in poor["batches"]] == [batch["size"] for batch in rich["batches"]]
+    assert [batch["retries"] for batch in poor["batches"]] == [batch["retries"] for batch in rich["batches"]]
+    assert poor["peak"] <= poor["limit"]
+    assert rich["peak"] > rich["limit"]  # it had the memory for the whole batch, and used it once
+
+
+@pytest.fixture(scope="module", params=["native", "pool"])
+def alone(run: Run, request: pytest.FixtureRequest) -> Any:
+    return run("recover_alone.py", request.param)
+
+
+def test_a_batch_is_split_until_it_fits_with_the_same_gradients(alone: Any) -> None:
+    told = alone["micro_batches"]
+    assert told["size"] in (64, 32)
+    assert told["retries"] >= 1
+    assert told["freed"] > 0
+    assert told["difference"] <= EQUAL
+    assert told["left"] == 0
+
+
+def test_a_function_is_called_again_with_parts_that_fit(alone: Any) -> None:
+    told = alone["retry_on_oom"]
+    size = told["sizes"][-1]
+    assert told["sizes"][0] == 128
+    assert size in (64, 32)
+    assert told["sizes"][-128 // size :] == [size] * (128 // size)
+    assert told["difference"] <= EQUAL
+    assert told["left"] == 0
+
+
+def test_random_numbers_on_the_gpu_begin_again(alone: Any) -> None:
+    told = alone["dropout"]
+    failed, smooth = told["retries"]
+    assert failed >= 1
+    assert smooth == 0
+    assert told["sizes"][0] == told["sizes"][1] < 128
+    assert told["equal"]
+    assert told["state"]
+    assert any("dropout" in note for note in told["notes"])
+    of_function = alone["dropout_of_a_function"]
+    assert of_function["tried"][0] == 128
+    assert of_function["parts"] == of_function["tried"][-len(of_function["parts"]) :]
+    assert len(of_function["parts"]) > 1
+    assert of_function["equal"]
+
+
+@pytest.mark.parametrize("allocator", ["native", "expandable", "pool"])
+def test_the_largest_batch_is_found_by_three_trials(run: Run, allocator: str) -> None:
+    told = run("find_batch_size.py", allocator)
+    assert abs(told["budget"] - told["limit"]) <= 4096  # the limit that was set, found without being told
+    assert len(told["trials"]) <= 3, told
+    assert told["size"] % 8 == 0
+    assert told["peak"] <= told["limit"]
+    assert told["larger"] > told["limit"], told
