@@ -1,17 +1,13 @@
 #include "record/file/recording.hpp"
 
-#include "base/bytes.hpp"
 #include "record/process.hpp"
 
-#include <algorithm>
 #include <cstdio>
 
 namespace vram::record {
 namespace {
 
 using trace::EventKind;
-
-constexpr uint64_t kLeastLimitBytes = kMiB;
 
 EventKind kind_of(Op op) {
   switch (op) {
@@ -39,8 +35,6 @@ EventKind kind_of(Op op) {
 
 Result<std::unique_ptr<Recording>> Recording::create(const RecordingOptions& options) {
   auto recording = std::unique_ptr<Recording>(new Recording(options));
-  if (options.limit_bytes != 0)
-    recording->options_.limit_bytes = std::max(options.limit_bytes, kLeastLimitBytes);
   if (auto done = recording->open_part(); !done) return tl::unexpected(done.error());
   return recording;
 }
