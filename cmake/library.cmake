@@ -28,9 +28,11 @@ add_library(vram_tap SHARED ${tap_sources})
 set_target_properties(vram_tap PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
   LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tap/tap.map")
 target_include_directories(vram_tap PRIVATE "${CMAKE_SOURCE_DIR}/include")
-target_compile_options(vram_tap PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics)
+target_compile_options(vram_tap PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics
+  -ftls-model=initial-exec)
 target_link_libraries(vram_tap PRIVATE vram_flags)
 target_link_options(vram_tap PRIVATE -static-libstdc++ -static-libgcc -Wl,--as-needed -Wl,-z,defs
+  -Wl,-Bsymbolic-functions
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/tap/tap.map")
 
 # Beside the Python package, which loads it; the headers beside it, for C and C++.

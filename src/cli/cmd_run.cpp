@@ -2,6 +2,7 @@
 // Becomes the program: same process, same streams, its exit code.
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
+#include "cli/recordings.hpp"
 #include "cli/startup.hpp"
 
 #include <fmt/format.h>
@@ -144,7 +145,19 @@ tl::unexpected<Error> become(const std::vector<std::string>& command) {
               command.front(), std::strerror(errno));
 }
 
-Result<int> RunCommand::run(Console&) {
+// The new run may have no process of these numbers, so its own do not take their place.
+void tell_of_earlier_runs(const std::string& path, const Console& console) {
+  const std::vector<std::string> left = left_by_processes(path);
+  if (left.empty()) return;
+  console.warning(fmt::format(
+      "processes of earlier runs left {} beside {} ({}{}); a report on the folder would count them "
+      "in: remove them, or record each run into a folder of its own",
+      left.size() == 1 ? "a recording" : fmt::format("{} recordings", left.size()),
+      std::filesystem::path(path).filename().string(), left.front(),
+      left.size() == 1 ? "" : " and others"));
+}
+
+Result<int> RunCommand::run(Console& console) {
   if (!pool_ && record_.empty()) {
     return fail(Code::kBadInput,
                 "nothing to run '{}' under; name --pool or --record: vram run --pool -- {}",
@@ -159,7 +172,10 @@ Result<int> RunCommand::run(Console&) {
   for (const auto& [name, value] : startup_environment(surroundings, *settings, std::time(nullptr)))
     (void)setenv(name.c_str(), value.c_str(), 1);
   // The recording of an earlier run; processes of this one that find the name taken take another.
-  if (settings->record) (void)unlink(settings->record->path.c_str());
+  if (settings->record) {
+    tell_of_earlier_runs(settings->record->path, console);
+    (void)unlink(settings->record->path.c_str());
+  }
   return become(command_);
 }
 

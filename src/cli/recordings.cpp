@@ -35,7 +35,41 @@ Result<std::vector<std::string>> recordings_in(const std::string& folder) {
   return paths;
 }
 
+// "4711", or "rank0.4711".
+bool names_a_process(std::string_view word) {
+  constexpr std::string_view kRank = "rank";
+  const auto skip_digits = [&word] {
+    const size_t digits = std::min(word.find_first_not_of("0123456789"), word.size());
+    word.remove_prefix(digits);
+    return digits > 0;
+  };
+  if (word.starts_with(kRank)) {
+    word.remove_prefix(kRank.size());
+    if (!skip_digits() || !word.starts_with('.')) return false;
+    word.remove_prefix(1);
+  }
+  return skip_digits() && word.empty();
+}
+
 }  // namespace
+
+std::vector<std::string> left_by_processes(const std::string& path) {
+  const std::string first = fs::path(path).stem().string() + ".";
+  const std::string last = fs::path(path).extension().string();
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(fs::path(path).parent_path(), error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const bool fits =
+        name.size() > first.size() + last.size() && name.starts_with(first) && name.ends_with(last);
+    if (fits && names_a_process(std::string_view(name).substr(
+                    first.size(), name.size() - first.size() - last.size())))
+      names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
 
 std::optional<uint64_t> rank_in_name(const std::string& path) {
   constexpr std::string_view kRank = ".rank";

@@ -20,6 +20,10 @@ struct Recordings {
 // size limit (run.old.vtrace) are left out. kBadInput: it has none, or can't be read.
 [[nodiscard]] Result<Recordings> find_recordings(const std::vector<std::string>& words);
 
+// What processes beside the first wrote of earlier runs recorded to this path: run.4711.vtrace,
+// run.rank0.4711.vtrace. Their names, sorted; none where the folder can't be read.
+[[nodiscard]] std::vector<std::string> left_by_processes(const std::string& path);
+
 // Of "run.rank3.vtrace": 3.
 [[nodiscard]] std::optional<uint64_t> rank_in_name(const std::string& path);
 

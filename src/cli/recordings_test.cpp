@@ -47,6 +47,16 @@ TEST_F(RecordingsTest, AFolderWithoutRecordingsIsAnError) {
   EXPECT_NE(found.error().message.find("found none"), std::string::npos);
 }
 
+TEST_F(RecordingsTest, WhatProcessesOfEarlierRunsLeft) {
+  for (const char* name : {"run.vtrace", "run.4711.vtrace", "run.rank0.12.vtrace",
+                           "run.rank0.vtrace", "run.old.vtrace", "run.2nd.vtrace", "run.4711.json",
+                           "other.4711.vtrace", "run.1.2.vtrace", "run..vtrace"})
+    make(name);
+  EXPECT_THAT(left_by_processes(path("run.vtrace")),
+              testing::ElementsAre("run.4711.vtrace", "run.rank0.12.vtrace"));
+  EXPECT_THAT(left_by_processes(path("no/such/run.vtrace")), testing::IsEmpty());
+}
+
 TEST(RankInName, IsTheNumberBehindRank) {
   EXPECT_EQ(rank_in_name("runs/a.rank12.vtrace"), 12u);
   EXPECT_EQ(rank_in_name("a.rank3.pickle.xz"), 3u);

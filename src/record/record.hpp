@@ -47,7 +47,7 @@ struct Record {
   uint64_t stream = 0;
   StackId stack = 0;
   TextId scope = 0;  // the path of the scopes that are open: "forward/layers.7"
-  TextId text = 0;   // of segments and homes: which allocator has them
+  TextId text = 0;   // of segments and homes: which allocator has them; of blocks: kFoundBlock
   uint16_t device = 0;
   Op op = Op::kAlloc;
   uint8_t unused = 0;

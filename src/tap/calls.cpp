@@ -1,42 +1,52 @@
+// The stand-ins. What the driver did is recorded once for each call of the program's.
 #include "tap/calls.hpp"
 
 #include "tap/cuda.hpp"
+#include "tap/found.hpp"
 #include "tap/recorder.hpp"
 
 #include <array>
 #include <cstring>
 
 namespace vram::tap {
-
-Result get_proc_address(const char* name, void** function, int version, uint64_t flags);
-Result get_proc_address_v2(const char* name, void** function, int version, uint64_t flags,
-                           void* status);
-extern void* own_get_proc_address;
-extern void* own_get_proc_address_v2;
-
 namespace {
 
-// The driver's own functions.
-struct Own {
-  void* alloc = nullptr;
-  void* alloc_pitch = nullptr;
-  void* alloc_managed = nullptr;
-  void* alloc_async = nullptr;
-  void* alloc_async_ptsz = nullptr;
-  void* alloc_from_pool = nullptr;
-  void* alloc_from_pool_ptsz = nullptr;
-  void* free = nullptr;
-  void* free_async = nullptr;
-  void* free_async_ptsz = nullptr;
-  void* map = nullptr;
-  void* unmap = nullptr;
-};
-Own own;  // NOLINT: filled as the program looks for them
+// The driver's own function for a stand-in.
+template <auto* kStandIn>
+std::atomic<void*> own = nullptr;
 
-template <typename... Arguments>
-Result call(void* function, Arguments... arguments) {
-  return reinterpret_cast<Result (*)(Arguments...)>(function)(arguments...);
+// A program that is linked to the driver has not looked for the function.
+template <auto* kStandIn, typename... Arguments>
+Result call(const char* name, Arguments... arguments) {
+  void* function = own<kStandIn>.load(std::memory_order_relaxed);
+  if (function == nullptr) {
+    function = linked_function(name);
+    own<kStandIn>.store(function, std::memory_order_relaxed);
+  }
+  if (function == nullptr) return kNotInitialized;
+  return reinterpret_cast<decltype(kStandIn)>(function)(arguments...);
 }
+
+thread_local bool is_watching = false;
+
+// One call of the program's. What the driver, or another library that is preloaded, calls to serve
+// it is a part of it, and not recorded again.
+class Watch {
+ public:
+  Watch() : is_outermost_(!is_watching), is_on_(is_outermost_ && is_wanted()) {
+    is_watching = true;
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() {
+    if (is_outermost_) is_watching = false;
+  }
+  [[nodiscard]] bool is_on() const { return is_on_; }
+
+ private:
+  bool is_outermost_;
+  bool is_on_;
+};
 
 // The driver gives no part of them to anybody else.
 constexpr size_t kUnitBytes = 512;
@@ -51,108 +61,140 @@ void say_given(Result result, const DevicePointer* address, size_t bytes, Stream
   say(Kind::kAlloc, *address, bytes, stream, stack);
 }
 
-void say_taken(DevicePointer address, Stream stream) {
-  say(Kind::kFree, address, 0, stream, 0);
-  say(Kind::kSegmentFree, address, 0, stream, 0);
-}
-
-template <typename... Rest>
-Result alloc_by(void* function, DevicePointer* address, size_t bytes, Stream stream, Rest... rest) {
-  if (!is_wanted()) return call(function, address, bytes, rest...);
-  const uint32_t stack = stack_of_caller();
-  const Result result = call(function, address, bytes, rest...);
-  say_given(result, address, bytes, stream, stack);
+template <auto* kStandIn, typename... Rest>
+Result alloc(const char* name, DevicePointer* address, size_t bytes, Stream stream, Rest... rest) {
+  const Watch watch;
+  const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
+  const Result result = call<kStandIn>(name, address, bytes, rest...);
+  if (watch.is_on()) say_given(result, address, bytes, stream, stack);
   return result;
 }
 
-Result alloc(DevicePointer* address, size_t bytes) {
-  return alloc_by(own.alloc, address, bytes, nullptr);
-}
-Result alloc_managed(DevicePointer* address, size_t bytes, unsigned flags) {
-  return alloc_by(own.alloc_managed, address, bytes, nullptr, flags);
-}
-Result alloc_async(DevicePointer* address, size_t bytes, Stream stream) {
-  return alloc_by(own.alloc_async, address, bytes, stream, stream);
-}
-Result alloc_async_ptsz(DevicePointer* address, size_t bytes, Stream stream) {
-  return alloc_by(own.alloc_async_ptsz, address, bytes, stream, stream);
-}
-Result alloc_from_pool(DevicePointer* address, size_t bytes, void* pool, Stream stream) {
-  return alloc_by(own.alloc_from_pool, address, bytes, stream, pool, stream);
-}
-Result alloc_from_pool_ptsz(DevicePointer* address, size_t bytes, void* pool, Stream stream) {
-  return alloc_by(own.alloc_from_pool_ptsz, address, bytes, stream, pool, stream);
+// Said before: afterwards another thread may have the address.
+template <auto* kStandIn, typename... Rest>
+Result free(const char* name, DevicePointer address, Stream stream, Rest... rest) {
+  const Watch watch;
+  if (watch.is_on() && address != 0) {
+    say(Kind::kFree, address, 0, stream, 0);
+    say(Kind::kSegmentFree, address, 0, stream, 0);
+  }
+  return call<kStandIn>(name, address, rest...);
 }
 
-Result alloc_pitch(DevicePointer* address, size_t* pitch, size_t width, size_t height,
-                   unsigned element) {
-  const bool wanted = is_wanted();
-  const uint32_t stack = wanted ? stack_of_caller() : 0;
-  const Result result = call(own.alloc_pitch, address, pitch, width, height, element);
-  if (wanted) {
+}  // namespace
+
+// NOLINTBEGIN(readability-identifier-naming): the driver's own names
+extern "C" {
+#pragma GCC visibility push(default)
+
+Result cuMemAlloc_v2(DevicePointer* address, size_t bytes) {
+  return alloc<&cuMemAlloc_v2>(__func__, address, bytes, nullptr);
+}
+Result cuMemAllocManaged(DevicePointer* address, size_t bytes, unsigned flags) {
+  return alloc<&cuMemAllocManaged>(__func__, address, bytes, nullptr, flags);
+}
+Result cuMemAllocAsync(DevicePointer* address, size_t bytes, Stream stream) {
+  return alloc<&cuMemAllocAsync>(__func__, address, bytes, stream, stream);
+}
+Result cuMemAllocAsync_ptsz(DevicePointer* address, size_t bytes, Stream stream) {
+  return alloc<&cuMemAllocAsync_ptsz>(__func__, address, bytes, stream, stream);
+}
+Result cuMemAllocFromPoolAsync(DevicePointer* address, size_t bytes, void* pool, Stream stream) {
+  return alloc<&cuMemAllocFromPoolAsync>(__func__, address, bytes, stream, pool, stream);
+}
+Result cuMemAllocFromPoolAsync_ptsz(DevicePointer* address, size_t bytes, void* pool,
+                                    Stream stream) {
+  return alloc<&cuMemAllocFromPoolAsync_ptsz>(__func__, address, bytes, stream, pool, stream);
+}
+
+Result cuMemAllocPitch_v2(DevicePointer* address, size_t* pitch, size_t width, size_t height,
+                          unsigned element) {
+  const Watch watch;
+  const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
+  const Result result = call<&cuMemAllocPitch_v2>(__func__, address, pitch, width, height, element);
+  if (watch.is_on()) {
     const size_t row = result == kSuccess ? *pitch : width;
     say_given(result, address, row * height, nullptr, stack);
   }
   return result;
 }
 
-// Said before: afterwards another thread may have the address.
-Result free(DevicePointer address) {
-  if (is_wanted() && address != 0) say_taken(address, nullptr);
-  return call(own.free, address);
+Result cuMemFree_v2(DevicePointer address) {
+  return free<&cuMemFree_v2>(__func__, address, nullptr);
 }
-Result free_async(DevicePointer address, Stream stream) {
-  if (is_wanted() && address != 0) say_taken(address, stream);
-  return call(own.free_async, address, stream);
+Result cuMemFreeAsync(DevicePointer address, Stream stream) {
+  return free<&cuMemFreeAsync>(__func__, address, stream, stream);
 }
-Result free_async_ptsz(DevicePointer address, Stream stream) {
-  if (is_wanted() && address != 0) say_taken(address, stream);
-  return call(own.free_async_ptsz, address, stream);
+Result cuMemFreeAsync_ptsz(DevicePointer address, Stream stream) {
+  return free<&cuMemFreeAsync_ptsz>(__func__, address, stream, stream);
 }
 
-Result map(DevicePointer address, size_t bytes, size_t offset, unsigned long long handle,
-           unsigned long long flags) {
-  if (!is_wanted()) return call(own.map, address, bytes, offset, handle, flags);
-  const uint32_t stack = stack_of_caller();
-  const Result result = call(own.map, address, bytes, offset, handle, flags);
-  if (result != kSuccess) return result;
+Result cuMemMap(DevicePointer address, size_t bytes, size_t offset, unsigned long long handle,
+                unsigned long long flags) {
+  const Watch watch;
+  const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
+  const Result result = call<&cuMemMap>(__func__, address, bytes, offset, handle, flags);
+  if (result != kSuccess || !watch.is_on()) return result;
   say(Kind::kSegmentMap, address, bytes, nullptr, stack);
   say(Kind::kAlloc, address, bytes, nullptr, stack);
   return result;
 }
-Result unmap(DevicePointer address, size_t bytes) {
-  if (is_wanted()) {
+Result cuMemUnmap(DevicePointer address, size_t bytes) {
+  const Watch watch;
+  if (watch.is_on()) {
     say(Kind::kFree, address, bytes, nullptr, 0);
     say(Kind::kSegmentUnmap, address, bytes, nullptr, 0);
   }
-  return call(own.unmap, address, bytes);
+  return call<&cuMemUnmap>(__func__, address, bytes);
 }
 
-template <typename Function>
-void* as_pointer(Function* function) {
-  return reinterpret_cast<void*>(function);
+// The old one and the new: they differ in the last argument.
+Result cuGetProcAddress(const char* name, void** function, int version, uint64_t flags) {
+  const Result result = call<&cuGetProcAddress>(__func__, name, function, version, flags);
+  if (result == kSuccess) *function = watched(name, flags, *function);
+  return result;
+}
+Result cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags,
+                           void* status) {
+  const Result result =
+      call<&cuGetProcAddress_v2>(__func__, name, function, version, flags, status);
+  if (result == kSuccess) *function = watched(name, flags, *function);
+  return result;
 }
 
-const std::array kCalls = {
-    Call{"cuMemAlloc_v2", "cuMemAlloc", as_pointer(&alloc), &own.alloc},
-    Call{"cuMemAllocPitch_v2", "cuMemAllocPitch", as_pointer(&alloc_pitch), &own.alloc_pitch},
-    Call{"cuMemAllocManaged", "cuMemAllocManaged", as_pointer(&alloc_managed), &own.alloc_managed},
-    Call{"cuMemAllocAsync", "cuMemAllocAsync", as_pointer(&alloc_async), &own.alloc_async},
-    Call{"cuMemAllocAsync_ptsz", "cuMemAllocAsync", as_pointer(&alloc_async_ptsz),
-         &own.alloc_async_ptsz},
-    Call{"cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", as_pointer(&alloc_from_pool),
-         &own.alloc_from_pool},
-    Call{"cuMemAllocFromPoolAsync_ptsz", "cuMemAllocFromPoolAsync",
-         as_pointer(&alloc_from_pool_ptsz), &own.alloc_from_pool_ptsz},
-    Call{"cuMemFree_v2", "cuMemFree", as_pointer(&free), &own.free},
-    Call{"cuMemFreeAsync", "cuMemFreeAsync", as_pointer(&free_async), &own.free_async},
-    Call{"cuMemFreeAsync_ptsz", "cuMemFreeAsync", as_pointer(&free_async_ptsz),
-         &own.free_async_ptsz},
-    Call{"cuMemMap", "cuMemMap", as_pointer(&map), &own.map},
-    Call{"cuMemUnmap", "cuMemUnmap", as_pointer(&unmap), &own.unmap},
-    Call{"cuGetProcAddress", "", as_pointer(&get_proc_address), &own_get_proc_address},
-    Call{"cuGetProcAddress_v2", "cuGetProcAddress", as_pointer(&get_proc_address_v2),
-         &own_get_proc_address_v2},
+#pragma GCC visibility pop
+}
+// NOLINTEND(readability-identifier-naming)
+
+namespace {
+
+template <auto* kStandIn>
+void* address_of() {
+  return reinterpret_cast<void*>(kStandIn);
+}
+
+template <auto* kStandIn>
+constexpr Call call_of(const char* name, const char* base_name) {
+  return {name, base_name, &address_of<kStandIn>, &own<kStandIn>};
+}
+
+// There before any library's initializers, which may call dlsym.
+constexpr std::array kCalls = {
+    call_of<&cuMemAlloc_v2>("cuMemAlloc_v2", "cuMemAlloc"),
+    call_of<&cuMemAllocPitch_v2>("cuMemAllocPitch_v2", "cuMemAllocPitch"),
+    call_of<&cuMemAllocManaged>("cuMemAllocManaged", "cuMemAllocManaged"),
+    call_of<&cuMemAllocAsync>("cuMemAllocAsync", "cuMemAllocAsync"),
+    call_of<&cuMemAllocAsync_ptsz>("cuMemAllocAsync_ptsz", "cuMemAllocAsync"),
+    call_of<&cuMemAllocFromPoolAsync>("cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync"),
+    call_of<&cuMemAllocFromPoolAsync_ptsz>("cuMemAllocFromPoolAsync_ptsz",
+                                           "cuMemAllocFromPoolAsync"),
+    call_of<&cuMemFree_v2>("cuMemFree_v2", "cuMemFree"),
+    call_of<&cuMemFreeAsync>("cuMemFreeAsync", "cuMemFreeAsync"),
+    call_of<&cuMemFreeAsync_ptsz>("cuMemFreeAsync_ptsz", "cuMemFreeAsync"),
+    call_of<&cuMemMap>("cuMemMap", "cuMemMap"),
+    call_of<&cuMemUnmap>("cuMemUnmap", "cuMemUnmap"),
+    call_of<&cuGetProcAddress>("cuGetProcAddress", ""),
+    call_of<&cuGetProcAddress_v2>("cuGetProcAddress_v2", "cuGetProcAddress"),
 };
 
 bool ends_per_thread(const char* name) {

@@ -13,5 +13,6 @@ using Stream = void*;
 
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kOutOfMemory = 2;
+inline constexpr Result kNotInitialized = 3;
 
 }  // namespace vram::tap

@@ -25,16 +25,14 @@ Dlsym find_dlsym() {
   std::abort();  // not this C library
 }
 
-const Call* call_of(const char* name) {
-  if (name == nullptr || name[0] != 'c' || name[1] != 'u') return nullptr;
-  return find_call(name);
-}
-
 }  // namespace
 
+// RTLD_NEXT is what comes after who calls: this library, so it must not be a jump from here.
 void* real_dlsym(void* handle, const char* name) {
   static const Dlsym real = find_dlsym();
-  return real(handle, name);
+  void* const found = real(handle, name);
+  asm volatile("");
+  return found;
 }
 
 void* driver_function(const char* name) {
@@ -42,51 +40,50 @@ void* driver_function(const char* name) {
   return driver != nullptr ? real_dlsym(driver, name) : nullptr;
 }
 
-// The driver's own cuGetProcAddress, old and new: they differ in the last argument.
-void* own_get_proc_address = nullptr;
-void* own_get_proc_address_v2 = nullptr;
+void* linked_function(const char* name) {
+  void* const next = real_dlsym(RTLD_NEXT, name);
+  return next != nullptr ? next : driver_function(name);  // of a library that others don't see
+}
 
 void* watched(const char* base_name, uint64_t flags, void* found) {
   const Call* call = find_call_by_base(base_name, (flags & kPerThreadStream) != 0);
-  if (call == nullptr || found == nullptr || found == call->stand_in) return found;
+  if (call == nullptr || found == nullptr || found == call->stand_in()) return found;
   *call->own = found;
-  return call->stand_in;
+  return call->stand_in();
 }
 
-Result get_proc_address(const char* name, void** function, int version, uint64_t flags) {
-  using Own = Result (*)(const char*, void**, int, uint64_t);
-  const Result result = reinterpret_cast<Own>(own_get_proc_address)(name, function, version, flags);
-  if (result == kSuccess) *function = watched(name, flags, *function);
-  return result;
+namespace {
+
+// dlsym of what is watched. Where all libraries are searched, the stand-in is found, or the
+// program's own way to it (which it has if it takes the function's address): then the driver's is
+// looked for behind it.
+void* answer(void* handle, const char* name) {
+  const Call* call = find_call(name);
+  void* found = real_dlsym(handle, name);
+  if (found == nullptr) return nullptr;
+  if (found == call->stand_in() || found == real_dlsym(RTLD_DEFAULT, name)) {
+    void* const linked = linked_function(name);
+    if (linked != nullptr) found = linked;
+  }
+  if (found == call->stand_in()) return real_dlsym(RTLD_NEXT, name);  // none, as dlerror then says
+  *call->own = found;
+  return call->stand_in();
 }
 
-Result get_proc_address_v2(const char* name, void** function, int version, uint64_t flags,
-                           void* status) {
-  using Own = Result (*)(const char*, void**, int, uint64_t, void*);
-  const Result result =
-      reinterpret_cast<Own>(own_get_proc_address_v2)(name, function, version, flags, status);
-  if (result == kSuccess) *function = watched(name, flags, *function);
-  return result;
+bool is_watched(const char* name) {
+  return name != nullptr && name[0] == 'c' && name[1] == 'u' && find_call(name) != nullptr;
 }
 
+}  // namespace
 }  // namespace vram::tap
 
 extern "C" {
 
-// What dlsym answers in the place of what the driver exports; nullptr: whatever it would. Called
-// with dlsym's own arguments.
-__attribute__((visibility("hidden"))) void* vram_tap_answer(void* handle, const char* name) {
-  const vram::tap::Call* call = vram::tap::call_of(name);
-  if (call == nullptr || handle == RTLD_NEXT) return nullptr;
-  void* const own = vram::tap::real_dlsym(handle, name);
-  if (own == nullptr || own == call->stand_in) return own;
-  *call->own = own;
-  return call->stand_in;
-}
-
-__attribute__((visibility("hidden"))) void* vram_tap_real_dlsym() {
-  static void* const real = reinterpret_cast<void*>(vram::tap::find_dlsym());
-  return real;
+// Who is to serve a call of dlsym with these arguments.
+__attribute__((visibility("hidden"))) vram::tap::Dlsym vram_tap_server(void* handle,
+                                                                       const char* name) {
+  static const vram::tap::Dlsym real = vram::tap::find_dlsym();
+  return handle != RTLD_NEXT && vram::tap::is_watched(name) ? &vram::tap::answer : real;
 }
 }
 
@@ -106,10 +103,7 @@ dlsym:
   .cfi_adjust_cfa_offset 8
   subq $8, %rsp
   .cfi_adjust_cfa_offset 8
-  call vram_tap_answer
-  testq %rax, %rax
-  jne 1f
-  call vram_tap_real_dlsym
+  call vram_tap_server
   addq $8, %rsp
   .cfi_adjust_cfa_offset -8
   popq %rsi
@@ -117,11 +111,6 @@ dlsym:
   popq %rdi
   .cfi_adjust_cfa_offset -8
   jmp *%rax
-1:
-  .cfi_adjust_cfa_offset 24
-  addq $24, %rsp
-  .cfi_adjust_cfa_offset -24
-  ret
   .cfi_endproc
   .size dlsym, .-dlsym
 )");
@@ -134,16 +123,11 @@ dlsym:
   stp x29, x30, [sp, -32]!
   mov x29, sp
   stp x0, x1, [sp, 16]
-  bl vram_tap_answer
-  cbnz x0, 1f
-  bl vram_tap_real_dlsym
+  bl vram_tap_server
   mov x16, x0
   ldp x0, x1, [sp, 16]
   ldp x29, x30, [sp], 32
   br x16
-1:
-  ldp x29, x30, [sp], 32
-  ret
   .size dlsym, .-dlsym
 )");
 #else

@@ -75,11 +75,15 @@ struct Frame {
 inline constexpr std::string_view kVramPool = "vram";
 inline constexpr std::string_view kAllocatorSetting = "allocator";
 
+// Alloc events of blocks that were there before the recording, or this file of it, began have this
+// category in their context. They lie anywhere, and may have kept more than they round to.
+inline constexpr std::string_view kFoundBlock = "found";
+
 // What the program said about an event, beyond its stack.
 struct Context {
   StringId compile_id = 0;     // "0/1"; "N/A" is stored as 0
   StringId user_metadata = 0;  // torch's user_metadata
-  StringId category = 0;       // of a name: "parameter"; of a segment: kVramPool
+  StringId category = 0;       // of a name: "parameter"; kVramPool; kFoundBlock
   StackId forward_stack = 0;   // the forward operation that created the autograd node (text frames)
 
   friend bool operator==(const Context&, const Context&) = default;

@@ -90,6 +90,20 @@ def test_run_records_a_program_without_a_change_to_it(tmp_path: Path) -> None:
     assert sum(event["action"] == "alloc" for event in events_of(tmp_path / "run.vtrace")) == 9
 
 
+def test_what_an_earlier_runs_processes_left_is_told_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "run.4711.vtrace").write_bytes(b"kept")
+    done = vram(
+        *("run", "--record", tmp_path / "run.vtrace", "--", "true"),
+        **SURROUNDINGS,
+        VRAM_STARTUP=str(ROOT / "python" / "vram" / "_startup"),
+    )
+    assert done.stderr == (
+        "vram: warning: processes of earlier runs left a recording beside run.vtrace (run.4711.vtrace); a report on the "
+        "folder would count them in: remove them, or record each run into a folder of its own\n"
+    )
+    assert (tmp_path / "run.4711.vtrace").read_bytes() == b"kept"
+
+
 def test_a_killed_program_leaves_what_it_did_until_shortly_before(tmp_path: Path) -> None:
     code = (
         "import sys, time, vram, recorded_pool\n"

@@ -16,12 +16,13 @@ using trace::EventKind;
 // What the events say about each address they name, without any block structure.
 class AddressScan {
  public:
-  explicit AddressScan(std::span<const Event> events) {
+  AddressScan(std::span<const Event> events, const FoundBlocks& found) : found_(found) {
     for (const Event& event : events) see(event);
   }
 
   // kInitialRequested: the free of a block from before was requested, and nothing more happened.
-  enum Fate : uint32_t { kLive, kRequested, kInitialRequested, kGone };
+  // kFound: a block from before that was said, whose free may have been requested.
+  enum Fate : uint32_t { kLive, kFound, kRequested, kInitialRequested, kGone };
 
   // Blocks freed that were never allocated here.
   [[nodiscard]] std::vector<InitialBlock>& freed_before_allocated() { return initial_; }
@@ -37,7 +38,8 @@ class AddressScan {
  private:
   void see(const Event& event) {
     if (event.kind == EventKind::kAlloc) {
-      if (is_believable(event.address, event.size_bytes)) fates_.set(event.address, kLive);
+      if (is_believable(event.address, event.size_bytes))
+        fates_.set(event.address, found_.is_one(event) ? kFound : kLive);
     } else if (event.kind == EventKind::kFreeRequested) {
       ++requests_;
       see_free(event, kRequested);
@@ -57,9 +59,11 @@ class AddressScan {
                           .is_pending = fate == kGone});
       if (fate == kRequested) fate = kInitialRequested;
     }
+    if (before == kFound && fate == kRequested) return;
     if (before != kGone) fates_.set(event.address, fate);
   }
 
+  const FoundBlocks& found_;
   AddressMap fates_;
   std::vector<InitialBlock> initial_;
   uint64_t requests_ = 0;
@@ -110,6 +114,7 @@ void add_survivors(const trace::DeviceTrace& device, const AddressScan& scan, Ba
         note(baseline, fmt::format("block {:#x} is live at the end, though the trace freed it",
                                    block.address));
       }
+      if (fate == AddressScan::kFound) baseline.found_bytes[block.address] = block.size_bytes;
       if (fate != AddressMap::kNone) continue;
       baseline.blocks.push_back({.address = block.address,
                                  .requested_bytes = block.requested_bytes,
@@ -149,14 +154,23 @@ bool has_pending_block(const trace::DeviceTrace& device) {
 
 }  // namespace
 
+FoundBlocks::FoundBlocks(const trace::Tables& tables) {
+  for (trace::ContextId id = 0; id < tables.contexts.size(); ++id) {
+    if (tables.strings[tables.contexts[id].category] != trace::kFoundBlock) continue;
+    contexts_.resize(tables.contexts.size());
+    contexts_[id] = true;
+  }
+}
+
 bool has_checkable_end_state(const trace::Trace& trace, const trace::DeviceTrace& device) {
   return device.has_end_state && !trace.origin.truncated_at_byte.has_value();
 }
 
-Baseline find_baseline(const trace::Trace& trace, const trace::DeviceTrace& device) {
+Baseline find_baseline(const trace::Trace& trace, const trace::DeviceTrace& device,
+                       const FoundBlocks& found) {
   const std::span<const Event> events = trace.events_of(device);
   Baseline baseline;
-  AddressScan scan(events);
+  AddressScan scan(events, found);
   scan.settle_pending();
   // Requests alone, and nothing pending at the end: completions were not recorded.
   baseline.completes_on_request =

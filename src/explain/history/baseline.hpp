@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace vram::explain {
@@ -30,9 +31,27 @@ struct InitialBlock {
   bool is_pending = false;  // its free was requested before the first event
 };
 
+// Which alloc events are of blocks that were there before (trace::kFoundBlock).
+class FoundBlocks {
+ public:
+  explicit FoundBlocks(const trace::Tables& tables);
+  [[nodiscard]] bool is_one(const trace::Event& event) const {
+    return is_found(event.context) && event.kind == trace::EventKind::kAlloc;
+  }
+  // Is the context that of such an event?
+  [[nodiscard]] bool is_found(trace::ContextId context) const {
+    return context < contexts_.size() && contexts_[context];
+  }
+
+ private:
+  std::vector<bool> contexts_;  // empty where there is none
+};
+
 struct Baseline {
   SegmentMap segments;
   std::vector<InitialBlock> blocks;  // by address
+  // Of blocks that the recording found (trace::kFoundBlock) and that live at the end: their sizes.
+  std::unordered_map<uint64_t, uint64_t> found_bytes;
   uint64_t assumed_segment_bytes = 0;
   uint64_t contradictions =
       0;  // segment events that the end state denies, blocks live there that the trace freed
@@ -45,7 +64,8 @@ struct Baseline {
 [[nodiscard]] bool has_checkable_end_state(const trace::Trace& trace,
                                            const trace::DeviceTrace& device);
 
-[[nodiscard]] Baseline find_baseline(const trace::Trace& trace, const trace::DeviceTrace& device);
+[[nodiscard]] Baseline find_baseline(const trace::Trace& trace, const trace::DeviceTrace& device,
+                                     const FoundBlocks& found);
 
 // Adds segments for places that the replay needed and no segment covers: the end state's where it
 // has one there, else the 2 MiB pages around them.

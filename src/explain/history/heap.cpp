@@ -160,24 +160,18 @@ bool Heap::remove_segment(uint64_t address, uint64_t size_bytes) {
   return true;
 }
 
-bool Heap::place(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes, uint32_t tenant) {
-  const auto range = segments_.containing(address);
-  const bool is_vrams = range != segments_.ranges().end() && rules_.is_vrams(range->second.context);
+uint32_t Heap::place_at_end(const SegmentRange& range, uint64_t address, uint64_t requested_bytes,
+                            uint64_t size_bytes, uint32_t tenant) {
+  const bool is_vrams = rules_.is_vrams(range.context);
   const uint64_t rounded = rules_.round(requested_bytes, is_vrams);
-  if (range == segments_.ranges().end()) {
-    outside_.push_back({address, size_bytes == 0 ? rounded : size_bytes});
-    return false;
-  }
-  uint32_t block = range->second.last_block;
+  if (is_vrams && size_bytes == 0) size_bytes = rounded;  // nothing is left over there
+  uint32_t block = range.last_block;
   const uint64_t wanted = size_bytes == 0 ? rounded : size_bytes;
   const HeapBlock tail = blocks_[block];
   const bool fits = tail.state == BlockState::kInactive && address >= tail.address &&
                     address - tail.address < tail.size_bytes &&
                     wanted <= tail.size_bytes - (address - tail.address);
-  if (!fits) {
-    ++contradictions_;
-    return false;
-  }
+  if (!fits) return kNone;
   if (address > tail.address && !grow_previous(block, address)) {
     split_low(block, address - tail.address);
   }
@@ -188,7 +182,32 @@ bool Heap::place(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes
   blocks_[block].state = BlockState::kAllocated;
   blocks_[block].tenant = tenant;
   blocks_[block].may_grow = size_bytes == 0 && !keeps_rest && !tail.is_small;
-  return true;
+  return block;
+}
+
+bool Heap::place(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes, uint32_t tenant) {
+  const auto range = segments_.containing(address);
+  if (range == segments_.ranges().end()) {
+    const uint64_t rounded = rules_.round(requested_bytes);
+    outside_.push_back({address, size_bytes == 0 ? rounded : size_bytes});
+    return false;
+  }
+  const bool is_placed =
+      place_at_end(range->second, address, requested_bytes, size_bytes, tenant) != kNone;
+  if (!is_placed) ++contradictions_;
+  return is_placed;
+}
+
+// They are said by rising address, so that none has to be searched for; whoever says otherwise is
+// served as an allocation is.
+uint32_t Heap::settle(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes,
+                      uint32_t tenant) {
+  const auto range = segments_.containing(address);
+  const uint32_t block =
+      range == segments_.ranges().end()
+          ? kNone
+          : place_at_end(range->second, address, requested_bytes, size_bytes, tenant);
+  return block != kNone ? block : allocate(address, requested_bytes, tenant);
 }
 
 void Heap::evict(uint32_t block) {

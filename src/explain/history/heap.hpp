@@ -56,6 +56,10 @@ class Heap {
   // split off. False when it has no room.
   bool place(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes, uint32_t tenant);
 
+  // A block that was there before the event that says it: anywhere in free memory. size_bytes as in
+  // place(). kNone when there is no such place.
+  uint32_t settle(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes, uint32_t tenant);
+
   // Gives the block its size, or kNone when there is no such place. Fast where the recording agrees
   // with the rules.
   uint32_t allocate(uint64_t address, uint64_t requested_bytes, uint32_t tenant) {
@@ -106,6 +110,9 @@ class Heap {
   // ... beginning there where it is free.
   uint32_t cut_before(uint64_t address);
   uint32_t take(uint32_t block, uint64_t rounded, uint32_t tenant);
+  // In the free end of the range; kNone when it has no room there.
+  uint32_t place_at_end(const SegmentRange& range, uint64_t address, uint64_t requested_bytes,
+                        uint64_t size_bytes, uint32_t tenant);
   uint32_t merge_with_free_neighbours(uint32_t block);
 
   // The slow paths, where the recording contradicts what is there (or tells more about what was

@@ -137,5 +137,24 @@ TEST(Heap, AnAllocationBehindAPlacedBlockTellsItsSize) {
   EXPECT_EQ(heap.contradictions(), 0u);
 }
 
+// Which remainder was kept by a block that was found shows by what lies behind it.
+TEST(Heap, FoundBlocksLieAnywhereInFreeMemory) {
+  Heap heap({});
+  ASSERT_TRUE(heap.add_segment(kBase, segment_of(20 * kMiB)));
+  EXPECT_NE(heap.settle(kBase + 4 * kMiB, 2 * kMiB, 0, 0), Heap::kNone);
+  EXPECT_NE(heap.settle(kBase + 7 * kMiB, 3 * kMiB, 0, 1), Heap::kNone);
+  EXPECT_NE(heap.settle(kBase + 12 * kMiB, 2 * kMiB, 3 * kMiB, 2), Heap::kNone);
+  EXPECT_EQ(block_bytes(heap, kBase), 4 * kMiB);
+  EXPECT_EQ(block_bytes(heap, kBase + 4 * kMiB), 3 * kMiB) << "1 MiB is never left over alone";
+  EXPECT_EQ(block_bytes(heap, kBase + 7 * kMiB), 3 * kMiB);
+  EXPECT_EQ(block_bytes(heap, kBase + 10 * kMiB), 2 * kMiB);
+  EXPECT_EQ(block_bytes(heap, kBase + 12 * kMiB), 3 * kMiB) << "its size was known";
+  EXPECT_EQ(block_bytes(heap, kBase + 15 * kMiB), 5 * kMiB);
+  EXPECT_EQ(heap.contradictions(), 0u);
+  EXPECT_NE(heap.settle(kBase + kMiB, kMiB, 0, 3), Heap::kNone)
+      << "behind the others: as allocated";
+  EXPECT_EQ(heap.contradictions(), 1u);
+}
+
 }  // namespace
 }  // namespace vram::explain

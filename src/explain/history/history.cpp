@@ -18,8 +18,9 @@ using trace::EventKind;
 // One run through a device's events: the heap follows, lifetimes are written down.
 class Replay {
  public:
-  Replay(const AllocatorRules& rules, std::span<const Event> events, const Baseline& baseline)
-      : events_(events), completes_on_request_(baseline.completes_on_request), heap_(rules) {
+  Replay(const AllocatorRules& rules, std::span<const Event> events, const Baseline& baseline,
+         const FoundBlocks& found)
+      : events_(events), baseline_(baseline), found_(found), heap_(rules) {
     history_.initial_segments = baseline.segments;
     history_.initial_reserved_bytes = baseline.segments.total_bytes();
     for (const auto& [address, range] : baseline.segments.ranges()) {
@@ -92,7 +93,9 @@ class Replay {
   uint32_t allocate(uint32_t i, const Event& event) {
     if (!is_believable(event.address, event.size_bytes)) return ignore(i);
     const auto id = static_cast<uint32_t>(history_.lifetimes.size());
-    const uint32_t block = heap_.allocate(event.address, event.size_bytes, id);
+    const uint32_t block = found_.is_one(event)
+                               ? settle(event, id)
+                               : heap_.allocate(event.address, event.size_bytes, id);
     if (block == Heap::kNone) return kNoLifetime;
     const uint64_t block_bytes = heap_.block(block).size_bytes;
     // A contradiction may leave less room than asked for: no block asks for more than it has.
@@ -107,6 +110,14 @@ class Replay {
     return id;
   }
 
+  uint32_t settle(const Event& event, uint32_t id) {
+    const auto known = baseline_.found_bytes.find(event.address);
+    const uint64_t size = known != baseline_.found_bytes.end() ? known->second : 0;
+    const uint32_t block = heap_.settle(event.address, event.size_bytes, size, id);
+    if (block != Heap::kNone) settled_.push_back(id);
+    return block;
+  }
+
   uint32_t request_free(uint32_t i, const Event& event) {
     const uint32_t block = heap_.live_block_at(event.address);
     if (block == Heap::kNone || heap_.block(block).state == trace::BlockState::kPendingFree) {
@@ -115,7 +126,7 @@ class Replay {
     const uint32_t id = heap_.block(block).tenant;
     history_.lifetimes[id].free_requested_event = i;
     heap_.request_free(block);
-    if (completes_on_request_) finish(i, block);
+    if (baseline_.completes_on_request) finish(i, block);
     return id;
   }
 
@@ -131,7 +142,7 @@ class Replay {
     Lifetime& lifetime = history_.lifetimes[heap_.block(block).tenant];
     lifetime.free_completed_event = i;
     // A block from before the recording may have turned out larger since.
-    if (lifetime.alloc_event == kBeforeRecording)
+    if (lifetime.alloc_event == kBeforeRecording || found_.is_found(lifetime.context))
       lifetime.block_bytes = heap_.block(block).size_bytes;
     heap_.complete_free(block);
   }
@@ -166,17 +177,21 @@ class Replay {
   }
 
   void write_final_sizes() {
-    for (uint64_t id = 0; id < history_.before_recording_count; ++id) {
-      Lifetime& lifetime = history_.lifetimes[id];
-      if (lifetime.free_completed_event != kNever) continue;
-      lifetime.block_bytes = heap_.block(heap_.find(lifetime.address)).size_bytes;
-    }
+    for (uint32_t id = 0; id < history_.before_recording_count; ++id) write_final_size(id);
+    for (const uint32_t id : settled_) write_final_size(id);
+  }
+  void write_final_size(uint32_t id) {
+    Lifetime& lifetime = history_.lifetimes[id];
+    if (lifetime.free_completed_event != kNever) return;
+    lifetime.block_bytes = heap_.block(heap_.find(lifetime.address)).size_bytes;
   }
 
   std::span<const Event> events_;
-  bool completes_on_request_;
+  const Baseline& baseline_;
+  const FoundBlocks& found_;
   Heap heap_;
   History history_;
+  std::vector<uint32_t> settled_;  // lifetimes
   uint64_t ignored_ = 0;
   std::string first_trouble_;
 };
@@ -204,10 +219,11 @@ History replay_history(const trace::Trace& trace, const trace::DeviceTrace& devi
   // Event numbers are 32 bits wide, with one value to spare.
   const std::span<const Event> events = all.first(std::min<size_t>(all.size(), kNever));
   const AllocatorRules rules = rules_of(trace, device.kind);
-  Baseline baseline = find_baseline(trace, device);
+  const FoundBlocks found(trace.tables);
+  Baseline baseline = find_baseline(trace, device, found);
   std::vector<Heap::Outside> outside;
   {
-    Replay replay(rules, events, baseline);
+    Replay replay(rules, events, baseline, found);
     replay.run();
     outside = replay.heap().outside();
     if (outside.empty()) return finish(trace, device, baseline, replay);
@@ -215,7 +231,7 @@ History replay_history(const trace::Trace& trace, const trace::DeviceTrace& devi
   // Memory is used that no segment covers. Every block needs one, so that the totals stay ordered:
   // assume them.
   assume_segments(device, outside, baseline);
-  Replay again(rules, events, baseline);
+  Replay again(rules, events, baseline, found);
   again.run();
   return finish(trace, device, baseline, again);
 }

@@ -1,5 +1,5 @@
 // EndState: what an allocator says at the end that it holds, for readers to check the events
-// against. An event of the device makes it void. The flusher's alone.
+// against, as one file has it. The flusher's alone.
 #pragma once
 
 #include "record/file/live_memory.hpp"

@@ -78,7 +78,7 @@ std::vector<LiveMemory::Block> LiveMemory::blocks() const {
   std::vector<Block> all;
   all.reserve(blocks_.size());
   for (const auto& [key, block] : blocks_) all.push_back(block);
-  std::ranges::sort(all, {}, [](const Block& block) { return block.alloc.sequence; });
+  std::ranges::sort(all, {}, [](const Block& block) { return key_of(block.alloc); });
   return all;
 }
 

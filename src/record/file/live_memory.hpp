@@ -41,7 +41,7 @@ class LiveMemory {
   [[nodiscard]] uint64_t mapped_bytes(const Record& segment) const;
   // What is mapped at the address, as it was said; nullptr where nothing is.
   [[nodiscard]] const Record* segment_at(const Record& record) const;
-  // Segments, by address, and blocks, by sequence, as they came.
+  // By address.
   [[nodiscard]] std::vector<Record> segments() const;
   [[nodiscard]] std::vector<Block> blocks() const;
 

@@ -1,17 +1,15 @@
 #include "record/file/recording.hpp"
 
-#include "base/bytes.hpp"
+#include "record/file/end_state.hpp"
 #include "record/process.hpp"
 
-#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace vram::record {
 namespace {
 
 using trace::EventKind;
-
-constexpr uint64_t kLeastLimitBytes = kMiB;
 
 EventKind kind_of(Op op) {
   switch (op) {
@@ -35,12 +33,17 @@ EventKind kind_of(Op op) {
   }
 }
 
+Record as_found(const Record& alloc) {
+  static const TextId kMark = stores().texts.intern(trace::kFoundBlock);
+  Record marked = alloc;
+  marked.text = kMark;
+  return marked;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Recording>> Recording::create(const RecordingOptions& options) {
   auto recording = std::unique_ptr<Recording>(new Recording(options));
-  if (options.limit_bytes != 0)
-    recording->options_.limit_bytes = std::max(options.limit_bytes, kLeastLimitBytes);
   if (auto done = recording->open_part(); !done) return tl::unexpected(done.error());
   return recording;
 }
@@ -85,7 +88,7 @@ Result<> Recording::put(uint16_t device, const trace::Event& event) {
     found->second = *index;
   }
   ++event_count_;
-  if (event.kind != EventKind::kAnnotate) end_states_.erase(device);
+  if (event.kind != EventKind::kAnnotate) held_.erase(device);
   return part_->writer->append(found->second, std::span(&event, 1));
 }
 
@@ -127,7 +130,7 @@ Result<> Recording::put(const Record& record) {
     case Op::kHeldBlock:
     case Op::kHeldPending:
     case Op::kHeldFree:
-      end_states_[record.device].add(record, live_, part_->translator.stream(record));
+      held_[record.device].push_back(record);
       return {};
     case Op::kName:
       if (auto* block = live_.find(record)) block->name = record;
@@ -154,7 +157,7 @@ Result<> Recording::add_block(const Record& record) {
 
 // What is found by a look at the allocator may have been recorded already.
 Result<> Recording::add_found(const Record& record) {
-  if (live_.find(record) == nullptr) return add_block(record);
+  if (live_.find(record) == nullptr) return add_block(as_found(record));
   homes_.erase({record.device, record.address});
   return {};
 }
@@ -257,7 +260,7 @@ Result<> Recording::write_what_is_there() {
     if (auto done = put(segment, kind); !done) return done;
   }
   for (const LiveMemory::Block& block : live_.blocks()) {
-    if (auto done = put(block.alloc, EventKind::kAlloc); !done) return done;
+    if (auto done = put(as_found(block.alloc), EventKind::kAlloc); !done) return done;
     if (block.name) {
       if (auto done = put(*block.name, EventKind::kAnnotate); !done) return done;
     }
@@ -290,7 +293,9 @@ Result<> Recording::begin_anew() {
   if (std::rename(options_.path.c_str(), old_path.c_str()) != 0)
     return fail(Code::kIo, "{}: can't be renamed to {}", options_.path, old_path);
   if (auto done = open_part(); !done) return done;
+  auto held = std::exchange(held_, {});  // no event changes it here
   if (auto done = write_what_is_there(); !done) return done;
+  held_ = std::move(held);
   if (auto done = write_out(); !done) return done;
   part_->first_bytes = part_->sink->size_bytes();
   return {};
@@ -301,15 +306,14 @@ Result<> Recording::flush() {
   return is_full() ? begin_anew() : Result<>{};
 }
 
-// Where a part was begun anew, blocks that were there were said by what was asked for alone, which
-// does not always lead to their sizes.
 Result<> Recording::write_end_states() {
-  if (closed_bytes_ > 0) return {};
   if (part_->names_allocator) return {};  // they would lack the memory of vram's pool
-  for (const auto& [device, state] : end_states_) {
-    const auto found = part_->devices.find(device);
-    if (found == part_->devices.end()) continue;
-    auto done = part_->writer->append_state(found->second, state.segments(), state.blocks());
+  for (const auto& [device, records] : held_) {
+    const auto index = part_->devices.find(device);
+    if (index == part_->devices.end()) continue;
+    EndState state;
+    for (const Record& record : records) state.add(record, live_, part_->translator.stream(record));
+    auto done = part_->writer->append_state(index->second, state.segments(), state.blocks());
     if (!done) return done;
   }
   return {};

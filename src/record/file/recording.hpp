@@ -5,7 +5,6 @@
 #pragma once
 
 #include "record/fact.hpp"
-#include "record/file/end_state.hpp"
 #include "record/file/file_sink.hpp"
 #include "record/file/live_memory.hpp"
 #include "record/file/translator.hpp"
@@ -86,7 +85,8 @@ class Recording {
   std::unique_ptr<Part> part_;
   LiveMemory live_;
   std::map<LiveMemory::Key, std::vector<Record>> homes_;  // of blocks that are said next
-  std::map<uint16_t, EndState> end_states_;
+  // What a device's allocator has said that it holds, until something happens there.
+  std::map<uint16_t, std::vector<Record>> held_;
   std::optional<uint64_t> open_step_;
   uint64_t event_count_ = 0;
   uint64_t lost_ = 0;

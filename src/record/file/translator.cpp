@@ -47,13 +47,13 @@ trace::ContextId Translator::context(TextId scope, TextId category) {
 
 trace::Event Translator::event(const Record& record, trace::EventKind kind) {
   const bool is_name = record.op == Op::kName;
-  const bool is_segment = trace::is_segment_event(kind);
+  const bool has_category = trace::is_segment_event(kind) || kind == trace::EventKind::kAlloc;
   return {.time_ns = record.time_ns,
           .address = record.address,
           .size_bytes = record.size_bytes,
           .stack = stack(record.stack),
           .context = is_name ? context(record.text, record.scope)
-                             : context(record.scope, is_segment ? record.text : 0),
+                             : context(record.scope, has_category ? record.text : 0),
           .stream = tables_.streams.intern(record.stream),
           .kind = kind};
 }
