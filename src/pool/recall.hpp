@@ -35,6 +35,8 @@ class Recall {
   static constexpr uint32_t kContext = 8;                  // requests that are looked up
   // Layers repeat within a step, too, at places that are taken; only a long run is a step.
   static constexpr uint64_t kSure = 64;
+  // One context of so many is remembered, a power of two: looking up costs a miss in the cache.
+  static constexpr uint64_t kMarkers = 4;
   struct Entry {
     uint64_t key = 0;  // of size and stream
     Answer answer;
@@ -42,7 +44,10 @@ class Recall {
   [[nodiscard]] bool is_match(uint64_t at, uint64_t key) const {
     return at < count_ && count_ - at < kHistory && history_[at % kHistory].key == key;
   }
-  [[nodiscard]] uint32_t& last_seen(uint64_t key);
+  void roll(uint64_t key);
+  void find_again();
+  [[nodiscard]] bool is_marker() const { return (context_ >> 40 & (kMarkers - 1)) == 0; }
+  [[nodiscard]] uint32_t& last_seen() { return last_seen_[context_ >> 48 & (kHistory - 1)]; }
 
   std::vector<Entry> history_;
   // By a hash of the context: 1 + the number of its last request, of which the low bits suffice.
