@@ -2,7 +2,8 @@
 // frees, again and again on one pool, so that it is warm: `alone` the allocator itself, `shared`
 // what the C library hands out, by 1, 2 and 4 threads with streams of their own. The simulated
 // GPU's own arithmetic is in the figure where the pool calls the driver; `slow` is the share of
-// requests that got there, `visits` that of operations that took the pool's lock.
+// requests that got there, `visits` that of operations that took the pool's lock, `memory` what the
+// pool had reserved at most by what the threads had live at most, each by itself.
 //
 //   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_pool &&
 //   build/release/bench/bench_pool            # demo/, or: VRAM_TRACES=FOLDER bench_pool
@@ -17,6 +18,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <barrier>
 #include <cstdlib>
 #include <deque>
@@ -82,6 +84,19 @@ struct Shared {
   pool::SharedPool pool{device};
 };
 
+// The most that one of them has live at once.
+uint64_t peak_bytes(const Program& program) {
+  uint64_t live = 0;
+  uint64_t peak = 0;
+  std::vector<uint64_t> sizes(program.block_count);
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::kAlloc) live += sizes[op.block] = op.size_bytes;
+    if (op.kind == OpKind::kFree || op.kind == OpKind::kFreeLater) live -= sizes[op.block];
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
 // One thread's program, on streams of its own.
 void play(const Program& program, pool::SharedPool& pool, uint64_t first_stream,
           std::vector<pool::Address>& blocks) {
@@ -141,6 +156,8 @@ void shared(benchmark::State& state, const Program& program) {
   state.counters["visits"] = 1 - static_cast<double>(hits) / static_cast<double>(requests);
   const auto slow = after.slow_requests - before.slow_requests;
   state.counters["slow"] = static_cast<double>(slow) / static_cast<double>(requests);
+  state.counters["memory"] = static_cast<double>(after.reserved_bytes.peak) /
+                             static_cast<double>(peak_bytes(program)) / state.threads();
 }
 
 void add(const std::string& name, const Program& program) {

@@ -21,9 +21,9 @@ uint32_t side_of(Lane lane) { return lane == Lane::kLarge ? 0 : 1; }
 
 }  // namespace
 
-// What may be reserved before free pieces are put to use instead.
+// What may be reserved before free pieces are put to use instead. What is lent is as good as live.
 uint64_t Pool::allowance_bytes(const Wanted& wanted) const {
-  const uint64_t live = stats_.active_bytes.current + wanted.size_bytes;
+  const uint64_t live = stats_.active_bytes.current + lent_bytes_ + wanted.size_bytes;
   const uint64_t peak = std::max(stats_.active_bytes.peak, live);
   return peak + peak / 1000 * options_.slack_permille + 2 * growth_step_bytes();
 }

@@ -7,6 +7,22 @@ namespace vram::pool {
 bool Pool::lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream, Lease* lease) {
   if (least_bytes > kLargestBytes) return false;
   const StreamIndex index = arena_.stream_index(stream);
+  if (lend_free(least_bytes, most_bytes, index, lease)) return true;
+  settle();
+  if (lend_free(least_bytes, most_bytes, index, lease)) return true;
+  const Wanted wanted{.size_bytes = round_size(most_bytes),
+                      .requested_bytes = most_bytes,
+                      .stream = index,
+                      .lane = lane_of(least_bytes)};
+  return grow_beside_leases(wanted) && lend_free(least_bytes, most_bytes, index, lease);
+}
+
+bool Pool::grow_beside_leases(const Wanted& wanted) {
+  const uint64_t most = allowance_bytes(wanted) / 1000 * (1000 + options_.competing_permille);
+  return stock_.bytes() + wanted.size_bytes <= most && grow(wanted.size_bytes, wanted.lane);
+}
+
+bool Pool::lend_free(uint64_t least_bytes, uint64_t most_bytes, StreamIndex index, Lease* lease) {
   const Lane lane = lane_of(least_bytes);
   for (uint64_t bytes = round_size(most_bytes); bytes >= round_size(least_bytes);
        bytes = bytes / 2 / kAlignmentBytes * kAlignmentBytes) {

@@ -26,6 +26,9 @@ struct Options {
   uint32_t patience_permille = 30;
   // Stitches that may stay mapped, in percent of the reserved bytes.
   uint32_t stitched_percent = 200;
+  // While threads compete, reserved may pass what is live and lent by so much before all that is
+  // lent comes back.
+  uint32_t competing_permille = 250;
 };
 
 }  // namespace vram::pool

@@ -121,9 +121,9 @@ class Pool {
 
   // Whether the pool may wait for the device; else what could only be served so is not.
   void allow_waiting(bool is_allowed) { may_wait_ = is_allowed; }
-  // Lends memory that the stream may use, if there is a free piece of at least so many bytes. It
-  // counts as reserved alone until it comes back, piece by piece from its beginning: as a live
-  // block, or free.
+  // Lends memory that the stream may use: a free piece of at least so many bytes, or new memory
+  // where options let leases have it. It counts as reserved alone until it comes back, piece by
+  // piece from its beginning: as a live block, or free.
   [[nodiscard]] bool lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream,
                           Lease* lease);
   [[nodiscard]] BlockId keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes,
@@ -206,6 +206,9 @@ class Pool {
   [[nodiscard]] Allocation show_again(StitchId id, Address address, const Wanted& wanted);
 
   // lease.cpp: memory that is lent.
+  [[nodiscard]] bool lend_free(uint64_t least_bytes, uint64_t most_bytes, StreamIndex stream,
+                               Lease* lease);
+  [[nodiscard]] bool grow_beside_leases(const Wanted& wanted);
   [[nodiscard]] NodeId cut(Lease* lease, uint64_t bytes);
 
   // held.cpp: blocks that other streams use.

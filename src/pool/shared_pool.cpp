@@ -1,5 +1,6 @@
 #include "pool/shared_pool.hpp"
 
+#include "base/thread_number.hpp"
 #include "pool/sizes.hpp"
 
 #include <algorithm>
@@ -8,19 +9,11 @@
 namespace vram::pool {
 namespace {
 
-// What is lent to a thread at once: at least so much, and of what it has this part.
-constexpr uint64_t kLeastLease = 2 * kMiB;
-constexpr uint64_t kLeasePart = 4;
-
-// Threads take shelves in turn. In the library's static block of thread-local storage, which is
-// found without a call.
-__attribute__((tls_model("initial-exec"))) thread_local uint32_t own_number = 0;
-
-uint32_t number_of_this_thread() {
-  static std::atomic<uint32_t> last{0};
-  if (own_number == 0) own_number = last.fetch_add(1, std::memory_order_relaxed) + 1;
-  return own_number;
-}
+// Threads compete when for a while more than one visit of 33 meets another; no longer when some
+// hundreds have met nobody, or the pool has refused them so many times less.
+constexpr uint32_t kHeatOfMeeting = 32;
+constexpr uint32_t kHot = 256;
+constexpr uint32_t kHottest = 512;
 
 }  // namespace
 
@@ -33,12 +26,26 @@ void SharedPool::on_oom(Reclaim reclaim, void* owner) {
   owner_ = owner;
 }
 
-uint32_t SharedPool::own_shelf() { return number_of_this_thread() % kShelves; }
-
-void SharedPool::lock_pool(Shelf& shelf) {
-  if (lock_.try_lock()) return shelf.met_nobody();
-  shelf.met_others();
+void SharedPool::lock_pool() {
+  if (lock_.try_lock()) {
+    heat_ -= heat_ > 0 ? 1 : 0;
+    return;
+  }
   lock_.lock();
+  heat_ += kHeatOfMeeting;
+  if (heat_ >= kHot) heat_ = kHottest;
+}
+
+// Makes parts of what was lent the pool's own again, which is locked: those of a lease in order.
+auto SharedPool::taking_back() {
+  return [this, rest = Lease()](const Lease& lease, StreamHandle stream,
+                                const Shelf::Part& part) mutable {
+    if (part.address == lease.address) rest = lease;
+    if (!part.is_live) return pool_.give_back(&rest, part.size_bytes, stream);
+    const BlockId block = pool_.keep(&rest, part.size_bytes, part.requested_bytes, stream);
+    blocks_.set(part.address, block.index);
+    returned_.add(part.size_bytes, part.requested_bytes);
+  };
 }
 
 // What the shelves were lent becomes the pool's again, which is locked; whether there was any.
@@ -52,19 +59,10 @@ bool SharedPool::collect() {
   return had_any;
 }
 
-void SharedPool::collect(Shelf& shelf) {
-  Lease rest;
-  shelf.clear([&](const Lease& lease, StreamHandle stream, const Shelf::Part& part) {
-    if (part.address == lease.address) rest = lease;
-    if (!part.is_live) return pool_.give_back(&rest, part.size_bytes, stream);
-    const BlockId block = pool_.keep(&rest, part.size_bytes, part.requested_bytes, stream);
-    blocks_.set(part.address, block.index);
-    returned_.add(part.size_bytes, part.requested_bytes);
-  });
-}
+void SharedPool::collect(Shelf& shelf) { shelf.clear(taking_back()); }
 
 Address SharedPool::allocate(uint64_t bytes, StreamHandle stream) {
-  Shelf& shelf = shelves_[own_shelf()];
+  Shelf& shelf = shelves_[thread_number() % kShelves];
   if (shelf.lent_bytes() >= bytes && shelf.lent_bytes() > 0) {
     if (const Address address = shelf.allocate(bytes, stream); address != 0) return address;
   }
@@ -75,9 +73,9 @@ Address SharedPool::allocate(uint64_t bytes, StreamHandle stream) {
 }
 
 Address SharedPool::request(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
-  lock_pool(shelf);
+  lock_pool();
   const std::lock_guard guard(lock_, std::adopt_lock);
-  if (shelf.is_hot() && lend(bytes, stream, shelf)) {
+  if (heat_ >= kHot && lend(bytes, stream, shelf)) {
     // Another thread that has this shelf, too, may have been quicker.
     if (const Address address = shelf.allocate(bytes, stream); address != 0) return address;
   }
@@ -86,11 +84,22 @@ Address SharedPool::request(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
   return got.address;
 }
 
-// The more it has the more it gets, so that it need not ask often.
+// Where the pool has no more to lend, memory is short: threads meet it itself for a while.
 bool SharedPool::lend(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
-  const uint64_t more = std::max(kLeastLease, shelf.lent_bytes() / kLeasePart);
+  uint64_t most = shelf.lease_bytes(bytes);
+  if (most == 0) {
+    shelf.give_back_idle(taking_back());
+    most = shelf.lease_bytes(bytes);
+  }
+  if (most == 0) {
+    collect(shelf);
+    most = shelf.lease_bytes(bytes);
+  }
   Lease lease;
-  if (!pool_.lend(bytes, std::max(bytes, more), stream, &lease)) return false;
+  if (!pool_.lend(bytes, most, stream, &lease)) {
+    heat_ -= std::min(heat_, kHeatOfMeeting);
+    return false;
+  }
   shelf.add(lease, stream);
   ++lends_;
   return true;
@@ -103,9 +112,9 @@ void SharedPool::withdraw_oom() {
 }
 
 bool SharedPool::free(Address address) {
-  Shelf& shelf = shelves_[own_shelf()];
+  Shelf& shelf = shelves_[thread_number() % kShelves];
   if (shelf.lent_bytes() > 0 && shelf.free(address)) return true;
-  lock_pool(shelf);
+  lock_pool();
   const std::lock_guard guard(lock_, std::adopt_lock);
   const uint32_t block = blocks_.take(address);
   if (block == AddressMap::kNone) return free_elsewhere(address);
@@ -122,7 +131,7 @@ bool SharedPool::free_elsewhere(Address address) {
 bool SharedPool::record_stream(Address address, StreamHandle stream) {
   const std::lock_guard guard(lock_);
   for (Shelf& shelf : shelves_) {
-    if (shelf.lent_bytes() > 0 && shelf.holds(address)) collect(shelf);
+    if (shelf.lent_bytes() > 0 && shelf.give_back(address, taking_back())) break;
   }
   const uint32_t block = blocks_.find(address);
   if (block == AddressMap::kNone) return false;
@@ -139,8 +148,12 @@ void SharedPool::forget(StreamHandle stream) {
 
 BlockInfo SharedPool::block_at(Address address) {
   const std::lock_guard guard(lock_);
-  (void)collect();  // what lies on a shelf does not live
   BlockInfo info;
+  for (Shelf& shelf : shelves_) {
+    if (shelf.lent_bytes() > 0 && shelf.find(address, &info)) return info;
+  }
+  // Else it may be the middle of a shelf's block.
+  if (blocks_.find(address) == AddressMap::kNone) (void)collect();
   (void)pool_.block_at(address, &info);
   return info;
 }

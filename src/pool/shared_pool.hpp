@@ -6,11 +6,13 @@
 //     another's shelf
 //
 // One thread alone always meets the pool itself, whose placement is the best there is. When threads
-// meet at its lock, the pool lends each of them memory, which its shelf (shelf.hpp) cuts into
-// blocks without a look at the pool. All that was lent comes back before the pool does anything
-// costly: blocks that live are the pool's own from then on, the rest is free. A peak that was
-// passed on shelves alone is seen when they are emptied, or somebody asks. The lock is held across
-// calls to the driver: whoever waits for it would need the driver next.
+// meet at its lock again and again, the pool lends each of them memory, which its shelf (shelf.hpp)
+// cuts into blocks without a look at the pool: as much as it needs, and some to spare, so that in
+// the end nobody visits the pool any more. That costs memory; when it is short, or the competition
+// has been over for a while, all that was lent comes back before the pool does anything costly:
+// blocks that live are the pool's own from then on, the rest is free. A peak that was passed on
+// shelves alone is seen when they are emptied, or somebody asks. The lock is held across calls to
+// the driver: whoever waits for it would need the driver next.
 #pragma once
 
 #include "base/address_map.hpp"
@@ -79,12 +81,12 @@ class SharedPool {
  private:
   static constexpr uint32_t kShelves = 16;
 
-  [[nodiscard]] static uint32_t own_shelf();
-  void lock_pool(Shelf& shelf);
+  void lock_pool();
   [[nodiscard]] Address request(uint64_t bytes, StreamHandle stream, Shelf& shelf);
   [[nodiscard]] bool lend(uint64_t bytes, StreamHandle stream, Shelf& shelf);
   [[nodiscard]] bool free_elsewhere(Address address);
   void withdraw_oom();
+  [[nodiscard]] auto taking_back();
   bool collect();
   void collect(Shelf& shelf);
   static void count(const Shelf::Sum& live, const Shelf::Sum& served, Stats* stats);
@@ -94,6 +96,7 @@ class SharedPool {
   void* owner_ = nullptr;
   std::array<Shelf, kShelves> shelves_;
   alignas(64) SpinLock lock_;  // of all below
+  uint32_t heat_ = 0;          // how much threads compete
   Pool pool_;
   AddressMap blocks_;  // those that are not on shelves: their indexes, by where they begin
   // Since the sums were reset: leases, and live blocks that came back in them.

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -76,8 +77,8 @@ TEST_F(SharedPoolTest, TheOwnerIsAskedBeforeARequestFails) {
   EXPECT_EQ(pool_.last_oom().requested_bytes, 150 * kMiB);
 }
 
-// Runs work() in a thread that meets another one at the pool's lock again and again until the pool
-// lends it memory. False if that never happens.
+// Runs work(), in a pool that has memory, in a thread that meets another one at the pool's lock
+// again and again until the pool lends it memory. False if that never happens.
 template <typename Work>
 bool run_in_competition(SharedPool& pool, Work work) {
   bool is_lent = false;
@@ -103,6 +104,11 @@ bool run_in_competition(SharedPool& pool, Work work) {
   return is_lent;
 }
 
+// Visits to the pool that meet nobody.
+void end_competition(SharedPool& pool) {
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(pool.free(0));
+}
+
 TEST_F(SharedPoolTest, OneThreadIsLentNothing) {
   std::vector<Address> live;
   for (uint64_t i = 0; i < 400; ++i) {
@@ -115,7 +121,8 @@ TEST_F(SharedPoolTest, OneThreadIsLentNothing) {
   for (const Address address : live) EXPECT_TRUE(pool_.free(address));
 }
 
-// 64 MiB are there. What a competing thread leaves of them serves another one without new memory.
+// 64 MiB are there. What a thread that competed leaves of them serves another one without new
+// memory.
 TEST_F(SharedPoolTest, WhatIsLentComesBackBeforeThePoolGrows) {
   EXPECT_TRUE(pool_.free(pool_.allocate(64 * kMiB, 0)));
   std::vector<Address> all;
@@ -135,6 +142,7 @@ TEST_F(SharedPoolTest, WhatIsLentComesBackBeforeThePoolGrows) {
   EXPECT_EQ(stats.allocated_bytes.current, 3 * kMiB);
   EXPECT_GT(stats.shelf_hits, before.shelf_hits);
 
+  end_competition(pool_);
   const Address large = pool_.allocate(50 * kMiB, 0);
   ASSERT_NE(large, 0u);
   stats = pool_.stats();
@@ -161,6 +169,73 @@ TEST_F(SharedPoolTest, ABlockOfOneThreadsShelfIsEveryThreads) {
   EXPECT_EQ(pool_.block_at(blocks[2]).size_bytes, 512u);
   EXPECT_EQ(pool_.stats().allocation.current, 29u);
   for (size_t i = 1; i < blocks.size(); ++i) EXPECT_TRUE(pool_.free(blocks[i]));
+}
+
+// The pool grows for it, but not by much more than the thread needs.
+TEST_F(SharedPoolTest, AThreadThatCompetesSoonNeedsThePoolNoMore) {
+  EXPECT_TRUE(pool_.free(pool_.allocate(2 * kMiB, 0)));
+  const auto work = [&] {
+    std::vector<Address> live;
+    for (uint64_t i = 1; i <= 40; ++i) live.push_back(pool_.allocate(i * 50'000, 0));  // 39 MiB
+    for (const Address address : live) EXPECT_TRUE(pool_.free(address));
+  };
+  ASSERT_TRUE(run_in_competition(pool_, [&] {
+    for (int i = 0; i < 10; ++i) work();
+    const Stats before = pool_.stats();
+    for (int i = 0; i < 10; ++i) work();
+    const Stats after = pool_.stats();
+    EXPECT_EQ(after.shelf_hits - before.shelf_hits, 400u);
+    EXPECT_EQ(after.slow_requests, before.slow_requests);
+    EXPECT_LE(after.reserved_bytes.peak, 40 * kMiB * 3 / 2);
+  }));
+}
+
+TEST_F(SharedPoolTest, AUseByAnotherStreamTakesItsLeaseOnly) {
+  EXPECT_TRUE(pool_.free(pool_.allocate(2 * kMiB, 0)));
+  ASSERT_TRUE(run_in_competition(pool_, [&] {
+    const Address small = pool_.allocate(512, 0);
+    const Address large = pool_.allocate(2 * kMiB, 0);
+    EXPECT_TRUE(pool_.free(large));
+    const uint64_t hits = pool_.stats().shelf_hits;
+    EXPECT_TRUE(pool_.record_stream(small, 64));
+    EXPECT_EQ(pool_.block_at(small).size_bytes, 512u);
+    EXPECT_EQ(pool_.allocate(2 * kMiB, 0), large);
+    EXPECT_EQ(pool_.stats().shelf_hits, hits + 1);
+    EXPECT_EQ(pool_.block_at(large).requested_bytes, 2 * kMiB);
+    EXPECT_TRUE(pool_.free(large));
+    EXPECT_EQ(pool_.allocate(2 * kMiB, 0), large);
+    EXPECT_EQ(pool_.stats().shelf_hits, hits + 2) << "a look empties no shelf";
+    EXPECT_EQ(pool_.block_at(large + 512).address, large);
+    EXPECT_EQ(pool_.stats().allocated_bytes.current, 2 * kMiB + 512);
+    EXPECT_TRUE(pool_.free(large));
+    EXPECT_TRUE(pool_.free(small));
+  }));
+  EXPECT_EQ(pool_.stats().allocated_bytes.current, 0u);
+}
+
+// 208 MiB of the 256 that there are: what is lent to spare comes back.
+TEST_F(SharedPoolTest, CompetitionFailsNoRequestThatFits) {
+  std::atomic<int> failed{0};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::mt19937_64 random(static_cast<uint64_t>(thread));
+      for (int i = 0; i < 300; ++i) {
+        std::vector<Address> live;
+        for (uint64_t bytes = 0; bytes < 48 * kMiB;) {
+          const uint64_t size = 4096 + random() % (4 * kMiB);
+          live.push_back(pool_.allocate(size, 0));
+          failed += live.back() == 0 ? 1 : 0;
+          bytes += size;
+        }
+        std::shuffle(live.begin(), live.end(), random);
+        for (const Address address : live) (void)pool_.free(address);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(pool_.stats().num_ooms, 0u);
 }
 
 // No two threads are ever given the same bytes: each marks its blocks' beginnings and ends.

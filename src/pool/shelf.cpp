@@ -2,7 +2,18 @@
 
 #include "pool/sizes.hpp"
 
+#include <algorithm>
+
 namespace vram::pool {
+namespace {
+
+// What is lent at once: at least so much, and of what the shelf has this part, so that it need not
+// ask often. In all, this part more than its blocks ever took.
+constexpr uint64_t kLeastLease = 2 * kMiB;
+constexpr uint64_t kLeasePart = 4;
+constexpr uint64_t kSparePart = 2;
+
+}  // namespace
 
 void Shelf::Sum::add(uint64_t size_bytes, uint64_t requested) {
   ++blocks;
@@ -14,6 +25,15 @@ void Shelf::Sum::drop(uint64_t size_bytes, uint64_t requested) {
   --blocks;
   bytes -= size_bytes;
   requested_bytes -= requested;
+}
+
+uint64_t Shelf::lease_bytes(uint64_t bytes) {
+  const std::lock_guard guard(lock_);
+  const uint64_t needed = std::max(peak_bytes_, counts_.live.bytes + round_size(bytes));
+  const uint64_t most = needed + needed / kSparePart + kLeastLease;
+  const uint64_t lent = lent_bytes();
+  if (lent + round_size(bytes) > most) return 0;
+  return std::min(std::max({bytes, kLeastLease, lent / kLeasePart}), most - lent);
 }
 
 Address Shelf::allocate(uint64_t bytes, StreamHandle stream) {
@@ -28,6 +48,7 @@ Address Shelf::allocate(uint64_t bytes, StreamHandle stream) {
   blocks_.set(address, part);
   counts_.live.add(size_bytes, bytes);
   counts_.served.add(size_bytes, bytes);
+  peak_bytes_ = std::max(peak_bytes_, counts_.live.bytes);
   return address;
 }
 
@@ -41,9 +62,17 @@ bool Shelf::free(Address address) {
   return true;
 }
 
-bool Shelf::holds(Address address) {
+bool Shelf::find(Address address, BlockInfo* info) {
   const std::lock_guard guard(lock_);
-  return blocks_.find(address) != AddressMap::kNone;
+  const NodeId part = blocks_.find(address);
+  if (part == AddressMap::kNone) return false;
+  const Node& node = arena_[part];
+  *info = {.address = address,
+           .size_bytes = node.size_bytes,
+           .requested_bytes = requested_bytes_[part],
+           .stream = arena_.stream(node.stream),
+           .is_live = true};
+  return true;
 }
 
 // Its parts are not joined to those of another, so that each can be given back alone.
@@ -60,6 +89,35 @@ Shelf::Part Shelf::part_of(NodeId id) const {
   const Node& node = arena_[id];
   const bool is_live = node.state == NodeState::kLive;
   return {node.address, node.size_bytes, is_live ? requested_bytes_[id] : 0, is_live};
+}
+
+bool Shelf::is_idle(const Lent& lent) const {
+  const Node& first = arena_[lent.first];
+  return first.state == NodeState::kFree && first.size_bytes == lent.lease.bytes;
+}
+
+size_t Shelf::lent_around(Address address) const {
+  size_t lent = 0;
+  while (address - lent_[lent].lease.address >= lent_[lent].lease.bytes) ++lent;
+  return lent;
+}
+
+void Shelf::forget(size_t lent) {
+  for (NodeId id = lent_[lent].first; id != kNoNode;) {
+    const NodeId next = arena_[id].next;
+    const Part part = part_of(id);
+    if (part.is_live) {
+      counts_.live.drop(part.size_bytes, part.requested_bytes);
+      blocks_.erase(part.address);
+    } else {
+      (void)arena_.carve(id, part.address, part.size_bytes);
+    }
+    arena_.remove(id);
+    id = next;
+  }
+  lent_bytes_.store(lent_bytes() - lent_[lent].lease.bytes, std::memory_order_relaxed);
+  lent_[lent] = lent_.back();
+  lent_.pop_back();
 }
 
 void Shelf::forget_all() {

@@ -37,21 +37,19 @@ class alignas(64) Shelf {
     bool is_live = false;
   };
 
-  // Threads meet at the pool, or one comes there and meets nobody.
-  void met_others() { heat_.store(kHottest, std::memory_order_relaxed); }
-  void met_nobody() {
-    const uint32_t heat = heat_.load(std::memory_order_relaxed);
-    if (heat > 0) heat_.store(heat - 1, std::memory_order_relaxed);
-  }
-  [[nodiscard]] bool is_hot() const { return heat_.load(std::memory_order_relaxed) > 0; }
   // Bytes that were lent to it.
   [[nodiscard]] uint64_t lent_bytes() const { return lent_bytes_.load(std::memory_order_relaxed); }
+
+  // What it should be lent for a request that it has no room for; 0: it has more than enough
+  // already, in pieces that do not fit, and gives that back first.
+  [[nodiscard]] uint64_t lease_bytes(uint64_t bytes);
 
   // 0: there is no room.
   [[nodiscard]] Address allocate(uint64_t bytes, StreamHandle stream);
   // False where no block of this shelf begins there.
   [[nodiscard]] bool free(Address address);
-  [[nodiscard]] bool holds(Address address);
+  // Of the block that begins there; false where none does.
+  [[nodiscard]] bool find(Address address, BlockInfo* info);
   void add(const Lease& lease, StreamHandle stream);
   [[nodiscard]] Counts counts();
   void reset_sums();
@@ -60,25 +58,50 @@ class alignas(64) Shelf {
   template <typename Visit>
   void clear(Visit visit) {
     const std::lock_guard guard(lock_);
-    for (Lent& lent : lent_) {
-      for (NodeId id = lent.first; id != kNoNode; id = arena_[id].next) {
-        visit(lent.lease, arena_.stream(lent.stream), part_of(id));
-      }
-    }
+    for (const Lent& lent : lent_) visit_parts(lent, visit);
     forget_all();
+  }
+  // Of leases in which no block lives.
+  template <typename Visit>
+  void give_back_idle(Visit visit) {
+    const std::lock_guard guard(lock_);
+    for (size_t i = lent_.size(); i-- > 0;) {
+      if (is_idle(lent_[i])) take_out(i, visit);
+    }
+  }
+  // Of the lease in which a block begins there; false where none does.
+  template <typename Visit>
+  bool give_back(Address address, Visit visit) {
+    const std::lock_guard guard(lock_);
+    const NodeId block = blocks_.find(address);
+    if (block == AddressMap::kNone) return false;
+    take_out(lent_around(address), visit);
+    return true;
   }
 
  private:
-  static constexpr uint32_t kHottest = 256;
   struct Lent {
     Lease lease;
     NodeId first = kNoNode;
     StreamIndex stream = kNoStream;
   };
+  template <typename Visit>
+  void visit_parts(const Lent& lent, Visit visit) {
+    for (NodeId id = lent.first; id != kNoNode; id = arena_[id].next) {
+      visit(lent.lease, arena_.stream(lent.stream), part_of(id));
+    }
+  }
   [[nodiscard]] Part part_of(NodeId id) const;
+  template <typename Visit>
+  void take_out(size_t lent, Visit& visit) {
+    visit_parts(lent_[lent], visit);
+    forget(lent);
+  }
+  [[nodiscard]] bool is_idle(const Lent& lent) const;
+  [[nodiscard]] size_t lent_around(Address address) const;
+  void forget(size_t lent);
   void forget_all();
 
-  std::atomic<uint32_t> heat_{0};
   std::atomic<uint64_t> lent_bytes_{0};
   SpinLock lock_;
   Arena arena_;
@@ -86,6 +109,7 @@ class alignas(64) Shelf {
   std::vector<uint64_t> requested_bytes_;  // by node
   std::vector<Lent> lent_;
   Counts counts_;
+  uint64_t peak_bytes_ = 0;  // of live blocks, of all times
 };
 
 }  // namespace vram::pool
