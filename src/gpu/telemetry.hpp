@@ -1,8 +1,11 @@
-// Telemetry: what a machine's GPUs say about themselves, as values. The seam between the libraries
-// that know (nvml/) and everybody who shows or judges it. Unknown is not zero: whatever a library,
-// a driver or a permission may withhold is optional, and stays so all the way to the screen.
+// Telemetry: what a machine's GPUs say about themselves, as values. The seam between the sources
+// that know (nvml/, drm/) and everybody who shows or judges it. Unknown is not zero: whatever a
+// library, a driver or a permission may withhold is optional, and stays so all the way to the
+// screen.
 //
-// Sizes are bytes. Nothing here waits longer than the library's own call does.
+// Three questions, by how often they are worth asking: identity() once, health() every few seconds,
+// sample() at each tick. Sizes are bytes. Nothing here waits longer than the source's own call
+// does.
 #pragma once
 
 #include "base/result.hpp"
@@ -29,25 +32,85 @@ struct DeviceProcess {
   bool is_compute = false;
   bool is_graphics = false;
   std::optional<uint64_t> used_bytes;
+  std::optional<uint64_t> host_bytes;    // of the host's memory that the device uses (AMD's GTT)
+  std::optional<uint32_t> busy_percent;  // of the device's time, in the source's last second
+  std::optional<uint64_t> busy_ns;       // of it, since the process began; only ever grows
   std::optional<uint32_t> gpu_instance;  // of MIG
   std::optional<uint32_t> compute_instance;
+};
+
+enum class Vendor : uint8_t { kNvidia, kAmd, kIntel };
+
+// A part of a device that MIG makes a device of its own.
+struct MigInstance {
+  uint32_t gpu_instance = 0;
+  uint32_t compute_instance = 0;
+  std::optional<std::string> uuid;
+  std::optional<std::string> profile;  // "1g.18gb"
+  DeviceMemory memory;                 // of the GPU instance, whose compute instances share it
+};
+
+// What a device is. Does not change while its driver stays loaded.
+struct DeviceIdentity {
+  uint32_t index = 0;
+  Vendor vendor = Vendor::kNvidia;
+  std::optional<std::string> name;
+  std::optional<std::string> uuid;
+  std::optional<std::string> pci_id;  // "0000:19:00.0"
+  std::optional<std::string> driver;  // its version
+  std::optional<uint32_t> power_limit_milliwatts;
+  std::optional<uint32_t> numa_node;
+};
+
+struct EccCounts {
+  std::optional<uint64_t> corrected;
+  std::optional<uint64_t> uncorrected;
+};
+
+struct RemappedRows {
+  uint32_t corrected = 0;
+  uint32_t uncorrected = 0;
+  bool is_pending = false;  // until the next reset
+  bool has_failed = false;
+};
+
+// How a device is doing: figures that change slowly or cost a slow call.
+struct DeviceHealth {
+  std::optional<DeviceMemory> bar1;  // what the host can address of the memory
+  EccCounts ecc_since_boot;
+  EccCounts ecc_ever;
+  std::optional<RemappedRows> remapped_rows;
+  std::optional<uint32_t> memory_celsius;
+  std::optional<std::string> recovery_action;  // what the driver asks for: "reset", "reboot", …
+  std::optional<std::string> compute_mode;     // "default", "exclusive process", "prohibited"
+  std::optional<bool> is_persistent;           // the driver stays loaded with nobody using it
+  std::optional<bool> is_mig;
+  std::vector<MigInstance> mig_instances;
 };
 
 // A device at one moment.
 struct DeviceSample {
   uint32_t index = 0;
-  std::optional<std::string> name;
-  std::optional<std::string> uuid;
   DeviceMemory memory;
   std::optional<uint32_t> busy_percent;         // of the time of the library's last sample
   std::optional<uint32_t> memory_busy_percent;  // of the time it was read or written, not of bytes
+  std::optional<uint32_t> celsius;
+  std::optional<uint32_t> milliwatts;
+  std::optional<uint32_t> core_mhz;
+  std::optional<uint32_t> memory_mhz;
+  std::optional<std::vector<std::string>> throttle_reasons;  // why the clocks are held down
+  std::optional<uint64_t> pcie_sent_bytes;  // since the driver was loaded; may begin anew
+  std::optional<uint64_t> pcie_received_bytes;
   std::optional<std::vector<DeviceProcess>> processes;  // by pid
-  std::optional<std::string> trouble;                   // why the device said nothing, in one line
+  bool is_asleep = false;              // powered down; nothing else was asked, so as not to wake it
+  std::optional<std::string> trouble;  // why the device said nothing, in one line
 };
 
 template <typename T>
 concept Telemetry = requires(const T& source, uint32_t index) {
   { source.device_count() } -> std::same_as<Result<uint32_t>>;
+  { source.identity(index) } -> std::same_as<DeviceIdentity>;
+  { source.health(index) } -> std::same_as<DeviceHealth>;
   // Of a device that fails, everything but the index and the trouble is unknown.
   { source.sample(index) } -> std::same_as<DeviceSample>;
 };
