@@ -36,7 +36,7 @@ class Recall {
   // Layers repeat within a step, too, at places that are taken; only a long run is a step.
   static constexpr uint64_t kSure = 64;
   // One context of so many is remembered, a power of two: looking up costs a miss in the cache.
-  static constexpr uint64_t kMarkers = 4;
+  static constexpr uint64_t kMarkers = 2;
   struct Entry {
     uint64_t key = 0;  // of size and stream
     Answer answer;

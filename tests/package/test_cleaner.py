@@ -55,7 +55,7 @@ class FakeFramework:
         self.workspaces = 0
         return None
 
-    def host_cache_bytes(self) -> int | None:
+    def pinned_bytes(self) -> int | None:
         return self.pinned
 
     def release_host_cache(self) -> str | None:

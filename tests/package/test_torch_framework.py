@@ -29,7 +29,7 @@ class StandInTorch:
             is_current_stream_capturing=lambda: self.capturing,
             synchronize=lambda: note("synchronize"),
             CUDAGraph=self.Graph,
-            host_memory_stats=lambda: {"allocated_bytes.current": 96, "active_bytes.current": 32},
+            host_memory_stats=lambda: {"allocated_bytes.current": 96, "active_bytes.current": 96},
         )
         plans = [SimpleNamespace(clear=lambda: note("plans 0")), SimpleNamespace(clear=lambda: note("plans 1"))]
         self.backends = SimpleNamespace(cuda=SimpleNamespace(cufft_plan_cache=plans))
@@ -109,13 +109,13 @@ def test_torch_says_when_a_graph_is_being_captured(stand_in: StandInTorch) -> No
     assert framework.why_not_now() == "a CUDA graph is being captured"
 
 
-def test_torch_keeps_pinned_memory_that_nobody_uses(stand_in: StandInTorch) -> None:
+def test_torch_says_what_it_has_of_pinned_memory_not_what_it_believes_to_be_in_use(stand_in: StandInTorch) -> None:
     framework = TorchFramework(stand_in)
-    assert framework.host_cache_bytes() == 96 - 32
+    assert framework.pinned_bytes() == 96
     stand_in.cuda.host_memory_stats = lambda: {"reserved_bytes.current": 80, "allocated_bytes.current": 64}
-    assert framework.host_cache_bytes() == 80 - 64
+    assert framework.pinned_bytes() == 80
     stand_in.cuda.host_memory_stats = dict
-    assert framework.host_cache_bytes() == 0
+    assert framework.pinned_bytes() == 0
     assert framework.release_host_cache() is None
     assert stand_in.done == ["host"]
 
@@ -124,7 +124,7 @@ def test_torch_without_a_gpu_keeps_nothing() -> None:
     framework = framework_of("torch")
     assert framework.why_not_now() is None
     assert framework.clear_workspaces() == "CUDA is not in use"
-    assert framework.host_cache_bytes() is None
+    assert framework.pinned_bytes() is None
     assert framework.release_host_cache() is not None
 
 

@@ -87,11 +87,11 @@ class Framework(Counters, Protocol):
     def clear_workspaces(self) -> str | None:
         """What libraries under the framework keep for the next call goes to the framework's cache. Else why not."""
 
-    def host_cache_bytes(self) -> int | None:
-        """Pinned memory of the host that the framework keeps and does not use; None: it can't tell."""
+    def pinned_bytes(self) -> int | None:
+        """Pinned memory of the host that the framework has, used or not; None: it can't tell."""
 
     def release_host_cache(self) -> str | None:
-        """That memory goes back to the system. Else why not."""
+        """What of it nobody uses goes back to the system. Else why not."""
 
     def tensor_classes(self) -> tuple[type, ...]:
         """What all its tensors on devices are instances of."""

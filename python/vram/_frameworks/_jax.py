@@ -58,7 +58,7 @@ class JaxFramework:
     def clear_workspaces(self) -> str | None:
         return "jax.clear_caches() would have everything compiled again; call it where a program is done with its functions"
 
-    def host_cache_bytes(self) -> int | None:
+    def pinned_bytes(self) -> int | None:
         return None
 
     def release_host_cache(self) -> str | None:

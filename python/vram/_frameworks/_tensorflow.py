@@ -55,7 +55,7 @@ class TensorFlowFramework:
     def clear_workspaces(self) -> str | None:
         return "TensorFlow has no way to"
 
-    def host_cache_bytes(self) -> int | None:
+    def pinned_bytes(self) -> int | None:
         return None
 
     def release_host_cache(self) -> str | None:

@@ -96,11 +96,11 @@ class Work:
         return Prospect(allocated - (0 if at_the_end else self.least_allocated), allocated)
 
     def _of_host_cache(self, framework: Framework) -> Prospect:
-        kept = framework.host_cache_bytes()
+        pinned = framework.pinned_bytes()
         memory = _host.host_memory()
-        if kept is None or memory is None:
+        if pinned is None or memory is None:
             return Prospect(None, 0, impossible=f"{framework.name} can't say what it keeps of pinned memory")
-        return Prospect(kept, kept, self._why_not_short(memory.available_bytes, memory.total_bytes))
+        return Prospect(pinned, pinned, self._why_not_short(memory.available_bytes, memory.total_bytes))
 
     def _of_page_cache(self) -> Prospect:
         memory = _host.host_memory()
