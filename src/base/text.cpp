@@ -53,10 +53,16 @@ int width_of(char32_t c) { return is_combining(c) ? 0 : is_wide(c) ? 2 : 1; }
 std::string escaped_control(char32_t c) {
   if (c == '\n') return "\\n";
   if (c == '\t') return "\\t";
-  return fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
+  const auto number = static_cast<uint32_t>(c);
+  return number < 0x100 ? fmt::format("\\x{:02x}", number) : fmt::format("\\u{:04x}", number);
 }
 
-bool is_control(char32_t c) { return c < 0x20 || (c >= 0x7F && c < 0xA0); }
+// Line and paragraph separators, and what makes later text run backwards.
+bool is_reordering(char32_t c) {
+  return (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+bool is_control(char32_t c) { return c < 0x20 || (c >= 0x7F && c < 0xA0) || is_reordering(c); }
 
 std::string clean(std::string_view bytes, bool escape_controls) {
   std::string out;
@@ -102,6 +108,20 @@ std::string shorten_front(std::string_view utf8, int columns) {
     utf8.remove_prefix(next.length);
   }
   return "…" + std::string(utf8);
+}
+
+std::string shorten_end(std::string_view utf8, int columns) {
+  if (display_width(utf8) <= columns) return std::string(utf8);
+  int room = columns - 1;  // for the ellipsis
+  if (room < 0) return "";
+  size_t end = 0;
+  while (end < utf8.size()) {
+    const Decoded next = decode(utf8.substr(end));
+    room -= next.valid ? width_of(next.point) : 1;
+    if (room < 0) break;
+    end += next.length;
+  }
+  return std::string(utf8.substr(0, end)) + "…";
 }
 
 }  // namespace vram

@@ -7,8 +7,8 @@
 namespace vram {
 
 // Valid UTF-8 with nothing a terminal would obey: invalid bytes become U+FFFD, control characters
-// are shown as \xNN (newline and tab as \n and \t). Snapshots may hold surrogates and any byte in a
-// path.
+// are shown as \xNN (newline and tab as \n and \t), those that turn the direction of text around as
+// \u202e and its like. Snapshots may hold surrogates and any byte in a path.
 [[nodiscard]] std::string printable(std::string_view bytes);
 
 // The same for JSON and CSV, where control characters are escaped by the writer: only invalid UTF-8
@@ -22,5 +22,9 @@ namespace vram {
 // At most `columns` columns, the front replaced by "…" where it is longer: the end of a path says
 // most.
 [[nodiscard]] std::string shorten_front(std::string_view utf8, int columns);
+
+// The same from the other side, in the middle of a word if need be: the beginning of a command line
+// says most.
+[[nodiscard]] std::string shorten_end(std::string_view utf8, int columns);
 
 }  // namespace vram

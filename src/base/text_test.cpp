@@ -15,6 +15,11 @@ TEST(Printable, KeepsTextAndDefusesTheRest) {
   EXPECT_EQ(printable("\xc0\xaf"), "\uFFFD\uFFFD") << "overlong";
 }
 
+TEST(Printable, TextThatTurnsOthersAroundIsShown) {
+  EXPECT_EQ(printable("a\u202Eexe.py\u2069\u2028"), "a\\u202eexe.py\\u2069\\u2028");
+  EXPECT_EQ(printable("\u2027\u202F\u2065\u206A"), "\u2027\u202F\u2065\u206A");
+}
+
 TEST(ValidUtf8, LeavesControlsToTheWriter) { EXPECT_EQ(valid_utf8("a\n\x80"), "a\n\uFFFD"); }
 
 TEST(ValidUtf8, AnyBytesBecomeStableText) {
@@ -40,6 +45,14 @@ TEST(ShortenFront, FitsAndSaysThatSomethingIsGone) {
   EXPECT_EQ(shorten_front("a/long/path.py", 8), "…path.py");
   EXPECT_LE(display_width(shorten_front("显存显存显存", 5)), 5);
   EXPECT_EQ(shorten_front("abc", 0), "");
+}
+
+TEST(ShortenEnd, FitsAndSaysThatSomethingIsGone) {
+  EXPECT_EQ(shorten_end("short", 5), "short");
+  EXPECT_EQ(shorten_end("python train.py", 9), "python t…");
+  EXPECT_EQ(shorten_end("显存显存", 4), "显…") << "a wide character is not halved";
+  EXPECT_EQ(shorten_end("abc", 1), "…");
+  EXPECT_EQ(shorten_end("abc", 0), "");
 }
 
 }  // namespace

@@ -65,5 +65,6 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> replay_command();
 [[nodiscard]] std::unique_ptr<Command> tune_command();
 [[nodiscard]] std::unique_ptr<Command> run_command();
+[[nodiscard]] std::unique_ptr<Command> status_command();
 
 }  // namespace vram::cli

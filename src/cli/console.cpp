@@ -17,6 +17,7 @@ namespace vram::cli {
 namespace {
 
 constexpr int kColumnsWithoutTerminal = 100;
+constexpr int kRowsWithoutTerminal = 24;
 
 // Set and not empty.
 std::string_view variable(const char* name) {
@@ -24,14 +25,12 @@ std::string_view variable(const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-int terminal_columns() {
-  const std::string_view set = variable("COLUMNS");
-  int columns = 0;
-  std::from_chars(set.data(), set.data() + set.size(), columns);
-  if (columns > 0) return columns;
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return kColumnsWithoutTerminal;
+// 0 where it does not say.
+int number_in(const char* name) {
+  const std::string_view set = variable(name);
+  int number = 0;
+  std::from_chars(set.data(), set.data() + set.size(), number);
+  return std::max(number, 0);
 }
 
 // By the variables' text and not by setlocale: a locale that is named but not installed still says
@@ -58,12 +57,21 @@ std::string line_of(std::string_view kind, std::string_view message, bool unicod
 Console::Console() {
   const bool dumb = variable("TERM") == "dumb";
   const bool forced = !variable("CLICOLOR_FORCE").empty() && variable("CLICOLOR_FORCE") != "0";
-  const bool terminal = forced || (isatty(STDOUT_FILENO) == 1 && !dumb);
-  columns_ = terminal_columns();
+  can_redraw_ = isatty(STDOUT_FILENO) == 1 && !dumb;
+  const bool terminal = forced || can_redraw_;
+  measure();
   bars_ = terminal;
   colour_ = terminal && variable("NO_COLOR").empty();
   unicode_ = locale_is_utf8();
   shows_progress_ = isatty(STDERR_FILENO) == 1 && !dumb;
+}
+
+void Console::measure() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) size = {};
+  columns_ = number_in("COLUMNS");
+  if (columns_ == 0) columns_ = size.ws_col > 0 ? size.ws_col : kColumnsWithoutTerminal;
+  rows_ = size.ws_row > 0 ? size.ws_row : kRowsWithoutTerminal;
 }
 
 Result<> Console::print(std::string_view text) {

@@ -15,6 +15,11 @@ class Console {
   Console();
 
   [[nodiscard]] int columns() const { return columns_; }
+  [[nodiscard]] int rows() const { return rows_; }
+  // Looks at the size again: a terminal may have been resized.
+  void measure();
+  // Standard output is a terminal on which the cursor can go back.
+  [[nodiscard]] bool can_redraw() const { return can_redraw_; }
   [[nodiscard]] bool colour() const { return colour_; }    // on standard output
   [[nodiscard]] bool bars() const { return bars_; }        // on standard output
   [[nodiscard]] bool unicode() const { return unicode_; }  // the locale is UTF-8
@@ -34,8 +39,10 @@ class Console {
 
  private:
   int columns_ = 100;
+  int rows_ = 24;
   bool colour_ = false;
   bool bars_ = false;
+  bool can_redraw_ = false;
   bool unicode_ = true;
   bool shows_progress_ = false;
   bool reader_left_ = false;

@@ -35,7 +35,9 @@ void add_options(std::vector<Option> options, std::string& out) {
   options.push_back({"-h,--help", "", "show this", static_cast<bool*>(nullptr)});
   size_t width = 0;
   for (const Option& option : options) width = std::max(width, left_side(option).size());
+  const bool has_arguments = std::ranges::any_of(options, &Option::is_argument);
   for (const bool arguments : {true, false}) {
+    if (arguments && !has_arguments) continue;
     out += arguments ? "\nArguments\n" : "\nOptions\n";
     for (const Option& option : options) {
       if (option.is_argument() == arguments) add_row(left_side(option), option.help, width, out);

@@ -10,12 +10,11 @@ namespace vram::show {
 namespace {
 
 constexpr int kNarrowest = 72;
-constexpr int kWidest = 120;
 
 }  // namespace
 
-Page::Page(const TextOptions& options)
-    : options_(options), columns_(std::clamp(options.columns, kNarrowest, kWidest)) {}
+Page::Page(const TextOptions& options, int widest)
+    : options_(options), columns_(std::clamp(options.columns, kNarrowest, widest)) {}
 
 void Page::heading(std::string_view title, std::string_view about) {
   blank();

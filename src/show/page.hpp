@@ -11,9 +11,12 @@
 
 namespace vram::show {
 
+// The widest page of prose; tables of a live machine may be wider.
+inline constexpr int kWidestPage = 120;
+
 class Page {
  public:
-  explicit Page(const TextOptions& options);
+  explicit Page(const TextOptions& options, int widest = kWidestPage);
 
   [[nodiscard]] int columns() const { return columns_; }
   [[nodiscard]] const TextOptions& options() const { return options_; }

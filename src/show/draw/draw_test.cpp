@@ -43,6 +43,13 @@ TEST(Line, TrailingSpacesAreNotWritten) {
   EXPECT_EQ(line.width(), 7);
 }
 
+TEST(Line, IsCutWithItsStyles) {
+  const Line line = Line("python ", Style::kFaint).add("train.py", Style::kStrong);
+  EXPECT_EQ(line.cut(15).text(false), "python train.py");
+  EXPECT_EQ(line.cut(10).text(true), "\x1b[2mpython \x1b[0m\x1b[1mtr…\x1b[0m");
+  EXPECT_EQ(line.cut(4).text(false), "pyt…");
+}
+
 TEST(Bar, IsExactToAnEighth) {
   EXPECT_EQ(share_bar(0, 4), "");
   EXPECT_EQ(share_bar(1, 4), "████");

@@ -81,6 +81,16 @@ Line Line::without_end(int columns) const {
   return result;
 }
 
+Line Line::cut(int columns) const {
+  Line result;
+  for (const Span& span : spans_) {
+    const int room = columns - result.width();
+    result.add(shorten_end(span.text, room), span.style);
+    if (display_width(span.text) > room) break;
+  }
+  return result;
+}
+
 std::string Line::text(bool colour) const {
   size_t last = spans_.size();
   while (last > 0 && spans_[last - 1].text.find_last_not_of(' ') == std::string::npos) --last;

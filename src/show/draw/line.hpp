@@ -40,6 +40,8 @@ class Line {
   // prose.
   [[nodiscard]] Line without_front(int columns) const;
   [[nodiscard]] Line without_end(int columns) const;
+  // The end again, for what is no prose: cut in the middle of a word.
+  [[nodiscard]] Line cut(int columns) const;
   // Without the newline and without trailing spaces.
   [[nodiscard]] std::string text(bool colour) const;
 

@@ -16,6 +16,8 @@ Line fitted(const Line& cell, Shrink shrink, int width) {
       return cell.without_front(width);
     case Shrink::kEnd:
       return cell.without_end(width);
+    case Shrink::kCut:
+      return cell.cut(width);
   }
   return cell;
 }

@@ -10,7 +10,7 @@ namespace vram::show {
 enum class Align { kLeft, kRight };
 
 // What a column gives up when the table is too wide.
-enum class Shrink { kNothing, kFront, kEnd };
+enum class Shrink { kNothing, kFront, kEnd, kCut };
 
 struct Column {
   Align align = Align::kLeft;

@@ -1,0 +1,171 @@
+// vram status: who uses which GPU's memory, now; once, or again and again.
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/live.hpp"
+#include "cli/output.hpp"
+#include "cli/repaint.hpp"
+#include "show/status_csv.hpp"
+#include "show/status_detail.hpp"
+#include "show/status_json.hpp"
+#include "show/status_text.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace vram::cli {
+namespace {
+
+constexpr int kEnvironment = 3;
+constexpr int64_t kShortestPeriodNs = 100'000'000;
+
+class StatusCommand final : public Command {
+ public:
+  [[nodiscard]] const Manual& manual() const override;
+  [[nodiscard]] std::vector<Option> options() override;
+  [[nodiscard]] Result<int> run(Console& console) override;
+
+ private:
+  [[nodiscard]] Result<std::optional<std::chrono::nanoseconds>> period() const;
+  [[nodiscard]] Result<> check() const;
+  [[nodiscard]] bool is_for_people() const { return !json_ && !csv_; }
+  [[nodiscard]] std::string drawn(const watch::Snapshot& snapshot, const Console& console);
+  [[nodiscard]] Result<int> once(Console& console);
+  [[nodiscard]] Result<int> again_and_again(std::chrono::nanoseconds period, Console& console);
+  [[nodiscard]] Result<> tick(Repaint& repaint, Console& console);
+
+  bool json_ = false;
+  bool csv_ = false;
+  bool query_ = false;
+  std::string watch_;
+  std::string gpu_;
+  bool has_head_ = false;  // of the CSV, which begins with it once
+};
+
+const Manual& StatusCommand::manual() const {
+  static const Manual kManual = {
+      "status",
+      "who uses which GPU's memory, now",
+      "[--json|--csv] [-q] [--watch SECONDS]",
+      "Shows each GPU with its memory (used by programs, reserved by the driver, free), its load, "
+      "temperature and power, and below it the processes that use it: whose they are, the "
+      "container, pod or Slurm job they run in, and what those that vram watches say of their "
+      "allocator: how much is in use, how much a cleaning would give back. Memory that no process "
+      "accounts for is shown as unattributed. What is unknown is shown as -, never as 0.",
+      {{"vram status", "once"},
+       {"vram status --watch 1", "each second, until Ctrl-C"},
+       {"vram status -q", "everything that is known, nothing cut"},
+       {"vram status --json | jq '.devices[].memory.used_bytes'", "for programs"},
+       {"vram status --csv --watch 10 > memory.csv", "a table over time"}}};
+  return kManual;
+}
+
+std::vector<Option> StatusCommand::options() {
+  return {{"--json", "", "print vram.status/1 (docs/json.md)", &json_},
+          {"--csv", "", "print a row for each process on each GPU", &csv_},
+          {"-q,--query", "", "everything that is known, a line a figure", &query_},
+          {"--watch", "SECONDS",
+           "look again so often: over the last screen on a terminal, else "
+           "below it; Ctrl-C ends it",
+           &watch_},
+          {"--gpu", "SOURCE", "where to look (everything the machine has)", &gpu_}};
+}
+
+Result<> StatusCommand::check() const {
+  if (json_ && csv_)
+    return fail(Code::kBadInput, "--json and --csv are two forms of one output: name one of them");
+  if (query_ && !is_for_people())
+    return fail(Code::kBadInput, "-q is for people; {} has everything already: leave -q out",
+                json_ ? "--json" : "--csv");
+  return {};
+}
+
+Result<std::optional<std::chrono::nanoseconds>> StatusCommand::period() const {
+  if (watch_.empty()) return std::nullopt;
+  const auto period_ns = parse_duration_ns(watch_);
+  if (!period_ns) return fail(Code::kBadInput, "--watch: {}", period_ns.error().message);
+  if (*period_ns < kShortestPeriodNs)
+    return fail(Code::kBadInput, "--watch takes at least 0.1 seconds, found '{}'", watch_);
+  return std::chrono::nanoseconds(*period_ns);
+}
+
+std::string StatusCommand::drawn(const watch::Snapshot& snapshot, const Console& console) {
+  if (json_) return show::status_json(snapshot);
+  if (csv_) {
+    const std::string head = std::exchange(has_head_, true) ? "" : show::status_csv_head();
+    return head + show::status_csv(snapshot);
+  }
+  const show::TextOptions options = text_options("", console);
+  return query_ ? show::draw_status_detail(snapshot, options)
+                : show::draw_status(snapshot, options);
+}
+
+// The other forms carry the notes themselves.
+void warn_of_notes(const watch::Snapshot& snapshot, const Console& console) {
+  for (const std::string& note : snapshot.notes) console.warning(note);
+}
+
+Result<int> StatusCommand::once(Console& console) {
+  const auto snapshot = look(gpu_);
+  if (!snapshot) {
+    console.error(snapshot.error().message);
+    return kEnvironment;
+  }
+  if (csv_) warn_of_notes(*snapshot, console);
+  return console.print(drawn(*snapshot, console)).map([] { return 0; });
+}
+
+// A look may wait for the driver for long, so the end is not left to the loop. Screens end with
+// plain colours and the cursor below them; only one that is being written might not.
+extern "C" void end_watching(int) {
+  constexpr std::string_view kPlain = "\x1b[0m\n";
+  if (isatty(STDOUT_FILENO) == 1) (void)!write(STDOUT_FILENO, kPlain.data(), kPlain.size());
+  _exit(0);
+}
+
+// A driver that is reloaded, or any other trouble, is shown until it is over.
+Result<> StatusCommand::tick(Repaint& repaint, Console& console) {
+  const auto snapshot = look(gpu_);
+  console.measure();
+  const bool redraws = console.can_redraw() && is_for_people();
+  if (!snapshot && !redraws) {
+    console.warning(snapshot.error().message);
+    return {};
+  }
+  const std::string text =
+      snapshot ? drawn(*snapshot, console) : printable(snapshot.error().message) + "\n";
+  return console.print(redraws ? repaint.next(text, console.rows(), console.columns()) : text);
+}
+
+Result<int> StatusCommand::again_and_again(std::chrono::nanoseconds period, Console& console) {
+  using Clock = std::chrono::steady_clock;
+  std::signal(SIGINT, end_watching);
+  std::signal(SIGTERM, end_watching);
+  Repaint repaint;
+  auto next = Clock::now();
+  while (!console.reader_left()) {
+    if (const auto ticked = tick(repaint, console); !ticked) return tl::unexpected(ticked.error());
+    next += period;
+    if (const auto now = Clock::now(); next < now)
+      next = now;  // what was missed is not made up for
+    std::this_thread::sleep_until(next);
+  }
+  return 0;
+}
+
+Result<int> StatusCommand::run(Console& console) {
+  if (const auto checked = check(); !checked) return tl::unexpected(checked.error());
+  const auto period = this->period();
+  if (!period) return tl::unexpected(period.error());
+  return *period ? again_and_again(**period, console) : once(console);
+}
+
+}  // namespace
+
+std::unique_ptr<Command> status_command() { return std::make_unique<StatusCommand>(); }
+
+}  // namespace vram::cli

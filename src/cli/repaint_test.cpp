@@ -1,0 +1,33 @@
+#include "cli/repaint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace vram::cli {
+namespace {
+
+TEST(Repaint, GoesBackOverTheTextBefore) {
+  Repaint repaint;
+  EXPECT_EQ(repaint.next("a\nb\n", 24, 80), "a\x1b[K\nb\x1b[K\n\x1b[J");
+  EXPECT_EQ(repaint.next("c\n", 24, 80), "\x1b[2A\rc\x1b[K\n\x1b[J");
+  EXPECT_EQ(repaint.next("d\n", 24, 80), "\x1b[1A\rd\x1b[K\n\x1b[J");
+}
+
+TEST(Repaint, CountsWhatDoesNotFit) {
+  Repaint repaint;
+  EXPECT_EQ(repaint.next("a\nb\nc\nd\n", 4, 80), "a\x1b[K\nb\x1b[K\n(2 more lines)\x1b[K\n\x1b[J");
+  EXPECT_EQ(repaint.next("a\nb\nc\n", 4, 80), "\x1b[3A\ra\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J");
+  EXPECT_EQ(Repaint().next("a\nb\n", 1, 80), "(2 more lines)\x1b[K\n\x1b[J");
+}
+
+TEST(Repaint, WipesAScreenOfAnotherShape) {
+  for (const auto& [rows, columns] : {std::pair(24, 79), std::pair(25, 80)}) {
+    Repaint repaint;
+    (void)repaint.next("a\n", 24, 80);
+    EXPECT_EQ(repaint.next("b\n", rows, columns), "\x1b[H\x1b[2Jb\x1b[K\n\x1b[J");
+  }
+}
+
+}  // namespace
+}  // namespace vram::cli

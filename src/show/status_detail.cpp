@@ -1,0 +1,254 @@
+#include "show/status_detail.hpp"
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/page.hpp"
+#include "show/status_words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vram::show {
+namespace {
+
+using watch::Device;
+
+constexpr int kStep = 2;
+constexpr int kValueColumn = 30;
+
+// A page of names and values; sections indent what stands below them.
+class Sheet {
+ public:
+  explicit Sheet(Page& page) : page_(page) {}
+
+  void open(std::string_view title, Style style = Style::kPlain) {
+    page_.add(Line().pad_to(indent_).add(title, style));
+    indent_ += kStep;
+  }
+  void close() { indent_ -= kStep; }
+  void say(std::string_view name, const std::string& value) {
+    page_.paragraph(Line().pad_to(indent_).add(name, Style::kFaint).add("  ").pad_to(kValueColumn),
+                    value);
+  }
+  [[nodiscard]] Page& page() { return page_; }
+
+ private:
+  Page& page_;
+  int indent_ = 0;
+};
+
+// To the byte, since that is what one compares with other tools.
+std::string exact_bytes(const std::optional<uint64_t>& bytes) {
+  if (!bytes) return std::string(kUnknown);
+  if (*bytes < kKiB) return format_bytes(*bytes);
+  return fmt::format("{} ({} B)", format_bytes(*bytes), format_count(*bytes));
+}
+
+std::string exact_signed(const std::optional<int64_t>& bytes) {
+  if (!bytes) return std::string(kUnknown);
+  const uint64_t size = *bytes < 0 ? 0 - static_cast<uint64_t>(*bytes) : uint64_t(*bytes);
+  if (size < kKiB) return format_bytes_signed(*bytes);
+  return fmt::format("{} ({}{} B)", format_bytes_signed(*bytes), *bytes < 0 ? "-" : "+",
+                     format_count(size));
+}
+
+std::string count_text(const std::optional<uint64_t>& count) {
+  return count ? format_count(*count) : std::string(kUnknown);
+}
+
+std::string number_text(const std::optional<uint32_t>& number) {
+  return number ? std::to_string(*number) : std::string(kUnknown);
+}
+
+std::string yes_text(const std::optional<bool>& value) {
+  if (!value) return std::string(kUnknown);
+  return *value ? "yes" : "no";
+}
+
+std::string duration_text(const std::optional<uint64_t>& duration_ns) {
+  if (!duration_ns) return std::string(kUnknown);
+  return format_duration_ns(static_cast<int64_t>(std::min(*duration_ns, uint64_t{INT64_MAX})));
+}
+
+void draw_memory(std::string_view title, const gpu::DeviceMemory& memory, Sheet& sheet) {
+  sheet.open(title);
+  sheet.say("total", exact_bytes(memory.total_bytes));
+  sheet.say("reserved", exact_bytes(memory.reserved_bytes));
+  sheet.say("used", exact_bytes(memory.used_bytes));
+  sheet.say("free", exact_bytes(memory.free_bytes));
+  sheet.close();
+}
+
+void draw_identity(const Device& device, Sheet& sheet) {
+  const gpu::DeviceIdentity& identity = device.identity;
+  sheet.say("vendor", std::string(identifier(identity.vendor)));
+  sheet.say("name", name_text(identity.name));
+  sheet.say("UUID", name_text(identity.uuid));
+  sheet.say("PCI", name_text(identity.pci_id));
+  sheet.say("driver", name_text(identity.driver));
+  sheet.say("NUMA node", number_text(identity.numa_node));
+  sheet.say("compute mode", name_text(device.health.compute_mode));
+  sheet.say("persistence", yes_text(device.health.is_persistent));
+  sheet.say("MIG", yes_text(device.health.is_mig));
+}
+
+void draw_memories(const Device& device, Sheet& sheet) {
+  draw_memory("memory", device.sample.memory, sheet);
+  sheet.say("unattributed", exact_signed(device.unattributed_bytes));
+  sheet.say("unaccounted", exact_signed(device.unaccounted_bytes));
+  draw_memory("BAR1", device.health.bar1.value_or(gpu::DeviceMemory()), sheet);
+}
+
+std::string reasons_text(const std::optional<std::vector<std::string>>& reasons) {
+  if (!reasons) return std::string(kUnknown);
+  return reasons->empty() ? "no" : printable(fmt::format("{}", fmt::join(*reasons, ", ")));
+}
+
+void draw_activity(const Device& device, Sheet& sheet) {
+  const gpu::DeviceSample& sample = device.sample;
+  sheet.open("activity");
+  sheet.say("busy", percent_text(sample.busy_percent));
+  sheet.say("memory busy", percent_text(sample.memory_busy_percent));
+  sheet.say("core clock", mhz_text(sample.core_mhz));
+  sheet.say("memory clock", mhz_text(sample.memory_mhz));
+  sheet.say("clocks held down", reasons_text(sample.throttle_reasons));
+  sheet.say("power", watts_text(sample.milliwatts));
+  sheet.say("power limit", watts_text(device.identity.power_limit_milliwatts));
+  sheet.say("temperature", celsius_text(sample.celsius));
+  sheet.say("memory temperature", celsius_text(device.health.memory_celsius));
+  sheet.say("PCIe sent", exact_bytes(sample.pcie_sent_bytes));
+  sheet.say("PCIe received", exact_bytes(sample.pcie_received_bytes));
+  sheet.close();
+}
+
+std::string ecc_text(const gpu::EccCounts& counts) {
+  if (!counts.corrected && !counts.uncorrected) return std::string(kUnknown);
+  return fmt::format("{} corrected, {} uncorrected", count_text(counts.corrected),
+                     count_text(counts.uncorrected));
+}
+
+std::string rows_text(const std::optional<gpu::RemappedRows>& rows) {
+  if (!rows) return std::string(kUnknown);
+  return fmt::format("{} for corrected errors, {} for uncorrected{}{}", rows->corrected,
+                     rows->uncorrected, rows->is_pending ? "; waiting for a reset" : "",
+                     rows->has_failed ? "; one could not be remapped" : "");
+}
+
+void draw_errors(const gpu::DeviceHealth& health, Sheet& sheet) {
+  sheet.open("errors");
+  sheet.say("ECC since boot", ecc_text(health.ecc_since_boot));
+  sheet.say("ECC ever", ecc_text(health.ecc_ever));
+  sheet.say("remapped rows", rows_text(health.remapped_rows));
+  sheet.say("driver asks for", name_text(health.recovery_action));
+  sheet.close();
+}
+
+void draw_instances(const gpu::DeviceHealth& health, Sheet& sheet) {
+  for (const gpu::MigInstance& each : health.mig_instances) {
+    sheet.open(fmt::format("MIG instance {}/{}", each.gpu_instance, each.compute_instance));
+    sheet.say("profile", name_text(each.profile));
+    sheet.say("UUID", name_text(each.uuid));
+    draw_memory("memory, of its GPU instance", each.memory, sheet);
+    sheet.close();
+  }
+}
+
+std::string kind_text(const gpu::DeviceProcess& process) {
+  if (process.is_compute) return process.is_graphics ? "compute, graphics" : "compute";
+  return process.is_graphics ? "graphics" : std::string(kUnknown);
+}
+
+void draw_facts(const watch::ProcessFacts& facts, Sheet& sheet) {
+  if (!is_visible(facts)) {
+    sheet.say("process", "hidden: gone, or in another pid namespace");
+    return;
+  }
+  sheet.say("user", name_text(facts.user));
+  sheet.say("user id", number_text(facts.uid));
+  sheet.say("parent", number_text(facts.parent_pid));
+  sheet.say("command", name_text(facts.command));
+  if (facts.container)
+    sheet.say("container",
+              printable(facts.container->id + (facts.container->runtime.empty() ? "" : ", ") +
+                        facts.container->runtime));
+  if (facts.pod) {
+    sheet.say("pod", name_text(facts.pod->name));
+    sheet.say("namespace", name_text(facts.pod->space));
+    sheet.say("pod UID", name_text(facts.pod->uid));
+  }
+  if (facts.slurm_job) sheet.say("Slurm job", name_text(facts.slurm_job));
+}
+
+void draw_allocator(const watch::Process& process, const watch::Use& use, Sheet& sheet) {
+  if (use.allocator) {
+    sheet.open("allocator");
+    sheet.say("allocated", exact_bytes(use.allocator->allocated_bytes));
+    sheet.say("reserved", exact_bytes(use.allocator->reserved_bytes));
+    sheet.say("cached", exact_bytes(use.allocator->cached_bytes));
+    sheet.say("peak allocated", exact_bytes(use.allocator->peak_bytes));
+    sheet.close();
+  }
+  if (process.step) sheet.say("step", format_count(*process.step));
+  if (process.step_ns) sheet.say("step time", duration_text(process.step_ns));
+  if (process.scope) sheet.say("scope", name_text(process.scope));
+}
+
+void draw_process(const watch::Process& process, const watch::Use& use, Sheet& sheet) {
+  sheet.open(fmt::format("process {}", process.facts.pid), Style::kStrong);
+  draw_facts(process.facts, sheet);
+  if (use.process.gpu_instance)
+    sheet.say("MIG instance", fmt::format("{}/{}", *use.process.gpu_instance,
+                                          number_text(use.process.compute_instance)));
+  sheet.say("kind", kind_text(use.process));
+  sheet.say("memory", exact_bytes(use.process.used_bytes));
+  if (use.process.host_bytes) sheet.say("host memory", exact_bytes(use.process.host_bytes));
+  sheet.say("busy", percent_text(use.process.busy_percent));
+  if (use.process.busy_ns) sheet.say("busy time", duration_text(use.process.busy_ns));
+  draw_allocator(process, use, sheet);
+  sheet.close();
+}
+
+void draw_processes(const watch::Snapshot& snapshot, const Device& device, Sheet& sheet) {
+  bool any = false;
+  for (const watch::Process& process : snapshot.processes) {
+    for (const watch::Use& use : process.uses) {
+      if (use.device != device.identity.index) continue;
+      draw_process(process, use, sheet);
+      any = true;
+    }
+  }
+  if (!any) sheet.say("processes", device.sample.processes ? "none" : std::string(kUnknown));
+}
+
+void draw_device(const watch::Snapshot& snapshot, const Device& device, Sheet& sheet) {
+  sheet.page().blank();
+  sheet.open(fmt::format("GPU {}", device.identity.index), Style::kHeading);
+  for (const Remark& remark : remarks(device))
+    sheet.page().paragraph(Line().pad_to(kStep).add(remark.mark, remark.style), remark.text,
+                           remark.style);
+  draw_identity(device, sheet);
+  draw_memories(device, sheet);
+  draw_activity(device, sheet);
+  draw_errors(device.health, sheet);
+  draw_instances(device.health, sheet);
+  draw_processes(snapshot, device, sheet);
+  sheet.close();
+}
+
+}  // namespace
+
+std::string draw_status_detail(const watch::Snapshot& snapshot, const TextOptions& options) {
+  Page page(options);
+  Sheet sheet(page);
+  sheet.say("host", name_text(snapshot.host));
+  sheet.say("time", clock_text(snapshot.time_ns));
+  sheet.say("GPUs", std::to_string(snapshot.devices.size()));
+  for (const Device& device : snapshot.devices) draw_device(snapshot, device, sheet);
+  if (!snapshot.notes.empty()) page.blank();
+  for (const std::string& note : snapshot.notes)
+    page.paragraph(Line("note  ", Style::kFaint), printable(note));
+  return page.finish();
+}
+
+}  // namespace vram::show

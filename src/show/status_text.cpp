@@ -1,0 +1,240 @@
+#include "show/status_text.hpp"
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/draw/bar.hpp"
+#include "show/draw/table.hpp"
+#include "show/page.hpp"
+#include "show/status_processes.hpp"
+#include "show/status_words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace vram::show {
+namespace {
+
+using gpu::DeviceMemory;
+using gpu::MigInstance;
+using watch::Device;
+
+constexpr int kWidest = 240;
+constexpr int kRoomy = 100;  // from here on there is room for the figures one can do without
+constexpr int kNarrowestBar = 10;
+constexpr int kWidestBar = 32;
+
+// Lines of the device table: a device's own is followed by those of its MIG instances.
+struct DeviceLines {
+  Line titles;
+  std::vector<std::vector<Line>> devices;
+};
+
+Line memory_bar(const DeviceMemory& memory, const std::optional<int64_t>& unattributed,
+                int columns) {
+  if (!memory.total_bytes || !memory.used_bytes) return Line(kUnknown);
+  const uint64_t used = std::min(*memory.used_bytes, *memory.total_bytes);
+  const uint64_t reserved = std::min(memory.reserved_bytes.value_or(0), *memory.total_bytes - used);
+  const uint64_t nobodys =
+      std::min(static_cast<uint64_t>(std::max<int64_t>(unattributed.value_or(0), 0)), used);
+  const BarPart parts[] = {{used - nobodys, "█", Style::kActive},
+                           {nobodys, "▓", Style::kWarning},
+                           {reserved, "░", Style::kReserved},
+                           {*memory.total_bytes - used - reserved, "·", Style::kFaint}};
+  return stacked_bar(parts, columns);
+}
+
+std::string power_text(const Device& device, bool roomy) {
+  const std::string power = watts_text(device.sample.milliwatts);
+  const auto& limit = device.identity.power_limit_milliwatts;
+  if (!roomy || !limit) return power;
+  return power + " / " + watts_text(limit);
+}
+
+class DeviceTable {
+ public:
+  DeviceTable(const watch::Snapshot& snapshot, const Page& page)
+      : snapshot_(snapshot), page_(page), roomy_(page.columns() >= kRoomy) {}
+
+  [[nodiscard]] DeviceLines draw() const {
+    const int bar = page_.options().bars ? bar_columns() : 0;
+    return sorted(table(bar).draw(0, page_.columns()));
+  }
+
+ private:
+  // What the other columns leave; the name gives way to a bar of the least width.
+  [[nodiscard]] int bar_columns() const {
+    int natural = 0;
+    for (const Line& line : table(0).draw(0, kWidest * 4))
+      natural = std::max(natural, line.width());
+    return std::clamp(page_.columns() - natural - 2, kNarrowestBar, kWidestBar);
+  }
+  [[nodiscard]] Table table(int bar) const {
+    constexpr Column kRight = {Align::kRight, Shrink::kNothing};
+    Table table({{},
+                 {Align::kLeft, Shrink::kCut},
+                 {},
+                 kRight,
+                 kRight,
+                 kRight,
+                 kRight,
+                 kRight,
+                 kRight,
+                 kRight});
+    std::vector<Line> titles;
+    for (const char* title : {"GPU", "name", bar > 0 ? "memory" : "", "used", "reserved",
+                              roomy_ ? "free" : "", "total", "busy", "temp", "power"})
+      titles.emplace_back(title, Style::kFaint);
+    table.add_row(std::move(titles));
+    for (const Device& device : snapshot_.devices) {
+      add_device(device, bar, table);
+      add_instances(device, bar, table);
+    }
+    return table;
+  }
+  void add_device(const Device& device, int bar, Table& table) const {
+    std::vector<Line> cells = {Line(std::to_string(device.identity.index), Style::kStrong),
+                               Line(name_text(device.identity.name), Style::kStrong)};
+    add_memory(device.sample.memory, device.unattributed_bytes, bar, cells);
+    cells.emplace_back(percent_text(device.sample.busy_percent));
+    cells.emplace_back(celsius_text(device.sample.celsius));
+    cells.emplace_back(power_text(device, roomy_));
+    table.add_row(std::move(cells));
+  }
+  void add_memory(const DeviceMemory& memory, const std::optional<int64_t>& unattributed, int bar,
+                  std::vector<Line>& cells) const {
+    cells.push_back(bar > 0 ? memory_bar(memory, unattributed, bar) : Line());
+    cells.emplace_back(bytes_text(memory.used_bytes), Style::kStrong);
+    cells.emplace_back(bytes_text(memory.reserved_bytes));
+    cells.push_back(roomy_ ? Line(bytes_text(memory.free_bytes)) : Line());
+    cells.emplace_back(bytes_text(memory.total_bytes));
+  }
+  // The compute instances of one GPU instance share its memory, so it is said once.
+  void add_instances(const Device& device, int bar, Table& table) const {
+    std::set<uint32_t> said;
+    for (const MigInstance& each : device.health.mig_instances) {
+      std::vector<Line> cells = {
+          Line(), Line(fmt::format("MIG {}/{} {}", each.gpu_instance, each.compute_instance,
+                                   name_text(each.profile)))};
+      if (said.insert(each.gpu_instance).second) {
+        add_memory(each.memory, std::nullopt, bar, cells);
+      } else {
+        cells.insert(cells.end(), {Line(), Line("shared", Style::kFaint)});
+      }
+      table.add_row(std::move(cells));
+    }
+  }
+  [[nodiscard]] DeviceLines sorted(const std::vector<Line>& lines) const {
+    DeviceLines result = {lines.front(), {}};
+    auto next = lines.begin() + 1;
+    for (const Device& device : snapshot_.devices) {
+      const auto end = next + 1 + static_cast<ptrdiff_t>(device.health.mig_instances.size());
+      result.devices.emplace_back(next, end);
+      next = end;
+    }
+    return result;
+  }
+
+  const watch::Snapshot& snapshot_;
+  const Page& page_;
+  bool roomy_;
+};
+
+// Whatever a library answers, no line leaves the page.
+void add_fitting(const Line& line, Page& page) {
+  page.add(line.width() > page.columns() ? line.cut(page.columns()) : line);
+}
+
+void draw_head(const watch::Snapshot& snapshot, Page& page) {
+  Line line(snapshot.host.empty() ? kUnknown : printable(snapshot.host), Style::kStrong);
+  line.add("  " + clock_text(snapshot.time_ns));
+  std::set<std::string> drivers;
+  for (const Device& device : snapshot.devices)
+    if (device.identity.driver) drivers.insert(printable(*device.identity.driver));
+  if (!drivers.empty())
+    line.add(fmt::format("  driver {}", fmt::join(drivers, ", ")), Style::kFaint);
+  add_fitting(line, page);
+}
+
+void draw_remarks(const Device& device, Page& page) {
+  const Line lead = Line().pad_to(kProcessIndent);
+  if (const std::string text = unattributed_text(device); !text.empty())
+    page.paragraph(lead, text, Style::kWarning);
+  for (const Remark& remark : remarks(device))
+    page.paragraph(Line(lead).add(remark.mark, remark.style), remark.text, remark.style);
+}
+
+// Who uses the device; a device that was not asked, or failed, says why in its remarks.
+void draw_users(const Device& device, const ProcessLines& processes, Page& page) {
+  bool any = false;
+  for (const ProcessLines::Entry& entry : processes.entries) {
+    if (entry.device != device.identity.index) continue;
+    any = true;
+    for (const Line& line : entry.lines) add_fitting(line, page);
+  }
+  if (any || device.sample.is_asleep || device.sample.trouble) return;
+  const char* const text = device.sample.processes ? "no processes" : "processes unknown";
+  page.add(Line().pad_to(kProcessIndent).add(text, Style::kFaint));
+}
+
+void draw_devices(const watch::Snapshot& snapshot, Page& page) {
+  page.blank();
+  if (snapshot.devices.empty()) {
+    page.add(Line("no GPU was found"));
+    return;
+  }
+  const DeviceLines devices = DeviceTable(snapshot, page).draw();
+  const ProcessLines processes = draw_processes(snapshot, page.columns());
+  add_fitting(devices.titles, page);
+  if (!processes.titles.empty()) add_fitting(processes.titles, page);
+  for (size_t i = 0; i < snapshot.devices.size(); ++i) {
+    for (const Line& line : devices.devices[i]) add_fitting(line, page);
+    draw_users(snapshot.devices[i], processes, page);
+    draw_remarks(snapshot.devices[i], page);
+  }
+}
+
+void draw_legend(const watch::Snapshot& snapshot, Page& page) {
+  const bool bars = std::ranges::any_of(snapshot.devices, [](const Device& device) {
+    return device.sample.memory.total_bytes && device.sample.memory.used_bytes;
+  });
+  if (!bars || !page.options().bars) return;
+  page.blank();
+  page.add(Line("█", Style::kActive)
+               .add(" used  ")
+               .add("▓", Style::kWarning)
+               .add(" used, unattributed  ")
+               .add("░", Style::kReserved)
+               .add(" reserved by the driver  ")
+               .add("·", Style::kFaint)
+               .add(" free"));
+}
+
+void draw_cleaning(const watch::Snapshot& snapshot, Page& page) {
+  const std::string text = cleaning_text(snapshot);
+  if (text.empty()) return;
+  page.blank();
+  page.paragraph(Line("→ ", Style::kStrong), text);
+}
+
+void draw_notes(const watch::Snapshot& snapshot, Page& page) {
+  if (snapshot.notes.empty()) return;
+  page.blank();
+  for (const std::string& note : snapshot.notes)
+    page.paragraph(Line("note  ", Style::kFaint), printable(note));
+}
+
+}  // namespace
+
+std::string draw_status(const watch::Snapshot& snapshot, const TextOptions& options) {
+  Page page(options, kWidest);
+  draw_head(snapshot, page);
+  draw_devices(snapshot, page);
+  draw_legend(snapshot, page);
+  draw_cleaning(snapshot, page);
+  draw_notes(snapshot, page);
+  return page.finish();
+}
+
+}  // namespace vram::show

@@ -1,0 +1,171 @@
+#include "show/status_words.hpp"
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <limits>
+
+namespace vram::show {
+namespace {
+
+constexpr size_t kShortId = 12;  // as container tools print ids
+constexpr int64_t kSecond = 1'000'000'000;
+
+std::string with_unit(const std::optional<uint32_t>& value, std::string_view unit) {
+  return value ? fmt::format("{} {}", *value, unit) : std::string(kUnknown);
+}
+
+uint64_t magnitude(int64_t value) {
+  return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+}
+
+bool is_much(const std::optional<int64_t>& bytes) { return bytes && magnitude(*bytes) > kFewBytes; }
+
+uint64_t saturated_sum(uint64_t a, uint64_t b) {
+  return a + std::min(b, std::numeric_limits<uint64_t>::max() - a);
+}
+
+uint64_t cached_on(const watch::Snapshot& snapshot, uint32_t device) {
+  uint64_t cached = 0;
+  for (const watch::Process& process : snapshot.processes) {
+    for (const watch::Use& use : process.uses) {
+      if (use.device == device && use.allocator)
+        cached = saturated_sum(cached, use.allocator->cached_bytes.value_or(0));
+    }
+  }
+  return cached;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  return printable(fmt::format("{}", fmt::join(words, ", ")));
+}
+
+void add_memory_remarks(const gpu::DeviceHealth& health, std::vector<Remark>& remarks) {
+  if (const auto errors = health.ecc_since_boot.uncorrected; errors && *errors > 0)
+    remarks.push_back(
+        {"✖ ", fmt::format("uncorrected memory errors since the driver was loaded: {}", *errors),
+         Style::kBad});
+  if (!health.remapped_rows) return;
+  if (health.remapped_rows->has_failed)
+    remarks.push_back({"✖ ", "a bad row of the memory could not be remapped", Style::kBad});
+  if (health.remapped_rows->is_pending)
+    remarks.push_back({"▲ ", "a remapped row of the memory waits for a reset", Style::kWarning});
+}
+
+void add_sample_remarks(const watch::Device& device, std::vector<Remark>& remarks) {
+  const auto& reasons = device.sample.throttle_reasons;
+  if (reasons && !reasons->empty())
+    remarks.push_back({"▲ ", "clocks held down: " + joined(*reasons), Style::kWarning});
+  if (is_much(device.unaccounted_bytes))
+    remarks.push_back(
+        {"▲ ",
+         fmt::format("the driver's figures don't add up: the total is {} {} than used, "
+                     "reserved and free together",
+                     format_bytes(magnitude(*device.unaccounted_bytes)),
+                     *device.unaccounted_bytes > 0 ? "more" : "less"),
+         Style::kWarning});
+}
+
+}  // namespace
+
+std::string bytes_text(const std::optional<uint64_t>& bytes) {
+  return bytes ? format_bytes(*bytes) : std::string(kUnknown);
+}
+
+std::string percent_text(const std::optional<uint32_t>& percent) { return with_unit(percent, "%"); }
+
+std::string celsius_text(const std::optional<uint32_t>& celsius) { return with_unit(celsius, "C"); }
+
+std::string watts_text(const std::optional<uint32_t>& milliwatts) {
+  if (!milliwatts) return std::string(kUnknown);
+  return fmt::format("{} W", (uint64_t{*milliwatts} + 500) / 1'000);
+}
+
+std::string mhz_text(const std::optional<uint32_t>& mhz) { return with_unit(mhz, "MHz"); }
+
+std::string name_text(const std::optional<std::string>& text) {
+  return text && !text->empty() ? printable(*text) : std::string(kUnknown);
+}
+
+std::string clock_text(int64_t time_ns) {
+  if (time_ns <= 0) return std::string(kUnknown);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time_t{time_ns / kSecond}));
+}
+
+std::string_view identifier(gpu::Vendor vendor) {
+  switch (vendor) {
+    case gpu::Vendor::kNvidia:
+      return "nvidia";
+    case gpu::Vendor::kAmd:
+      return "amd";
+    case gpu::Vendor::kIntel:
+      return "intel";
+  }
+  return "unknown";
+}
+
+bool is_visible(const watch::ProcessFacts& facts) {
+  return facts.start_ticks || facts.user || facts.command;
+}
+
+std::string place_text(const watch::ProcessFacts& facts) {
+  if (facts.pod) {
+    const std::string name = printable(facts.pod->name.value_or(facts.pod->uid));
+    return "pod " + (facts.pod->space ? printable(*facts.pod->space) + "/" + name : name);
+  }
+  if (facts.slurm_job) return "slurm " + printable(*facts.slurm_job);
+  if (!facts.container) return "";
+  const std::string runtime = printable(facts.container->runtime);
+  return (runtime.empty() ? "container" : runtime) + " " +
+         printable(facts.container->id.substr(0, kShortId));
+}
+
+std::vector<Remark> remarks(const watch::Device& device) {
+  std::vector<Remark> result;
+  if (device.sample.trouble)
+    result.push_back({"✖ ", printable(*device.sample.trouble), Style::kBad});
+  const auto& action = device.health.recovery_action;
+  if (action && !action->empty() && *action != "none")
+    result.push_back({"✖ ", "the driver asks for: " + printable(*action), Style::kBad});
+  add_memory_remarks(device.health, result);
+  add_sample_remarks(device, result);
+  if (device.sample.is_asleep)
+    result.push_back({"", "asleep: powered down, and not woken to be asked", Style::kFaint});
+  return result;
+}
+
+std::string unattributed_text(const watch::Device& device) {
+  if (!is_much(device.unattributed_bytes)) return "";
+  const int64_t bytes = *device.unattributed_bytes;
+  const std::string size = format_bytes(magnitude(bytes));
+  if (bytes > 0) {
+    return size +
+           " unattributed: used by no process that the driver names (contexts it hides, managed "
+           "memory, the driver itself)";
+  }
+  return size +
+         " too many: the processes' figures come to that much more than is used (memory that "
+         "they share counts for each)";
+}
+
+std::string cleaning_text(const watch::Snapshot& snapshot) {
+  uint64_t whole = 0;
+  std::string places;
+  for (const watch::Device& device : snapshot.devices) {
+    const uint64_t cached = cached_on(snapshot, device.identity.index);
+    if (cached <= kFewBytes) continue;
+    whole = saturated_sum(whole, cached);
+    places += fmt::format("{}{} on GPU {}", places.empty() ? "" : ", ", format_bytes(cached),
+                          device.identity.index);
+  }
+  if (places.empty()) return "";
+  return fmt::format("a cleaning would give {} back, cached by allocators: {}", format_bytes(whole),
+                     places);
+}
+
+}  // namespace vram::show
