@@ -57,11 +57,11 @@ TEST_F(RatesTest, TwoReadingsMakeARate) {
 
 TEST_F(RatesTest, ACounterThatBeginsAnewHasNone) {
   (void)at(1 * kSecond, {1000, 1000, 500});
-  const DeviceReading reading = at(2 * kSecond, {10, 2000, 400});
+  const DeviceReading reading = at(11 * kSecond, {10, 2000, 400});
   EXPECT_EQ(reading.pcie_sent_bytes_per_second, std::nullopt);
-  EXPECT_EQ(reading.pcie_received_bytes_per_second, 1000U);
+  EXPECT_EQ(reading.pcie_received_bytes_per_second, 100U);
   EXPECT_EQ(percent(reading), std::nullopt);
-  EXPECT_EQ(at(3 * kSecond, {110, 2000, 400}).pcie_sent_bytes_per_second, 100U);
+  EXPECT_EQ(at(12 * kSecond, {110, 2000, 400}).pcie_sent_bytes_per_second, 100U);
 }
 
 TEST_F(RatesTest, WhatTheSourceKnowsStays) {

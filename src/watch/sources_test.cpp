@@ -136,6 +136,33 @@ TEST_F(SourcesTest, DevicesOfAFailedSourceAreKeptAsMissing) {
   EXPECT_EQ(first_.opened, 2);
 }
 
+TEST_F(SourcesTest, AfterAGoodReadingPausesBeginSmallAgain) {
+  first_.add("A");
+  first_.count_failure = "driver not loaded";
+  Sources sources = make();
+  for (const uint64_t second : {0, 1, 3}) (void)read_at(sources, second);
+  first_.count_failure.reset();
+  (void)read_at(sources, 7);
+  EXPECT_EQ(first_.opened, 4);
+  first_.count_failure = "driver not loaded";
+  (void)read_at(sources, 8);
+  (void)read_at(sources, 9);
+  EXPECT_EQ(first_.opened, 5);
+}
+
+TEST_F(SourcesTest, DevicesThatComeAndGoAreIdentifiedAnew) {
+  first_.add("A");
+  first_.add("B");
+  Sources sources = make();
+  (void)read_at(sources, 0);
+  first_.identities.erase(first_.identities.begin());
+  first_.samples.pop_back();
+  const Readings readings = read_at(sources, 1);
+  ASSERT_EQ(readings.devices.size(), 1U);
+  EXPECT_EQ(readings.devices[0].identity.uuid, "B");
+  EXPECT_EQ(first_.opened, 1);
+}
+
 TEST_F(SourcesTest, OneDeviceInTroubleKeepsItsSourceOpen) {
   first_.add("A");
   first_.add("B");
