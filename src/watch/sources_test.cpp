@@ -140,7 +140,8 @@ TEST_F(SourcesTest, AfterAGoodReadingPausesBeginSmallAgain) {
   first_.add("A");
   first_.count_failure = "driver not loaded";
   Sources sources = make();
-  for (const uint64_t second : {0, 1, 3}) (void)read_at(sources, second);
+  for (const uint64_t second : {uint64_t{0}, uint64_t{1}, uint64_t{3}})
+    (void)read_at(sources, second);
   first_.count_failure.reset();
   (void)read_at(sources, 7);
   EXPECT_EQ(first_.opened, 4);
