@@ -1,11 +1,10 @@
 #include "record/board_page.hpp"
 
 #include "base/file.hpp"
+#include "base/process_stat.hpp"
 
 #include <array>
-#include <charconv>
 #include <span>
-#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,19 +28,8 @@ uint64_t start_ticks_of(uint32_t pid) {
   std::array<std::byte, 1024> bytes{};
   const auto size = file->read(bytes);
   if (!size) return 0;
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), *size);
-  // "7 (any name, with ) and spaces) S 1 …": what follows the last bracket begins with field 3.
-  const size_t bracket = text.rfind(')');
-  if (bracket == std::string_view::npos) return 0;
-  text.remove_prefix(bracket + 1);
-  for (int field = 3; field <= 22; ++field) {
-    const size_t space = text.find(' ');
-    if (space == std::string_view::npos) return 0;
-    text.remove_prefix(space + 1);
-  }
-  uint64_t ticks = 0;
-  std::from_chars(text.data(), text.data() + text.size(), ticks);
-  return ticks;
+  const auto stat = parse_process_stat({reinterpret_cast<const char*>(bytes.data()), *size});
+  return stat ? stat->start_ticks : 0;
 }
 
 }  // namespace vram::record

@@ -71,6 +71,8 @@ struct Device {
   std::optional<int64_t> unattributed_bytes;
   // total - used - reserved - free, where all are known: 0 when the driver's figures agree.
   std::optional<int64_t> unaccounted_bytes;
+  std::optional<uint64_t> pcie_sent_bytes_per_second;  // since the snapshot before
+  std::optional<uint64_t> pcie_received_bytes_per_second;
 };
 
 struct Snapshot {

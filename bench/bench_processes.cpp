@@ -1,0 +1,94 @@
+// What a tick of the monitor costs besides the driver's calls: the facts of 64 processes that use
+// GPUs among 500, from files that look like /proc and from the kernel's own of this process; a
+// whole snapshot of 8 GPUs with 64 processes each.
+//
+//   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_processes &&
+//   build/release/bench/bench_processes
+
+#include "watch/take_snapshot.hpp"
+#include "watch/testing/proc_tree.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <unistd.h>
+
+namespace vram::watch {
+namespace {
+
+constexpr uint32_t kProcesses = 500;
+constexpr uint32_t kUsers = 64;  // of GPUs
+constexpr uint32_t kDevices = 8;
+
+const testing::ProcTree& tree() {
+  static const testing::ProcTree proc;
+  [[maybe_unused]] static const bool is_filled = [] {
+    const std::string id(64, 'a');
+    for (uint32_t pid = 1; pid <= kProcesses; ++pid) {
+      proc.put({.pid = pid,
+                .cgroup = "0::/system.slice/docker-" + id + ".scope\n",
+                .environment = std::string(3000, 'x') + '\0'});
+    }
+    return true;
+  }();
+  return proc;
+}
+
+void look_at_users(ProcessTable& table) {
+  for (uint32_t pid = 1; pid <= kUsers; ++pid) benchmark::DoNotOptimize(table.look(pid));
+  table.forget_unasked();
+}
+
+void known_processes(benchmark::State& state) {
+  ProcessTable table(tree().root());
+  look_at_users(table);
+  for (auto _ : state) look_at_users(table);
+}
+BENCHMARK(known_processes)->Unit(benchmark::kMillisecond);
+
+void new_processes(benchmark::State& state) {
+  for (auto _ : state) {
+    ProcessTable table(tree().root());
+    look_at_users(table);
+  }
+}
+BENCHMARK(new_processes)->Unit(benchmark::kMillisecond);
+
+// The kernel writes its text anew for each reading: one process, as many times.
+void known_processes_of_the_kernel(benchmark::State& state) {
+  ProcessTable table;
+  const auto pid = static_cast<uint32_t>(getpid());
+  for (auto _ : state) {
+    for (uint32_t i = 0; i < kUsers; ++i) benchmark::DoNotOptimize(table.look(pid));
+  }
+}
+BENCHMARK(known_processes_of_the_kernel)->Unit(benchmark::kMillisecond);
+
+Readings readings_of_all() {
+  Readings readings;
+  for (uint32_t place = 0; place < kDevices; ++place) {
+    DeviceReading reading;
+    reading.sample.memory = {1'000'000, 640'000, 359'000, 1000};
+    reading.sample.processes.emplace();
+    for (uint32_t pid = 1; pid <= kUsers; ++pid) {
+      gpu::DeviceProcess process;
+      process.pid = pid;
+      process.used_bytes = 10'000;
+      reading.sample.processes->push_back(process);
+    }
+    readings.devices.push_back(std::move(reading));
+  }
+  return readings;
+}
+
+void whole_snapshot(benchmark::State& state) {
+  ProcessTable table(tree().root());
+  const Boards boards;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(take_snapshot(here_and_now(), readings_of_all(), table, boards));
+  }
+}
+BENCHMARK(whole_snapshot)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace vram::watch

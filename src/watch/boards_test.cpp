@@ -1,0 +1,161 @@
+// The board as the watcher reads it: whose pages count, and for which device their figures are.
+#include "watch/boards.hpp"
+
+#include "record/board.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <string>
+#include <unistd.h>
+
+namespace vram::watch {
+namespace {
+
+class BoardsTest : public ::testing::Test {
+ protected:
+  BoardsTest() {
+    facts_.pid = static_cast<uint32_t>(getpid());
+    facts_.uid = geteuid();
+    facts_.start_ticks = record::this_process().start_ticks;
+  }
+  ~BoardsTest() override {
+    std::filesystem::remove_all(folder_of(geteuid()));
+    std::filesystem::remove_all(folder_of(geteuid() + 1));
+  }
+  [[nodiscard]] std::string folder_of(uint32_t uid) const { return prefix_ + std::to_string(uid); }
+
+  std::string prefix_ = "/dev/shm/vram-boards-test-" + std::to_string(getpid()) + "-";
+  Boards boards_{prefix_};
+  ProcessFacts facts_;
+};
+
+TEST_F(BoardsTest, ALivingOwnersPageCounts) {
+  EXPECT_FALSE(boards_.figures_of(facts_).has_value());
+  record::Board board = record::Board::open(folder_of(geteuid())).value();
+  EXPECT_FALSE(boards_.figures_of(facts_).has_value());  // nothing posted yet
+  board.post({.step = 12});
+  const auto figures = boards_.figures_of(facts_);
+  ASSERT_TRUE(figures.has_value());
+  EXPECT_EQ(figures->step, 12U);
+}
+
+TEST_F(BoardsTest, AnotherProcessOfThePidDoesNot) {
+  record::Board board = record::Board::open(folder_of(geteuid())).value();
+  board.post({.step = 12});
+  *facts_.start_ticks += 1;
+  EXPECT_FALSE(boards_.figures_of(facts_).has_value());
+  facts_.start_ticks.reset();
+  EXPECT_FALSE(boards_.figures_of(facts_).has_value());
+}
+
+TEST_F(BoardsTest, NobodySpeaksForAnotherUsersProcess) {
+  // A folder with another user's number in its name, made by us.
+  record::Board board = record::Board::open(folder_of(geteuid() + 1)).value();
+  board.post({.step = 12});
+  *facts_.uid += 1;
+  EXPECT_FALSE(boards_.figures_of(facts_).has_value());
+  // The same through a link that is named as the user's own would be.
+  *facts_.uid -= 1;
+  std::filesystem::create_directory_symlink(folder_of(geteuid() + 1), folder_of(geteuid()));
+  EXPECT_FALSE(boards_.figures_of(facts_).has_value());
+}
+
+class AddFiguresTest : public ::testing::Test {
+ protected:
+  AddFiguresTest() {
+    for (uint32_t place = 0; place < 3; ++place) {
+      Device device;
+      device.identity.name = "H200";
+      device.sample.memory.total_bytes = 1000;
+      devices_.push_back(device);
+    }
+    known_.cuda.is_known = true;
+  }
+  void use(uint32_t device) { process_.uses.push_back({device, {}, std::nullopt}); }
+  void post(uint64_t device, uint64_t allocated, uint64_t reserved) {
+    figures_.devices[figures_.device_count++] = {
+        .device = device, .allocated_bytes = allocated, .reserved_bytes = reserved};
+  }
+  void add() { add_figures(process_, figures_, known_, devices_); }
+  [[nodiscard]] std::optional<uint64_t> allocated(size_t use) const {
+    const auto& figures = process_.uses[use].allocator;
+    return figures ? figures->allocated_bytes : std::nullopt;
+  }
+  std::vector<Device> devices_;
+  Process process_;
+  record::BoardFigures figures_;
+  KnownProcess known_;
+};
+
+TEST_F(AddFiguresTest, EachUseHasTheFiguresOfItsDevice) {
+  use(0);
+  use(2);
+  known_.cuda.visible_devices = "2,0";
+  post(0, 20, 30);
+  post(1, 500, 600);
+  add();
+  EXPECT_EQ(allocated(0), 500U);
+  EXPECT_EQ(allocated(1), 20U);
+  EXPECT_EQ(process_.uses[1].allocator->reserved_bytes, 30U);
+  EXPECT_EQ(process_.uses[1].allocator->peak_bytes, std::nullopt);
+}
+
+TEST_F(AddFiguresTest, OneOfOneIsMeantWhateverItsNumber) {
+  use(2);
+  known_.cuda.is_known = false;
+  post(0, 20, 30);
+  add();
+  EXPECT_EQ(allocated(0), 20U);
+}
+
+TEST_F(AddFiguresTest, NumbersThatLeadElsewhereAreNotBelieved) {
+  use(1);
+  use(2);
+  post(0, 20, 30);
+  post(1, 40, 50);
+  add();
+  EXPECT_EQ(allocated(0), std::nullopt);
+  EXPECT_EQ(allocated(1), std::nullopt);
+}
+
+TEST_F(AddFiguresTest, ADeviceWithNothingReservedMayBeUnused) {
+  use(1);
+  use(2);
+  post(0, 0, 0);
+  post(1, 40, 50);
+  add();
+  EXPECT_EQ(allocated(0), 40U);
+  EXPECT_EQ(allocated(1), std::nullopt);
+}
+
+TEST_F(AddFiguresTest, WhichInstanceIsMeantIsNotGuessed) {
+  use(1);
+  use(1);
+  post(1, 40, 50);
+  add();
+  EXPECT_EQ(allocated(0), std::nullopt);
+  EXPECT_EQ(allocated(1), std::nullopt);
+}
+
+TEST_F(AddFiguresTest, MoreThanTheDeviceHasIsUnknown) {
+  use(1);
+  post(1, 1001, 1000);
+  add();
+  EXPECT_EQ(allocated(0), std::nullopt);
+  EXPECT_EQ(process_.uses[0].allocator->reserved_bytes, 1000U);
+}
+
+TEST_F(AddFiguresTest, StepAndScopeAreTheProcesss) {
+  figures_.step_ns = 7;
+  const std::string scope = "for\x1bward";
+  scope.copy(figures_.scope, scope.size());
+  add();
+  EXPECT_EQ(process_.step, std::nullopt);
+  EXPECT_EQ(process_.step_ns, 7U);
+  EXPECT_EQ(process_.scope, "for\\x1bward");
+}
+
+}  // namespace
+}  // namespace vram::watch

@@ -1,0 +1,47 @@
+#include "watch/bounds.hpp"
+
+namespace vram::watch {
+namespace {
+
+constexpr uint32_t kWhole = 100;
+
+void keep_percent(std::optional<uint32_t>& percent) {
+  if (percent > kWhole) percent.reset();
+}
+
+void keep_below_total(gpu::DeviceMemory& memory) {
+  memory.used_bytes = at_most(memory.used_bytes, memory.total_bytes);
+  memory.free_bytes = at_most(memory.free_bytes, memory.total_bytes);
+  memory.reserved_bytes = at_most(memory.reserved_bytes, memory.total_bytes);
+}
+
+void keep_below(gpu::DeviceMemory& memory, std::optional<uint64_t> most) {
+  memory.total_bytes = at_most(memory.total_bytes, most);
+  memory.used_bytes = at_most(memory.used_bytes, most);
+  memory.free_bytes = at_most(memory.free_bytes, most);
+  memory.reserved_bytes = at_most(memory.reserved_bytes, most);
+  keep_below_total(memory);
+}
+
+}  // namespace
+
+std::optional<uint64_t> at_most(std::optional<uint64_t> figure, std::optional<uint64_t> most) {
+  return figure && most && *figure > *most ? std::nullopt : figure;
+}
+
+void drop_impossible(gpu::DeviceSample& sample, gpu::DeviceHealth& health) {
+  const auto total = sample.memory.total_bytes;
+  keep_below_total(sample.memory);
+  keep_percent(sample.busy_percent);
+  keep_percent(sample.memory_busy_percent);
+  if (sample.processes) {
+    for (gpu::DeviceProcess& process : *sample.processes) {
+      process.used_bytes = at_most(process.used_bytes, total);
+      keep_percent(process.busy_percent);
+    }
+  }
+  if (health.bar1) keep_below_total(*health.bar1);  // has a size of its own
+  for (gpu::MigInstance& instance : health.mig_instances) keep_below(instance.memory, total);
+}
+
+}  // namespace vram::watch

@@ -1,0 +1,17 @@
+// What can't be is not known: figures of a device's memory above its total, whoever said so, are
+// dropped one by one, and so are percents above 100. Pure functions.
+#pragma once
+
+#include "gpu/telemetry.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace vram::watch {
+
+// Nothing if the figure is above most; where most is unknown, the figure.
+[[nodiscard]] std::optional<uint64_t> at_most(std::optional<uint64_t> figure,
+                                              std::optional<uint64_t> most);
+void drop_impossible(gpu::DeviceSample& sample, gpu::DeviceHealth& health);
+
+}  // namespace vram::watch

@@ -1,0 +1,67 @@
+#include "watch/process_files.hpp"
+
+#include "base/file.hpp"
+
+#include <cstdint>
+#include <fcntl.h>
+#include <span>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace vram::watch {
+namespace {
+
+// Of <linux/openat2.h>, by hand: it is newer than the headers that wheels are built with.
+struct OpenHow {
+  uint64_t flags = 0;
+  uint64_t mode = 0;
+  uint64_t resolve = 0;
+};
+constexpr long kOpenat2 = 437;  // on every architecture
+constexpr uint64_t kResolveNoMagicLinks = 0x02;
+constexpr uint64_t kResolveInRoot = 0x10;
+
+class Descriptor {
+ public:
+  explicit Descriptor(long number) : number_(static_cast<int>(number)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  [[nodiscard]] int number() const { return number_; }
+  [[nodiscard]] bool is_plain_file() const {
+    struct stat facts{};
+    return number_ >= 0 && fstat(number_, &facts) == 0 && S_ISREG(facts.st_mode);
+  }
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+std::optional<FileStart> read_start(const std::string& path, size_t most_bytes) {
+  const auto file = InputFile::open(path);
+  if (!file) return std::nullopt;
+  FileStart start{std::string(most_bytes, '\0')};
+  const auto size = file->read_at(0, std::as_writable_bytes(std::span(start.text)));
+  if (!size) return std::nullopt;
+  start.is_cut = *size == most_bytes;
+  start.text.resize(*size);
+  return start;
+}
+
+std::optional<FileStart> read_inside(const std::string& root_folder, const std::string& path,
+                                     size_t most_bytes) {
+  const Descriptor root(open(root_folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (root.number() < 0) return std::nullopt;
+  // First as a place only: opening a device or a pipe would already do something.
+  OpenHow how{.flags = O_PATH | O_CLOEXEC, .resolve = kResolveInRoot | kResolveNoMagicLinks};
+  const Descriptor place(syscall(kOpenat2, root.number(), path.c_str(), &how, sizeof how));
+  if (!place.is_plain_file()) return std::nullopt;
+  return read_start(fmt::format("/proc/self/fd/{}", place.number()), most_bytes);
+}
+
+}  // namespace vram::watch

@@ -1,0 +1,114 @@
+#include "watch/process_table.hpp"
+
+#include "watch/container.hpp"
+#include "watch/process_files.hpp"
+#include "watch/process_texts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace vram::watch {
+namespace {
+
+constexpr size_t kStatBytes = 1024;
+constexpr size_t kStatusBytes = 4096;
+constexpr size_t kCommandBytes = 4096;
+constexpr size_t kCgroupBytes = 16 * 1024;
+constexpr size_t kEnvironmentBytes = 256 * 1024;
+constexpr size_t kNameBytes = 256;
+constexpr size_t kLongestJob = 10;
+// Kubernetes puts it into each container that may talk to it.
+constexpr const char* kSpaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+std::optional<std::string> owned(std::optional<std::string_view> text) {
+  return text ? std::optional<std::string>(*text) : std::nullopt;
+}
+
+bool is_job_number(std::string_view text) {
+  return !text.empty() && text.size() <= kLongestJob &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string ProcessTable::path(uint32_t pid, const char* file) const {
+  return fmt::format("{}/{}/{}", root_, pid, file);
+}
+
+const KnownProcess& ProcessTable::look(uint32_t pid) {
+  Entry& entry = entries_[pid];
+  entry.is_asked = true;
+  KnownProcess& process = entry.process;
+  const auto text = read_start(path(pid, "stat"), kStatBytes);
+  const auto stat = text ? parse_process_stat(text->text) : std::nullopt;
+  if (!stat) {
+    process = {};
+    process.facts.pid = pid;
+    return process;
+  }
+  // A shell that becomes its program keeps pid and start, and changes its name.
+  if (process.facts.start_ticks != stat->start_ticks || entry.name != stat->name) {
+    process = read(pid, *stat);
+    entry.name = stat->name;
+  }
+  process.facts.parent_pid = stat->parent_pid;  // the first process, once its own is dead
+  return process;
+}
+
+KnownProcess ProcessTable::read(uint32_t pid, const ProcessStat& stat) {
+  KnownProcess process;
+  ProcessFacts& facts = process.facts;
+  facts.pid = pid;
+  facts.start_ticks = stat.start_ticks;
+  if (const auto status = read_start(path(pid, "status"), kStatusBytes)) {
+    facts.uid = effective_uid(status->text);
+  }
+  if (facts.uid) facts.user = users_.name(*facts.uid);
+  if (const auto cmdline = read_start(path(pid, "cmdline"), kCommandBytes)) {
+    facts.command = command_of(cmdline->text, stat.name, cmdline->is_cut);
+  }
+  if (const auto cgroup = read_start(path(pid, "cgroup"), kCgroupBytes)) {
+    Placement placement = placement_of(cgroup->text);
+    facts.container = std::move(placement.container);
+    facts.slurm_job = std::move(placement.slurm_job);
+    if (placement.pod_uid) facts.pod = Pod{*placement.pod_uid, {}, pod_space(pid)};
+  }
+  read_environment(process);
+  return process;
+}
+
+void ProcessTable::read_environment(KnownProcess& process) const {
+  ProcessFacts& facts = process.facts;
+  const auto file = read_start(path(facts.pid, "environ"), kEnvironmentBytes);
+  if (!file) return;
+  const std::string_view variables = file->text;
+  process.cuda = {true, owned(variable_in(variables, "CUDA_VISIBLE_DEVICES")),
+                  owned(variable_in(variables, "CUDA_DEVICE_ORDER"))};
+  const auto job = variable_in(variables, "SLURM_JOB_ID");
+  if (!facts.slurm_job && job && is_job_number(*job)) facts.slurm_job = std::string(*job);
+  const auto host = variable_in(variables, "HOSTNAME");
+  // A pod that shares the machine's network has the machine's name.
+  if (facts.pod && host && is_kubernetes_name(*host) && !is_host_name(*host)) {
+    facts.pod->name = std::string(*host);
+  }
+}
+
+std::optional<std::string> ProcessTable::pod_space(uint32_t pid) const {
+  const auto space = read_inside(path(pid, "root"), kSpaceFile, kNameBytes);
+  if (!space || !is_kubernetes_name(space->text)) return std::nullopt;
+  return space->text;
+}
+
+bool ProcessTable::is_host_name(std::string_view name) const {
+  const auto file = read_start(root_ + "/sys/kernel/hostname", kNameBytes);
+  return file && std::string_view(file->text).substr(0, file->text.find('\n')) == name;
+}
+
+void ProcessTable::forget_unasked() {
+  std::erase_if(entries_, [](const auto& entry) { return !entry.second.is_asked; });
+  for (auto& [pid, entry] : entries_) entry.is_asked = false;
+}
+
+}  // namespace vram::watch

@@ -1,0 +1,67 @@
+#include "watch/process_texts.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace vram::watch {
+namespace {
+
+constexpr size_t kLongestName = 253;
+
+// Without the character that the end of the text may have cut in two.
+void drop_partial_character(std::string& text) {
+  const auto byte = [&] { return static_cast<unsigned char>(text.back()); };
+  while (!text.empty() && (byte() & 0xC0U) == 0x80) text.pop_back();
+  if (!text.empty() && byte() >= 0xC0) text.pop_back();
+}
+
+}  // namespace
+
+std::string command_of(std::string_view cmdline, std::string_view name, bool is_cut) {
+  std::string command(cmdline.substr(0, cmdline.find_last_not_of('\0') + 1));
+  if (command.empty()) return "[" + printable(name) + "]";
+  // A program given with -c has lines, which a list has no room for.
+  std::ranges::replace_if(command, [](char c) { return c == '\0' || c == '\n' || c == '\t'; }, ' ');
+  if (!is_cut) return printable(command);
+  drop_partial_character(command);
+  return printable(command) + "…";
+}
+
+std::optional<uint32_t> effective_uid(std::string_view status) {
+  constexpr std::string_view kLine = "\nUid:\t";
+  const size_t at = status.find(kLine);
+  if (at == std::string_view::npos) return std::nullopt;
+  status.remove_prefix(at + kLine.size());
+  // "real<tab>effective<tab>saved<tab>of files"
+  const size_t begin = status.find('\t');
+  const size_t end = begin == std::string_view::npos ? begin : status.find('\t', begin + 1);
+  if (end == std::string_view::npos) return std::nullopt;
+  uint32_t uid = 0;
+  const char* const last = status.data() + end;
+  const auto [stop, error] = std::from_chars(status.data() + begin + 1, last, uid);
+  if (error != std::errc{} || stop != last) return std::nullopt;
+  return uid;
+}
+
+std::optional<std::string_view> variable_in(std::string_view environment, std::string_view name) {
+  while (true) {
+    const size_t end = environment.find('\0');
+    if (end == std::string_view::npos) return std::nullopt;
+    const std::string_view variable = environment.substr(0, end);
+    if (variable.starts_with(name) && variable.substr(name.size()).starts_with('=')) {
+      return variable.substr(name.size() + 1);
+    }
+    environment.remove_prefix(end + 1);
+  }
+}
+
+bool is_kubernetes_name(std::string_view text) {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  };
+  return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, is_allowed);
+}
+
+}  // namespace vram::watch

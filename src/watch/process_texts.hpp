@@ -1,0 +1,24 @@
+// What the files of /proc/<pid> say, from their texts: pure functions. The process whose files they
+// are chooses its command line and environment; what goes to a screen is valid UTF-8 without
+// control characters.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace vram::watch {
+
+// The arguments between spaces; "[name]" of a kernel thread or a dead process, which have none.
+// is_cut: the text is a longer one's beginning.
+[[nodiscard]] std::string command_of(std::string_view cmdline, std::string_view name, bool is_cut);
+// With whose rights the process acts, from /proc/<pid>/status.
+[[nodiscard]] std::optional<uint32_t> effective_uid(std::string_view status);
+// A variable's value in /proc/<pid>/environ; one that is cut off is none.
+[[nodiscard]] std::optional<std::string_view> variable_in(std::string_view environment,
+                                                          std::string_view name);
+// As Kubernetes lets pods and namespaces be named: lower-case letters, digits, '-' and '.'.
+[[nodiscard]] bool is_kubernetes_name(std::string_view text);
+
+}  // namespace vram::watch

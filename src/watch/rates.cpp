@@ -1,0 +1,79 @@
+#include "watch/rates.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vram::watch {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+// The clocks of process and reading are not read at the same moment; more than this beyond the
+// whole time is no figure.
+constexpr double kMostShare = 1.1;
+
+std::optional<uint64_t> growth(std::optional<uint64_t> before, std::optional<uint64_t> now) {
+  if (!before || !now || *now < *before) return std::nullopt;
+  return *now - *before;
+}
+
+std::optional<uint64_t> per_second(std::optional<uint64_t> bytes, uint64_t elapsed_ns) {
+  if (!bytes || elapsed_ns == 0) return std::nullopt;
+  const double rate = static_cast<double>(*bytes) * kNsPerSecond / static_cast<double>(elapsed_ns);
+  constexpr double kMost = 9e18;  // still a uint64_t
+  if (rate > kMost) return std::nullopt;
+  return static_cast<uint64_t>(rate + 0.5);
+}
+
+std::optional<uint32_t> percent(std::optional<uint64_t> busy_ns, uint64_t elapsed_ns) {
+  if (!busy_ns || elapsed_ns == 0) return std::nullopt;
+  const double share = static_cast<double>(*busy_ns) / static_cast<double>(elapsed_ns);
+  if (share > kMostShare) return std::nullopt;
+  return static_cast<uint32_t>(std::min(share, 1.0) * 100 + 0.5);
+}
+
+}  // namespace
+
+Rates::ProcessKey Rates::key_of_process(const gpu::DeviceProcess& process) {
+  return {process.pid, process.gpu_instance, process.compute_instance};
+}
+
+Rates::Counters Rates::counters_of(const DeviceReading& reading) {
+  const gpu::DeviceSample& sample = reading.sample;
+  Counters counters{reading.time_ns, sample.pcie_sent_bytes, sample.pcie_received_bytes, {}};
+  if (!sample.processes) return counters;
+  for (const gpu::DeviceProcess& process : *sample.processes) {
+    if (process.busy_ns) counters.busy_ns[key_of_process(process)] = *process.busy_ns;
+  }
+  return counters;
+}
+
+void Rates::apply_to(DeviceReading& reading, const Counters& before) {
+  if (reading.time_ns <= before.time_ns) return;
+  const uint64_t elapsed_ns = reading.time_ns - before.time_ns;
+  gpu::DeviceSample& sample = reading.sample;
+  reading.pcie_sent_bytes_per_second =
+      per_second(growth(before.pcie_sent_bytes, sample.pcie_sent_bytes), elapsed_ns);
+  reading.pcie_received_bytes_per_second =
+      per_second(growth(before.pcie_received_bytes, sample.pcie_received_bytes), elapsed_ns);
+  if (!sample.processes) return;
+  for (gpu::DeviceProcess& process : *sample.processes) {
+    const auto earlier = before.busy_ns.find(key_of_process(process));
+    if (process.busy_percent || earlier == before.busy_ns.end()) continue;
+    process.busy_percent = percent(growth(earlier->second, process.busy_ns), elapsed_ns);
+  }
+}
+
+void Rates::apply(Readings& readings) {
+  std::map<std::string, Counters> now;
+  for (DeviceReading& reading : readings.devices) {
+    const std::string key = key_of(reading.identity);
+    if (key.empty()) continue;
+    Counters counters = counters_of(reading);
+    const auto before = last_.find(key);
+    if (before != last_.end()) apply_to(reading, before->second);
+    now[key] = std::move(counters);
+  }
+  last_ = std::move(now);
+}
+
+}  // namespace vram::watch

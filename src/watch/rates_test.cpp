@@ -1,0 +1,99 @@
+// Rates of counters over two seconds and less, worked out by hand; counters that begin anew.
+#include "watch/rates.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace vram::watch {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+class RatesTest : public ::testing::Test {
+ protected:
+  struct Counted {
+    std::optional<uint64_t> sent, received, busy_ns;
+    std::optional<uint32_t> busy_percent = {};
+  };
+  DeviceReading at(uint64_t time_ns, const Counted& counted) {
+    DeviceReading reading;
+    reading.time_ns = time_ns;
+    reading.identity.uuid = uuid_;
+    reading.sample.pcie_sent_bytes = counted.sent;
+    reading.sample.pcie_received_bytes = counted.received;
+    gpu::DeviceProcess process;
+    process.pid = pid_;
+    process.busy_percent = counted.busy_percent;
+    process.busy_ns = counted.busy_ns;
+    process.gpu_instance = instance_;
+    reading.sample.processes = {process};
+    Readings readings{{reading}, {}};
+    rates_.apply(readings);
+    return readings.devices[0];
+  }
+  static std::optional<uint32_t> percent(const DeviceReading& reading) {
+    return (*reading.sample.processes)[0].busy_percent;
+  }
+  Rates rates_;
+  std::optional<std::string> uuid_ = "A";
+  uint32_t pid_ = 7;
+  std::optional<uint32_t> instance_;
+};
+
+TEST_F(RatesTest, TwoReadingsMakeARate) {
+  const DeviceReading first = at(10 * kSecond, {1000, 5000, 300'000'000});
+  EXPECT_EQ(first.pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(percent(first), std::nullopt);
+  const DeviceReading second = at(12 * kSecond, {7000, 5000, 800'000'000});
+  EXPECT_EQ(second.pcie_sent_bytes_per_second, 3000U);
+  EXPECT_EQ(second.pcie_received_bytes_per_second, 0U);
+  EXPECT_EQ(percent(second), 25U);
+  const DeviceReading third = at(12 * kSecond + kSecond / 2, {7001, 6000, 1'300'000'000});
+  EXPECT_EQ(third.pcie_sent_bytes_per_second, 2U);
+  EXPECT_EQ(third.pcie_received_bytes_per_second, 2000U);
+  EXPECT_EQ(percent(third), 100U);
+}
+
+TEST_F(RatesTest, ACounterThatBeginsAnewHasNone) {
+  (void)at(1 * kSecond, {1000, 1000, 500});
+  const DeviceReading reading = at(11 * kSecond, {10, 2000, 400});
+  EXPECT_EQ(reading.pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(reading.pcie_received_bytes_per_second, 100U);
+  EXPECT_EQ(percent(reading), std::nullopt);
+  EXPECT_EQ(at(12 * kSecond, {110, 2000, 400}).pcie_sent_bytes_per_second, 100U);
+}
+
+TEST_F(RatesTest, WhatTheSourceKnowsStays) {
+  (void)at(1 * kSecond, {{}, {}, 0});
+  EXPECT_EQ(percent(at(2 * kSecond, {{}, {}, kSecond, 12})), 12U);
+}
+
+TEST_F(RatesTest, MoreThanTheWholeTimeIsNoFigure) {
+  (void)at(1 * kSecond, {{}, {}, 0});
+  EXPECT_EQ(percent(at(2 * kSecond, {{}, {}, kSecond + kSecond / 20})), 100U);
+  EXPECT_EQ(percent(at(3 * kSecond, {{}, {}, 3 * kSecond})), std::nullopt);
+}
+
+TEST_F(RatesTest, OthersCountersAreNotCompared) {
+  (void)at(1 * kSecond, {100, 100, 100});
+  pid_ = 8;
+  EXPECT_EQ(percent(at(2 * kSecond, {100, 100, 200})), std::nullopt);
+  instance_ = 3;
+  EXPECT_EQ(percent(at(3 * kSecond, {100, 100, 300})), std::nullopt);
+  uuid_ = "B";
+  EXPECT_EQ(at(4 * kSecond, {200, 100, 300}).pcie_sent_bytes_per_second, std::nullopt);
+  uuid_ = std::nullopt;
+  (void)at(5 * kSecond, {300, 100, 300});
+  EXPECT_EQ(at(6 * kSecond, {400, 100, 300}).pcie_sent_bytes_per_second, std::nullopt);
+}
+
+TEST_F(RatesTest, NoTimeBetweenReadingsHasNoRate) {
+  (void)at(2 * kSecond, {100, 100, 100});
+  EXPECT_EQ(at(2 * kSecond, {200, 200, 200}).pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(at(1 * kSecond, {300, 300, 300}).pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(at(1 * kSecond + 1, {UINT64_MAX, 301, 0}).pcie_sent_bytes_per_second, std::nullopt);
+}
+
+}  // namespace
+}  // namespace vram::watch

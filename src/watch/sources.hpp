@@ -1,0 +1,107 @@
+// Sources: everything on this machine that knows of GPUs, asked as one. Each device's identity is
+// asked once for each opening of its source, its health every few seconds, its sample at each
+// tick. A source that fails leaves a note and is tried again after pauses that grow; the others go
+// on.
+//
+//     Opener ──▶ Source ──▶ identity, health, sample ──▶ DeviceReading ──▶ rates, take_snapshot
+//
+// One thread at a time; read() takes as long as the sources' own calls do.
+#pragma once
+
+#include "gpu/telemetry.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace vram::watch {
+
+// Any gpu::Telemetry, whatever its type.
+class Source {
+ public:
+  virtual ~Source() = default;
+  [[nodiscard]] virtual Result<uint32_t> device_count() const = 0;
+  [[nodiscard]] virtual gpu::DeviceIdentity identity(uint32_t index) const = 0;
+  [[nodiscard]] virtual gpu::DeviceHealth health(uint32_t index) const = 0;
+  [[nodiscard]] virtual gpu::DeviceSample sample(uint32_t index) const = 0;
+};
+
+template <gpu::Telemetry T>
+class SourceOf final : public Source {
+ public:
+  explicit SourceOf(T&& source) : source_(std::move(source)) {}
+  Result<uint32_t> device_count() const override { return source_.device_count(); }
+  gpu::DeviceIdentity identity(uint32_t index) const override { return source_.identity(index); }
+  gpu::DeviceHealth health(uint32_t index) const override { return source_.health(index); }
+  gpu::DeviceSample sample(uint32_t index) const override { return source_.sample(index); }
+
+ private:
+  T source_;
+};
+
+struct Opener {
+  std::string name;  // for notes: "NVML"
+  std::function<Result<std::unique_ptr<Source>>()> open;
+};
+
+// Of a function that opens a gpu::Telemetry: opener_of("NVML", [] { return Nvml::open(); })
+template <typename Open>
+Opener opener_of(std::string name, Open open) {
+  return {std::move(name), [open = std::move(open)]() -> Result<std::unique_ptr<Source>> {
+            auto source = open();
+            if (!source) return tl::unexpected(std::move(source.error()));
+            using Telemetry = std::remove_reference_t<decltype(*source)>;
+            return std::make_unique<SourceOf<Telemetry>>(std::move(*source));
+          }};
+}
+
+struct DeviceReading {
+  uint64_t time_ns = 0;  // of the sample, by the sources' clock
+  // Identity and sample have the device's place among all sources' devices as their index.
+  gpu::DeviceIdentity identity;
+  gpu::DeviceHealth health;
+  gpu::DeviceSample sample;
+  std::optional<uint64_t> pcie_sent_bytes_per_second;  // by Rates
+  std::optional<uint64_t> pcie_received_bytes_per_second;
+};
+
+struct Readings {
+  std::vector<DeviceReading> devices;
+  std::vector<std::string> notes;
+};
+
+// What stays a device's own when indices change: its uuid, else its PCI id; "" where both are
+// unknown.
+[[nodiscard]] std::string key_of(const gpu::DeviceIdentity& identity);
+
+[[nodiscard]] uint64_t monotonic_ns();
+
+struct SourcesOptions {
+  uint64_t health_period_ns = 5'000'000'000;
+  uint64_t first_pause_ns = 1'000'000'000;
+  uint64_t longest_pause_ns = 30'000'000'000;
+  std::function<uint64_t()> clock = monotonic_ns;
+};
+
+class Sources {
+ public:
+  explicit Sources(std::vector<Opener> openers, SourcesOptions options = {});
+  Sources(Sources&&) noexcept;
+  Sources& operator=(Sources&&) = delete;
+  ~Sources();
+
+  // Devices whose source has failed are kept, with that as their trouble, until it is open again.
+  [[nodiscard]] Readings read();
+
+ private:
+  class Slot;
+  SourcesOptions options_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace vram::watch

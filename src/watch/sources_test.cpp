@@ -1,0 +1,202 @@
+// Sources: what is asked how often, and that one which fails takes nobody with it.
+#include "watch/sources.hpp"
+
+#include "watch/testing/fake_telemetry.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace vram::watch {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeMachine;
+using testing::identity_of;
+using testing::in_trouble;
+using ::testing::IsEmpty;
+using testing::opener_of_machine;
+using testing::sample_of;
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+class SourcesTest : public ::testing::Test {
+ protected:
+  Readings read_at(Sources& sources, uint64_t seconds) {
+    first_.now_ns = second_.now_ns = seconds * kSecond;
+    return sources.read();
+  }
+  Sources make() {
+    SourcesOptions options;
+    options.clock = [this] { return first_.now_ns; };
+    return Sources({opener_of_machine("first", first_), opener_of_machine("second", second_)},
+                   options);
+  }
+  FakeMachine first_;
+  FakeMachine second_;
+};
+
+TEST_F(SourcesTest, AllSourcesDevicesAreOneRow) {
+  first_.add("A");
+  first_.add("B");
+  second_.add("C");
+  Sources sources = make();
+  const Readings readings = read_at(sources, 7);
+  ASSERT_EQ(readings.devices.size(), 3U);
+  const char* const uuids[] = {"A", "B", "C"};
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(readings.devices[i].identity.index, i);
+    EXPECT_EQ(readings.devices[i].sample.index, i);
+    EXPECT_EQ(readings.devices[i].identity.uuid, uuids[i]);
+    EXPECT_EQ(readings.devices[i].sample.memory.used_bytes, 40U);
+    EXPECT_EQ(readings.devices[i].time_ns, 7 * kSecond);
+  }
+  EXPECT_THAT(readings.notes, IsEmpty());
+}
+
+TEST_F(SourcesTest, IdentityIsAskedOnceAndHealthEachFiveSeconds) {
+  first_.add("A");
+  first_.add("B");
+  first_.health.is_persistent = true;
+  Sources sources = make();
+  for (uint64_t second = 0; second < 20; ++second) {
+    for (const DeviceReading& reading : read_at(sources, second).devices) {
+      EXPECT_EQ(reading.health.is_persistent, true);
+    }
+  }
+  EXPECT_EQ(first_.identities_asked, 2);
+  EXPECT_EQ(first_.opened, 1);
+  // Both at the start; then one after half a period, the other after a whole, and each 5 s later.
+  EXPECT_THAT(first_.health_asked_ns,
+              ElementsAre(0, 0, 3 * kSecond, 5 * kSecond, 8 * kSecond, 10 * kSecond, 13 * kSecond,
+                          15 * kSecond, 18 * kSecond));
+}
+
+TEST_F(SourcesTest, ASleepingDeviceIsNotAskedForItsHealth) {
+  first_.add("A");
+  first_.identities[0] = {};
+  first_.samples[0] = {};
+  first_.samples[0].is_asleep = true;
+  Sources sources = make();
+  EXPECT_TRUE(read_at(sources, 0).devices[0].sample.is_asleep);
+  EXPECT_THAT(first_.health_asked_ns, IsEmpty());
+  EXPECT_EQ(first_.identities_asked, 1);
+  first_.identities[0] = identity_of("A");
+  first_.samples[0] = {};
+  EXPECT_EQ(read_at(sources, 1).devices[0].identity.uuid, "A");
+}
+
+TEST_F(SourcesTest, ASourceThatIsNotThereIsTriedAgainAfterGrowingPauses) {
+  first_.open_failure = "no library";
+  second_.add("C");
+  Sources sources = make();
+  // Tried at 0 s, then after pauses of 1, 2, 4, 8, 16, 30 and 30 s.
+  std::vector<uint64_t> opened_at;
+  for (uint64_t second = 0; second <= 95; ++second) {
+    first_.open_failure = "tried at " + std::to_string(second);
+    const Readings readings = read_at(sources, second);
+    EXPECT_EQ(readings.devices.size(), 1U);
+    ASSERT_EQ(readings.notes.size(), 1U);
+    if (readings.notes[0] == "first: tried at " + std::to_string(second))
+      opened_at.push_back(second);
+  }
+  EXPECT_THAT(opened_at, ElementsAre(0, 1, 3, 7, 15, 31, 61, 91));
+  first_.open_failure.reset();
+  first_.add("A");
+  const Readings readings = read_at(sources, 121);
+  EXPECT_EQ(readings.devices.size(), 2U);
+  EXPECT_THAT(readings.notes, IsEmpty());
+}
+
+TEST_F(SourcesTest, DevicesOfAFailedSourceAreKeptAsMissing) {
+  first_.add("A");
+  first_.health.is_persistent = true;
+  second_.add("C");
+  Sources sources = make();
+  (void)read_at(sources, 0);
+  first_.count_failure = "driver not loaded";
+  const Readings broken = read_at(sources, 1);
+  ASSERT_EQ(broken.devices.size(), 2U);
+  EXPECT_EQ(broken.devices[0].identity.uuid, "A");
+  EXPECT_EQ(broken.devices[0].sample.trouble, "driver not loaded");
+  EXPECT_EQ(broken.devices[0].sample.memory.used_bytes, std::nullopt);
+  EXPECT_EQ(broken.devices[0].health.is_persistent, std::nullopt);
+  EXPECT_EQ(broken.devices[1].identity.uuid, "C");
+  EXPECT_EQ(broken.devices[1].identity.index, 1U);
+  EXPECT_EQ(broken.devices[1].sample.trouble, std::nullopt);
+  EXPECT_THAT(broken.notes, ElementsAre("first: driver not loaded"));
+
+  // It comes back with its devices in another order.
+  first_.count_failure.reset();
+  first_.add("B");
+  std::swap(first_.identities[0], first_.identities[1]);
+  const Readings whole = read_at(sources, 2);
+  ASSERT_EQ(whole.devices.size(), 3U);
+  EXPECT_EQ(whole.devices[0].identity.uuid, "B");
+  EXPECT_EQ(whole.devices[1].identity.uuid, "A");
+  EXPECT_EQ(first_.opened, 2);
+}
+
+TEST_F(SourcesTest, AfterAGoodReadingPausesBeginSmallAgain) {
+  first_.add("A");
+  first_.count_failure = "driver not loaded";
+  Sources sources = make();
+  for (const uint64_t second : {uint64_t{0}, uint64_t{1}, uint64_t{3}})
+    (void)read_at(sources, second);
+  first_.count_failure.reset();
+  (void)read_at(sources, 7);
+  EXPECT_EQ(first_.opened, 4);
+  first_.count_failure = "driver not loaded";
+  (void)read_at(sources, 8);
+  (void)read_at(sources, 9);
+  EXPECT_EQ(first_.opened, 5);
+}
+
+TEST_F(SourcesTest, DevicesThatComeAndGoAreIdentifiedAnew) {
+  first_.add("A");
+  first_.add("B");
+  Sources sources = make();
+  (void)read_at(sources, 0);
+  first_.identities.erase(first_.identities.begin());
+  first_.samples.pop_back();
+  const Readings readings = read_at(sources, 1);
+  ASSERT_EQ(readings.devices.size(), 1U);
+  EXPECT_EQ(readings.devices[0].identity.uuid, "B");
+  EXPECT_EQ(first_.opened, 1);
+}
+
+TEST_F(SourcesTest, OneDeviceInTroubleKeepsItsSourceOpen) {
+  first_.add("A");
+  first_.add("B");
+  first_.samples[0] = in_trouble("fell off the bus");
+  Sources sources = make();
+  for (uint64_t second = 0; second < 5; ++second) {
+    EXPECT_EQ(read_at(sources, second).devices[1].sample.memory.used_bytes, 40U);
+  }
+  EXPECT_EQ(first_.opened, 1);
+}
+
+TEST_F(SourcesTest, WhenAllDevicesAreInTroubleTheSourceIsOpenedAnew) {
+  first_.add("A");
+  first_.samples[0] = in_trouble("not initialized");
+  Sources sources = make();
+  for (uint64_t second = 0; second < 16; ++second) {
+    const Readings readings = read_at(sources, second);
+    ASSERT_EQ(readings.devices.size(), 1U);
+    EXPECT_EQ(readings.devices[0].identity.uuid, "A");
+    EXPECT_EQ(readings.devices[0].sample.trouble, "not initialized");
+  }
+  EXPECT_EQ(first_.opened, 5);  // at 0, 1, 3, 7 and 15 s
+  first_.samples[0] = sample_of(1);
+  EXPECT_EQ(read_at(sources, 31).devices[0].sample.memory.used_bytes, 1U);
+}
+
+TEST_F(SourcesTest, AnImpossibleCountIsAFailure) {
+  first_.samples.resize(5000);
+  Sources sources = make();
+  const Readings readings = read_at(sources, 0);
+  EXPECT_THAT(readings.devices, IsEmpty());
+  EXPECT_EQ(readings.notes.size(), 1U);
+}
+
+}  // namespace
+}  // namespace vram::watch

@@ -1,0 +1,30 @@
+// take_snapshot(): what sources, kernel and board say at one moment, put together.
+//
+//     Readings ─▶ bounds ─▶ devices ─┬─▶ sums that must hold ──▶ Snapshot
+//                                    └─▶ processes by pid ◀── ProcessTable, Boards
+//
+// One thread at a time, that of the table; reads /proc and the board, waits for no driver.
+#pragma once
+
+#include "watch/boards.hpp"
+#include "watch/process_table.hpp"
+#include "watch/snapshot.hpp"
+#include "watch/sources.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace vram::watch {
+
+struct Moment {
+  int64_t time_ns = 0;  // since 1970, UTC
+  std::string host;
+};
+
+[[nodiscard]] Moment here_and_now();
+
+// Ends a tick of the table: processes that are no longer named are forgotten.
+[[nodiscard]] Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table,
+                                     const Boards& boards);
+
+}  // namespace vram::watch

@@ -1,0 +1,79 @@
+// A source of devices that a test sets, breaks and counts the questions of. Copies look at the same
+// machine.
+#pragma once
+
+#include "watch/sources.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::watch::testing {
+
+inline gpu::DeviceIdentity identity_of(const std::string& uuid) {
+  gpu::DeviceIdentity identity;
+  identity.uuid = uuid;
+  return identity;
+}
+
+inline gpu::DeviceSample sample_of(uint64_t used_bytes) {
+  gpu::DeviceSample sample;
+  sample.memory.total_bytes = 100;
+  sample.memory.used_bytes = used_bytes;
+  return sample;
+}
+
+inline gpu::DeviceSample in_trouble(const std::string& trouble) {
+  gpu::DeviceSample sample;
+  sample.trouble = trouble;
+  return sample;
+}
+
+struct FakeMachine {
+  std::vector<gpu::DeviceIdentity> identities;
+  std::vector<gpu::DeviceSample> samples;  // as many
+  gpu::DeviceHealth health;
+  std::optional<std::string> open_failure;
+  std::optional<std::string> count_failure;
+  uint64_t now_ns = 0;
+  int opened = 0;
+  int identities_asked = 0;
+  std::vector<uint64_t> health_asked_ns = {};
+
+  void add(const std::string& uuid) {
+    identities.push_back(identity_of(uuid));
+    samples.push_back(sample_of(40));
+  }
+};
+
+class FakeTelemetry {
+ public:
+  explicit FakeTelemetry(FakeMachine& machine) : machine_(&machine) { ++machine.opened; }
+  [[nodiscard]] Result<uint32_t> device_count() const {
+    if (machine_->count_failure) return fail(Code::kIo, "{}", *machine_->count_failure);
+    return static_cast<uint32_t>(machine_->samples.size());
+  }
+  [[nodiscard]] gpu::DeviceIdentity identity(uint32_t index) const {
+    ++machine_->identities_asked;
+    return machine_->identities[index];
+  }
+  [[nodiscard]] gpu::DeviceHealth health(uint32_t /*index*/) const {
+    machine_->health_asked_ns.push_back(machine_->now_ns);
+    return machine_->health;
+  }
+  [[nodiscard]] gpu::DeviceSample sample(uint32_t index) const { return machine_->samples[index]; }
+
+ private:
+  FakeMachine* machine_;
+};
+static_assert(gpu::Telemetry<FakeTelemetry>);
+
+inline Opener opener_of_machine(std::string name, FakeMachine& machine) {
+  return opener_of(std::move(name), [&machine]() -> Result<FakeTelemetry> {
+    if (machine.open_failure) return fail(Code::kNotFound, "{}", *machine.open_failure);
+    return FakeTelemetry(machine);
+  });
+}
+
+}  // namespace vram::watch::testing
