@@ -7,7 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace vram::gpu::nvml {
 namespace {
@@ -131,6 +134,33 @@ TEST(Nvml, LetsGoOfTheDriverAndTakesItAgain) {
     }
     EXPECT_EQ(api.device_get_count(&count), kUninitialized);
   }
+}
+
+TEST(Nvml, ADeviceThatHangsHoldsUpNoOther) {
+  const gpu::testing::Scenario scenario(
+      "device 0\ntotal 1000M\nhang nvmlDeviceGetMemoryInfo_v2 400\ndevice 1\ntotal 2000M\n");
+  const Nvml nvml = Nvml::open(fake_nvml("3")).value();
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread hanging([&] { EXPECT_EQ(nvml.sample(0).memory.total_bytes, 1000 * kMiB); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (int tick = 0; tick < 5; ++tick) EXPECT_EQ(nvml.sample(1).memory.total_bytes, 2000 * kMiB);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(350));
+  hanging.join();
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(400));
+}
+
+TEST(Nvml, ThreadsAskAtTheSameTime) {
+  const Nvml nvml = Nvml::open(fake_nvml("3")).value();
+  std::vector<std::thread> threads;
+  for (uint32_t number = 0; number < 4; ++number) {
+    threads.emplace_back([&nvml, number] {
+      for (int tick = 0; tick < 50; ++tick) {
+        EXPECT_EQ(nvml.sample(number % 2).memory.used_bytes, 300 * kMiB);
+        EXPECT_TRUE(nvml.identity(number % 2).name.has_value());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

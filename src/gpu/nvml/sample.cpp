@@ -160,14 +160,11 @@ void append(std::optional<Processes>& all, std::optional<Processes> more) {
               std::make_move_iterator(more->end()));
 }
 
-void add_processes_of_parts(const NvmlApi& api, Kept& kept, DeviceSample& sample) {
+void add_processes_of_parts(const NvmlApi& api, const Kept& kept, DeviceSample& sample) {
   if (sample.processes && !sample.processes->empty()) return;
   for (const MigHandle& part : kept.parts) {
     auto processes = list_processes(api, ProcessKind::kCompute, part.device);
-    if (!processes) {
-      kept.parts.clear();  // cut anew: found in their turn
-      return;
-    }
+    if (!processes) continue;  // cut anew: they are found in their turn
     for (DeviceProcess& process : *processes) {
       process.gpu_instance = part.gpu_instance;
       process.compute_instance = part.compute_instance;
@@ -177,7 +174,7 @@ void add_processes_of_parts(const NvmlApi& api, Kept& kept, DeviceSample& sample
 }
 
 // The lists that are asked for together with the ones that are kept.
-void complete_processes(const NvmlApi& api, Kept& kept, DeviceSample& sample) {
+void complete_processes(const NvmlApi& api, const Kept& kept, DeviceSample& sample) {
   add_processes_of_parts(api, kept, sample);
   if (!kept.mps.empty()) append(sample.processes, kept.mps);
   if (!sample.processes) return;
