@@ -20,6 +20,7 @@ struct vram_look {
 namespace {
 
 using vram::capi::last_error;
+using vram::gpu::DeviceIdentity;
 using vram::gpu::DeviceProcess;
 using vram::gpu::DeviceSample;
 using vram::gpu::nvml::Nvml;
@@ -36,7 +37,7 @@ void write_text(char (&out)[capacity], const std::optional<std::string>& text) {
 
 uint64_t or_unknown(const std::optional<uint64_t>& figure) { return figure.value_or(VRAM_UNKNOWN); }
 
-vram_device_info as_c(const DeviceSample& sample) {
+vram_device_info as_c(const DeviceIdentity& identity, const DeviceSample& sample) {
   vram_device_info info{};
   info.struct_bytes = sizeof info;
   info.total_bytes = or_unknown(sample.memory.total_bytes);
@@ -46,8 +47,8 @@ vram_device_info as_c(const DeviceSample& sample) {
   info.busy_percent = or_unknown(sample.busy_percent);
   info.memory_busy_percent = or_unknown(sample.memory_busy_percent);
   info.process_count = sample.processes ? sample.processes->size() : VRAM_UNKNOWN;
-  write_text(info.name, sample.name);
-  write_text(info.uuid, sample.uuid);
+  write_text(info.name, identity.name);
+  write_text(info.uuid, identity.uuid);
   write_text(info.trouble, sample.trouble);
   return info;
 }
@@ -94,7 +95,7 @@ vram_status vram_look_device(vram_look* look, uint32_t index, vram_device_info* 
   if (look->is_forked()) return VRAM_FORKED;
   if (info->struct_bytes != sizeof(vram_device_info)) return VRAM_INVALID_VALUE;
   const DeviceSample sample = look->nvml.sample(index);
-  *info = as_c(sample);
+  *info = as_c(look->nvml.identity(index), sample);
   if (capacity == nullptr) return VRAM_OK;
   *capacity = std::min(*capacity, sample.processes ? sample.processes->size() : 0);
   for (size_t i = 0; i < *capacity; ++i) processes[i] = as_c((*sample.processes)[i]);

@@ -101,6 +101,8 @@ struct DeviceSample {
   std::optional<std::vector<std::string>> throttle_reasons;  // why the clocks are held down
   std::optional<uint64_t> pcie_sent_bytes;  // since the driver was loaded; may begin anew
   std::optional<uint64_t> pcie_received_bytes;
+  std::optional<uint64_t> nvlink_sent_bytes;  // over all links; otherwise as PCIe's
+  std::optional<uint64_t> nvlink_received_bytes;
   std::optional<std::vector<DeviceProcess>> processes;  // by pid
   bool is_asleep = false;              // powered down; nothing else was asked, so as not to wake it
   std::optional<std::string> trouble;  // why the device said nothing, in one line

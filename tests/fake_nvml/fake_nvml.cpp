@@ -1,174 +1,159 @@
-// libnvidia-ml.so.1, the fake: a machine with two GPUs as one generation of NVIDIA's drivers would
-// show it. FAKE_NVML_GENERATION chooses which functions there are and what structs they write:
-//   1: memory v1, processes v1        2: memory v2, processes v2
-//   535: _v3 lists of 32 bytes        3: _v3 lists of 24 bytes
+// libnvidia-ml.so.1, the fake: a machine as one generation of NVIDIA's drivers would show it.
+// FAKE_NVML_GENERATION chooses which functions there are and what structs they write:
+//   1: memory v1, processes v1, neither fields nor MIG     2: memory v2, processes v2
+//   535: _v3 lists of 32 bytes                             3: _v3 lists of 24 bytes
 //
-// The environment, read at each call, says what goes wrong: FAKE_NVML_FAIL is a list such as
-// "nvmlDeviceGetMemoryInfo_v2=15 nvmlInit_v2=9" of functions and what they answer.
-// FAKE_NVML_PROCESSES: how many compute processes device 0 has besides those told of in README.md.
+// README.md says what the environment and the scenario file have to say. Here are the functions
+// about one device, newer.cpp has those that the first generation lacks; lists.cpp has its
+// processes, events.cpp what happens to it.
+#include "answer.hpp"
 #include "gpu/nvml/nvml_types.hpp"
 
+#include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <string>
-#include <vector>
 
 namespace {
 
 using namespace vram::gpu::nvml;  // NOLINT(google-build-using-namespace): the library speaks it
+using vram::fake_nvml::begin;
+using vram::fake_nvml::Call;
+using vram::fake_nvml::has_sizes;
+using vram::fake_nvml::odd;
+using vram::fake_nvml::Sizes;
+using vram::fake_nvml::write;
 
-constexpr uint64_t kMiB = 1U << 20U;
-constexpr uint64_t kTotal = 1000 * kMiB;
-constexpr uint64_t kReserved = 50 * kMiB;
-constexpr uint64_t kUsed = 300 * kMiB;
-
-int open_count = 0;  // nvmlInit less nvmlShutdown
-
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): a test's own
-  return value == nullptr ? "" : value;
-}
-
-// What the environment wants a function to answer.
-NvmlReturn answer_of(const char* function) {
-  const std::string wanted = " " + environment("FAKE_NVML_FAIL");
-  const size_t at = wanted.find(std::string(" ") + function + "=");
-  if (at != std::string::npos)
-    return static_cast<NvmlReturn>(std::atoi(wanted.c_str() + wanted.find('=', at) + 1));
-  if (open_count == 0 && std::strcmp(function, "nvmlInit_v2") != 0) return kUninitialized;
-  return kSuccess;
-}
-
-unsigned index_of(nvmlDevice device) {
-  return static_cast<unsigned>(reinterpret_cast<uintptr_t>(device)) - 1;
-}
-
-struct Process {
-  uint32_t pid;
-  uint64_t used_bytes;
-  uint32_t instance;
-};
-
-std::vector<Process> processes_of(nvmlDevice device, bool is_graphics) {
-  if (index_of(device) != 0) return {};
-  if (is_graphics) return {{101, 200 * kMiB, kNoInstance}, {77, kNotAvailable, kNoInstance}};
-  std::vector<Process> found{{102, 2 * kTotal, kNoInstance},
-                             {101, 200 * kMiB, kNoInstance},
-                             {103, 10 * kMiB, 1},
-                             {103, 20 * kMiB, 2}};
-  const int more = std::atoi(environment("FAKE_NVML_PROCESSES").c_str());
-  for (int i = 0; i < more; ++i)
-    found.push_back({1000 + static_cast<uint32_t>(i), kMiB, kNoInstance});
-  return found;
-}
-
-void write(ProcessV1& entry, const Process& process) { entry = {process.pid, process.used_bytes}; }
-[[maybe_unused]] void write(ProcessV2& entry, const Process& process) {
-  entry = {process.pid, process.used_bytes, process.instance, process.instance};
-}
-[[maybe_unused]] void write(ProcessV3Of535& entry, const Process& process) {
-  entry = {process.pid, process.used_bytes, process.instance, process.instance, 12345};
-}
-
-template <typename Entry>
-NvmlReturn list(const char* function, bool is_graphics, nvmlDevice device, unsigned* count,
-                void* entries) {
-  if (const NvmlReturn answer = answer_of(function); answer != kSuccess) return answer;
-  const std::vector<Process> found = processes_of(device, is_graphics);
-  const unsigned room = *count;
-  *count = static_cast<unsigned>(found.size());
-  if (room < found.size()) return kInsufficientSize;
-  for (size_t i = 0; i < found.size(); ++i) write(static_cast<Entry*>(entries)[i], found[i]);
-  return kSuccess;
-}
-
-NvmlReturn write_text(const char* function, const std::string& text, char* out, unsigned capacity) {
-  if (const NvmlReturn answer = answer_of(function); answer != kSuccess) return answer;
+// With chaos now and then without an end.
+NvmlReturn write_text(const Call& call, const std::string& text, char* out, unsigned capacity) {
+  if (!call.is_fine()) return call.answer;
   (void)std::snprintf(out, capacity, "%s", text.c_str());
+  if (vram::fake_nvml::is_odd(4)) std::memset(out, 'x', capacity);
   return kSuccess;
 }
 
 }  // namespace
 
-#define FAKE_LIST(name, Entry, is_graphics)                            \
-  NvmlReturn name(nvmlDevice device, unsigned* count, void* entries) { \
-    return list<Entry>(#name, is_graphics, device, count, entries);    \
-  }
-
 // NOLINTBEGIN(readability-identifier-naming): NVML's own names
 extern "C" {
 
 NvmlReturn nvmlInit_v2() {
-  const NvmlReturn answer = answer_of("nvmlInit_v2");
-  if (answer == kSuccess) ++open_count;
-  return answer;
+  const Call call = begin("nvmlInit_v2");
+  if (call.is_fine()) vram::fake_nvml::count_open(1);
+  return call.answer;
 }
 
 NvmlReturn nvmlShutdown() {
-  --open_count;
+  vram::fake_nvml::count_open(-1);
   return kSuccess;
 }
 
 const char* nvmlErrorString(NvmlReturn result) {
+  if (vram::fake_nvml::is_odd(4)) return nullptr;
   return result == kGpuIsLost ? "GPU is lost" : "Something Else";
 }
 
+NvmlReturn nvmlSystemGetDriverVersion(char* version, unsigned capacity) {
+  const Call call = begin("nvmlSystemGetDriverVersion");
+  return write_text(call, call.machine->version, version, capacity);
+}
+
 NvmlReturn nvmlDeviceGetCount_v2(unsigned* count) {
-  *count = 2;
-  return answer_of("nvmlDeviceGetCount_v2");
+  const Call call = begin("nvmlDeviceGetCount_v2");
+  *count = odd(static_cast<unsigned>(call.machine->devices.size()));
+  return call.answer;
 }
 
 NvmlReturn nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice* device) {
-  if (index >= 2) return kInvalidArgument;
-  *device =
-      reinterpret_cast<nvmlDevice>(uintptr_t{index} + 1);  // NOLINT(performance-no-int-to-ptr)
-  return answer_of(index == 1 ? "second" : "nvmlDeviceGetHandleByIndex_v2");
+  *device = vram::fake_nvml::handle_of(index);
+  if (index >= vram::fake_nvml::machine_now()->devices.size()) return kInvalidArgument;
+  const bool has_second =
+      vram::fake_nvml::environment("FAKE_NVML_FAIL").find("second=") != std::string::npos;
+  return begin(index == 1 && has_second ? "second" : "nvmlDeviceGetHandleByIndex_v2", *device)
+      .answer;
 }
 
 NvmlReturn nvmlDeviceGetName(nvmlDevice device, char* name, unsigned capacity) {
-  return write_text("nvmlDeviceGetName", "Fake GPU " + std::to_string(index_of(device)), name,
-                    capacity);
+  const Call call = begin("nvmlDeviceGetName", device);
+  if (!call.is_fine()) return call.answer;
+  std::string text = call.device->texts.at("name");
+  if (call.part != nullptr) text += " MIG " + call.part->profile;
+  return write_text(call, text, name, capacity);
 }
 
 NvmlReturn nvmlDeviceGetUUID(nvmlDevice device, char* uuid, unsigned capacity) {
-  return write_text("nvmlDeviceGetUUID", "GPU-" + std::to_string(index_of(device)), uuid, capacity);
+  const Call call = begin("nvmlDeviceGetUUID", device);
+  if (!call.is_fine()) return call.answer;
+  const std::string& whole = call.device->texts.at("uuid");
+  if (call.part == nullptr) return write_text(call, whole, uuid, capacity);
+  return write_text(call,
+                    "MIG-" + whole + "/" + std::to_string(call.part->gpu_instance) + "/" +
+                        std::to_string(call.part->compute_instance),
+                    uuid, capacity);
 }
 
 NvmlReturn nvmlDeviceGetUtilizationRates(nvmlDevice device, Utilization* utilization) {
-  *utilization = {index_of(device) == 0 ? 37U : 400U, 12};
-  return answer_of("nvmlDeviceGetUtilizationRates");
+  const Call call = begin("nvmlDeviceGetUtilizationRates", device);
+  (void)write(call, "utilization", 1, &utilization->memory_percent);
+  return write(call, "utilization", 0, &utilization->gpu_percent);
 }
 
-NvmlReturn nvmlDeviceGetMemoryInfo(nvmlDevice /*device*/, MemoryV1* memory) {
-  *memory = {kTotal, kTotal - kUsed - kReserved, kUsed + kReserved};
-  return answer_of("nvmlDeviceGetMemoryInfo");
+NvmlReturn nvmlDeviceGetMemoryInfo(nvmlDevice device, MemoryV1* memory) {
+  const Call call = begin("nvmlDeviceGetMemoryInfo", device);
+  Sizes sizes;
+  if (!call.is_fine()) return call.answer;
+  if (!has_sizes(call, sizes)) return kNotSupported;
+  const uint64_t used = sizes.used + sizes.reserved;
+  *memory = {odd(sizes.total), odd(sizes.total - used), odd(used)};
+  return kSuccess;
 }
 
-FAKE_LIST(nvmlDeviceGetComputeRunningProcesses, ProcessV1, false)
-FAKE_LIST(nvmlDeviceGetGraphicsRunningProcesses, ProcessV1, true)
-
-#if FAKE_NVML_GENERATION >= 2
-NvmlReturn nvmlDeviceGetMemoryInfo_v2(nvmlDevice device, MemoryV2* memory) {
-  if (memory->version != kMemoryV2Version) return kArgumentVersionMismatch;
-  // Device 1's driver counts what is reserved to what is used.
-  const uint64_t used = index_of(device) == 0 ? kUsed : kUsed + kReserved;
-  *memory = {kMemoryV2Version, kTotal, kReserved, kTotal - kUsed - kReserved, used};
-  return answer_of("nvmlDeviceGetMemoryInfo_v2");
+NvmlReturn nvmlDeviceGetTemperature(nvmlDevice device, unsigned /*sensor*/, unsigned* celsius) {
+  return write(begin("nvmlDeviceGetTemperature", device), "celsius", 0, celsius);
 }
-FAKE_LIST(nvmlDeviceGetComputeRunningProcesses_v2, ProcessV2, false)
-FAKE_LIST(nvmlDeviceGetGraphicsRunningProcesses_v2, ProcessV2, true)
-#endif
+NvmlReturn nvmlDeviceGetClockInfo(nvmlDevice device, unsigned clock, unsigned* mhz) {
+  const bool is_memory = clock == kClockMemory;
+  return write(begin("nvmlDeviceGetClockInfo", device), "clocks", is_memory ? 1 : 0, mhz);
+}
+NvmlReturn nvmlDeviceGetPowerUsage(nvmlDevice device, unsigned* milliwatts) {
+  return write(begin("nvmlDeviceGetPowerUsage", device), "milliwatts", 0, milliwatts);
+}
+NvmlReturn nvmlDeviceGetEnforcedPowerLimit(nvmlDevice device, unsigned* milliwatts) {
+  return write(begin("nvmlDeviceGetEnforcedPowerLimit", device), "power-limit", 0, milliwatts);
+}
+NvmlReturn nvmlDeviceGetComputeMode(nvmlDevice device, unsigned* mode) {
+  return write(begin("nvmlDeviceGetComputeMode", device), "compute-mode", 0, mode);
+}
+NvmlReturn nvmlDeviceGetPersistenceMode(nvmlDevice device, unsigned* mode) {
+  return write(begin("nvmlDeviceGetPersistenceMode", device), "persistence", 0, mode);
+}
+NvmlReturn nvmlDeviceGetTotalEccErrors(nvmlDevice device, unsigned kind, unsigned since,
+                                       uint64_t* count) {
+  return write(begin("nvmlDeviceGetTotalEccErrors", device), "ecc", size_t{2} * since + kind,
+               count);
+}
+NvmlReturn nvmlDeviceGetBAR1MemoryInfo(nvmlDevice device, MemoryV1* memory) {
+  const Call call = begin("nvmlDeviceGetBAR1MemoryInfo", device);
+  (void)write(call, "bar1", 1, &memory->used_bytes);
+  const NvmlReturn answer = write(call, "bar1", 0, &memory->total_bytes);
+  memory->free_bytes = memory->total_bytes - memory->used_bytes;
+  return answer;
+}
 
-#if FAKE_NVML_GENERATION == 535
-FAKE_LIST(nvmlDeviceGetComputeRunningProcesses_v3, ProcessV3Of535, false)
-FAKE_LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, ProcessV3Of535, true)
-NvmlReturn nvmlDeviceGetConfComputeMemSizeInfo() { return kNotSupported; }
-#elif FAKE_NVML_GENERATION == 3
-FAKE_LIST(nvmlDeviceGetComputeRunningProcesses_v3, ProcessV2, false)
-FAKE_LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, ProcessV2, true)
-NvmlReturn nvmlDeviceGetConfComputeMemSizeInfo() { return kNotSupported; }
-NvmlReturn nvmlDeviceGetRunningProcessDetailList() { return kNotSupported; }
+// Blocks for as long as the true one: nobody is to call it at each tick.
+NvmlReturn nvmlDeviceGetPcieThroughput(nvmlDevice device, unsigned /*direction*/,
+                                       unsigned* /*kib_per_second*/) {
+  return begin("nvmlDeviceGetPcieThroughput", device).answer;
+}
+
+// What newer drivers have by other names: see newer.cpp.
+#if FAKE_NVML_GENERATION == 1
+NvmlReturn nvmlDeviceGetPciInfo(nvmlDevice device, PciInfo* pci) {
+  return vram::fake_nvml::write_pci(begin("nvmlDeviceGetPciInfo", device), *pci);
+}
+
+NvmlReturn nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice device, uint64_t* reasons) {
+  return write(begin("nvmlDeviceGetCurrentClocksThrottleReasons", device), "throttle", 0, reasons);
+}
 #endif
 
 }  // extern "C"

@@ -1,9 +1,9 @@
 #include "gpu/nvml/nvml.hpp"
 
-#include "gpu/nvml/process_list.hpp"
+#include "gpu/nvml/identity.hpp"
 
-#include <array>
 #include <string_view>
+#include <utility>
 
 namespace vram::gpu::nvml {
 namespace {
@@ -23,29 +23,8 @@ std::string_view advice_for(NvmlReturn error) {
   }
 }
 
-// A text that one of the library's functions writes.
-template <typename Function>
-std::optional<std::string> text_of(Function* function, nvmlDevice device) {
-  std::array<char, kTextBytes> text{};
-  if (function == nullptr || function(device, text.data(), text.size()) != kSuccess)
-    return std::nullopt;
-  text.back() = '\0';
-  return std::string(text.data());
-}
-
-// As telemetry.hpp has it. The headers say that used includes reserved; the drivers seen so far
-// leave it out. What adds up decides.
-DeviceMemory as_memory(const MemoryV2& read) {
-  DeviceMemory memory{read.total_bytes, read.used_bytes, read.free_bytes, read.reserved_bytes};
-  const bool is_reserved_in_used = read.used_bytes >= read.reserved_bytes &&
-                                   read.used_bytes + read.free_bytes >= read.total_bytes;
-  if (is_reserved_in_used) memory.used_bytes = read.used_bytes - read.reserved_bytes;
-  return memory;
-}
-
-void forget_if_more_than(std::optional<uint64_t> limit, std::optional<uint64_t>& bytes) {
-  if (limit && bytes && *bytes > *limit) bytes.reset();
-}
+// More than a machine has; a driver that says so is not to be followed.
+constexpr unsigned kMostDevices = 1024;
 
 }  // namespace
 
@@ -61,7 +40,7 @@ Result<Nvml> Nvml::open(const std::string& path) {
 }
 
 Nvml::~Nvml() {
-  if (is_open_) (void)api_.shutdown();
+  if (memory_) (void)api_.shutdown();
 }
 
 Result<uint32_t> Nvml::device_count() const {
@@ -71,58 +50,63 @@ Result<uint32_t> Nvml::device_count() const {
                 "expected the number of GPUs, found that nvmlDeviceGetCount answers {}: {}",
                 api_.name_of(result), advice_for(result));
   }
+  if (count > kMostDevices) {
+    return fail(Code::kUnsupported, "expected at most {} GPUs, found that the driver counts {}: {}",
+                kMostDevices, count, advice_for(kUnknown));
+  }
   return count;
 }
 
+DeviceIdentity Nvml::identity(uint32_t index) const {
+  Kept kept;
+  DeviceIdentity identity;
+  if (find(index, kept) == kSuccess) identity = ask_identity(api_, kept.device);
+  identity.index = index;
+  return identity;
+}
+
+DeviceHealth Nvml::health(uint32_t index) const {
+  Kept kept;
+  return find(index, kept) == kSuccess ? ask_health(api_, kept.device) : DeviceHealth{};
+}
+
 DeviceSample Nvml::sample(uint32_t index) const {
+  Kept kept;
   DeviceSample sample;
+  NvmlReturn answer = find(index, kept);
+  if (answer == kSuccess) answer = take_sample(api_, kept, sample);
+  if (answer == kSuccess) {
+    keep(index, std::move(kept));
+  } else {
+    forget(index);
+    sample = {};
+    sample.trouble = api_.name_of(answer);
+  }
   sample.index = index;
-  nvmlDevice device = nullptr;
-  if (const NvmlReturn result = api_.device_get_handle(index, &device); result != kSuccess) {
-    sample.trouble = api_.name_of(result);
-    return sample;
-  }
-  sample.name = text_of(api_.device_get_name, device);
-  sample.uuid = text_of(api_.device_get_uuid, device);
-  sample.memory = memory_of(device);
-  Utilization busy{};
-  if (api_.device_get_utilization != nullptr &&
-      api_.device_get_utilization(device, &busy) == kSuccess) {
-    if (busy.gpu_percent <= 100) sample.busy_percent = busy.gpu_percent;
-    if (busy.memory_percent <= 100) sample.memory_busy_percent = busy.memory_percent;
-  }
-  sample.processes = processes_of(device);
-  if (sample.processes) {
-    for (DeviceProcess& process : *sample.processes)
-      forget_if_more_than(sample.memory.total_bytes, process.used_bytes);
-  }
   return sample;
 }
 
-DeviceMemory Nvml::memory_of(nvmlDevice device) const {
-  DeviceMemory memory;
-  MemoryV2 newer{};
-  newer.version = kMemoryV2Version;
-  MemoryV1 older{};
-  if (api_.device_get_memory_v2 != nullptr &&
-      api_.device_get_memory_v2(device, &newer) == kSuccess) {
-    memory = as_memory(newer);
-  } else if (api_.device_get_memory_v1 != nullptr &&
-             api_.device_get_memory_v1(device, &older) == kSuccess) {
-    memory = {older.total_bytes, older.used_bytes, older.free_bytes, std::nullopt};
+NvmlReturn Nvml::find(uint32_t index, Kept& kept) const {
+  {
+    const std::lock_guard lock(memory_->mutex);
+    if (const auto known = memory_->devices.find(index); known != memory_->devices.end())
+      kept = known->second;
   }
-  forget_if_more_than(memory.total_bytes, memory.used_bytes);
-  forget_if_more_than(memory.total_bytes, memory.free_bytes);
-  forget_if_more_than(memory.total_bytes, memory.reserved_bytes);
-  return memory;
+  if (kept.device != nullptr) return kSuccess;
+  const NvmlReturn answer = api_.device_get_handle(index, &kept.device);
+  if (answer == kSuccess && kept.device == nullptr) return kUnknown;
+  if (answer == kSuccess) keep(index, kept);
+  return answer;
 }
 
-Nvml::Processes Nvml::processes_of(nvmlDevice device) const {
-  auto compute = list_processes(api_, api_.compute, device);
-  auto graphics = list_processes(api_, api_.graphics, device);
-  if (!compute && !graphics) return std::nullopt;
-  return merge_processes(std::move(compute).value_or(std::vector<DeviceProcess>{}),
-                         std::move(graphics).value_or(std::vector<DeviceProcess>{}));
+void Nvml::keep(uint32_t index, Kept kept) const {
+  const std::lock_guard lock(memory_->mutex);
+  memory_->devices[index] = std::move(kept);
+}
+
+void Nvml::forget(uint32_t index) const {
+  const std::lock_guard lock(memory_->mutex);
+  memory_->devices.erase(index);
 }
 
 }  // namespace vram::gpu::nvml

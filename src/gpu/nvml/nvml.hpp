@@ -2,21 +2,26 @@
 // struct that the driver knows and falls back to older ones; what is impossible (more than the
 // device has, "not available") is unknown.
 //
-//     NvmlApi ──▶ Nvml ──▶ DeviceSample
+//     NvmlApi ──▶ Nvml ──▶ DeviceIdentity   identity
+//                      ──▶ DeviceHealth     health, mig
+//                      ──▶ DeviceSample     sample, process_list, fields
 //
-// Any thread, at the same time too. Each function makes a few calls of the library, and waits for
-// nothing else. While one is open the driver can't be unloaded.
+// Any thread, at the same time too. Each function makes a few calls of the library (sample() at
+// most eight, none of them slow: sample.hpp) and waits for nothing else. While one is open the
+// driver can't be unloaded: who wants to let go of it destroys this and opens another. The same
+// after a driver was lost.
 #pragma once
 
 #include "base/result.hpp"
 #include "gpu/nvml/nvml_api.hpp"
+#include "gpu/nvml/sample.hpp"
 #include "gpu/telemetry.hpp"
 
 #include <cstdint>
-#include <optional>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace vram::gpu::nvml {
 
@@ -27,22 +32,32 @@ class Nvml {
   // kNotFound: no such library, or no driver. kUnsupported: a library that is not NVML, or one that
   // does not start; the message says why.
   [[nodiscard]] static Result<Nvml> open(const std::string& path = kLibrary);
-  Nvml(Nvml&& other) noexcept : api_(other.api_), is_open_(std::exchange(other.is_open_, false)) {}
+  Nvml(Nvml&& other) noexcept = default;
   Nvml& operator=(Nvml&&) = delete;
   ~Nvml();
 
   // Those that this process may not look at are counted, too.
   [[nodiscard]] Result<uint32_t> device_count() const;
+  // Of a device that can't be reached everything but the index is unknown.
+  [[nodiscard]] DeviceIdentity identity(uint32_t index) const;
+  [[nodiscard]] DeviceHealth health(uint32_t index) const;
   [[nodiscard]] DeviceSample sample(uint32_t index) const;
+  [[nodiscard]] const NvmlApi& api() const { return api_; }
 
  private:
-  using Processes = std::optional<std::vector<DeviceProcess>>;
-  explicit Nvml(const NvmlApi& api) : api_(api) {}
-  [[nodiscard]] DeviceMemory memory_of(nvmlDevice device) const;
-  [[nodiscard]] Processes processes_of(nvmlDevice device) const;
+  // Between the samples, by index. Nobody calls the driver with the lock held.
+  struct Memory {
+    std::mutex mutex;
+    std::map<uint32_t, Kept> devices;
+  };
+
+  explicit Nvml(const NvmlApi& api) : api_(api), memory_(std::make_unique<Memory>()) {}
+  [[nodiscard]] NvmlReturn find(uint32_t index, Kept& kept) const;
+  void keep(uint32_t index, Kept kept) const;
+  void forget(uint32_t index) const;
 
   NvmlApi api_;
-  bool is_open_ = true;
+  std::unique_ptr<Memory> memory_;  // null: moved from, and no longer open
 };
 static_assert(Telemetry<Nvml>);
 

@@ -1,6 +1,7 @@
 #include "gpu/nvml/nvml_api.hpp"
 
 #include <dlfcn.h>
+#include <initializer_list>
 
 namespace vram::gpu::nvml {
 namespace {
@@ -10,22 +11,76 @@ void find(void* library, const char* name, Function*& function) {
   function = reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-void find_figures(void* library, NvmlApi& api) {
+// The newest of several names for the same.
+template <typename Function>
+void find_first(void* library, std::initializer_list<const char*> names, Function*& function) {
+  for (const char* const name : names) {
+    find(library, name, function);
+    if (function != nullptr) return;
+  }
+}
+
+void find_identity(void* library, NvmlApi& api) {
   find(library, "nvmlErrorString", api.error_string);
+  find(library, "nvmlSystemGetDriverVersion", api.system_get_driver);
   find(library, "nvmlDeviceGetName", api.device_get_name);
   find(library, "nvmlDeviceGetUUID", api.device_get_uuid);
+  find_first(library,
+             {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo"},
+             api.device_get_pci);
+  find_first(library, {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit"},
+             api.device_get_power_limit);
+  find(library, "nvmlDeviceGetMemoryAffinity", api.device_get_memory_affinity);
+}
+
+void find_figures(void* library, NvmlApi& api) {
   find(library, "nvmlDeviceGetMemoryInfo", api.device_get_memory_v1);
   find(library, "nvmlDeviceGetMemoryInfo_v2", api.device_get_memory_v2);
   find(library, "nvmlDeviceGetUtilizationRates", api.device_get_utilization);
+  find(library, "nvmlDeviceGetTemperature", api.device_get_temperature);
+  find(library, "nvmlDeviceGetTemperatureV", api.device_get_temperature_v);
+  find(library, "nvmlDeviceGetClockInfo", api.device_get_clock);
+  find(library, "nvmlDeviceGetPowerUsage", api.device_get_power);
+  find_first(
+      library,
+      {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"},
+      api.device_get_throttle_reasons);
+  find(library, "nvmlDeviceGetFieldValues", api.device_get_fields);
+}
+
+void find_health(void* library, NvmlApi& api) {
+  find(library, "nvmlDeviceGetBAR1MemoryInfo", api.device_get_bar1);
+  find(library, "nvmlDeviceGetTotalEccErrors", api.device_get_ecc);
+  find(library, "nvmlDeviceGetRemappedRows", api.device_get_remapped_rows);
+  find(library, "nvmlDeviceGetComputeMode", api.device_get_compute_mode);
+  find(library, "nvmlDeviceGetPersistenceMode", api.device_get_persistence);
+  find(library, "nvmlDeviceGetMigMode", api.device_get_mig_mode);
+  find(library, "nvmlDeviceGetMaxMigDeviceCount", api.device_get_max_mig_count);
+  find(library, "nvmlDeviceGetMigDeviceHandleByIndex", api.device_get_mig_handle);
+  find(library, "nvmlDeviceGetGpuInstanceId", api.device_get_gpu_instance);
+  find(library, "nvmlDeviceGetComputeInstanceId", api.device_get_compute_instance);
+}
+
+void find_events(void* library, NvmlApi& api) {
+  find(library, "nvmlEventSetCreate", api.event_set_create);
+  find(library, "nvmlEventSetFree", api.event_set_free);
+  find(library, "nvmlDeviceRegisterEvents", api.device_register_events);
+  find(library, "nvmlEventSetWait", api.event_set_wait_v1);
+  find(library, "nvmlEventSetWait_v2", api.event_set_wait_v2);
+}
+
+void find_lists(void* library, const std::string& kind, NvmlApi::Lists& lists) {
+  const std::string name = "nvmlDeviceGet" + kind + "RunningProcesses";
+  find(library, name.c_str(), lists.v1);
+  find(library, (name + "_v2").c_str(), lists.v2);
+  find(library, (name + "_v3").c_str(), lists.v3);
 }
 
 void find_processes(void* library, NvmlApi& api) {
-  find(library, "nvmlDeviceGetComputeRunningProcesses", api.compute.v1);
-  find(library, "nvmlDeviceGetComputeRunningProcesses_v2", api.compute.v2);
-  find(library, "nvmlDeviceGetComputeRunningProcesses_v3", api.compute.v3);
-  find(library, "nvmlDeviceGetGraphicsRunningProcesses", api.graphics.v1);
-  find(library, "nvmlDeviceGetGraphicsRunningProcesses_v2", api.graphics.v2);
-  find(library, "nvmlDeviceGetGraphicsRunningProcesses_v3", api.graphics.v3);
+  find_lists(library, "Compute", api.compute);
+  find_lists(library, "Graphics", api.graphics);
+  find_lists(library, "MPSCompute", api.mps);
+  find(library, "nvmlDeviceGetProcessUtilization", api.device_get_process_busy);
   // No function says which layout it is. The first came with confidential computing, the second
   // with what gave the layout up again.
   api.is_v3_of_535 = dlsym(library, "nvmlDeviceGetConfComputeMemSizeInfo") != nullptr &&
@@ -48,8 +103,11 @@ Result<NvmlApi> NvmlApi::load(const std::string& path) {
   find(library, "nvmlShutdown", api.shutdown);
   find(library, "nvmlDeviceGetCount_v2", api.device_get_count);
   find(library, "nvmlDeviceGetHandleByIndex_v2", api.device_get_handle);
+  find_identity(library, api);
   find_figures(library, api);
+  find_health(library, api);
   find_processes(library, api);
+  find_events(library, api);
   if (api.init == nullptr || api.shutdown == nullptr || api.device_get_count == nullptr ||
       api.device_get_handle == nullptr) {
     return fail(Code::kUnsupported,

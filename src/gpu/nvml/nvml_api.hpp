@@ -15,6 +15,12 @@ namespace vram::gpu::nvml {
 struct NvmlApi {
   using ListProcesses = NvmlReturn(nvmlDevice device, unsigned* count, void* entries);
 
+  // Functions of one shape: what they write comes last.
+  template <typename... Values>
+  using Of = NvmlReturn(nvmlDevice device, Values... values);
+  using TextOf = Of<char*, unsigned>;
+  using UnsignedOf = Of<unsigned*>;
+
   NvmlReturn (*init)() = nullptr;
   NvmlReturn (*shutdown)() = nullptr;
   NvmlReturn (*device_get_count)(unsigned* count) = nullptr;
@@ -22,11 +28,41 @@ struct NvmlApi {
 
   // From here on each may be null.
   const char* (*error_string)(NvmlReturn result) = nullptr;
-  NvmlReturn (*device_get_name)(nvmlDevice device, char* name, unsigned capacity) = nullptr;
-  NvmlReturn (*device_get_uuid)(nvmlDevice device, char* uuid, unsigned capacity) = nullptr;
-  NvmlReturn (*device_get_memory_v1)(nvmlDevice device, MemoryV1* memory) = nullptr;
-  NvmlReturn (*device_get_memory_v2)(nvmlDevice device, MemoryV2* memory) = nullptr;
-  NvmlReturn (*device_get_utilization)(nvmlDevice device, Utilization* utilization) = nullptr;
+
+  // What a device is.
+  NvmlReturn (*system_get_driver)(char* version, unsigned capacity) = nullptr;
+  TextOf* device_get_name = nullptr;
+  TextOf* device_get_uuid = nullptr;
+  Of<PciInfo*>* device_get_pci = nullptr;
+  UnsignedOf* device_get_power_limit = nullptr;
+  Of<unsigned, unsigned long*, unsigned>* device_get_memory_affinity = nullptr;
+
+  // What it does.
+  Of<MemoryV1*>* device_get_memory_v1 = nullptr;
+  Of<MemoryV2*>* device_get_memory_v2 = nullptr;
+  Of<Utilization*>* device_get_utilization = nullptr;
+  Of<unsigned, unsigned*>* device_get_temperature = nullptr;
+  Of<TemperatureV1*>* device_get_temperature_v = nullptr;
+  Of<unsigned, unsigned*>* device_get_clock = nullptr;
+  UnsignedOf* device_get_power = nullptr;
+  Of<uint64_t*>* device_get_throttle_reasons = nullptr;
+  Of<int, FieldValue*>* device_get_fields = nullptr;
+
+  // How it is doing.
+  Of<MemoryV1*>* device_get_bar1 = nullptr;
+  Of<unsigned, unsigned, uint64_t*>* device_get_ecc = nullptr;
+  Of<unsigned*, unsigned*, unsigned*, unsigned*>* device_get_remapped_rows = nullptr;
+  UnsignedOf* device_get_compute_mode = nullptr;
+  UnsignedOf* device_get_persistence = nullptr;
+
+  // MIG.
+  Of<unsigned*, unsigned*>* device_get_mig_mode = nullptr;
+  UnsignedOf* device_get_max_mig_count = nullptr;
+  Of<unsigned, nvmlDevice*>* device_get_mig_handle = nullptr;
+  UnsignedOf* device_get_gpu_instance = nullptr;
+  UnsignedOf* device_get_compute_instance = nullptr;
+
+  // Who uses it.
   struct Lists {  // by the version of the function's name
     ListProcesses* v1 = nullptr;
     ListProcesses* v2 = nullptr;
@@ -34,7 +70,16 @@ struct NvmlApi {
   };
   Lists compute;
   Lists graphics;
+  Lists mps;
   bool is_v3_of_535 = false;  // what _v3 writes is ProcessV3Of535
+  Of<ProcessBusy*, unsigned*, uint64_t>* device_get_process_busy = nullptr;
+
+  // What happens to it.
+  NvmlReturn (*event_set_create)(nvmlEventSet* set) = nullptr;
+  NvmlReturn (*event_set_free)(nvmlEventSet set) = nullptr;
+  Of<uint64_t, nvmlEventSet>* device_register_events = nullptr;
+  NvmlReturn (*event_set_wait_v1)(nvmlEventSet set, EventV1* event, unsigned timeout_ms) = nullptr;
+  NvmlReturn (*event_set_wait_v2)(nvmlEventSet set, EventV2* event, unsigned timeout_ms) = nullptr;
 
   // kNotFound: no such library. kUnsupported: a library that is not NVML.
   [[nodiscard]] static Result<NvmlApi> load(const std::string& path);

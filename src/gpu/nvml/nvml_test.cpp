@@ -2,49 +2,36 @@
 #include "gpu/nvml/nvml.hpp"
 
 #include "base/bytes.hpp"
-#include "gpu/nvml/process_list.hpp"
+#include "gpu/testing/fake_nvml.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <chrono>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace vram::gpu::nvml {
 namespace {
 
-// What the fake is to do wrong, for one test.
-class Environment {
- public:
-  Environment(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): no other thread runs
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-  ~Environment() { unsetenv(name_); }  // NOLINT(concurrency-mt-unsafe)
+using gpu::testing::Environment;
+using gpu::testing::fake_nvml;
 
- private:
-  const char* name_;
-};
-
-std::string library(const std::string& generation) {
-  return std::string(VRAM_FAKE_NVML "/") + generation + "/libnvidia-ml.so.1";
-}
-
-class NvmlTest : public testing::TestWithParam<std::string> {
+class NvmlTest : public ::testing::TestWithParam<std::string> {
  protected:
-  static Nvml open() { return Nvml::open(library(GetParam())).value(); }
+  static Nvml open() { return Nvml::open(fake_nvml(GetParam())).value(); }
   static bool has_newer_structs() { return GetParam() != "1"; }
 };
-INSTANTIATE_TEST_SUITE_P(Generations, NvmlTest, testing::Values("1", "2", "535", "3"));
+INSTANTIATE_TEST_SUITE_P(Generations, NvmlTest, ::testing::Values("1", "2", "535", "3"));
 
 TEST_P(NvmlTest, MemoryAddsUpInEachGeneration) {
   const Nvml nvml = open();
   EXPECT_EQ(nvml.device_count().value(), 2u);
   for (const uint32_t index : {0u, 1u}) {
     const DeviceSample sample = nvml.sample(index);
-    EXPECT_EQ(sample.name, "Fake GPU " + std::to_string(index));
-    EXPECT_EQ(sample.uuid, "GPU-" + std::to_string(index));
+    EXPECT_EQ(nvml.identity(index).name, "Fake GPU " + std::to_string(index));
+    EXPECT_EQ(nvml.identity(index).uuid, "GPU-" + std::to_string(index));
     EXPECT_EQ(sample.memory.total_bytes, 1000 * kMiB);
     EXPECT_EQ(sample.memory.free_bytes, 650 * kMiB);
     EXPECT_EQ(sample.memory.used_bytes, (has_newer_structs() ? 300 : 350) * kMiB);
@@ -89,9 +76,9 @@ TEST_P(NvmlTest, WhatFailsTakesOnlyItselfAway) {
   const Environment broken("FAKE_NVML_FAIL",
                            "nvmlDeviceGetName=999 nvmlDeviceGetUtilizationRates=3 second=15");
   const DeviceSample sample = nvml.sample(0);
-  EXPECT_EQ(sample.name, std::nullopt);
+  EXPECT_EQ(nvml.identity(0).name, std::nullopt);
+  EXPECT_EQ(nvml.identity(0).uuid, "GPU-0");
   EXPECT_EQ(sample.busy_percent, std::nullopt);
-  EXPECT_EQ(sample.uuid, "GPU-0");
   EXPECT_TRUE(sample.memory.used_bytes.has_value());
   const DeviceSample lost = nvml.sample(1);
   EXPECT_EQ(lost.trouble, "GPU is lost (15)");
@@ -114,7 +101,7 @@ TEST_P(NvmlTest, NoPermissionIsUnknownNotZero) {
 }
 
 TEST(Nvml, FallsBackToOlderStructs) {
-  const Nvml nvml = Nvml::open(library("3")).value();
+  const Nvml nvml = Nvml::open(fake_nvml("3")).value();
   const Environment broken("FAKE_NVML_FAIL",
                            "nvmlDeviceGetMemoryInfo_v2=25 "
                            "nvmlDeviceGetComputeRunningProcesses_v3=13 "
@@ -128,21 +115,52 @@ TEST(Nvml, FallsBackToOlderStructs) {
 TEST(Nvml, SaysWhyItDoesNotOpen) {
   const auto missing = Nvml::open("/nowhere/libnvidia-ml.so.1");
   EXPECT_EQ(missing.error().code, Code::kNotFound);
-  EXPECT_THAT(missing.error().message, testing::HasSubstr("/nowhere/libnvidia-ml.so.1"));
+  EXPECT_THAT(missing.error().message, ::testing::HasSubstr("/nowhere/libnvidia-ml.so.1"));
   EXPECT_EQ(Nvml::open("libc.so.6").error().code, Code::kUnsupported);
   const Environment broken("FAKE_NVML_FAIL", "nvmlInit_v2=18");
-  EXPECT_THAT(Nvml::open(library("3")).error().message, testing::HasSubstr("reboot"));
+  EXPECT_THAT(Nvml::open(fake_nvml("3")).error().message, ::testing::HasSubstr("reboot"));
 }
 
-TEST(Nvml, LetsGoOfTheDriver) {
-  {
-    const Nvml first = Nvml::open(library("2")).value();
-    const Nvml second = Nvml::open(library("2")).value();
-    EXPECT_TRUE(first.device_count().has_value());
-  }
-  const NvmlApi api = NvmlApi::load(library("2")).value();
+TEST(Nvml, LetsGoOfTheDriverAndTakesItAgain) {
+  const NvmlApi api = NvmlApi::load(fake_nvml("2")).value();
   unsigned count = 0;
-  EXPECT_EQ(api.device_get_count(&count), kUninitialized);
+  for (int time = 0; time < 3; ++time) {
+    {
+      Nvml first = Nvml::open(fake_nvml("2")).value();
+      const Nvml moved = std::move(first);
+      const Nvml second = Nvml::open(fake_nvml("2")).value();
+      EXPECT_TRUE(moved.sample(0).memory.used_bytes.has_value());
+      EXPECT_EQ(api.device_get_count(&count), kSuccess);
+    }
+    EXPECT_EQ(api.device_get_count(&count), kUninitialized);
+  }
+}
+
+TEST(Nvml, ADeviceThatHangsHoldsUpNoOther) {
+  const gpu::testing::Scenario scenario(
+      "device 0\ntotal 1000M\nhang nvmlDeviceGetMemoryInfo_v2 400\ndevice 1\ntotal 2000M\n");
+  const Nvml nvml = Nvml::open(fake_nvml("3")).value();
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread hanging([&] { EXPECT_EQ(nvml.sample(0).memory.total_bytes, 1000 * kMiB); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (int tick = 0; tick < 5; ++tick) EXPECT_EQ(nvml.sample(1).memory.total_bytes, 2000 * kMiB);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(350));
+  hanging.join();
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(400));
+}
+
+TEST(Nvml, ThreadsAskAtTheSameTime) {
+  const Nvml nvml = Nvml::open(fake_nvml("3")).value();
+  std::vector<std::thread> threads;
+  for (uint32_t number = 0; number < 4; ++number) {
+    threads.emplace_back([&nvml, number] {
+      for (int tick = 0; tick < 50; ++tick) {
+        EXPECT_EQ(nvml.sample(number % 2).memory.used_bytes, 300 * kMiB);
+        EXPECT_TRUE(nvml.identity(number % 2).name.has_value());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

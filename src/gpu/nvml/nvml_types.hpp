@@ -8,7 +8,10 @@
 
 namespace vram::gpu::nvml {
 
-using nvmlDevice = struct nvmlDevice_st*;  // NOLINT(readability-identifier-naming): NVML's own name
+// NOLINTBEGIN(readability-identifier-naming): NVML's own names
+using nvmlDevice = struct nvmlDevice_st*;
+using nvmlEventSet = struct nvmlEventSet_st*;
+// NOLINTEND(readability-identifier-naming)
 
 enum NvmlReturn : int {
   kSuccess = 0,
@@ -19,8 +22,10 @@ enum NvmlReturn : int {
   kNotFound = 6,
   kInsufficientSize = 7,
   kDriverNotLoaded = 9,
+  kTimeout = 10,
   kFunctionNotFound = 13,
   kGpuIsLost = 15,
+  kResetRequired = 16,
   kOperatingSystem = 17,
   kLibRmVersionMismatch = 18,
   kArgumentVersionMismatch = 25,
@@ -78,6 +83,102 @@ struct Utilization {
   uint32_t memory_percent;
 };
 
-inline constexpr size_t kTextBytes = 96;  // of names and UUIDs
+struct ProcessBusy {  // nvmlProcessUtilizationSample_t
+  uint32_t pid;
+  uint64_t time_us;  // since 1970
+  uint32_t busy_percent;
+  uint32_t memory_percent;
+  uint32_t encoder_percent;
+  uint32_t decoder_percent;
+};
+static_assert(sizeof(ProcessBusy) == 32);
+
+// Older drivers write less of it, from the same beginning.
+struct PciInfo {
+  char legacy_id[16];
+  uint32_t domain;
+  uint32_t bus;
+  uint32_t device;
+  uint32_t device_id;
+  uint32_t subsystem_id;
+  char id[32];
+};
+static_assert(sizeof(PciInfo) == 68);
+
+struct TemperatureV1 {
+  uint32_t version;
+  uint32_t sensor;
+  int32_t celsius;
+};
+static_assert(sizeof(TemperatureV1) == 12);
+inline constexpr uint32_t kTemperatureV1Version = sizeof(TemperatureV1) | (1U << 24U);
+
+// One of the figures that are asked for by number, many in one call.
+struct FieldValue {
+  uint32_t field;
+  uint32_t scope;
+  int64_t time_us;
+  int64_t latency_us;
+  int32_t type;
+  int32_t result;  // NvmlReturn; whatever the driver writes
+  union {
+    double as_double;
+    uint32_t as_u32;
+    uint64_t as_u64;
+    int64_t as_i64;
+    int32_t as_i32;
+    uint16_t as_u16;
+  } value;
+};
+static_assert(sizeof(FieldValue) == 40);
+
+enum FieldType : int32_t {
+  kTypeDouble = 0,
+  kTypeUnsigned = 1,
+  kTypeUnsignedLong = 2,
+  kTypeUnsignedLongLong = 3,
+  kTypeLongLong = 4,
+  kTypeInt = 5,
+  kTypeUnsignedShort = 6,
+};
+
+enum Field : uint32_t {
+  kFieldMemoryCelsius = 82,
+  kFieldNvlinkSentKib = 138,
+  kFieldNvlinkReceivedKib = 139,
+  kFieldPowerNow = 186,  // milliwatts; its neighbour, the average, takes the driver milliseconds
+  kFieldPcieSentBytes = 197,
+  kFieldPcieReceivedBytes = 198,
+  kFieldRecoveryAction = 230,
+};
+inline constexpr uint32_t kAllLinks = UINT32_MAX;  // the scope of NVLink's fields
+
+inline constexpr uint32_t kClockGraphics = 0;
+inline constexpr uint32_t kClockMemory = 2;
+inline constexpr uint32_t kEccCorrected = 0;
+inline constexpr uint32_t kEccUncorrected = 1;
+inline constexpr uint32_t kEccSinceBoot = 0;
+inline constexpr uint32_t kEccEver = 1;
+inline constexpr uint32_t kAffinityOfNode = 0;
+
+inline constexpr uint64_t kEventXid = 0x8;
+
+struct EventV1 {
+  nvmlDevice device;
+  uint64_t type;
+  uint64_t data;
+};
+static_assert(sizeof(EventV1) == 24);
+
+struct EventV2 {
+  nvmlDevice device;
+  uint64_t type;
+  uint64_t data;
+  uint32_t gpu_instance;
+  uint32_t compute_instance;
+};
+static_assert(sizeof(EventV2) == 32);
+
+inline constexpr size_t kTextBytes = 96;  // of names, versions and UUIDs
 
 }  // namespace vram::gpu::nvml

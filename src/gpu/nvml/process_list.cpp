@@ -1,6 +1,9 @@
 #include "gpu/nvml/process_list.hpp"
 
+#include "gpu/nvml/ask.hpp"
+
 #include <algorithm>
+#include <chrono>
 #include <tuple>
 #include <utility>
 
@@ -34,9 +37,9 @@ DeviceProcess as_process(const Entry& entry) {
 
 // Processes come while they are counted: each try has room for more than the last count.
 template <typename Entry>
-std::optional<Processes> list_with(NvmlApi::ListProcesses* list, nvmlDevice device) {
-  if (list == nullptr) return std::nullopt;
-  unsigned room = 64;
+NvmlReturn list_with(NvmlApi::ListProcesses* list, nvmlDevice device, Processes& processes) {
+  if (list == nullptr) return kFunctionNotFound;
+  unsigned room = 256;
   for (int tries = 0; tries < 3; ++tries) {
     std::vector<Entry> entries(room);
     unsigned count = room;
@@ -45,35 +48,69 @@ std::optional<Processes> list_with(NvmlApi::ListProcesses* list, nvmlDevice devi
       room = std::min(count, 65'536U) + 16;
       continue;
     }
-    if (result != kSuccess) return std::nullopt;
+    if (result != kSuccess) return result;
     entries.resize(std::min(count, room));
-    Processes processes;
     for (const Entry& entry : entries) processes.push_back(as_process(entry));
-    return processes;
+    return kSuccess;
   }
-  return std::nullopt;
+  return kInsufficientSize;
 }
 
 auto key_of(const DeviceProcess& process) {
   return std::tuple(process.pid, process.gpu_instance, process.compute_instance);
 }
 
-}  // namespace
-
-std::optional<Processes> list_processes(const NvmlApi& api, const NvmlApi::Lists& lists,
-                                        nvmlDevice device) {
-  auto processes = api.is_v3_of_535 ? list_with<ProcessV3Of535>(lists.v3, device)
-                                    : list_with<ProcessV2>(lists.v3, device);
-  if (!processes) processes = list_with<ProcessV2>(lists.v2, device);
-  if (!processes) processes = list_with<ProcessV1>(lists.v1, device);
+std::optional<Processes> list_newest(const NvmlApi& api, const NvmlApi::Lists& lists,
+                                     nvmlDevice device) {
+  Processes processes;
+  NvmlReturn answer = api.is_v3_of_535 ? list_with<ProcessV3Of535>(lists.v3, device, processes)
+                                       : list_with<ProcessV2>(lists.v3, device, processes);
+  if (is_of_other_version(answer)) answer = list_with<ProcessV2>(lists.v2, device, processes);
+  if (is_of_other_version(answer)) answer = list_with<ProcessV1>(lists.v1, device, processes);
+  if (answer != kSuccess) return std::nullopt;
   return processes;
 }
 
-Processes merge_processes(Processes compute, Processes graphics) {
-  for (DeviceProcess& process : compute) process.is_compute = true;
-  for (DeviceProcess& process : graphics) process.is_graphics = true;
-  Processes all = std::move(compute);
-  all.insert(all.end(), graphics.begin(), graphics.end());
+const NvmlApi::Lists& lists_of(const NvmlApi& api, ProcessKind kind) {
+  if (kind == ProcessKind::kCompute) return api.compute;
+  return kind == ProcessKind::kGraphics ? api.graphics : api.mps;
+}
+
+uint64_t microseconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+// Those newer than a time, of whatever processes; there may be several of one.
+std::vector<ProcessBusy> busy_since(const NvmlApi& api, nvmlDevice device, uint64_t since_us) {
+  unsigned room = 1024;
+  for (int tries = 0; tries < 2; ++tries) {
+    std::vector<ProcessBusy> samples(room);
+    unsigned count = room;
+    const NvmlReturn result = api.device_get_process_busy(device, samples.data(), &count, since_us);
+    if (result == kInsufficientSize) {
+      room = std::min(count, 65'536U) + 16;
+      continue;
+    }
+    samples.resize(result == kSuccess ? std::min(count, room) : 0);
+    return samples;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<Processes> list_processes(const NvmlApi& api, ProcessKind kind, nvmlDevice device) {
+  auto processes = list_newest(api, lists_of(api, kind), device);
+  if (!processes) return std::nullopt;
+  for (DeviceProcess& process : *processes) {
+    process.is_graphics = kind == ProcessKind::kGraphics;
+    process.is_compute = !process.is_graphics;
+  }
+  return processes;
+}
+
+Processes merge_processes(Processes all) {
   std::ranges::stable_sort(all, {}, key_of);
   Processes merged;
   for (const DeviceProcess& process : all) {
@@ -87,6 +124,24 @@ Processes merge_processes(Processes compute, Processes graphics) {
     same.used_bytes = std::max(same.used_bytes, process.used_bytes);  // unknown is the least
   }
   return merged;
+}
+
+// The driver also tells of processes that are gone, of older times, and of more than 100 %.
+void ask_busy(const NvmlApi& api, nvmlDevice device, Processes& processes) {
+  if (api.device_get_process_busy == nullptr || processes.empty()) return;
+  const uint64_t since_us = microseconds_since_1970() - 1'000'000;
+  std::vector<ProcessBusy> samples = busy_since(api, device, since_us);
+  std::erase_if(samples, [&](const ProcessBusy& sample) {
+    return sample.time_us <= since_us || sample.busy_percent > 100;
+  });
+  std::ranges::sort(samples, [](const ProcessBusy& one, const ProcessBusy& other) {
+    return std::tie(one.pid, other.time_us) < std::tie(other.pid, one.time_us);  // the newest first
+  });
+  for (DeviceProcess& process : processes) {
+    const auto newest = std::ranges::lower_bound(samples, process.pid, {}, &ProcessBusy::pid);
+    if (newest != samples.end() && newest->pid == process.pid)
+      process.busy_percent = newest->busy_percent;
+  }
 }
 
 }  // namespace vram::gpu::nvml

@@ -4,19 +4,24 @@
 #include "gpu/nvml/nvml_api.hpp"
 #include "gpu/telemetry.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 namespace vram::gpu::nvml {
 
+enum class ProcessKind : uint8_t { kCompute, kGraphics, kMps };
+
 // What the newest function that works says; nothing: none does.
 [[nodiscard]] std::optional<std::vector<DeviceProcess>> list_processes(const NvmlApi& api,
-                                                                       const NvmlApi::Lists& lists,
+                                                                       ProcessKind kind,
                                                                        nvmlDevice device);
 
-// One entry a process and MIG instance, by pid. A process that computes and draws is in both lists
-// with the same memory: its figures are not added.
-[[nodiscard]] std::vector<DeviceProcess> merge_processes(std::vector<DeviceProcess> compute,
-                                                         std::vector<DeviceProcess> graphics);
+// One entry a process and MIG instance, by pid. A process that computes and draws is in several
+// lists with the same memory: its figures are not added.
+[[nodiscard]] std::vector<DeviceProcess> merge_processes(std::vector<DeviceProcess> all);
+
+// How busy each kept the device in the last second, where the driver saw it at work.
+void ask_busy(const NvmlApi& api, nvmlDevice device, std::vector<DeviceProcess>& processes);
 
 }  // namespace vram::gpu::nvml

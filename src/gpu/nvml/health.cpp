@@ -1,0 +1,86 @@
+// ask_health(): see identity.hpp.
+#include "gpu/nvml/ask.hpp"
+#include "gpu/nvml/fields.hpp"
+#include "gpu/nvml/identity.hpp"
+#include "gpu/nvml/mig.hpp"
+
+#include <array>
+
+namespace vram::gpu::nvml {
+namespace {
+
+constexpr uint64_t kMostCelsius = 250;
+
+template <size_t count>
+std::string word_for(const std::array<const char*, count>& words, uint64_t number) {
+  if (number < count) return words[number];
+  return fmt::format("number {}", number);  // newer than this program
+}
+
+std::optional<std::string> compute_mode_of(const NvmlApi& api, nvmlDevice device) {
+  static constexpr std::array kModes{"default", "exclusive thread", "prohibited",
+                                     "exclusive process"};
+  const auto mode = ask<unsigned>(api.device_get_compute_mode, device);
+  return mode ? std::optional(word_for(kModes, *mode)) : std::nullopt;
+}
+
+EccCounts ecc_of(const NvmlApi& api, nvmlDevice device, uint32_t since) {
+  return {
+      at_most(kNotAvailable - 1, ask<uint64_t>(api.device_get_ecc, device, kEccCorrected, since)),
+      at_most(kNotAvailable - 1,
+              ask<uint64_t>(api.device_get_ecc, device, kEccUncorrected, since))};
+}
+
+std::optional<RemappedRows> remapped_rows_of(const NvmlApi& api, nvmlDevice device) {
+  RemappedRows rows;
+  unsigned is_pending = 0;
+  unsigned has_failed = 0;
+  if (api.device_get_remapped_rows == nullptr ||
+      api.device_get_remapped_rows(device, &rows.corrected, &rows.uncorrected, &is_pending,
+                                   &has_failed) != kSuccess)
+    return std::nullopt;
+  rows.is_pending = is_pending != 0;
+  rows.has_failed = has_failed != 0;
+  return rows;
+}
+
+std::optional<DeviceMemory> bar1_of(const NvmlApi& api, nvmlDevice device) {
+  const auto read = ask<MemoryV1>(api.device_get_bar1, device);
+  if (!read) return std::nullopt;
+  const DeviceMemory memory = known_memory(*read);
+  return memory.total_bytes ? std::optional(memory) : std::nullopt;
+}
+
+void ask_fields_of_health(const NvmlApi& api, nvmlDevice device, DeviceHealth& health) {
+  static constexpr std::array kActions{"none", "reset", "reboot", "drain peer to peer",
+                                       "drain and reset"};
+  std::array fields{field(kFieldMemoryCelsius), field(kFieldRecoveryAction)};
+  ask_fields(api, device, fields);
+  if (const auto celsius = at_most(kMostCelsius, known_value(fields[0])))
+    health.memory_celsius = static_cast<uint32_t>(*celsius);
+  if (const auto action = known_value(fields[1]))
+    health.recovery_action = word_for(kActions, *action);
+}
+
+}  // namespace
+
+DeviceHealth ask_health(const NvmlApi& api, nvmlDevice device) {
+  DeviceHealth health;
+  health.bar1 = bar1_of(api, device);
+  health.ecc_since_boot = ecc_of(api, device, kEccSinceBoot);
+  health.ecc_ever = ecc_of(api, device, kEccEver);
+  health.remapped_rows = remapped_rows_of(api, device);
+  ask_fields_of_health(api, device, health);
+  health.compute_mode = compute_mode_of(api, device);
+  const auto persistence = at_most(1U, ask<unsigned>(api.device_get_persistence, device));
+  if (persistence) health.is_persistent = *persistence == 1;
+  health.is_mig = ask_is_mig(api, device);
+  if (health.is_mig.value_or(false)) {
+    DeviceMemory whole;
+    (void)ask_memory(api, device, whole);
+    health.mig_instances = ask_mig_instances(api, device, whole.total_bytes);
+  }
+  return health;
+}
+
+}  // namespace vram::gpu::nvml

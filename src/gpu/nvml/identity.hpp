@@ -1,0 +1,14 @@
+// What a device is, and how it is doing: figures that need not be asked for at each tick. Part of
+// Nvml.
+#pragma once
+
+#include "gpu/nvml/nvml_api.hpp"
+#include "gpu/telemetry.hpp"
+
+namespace vram::gpu::nvml {
+
+[[nodiscard]] DeviceIdentity ask_identity(const NvmlApi& api, nvmlDevice device);
+
+[[nodiscard]] DeviceHealth ask_health(const NvmlApi& api, nvmlDevice device);
+
+}  // namespace vram::gpu::nvml

@@ -1,0 +1,30 @@
+// The parts that MIG makes of a device. Part of Nvml.
+#pragma once
+
+#include "gpu/nvml/nvml_api.hpp"
+#include "gpu/telemetry.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace vram::gpu::nvml {
+
+// Good until the parts are cut anew.
+struct MigHandle {
+  nvmlDevice device = nullptr;
+  uint32_t gpu_instance = 0;
+  uint32_t compute_instance = 0;
+};
+
+// Nothing: a device without MIG.
+[[nodiscard]] std::optional<bool> ask_is_mig(const NvmlApi& api, nvmlDevice device);
+
+// Of those that this process may look at.
+[[nodiscard]] std::vector<MigHandle> ask_mig_handles(const NvmlApi& api, nvmlDevice device);
+
+// The memory is the GPU instance's and asked for once; compute instances in it have it in common.
+[[nodiscard]] std::vector<MigInstance> ask_mig_instances(const NvmlApi& api, nvmlDevice device,
+                                                         std::optional<uint64_t> device_bytes);
+
+}  // namespace vram::gpu::nvml

@@ -1,0 +1,96 @@
+#include "gpu/nvml/nvml_events.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace vram::gpu::nvml {
+namespace {
+
+bool has_events(const NvmlApi& api) {
+  return api.event_set_create != nullptr && api.event_set_free != nullptr &&
+         api.device_register_events != nullptr &&
+         (api.event_set_wait_v2 != nullptr || api.event_set_wait_v1 != nullptr);
+}
+
+NvmlReturn wait_for(const NvmlApi& api, nvmlEventSet set, unsigned timeout_ms, EventV2& event) {
+  if (api.event_set_wait_v2 != nullptr) return api.event_set_wait_v2(set, &event, timeout_ms);
+  EventV1 older{};
+  const NvmlReturn answer = api.event_set_wait_v1(set, &older, timeout_ms);
+  event = {older.device, older.type, older.data, kNoInstance, kNoInstance};
+  return answer;
+}
+
+std::optional<uint32_t> known_instance(uint32_t instance) {
+  return instance == kNoInstance ? std::nullopt : std::optional(instance);
+}
+
+}  // namespace
+
+Result<NvmlEvents> NvmlEvents::open(const std::string& path) {
+  auto nvml = Nvml::open(path);
+  if (!nvml) return tl::unexpected(nvml.error());
+  const NvmlApi& api = nvml->api();
+  if (!has_events(api))
+    return fail(Code::kUnsupported, "expected events in {}, found none: use a newer driver", path);
+  const auto count = nvml->device_count();
+  if (!count) return tl::unexpected(count.error());
+  nvmlEventSet set = nullptr;
+  if (const NvmlReturn answer = api.event_set_create(&set); answer != kSuccess || set == nullptr) {
+    return fail(Code::kUnsupported, "expected a set for events, found that {} answers {}", path,
+                api.name_of(answer));
+  }
+  NvmlEvents events(*std::move(nvml), set);
+  events.watch_all(*count);
+  if (!events.watched_.empty()) return events;
+  return fail(Code::kUnsupported,
+              "expected a GPU that tells its errors, found none of {}: their counters and the "
+              "kernel's log still have them",
+              *count);
+}
+
+NvmlEvents::NvmlEvents(NvmlEvents&& other) noexcept
+    : nvml_(std::move(other.nvml_)),
+      set_(std::exchange(other.set_, nullptr)),
+      watched_(std::move(other.watched_)) {}
+
+NvmlEvents::~NvmlEvents() {
+  if (set_ != nullptr) (void)nvml_.api().event_set_free(set_);
+}
+
+void NvmlEvents::watch_all(uint32_t count) {
+  const NvmlApi& api = nvml_.api();
+  for (uint32_t index = 0; index < count; ++index) {
+    nvmlDevice device = nullptr;
+    if (api.device_get_handle(index, &device) != kSuccess) continue;
+    if (api.device_register_events(device, kEventXid, set_) != kSuccess) continue;
+    watched_.push_back({device, index});
+  }
+}
+
+std::vector<uint32_t> NvmlEvents::watched() const {
+  std::vector<uint32_t> indexes;
+  for (const Watched& watched : watched_) indexes.push_back(watched.index);
+  return indexes;
+}
+
+Result<std::optional<XidEvent>> NvmlEvents::wait(std::chrono::milliseconds at_most) {
+  constexpr int64_t kMost = std::numeric_limits<int>::max();
+  const auto timeout_ms = static_cast<unsigned>(std::clamp<int64_t>(at_most.count(), 0, kMost));
+  EventV2 event{};
+  const NvmlReturn answer = wait_for(nvml_.api(), set_, timeout_ms, event);
+  if (answer == kTimeout) return std::nullopt;
+  if (answer != kSuccess) {
+    return fail(Code::kIo,
+                "expected the GPUs' errors, found that waiting for them answers {}: open anew",
+                nvml_.api().name_of(answer));
+  }
+  if ((event.type & kEventXid) == 0) return std::nullopt;
+  XidEvent xid{event.data, std::nullopt, known_instance(event.gpu_instance),
+               known_instance(event.compute_instance)};
+  const auto watched = std::ranges::find(watched_, event.device, &Watched::device);
+  if (watched != watched_.end()) xid.device = watched->index;
+  return xid;
+}
+
+}  // namespace vram::gpu::nvml

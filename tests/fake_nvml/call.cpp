@@ -1,0 +1,190 @@
+#include "call.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <random>
+#include <sys/stat.h>
+#include <thread>
+#include <tuple>
+
+namespace vram::fake_nvml {
+namespace {
+
+using namespace gpu::nvml;  // NOLINT(google-build-using-namespace): the library speaks it
+
+std::mutex mutex;       // of all that follows
+int open_count = 0;     // nvmlInit less nvmlShutdown
+bool is_stale = false;  // the driver was gone while it was open
+std::shared_ptr<const Machine> machine;
+std::tuple<std::string, uint64_t, int64_t, int64_t, int64_t> machine_is_of;  // the file
+std::string seed;
+std::mt19937_64 random_numbers;
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Changes with the name, and when the file is replaced or written again.
+auto state_of(const std::string& path) {
+  struct stat status{};
+  if (path.empty() || stat(path.c_str(), &status) != 0)
+    return decltype(machine_is_of){path, 0, 0, 0, 0};
+  return decltype(machine_is_of){path, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                                 status.st_mtim.tv_nsec};
+}
+
+void read_machine_again() {
+  const std::string path = environment("FAKE_NVML_SCENARIO");
+  auto state = state_of(path);
+  if (machine && state == machine_is_of) return;
+  machine =
+      std::make_shared<const Machine>(parse(path.empty() ? standard_scenario() : text_of(path)));
+  machine_is_of = std::move(state);
+}
+
+uint64_t random_number() {
+  const std::string wanted = environment("FAKE_NVML_CHAOS");
+  if (wanted != seed) {
+    seed = wanted;
+    random_numbers.seed(std::strtoull(seed.c_str(), nullptr, 10));
+  }
+  return seed.empty() ? UINT64_MAX : random_numbers();
+}
+
+void write_down(const char* function, uint32_t index) {
+  const std::string path = environment("FAKE_NVML_CALLS");
+  if (path.empty()) return;
+  std::ofstream(path, std::ios::app) << function << ' ' << index << '\n';
+}
+
+// What the environment's list "function=answer …" has.
+bool is_listed(const char* function, NvmlReturn& answer) {
+  const std::string wanted = " " + environment("FAKE_NVML_FAIL");
+  const size_t at = wanted.find(std::string(" ") + function + "=");
+  if (at == std::string::npos) return false;
+  answer = static_cast<NvmlReturn>(std::atoi(wanted.c_str() + wanted.find('=', at) + 1));
+  return true;
+}
+
+bool is_told(const Faults& answers, const char* function, NvmlReturn& answer) {
+  const auto found = answers.find(function);
+  if (found == answers.end()) return false;
+  answer = static_cast<NvmlReturn>(found->second);
+  return true;
+}
+
+NvmlReturn answer_of(const char* function, const Call& call) {
+  NvmlReturn answer = kSuccess;
+  if (is_listed(function, answer) || is_told(call.machine->answers, function, answer))
+    return answer;
+  // Faults of a device are not those of its parts.
+  const bool is_device = call.device != nullptr && call.part == nullptr;
+  if (is_device && is_told(call.device->answers, function, answer)) return answer;
+  if (!call.machine->is_loaded) is_stale = open_count > 0;
+  if (!call.machine->is_loaded) return kDriverNotLoaded;
+  if (open_count == 0 && std::strcmp(function, "nvmlInit_v2") != 0) return kUninitialized;
+  if (is_stale) return kUnknown;
+  if (call.device != nullptr && call.device->figures.contains("lost")) return kGpuIsLost;
+  static constexpr std::array kAnswers{kNotSupported,     kNoPermission,    kNotFound,
+                                       kInsufficientSize, kInvalidArgument, kGpuIsLost,
+                                       kTimeout,          kUnknown};
+  const uint64_t number = random_number();
+  return !seed.empty() && number % 8 == 0 ? kAnswers.at(number / 8 % kAnswers.size()) : kSuccess;
+}
+
+uint64_t hang_of(const char* function, const Call& call) {
+  const auto everywhere = call.machine->hangs_ms.find(function);
+  if (everywhere != call.machine->hangs_ms.end()) return everywhere->second;
+  if (call.device == nullptr) return 0;
+  const auto here = call.device->hangs_ms.find(function);
+  return here == call.device->hangs_ms.end() ? 0 : here->second;
+}
+
+void find_device(uintptr_t handle, Call& call) {
+  call.index = static_cast<uint32_t>(handle & 0xFFFFU) - 1;
+  if (call.index >= call.machine->devices.size()) {
+    call.answer = kInvalidArgument;
+    return;
+  }
+  call.device = &call.machine->devices[call.index];
+  const size_t part = handle >> 16U;
+  if (part > call.device->parts.size()) call.answer = kInvalidArgument;  // cut anew
+  if (part > 0 && call.is_fine()) call.part = &call.device->parts[part - 1];
+}
+
+Call begin_with(const char* function, uintptr_t handle) {
+  Call call;
+  uint64_t hang_ms = 0;
+  {
+    const std::lock_guard lock(mutex);
+    read_machine_again();
+    call.machine = machine;
+    if (handle != 0) find_device(handle, call);
+    write_down(function, call.index);
+    hang_ms = hang_of(function, call);
+    if (call.is_fine()) call.answer = answer_of(function, call);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(hang_ms));
+  return call;
+}
+
+}  // namespace
+
+const uint64_t* Call::figure(const std::string& key, size_t at) const {
+  if (device == nullptr || part != nullptr) return nullptr;
+  const auto found = device->figures.find(key);
+  return found != device->figures.end() && at < found->second.size() ? &found->second[at] : nullptr;
+}
+
+Call begin(const char* function) { return begin_with(function, 0); }
+
+Call begin(const char* function, nvmlDevice handle) {
+  return begin_with(function, reinterpret_cast<uintptr_t>(handle));
+}
+
+nvmlDevice handle_of(uint32_t index, uint32_t part) {
+  const uintptr_t number = index + 1 + (uintptr_t{part} << 16U);
+  return reinterpret_cast<nvmlDevice>(number);  // NOLINT(performance-no-int-to-ptr)
+}
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): a test's own
+  return value == nullptr ? "" : value;
+}
+
+void count_open(int change) {
+  const std::lock_guard lock(mutex);
+  open_count += change;
+  if (open_count == 0) is_stale = false;
+}
+
+std::shared_ptr<const Machine> machine_now() {
+  const std::lock_guard lock(mutex);
+  read_machine_again();
+  return machine;
+}
+
+bool is_odd(uint32_t many) {
+  const std::lock_guard lock(mutex);
+  return random_number() % many == 0 && !seed.empty();
+}
+
+uint64_t odd(uint64_t value) {
+  const std::lock_guard lock(mutex);
+  const uint64_t number = random_number();
+  if (seed.empty() || number % 4 != 0) return value;
+  const std::array<uint64_t, 8> others{0,         1,         UINT64_MAX,         UINT32_MAX,
+                                       value + 1, value * 2, uint64_t{1} << 63U, number};
+  return others.at(number / 4 % others.size());
+}
+
+uint32_t odd(uint32_t value) { return static_cast<uint32_t>(odd(uint64_t{value})); }
+
+}  // namespace vram::fake_nvml
