@@ -29,23 +29,21 @@ std::string client(uint64_t id, uint64_t vram_kib) {
 
 class HoldersTest : public testing::Test {
  protected:
-  static constexpr uint32_t kFirstPid = 1000;
-  static constexpr uint32_t kProcesses = 500;
+  static constexpr uint32_t kUsers = 16;  // of two clients each, with two descriptors for each
+  static constexpr uint32_t kFirstUser = 5000;
+  static constexpr uint32_t kCrowd = 484;
+  static constexpr uint32_t kFirstOfCrowd = 1000;
   static constexpr uint32_t kDescriptors = 8;
-  static constexpr uint32_t kUsers = 16;  // each the holder of four descriptors, two clients
 
   // 500 processes with 4,000 descriptors.
   void make_crowd() const {
-    for (uint32_t i = 0; i < kProcesses; ++i) {
-      tree_.add_process(kFirstPid + i, 100 + i);
-      for (uint32_t number = 0; number < kDescriptors; ++number) {
-        const bool is_drm = i % (kProcesses / kUsers) == 0 && i / (kProcesses / kUsers) < kUsers &&
-                            number >= kDescriptors / 2;
-        if (is_drm) {
-          tree_.add_descriptor(kFirstPid + i, number, kNode, client(2 * i + number % 2, 1024));
-        } else {
-          tree_.add_link(kFirstPid + i, number, "/dev/null");
-        }
+    tree_.add_crowd(kFirstOfCrowd, kCrowd, kDescriptors);
+    for (uint32_t pid = kFirstUser; pid < kFirstUser + kUsers; ++pid) {
+      tree_.add_process(pid, 100);
+      for (uint32_t number = 0; number < kDescriptors / 2; ++number) {
+        tree_.link(fmt::format("proc/{}/fd/{}", pid, number), "socket:[4]");
+        tree_.add_descriptor(pid, number + kDescriptors / 2, kNode,
+                             client(2 * pid + number % 2, 1024));
       }
     }
   }
@@ -62,7 +60,7 @@ TEST_F(HoldersTest, ATickAfterTheFirstOpensFewFiles) {
   tick();
   ASSERT_THAT(processes_.of(0), SizeIs(kUsers));
   EXPECT_EQ(processes_.of(0)[0].used_bytes, 2 * kMiB);
-  EXPECT_GE(files_.links_read(), kProcesses * kDescriptors);
+  EXPECT_GE(files_.links_read(), (kCrowd + kUsers) * kDescriptors);
   for (int i = 0; i < 40; ++i) {
     const uint64_t opened = files_.opened();
     const uint64_t links = files_.links_read();
@@ -93,7 +91,10 @@ TEST_F(HoldersTest, ANewProcessIsSeenAtOnceAndAYoungOneSoon) {
 TEST_F(HoldersTest, TheSweepComesRoundToEveryone) {
   make_crowd();
   tick();
-  tree_.add_descriptor(kFirstPid + 499, 9, kNode, client(88'000, 512));
+  constexpr uint32_t kLate = kFirstOfCrowd + 400;
+  tree_.remove(fmt::format("proc/{}/fd", kLate));
+  tree_.add_process(kLate, 100);
+  tree_.add_descriptor(kLate, 9, kNode, client(88'000, 512));
   int ticks = 0;
   while (processes_.of(0).size() == kUsers && ticks < 100) {
     tick();
@@ -102,10 +103,11 @@ TEST_F(HoldersTest, TheSweepComesRoundToEveryone) {
   EXPECT_LE(ticks, 45);  // 500 × (8 + 2) of 128 a tick
   // And who no longer holds anything is forgotten.
   for (uint32_t number = 4; number < 8; ++number)
-    tree_.remove(fmt::format("proc/{}/fd/{}", kFirstPid, number));
+    tree_.remove(fmt::format("proc/{}/fd/{}", kFirstUser, number));
   for (int i = 0; i < 45; ++i) tick();
   EXPECT_THAT(processes_.of(0), SizeIs(kUsers));
-  EXPECT_NE(processes_.of(0).front().pid, kFirstPid);
+  EXPECT_EQ(processes_.of(0)[0].pid, kLate);
+  EXPECT_EQ(processes_.of(0)[1].pid, kFirstUser + 1);
 }
 
 TEST_F(HoldersTest, AClientSharedWithAChildIsTheParentsUntilItIsGone) {

@@ -5,7 +5,8 @@
 //     	DRIVER=amdgpu                        behind a tab: a line of the file above
 //     proc/4211/fd/5 -> /dev/dri/renderD128   a symbolic link
 //
-// It lies in the temporary folder as long as the object lives. One thread at a time.
+// It lies in memory, or else in the temporary folder, as long as the object lives. One thread at a
+// time.
 #pragma once
 
 #include "base/check.hpp"
@@ -57,13 +58,20 @@ class RecordedTree {
   }
   void add_descriptor(uint32_t pid, uint32_t number, const std::string& target,
                       std::string_view fdinfo) const {
-    add_link(pid, number, target);
-    write("proc/" + std::to_string(pid) + "/fdinfo/" + std::to_string(number), fdinfo);
+    const std::string process = "proc/" + std::to_string(pid);
+    link(process + "/fd/" + std::to_string(number), target);
+    write(process + "/fdinfo/" + std::to_string(number), fdinfo);
   }
-  // A descriptor of which the kernel has nothing more to say.
-  void add_link(uint32_t pid, uint32_t number, const std::string& target) const {
-    const auto descriptors = folder_ / "proc" / std::to_string(pid) / "fd";
-    std::filesystem::create_symlink(target, descriptors / std::to_string(number));
+  // A crowd of processes with so many descriptors each, none of them of interest. They share one
+  // folder of descriptors, since making thousands of links takes seconds.
+  void add_crowd(uint32_t first_pid, uint32_t processes, uint32_t descriptors) const {
+    for (uint32_t number = 0; number < descriptors; ++number)
+      link("crowd/" + std::to_string(number), "/dev/null");
+    for (uint32_t pid = first_pid; pid < first_pid + processes; ++pid) {
+      const auto process = folder_ / "proc" / std::to_string(pid);
+      std::filesystem::create_directory(process);
+      std::filesystem::create_directory_symlink(folder_ / "crowd", process / "fd");
+    }
   }
   // All files, without the links, in order.
   [[nodiscard]] std::vector<std::filesystem::path> files() const;
@@ -71,7 +79,9 @@ class RecordedTree {
  private:
   static std::filesystem::path unused_folder() {
     static std::atomic<uint32_t> made{0};
-    return std::filesystem::temp_directory_path() /
+    const std::filesystem::path memory = "/dev/shm";
+    const bool has_memory = access(memory.c_str(), W_OK) == 0;
+    return (has_memory ? memory : std::filesystem::temp_directory_path()) /
            ("vram_tree." + std::to_string(getpid()) + "." + std::to_string(made++));
   }
   void unpack(const std::filesystem::path& text);
