@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace vram::gpu::drm {
@@ -82,6 +83,11 @@ std::vector<Link> Files::links_in(const std::string& folder) {
     if (size > 0) links.push_back({*number, {target.data(), static_cast<size_t>(size)}});
   });
   return links;
+}
+
+uint64_t Files::size_of(const std::string& path) {
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
 }
 
 }  // namespace vram::gpu::drm

@@ -40,6 +40,9 @@ class Files {
   // The symbolic links in a folder whose names are such numbers.
   [[nodiscard]] std::vector<Link> links_in(const std::string& folder);
 
+  // As stat says; 0: unknown. Opens nothing.
+  [[nodiscard]] static uint64_t size_of(const std::string& path);
+
   // Files and folders, tried ones too; and links followed.
   [[nodiscard]] uint64_t opened() const { return opened_; }
   [[nodiscard]] uint64_t links_read() const { return links_read_; }

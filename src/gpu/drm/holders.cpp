@@ -43,48 +43,48 @@ std::optional<uint64_t> start_ticks_of(std::string_view stat) {
 }  // namespace
 
 void Holders::tick(Files& files, std::span<const uint32_t> users) {
-  const std::vector<uint32_t> fresh = update_known(files);
-  for (const uint32_t pid : fresh) look(files, pid);
-  for (const uint32_t pid : users) {
-    const bool was_looked_at = std::ranges::binary_search(fresh, pid) || holders_.contains(pid);
-    if (is_running(pid) && !was_looked_at) look(files, pid);
+  update_known(files);
+  for (Known& known : known_) {
+    const bool is_user = std::ranges::binary_search(users, known.pid);
+    if (is_new(known) || (is_user && !holders_.contains(known.pid))) look(files, known);
   }
   const uint64_t links_before = files.links_read();
-  for (const Known& known : known_) {
+  for (Known& known : known_) {
     if (files.links_read() - links_before >= kLinksATick) break;
-    if (is_due(known)) look(files, known.pid);
+    if (is_due(known) || has_another_size(known)) look(files, known);
   }
   if (ticks_ > 0) sweep(files, links_before);
   ++ticks_;
 }
 
-// Forgets who is gone; answers who is new.
-std::vector<uint32_t> Holders::update_known(Files& files) {
-  std::vector<uint32_t> fresh;
+// Forgets who is gone.
+void Holders::update_known(Files& files) {
   std::vector<Known> now;
   auto before = known_.begin();
   for (const uint32_t pid : files.numbers_in(proc_)) {
     while (before != known_.end() && before->pid < pid) ++before;
-    if (before != known_.end() && before->pid == pid) {
-      now.push_back(*before);
-    } else {
-      now.push_back({pid, ticks_});
-      fresh.push_back(pid);
-    }
+    const bool is_old = before != known_.end() && before->pid == pid;
+    now.push_back(is_old ? *before : Known{pid, ticks_, 0});
   }
   known_ = std::move(now);
   std::erase_if(holders_, [&](const auto& entry) { return !is_running(entry.first); });
-  return fresh;
 }
 
 bool Holders::is_running(uint32_t pid) const {
   return std::ranges::binary_search(known_, pid, {}, &Known::pid);
 }
 
+bool Holders::is_new(const Known& known) const { return known.first_tick == ticks_; }
+
 // One, two, four, … ticks after it was new.
 bool Holders::is_due(const Known& known) const {
   const uint64_t age = ticks_ - known.first_tick;
   return known.first_tick != 0 && age <= kYoungTicks && std::has_single_bit(age);
+}
+
+bool Holders::has_another_size(const Known& known) const {
+  if (known.pid % kCountTicks != ticks_ % kCountTicks || is_new(known)) return false;
+  return Files::size_of(folder_of(known.pid) + "/fd") != known.fd_size;
 }
 
 void Holders::sweep(Files& files, uint64_t links_before) {
@@ -93,12 +93,14 @@ void Holders::sweep(Files& files, uint64_t links_before) {
   const auto cost = [&] { return files.links_read() - links_before + kLookCost * looks; };
   for (; looks < known_.size() && cost() < kLinksATick; ++looks, ++next) {
     if (next == known_.end()) next = known_.begin();
-    look(files, next->pid);
+    look(files, *next);
   }
   next_pid_ = next == known_.end() ? 0 : next->pid;
 }
 
-void Holders::look(Files& files, uint32_t pid) {
+void Holders::look(Files& files, Known& known) {
+  const uint32_t pid = known.pid;
+  known.fd_size = Files::size_of(folder_of(pid) + "/fd");
   std::vector<Descriptor> descriptors;
   for (const Link& link : files.links_in(folder_of(pid) + "/fd")) {
     if (auto node = node_of(link.target)) descriptors.push_back({link.name, *node, std::nullopt});

@@ -38,7 +38,8 @@ class RecordedTree {
   [[nodiscard]] drm::Roots roots() const {
     return {(folder_ / "sys").string(), (folder_ / "proc").string()};
   }
-  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  // There a folder's size says how much is in it.
+  [[nodiscard]] bool is_in_memory() const { return folder_.string().starts_with(kMemory); }
 
   void write(const std::string& path, std::string_view contents) const {
     std::filesystem::create_directories((folder_ / path).parent_path());
@@ -77,11 +78,11 @@ class RecordedTree {
   [[nodiscard]] std::vector<std::filesystem::path> files() const;
 
  private:
+  static constexpr const char* kMemory = "/dev/shm";
   static std::filesystem::path unused_folder() {
     static std::atomic<uint32_t> made{0};
-    const std::filesystem::path memory = "/dev/shm";
-    const bool has_memory = access(memory.c_str(), W_OK) == 0;
-    return (has_memory ? memory : std::filesystem::temp_directory_path()) /
+    const bool has_memory = access(kMemory, W_OK) == 0;
+    return (has_memory ? kMemory : std::filesystem::temp_directory_path()) /
            ("vram_tree." + std::to_string(getpid()) + "." + std::to_string(made++));
   }
   void unpack(const std::filesystem::path& text);
