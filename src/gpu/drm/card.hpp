@@ -1,5 +1,6 @@
-// A card: one DRM device of a driver known here, as /sys/class/drm has it. Values only; what is
-// asked of it is in cards.hpp's functions, each of which opens some files and nothing else.
+// A card: one DRM device of a driver known here, as /sys/class/drm has it, and whether it may be
+// asked for more (sensors.hpp). Each function opens a file or some, and nothing else; one thread at
+// a time.
 #pragma once
 
 #include "gpu/drm/files.hpp"
