@@ -22,7 +22,7 @@ ROOM_IN_CMAKE = re.compile(r"^vram_room\((\w+)\s*([^)]*)\)", re.MULTILINE)
 # Headers of the C library and the kernel; a name without dot or slash is the C++ library's.
 SYSTEM = re.compile(
     r"(sys|linux|arpa|netinet|bits)/.*"
-    r"|(unistd|fcntl|dlfcn|errno|signal|poll|pthread|pwd|sched|spawn|stdlib|string|time|termios|cxxabi|execinfo|elf|link)\.h"
+    r"|(unistd|fcntl|dirent|dlfcn|errno|signal|poll|pthread|pwd|sched|spawn|stdlib|string|time|termios|cxxabi|execinfo|elf|link)\.h"
 )
 TEST_ONLY = {"gtest", "gmock", "rapidcheck", "rapidcheck.h"}
 # The names that cmake/deps.cmake gives to what layers.toml names by its headers.

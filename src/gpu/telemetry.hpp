@@ -92,6 +92,9 @@ struct DeviceHealth {
 struct DeviceSample {
   uint32_t index = 0;
   DeviceMemory memory;
+  // The host's that the device may use as its own (AMD's GTT): where a processor's graphics have
+  // but a small carve-out, the models lie here.
+  DeviceMemory host_memory;
   std::optional<uint32_t> busy_percent;         // of the time of the library's last sample
   std::optional<uint32_t> memory_busy_percent;  // of the time it was read or written, not of bytes
   std::optional<uint32_t> celsius;

@@ -1,0 +1,88 @@
+// BusyTimes and EnergyMeter: counters that step back, appear and vanish.
+#include "gpu/drm/busy.hpp"
+
+#include "gpu/drm/sensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace vram::gpu::drm {
+namespace {
+
+constexpr BusyTimes::ProcessKey kProcess{0, 100, 7};
+
+ClientFigures busy(uint64_t ns) {
+  ClientFigures figures;
+  figures.busy_ns = ns;
+  return figures;
+}
+
+class BusyTest : public testing::Test {
+ protected:
+  void begin_tick() {
+    times_.begin_tick([](const auto&) { return true; });
+  }
+  BusyTimes times_;
+};
+
+TEST_F(BusyTest, NeverStepsBack) {
+  times_.add(kProcess, 1, busy(100));
+  times_.add(kProcess, 2, busy(50));
+  EXPECT_EQ(times_.busy_ns(kProcess), 150u);
+  begin_tick();
+  times_.add(kProcess, 1, busy(90));  // client 2 is closed
+  EXPECT_EQ(times_.busy_ns(kProcess), 150u);
+  begin_tick();
+  times_.add(kProcess, 1, busy(110));  // ten more than it ever said
+  times_.add(kProcess, 3, busy(5));
+  EXPECT_EQ(times_.busy_ns(kProcess), 165u);
+}
+
+TEST_F(BusyTest, GrowsOnlyWhateverTheCountersSay) {
+  std::mt19937_64 random(6);
+  uint64_t before = 0;
+  for (int tick = 0; tick < 5000; ++tick) {
+    begin_tick();
+    for (uint64_t client = 0; client < 3; ++client) {
+      if (random() % 4 != 0) times_.add(kProcess, client + random() % 2000, busy(random()));
+    }
+    const uint64_t now = times_.busy_ns(kProcess).value_or(0);
+    ASSERT_GE(now, before);
+    before = now;
+  }
+}
+
+TEST_F(BusyTest, AProcessThatIsGoneIsForgotten) {
+  times_.add(kProcess, 1, busy(100));
+  times_.begin_tick([](const auto&) { return false; });
+  EXPECT_EQ(times_.busy_ns(kProcess), std::nullopt);
+}
+
+TEST_F(BusyTest, PercentIsOfTheBusiestEngineBetweenTwoTicks) {
+  ClientFigures figures;
+  figures.cycles = {{"rcs", 1000, 10'000, 1}, {"ccs", 0, 10'000, 2}};
+  times_.add(kProcess, 1, figures);
+  EXPECT_EQ(times_.busy_percent(kProcess), std::nullopt);
+  begin_tick();
+  figures.cycles = {{"rcs", 1100, 11'000, 1}, {"ccs", 600, 11'000, 2}};  // 10 % and 30 %
+  times_.add(kProcess, 1, figures);
+  EXPECT_EQ(times_.busy_percent(kProcess), 30u);
+  begin_tick();
+  figures.cycles = {{"rcs", 900, 12'000, 1}, {"ccs", 600, 11'000, 2}};  // back, and no time
+  times_.add(kProcess, 1, figures);
+  EXPECT_EQ(times_.busy_percent(kProcess), std::nullopt);
+}
+
+TEST(EnergyMeterTest, PowerIsEnergyOverTime) {
+  EnergyMeter meter;
+  EXPECT_EQ(meter.milliwatts(5'000'000, 1'000'000'000), std::nullopt);
+  // 30 J in 2 s
+  EXPECT_EQ(meter.milliwatts(35'000'000, 3'000'000'000), 15'000u);
+  EXPECT_EQ(meter.milliwatts(34'000'000, 4'000'000'000), std::nullopt);  // the counter began anew
+  EXPECT_EQ(meter.milliwatts(std::nullopt, 5'000'000'000), std::nullopt);
+  EXPECT_EQ(meter.milliwatts(36'000'000, 6'000'000'000), std::nullopt);
+}
+
+}  // namespace
+}  // namespace vram::gpu::drm

@@ -1,0 +1,150 @@
+#include "gpu/drm/drm.hpp"
+
+#include "base/text.hpp"
+#include "gpu/drm/card.hpp"
+#include "gpu/drm/processes.hpp"
+#include "gpu/drm/sensors.hpp"
+#include "gpu/drm/text.hpp"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace vram::gpu::drm {
+namespace {
+
+constexpr size_t kMostName = 96;
+
+// A line of text that somebody else wrote, fit for a screen.
+std::optional<std::string> text_in(std::string_view contents) {
+  const std::string_view text = trimmed(contents.substr(0, contents.find('\n')));
+  if (text.empty()) return std::nullopt;
+  return printable(text.substr(0, kMostName));
+}
+
+// The module's own version; of one that came with the kernel, the kernel's.
+std::optional<std::string> driver_version(Files& files, const Roots& roots, Driver driver) {
+  const auto own =
+      text_in(files.read(fmt::format("{}/module/{}/version", roots.sys, name_of(driver))));
+  return own ? own : text_in(files.read(roots.proc + "/sys/kernel/osrelease"));
+}
+
+void forget_above(std::optional<uint64_t> limit, std::optional<uint64_t>& bytes) {
+  if (bytes && *bytes > limit.value_or(kMostBytesOfDevice)) bytes.reset();
+}
+
+}  // namespace
+
+struct Drm::State {
+  struct Device {
+    Card card;
+    EnergyMeter meter;
+    uint64_t tick = 0;  // in which its processes were last told
+  };
+
+  explicit State(Roots at)
+      : roots(std::move(at)), processes(roots.proc, Kfd::open(files, roots.sys)) {
+    for (Card& card : find_cards(files, roots.sys)) devices.push_back({std::move(card), {}, 0});
+  }
+
+  [[nodiscard]] AwakeDevices awake_devices() {
+    AwakeDevices awake;
+    for (uint32_t i = 0; i < devices.size(); ++i) {
+      const Card& card = devices[i].card;
+      if (is_asleep(files, card)) continue;
+      awake.by_pci_id.emplace(card.pci_id, i);
+      for (const std::string& node : card.nodes) awake.by_node.emplace(node, i);
+    }
+    return awake;
+  }
+
+  [[nodiscard]] std::vector<DeviceProcess> processes_of(uint32_t index,
+                                                        const DeviceSample& sample) {
+    Device& device = devices[index];
+    if (device.tick == tick) {
+      ++tick;
+      processes.tick(files, awake_devices());
+    }
+    device.tick = tick;
+    auto found = processes.of(index);
+    for (DeviceProcess& process : found) {
+      forget_above(sample.memory.total_bytes, process.used_bytes);
+      forget_above(sample.host_memory.total_bytes, process.host_bytes);
+    }
+    return found;
+  }
+
+  std::mutex mutex;
+  Files files;
+  Roots roots;
+  Processes processes;
+  std::vector<Device> devices;
+  uint64_t tick = 0;
+};
+
+Drm::Drm(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Drm::Drm(Drm&& other) noexcept = default;
+Drm& Drm::operator=(Drm&& other) noexcept = default;
+Drm::~Drm() = default;
+
+Drm Drm::open(Roots roots) { return Drm(std::make_unique<State>(std::move(roots))); }
+
+Result<uint32_t> Drm::device_count() const { return static_cast<uint32_t>(state_->devices.size()); }
+
+DeviceIdentity Drm::identity(uint32_t index) const {
+  const std::lock_guard lock(state_->mutex);
+  DeviceIdentity identity;
+  identity.index = index;
+  if (index >= state_->devices.size()) return identity;
+  Files& files = state_->files;
+  const Card& card = state_->devices[index].card;
+  const bool is_amd = card.driver == Driver::kAmdgpu;
+  identity.vendor = is_amd ? Vendor::kAmd : Vendor::kIntel;
+  identity.pci_id = card.pci_id;
+  if (card.chip) identity.name = fmt::format("{} GPU {}", is_amd ? "AMD" : "Intel", *card.chip);
+  if (is_asleep(files, card)) return identity;
+  if (auto name = text_in(files.read(card.device + "/product_name"))) identity.name = name;
+  identity.uuid = text_in(files.read(card.device + "/unique_id"));
+  identity.driver = driver_version(files, state_->roots, card.driver);
+  identity.power_limit_milliwatts = read_power_limit(files, card);
+  identity.numa_node = as_small_number(trimmed(files.read(card.device + "/numa_node")));
+  return identity;
+}
+
+DeviceHealth Drm::health(uint32_t index) const {
+  const std::lock_guard lock(state_->mutex);
+  if (index >= state_->devices.size()) return {};
+  const Card& card = state_->devices[index].card;
+  return is_asleep(state_->files, card) ? DeviceHealth{} : read_health(state_->files, card);
+}
+
+DeviceSample Drm::sample(uint32_t index) const {
+  const std::lock_guard lock(state_->mutex);
+  DeviceSample sample;
+  sample.index = index;
+  if (index >= state_->devices.size()) {
+    sample.trouble = fmt::format("no device {}: there are {}", index, state_->devices.size());
+    return sample;
+  }
+  Files& files = state_->files;
+  State::Device& device = state_->devices[index];
+  sample.is_asleep = is_asleep(files, device.card);
+  if (sample.is_asleep) return sample;
+  if (!is_there(files, device.card)) {
+    sample.trouble = fmt::format("{} no longer has {}: the driver let go of it, or it is lost",
+                                 name_of(device.card.driver), device.card.pci_id);
+    return sample;
+  }
+  read_sensors(files, device.card, state_->roots.sys, device.meter, sample);
+  sample.processes = state_->processes_of(index, sample);
+  return sample;
+}
+
+uint64_t Drm::files_opened() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->files.opened();
+}
+
+}  // namespace vram::gpu::drm

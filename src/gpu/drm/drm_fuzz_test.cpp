@@ -1,0 +1,156 @@
+// Drm on trees whose files are cut off, overwritten, huge, gone or something else entirely: it
+// never crashes, and says nothing that cannot be.
+#include "base/bytes.hpp"
+#include "gpu/drm/drm.hpp"
+#include "gpu/testing/recorded_tree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <sys/stat.h>
+#include <vector>
+
+namespace vram::gpu::drm {
+namespace {
+
+class Damage {
+ public:
+  explicit Damage(uint64_t seed) : random_(seed) {}
+
+  // As the file is, with something done to it.
+  [[nodiscard]] std::string damaged(std::string text) {
+    switch (below(6)) {
+      case 0:
+        return text.substr(0, below(text.size() + 1));
+      case 1:
+        return replaced_number(std::move(text));
+      case 2:
+        for (int i = 0; i < 4 && !text.empty(); ++i)
+          text[below(text.size())] = static_cast<char>(below(256));
+        return text;
+      case 3:
+        return std::string(below(40'000), static_cast<char>('0' + below(10))) + "\n";
+      case 4:
+        return text + text;
+      default:
+        return kNumbers[below(std::size(kNumbers))] + std::string("\n");
+    }
+  }
+  [[nodiscard]] size_t below(size_t end) { return random_() % end; }
+
+ private:
+  static constexpr const char* kNumbers[] = {"18446744073709551615",
+                                             "18446744073709551616",
+                                             "9223372036854775808",
+                                             "-1",
+                                             "0",
+                                             "1e9",
+                                             "",
+                                             "99999999999999 GiB",
+                                             "0x10"};
+
+  std::string replaced_number(std::string text) {
+    const auto first = text.find_first_of("0123456789", text.empty() ? 0 : below(text.size()));
+    if (first == std::string::npos) return text;
+    const auto last = text.find_first_not_of("0123456789", first);
+    return text.replace(first, last - first, kNumbers[below(std::size(kNumbers))]);
+  }
+
+  std::mt19937_64 random_;
+};
+
+std::string contents_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void expect_possible(const DeviceMemory& memory) {
+  EXPECT_LE(memory.total_bytes.value_or(0), uint64_t{1} << 50);
+  EXPECT_LE(memory.used_bytes.value_or(0), memory.total_bytes.value_or(uint64_t{1} << 50));
+  if (memory.free_bytes) {
+    EXPECT_EQ(*memory.used_bytes + *memory.free_bytes, *memory.total_bytes);
+  }
+}
+
+void expect_possible(const DeviceSample& sample) {
+  expect_possible(sample.memory);
+  expect_possible(sample.host_memory);
+  EXPECT_LE(sample.busy_percent.value_or(0), 100u);
+  EXPECT_LE(sample.memory_busy_percent.value_or(0), 100u);
+  EXPECT_LE(sample.celsius.value_or(0), 200u);
+  if (!sample.processes) return;
+  uint32_t last_pid = 0;
+  for (const DeviceProcess& process : *sample.processes) {
+    EXPECT_GT(process.pid, last_pid);
+    last_pid = process.pid;
+    const uint64_t total = sample.memory.total_bytes.value_or(uint64_t{1} << 50);
+    EXPECT_LE(process.used_bytes.value_or(0), total);
+    const uint64_t host_total = sample.host_memory.total_bytes.value_or(uint64_t{1} << 50);
+    EXPECT_LE(process.host_bytes.value_or(0), host_total);
+    EXPECT_LE(process.busy_percent.value_or(0), 100u);
+  }
+}
+
+void ask_everything(const Drm& drm) {
+  const uint32_t count = drm.device_count().value();
+  EXPECT_LE(count, 2u);
+  for (uint32_t index = 0; index < count; ++index) {
+    const DeviceIdentity identity = drm.identity(index);
+    for (const auto& text : {identity.name, identity.uuid, identity.driver}) {
+      for (const char c : text.value_or("")) EXPECT_GE(static_cast<unsigned char>(c), ' ');
+    }
+    if (const auto bar1 = drm.health(index).bar1) expect_possible(*bar1);
+    expect_possible(drm.sample(index));
+  }
+}
+
+class DrmFuzzTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Trees, DrmFuzzTest,
+                         testing::Values("amdgpu_5.15", "amdgpu_6.8_kfd", "i915_6.2_arc", "xe_6.11",
+                                         "apu_6.12"));
+
+// 2,000 rounds over the five trees. Devices that were open before the damage are asked, too.
+TEST_P(DrmFuzzTest, SaysNothingThatCannotBe) {
+  const RecordedTree tree(std::string(VRAM_TEST_DATA "/drm/") + GetParam() + ".tree");
+  const auto paths = tree.files();
+  std::vector<std::string> whole;
+  for (const auto& path : paths) whole.push_back(contents_of(path));
+  const Drm before = Drm::open(tree.roots());
+  Damage damage(std::size(std::string_view(GetParam())));
+  for (int round = 0; round < 400; ++round) {
+    std::vector<size_t> touched;
+    for (size_t hurt = 0; hurt <= damage.below(6); ++hurt) {
+      touched.push_back(damage.below(paths.size()));
+      std::ofstream(paths[touched.back()], std::ios::binary)
+          << damage.damaged(whole[touched.back()]);
+    }
+    ask_everything(before);
+    ask_everything(Drm::open(tree.roots()));
+    ASSERT_FALSE(HasFailure()) << "round " << round << ": " << paths[touched.front()];
+    for (const size_t i : touched) std::ofstream(paths[i], std::ios::binary) << whole[i];
+  }
+}
+
+TEST_P(DrmFuzzTest, AnyFileMayBeGoneOrAFolderOrAPipe) {
+  const std::string file = std::string(VRAM_TEST_DATA "/drm/") + GetParam() + ".tree";
+  const RecordedTree tree(file);
+  for (const auto& path : tree.files()) {
+    const std::string whole = contents_of(path);
+    std::filesystem::remove(path);
+    ask_everything(Drm::open(tree.roots()));
+    std::filesystem::create_directory(path);
+    ask_everything(Drm::open(tree.roots()));
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    ask_everything(Drm::open(tree.roots()));
+    std::filesystem::remove(path);
+    std::ofstream(path, std::ios::binary) << whole;
+  }
+}
+
+}  // namespace
+}  // namespace vram::gpu::drm

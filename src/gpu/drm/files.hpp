@@ -1,0 +1,56 @@
+// Files: the one way in which drm/ looks at the kernel's files. Whatever is missing, unreadable,
+// huge or cut off is a figure that is absent, never an error; what is read is bounded. It counts
+// what it opens, so that tests can say what a tick costs and that a sleeping device is left alone.
+//
+// One thread at a time. Never waits: a file that would block (a pipe in a made-up tree) is empty.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::gpu::drm {
+
+// Where the kernel's files lie; tests have trees of their own.
+struct Roots {
+  std::string sys = "/sys";
+  std::string proc = "/proc";
+};
+
+struct Link {
+  uint32_t name = 0;
+  std::string target;
+};
+
+class Files {
+ public:
+  static constexpr size_t kMostBytes = size_t{16} << 10;  // of one file
+  static constexpr size_t kMostEntries = size_t{1} << 16;
+  static constexpr size_t kMostLinks = 4096;
+
+  // The whole lines at the file's beginning: the kernel ends each with a newline, so a number that
+  // was cut off is none. Empty where there is nothing to read. Valid until the next call.
+  [[nodiscard]] std::string_view read(const std::string& path);
+  // The names in a folder, sorted; those that are numbers of 32 bits.
+  [[nodiscard]] std::vector<std::string> names_in(const std::string& folder);
+  [[nodiscard]] std::vector<uint32_t> numbers_in(const std::string& folder);
+  // The symbolic links in a folder whose names are such numbers.
+  [[nodiscard]] std::vector<Link> links_in(const std::string& folder);
+
+  // As stat says; 0: unknown. Opens nothing.
+  [[nodiscard]] static uint64_t size_of(const std::string& path);
+
+  // Files and folders, tried ones too; and links followed.
+  [[nodiscard]] uint64_t opened() const { return opened_; }
+  [[nodiscard]] uint64_t links_read() const { return links_read_; }
+
+ private:
+  std::array<char, kMostBytes> buffer_{};
+  uint64_t opened_ = 0;
+  uint64_t links_read_ = 0;
+};
+
+}  // namespace vram::gpu::drm

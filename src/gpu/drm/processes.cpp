@@ -1,0 +1,102 @@
+#include "gpu/drm/processes.hpp"
+
+#include "gpu/drm/fdinfo.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace vram::gpu::drm {
+namespace {
+
+// The same client in two processes is the older one's: a parent's, not its child's.
+std::vector<Holder*> oldest_first(std::map<uint32_t, Holder>& holders) {
+  std::vector<Holder*> order;
+  for (auto& [pid, holder] : holders) order.push_back(&holder);
+  std::ranges::sort(
+      order, {}, [](const Holder* holder) { return std::tuple(holder->start_ticks, holder->pid); });
+  return order;
+}
+
+void add(std::optional<uint64_t>& sum, std::optional<uint64_t> bytes) {
+  if (bytes) sum = sum.value_or(0) + *bytes;
+}
+
+bool uses_anything(const DeviceProcess& process) {
+  return process.used_bytes.value_or(0) > 0 || process.host_bytes.value_or(0) > 0 ||
+         process.busy_ns.value_or(0) > 0 || process.busy_percent.value_or(0) > 0;
+}
+
+}  // namespace
+
+void Processes::tick(Files& files, const AwakeDevices& awake) {
+  const auto uses =
+      kfd_.uses(files, [&](const std::string& pci_id) { return awake.by_pci_id.contains(pci_id); });
+  std::vector<uint32_t> users;
+  for (const Kfd::Use& use : uses) users.push_back(use.pid);
+  holders_.tick(files, users);
+
+  // Also of processes that hold nothing at the moment: they may open a device again.
+  busy_.begin_tick(
+      [&](const BusyTimes::ProcessKey& process) { return holders_.is_running(process.pid); });
+  seen_.clear();
+  processes_.clear();
+  for (Holder* holder : oldest_first(holders_.all())) read_clients(files, awake, *holder);
+  add_kfd(awake, uses);
+}
+
+void Processes::read_clients(Files& files, const AwakeDevices& awake, Holder& holder) {
+  for (Descriptor& descriptor : holder.descriptors) {
+    const auto device = awake.by_node.find(descriptor.node);
+    if (device == awake.by_node.end()) continue;
+    if (descriptor.client && seen_.contains(*descriptor.client)) continue;
+    const auto figures = parse_fdinfo(
+        files.read(fmt::format("{}/{}/fdinfo/{}", proc_, holder.pid, descriptor.number)));
+    if (!figures) continue;
+    const uint64_t nameless = uint64_t{holder.pid} << 32 | descriptor.number;
+    ClientKey key{device->second, figures->id.value_or(nameless)};
+    if (figures->pci_id) {
+      const auto named = awake.by_pci_id.find(*figures->pci_id);
+      if (named == awake.by_pci_id.end()) continue;
+      key.first = named->second;
+    }
+    descriptor.client = key;
+    if (seen_.insert(key).second) add_client(holder, key, *figures);
+  }
+}
+
+void Processes::add_client(const Holder& holder, const ClientKey& key,
+                           const ClientFigures& figures) {
+  const BusyTimes::ProcessKey same{key.first, holder.pid, holder.start_ticks};
+  busy_.add(same, key.second, figures);
+  DeviceProcess& process = processes_[{key.first, holder.pid}];
+  process.pid = holder.pid;
+  process.is_compute |= figures.is_compute;
+  process.is_graphics |= figures.is_graphics;
+  add(process.used_bytes, figures.used_bytes);
+  add(process.host_bytes, figures.host_bytes);
+  process.busy_ns = busy_.busy_ns(same);
+  process.busy_percent = busy_.busy_percent(same);
+}
+
+// KFD's figure and fdinfo's are of the same memory: they are not added.
+void Processes::add_kfd(const AwakeDevices& awake, const std::vector<Kfd::Use>& uses) {
+  for (const Kfd::Use& use : uses) {
+    DeviceProcess& process = processes_[{awake.by_pci_id.at(use.pci_id), use.pid}];
+    process.pid = use.pid;
+    process.is_compute = true;
+    process.used_bytes = std::max(process.used_bytes, std::optional(use.bytes));
+  }
+}
+
+std::vector<DeviceProcess> Processes::of(uint32_t device) const {
+  std::vector<DeviceProcess> found;
+  for (auto at = processes_.lower_bound({device, 0});
+       at != processes_.end() && at->first.first == device; ++at) {
+    if (uses_anything(at->second)) found.push_back(at->second);
+  }
+  return found;
+}
+
+}  // namespace vram::gpu::drm

@@ -1,0 +1,189 @@
+#include "gpu/drm/sensors.hpp"
+
+#include "gpu/drm/text.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <initializer_list>
+#include <utility>
+
+namespace vram::gpu::drm {
+namespace {
+
+constexpr uint32_t kMostCelsius = 200;
+constexpr uint32_t kMostMilliwatts = 10'000'000;
+constexpr uint32_t kMostMhz = 20'000;
+constexpr uint32_t kMostTiles = 8;
+constexpr uint32_t kMostTemperatures = 8;  // files of them in one folder
+
+std::optional<uint32_t> at_most(uint64_t most, std::optional<uint64_t> number) {
+  return number && *number <= most ? std::optional(static_cast<uint32_t>(*number)) : std::nullopt;
+}
+
+// The first of the files that holds a number.
+std::optional<uint64_t> first_number(Files& files, const std::string& folder,
+                                     std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const auto number = as_number(files.read(folder + "/" + name))) return number;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> read_bytes(Files& files, const std::string& path) {
+  return as_bytes(files.read(path));
+}
+
+std::optional<std::string> hwmon_of(Files& files, const Card& card) {
+  const std::string folder = card.device + "/hwmon";
+  for (const std::string& name : files.names_in(folder)) {
+    if (name.starts_with("hwmon")) return folder + "/" + name;
+  }
+  return std::nullopt;
+}
+
+DeviceMemory memory_of(std::optional<uint64_t> total, std::optional<uint64_t> used) {
+  DeviceMemory memory;
+  memory.total_bytes = total;
+  if (!total || !used || *used <= *total) memory.used_bytes = used;
+  if (total && memory.used_bytes) memory.free_bytes = *total - *used;
+  return memory;
+}
+
+// `kind`: "vram", "vis_vram", "gtt".
+DeviceMemory amd_memory(Files& files, const Card& card, const char* kind) {
+  const std::string start = fmt::format("{}/mem_info_{}_", card.device, kind);
+  const auto total = read_bytes(files, start + "total");
+  return memory_of(total, read_bytes(files, start + "used"));
+}
+
+// Of the states that a clock may have, the one with a star: "1: 2304Mhz *".
+std::optional<uint32_t> current_mhz(std::string_view states) {
+  std::optional<uint32_t> mhz;
+  for_each_line(states, [&](std::string_view line) {
+    const auto colon = line.find(':');
+    const auto unit = line.find("Mhz");
+    if (!line.ends_with('*') || colon == std::string_view::npos || unit == std::string_view::npos ||
+        unit < colon)
+      return;
+    mhz = at_most(kMostMhz, as_number(line.substr(colon + 1, unit - colon - 1)));
+  });
+  return mhz;
+}
+
+// "drm/0000:03:00.0/vram0 8518598656", a line for each part of the memory.
+std::optional<uint64_t> capacity_of(std::string_view capacities, const std::string& pci_id) {
+  std::optional<uint64_t> sum;
+  const std::string ours = "drm/" + pci_id + "/vram";
+  for_each_line(capacities, [&](std::string_view line) {
+    const auto space = line.find(' ');
+    if (!line.starts_with(ours) || space == std::string_view::npos) return;
+    if (const auto bytes = as_bytes(line.substr(space))) sum = sum.value_or(0) + *bytes;
+  });
+  return sum;
+}
+
+std::optional<uint64_t> xe_total(Files& files, const Card& card) {
+  std::optional<uint64_t> sum;
+  for (uint32_t tile = 0; tile < kMostTiles; ++tile) {
+    const auto bytes =
+        read_bytes(files, fmt::format("{}/tile{}/physical_vram_size_bytes", card.device, tile));
+    if (!bytes) break;
+    sum = sum.value_or(0) + *bytes;
+  }
+  return sum;
+}
+
+DeviceMemory intel_memory(Files& files, const Card& card, const std::string& sys) {
+  auto total = read_bytes(files, card.folder + "/lmem_total_bytes");
+  const auto available = read_bytes(files, card.folder + "/lmem_avail_bytes");
+  if (total && available && *available <= *total) return memory_of(total, *total - *available);
+  if (!total && card.driver == Driver::kXe) total = xe_total(files, card);
+  if (!total) total = capacity_of(files.read(sys + "/fs/cgroup/dmem.capacity"), card.pci_id);
+  return memory_of(total, std::nullopt);
+}
+
+int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void read_amd(Files& files, const Card& card, DeviceSample& sample) {
+  sample.memory = amd_memory(files, card, "vram");
+  sample.host_memory = amd_memory(files, card, "gtt");
+  sample.busy_percent = at_most(100, as_number(files.read(card.device + "/gpu_busy_percent")));
+  sample.memory_busy_percent =
+      at_most(100, as_number(files.read(card.device + "/mem_busy_percent")));
+  sample.core_mhz = current_mhz(files.read(card.device + "/pp_dpm_sclk"));
+  sample.memory_mhz = current_mhz(files.read(card.device + "/pp_dpm_mclk"));
+}
+
+void read_intel(Files& files, const Card& card, const std::string& sys, DeviceSample& sample) {
+  sample.memory = intel_memory(files, card, sys);
+  const auto mhz =
+      card.driver == Driver::kXe
+          ? first_number(files, card.device, {"tile0/gt0/freq0/act_freq"})
+          : first_number(files, card.folder, {"gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz"});
+  sample.core_mhz = at_most(kMostMhz, mhz);
+}
+
+}  // namespace
+
+std::optional<uint32_t> EnergyMeter::milliwatts(std::optional<uint64_t> microjoules,
+                                                int64_t time_ns) {
+  const auto before = std::exchange(microjoules_, microjoules);
+  const int64_t before_ns = std::exchange(time_ns_, time_ns);
+  if (!before || !microjoules || *microjoules < *before || time_ns <= before_ns)
+    return std::nullopt;
+  const double milliwatts =
+      static_cast<double>(*microjoules - *before) * 1e6 / static_cast<double>(time_ns - before_ns);
+  if (milliwatts > kMostMilliwatts) return std::nullopt;
+  return static_cast<uint32_t>(milliwatts + 0.5);
+}
+
+void read_sensors(Files& files, const Card& card, const std::string& sys, EnergyMeter& meter,
+                  DeviceSample& sample) {
+  if (card.driver == Driver::kAmdgpu) {
+    read_amd(files, card, sample);
+  } else {
+    read_intel(files, card, sys, sample);
+  }
+  const auto hwmon = hwmon_of(files, card);
+  if (!hwmon) return;
+  const auto warmth = first_number(files, *hwmon, {"temp1_input", "temp2_input"});
+  if (warmth) sample.celsius = at_most(kMostCelsius, *warmth / 1000);
+  const auto microwatts = first_number(files, *hwmon, {"power1_average", "power1_input"});
+  if (microwatts) {
+    sample.milliwatts = at_most(kMostMilliwatts, *microwatts / 1000);
+  } else if (card.driver != Driver::kAmdgpu) {
+    sample.milliwatts =
+        meter.milliwatts(first_number(files, *hwmon, {"energy1_input", "energy2_input"}), now_ns());
+  }
+}
+
+DeviceHealth read_health(Files& files, const Card& card) {
+  DeviceHealth health;
+  const auto hwmon = hwmon_of(files, card);
+  for (uint32_t i = 1; hwmon && i <= kMostTemperatures && !health.memory_celsius; ++i) {
+    const std::string start = fmt::format("{}/temp{}_", *hwmon, i);
+    const auto label = trimmed(files.read(start + "label"));
+    if (label != "mem" && label != "vram") continue;
+    if (const auto warmth = as_number(files.read(start + "input")))
+      health.memory_celsius = at_most(kMostCelsius, *warmth / 1000);
+  }
+  if (card.driver != Driver::kAmdgpu) return health;
+  if (const DeviceMemory visible = amd_memory(files, card, "vis_vram"); visible.total_bytes)
+    health.bar1 = visible;
+  const std::string_view errors = files.read(card.device + "/ras/umc_err_count");
+  health.ecc_since_boot.corrected = as_number(value_of(errors, "ce", ':').value_or(""));
+  health.ecc_since_boot.uncorrected = as_number(value_of(errors, "ue", ':').value_or(""));
+  return health;
+}
+
+std::optional<uint32_t> read_power_limit(Files& files, const Card& card) {
+  const auto hwmon = hwmon_of(files, card);
+  if (!hwmon) return std::nullopt;
+  const auto microwatts = first_number(files, *hwmon, {"power1_cap", "power1_max"});
+  return microwatts ? at_most(kMostMilliwatts, *microwatts / 1000) : std::nullopt;
+}
+
+}  // namespace vram::gpu::drm

@@ -1,0 +1,122 @@
+// RecordedTree: a machine's /sys and /proc as a folder, out of one text file (tests/data/drm):
+//
+//     # a comment
+//     sys/class/drm/card0/device/uevent
+//     	DRIVER=amdgpu                        behind a tab: a line of the file above
+//     proc/4211/fd/5 -> /dev/dri/renderD128   a symbolic link
+//
+// It lies in memory, or else in the temporary folder, as long as the object lives. One thread at a
+// time.
+#pragma once
+
+#include "base/check.hpp"
+#include "gpu/drm/files.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <vector>
+
+namespace vram::gpu {
+
+class RecordedTree {
+ public:
+  // Empty.
+  RecordedTree() : folder_(unused_folder()) {
+    std::filesystem::create_directories(folder_ / "sys");
+    std::filesystem::create_directories(folder_ / "proc");
+  }
+  explicit RecordedTree(const std::filesystem::path& text) : RecordedTree() { unpack(text); }
+  RecordedTree(const RecordedTree&) = delete;
+  RecordedTree& operator=(const RecordedTree&) = delete;
+  ~RecordedTree() { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] drm::Roots roots() const {
+    return {(folder_ / "sys").string(), (folder_ / "proc").string()};
+  }
+  // There a folder's size says how much is in it.
+  [[nodiscard]] bool is_in_memory() const { return folder_.string().starts_with(kMemory); }
+
+  void write(const std::string& path, std::string_view contents) const {
+    std::filesystem::create_directories((folder_ / path).parent_path());
+    std::ofstream(folder_ / path, std::ios::binary) << contents;
+  }
+  void link(const std::string& path, const std::string& target) const {
+    std::filesystem::create_directories((folder_ / path).parent_path());
+    std::filesystem::create_symlink(target, folder_ / path);
+  }
+  void remove(const std::string& path) const { std::filesystem::remove_all(folder_ / path); }
+  // A process; `start_ticks` is when it began.
+  void add_process(uint32_t pid, uint64_t start_ticks) const {
+    write("proc/" + std::to_string(pid) + "/stat",
+          std::to_string(pid) + " (a name) with) S 1 1 1 0 -1 4194304 1 0 0 0 1 1 0 0 20 0 1 0 " +
+              std::to_string(start_ticks) + " 1 1\n");
+    std::filesystem::create_directories(folder_ / "proc" / std::to_string(pid) / "fd");
+  }
+  void add_descriptor(uint32_t pid, uint32_t number, const std::string& target,
+                      std::string_view fdinfo) const {
+    const std::string process = "proc/" + std::to_string(pid);
+    link(process + "/fd/" + std::to_string(number), target);
+    write(process + "/fdinfo/" + std::to_string(number), fdinfo);
+  }
+  // A crowd of processes with so many descriptors each, none of them of interest. They share one
+  // folder of descriptors, since making thousands of links takes seconds.
+  void add_crowd(uint32_t first_pid, uint32_t processes, uint32_t descriptors) const {
+    for (uint32_t number = 0; number < descriptors; ++number)
+      link("crowd/" + std::to_string(number), "/dev/null");
+    for (uint32_t pid = first_pid; pid < first_pid + processes; ++pid) {
+      const auto process = folder_ / "proc" / std::to_string(pid);
+      std::filesystem::create_directory(process);
+      std::filesystem::create_directory_symlink(folder_ / "crowd", process / "fd");
+    }
+  }
+  // All files, without the links, in order.
+  [[nodiscard]] std::vector<std::filesystem::path> files() const;
+
+ private:
+  static constexpr const char* kMemory = "/dev/shm";
+  static std::filesystem::path unused_folder() {
+    static std::atomic<uint32_t> made{0};
+    const bool has_memory = access(kMemory, W_OK) == 0;
+    return (has_memory ? kMemory : std::filesystem::temp_directory_path()) /
+           ("vram_tree." + std::to_string(getpid()) + "." + std::to_string(made++));
+  }
+  void unpack(const std::filesystem::path& text);
+
+  std::filesystem::path folder_;
+};
+
+inline std::vector<std::filesystem::path> RecordedTree::files() const {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+    if (entry.is_regular_file() && !entry.is_symlink()) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+inline void RecordedTree::unpack(const std::filesystem::path& text) {
+  constexpr std::string_view kArrow = " -> ";
+  std::ifstream in(text);
+  VRAM_CHECK(in.is_open());
+  std::ofstream file;
+  for (std::string line; std::getline(in, line);) {
+    const auto arrow = line.find(kArrow);
+    if (line.empty() || line.starts_with('#')) {
+      continue;
+    } else if (line.starts_with('\t')) {
+      file << line.substr(1) << '\n';
+    } else if (arrow != std::string::npos) {
+      link(line.substr(0, arrow), line.substr(arrow + kArrow.size()));
+    } else {
+      write(line, "");
+      file = std::ofstream(folder_ / line, std::ios::binary);
+    }
+  }
+}
+
+}  // namespace vram::gpu
