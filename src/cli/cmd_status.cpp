@@ -34,9 +34,10 @@ class StatusCommand final : public Command {
   [[nodiscard]] Result<> check() const;
   [[nodiscard]] bool is_for_people() const { return !json_ && !csv_; }
   [[nodiscard]] std::string drawn(const watch::Snapshot& snapshot, const Console& console);
-  [[nodiscard]] Result<int> once(Console& console);
-  [[nodiscard]] Result<int> again_and_again(std::chrono::nanoseconds period, Console& console);
-  [[nodiscard]] Result<> tick(Repaint& repaint, Console& console);
+  [[nodiscard]] Result<int> once(Live& live, Console& console);
+  [[nodiscard]] Result<int> again_and_again(Live& live, std::chrono::nanoseconds period,
+                                            Console& console);
+  [[nodiscard]] Result<> tick(Live& live, Repaint& repaint, Console& console);
 
   bool json_ = false;
   bool csv_ = false;
@@ -72,7 +73,7 @@ std::vector<Option> StatusCommand::options() {
            "look again so often: over the last screen on a terminal, else "
            "below it; Ctrl-C ends it",
            &watch_},
-          {"--gpu", "SOURCE", "where to look (everything the machine has)", &gpu_}};
+          {"--gpu", "SOURCE", "whom to ask: nvml (NVIDIA), drm (AMD, Intel); else both", &gpu_}};
 }
 
 Result<> StatusCommand::check() const {
@@ -109,14 +110,12 @@ void warn_of_notes(const watch::Snapshot& snapshot, const Console& console) {
   for (const std::string& note : snapshot.notes) console.warning(note);
 }
 
-Result<int> StatusCommand::once(Console& console) {
-  const auto snapshot = look(gpu_);
-  if (!snapshot) {
-    console.error(snapshot.error().message);
-    return kEnvironment;
-  }
-  if (csv_) warn_of_notes(*snapshot, console);
-  return console.print(drawn(*snapshot, console)).map([] { return 0; });
+Result<int> StatusCommand::once(Live& live, Console& console) {
+  const watch::Snapshot snapshot = live.look();
+  if (csv_) warn_of_notes(snapshot, console);
+  const auto printed = console.print(drawn(snapshot, console));
+  if (!printed) return tl::unexpected(printed.error());
+  return snapshot.devices.empty() ? kEnvironment : 0;
 }
 
 // A look may wait for the driver for long, so the end is not left to the loop. Screens end with
@@ -127,28 +126,24 @@ extern "C" void end_watching(int) {
   _exit(0);
 }
 
-// A driver that is reloaded, or any other trouble, is shown until it is over.
-Result<> StatusCommand::tick(Repaint& repaint, Console& console) {
-  const auto snapshot = look(gpu_);
+Result<> StatusCommand::tick(Live& live, Repaint& repaint, Console& console) {
+  const watch::Snapshot snapshot = live.look();
   console.measure();
+  const std::string text = drawn(snapshot, console);
   const bool redraws = console.can_redraw() && is_for_people();
-  if (!snapshot && !redraws) {
-    console.warning(snapshot.error().message);
-    return {};
-  }
-  const std::string text =
-      snapshot ? drawn(*snapshot, console) : printable(snapshot.error().message) + "\n";
   return console.print(redraws ? repaint.next(text, console.rows(), console.columns()) : text);
 }
 
-Result<int> StatusCommand::again_and_again(std::chrono::nanoseconds period, Console& console) {
+Result<int> StatusCommand::again_and_again(Live& live, std::chrono::nanoseconds period,
+                                           Console& console) {
   using Clock = std::chrono::steady_clock;
   std::signal(SIGINT, end_watching);
   std::signal(SIGTERM, end_watching);
   Repaint repaint;
   auto next = Clock::now();
   while (!console.reader_left()) {
-    if (const auto ticked = tick(repaint, console); !ticked) return tl::unexpected(ticked.error());
+    if (const auto ticked = tick(live, repaint, console); !ticked)
+      return tl::unexpected(ticked.error());
     next += period;
     if (const auto now = Clock::now(); next < now)
       next = now;  // what was missed is not made up for
@@ -161,7 +156,9 @@ Result<int> StatusCommand::run(Console& console) {
   if (const auto checked = check(); !checked) return tl::unexpected(checked.error());
   const auto period = this->period();
   if (!period) return tl::unexpected(period.error());
-  return *period ? again_and_again(**period, console) : once(console);
+  auto live = Live::of(gpu_);
+  if (!live) return tl::unexpected(live.error());
+  return *period ? again_and_again(*live, **period, console) : once(*live, console);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(tune_command());
   commands.push_back(convert_command());
   commands.push_back(run_command());
+  commands.push_back(status_command());
   return commands;
 }
 

@@ -1,17 +1,35 @@
-// What the machine's GPUs do now, for the commands of the live half: where sources, the process
-// table and the board are put together.
+// Live: what the machine's GPUs do now, for the commands of the live half: where sources, the
+// process table and the board are put together.
 #pragma once
 
 #include "base/result.hpp"
+#include "watch/boards.hpp"
+#include "watch/process_table.hpp"
+#include "watch/rates.hpp"
 #include "watch/snapshot.hpp"
+#include "watch/sources.hpp"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace vram::cli {
 
-// One look. `source` is the value of --gpu: empty for whatever the machine has. May be called again
-// and again; what is slow to open stays open in between. A machine without GPUs is no error: the
-// snapshot's notes say why it has none. From one thread.
-[[nodiscard]] Result<watch::Snapshot> look(const std::string& source);
+class Live {
+ public:
+  // `source` is the value of --gpu: "nvml", "drm", or empty for whatever the machine has. Opens
+  // nothing yet. kBadInput: no such source.
+  [[nodiscard]] static Result<Live> of(const std::string& source);
+  // One look; what is slow to open stays open in between. A machine without GPUs is no error: the
+  // notes say why it has none. From one thread.
+  [[nodiscard]] watch::Snapshot look();
+
+ private:
+  explicit Live(std::vector<watch::Opener> openers) : sources_(std::move(openers)) {}
+  watch::Sources sources_;
+  watch::Rates rates_;
+  watch::ProcessTable table_;
+  watch::Boards boards_;
+};
 
 }  // namespace vram::cli

@@ -1,0 +1,44 @@
+#include "cli/live.hpp"
+
+#include "gpu/drm/drm.hpp"
+#include "gpu/nvml/nvml.hpp"
+#include "watch/take_snapshot.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace vram::cli {
+namespace {
+
+// The library may lie elsewhere, or be another one.
+std::string nvml_library() {
+  const char* const path = std::getenv("VRAM_NVML");  // NOLINT(concurrency-mt-unsafe)
+  return path == nullptr ? gpu::nvml::Nvml::kLibrary : path;
+}
+
+Result<gpu::drm::Drm> open_drm() { return gpu::drm::Drm::open(); }
+
+std::vector<watch::Opener> all_openers() {
+  return {watch::opener_of("nvml", [] { return gpu::nvml::Nvml::open(nvml_library()); }),
+          watch::opener_of("drm", open_drm)};
+}
+
+}  // namespace
+
+Result<Live> Live::of(const std::string& source) {
+  std::vector<watch::Opener> openers = all_openers();
+  if (source.empty()) return Live(std::move(openers));
+  std::erase_if(openers, [&](const watch::Opener& opener) { return opener.name != source; });
+  if (openers.empty())
+    return fail(Code::kBadInput, "--gpu: expected nvml (NVIDIA) or drm (AMD, Intel), found '{}'",
+                source);
+  return Live(std::move(openers));
+}
+
+watch::Snapshot Live::look() {
+  watch::Readings readings = sources_.read();
+  rates_.apply(readings);
+  return watch::take_snapshot(watch::here_and_now(), std::move(readings), table_, boards_);
+}
+
+}  // namespace vram::cli
