@@ -13,7 +13,6 @@
 namespace vram::gpu::drm {
 namespace {
 
-using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr uint64_t kSecond = 1'000'000'000;

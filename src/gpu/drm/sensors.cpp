@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <initializer_list>
 #include <utility>
 
@@ -137,7 +138,7 @@ std::optional<uint32_t> EnergyMeter::milliwatts(std::optional<uint64_t> microjou
   const double milliwatts =
       static_cast<double>(*microjoules - *before) * 1e6 / static_cast<double>(time_ns - before_ns);
   if (milliwatts > kMostMilliwatts) return std::nullopt;
-  return static_cast<uint32_t>(milliwatts + 0.5);
+  return static_cast<uint32_t>(std::lround(milliwatts));
 }
 
 void read_sensors(Files& files, const Card& card, const std::string& sys, EnergyMeter& meter,
