@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 
 // As "3 x 4096", in bytes.
-MATCHER_P2(Is, count, size_bytes, "") {
+MATCHER_P2(Is, count, size_bytes, "") {  // NOLINT(readability-identifier-naming): as matchers are
   return arg.count == static_cast<uint64_t>(count) &&
          (arg.count == 0 || arg.size_bytes == static_cast<uint64_t>(size_bytes));
 }
