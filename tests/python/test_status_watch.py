@@ -44,7 +44,7 @@ def test_processes_come_and_go(generation: str, tmp_path: pathlib.Path) -> None:
 def test_ticks_keep_their_period(tmp_path: pathlib.Path) -> None:
     with Watch(Machine(tmp_path, one())) as watch:
         times = [watch.until(lambda _: True)["time_unix_ns"] for _ in range(11)]
-    assert 1.9 < (times[-1] - times[0]) / 1e9 < 3  # ten of 0.2 s; a busy machine makes one late, none early
+    assert 1.9 < (times[-1] - times[0]) / 1e9 < 6  # ten of 0.2 s; a busy machine makes some late, none early
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
