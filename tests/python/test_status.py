@@ -9,6 +9,8 @@ import json
 import pathlib
 import re
 import subprocess
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fake_gpus import GENERATIONS, MIB, Machine
@@ -149,6 +151,27 @@ def test_parts_of_a_device(tmp_path: pathlib.Path) -> None:
     assert [(use["gpu_instance"], use["used_bytes"]) for use in uses] == [(1, 100 * MIB), (2, 10 * MIB)]
     assert (device["process_count"], device["unattributed_bytes"]) == (1, 20 * MIB)
     assert "MIG 2/0 2g.35gb" in machine.status().stdout
+
+
+def memories(device: Any) -> Iterator[Any]:
+    """Everything that is part of the device's memory."""
+    yield from device["memory"].values()
+    for part in device["mig_instances"]:
+        yield from part["memory"].values()
+
+
+def test_whatever_the_library_answers_is_survived_and_bounded(machine: Machine) -> None:
+    seen = set()
+    for seed in range(50):
+        done = machine.status("--json", FAKE_NVML_CHAOS=str(seed), FAKE_NVML_PROCESSES="20")
+        document = json.loads(done.stdout)
+        assert done.returncode == (0 if document["devices"] else 3), done.stderr
+        totals = {device["index"]: device["memory"]["total_bytes"] for device in document["devices"]}
+        figures = [(each["index"], bytes_) for each in document["devices"] for bytes_ in memories(each)]
+        figures += [(use["device"], use["used_bytes"]) for each in document["processes"] for use in each["uses"]]
+        assert [each for each in figures if None not in (each[1], totals[each[0]]) and each[1] > totals[each[0]]] == []
+        seen.add(done.stdout.count("null"))
+    assert len(seen) > 10  # no seed is like the other
 
 
 def nothing_found(done: "subprocess.CompletedProcess[str]") -> "subprocess.CompletedProcess[str]":

@@ -4,9 +4,11 @@ VRAM_BINARY names the program under test.
 """
 
 import pathlib
+import subprocess
 
 import pytest
 from fake_gpus import GENERATIONS, MIB, Machine, Watch, wait_until
+from program import BINARY, environment
 
 TWO = (
     "device 0\nname First\nuuid GPU-0\ntotal 1000M\nused {}M\ndevice 1\nname Second\nuuid GPU-1\ntotal 500M\nused 20M\n"
@@ -96,3 +98,18 @@ def test_a_hanging_driver_holds_up_nobody_who_leaves(tmp_path: pathlib.Path) -> 
         machine.become(f"hang {hangs} 600000\n" + one((FIRST, 100)))
         wait_until(lambda: machine.last_call() == f"{hangs} 0")
         assert watch.interrupt() == 0  # within 5 s
+
+
+def test_a_reader_that_leaves_ends_it(tmp_path: pathlib.Path) -> None:
+    machine = Machine(tmp_path, one((FIRST, 100)))
+    words = [BINARY, "status", "--gpu", "nvml", "--watch", "0.1", "--csv"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**machine.environment)
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        process.stdout.close()
+        assert process.wait(timeout=10) == 0
+        assert process.stderr.read() == ""
+    assert [line.startswith("time_unix_ns,host,") for line in lines] == [True, False, False]  # one head for all
