@@ -6,7 +6,7 @@ set -euo pipefail
 build=(g++ cmake ninja-build pkg-config ccache git ca-certificates
   libfmt-dev libexpected-dev libcli11-dev nlohmann-json3-dev libzstd-dev zlib1g-dev liblzma-dev)
 python=(python3 python3-venv)
-test=(libgtest-dev libgmock-dev libbenchmark-dev binutils
+test=(libgtest-dev libgmock-dev libbenchmark-dev binutils tmux
   clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
 
 case "${1:-}" in

@@ -1,4 +1,4 @@
-"""``vram.Board``: this process's figures on a page of shared memory, for ``vram top`` and whoever may read it."""
+"""``vram.Board``: this process's figures on a page of shared memory, for ``vram status`` and whoever may read it."""
 
 from __future__ import annotations
 

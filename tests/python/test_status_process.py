@@ -1,0 +1,124 @@
+"""vram status and a real process: what the kernel and the process itself say of it, and that its words do no harm.
+
+VRAM_BINARY names the program under test.
+"""
+
+import os
+import pathlib
+import pwd
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from fake_gpus import MIB, Machine
+from program import BINARY, ROOT
+
+POSTER = """
+import sys, time, vram
+from vram.look._board import post_step
+board = vram.Board()
+mib = 1 << 20
+use = vram.DeviceUse(0, 60 * mib, 100 * mib, 0, 0, 90 * mib)
+board(vram.Measurement(sys.argv[2], 1, 0, 0, devices=(use,)))
+post_step(12, 5_000_000)
+print("posted", flush=True)
+time.sleep(600)
+"""
+# What a terminal would act on, in C0 and C1, an end of a line, text that runs backwards, and bytes that are no text.
+EVIL = b"\x1b]0;owned\x07\x1b[31m\r\n\x7f\xc2\x9b2Jred\xe2\x80\xae\xff\xfe"
+
+
+class Poster:
+    """A real process with a page of its own on the board, and with words of somebody's choice."""
+
+    def __init__(self, word: str | bytes, scope: str) -> None:
+        self.words: list[str | bytes] = [sys.executable, "-", word, scope]
+        changed = {
+            "PYTHONPATH": str(ROOT / "python"),
+            "VRAM_LIBRARY": str(pathlib.Path(BINARY).with_name("libvram.so")),
+        }
+        variables = {name: value for name, value in os.environ.items() if name != "VRAM_BOARD"}
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(self.words, stdin=pipe, stdout=pipe, text=True, env={**variables, **changed})
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(POSTER)
+        self.process.stdin.close()
+        assert self.process.stdout.readline() == "posted\n"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def start_ticks(self) -> int:
+        return int(pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+    def kill(self) -> None:
+        """It can't take its page away any more."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def close(self) -> None:
+        self.kill()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        pathlib.Path(f"/dev/shm/vram-{os.geteuid()}/{self.pid}").unlink(missing_ok=True)
+
+
+@pytest.fixture(name="poster")
+def fixture_poster(request: pytest.FixtureRequest) -> Iterator[Poster]:
+    if pathlib.Path(BINARY).parents[1].name in {"asan", "tsan"}:
+        pytest.skip("builds with sanitizers have no libvram.so")
+    poster = Poster(*getattr(request, "param", ("--name a\nb", "forward")))
+    yield poster
+    poster.close()
+
+
+def used_by(pid: int, extra: str = "") -> str:
+    return f"device 0\nname NVIDIA H200\nuuid GPU-0\ntotal 1000M\nused 300M\nreserved 50M\n{extra}\nprocess compute {pid} 200M\n"
+
+
+def test_a_real_process_and_what_it_says_of_itself(poster: Poster, tmp_path: pathlib.Path) -> None:
+    machine = Machine(tmp_path, used_by(poster.pid))
+    process = machine.look()["processes"][0]
+    assert process["pid"] == poster.pid
+    assert process["start_ticks"] == poster.start_ticks()
+    assert (process["parent_pid"], process["uid"]) == (os.getpid(), os.geteuid())
+    assert process["user"] == pwd.getpwuid(os.geteuid()).pw_name
+    assert process["command"] == f"{sys.executable} - --name a b forward"
+    assert (process["step"], process["step_ns"], process["scope"]) == (12, 5_000_000, "forward")
+    assert process["uses"][0]["used_bytes"] == 200 * MIB
+    assert process["uses"][0]["allocator"] == {
+        "allocated_bytes": 60 * MIB,
+        "reserved_bytes": 100 * MIB,
+        "cached_bytes": 40 * MIB,
+        "peak_bytes": 90 * MIB,
+    }
+    text = machine.status().stdout
+    assert "allocated 60 MiB, reserved 100 MiB, cached 40 MiB, step 5 ms, in forward" in text
+    assert "a cleaning would give 40 MiB back" in text
+
+
+def test_a_killed_process_speaks_no_more(poster: Poster, tmp_path: pathlib.Path) -> None:
+    machine = Machine(tmp_path, used_by(poster.pid))
+    assert machine.look()["processes"][0]["scope"] == "forward"
+    poster.kill()
+    process = machine.look()["processes"][0]
+    assert (process["command"], process["scope"], process["uses"][0]["allocator"]) == (None, None, None)
+    assert process["uses"][0]["used_bytes"] == 200 * MIB  # the driver has not noticed yet
+
+
+@pytest.mark.parametrize("poster", [(EVIL, "\x1b[2Jscope")], indirect=True)
+@pytest.mark.parametrize("form", [(), ("-q",), ("--json",), ("--csv",)], ids=lambda form: "".join(form) or "text")
+def test_control_characters_reach_no_terminal(poster: Poster, form: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    machine = Machine(tmp_path, used_by(poster.pid, "name GPU\x1b[5m\x9b2J"))
+    for columns in ("100", "240"):
+        text = machine.status(*form, COLUMNS=columns).stdout
+        assert "owned" in text
+        assert "scope" in text
+        if form == ("--csv",):
+            text = text.replace("\r\n", "\n")
+        assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", text) == []

@@ -1,0 +1,131 @@
+"""vram status --watch on a real terminal (tmux): one screen drawn over the other, and nothing left to repair.
+
+VRAM_BINARY names the program under test.
+"""
+
+import pathlib
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from fake_gpus import Machine, wait_until
+from program import BINARY, environment
+
+FIRST, SECOND = 3_000_000_001, 3_000_000_002  # no kernel gives such pids
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed (make setup)")
+
+
+def used_by(**sizes: int) -> str:
+    pids = {"first": FIRST, "second": SECOND}
+    lines = [f"process compute {pids[name]} {size}M" for name, size in sizes.items()]
+    head = f"device 0\nname H200\nuuid GPU-0\ntotal 1000M\nused {sum(sizes.values())}M\nreserved 0"
+    return "\n".join([head, *lines, ""])
+
+
+class Terminal:
+    """A shell in tmux: what is on its screen is what a person sees."""
+
+    def __init__(self, folder: pathlib.Path, variables: dict[str, str]) -> None:
+        self._socket = folder / "tmux"
+        shell = ["env", *(f"{name}={value}" for name, value in variables.items()), "PS1=$ ", "sh"]
+        size = ("-x", "100", "-y", "24")
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-c", str(folder), *size, shlex.join(shell))
+        wait_until(lambda: self.lines() == ["$"])
+
+    def _tmux(self, *words: str) -> str:
+        words = ("tmux", "-S", str(self._socket), *words)
+        return subprocess.run(words, capture_output=True, text=True, check=True, env=environment()).stdout
+
+    def run(self, command: str) -> None:
+        self._tmux("send-keys", command, "Enter")
+
+    def press(self, key: str) -> None:
+        self._tmux("send-keys", key)
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in self._tmux("capture-pane", "-p").rstrip("\n").split("\n")]
+
+    def state(self, name: str) -> str:
+        return self._tmux("display-message", "-p", f"#{{{name}}}").strip()
+
+    def close(self) -> None:
+        self._tmux("kill-server")
+
+
+@pytest.fixture(name="machine")
+def fixture_machine(tmp_path: pathlib.Path) -> Machine:
+    return Machine(tmp_path, used_by(first=100))
+
+
+@pytest.fixture(name="terminal")
+def fixture_terminal(machine: Machine, tmp_path: pathlib.Path) -> Iterator[Terminal]:
+    terminal = Terminal(tmp_path, {**environment(), **machine.environment, "BINARY": BINARY, "TERM": "screen"})
+    terminal.run('stty -g > before; clear; "$BINARY" status --gpu nvml --watch 0.1')
+    wait_until(lambda: shows(terminal, str(FIRST), "█ used"))
+    yield terminal
+    terminal.close()
+
+
+def shows(terminal: Terminal, *texts: str) -> bool:
+    screen = "\n".join(terminal.lines())
+    return all(text in screen for text in texts)
+
+
+def heads(terminal: Terminal) -> int:
+    """Every screen begins with the time; two of them are one too many."""
+    return sum(" UTC" in line for line in terminal.lines())
+
+
+def test_each_screen_replaces_the_one_before(machine: Machine, terminal: Terminal) -> None:
+    small = len(terminal.lines())
+    machine.become(used_by(first=150, second=30))
+    wait_until(lambda: shows(terminal, str(SECOND), "150 MiB") and len(terminal.lines()) == small + 1)
+    assert heads(terminal) == 1
+    assert not shows(terminal, "100 MiB")
+    machine.become(used_by(second=30))
+    wait_until(lambda: not shows(terminal, str(FIRST)) and len(terminal.lines()) == small)  # nothing is left below
+    assert heads(terminal) == 1
+
+
+def test_a_resized_terminal_is_filled_anew(machine: Machine, terminal: Terminal) -> None:
+    def device_line() -> str:
+        return next((line for line in terminal.lines() if line.startswith("0 ")), "")
+
+    wide = len(device_line())
+    assert "· " in device_line()  # the bar
+    terminal.resize(80, 24)
+    wait_until(lambda: heads(terminal) == 1 and 0 < len(device_line()) <= 80 and shows(terminal, "█ used"))
+    assert len(device_line()) < wide
+    terminal.resize(100, 5)
+    wait_until(lambda: terminal.lines()[-1].endswith("more lines)"))
+    terminal.resize(100, 24)
+    wait_until(lambda: len(device_line()) == wide and heads(terminal) == 1)
+    machine.become(used_by(second=30))
+    wait_until(lambda: shows(terminal, str(SECOND)) and heads(terminal) == 1)
+
+
+def test_ctrl_c_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
+    terminal.press("C-c")
+    wait_until(lambda: terminal.lines()[-1] == "$")
+    assert heads(terminal) == 1  # the last screen stays
+    assert shows(terminal, str(FIRST))
+    assert (terminal.state("cursor_flag"), terminal.state("alternate_on"), terminal.state("cursor_x")) == (
+        "1",
+        "0",
+        "2",
+    )
+    terminal.run("stty -g | cmp - before && echo as it was")
+    wait_until(lambda: "as it was" in terminal.lines())
+
+
+def test_a_hanging_driver_leaves_the_keys_alive(machine: Machine, terminal: Terminal) -> None:
+    machine.become("hang nvmlDeviceGetUtilizationRates 600000\n" + used_by(first=100))
+    wait_until(lambda: machine.last_call() == "nvmlDeviceGetUtilizationRates 0")
+    terminal.press("C-c")
+    wait_until(lambda: terminal.lines()[-1] == "$")
