@@ -34,12 +34,16 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   ProcessStat stat;
   stat.name = text.substr(open + 1, close - open - 1);
   text.remove_prefix(close + 2);
+  const bool is_zombie = text.starts_with('Z') || text.starts_with('X');
+  uint32_t threads = 0;
   for (int number = 3; number <= 22; ++number) {
     const auto field = next_field(text);
     if (!field) return std::nullopt;
     if (number == 4 && !is_number(*field, stat.parent_pid)) return std::nullopt;
+    if (number == 20 && !is_number(*field, threads)) return std::nullopt;
     if (number == 22 && !is_number(*field, stat.start_ticks)) return std::nullopt;
   }
+  stat.has_ended = is_zombie && threads <= 1;  // where the first thread alone ended, others go on
   return stat;
 }
 

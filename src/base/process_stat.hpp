@@ -12,6 +12,7 @@ struct ProcessStat {
   std::string_view name;  // any bytes; points into the text
   uint32_t parent_pid = 0;
   uint64_t start_ticks = 0;  // since boot
+  bool has_ended = false;    // only its parent has not asked for its exit code yet
 };
 
 // Nothing: not such a text, or one that ends before the start.

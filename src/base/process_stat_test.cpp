@@ -30,6 +30,21 @@ TEST(ProcessStat, ANameThatLooksLikeFieldsMisleadsNobody) {
   EXPECT_EQ(stat->parent_pid, 4131U);
 }
 
+// As Linux 6.1 wrote them of a process that nobody had waited for, and of one whose first thread
+// had ended before the other.
+TEST(ProcessStat, AProcessHasEndedWhenAllItsThreadsHave) {
+  const auto has_ended = [](const std::string& state, const std::string& threads) {
+    const std::string text = "7 (python3) " + state + " 1 7 7 0 -1 4227084 49 0 1 0 0 0 0 0 20 0 " +
+                             threads + " 0 4951697 0 0\n";
+    const auto stat = parse_process_stat(text);
+    return stat.has_value() && stat->has_ended;
+  };
+  EXPECT_TRUE(has_ended("Z", "1"));
+  EXPECT_TRUE(has_ended("X", "0"));
+  EXPECT_FALSE(has_ended("Z", "2"));
+  EXPECT_FALSE(has_ended("S", "1"));
+}
+
 TEST(ProcessStat, ATextThatEndsBeforeTheStartIsNothing) {
   const std::string text = "4137 (bash" + kAfterName;
   const size_t whole = text.find("987654") + 7;  // with the space that ends it

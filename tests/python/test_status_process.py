@@ -53,19 +53,28 @@ class Poster:
     def pid(self) -> int:
         return self.process.pid
 
+    @property
+    def page(self) -> pathlib.Path:
+        return pathlib.Path(f"/dev/shm/vram-{os.geteuid()}/{self.pid}")
+
     def start_ticks(self) -> int:
         return int(pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[19])
 
     def kill(self) -> None:
-        """It can't take its page away any more."""
+        """It can't take its page away any more; until `bury` the kernel still has its number."""
         self.process.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+    def bury(self) -> None:
         self.process.wait()
 
     def close(self) -> None:
-        self.kill()
+        if self.process.returncode is None:
+            self.kill()
+            self.bury()
         assert self.process.stdout is not None
         self.process.stdout.close()
-        pathlib.Path(f"/dev/shm/vram-{os.geteuid()}/{self.pid}").unlink(missing_ok=True)
+        self.page.unlink(missing_ok=True)
 
 
 @pytest.fixture(name="poster")
@@ -107,8 +116,24 @@ def test_a_killed_process_speaks_no_more(poster: Poster, tmp_path: pathlib.Path)
     assert machine.look()["processes"][0]["scope"] == "forward"
     poster.kill()
     process = machine.look()["processes"][0]
+    assert (process["scope"], process["uses"][0]["allocator"]) == (None, None)
+    poster.bury()
+    process = machine.look()["processes"][0]
     assert (process["command"], process["scope"], process["uses"][0]["allocator"]) == (None, None, None)
     assert process["uses"][0]["used_bytes"] == 200 * MIB  # the driver has not noticed yet
+
+
+def test_a_page_speaks_for_nobody_but_its_process(poster: Poster, tmp_path: pathlib.Path) -> None:
+    with subprocess.Popen(["sleep", "600"]) as silent:
+        forged = poster.page.with_name(str(silent.pid))
+        try:
+            forged.write_bytes(poster.page.read_bytes())
+            forged.chmod(0o600)
+            process = Machine(tmp_path, used_by(silent.pid)).look()["processes"][0]
+        finally:
+            forged.unlink(missing_ok=True)
+            silent.kill()
+    assert (process["command"], process["scope"], process["uses"][0]["allocator"]) == ("sleep 600", None, None)
 
 
 @pytest.mark.parametrize("poster", [(EVIL, "\x1b[2Jscope")], indirect=True)
