@@ -1,7 +1,7 @@
 #include "cli/live.hpp"
 
 #include "gpu/drm/drm.hpp"
-#include "gpu/nvml/nvml.hpp"
+#include "gpu/nvml/nvml_when_awake.hpp"
 #include "watch/take_snapshot.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string nvml_library() {
 Result<gpu::drm::Drm> open_drm() { return gpu::drm::Drm::open(); }
 
 std::vector<watch::Opener> all_openers() {
-  return {watch::opener_of("nvml", [] { return gpu::nvml::Nvml::open(nvml_library()); }),
+  return {watch::opener_of("nvml", [] { return gpu::nvml::NvmlWhenAwake::open(nvml_library()); }),
           watch::opener_of("drm", open_drm)};
 }
 

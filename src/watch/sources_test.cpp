@@ -85,6 +85,30 @@ TEST_F(SourcesTest, ASleepingDeviceIsNotAskedForItsHealth) {
   EXPECT_EQ(read_at(sources, 1).devices[0].identity.uuid, "A");
 }
 
+TEST_F(SourcesTest, ADeviceThatWakesIsAskedForEverythingAndWhatItSaidBeforeItSleptIsNotShown) {
+  first_.add("A");
+  first_.identities[0].pci_id = "0000:01:00.0";
+  first_.identities[0].uuid.reset();
+  first_.samples[0] = {};
+  first_.samples[0].is_asleep = true;
+  first_.health.is_persistent = true;
+  Sources sources = make();
+  EXPECT_EQ(read_at(sources, 0).devices[0].identity.pci_id, "0000:01:00.0");
+  first_.identities[0].uuid = "A";
+  first_.samples[0] = sample_of(40);
+  const Readings awake = read_at(sources, 1);
+  EXPECT_EQ(awake.devices[0].identity.uuid, "A");
+  EXPECT_EQ(awake.devices[0].health.is_persistent, true);
+  first_.samples[0] = {};
+  first_.samples[0].is_asleep = true;
+  const Readings asleep = read_at(sources, 2);
+  EXPECT_EQ(asleep.devices[0].identity.uuid, "A");
+  EXPECT_EQ(asleep.devices[0].health.is_persistent, std::nullopt);
+  first_.samples[0] = sample_of(40);
+  EXPECT_EQ(read_at(sources, 3).devices[0].health.is_persistent, true);
+  EXPECT_EQ(first_.health_asked_ns.size(), 2U);  // at 1 s, and at once when it woke
+}
+
 TEST_F(SourcesTest, ASourceThatIsNotThereIsTriedAgainAfterGrowingPauses) {
   first_.open_failure = "no library";
   second_.add("C");
