@@ -51,6 +51,13 @@ class Sources::Slot {
     }
   }
 
+  void release(const SourcesOptions& options) {
+    source_.reset();
+    failure_ = fmt::format("let go on request, opened again {} s later",
+                           options.release_pause_ns / 1'000'000'000);
+    retry_ns_ = options.clock() + options.release_pause_ns;
+  }
+
  private:
   void open(const SourcesOptions& options) {
     if (options.clock() < retry_ns_) return;
@@ -155,6 +162,10 @@ Readings Sources::read() {
     reading.sample.index = static_cast<uint32_t>(place);
   }
   return readings;
+}
+
+void Sources::release() {
+  for (Slot& slot : slots_) slot.release(options_);
 }
 
 }  // namespace vram::watch

@@ -214,6 +214,31 @@ TEST_F(SourcesTest, WhenAllDevicesAreInTroubleTheSourceIsOpenedAnew) {
   EXPECT_EQ(read_at(sources, 31).devices[0].sample.memory.used_bytes, 1U);
 }
 
+TEST_F(SourcesTest, LetsGoOnRequestAndOpensAgainAfterAPause) {
+  first_.add("A");
+  second_.add("C");
+  Sources sources = make();
+  (void)read_at(sources, 10);
+  EXPECT_TRUE(first_.is_open() && second_.is_open());
+  sources.release();
+  EXPECT_FALSE(first_.is_open() || second_.is_open());
+  for (const uint64_t second : {10, 20, 39}) {
+    const Readings readings = read_at(sources, second);
+    EXPECT_THAT(readings.notes, ElementsAre("first: let go on request, opened again 30 s later",
+                                            "second: let go on request, opened again 30 s later"));
+    ASSERT_EQ(readings.devices.size(), 2U);
+    EXPECT_EQ(readings.devices[0].identity.uuid, "A");
+    EXPECT_EQ(readings.devices[0].sample.memory.used_bytes, std::nullopt);
+    EXPECT_FALSE(first_.is_open() || second_.is_open());
+  }
+  first_.open_failure = "driver not loaded";
+  EXPECT_THAT(read_at(sources, 40).notes, ElementsAre("first: driver not loaded"));
+  EXPECT_TRUE(second_.is_open());
+  first_.open_failure.reset();
+  EXPECT_THAT(read_at(sources, 41).notes, IsEmpty());  // the usual pause after a failure
+  EXPECT_TRUE(first_.is_open());
+}
+
 TEST_F(SourcesTest, AnImpossibleCountIsAFailure) {
   first_.samples.resize(5000);
   Sources sources = make();
