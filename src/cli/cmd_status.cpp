@@ -61,19 +61,25 @@ const Manual& StatusCommand::manual() const {
        {"vram status --watch 1", "each second, until Ctrl-C"},
        {"vram status -q", "everything that is known, nothing cut"},
        {"vram status --json | jq '.devices[].memory.used_bytes'", "for programs"},
-       {"vram status --csv --watch 10 > memory.csv", "a table over time"}}};
+       {"vram status --csv --watch 10 > memory.csv", "a table over time"},
+       {"vram status --gpu sim:run.vtrace --watch 1",
+        "no GPU: a recording at its own pace, again and again"}}};
   return kManual;
 }
 
 std::vector<Option> StatusCommand::options() {
-  return {{"--json", "", "print vram.status/1 (docs/json.md)", &json_},
-          {"--csv", "", "print a row for each process on each GPU", &csv_},
-          {"-q,--query", "", "everything that is known, a line a figure", &query_},
-          {"--watch", "SECONDS",
-           "look again so often: over the last screen on a terminal, else "
-           "below it; Ctrl-C ends it",
-           &watch_},
-          {"--gpu", "SOURCE", "whom to ask: nvml (NVIDIA), drm (AMD, Intel); else both", &gpu_}};
+  return {
+      {"--json", "", "print vram.status/1 (docs/json.md)", &json_},
+      {"--csv", "", "print a row for each process on each GPU", &csv_},
+      {"-q,--query", "", "everything that is known, a line a figure", &query_},
+      {"--watch", "SECONDS",
+       "look again so often: over the last screen on a terminal, else "
+       "below it; Ctrl-C ends it",
+       &watch_},
+      {"--gpu", "SOURCE",
+       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim:RECORDING, which plays a recording "
+       "as if live; else all that the machine has",
+       &gpu_}};
 }
 
 Result<> StatusCommand::check() const {
