@@ -4,6 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/live.hpp"
 #include "cli/output.hpp"
+#include "cli/release_requests.hpp"
 #include "cli/repaint.hpp"
 #include "show/status_csv.hpp"
 #include "show/status_detail.hpp"
@@ -13,7 +14,6 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -74,7 +74,7 @@ std::vector<Option> StatusCommand::options() {
       {"-q,--query", "", "everything that is known, a line a figure", &query_},
       {"--watch", "SECONDS",
        "look again so often: over the last screen on a terminal, else "
-       "below it; Ctrl-C ends it",
+       "below it; Ctrl-C ends it; SIGUSR1 makes it let go of the driver for 30 s",
        &watch_},
       {"--gpu", "SOURCE",
        "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim:RECORDING, which plays a recording "
@@ -145,6 +145,7 @@ Result<int> StatusCommand::again_and_again(Live& live, std::chrono::nanoseconds 
   using Clock = std::chrono::steady_clock;
   std::signal(SIGINT, end_watching);
   std::signal(SIGTERM, end_watching);
+  const ReleaseRequests requests;
   Repaint repaint;
   auto next = Clock::now();
   while (!console.reader_left()) {
@@ -153,7 +154,7 @@ Result<int> StatusCommand::again_and_again(Live& live, std::chrono::nanoseconds 
     next += period;
     if (const auto now = Clock::now(); next < now)
       next = now;  // what was missed is not made up for
-    std::this_thread::sleep_until(next);
+    while (requests.wait_until(next)) live.release();
   }
   return 0;
 }

@@ -24,6 +24,8 @@ class Live {
   // One look; what is slow to open stays open in between. A machine without GPUs is no error: the
   // notes say why it has none. From one thread.
   [[nodiscard]] watch::Snapshot look();
+  // Lets go of drivers; looks open them again after a pause.
+  void release() { sources_.release(); }
 
  private:
   Live(std::vector<watch::Opener> openers, std::shared_ptr<const watch::Postings> postings)
