@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>

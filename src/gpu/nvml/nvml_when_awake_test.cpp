@@ -131,12 +131,11 @@ TEST_F(NvmlWhenAwakeTest, OfSeveralTheSleepingOneIsNotAsked) {
 
 TEST_F(NvmlWhenAwakeTest, ADeviceIsKnownByItsAddressWhereOthersAreHidden) {
   scenario_.change("device 0\nname Two\nuuid GPU-2\npci 0 0x3b 0\ntotal 100M\nused 20M\n");
-  add(kFirst, "active");
+  add(kFirst, "suspended");  // the one that is hidden
   add(kSecond, "active");
   const NvmlWhenAwake nvml = open();
-  tick(nvml);
+  EXPECT_EQ(nvml.identity(0).uuid, "GPU-2");
   EXPECT_EQ(nvml.device_count().value(), 1u);
-  set_status(kFirst, "suspended");
   EXPECT_EQ(nvml.sample(0).memory.used_bytes, 20 * kMiB);
   set_status(kFirst, "active");
   set_status(kSecond, "suspended");
