@@ -4,6 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/live.hpp"
 #include "cli/output.hpp"
+#include "cli/release_requests.hpp"
 #include "cli/repaint.hpp"
 #include "show/status_csv.hpp"
 #include "show/status_detail.hpp"
@@ -13,7 +14,6 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -61,19 +61,25 @@ const Manual& StatusCommand::manual() const {
        {"vram status --watch 1", "each second, until Ctrl-C"},
        {"vram status -q", "everything that is known, nothing cut"},
        {"vram status --json | jq '.devices[].memory.used_bytes'", "for programs"},
-       {"vram status --csv --watch 10 > memory.csv", "a table over time"}}};
+       {"vram status --csv --watch 10 > memory.csv", "a table over time"},
+       {"vram status --gpu sim:run.vtrace --watch 1",
+        "no GPU: a recording at its own pace, again and again"}}};
   return kManual;
 }
 
 std::vector<Option> StatusCommand::options() {
-  return {{"--json", "", "print vram.status/1 (docs/json.md)", &json_},
-          {"--csv", "", "print a row for each process on each GPU", &csv_},
-          {"-q,--query", "", "everything that is known, a line a figure", &query_},
-          {"--watch", "SECONDS",
-           "look again so often: over the last screen on a terminal, else "
-           "below it; Ctrl-C ends it",
-           &watch_},
-          {"--gpu", "SOURCE", "whom to ask: nvml (NVIDIA), drm (AMD, Intel); else both", &gpu_}};
+  return {
+      {"--json", "", "print vram.status/1 (docs/json.md)", &json_},
+      {"--csv", "", "print a row for each process on each GPU", &csv_},
+      {"-q,--query", "", "everything that is known, a line a figure", &query_},
+      {"--watch", "SECONDS",
+       "look again so often: over the last screen on a terminal, else "
+       "below it; Ctrl-C ends it; SIGUSR1 makes it let go of the driver for 30 s",
+       &watch_},
+      {"--gpu", "SOURCE",
+       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim:RECORDING, which plays a recording "
+       "as if live; else all that the machine has",
+       &gpu_}};
 }
 
 Result<> StatusCommand::check() const {
@@ -139,6 +145,7 @@ Result<int> StatusCommand::again_and_again(Live& live, std::chrono::nanoseconds 
   using Clock = std::chrono::steady_clock;
   std::signal(SIGINT, end_watching);
   std::signal(SIGTERM, end_watching);
+  const ReleaseRequests requests;
   Repaint repaint;
   auto next = Clock::now();
   while (!console.reader_left()) {
@@ -147,7 +154,7 @@ Result<int> StatusCommand::again_and_again(Live& live, std::chrono::nanoseconds 
     next += period;
     if (const auto now = Clock::now(); next < now)
       next = now;  // what was missed is not made up for
-    std::this_thread::sleep_until(next);
+    while (requests.wait_until(next)) live.release();
   }
   return 0;
 }

@@ -1,14 +1,19 @@
 #include "cli/live.hpp"
 
+#include "cli/played.hpp"
 #include "gpu/drm/drm.hpp"
-#include "gpu/nvml/nvml.hpp"
+#include "gpu/nvml/nvml_when_awake.hpp"
+#include "watch/playback.hpp"
 #include "watch/take_snapshot.hpp"
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 namespace vram::cli {
 namespace {
+
+constexpr std::string_view kPlay = "sim:";
 
 // The library may lie elsewhere, or be another one.
 std::string nvml_library() {
@@ -19,26 +24,37 @@ std::string nvml_library() {
 Result<gpu::drm::Drm> open_drm() { return gpu::drm::Drm::open(); }
 
 std::vector<watch::Opener> all_openers() {
-  return {watch::opener_of("nvml", [] { return gpu::nvml::Nvml::open(nvml_library()); }),
+  return {watch::opener_of("nvml", [] { return gpu::nvml::NvmlWhenAwake::open(nvml_library()); }),
           watch::opener_of("drm", open_drm)};
 }
 
 }  // namespace
 
+Result<Live> Live::playing(const std::string& recording) {
+  auto playable = open_playable(recording);
+  if (!playable) return tl::unexpected(std::move(playable.error()));
+  auto playback = std::make_shared<watch::Playback>(*std::move(playable));
+  const auto open = [playback]() -> Result<watch::PlayedGpu> { return watch::PlayedGpu(playback); };
+  return Live({watch::opener_of("sim", open)}, playback);
+}
+
 Result<Live> Live::of(const std::string& source) {
+  if (source.starts_with(kPlay)) return playing(source.substr(kPlay.size()));
   std::vector<watch::Opener> openers = all_openers();
-  if (source.empty()) return Live(std::move(openers));
+  auto boards = std::make_shared<watch::Boards>();
+  if (source.empty()) return Live(std::move(openers), std::move(boards));
   std::erase_if(openers, [&](const watch::Opener& opener) { return opener.name != source; });
   if (openers.empty())
-    return fail(Code::kBadInput, "--gpu: expected nvml (NVIDIA) or drm (AMD, Intel), found '{}'",
+    return fail(Code::kBadInput,
+                "--gpu: expected nvml (NVIDIA), drm (AMD, Intel) or sim:RECORDING, found '{}'",
                 source);
-  return Live(std::move(openers));
+  return Live(std::move(openers), std::move(boards));
 }
 
 watch::Snapshot Live::look() {
   watch::Readings readings = sources_.read();
   rates_.apply(readings);
-  return watch::take_snapshot(watch::here_and_now(), std::move(readings), table_, boards_);
+  return watch::take_snapshot(watch::here_and_now(), std::move(readings), table_, *postings_);
 }
 
 }  // namespace vram::cli

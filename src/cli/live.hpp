@@ -9,6 +9,7 @@
 #include "watch/snapshot.hpp"
 #include "watch/sources.hpp"
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,19 +18,24 @@ namespace vram::cli {
 
 class Live {
  public:
-  // `source` is the value of --gpu: "nvml", "drm", or empty for whatever the machine has. Opens
-  // nothing yet. kBadInput: no such source.
+  // `source` is the value of --gpu: "nvml", "drm", "sim:RECORDING", or empty for whatever the
+  // machine has. Opens nothing yet but the recording. kBadInput: no such source.
   [[nodiscard]] static Result<Live> of(const std::string& source);
   // One look; what is slow to open stays open in between. A machine without GPUs is no error: the
   // notes say why it has none. From one thread.
   [[nodiscard]] watch::Snapshot look();
+  // Lets go of drivers; looks open them again after a pause.
+  void release() { sources_.release(); }
 
  private:
-  explicit Live(std::vector<watch::Opener> openers) : sources_(std::move(openers)) {}
+  Live(std::vector<watch::Opener> openers, std::shared_ptr<const watch::Postings> postings)
+      : sources_(std::move(openers)), postings_(std::move(postings)) {}
+  [[nodiscard]] static Result<Live> playing(const std::string& recording);
+
   watch::Sources sources_;
   watch::Rates rates_;
   watch::ProcessTable table_;
-  watch::Boards boards_;
+  std::shared_ptr<const watch::Postings> postings_;
 };
 
 }  // namespace vram::cli

@@ -1,6 +1,7 @@
 #include "explain/explain.hpp"
 
 #include "base/bytes.hpp"
+#include "explain/about.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/growth/growth.hpp"
 #include "explain/history/history.hpp"
@@ -15,9 +16,7 @@
 #include "explain/whatif/what_if.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
-#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -45,16 +44,6 @@ Result<AtEvent> asked_event(const EventClock& clock, const trace::DeviceTrace& d
                 device.ordinal);
   }
   return event;
-}
-
-std::optional<uint64_t> number_about(const trace::Trace& trace, std::string_view key) {
-  const auto found = std::ranges::find(trace.about, key, &trace::Setting::key);
-  uint64_t number = 0;
-  if (found == trace.about.end()) return std::nullopt;
-  const char* const end = found->value.data() + found->value.size();
-  const auto read = std::from_chars(found->value.data(), end, number);
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return number;
 }
 
 void count_events(std::span<const trace::Event> events, DeviceReport& report) {
@@ -111,7 +100,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   DeviceReport report;
   report.ordinal = device.ordinal;
   report.is_host = device.kind == trace::DeviceKind::kHost;
-  report.memory_bytes = number_about(trace, fmt::format("device.{}.memory_bytes", device.ordinal));
+  report.memory_bytes = memory_bytes_of(trace, device);
   report.events = device.event_count;
   report.begin_unix_ns = clock.origin_unix_ns();
   report.duration_ns = events.empty() ? 0 : clock.time_ns(events.size() - 1) - clock.time_ns(0);

@@ -39,7 +39,7 @@ struct DeviceProcess {
   std::optional<uint32_t> compute_instance;
 };
 
-enum class Vendor : uint8_t { kNvidia, kAmd, kIntel };
+enum class Vendor : uint8_t { kNvidia, kAmd, kIntel, kSimulated };
 
 // A part of a device that MIG makes a device of its own.
 struct MigInstance {

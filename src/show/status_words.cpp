@@ -103,6 +103,8 @@ std::string_view identifier(gpu::Vendor vendor) {
       return "nvidia";
     case gpu::Vendor::kAmd:
       return "amd";
+    case gpu::Vendor::kSimulated:
+      return "simulated";
     case gpu::Vendor::kIntel:
       return "intel";
   }

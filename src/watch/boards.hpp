@@ -18,12 +18,21 @@
 
 namespace vram::watch {
 
-class Boards {
+// Whoever knows what processes post of themselves.
+class Postings {
+ public:
+  virtual ~Postings() = default;
+  [[nodiscard]] virtual std::optional<record::BoardFigures> figures_of(
+      const ProcessFacts& facts) const = 0;
+};
+
+class Boards final : public Postings {
  public:
   // Folders are named by the prefix and the number of their user.
   explicit Boards(std::string prefix = "/dev/shm/vram-") : prefix_(std::move(prefix)) {}
 
-  [[nodiscard]] std::optional<record::BoardFigures> figures_of(const ProcessFacts& facts) const;
+  [[nodiscard]] std::optional<record::BoardFigures> figures_of(
+      const ProcessFacts& facts) const override;
 
  private:
   std::string prefix_;

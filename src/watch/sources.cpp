@@ -14,6 +14,7 @@ struct KnownDevice {
   gpu::DeviceIdentity identity;
   gpu::DeviceHealth health;
   std::optional<uint64_t> health_due_ns;  // nothing: never asked
+  bool was_asleep = false;                // when it was last asked
 };
 
 }  // namespace
@@ -50,6 +51,13 @@ class Sources::Slot {
     }
   }
 
+  void release(const SourcesOptions& options) {
+    source_.reset();
+    failure_ = fmt::format("let go on request, opened again {} s later",
+                           options.release_pause_ns / 1'000'000'000);
+    retry_ns_ = options.clock() + options.release_pause_ns;
+  }
+
  private:
   void open(const SourcesOptions& options) {
     if (options.clock() < retry_ns_) return;
@@ -81,24 +89,28 @@ class Sources::Slot {
     DeviceReading reading;
     reading.sample = source_->sample(index);
     reading.time_ns = options.clock();
-    // Questions about its health would wake a device.
-    if (!reading.sample.is_asleep) ask_health(index, reading.time_ns, options);
+    // Questions about its health would wake a device; what it said before it slept is no news.
+    if (!reading.sample.is_asleep) {
+      ask_health(index, reading.time_ns, options);
+      reading.health = device.health;
+    }
+    device.was_asleep = reading.sample.is_asleep;
     reading.identity = device.identity;
-    reading.health = device.health;
     return reading;
   }
 
   // All at once at first, then spread over the period: no tick pays for all devices.
   void ask_health(uint32_t index, uint64_t now_ns, const SourcesOptions& options) {
     KnownDevice& device = devices_[index];
-    if (device.health_due_ns && now_ns < *device.health_due_ns) return;
+    if (!device.was_asleep && device.health_due_ns && now_ns < *device.health_due_ns) return;
     const uint64_t period_ns = options.health_period_ns;
     const uint64_t wait_ns =
         device.health_due_ns ? period_ns : period_ns * (index + 1) / devices_.size();
     device.health_due_ns = now_ns + wait_ns;
     device.health = source_->health(index);
     // It was asleep or in trouble when its source was opened.
-    if (key_of(device.identity).empty()) device.identity = source_->identity(index);
+    if (device.was_asleep || key_of(device.identity).empty())
+      device.identity = source_->identity(index);
   }
 
   DeviceReading missing(uint32_t index, const SourcesOptions& options) const {
@@ -150,6 +162,10 @@ Readings Sources::read() {
     reading.sample.index = static_cast<uint32_t>(place);
   }
   return readings;
+}
+
+void Sources::release() {
+  for (Slot& slot : slots_) slot.release(options_);
 }
 
 }  // namespace vram::watch

@@ -85,6 +85,7 @@ struct SourcesOptions {
   uint64_t health_period_ns = 5'000'000'000;
   uint64_t first_pause_ns = 1'000'000'000;
   uint64_t longest_pause_ns = 30'000'000'000;
+  uint64_t release_pause_ns = 30'000'000'000;
   std::function<uint64_t()> clock = monotonic_ns;
 };
 
@@ -97,6 +98,10 @@ class Sources {
 
   // Devices whose source has failed are kept, with that as their trouble, until it is open again.
   [[nodiscard]] Readings read();
+
+  // Closes all that is open, so that a driver can be unloaded or a device divided anew. After a
+  // pause, of which notes tell, read() opens it again.
+  void release();
 
  private:
   class Slot;

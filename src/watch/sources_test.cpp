@@ -85,6 +85,30 @@ TEST_F(SourcesTest, ASleepingDeviceIsNotAskedForItsHealth) {
   EXPECT_EQ(read_at(sources, 1).devices[0].identity.uuid, "A");
 }
 
+TEST_F(SourcesTest, ADeviceThatWakesIsAskedForEverythingAndWhatItSaidBeforeItSleptIsNotShown) {
+  first_.add("A");
+  first_.identities[0].pci_id = "0000:01:00.0";
+  first_.identities[0].uuid.reset();
+  first_.samples[0] = {};
+  first_.samples[0].is_asleep = true;
+  first_.health.is_persistent = true;
+  Sources sources = make();
+  EXPECT_EQ(read_at(sources, 0).devices[0].identity.pci_id, "0000:01:00.0");
+  first_.identities[0].uuid = "A";
+  first_.samples[0] = sample_of(40);
+  const Readings awake = read_at(sources, 1);
+  EXPECT_EQ(awake.devices[0].identity.uuid, "A");
+  EXPECT_EQ(awake.devices[0].health.is_persistent, true);
+  first_.samples[0] = {};
+  first_.samples[0].is_asleep = true;
+  const Readings asleep = read_at(sources, 2);
+  EXPECT_EQ(asleep.devices[0].identity.uuid, "A");
+  EXPECT_EQ(asleep.devices[0].health.is_persistent, std::nullopt);
+  first_.samples[0] = sample_of(40);
+  EXPECT_EQ(read_at(sources, 3).devices[0].health.is_persistent, true);
+  EXPECT_EQ(first_.health_asked_ns.size(), 2U);  // at 1 s, and at once when it woke
+}
+
 TEST_F(SourcesTest, ASourceThatIsNotThereIsTriedAgainAfterGrowingPauses) {
   first_.open_failure = "no library";
   second_.add("C");
@@ -188,6 +212,31 @@ TEST_F(SourcesTest, WhenAllDevicesAreInTroubleTheSourceIsOpenedAnew) {
   EXPECT_EQ(first_.opened, 5);  // at 0, 1, 3, 7 and 15 s
   first_.samples[0] = sample_of(1);
   EXPECT_EQ(read_at(sources, 31).devices[0].sample.memory.used_bytes, 1U);
+}
+
+TEST_F(SourcesTest, LetsGoOnRequestAndOpensAgainAfterAPause) {
+  first_.add("A");
+  second_.add("C");
+  Sources sources = make();
+  (void)read_at(sources, 10);
+  EXPECT_TRUE(first_.is_open() && second_.is_open());
+  sources.release();
+  EXPECT_FALSE(first_.is_open() || second_.is_open());
+  for (const uint64_t second : {10, 20, 39}) {
+    const Readings readings = read_at(sources, second);
+    EXPECT_THAT(readings.notes, ElementsAre("first: let go on request, opened again 30 s later",
+                                            "second: let go on request, opened again 30 s later"));
+    ASSERT_EQ(readings.devices.size(), 2U);
+    EXPECT_EQ(readings.devices[0].identity.uuid, "A");
+    EXPECT_EQ(readings.devices[0].sample.memory.used_bytes, std::nullopt);
+    EXPECT_FALSE(first_.is_open() || second_.is_open());
+  }
+  first_.open_failure = "driver not loaded";
+  EXPECT_THAT(read_at(sources, 40).notes, ElementsAre("first: driver not loaded"));
+  EXPECT_TRUE(second_.is_open());
+  first_.open_failure.reset();
+  EXPECT_THAT(read_at(sources, 41).notes, IsEmpty());  // the usual pause after a failure
+  EXPECT_TRUE(first_.is_open());
 }
 
 TEST_F(SourcesTest, AnImpossibleCountIsAFailure) {

@@ -90,7 +90,7 @@ Moment here_and_now() {
 }
 
 Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table,
-                       const Boards& boards) {
+                       const Postings& postings) {
   Snapshot snapshot{.time_ns = moment.time_ns,
                     .host = std::move(moment.host),
                     .devices = {},
@@ -104,7 +104,7 @@ Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table,
     Process process;
     process.facts = known.facts;
     process.uses = std::move(uses);
-    const auto figures = boards.figures_of(known.facts);
+    const auto figures = postings.figures_of(known.facts);
     if (figures) add_figures(process, *figures, known, snapshot.devices);
     snapshot.processes.push_back(std::move(process));
   }

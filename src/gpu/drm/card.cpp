@@ -81,10 +81,12 @@ std::vector<Card> find_cards(Files& files, const std::string& sys) {
   return cards;
 }
 
-bool is_asleep(Files& files, const Card& card) {
-  const auto status = trimmed(files.read(card.device + "/power/runtime_status"));
+bool is_asleep(Files& files, const std::string& device) {
+  const auto status = trimmed(files.read(device + "/power/runtime_status"));
   return status == "suspended" || status == "suspending";
 }
+
+bool is_asleep(Files& files, const Card& card) { return is_asleep(files, card.device); }
 
 bool is_there(Files& files, const Card& card) {
   const std::string_view uevent = files.read(card.device + "/uevent");

@@ -29,7 +29,9 @@ struct Card {
 [[nodiscard]] std::vector<Card> find_cards(Files& files, const std::string& sys);
 [[nodiscard]] const char* name_of(Driver driver);
 
-// Powered down, or about to be: asking for anything else would wake it.
+// Powered down, or about to be: asking for anything else would wake it. Of any device of PCI, by
+// its folder.
+[[nodiscard]] bool is_asleep(Files& files, const std::string& device);
 [[nodiscard]] bool is_asleep(Files& files, const Card& card);
 // The driver still has this device under this name.
 [[nodiscard]] bool is_there(Files& files, const Card& card);

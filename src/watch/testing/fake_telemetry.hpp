@@ -5,6 +5,7 @@
 #include "watch/sources.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,9 +39,11 @@ struct FakeMachine {
   std::optional<std::string> count_failure;
   uint64_t now_ns = 0;
   int opened = 0;
+  std::shared_ptr<const bool> handle = std::make_shared<const bool>();  // shared by what is open
   int identities_asked = 0;
   std::vector<uint64_t> health_asked_ns = {};
 
+  [[nodiscard]] bool is_open() const { return handle.use_count() > 1; }
   void add(const std::string& uuid) {
     identities.push_back(identity_of(uuid));
     samples.push_back(sample_of(40));
@@ -49,7 +52,9 @@ struct FakeMachine {
 
 class FakeTelemetry {
  public:
-  explicit FakeTelemetry(FakeMachine& machine) : machine_(&machine) { ++machine.opened; }
+  explicit FakeTelemetry(FakeMachine& machine) : machine_(&machine), handle_(machine.handle) {
+    ++machine.opened;
+  }
   [[nodiscard]] Result<uint32_t> device_count() const {
     if (machine_->count_failure) return fail(Code::kIo, "{}", *machine_->count_failure);
     return static_cast<uint32_t>(machine_->samples.size());
@@ -66,6 +71,7 @@ class FakeTelemetry {
 
  private:
   FakeMachine* machine_;
+  std::shared_ptr<const bool> handle_;
 };
 static_assert(gpu::Telemetry<FakeTelemetry>);
 

@@ -1,0 +1,18 @@
+// A recording for a playback (watch/playback.hpp): anything that `vram report` opens.
+#pragma once
+
+#include "base/result.hpp"
+#include "explain/moment/course.hpp"
+#include "watch/playback.hpp"
+
+#include <string>
+
+namespace vram::cli {
+
+// At its own pace, its last state for a second more; one without a clock takes a minute.
+[[nodiscard]] watch::Playable playable_of(const explain::Course& course);
+
+// Reads the recording whole, and keeps only what is played. The leading device's.
+[[nodiscard]] Result<watch::Playable> open_playable(const std::string& path);
+
+}  // namespace vram::cli

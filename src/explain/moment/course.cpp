@@ -1,0 +1,71 @@
+#include "explain/moment/course.hpp"
+
+#include "explain/about.hpp"
+#include "explain/history/history.hpp"
+#include "explain/moment/clock.hpp"
+#include "explain/moment/curve.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vram::explain {
+namespace {
+
+void add_point(std::vector<CoursePoint>& points, int64_t time_ns, const Totals& totals) {
+  const CoursePoint point{time_ns, totals.allocated_bytes, totals.reserved_bytes};
+  if (!points.empty() && points.back().time_ns == time_ns) {
+    points.back() = point;
+    return;
+  }
+  if (!points.empty() && points.back().allocated_bytes == point.allocated_bytes &&
+      points.back().reserved_bytes == point.reserved_bytes) {
+    return;
+  }
+  points.push_back(point);
+}
+
+Course course_of_device(const trace::Trace& trace, const trace::DeviceTrace& device) {
+  const History history = replay_history(trace, device);
+  const EventClock clock(trace, device);
+  TotalsWalker walker(trace.events_of(device), history);
+  Course course{.ordinal = device.ordinal,
+                .has_time = trace.has_time,
+                .end_ns = 0,
+                .memory_bytes = memory_bytes_of(trace, device),
+                .peak_requested_bytes = walker.at_end() ? walker.totals().requested_bytes : 0,
+                .points = {}};
+  add_point(course.points, 0, walker.totals());
+  while (!walker.at_end()) {
+    // A clock that stepped back: what comes later is seen later.
+    course.end_ns = std::max(course.end_ns, clock.time_ns(walker.next_event()));
+    walker.step();
+    add_point(course.points, course.end_ns, walker.totals());
+    course.peak_requested_bytes =
+        std::max(course.peak_requested_bytes, walker.totals().requested_bytes);
+  }
+  return course;
+}
+
+}  // namespace
+
+Result<Course> course_of(const trace::Trace& trace) {
+  std::optional<Course> lead;
+  bool is_host = true;
+  for (const trace::DeviceTrace& device : trace.devices) {
+    const bool is_gpu = device.kind == trace::DeviceKind::kGpu;
+    if (lead && !is_gpu && !is_host) continue;
+    Course course = course_of_device(trace, device);
+    const bool leads =
+        !lead || (is_gpu && is_host) || course.peak_requested_bytes > lead->peak_requested_bytes;
+    if (!leads) continue;
+    lead = std::move(course);
+    is_host = !is_gpu;
+  }
+  if (!lead) {
+    return fail(Code::kBadInput, "{} has neither events nor segments of GPU memory",
+                trace.origin.path);
+  }
+  return *std::move(lead);
+}
+
+}  // namespace vram::explain

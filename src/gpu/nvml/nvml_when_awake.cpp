@@ -1,0 +1,138 @@
+#include "gpu/nvml/nvml_when_awake.hpp"
+
+#include "gpu/drm/card.hpp"
+#include "gpu/nvml/pci_devices.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace vram::gpu::nvml {
+
+struct NvmlWhenAwake::State {
+  State(std::string library_path, std::string sys_root)
+      : library(std::move(library_path)), sys(std::move(sys_root)) {}
+
+  // Opens or closes the library, as it must be now, and counts the devices.
+  [[nodiscard]] Result<> look();
+  [[nodiscard]] Result<> count_library();
+  [[nodiscard]] bool are_all_asleep();
+  // May the library be asked for this device?
+  [[nodiscard]] bool is_awake(uint32_t index);
+  // Nothing: a device that the bus does not show, or it is not known which one it is.
+  [[nodiscard]] const PciDevice* device_of(uint32_t index) const;
+  [[nodiscard]] bool is_by_address() const;
+  [[nodiscard]] DeviceIdentity sleeping(uint32_t index) const;
+
+  std::string library;
+  std::string sys;
+  drm::Files files;
+  std::vector<PciDevice> devices;
+  std::optional<Nvml> nvml;  // nothing: all devices sleep, or it did not open
+  uint32_t count = 0;        // of the library's devices while it is open, else of the bus's
+  std::map<uint32_t, std::string> pci_ids;      // as the library told them, since it was opened
+  std::map<std::string, DeviceIdentity> known;  // by PCI id: of all that were ever awake
+};
+
+bool NvmlWhenAwake::State::are_all_asleep() {
+  return !devices.empty() && std::ranges::all_of(devices, [&](const PciDevice& device) {
+    return drm::is_asleep(files, device.folder);
+  });
+}
+
+Result<> NvmlWhenAwake::State::look() {
+  if (!nvml) devices = find_pci_devices(files, sys);  // plugged in meanwhile, or taken away
+  if (are_all_asleep()) {
+    nvml.reset();
+    count = static_cast<uint32_t>(devices.size());
+    return {};
+  }
+  if (!nvml) {
+    auto opened = Nvml::open(library);
+    if (!opened) return tl::unexpected(std::move(opened.error()));
+    nvml.emplace(std::move(*opened));
+    pci_ids.clear();
+  }
+  return count_library();
+}
+
+Result<> NvmlWhenAwake::State::count_library() {
+  const auto counted = nvml->device_count();
+  if (!counted) return tl::unexpected(counted.error());
+  if (count != *counted) pci_ids.clear();  // they may have moved up
+  count = *counted;
+  return {};
+}
+
+bool NvmlWhenAwake::State::is_by_address() const {
+  return count == devices.size() && std::ranges::all_of(pci_ids, [&](const auto& told) {
+           return told.first < devices.size() && devices[told.first].pci_id == told.second;
+         });
+}
+
+const PciDevice* NvmlWhenAwake::State::device_of(uint32_t index) const {
+  const auto told = pci_ids.find(index);
+  if (nvml && told != pci_ids.end()) {
+    const auto device = std::ranges::find(devices, told->second, &PciDevice::pci_id);
+    return device == devices.end() ? nullptr : &*device;
+  }
+  return index < devices.size() && (!nvml || is_by_address()) ? &devices[index] : nullptr;
+}
+
+bool NvmlWhenAwake::State::is_awake(uint32_t index) {
+  if (!nvml) return false;
+  const PciDevice* const device = device_of(index);
+  return device == nullptr || !drm::is_asleep(files, device->folder);
+}
+
+DeviceIdentity NvmlWhenAwake::State::sleeping(uint32_t index) const {
+  DeviceIdentity identity;
+  if (const PciDevice* const device = device_of(index)) {
+    if (const auto told = known.find(device->pci_id); told != known.end()) identity = told->second;
+    identity.pci_id = device->pci_id;
+    if (!identity.name && !device->chip.empty()) identity.name = "NVIDIA GPU " + device->chip;
+  }
+  identity.index = index;
+  return identity;
+}
+
+NvmlWhenAwake::NvmlWhenAwake(std::unique_ptr<State> state) : state_(std::move(state)) {}
+NvmlWhenAwake::NvmlWhenAwake(NvmlWhenAwake&& other) noexcept = default;
+NvmlWhenAwake::~NvmlWhenAwake() = default;
+
+Result<NvmlWhenAwake> NvmlWhenAwake::open(const std::string& library, const std::string& sys) {
+  auto state = std::make_unique<State>(library, sys);
+  if (const auto looked = state->look(); !looked) return tl::unexpected(looked.error());
+  return NvmlWhenAwake(std::move(state));
+}
+
+Result<uint32_t> NvmlWhenAwake::device_count() const {
+  if (const auto looked = state_->look(); !looked) return tl::unexpected(looked.error());
+  return state_->count;
+}
+
+DeviceIdentity NvmlWhenAwake::identity(uint32_t index) const {
+  if (!state_->is_awake(index)) return state_->sleeping(index);
+  DeviceIdentity identity = state_->nvml->identity(index);
+  if (identity.pci_id) {
+    state_->pci_ids[index] = *identity.pci_id;
+    state_->known[*identity.pci_id] = identity;
+  }
+  return identity;
+}
+
+DeviceHealth NvmlWhenAwake::health(uint32_t index) const {
+  return state_->is_awake(index) ? state_->nvml->health(index) : DeviceHealth{};
+}
+
+DeviceSample NvmlWhenAwake::sample(uint32_t index) const {
+  if (state_->is_awake(index)) return state_->nvml->sample(index);
+  DeviceSample sample;
+  sample.index = index;
+  sample.is_asleep = true;
+  return sample;
+}
+
+}  // namespace vram::gpu::nvml

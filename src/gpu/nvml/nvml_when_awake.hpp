@@ -1,0 +1,46 @@
+// NvmlWhenAwake: Nvml that lets laptops' GPUs sleep. Opening the library wakes them, asking a
+// device wakes that one, and holding the library open may keep them from going to sleep. So the
+// kernel is asked before the library:
+//
+//     PciDevices ──▶ all asleep: the library is closed, and the devices are known by address alone
+//                └─▶ else Nvml, but for those devices that sleep
+//
+// Of a device that sleeps, what the bus knows, and what it said itself when it was awake. One
+// thread at a time; device_count() begins a tick, and is where the library is opened and closed.
+#pragma once
+
+#include "base/result.hpp"
+#include "gpu/nvml/nvml.hpp"
+#include "gpu/telemetry.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace vram::gpu::nvml {
+
+class NvmlWhenAwake {
+ public:
+  // As Nvml::open; always succeeds while all devices sleep. `sys` is where the kernel's files lie.
+  [[nodiscard]] static Result<NvmlWhenAwake> open(const std::string& library = Nvml::kLibrary,
+                                                  const std::string& sys = "/sys");
+  NvmlWhenAwake(NvmlWhenAwake&& other) noexcept;
+  NvmlWhenAwake& operator=(NvmlWhenAwake&&) = delete;
+  ~NvmlWhenAwake();
+
+  // An error also when devices woke and the library does not open.
+  [[nodiscard]] Result<uint32_t> device_count() const;
+  // The library counts its devices by address, as the bus does. Where it counts others (a container
+  // has only some), each is asked once which it is, and that may wake it.
+  [[nodiscard]] DeviceIdentity identity(uint32_t index) const;
+  [[nodiscard]] DeviceHealth health(uint32_t index) const;
+  [[nodiscard]] DeviceSample sample(uint32_t index) const;
+
+ private:
+  struct State;
+  explicit NvmlWhenAwake(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+static_assert(Telemetry<NvmlWhenAwake>);
+
+}  // namespace vram::gpu::nvml
