@@ -46,7 +46,7 @@ Line memory_bar(const DeviceMemory& memory, const std::optional<int64_t>& unattr
 }
 
 std::string power_text(const Device& device, bool roomy) {
-  const std::string power = watts_text(device.sample.milliwatts);
+  std::string power = watts_text(device.sample.milliwatts);
   const auto& limit = device.identity.power_limit_milliwatts;
   if (!roomy || !limit) return power;
   return power + " / " + watts_text(limit);

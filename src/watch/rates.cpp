@@ -1,6 +1,7 @@
 #include "watch/rates.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace vram::watch {
@@ -21,14 +22,14 @@ std::optional<uint64_t> per_second(std::optional<uint64_t> bytes, uint64_t elaps
   const double rate = static_cast<double>(*bytes) * kNsPerSecond / static_cast<double>(elapsed_ns);
   constexpr double kMost = 9e18;  // still a uint64_t
   if (rate > kMost) return std::nullopt;
-  return static_cast<uint64_t>(rate + 0.5);
+  return static_cast<uint64_t>(std::llround(rate));
 }
 
 std::optional<uint32_t> percent(std::optional<uint64_t> busy_ns, uint64_t elapsed_ns) {
   if (!busy_ns || elapsed_ns == 0) return std::nullopt;
   const double share = static_cast<double>(*busy_ns) / static_cast<double>(elapsed_ns);
   if (share > kMostShare) return std::nullopt;
-  return static_cast<uint32_t>(std::min(share, 1.0) * 100 + 0.5);
+  return static_cast<uint32_t>(std::lround(std::min(share, 1.0) * 100));
 }
 
 }  // namespace
