@@ -90,8 +90,9 @@ TrimState AskedTrim::place() {
   BoardRequest before;
   if (!page_.read_at(&before, sizeof before, kAt)) return TrimState::kBroken;
   // One that its asker gave up may still be unanswered: this one takes its place.
-  number_ = before.wanted + 1;
-  if (number_ == before.answered) ++number_;
+  number_ = before.wanted;
+  do ++number_;
+  while (number_ == before.answered || number_ == 0);  // 0 means nobody, in look.h
   const std::array wish = {wish_.device, wish_.bytes};
   if (!page_.write_at(wish.data(), sizeof wish, kAt + offsetof(BoardRequest, device)))
     return TrimState::kBroken;
