@@ -37,6 +37,7 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   for (int number = 3; number <= 22; ++number) {
     const auto field = next_field(text);
     if (!field) return std::nullopt;
+    if (number == 3) stat.has_ended = *field == "Z" || *field == "X";
     if (number == 4 && !is_number(*field, stat.parent_pid)) return std::nullopt;
     if (number == 22 && !is_number(*field, stat.start_ticks)) return std::nullopt;
   }

@@ -9,7 +9,8 @@
 namespace vram {
 
 struct ProcessStat {
-  std::string_view name;  // any bytes; points into the text
+  std::string_view name;   // any bytes; points into the text
+  bool has_ended = false;  // and its parent has not asked how
   uint32_t parent_pid = 0;
   uint64_t start_ticks = 0;  // since boot
 };

@@ -39,6 +39,16 @@ TEST(ProcessStat, ATextThatEndsBeforeTheStartIsNothing) {
   EXPECT_TRUE(parse_process_stat(std::string_view(text).substr(0, whole)).has_value());
 }
 
+TEST(ProcessStat, WhoHasEndedIsKnown) {
+  const std::string sleeping = "4137 (Z) X" + kAfterName;  // its name says nothing
+  EXPECT_FALSE(parse_process_stat(sleeping)->has_ended);
+  for (const char* const state : {"Z", "X"}) {
+    std::string text = "4137 (bash" + kAfterName;
+    text.replace(text.find(") S") + 2, 1, state);
+    EXPECT_TRUE(parse_process_stat(text)->has_ended) << state;
+  }
+}
+
 TEST(ProcessStat, WhatIsNoNumberIsNothing) {
   EXPECT_FALSE(parse_process_stat("1 (a) S -1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 5 0 \n"));
   EXPECT_FALSE(parse_process_stat("1 (a) S 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 5x 0 \n"));

@@ -6,6 +6,7 @@
 #include "watch/boards.hpp"
 #include "watch/process_table.hpp"
 #include "watch/rates.hpp"
+#include "watch/reclaim.hpp"
 #include "watch/snapshot.hpp"
 #include "watch/sources.hpp"
 
@@ -15,6 +16,9 @@
 
 namespace vram::cli {
 
+// In which pages may be asked on: VRAM_BOARD, else this user's; for root all users'.
+[[nodiscard]] std::vector<std::string> board_folders();
+
 class Live {
  public:
   // `source` is the value of --gpu: "nvml", "drm", or empty for whatever the machine has. Opens
@@ -23,6 +27,8 @@ class Live {
   // One look; what is slow to open stays open in between. A machine without GPUs is no error: the
   // notes say why it has none. From one thread.
   [[nodiscard]] watch::Snapshot look();
+  // One look at who could give memory back. Asks nobody.
+  [[nodiscard]] watch::Reclaimable look_for_reclaimable();
 
  private:
   explicit Live(std::vector<watch::Opener> openers) : sources_(std::move(openers)) {}

@@ -46,6 +46,7 @@ class AskedTrim {
   TrimState poll();
   // Until it is over, or so long; 0: looks once.
   TrimState wait(uint64_t timeout_ns);
+  [[nodiscard]] TrimState state() const { return state_; }
   [[nodiscard]] bool is_over() const { return state_ > TrimState::kAsked; }
   // What came back, as the process says; unknown before the answer, and where it can't tell.
   [[nodiscard]] std::optional<uint64_t> bytes() const { return bytes_; }

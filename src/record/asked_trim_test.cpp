@@ -185,6 +185,13 @@ TEST_F(AskedTrimTest, AnOwnerThatDiesOrLeavesIsSeen) {
   EXPECT_EQ(left.wait(kLongNs), TrimState::kWithdrawn);
 }
 
+TEST_F(AskedTrimTest, AnOwnerThatNobodyHasWaitedForIsDead) {
+  const Owner owner(silent());
+  AskedTrim asked = ask(owner.pid()).value();
+  ::kill(static_cast<pid_t>(owner.pid()), SIGKILL);
+  EXPECT_EQ(asked.wait(kLongNs), TrimState::kOwnerDied);
+}
+
 TEST_F(AskedTrimTest, AnAnswerCountsThoughItsOwnerHasDiedSince) {
   Owner owner([this] {
     Board board = Board::open(folder_).value();

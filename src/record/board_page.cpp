@@ -29,7 +29,7 @@ uint64_t start_ticks_of(uint32_t pid) {
   const auto size = file->read(bytes);
   if (!size) return 0;
   const auto stat = parse_process_stat({reinterpret_cast<const char*>(bytes.data()), *size});
-  return stat ? stat->start_ticks : 0;
+  return stat && !stat->has_ended ? stat->start_ticks : 0;
 }
 
 }  // namespace vram::record

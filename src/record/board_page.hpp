@@ -78,7 +78,8 @@ static_assert(std::is_trivially_copyable_v<BoardPage>);
 
 // /dev/shm/vram-<uid>, of this user.
 [[nodiscard]] std::string default_board_folder();
-// This process, or another one. A process that is not there (any more) has no start: 0.
+// This process, or another one. A process that is not there (any more), or has ended and
+// was not waited for, has no start: 0.
 [[nodiscard]] BoardOwner this_process();
 [[nodiscard]] uint64_t start_ticks_of(uint32_t pid);
 
