@@ -79,7 +79,7 @@ VRAM_API vram_status vram_look_device(vram_look* look, uint32_t index, vram_devi
 
 /* The board is a folder of shared memory, /dev/shm/vram-<uid> (the environment variable VRAM_BOARD
  * names another), mode 0700, in which each process that posts has a page, mode 0600, named by its
- * pid. `vram top` reads it. */
+ * pid. `vram top` reads it, `vram free` asks there for memory. */
 
 #define VRAM_BOARD_DEVICES 16
 
@@ -112,6 +112,25 @@ VRAM_API void vram_board_close(void);
  * in a fork of a process that had a page: it makes the fork's own. Any thread.
  * VRAM_INVALID_VALUE: struct_bytes is of no version of this library. */
 VRAM_API vram_status vram_board_post(const vram_board_figures* figures);
+
+/* What somebody asks of this process, as `vram free` does: to give memory that it only caches back
+ * to the device. */
+typedef struct vram_board_wish {
+  size_t struct_bytes; /* set by the caller to sizeof(vram_board_wish) */
+  uint64_t number;     /* to answer with; 0: nobody asks */
+  uint64_t device;     /* as this process posts it; VRAM_UNKNOWN: all */
+  uint64_t bytes;      /* at least; VRAM_UNKNOWN: all that it can */
+} vram_board_wish;
+
+/* The newest request that was not answered; none where no page is open. A process that posts asks
+ * this whenever it posts and may give memory back; while it may not (a graph is being captured) it
+ * leaves the request for later. Takes no lock and makes no call of the kernel, but for the first
+ * call in a fork, as vram_board_post(). Any thread; two threads may be told of the same request.
+ * VRAM_INVALID_VALUE: struct_bytes is of no version of this library. */
+VRAM_API vram_status vram_board_request(vram_board_wish* wish);
+/* So many bytes came back by the request of that number; VRAM_UNKNOWN: nobody can tell. Nothing
+ * happens where no page is open. Any thread. */
+VRAM_API void vram_board_answer(uint64_t number, uint64_t bytes);
 
 typedef enum vram_board_owner {
   VRAM_OWNER_ALIVE = 0,

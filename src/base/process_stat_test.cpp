@@ -43,6 +43,7 @@ TEST(ProcessStat, AProcessHasEndedWhenAllItsThreadsHave) {
   EXPECT_TRUE(has_ended("X", "0"));
   EXPECT_FALSE(has_ended("Z", "2"));
   EXPECT_FALSE(has_ended("S", "1"));
+  EXPECT_FALSE(parse_process_stat("4137 (Z) X" + kAfterName)->has_ended) << "its name says nothing";
 }
 
 TEST(ProcessStat, ATextThatEndsBeforeTheStartIsNothing) {

@@ -24,6 +24,7 @@ using vram::capi::last_error;
 using vram::record::Board;
 using vram::record::BoardDevice;
 using vram::record::BoardReading;
+using vram::record::TrimRequest;
 
 static_assert(VRAM_BOARD_DEVICES == vram::record::kBoardDevices);
 static_assert(VRAM_UNKNOWN == vram::record::kBoardUnknown);
@@ -141,6 +142,19 @@ vram_status vram_board_post(const vram_board_figures* figures) {
                .scope = figures->scope == nullptr ? "" : figures->scope,
                .devices = std::span(devices).first(count)});
   return VRAM_OK;
+}
+
+vram_status vram_board_request(vram_board_wish* wish) {
+  if (wish->struct_bytes != sizeof(vram_board_wish)) return VRAM_INVALID_VALUE;
+  const Board* const board = OpenBoard::get().current();
+  const auto asked = board == nullptr ? std::nullopt : board->request();
+  const auto request = asked.value_or(TrimRequest{});
+  *wish = {sizeof *wish, request.number, request.device, request.bytes};
+  return VRAM_OK;
+}
+
+void vram_board_answer(uint64_t number, uint64_t bytes) {
+  if (Board* const board = OpenBoard::get().current()) board->answer({.number = number}, bytes);
 }
 
 vram_status vram_board_read(uint32_t pid, vram_board_page* page) {

@@ -1,4 +1,6 @@
 // The board's functions of look.h as a C program uses them.
+#include "record/asked_trim.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +12,9 @@
 #include <vram/look.h>
 
 namespace {
+
+using vram::record::AskedTrim;
+using vram::record::TrimState;
 
 class BoardDoorTest : public testing::Test {
  protected:
@@ -55,6 +60,27 @@ TEST_F(BoardDoorTest, PostsAndReads) {
   vram_board_close();
   EXPECT_EQ(post("closed"), VRAM_OK);
   EXPECT_THAT(read(getpid()), testing::HasSubstr("found none"));
+}
+
+TEST_F(BoardDoorTest, RequestsAreToldOfUntilTheyAreAnswered) {
+  vram_board_wish wish{};
+  EXPECT_EQ(vram_board_request(&wish), VRAM_INVALID_VALUE);
+  wish = {sizeof wish, 9, 9, 9};
+  EXPECT_EQ(vram_board_request(&wish), VRAM_OK);  // no page is open
+  EXPECT_EQ(wish.number, 0u);
+  vram_board_answer(1, 2);
+  ASSERT_EQ(vram_board_open(), VRAM_OK);
+  auto asked = AskedTrim::ask(folder_, static_cast<uint32_t>(getpid()), {.bytes = 4096}).value();
+  EXPECT_EQ(vram_board_request(&wish), VRAM_OK);
+  EXPECT_NE(wish.number, 0u);
+  EXPECT_EQ(wish.device, VRAM_UNKNOWN);
+  EXPECT_EQ(wish.bytes, 4096u);
+  EXPECT_EQ(asked.poll(), TrimState::kAsked);
+  vram_board_answer(wish.number, 2048);
+  EXPECT_EQ(asked.poll(), TrimState::kAnswered);
+  EXPECT_EQ(asked.bytes(), 2048u);
+  EXPECT_EQ(vram_board_request(&wish), VRAM_OK);
+  EXPECT_EQ(wish.number, 0u);
 }
 
 TEST_F(BoardDoorTest, AForkPostsOnItsOwnPageAndTakesItAlong) {

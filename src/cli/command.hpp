@@ -23,6 +23,7 @@ struct Option {
   // A switch, a value (as an argument: required), or several: arguments, or an option named for
   // each.
   std::variant<bool*, std::string*, std::vector<std::string>*> target;
+  bool may_be_missing = false;  // arguments only: options always may
 
   [[nodiscard]] bool is_argument() const { return flags.front() != '-'; }
 };
@@ -66,5 +67,6 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> tune_command();
 [[nodiscard]] std::unique_ptr<Command> run_command();
 [[nodiscard]] std::unique_ptr<Command> status_command();
+[[nodiscard]] std::unique_ptr<Command> free_command();
 
 }  // namespace vram::cli

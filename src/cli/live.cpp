@@ -51,6 +51,16 @@ Result<Live> Live::of(const std::string& source) {
   return Live(std::move(openers), std::move(boards));
 }
 
+std::vector<std::string> board_folders() {
+  const char* const named = std::getenv("VRAM_BOARD");  // NOLINT(concurrency-mt-unsafe)
+  return watch::board_folders(named == nullptr ? "" : named);
+}
+
+watch::Reclaimable Live::look_for_reclaimable() {
+  const watch::Snapshot snapshot = look();
+  return watch::find_reclaimable(snapshot, board_folders(), table_);
+}
+
 watch::Snapshot Live::look() {
   watch::Readings readings = sources_.read();
   rates_.apply(readings);

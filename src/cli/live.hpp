@@ -6,6 +6,7 @@
 #include "watch/boards.hpp"
 #include "watch/process_table.hpp"
 #include "watch/rates.hpp"
+#include "watch/reclaim.hpp"
 #include "watch/snapshot.hpp"
 #include "watch/sources.hpp"
 
@@ -15,6 +16,9 @@
 #include <vector>
 
 namespace vram::cli {
+
+// In which pages may be asked on: VRAM_BOARD, else this user's; for root all users'.
+[[nodiscard]] std::vector<std::string> board_folders();
 
 class Live {
  public:
@@ -26,6 +30,8 @@ class Live {
   [[nodiscard]] watch::Snapshot look();
   // Lets go of drivers; looks open them again after a pause.
   void release() { sources_.release(); }
+  // One look at who could give memory back. Asks nobody.
+  [[nodiscard]] watch::Reclaimable look_for_reclaimable();
 
  private:
   Live(std::vector<watch::Opener> openers, std::shared_ptr<const watch::Postings> postings)

@@ -27,7 +27,7 @@ void declare(const Option& option, CLI::App& app) {
 }
 
 bool is_missing(const Option& option) {
-  if (!option.is_argument()) return false;
+  if (!option.is_argument() || option.may_be_missing) return false;
   if (const auto* const value = std::get_if<std::string*>(&option.target)) return (*value)->empty();
   const auto* const values = std::get_if<std::vector<std::string>*>(&option.target);
   return values != nullptr && (*values)->empty();

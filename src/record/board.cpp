@@ -1,5 +1,7 @@
 #include "record/board.hpp"
 
+#include "record/page_file.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -14,20 +16,6 @@ namespace vram::record {
 namespace {
 
 using Word = std::atomic_ref<uint64_t>;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 tl::unexpected<Error> refused(const std::string& path, const char* what) {
   return fail(Code::kIo,

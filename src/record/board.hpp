@@ -3,7 +3,8 @@
 //
 // post() is for the hot path: any thread, no lock, no call of the kernel, no allocation, well under
 // a microsecond. Of two threads that post at once one gives way, and its figures are not posted:
-// the other's are as new. Everything else is for one thread at a time.
+// the other's are as new. request() and answer() are as cheap, and for any thread, too; the rest is
+// for one thread at a time.
 #pragma once
 
 #include "base/result.hpp"
@@ -27,8 +28,8 @@ struct BoardPosting {
 
 struct TrimRequest {
   uint64_t number = 0;
-  uint64_t device = 0;
-  uint64_t bytes = 0;
+  uint64_t device = 0;  // kBoardUnknown: all
+  uint64_t bytes = 0;   // at least; kBoardUnknown: all that can be had
 };
 
 class Board {
@@ -51,6 +52,7 @@ class Board {
   bool post(const BoardPosting& posting) noexcept;
   // The newest request that was not answered.
   [[nodiscard]] std::optional<TrimRequest> request() const;
+  // kBoardUnknown: nobody can tell how many bytes came back.
   void answer(const TrimRequest& request, uint64_t bytes);
 
  private:

@@ -5,6 +5,7 @@
 
 #include "base/result.hpp"
 #include "record/board_page.hpp"
+#include "record/page_file.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -12,12 +13,6 @@
 #include <vector>
 
 namespace vram::record {
-
-enum class OwnerState : uint8_t {
-  kAlive,
-  kDead,       // it left its page behind; perhaps another process has its pid by now
-  kElsewhere,  // its pid counts in another namespace (a container): not to be known from here
-};
 
 struct BoardReading {
   BoardOwner owner;

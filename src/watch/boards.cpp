@@ -20,10 +20,12 @@ std::optional<uint64_t> known(uint64_t figure) {
 }
 
 AllocatorFigures figures_below(const BoardDevice& posted, std::optional<uint64_t> total) {
-  return {.allocated_bytes = at_most(known(posted.allocated_bytes), total),
-          .reserved_bytes = at_most(known(posted.reserved_bytes), total),
-          .cached_bytes = at_most(known(posted.cached_bytes), total),
-          .peak_bytes = at_most(known(posted.peak_bytes), total)};
+  AllocatorFigures figures = allocator_figures(posted);
+  for (auto* const bytes : {&figures.allocated_bytes, &figures.reserved_bytes,
+                            &figures.cached_bytes, &figures.peak_bytes}) {
+    *bytes = at_most(*bytes, total);
+  }
+  return figures;
 }
 
 bool is_of_one_device(const std::vector<Use>& uses) {
@@ -69,6 +71,14 @@ std::vector<Match> matches(std::vector<Use>& uses, std::span<const BoardDevice> 
 }
 
 }  // namespace
+
+AllocatorFigures allocator_figures(const BoardDevice& posted) {
+  return {.allocated_bytes = known(posted.allocated_bytes),
+          .reserved_bytes = known(posted.reserved_bytes),
+          .cached_bytes = known(posted.cached_bytes),
+          .peak_bytes = known(posted.peak_bytes),
+          .number = posted.device};
+}
 
 std::optional<record::BoardFigures> Boards::figures_of(const ProcessFacts& facts) const {
   if (!facts.uid || !facts.start_ticks) return std::nullopt;

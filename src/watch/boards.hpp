@@ -38,6 +38,9 @@ class Boards final : public Postings {
   std::string prefix_;
 };
 
+// As posted, whatever the device has.
+[[nodiscard]] AllocatorFigures allocator_figures(const record::BoardDevice& posted);
+
 // Adds what the process posted, to each use the figures of its device. Devices are posted by CUDA's
 // numbers: where it is not certain which of the process's uses is meant, no figures are added.
 void add_figures(Process& process, const record::BoardFigures& figures, const KnownProcess& known,

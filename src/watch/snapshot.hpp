@@ -43,8 +43,9 @@ struct ProcessFacts {
 struct AllocatorFigures {
   std::optional<uint64_t> allocated_bytes;
   std::optional<uint64_t> reserved_bytes;
-  std::optional<uint64_t> cached_bytes;  // what a trim would give back
-  std::optional<uint64_t> peak_bytes;    // of allocated_bytes
+  std::optional<uint64_t> cached_bytes;           // what a trim would give back
+  std::optional<uint64_t> peak_bytes;             // of allocated_bytes
+  std::optional<uint64_t> number = std::nullopt;  // by which the process calls the device
 };
 
 // A process on one device; on a MIG device once for each instance.

@@ -6,10 +6,11 @@ import ctypes
 import time
 
 from vram._error import VramError
-from vram._frameworks import Figures, used_framework
+from vram._frameworks import Figures, Framework, used_framework
 from vram._library import OK
 from vram.look._measurement import Measurement
 from vram.look._native import UNKNOWN, BoardDevice, BoardFigures, library
+from vram.look._trim import give_what_is_asked
 
 _REFRESH_NS = 100_000_000  # steps may be short, and reading a framework's counters is not
 
@@ -21,6 +22,11 @@ class Board:
     per device the allocated, reserved and cached bytes and the peak since the board was opened; the last step and how long
     it took; the name of the last region. Readers never delay the program, and it never waits for them. A fork gets a page
     of its own. The page goes when the process ends; that of a killed process is known to be a dead one's.
+
+    By the page this user and root may ask for memory (``vram free``): whoever posts next, at the end of a region or in
+    ``vram.step()``, then empties the framework's cache (``torch.cuda.empty_cache()``, or the pool's trim), says how much came
+    back, and goes on. Never while this thread captures a CUDA graph; a program that captures in one thread and posts in
+    another passes ``trims=False``: it is asked in vain.
     Any thread. VramError: the folder can't be made, is not this user's alone, or vram's library is missing.
 
     >>> import vram
@@ -31,7 +37,7 @@ class Board:
     >>> board.close()
     """
 
-    def __init__(self) -> None:
+    def __init__(self, trims: bool = True) -> None:
         if library().vram_board_open() != OK:
             why: bytes = library().vram_last_error()
             raise VramError(why.decode(errors="replace"))
@@ -40,6 +46,7 @@ class Board:
         self._step_ns: int | None = None
         self._scope = ""
         self._looked_ns = 0
+        self._trims = trims
         _State.open = self
 
     def __call__(self, measurement: Measurement) -> None:
@@ -49,6 +56,7 @@ class Board:
             peak = use.peak_allocated_bytes
             self._take(use.device, Figures(use.allocated_bytes, use.reserved_bytes, peak, None))
         self._post()
+        self._give()
 
     def step(self, number: int, duration_ns: int | None) -> None:
         """So many steps are done, and the last took so long (nanoseconds; None: unknown). Any thread."""
@@ -57,15 +65,27 @@ class Board:
         framework = used_framework()
         if framework is not None and now - self._looked_ns > _REFRESH_NS:
             self._looked_ns = now
-            for device in framework.devices():
-                self._take(device, framework.figures(device))
+            self._look(framework)
         self._post()
+        self._give()
 
     def close(self) -> None:
         """Removes the page. Any thread."""
         if _State.open is self:
             _State.open = None
             library().vram_board_close()
+
+    def _give(self) -> None:
+        if not self._trims or _State.open is not self or not give_what_is_asked():
+            return
+        framework = used_framework()
+        if framework is not None:
+            self._look(framework)
+            self._post()
+
+    def _look(self, framework: Framework) -> None:
+        for device in framework.devices():
+            self._take(device, framework.figures(device))
 
     def _take(self, device: int, figures: Figures) -> None:
         allocated, reserved, peak = figures.allocated_bytes, figures.reserved_bytes, figures.peak_allocated_bytes

@@ -67,6 +67,17 @@ class BoardFigures(ctypes.Structure):
     ]
 
 
+class BoardWish(ctypes.Structure):
+    """vram_board_wish"""
+
+    _fields_ = [
+        ("struct_bytes", ctypes.c_size_t),
+        ("number", ctypes.c_uint64),
+        ("device", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+    ]
+
+
 class BoardPage(ctypes.Structure):
     """vram_board_page"""
 
@@ -102,6 +113,8 @@ _PROTOTYPES: _library.Prototypes = {
     "vram_board_open": (ctypes.c_int, []),
     "vram_board_close": (None, []),
     "vram_board_post": (ctypes.c_int, [ctypes.POINTER(BoardFigures)]),
+    "vram_board_request": (ctypes.c_int, [ctypes.POINTER(BoardWish)]),
+    "vram_board_answer": (None, [ctypes.c_uint64, ctypes.c_uint64]),
     "vram_board_read": (ctypes.c_int, [ctypes.c_uint32, ctypes.POINTER(BoardPage)]),
 }
 

@@ -1,0 +1,162 @@
+// vram free: who could give GPU memory back; and asking them to.
+#include "base/bytes.hpp"
+#include "cli/command.hpp"
+#include "cli/live.hpp"
+#include "cli/options.hpp"
+#include "cli/output.hpp"
+#include "show/free_json.hpp"
+#include "show/free_text.hpp"
+#include "watch/ask_to_trim.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace vram::cli {
+namespace {
+
+constexpr int kTooLittle = 1;
+constexpr int64_t kLongestNs = 3'600'000'000'000;
+
+class FreeCommand final : public Command {
+ public:
+  [[nodiscard]] const Manual& manual() const override;
+  [[nodiscard]] std::vector<Option> options() override;
+  [[nodiscard]] Result<int> run(Console& console) override;
+
+ private:
+  [[nodiscard]] bool asks() const { return all_ || !pids_.empty(); }
+  [[nodiscard]] Result<> check() const;
+  [[nodiscard]] Result<watch::TrimChoice> choice() const;
+  [[nodiscard]] Result<uint64_t> timeout_ns() const;
+  [[nodiscard]] Result<int> list(const watch::Reclaimable& found, Console& console) const;
+  [[nodiscard]] Result<int> ask(const watch::Reclaimable& found, const watch::TrimChoice& choice,
+                                uint64_t timeout_ns, Console& console) const;
+
+  std::vector<std::string> pids_;
+  bool all_ = false;
+  std::string device_;
+  std::string bytes_;
+  std::string timeout_ = "10s";
+  bool json_ = false;
+  std::string gpu_;
+};
+
+const Manual& FreeCommand::manual() const {
+  static const Manual kManual = {
+      "free",
+      "ask processes to give GPU memory back",
+      "[PID...|--all] [--device N] [--bytes SIZE] [--timeout TIME] [--json]",
+      "Without PID and --all it asks nobody and lists what each process holds, what it would "
+      "give "
+      "(the memory that its framework caches and no tensor uses), who holds memory and does "
+      "nothing, "
+      "and whose pages on the board were left behind by dead processes. Processes that post on the "
+      "board (vram.Board(), docs/look.md) can be asked, by their own user and root: each empties "
+      "its cache when it posts next, at a step or a region's end, and says how much came back. "
+      "None is stopped or harmed; its next steps are slower while the cache grows again. Exit code "
+      "1: "
+      "somebody did not answer, or less than --bytes came back.",
+      {{"vram free", "list, and ask nobody"},
+       {"vram free --all", "ask everybody who caches something"},
+       {"vram free --all --bytes 4GiB", "ask as few as needed for that much"},
+       {"vram free 4711 --timeout 60s", "ask one, whose steps take long"}}};
+  return kManual;
+}
+
+std::vector<Option> FreeCommand::options() {
+  return {{"PID", "", "ask these processes", &pids_, true},
+          {"--all", "", "ask all that cache something; removes dead processes' pages, too", &all_},
+          {"--device", "N", "only memory of this GPU, by its number in vram status", &device_},
+          {"--bytes", "SIZE", "so much is enough, as 2GiB", &bytes_},
+          {"--timeout", "TIME", "wait so long for answers (10s)", &timeout_},
+          {"--json", "", "print vram.free/1 (docs/json.md)", &json_},
+          {"--gpu", "SOURCE", "whom to ask for what is held: nvml, drm; else both", &gpu_}};
+}
+
+Result<> FreeCommand::check() const {
+  if (all_ && !pids_.empty())
+    return fail(Code::kBadInput, "--all asks everybody: leave the processes out, or --all");
+  if (!asks() && (!device_.empty() || !bytes_.empty()))
+    return fail(Code::kBadInput, "{} says what to ask for: name processes, or --all",
+                device_.empty() ? "--bytes" : "--device");
+  return {};
+}
+
+Result<uint32_t> number_of(std::string_view option, std::string_view text) {
+  const auto number = parse_number(option, text);
+  if (!number) return tl::unexpected(number.error());
+  if (*number > std::numeric_limits<uint32_t>::max())
+    return fail(Code::kBadInput, "{}: there is no number {}", option, text);
+  return static_cast<uint32_t>(*number);
+}
+
+Result<watch::TrimChoice> FreeCommand::choice() const {
+  watch::TrimChoice choice;
+  for (const std::string& pid : pids_) {
+    const auto number = number_of("PID", pid);
+    if (!number) return tl::unexpected(number.error());
+    const bool is_new = std::ranges::count(choice.pids, *number) == 0;
+    if (is_new) choice.pids.push_back(*number);
+  }
+  if (!device_.empty()) {
+    const auto number = number_of("--device", device_);
+    if (!number) return tl::unexpected(number.error());
+    choice.device = *number;
+  }
+  if (!bytes_.empty()) {
+    const auto bytes = parse_bytes(bytes_);
+    if (!bytes) return fail(Code::kBadInput, "--bytes: {}", bytes.error().message);
+    choice.bytes = *bytes;
+  }
+  return choice;
+}
+
+Result<uint64_t> FreeCommand::timeout_ns() const {
+  const auto timeout = parse_duration_ns(timeout_);
+  if (!timeout) return fail(Code::kBadInput, "--timeout: {}", timeout.error().message);
+  if (*timeout < 0 || *timeout > kLongestNs)
+    return fail(Code::kBadInput, "--timeout takes up to an hour, found '{}'", timeout_);
+  return static_cast<uint64_t>(*timeout);
+}
+
+Result<int> FreeCommand::list(const watch::Reclaimable& found, Console& console) const {
+  const auto printed = console.print(
+      json_ ? show::free_json(found) : show::draw_reclaimable(found, text_options("", console)));
+  if (!printed) return tl::unexpected(printed.error());
+  return 0;
+}
+
+Result<int> FreeCommand::ask(const watch::Reclaimable& found, const watch::TrimChoice& choice,
+                             uint64_t timeout_ns, Console& console) const {
+  const auto orders = watch::choose(found, choice);
+  if (!orders) return tl::unexpected(orders.error());
+  const std::vector<watch::TrimAnswer> answers = watch::ask_to_trim(*orders, timeout_ns);
+  const size_t swept = all_ ? watch::sweep(board_folders()) : 0;
+  const auto printed =
+      console.print(json_ ? show::free_json(found, answers, swept)
+                          : show::draw_answers(found, answers, swept, text_options("", console)));
+  if (!printed) return tl::unexpected(printed.error());
+  const bool all_answered = std::ranges::all_of(answers, [](const watch::TrimAnswer& answer) {
+    return answer.outcome == watch::TrimOutcome::kAnswered;
+  });
+  const bool is_enough = watch::sum_of(answers) >= choice.bytes.value_or(0);
+  return all_answered && is_enough ? 0 : kTooLittle;
+}
+
+Result<int> FreeCommand::run(Console& console) {
+  if (const auto checked = check(); !checked) return tl::unexpected(checked.error());
+  const auto choice = this->choice();
+  if (!choice) return tl::unexpected(choice.error());
+  const auto timeout = timeout_ns();
+  if (!timeout) return tl::unexpected(timeout.error());
+  auto live = Live::of(gpu_);
+  if (!live) return tl::unexpected(live.error());
+  const watch::Reclaimable found = live->look_for_reclaimable();
+  return asks() ? ask(found, *choice, *timeout, console) : list(found, console);
+}
+
+}  // namespace
+
+std::unique_ptr<Command> free_command() { return std::make_unique<FreeCommand>(); }
+
+}  // namespace vram::cli

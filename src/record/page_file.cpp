@@ -1,0 +1,79 @@
+#include "record/page_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace vram::record {
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) close(number_);
+}
+
+Result<PageFile> PageFile::open(const std::string& folder, uint32_t pid, Access access) {
+  std::string path = fmt::format("{}/{}", folder, pid);
+  const int direction = access == Access::kRead ? O_RDONLY : O_RDWR;
+  // NONBLOCK: somebody may have put a pipe there, that nobody writes to.
+  PageFile file(path,
+                Descriptor(::open(path.c_str(), direction | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)));
+  if (file.file_.number() < 0) {
+    return fail(Code::kNotFound, "expected a page of process {} as {}, found none ({})", pid, path,
+                std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+  }
+  const struct stat page = file.facts();
+  struct stat owner{};
+  if (stat(folder.c_str(), &owner) != 0 || !S_ISREG(page.st_mode) || page.st_uid != owner.st_uid) {
+    return fail(Code::kBadInput, "expected {} to be a file of the folder's user", path);
+  }
+  if (const auto read = file.read_owner(pid); !read) return tl::unexpected(read.error());
+  return file;
+}
+
+Result<> PageFile::read_owner(uint32_t pid) {
+  BoardPage page;
+  if (!read_at(&page, sizeof page, 0) || page.magic != kBoardMagic) {
+    return fail(Code::kBadInput, "expected {} to be a page of vram's board, found something else",
+                path_);
+  }
+  if (page.version != kBoardVersion) {
+    return fail(Code::kUnsupported,
+                "expected {} to be a page of version {}, found version {}: the process there uses "
+                "another version of vram",
+                path_, kBoardVersion, page.version);
+  }
+  if (page.owner.pid != pid) {
+    return fail(Code::kBadInput, "expected {} to be the page of process {}, found that of {}",
+                path_, pid, page.owner.pid);
+  }
+  page.command[sizeof page.command - 1] = '\0';
+  owner_ = page.owner;
+  command_ = page.command;
+  return {};
+}
+
+OwnerState PageFile::owner_state() const {
+  if (owner_.pid_namespace != this_process().pid_namespace) return OwnerState::kElsewhere;
+  return start_ticks_of(owner_.pid) == owner_.start_ticks ? OwnerState::kAlive : OwnerState::kDead;
+}
+
+struct stat PageFile::facts() const {
+  struct stat facts{};
+  if (fstat(file_.number(), &facts) != 0) return {};
+  return facts;
+}
+
+bool PageFile::lock() const { return flock(file_.number(), LOCK_EX | LOCK_NB) == 0; }
+
+bool PageFile::read_at(void* to, size_t bytes, size_t offset) const {
+  return pread(file_.number(), to, bytes, static_cast<off_t>(offset)) ==
+         static_cast<ssize_t>(bytes);
+}
+
+bool PageFile::write_at(const void* from, size_t bytes, size_t offset) const {
+  return pwrite(file_.number(), from, bytes, static_cast<off_t>(offset)) ==
+         static_cast<ssize_t>(bytes);
+}
+
+}  // namespace vram::record

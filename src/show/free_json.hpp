@@ -1,0 +1,18 @@
+// vram free for programs: vram.free/1, documented in docs/json.md.
+#pragma once
+
+#include "watch/ask_to_trim.hpp"
+#include "watch/reclaim.hpp"
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace vram::show {
+
+// Answers of nobody: nobody was asked.
+[[nodiscard]] std::string free_json(const watch::Reclaimable& reclaimable,
+                                    std::span<const watch::TrimAnswer> answers = {},
+                                    size_t swept = 0);
+
+}  // namespace vram::show

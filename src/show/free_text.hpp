@@ -1,0 +1,23 @@
+// vram free for people: who could give GPU memory back, and what came back of whom. Pure functions
+// of the values and the shape of the terminal.
+#pragma once
+
+#include "show/report_text.hpp"
+#include "watch/ask_to_trim.hpp"
+#include "watch/reclaim.hpp"
+
+#include <span>
+#include <string>
+
+namespace vram::show {
+
+[[nodiscard]] std::string draw_reclaimable(const watch::Reclaimable& reclaimable,
+                                           const TextOptions& options = {});
+[[nodiscard]] std::string draw_answers(const watch::Reclaimable& reclaimable,
+                                       std::span<const watch::TrimAnswer> answers, size_t swept,
+                                       const TextOptions& options = {});
+
+// "answered", "silent", "taken", "ended", "left", "refused".
+[[nodiscard]] std::string_view name_of(watch::TrimOutcome outcome);
+
+}  // namespace vram::show

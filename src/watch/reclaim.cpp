@@ -1,0 +1,195 @@
+#include "watch/reclaim.hpp"
+
+#include "record/board_reader.hpp"
+#include "watch/boards.hpp"
+#include "watch/sources.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <sys/stat.h>
+#include <tuple>
+#include <unistd.h>
+#include <utility>
+
+namespace vram::watch {
+namespace {
+
+using Bytes = std::optional<uint64_t>;
+
+constexpr uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // the machine's own, whose pids drivers name
+constexpr const char* kShared = "/dev/shm";
+
+// What a process posts may be anything: a sum that can't be is unknown. So is one of nothing.
+Bytes sum_of(const std::vector<Bytes>& figures) {
+  Bytes sum;
+  for (const Bytes& figure : figures) {
+    uint64_t next = 0;
+    if (!figure || __builtin_add_overflow(sum.value_or(0), *figure, &next)) return std::nullopt;
+    sum = next;
+  }
+  return sum;
+}
+
+Bytes driver_held(const Process& process) {
+  std::vector<Bytes> used;
+  for (const Use& use : process.uses) used.push_back(use.process.used_bytes);
+  return sum_of(used);
+}
+
+Bytes posted_held(const std::vector<PostedDevice>& posted) {
+  std::vector<Bytes> reserved;
+  for (const PostedDevice& device : posted) reserved.push_back(device.figures.reserved_bytes);
+  return sum_of(reserved);
+}
+
+// Whether the process computes: of itself, else as the device does. Unknown: nobody says.
+std::optional<bool> computes(const Process& process, const Snapshot& snapshot) {
+  bool is_known = !process.uses.empty();
+  for (const Use& use : process.uses) {
+    const auto own = use.process.busy_percent;
+    const auto all = snapshot.devices.at(use.device).sample.busy_percent;
+    if (own.value_or(0) > 0) return true;
+    is_known &= own.has_value() || all == 0U;
+  }
+  return is_known ? std::optional(false) : std::nullopt;
+}
+
+std::vector<PostedDevice> posted_by(const Process& process, const record::BoardFigures& figures) {
+  std::vector<PostedDevice> posted;
+  for (size_t i = 0; i < figures.device_count; ++i) {
+    const uint64_t number = figures.devices[i].device;
+    PostedDevice device{number, std::nullopt, allocator_figures(figures.devices[i])};
+    for (const Use& use : process.uses) {
+      if (!use.allocator || use.allocator->number != number) continue;
+      device.index = use.device;
+      device.figures = *use.allocator;
+    }
+    posted.push_back(std::move(device));
+  }
+  return posted;
+}
+
+Bytes quiet_since(uint64_t posted_ns) {
+  const uint64_t now = monotonic_ns();
+  return posted_ns == 0 || posted_ns > now ? std::nullopt : Bytes(now - posted_ns);
+}
+
+class Search {
+ public:
+  Search(const Snapshot& snapshot, ProcessTable& table) : snapshot_(snapshot), table_(table) {
+    found_.time_ns = snapshot.time_ns;
+    found_.host = snapshot.host;
+    found_.notes = snapshot.notes;
+  }
+
+  void look_into(const std::string& folder) {
+    struct stat facts{};
+    if (lstat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode)) return;
+    for (const uint32_t pid : record::list_board(folder)) {
+      const auto page = record::read_board(folder, pid);
+      if (page && page->state == record::OwnerState::kDead) {
+        found_.dead.push_back({pid, folder, page->command});
+      } else if (page && page->state == record::OwnerState::kAlive) {
+        add_poster(*page, facts.st_uid, folder);
+      }
+    }
+  }
+
+  Reclaimable finish() {
+    for (const Process& process : snapshot_.processes) {
+      if (!posters_.contains(process.facts.pid)) add(process, {});
+    }
+    std::ranges::stable_sort(found_.holders, std::greater{}, [](const Holder& holder) {
+      return std::tuple(holder.cached_bytes().value_or(0), holder.held_bytes.value_or(0));
+    });
+    return std::move(found_);
+  }
+
+ private:
+  void add_poster(const record::BoardReading& page, uid_t uid, const std::string& folder) {
+    const KnownProcess& known = table_.look(page.owner.pid);
+    const bool is_its_own =
+        known.facts.uid == uid && known.facts.start_ticks == page.owner.start_ticks;
+    if (!is_its_own || !posters_.insert(page.owner.pid).second) return;
+    Process process = process_of(known.facts);
+    Holder holder;
+    holder.folder = folder;
+    if (page.figures) {
+      add_figures(process, *page.figures, known, snapshot_.devices);
+      holder.posted = posted_by(process, *page.figures);
+      holder.quiet_ns = quiet_since(page.figures->posted_ns);
+    }
+    add(process, std::move(holder));
+  }
+
+  [[nodiscard]] Process process_of(const ProcessFacts& facts) const {
+    const auto& all = snapshot_.processes;
+    const auto same = std::ranges::find_if(
+        all, [&](const Process& process) { return process.facts.pid == facts.pid; });
+    if (same != all.end()) return *same;
+    Process process;
+    process.facts = facts;
+    return process;
+  }
+
+  void add(const Process& process, Holder holder) {
+    holder.facts = process.facts;
+    holder.step = process.step;
+    holder.held_bytes = process.uses.empty() ? posted_held(holder.posted) : driver_held(process);
+    holder.is_idle = is_idle(process, snapshot_, holder.held_bytes, holder.quiet_ns);
+    holder.is_gone =
+        !process.facts.start_ticks && record::this_process().pid_namespace == kFirstPidNamespace;
+    found_.holders.push_back(std::move(holder));
+  }
+
+  const Snapshot& snapshot_;
+  ProcessTable& table_;
+  Reclaimable found_;
+  std::set<uint32_t> posters_;
+};
+
+}  // namespace
+
+Bytes Holder::cached_bytes(std::optional<uint32_t> index) const {
+  std::vector<Bytes> cached;
+  for (const PostedDevice& device : posted) {
+    if (!index || device.index == index) cached.push_back(device.figures.cached_bytes);
+  }
+  return sum_of(cached);
+}
+
+bool is_idle(const Process& process, const Snapshot& snapshot, Bytes held_bytes, Bytes quiet_ns,
+             const IdleRule& rule) {
+  if (held_bytes.value_or(0) < rule.held_bytes) return false;
+  const auto computing = computes(process, snapshot);
+  if (quiet_ns) return *quiet_ns >= rule.quiet_ns && computing != true;
+  return computing == false;
+}
+
+std::vector<std::string> board_folders(const std::string& named) {
+  if (!named.empty()) return {named};
+  if (geteuid() != 0) return {record::default_board_folder()};
+  std::vector<std::string> folders;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(kShared, error), end; !error && at != end;
+       at.increment(error)) {
+    struct stat facts{};
+    const std::string path = at->path();
+    const bool is_there = lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+    if (is_there && path == fmt::format("{}/vram-{}", kShared, facts.st_uid))
+      folders.push_back(path);
+  }
+  std::ranges::sort(folders);
+  return folders;
+}
+
+Reclaimable find_reclaimable(const Snapshot& snapshot, const std::vector<std::string>& folders,
+                             ProcessTable& table) {
+  Search search(snapshot, table);
+  for (const std::string& folder : folders) search.look_into(folder);
+  return search.finish();
+}
+
+}  // namespace vram::watch
