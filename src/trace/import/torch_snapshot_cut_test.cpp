@@ -106,6 +106,16 @@ TEST(CutSnapshotTest, SaysWhatIsLost) {
   EXPECT_FALSE(in_events->devices[1].segments.empty());
 }
 
+// Two MARKs on one dictionary: with the first it is left out, and the second has nothing below it.
+TEST(CutSnapshotTest, EndsAfterAMarkThatHasNothingBelowIt) {
+  for (const std::string_view bytes :
+       {"\x80\x04}((", "\x80\x04}(((", "\x80\x04]}((K\x01", "\x80\x04}(}(("}) {
+    const Result<Trace> trace = import_bytes(bytes);
+    ASSERT_FALSE(trace);
+    EXPECT_THAT(trace.error().message, testing::HasSubstr("the file ends at byte"));
+  }
+}
+
 TEST(CutSnapshotTest, KeepsWhatIsWholeOfACutArchive) {
   const std::string bytes = test_file("snapshots/v2.8.p4.pickle");
   std::string packed(compressBound(bytes.size()) + 64, '\0');

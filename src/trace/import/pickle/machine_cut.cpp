@@ -8,6 +8,10 @@ void Machine::salvage() {
   if (stack_.size() > floor()) end_cut(stack_.size() - 1, false);
   while (true) {
     const size_t first = floor();
+    if (first > stack_.size()) {  // the container under this MARK was left out with another one
+      --marks_count_;
+      continue;
+    }
     const bool owner_is_dict =
         marks_count_ > 0 && first > 0 && stack_[first - 1].kind() == Kind::kOpenDict;
     fold_pending(first, owner_is_dict);
