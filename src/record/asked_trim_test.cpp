@@ -34,7 +34,7 @@ class Owner {
     EXPECT_EQ(pipe(ready), 0);
     pid_ = fork();
     if (pid_ == 0) {
-      said_ = ready[1];
+      said = ready[1];
       work();
       _exit(0);
     }
@@ -46,7 +46,7 @@ class Owner {
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
   ~Owner() { kill(); }
-  static void say_ready() { EXPECT_EQ(write(said_, "r", 1), 1); }
+  static void say_ready() { EXPECT_EQ(write(said, "r", 1), 1); }
   void kill() {
     if (is_dead_) return;
     ::kill(pid_, SIGKILL);
@@ -56,7 +56,7 @@ class Owner {
   [[nodiscard]] uint32_t pid() const { return static_cast<uint32_t>(pid_); }
 
  private:
-  static inline int said_ = -1;  // in the child
+  static inline int said = -1;  // in the child
   pid_t pid_ = -1;
   bool is_dead_ = false;
 };

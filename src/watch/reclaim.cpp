@@ -66,7 +66,7 @@ std::vector<PostedDevice> posted_by(const Process& process, const record::BoardF
       device.index = use.device;
       device.figures = *use.allocator;
     }
-    posted.push_back(std::move(device));
+    posted.push_back(device);
   }
   return posted;
 }
