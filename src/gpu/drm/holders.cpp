@@ -1,5 +1,6 @@
 #include "gpu/drm/holders.hpp"
 
+#include "base/process_stat.hpp"
 #include "gpu/drm/text.hpp"
 
 #include <algorithm>
@@ -26,18 +27,6 @@ std::optional<std::string> node_of(std::string_view target) {
       return std::string(node);
   }
   return std::nullopt;
-}
-
-// The 22nd field of /proc/<pid>/stat; the second is a name in parentheses, of any characters.
-std::optional<uint64_t> start_ticks_of(std::string_view stat) {
-  const auto name_end = stat.rfind(')');
-  if (name_end == std::string_view::npos) return std::nullopt;
-  stat.remove_prefix(name_end + 1);
-  for (int field = 3; field <= 22; ++field) {
-    stat.remove_prefix(std::min(stat.find_first_not_of(' '), stat.size()));
-    if (field < 22) stat.remove_prefix(std::min(stat.find(' '), stat.size()));
-  }
-  return as_number(stat.substr(0, stat.find(' ')));
 }
 
 }  // namespace
@@ -105,14 +94,14 @@ void Holders::look(Files& files, Known& known) {
   for (const Link& link : files.links_in(folder_of(pid) + "/fd")) {
     if (auto node = node_of(link.target)) descriptors.push_back({link.name, *node, std::nullopt});
   }
-  const auto start_ticks =
-      descriptors.empty() ? std::nullopt : start_ticks_of(files.read(folder_of(pid) + "/stat"));
-  if (!start_ticks) {
+  const auto stat =
+      descriptors.empty() ? std::nullopt : parse_process_stat(files.read(folder_of(pid) + "/stat"));
+  if (!stat) {
     holders_.erase(pid);
     return;
   }
   std::ranges::sort(descriptors, {}, &Descriptor::number);
-  holders_.insert_or_assign(pid, Holder{pid, *start_ticks, std::move(descriptors)});
+  holders_.insert_or_assign(pid, Holder{pid, stat->start_ticks, std::move(descriptors)});
 }
 
 std::string Holders::folder_of(uint32_t pid) const { return proc_ + "/" + std::to_string(pid); }
