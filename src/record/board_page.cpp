@@ -10,7 +10,11 @@
 
 namespace vram::record {
 
-std::string default_board_folder() { return fmt::format("/dev/shm/vram-{}", geteuid()); }
+std::string board_folder_of(uint32_t uid) {
+  return fmt::format("{}/vram-{}", kSharedMemoryFolder, uid);
+}
+
+std::string default_board_folder() { return board_folder_of(geteuid()); }
 
 BoardOwner this_process() {
   BoardOwner owner;

@@ -76,7 +76,9 @@ static_assert(offsetof(BoardPage, request) == 3072);
 static_assert(sizeof(BoardPage) == kBoardPageBytes);
 static_assert(std::is_trivially_copyable_v<BoardPage>);
 
-// /dev/shm/vram-<uid>, of this user.
+inline constexpr const char* kSharedMemoryFolder = "/dev/shm";
+// /dev/shm/vram-<uid>, of that user; of this one.
+[[nodiscard]] std::string board_folder_of(uint32_t uid);
 [[nodiscard]] std::string default_board_folder();
 // This process, or another one. A process that is not there (any more), or has ended, has no start:
 // 0.

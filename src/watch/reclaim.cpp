@@ -19,7 +19,6 @@ namespace {
 using Bytes = std::optional<uint64_t>;
 
 constexpr uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // the machine's own, whose pids drivers name
-constexpr const char* kShared = "/dev/shm";
 
 // What a process posts may be anything: a sum that can't be is unknown. So is one of nothing.
 Bytes sum_of(const std::vector<Bytes>& figures) {
@@ -173,13 +172,12 @@ std::vector<std::string> board_folders(const std::string& named) {
   if (geteuid() != 0) return {record::default_board_folder()};
   std::vector<std::string> folders;
   std::error_code error;
-  for (std::filesystem::directory_iterator at(kShared, error), end; !error && at != end;
-       at.increment(error)) {
+  for (std::filesystem::directory_iterator at(record::kSharedMemoryFolder, error), end;
+       !error && at != end; at.increment(error)) {
     struct stat facts{};
     const std::string path = at->path();
     const bool is_there = lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
-    if (is_there && path == fmt::format("{}/vram-{}", kShared, facts.st_uid))
-      folders.push_back(path);
+    if (is_there && path == record::board_folder_of(facts.st_uid)) folders.push_back(path);
   }
   std::ranges::sort(folders);
   return folders;
