@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,11 +23,6 @@ using vram::gpu::DeviceIdentity;
 using vram::gpu::DeviceProcess;
 using vram::gpu::DeviceSample;
 using vram::gpu::nvml::Nvml;
-
-std::string library_or_default(const char* named) {
-  if (named == nullptr) named = std::getenv("VRAM_NVML");  // NOLINT(concurrency-mt-unsafe)
-  return named == nullptr ? Nvml::kLibrary : named;
-}
 
 template <size_t capacity>
 void write_text(char (&out)[capacity], const std::optional<std::string>& text) {
@@ -70,7 +64,7 @@ vram_status vram_look_open(const char* library, vram_look** look) {
     last_error() = "expected a place for the vram_look, found NULL";
     return VRAM_INVALID_VALUE;
   }
-  auto nvml = Nvml::open(library_or_default(library));
+  auto nvml = Nvml::open(library == nullptr ? Nvml::library() : library);
   if (!nvml) {
     last_error() = nvml.error().message;
     return nvml.error().code == vram::Code::kNotFound ? VRAM_NO_DRIVER : VRAM_NOT_SUPPORTED;

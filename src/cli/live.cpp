@@ -2,6 +2,7 @@
 
 #include "cli/played.hpp"
 #include "gpu/drm/drm.hpp"
+#include "gpu/nvml/nvml.hpp"
 #include "gpu/nvml/nvml_when_awake.hpp"
 #include "watch/playback.hpp"
 #include "watch/take_snapshot.hpp"
@@ -15,16 +16,11 @@ namespace {
 
 constexpr std::string_view kPlay = "sim:";
 
-// The library may lie elsewhere, or be another one.
-std::string nvml_library() {
-  const char* const path = std::getenv("VRAM_NVML");  // NOLINT(concurrency-mt-unsafe)
-  return path == nullptr ? gpu::nvml::Nvml::kLibrary : path;
-}
-
 Result<gpu::drm::Drm> open_drm() { return gpu::drm::Drm::open(); }
 
 std::vector<watch::Opener> all_openers() {
-  return {watch::opener_of("nvml", [] { return gpu::nvml::NvmlWhenAwake::open(nvml_library()); }),
+  return {watch::opener_of(
+              "nvml", [] { return gpu::nvml::NvmlWhenAwake::open(gpu::nvml::Nvml::library()); }),
           watch::opener_of("drm", open_drm)};
 }
 

@@ -2,6 +2,7 @@
 
 #include "gpu/nvml/identity.hpp"
 
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +28,11 @@ std::string_view advice_for(NvmlReturn error) {
 constexpr unsigned kMostDevices = 1024;
 
 }  // namespace
+
+std::string Nvml::library() {
+  const char* const named = std::getenv("VRAM_NVML");  // NOLINT(concurrency-mt-unsafe)
+  return named == nullptr ? kLibrary : named;
+}
 
 Result<Nvml> Nvml::open(const std::string& path) {
   const auto api = NvmlApi::load(path);

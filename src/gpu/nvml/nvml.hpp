@@ -28,6 +28,8 @@ namespace vram::gpu::nvml {
 class Nvml {
  public:
   static constexpr const char* kLibrary = "libnvidia-ml.so.1";
+  // The one that the environment variable VRAM_NVML names, else kLibrary.
+  [[nodiscard]] static std::string library();
 
   // kNotFound: no such library, or no driver. kUnsupported: a library that is not NVML, or one that
   // does not start; the message says why.
