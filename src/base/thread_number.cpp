@@ -35,9 +35,11 @@ class Holder {
   bool is_own_ = false;
 };
 
-// 1 more than the number; 0: not asked yet. In the library's static block of thread-local storage,
-// which is found without a call.
-__attribute__((tls_model("initial-exec"))) thread_local uint32_t own = 0;
+}  // namespace
+
+namespace thread_numbers {
+
+__attribute__((tls_model("initial-exec"))) constinit thread_local uint32_t own = 0;
 
 uint32_t take() {
   thread_local const Holder holder;
@@ -45,8 +47,6 @@ uint32_t take() {
   return holder.number();
 }
 
-}  // namespace
-
-uint32_t thread_number() { return own == 0 ? take() : own - 1; }
+}  // namespace thread_numbers
 
 }  // namespace vram

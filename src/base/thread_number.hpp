@@ -10,7 +10,18 @@ namespace vram {
 
 inline constexpr uint32_t kThreadNumbers = 64;
 
+namespace thread_numbers {
+
+// 1 more than the number; 0: not asked yet. In the library's static block of thread-local storage,
+// which is found without a call.
+extern __attribute__((tls_model("initial-exec"))) constinit thread_local uint32_t own;
+[[nodiscard]] uint32_t take();
+
+}  // namespace thread_numbers
+
 // Below kThreadNumbers.
-[[nodiscard]] uint32_t thread_number();
+[[nodiscard]] inline uint32_t thread_number() {
+  return thread_numbers::own == 0 ? thread_numbers::take() : thread_numbers::own - 1;
+}
 
 }  // namespace vram
