@@ -113,6 +113,56 @@ if(VRAM_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
 endif()
 
+# What is not downloaded, since its releases are large or made by tools of their own: the system's packages.
+function(vram_needs variable name packages)
+  if(NOT ${variable})
+    message(FATAL_ERROR "${name} is missing: install ${packages} (`make setup` does), or say where it lies with CMAKE_PREFIX_PATH")
+  endif()
+endfunction()
+
+# Boost.Beast and Asio: HTTP, in serve/ alone: one thread for any number of slow clients. Header-only. BSL-1.0.
+find_path(BOOST_INCLUDE_DIR boost/beast/http.hpp)
+vram_needs(BOOST_INCLUDE_DIR "Boost (1.74 or newer)" "libboost-dev")
+find_package(Threads REQUIRED)
+add_library(vram_beast INTERFACE)
+target_include_directories(vram_beast SYSTEM INTERFACE "${BOOST_INCLUDE_DIR}")
+target_compile_definitions(vram_beast INTERFACE BOOST_ERROR_CODE_HEADER_ONLY BOOST_ASIO_DISABLE_DEPRECATED_MSG)
+target_link_libraries(vram_beast INTERFACE Threads::Threads)
+vram_expose(beast vram_beast)
+
+# toml++: files of alert rules, in watch/rules/ alone. Header-only. MIT.
+find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h)
+vram_needs(TOMLPLUSPLUS_INCLUDE_DIR "toml++ (3.x)" "libtomlplusplus-dev")
+add_library(vram_toml INTERFACE)
+target_include_directories(vram_toml SYSTEM INTERFACE "${TOMLPLUSPLUS_INCLUDE_DIR}")
+target_compile_definitions(vram_toml INTERFACE TOML_EXCEPTIONS=0)
+vram_expose(toml vram_toml)
+
+# SQLite: history, in watch/history/ alone. Public domain. ncurses: the terminal of `vram top`, in show/ alone. MIT (X11).
+if(VRAM_STATIC)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+endif()
+find_path(SQLITE3_INCLUDE_DIR sqlite3.h)
+find_library(SQLITE3_LIBRARY NAMES sqlite3)
+vram_needs(SQLITE3_LIBRARY "SQLite (3.38 or newer)" "libsqlite3-dev")
+add_library(vram_sqlite INTERFACE)
+target_include_directories(vram_sqlite SYSTEM INTERFACE "${SQLITE3_INCLUDE_DIR}")
+target_link_libraries(vram_sqlite INTERFACE "${SQLITE3_LIBRARY}" Threads::Threads ${CMAKE_DL_LIBS} m)
+vram_expose(sqlite vram_sqlite)
+
+find_path(NCURSES_INCLUDE_DIR curses.h)
+find_library(NCURSES_LIBRARY NAMES ncursesw)
+find_library(TINFO_LIBRARY NAMES tinfo)
+vram_needs(NCURSES_LIBRARY "ncurses (6, with wide characters)" "libncurses-dev")
+add_library(vram_ncurses INTERFACE)
+target_include_directories(vram_ncurses SYSTEM INTERFACE "${NCURSES_INCLUDE_DIR}")
+target_compile_definitions(vram_ncurses INTERFACE NCURSES_WIDECHAR=1)
+target_link_libraries(vram_ncurses INTERFACE "${NCURSES_LIBRARY}" $<$<BOOL:${TINFO_LIBRARY}>:${TINFO_LIBRARY}>)
+vram_expose(ncurses vram_ncurses)
+if(VRAM_STATIC)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
+endif()
+
 # GoogleTest and GoogleMock: the tests. BSD-3.
 if(VRAM_TESTS)
   set(INSTALL_GTEST OFF)

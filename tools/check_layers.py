@@ -34,6 +34,10 @@ HEADERS_OF = {
     "lzma": "lzma.h",
     "cli11": "CLI",
     "json": "nlohmann",
+    "beast": "boost",
+    "toml": "toml++",
+    "sqlite": "sqlite3.h",
+    "ncurses": "curses.h",
 }
 
 

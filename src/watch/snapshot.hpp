@@ -63,6 +63,13 @@ struct Process {
   std::optional<std::string> scope;
 };
 
+// How often a device's driver told of a fault, by NVIDIA's Xid number.
+struct XidCount {
+  uint64_t xid = 0;
+  uint64_t count = 0;
+  int64_t last_time_ns = 0;  // since 1970, UTC
+};
+
 struct Device {
   gpu::DeviceIdentity identity;
   gpu::DeviceHealth health;
@@ -74,6 +81,8 @@ struct Device {
   std::optional<int64_t> unaccounted_bytes;
   std::optional<uint64_t> pcie_sent_bytes_per_second;  // since the snapshot before
   std::optional<uint64_t> pcie_received_bytes_per_second;
+  // Since this program watches, by number; unknown: its driver does not tell.
+  std::optional<std::vector<XidCount>> xids;
 };
 
 struct Snapshot {

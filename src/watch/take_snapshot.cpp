@@ -62,7 +62,8 @@ Device device_of(DeviceReading&& reading) {
                 .unattributed_bytes = {},
                 .unaccounted_bytes = {},
                 .pcie_sent_bytes_per_second = reading.pcie_sent_bytes_per_second,
-                .pcie_received_bytes_per_second = reading.pcie_received_bytes_per_second};
+                .pcie_received_bytes_per_second = reading.pcie_received_bytes_per_second,
+                .xids = {}};
   device.unattributed_bytes = unattributed_of(device);
   device.unaccounted_bytes = unaccounted_of(device.sample.memory);
   return device;
