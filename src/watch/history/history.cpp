@@ -262,7 +262,7 @@ QueryScope History::State::scope() const {
 template <typename Chunks>
 Unwritten History::State::unwritten(Chunks chunks) const {
   const std::lock_guard guard(memory_mutex_);
-  return {chunks(fold_), fold_.devices()};
+  return {chunks(fold_), fold_.last_chunk_id(), fold_.devices()};
 }
 
 Result<History> History::open(const std::string& path, HistoryOptions options) {
