@@ -70,6 +70,23 @@ TEST(ChunkTest, BytesAreAsDocumented) {
   EXPECT_EQ(decode(by_hand).value(), chunk);
 }
 
+TEST(ChunkTest, SumsAreAsDocumented) {
+  const Bytes by_hand = {
+      2, 1,           // a row of sums
+      0, 0,    0,     // at 0 ms
+      1, 5,    9, 1,  // a column, metric 5 in 9 bytes, known in this row
+      1, 0x0a,        // minimum 5 << 1
+      0, 6,           // count 3
+      1, 0x1e,        // maximum 15 << 1 above the minimum
+      1, 0x1e         // sum 15 << 1 above 3 * 10
+  };
+  Chunk chunk;
+  chunk.add_row(0);
+  for (const int64_t value : {10, 40, 10}) chunk.last_of(5).add(Sums::of(value));
+  EXPECT_EQ(encode(chunk, true), by_hand);
+  EXPECT_EQ(decode(by_hand).value(), chunk);
+}
+
 TEST(ChunkTest, RowsWithoutFiguresStayUnknown) {
   Chunk chunk = chunk_of({0, 1}, 1, {7, 8});
   chunk.add_row(2);

@@ -136,7 +136,7 @@ void History::State::add(const Sampled& sampled) {
   const std::lock_guard guard(memory_mutex_);
   fold_.add(sampled);
   prune_clock_.see(time_ns, static_cast<int64_t>(sampled.begin_ns));
-  newest_ns_ = std::max(newest_ns_.value_or(time_ns), time_ns);
+  newest_ns_ = time_ns;  // not the latest of all: a clock that went ahead once may have come back
   oldest_ns_ = std::min(oldest_ns_.value_or(time_ns), time_ns);
   ++added_;
 }
