@@ -76,7 +76,8 @@ class History::State {
   template <typename Chunks>
   Unwritten unwritten(Chunks chunks) const;
   void note(uint64_t unreadable) const { unreadable_ += unreadable; }
-  void suspect(const Error& error) const { is_suspect_ = error.code == Code::kBadInput; }
+  // What a question met: it may be that the file is broken, which the writer finds out.
+  Error not_read(const Error& error) const;
   const std::string& path() const { return path_; }
 
  private:
@@ -254,6 +255,12 @@ HistoryFacts History::State::facts() const {
   return facts;
 }
 
+Error History::State::not_read(const Error& error) const {
+  if (error.code != Code::kBadInput && error.code != Code::kIo) return error;
+  if (error.code == Code::kBadInput) is_suspect_ = true;
+  return {error.code, fmt::format("the history {} can't be read: {}", path_, error.message)};
+}
+
 QueryScope History::State::scope() const {
   const std::lock_guard guard(memory_mutex_);
   return {options_.keep, oldest_ns_, newest_ns_};
@@ -294,10 +301,7 @@ Result<std::vector<Series>> History::query(const HistoryQuery& query) const {
   const Unwritten unwritten = state_->unwritten(
       [&](const Fold& fold) { return fold.devices_chunks(kGrains[plan.grain].grain_s); });
   auto answer = read_series(state_->path(), metric->number, query.device, plan, unwritten);
-  if (!answer) {
-    state_->suspect(answer.error());
-    return tl::unexpected(answer.error());
-  }
+  if (!answer) return tl::unexpected(state_->not_read(answer.error()));
   state_->note(answer->unreadable);
   return std::move(answer->answer);
 }
@@ -306,10 +310,7 @@ Result<std::vector<ProcessSeries>> History::processes(const ProcessQuery& query)
   const Unwritten unwritten =
       state_->unwritten([](const Fold& fold) { return fold.processes_chunks(); });
   auto answer = read_processes(state_->path(), query, unwritten);
-  if (!answer) {
-    state_->suspect(answer.error());
-    return tl::unexpected(answer.error());
-  }
+  if (!answer) return tl::unexpected(state_->not_read(answer.error()));
   state_->note(answer->unreadable);
   return std::move(answer->answer);
 }
@@ -317,7 +318,7 @@ Result<std::vector<ProcessSeries>> History::processes(const ProcessQuery& query)
 Result<std::vector<HistoryDevice>> History::devices() const {
   const Unwritten unwritten = state_->unwritten([](const Fold&) { return ChunkRows(); });
   auto rows = read_devices(state_->path(), std::nullopt, unwritten);
-  if (!rows) return tl::unexpected(rows.error());
+  if (!rows) return tl::unexpected(state_->not_read(rows.error()));
   std::vector<HistoryDevice> devices;
   for (DeviceRow& row : *rows) devices.push_back(std::move(row.device));
   return devices;

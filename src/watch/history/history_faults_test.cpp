@@ -1,5 +1,6 @@
 // The history under what happens to servers: killed at any moment, a disk that is full and then is
 // not, questions while it writes.
+#include "watch/history/database.hpp"
 #include "watch/history/history.hpp"
 #include "watch/testing/history_looks.hpp"
 
@@ -206,6 +207,22 @@ TEST_F(FullDiskTest, WhatIsTooMuchIsDroppedFromTheOldestAndCounted) {
   EXPECT_LT(points.size(), added);
   EXPECT_GE(points.size() + dropped, added);
   EXPECT_EQ(points.back().average, static_cast<double>(added - 1));
+}
+
+TEST(HistoryFaultsTest, ItWritesWithoutBeingAsked) {
+  const Folder folder;
+  HistoryOptions options;
+  options.write_period = std::chrono::milliseconds(1);
+  History history = opened(folder.file(), options);
+  history.add(look_number(7));
+  auto database = Database::open(folder.file(), true);
+  ASSERT_TRUE(database);
+  int64_t chunks = 0;
+  for (int i = 0; i < 10'000 && chunks == 0; ++i) {
+    usleep(1000);
+    chunks = database->number("SELECT count(*) FROM device_chunk").value_or(0);
+  }
+  EXPECT_EQ(chunks, 3) << "of samples, minutes and hours";
 }
 
 TEST(HistoryFaultsTest, QuestionsWhileItWritesHaveEachSampleOnce) {
