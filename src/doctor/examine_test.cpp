@@ -1,0 +1,4 @@
+#include "doctor/examine.hpp"
+
+#include <gtest/gtest.h>
+TEST(Stub, Stub) {}
