@@ -19,7 +19,7 @@ Finding fell_off(const MachineFacts& facts, const PciGpu& gpu) {
       "seat or a failing card are the usual reasons.",
       {"restart, switched off for a moment if possible; when it comes again, check power and "
        "seat, then the card",
-       {as_root(facts, "dmesg | grep -iE 'xid|aer|fallen'"), as_root(facts, "reboot")}}};
+       {on_host(facts, "dmesg | grep -iE 'xid|aer|fallen'"), on_host(facts, "reboot")}}};
 }
 
 Finding missing(const MachineFacts& facts, size_t on_bus) {
@@ -30,7 +30,7 @@ Finding missing(const MachineFacts& facts, size_t on_bus) {
                   "The others are on the bus, and the driver gave up on them when it started or "
                   "since: the kernel's log says why.",
                   {"see what the driver says of them; often a restart brings them back",
-                   {as_root(facts, "dmesg | grep -i nvrm"), as_root(facts, "reboot")}}};
+                   {on_host(facts, "dmesg | grep -i nvrm"), on_host(facts, "reboot")}}};
   for (const PciGpu* gpu : nvidia_gpus(facts))
     finding.evidence.push_back(gpu->pci_id + (gpu->is_gone ? ": does not answer" : ""));
   return finding;
@@ -59,10 +59,11 @@ Findings check_devices(const MachineFacts& facts) {
   // In a container the bus shows all GPUs of the host.
   if (nvml_works(facts) && !facts.container.is_inside && seen < gpus.size() && !has_gone)
     findings.push_back(missing(facts, gpus.size()));
+  const std::string& version = facts.nvidia.cuda.version;
   if (nvml_works(facts) && cuda_works(facts) && findings.empty()) {
     findings.push_back({"driver.good", Severity::kGood,
-                        fmt::format("{}: NVML counts {}, CUDA {} starts", driver_in_words(facts),
-                                    counted(seen, "GPU"), facts.nvidia.cuda.version)});
+                        fmt::format("{}: NVML counts {}, CUDA{} starts", driver_in_words(facts),
+                                    counted(seen, "GPU"), version.empty() ? "" : " " + version)});
   }
   return findings;
 }

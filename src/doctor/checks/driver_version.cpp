@@ -39,7 +39,7 @@ Finding old(const MachineFacts& facts, uint32_t branch) {
   finding.repair = {"install a newer driver" +
                         (facts.container.is_inside ? " " + place(facts) : std::string()) +
                         ", then restart; programs built with an older CUDA go on working",
-                    {as_root(facts, "ubuntu-drivers install")}};
+                    {on_host(facts, "ubuntu-drivers install")}};
   finding.evidence = {"driver: " + printable(driver_version(facts))};
   return finding;
 }
@@ -64,9 +64,9 @@ Repair repair_of_flavour(const MachineFacts& facts, const PciGpu& gpu) {
   const uint32_t branch = branch_of(facts.nvidia.module_version);
   if (gpu.chip >= kFirstBlackwell)
     return {"install the open flavour of the driver, then restart",
-            {as_root(facts, fmt::format("apt install nvidia-driver-{}-open", branch))}};
+            {on_host(facts, fmt::format("apt install nvidia-driver-{}-open", branch))}};
   return {"install the last driver for it, with the proprietary modules, then restart",
-          {as_root(facts, fmt::format("apt install nvidia-driver-{}",
+          {on_host(facts, fmt::format("apt install nvidia-driver-{}",
                                       std::min(branch, kFirstWithoutVolta - 10)))}};
 }
 

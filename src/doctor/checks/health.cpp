@@ -18,7 +18,7 @@ std::string with_index(std::string_view command, const watch::Device& device) {
 Repair reset(const MachineFacts& facts, const watch::Device& device) {
   return {"end all programs on it, then reset it; a restart of the machine does the same" +
               (facts.container.is_inside ? " (" + place(facts) + ")" : std::string()),
-          {as_root(facts, with_index("nvidia-smi --gpu-reset", device)), as_root(facts, "reboot")}};
+          {on_host(facts, with_index("nvidia-smi --gpu-reset", device)), on_host(facts, "reboot")}};
 }
 
 void add_trouble(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
@@ -44,13 +44,13 @@ void add_ecc(const MachineFacts& facts, const watch::Device& device, Findings& f
   findings.push_back(
       {"health.ecc",
        Severity::kBad,
-       fmt::format("{} uncorrected in the memory of {} since the driver was loaded",
-                   counted(errors, "error"), name_of(device)),
+       fmt::format("{} in the memory of {} since the driver was loaded",
+                   counted(errors, "uncorrected error"), name_of(device)),
        "Programs that touched that memory were ended (Xid 48, 94, 95), or computed with wrong "
        "values where ECC does not reach.",
        {"reset the GPU, so that the bad rows are taken out of use, then test it; when errors come "
         "again, have it replaced",
-        {as_root(facts, with_index("nvidia-smi --gpu-reset", device)),
+        {on_host(facts, with_index("nvidia-smi --gpu-reset", device)),
          with_index("nvidia-smi -q -d ECC,ROW_REMAPPER", device)}}});
 }
 

@@ -66,7 +66,7 @@ void add_overcommit(const MachineFacts& facts, Findings& findings) {
        "much as its parent: programs fail with 'Cannot allocate memory' while memory is free.",
        {"let the kernel judge, as is its default" +
             (facts.container.is_inside ? ", " + place(facts) : std::string()),
-        {as_root(facts, "sysctl vm.overcommit_memory=0")}}});
+        {on_host(facts, "sysctl vm.overcommit_memory=0")}}});
 }
 
 void add_host_memory(const MachineFacts& facts, Findings& findings) {

@@ -26,8 +26,8 @@ Finding nouveau(const MachineFacts& facts) {
       {"keep nouveau from being loaded, then install NVIDIA's driver if it is not there; on "
        "Fedora and RHEL it is 'dracut --force' instead of update-initramfs",
        {"echo 'blacklist nouveau' | " +
-            as_root(facts, "tee /etc/modprobe.d/blacklist-nouveau.conf"),
-        as_root(facts, "update-initramfs -u"), as_root(facts, "reboot")}}};
+            on_host(facts, "tee /etc/modprobe.d/blacklist-nouveau.conf"),
+        on_host(facts, "update-initramfs -u"), on_host(facts, "reboot")}}};
 }
 
 Finding not_built(const MachineFacts& facts) {
@@ -41,8 +41,8 @@ Finding not_built(const MachineFacts& facts) {
       "use the GPU.",
       {"install the headers of this kernel and build the module; these are Debian's and "
        "Ubuntu's words",
-       {as_root(facts, "apt install linux-headers-$(uname -r)"), as_root(facts, "dkms autoinstall"),
-        as_root(facts, "modprobe nvidia")}}};
+       {on_host(facts, "apt install linux-headers-$(uname -r)"), on_host(facts, "dkms autoinstall"),
+        on_host(facts, "modprobe nvidia")}}};
 }
 
 Repair load_or_install(const MachineFacts& facts) {
@@ -52,15 +52,15 @@ Repair load_or_install(const MachineFacts& facts) {
     return {
         "install NVIDIA's driver; on Ubuntu the first line does, elsewhere the distribution's "
         "package",
-        {as_root(facts, "ubuntu-drivers install"), as_root(facts, "reboot")}};
+        {on_host(facts, "ubuntu-drivers install"), on_host(facts, "reboot")}};
   if (facts.platform.secure_boot.value_or(false))
     return {
         "let Secure Boot know the key that signed the module (it asks for a password, which is "
         "to be typed again at the next start), or switch Secure Boot off",
-        {as_root(facts, "mokutil --import /var/lib/shim-signed/mok/MOK.der"),
-         as_root(facts, "reboot")}};
+        {on_host(facts, "mokutil --import /var/lib/shim-signed/mok/MOK.der"),
+         on_host(facts, "reboot")}};
   return {"load it; dmesg says why where it refuses",
-          {as_root(facts, "modprobe nvidia"), as_root(facts, "dmesg | grep -i nvrm")}};
+          {on_host(facts, "modprobe nvidia"), on_host(facts, "dmesg | grep -i nvrm")}};
 }
 
 Finding not_loaded(const MachineFacts& facts, const std::vector<const PciGpu*>& gpus) {

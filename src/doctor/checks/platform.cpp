@@ -44,7 +44,7 @@ Finding no_driver(const MachineFacts& facts, const PciGpu& gpu) {
                       gpu.vendor == gpu::Vendor::kAmd ? "AMD" : "Intel"),
           {"load the driver, and see what it says" +
                (facts.container.is_inside ? ", " + place(facts) : std::string()),
-           {as_root(facts, "modprobe " + module), as_root(facts, "dmesg | grep -i " + module)}}};
+           {on_host(facts, "modprobe " + module), on_host(facts, "dmesg | grep -i " + module)}}};
 }
 
 bool is_unified(const watch::Device& device) {

@@ -53,7 +53,7 @@ void add_stale_pipe(const MachineFacts& facts, Findings& findings) {
 }
 
 std::string set_mode(const MachineFacts& facts, const watch::Device& device) {
-  return as_root(facts, fmt::format("nvidia-smi -i {} -c DEFAULT", device.identity.index));
+  return on_host(facts, fmt::format("nvidia-smi -i {} -c DEFAULT", device.identity.index));
 }
 
 void add_compute_mode(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
@@ -97,8 +97,8 @@ void add_persistence(const MachineFacts& facts, Findings& findings) {
        "many GPUs, and monitors pay it at each look. ECC counts since boot and application clocks "
        "are lost each time.",
        {"keep it loaded: by its daemon, or until the next start",
-        {as_root(facts, "systemctl enable --now nvidia-persistenced"),
-         as_root(facts, "nvidia-smi -pm 1")}}});
+        {on_host(facts, "systemctl enable --now nvidia-persistenced"),
+         on_host(facts, "nvidia-smi -pm 1")}}});
 }
 
 void add_mig(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
@@ -112,8 +112,8 @@ void add_mig(const MachineFacts& facts, const watch::Device& device, Findings& f
                         fmt::format("{} is in MIG mode and has no instances", name_of(device)),
                         "CUDA uses instances only, so no program can use this GPU.",
                         {"make one over the whole GPU, or switch MIG off",
-                         {as_root(facts, fmt::format("nvidia-smi mig -i {} -cgi 0 -C", index)),
-                          as_root(facts, fmt::format("nvidia-smi -i {} -mig 0", index))}}});
+                         {on_host(facts, fmt::format("nvidia-smi mig -i {} -cgi 0 -C", index)),
+                          on_host(facts, fmt::format("nvidia-smi -i {} -mig 0", index))}}});
   } else if (parts.size() > 1 && (!visible || !visible->starts_with("MIG-"))) {
     const std::string uuid = printable(parts.front().uuid.value_or("MIG-UUID"));
     findings.push_back(

@@ -33,7 +33,7 @@ struct Settings {
   }
   [[nodiscard]] bool is_expandable() const { return value_of("expandable_segments") == "True"; }
   [[nodiscard]] bool is_async() const { return value_of("backend").ends_with("MallocAsync"); }
-  // The variable with some keys left out.
+  // The variable with some keys left out, and with what PyTorch would refuse.
   [[nodiscard]] std::string without(std::vector<std::string_view> keys) const;
 };
 
@@ -42,7 +42,7 @@ struct Settings {
 bool is_harmless(const TorchSetting& setting) {
   constexpr std::string_view kLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:,>[]";
-  return std::ranges::count(torch_keys(), setting.key) > 0 &&
+  return std::ranges::count(torch_keys(), setting.key) > 0 && why_refused(setting).empty() &&
          setting.value.find_first_not_of(kLetters) == std::string::npos;
 }
 
@@ -69,13 +69,25 @@ Finding finding(const Settings& settings, std::string id, Severity severity, std
           std::move(why), std::move(repair), {settings.evidence}};
 }
 
+// The settings as they may have been meant; what can't be put right keeps its fault.
+Settings corrected(Settings settings) {
+  for (TorchSetting& setting : settings.list) {
+    const std::string_view meant = nearest(setting.key, torch_keys());
+    if (!meant.empty()) setting.key = meant;
+    const bool is_switched_on = is_on(setting.value);
+    if (!why_refused(setting).empty() && (is_switched_on || is_off(setting.value)))
+      setting.value = is_switched_on ? "True" : "False";
+  }
+  return settings;
+}
+
 void add_refused(const Settings& settings, Findings& findings) {
   for (const TorchSetting& setting : settings.list) {
     const bool is_known = std::ranges::count(torch_keys(), setting.key) > 0;
     const std::string key = printable(setting.key);
     const std::string why = is_known ? why_refused(setting) : "";
     if (is_known && why.empty()) continue;
-    const std::string without = settings.without({setting.key});
+    const std::string command = corrected(settings).without({});
     if (!is_known) {
       const std::string_view meant = nearest(setting.key, torch_keys());
       findings.push_back(finding(
@@ -84,13 +96,13 @@ void add_refused(const Settings& settings, Findings& findings) {
                       meant.empty() ? "" : fmt::format("; {} may be meant", meant)),
           "PyTorch ends the program at its first use of CUDA: 'Unrecognized CachingAllocator "
           "option'.",
-          {"write it as PyTorch knows it, or leave it out", {without}}));
+          {"write it as PyTorch knows it, or leave it out", {command}}));
     } else {
       findings.push_back(
           finding(settings, "torch.bad_value", Severity::kBad,
                   fmt::format("PyTorch refuses {}:{}", key, printable(setting.value)),
                   fmt::format("Of {}: {}. The program ends at its first use of CUDA.", key, why),
-                  {"correct the value, or leave it out", {without}}));
+                  {"correct the value, or leave it out", {command}}));
     }
   }
 }

@@ -73,6 +73,10 @@ std::string as_root(const MachineFacts& facts, std::string_view command) {
   return fmt::format("{}{}", facts.process.uid == 0U ? "" : "sudo ", command);
 }
 
+std::string on_host(const MachineFacts& facts, std::string_view command) {
+  return facts.container.is_inside ? fmt::format("sudo {}", command) : as_root(facts, command);
+}
+
 std::string place(const MachineFacts& facts) {
   return facts.container.is_inside ? "on the host, not in this container" : "";
 }

@@ -33,6 +33,8 @@ namespace vram::doctor {
 
 // The command as it is to be typed: with sudo, but for root.
 [[nodiscard]] std::string as_root(const MachineFacts& facts, std::string_view command);
+// The same for one that works on the host alone, where root of a container is nobody.
+[[nodiscard]] std::string on_host(const MachineFacts& facts, std::string_view command);
 // "on the host, not in this container"; "" outside.
 [[nodiscard]] std::string place(const MachineFacts& facts);
 
