@@ -15,7 +15,6 @@ namespace text = gpu::drm;
 constexpr size_t kMostEnvironment = size_t{1} << 20;
 constexpr size_t kMostProcesses = 65'536;
 constexpr std::string_view kFirstPidNamespace = "pid:[4026531836]";  // the kernel's own number
-constexpr std::string_view kUnlimited = "unlimited";
 
 std::map<std::string, std::string> environment_in(std::string_view bytes) {
   std::map<std::string, std::string> environment;
