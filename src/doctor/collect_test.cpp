@@ -157,7 +157,8 @@ TEST(Collect, TheEnvironmentOfThisProcessOrAnother) {
   using namespace std::string_literals;
   EXPECT_FALSE(server.facts().process.is_environment_known);
   server.tree().write("proc/self/environ", "A=1\0LD_PRELOAD=/etc/group:/no.so:libm.so\0=x\0B"s);
-  server.tree().write("proc/4211/environ", "CUDA_MPS_PIPE_DIRECTORY=/run/mps\0B=a=b\0"s);
+  server.tree().write("proc/4211/environ",
+                      "CUDA_MPS_PIPE_DIRECTORY=/run/mps\0B=a=b\0LD_PRELOAD=/no.so\0"s);
   server.tree().write("run/mps/control", "");
   const ProcessFacts own = server.facts().process;
   EXPECT_TRUE(own.is_environment_known);
@@ -169,6 +170,7 @@ TEST(Collect, TheEnvironmentOfThisProcessOrAnother) {
   EXPECT_TRUE(own.preloaded[2].exists) << "the loader looks for it";
   const MachineFacts other = server.facts(4211);
   EXPECT_EQ(other.process.environment.at("B"), "a=b");
+  EXPECT_TRUE(other.process.preloaded.at(0).exists) << "it may be in a container";
   EXPECT_EQ(other.mps.pipe_folder, "/run/mps");
   EXPECT_TRUE(other.mps.has_pipe);
 }

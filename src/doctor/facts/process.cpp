@@ -52,15 +52,16 @@ Limit limit_in(std::string_view limits, std::string_view name) {
   return limit;
 }
 
-std::vector<PreloadedFile> preloaded_by(const Tree& tree, std::string_view value) {
+std::vector<PreloadedFile> preloaded_by(const Tree& tree, std::string_view value, bool is_ours) {
   std::vector<PreloadedFile> files;
   while (!value.empty()) {
     const std::string_view path = value.substr(0, value.find_first_of(": "));
     value.remove_prefix(std::min(value.size(), path.size() + 1));
     if (path.empty()) continue;
-    // Without a slash, the loader searches for it: who knows where.
-    const bool is_path = path.find('/') != std::string_view::npos;
-    files.push_back({std::string(path), !is_path || tree.exists(std::string(path))});
+    // Without a slash the loader searches for it, who knows where; another process may have other
+    // files under the same names.
+    const bool can_tell = is_ours && path.find('/') != std::string_view::npos;
+    files.push_back({std::string(path), !can_tell || tree.exists(std::string(path))});
   }
   return files;
 }
@@ -125,7 +126,7 @@ ProcessFacts read_process(const Tree& tree, const std::string& who) {
   const Limit files = limit_in(limits, "Max open files");
   facts.limits.open_files = files.soft;
   facts.limits.most_open_files = files.hard;
-  facts.preloaded = preloaded_by(tree, value_or(facts, "LD_PRELOAD", ""));
+  facts.preloaded = preloaded_by(tree, value_or(facts, "LD_PRELOAD", ""), who == "self");
   return facts;
 }
 
