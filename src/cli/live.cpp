@@ -52,10 +52,11 @@ std::vector<std::string> board_folders() {
   return watch::board_folders(named == nullptr ? "" : named);
 }
 
-watch::Reclaimable Live::look_for_reclaimable() {
-  const watch::Snapshot snapshot = look();
+watch::Reclaimable Live::reclaimable_of(const watch::Snapshot& snapshot) {
   return watch::find_reclaimable(snapshot, board_folders(), table_);
 }
+
+watch::Reclaimable Live::look_for_reclaimable() { return reclaimable_of(look()); }
 
 watch::Snapshot Live::look() {
   watch::Readings readings = sources_.read();

@@ -33,6 +33,8 @@ class Live {
   void release() { sources_.release(); }
   // One look at who could give memory back. Asks nobody.
   [[nodiscard]] watch::Reclaimable look_for_reclaimable();
+  // The same of a look that was just taken.
+  [[nodiscard]] watch::Reclaimable reclaimable_of(const watch::Snapshot& snapshot);
 
  private:
   Live(std::vector<watch::Opener> openers, std::shared_ptr<const watch::Postings> postings)

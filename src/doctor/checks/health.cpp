@@ -1,0 +1,146 @@
+// How the GPUs are doing, by one look at them.
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "doctor/checks/checks.hpp"
+#include "doctor/checks/words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vram::doctor {
+namespace {
+
+std::string with_index(std::string_view command, const watch::Device& device) {
+  return fmt::format("{} -i {}", command, device.identity.index);
+}
+
+Repair reset(const MachineFacts& facts, const watch::Device& device) {
+  return {"end all programs on it, then reset it; a restart of the machine does the same" +
+              (facts.container.is_inside ? " (" + place(facts) + ")" : std::string()),
+          {on_host(facts, with_index("nvidia-smi --gpu-reset", device)), on_host(facts, "reboot")}};
+}
+
+void add_trouble(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
+  if (!device.sample.trouble) return;
+  findings.push_back(
+      {"health.trouble", Severity::kBad,
+       fmt::format("{} does not answer: {}", name_of(device), printable(*device.sample.trouble)),
+       "Programs can't use it. The others go on.", reset(facts, device)});
+}
+
+void add_recovery(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
+  const std::string action = device.health.recovery_action.value_or("none");
+  if (action == "none" || action.empty()) return;
+  findings.push_back(
+      {"health.recovery", Severity::kBad,
+       fmt::format("the driver asks for a recovery of {}: {}", name_of(device), printable(action)),
+       "After a fault it considers the GPU unreliable until that is done.", reset(facts, device)});
+}
+
+void add_ecc(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
+  const uint64_t errors = device.health.ecc_since_boot.uncorrected.value_or(0);
+  if (errors == 0) return;
+  findings.push_back(
+      {"health.ecc",
+       Severity::kBad,
+       fmt::format("{} in the memory of {} since the driver was loaded",
+                   counted(errors, "uncorrected error"), name_of(device)),
+       "Programs that touched that memory were ended (Xid 48, 94, 95), or computed with wrong "
+       "values where ECC does not reach.",
+       {"reset the GPU, so that the bad rows are taken out of use, then test it; when errors come "
+        "again, have it replaced",
+        {on_host(facts, with_index("nvidia-smi --gpu-reset", device)),
+         with_index("nvidia-smi -q -d ECC,ROW_REMAPPER", device)}}});
+}
+
+void add_rows(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
+  const auto& rows = device.health.remapped_rows;
+  if (!rows) return;
+  if (rows->has_failed)
+    findings.push_back(
+        {"health.row_remap_failed",
+         Severity::kBad,
+         fmt::format("{} has a bad row of memory and no spare one for it", name_of(device)),
+         "Errors will come again at that place: this GPU is to be replaced "
+         "(NVIDIA's criterion for a return).",
+         {"take it out of use, and ask for a replacement with this report",
+          {with_index("nvidia-smi -q -d ROW_REMAPPER", device)}}});
+  if (rows->is_pending)
+    findings.push_back(
+        {"health.row_remap_pending", Severity::kWarning,
+         fmt::format("{} replaces a bad row of memory at its next reset", name_of(device)),
+         "Until then programs may be given the bad row again.", reset(facts, device)});
+}
+
+// A power cap at full load is how GPUs are meant to run; these are not.
+bool is_troubling(const std::string& reason) {
+  return reason == "hardware slowdown" || reason == "software thermal" ||
+         reason == "hardware thermal" || reason == "power brake";
+}
+
+void add_throttling(const watch::Device& device, Findings& findings) {
+  std::vector<std::string> reasons =
+      device.sample.throttle_reasons.value_or(std::vector<std::string>());
+  std::erase_if(reasons, [](const std::string& reason) { return !is_troubling(reason); });
+  if (reasons.empty()) return;
+  const auto celsius = device.sample.celsius;
+  const bool is_power = std::ranges::count(reasons, "power brake") > 0;
+  findings.push_back(
+      {"health.throttling",
+       Severity::kWarning,
+       fmt::format("{} is held back now: {}{}", name_of(device), fmt::join(reasons, ", "),
+                   celsius ? fmt::format(" ({} C)", *celsius) : ""),
+       is_power ? "The power supply or the rack asks for less: kernels run slower than they could, "
+                  "in lockstep jobs on all GPUs."
+                : "It is too hot for its full clock: kernels run slower than they could, in "
+                  "lockstep jobs on all GPUs.",
+       {is_power ? "look at the power supply, its cables and the rack's limit"
+                 : "look at fans, dust, air flow and the room; a lower power limit keeps the clock "
+                   "steady until then",
+        {with_index("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER", device)}}});
+}
+
+void add_bar(const watch::Device& device, Findings& findings) {
+  constexpr uint64_t kClassicBar = 256 * kMiB;
+  const auto bar = device.health.bar1 ? device.health.bar1->total_bytes : std::nullopt;
+  const auto memory = device.sample.memory.total_bytes;
+  if (!bar || !memory || *bar > kClassicBar || *memory <= *bar) return;
+  findings.push_back({"health.small_bar",
+                      Severity::kNote,
+                      fmt::format("the host reaches {} of the {} of {} at a time",
+                                  format_bytes(*bar), format_bytes(*memory), name_of(device)),
+                      "Direct copies between GPUs and from the network or disks (GPUDirect) go "
+                      "through that window; ordinary copies don't.",
+                      {"switch on 'Resizable BAR' and 'Above 4G decoding' in the firmware, where "
+                       "the machine has them",
+                       {}}});
+}
+
+bool is_well(const watch::Device& device) {
+  return !device.sample.trouble && !device.sample.is_asleep;
+}
+
+}  // namespace
+
+Findings check_health(const MachineFacts& facts) {
+  Findings findings;
+  for (const watch::Device& device : devices(facts)) {
+    add_trouble(facts, device, findings);
+    add_recovery(facts, device, findings);
+    add_ecc(facts, device, findings);
+    add_rows(facts, device, findings);
+    add_throttling(device, findings);
+    add_bar(device, findings);
+  }
+  const auto& all = devices(facts);
+  const bool is_fine = std::ranges::none_of(
+      findings, [](const Finding& finding) { return finding.severity < Severity::kNote; });
+  if (is_fine && !all.empty() && std::ranges::all_of(all, is_well))
+    findings.push_back({"health.good", Severity::kGood,
+                        fmt::format("{}: no trouble, no memory errors known, not held back",
+                                    counted(all.size(), "GPU"))});
+  return findings;
+}
+
+}  // namespace vram::doctor

@@ -1,0 +1,148 @@
+// May this user open the devices, and see other processes?
+#include "doctor/checks/checks.hpp"
+#include "doctor/checks/words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace vram::doctor {
+namespace {
+
+std::string described(const DeviceNode& node) {
+  return fmt::format("{}: mode {:04o}, group {}", node.path, node.mode.value_or(0),
+                     node.group.value_or("unknown"));
+}
+
+Finding nodes_missing(const MachineFacts& facts) {
+  return {
+      "permissions.nodes_missing",
+      Severity::kBad,
+      "the driver is loaded, and its devices (/dev/nvidiactl, /dev/nvidia0) are not there",
+      "Programs open them to reach the GPU. Root's first use of the driver makes them; another "
+      "user's needs nvidia-modprobe, which is not installed or not set-user-id.",
+      {"make them; installed properly, nvidia-modprobe does it at each start",
+       {as_root(facts, "nvidia-modprobe -c 0 -u"), as_root(facts, "apt install nvidia-modprobe")}}};
+}
+
+Finding uvm_missing(const MachineFacts& facts) {
+  Finding finding{
+      "permissions.uvm_missing",
+      Severity::kBad,
+      "/dev/nvidia-uvm is not there",
+      "CUDA opens it for every program, so none starts, although nvidia-smi works.",
+      {"load the module and make the device", {as_root(facts, "nvidia-modprobe -u -c 0")}}};
+  if (facts.container.is_inside)
+    finding.repair = {"make it on the host, then start the container anew with it",
+                      {"sudo nvidia-modprobe -u -c 0",
+                       "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …"}};
+  return finding;
+}
+
+// The way in that the file's group opens, or opening it to everybody.
+Repair let_in(const MachineFacts& facts, const DeviceNode& node) {
+  const std::string group = node.group.value_or("root");
+  const bool group_may = (node.mode.value_or(0) & 0060U) == 0060U && group != "root";
+  if (facts.container.is_inside)
+    return {"give the container's user the group of the device on the host",
+            {fmt::format("docker run --group-add $(getent group {} | cut -d: -f3) …", group)}};
+  if (group_may)
+    return {"join the group, then log in again",
+            {as_root(facts, fmt::format("usermod -aG {} $USER", group))}};
+  return {
+      "open it to everybody until the next start; options in /etc/modprobe.d "
+      "(NVreg_DeviceFileMode) or a udev rule make it last",
+      {as_root(facts, "chmod a+rw " + node.path)}};
+}
+
+Finding denied(const MachineFacts& facts, const DeviceNode& node, std::string id,
+               std::string without) {
+  return {
+      std::move(id),      Severity::kBad,      fmt::format("this user may not open {}", node.path),
+      std::move(without), let_in(facts, node), {described(node)}};
+}
+
+void add_nvidia(const MachineFacts& facts, Findings& findings) {
+  const bool is_inside = facts.container.is_inside;
+  if (facts.platform.is_wsl || !facts.nvidia.has_module) return;
+  if (!has_nodes(facts)) {
+    // In a container they are to be given to it: check_container says how.
+    if (!is_inside && !nvml_works(facts)) findings.push_back(nodes_missing(facts));
+    return;
+  }
+  if (node_of(facts, "/dev/nvidia-uvm") == nullptr && !cuda_works(facts))
+    findings.push_back(uvm_missing(facts));
+  const auto node = std::ranges::find(facts.nvidia.nodes, EACCES, &DeviceNode::refused);
+  if (node != facts.nvidia.nodes.end())
+    findings.push_back(denied(facts, *node, "permissions.nvidia_denied",
+                              "Without it neither CUDA nor NVML works for this user."));
+}
+
+void add_drm(const MachineFacts& facts, Findings& findings) {
+  for (const DrmFacts& card : facts.drm) {
+    if (card.node.refused != EACCES) continue;
+    findings.push_back(denied(
+        facts, card.node, "permissions.dri_denied",
+        fmt::format("It is how programs work on the {} GPU at {}.", card.driver, card.pci_id)));
+    break;
+  }
+  if (facts.kfd && facts.kfd->refused == EACCES)
+    findings.push_back(denied(facts, *facts.kfd, "permissions.kfd_denied",
+                              "ROCm (PyTorch on AMD) opens it for every program: it finds no GPU "
+                              "without."));
+}
+
+void add_processes(const MachineFacts& facts, Findings& findings) {
+  const bool is_root = facts.process.uid == 0U;
+  if (facts.process.pid && !facts.process.is_environment_known)
+    findings.push_back(
+        {"permissions.environment_hidden",
+         Severity::kNote,
+         fmt::format("the environment of process {} may not be read", *facts.process.pid),
+         "So what its variables do to it (PyTorch's allocator settings, "
+         "CUDA_VISIBLE_DEVICES) was not looked at.",
+         {"look as its user or as root",
+          {fmt::format("sudo vram doctor --pid {}", *facts.process.pid)}}});
+  if (facts.platform.hides_processes && !is_root)
+    findings.push_back({"permissions.processes_hidden",
+                        Severity::kNote,
+                        "other users' processes are hidden (/proc is mounted with hidepid)",
+                        "vram status shows their memory and their numbers, and not who they are.",
+                        {"look as root", {"sudo vram status"}}});
+  const auto settings = variable(facts, "PYTORCH_CUDA_ALLOC_CONF").value_or("");
+  const bool shares_by_handle = settings.find("expandable_segments:True") != settings.npos;
+  if (facts.platform.ptrace_scope.value_or(0) > 0 && shares_by_handle && !is_root)
+    findings.push_back(
+        {"permissions.ptrace",
+         Severity::kNote,
+         fmt::format("processes may not take descriptors from each other (ptrace_scope {})",
+                     *facts.platform.ptrace_scope),
+         "With expandable segments PyTorch hands tensors to other processes by descriptors "
+         "(pidfd_getfd), which this forbids between processes that are not parent and child: "
+         "sending CUDA tensors between workers may fail.",
+         {"allow it until the next start, if you send CUDA tensors between processes",
+          {as_root(facts, "sysctl kernel.yama.ptrace_scope=0")}}});
+}
+
+bool are_all_open(const MachineFacts& facts) {
+  const auto is_open = [](const DeviceNode& node) { return node.exists && node.refused == 0; };
+  return std::ranges::all_of(facts.nvidia.nodes, is_open) &&
+         std::ranges::all_of(facts.drm, [&](const DrmFacts& card) { return is_open(card.node); });
+}
+
+}  // namespace
+
+Findings check_permissions(const MachineFacts& facts) {
+  Findings findings;
+  add_nvidia(facts, findings);
+  add_drm(facts, findings);
+  const size_t nodes = facts.nvidia.nodes.size() + facts.drm.size();
+  if (findings.empty() && nodes > 0 && are_all_open(facts))
+    findings.push_back({"permissions.good", Severity::kGood,
+                        fmt::format("this user may open {}", counted(nodes, "GPU device file"))});
+  add_processes(facts, findings);
+  return findings;
+}
+
+}  // namespace vram::doctor

@@ -1,0 +1,107 @@
+// What kind of machine this is, as far as GPU memory is concerned.
+#include "base/text.hpp"
+#include "doctor/checks/checks.hpp"
+#include "doctor/checks/words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vram::doctor {
+namespace {
+
+Finding no_gpu() {
+  return {"platform.no_gpu",
+          Severity::kNote,
+          "no NVIDIA, AMD or Intel GPU on the bus",
+          "vram status, top and free have nothing to show here. Reports, replays, tuning and dry "
+          "runs need no GPU.",
+          {"try vram on a recording",
+           {"vram status --gpu sim:RECORDING --watch 1", "vram report RECORDING"}}};
+}
+
+Finding passthrough(const PciGpu& gpu) {
+  return {"platform.gpu_passthrough",
+          Severity::kNote,
+          fmt::format("the GPU at {} is set aside for virtual machines", gpu.pci_id),
+          "vfio-pci has it, so no program of this system can use it.",
+          {"to use it here, take it out of the vfio-pci options (kernel command line, "
+           "/etc/modprobe.d), then restart",
+           {"grep -r vfio /etc/modprobe.d /proc/cmdline"}}};
+}
+
+std::string_view module_of(const PciGpu& gpu) {
+  return gpu.vendor == gpu::Vendor::kAmd ? "amdgpu" : "xe";
+}
+
+Finding no_driver(const MachineFacts& facts, const PciGpu& gpu) {
+  const std::string module(module_of(gpu));
+  return {"platform.gpu_without_driver",
+          Severity::kWarning,
+          fmt::format("no driver has the GPU at {}", gpu.pci_id),
+          fmt::format("It is of {}; the kernel has no driver loaded that knows it, or the driver "
+                      "gave up on it, so nobody can use it.",
+                      gpu.vendor == gpu::Vendor::kAmd ? "AMD" : "Intel"),
+          {"load the driver, and see what it says" +
+               (facts.container.is_inside ? ", " + place(facts) : std::string()),
+           {on_host(facts, "modprobe " + module), on_host(facts, "dmesg | grep -i " + module)}}};
+}
+
+bool is_unified(const watch::Device& device) {
+  return device.identity.name && device.identity.name->find("GB10") != std::string::npos;
+}
+
+Finding unified(const std::string& board) {
+  return {"platform.unified_memory",
+          Severity::kNote,
+          fmt::format("the GPU shares the machine's memory ({})", printable(board)),
+          "There is no separate GPU memory: the driver tells no total and no used memory, what "
+          "programs take on the GPU is missing from the system's, and pinned memory gains "
+          "nothing. 'Out of memory' on the GPU means the machine is full.",
+          {"look at the system's memory instead", {"free -h"}}};
+}
+
+void add_gpus(const MachineFacts& facts, Findings& findings) {
+  for (const PciGpu& gpu : facts.gpus) {
+    const bool is_nvidia = gpu.vendor == gpu::Vendor::kNvidia;
+    if (gpu.driver == "vfio-pci") findings.push_back(passthrough(gpu));
+    if (!is_nvidia && gpu.driver.empty()) findings.push_back(no_driver(facts, gpu));
+  }
+}
+
+// Of AMD's and Intel's drivers, those before memory figures of processes came.
+void add_old_kernel(const MachineFacts& facts, Findings& findings) {
+  for (const DrmFacts& card : facts.drm) {
+    const bool is_old_amd = card.driver == "amdgpu" && is_kernel_before(facts, 5, 14);
+    const bool is_old_intel = card.driver == "i915" && is_kernel_before(facts, 6, 8);
+    if (!is_old_amd && !is_old_intel) continue;
+    findings.push_back(
+        {"platform.old_kernel",
+         Severity::kNote,
+         fmt::format("this kernel does not say how much GPU memory a process uses ({})",
+                     card.driver),
+         fmt::format("It is {}; {} tells it from {} on. The GPU's own figures are complete.",
+                     facts.platform.kernel, card.driver, is_old_amd ? "5.14" : "6.8"),
+         {"run a newer kernel", {}}});
+    return;
+  }
+}
+
+}  // namespace
+
+Findings check_platform(const MachineFacts& facts) {
+  Findings findings;
+  const bool has_board = facts.platform.board.has_value();
+  const auto& found = devices(facts);
+  if (facts.gpus.empty() && facts.drm.empty() && found.empty() && !has_nvidia(facts) &&
+      !has_board && !facts.platform.is_wsl)
+    findings.push_back(no_gpu());
+  add_gpus(facts, findings);
+  add_old_kernel(facts, findings);
+  const auto device = std::ranges::find_if(found, is_unified);
+  if (has_board || device != found.end())
+    findings.push_back(unified(has_board ? *facts.platform.board : *device->identity.name));
+  return findings;
+}
+
+}  // namespace vram::doctor

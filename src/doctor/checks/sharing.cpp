@@ -1,0 +1,145 @@
+// How programs share a GPU: MPS, compute modes, MIG; and whether the driver stays loaded.
+#include "base/text.hpp"
+#include "doctor/checks/checks.hpp"
+#include "doctor/checks/words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vram::doctor {
+namespace {
+
+constexpr std::string_view kPipeFolder = "/tmp/nvidia-mps";  // where nobody says otherwise
+
+void add_mps_limits(const MachineFacts& facts, Findings& findings) {
+  for (const std::string name :
+       {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"}) {
+    const auto value = variable(facts, name);
+    if (!value || value->empty() || *value == "100") continue;
+    const bool is_memory = name.find("MEM_LIMIT") != std::string::npos;
+    findings.push_back(
+        {"mps.limits",
+         Severity::kWarning,
+         fmt::format("MPS limits {} of this program",
+                     is_memory ? "the GPU memory" : "the share of the GPU's processors"),
+         is_memory
+             ? "Under MPS allocations beyond it fail as out of memory, while the GPU may have "
+               "plenty."
+             : "Under MPS its kernels run on that part of the GPU only, however idle the rest "
+               "is.",
+         {"take it away if it is not meant", {"unset " + name}},
+         {shown(facts, name)}});
+  }
+}
+
+void add_stale_pipe(const MachineFacts& facts, Findings& findings) {
+  // Elsewhere the daemon may run where it can't be seen.
+  const bool sees_all = facts.container.is_host_pid_namespace.value_or(false);
+  if (!facts.mps.has_pipe || facts.mps.processes != 0U || !sees_all) return;
+  findings.push_back(
+      {"mps.stale_pipe",
+       Severity::kWarning,
+       "MPS's folder is there, and its daemon is not running",
+       "CUDA programs look for the daemon in this folder first; a pipe that nobody serves makes "
+       "them wait or fail (CUDA_ERROR_MPS_CONNECTION_FAILED).",
+       {"start it again, or remove what it left",
+        facts.mps.pipe_folder == kPipeFolder
+            ? std::vector<std::string>{"nvidia-cuda-mps-control -d",
+                                       as_root(facts, fmt::format("rm -r {}", kPipeFolder))}
+            : std::vector<std::string>{"nvidia-cuda-mps-control -d",
+                                       "unset CUDA_MPS_PIPE_DIRECTORY"}},
+       {printable(facts.mps.pipe_folder) + "/control"}});
+}
+
+std::string set_mode(const MachineFacts& facts, const watch::Device& device) {
+  return on_host(facts, fmt::format("nvidia-smi -i {} -c DEFAULT", device.identity.index));
+}
+
+void add_compute_mode(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
+  const std::string mode = device.health.compute_mode.value_or("");
+  const bool is_exclusive = mode == "exclusive process" || mode == "exclusive thread";
+  if (mode == "prohibited") {
+    findings.push_back(
+        {"mps.prohibited",
+         Severity::kBad,
+         fmt::format("{} takes no CUDA program (compute mode prohibited)", name_of(device)),
+         "Every program that tries gets CUDA_ERROR_NO_DEVICE or 'devices "
+         "unavailable', or skips this GPU.",
+         {place(facts), {set_mode(facts, device)}}});
+  } else if (is_exclusive && facts.mps.processes.value_or(0) == 0) {
+    findings.push_back(
+        {"mps.exclusive_without",
+         Severity::kWarning,
+         fmt::format(
+             "{} takes one CUDA process at a time (compute mode {}), and MPS is not running",
+             name_of(device), mode),
+         "A second process fails with 'all CUDA-capable devices are busy or unavailable', even "
+         "where memory is free: a notebook's kernel that is still open is enough.",
+         {"let several in, or start MPS to share it",
+          {set_mode(facts, device), "nvidia-cuda-mps-control -d"}}});
+  }
+}
+
+void add_persistence(const MachineFacts& facts, Findings& findings) {
+  const auto is_off = [](const watch::Device& device) {
+    return device.identity.vendor == gpu::Vendor::kNvidia && device.health.is_persistent == false;
+  };
+  const bool has_display = facts.platform.has_display.value_or(false);  // which keeps it loaded
+  if (has_display || facts.container.is_inside || facts.platform.is_wsl || facts.platform.board ||
+      std::ranges::none_of(devices(facts), is_off))
+    return;
+  findings.push_back(
+      {"persistence.off",
+       Severity::kWarning,
+       "the driver lets go of the GPUs whenever no program uses them (persistence is off)",
+       "No display holds it, so each first program waits for it to start again: seconds, more with "
+       "many GPUs, and monitors pay it at each look. ECC counts since boot and application clocks "
+       "are lost each time.",
+       {"keep it loaded: by its daemon, or until the next start",
+        {on_host(facts, "systemctl enable --now nvidia-persistenced"),
+         on_host(facts, "nvidia-smi -pm 1")}}});
+}
+
+void add_mig(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
+  const auto& parts = device.health.mig_instances;
+  if (!device.health.is_mig.value_or(false)) return;
+  const auto visible = variable(facts, "CUDA_VISIBLE_DEVICES");
+  const uint32_t index = device.identity.index;
+  if (parts.empty() && !facts.container.is_inside) {
+    findings.push_back({"mig.no_instances",
+                        Severity::kBad,
+                        fmt::format("{} is in MIG mode and has no instances", name_of(device)),
+                        "CUDA uses instances only, so no program can use this GPU.",
+                        {"make one over the whole GPU, or switch MIG off",
+                         {on_host(facts, fmt::format("nvidia-smi mig -i {} -cgi 0 -C", index)),
+                          on_host(facts, fmt::format("nvidia-smi -i {} -mig 0", index))}}});
+  } else if (parts.size() > 1 && (!visible || !visible->starts_with("MIG-"))) {
+    const std::string uuid = printable(parts.front().uuid.value_or("MIG-UUID"));
+    findings.push_back(
+        {"mig.one_visible",
+         Severity::kNote,
+         fmt::format("{} is in {} MIG instances; a CUDA program uses the first that it sees",
+                     name_of(device), parts.size()),
+         "A process works on one instance. Without a name it is the first one, so programs meet "
+         "there while the others idle.",
+         {"give each program its own; nvidia-smi -L lists them",
+          {"export CUDA_VISIBLE_DEVICES=" + uuid}}});
+  }
+}
+
+}  // namespace
+
+Findings check_sharing(const MachineFacts& facts) {
+  Findings findings;
+  add_mps_limits(facts, findings);
+  add_stale_pipe(facts, findings);
+  for (const watch::Device& device : devices(facts)) {
+    add_compute_mode(facts, device, findings);
+    add_mig(facts, device, findings);
+  }
+  add_persistence(facts, findings);
+  return findings;
+}
+
+}  // namespace vram::doctor

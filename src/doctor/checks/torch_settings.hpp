@@ -1,0 +1,28 @@
+// PyTorch's allocator settings as it reads them: "key:value,key:[256:1,512:2]". Pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::doctor {
+
+struct TorchSetting {
+  std::string key;
+  std::string value;
+};
+
+// Spaces don't count, commas between brackets belong to the value. A word without a colon is a key
+// without a value.
+[[nodiscard]] std::vector<TorchSetting> torch_settings(std::string_view text);
+
+// Every key that some version of PyTorch knows.
+[[nodiscard]] const std::vector<std::string>& torch_keys();
+
+// What PyTorch would refuse this value for; empty: it takes it. Of known keys.
+[[nodiscard]] std::string why_refused(const TorchSetting& setting);
+
+[[nodiscard]] std::optional<double> as_fraction(std::string_view text);
+
+}  // namespace vram::doctor

@@ -1,0 +1,55 @@
+// What several checks ask of the facts, and say in the same words. Pure functions.
+#pragma once
+
+#include "doctor/facts.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::doctor {
+
+// NVIDIA's GPUs on the bus that are this system's to use: not those lent to virtual machines.
+[[nodiscard]] std::vector<const PciGpu*> nvidia_gpus(const MachineFacts& facts);
+// There is a GPU of NVIDIA's here, or was meant to be.
+[[nodiscard]] bool has_nvidia(const MachineFacts& facts);
+// NVML counts at least one.
+[[nodiscard]] bool nvml_works(const MachineFacts& facts);
+[[nodiscard]] bool cuda_works(const MachineFacts& facts);
+
+[[nodiscard]] const DeviceNode* node_of(const MachineFacts& facts, std::string_view path);
+// /dev/nvidiactl, without which nothing of NVIDIA's works.
+[[nodiscard]] bool has_nodes(const MachineFacts& facts);
+
+// The examined process's variable; nothing: not set.
+[[nodiscard]] std::optional<std::string_view> variable(const MachineFacts& facts,
+                                                       const std::string& name);
+[[nodiscard]] bool is_on(std::optional<std::string_view> value);   // 1, true, yes, on
+[[nodiscard]] bool is_off(std::optional<std::string_view> value);  // 0, false, no, off
+// "NAME=value"
+[[nodiscard]] std::string shown(const MachineFacts& facts, const std::string& name);
+
+// The command as it is to be typed: with sudo, but for root.
+[[nodiscard]] std::string as_root(const MachineFacts& facts, std::string_view command);
+// The same for one that works on the host alone, where root of a container is nobody.
+[[nodiscard]] std::string on_host(const MachineFacts& facts, std::string_view command);
+// "on the host, not in this container"; "" outside.
+[[nodiscard]] std::string place(const MachineFacts& facts);
+
+// 535 of "535.54.03"; 0: unknown.
+[[nodiscard]] uint32_t branch_of(std::string_view version);
+// The driver's version, as far as anybody knows it.
+[[nodiscard]] std::string driver_version(const MachineFacts& facts);
+// Of "6.8.0-45-generic" against 6.8.
+[[nodiscard]] bool is_kernel_before(const MachineFacts& facts, uint32_t major, uint32_t minor);
+
+[[nodiscard]] const std::vector<watch::Device>& devices(const MachineFacts& facts);
+[[nodiscard]] uint64_t largest_memory(const MachineFacts& facts);  // 0: unknown
+// "GPU 1 (NVIDIA H200)"
+[[nodiscard]] std::string name_of(const watch::Device& device);
+// "1 GPU", "2 GPUs"
+[[nodiscard]] std::string counted(uint64_t count, std::string_view word);
+
+}  // namespace vram::doctor

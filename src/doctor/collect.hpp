@@ -1,0 +1,36 @@
+// collect(): looks at the machine: files of /proc, /sys, /dev and /etc, the environment, and the
+// driver's libraries. The one place of the doctor that touches anything.
+//
+//     files below root ─┐
+//     NVML, libcuda ────┴─▶ MachineFacts ──▶ examine()
+//
+// Executes nothing, changes nothing, reads bounded parts of files and waits for none; a sleeping
+// GPU is not woken. The libraries are asked on a thread of their own and left behind when they do
+// not answer in time. From one thread.
+#pragma once
+
+#include "doctor/facts.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace vram::doctor {
+
+struct Libraries {
+  std::string nvml = "libnvidia-ml.so.1";
+  std::string cuda = "libcuda.so.1";
+  std::chrono::milliseconds patience = std::chrono::seconds(20);  // with each
+};
+
+// Which process to examine; absent: this one.
+using Pid = std::optional<uint32_t>;
+
+// Without the libraries, the snapshot and the holders: those are not below a root.
+[[nodiscard]] MachineFacts collect(const std::string& root = "/", Pid pid = std::nullopt);
+
+// What the driver's libraries say. Not asked while all GPUs sleep.
+void ask_libraries(MachineFacts& facts, const Libraries& libraries);
+
+}  // namespace vram::doctor

@@ -1,0 +1,213 @@
+// Each finding by a machine that has it and one that is as near to it as can be and has not; and
+// what a finding says where the words matter.
+#include "doctor/examine.hpp"
+
+#include "doctor/testing/cases.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+namespace vram::doctor {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using namespace testing;
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const auto& part : {platform_cases(), driver_cases(), permission_cases(), container_cases(),
+                           sharing_cases(), health_cases(), torch_cases(), variable_cases()})
+    cases.insert(cases.end(), part.begin(), part.end());
+  return cases;
+}
+
+Report report_of(void (*change)(Facts&)) {
+  Facts facts = healthy();
+  change(facts);
+  return examine(facts);
+}
+
+std::vector<std::string> ids_in(const Report& report) {
+  std::vector<std::string> ids;
+  for (const Finding& finding : report.findings) ids.push_back(finding.id);
+  return ids;
+}
+
+const Finding& finding_in(const Report& report, std::string_view id) {
+  const auto found = std::ranges::find(report.findings, id, &Finding::id);
+  EXPECT_NE(found, report.findings.end()) << id;
+  return *found;
+}
+
+TEST(Examine, FindsWhatIsThereAndNothingElse) {
+  for (const Case& one : all_cases()) {
+    EXPECT_THAT(ids_in(report_of(one.ill)), Contains(one.id)) << "where it is ill";
+    EXPECT_THAT(ids_in(report_of(one.well)), Not(Contains(one.id))) << "where it is well";
+  }
+}
+
+TEST(Examine, EveryFindingHasItsCase) {
+  std::set<std::string_view> tried;
+  for (const Case& one : all_cases()) EXPECT_TRUE(tried.insert(one.id).second) << one.id;
+  const std::set<std::string_view> all(finding_ids().begin(), finding_ids().end());
+  EXPECT_EQ(tried, all);
+}
+
+TEST(Examine, EveryFindingIsDocumented) {
+  std::ifstream file(VRAM_TEST_DATA "/../../docs/doctor.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (const std::string_view id : finding_ids())
+    EXPECT_THAT(text, HasSubstr("| `" + std::string(id) + "` |"));
+  const auto rows = std::ranges::count(text, '`') / 2;
+  EXPECT_GE(rows, static_cast<std::ptrdiff_t>(finding_ids().size()));
+}
+
+// Whoever reads a finding learns what, why and what to do.
+TEST(Examine, EveryFindingIsWhole) {
+  for (const Case& one : all_cases()) {
+    for (const Finding& finding : report_of(one.ill).findings) {
+      EXPECT_FALSE(finding.what.empty()) << finding.id;
+      EXPECT_EQ(finding.what.find('\n'), std::string::npos) << finding.id;
+      if (finding.severity == Severity::kGood) continue;
+      EXPECT_FALSE(finding.why.empty()) << finding.id;
+      EXPECT_FALSE(finding.repair.how.empty() && finding.repair.commands.empty()) << finding.id;
+      EXPECT_FALSE(finding.repair.how.ends_with('.')) << finding.id;
+    }
+  }
+}
+
+TEST(Examine, OfAHealthyMachineOnlyGoodIsTold) {
+  const Report report = report_of(nothing);
+  EXPECT_THAT(ids_in(report), ElementsAre("driver.good", "permissions.good", "health.good"));
+  EXPECT_EQ(report.usable_gpus, 2U);
+}
+
+TEST(Examine, NothingIsHeldAgainstWhatIsUnknown) {
+  const Report report = examine(MachineFacts{});
+  EXPECT_THAT(ids_in(report), ElementsAre("platform.no_gpu"));
+  EXPECT_EQ(report.usable_gpus, 0U);
+}
+
+TEST(Examine, CountsTheGpusThatProgramsCanUse) {
+  EXPECT_EQ(report_of([](Facts& f) { first_device(f).sample.trouble = "lost"; }).usable_gpus, 1U);
+  EXPECT_EQ(report_of([](Facts& f) { break_cuda(f, 802); }).usable_gpus, 0U);
+  EXPECT_EQ(report_of([](Facts& f) { have_amd(f, 0); }).usable_gpus, 1U);
+}
+
+TEST(Examine, SubjectsStayTogetherAndTheWorstComesFirst) {
+  const Report report = report_of([](Facts& f) {
+    first_device(f).health.bar1->total_bytes = 256 * kMiB;
+    first_device(f).health.ecc_since_boot.uncorrected = 1;
+    torch(f, "max_split_size_mb:64,expandible_segments:True");
+  });
+  EXPECT_THAT(ids_in(report), ElementsAre("driver.good", "permissions.good", "torch.unknown_key",
+                                          "torch.small_split", "torch.not_expandable", "health.ecc",
+                                          "health.small_bar"));
+}
+
+TEST(Examine, RepairsAreForWhoAsksAndWhere) {
+  const auto commands = [](void (*change)(Facts&), std::string_view id) {
+    return finding_in(report_of(change), id).repair.commands;
+  };
+  const auto mismatch = [](Facts& f) { break_nvml(f, 18); };
+  EXPECT_EQ(commands(mismatch, "driver.version_mismatch")[0], "sudo reboot");
+  const auto as_root = [](Facts& f) {
+    break_nvml(f, 18);
+    f.process.uid = 0;
+  };
+  EXPECT_EQ(commands(as_root, "driver.version_mismatch")[0], "reboot");
+  const auto inside = [](Facts& f) {
+    put_into_container(f);
+    break_nvml(f, 18);
+  };
+  EXPECT_EQ(commands(inside, "driver.version_mismatch")[0], "docker restart CONTAINER");
+  const auto podman = [](Facts& f) {
+    put_into_container(f);
+    f.container.runtime = "podman";
+    take_nodes_away(f);
+  };
+  EXPECT_EQ(commands(podman, "container.no_gpu_given")[0],
+            "podman run --device nvidia.com/gpu=all …");
+  const auto amd = [](Facts& f) { have_amd(f, EACCES); };
+  EXPECT_THAT(commands(amd, "permissions.dri_denied"),
+              ElementsAre("sudo usermod -aG render $USER"));
+}
+
+TEST(Examine, TorchSettingsAreCorrected) {
+  const auto command = [](const std::string& value) {
+    Facts facts = healthy();
+    torch(facts, value);
+    const Report report = examine(facts);
+    const auto bad = std::ranges::find(report.findings, Severity::kBad, &Finding::severity);
+    return bad == report.findings.end() ? "" : bad->repair.commands.front();
+  };
+  EXPECT_EQ(command("expandible_segments:true"),
+            "export PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True'");
+  EXPECT_EQ(command("max_split_size:512,garbage_collection_threshold:80"),
+            "export PYTORCH_CUDA_ALLOC_CONF='max_split_size_mb:512'");
+  EXPECT_EQ(command("dance:1"), "unset PYTORCH_CUDA_ALLOC_CONF");
+}
+
+// An environment is its process's choice, and commands are copied into shells.
+TEST(Examine, NoWordOfAnEnvironmentGetsIntoACommand) {
+  const std::string evil = "';touch /tmp/x;'";
+  for (const char* name :
+       {kTorch, "PYTORCH_ALLOC_CONF", "CUDA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "LD_PRELOAD", "VRAM_BOARD", "VRAM_BORD", "VRAM_NVML",
+        "NVIDIA_VISIBLE_DEVICES", "TF_GPU_ALLOCATOR", "XLA_CLIENT_MEM_FRACTION"}) {
+    Facts facts = healthy();
+    set(facts, name, "backend:" + evil + ",max_split_size_mb:" + evil + "," + evil);
+    facts.mps = {0U, evil, true};
+    facts.process.preloaded = {{evil, false}};
+    facts.boards = {{.path = evil, .exists = true, .uid = 1U, .mode = 0777U}};
+    set(facts, "VRAM_BOARD", evil);
+    for (const Finding& finding : examine(facts).findings) {
+      for (const std::string& command : finding.repair.commands)
+        EXPECT_THAT(command, Not(HasSubstr("touch"))) << finding.id << " by " << name;
+    }
+  }
+}
+
+TEST(Examine, AnOldDriverLosesMoreTheOlderItIs) {
+  const auto finding = [](const char* version) {
+    Facts facts = healthy();
+    facts.nvidia.nvml.version = version;
+    return finding_in(examine(facts), "driver.old");
+  };
+  EXPECT_EQ(finding("550.54.15").severity, Severity::kNote);
+  EXPECT_THAT(finding("550.54.15").why, Not(HasSubstr("CUDA 12")));
+  EXPECT_EQ(finding("470.223.02").severity, Severity::kWarning);
+  EXPECT_THAT(finding("470.223.02").why, HasSubstr("CUDA 12"));
+  EXPECT_THAT(finding("418.40").why, HasSubstr("pool"));
+}
+
+TEST(Examine, XidsOfProgramsAreNotHeldAgainstTheGpu) {
+  Facts facts = healthy();
+  log_xid(facts, 31);
+  EXPECT_EQ(finding_in(examine(facts), "health.xid").severity, Severity::kNote);
+  facts = healthy();
+  log_xid(facts, 79);
+  const Finding finding = finding_in(examine(facts), "health.xid");
+  EXPECT_EQ(finding.severity, Severity::kBad);
+  EXPECT_THAT(finding.what, HasSubstr("2 times"));
+}
+
+TEST(Examine, AContainerIsToldOfItsOwnTroubleOnly) {
+  const Report report = report_of([](Facts& f) {
+    put_into_container(f);
+    break_nvml(f, 999);
+    f.nvidia.nodes[0].refused = EPERM;
+  });
+  EXPECT_THAT(ids_in(report), ElementsAre("container.devices_lost"));
+}
+
+}  // namespace
+}  // namespace vram::doctor

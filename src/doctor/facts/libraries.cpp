@@ -1,0 +1,109 @@
+// The driver's libraries, asked for their first answers. A stuck driver never answers, and no call
+// of it can be ended: each is asked on a thread of its own, which is left behind.
+#include "doctor/collect.hpp"
+#include "gpu/cuda/driver_types.hpp"
+#include "gpu/drm/card.hpp"
+#include "gpu/nvml/nvml_api.hpp"
+#include "gpu/nvml/pci_devices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <dlfcn.h>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace vram::doctor {
+namespace {
+
+using gpu::nvml::NvmlApi;
+using gpu::nvml::NvmlReturn;
+
+LibraryAnswer ask_nvml(const std::string& path) {
+  LibraryAnswer answer{.was_asked = true};
+  const auto api = NvmlApi::load(path);
+  if (!api) {
+    answer.load_error = api.error().message;
+    return answer;
+  }
+  NvmlReturn result = api->init();
+  if (result == gpu::nvml::kSuccess) {
+    unsigned count = 0;
+    result = api->device_get_count(&count);
+    if (result == gpu::nvml::kSuccess) answer.devices = count;
+    std::array<char, 81> version{};
+    if (api->system_get_driver != nullptr &&
+        api->system_get_driver(version.data(), version.size() - 1) == gpu::nvml::kSuccess)
+      answer.version = version.data();
+    (void)api->shutdown();
+  }
+  answer.error = result;
+  if (result != gpu::nvml::kSuccess) answer.error_words = api->name_of(result);
+  return answer;
+}
+
+template <typename Function>
+Function* find(void* library, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+std::string words_for(void* library, int error) {
+  const char* name = nullptr;
+  auto* const get_name = find<int(int, const char**)>(library, "cuGetErrorName");
+  if (get_name == nullptr || get_name(error, &name) != 0 || name == nullptr) name = "error";
+  return fmt::format("{} ({})", name, error);
+}
+
+LibraryAnswer ask_cuda(const std::string& path) {
+  LibraryAnswer answer{.was_asked = true};
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open, as drivers must
+  auto* const init = library == nullptr ? nullptr : find<int(unsigned)>(library, "cuInit");
+  if (init == nullptr) {
+    const char* const why = dlerror();
+    answer.load_error = why == nullptr ? "it has no cuInit" : why;
+    return answer;
+  }
+  int number = 0;
+  auto* const get_version = find<int(int*)>(library, "cuDriverGetVersion");
+  if (get_version != nullptr && get_version(&number) == 0)
+    answer.version = fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+  answer.error = init(0);
+  auto* const get_count = find<int(int*)>(library, "cuDeviceGetCount");
+  if (answer.error == 0 && get_count != nullptr) answer.error = get_count(&number);
+  if (answer.error == 0) answer.devices = static_cast<uint32_t>(std::max(number, 0));
+  if (answer.error != 0) answer.error_words = words_for(library, answer.error);
+  return answer;
+}
+
+template <typename Ask>
+LibraryAnswer ask_within(std::chrono::milliseconds patience, Ask ask) {
+  auto answer = std::make_shared<std::promise<LibraryAnswer>>();
+  auto waiting = answer->get_future();
+  std::thread([answer, ask = std::move(ask)] { answer->set_value(ask()); }).detach();
+  if (waiting.wait_for(patience) == std::future_status::ready) return waiting.get();
+  return {.was_asked = true, .is_hanging = true};
+}
+
+bool do_all_sleep() {
+  gpu::drm::Files files;
+  const auto devices = gpu::nvml::find_pci_devices(files, "/sys");
+  return !devices.empty() && std::ranges::all_of(devices, [&](const auto& device) {
+    return gpu::drm::is_asleep(files, device.folder);
+  });
+}
+
+}  // namespace
+
+void ask_libraries(MachineFacts& facts, const Libraries& libraries) {
+  if (do_all_sleep()) return;
+  facts.nvidia.nvml =
+      ask_within(libraries.patience, [path = libraries.nvml] { return ask_nvml(path); });
+  if (facts.nvidia.nvml.is_hanging) return;  // the other one would hang, too
+  facts.nvidia.cuda =
+      ask_within(libraries.patience, [path = libraries.cuda] { return ask_cuda(path); });
+}
+
+}  // namespace vram::doctor

@@ -1,0 +1,49 @@
+// What the doctor found: values, for show/ and for programs. Every id is in finding_ids() and in
+// docs/doctor.md, and never changes its meaning.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::doctor {
+
+// The worst first.
+enum class Severity : uint8_t {
+  kBad,      // something does not work, or will not
+  kWarning,  // it works, and costs memory, time or trouble
+  kNote,     // worth knowing
+  kGood,     // looked at, and as it should be
+};
+
+struct Repair {
+  std::string how;                    // in words, without the last stop; may be all there is
+  std::vector<std::string> commands;  // each complete, to be copied
+};
+
+struct Finding {
+  std::string id = {};  // "driver.version_mismatch": subject, and what of it
+  Severity severity = Severity::kNote;
+  std::string what = {};                   // one line
+  std::string why = {};                    // why it matters, with numbers
+  Repair repair = {};                      // empty where there is nothing to repair
+  std::vector<std::string> evidence = {};  // what was read, and where
+};
+
+using Findings = std::vector<Finding>;
+
+struct Report {
+  int64_t time_ns = 0;  // since 1970, UTC; 0: nobody asked the clock
+  std::string host;
+  uint32_t usable_gpus = 0;  // that programs can work on, as far as can be told without doing it
+  Findings findings;         // by subject, the worst first
+};
+
+// Of all findings there can be, by subject.
+[[nodiscard]] std::span<const std::string_view> finding_ids();
+// The part of an id before the dot.
+[[nodiscard]] std::string_view subject_of(std::string_view id);
+
+}  // namespace vram::doctor

@@ -1,0 +1,19 @@
+// vram doctor for people: what is wrong, the worst first, with the commands that repair it on lines
+// of their own. Pure functions; whatever bytes came from outside, the text is printable.
+#pragma once
+
+#include "doctor/finding.hpp"
+#include "show/report_text.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace vram::show {
+
+[[nodiscard]] std::string_view name_of(doctor::Severity severity);  // "bad", "warning", …
+
+// `all`: the evidence and the reasons of notes, too, and a line for everything that is good.
+[[nodiscard]] std::string draw_doctor(const doctor::Report& report, bool all,
+                                      const TextOptions& options = {});
+
+}  // namespace vram::show
