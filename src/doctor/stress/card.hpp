@@ -65,7 +65,8 @@ class Card : public pool::Device {
     const std::lock_guard guard(mutex_);
     // A device that is lost fails every call: the first says why.
     const bool is_news = !is_lost_ && failures_.size() < kMostFailures;
-    if (is_news) failures_.push_back({std::string(gpu::to_string(call)), text(status), phase_});
+    if (is_news)
+      failures_.push_back({std::string(gpu::to_string(call)), text(call, status), phase_});
     is_lost_ = is_lost_ || status == Status::kFault;
     return status;
   }

@@ -14,8 +14,8 @@
 
 namespace vram::doctor {
 
-// What the driver last answered, in its own words.
-using Answer = std::function<std::string(Status)>;
+// What the driver answered to such a call that failed last, in its own words.
+using Answer = std::function<std::string(gpu::Call, Status)>;
 
 template <gpu::Memory M, gpu::Copies C>
 class CardOn final : public pool::DeviceOn<M, Card> {

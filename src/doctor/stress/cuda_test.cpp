@@ -28,7 +28,9 @@ class CudaStressTest : public testing::Test {
         CudaCopies::open(driver_, gpu::cuda::CopyApi::load(VRAM_FAKE_CUDA).value(), 0).value();
     StressReport report;
     {
-      const auto answer = [&](Status) { return driver_.name_of(memory->last_failure()); };
+      const auto answer = [&](gpu::Call, Status) {
+        return driver_.name_of(memory->last_failure());
+      };
       CardOn<CudaMemory, CudaCopies> card(*memory, *copies, 0, 3, answer);
       StepClock clock;
       StressOptions options;

@@ -42,6 +42,9 @@ enum class Call : uint8_t {
 };
 inline constexpr size_t kCallCount = 26;
 
+// Whether it is one of Copies.
+[[nodiscard]] constexpr bool is_copies(Call call) { return call >= Call::kPin; }
+
 // As CUDA's users know it: "cudaMalloc", "cuMemCreate", ...
 [[nodiscard]] std::string_view to_string(Call call);
 
