@@ -30,7 +30,8 @@ const Manual& DoctorCommand::manual() const {
       "through "
       "the pool, measures bandwidth and what the driver's calls take, and watches temperature, "
       "power and error counters meanwhile. Exit code 1: errors were found, something became worse "
-      "than in the report to compare with, or it was cut short; 3: there is no GPU.",
+      "than in the report to compare with, it was cut short, or compared nothing; 3: there is no "
+      "GPU.",
       {{"vram doctor --stress 60s", "the GPU that CUDA calls 0"},
        {"vram doctor --stress 60s --json -o today.json --compare yesterday.json",
         "has it become slower or worse?"},

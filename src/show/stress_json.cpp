@@ -12,7 +12,7 @@ namespace {
 
 using doctor::StressReport;
 
-constexpr std::array<std::string_view, 3> kVerdicts = {"passed", "errors", "cut_short"};
+constexpr std::array<std::string_view, 4> kVerdicts = {"passed", "errors", "cut_short", "untested"};
 constexpr std::array<std::string_view, 4> kTrends = {"same", "better", "worse", "failing"};
 constexpr std::array<std::string_view, 3> kUnits = {"nanoseconds", "bytes_per_second",
                                                     "parts_per_million"};

@@ -40,6 +40,7 @@ StressReport sample() {
   report.leave_bytes = 2 * kGiB;
   report.fill.free_bytes = 128 * kGiB;
   report.fill.obtained_bytes = 96 * kGiB;
+  report.fill.compared_bytes = kGiB;
   report.fill.passes = {{.pattern = "0xAA", .written_bytes = kGiB, .is_complete = true}};
   report.storm.allocations = 1234;
   report.storm.peak_requested_bytes = 3 * kGiB;

@@ -42,9 +42,12 @@ void add_verdict(const StressReport& report, Page& page) {
   if (verdict == doctor::Verdict::kPassed) line.add("PASSED", Style::kGood);
   if (verdict == doctor::Verdict::kErrors) line.add("ERRORS FOUND", Style::kBad);
   if (verdict == doctor::Verdict::kCutShort) line.add("CUT SHORT", Style::kWarning);
+  if (verdict == doctor::Verdict::kUntested) line.add("NOTHING TESTED", Style::kWarning);
   line.add(fmt::format("  {} of {}, seed {}", format_duration_ns(report.duration_ns),
                        format_duration_ns(report.asked_ns), report.seed));
   if (report.was_cut_short) line.add("; ended before its time", Style::kWarning);
+  if (verdict == doctor::Verdict::kUntested)
+    line.add("; there was no memory, or no time, to compare anything", Style::kWarning);
   page.add(line);
 }
 

@@ -110,8 +110,8 @@ class CardOn final : public pool::DeviceOn<M, Card> {
   Status note(Call call, Status status) { return this->noted(call, status, answer_); }
   template <typename Function>
   Status back(Call call, Function function) {
-    const Status status = function();
-    return note(call, status == Status::kOk || status == Status::kFault ? status : function());
+    const Status status = note(call, function());
+    return status == Status::kOk || status == Status::kFault ? status : function();
   }
 
   M& memory_;

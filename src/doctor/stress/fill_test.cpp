@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kCardBytes = 40 * kMiB;
 constexpr uint64_t kLeave = 2 * kMiB;
-constexpr int64_t kLong = 20'000'000;  // of the stepping clock: each pattern several times
+constexpr int64_t kLong = 7'000'000;  // of the stepping clock: each pattern several times
 
 class FillTest : public testing::Test {
  protected:
@@ -108,7 +108,7 @@ TEST_F(FillTest, ABitThatFlipsOnceIsFoundOnce) {
 
 TEST_F(FillTest, AnAddressLineThatSticksIsFoundByAddresses) {
   gpu_.stick_address_line(5, 64 * kKiB);
-  (void)fill(7'000'000);
+  (void)fill(3'000'000);
   ASSERT_GT(bad_.count, 0u);
   bool is_seen_by_addresses = false;
   for (const BadWord& word : bad_.first) {

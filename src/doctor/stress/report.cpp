@@ -66,7 +66,8 @@ Verdict StressReport::verdict() const {
   const bool has_errors = bad.count != 0 || !failures.empty() || storm.invalid ||
                           std::ranges::any_of(happened, &Incident::is_error);
   if (has_errors) return Verdict::kErrors;
-  return was_cut_short ? Verdict::kCutShort : Verdict::kPassed;
+  if (was_cut_short) return Verdict::kCutShort;
+  return fill.compared_bytes == 0 ? Verdict::kUntested : Verdict::kPassed;
 }
 
 }  // namespace vram::doctor

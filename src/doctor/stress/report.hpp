@@ -137,7 +137,12 @@ struct StressedDevice {
   bool is_simulated = false;
 };
 
-enum class Verdict : uint8_t { kPassed, kErrors, kCutShort };
+enum class Verdict : uint8_t {
+  kPassed,
+  kErrors,
+  kCutShort,
+  kUntested,  // there was no memory, or no time, to compare anything
+};
 
 struct StressReport {
   int64_t time_ns = 0;  // since 1970, UTC
@@ -156,7 +161,7 @@ struct StressReport {
   std::vector<CallFailure> failures;
   Health health;
 
-  // Errors weigh more than having been cut short.
+  // Errors weigh most. What has compared nothing has passed nothing.
   [[nodiscard]] Verdict verdict() const;
 };
 

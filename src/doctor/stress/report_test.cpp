@@ -46,6 +46,8 @@ TEST(Incidents, RemappedRows) {
 
 TEST(StressReportVerdict, ErrorsWeighMost) {
   StressReport report;
+  EXPECT_EQ(report.verdict(), Verdict::kUntested);
+  report.fill.compared_bytes = 1;
   EXPECT_EQ(report.verdict(), Verdict::kPassed);
   report.was_cut_short = true;
   EXPECT_EQ(report.verdict(), Verdict::kCutShort);
