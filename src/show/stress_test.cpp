@@ -60,6 +60,7 @@ StressReport sample() {
   device.sample.celsius = 41;
   report.health.before = report.health.after = device;
   report.health.after->xids = {{48, 1, 0}};
+  report.health.after->health.ecc_since_boot.corrected = 7;
   report.health.extremes.celsius = 78;
   return report;
 }
@@ -131,10 +132,10 @@ TEST(StressJson, WhatIsNoReportIsRefused) {
 
 TEST(StressText, SaysWhatMatters) {
   const std::string text = draw_stress(sample(), doctor::compare(earlier(), sample(), 0.1).value());
-  for (const char* part :
-       {"ERRORS FOUND", "GPU 3  H200", "pid 4711 alice", "0x7f0000001238", "0x5010",
-        "8000000000000000", "cuMemMap", "CUDA_ERROR_UNKNOWN (999)", "75 %", "Xid 48: 1 more",
-        "41 C -> 78 C -> 41 C", "6.7 us", "3 GiB/s", "+11.7 %", "worse by more than 10 %"}) {
+  for (const char* part : {"ERRORS FOUND", "GPU 3  H200", "pid 4711 alice", "0x7f0000001238",
+                           "0x5010", "8000000000000000", "cuMemMap", "CUDA_ERROR_UNKNOWN (999)",
+                           "75.0 %", "Xid 48: 1 more", "41 C -> 78 C -> 41 C", "corrected - -> 7",
+                           "6.7 us", "3 GiB/s", "+11.7 %", "worse by more than 10 %"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << "a process chooses its own command line";

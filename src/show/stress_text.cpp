@@ -166,6 +166,24 @@ void add_figures(const std::vector<Figure>& figures, Page& page) {
   page.add(table.draw(2, page.columns()));
 }
 
+std::string count_text(const std::optional<uint64_t>& count) {
+  return count ? format_count(*count) : std::string(kUnknown);
+}
+
+void add_counters(const gpu::DeviceHealth& before, const gpu::DeviceHealth& after, Page& page) {
+  page.paragraph(Line("  memory errors since boot: "),
+                 fmt::format("corrected {} -> {}, uncorrected {} -> {}",
+                             count_text(before.ecc_since_boot.corrected),
+                             count_text(after.ecc_since_boot.corrected),
+                             count_text(before.ecc_since_boot.uncorrected),
+                             count_text(after.ecc_since_boot.uncorrected)));
+  if (!before.remapped_rows || !after.remapped_rows) return;
+  const gpu::RemappedRows& old = *before.remapped_rows;
+  const gpu::RemappedRows& rows = *after.remapped_rows;
+  page.paragraph(Line("  rows remapped: "), fmt::format("{} -> {}", old.corrected + old.uncorrected,
+                                                        rows.corrected + rows.uncorrected));
+}
+
 void add_health(const doctor::Health& health, Page& page) {
   page.heading("Health", "what telemetry saw: before, at the most, after");
   if (!health.before || !health.after) {
@@ -182,6 +200,7 @@ void add_health(const doctor::Health& health, Page& page) {
   page.paragraph(Line("  power: "),
                  fmt::format("{} -> {} -> {}", watts_text(before.milliwatts),
                              watts_text(extremes.milliwatts), watts_text(after.milliwatts)));
+  add_counters(health.before->health, health.after->health, page);
   if (!extremes.throttle_reasons.empty()) {
     page.paragraph(Line("  clocks held down by: ", Style::kWarning),
                    printable(fmt::format("{}", fmt::join(extremes.throttle_reasons, ", "))));
