@@ -5,6 +5,7 @@
 #include "cli/progress.hpp"
 #include "cli/stress_asked.hpp"
 #include "cli/stress_card.hpp"
+#include "doctor/stress/compare.hpp"
 #include "doctor/stress/stress.hpp"
 #include "show/stress_json.hpp"
 #include "show/stress_text.hpp"
@@ -71,6 +72,16 @@ Result<> check_others(const std::vector<doctor::OtherUser>& others, bool force) 
               fmt::join(show::other_texts(others), "; "));
 }
 
+// Before a minute is spent on it.
+Result<> check_comparable(const StressAsked& asked, const doctor::StressedDevice& device) {
+  if (!asked.before) return {};
+  doctor::StressReport now;
+  now.device = device;
+  const auto compared = doctor::compare(*asked.before, now, asked.limit);
+  if (!compared) return fail(compared.error().code, "--compare: {}", compared.error().message);
+  return {};
+}
+
 doctor::Progress progress_on(const Console& console) {
   struct Drawn {
     std::string phase;
@@ -128,7 +139,7 @@ Result<int> tell(const doctor::StressReport& report, const StressAsked& asked,
   std::optional<doctor::Comparison> comparison;
   if (asked.before) {
     auto compared = doctor::compare(*asked.before, report, asked.limit);
-    if (!compared) return fail(compared.error().code, "--compare: {}", compared.error().message);
+    if (!compared) return tl::unexpected(std::move(compared.error()));
     comparison = *std::move(compared);
   }
   const std::string text =
@@ -165,7 +176,7 @@ Result<int> run_stress_request(const StressRequest& request, Console& console) {
   const auto asked = understand(request);
   if (!asked) return tl::unexpected(asked.error());
   // Looked at before this process has memory there itself.
-  auto live = Live::of(asked->simulated_bytes ? "drm" : "nvml");
+  auto live = Live::of("nvml");
   if (!live) return tl::unexpected(live.error());
   const watch::Snapshot snapshot = asked->simulated_bytes ? watch::Snapshot{} : live->look();
   auto opened = open_card(*asked, snapshot);
@@ -176,6 +187,8 @@ Result<int> run_stress_request(const StressRequest& request, Console& console) {
   const doctor::StressedDevice& device = (*opened)->device();
   const std::vector<doctor::OtherUser> others = others_on(snapshot, device);
   if (const auto checked = check_others(others, request.force); !checked)
+    return tl::unexpected(checked.error());
+  if (const auto checked = check_comparable(*asked, device); !checked)
     return tl::unexpected(checked.error());
   const watch::Moment moment = watch::here_and_now();
   auto report = press(**opened, *live, *asked, console);

@@ -21,7 +21,8 @@ Result<CopyApi> CopyApi::load(const std::string& path) {
   symbols.find("cuMemcpyDtoDAsync_v2", api.memcpy_dtod_async);
   symbols.find("cuMemsetD32Async", api.memset_d32_async);
   symbols.find("cuDeviceGetName", api.device_get_name);
-  symbols.find("cuDeviceGetUuid", api.device_get_uuid);
+  // Since 11.4 there is one that tells the parts of a divided device apart.
+  symbols.find_newest("cuDeviceGetUuid_v2", "cuDeviceGetUuid", api.device_get_uuid);
   symbols.find("cuDeviceGetPCIBusId", api.device_get_pci_bus_id);
   if (!symbols.missing().empty()) {
     return fail(Code::kUnsupported,

@@ -15,6 +15,12 @@ class Symbols {
     function = reinterpret_cast<Function*>(dlsym(library_, name));
     if (function == nullptr && missing_.empty()) missing_ = name;
   }
+  // The newer of two that take the same.
+  template <typename Function>
+  void find_newest(const char* newer, const char* older, Function*& function) {
+    const bool has_newer = dlsym(library_, newer) != nullptr;
+    find(has_newer ? newer : older, function);
+  }
   [[nodiscard]] std::string_view missing() const { return missing_; }
 
  private:
