@@ -58,7 +58,7 @@ TYPED_TEST(CopiesRulesTest, BytesComeOutAsTheyWentInAcrossMappings) {
 
 TYPED_TEST(CopiesRulesTest, FillsWriteWholeWordsAndNothingElse) {
   const Address range = this->two_pages();
-  for (int i = 0; i < 4; ++i) this->world_.write(range + 8 * i, 0x1111'1111'1111'1111);
+  for (uint64_t i = 0; i < 4; ++i) this->world_.write(range + 8 * i, 0x1111'1111'1111'1111);
   EXPECT_EQ(this->copies().fill(0, 0, range + 2, 7, 8), Status::kInvalidValue);
   EXPECT_EQ(this->copies().fill(0, 0, range, 7, 6), Status::kInvalidValue);
   ASSERT_EQ(this->copies().fill(0, 0, range + 4, 0xabcd'ef01, 12), Status::kOk);

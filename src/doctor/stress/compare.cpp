@@ -71,7 +71,7 @@ Result<Comparison> compare(const StressReport& before, const StressReport& after
       comparison.changes.push_back(change_of(old, *now, limit));
     }
   }
-  std::ranges::stable_sort(comparison.changes, std::ranges::greater(), &Change::worse);
+  std::ranges::sort(comparison.changes, std::ranges::greater(), &Change::worse);
   return comparison;
 }
 

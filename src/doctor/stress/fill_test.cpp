@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <set>
 
 namespace vram::doctor {
@@ -91,6 +92,24 @@ TEST_F(FillTest, ABitThatSticksIsFoundWhereItIs) {
   EXPECT_TRUE(patterns.contains("0x00"));
   EXPECT_FALSE(patterns.contains("0xFF")) << "the bit is 1 there";
 }
+
+class FillPlaceTest : public FillTest, public testing::WithParamInterface<uint64_t> {};
+
+// Wherever it is.
+TEST_P(FillPlaceTest, ABitThatSticksIsFoundAtItsAddress) {
+  std::mt19937_64 random(GetParam());
+  const Place place{.handle_number = 1 + random() % 9,
+                    .offset_bytes = random() % kPiece,
+                    .bit = static_cast<uint32_t>(random() % 8)};
+  gpu_.stick(place);
+  (void)fill();
+  ASSERT_GT(bad_.count, 0u);
+  for (const BadWord& word : bad_.first) {
+    EXPECT_EQ(word.address, gpu_.address_of(place) / 8 * 8);
+    EXPECT_EQ(word.bits(), uint64_t{1} << (place.offset_bytes % 8 * 8 + place.bit));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, FillPlaceTest, testing::Range<uint64_t>(1, 7));
 
 TEST_F(FillTest, ABitThatFlipsOnceIsFoundOnce) {
   // The first pattern is written in as many calls as there are chunks; of them the first is read.

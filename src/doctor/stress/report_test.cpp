@@ -63,7 +63,8 @@ TEST(StressReportVerdict, ErrorsWeighMost) {
 
 TEST(Samples, OrderedFigures) {
   Samples samples;
-  for (const uint64_t value : {9, 1, 8, 2, 7, 3, 6, 4, 5, 100}) samples.add(value);
+  for (const uint64_t value : std::initializer_list<uint64_t>{9, 1, 8, 2, 7, 3, 6, 4, 5, 100})
+    samples.add(value);
   const Figure figure = samples.figure("x", 4096, Unit::kNanoseconds);
   EXPECT_EQ(figure.count, 10u);
   EXPECT_EQ(figure.low, 1u);

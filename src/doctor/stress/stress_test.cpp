@@ -134,7 +134,7 @@ TEST(Stress, AFailingCallAtEachPositionLeavesNothingBehind) {
     for (uint64_t nth = 1; nth < 1000; nth += nth < 20 ? 1 : 97)
       (void)run_with_fault(std::nullopt, nth, status);
     for (size_t i = 0; i < gpu::kCallCount; ++i) {
-      for (const uint64_t nth : {1, 4}) {
+      for (const uint64_t nth : {uint64_t{1}, uint64_t{4}}) {
         const auto call = run_with_fault(static_cast<gpu::Call>(i), nth, status);
         if (call) told.insert(*call);
       }

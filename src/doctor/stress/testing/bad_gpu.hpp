@@ -132,7 +132,9 @@ class StepClock {
   std::atomic<int64_t> now_ns_{0};
 };
 
-inline std::string status_text(gpu::Call, Status status) { return std::string(gpu::to_string(status)); }
+inline std::string status_text(gpu::Call, Status status) {
+  return std::string(gpu::to_string(status));
+}
 
 template <typename Gpu>
 CardOn<Gpu, Gpu> card_on(Gpu& gpu) {
