@@ -1,17 +1,20 @@
 // DeviceOn: a pool's Device made of any gpu::Memory: memory as it is, order by fences (fence.hpp).
 // One thread at a time; allocates at a stream's first use.
+//
+// Base: Device itself, or what a user of more than Device derived from it.
 #pragma once
 
 #include "pool/device.hpp"
 #include "pool/fence.hpp"
 
+#include <concepts>
 #include <cstdint>
 #include <vector>
 
 namespace vram::pool {
 
-template <gpu::Memory M>
-class DeviceOn : public Device {
+template <gpu::Memory M, std::derived_from<Device> Base = Device>
+class DeviceOn : public Base {
  public:
   // memory must outlive it.
   DeviceOn(M& memory, uint32_t ordinal) : memory_(memory), ordinal_(ordinal) {}

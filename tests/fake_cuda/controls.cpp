@@ -86,12 +86,16 @@ FakeCudaAlive fake_cuda_alive() {
   alive.events = machine->streams.events();
   for (const auto& context : machine->contexts) alive.contexts += context->retained;
   alive.used_bytes = machine->memory.used_bytes();
+  alive.pinned = machine->pinned.size();
+  alive.streams = machine->made_streams.size();
   return alive;
 }
 
 bool fake_cuda_can_touch(int device, uint64_t address) {
   return Locked()->memory.can_touch(device, address);
 }
+
+void fake_cuda_spoil_copy(uint64_t nth) { Locked()->bad_copy = nth; }
 
 bool fake_cuda_last_was_rdma_capable() { return Locked()->is_last_rdma_capable; }
 

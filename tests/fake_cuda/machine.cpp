@@ -29,6 +29,12 @@ Machine::Machine(int device_count, size_t capacity_bytes, bool is_virtual_suppor
   }
   is_virtual.assign(count, is_virtual_supported);
   unreachable.assign(count, 0);
+  bad_copy = setting("FAKE_CUDA_BAD_COPY", 0);
+}
+
+void Machine::spoil(char* bytes, size_t count) {
+  if (bad_copy == 0 || count == 0 || --bad_copy != 0) return;
+  bytes[count / 2] = static_cast<char>(bytes[count / 2] ^ 4);
 }
 
 bool Machine::can_reach(int device, int memory_of) const {

@@ -9,8 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 namespace vram::gpu::cuda {
@@ -38,6 +40,13 @@ struct Machine {
   std::vector<bool> is_virtual;       // by device: virtual memory management
   std::vector<uint64_t> unreachable;  // by device: peers it can't access, as bits
   bool is_last_rdma_capable = false;
+  std::map<void*, std::unique_ptr<char[]>> pinned;  // the host's memory, by where it begins
+  std::set<CUstream> made_streams;
+  uintptr_t last_stream = 0x7000;
+  // The copy to the host, counted from 1, in which a bit comes out wrong; 0: none.
+  uint64_t bad_copy = 0;
+  // Counts a copy to the host, and flips a bit of its middle if it is the one.
+  void spoil(char* bytes, size_t count);
 };
 
 std::mutex& machine_mutex();

@@ -193,6 +193,15 @@ bool Memory::can_touch(int device, CUdeviceptr address) const {
   return address < start + found.bytes && (found.writers >> device & 1) != 0;
 }
 
+bool Memory::can_touch_all(int device, CUdeviceptr address, size_t bytes) const {
+  if (bytes == 0) return true;
+  // What is touchable is so by whole pages.
+  for (CUdeviceptr at = address; at < address + bytes; at += kPageBytes) {
+    if (!can_touch(device, at)) return false;
+  }
+  return can_touch(device, address + bytes - 1);
+}
+
 size_t Memory::live_handles() const {
   return static_cast<size_t>(std::count_if(
       pieces_.begin(), pieces_.end(), [](const auto& entry) { return !entry.second.is_released; }));

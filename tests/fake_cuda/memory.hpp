@@ -38,6 +38,7 @@ class Memory {
 
   [[nodiscard]] DeviceMemory& device(int number) { return devices_[static_cast<size_t>(number)]; }
   [[nodiscard]] bool can_touch(int device, CUdeviceptr address) const;
+  [[nodiscard]] bool can_touch_all(int device, CUdeviceptr address, size_t bytes) const;
   [[nodiscard]] size_t live_handles() const;
   [[nodiscard]] size_t mappings() const { return mappings_.size(); }
   [[nodiscard]] size_t reservations() const { return reservations_.size(); }

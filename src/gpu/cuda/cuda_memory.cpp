@@ -110,7 +110,10 @@ Status CudaMemory::run_virtual(Call call) {
 
 Status CudaMemory::judge(CUresult result) {
   if (is_device_lost(result)) is_lost_.store(true, std::memory_order_relaxed);
-  return status_of(result);
+  const Status status = status_of(result);
+  const bool is_failure = status != Status::kOk && status != Status::kNotReady;
+  if (is_failure) last_failure_.store(result, std::memory_order_relaxed);
+  return status;
 }
 
 bool CudaMemory::supports_peer(uint32_t device) const {

@@ -52,6 +52,11 @@ class CudaMemory {
   [[nodiscard]] uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t time_ns() const { return time_ns_.load(std::memory_order_relaxed); }
 
+  // What the driver last answered that was neither success nor "not yet"; kSuccess: nothing so far.
+  [[nodiscard]] CUresult last_failure() const {
+    return last_failure_.load(std::memory_order_relaxed);
+  }
+
   // Memory: see memory.hpp. device_count() is the driver's; calls about a device other than
   // ordinal() are kInvalidValue.
   [[nodiscard]] uint32_t device_count() const { return device_count_; }
@@ -109,6 +114,7 @@ class CudaMemory {
   std::atomic<uint64_t> peers_{0};
   std::atomic<uint64_t> calls_{0};
   std::atomic<uint64_t> time_ns_{0};
+  std::atomic<CUresult> last_failure_{kSuccess};
   std::atomic<bool> is_lost_{false};
 };
 static_assert(Memory<CudaMemory>);

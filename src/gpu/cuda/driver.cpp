@@ -1,26 +1,12 @@
 #include "gpu/cuda/driver.hpp"
 
+#include "gpu/cuda/symbols.hpp"
+
 #include <dlfcn.h>
 #include <string_view>
 
 namespace vram::gpu::cuda {
 namespace {
-
-// Looks symbols up until one is missing, which it remembers.
-class Symbols {
- public:
-  explicit Symbols(void* library) : library_(library) {}
-  template <typename Function>
-  void find(const char* name, Function*& function) {
-    function = reinterpret_cast<Function*>(dlsym(library_, name));
-    if (function == nullptr && missing_.empty()) missing_ = name;
-  }
-  [[nodiscard]] std::string_view missing() const { return missing_; }
-
- private:
-  void* library_;
-  std::string_view missing_;
-};
 
 void find_devices(Symbols& symbols, DriverApi& api) {
   symbols.find("cuInit", api.init);

@@ -30,8 +30,20 @@ enum class Call : uint8_t {
   kSynchronize,
   kMallocAsync,
   kFreeAsync,
+  // And those of Copies (copies.hpp), in its order.
+  kPin,
+  kUnpin,
+  kCreateStream,
+  kDestroyStream,
+  kCopyIn,
+  kCopyOut,
+  kCopy,
+  kFill,
 };
-inline constexpr size_t kCallCount = 18;
+inline constexpr size_t kCallCount = 26;
+
+// Whether it is one of Copies.
+[[nodiscard]] constexpr bool is_copies(Call call) { return call >= Call::kPin; }
 
 // As CUDA's users know it: "cudaMalloc", "cuMemCreate", ...
 [[nodiscard]] std::string_view to_string(Call call);

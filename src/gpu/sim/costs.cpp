@@ -56,6 +56,15 @@ int64_t Costs::of(Call call, uint64_t bytes) const {
       return malloc_async_ns;
     case Call::kFreeAsync:
       return free_async_ns;
+    case Call::kPin:
+    case Call::kUnpin:
+    case Call::kCreateStream:
+    case Call::kDestroyStream:
+    case Call::kCopyIn:
+    case Call::kCopyOut:
+    case Call::kCopy:
+    case Call::kFill:
+      return 0;  // nobody simulates copies' time
   }
   return 0;
 }

@@ -12,6 +12,7 @@
 // what lies in them (but see backing).
 #pragma once
 
+#include "gpu/copies.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/sim/address_space.hpp"
 #include "gpu/sim/call_stats.hpp"
@@ -24,8 +25,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace vram::gpu {
@@ -64,6 +68,23 @@ class SimGpu {
   [[nodiscard]] Status destroy(EventHandle event);
   [[nodiscard]] Status synchronize(uint32_t device);
 
+  // Copies: see copies.hpp. They need backing, are done at once, and take none of the clock's time.
+  [[nodiscard]] Status pin(uint64_t bytes, void** host);
+  [[nodiscard]] Status unpin(void* host);
+  [[nodiscard]] Status create_stream(uint32_t device, StreamHandle* stream);
+  [[nodiscard]] Status destroy_stream(StreamHandle stream);
+  [[nodiscard]] Status copy_in(uint32_t device, StreamHandle stream, Address to, const void* from,
+                               uint64_t bytes);
+  [[nodiscard]] Status copy_out(uint32_t device, StreamHandle stream, void* to, Address from,
+                                uint64_t bytes);
+  [[nodiscard]] Status copy(uint32_t device, StreamHandle stream, Address to, Address from,
+                            uint64_t bytes);
+  [[nodiscard]] Status fill(uint32_t device, StreamHandle stream, Address to, uint32_t word,
+                            uint64_t bytes);
+  // What was pinned or created and not given back.
+  [[nodiscard]] size_t pinned_count() const { return pinned_.size(); }
+  [[nodiscard]] size_t stream_count() const { return created_streams_.size(); }
+
   // The clock. advance: the host does something else. enqueue: the device gets work that takes that
   // long.
   [[nodiscard]] int64_t now_ns() const { return now_ns_; }
@@ -101,12 +122,18 @@ class SimGpu {
   [[nodiscard]] bool validate(std::string* why = nullptr) const;
 
  private:
+  // Far above the numbers that tests choose for streams of their own.
+  static constexpr StreamHandle kFirstStream = StreamHandle{1} << 32;
+
   // Every call opens with begin (counts it, asks for faults) and ends in done or refuse, which move
   // the clock.
   [[nodiscard]] Status begin(Call call);
   [[nodiscard]] Status done(Call call, int64_t cost_ns);
   [[nodiscard]] Status refuse(Call call, Status status);
   void wait_until(Call call, int64_t time_ns);
+  [[nodiscard]] Status finish(Call call, Status status) {
+    return status == Status::kOk ? done(call, 0) : refuse(call, status);
+  }
   [[nodiscard]] bool is_device(uint32_t device) const { return device < device_count(); }
 
   [[nodiscard]] Address alloc_small(uint32_t device, uint64_t bytes);
@@ -129,11 +156,15 @@ class SimGpu {
   Streams streams_;
   Faults faults_;
   CallStats stats_;
+  std::unordered_map<void*, std::unique_ptr<std::byte[]>> pinned_;
+  std::set<StreamHandle> created_streams_;
+  StreamHandle last_stream_ = kFirstStream;
   int64_t now_ns_ = 0;
   Address next_address_ = 0;
   bool backing_ = false;
   bool poison_on_unmap_ = false;
 };
 static_assert(Memory<SimGpu>);
+static_assert(Copies<SimGpu>);
 
 }  // namespace vram::gpu

@@ -13,7 +13,7 @@ extern "C" {
 
 // A new machine, with devices of that much memory each; everything of the old one is gone, with its
 // settings. Without this the machine is as the environment says: FAKE_CUDA_DEVICES (2),
-// FAKE_CUDA_CAPACITY (bytes, 1 GiB), FAKE_CUDA_VMM (1).
+// FAKE_CUDA_CAPACITY (bytes, 1 GiB), FAKE_CUDA_VMM (1), FAKE_CUDA_BAD_COPY (0: none).
 void fake_cuda_reset(int devices, size_t capacity_bytes);
 void fake_cuda_set_capacity(int device, size_t capacity_bytes);
 void fake_cuda_set_virtual_memory(int device, bool is_supported);
@@ -52,8 +52,12 @@ struct FakeCudaAlive {
   size_t events;
   size_t contexts;    // primary contexts, each as often as it is retained
   size_t used_bytes;  // of all devices
+  size_t pinned;
+  size_t streams;  // that the driver made
 };
 FakeCudaAlive fake_cuda_alive();
+// In the nth copy to the host from now on a bit of the middle byte comes out wrong; 0: in none.
+void fake_cuda_spoil_copy(uint64_t nth);
 // Whether a kernel on the device could touch the byte.
 bool fake_cuda_can_touch(int device, uint64_t address);
 // The properties of the handle last created: whether memory is made so that network cards reach it.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/bytes.hpp"
+#include "gpu/cuda/cuda_copies.hpp"
 #include "gpu/cuda/cuda_memory.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/sim/sim_gpu.hpp"
@@ -27,6 +28,7 @@ class SimWorld {
     EXPECT_TRUE(gpu_.validate(&why)) << why;
   }
   SimGpu& memory() { return gpu_; }
+  SimGpu& copies() { return gpu_; }
   bool can_touch(Address address) {
     std::byte byte{};
     return gpu_.read(0, address, std::span(&byte, 1)) == Status::kOk;
@@ -60,14 +62,18 @@ class FakeCudaWorld {
     fake_cuda_reset(2, kWorldBytes);
     driver_ = cuda::DriverApi::load(VRAM_FAKE_CUDA).value();
     memory_ = cuda::CudaMemory::open(driver_, 0).value();
+    copies_ =
+        cuda::CudaCopies::open(driver_, cuda::CopyApi::load(VRAM_FAKE_CUDA).value(), 0).value();
   }
   ~FakeCudaWorld() {
     memory_.reset();
+    copies_.reset();
     EXPECT_EQ(fake_cuda_alive().events, 0u);
     EXPECT_EQ(fake_cuda_alive().contexts, 0u);
   }
   const cuda::DriverApi& driver() const { return driver_; }
   cuda::CudaMemory& memory() { return *memory_; }
+  cuda::CudaCopies& copies() { return *copies_; }
   bool can_touch(Address address) { return fake_cuda_can_touch(0, address); }
   void write(Address address, uint64_t value) { std::memcpy(pointer(address), &value, 8); }
   uint64_t read(Address address) {
@@ -83,6 +89,7 @@ class FakeCudaWorld {
   static void* pointer(uint64_t value) { return reinterpret_cast<void*>(value); }
   cuda::DriverApi driver_;
   std::unique_ptr<cuda::CudaMemory> memory_;
+  std::unique_ptr<cuda::CudaCopies> copies_;
 };
 
 }  // namespace vram::gpu

@@ -1,0 +1,112 @@
+#include "cli/stress_asked.hpp"
+
+#include "base/bytes.hpp"
+#include "base/file.hpp"
+#include "cli/options.hpp"
+#include "gpu/sim/sim_gpu.hpp"
+#include "show/stress_json.hpp"
+#include "watch/sources.hpp"
+
+#include <charconv>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace vram::cli {
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kLongestNs = 24 * 3600 * kSecondNs;
+constexpr uint64_t kSimulatedBytes = 2 * kGiB;
+constexpr uint64_t kSmallestSimulated = 16 * kMiB;
+constexpr uint64_t kLargestReport = 16 * kMiB;
+constexpr std::string_view kSim = "sim";
+
+Result<double> parse_limit(std::string text) {
+  if (text.ends_with('%')) text.pop_back();
+  double percent = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, percent);
+  if (error != std::errc() || stopped != end || !(percent >= 0 && percent <= 1000))
+    return fail(Code::kBadInput, "--fail-above takes a share as 10%, found '{}'", text);
+  return percent / 100;
+}
+
+Result<doctor::StressReport> read_report(const std::string& path) {
+  auto file = InputFile::open(path);
+  if (!file) return tl::unexpected(file.error());
+  std::string text(kLargestReport + 1, '\0');
+  size_t size = 0;
+  while (size < text.size()) {
+    const auto count = file->read(std::as_writable_bytes(std::span(text).subspan(size)));
+    if (!count) return tl::unexpected(count.error());
+    if (*count == 0) break;
+    size += *count;
+  }
+  if (size > kLargestReport)
+    return fail(Code::kTooLarge, "--compare: {} is larger than {}: no report is", path,
+                format_bytes(kLargestReport));
+  return show::read_stress_json(std::string_view(text).substr(0, size));
+}
+
+Result<> parse_gpu(const std::string& gpu, StressAsked& asked) {
+  if (gpu.empty() || gpu == "cuda") return {};
+  if (!gpu.starts_with(kSim) || (gpu.size() > kSim.size() && gpu[kSim.size()] != ':'))
+    return fail(Code::kBadInput, "--gpu: expected cuda, sim or sim:SIZE for a test, found '{}'",
+                gpu);
+  asked.simulated_bytes = kSimulatedBytes;
+  if (gpu.size() == kSim.size()) return {};
+  const auto bytes = parse_bytes(gpu.substr(kSim.size() + 1));
+  if (!bytes) return fail(Code::kBadInput, "--gpu: {}", bytes.error().message);
+  if (*bytes < kSmallestSimulated || *bytes >= gpu::kUnlimited)
+    return fail(Code::kBadInput, "--gpu: a simulated GPU has at least {}, found '{}'",
+                format_bytes(kSmallestSimulated), gpu);
+  asked.simulated_bytes = *bytes;
+  return {};
+}
+
+Result<> parse_numbers(const StressRequest& request, StressAsked& asked) {
+  const auto length = parse_duration_ns(request.length);
+  if (!length) return fail(Code::kBadInput, "--stress: {}", length.error().message);
+  if (*length < kSecondNs || *length > kLongestNs)
+    return fail(Code::kBadInput, "--stress takes a second to a day, found '{}'", request.length);
+  asked.length_ns = *length;
+  if (!request.device.empty()) {
+    const auto device = parse_number("--device", request.device);
+    if (!device) return tl::unexpected(device.error());
+    if (*device > std::numeric_limits<uint32_t>::max())
+      return fail(Code::kBadInput, "--device: there is no number {}", request.device);
+    asked.device = static_cast<uint32_t>(*device);
+  }
+  asked.seed = watch::monotonic_ns() % 1'000'000;
+  if (!request.seed.empty()) {
+    const auto seed = parse_number("--seed", request.seed);
+    if (!seed) return tl::unexpected(seed.error());
+    asked.seed = *seed;
+  }
+  if (request.leave.empty()) return {};
+  const auto leave = parse_bytes(request.leave);
+  if (!leave) return fail(Code::kBadInput, "--leave: {}", leave.error().message);
+  asked.leave_bytes = *leave;
+  return {};
+}
+
+}  // namespace
+
+Result<StressAsked> understand(const StressRequest& request) {
+  StressAsked asked;
+  if (auto parsed = parse_numbers(request, asked); !parsed) return tl::unexpected(parsed.error());
+  if (auto parsed = parse_gpu(request.gpu, asked); !parsed) return tl::unexpected(parsed.error());
+  const auto limit = parse_limit(request.fail_above);
+  if (!limit) return tl::unexpected(limit.error());
+  asked.limit = *limit;
+  if (request.compare.empty()) return asked;
+  auto before = read_report(request.compare);
+  if (!before) return fail(before.error().code, "--compare: {}", before.error().message);
+  asked.before = *std::move(before);
+  return asked;
+}
+
+}  // namespace vram::cli

@@ -1,0 +1,169 @@
+#include "cli/stress_card.hpp"
+
+#include "doctor/stress/card_on.hpp"
+#include "gpu/cuda/cuda_copies.hpp"
+#include "gpu/cuda/cuda_memory.hpp"
+#include "gpu/sim/sim_gpu.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+namespace vram::cli {
+namespace {
+
+using gpu::cuda::CopyApi;
+using gpu::cuda::CudaCopies;
+using gpu::cuda::CudaMemory;
+using gpu::cuda::DriverApi;
+
+// More threads than this don't make the bus faster.
+constexpr unsigned kMostLanes = 8;
+
+class SimulatedCard final : public StressCard {
+ public:
+  explicit SimulatedCard(uint64_t bytes)
+      : gpu_(options(bytes)), card_(gpu_, gpu_, 0, 1, [](gpu::Call, gpu::Status status) {
+          return std::string(gpu::to_string(status));
+        }) {
+    device_.name = "simulated GPU";
+    device_.uuid = fmt::format("simulated-{}", bytes);
+    device_.is_simulated = true;
+  }
+  doctor::Card& card() override { return card_; }
+  const doctor::StressedDevice& device() const override { return device_; }
+
+ private:
+  static gpu::SimOptions options(uint64_t bytes) {
+    gpu::SimOptions options;
+    options.devices = {{bytes, gpu::kUnlimited}};
+    options.backing = true;
+    return options;
+  }
+  gpu::SimGpu gpu_;
+  doctor::CardOn<gpu::SimGpu, gpu::SimGpu> card_;
+  doctor::StressedDevice device_;
+};
+
+struct Driver {
+  DriverApi api;
+  CopyApi copies;
+};
+
+class CudaCard final : public StressCard {
+ public:
+  static Result<std::unique_ptr<StressCard>> open(std::unique_ptr<Driver> driver, uint32_t ordinal,
+                                                  doctor::StressedDevice device) {
+    auto memory = CudaMemory::open(driver->api, ordinal);
+    if (!memory) return tl::unexpected(std::move(memory.error()));
+    auto copies = CudaCopies::open(driver->api, driver->copies, ordinal);
+    if (!copies) return tl::unexpected(std::move(copies.error()));
+    return std::make_unique<CudaCard>(std::move(driver), *std::move(memory), *std::move(copies),
+                                      ordinal, std::move(device));
+  }
+  CudaCard(std::unique_ptr<Driver> driver, std::unique_ptr<CudaMemory> memory,
+           std::unique_ptr<CudaCopies> copies, uint32_t ordinal, doctor::StressedDevice device)
+      : driver_(std::move(driver)),
+        memory_(std::move(memory)),
+        copies_(std::move(copies)),
+        card_(*memory_, *copies_, ordinal,
+              std::clamp(std::thread::hardware_concurrency(), 1U, kMostLanes),
+              [this](gpu::Call call, gpu::Status status) { return answer(call, status); }),
+        device_(std::move(device)) {}
+  doctor::Card& card() override { return card_; }
+  const doctor::StressedDevice& device() const override { return device_; }
+
+ private:
+  [[nodiscard]] std::string answer(gpu::Call call, gpu::Status status) const {
+    const auto last = gpu::is_copies(call) ? copies_->last_failure() : memory_->last_failure();
+    return last == gpu::cuda::kSuccess ? std::string(gpu::to_string(status))
+                                       : driver_->api.name_of(last);
+  }
+  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<CudaMemory> memory_;
+  std::unique_ptr<CudaCopies> copies_;
+  doctor::CardOn<CudaMemory, CudaCopies> card_;
+  doctor::StressedDevice device_;
+};
+
+std::string driver_path() {
+  const char* const named = std::getenv("VRAM_CUDA_DRIVER");  // NOLINT(concurrency-mt-unsafe)
+  return named != nullptr && *named != '\0' ? named : "libcuda.so.1";
+}
+
+Result<std::unique_ptr<Driver>> open_driver() {
+  const std::string path = driver_path();
+  auto api = DriverApi::load(path);
+  if (!api) return tl::unexpected(std::move(api.error()));
+  auto copies = CopyApi::load(path);
+  if (!copies) return tl::unexpected(std::move(copies.error()));
+  return std::make_unique<Driver>(Driver{*api, *copies});
+}
+
+bool is_same(const std::optional<std::string>& one, const std::optional<std::string>& other) {
+  return one && other && !one->empty() && *one == *other;
+}
+
+std::vector<doctor::StressedDevice> devices_of(const Driver& driver) {
+  std::vector<doctor::StressedDevice> devices;
+  int count = 0;
+  if (driver.api.device_get_count(&count) != gpu::cuda::kSuccess) return devices;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    gpu::cuda::CUdevice device = 0;
+    doctor::StressedDevice& added = devices.emplace_back();
+    if (driver.api.device_get(&device, ordinal) != gpu::cuda::kSuccess) continue;
+    const gpu::cuda::DeviceNames names = gpu::cuda::names_of(driver.copies, device);
+    added.name = names.name;
+    added.uuid = names.uuid;
+    added.pci_id = names.pci_id;
+  }
+  return devices;
+}
+
+// Which of CUDA's devices is meant.
+Result<uint32_t> ordinal_of(const std::vector<doctor::StressedDevice>& devices,
+                            const watch::Snapshot& snapshot, std::optional<uint32_t> number) {
+  if (!number) return 0;
+  if (snapshot.devices.empty()) return *number;
+  for (uint32_t ordinal = 0; ordinal < devices.size(); ++ordinal) {
+    const watch::Device* const found = find_device(snapshot, devices[ordinal]);
+    if (found != nullptr && found->identity.index == *number) return ordinal;
+  }
+  return fail(Code::kNotFound,
+              "expected GPU {} among the {} that CUDA shows this process, found that it is none of "
+              "them: see vram status for its number, and CUDA_VISIBLE_DEVICES",
+              *number, devices.size());
+}
+
+}  // namespace
+
+std::unique_ptr<StressCard> simulated_card(uint64_t bytes) {
+  return std::make_unique<SimulatedCard>(bytes);
+}
+
+const watch::Device* find_device(const watch::Snapshot& snapshot,
+                                 const doctor::StressedDevice& device) {
+  const auto found = std::ranges::find_if(snapshot.devices, [&](const watch::Device& each) {
+    return is_same(each.identity.uuid, device.uuid) || is_same(each.identity.pci_id, device.pci_id);
+  });
+  return found == snapshot.devices.end() ? nullptr : &*found;
+}
+
+Result<std::unique_ptr<StressCard>> cuda_card(const watch::Snapshot& snapshot,
+                                              std::optional<uint32_t> number) {
+  auto driver = open_driver();
+  if (!driver) return tl::unexpected(std::move(driver.error()));
+  const std::vector<doctor::StressedDevice> devices = devices_of(**driver);
+  const auto ordinal = ordinal_of(devices, snapshot, number);
+  if (!ordinal) return tl::unexpected(ordinal.error());
+  doctor::StressedDevice device;
+  if (*ordinal < devices.size()) device = devices[*ordinal];
+  if (const watch::Device* const known = find_device(snapshot, device); known != nullptr) {
+    device.index = known->identity.index;
+    device.driver = known->identity.driver;
+  }
+  return CudaCard::open(*std::move(driver), *ordinal, std::move(device));
+}
+
+}  // namespace vram::cli

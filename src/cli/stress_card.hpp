@@ -1,0 +1,37 @@
+// StressCard: the device that a pressure test is to press, opened: a simulated one, or one of
+// CUDA's, found by its number in vram status.
+#pragma once
+
+#include "base/result.hpp"
+#include "doctor/stress/card.hpp"
+#include "doctor/stress/report.hpp"
+#include "watch/snapshot.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace vram::cli {
+
+class StressCard {
+ public:
+  virtual ~StressCard() = default;
+  [[nodiscard]] virtual doctor::Card& card() = 0;
+  // Its names; the index where telemetry knows it.
+  [[nodiscard]] virtual const doctor::StressedDevice& device() const = 0;
+};
+
+// Of that many bytes, all real: host memory of this process.
+[[nodiscard]] std::unique_ptr<StressCard> simulated_card(uint64_t bytes);
+
+// number: as in the snapshot, where that knows of devices; else CUDA's own. Without one: CUDA's
+// first. kNotFound, kUnsupported: no such device can be used.
+[[nodiscard]] Result<std::unique_ptr<StressCard>> cuda_card(const watch::Snapshot& snapshot,
+                                                            std::optional<uint32_t> number);
+
+// The device of the snapshot that is this one.
+[[nodiscard]] const watch::Device* find_device(const watch::Snapshot& snapshot,
+                                               const doctor::StressedDevice& device);
+
+}  // namespace vram::cli

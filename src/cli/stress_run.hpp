@@ -1,0 +1,38 @@
+// vram doctor --stress: from the words of the command line to a pressure test of one GPU and its
+// report. cmd_doctor.cpp has the command.
+#pragma once
+
+#include "base/result.hpp"
+#include "cli/command.hpp"
+#include "cli/console.hpp"
+
+#include <string>
+#include <vector>
+
+namespace vram::cli {
+
+// The options' texts, as they were given.
+struct StressRequest {
+  std::string length;  // empty: no test is asked for
+  std::string device;
+  std::string gpu;
+  std::string leave;
+  std::string seed;
+  std::string compare;
+  std::string fail_above = "10%";
+  std::string output;
+  bool json = false;
+  bool force = false;
+};
+
+// --stress and what belongs to it alone. --device, --gpu, --json and --output are the command's.
+[[nodiscard]] std::vector<Option> stress_options(StressRequest& request);
+
+// Whether something is asked of a test that is not asked for.
+[[nodiscard]] bool is_of_no_test(const StressRequest& request);
+
+// Blocks until the test is over or a signal ends it. 0: passed; 1: errors, worse than before, or
+// cut short; 3: no GPU to test.
+[[nodiscard]] Result<int> run_stress_request(const StressRequest& request, Console& console);
+
+}  // namespace vram::cli

@@ -1,0 +1,176 @@
+#include "doctor/stress/figures.hpp"
+
+#include "base/bytes.hpp"
+#include "doctor/stress/held.hpp"
+#include "doctor/stress/samples.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace vram::doctor {
+namespace {
+
+constexpr uint64_t kLargestCopy = 128 * kMiB;
+constexpr uint64_t kMeasurements = 40;  // of each figure, if there is time
+constexpr uint64_t kFewest = 3;         // of each figure, even if there is none
+constexpr std::array<uint64_t, 4> kCallSizes = {2 * kMiB, 20 * kMiB, 128 * kMiB, kGiB};
+// Parts of the time: copies first, then calls.
+constexpr double kCopiesShare = 0.5;
+
+class Measuring {
+ public:
+  Measuring(Card& card, uint64_t leave_bytes, const Budget& budget, const Progress& progress)
+      : card_(card), budget_(budget), progress_(progress) {
+    gpu::MemoryInfo info;
+    if (card.memory_info(&info) == Status::kOk && info.free_bytes > leave_bytes)
+      room_bytes_ = info.free_bytes - leave_bytes;
+  }
+
+  std::vector<Figure> run() {
+    measure_copies();
+    measure_calls();
+    return std::move(figures_);
+  }
+
+ private:
+  // Measures until there are enough, or that share of the time is over.
+  void repeat(double until, const std::function<Status()>& once) {
+    for (uint64_t i = 0; i < kMeasurements; ++i) {
+      const bool is_enough = i >= kFewest && budget_.is_over_after(until);
+      if (is_enough || budget_.is_stopped() || once() != Status::kOk) return;
+      budget_.tell(progress_);
+    }
+  }
+
+  void add(const Samples& samples, std::string name, uint64_t bytes, Unit unit) {
+    if (samples.count() != 0) figures_.push_back(samples.figure(std::move(name), bytes, unit));
+  }
+
+  void measure_copies() {
+    const uint64_t bytes = std::min(kLargestCopy, room_bytes_ / 4) / kMiB * kMiB;
+    if (bytes == 0) return;
+    const OwnStream stream(card_);
+    const Pinned pinned(card_, bytes);
+    const std::unique_ptr<std::byte[]> pageable(new (std::nothrow) std::byte[bytes]());
+    Held memory(card_, 2 * bytes);
+    memory.take_all_but(0, [&] { return memory.count() != 0; });
+    const auto chunks = memory.chunks();
+    if (!stream || !pinned || pageable == nullptr || memory.count() != 1 ||
+        memory.bytes() < 2 * bytes) {
+      return;
+    }
+    const Address one = chunks.front().address;
+    const Address other = one + bytes;
+    const StreamHandle s = stream.get();
+    std::fill_n(pinned.words(), bytes / sizeof(uint64_t), 0);
+    const std::array<std::pair<const char*, std::function<Status()>>, 6> copies = {{
+        {"host to device, pinned", [&] { return card_.copy_in(s, one, pinned.words(), bytes); }},
+        {"device to host, pinned", [&] { return card_.copy_out(s, pinned.words(), one, bytes); }},
+        {"device to device", [&] { return card_.copy(s, other, one, bytes); }},
+        {"fill", [&] { return card_.fill(s, one, 0, bytes); }},
+        {"host to device, pageable", [&] { return card_.copy_in(s, one, pageable.get(), bytes); }},
+        {"device to host, pageable", [&] { return card_.copy_out(s, pageable.get(), one, bytes); }},
+    }};
+    for (size_t i = 0; i < copies.size(); ++i)
+      measure_copy(copies.at(i).first, bytes, s, kCopiesShare * static_cast<double>(i + 1) / 6,
+                   copies.at(i).second);
+  }
+
+  void measure_copy(const char* name, uint64_t bytes, StreamHandle stream, double until,
+                    const std::function<Status()>& copy) {
+    const auto once = [&] {
+      const Status status = copy();
+      const Status finished = card_.finish(stream);
+      return status == Status::kOk ? finished : status;
+    };
+    if (once() != Status::kOk) return;  // the first pays for what is made on first use
+    Samples samples;
+    repeat(until, [&] {
+      const int64_t begin_ns = budget_.now_ns();
+      const Status status = once();
+      const uint64_t speed = bytes_per_second(bytes, budget_.now_ns() - begin_ns);
+      if (status == Status::kOk && speed != 0) samples.add(speed);
+      return status;
+    });
+    add(samples, name, bytes, Unit::kBytesPerSecond);
+  }
+
+  void measure_calls() {
+    const bool maps = can_map(card_);
+    for (size_t i = 0; i < kCallSizes.size(); ++i) {
+      const uint64_t bytes = round_up(kCallSizes.at(i), card_.granularity_bytes());
+      const double step = (1.0 - kCopiesShare) / static_cast<double>(kCallSizes.size());
+      const double begin = kCopiesShare + step * static_cast<double>(i);
+      if (bytes > room_bytes_ / 2) return;
+      if (maps) measure_mapping(bytes, begin + step / 2);
+      measure_segments(bytes, begin + step);
+    }
+  }
+
+  template <typename Call>
+  [[nodiscard]] Status timed(Samples& samples, Call call) {
+    const int64_t begin_ns = budget_.now_ns();
+    const Status status = call();
+    if (status == Status::kOk) samples.add(static_cast<uint64_t>(budget_.now_ns() - begin_ns));
+    return status;
+  }
+
+  // Every call of one life of a handle; what has succeeded is taken back, whatever comes after.
+  void measure_mapping(uint64_t bytes, double until) {
+    std::array<Samples, 7> took;
+    repeat(until, [&] {
+      Address at = 0;
+      gpu::Handle handle = 0;
+      Status status = timed(took[0], [&] { return card_.reserve(bytes, &at); });
+      if (status != Status::kOk) return status;
+      status = timed(took[1], [&] { return card_.create(bytes, &handle); });
+      if (status == Status::kOk) {
+        status = timed(took[2], [&] { return card_.map(at, bytes, handle); });
+        if (status == Status::kOk) {
+          status = timed(took[3], [&] { return card_.set_access(at, bytes); });
+          (void)timed(took[4], [&] { return card_.unmap(at, bytes); });
+        }
+        (void)timed(took[5], [&] { return card_.release(handle); });
+      }
+      (void)timed(took[6], [&] { return card_.unreserve(at, bytes); });
+      return status;
+    });
+    constexpr std::array<const char*, 7> kNames = {
+        "cuMemAddressReserve", "cuMemCreate",  "cuMemMap",        "cuMemSetAccess",
+        "cuMemUnmap",          "cuMemRelease", "cuMemAddressFree"};
+    for (size_t i = 0; i < took.size(); ++i)
+      add(took.at(i), kNames.at(i), bytes, Unit::kNanoseconds);
+  }
+
+  void measure_segments(uint64_t bytes, double until) {
+    Samples allocs;
+    Samples frees;
+    repeat(until, [&] {
+      Address at = 0;
+      const Status status = timed(allocs, [&] { return card_.alloc_segment(bytes, &at); });
+      return status != Status::kOk ? status : timed(frees, [&] { return card_.free_segment(at); });
+    });
+    add(allocs, "cuMemAlloc", bytes, Unit::kNanoseconds);
+    add(frees, "cuMemFree", bytes, Unit::kNanoseconds);
+  }
+
+  Card& card_;
+  const Budget& budget_;
+  const Progress& progress_;
+  uint64_t room_bytes_ = 0;
+  std::vector<Figure> figures_;
+};
+
+}  // namespace
+
+std::vector<Figure> measure_figures(Card& card, uint64_t leave_bytes, const Budget& budget,
+                                    const Progress& progress) {
+  return Measuring(card, leave_bytes, budget, progress).run();
+}
+
+}  // namespace vram::doctor

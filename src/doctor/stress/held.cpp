@@ -1,0 +1,96 @@
+#include "doctor/stress/held.hpp"
+
+#include "base/bytes.hpp"
+
+#include <algorithm>
+
+namespace vram::doctor {
+bool can_map(Card& card) {
+  Address address = 0;
+  const uint64_t bytes = card.granularity_bytes();
+  const Status status = card.reserve(bytes, &address);
+  if (status == Status::kOk) (void)card.unreserve(address, bytes);
+  return status != Status::kNotSupported;
+}
+
+Held::~Held() {
+  for (const Piece& piece : pieces_) give_back(piece);
+}
+
+void Held::take_all_but(uint64_t leave_bytes, const std::function<bool()>& should_end) {
+  const uint64_t unit = card_.granularity_bytes();
+  uint64_t largest = round_up(piece_bytes_, unit);
+  gpu::MemoryInfo info;
+  while (largest >= unit && !should_end() && card_.memory_info(&info) == Status::kOk) {
+    if (info.free_bytes < leave_bytes + unit) return;
+    const uint64_t wanted = std::min(largest, (info.free_bytes - leave_bytes) / unit * unit);
+    const Status status = take(wanted);
+    if (status == Status::kOutOfMemory) largest = wanted / 2 / unit * unit;
+    if (status != Status::kOk && status != Status::kOutOfMemory) return;
+  }
+}
+
+Status Held::take(uint64_t bytes) {
+  Piece piece{.bytes = bytes};
+  const Status status =
+      is_mapped_ ? take_mapped(piece) : card_.alloc_segment(bytes, &piece.address);
+  if (status != Status::kOk) return status;
+  if (!is_mapped_) piece.handle = piece.address;
+  pieces_.push_back(piece);
+  bytes_ += bytes;
+  return status;
+}
+
+Status Held::take_mapped(Piece& piece) {
+  Status status = card_.create(piece.bytes, &piece.handle);
+  if (status != Status::kOk) return status;
+  status = card_.reserve(piece.bytes, &piece.address);
+  if (status == Status::kOk) {
+    status = card_.map(piece.address, piece.bytes, piece.handle);
+    if (status == Status::kOk) {
+      status = card_.set_access(piece.address, piece.bytes);
+      if (status != Status::kOk) (void)card_.unmap(piece.address, piece.bytes);
+    }
+    if (status != Status::kOk) (void)card_.unreserve(piece.address, piece.bytes);
+  }
+  if (status != Status::kOk) (void)card_.release(piece.handle);
+  return status;
+}
+
+void Held::give_back(const Piece& piece) {
+  if (!is_mapped_) {
+    (void)card_.free_segment(piece.address);
+    return;
+  }
+  (void)card_.unmap(piece.address, piece.bytes);
+  (void)card_.unreserve(piece.address, piece.bytes);
+  (void)card_.release(piece.handle);
+}
+
+uint64_t Held::give_back_for(uint64_t leave_bytes) {
+  uint64_t given = 0;
+  gpu::MemoryInfo info;
+  while (!pieces_.empty() && card_.memory_info(&info) == Status::kOk &&
+         info.free_bytes < leave_bytes) {
+    give_back(pieces_.back());
+    given += pieces_.back().bytes;
+    pieces_.pop_back();
+  }
+  bytes_ -= given;
+  return given;
+}
+
+std::vector<Chunk> Held::chunks() const {
+  std::vector<Chunk> chunks;
+  for (const Piece& piece : pieces_) {
+    for (uint64_t at = 0; at < piece.bytes; at += kChunkBytes) {
+      chunks.push_back({.address = piece.address + at,
+                        .bytes = std::min(kChunkBytes, piece.bytes - at),
+                        .handle = piece.handle,
+                        .offset_bytes = at});
+    }
+  }
+  return chunks;
+}
+
+}  // namespace vram::doctor

@@ -1,0 +1,73 @@
+#include "doctor/stress/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vram::doctor {
+namespace {
+
+void compare_counts(std::string_view what, const std::optional<uint64_t>& before,
+                    const std::optional<uint64_t>& after, bool is_error,
+                    std::vector<Incident>& found) {
+  if (!before || !after || *after <= *before) return;
+  found.push_back({fmt::format("{}: {} more (now {})", what, *after - *before, *after), is_error});
+}
+
+void compare_rows(const watch::Device& before, const watch::Device& after,
+                  std::vector<Incident>& found) {
+  const auto& rows = after.health.remapped_rows;
+  if (!rows) return;
+  const gpu::RemappedRows old = before.health.remapped_rows.value_or(*rows);
+  compare_counts("rows remapped after corrected errors", old.corrected, rows->corrected, false,
+                 found);
+  compare_counts("rows remapped after uncorrected errors", old.uncorrected, rows->uncorrected, true,
+                 found);
+  if (rows->has_failed)
+    found.push_back({"remapping a row has failed: have the GPU replaced", true});
+  if (rows->is_pending)
+    found.push_back({"a row will be remapped at the next reset of the GPU", false});
+}
+
+void compare_xids(const watch::Device& before, const watch::Device& after,
+                  std::vector<Incident>& found) {
+  if (!after.xids) return;
+  for (const watch::XidCount& xid : *after.xids) {
+    uint64_t known = 0;
+    for (const watch::XidCount& old : before.xids.value_or(std::vector<watch::XidCount>{})) {
+      if (old.xid == xid.xid) known = old.count;
+    }
+    compare_counts(fmt::format("Xid {}", xid.xid), known, xid.count, true, found);
+  }
+}
+
+}  // namespace
+
+std::vector<Incident> incidents(const Health& health) {
+  std::vector<Incident> found;
+  if (!health.before || !health.after) return found;
+  const watch::Device& before = *health.before;
+  const watch::Device& after = *health.after;
+  const auto& old_ecc = before.health.ecc_since_boot;
+  const auto& new_ecc = after.health.ecc_since_boot;
+  compare_counts("uncorrected memory errors (ECC)", old_ecc.uncorrected, new_ecc.uncorrected, true,
+                 found);
+  compare_counts("corrected memory errors (ECC)", old_ecc.corrected, new_ecc.corrected, false,
+                 found);
+  compare_rows(before, after, found);
+  compare_xids(before, after, found);
+  if (after.sample.trouble)
+    found.push_back({"the GPU no longer answers: " + *after.sample.trouble, true});
+  return found;
+}
+
+Verdict StressReport::verdict() const {
+  const auto happened = incidents(health);
+  const bool has_errors = bad.count != 0 || !failures.empty() || storm.invalid ||
+                          std::ranges::any_of(happened, &Incident::is_error);
+  if (has_errors) return Verdict::kErrors;
+  if (was_cut_short) return Verdict::kCutShort;
+  return fill.compared_bytes == 0 ? Verdict::kUntested : Verdict::kPassed;
+}
+
+}  // namespace vram::doctor

@@ -1,0 +1,77 @@
+// CudaCopies: bytes in and out of one CUDA device's memory, as gpu::Copies (copies.hpp). Beside a
+// CudaMemory of the same device; both run with its primary context.
+//
+// Any thread may call any function, with any context current or none. No locks, no allocation of
+// ours.
+#pragma once
+
+#include "base/result.hpp"
+#include "gpu/copies.hpp"
+#include "gpu/cuda/copy_api.hpp"
+#include "gpu/cuda/driver.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace vram::gpu::cuda {
+
+// What the driver calls a device; empty where it does not say.
+struct DeviceNames {
+  std::string name;
+  std::string uuid;    // "GPU-…", as NVML writes it
+  std::string pci_id;  // "0000:19:00.0"
+};
+
+[[nodiscard]] DeviceNames names_of(const CopyApi& api, CUdevice device);
+
+class CudaCopies {
+ public:
+  // driver must outlive it. kUnsupported: the device can't be used now.
+  [[nodiscard]] static Result<std::unique_ptr<CudaCopies>> open(const DriverApi& driver,
+                                                                const CopyApi& api,
+                                                                uint32_t ordinal);
+  // Gives back the context; what was pinned or created goes with the process.
+  ~CudaCopies();
+  CudaCopies(const CudaCopies&) = delete;
+  CudaCopies& operator=(const CudaCopies&) = delete;
+
+  // As CudaMemory's.
+  [[nodiscard]] CUresult last_failure() const {
+    return last_failure_.load(std::memory_order_relaxed);
+  }
+
+  // Copies: see copies.hpp. Calls about a device other than the one it was opened for are
+  // kInvalidValue.
+  [[nodiscard]] Status pin(uint64_t bytes, void** host);
+  [[nodiscard]] Status unpin(void* host);
+  [[nodiscard]] Status create_stream(uint32_t device, StreamHandle* stream);
+  [[nodiscard]] Status destroy_stream(StreamHandle stream);
+  [[nodiscard]] Status copy_in(uint32_t device, StreamHandle stream, Address to, const void* from,
+                               uint64_t bytes);
+  [[nodiscard]] Status copy_out(uint32_t device, StreamHandle stream, void* to, Address from,
+                                uint64_t bytes);
+  [[nodiscard]] Status copy(uint32_t device, StreamHandle stream, Address to, Address from,
+                            uint64_t bytes);
+  [[nodiscard]] Status fill(uint32_t device, StreamHandle stream, Address to, uint32_t word,
+                            uint64_t bytes);
+
+ private:
+  CudaCopies(const DriverApi& driver, const CopyApi& api, uint32_t ordinal)
+      : driver_(driver), api_(api), ordinal_(ordinal) {}
+  template <typename Call>
+  [[nodiscard]] Status run(Call call);
+  template <typename Call>
+  [[nodiscard]] Status run_on(uint32_t device, Call call);
+
+  const DriverApi& driver_;
+  CopyApi api_;
+  uint32_t ordinal_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  std::atomic<CUresult> last_failure_{kSuccess};
+};
+static_assert(Copies<CudaCopies>);
+
+}  // namespace vram::gpu::cuda

@@ -1,0 +1,27 @@
+// A pressure test's report as JSON, vram.stress/1 (docs/json.md), and back: what a later run is
+// compared with. Pure functions.
+#pragma once
+
+#include "base/result.hpp"
+#include "doctor/stress/compare.hpp"
+#include "doctor/stress/report.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace vram::show {
+
+[[nodiscard]] std::string stress_json(const doctor::StressReport& report,
+                                      const std::optional<doctor::Comparison>& comparison);
+
+// What a comparison needs of such a document: the time, the device, the figures. kBadInput: it is
+// none. The text may be anybody's.
+[[nodiscard]] Result<doctor::StressReport> read_stress_json(std::string_view text);
+
+// The words of the JSON, which the text uses, too.
+[[nodiscard]] std::string_view identifier(doctor::Verdict verdict);  // "passed"
+[[nodiscard]] std::string_view identifier(doctor::Trend trend);      // "worse"
+[[nodiscard]] std::string_view identifier(doctor::Unit unit);        // "bytes_per_second"
+
+}  // namespace vram::show
