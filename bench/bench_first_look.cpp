@@ -6,9 +6,12 @@
 //   build/release/bench/bench_first_look build/release/src/vram
 
 #include "gpu/drm/drm.hpp"
+#include "gpu/nvml/ask.hpp"
+#include "gpu/nvml/fields.hpp"
 #include "gpu/nvml/identity.hpp"
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/nvml/nvml_when_awake.hpp"
+#include "gpu/nvml/process_list.hpp"
 #include "watch/sources.hpp"
 #include "watch/take_snapshot.hpp"
 
@@ -24,7 +27,8 @@
 
 namespace {
 
-using namespace vram;  // NOLINT(google-build-using-namespace)
+using namespace vram;             // NOLINT(google-build-using-namespace)
+using namespace vram::gpu::nvml;  // NOLINT(google-build-using-namespace): its functions, one by one
 
 template <typename Step>
 double milliseconds(Step step) {
@@ -40,46 +44,76 @@ void time(const std::string& name, Step step) {
 }
 
 // As the library itself finds the NUMA node, which the program leaves to the kernel.
-void ask_for_affinity(gpu::nvml::nvmlDevice device) {
-  using Ask = int(gpu::nvml::nvmlDevice, unsigned, unsigned long*, unsigned);
-  void* const library = dlopen(gpu::nvml::Nvml::library().c_str(), RTLD_NOW);
+void ask_for_affinity(nvmlDevice device) {
+  using Ask = int(nvmlDevice, unsigned, unsigned long*, unsigned);
+  void* const library = dlopen(Nvml::library().c_str(), RTLD_NOW);
   auto* const ask = reinterpret_cast<Ask*>(dlsym(library, "nvmlDeviceGetMemoryAffinity"));
   std::array<unsigned long, 16> nodes{};
   if (ask != nullptr) (void)ask(device, nodes.size(), nodes.data(), 0);
 }
 
-void time_device(const gpu::nvml::NvmlApi& api) {
-  gpu::nvml::nvmlDevice device = nullptr;
+// The first call of each function, which may be the dear one.
+void time_first_calls(const NvmlApi& api, nvmlDevice device) {
+  time("  name", [&] { (void)ask_text(api.device_get_name, device); });
+  time("  UUID", [&] { (void)ask_text(api.device_get_uuid, device); });
+  time("  PCI address", [&] { (void)ask<PciInfo>(api.device_get_pci, device); });
+  time("  driver's version", [&] { (void)ask_text(api.system_get_driver); });
+  time("  power limit", [&] { (void)ask<unsigned>(api.device_get_power_limit, device); });
+  gpu::DeviceMemory memory;
+  time("  memory", [&] { (void)ask_memory(api, device, memory); });
+  time("  utilization", [&] { (void)ask<Utilization>(api.device_get_utilization, device); });
+  for (const ProcessKind kind : {ProcessKind::kCompute, ProcessKind::kGraphics, ProcessKind::kMps})
+    time("  list of processes", [&] { (void)list_processes(api, kind, device); });
+  time("  utilization of processes", [&] { (void)ask_percent_by_pid(api, device); });
+  for (const Field number : {kFieldPcieSentBytes, kFieldNvlinkSentKib, kFieldPowerNow,
+                             kFieldMemoryCelsius, kFieldRecoveryAction}) {
+    std::array fields{field(number)};
+    time(fmt::format("  field {}", static_cast<int>(number)),
+         [&] { ask_fields(api, device, fields); });
+  }
+  for (const uint32_t clock : {kClockGraphics, kClockMemory})
+    time("  clock", [&] { (void)ask<unsigned>(api.device_get_clock, device, clock); });
+  time("  throttle reasons", [&] { (void)ask<uint64_t>(api.device_get_throttle_reasons, device); });
+  time("  power", [&] { (void)ask<unsigned>(api.device_get_power, device); });
+  time("  MIG mode", [&] { (void)ask_is_mig(api, device); });
+  time("  BAR1", [&] { (void)ask<MemoryV1>(api.device_get_bar1, device); });
+  time("  ECC", [&] { (void)ask<uint64_t>(api.device_get_ecc, device, 0U, 0U); });
+  time("  compute mode", [&] { (void)ask<unsigned>(api.device_get_compute_mode, device); });
+  time("  persistence", [&] { (void)ask<unsigned>(api.device_get_persistence, device); });
+}
+
+void time_device(const NvmlApi& api) {
+  nvmlDevice device = nullptr;
   time("  handle of GPU 0", [&] { (void)api.device_get_handle(0, &device); });
   if (device == nullptr) return;
-  time("  identity", [&] { (void)gpu::nvml::ask_identity(api, device); });
-  gpu::nvml::Kept kept;
+  time_first_calls(api, device);
+  Kept kept;
   kept.device = device;
-  for (const char* const what : {"the first: all figures", "the second: opens GPM", "with GPM",
-                                 "third turn", "fourth turn", "first turn", "with GPM"}) {
+  for (const char* const what : {"all figures", "which opens GPM", "with GPM", "clocks", "power",
+                                 "MPS and MIG", "with GPM"}) {
     gpu::DeviceSample sample;
-    time(fmt::format("  sample, {}", what),
-         [&] { (void)gpu::nvml::take_sample(api, kept, sample); });
+    time(fmt::format("  sample, {}", what), [&] { (void)take_sample(api, kept, sample); });
   }
-  time("  health", [&] { (void)gpu::nvml::ask_health(api, device); });
+  time("  identity", [&] { (void)ask_identity(api, device); });
+  time("  health", [&] { (void)ask_health(api, device); });
   time("  memory affinity (not asked for by the program)", [&] { ask_for_affinity(device); });
 }
 
 void time_nvml() {
   fmt::print("NVML, call by call\n");
-  Result<gpu::nvml::NvmlApi> api = fail(Code::kNotFound, "not asked");
-  time("  dlopen", [&] { api = gpu::nvml::NvmlApi::load(gpu::nvml::Nvml::library()); });
+  Result<NvmlApi> api = fail(Code::kNotFound, "not asked");
+  time("  dlopen", [&] { api = NvmlApi::load(Nvml::library()); });
   if (!api) return fmt::print("  {}\n", api.error().message);
-  gpu::nvml::NvmlReturn answer = gpu::nvml::kUnknown;
+  NvmlReturn answer = kUnknown;
   time("  nvmlInit", [&] { answer = api->init(); });
-  if (answer != gpu::nvml::kSuccess) return fmt::print("  {}\n", api->name_of(answer));
+  if (answer != kSuccess) return fmt::print("  {}\n", api->name_of(answer));
   time_device(*api);
   time("  nvmlShutdown", [&] { (void)api->shutdown(); });
 }
 
 void time_sources() {
   fmt::print("Sources, as the program has them (the library is loaded by now)\n");
-  const auto open_nvml = [] { return gpu::nvml::NvmlWhenAwake::open(gpu::nvml::Nvml::library()); };
+  const auto open_nvml = [] { return NvmlWhenAwake::open(Nvml::library()); };
   const auto open_drm = []() -> Result<gpu::drm::Drm> { return gpu::drm::Drm::open(); };
   for (const watch::Opener& opener :
        {watch::opener_of("nvml", open_nvml), watch::opener_of("drm", open_drm)}) {

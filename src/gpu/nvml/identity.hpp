@@ -7,8 +7,7 @@
 
 namespace vram::gpu::nvml {
 
-// But for the NUMA node: the library finds it by reading the whole machine's topology first, which
-// takes longer than all else together, and the kernel has it in a file (NvmlWhenAwake).
+// But for the NUMA node: the kernel has it in a file (NvmlWhenAwake), without a call.
 [[nodiscard]] DeviceIdentity ask_identity(const NvmlApi& api, nvmlDevice device);
 
 [[nodiscard]] DeviceHealth ask_health(const NvmlApi& api, nvmlDevice device);

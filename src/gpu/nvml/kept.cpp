@@ -70,14 +70,15 @@ std::optional<std::vector<std::string>> throttle_reasons_of(const NvmlApi& api, 
 
 // Clients of MPS are in the compute list, too, with most drivers.
 void ask_mps(const NvmlApi& api, const DeviceSample& sample, Kept& kept) {
-  kept.mps = list_processes(api, ProcessKind::kMps, kept.device).value_or(Processes{});
-  const Processes others = sample.processes.value_or(Processes{});
-  const auto listed = std::ranges::stable_partition(kept.mps, [&](const DeviceProcess& client) {
-    return std::ranges::none_of(others,
-                                [&](const DeviceProcess& other) { return is_same(client, other); });
-  });
-  kept.mps_listed.assign(listed.begin(), listed.end());
-  kept.mps.erase(listed.begin(), listed.end());
+  const Processes listed = sample.processes.value_or(Processes{});
+  kept.mps.clear();
+  kept.mps_listed.clear();
+  for (const DeviceProcess& client :
+       list_processes(api, ProcessKind::kMps, kept.device).value_or(Processes{})) {
+    const bool is_listed = std::ranges::any_of(
+        listed, [&](const DeviceProcess& process) { return is_same(process, client); });
+    (is_listed ? kept.mps_listed : kept.mps).push_back(client);
+  }
 }
 
 std::vector<MigHandle> parts_of(const NvmlApi& api, nvmlDevice device, const DeviceSample& sample) {
