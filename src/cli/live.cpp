@@ -16,6 +16,17 @@ namespace {
 
 constexpr std::string_view kPlay = "sim:";
 
+// VRAM_BOARD; empty: not set.
+std::string named_board() {
+  const char* const named = std::getenv("VRAM_BOARD");  // NOLINT(concurrency-mt-unsafe)
+  return named == nullptr ? "" : named;
+}
+
+watch::Boards boards() {
+  const std::string named = named_board();
+  return named.empty() ? watch::Boards() : watch::Boards::in(named);
+}
+
 Result<gpu::drm::Drm> open_drm() { return gpu::drm::Drm::open(); }
 
 std::vector<watch::Opener> all_openers() {
@@ -37,20 +48,17 @@ Result<Live> Live::playing(const std::string& recording) {
 Result<Live> Live::of(const std::string& source) {
   if (source.starts_with(kPlay)) return playing(source.substr(kPlay.size()));
   std::vector<watch::Opener> openers = all_openers();
-  auto boards = std::make_shared<watch::Boards>();
-  if (source.empty()) return Live(std::move(openers), std::move(boards));
+  auto postings = std::make_shared<const watch::Boards>(boards());
+  if (source.empty()) return Live(std::move(openers), std::move(postings));
   std::erase_if(openers, [&](const watch::Opener& opener) { return opener.name != source; });
   if (openers.empty())
     return fail(Code::kBadInput,
                 "--gpu: expected nvml (NVIDIA), drm (AMD, Intel) or sim:RECORDING, found '{}'",
                 source);
-  return Live(std::move(openers), std::move(boards));
+  return Live(std::move(openers), std::move(postings));
 }
 
-std::vector<std::string> board_folders() {
-  const char* const named = std::getenv("VRAM_BOARD");  // NOLINT(concurrency-mt-unsafe)
-  return watch::board_folders(named == nullptr ? "" : named);
-}
+std::vector<std::string> board_folders() { return watch::board_folders(named_board()); }
 
 watch::Reclaimable Live::reclaimable_of(const watch::Snapshot& snapshot) {
   return watch::find_reclaimable(snapshot, board_folders(), table_);

@@ -31,9 +31,10 @@ struct DeviceProcess {
   uint32_t pid = 0;  // the host's: in a container there may be no such process
   bool is_compute = false;
   bool is_graphics = false;
+  bool is_mps = false;  // computes through NVIDIA's MPS server
   std::optional<uint64_t> used_bytes;
   std::optional<uint64_t> host_bytes;    // of the host's memory that the device uses (AMD's GTT)
-  std::optional<uint32_t> busy_percent;  // of the device's time, in the source's last second
+  std::optional<uint32_t> busy_percent;  // of the device's time, in a second of the last few
   std::optional<uint64_t> busy_ns;       // of it, since the process began; only ever grows
   std::optional<uint32_t> gpu_instance;  // of MIG
   std::optional<uint32_t> compute_instance;
@@ -97,6 +98,8 @@ struct DeviceSample {
   DeviceMemory host_memory;
   std::optional<uint32_t> busy_percent;         // of the time of the library's last sample
   std::optional<uint32_t> memory_busy_percent;  // of the time it was read or written, not of bytes
+  // Of the bytes that could have been read and written in the last few seconds.
+  std::optional<uint32_t> memory_bandwidth_percent;
   std::optional<uint32_t> celsius;
   std::optional<uint32_t> milliwatts;
   std::optional<uint32_t> core_mhz;
@@ -106,6 +109,12 @@ struct DeviceSample {
   std::optional<uint64_t> pcie_received_bytes;
   std::optional<uint64_t> nvlink_sent_bytes;  // over all links; otherwise as PCIe's
   std::optional<uint64_t> nvlink_received_bytes;
+  // In the last few seconds, where the source itself knows; else watch::Rates makes them of the
+  // counters above.
+  std::optional<uint64_t> pcie_sent_bytes_per_second;
+  std::optional<uint64_t> pcie_received_bytes_per_second;
+  std::optional<uint64_t> nvlink_sent_bytes_per_second;
+  std::optional<uint64_t> nvlink_received_bytes_per_second;
   std::optional<std::vector<DeviceProcess>> processes;  // by pid
   bool is_asleep = false;              // powered down; nothing else was asked, so as not to wake it
   std::optional<std::string> trouble;  // why the device said nothing, in one line

@@ -104,6 +104,18 @@ void add_facts(const watch::ProcessFacts& facts, Row& row) {
       .text("command", facts.command);
 }
 
+// What came later stands last: columns keep their places.
+void add_later_columns(const Device& device, const gpu::DeviceProcess* process, Row& row) {
+  row.flag("is_mps", process != nullptr ? std::optional(process->is_mps) : std::nullopt)
+      .number("device_memory_bandwidth_percent", device.sample.memory_bandwidth_percent)
+      .number("device_pcie_sent_bytes_per_second", device.pcie_sent_bytes_per_second)
+      .number("device_pcie_received_bytes_per_second", device.pcie_received_bytes_per_second)
+      .number("device_nvlink_sent_bytes_per_second", device.nvlink_sent_bytes_per_second)
+      .number("device_nvlink_received_bytes_per_second", device.nvlink_received_bytes_per_second)
+      .number("device_host_total_bytes", device.sample.host_memory.total_bytes)
+      .number("device_host_used_bytes", device.sample.host_memory.used_bytes);
+}
+
 // Without a process its columns are empty.
 std::string row_of(const watch::Snapshot& snapshot, const Device& device,
                    const watch::Process* process, const watch::Use& use, bool is_head = false) {
@@ -115,6 +127,7 @@ std::string row_of(const watch::Snapshot& snapshot, const Device& device,
   row.number("pid", process != nullptr ? std::optional(process->facts.pid) : std::nullopt);
   add_figures(process != nullptr ? *process : kNobody, use, row);
   add_facts(process != nullptr ? process->facts : kNobody.facts, row);
+  add_later_columns(device, process != nullptr ? &use.process : nullptr, row);
   return std::move(row).finish();
 }
 

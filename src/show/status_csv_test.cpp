@@ -73,6 +73,20 @@ TEST(StatusCsv, HasARowForADeviceWithoutProcesses) {
   EXPECT_EQ(rows[4].at("device_is_asleep"), "1");
 }
 
+TEST(StatusCsv, HasTheTrafficOfTheDevice) {
+  watch::Snapshot snapshot = testing::awkward_snapshot();
+  snapshot.processes[0].uses[0].process.is_mps = true;
+  const auto rows = records(snapshot);
+  EXPECT_EQ(rows[0].at("is_mps"), "1");
+  EXPECT_EQ(rows[1].at("is_mps"), "0");
+  EXPECT_EQ(rows[3].at("is_mps"), "") << "no process";
+  EXPECT_EQ(rows[0].at("device_memory_bandwidth_percent"), "73");
+  EXPECT_EQ(rows[0].at("device_pcie_sent_bytes_per_second"), "1048576000");
+  EXPECT_EQ(rows[0].at("device_nvlink_received_bytes_per_second"), "322122547200");
+  EXPECT_EQ(rows[0].at("device_nvlink_sent_bytes_per_second"), "") << "unknown";
+  EXPECT_EQ(rows[0].at("device_host_used_bytes"), "3221225472");
+}
+
 TEST(StatusCsv, TextsComeThroughQuotesAndStartNoFormula) {
   const auto rows = records(testing::awkward_snapshot());
   EXPECT_EQ(rows[0].at("command"), "'" + printable(testing::hostile_text()));
@@ -96,7 +110,7 @@ TEST(StatusCsv, NothingFromOutsideReachesTheTerminal) {
 TEST(StatusCsv, HeadAndRowsFollowRfc4180) {
   const std::string head = status_csv_head();
   EXPECT_TRUE(head.starts_with("time_unix_ns,host,device,device_name,"));
-  EXPECT_TRUE(head.ends_with(",command\r\n"));
+  EXPECT_TRUE(head.ends_with(",device_host_used_bytes\r\n"));
   EXPECT_EQ(status_csv(watch::Snapshot()), "");
 }
 
@@ -104,7 +118,8 @@ TEST(StatusCsv, UnknownIsEmpty) {
   const auto rows = records(testing::unknown_snapshot());
   ASSERT_EQ(rows.size(), 2U);
   for (const auto& [name, field] : rows[1]) {
-    const bool is_known = name == "device" || name == "pid" || name == "device_is_asleep";
+    const bool is_known =
+        name == "device" || name == "pid" || name == "device_is_asleep" || name == "is_mps";
     EXPECT_EQ(field.empty(), !is_known) << name;
   }
 }

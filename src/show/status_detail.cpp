@@ -45,6 +45,13 @@ std::string exact_bytes(const std::optional<uint64_t>& bytes) {
   return fmt::format("{} ({} B)", format_bytes(*bytes), format_count(*bytes));
 }
 
+std::string exact_rate(const std::optional<uint64_t>& bytes_per_second) {
+  if (!bytes_per_second) return std::string(kUnknown);
+  const std::string rate = format_bytes(*bytes_per_second) + "/s";
+  if (*bytes_per_second < kKiB) return rate;
+  return fmt::format("{} ({} B/s)", rate, format_count(*bytes_per_second));
+}
+
 std::string exact_signed(const std::optional<int64_t>& bytes) {
   if (!bytes) return std::string(kUnknown);
   const uint64_t size = *bytes < 0 ? 0 - static_cast<uint64_t>(*bytes) : uint64_t(*bytes);
@@ -95,6 +102,8 @@ void draw_identity(const Device& device, Sheet& sheet) {
 
 void draw_memories(const Device& device, Sheet& sheet) {
   draw_memory("memory", device.sample.memory, sheet);
+  const gpu::DeviceMemory& host = device.sample.host_memory;
+  if (host.total_bytes || host.used_bytes) draw_memory("host memory that it may use", host, sheet);
   sheet.say("unattributed", exact_signed(device.unattributed_bytes));
   sheet.say("unaccounted", exact_signed(device.unaccounted_bytes));
   draw_memory("BAR1", device.health.bar1.value_or(gpu::DeviceMemory()), sheet);
@@ -105,11 +114,28 @@ std::string reasons_text(const std::optional<std::vector<std::string>>& reasons)
   return reasons->empty() ? "no" : printable(fmt::format("{}", fmt::join(*reasons, ", ")));
 }
 
+void draw_traffic(const Device& device, Sheet& sheet) {
+  const gpu::DeviceSample& sample = device.sample;
+  sheet.open("traffic");
+  sheet.say("PCIe sending", exact_rate(device.pcie_sent_bytes_per_second));
+  sheet.say("PCIe receiving", exact_rate(device.pcie_received_bytes_per_second));
+  sheet.say("PCIe sent", exact_bytes(sample.pcie_sent_bytes));
+  sheet.say("PCIe received", exact_bytes(sample.pcie_received_bytes));
+  sheet.say("NVLink sending", exact_rate(device.nvlink_sent_bytes_per_second));
+  sheet.say("NVLink receiving", exact_rate(device.nvlink_received_bytes_per_second));
+  sheet.say("NVLink sent", exact_bytes(sample.nvlink_sent_bytes));
+  sheet.say("NVLink received", exact_bytes(sample.nvlink_received_bytes));
+  sheet.close();
+}
+
 void draw_activity(const Device& device, Sheet& sheet) {
   const gpu::DeviceSample& sample = device.sample;
   sheet.open("activity");
   sheet.say("busy", percent_text(sample.busy_percent));
   sheet.say("memory busy", percent_text(sample.memory_busy_percent));
+  sheet.say("memory bandwidth", sample.memory_bandwidth_percent
+                                    ? percent_text(sample.memory_bandwidth_percent) + " of the peak"
+                                    : std::string(kUnknown));
   sheet.say("core clock", mhz_text(sample.core_mhz));
   sheet.say("memory clock", mhz_text(sample.memory_mhz));
   sheet.say("clocks held down", reasons_text(sample.throttle_reasons));
@@ -117,8 +143,6 @@ void draw_activity(const Device& device, Sheet& sheet) {
   sheet.say("power limit", watts_text(device.identity.power_limit_milliwatts));
   sheet.say("temperature", celsius_text(sample.celsius));
   sheet.say("memory temperature", celsius_text(device.health.memory_celsius));
-  sheet.say("PCIe sent", exact_bytes(sample.pcie_sent_bytes));
-  sheet.say("PCIe received", exact_bytes(sample.pcie_received_bytes));
   sheet.close();
 }
 
@@ -165,7 +189,10 @@ void draw_instances(const gpu::DeviceHealth& health, Sheet& sheet) {
 }
 
 std::string kind_text(const gpu::DeviceProcess& process) {
-  if (process.is_compute) return process.is_graphics ? "compute, graphics" : "compute";
+  if (process.is_compute) {
+    const std::string compute = process.is_mps ? "compute (MPS client)" : "compute";
+    return process.is_graphics ? compute + ", graphics" : compute;
+  }
   return process.is_graphics ? "graphics" : std::string(kUnknown);
 }
 
@@ -240,6 +267,7 @@ void draw_device(const watch::Snapshot& snapshot, const Device& device, Sheet& s
   draw_identity(device, sheet);
   draw_memories(device, sheet);
   draw_activity(device, sheet);
+  draw_traffic(device, sheet);
   draw_errors(device, sheet);
   draw_instances(device.health, sheet);
   draw_processes(snapshot, device, sheet);

@@ -80,13 +80,29 @@ Json json_sample(const gpu::DeviceSample& sample) {
       {"process_count", json_process_count(sample)},
       {"busy_percent", json_or_null(sample.busy_percent)},
       {"memory_busy_percent", json_or_null(sample.memory_busy_percent)},
+      {"memory_bandwidth_percent", json_or_null(sample.memory_bandwidth_percent)},
       {"temperature_celsius", json_or_null(sample.celsius)},
       {"power_milliwatts", json_or_null(sample.milliwatts)},
       {"core_mhz", json_or_null(sample.core_mhz)},
       {"memory_mhz", json_or_null(sample.memory_mhz)},
       {"throttle_reasons", sample.throttle_reasons ? json_texts(*sample.throttle_reasons) : Json()},
       {"pcie_sent_bytes", json_or_null(sample.pcie_sent_bytes)},
-      {"pcie_received_bytes", json_or_null(sample.pcie_received_bytes)}};
+      {"pcie_received_bytes", json_or_null(sample.pcie_received_bytes)},
+      {"nvlink_sent_bytes", json_or_null(sample.nvlink_sent_bytes)},
+      {"nvlink_received_bytes", json_or_null(sample.nvlink_received_bytes)}};
+}
+
+Json json_rates(const Device& device) {
+  return {
+      {"pcie_sent_bytes_per_second", json_or_null(device.pcie_sent_bytes_per_second)},
+      {"pcie_received_bytes_per_second", json_or_null(device.pcie_received_bytes_per_second)},
+      {"nvlink_sent_bytes_per_second", json_or_null(device.nvlink_sent_bytes_per_second)},
+      {"nvlink_received_bytes_per_second", json_or_null(device.nvlink_received_bytes_per_second)}};
+}
+
+// Of devices that may use none nothing is known.
+Json json_host_memory(const gpu::DeviceMemory& memory) {
+  return memory.total_bytes || memory.used_bytes ? json_memory(memory) : Json();
 }
 
 Json json_health(const gpu::DeviceHealth& health) {
@@ -115,6 +131,8 @@ Json json_xids(const std::optional<std::vector<watch::XidCount>>& counts) {
 Json json_device(const Device& device) {
   Json json = json_identity(device.identity);
   json.update(json_sample(device.sample));
+  json["host_memory"] = json_host_memory(device.sample.host_memory);
+  json.update(json_rates(device));
   json["unattributed_bytes"] = json_or_null(device.unattributed_bytes);
   json["unaccounted_bytes"] = json_or_null(device.unaccounted_bytes);
   json.update(json_health(device.health));
@@ -150,6 +168,7 @@ Json json_uses(const std::vector<watch::Use>& uses) {
                     {"compute_instance", json_or_null(use.process.compute_instance)},
                     {"is_compute", use.process.is_compute},
                     {"is_graphics", use.process.is_graphics},
+                    {"is_mps", use.process.is_mps},
                     {"used_bytes", json_or_null(use.process.used_bytes)},
                     {"host_bytes", json_or_null(use.process.host_bytes)},
                     {"busy_percent", json_or_null(use.process.busy_percent)},

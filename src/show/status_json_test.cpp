@@ -54,6 +54,23 @@ TEST(StatusJson, ZeroIsNotUnknown) {
   EXPECT_EQ(json["devices"][0]["ecc_since_boot"]["uncorrected"], 0);
 }
 
+TEST(StatusJson, HasTrafficHostMemoryAndMps) {
+  watch::Snapshot snapshot = testing::awkward_snapshot();
+  snapshot.processes[0].uses[0].process.is_mps = true;
+  const Json json = parsed(snapshot);
+  const Json& device = json["devices"][0];
+  EXPECT_EQ(device["memory_bandwidth_percent"], 73);
+  EXPECT_EQ(device["pcie_sent_bytes_per_second"], 1'048'576'000);
+  EXPECT_EQ(device["pcie_received_bytes_per_second"], 12);
+  EXPECT_TRUE(device["nvlink_sent_bytes_per_second"].is_null());
+  EXPECT_EQ(device["nvlink_received_bytes_per_second"], 300 * kGiB);
+  EXPECT_EQ(device["nvlink_sent_bytes"], 9 * kGiB);
+  EXPECT_EQ(device["host_memory"]["used_bytes"], 3 * kGiB);
+  EXPECT_TRUE(json["devices"][1]["host_memory"].is_null());
+  EXPECT_EQ(json["processes"][0]["uses"][0]["is_mps"], true);
+  EXPECT_EQ(json["processes"][1]["uses"][0]["is_mps"], false);
+}
+
 TEST(StatusJson, TextsComeBackWholeAndDoNothingToATerminal) {
   const std::string text = status_json(testing::awkward_snapshot());
   for (const char c : text) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~'));

@@ -82,7 +82,7 @@ AllocatorFigures allocator_figures(const BoardDevice& posted) {
 
 std::optional<record::BoardFigures> Boards::figures_of(const ProcessFacts& facts) const {
   if (!facts.uid || !facts.start_ticks) return std::nullopt;
-  const std::string folder = fmt::format("{}{}", prefix_, *facts.uid);
+  const std::string folder = folder_.empty() ? fmt::format("{}{}", prefix_, *facts.uid) : folder_;
   struct stat owner{};
   const bool is_theirs =
       lstat(folder.c_str(), &owner) == 0 && S_ISDIR(owner.st_mode) && owner.st_uid == *facts.uid;

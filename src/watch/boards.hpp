@@ -30,12 +30,19 @@ class Boards final : public Postings {
  public:
   // Folders are named by the prefix and the number of their user.
   explicit Boards(std::string prefix = "/dev/shm/vram-") : prefix_(std::move(prefix)) {}
+  // One folder, whose owner's processes post in it.
+  [[nodiscard]] static Boards in(std::string folder) {
+    Boards boards;
+    boards.folder_ = std::move(folder);
+    return boards;
+  }
 
   [[nodiscard]] std::optional<record::BoardFigures> figures_of(
       const ProcessFacts& facts) const override;
 
  private:
   std::string prefix_;
+  std::string folder_;  // instead; empty: by the prefix
 };
 
 // As posted, whatever the device has.

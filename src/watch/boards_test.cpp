@@ -62,6 +62,15 @@ TEST_F(BoardsTest, NobodySpeaksForAnotherUsersProcess) {
   EXPECT_FALSE(boards_.figures_of(facts_).has_value());
 }
 
+TEST_F(BoardsTest, AFolderMayBeNamed) {
+  record::Board board = record::Board::open(folder_of(geteuid())).value();
+  board.post({.step = 12});
+  EXPECT_EQ(Boards::in(folder_of(geteuid())).figures_of(facts_).value().step, 12U);
+  EXPECT_FALSE(Boards::in(folder_of(geteuid() + 1)).figures_of(facts_).has_value());  // none there
+  *facts_.uid += 1;  // not the folder's owner's process
+  EXPECT_FALSE(Boards::in(folder_of(geteuid())).figures_of(facts_).has_value());
+}
+
 class AddFiguresTest : public ::testing::Test {
  protected:
   AddFiguresTest() {

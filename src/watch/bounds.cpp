@@ -9,6 +9,12 @@ void keep_percent(std::optional<uint32_t>& percent) {
   if (percent > kWhole) percent.reset();
 }
 
+// Faster than any bus or link: a counter that began anew in between, or a broken driver.
+void keep_rate(std::optional<uint64_t>& bytes_per_second) {
+  constexpr uint64_t kMost = 10'000'000'000'000;
+  bytes_per_second = at_most(bytes_per_second, kMost);
+}
+
 void keep_below_total(gpu::DeviceMemory& memory) {
   memory.used_bytes = at_most(memory.used_bytes, memory.total_bytes);
   memory.free_bytes = at_most(memory.free_bytes, memory.total_bytes);
@@ -34,6 +40,11 @@ void drop_impossible(gpu::DeviceSample& sample, gpu::DeviceHealth& health) {
   keep_below_total(sample.memory);
   keep_percent(sample.busy_percent);
   keep_percent(sample.memory_busy_percent);
+  keep_percent(sample.memory_bandwidth_percent);
+  keep_rate(sample.pcie_sent_bytes_per_second);
+  keep_rate(sample.pcie_received_bytes_per_second);
+  keep_rate(sample.nvlink_sent_bytes_per_second);
+  keep_rate(sample.nvlink_received_bytes_per_second);
   if (sample.processes) {
     for (gpu::DeviceProcess& process : *sample.processes) {
       process.used_bytes = at_most(process.used_bytes, total);

@@ -1,5 +1,5 @@
 // What can't be is not known: figures of a device's memory above its total, whoever said so, are
-// dropped one by one, and so are percents above 100. Pure functions.
+// dropped one by one, and so are percents above 100 and rates that no bus has. Pure functions.
 #pragma once
 
 #include "gpu/telemetry.hpp"

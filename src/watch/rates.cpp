@@ -1,6 +1,7 @@
 #include "watch/rates.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -16,6 +17,20 @@ std::optional<uint64_t> growth(std::optional<uint64_t> before, std::optional<uin
   if (!before || !now || *now < *before) return std::nullopt;
   return *now - *before;
 }
+
+// What is counted, and what is made of it.
+struct Traffic {
+  std::optional<uint64_t> gpu::DeviceSample::* bytes;
+  std::optional<uint64_t> gpu::DeviceSample::* per_second;
+};
+constexpr std::array kTraffic{
+    Traffic{&gpu::DeviceSample::pcie_sent_bytes, &gpu::DeviceSample::pcie_sent_bytes_per_second},
+    Traffic{&gpu::DeviceSample::pcie_received_bytes,
+            &gpu::DeviceSample::pcie_received_bytes_per_second},
+    Traffic{&gpu::DeviceSample::nvlink_sent_bytes,
+            &gpu::DeviceSample::nvlink_sent_bytes_per_second},
+    Traffic{&gpu::DeviceSample::nvlink_received_bytes,
+            &gpu::DeviceSample::nvlink_received_bytes_per_second}};
 
 std::optional<uint64_t> per_second(std::optional<uint64_t> bytes, uint64_t elapsed_ns) {
   if (!bytes || elapsed_ns == 0) return std::nullopt;
@@ -40,7 +55,8 @@ Rates::ProcessKey Rates::key_of_process(const gpu::DeviceProcess& process) {
 
 Rates::Counters Rates::counters_of(const DeviceReading& reading) {
   const gpu::DeviceSample& sample = reading.sample;
-  Counters counters{reading.time_ns, sample.pcie_sent_bytes, sample.pcie_received_bytes, {}};
+  Counters counters{reading.time_ns, {}, {}};
+  for (const Traffic& traffic : kTraffic) counters.bytes.push_back(sample.*traffic.bytes);
   if (!sample.processes) return counters;
   for (const gpu::DeviceProcess& process : *sample.processes) {
     if (process.busy_ns) counters.busy_ns[key_of_process(process)] = *process.busy_ns;
@@ -52,10 +68,10 @@ void Rates::apply_to(DeviceReading& reading, const Counters& before) {
   if (reading.time_ns <= before.time_ns) return;
   const uint64_t elapsed_ns = reading.time_ns - before.time_ns;
   gpu::DeviceSample& sample = reading.sample;
-  reading.pcie_sent_bytes_per_second =
-      per_second(growth(before.pcie_sent_bytes, sample.pcie_sent_bytes), elapsed_ns);
-  reading.pcie_received_bytes_per_second =
-      per_second(growth(before.pcie_received_bytes, sample.pcie_received_bytes), elapsed_ns);
+  for (size_t i = 0; i < kTraffic.size(); ++i) {
+    auto& rate = sample.*kTraffic.at(i).per_second;
+    if (!rate) rate = per_second(growth(before.bytes[i], sample.*kTraffic.at(i).bytes), elapsed_ns);
+  }
   if (!sample.processes) return;
   for (gpu::DeviceProcess& process : *sample.processes) {
     const auto earlier = before.busy_ns.find(key_of_process(process));

@@ -43,30 +43,48 @@ class RatesTest : public ::testing::Test {
 
 TEST_F(RatesTest, TwoReadingsMakeARate) {
   const DeviceReading first = at(10 * kSecond, {1000, 5000, 300'000'000});
-  EXPECT_EQ(first.pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(first.sample.pcie_sent_bytes_per_second, std::nullopt);
   EXPECT_EQ(percent(first), std::nullopt);
   const DeviceReading second = at(12 * kSecond, {7000, 5000, 800'000'000});
-  EXPECT_EQ(second.pcie_sent_bytes_per_second, 3000U);
-  EXPECT_EQ(second.pcie_received_bytes_per_second, 0U);
+  EXPECT_EQ(second.sample.pcie_sent_bytes_per_second, 3000U);
+  EXPECT_EQ(second.sample.pcie_received_bytes_per_second, 0U);
   EXPECT_EQ(percent(second), 25U);
   const DeviceReading third = at(12 * kSecond + kSecond / 2, {7001, 6000, 1'300'000'000});
-  EXPECT_EQ(third.pcie_sent_bytes_per_second, 2U);
-  EXPECT_EQ(third.pcie_received_bytes_per_second, 2000U);
+  EXPECT_EQ(third.sample.pcie_sent_bytes_per_second, 2U);
+  EXPECT_EQ(third.sample.pcie_received_bytes_per_second, 2000U);
   EXPECT_EQ(percent(third), 100U);
 }
 
 TEST_F(RatesTest, ACounterThatBeginsAnewHasNone) {
   (void)at(1 * kSecond, {1000, 1000, 500});
   const DeviceReading reading = at(11 * kSecond, {10, 2000, 400});
-  EXPECT_EQ(reading.pcie_sent_bytes_per_second, std::nullopt);
-  EXPECT_EQ(reading.pcie_received_bytes_per_second, 100U);
+  EXPECT_EQ(reading.sample.pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(reading.sample.pcie_received_bytes_per_second, 100U);
   EXPECT_EQ(percent(reading), std::nullopt);
-  EXPECT_EQ(at(12 * kSecond, {110, 2000, 400}).pcie_sent_bytes_per_second, 100U);
+  EXPECT_EQ(at(12 * kSecond, {110, 2000, 400}).sample.pcie_sent_bytes_per_second, 100U);
 }
 
 TEST_F(RatesTest, WhatTheSourceKnowsStays) {
   (void)at(1 * kSecond, {{}, {}, 0});
   EXPECT_EQ(percent(at(2 * kSecond, {{}, {}, kSecond, 12})), 12U);
+}
+
+TEST_F(RatesTest, LinksHaveRatesToo) {
+  const auto read = [&](uint64_t time_ns, uint64_t sent, std::optional<uint64_t> told) {
+    DeviceReading reading;
+    reading.time_ns = time_ns;
+    reading.identity.uuid = uuid_;
+    reading.sample.nvlink_sent_bytes = sent;
+    reading.sample.nvlink_received_bytes = 10;
+    reading.sample.nvlink_received_bytes_per_second = told;
+    Readings readings{{reading}, {}};
+    rates_.apply(readings);
+    return readings.devices[0].sample;
+  };
+  EXPECT_EQ(read(1 * kSecond, 1000, {}).nvlink_sent_bytes_per_second, std::nullopt);
+  const gpu::DeviceSample sample = read(3 * kSecond, 5000, 77);
+  EXPECT_EQ(sample.nvlink_sent_bytes_per_second, 2000U);
+  EXPECT_EQ(sample.nvlink_received_bytes_per_second, 77U);  // as the source says
 }
 
 TEST_F(RatesTest, MoreThanTheWholeTimeIsNoFigure) {
@@ -82,17 +100,18 @@ TEST_F(RatesTest, OthersCountersAreNotCompared) {
   instance_ = 3;
   EXPECT_EQ(percent(at(3 * kSecond, {100, 100, 300})), std::nullopt);
   uuid_ = "B";
-  EXPECT_EQ(at(4 * kSecond, {200, 100, 300}).pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(at(4 * kSecond, {200, 100, 300}).sample.pcie_sent_bytes_per_second, std::nullopt);
   uuid_ = std::nullopt;
   (void)at(5 * kSecond, {300, 100, 300});
-  EXPECT_EQ(at(6 * kSecond, {400, 100, 300}).pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(at(6 * kSecond, {400, 100, 300}).sample.pcie_sent_bytes_per_second, std::nullopt);
 }
 
 TEST_F(RatesTest, NoTimeBetweenReadingsHasNoRate) {
   (void)at(2 * kSecond, {100, 100, 100});
-  EXPECT_EQ(at(2 * kSecond, {200, 200, 200}).pcie_sent_bytes_per_second, std::nullopt);
-  EXPECT_EQ(at(1 * kSecond, {300, 300, 300}).pcie_sent_bytes_per_second, std::nullopt);
-  EXPECT_EQ(at(1 * kSecond + 1, {UINT64_MAX, 301, 0}).pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(at(2 * kSecond, {200, 200, 200}).sample.pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(at(1 * kSecond, {300, 300, 300}).sample.pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(at(1 * kSecond + 1, {UINT64_MAX, 301, 0}).sample.pcie_sent_bytes_per_second,
+            std::nullopt);
 }
 
 }  // namespace

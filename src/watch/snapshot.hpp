@@ -79,8 +79,11 @@ struct Device {
   std::optional<int64_t> unattributed_bytes;
   // total - used - reserved - free, where all are known: 0 when the driver's figures agree.
   std::optional<int64_t> unaccounted_bytes;
-  std::optional<uint64_t> pcie_sent_bytes_per_second;  // since the snapshot before
+  // In the last few seconds, as the sample has them.
+  std::optional<uint64_t> pcie_sent_bytes_per_second;
   std::optional<uint64_t> pcie_received_bytes_per_second;
+  std::optional<uint64_t> nvlink_sent_bytes_per_second;
+  std::optional<uint64_t> nvlink_received_bytes_per_second;
   // Since this program watches, by number; unknown: its driver does not tell.
   std::optional<std::vector<XidCount>> xids;
 };

@@ -72,8 +72,6 @@ struct DeviceReading {
   gpu::DeviceIdentity identity;
   gpu::DeviceHealth health;
   gpu::DeviceSample sample;
-  std::optional<uint64_t> pcie_sent_bytes_per_second;  // by Rates
-  std::optional<uint64_t> pcie_received_bytes_per_second;
   std::optional<std::vector<uint64_t>>
       new_xids;                               // told since the last reading; unknown: nobody tells
   std::optional<std::vector<XidCount>> xids;  // by XidTally

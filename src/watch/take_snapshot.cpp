@@ -61,9 +61,15 @@ Device device_of(DeviceReading&& reading) {
                 .sample = std::move(reading.sample),
                 .unattributed_bytes = {},
                 .unaccounted_bytes = {},
-                .pcie_sent_bytes_per_second = reading.pcie_sent_bytes_per_second,
-                .pcie_received_bytes_per_second = reading.pcie_received_bytes_per_second,
+                .pcie_sent_bytes_per_second = {},
+                .pcie_received_bytes_per_second = {},
+                .nvlink_sent_bytes_per_second = {},
+                .nvlink_received_bytes_per_second = {},
                 .xids = std::move(reading.xids)};
+  device.pcie_sent_bytes_per_second = device.sample.pcie_sent_bytes_per_second;
+  device.pcie_received_bytes_per_second = device.sample.pcie_received_bytes_per_second;
+  device.nvlink_sent_bytes_per_second = device.sample.nvlink_sent_bytes_per_second;
+  device.nvlink_received_bytes_per_second = device.sample.nvlink_received_bytes_per_second;
   device.unattributed_bytes = unattributed_of(device);
   device.unaccounted_bytes = unaccounted_of(device.sample.memory);
   return device;

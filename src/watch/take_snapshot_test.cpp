@@ -51,6 +51,22 @@ class TakeSnapshotTest : public ::testing::Test {
   Boards boards_{prefix_};
 };
 
+TEST_F(TakeSnapshotTest, TrafficIsTheSamplesAsFarAsItCanBe) {
+  DeviceReading reading = reading_of({}, std::nullopt);
+  reading.sample.memory_bandwidth_percent = 100;
+  reading.sample.pcie_sent_bytes_per_second = 10'000'000'000'000;
+  reading.sample.pcie_received_bytes_per_second = 10'000'000'000'001;
+  reading.sample.nvlink_sent_bytes_per_second = 3;
+  const Device device = device_of(reading);
+  EXPECT_EQ(device.sample.memory_bandwidth_percent, 100U);
+  EXPECT_EQ(device.pcie_sent_bytes_per_second, 10'000'000'000'000U);
+  EXPECT_EQ(device.pcie_received_bytes_per_second, std::nullopt);
+  EXPECT_EQ(device.nvlink_sent_bytes_per_second, 3U);
+  EXPECT_EQ(device.nvlink_received_bytes_per_second, std::nullopt);
+  reading.sample.memory_bandwidth_percent = 101;
+  EXPECT_EQ(device_of(reading).sample.memory_bandwidth_percent, std::nullopt);
+}
+
 TEST_F(TakeSnapshotTest, WhereAndWhenAreKept) {
   const Snapshot snapshot = take({});
   EXPECT_EQ(snapshot.time_ns, 77);

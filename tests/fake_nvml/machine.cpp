@@ -89,12 +89,12 @@ class Parser {
 
   void take_of_device(const std::string& key) {
     static const std::set<std::string> figures{
-        "pci",         "total",   "used",       "reserved",       "reserved-in-used",
-        "utilization", "celsius", "milliwatts", "power-limit",    "clocks",
-        "throttle",    "pcie",    "nvlink",     "memory-celsius", "recovery",
-        "bar1",        "ecc",     "rows",       "compute-mode",   "persistence",
-        "mig",         "numa",    "lost"};
-    if (key == "name" || key == "uuid") {
+        "pci",         "total",     "used",       "reserved",       "reserved-in-used",
+        "utilization", "celsius",   "milliwatts", "power-limit",    "clocks",
+        "throttle",    "pcie",      "nvlink",     "memory-celsius", "recovery",
+        "bar1",        "ecc",       "rows",       "compute-mode",   "persistence",
+        "mig",         "pcie-bits", "lost"};
+    if (key == "name" || key == "uuid" || key == "gpm") {
       device().texts[key] = rest();
     } else if (key == "process") {
       device().processes.push_back({words_.at(1), number_or(2, 0), number(3),

@@ -11,6 +11,14 @@ using vram::fake_nvml::Call;
 using vram::fake_nvml::odd;
 using vram::fake_nvml::write;
 
+void write_pcie(const Call& call, FieldValue& value, uint64_t& read) {
+  value.result = write(call, "pcie", value.field == kFieldPcieSentBytes ? 0 : 1, &read);
+  const uint64_t* const bits = call.figure("pcie-bits");
+  if (bits == nullptr || *bits != 32) return;
+  value.type = kTypeUnsigned;
+  read &= UINT32_MAX;
+}
+
 }  // namespace
 
 // NOLINTBEGIN(readability-identifier-naming): NVML's own names
@@ -36,14 +44,6 @@ NvmlReturn nvmlDeviceGetMemoryInfo_v2(nvmlDevice device, MemoryV2* memory) {
   return kSuccess;
 }
 
-NvmlReturn nvmlDeviceGetMemoryAffinity(nvmlDevice device, unsigned /*words*/, unsigned long* nodes,
-                                       unsigned /*scope*/) {
-  uint64_t node = 0;
-  const NvmlReturn answer = write(begin("nvmlDeviceGetMemoryAffinity", device), "numa", 0, &node);
-  if (answer == kSuccess) nodes[0] = 1UL << (node % 64);
-  return answer;
-}
-
 NvmlReturn nvmlDeviceGetRemappedRows(nvmlDevice device, unsigned* corrected, unsigned* uncorrected,
                                      unsigned* is_pending, unsigned* has_failed) {
   const Call call = begin("nvmlDeviceGetRemappedRows", device);
@@ -61,12 +61,12 @@ NvmlReturn nvmlDeviceGetFieldValues(nvmlDevice device, int count, FieldValue* va
     uint64_t read = 0;
     value->type = kTypeUnsignedLongLong;
     value->result = kNotSupported;
-    if (value->field == kFieldPcieSentBytes) value->result = write(call, "pcie", 0, &read);
-    if (value->field == kFieldPcieReceivedBytes) value->result = write(call, "pcie", 1, &read);
     if (value->scope == kAllLinks && value->field == kFieldNvlinkSentKib)
       value->result = write(call, "nvlink", 0, &read);
     if (value->scope == kAllLinks && value->field == kFieldNvlinkReceivedKib)
       value->result = write(call, "nvlink", 1, &read);
+    if (value->field == kFieldPcieSentBytes || value->field == kFieldPcieReceivedBytes)
+      write_pcie(call, *value, read);
     if (value->result != kSuccess) value->type = kTypeUnsigned;
     if (value->field == kFieldMemoryCelsius)
       value->result = write(call, "memory-celsius", 0, &read);

@@ -97,6 +97,14 @@ def test_processes_and_what_cannot_be(machine: Machine) -> None:
     assert document["devices"][0]["unattributed_bytes"] is None  # with one unknown, so is what remains
 
 
+def test_clients_of_mps_are_told(machine: Machine) -> None:
+    machine.become(TWO + f"process mps {BOTH} 400M\n")
+    uses = machine.look()["processes"][0]["uses"]
+    has_mps = machine.environment["GENERATION"] != "1"
+    assert [use["is_mps"] for use in uses] == [False, has_mps]
+    assert ("compute (MPS client)" in machine.status("-q").stdout) == has_mps
+
+
 def test_text(machine: Machine) -> None:
     done = machine.status()
     assert (done.returncode, done.stderr) == (0, "")

@@ -34,13 +34,15 @@ EVIL = b"\x1b]0;owned\x07\x1b[31m\r\n\x7f\xc2\x9b2Jred\xe2\x80\xae\xff\xfe"
 class Poster:
     """A real process with a page of its own on the board, and with words of somebody's choice."""
 
-    def __init__(self, word: str | bytes, scope: str) -> None:
+    def __init__(self, word: str | bytes, scope: str, board: pathlib.Path | None = None) -> None:
         self.words: list[str | bytes] = [sys.executable, "-", word, scope]
         changed = {
             "PYTHONPATH": str(ROOT / "python"),
             "VRAM_LIBRARY": str(pathlib.Path(BINARY).with_name("libvram.so")),
         }
         variables = {name: value for name, value in os.environ.items() if name != "VRAM_BOARD"}
+        if board:
+            variables["VRAM_BOARD"] = str(board)
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(self.words, stdin=pipe, stdout=pipe, text=True, env={**variables, **changed})
         assert self.process.stdin is not None
@@ -77,10 +79,14 @@ class Poster:
         self.page.unlink(missing_ok=True)
 
 
-@pytest.fixture(name="poster")
-def fixture_poster(request: pytest.FixtureRequest) -> Iterator[Poster]:
+def skip_without_libvram() -> None:
     if pathlib.Path(BINARY).parents[1].name in {"asan", "tsan"}:
         pytest.skip("builds with sanitizers have no libvram.so")
+
+
+@pytest.fixture(name="poster")
+def fixture_poster(request: pytest.FixtureRequest) -> Iterator[Poster]:
+    skip_without_libvram()
     poster = Poster(*getattr(request, "param", ("--name a\nb", "forward")))
     yield poster
     poster.close()
@@ -121,6 +127,19 @@ def test_a_killed_process_speaks_no_more(poster: Poster, tmp_path: pathlib.Path)
     process = machine.look()["processes"][0]
     assert (process["command"], process["scope"], process["uses"][0]["allocator"]) == (None, None, None)
     assert process["uses"][0]["used_bytes"] == 200 * MIB  # the driver has not noticed yet
+
+
+def test_pages_in_a_folder_that_is_named(tmp_path: pathlib.Path) -> None:
+    skip_without_libvram()
+    board = tmp_path / "board"
+    poster = Poster("a", "forward", board)
+    try:
+        machine = Machine(tmp_path, used_by(poster.pid))
+        assert machine.look()["processes"][0]["scope"] is None
+        machine.environment["VRAM_BOARD"] = str(board)
+        assert machine.look()["processes"][0]["scope"] == "forward"
+    finally:
+        poster.close()
 
 
 def test_a_page_speaks_for_nobody_but_its_process(poster: Poster, tmp_path: pathlib.Path) -> None:

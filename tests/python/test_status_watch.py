@@ -49,6 +49,17 @@ def test_ticks_keep_their_period(tmp_path: pathlib.Path) -> None:
     assert 1.9 < (times[-1] - times[0]) / 1e9 < 6  # ten of 0.2 s; a busy machine makes some late, none early
 
 
+def test_traffic_is_told_after_a_few_looks(tmp_path: pathlib.Path) -> None:
+    machine = Machine(tmp_path, one() + "gpm 37.4 1000 0.5 30 40\npcie 5 6\npcie-bits 32\n")
+    with Watch(machine) as watch:
+        first = watch.until(lambda _: True)["devices"][0]
+        assert (first["memory_bandwidth_percent"], first["pcie_sent_bytes_per_second"]) == (None, None)
+        told = watch.until(lambda found: found["devices"][0]["memory_bandwidth_percent"] is not None)["devices"][0]
+    assert (told["memory_bandwidth_percent"], told["pcie_sent_bytes"]) == (37, None)
+    assert (told["pcie_sent_bytes_per_second"], told["pcie_received_bytes_per_second"]) == (1000 * MIB, MIB // 2)
+    assert (told["nvlink_sent_bytes_per_second"], told["nvlink_received_bytes_per_second"]) == (30 * MIB, 40 * MIB)
+
+
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_device_falls_off_the_bus_and_comes_back(generation: str, tmp_path: pathlib.Path) -> None:
     machine = Machine(tmp_path, TWO.format(300), generation)

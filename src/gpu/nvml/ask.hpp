@@ -42,6 +42,9 @@ template <typename Function, typename... Args>
 // More than any device has; what is larger is one of the library's ways to say "not available".
 inline constexpr uint64_t kMostBytes = uint64_t{1} << 50U;
 
+// More than any bus or link of a device carries.
+inline constexpr uint64_t kMostBytesPerSecond = 10'000'000'000'000;
+
 // Where the total is not to be believed nothing is: without it the rest can't be judged.
 [[nodiscard]] DeviceMemory known_memory(const MemoryV1& read);
 

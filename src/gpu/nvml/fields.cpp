@@ -47,4 +47,13 @@ std::optional<uint64_t> known_value(const FieldValue& value) {
   }
 }
 
+bool is_narrow(const FieldValue& value) {
+  return value.result == kSuccess && (value.type == kTypeUnsigned || value.type == kTypeInt ||
+                                      value.type == kTypeUnsignedShort);
+}
+
+std::optional<uint64_t> known_counter(const FieldValue& value) {
+  return is_narrow(value) ? std::nullopt : known_value(value);
+}
+
 }  // namespace vram::gpu::nvml

@@ -18,4 +18,9 @@ void ask_fields(const NvmlApi& api, nvmlDevice device, std::span<FieldValue> val
 // As an unsigned whole number; nothing: no answer, a negative value, "not available".
 [[nodiscard]] std::optional<uint64_t> known_value(const FieldValue& value);
 
+// Of a counter: known where it has 64 bits. A narrower one begins anew many times a second on a
+// busy bus, so that neither it nor its growth says anything.
+[[nodiscard]] std::optional<uint64_t> known_counter(const FieldValue& value);
+[[nodiscard]] bool is_narrow(const FieldValue& value);
+
 }  // namespace vram::gpu::nvml

@@ -2,9 +2,6 @@
 
 #include "gpu/nvml/ask.hpp"
 
-#include <array>
-#include <bit>
-
 namespace vram::gpu::nvml {
 namespace {
 
@@ -14,21 +11,6 @@ std::optional<std::string> pci_id_of(const NvmlApi& api, nvmlDevice device) {
   const auto pci = ask<PciInfo>(api.device_get_pci, device);
   if (!pci || pci->bus > 0xFF || pci->device > 0x1F) return std::nullopt;
   return fmt::format("{:04x}:{:02x}:{:02x}.0", pci->domain, pci->bus, pci->device);
-}
-
-// Of the node's set of bits the first.
-std::optional<uint32_t> numa_node_of(const NvmlApi& api, nvmlDevice device) {
-  constexpr unsigned kBits = 8 * sizeof(unsigned long);
-  std::array<unsigned long, 16> nodes{};
-  if (api.device_get_memory_affinity == nullptr ||
-      api.device_get_memory_affinity(device, nodes.size(), nodes.data(), kAffinityOfNode) !=
-          kSuccess)
-    return std::nullopt;
-  for (unsigned word = 0; word < nodes.size(); ++word) {
-    if (nodes.at(word) != 0)
-      return word * kBits + static_cast<unsigned>(std::countr_zero(nodes.at(word)));
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -41,7 +23,6 @@ DeviceIdentity ask_identity(const NvmlApi& api, nvmlDevice device) {
   identity.driver = ask_text(api.system_get_driver);
   identity.power_limit_milliwatts =
       at_most(kMostMilliwatts, ask<unsigned>(api.device_get_power_limit, device));
-  identity.numa_node = numa_node_of(api, device);
   return identity;
 }
 

@@ -7,6 +7,7 @@
 
 namespace vram::gpu::nvml {
 
+// But for the NUMA node: the kernel has it in a file (NvmlWhenAwake), without a call.
 [[nodiscard]] DeviceIdentity ask_identity(const NvmlApi& api, nvmlDevice device);
 
 [[nodiscard]] DeviceHealth ask_health(const NvmlApi& api, nvmlDevice device);

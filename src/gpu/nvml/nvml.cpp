@@ -46,7 +46,9 @@ Result<Nvml> Nvml::open(const std::string& path) {
 }
 
 Nvml::~Nvml() {
-  if (memory_) (void)api_.shutdown();
+  if (!memory_) return;
+  memory_->devices.clear();  // gives back what the library lent
+  (void)api_.shutdown();
 }
 
 Result<uint32_t> Nvml::device_count() const {
@@ -107,12 +109,13 @@ NvmlReturn Nvml::find(uint32_t index, Kept& kept) const {
 
 void Nvml::keep(uint32_t index, Kept kept) const {
   const std::lock_guard lock(memory_->mutex);
-  memory_->devices[index] = std::move(kept);
+  std::swap(memory_->devices[index], kept);  // what it was may call the driver when it ends
 }
 
 void Nvml::forget(uint32_t index) const {
+  decltype(memory_->devices)::node_type gone;  // ends after the lock, as in keep()
   const std::lock_guard lock(memory_->mutex);
-  memory_->devices.erase(index);
+  gone = memory_->devices.extract(index);
 }
 
 }  // namespace vram::gpu::nvml

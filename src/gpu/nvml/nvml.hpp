@@ -4,7 +4,7 @@
 //
 //     NvmlApi ──▶ Nvml ──▶ DeviceIdentity   identity
 //                      ──▶ DeviceHealth     health, mig
-//                      ──▶ DeviceSample     sample, process_list, fields
+//                      ──▶ DeviceSample     sample, kept, gpm, process_list, fields
 //
 // Any thread, at the same time too. Each function makes a few calls of the library (sample() at
 // most eight, none of them slow: sample.hpp) and waits for nothing else. While one is open the

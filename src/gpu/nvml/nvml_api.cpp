@@ -30,7 +30,6 @@ void find_identity(void* library, NvmlApi& api) {
              api.device_get_pci);
   find_first(library, {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit"},
              api.device_get_power_limit);
-  find(library, "nvmlDeviceGetMemoryAffinity", api.device_get_memory_affinity);
 }
 
 void find_figures(void* library, NvmlApi& api) {
@@ -46,6 +45,14 @@ void find_figures(void* library, NvmlApi& api) {
       {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"},
       api.device_get_throttle_reasons);
   find(library, "nvmlDeviceGetFieldValues", api.device_get_fields);
+}
+
+void find_gpm(void* library, NvmlApi& api) {
+  find(library, "nvmlGpmQueryDeviceSupport", api.gpm_query_support);
+  find(library, "nvmlGpmSampleAlloc", api.gpm_sample_alloc);
+  find(library, "nvmlGpmSampleFree", api.gpm_sample_free);
+  find(library, "nvmlGpmSampleGet", api.gpm_sample_get);
+  find(library, "nvmlGpmMetricsGet", api.gpm_metrics_get);
 }
 
 void find_health(void* library, NvmlApi& api) {
@@ -105,6 +112,7 @@ Result<NvmlApi> NvmlApi::load(const std::string& path) {
   find(library, "nvmlDeviceGetHandleByIndex_v2", api.device_get_handle);
   find_identity(library, api);
   find_figures(library, api);
+  find_gpm(library, api);
   find_health(library, api);
   find_processes(library, api);
   find_events(library, api);

@@ -35,7 +35,6 @@ struct NvmlApi {
   TextOf* device_get_uuid = nullptr;
   Of<PciInfo*>* device_get_pci = nullptr;
   UnsignedOf* device_get_power_limit = nullptr;
-  Of<unsigned, unsigned long*, unsigned>* device_get_memory_affinity = nullptr;
 
   // What it does.
   Of<MemoryV1*>* device_get_memory_v1 = nullptr;
@@ -47,6 +46,13 @@ struct NvmlApi {
   UnsignedOf* device_get_power = nullptr;
   Of<uint64_t*>* device_get_throttle_reasons = nullptr;
   Of<int, FieldValue*>* device_get_fields = nullptr;
+
+  // What its performance counters say (Hopper and newer).
+  Of<GpmSupport*>* gpm_query_support = nullptr;
+  NvmlReturn (*gpm_sample_alloc)(nvmlGpmSample* sample) = nullptr;
+  NvmlReturn (*gpm_sample_free)(nvmlGpmSample sample) = nullptr;
+  Of<nvmlGpmSample>* gpm_sample_get = nullptr;
+  NvmlReturn (*gpm_metrics_get)(GpmMetrics* metrics) = nullptr;
 
   // How it is doing.
   Of<MemoryV1*>* device_get_bar1 = nullptr;

@@ -19,7 +19,6 @@ using gpu::testing::Scenario;
 constexpr const char* kMachine = R"(
 device 0
 pci 0 0x19 0
-numa 1
 power-limit 700000
 total 1000M
 used 300M
@@ -31,6 +30,7 @@ milliwatts 300000
 throttle 0x25
 pcie 1000 2000
 nvlink 10 20
+gpm 50 1 2 3 4
 memory-celsius 50
 recovery 2
 bar1 2000M 10M
@@ -64,6 +64,11 @@ void expect_possible(const DeviceSample& sample) {
   expect_possible(sample.memory);
   EXPECT_LE(sample.busy_percent.value_or(0), 100u);
   EXPECT_LE(sample.memory_busy_percent.value_or(0), 100u);
+  EXPECT_LE(sample.memory_bandwidth_percent.value_or(0), 100u);
+  for (const auto& rate :
+       {sample.pcie_sent_bytes_per_second, sample.pcie_received_bytes_per_second,
+        sample.nvlink_sent_bytes_per_second, sample.nvlink_received_bytes_per_second})
+    EXPECT_LE(rate.value_or(0), 10'000'000'000'000u);
   EXPECT_LE(sample.celsius.value_or(0), 250u);
   if (sample.trouble) {
     EXPECT_FALSE(sample.memory.total_bytes || sample.processes);
@@ -90,16 +95,18 @@ TEST_P(NvmlChaosTest, WhatIsToldCanBe) {
   const Scenario scenario(kMachine);
   size_t with_memory = 0;
   size_t with_trouble = 0;
+  size_t with_traffic = 0;
   for (int seed = 1; seed <= 2000; ++seed) {
     const Environment chaos("FAKE_NVML_CHAOS", std::to_string(seed));
     const auto nvml = Nvml::open(fake_nvml(GetParam()));
     if (!nvml) continue;
     EXPECT_LE(nvml->device_count().value_or(0), 1024u);
-    for (const uint32_t index : {0u, 1u, 0u, 1u, 7u}) {
+    for (const uint32_t index : {0u, 1u, 0u, 1u, 7u, 0u, 0u}) {
       const DeviceSample sample = nvml->sample(index);
       expect_possible(sample);
       with_memory += sample.memory.used_bytes ? 1 : 0;
       with_trouble += sample.trouble ? 1 : 0;
+      with_traffic += sample.pcie_sent_bytes_per_second ? 1 : 0;
       expect_possible(nvml->health(index));
       EXPECT_LE(nvml->identity(index).name.value_or("").size(), kTextBytes);
     }
@@ -107,6 +114,9 @@ TEST_P(NvmlChaosTest, WhatIsToldCanBe) {
   }
   EXPECT_GT(with_memory, 1000u);  // else nothing was put to the test
   EXPECT_GT(with_trouble, 1000u);
+  if (GetParam() == "535" || GetParam() == "3") {
+    EXPECT_GT(with_traffic, 100u);
+  }
 }
 
 TEST_P(NvmlChaosTest, EventsToo) {

@@ -26,7 +26,6 @@ device 0
 name NVIDIA H200
 uuid GPU-0
 pci 0 0x19 0
-numa 1
 power-limit 700000
 total 1000M
 used 300M
@@ -38,6 +37,7 @@ milliwatts 300000
 throttle 0x225     # idle, power cap, software thermal, and one that is not known
 pcie 1000 2000
 nvlink 10 20
+gpm 50 1 2 3 4
 memory-celsius 50
 recovery 2
 bar1 2000M 10M
@@ -76,7 +76,6 @@ TEST_P(NvmlTelemetryTest, IdentityIsWhatADeviceIs) {
   EXPECT_EQ(identity.pci_id, "0000:19:00.0");
   EXPECT_EQ(identity.driver, "550.54.15");
   EXPECT_EQ(identity.power_limit_milliwatts, 700'000u);
-  EXPECT_EQ(identity.numa_node, is_old() ? std::nullopt : std::optional(1u));
 }
 
 TEST_P(NvmlTelemetryTest, HealthIsHowItIsDoing) {
@@ -151,7 +150,7 @@ TEST_P(NvmlTelemetryTest, WhatADeviceDoesNotSayIsUnknown) {
   const DeviceHealth health = nvml.health(0);
   EXPECT_FALSE(health.bar1 || health.ecc_ever.corrected || health.remapped_rows);
   EXPECT_FALSE(health.recovery_action || health.compute_mode || health.is_persistent);
-  EXPECT_FALSE(nvml.identity(0).pci_id || nvml.identity(0).numa_node);
+  EXPECT_FALSE(nvml.identity(0).pci_id);
 }
 
 TEST(NvmlTelemetry, WhatCantBeIsUnknown) {
@@ -177,7 +176,7 @@ TEST_P(NvmlTelemetryTest, ATickIsEightFastCallsAtMost) {
   const Scenario scenario(kWhole);
   const Nvml nvml = open();
   const Calls calls;
-  (void)nvml.sample(0);
+  for (int first = 0; first < 2; ++first) (void)nvml.sample(0);
   for (int tick = 0; tick < 20; ++tick) {
     calls.clear();
     const DeviceSample sample = nvml.sample(0);
@@ -191,7 +190,7 @@ TEST_P(NvmlTelemetryTest, ATickIsEightFastCallsAtMost) {
 TEST_P(NvmlTelemetryTest, ATickOfADeviceThatSaysNothingHasNoMoreCalls) {
   const Scenario scenario("devices 1\n");
   const Nvml nvml = open();
-  (void)nvml.sample(0);
+  for (int first = 0; first < 2; ++first) (void)nvml.sample(0);
   for (const char* answer : {"3", "4", "6", "21"}) {
     std::string all;
     for (const char* what : {"MemoryInfo", "ComputeRunningProcesses", "GraphicsRunningProcesses",

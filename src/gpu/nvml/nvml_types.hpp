@@ -11,6 +11,7 @@ namespace vram::gpu::nvml {
 // NOLINTBEGIN(readability-identifier-naming): NVML's own names
 using nvmlDevice = struct nvmlDevice_st*;
 using nvmlEventSet = struct nvmlEventSet_st*;
+using nvmlGpmSample = struct nvmlGpmSample_st*;
 // NOLINTEND(readability-identifier-naming)
 
 enum NvmlReturn : int {
@@ -159,7 +160,6 @@ inline constexpr uint32_t kEccCorrected = 0;
 inline constexpr uint32_t kEccUncorrected = 1;
 inline constexpr uint32_t kEccSinceBoot = 0;
 inline constexpr uint32_t kEccEver = 1;
-inline constexpr uint32_t kAffinityOfNode = 0;
 
 inline constexpr uint64_t kEventXid = 0x8;
 
@@ -178,6 +178,40 @@ struct EventV2 {
   uint32_t compute_instance;
 };
 static_assert(sizeof(EventV2) == 32);
+
+struct GpmSupport {
+  uint32_t version;
+  uint32_t is_supported;
+};
+static_assert(sizeof(GpmSupport) == 8);
+inline constexpr uint32_t kGpmSupportVersion = 1;
+
+struct GpmMetric {
+  uint32_t metric;
+  int32_t result;  // NvmlReturn; whatever the driver writes
+  double value;
+  const char* texts[3];  // its names and its unit
+};
+static_assert(sizeof(GpmMetric) == 40);
+
+// The array is as long as in the oldest header, the shortest; only the first `count` are asked for.
+struct GpmMetrics {
+  uint32_t version;
+  uint32_t count;
+  nvmlGpmSample older;
+  nvmlGpmSample newer;
+  GpmMetric metrics[98];
+};
+static_assert(sizeof(GpmMetrics) == 24 + 98 * sizeof(GpmMetric));
+inline constexpr uint32_t kGpmMetricsVersion = 1;
+
+enum GpmMetricNumber : uint32_t {
+  kGpmMemoryBandwidthPercent = 10,  // of the peak
+  kGpmPcieSentMib = 20,             // a second, as those that follow
+  kGpmPcieReceivedMib = 21,
+  kGpmNvlinkReceivedMib = 60,  // over all links
+  kGpmNvlinkSentMib = 61,
+};
 
 inline constexpr size_t kTextBytes = 96;  // of names, versions and UUIDs
 

@@ -1,6 +1,7 @@
 #include "gpu/nvml/nvml_when_awake.hpp"
 
 #include "gpu/drm/card.hpp"
+#include "gpu/drm/text.hpp"
 #include "gpu/nvml/nvml_events.hpp"
 #include "gpu/nvml/pci_devices.hpp"
 
@@ -28,6 +29,7 @@ struct NvmlWhenAwake::State {
   [[nodiscard]] const PciDevice* device_of(uint32_t index) const;
   [[nodiscard]] bool is_by_address() const;
   [[nodiscard]] DeviceIdentity sleeping(uint32_t index) const;
+  [[nodiscard]] std::optional<uint32_t> numa_node_of(uint32_t index);
 
   std::string library;
   std::string sys;
@@ -114,6 +116,13 @@ DeviceIdentity NvmlWhenAwake::State::sleeping(uint32_t index) const {
   return identity;
 }
 
+// A negative one: the kernel knows of none that is nearer.
+std::optional<uint32_t> NvmlWhenAwake::State::numa_node_of(uint32_t index) {
+  const PciDevice* const device = device_of(index);
+  if (device == nullptr) return std::nullopt;
+  return drm::as_small_number(drm::trimmed(files.read(device->folder + "/numa_node")));
+}
+
 NvmlWhenAwake::NvmlWhenAwake(std::unique_ptr<State> state) : state_(std::move(state)) {}
 NvmlWhenAwake::NvmlWhenAwake(NvmlWhenAwake&& other) noexcept = default;
 NvmlWhenAwake::~NvmlWhenAwake() = default;
@@ -134,6 +143,7 @@ DeviceIdentity NvmlWhenAwake::identity(uint32_t index) const {
   DeviceIdentity identity = state_->nvml->identity(index);
   if (identity.pci_id) {
     state_->pci_ids[index] = *identity.pci_id;
+    identity.numa_node = state_->numa_node_of(index);
     state_->known[*identity.pci_id] = identity;
   }
   return identity;

@@ -227,5 +227,17 @@ TEST_F(NvmlWhenAwakeTest, AsksForNoFaultsWhileADeviceSleeps) {
   EXPECT_THAT(calls_.lines(), Not(HasSubstr("EventSet")));
 }
 
+// The kernel's word, and nothing where it knows none that is nearer.
+TEST_F(NvmlWhenAwakeTest, TheNodeIsTheBuss) {
+  const Scenario scenario(kBoth);
+  add(kFirst, "active");
+  add(kSecond, "active");
+  tree_.write(std::string("sys/bus/pci/devices/") + kFirst + "/numa_node", "1\n");
+  tree_.write(std::string("sys/bus/pci/devices/") + kSecond + "/numa_node", "-1\n");
+  const NvmlWhenAwake nvml = open();
+  EXPECT_EQ(nvml.identity(0).numa_node, 1U);
+  EXPECT_EQ(nvml.identity(1).numa_node, std::nullopt);
+}
+
 }  // namespace
 }  // namespace vram::gpu::nvml

@@ -106,6 +106,7 @@ std::optional<Processes> list_processes(const NvmlApi& api, ProcessKind kind, nv
   for (DeviceProcess& process : *processes) {
     process.is_graphics = kind == ProcessKind::kGraphics;
     process.is_compute = !process.is_graphics;
+    process.is_mps = kind == ProcessKind::kMps;
   }
   return processes;
 }
@@ -121,27 +122,28 @@ Processes merge_processes(Processes all) {
     DeviceProcess& same = merged.back();
     same.is_compute |= process.is_compute;
     same.is_graphics |= process.is_graphics;
+    same.is_mps |= process.is_mps;
     same.used_bytes = std::max(same.used_bytes, process.used_bytes);  // unknown is the least
   }
   return merged;
 }
 
+bool is_same(const DeviceProcess& one, const DeviceProcess& other) {
+  return key_of(one) == key_of(other);
+}
+
 // The driver also tells of processes that are gone, of older times, and of more than 100 %.
-void ask_busy(const NvmlApi& api, nvmlDevice device, Processes& processes) {
-  if (api.device_get_process_busy == nullptr || processes.empty()) return;
+std::map<uint32_t, uint32_t> ask_percent_by_pid(const NvmlApi& api, nvmlDevice device) {
+  if (api.device_get_process_busy == nullptr) return {};
   const uint64_t since_us = microseconds_since_1970() - 1'000'000;
   std::vector<ProcessBusy> samples = busy_since(api, device, since_us);
   std::erase_if(samples, [&](const ProcessBusy& sample) {
     return sample.time_us <= since_us || sample.busy_percent > 100;
   });
-  std::ranges::sort(samples, [](const ProcessBusy& one, const ProcessBusy& other) {
-    return std::tie(one.pid, other.time_us) < std::tie(other.pid, one.time_us);  // the newest first
-  });
-  for (DeviceProcess& process : processes) {
-    const auto newest = std::ranges::lower_bound(samples, process.pid, {}, &ProcessBusy::pid);
-    if (newest != samples.end() && newest->pid == process.pid)
-      process.busy_percent = newest->busy_percent;
-  }
+  std::ranges::sort(samples, {}, &ProcessBusy::time_us);
+  std::map<uint32_t, uint32_t> percent_by_pid;
+  for (const ProcessBusy& sample : samples) percent_by_pid[sample.pid] = sample.busy_percent;
+  return percent_by_pid;
 }
 
 }  // namespace vram::gpu::nvml

@@ -5,6 +5,7 @@
 #include "gpu/telemetry.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -21,7 +22,11 @@ enum class ProcessKind : uint8_t { kCompute, kGraphics, kMps };
 // lists with the same memory: its figures are not added.
 [[nodiscard]] std::vector<DeviceProcess> merge_processes(std::vector<DeviceProcess> all);
 
+// The same process in the same instance of MIG.
+[[nodiscard]] bool is_same(const DeviceProcess& one, const DeviceProcess& other);
+
 // How busy each kept the device in the last second, where the driver saw it at work.
-void ask_busy(const NvmlApi& api, nvmlDevice device, std::vector<DeviceProcess>& processes);
+[[nodiscard]] std::map<uint32_t, uint32_t> ask_percent_by_pid(const NvmlApi& api,
+                                                              nvmlDevice device);
 
 }  // namespace vram::gpu::nvml

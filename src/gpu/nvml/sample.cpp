@@ -7,16 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
+#include <span>
+#include <utility>
 
 namespace vram::gpu::nvml {
 namespace {
 
-constexpr uint32_t kMostCelsius = 250;
-constexpr uint32_t kMostMhz = 100'000;
-constexpr uint32_t kMostMilliwatts = 100'000'000;
-
 using Processes = std::vector<DeviceProcess>;
-enum Figure : unsigned { kCelsius, kCore, kMemoryClock, kThrottle, kPower, kMps, kParts, kFigures };
 
 // What is unknown or impossible for one function alone is NVML's other answers.
 bool is_out_of_reach(NvmlReturn answer) {
@@ -36,121 +34,25 @@ NvmlReturn ask_busy(const NvmlApi& api, nvmlDevice device, DeviceSample& sample)
   return answer;
 }
 
-void ask_traffic_and_power(const NvmlApi& api, nvmlDevice device, DeviceSample& sample) {
+// PCIe's counters are the dearest fields (77 us each on an H200 with driver 580), and there they
+// have but 32 bits.
+void ask_traffic_and_power(const NvmlApi& api, Kept& kept, DeviceSample& sample) {
   constexpr uint64_t kKib = 1024;
-  std::array fields{field(kFieldPcieSentBytes), field(kFieldPcieReceivedBytes),
-                    field(kFieldNvlinkSentKib, kAllLinks),
-                    field(kFieldNvlinkReceivedKib, kAllLinks), field(kFieldPowerNow)};
-  ask_fields(api, device, fields);
-  sample.pcie_sent_bytes = known_value(fields[0]);
-  sample.pcie_received_bytes = known_value(fields[1]);
-  if (const auto kib = at_most(kNotAvailable / kKib, known_value(fields[2])))
+  std::array fields{field(kFieldNvlinkSentKib, kAllLinks),
+                    field(kFieldNvlinkReceivedKib, kAllLinks), field(kFieldPowerNow),
+                    field(kFieldPcieSentBytes), field(kFieldPcieReceivedBytes)};
+  constexpr size_t kWithoutPcie = 3;
+  const std::span all(fields);
+  ask_fields(api, kept.device, kept.has_narrow_counters ? all.first(kWithoutPcie) : all);
+  if (const auto kib = at_most(kNotAvailable / kKib, known_counter(fields[0])))
     sample.nvlink_sent_bytes = *kib * kKib;
-  if (const auto kib = at_most(kNotAvailable / kKib, known_value(fields[3])))
+  if (const auto kib = at_most(kNotAvailable / kKib, known_counter(fields[1])))
     sample.nvlink_received_bytes = *kib * kKib;
-  if (const auto power = at_most(uint64_t{kMostMilliwatts}, known_value(fields[4])))
+  if (const auto power = at_most(uint64_t{kMostMilliwatts}, known_value(fields[2])))
     sample.milliwatts = static_cast<uint32_t>(*power);
-}
-
-std::optional<uint32_t> celsius_of(const NvmlApi& api, nvmlDevice device) {
-  unsigned celsius = 0;
-  NvmlReturn answer = api.device_get_temperature == nullptr
-                          ? kFunctionNotFound
-                          : api.device_get_temperature(device, 0, &celsius);
-  if (is_of_other_version(answer) && api.device_get_temperature_v != nullptr) {
-    TemperatureV1 newer{kTemperatureV1Version, 0, 0};
-    answer = api.device_get_temperature_v(device, &newer);
-    celsius = static_cast<unsigned>(newer.celsius);  // below zero: too much
-  }
-  return answer == kSuccess ? at_most(kMostCelsius, std::optional(celsius)) : std::nullopt;
-}
-
-std::optional<std::vector<std::string>> throttle_reasons_of(const NvmlApi& api, nvmlDevice device) {
-  // By bit. The first is no reason: with nothing to do the clocks go down.
-  static constexpr std::array kReasons{"",
-                                       "application clocks",
-                                       "power cap",
-                                       "hardware slowdown",
-                                       "sync boost",
-                                       "software thermal",
-                                       "hardware thermal",
-                                       "power brake",
-                                       "display clocks"};
-  const auto bits = ask<uint64_t>(api.device_get_throttle_reasons, device);
-  if (!bits || *bits == kNotAvailable) return std::nullopt;
-  std::vector<std::string> reasons;
-  for (unsigned bit = 1; bit < 64; ++bit) {
-    if ((*bits >> bit & 1U) == 0) continue;
-    reasons.push_back(bit < kReasons.size() ? kReasons.at(bit) : fmt::format("reason {}", bit));
-  }
-  return reasons;
-}
-
-bool is_same(const DeviceProcess& one, const DeviceProcess& other) {
-  return one.pid == other.pid && one.gpu_instance == other.gpu_instance &&
-         one.compute_instance == other.compute_instance;
-}
-
-// Clients of MPS are in the compute list, too, with most drivers.
-Processes mps_only(const NvmlApi& api, nvmlDevice device, const DeviceSample& sample) {
-  Processes found = list_processes(api, ProcessKind::kMps, device).value_or(Processes{});
-  const Processes none;
-  const Processes& others = sample.processes ? *sample.processes : none;
-  std::erase_if(found, [&](const DeviceProcess& process) {
-    return std::ranges::any_of(others,
-                               [&](const DeviceProcess& other) { return is_same(process, other); });
-  });
-  return found;
-}
-
-std::vector<MigHandle> parts_of(const NvmlApi& api, nvmlDevice device, const DeviceSample& sample) {
-  const bool has_processes = sample.processes && !sample.processes->empty();
-  if (has_processes || sample.busy_percent) return {};  // MIG's devices have no such figure
-  if (!ask_is_mig(api, device).value_or(false)) return {};
-  return ask_mig_handles(api, device);
-}
-
-void ask_figure(const NvmlApi& api, Figure figure, const DeviceSample& sample, Kept& kept) {
-  const nvmlDevice device = kept.device;
-  switch (figure) {
-    case kCelsius:
-      kept.celsius = celsius_of(api, device);
-      break;
-    case kCore:
-      kept.core_mhz =
-          at_most(kMostMhz, ask<unsigned>(api.device_get_clock, device, kClockGraphics));
-      break;
-    case kMemoryClock:
-      kept.memory_mhz =
-          at_most(kMostMhz, ask<unsigned>(api.device_get_clock, device, kClockMemory));
-      break;
-    case kThrottle:
-      kept.throttle_reasons = throttle_reasons_of(api, device);
-      break;
-    case kPower:
-      kept.milliwatts.reset();
-      if (!sample.milliwatts)
-        kept.milliwatts = at_most(kMostMilliwatts, ask<unsigned>(api.device_get_power, device));
-      break;
-    case kMps:
-      kept.mps = mps_only(api, device, sample);
-      break;
-    case kParts:
-    case kFigures:
-      kept.parts = parts_of(api, device, sample);
-      break;
-  }
-}
-
-void ask_figures_in_turn(const NvmlApi& api, const DeviceSample& sample, Kept& kept) {
-  const auto now = std::chrono::steady_clock::now();
-  const bool is_after_pause = !kept.sampled || now - *kept.sampled > kPause;
-  const unsigned count = is_after_pause ? unsigned{kFigures} : 2;
-  for (unsigned i = 0; i < count; ++i) {
-    ask_figure(api, static_cast<Figure>(kept.next), sample, kept);
-    kept.next = (kept.next + 1) % kFigures;
-  }
-  kept.sampled = now;
+  sample.pcie_sent_bytes = known_counter(fields[3]);
+  sample.pcie_received_bytes = known_counter(fields[4]);
+  kept.has_narrow_counters |= is_narrow(fields[3]) || is_narrow(fields[4]);
 }
 
 void append(std::optional<Processes>& all, std::optional<Processes> more) {
@@ -173,8 +75,29 @@ void add_processes_of_parts(const NvmlApi& api, const Kept& kept, DeviceSample& 
   }
 }
 
+void mark_clients_of_mps(Kept& kept, Processes& processes) {
+  std::erase_if(kept.mps_listed, [&](const DeviceProcess& client) {
+    const auto same = std::ranges::find_if(
+        processes, [&](const DeviceProcess& process) { return is_same(process, client); });
+    if (same != processes.end()) same->is_mps = true;
+    return same == processes.end();
+  });
+}
+
+// The driver knows processes by pid alone: who is gone takes the figure along.
+void add_percents(Kept& kept, Processes& processes) {
+  std::map<uint32_t, uint32_t> still_there;
+  for (DeviceProcess& process : processes) {
+    const auto known = kept.percent_by_pid.find(process.pid);
+    if (known == kept.percent_by_pid.end()) continue;
+    process.busy_percent = known->second;
+    still_there.insert(*known);
+  }
+  kept.percent_by_pid = std::move(still_there);
+}
+
 // The lists that are asked for together with the ones that are kept.
-void complete_processes(const NvmlApi& api, const Kept& kept, DeviceSample& sample) {
+void complete_processes(const NvmlApi& api, Kept& kept, DeviceSample& sample) {
   add_processes_of_parts(api, kept, sample);
   if (!kept.mps.empty()) append(sample.processes, kept.mps);
   if (!sample.processes) return;
@@ -182,7 +105,21 @@ void complete_processes(const NvmlApi& api, const Kept& kept, DeviceSample& samp
   const uint64_t limit = sample.memory.total_bytes.value_or(kMostBytes);
   for (DeviceProcess& process : *sample.processes)
     process.used_bytes = at_most(limit, process.used_bytes);
-  ask_busy(api, kept.device, *sample.processes);
+  mark_clients_of_mps(kept, *sample.processes);
+  add_percents(kept, *sample.processes);
+}
+
+void add_kept(const Kept& kept, DeviceSample& sample) {
+  sample.celsius = kept.celsius;
+  sample.core_mhz = kept.core_mhz;
+  sample.memory_mhz = kept.memory_mhz;
+  sample.throttle_reasons = kept.throttle_reasons;
+  if (!sample.milliwatts) sample.milliwatts = kept.milliwatts;
+  sample.memory_bandwidth_percent = kept.traffic.memory_bandwidth_percent;
+  sample.pcie_sent_bytes_per_second = kept.traffic.pcie_sent_bytes_per_second;
+  sample.pcie_received_bytes_per_second = kept.traffic.pcie_received_bytes_per_second;
+  sample.nvlink_sent_bytes_per_second = kept.traffic.nvlink_sent_bytes_per_second;
+  sample.nvlink_received_bytes_per_second = kept.traffic.nvlink_received_bytes_per_second;
 }
 
 }  // namespace
@@ -194,14 +131,10 @@ NvmlReturn take_sample(const NvmlApi& api, Kept& kept, DeviceSample& sample) {
     return answer;
   sample.processes = list_processes(api, ProcessKind::kCompute, kept.device);
   append(sample.processes, list_processes(api, ProcessKind::kGraphics, kept.device));
-  ask_traffic_and_power(api, kept.device, sample);
-  ask_figures_in_turn(api, sample, kept);
+  ask_traffic_and_power(api, kept, sample);
+  ask_in_turn(api, sample, kept);
   complete_processes(api, kept, sample);
-  sample.celsius = kept.celsius;
-  sample.core_mhz = kept.core_mhz;
-  sample.memory_mhz = kept.memory_mhz;
-  sample.throttle_reasons = kept.throttle_reasons;
-  if (!sample.milliwatts) sample.milliwatts = kept.milliwatts;
+  add_kept(kept, sample);
   return kSuccess;
 }
 

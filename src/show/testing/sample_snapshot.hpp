@@ -166,6 +166,13 @@ inline void make_ill(watch::Device& device) {
   device.sample.throttle_reasons = {"power cap", "heat"};
   device.sample.pcie_sent_bytes = 5 * kGiB;
   device.sample.pcie_received_bytes = 7 * kGiB;
+  device.sample.nvlink_sent_bytes = 9 * kGiB;
+  device.sample.memory_bandwidth_percent = 73;
+  device.sample.host_memory.total_bytes = 64 * kGiB;
+  device.sample.host_memory.used_bytes = 3 * kGiB;
+  device.pcie_sent_bytes_per_second = 1'048'576'000;
+  device.pcie_received_bytes_per_second = 12;
+  device.nvlink_received_bytes_per_second = 300 * kGiB;
   device.xids = {{31, 2, kSnapshotTime}, {79, 1, kSnapshotTime}};
 }
 
