@@ -6,6 +6,7 @@ VRAM_BINARY names the program under test; it is scraped, and every question that
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 import yaml
 from fake_gpus import Machine, wait_until
 from metrics_page import EVERYTHING, GOLDEN, families, page_of, served, unknown_to_one_look
-from program import ROOT
+from program import BINARY, ROOT
 from prometheus_server import Prometheus, prometheus
 from test_status_process import Poster
 
@@ -207,3 +208,58 @@ def test_dashboards_of_dcgm_exporter_find_their_series(metric: str, server: Prom
     for host in ("Hostname", "hostname"):
         expr = f'max(DCGM_FI_{metric}{{{host}=~".+", gpu=~".+", UUID!="", modelName!=""}}) by ({host}, gpu)'
         assert server.query(expr)
+
+
+# Of vram serve, as far as deploy/ uses them.
+SERVE_OPTIONS = {"--listen", "--token-file", "--period", "--dcgm-names", "--process-series", "--history", "--rules"}
+SERVE_OPTIONS |= {"--log-format", "--webhook", "--alertmanager"}
+
+
+def daemonset() -> dict[str, Any]:
+    documents = list(yaml.safe_load_all((DEPLOY / "kubernetes/daemonset.yaml").read_text()))
+    assert [document["kind"] for document in documents] == ["DaemonSet"]
+    pod: dict[str, Any] = documents[0]["spec"]["template"]["spec"]
+    return pod
+
+
+def test_the_pods_of_the_daemonset() -> None:
+    pod = daemonset()
+    assert pod["hostPID"] is True
+    (container,) = pod["containers"]
+    port = container["ports"][0]
+    assert f"--listen=0.0.0.0:{port['containerPort']}" in container["args"]
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"] == {"path": "/healthz", "port": port["name"]}
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert set(mounts) == volumes
+    files = [word.split("=", 1)[1] for word in container["args"] if "=/" in word]
+    assert all(any(file.startswith(mount + "/") for mount in mounts.values()) for file in files)
+    assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+    monitor = yaml.safe_load((DEPLOY / "kubernetes/podmonitor.yaml").read_text())
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert (endpoint["port"], endpoint["honorLabels"]) == (port["name"], True)
+    token = next(volume["secret"] for volume in pod["volumes"] if "secret" in volume)
+    assert endpoint["authorization"]["credentials"]["name"] == token["secretName"]
+
+
+def test_the_options_that_deploy_uses_exist() -> None:
+    unit = (DEPLOY / "systemd/vram-serve.service").read_text()
+    words = [*daemonset()["containers"][0]["args"]]
+    words += [word for line in re.findall(r"^ExecStart=(.*)", unit, re.MULTILINE) for word in line.split()]
+    options = {word.split("=")[0] for word in words if word.startswith("--")}
+    assert options
+    assert options <= SERVE_OPTIONS
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="this machine has no systemd")
+def test_systemd_takes_the_unit_and_finds_it_hardened(tmp_path: pathlib.Path) -> None:
+    unit = tmp_path / "vram-serve.service"
+    text = (DEPLOY / "systemd/vram-serve.service").read_text()
+    unit.write_text(text.replace("/usr/local/bin/vram ", f"{BINARY} "))
+    for words in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=30", "--no-pager"]):
+        done = subprocess.run(
+            ["systemd-analyze", *words, str(unit)], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert words[0] == "security" or done.stderr == ""
