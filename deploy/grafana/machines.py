@@ -148,7 +148,11 @@ def node() -> Json:
             (with_name(TIME_TO_FULL % (NODE, NODE)), "{{instance}} GPU {{index}}"),
         ),
         lines(
-            "Unattributed", "Used by nobody whom the driver names.", "bytes", each("vram_gpu_memory_unattributed_bytes")
+            "Unattributed",
+            "Used by nobody whom the driver names; below 0 where processes share memory.",
+            "bytes",
+            each("vram_gpu_memory_unattributed_bytes"),
+            least=None,
         ),
         lines(
             "Utilization",

@@ -34,6 +34,7 @@ def lines(
     unit: str,
     *queries: Query,
     width: int = 12,
+    least: float | None = 0,
     most: float | None = None,
     stacked: bool = False,
 ) -> Json:
@@ -41,7 +42,7 @@ def lines(
     custom: Json = {"lineWidth": 1, "fillOpacity": 60 if stacked else 8, "showPoints": "never"}
     if stacked:
         custom["stacking"] = {"mode": "normal", "group": "A"}
-    made["fieldConfig"]["defaults"].update({"custom": custom, "min": 0})
+    made["fieldConfig"]["defaults"].update({"custom": custom, "color": {"mode": "palette-classic"}, "min": least})
     if most is not None:
         made["fieldConfig"]["defaults"]["max"] = most
     made["options"] = {
@@ -63,14 +64,15 @@ def coloured(made: Json, **colours: str) -> Json:
     return made
 
 
-def steps(*colours: tuple[float | None, str]) -> Json:
-    return {"mode": "absolute", "steps": [{"value": value, "color": colour} for value, colour in colours]}
+def by_steps(*colours: tuple[float | None, str]) -> Json:
+    steps = [{"value": value, "color": colour} for value, colour in colours]
+    return {"color": {"mode": "thresholds"}, "thresholds": {"mode": "absolute", "steps": steps}}
 
 
 def stat(title: str, about: str, unit: str, expr: str, *colours: tuple[float | None, str], width: int = 4) -> Json:
     made = panel("stat", title, about, unit, [(expr, "")], width, 4)
     made["targets"][0]["instant"] = True
-    made["fieldConfig"]["defaults"]["thresholds"] = steps(*(colours or ((None, BLUE),)))
+    made["fieldConfig"]["defaults"].update(by_steps(*(colours or ((None, BLUE),))))
     made["options"] = {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "colorMode": "value"}
     return made
 
@@ -78,7 +80,7 @@ def stat(title: str, about: str, unit: str, expr: str, *colours: tuple[float | N
 def timeline(title: str, about: str, *queries: Query, width: int = 12) -> Json:
     """What is 0 or 1, over time."""
     made = panel("state-timeline", title, about, "none", list(queries), width, 8)
-    made["fieldConfig"]["defaults"]["thresholds"] = steps((None, GREEN), (1, RED))
+    made["fieldConfig"]["defaults"].update(by_steps((None, GREEN), (1, RED)))
     made["options"] = {"showValue": "never", "mergeValues": True, "legend": {"showLegend": False}}
     return made
 

@@ -16,9 +16,9 @@ import pytest
 import yaml
 from fake_gpus import Machine, wait_until
 from metrics_page import EVERYTHING, GOLDEN, families, page_of, served, unknown_to_one_look
+from poster import Poster, skip_without_library
 from program import BINARY, ROOT
 from prometheus_server import Prometheus, prometheus
-from test_status_process import Poster
 
 DEPLOY = ROOT / "deploy"
 RULES = DEPLOY / "prometheus/vram-alerts.yml"
@@ -145,6 +145,7 @@ def test_the_dashboards_are_what_make_writes(tmp_path: pathlib.Path) -> None:
 @pytest.fixture(name="machine", scope="module")
 def fixture_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """With everything, and a real process that speaks on the board."""
+    skip_without_library()
     poster = Poster("train.py", "forward")
     try:
         yield Machine(tmp_path_factory.mktemp("machine"), EVERYTHING.format(pid=poster.pid))
