@@ -13,6 +13,8 @@ from fake_gpus import Machine
 from program import ROOT
 
 GOLDEN = ROOT / "tests/data/metrics"
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 # Two GPUs, one of them in parts, and a third that fell off the bus; each process's number is filled in.
 EVERYTHING = """
 version 550.54.15
@@ -93,14 +95,14 @@ vram_pod_memory_used_bytes{{uuid="GPU-0",namespace="ml",pod="trainer-0",pod_uid=
 
 
 @contextlib.contextmanager
-def served(page: Callable[[], str]) -> Iterator[str]:
+def served(page: Callable[[], str], content_type: str = TEXT) -> Iterator[str]:
     """Where the page is to be had: ADDR:PORT, path /metrics. It is made anew for each scrape."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = page().encode()
             self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from fake_gpus import Machine, wait_until
-from metrics_page import EVERYTHING, GOLDEN, families, page_of, served, unknown_to_one_look
+from metrics_page import EVERYTHING, GOLDEN, OPENMETRICS, families, page_of, served, unknown_to_one_look
 from poster import Poster, skip_without_library
 from program import BINARY, ROOT
 from prometheus_server import Prometheus, prometheus
@@ -190,6 +190,18 @@ def test_every_rule_can_be_evaluated(server: Prometheus) -> None:
         server.query(rule["query"])
     pending = {rule["name"] for rule in found if rule["state"] != "inactive"}
     assert {"VramGpuLost", "VramRowRemapPending", "VramRecoveryActionNeeded"} <= pending
+
+
+def test_prometheus_reads_openmetrics(tmp_path: pathlib.Path) -> None:
+    page = (GOLDEN / "dcgm.openmetrics").read_text()
+    with served(lambda: page, OPENMETRICS) as address, prometheus(tmp_path, address) as server:
+        wait_until(lambda: bool(server.query('up{job="vram"}')))
+        (target,) = server.get("/api/v1/targets")["activeTargets"]
+        assert (target["health"], target["lastError"]) == ("up", "")
+        (count,) = server.query("scrape_samples_scraped")
+        assert int(count["value"][1]) == len(re.findall("^[^#]", page, re.MULTILINE))
+        (about,) = server.get("/api/v1/metadata", metric="vram_gpu_memory_used_bytes").values()
+        assert (about[0]["type"], about[0]["unit"]) == ("gauge", "bytes")
 
 
 # What dashboard 12239 asks for. Its panel of tensor cores wants the profiler, which is not asked.
