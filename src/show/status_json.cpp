@@ -102,12 +102,23 @@ Json json_health(const gpu::DeviceHealth& health) {
           {"mig_instances", json_instances(health.mig_instances)}};
 }
 
+Json json_xids(const std::optional<std::vector<watch::XidCount>>& counts) {
+  if (!counts) return {};
+  Json xids = Json::array();
+  for (const watch::XidCount& each : *counts) {
+    xids.push_back(
+        {{"xid", each.xid}, {"count", each.count}, {"last_time_unix_ns", each.last_time_ns}});
+  }
+  return xids;
+}
+
 Json json_device(const Device& device) {
   Json json = json_identity(device.identity);
   json.update(json_sample(device.sample));
   json["unattributed_bytes"] = json_or_null(device.unattributed_bytes);
   json["unaccounted_bytes"] = json_or_null(device.unaccounted_bytes);
   json.update(json_health(device.health));
+  json["xids"] = json_xids(device.xids);
   return json;
 }
 
