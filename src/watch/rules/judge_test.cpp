@@ -246,6 +246,16 @@ TEST(Judge, AFaultIsToldOnceForEachNumberAndEndsWithItsWindow) {
   EXPECT_THAT(looks.firing(), ElementsAre("xid-critical"));
 }
 
+TEST(Judge, WhenTooLittleIsAtStakeItIsClearWhateverTheShare) {
+  Looks looks;
+  looks.add_process(4711, 20 * kGiB).uses[0].allocator = {10 * kGiB, 20 * kGiB, {}, {}};
+  looks.look_for(16 * kMinuteNs);
+  ASSERT_THAT(looks.firing(), ElementsAre("reserve-unused"));
+  looks.machine.processes[0].uses[0].allocator = {3 * kGiB, 6 * kGiB, {}, {}};  // half, but 3 GiB
+  looks.look_for(2 * kMinuteNs);
+  expect_ended(looks, Ending::kClear);
+}
+
 TEST(Judge, WordsAndLabelsAreHarmless) {
   Looks looks;
   Process& process = looks.add_process(66, 20 * kGiB);
