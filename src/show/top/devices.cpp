@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace vram::show::top {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 using watch::Device;
 
 constexpr int kFreeFrom = 100;  // columns of a screen that has room for this, too
-constexpr int kClocksFrom = 120;
+constexpr int kClocksFrom = 130;
 constexpr int kRatesFrom = 150;
 constexpr int kIndent = 4;  // of what is said below a device
 constexpr int kNarrowestBar = 8;
@@ -66,8 +67,9 @@ class DeviceTable {
     std::vector<DeviceLine> result = {{table.front(), std::nullopt}};
     auto next = table.begin() + 1;
     for (const Device* device : devices_) {
-      for (size_t i = 0; i <= device->health.mig_instances.size(); ++i)
-        result.push_back({*next++, device->identity.index});
+      result.push_back({*next++, device->identity.index});
+      for (size_t i = 0; i < device->health.mig_instances.size(); ++i)
+        result.push_back({*next++, device->identity.index, DeviceLineKind::kInstance});
       add_remarks(*device, result);
     }
     return result;
@@ -136,9 +138,11 @@ class DeviceTable {
     }
   }
   static void add_remarks(const Device& device, std::vector<DeviceLine>& lines) {
+    DeviceLineKind kind = DeviceLineKind::kWorst;
     const auto say = [&](std::string_view mark, std::string_view text, Style style) {
       Line line = Line().pad_to(kIndent).add(mark, style).add(text, style);
-      lines.push_back({std::move(line), device.identity.index});
+      lines.push_back(
+          {std::move(line), device.identity.index, std::exchange(kind, DeviceLineKind::kRemark)});
     };
     for (const Remark& remark : remarks(device)) say(remark.mark, remark.text, remark.style);
     for (const watch::XidCount& xid : device.xids.value_or(std::vector<watch::XidCount>())) {

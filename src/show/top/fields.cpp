@@ -46,7 +46,7 @@ constexpr std::array kFields = {
               [](const Process& process, const Use&) { return user_text(process.facts); }},
     FieldInfo{Field::kGpu, "gpu", "GPU", "the device it uses", 3, false, 0, true, kPlain,
               [](const Process&, const Use& use) { return std::to_string(use.device); }},
-    FieldInfo{Field::kMig, "mig", "MIG", "GPU and compute instance", 5, false, 4, false, kPlain,
+    FieldInfo{Field::kMig, "mig", "MIG", "GPU and compute instance", 5, false, 2, false, kPlain,
               [](const Process&, const Use& use) { return instance_text(use.process); }},
     FieldInfo{Field::kType, "type", "TYPE", "C computes, G draws", 4, false, 8, true, kPlain,
               [](const Process&, const Use& use) { return type_text(use); }},

@@ -228,7 +228,7 @@ std::optional<Event> clicked(const View& view, const Place& place, TopState& sta
     }
   } else if (view.device_band.has(place.row)) {
     const auto at = static_cast<size_t>(place.row - view.device_band.row);
-    const auto& device = view.devices[at].device;
+    const auto device = at < view.devices.size() ? view.devices[at].device : std::nullopt;
     if (device) state.device = state.device == device ? std::nullopt : device;
   }
   return std::nullopt;

@@ -16,7 +16,6 @@ namespace {
 
 constexpr int kNarrowest = 28;
 constexpr int kLowest = 5;  // rows: a title, three of the plot, the axis
-constexpr int kHighest = 12;
 constexpr int kGutter = 6;  // columns for the axis at the left
 constexpr int kGap = 2;
 constexpr uint64_t kSecond = 1'000'000'000;
@@ -71,10 +70,10 @@ class DevicePlot {
   void draw_title() {
     const gpu::DeviceSample& sample = device_.sample;
     const bool is_memory = kind_ == PlotKind::kMemory;
-    Line line(fmt::format("GPU {}  ", device_.identity.index), Style::kStrong);
+    Line line(fmt::format("GPU {} ", device_.identity.index), Style::kStrong);
     line.add("█ ", Style::kActive);
     line.add(is_memory ? bytes_text(sample.memory.used_bytes) : power_text(device_, false));
-    line.add("  • ", Style::kWarning);
+    line.add(" • ", Style::kWarning);
     line.add(is_memory ? "busy " + percent_text(sample.busy_percent)
                        : celsius_text(sample.celsius));
     grid_.put(box_.place, line, box_.size.columns);
@@ -136,8 +135,7 @@ void draw_plots(const watch::Snapshot& snapshot, const History& history, const T
   const int most = std::max(grid.size().columns / kNarrowest, 1);
   const int rows = rows_of_plots(count, most, band);
   const int per_row = std::min((count + rows - 1) / rows, most);
-  const Size size = {(grid.size().columns + kGap) / per_row - kGap,
-                     std::min(band.rows / rows, kHighest)};
+  const Size size = {(grid.size().columns + kGap) / per_row - kGap, band.rows / rows};
   for (int i = 0; i < std::min(count, rows * per_row); ++i) {
     const watch::Device& device = *devices[static_cast<size_t>(i)];
     const Place place = {i % per_row * (size.columns + kGap), band.row + i / per_row * size.rows};

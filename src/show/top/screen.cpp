@@ -75,14 +75,13 @@ void draw_head(const TopState& state, const watch::Sampled* sampled, Clock clock
 
 void draw_devices(const View& view, Grid& grid) {
   const Band& band = view.device_band;
-  const int count = static_cast<int>(view.devices.size());
-  const bool is_cut = count > band.rows && band.rows > 1;
-  const int shown = is_cut ? band.rows - 1 : std::min(count, band.rows);
-  for (int i = 0; i < shown; ++i)
-    grid.put({1, band.row + i}, view.devices[static_cast<size_t>(i)].line);
-  if (is_cut)
-    grid.put({1, band.row + shown},
-             fmt::format("({} more lines; g shows one GPU alone)", count - shown), Style::kFaint);
+  int row = band.row;
+  for (const DeviceLine& each : view.devices) {
+    if (band.has(row)) grid.put({1, row++}, each.line);
+  }
+  if (view.left_out > 0 && band.has(row))
+    grid.put({1, row}, fmt::format("({} more lines; g shows one GPU alone)", view.left_out),
+             Style::kFaint);
 }
 
 void draw_notes(const View& view, const watch::Snapshot& snapshot, Grid& grid) {

@@ -84,6 +84,21 @@ std::vector<ColumnPlace> columns_for(const TopState& state, const std::vector<Ro
   return places;
 }
 
+// Remarks go before instances, the worst of each device and devices themselves last; one row is
+// kept to say how many went.
+void leave_out_lines(int room, View& view) {
+  const auto too_many = [&] {
+    const auto count = static_cast<int>(view.devices.size()) + (view.left_out > 0 ? 1 : 0);
+    return count > room && view.devices.size() > 1;
+  };
+  while (too_many()) {
+    const auto last =
+        std::ranges::max_element(view.devices.rbegin(), view.devices.rend(), {}, &DeviceLine::kind);
+    view.devices.erase(std::next(last).base());
+    ++view.left_out;
+  }
+}
+
 void place_bands(const TopState& state, const watch::Snapshot& snapshot, Size size, View& view) {
   int top = 1;          // below the head
   int end = size.rows;  // what comes last goes last
@@ -100,8 +115,8 @@ void place_bands(const TopState& state, const watch::Snapshot& snapshot, Size si
   const bool has_devices = !snapshot.devices.empty();
   const int notes = static_cast<int>(snapshot.notes.size());
   take_end(view.note_band, has_devices && size.rows >= 16 ? std::min(notes, kMostNotes) : 0);
-  take_top(view.device_band,
-           std::min(static_cast<int>(view.devices.size()), std::max(2, (end - top) / 2)));
+  leave_out_lines(std::max(2, (end - top) / 2), view);
+  take_top(view.device_band, static_cast<int>(view.devices.size()) + (view.left_out > 0 ? 1 : 0));
   const int list = std::max(kFewestListRows, size.rows * 2 / 5);
   const int plots = end - top - 1 - list;
   const bool has_plots = has_devices && state.plot != PlotKind::kNone && plots >= kFewestPlotRows;

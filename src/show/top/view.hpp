@@ -10,9 +10,13 @@
 
 namespace vram::show::top {
 
+// What goes first where there is no room for all lines about devices comes last here.
+enum class DeviceLineKind : uint8_t { kDevice, kWorst, kInstance, kRemark };
+
 struct DeviceLine {
   Line line;
   std::optional<uint32_t> device;  // none: titles
+  DeviceLineKind kind = DeviceLineKind::kDevice;
 };
 
 // From a row on, so many; 0: there is no room for it.
@@ -30,6 +34,7 @@ struct ColumnPlace {
 
 struct View {
   std::vector<DeviceLine> devices;
+  int left_out = 0;  // of the lines about devices
   std::vector<ColumnPlace> columns;
   std::vector<Row> rows;
   size_t selected = 0;  // of the rows, if there are any
