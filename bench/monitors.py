@@ -8,7 +8,7 @@ what it writes. After a warm-up, for N seconds:
 
     CPU     of one core, of all its threads (/proc/PID/task/*/schedstat)
     RSS     at the end
-    calls   of the library, for each GPU and refresh; in a run of its own, since writing them down costs
+    calls   of the library, for each GPU and refresh, those that are made less often with them; in a run of its own, since writing them down costs
     period  between refreshes, less what was asked for
 
 and for vram top how long a key takes to the screen while a call of the library hangs, the longest of some.
@@ -67,7 +67,8 @@ def commands(period: float) -> dict[str, list[str]]:
 
 
 def scenario(gpus: int, pids: list[int]) -> str:
-    lines = [f"devices {gpus}", "version 580.95.05"]
+    # As the real one does, by its documentation: it counts for so long.
+    lines = [f"devices {gpus}", "version 580.95.05", "hang nvmlDeviceGetPcieThroughput 20"]
     each = len(pids) // gpus
     for gpu in range(gpus):
         used = each * 9000 + 600

@@ -214,7 +214,8 @@ Size Terminal::size() const { return {getmaxx(stdscr), getmaxy(stdscr)}; }
 bool Terminal::unicode() const { return state_->unicode; }
 
 attr_t Terminal::State::attributes_of(const Cell& cell) const {
-  attr_t attributes = cell.is_inverted ? A_REVERSE : A_NORMAL;
+  if (cell.is_inverted) return A_REVERSE;  // a bar in one piece
+  attr_t attributes = A_NORMAL;
   for (size_t i = 0; i < kLooks.size(); ++i) {
     const Look& look = kLooks.at(i);
     if (look.style != cell.style) continue;

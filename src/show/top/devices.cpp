@@ -18,7 +18,7 @@ using watch::Device;
 
 constexpr int kFreeFrom = 100;  // columns of a screen that has room for this, too
 constexpr int kClocksFrom = 130;
-constexpr int kRatesFrom = 150;
+constexpr int kRatesFrom = 160;
 constexpr int kIndent = 4;  // of what is said below a device
 constexpr int kNarrowestBar = 8;
 constexpr int kWidestBar = 40;
