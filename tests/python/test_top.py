@@ -180,6 +180,24 @@ def test_readonly_has_no_such_keys(machine: Machine, tmp_path: pathlib.Path) -> 
         assert not terminal.shows("Send a signal to")
 
 
+def test_a_command_line_can_do_no_harm(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """Wide characters keep their columns; what a terminal would obey is shown, not obeyed."""
+    name = "显存\x1b[2J\x1b]0;owned\x07显e\u0301\u202egnp.exe"
+    child = subprocess.Popen([name, "1000"], executable=shutil.which("sleep"))
+    try:
+        machine.become(two_gpus(child.pid))
+        with top(machine, tmp_path) as terminal:
+            # Each glyph of two columns is one character of tmux's line.
+            wait_until(lambda: "显存\\x1b[2J\\x1b]0;owned\\x07显e\u0301\\u202egnp.exe 1000" in first_row(terminal))
+            terminal.press("F1", "x", "I")
+            wait_until(lambda: "显存\\x1b[2J" in first_row(terminal))
+            assert terminal.shows("F10Quit", "vram top")
+            assert "owned" not in terminal.state("pane_title")
+    finally:
+        child.kill()
+        child.wait()
+
+
 @needs_library
 def test_a_process_that_is_asked_gives_memory_back(machine: Machine, tmp_path: pathlib.Path) -> None:
     board = tmp_path / "board"

@@ -69,8 +69,24 @@ bool moved(const View& view, const Event& event, TopState& state) {
 }
 
 void sort_by(Field field, TopState& state) {
-  state.order.is_inverted = state.order.sort == field && !state.order.is_inverted;
   state.order.sort = field;
+  state.order.is_inverted = false;
+}
+
+// A second click on a title turns the order around.
+void sort_or_invert(Field field, TopState& state) {
+  const bool inverts = state.order.sort == field && !state.order.is_inverted;
+  sort_by(field, state);
+  state.order.is_inverted = inverts;
+}
+
+// Processes that have ended are tagged no more.
+void untag_ended(const watch::Snapshot& snapshot, TopState& state) {
+  std::erase_if(state.tagged, [&](const ProcessId& id) {
+    return std::ranges::none_of(snapshot.processes, [&](const watch::Process& process) {
+      return ProcessId{process.facts.pid, process.facts.start_ticks} == id;
+    });
+  });
 }
 
 // Among the columns that are shown.
@@ -218,7 +234,7 @@ std::optional<Event> clicked(const View& view, const Place& place, TopState& sta
   } else if (view.title_band.has(place.row)) {
     for (const ColumnPlace& column : view.columns) {
       if (place.column >= column.column && place.column < column.column + column.columns)
-        sort_by(column.field, state);
+        sort_or_invert(column.field, state);
     }
   } else if (view.bar_band.has(place.row)) {
     for (const BarItem& item : bar_items(state.is_readonly)) {
@@ -239,6 +255,7 @@ std::optional<Event> clicked(const View& view, const Place& place, TopState& sta
 Request handle(TopState& state, const Seen& seen, const Event& event) {
   const View view = view_of(state, seen.snapshot, seen.history, seen.size);
   state.message.clear();
+  untag_ended(seen.snapshot, state);
   if (state.dialog.kind != DialogKind::kNone) return handle_dialog(state, view, event);
   std::optional<Event> meant = event;
   if (event.key == Key::kClick) meant = clicked(view, event.place, state);

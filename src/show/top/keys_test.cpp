@@ -83,9 +83,11 @@ TEST(Keys, ThePageFollowsTheSelection) {
 
 TEST(Keys, Sorting) {
   Desk desk;
+  desk.type("I");
+  EXPECT_EQ(desk.top_pid(), 91'007U);
   desk.type("M");
-  EXPECT_EQ(desk.top_pid(), 91'007U);  // it was by memory: now the other way round
-  desk.type("M");
+  EXPECT_EQ(desk.top_pid(), 47'110U);
+  desk.type("M");  // as often as one likes
   EXPECT_EQ(desk.top_pid(), 47'110U);
   desk.press(Key::kF6);
   desk.press(Key::kDown);  // to host memory, which follows memory
@@ -93,7 +95,6 @@ TEST(Keys, Sorting) {
   EXPECT_EQ(desk.state.order.sort, Field::kHostMemory);
   desk.type("T");
   EXPECT_EQ(desk.state.order.sort, Field::kStepTime);
-  const auto before = desk.view();
   desk.type(">");
   desk.type("<");
   EXPECT_EQ(desk.state.order.sort, Field::kStepTime);
@@ -105,6 +106,9 @@ TEST(Keys, AClickOnATitleSortsOnARowSelectsOnADeviceShowsItAlone) {
   const auto title = std::ranges::find(view.columns, Field::kUser, &ColumnPlace::field);
   desk.press(Key::kClick, {title->column, view.title_band.row});
   EXPECT_EQ(desk.state.order.sort, Field::kUser);
+  desk.press(Key::kClick, {title->column, view.title_band.row});
+  EXPECT_TRUE(desk.state.order.is_inverted);
+  desk.type("M");
   desk.press(Key::kClick, {3, view.list_band.row + 2});
   EXPECT_EQ(desk.selected(), 47'112U);
   desk.press(Key::kClick, {3, view.list_band.row + 99});
@@ -197,6 +201,15 @@ TEST(Keys, TaggedProcessesAreAskedTogether) {
   EXPECT_EQ(request.ask, Ask::kTrim);
   EXPECT_THAT(request.processes, ElementsAre(ProcessId{47'110, 48'110}, ProcessId{47'111, 48'111}));
   EXPECT_TRUE(desk.state.tagged.empty());
+}
+
+TEST(Keys, ProcessesThatEndedAreTaggedNoMore) {
+  Desk desk;
+  desk.type("  ");
+  EXPECT_EQ(desk.state.tagged.size(), 2U);
+  desk.snapshot.processes.erase(desk.snapshot.processes.begin());
+  desk.press(Key::kUp);
+  EXPECT_THAT(desk.state.tagged, ElementsAre(ProcessId{47'111, 48'111}));
 }
 
 TEST(Keys, WhoIsNotToBeSeenIsNotSignalled) {
