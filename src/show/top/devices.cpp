@@ -17,6 +17,8 @@ namespace {
 using watch::Device;
 
 constexpr int kFreeFrom = 100;  // columns of a screen that has room for this, too
+constexpr int kLimitFrom = 110;
+constexpr int kUnattributedFrom = 118;
 constexpr int kClocksFrom = 130;
 constexpr int kRatesFrom = 160;
 constexpr int kIndent = 4;  // of what is said below a device
@@ -56,7 +58,8 @@ class DeviceTable {
     const auto is_worth_telling = [](const Device* device) {
       return !unattributed_text(*device).empty();
     };
-    has_unattributed_ = columns_ >= kFreeFrom && std::ranges::any_of(devices_, is_worth_telling);
+    has_unattributed_ =
+        columns_ >= kUnattributedFrom && std::ranges::any_of(devices_, is_worth_telling);
   }
   [[nodiscard]] std::vector<DeviceLine> draw() const {
     if (devices_.empty()) return {};
@@ -105,7 +108,7 @@ class DeviceTable {
     add_memory(sample.memory, device.unattributed_bytes, bar, cells);
     cells.emplace_back(percent_text(sample.busy_percent));
     cells.emplace_back(celsius_text(sample.celsius));
-    cells.emplace_back(power_text(device, columns_ >= kFreeFrom));
+    cells.emplace_back(power_text(device, columns_ >= kLimitFrom));
     if (columns_ >= kClocksFrom) cells.emplace_back(clocks_text(sample));
     if (columns_ >= kRatesFrom) cells.emplace_back(both_rates(device));
     if (has_nvlink_) cells.emplace_back(rate_text(history_.nvlink_bytes_per_second(device)));

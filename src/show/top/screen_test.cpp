@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_snapshot.hpp"
+#include "show/top/devices.hpp"
 #include "show/top/dialogs.hpp"
 #include "show/top/keys.hpp"
 
@@ -122,6 +123,21 @@ TEST(TopScreen, FillsAnySizeWithNothingButHarmlessText) {
             ASSERT_EQ(line, printable(line));
             for (const char c : line) ASSERT_TRUE(unicode || static_cast<unsigned char>(c) < 0x80);
           }
+        }
+      }
+    }
+  }
+}
+
+// What the table of devices shows fits, from a narrow terminal on.
+TEST(TopScreen, NoFigureOfADeviceIsCut) {
+  for (const watch::Snapshot& snapshot :
+       {testing::sample_snapshot(), testing::awkward_snapshot()}) {
+    const Course course = half_a_minute(snapshot);
+    for (int columns = 76; columns <= 250; ++columns) {
+      for (const DeviceLine& line : device_lines(snapshot, course.history, {}, {columns, 40})) {
+        if (line.kind == DeviceLineKind::kDevice) {
+          ASSERT_LT(line.line.width(), columns) << line.line.text(false);
         }
       }
     }
