@@ -70,9 +70,9 @@ Content list(const TopState& state) {
 
 void draw_edge(Place place, int columns, std::string_view left, std::string_view right,
                Grid& grid) {
-  int column = grid.put(place, left);
-  while (column < place.column + columns - 1) column = grid.put({column, place.row}, "─");
-  grid.put({column, place.row}, right);
+  const int last = place.column + columns - 1;
+  for (int column = place.column; column <= last; ++column)
+    grid.put({column, place.row}, column == place.column ? left : column == last ? right : "─");
 }
 
 void draw_framed(const Content& content, Grid& grid) {

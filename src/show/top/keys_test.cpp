@@ -7,7 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
+#include <random>
 
 namespace vram::show::top {
 namespace {
@@ -231,6 +234,32 @@ TEST(Keys, ReadonlyHasNeitherSignalNorTrim) {
       draw(desk.state, desk.history, &sampled, {}, {kSize, true, false}).text();
   EXPECT_EQ(text.find("Kill"), std::string::npos);
   EXPECT_EQ(text.find("Trim"), std::string::npos);
+}
+
+// Whatever is pressed and whatever comes and goes meanwhile.
+TEST(Keys, AnySequenceLeavesAScreenThatCanBeDrawn) {
+  std::mt19937 random(5);
+  const auto any = [&](int low, int high) {
+    return std::uniform_int_distribution(low, high)(random);
+  };
+  const std::array snapshots = {testing::sample_snapshot(), testing::awkward_snapshot(),
+                                testing::unknown_snapshot(), watch::Snapshot()};
+  constexpr std::string_view kCharacters = "h?/\\t><MPTNIkaugvo Upr+-w:0x!m";
+  Desk desk;
+  for (int step = 0; step < 6'000; ++step) {
+    if (any(0, 20) == 0) desk.snapshot = snapshots.at(static_cast<size_t>(any(0, 3)));
+    const Size size = {any(0, 130), any(0, 45)};
+    const Key key = static_cast<Key>(any(0, static_cast<int>(Key::kWheelDown)));
+    const std::string text(
+        1, kCharacters[static_cast<size_t>(any(0, static_cast<int>(kCharacters.size()) - 1))]);
+    const Place place = {any(-1, size.columns), any(-1, size.rows)};
+    (void)handle(desk.state, {desk.snapshot, desk.history, size}, {key, text, place});
+    const watch::Sampled sampled = {desk.snapshot, 1, 1, 1, 0};
+    ASSERT_EQ(draw(desk.state, desk.history, &sampled, {}, {size, true, false}).size(), size);
+    const View view = view_of(desk.state, desk.snapshot, desk.history, size);
+    ASSERT_TRUE(view.rows.empty() || view.selected < view.rows.size());
+    ASSERT_LE(view.first, view.selected);
+  }
 }
 
 TEST(Keys, PeriodsGoUpAndDownBetweenTheirBounds) {

@@ -111,7 +111,7 @@ TEST(TopScreen, FillsAnySizeWithNothingButHarmlessText) {
     for (const TopState& state : all_states()) {
       for (const Size size :
            {Size{0, 0}, Size{1, 1}, Size{2, 3}, Size{7, 9}, Size{20, 5}, Size{40, 10},
-            Size{60, 100}, Size{80, 24}, Size{131, 37}, Size{300, 7}}) {
+            Size{60, 100}, Size{80, 24}, Size{131, 37}, Size{300, 7}, Size{90, 1}}) {
         for (const bool unicode : {true, false}) {
           const Grid grid =
               draw(state, course.history, &course.last, course.clock, {size, unicode, false});
