@@ -87,6 +87,12 @@ std::string printable(std::string_view bytes) { return clean(bytes, true); }
 
 std::string valid_utf8(std::string_view bytes) { return clean(bytes, false); }
 
+Glyph first_glyph(std::string_view utf8) {
+  const Decoded next = decode(utf8);
+  if (!next.valid) return {next.length, 1, false};
+  return {next.length, width_of(next.point), !is_control(next.point)};
+}
+
 int display_width(std::string_view utf8) {
   int columns = 0;
   while (!utf8.empty()) {

@@ -1,6 +1,7 @@
 // Text that comes from files and goes to screens and JSON.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,14 @@ namespace vram {
 // The same for JSON and CSV, where control characters are escaped by the writer: only invalid UTF-8
 // is replaced.
 [[nodiscard]] std::string valid_utf8(std::string_view bytes);
+
+// The first glyph of a text that is not empty. Bytes that are no text come as U+FFFD.
+struct Glyph {
+  size_t length = 1;        // bytes of the text
+  int columns = 1;          // 0: a mark that combines with the glyph before
+  bool is_harmless = true;  // valid, and nothing that a terminal would obey
+};
+[[nodiscard]] Glyph first_glyph(std::string_view utf8);
 
 // Columns a terminal needs for valid UTF-8 text (East Asian wide characters take two, combining
 // marks none).

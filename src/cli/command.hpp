@@ -67,6 +67,7 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> tune_command();
 [[nodiscard]] std::unique_ptr<Command> run_command();
 [[nodiscard]] std::unique_ptr<Command> status_command();
+[[nodiscard]] std::unique_ptr<Command> top_command();
 [[nodiscard]] std::unique_ptr<Command> free_command();
 [[nodiscard]] std::unique_ptr<Command> doctor_command();
 

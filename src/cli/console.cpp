@@ -45,6 +45,13 @@ bool locale_is_utf8() {
   return false;
 }
 
+// 0 by 0 where standard output is no terminal.
+winsize terminal_size() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return {};
+  return size;
+}
+
 void write_to_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 std::string line_of(std::string_view kind, std::string_view message, bool unicode) {
@@ -67,11 +74,20 @@ Console::Console() {
 }
 
 void Console::measure() {
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) size = {};
+  const winsize size = terminal_size();
   columns_ = number_in("COLUMNS");
   if (columns_ == 0) columns_ = size.ws_col > 0 ? size.ws_col : kColumnsWithoutTerminal;
   rows_ = size.ws_row > 0 ? size.ws_row : kRowsWithoutTerminal;
+}
+
+int Console::columns_or(int without) const {
+  const bool is_said = number_in("COLUMNS") > 0 || terminal_size().ws_col > 0;
+  return is_said ? columns_ : without;
+}
+
+int Console::rows_or(int without) const {
+  if (const int lines = number_in("LINES"); lines > 0) return lines;
+  return terminal_size().ws_row > 0 ? rows_ : without;
 }
 
 Result<> Console::print(std::string_view text) {

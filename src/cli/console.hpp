@@ -10,12 +10,15 @@ namespace vram::cli {
 
 class Console {
  public:
-  // Looks at the descriptors and at NO_COLOR, CLICOLOR_FORCE, COLUMNS, TERM, LC_ALL, LC_CTYPE,
-  // LANG.
+  // Looks at the descriptors and at NO_COLOR, CLICOLOR_FORCE, COLUMNS, LINES, TERM, LC_ALL,
+  // LC_CTYPE, LANG.
   Console();
 
   [[nodiscard]] int columns() const { return columns_; }
   [[nodiscard]] int rows() const { return rows_; }
+  // Of a screen that is printed once: the terminal's, or COLUMNS and LINES, else what is given.
+  [[nodiscard]] int columns_or(int without) const;
+  [[nodiscard]] int rows_or(int without) const;
   // Looks at the size again: a terminal may have been resized.
   void measure();
   // Standard output is a terminal on which the cursor can go back.

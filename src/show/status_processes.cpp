@@ -1,8 +1,8 @@
 #include "show/status_processes.hpp"
 
-#include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "show/draw/table.hpp"
+#include "show/process_words.hpp"
 #include "show/status_words.hpp"
 
 #include <fmt/format.h>
@@ -44,24 +44,14 @@ std::optional<uint64_t> figure(const Row& row,
 Line pid_cell(const Row& row) { return Line(std::to_string(row.process.facts.pid)); }
 
 Line user_cell(const Row& row) {
-  const watch::ProcessFacts& facts = row.process.facts;
-  if (!facts.user && facts.uid) return Line(std::to_string(*facts.uid));
-  return Line(shorten_end(name_text(facts.user), kUserColumns));
+  return Line(shorten_end(user_text(row.process.facts), kUserColumns));
 }
 
-// Blank for a process that runs in none; "-" where that can't be known.
 Line place_cell(const Row& row) {
-  const std::string text = place_text(row.process.facts);
-  if (text.empty()) return Line(is_visible(row.process.facts) ? "" : kUnknown);
-  return Line(shorten_end(text, kPlaceColumns));
+  return Line(shorten_end(known_place_text(row.process.facts), kPlaceColumns));
 }
 
-Line instance_cell(const Row& row) {
-  const gpu::DeviceProcess& process = row.use.process;
-  if (!process.gpu_instance) return Line(kUnknown);
-  if (!process.compute_instance) return Line(std::to_string(*process.gpu_instance));
-  return Line(fmt::format("{}/{}", *process.gpu_instance, *process.compute_instance));
-}
+Line instance_cell(const Row& row) { return Line(instance_text(row.use.process)); }
 
 Line memory_cell(const Row& row) {
   return Line(bytes_text(row.use.process.used_bytes), Style::kStrong);
@@ -83,28 +73,15 @@ Line cached_cell(const Row& row) {
   return Line(bytes_text(figure(row, &watch::AllocatorFigures::cached_bytes)));
 }
 
-std::string step_time_text(const Process& process) {
-  if (!process.step_ns) return std::string(kUnknown);
-  return format_duration_ns(static_cast<int64_t>(std::min(*process.step_ns, uint64_t{INT64_MAX})));
-}
-
 Line step_cell(const Row& row) { return Line(step_time_text(row.process)); }
 
 Line scope_cell(const Row& row) {
   return Line(shorten_front(name_text(row.process.scope), kScopeColumns));
 }
 
-// Without the folder that the program lies in: it tells least and stands first.
-std::string short_command(const watch::ProcessFacts& facts) {
-  const std::string command = name_text(facts.command);
-  const size_t folder = command.substr(0, command.find(' ')).rfind('/');
-  return folder == std::string::npos ? command : command.substr(folder + 1);
-}
-
 Line command_cell(const Row& row) {
-  if (!is_visible(row.process.facts))
-    return Line("hidden: gone, or in another pid namespace", Style::kFaint);
-  return Line(short_command(row.process.facts));
+  const watch::ProcessFacts& facts = row.process.facts;
+  return Line(command_text(facts), is_visible(facts) ? Style::kPlain : Style::kFaint);
 }
 
 constexpr Column kLeft = {};

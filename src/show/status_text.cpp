@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "show/draw/bar.hpp"
+#include "show/device_words.hpp"
 #include "show/draw/table.hpp"
 #include "show/page.hpp"
 #include "show/status_processes.hpp"
@@ -30,27 +30,6 @@ struct DeviceLines {
   Line titles;
   std::vector<std::vector<Line>> devices;
 };
-
-Line memory_bar(const DeviceMemory& memory, const std::optional<int64_t>& unattributed,
-                int columns) {
-  if (!memory.total_bytes || !memory.used_bytes) return Line(kUnknown);
-  const uint64_t used = std::min(*memory.used_bytes, *memory.total_bytes);
-  const uint64_t reserved = std::min(memory.reserved_bytes.value_or(0), *memory.total_bytes - used);
-  const uint64_t nobodys =
-      std::min(static_cast<uint64_t>(std::max<int64_t>(unattributed.value_or(0), 0)), used);
-  const BarPart parts[] = {{used - nobodys, "█", Style::kActive},
-                           {nobodys, "▓", Style::kWarning},
-                           {reserved, "░", Style::kReserved},
-                           {*memory.total_bytes - used - reserved, "·", Style::kFaint}};
-  return stacked_bar(parts, columns);
-}
-
-std::string power_text(const Device& device, bool roomy) {
-  std::string power = watts_text(device.sample.milliwatts);
-  const auto& limit = device.identity.power_limit_milliwatts;
-  if (!roomy || !limit) return power;
-  return power + " / " + watts_text(limit);
-}
 
 class DeviceTable {
  public:
@@ -201,14 +180,7 @@ void draw_legend(const watch::Snapshot& snapshot, Page& page) {
   });
   if (!bars || !page.options().bars) return;
   page.blank();
-  page.add(Line("█", Style::kActive)
-               .add(" used  ")
-               .add("▓", Style::kWarning)
-               .add(" used, unattributed  ")
-               .add("░", Style::kReserved)
-               .add(" reserved by the driver  ")
-               .add("·", Style::kFaint)
-               .add(" free"));
+  page.add(memory_bar_legend());
 }
 
 void draw_cleaning(const watch::Snapshot& snapshot, Page& page) {

@@ -4,14 +4,13 @@ VRAM_BINARY names the program under test.
 """
 
 import pathlib
-import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 from fake_gpus import Machine, wait_until
 from program import BINARY, environment
+from terminal import Terminal
 
 FIRST, SECOND = 3_000_000_001, 3_000_000_002  # no kernel gives such pids
 
@@ -25,39 +24,6 @@ def used_by(**sizes: int) -> str:
     return "\n".join([head, *lines, ""])
 
 
-class Terminal:
-    """A shell in tmux: what is on its screen is what a person sees."""
-
-    def __init__(self, folder: pathlib.Path, variables: dict[str, str]) -> None:
-        self._socket = folder / "tmux"
-        shell = ["env", *(f"{name}={value}" for name, value in variables.items()), "PS1=$ ", "sh"]
-        size = ("-x", "100", "-y", "24")
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-c", str(folder), *size, shlex.join(shell))
-        wait_until(lambda: self.lines() == ["$"])
-
-    def _tmux(self, *words: str) -> str:
-        words = ("tmux", "-S", str(self._socket), *words)
-        return subprocess.run(words, capture_output=True, text=True, check=True, env=environment()).stdout
-
-    def run(self, command: str) -> None:
-        self._tmux("send-keys", command, "Enter")
-
-    def press(self, key: str) -> None:
-        self._tmux("send-keys", key)
-
-    def resize(self, columns: int, rows: int) -> None:
-        self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
-
-    def lines(self) -> list[str]:
-        return [line.rstrip() for line in self._tmux("capture-pane", "-p").rstrip("\n").split("\n")]
-
-    def state(self, name: str) -> str:
-        return self._tmux("display-message", "-p", f"#{{{name}}}").strip()
-
-    def close(self) -> None:
-        self._tmux("kill-server")
-
-
 @pytest.fixture(name="machine")
 def fixture_machine(tmp_path: pathlib.Path) -> Machine:
     return Machine(tmp_path, used_by(first=100))
@@ -67,14 +33,9 @@ def fixture_machine(tmp_path: pathlib.Path) -> Machine:
 def fixture_terminal(machine: Machine, tmp_path: pathlib.Path) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path, {**environment(), **machine.environment, "BINARY": BINARY, "TERM": "screen"})
     terminal.run('stty -g > before; clear; "$BINARY" status --gpu nvml --watch 0.1')
-    wait_until(lambda: shows(terminal, str(FIRST), "█ used"))
+    wait_until(lambda: terminal.shows(str(FIRST), "█ used"))
     yield terminal
     terminal.close()
-
-
-def shows(terminal: Terminal, *texts: str) -> bool:
-    screen = "\n".join(terminal.lines())
-    return all(text in screen for text in texts)
 
 
 def heads(terminal: Terminal) -> int:
@@ -85,11 +46,11 @@ def heads(terminal: Terminal) -> int:
 def test_each_screen_replaces_the_one_before(machine: Machine, terminal: Terminal) -> None:
     small = len(terminal.lines())
     machine.become(used_by(first=150, second=30))
-    wait_until(lambda: shows(terminal, str(SECOND), "150 MiB") and len(terminal.lines()) == small + 1)
+    wait_until(lambda: terminal.shows(str(SECOND), "150 MiB") and len(terminal.lines()) == small + 1)
     assert heads(terminal) == 1
-    assert not shows(terminal, "100 MiB")
+    assert not terminal.shows("100 MiB")
     machine.become(used_by(second=30))
-    wait_until(lambda: not shows(terminal, str(FIRST)) and len(terminal.lines()) == small)  # nothing is left below
+    wait_until(lambda: not terminal.shows(str(FIRST)) and len(terminal.lines()) == small)  # nothing is left below
     assert heads(terminal) == 1
 
 
@@ -100,21 +61,21 @@ def test_a_resized_terminal_is_filled_anew(machine: Machine, terminal: Terminal)
     wide = len(device_line())
     assert "· " in device_line()  # the bar
     terminal.resize(80, 24)
-    wait_until(lambda: heads(terminal) == 1 and 0 < len(device_line()) <= 80 and shows(terminal, "█ used"))
+    wait_until(lambda: heads(terminal) == 1 and 0 < len(device_line()) <= 80 and terminal.shows("█ used"))
     assert len(device_line()) < wide
     terminal.resize(100, 5)
     wait_until(lambda: terminal.lines()[-1].endswith("more lines)"))
     terminal.resize(100, 24)
     wait_until(lambda: len(device_line()) == wide and heads(terminal) == 1)
     machine.become(used_by(second=30))
-    wait_until(lambda: shows(terminal, str(SECOND)) and heads(terminal) == 1)
+    wait_until(lambda: terminal.shows(str(SECOND)) and heads(terminal) == 1)
 
 
 def test_ctrl_c_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
     terminal.press("C-c")
     wait_until(lambda: terminal.lines()[-1] == "$")
     assert heads(terminal) == 1  # the last screen stays
-    assert shows(terminal, str(FIRST))
+    assert terminal.shows(str(FIRST))
     assert (terminal.state("cursor_flag"), terminal.state("alternate_on"), terminal.state("cursor_x")) == (
         "1",
         "0",

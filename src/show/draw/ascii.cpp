@@ -23,6 +23,7 @@ constexpr std::array kStandIns = {
     StandIn{"→", '>'},  StandIn{"·", '-'},  StandIn{"…", '~'}, StandIn{"–", '-'}, StandIn{"—", '-'},
     StandIn{"×", 'x'},  StandIn{"÷", '/'},  StandIn{"µ", 'u'}, StandIn{"≥", '>'}, StandIn{"≤", '<'},
     StandIn{"’", '\''}, StandIn{"‘", '\''}, StandIn{"“", '"'}, StandIn{"”", '"'}, StandIn{"←", '<'},
+    StandIn{"├", '+'},  StandIn{"┌", '+'},  StandIn{"┐", '+'}, StandIn{"┘", '+'}, StandIn{"•", '*'},
 };
 
 size_t sequence_length(std::string_view utf8) {

@@ -26,6 +26,11 @@ enum class Style : uint8_t {
 
 class Line {
  public:
+  struct Span {
+    std::string text;
+    Style style;
+  };
+
   Line() = default;
   explicit Line(std::string_view text, Style style = Style::kPlain) { add(text, style); }
 
@@ -35,6 +40,7 @@ class Line {
   Line& pad_to(int columns);
   [[nodiscard]] int width() const { return width_; }
   [[nodiscard]] bool empty() const { return spans_.empty(); }
+  [[nodiscard]] const std::vector<Span>& spans() const { return spans_; }
 
   // At most `columns` wide: "…" stands for the front of names (their end tells most) or the end of
   // prose.
@@ -46,10 +52,6 @@ class Line {
   [[nodiscard]] std::string text(bool colour) const;
 
  private:
-  struct Span {
-    std::string text;
-    Style style;
-  };
   std::vector<Span> spans_;
   int width_ = 0;
 };

@@ -1,0 +1,280 @@
+"""What monitors cost: vram top, vram status --watch, and nvtop, nvitop, gpustat where they are installed.
+
+    python bench/monitors.py [--seconds N] [--period S] [--gpus N] [--processes N] [MONITOR…]
+
+All look at the same fake NVIDIA library (tests/fake_nvml), which answers at once, so what is measured is the monitor itself: a
+lower bound. Its processes are real, asleep, so that /proc is real, too. Each monitor runs in a terminal of 200 by 50 that reads
+what it writes. After a warm-up, for N seconds:
+
+    CPU     of one core, of all its threads (/proc/PID/task/*/schedstat)
+    RSS     at the end
+    calls   of the library, for each GPU and refresh, those that are made less often with them; in a run of its own, since writing them down costs
+    period  between refreshes, less what was asked for
+
+and for vram top how long a key takes to the screen while a call of the library hangs, the longest of some.
+
+Prints a row a monitor as soon as it is measured; one that ends early is named with what it said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import pty
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BUILD = Path(__file__).resolve().parents[1] / "build" / "release"
+LIBRARY = BUILD / "tests" / "fake_nvml" / "3" / "libnvidia-ml.so.1"
+VRAM = str(BUILD / "src" / "vram")
+WARM_UP_S = 5
+COUNTED_S = 12
+ROWS, COLUMNS = 50, 200
+KEYS = 40
+KEY_PATIENCE_S = 5
+
+
+@dataclass
+class Figures:
+    cpu_percent: float = 0.0
+    rss_mib: float = 0.0
+    calls: float | None = None
+    period_error: float | None = None
+
+
+def commands(period: float) -> dict[str, list[str]]:
+    """Those that can be run here."""
+    known = {
+        "vram top": [VRAM, "top", "--gpu", "nvml", "--period", f"{period}s"],
+        "vram status": [VRAM, "status", "--gpu", "nvml", "--watch", str(period)],
+        "nvtop": ["nvtop", "-d", str(round(period * 10))],
+        "nvitop": ["nvitop", "--monitor", "full", "--interval", str(period)],
+        "gpustat": ["gpustat", "-cpu", "--watch", str(period)],
+    }
+    return {name: words for name, words in known.items() if shutil.which(words[0])}
+
+
+def scenario(gpus: int, pids: list[int]) -> str:
+    # As the real one does, by its documentation: it counts for so long.
+    lines = [f"devices {gpus}", "version 580.95.05", "hang nvmlDeviceGetPcieThroughput 20"]
+    each = len(pids) // gpus
+    for gpu in range(gpus):
+        used = each * 9000 + 600
+        lines += [
+            f"device {gpu}",
+            "name NVIDIA H200",
+            f"uuid GPU-1b5fa1a2-0000-4000-8000-{gpu:012}",
+            f"pci 0 {25 + gpu} 0",
+        ]
+        lines += [
+            "total 144384M",
+            f"used {used}M",
+            "reserved 600M",
+            f"utilization {90 + gpu} 40",
+            f"celsius {50 + gpu}",
+        ]
+        lines += ["memory-celsius 60", "milliwatts 612000", "power-limit 700000", "clocks 1980 2619", "throttle 0x0"]
+        lines += ["pcie 100000 200000", "nvlink 1000 1000", "ecc 0 0 0 0", "bar1 262144M 10M", "persistence on"]
+        own = pids[gpu * each : (gpu + 1) * each]
+        lines += [f"process compute {pid} {9000 - i}M max max {7 * i}" for i, pid in enumerate(own)]
+    return "\n".join([*lines, ""])
+
+
+@contextlib.contextmanager
+def sleepers(count: int) -> Iterator[list[int]]:
+    processes = [subprocess.Popen(["sleep", "100000"]) for _ in range(count)]
+    try:
+        yield [process.pid for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@dataclass
+class Running:
+    """A monitor in a terminal of its own."""
+
+    words: list[str]
+    variables: dict[str, str]
+    pid: int = 0
+    said: bytes = b""
+    written: int = 0
+    _terminal: int = -1
+    _reader: threading.Thread = field(default_factory=threading.Thread)
+
+    def __enter__(self) -> Running:
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+            os.execvpe(self.words[0], self.words, {**os.environ, **self.variables})
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended
+            while piece := os.read(self._terminal, 1 << 16):
+                self.said = (self.said + piece)[-2000:]
+                self.written += len(piece)
+
+    def answer_ms(self, key: bytes) -> float:
+        """From a key to the first that is written for it."""
+        before = self.written
+        begin = time.monotonic()
+        os.write(self._terminal, key)
+        while self.written == before and time.monotonic() < begin + KEY_PATIENCE_S:
+            time.sleep(0.0002)
+        return 1000 * (time.monotonic() - begin)
+
+    def has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def __exit__(self, *_: object) -> None:
+        if not self.has_ended():
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self._reader.join(5)
+        os.close(self._terminal)
+
+    def cpu_ns(self) -> int:
+        total = 0
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                total += int((thread / "schedstat").read_text().split()[0])
+        return total
+
+    def rss_mib(self) -> float:
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+
+
+def wait(running: Running, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if running.has_ended():
+            last = running.said.decode(errors="replace").strip().splitlines()
+            raise RuntimeError(f"it ended early: {ascii(last[-1]) if last else 'it said nothing'}")
+        time.sleep(min(0.2, max(0.0, end - time.monotonic())))
+
+
+def measure_cost(words: list[str], variables: dict[str, str], seconds: float) -> Figures:
+    with Running(words, variables) as running:
+        wait(running, WARM_UP_S)
+        begin, cpu = time.monotonic(), running.cpu_ns()
+        wait(running, seconds)
+        spent = (running.cpu_ns() - cpu) / 1e9 / (time.monotonic() - begin)
+        return Figures(100 * spent, running.rss_mib())
+
+
+def count_calls(
+    words: list[str], variables: dict[str, str], gpus: int, period: float, calls: Path
+) -> tuple[float, float]:
+    """Calls a GPU and refresh, and how much longer the period is than asked for, as a share."""
+    calls.write_text("")
+    ticks: list[float] = []  # when device 0 was asked for its memory; a second question at once is the same refresh
+    counted = 0
+    with Running(words, {**variables, "FAKE_NVML_CALLS": str(calls)}) as running, calls.open() as lines:
+        wait(running, WARM_UP_S)
+        lines.seek(0, os.SEEK_END)
+        end = time.monotonic() + COUNTED_S
+        before = 0
+        while time.monotonic() < end:
+            now = time.monotonic()
+            for line in lines.read().splitlines():
+                before += line.startswith("nvmlDevice")
+                is_tick = line.startswith("nvmlDeviceGetMemoryInfo") and line.endswith(" 0")
+                if is_tick and (not ticks or now - ticks[-1] > period / 2):
+                    counted += before if ticks else 0  # what came since the refresh before
+                    before = 0
+                    ticks.append(now)
+            time.sleep(0.004)
+    if len(ticks) < 3:
+        raise RuntimeError(f"{len(ticks)} refreshes in {COUNTED_S} s")
+    real = (ticks[-1] - ticks[0]) / (len(ticks) - 1)
+    return counted / (len(ticks) - 1) / gpus, real / period - 1
+
+
+def measure_keys(words: list[str], variables: dict[str, str], shown: str, folder: Path) -> float:
+    """The help page, opened and closed."""
+    with Running(words, variables) as running:
+        wait(running, 2)
+        hanging = folder / "hanging"
+        hanging.write_text("hang nvmlDeviceGetMemoryInfo_v2 600000\n" + shown)
+        hanging.rename(folder / "scenario")
+        wait(running, 3)
+        longest = 0.0
+        for _ in range(KEYS):
+            longest = max(longest, running.answer_ms(b"h"))
+            time.sleep(0.1)  # what else is written for the last one
+        return longest
+
+
+def measure(words: list[str], options: argparse.Namespace, variables: dict[str, str], folder: Path) -> Figures:
+    figures = measure_cost(words, variables, options.seconds)
+    figures.calls, figures.period_error = count_calls(words, variables, options.gpus, options.period, folder / "calls")
+    return figures
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {
+        "FAKE_NVML_SCENARIO": str(folder / "scenario"),
+        "VRAM_NVML": str(LIBRARY),
+        "LD_LIBRARY_PATH": str(LIBRARY.parent),
+        "XDG_CONFIG_HOME": str(folder),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--period", type=float, default=1.0)
+    parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--processes", type=int, default=8, help="on each GPU")
+    parser.add_argument("monitors", nargs="*", help="names as printed; all that are installed, if none is named")
+    options = parser.parse_args()
+    if not LIBRARY.exists():
+        print(f"{LIBRARY} is missing: build the release with its tests first", file=sys.stderr)
+        return 2
+    runnable = commands(options.period)
+    with tempfile.TemporaryDirectory() as name, sleepers(options.gpus * options.processes) as pids:
+        folder = Path(name)
+        (folder / "scenario").write_text(scenario(options.gpus, pids))
+        print(
+            f"{options.gpus} GPUs, {len(pids)} processes, a refresh each {options.period:g} s, {options.seconds:g} s long"
+        )
+        print(f"{'monitor':<12} {'CPU %':>7} {'RSS MiB':>8} {'calls/GPU':>10} {'period %':>9}")
+        for monitor in options.monitors or runnable:
+            if monitor not in runnable:
+                print(f"{monitor:<12} is not installed")
+                continue
+            try:
+                figures = measure(runnable[monitor], options, environment(folder), folder)
+            except RuntimeError as error:
+                print(f"{monitor:<12} {error}")
+                continue
+            cost = f"{monitor:<12} {figures.cpu_percent:>7.3f} {figures.rss_mib:>8.1f}"
+            print(f"{cost} {figures.calls:>10.1f} {100 * (figures.period_error or 0):>+9.2f}", flush=True)
+        if not options.monitors or "vram top" in options.monitors:
+            shown = (folder / "scenario").read_text()
+            longest = measure_keys(runnable["vram top"], environment(folder), shown, folder)
+            print(f"key to screen while a call hangs: at most {longest:.1f} ms of {KEYS}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+// Asking processes to give memory back, on a thread of its own: answers take as long as a step, and
+// nobody who presses keys shall wait for them.
+#pragma once
+
+#include "show/top/rows.hpp"
+#include "watch/sampler.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::cli {
+
+class BackgroundTrim {
+ public:
+  BackgroundTrim();
+
+  // False: the last time is not over yet.
+  [[nodiscard]] bool start(std::shared_ptr<const watch::Sampled> seen,
+                           std::vector<show::top::ProcessId> processes);
+  // Becomes readable when there is an answer.
+  [[nodiscard]] int wake_fd() const;
+  // What came of it, in one line; once.
+  [[nodiscard]] std::optional<std::string> take_answer();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // with the thread, which may outlive this
+};
+
+}  // namespace vram::cli

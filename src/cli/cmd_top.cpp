@@ -1,0 +1,173 @@
+// vram top: who uses which GPU's memory, live, on a terminal.
+#include "base/bytes.hpp"
+#include "cli/command.hpp"
+#include "cli/live.hpp"
+#include "cli/options.hpp"
+#include "cli/top_loop.hpp"
+#include "show/top/screen.hpp"
+
+#include <unistd.h>
+#include <utility>
+
+namespace vram::cli {
+namespace {
+
+using show::top::Size;
+using show::top::TopState;
+
+constexpr int kEnvironment = 3;
+constexpr int64_t kShortestNs = 100'000'000;
+constexpr int64_t kLongestNs = 3'600'000'000'000;
+constexpr Size kPaper = {120, 40};
+
+class TopCommand final : public Command {
+ public:
+  [[nodiscard]] const Manual& manual() const override;
+  [[nodiscard]] std::vector<Option> options() override;
+  [[nodiscard]] Result<int> run(Console& console) override;
+
+ private:
+  [[nodiscard]] Result<uint64_t> period_ns() const;
+  [[nodiscard]] std::string filter_words() const;
+  [[nodiscard]] Result<TopState> state() const;
+  [[nodiscard]] Result<int> once(Live& live, const TopState& state, Console& console) const;
+  [[nodiscard]] Result<int> on_terminal(Live live, TopState state, const Console& console) const;
+
+  std::string period_ = "1s";
+  bool once_ = false;
+  std::string gpu_;
+  std::string sort_ = "memory";
+  std::string filter_;
+  std::string user_;
+  std::vector<std::string> pids_;
+  bool tree_ = false;
+  bool readonly_ = false;
+  bool no_color_ = false;
+  bool no_mouse_ = false;
+};
+
+const Manual& TopCommand::manual() const {
+  static const Manual kManual = {
+      "top",
+      "who uses which GPU's memory, live",
+      "[--period TIME] [--once] [--filter WORDS]",
+      "Shows each GPU with its memory, load and what it did lately, and the processes that use it: "
+      "a "
+      "list or a tree, sorted, filtered; what their allocators hold and a cleaning would give. F1 "
+      "lists the keys, which are those of htop and nvtop where there are such. A driver that "
+      "hangs holds up no key. Processes are signalled (F9) and asked to give memory back (F8) only "
+      "after a question.",
+      {{"vram top", "each second, until q"},
+       {"vram top --period 0.2s --user ann", "one user's processes, five times a second"},
+       {"vram top --filter 'gpu:0,1 mem>1G'", "as F4 takes it"},
+       {"vram top --once", "one screen as text, 120 by 40 or as COLUMNS and LINES say"},
+       {"vram top --gpu sim:run.vtrace", "no GPU: a recording at its own pace"}}};
+  return kManual;
+}
+
+std::vector<Option> TopCommand::options() {
+  return {
+      {"--period", "TIME", "look so often, 0.1s to 1h (1s)", &period_},
+      {"--once", "", "print one screen as text and end", &once_},
+      {"--gpu", "SOURCE",
+       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim:RECORDING; else all", &gpu_},
+      {"--sort", "COLUMN",
+       "memory, busy, step, pid, user, gpu, allocated, reserved, cached, peak, … (memory)", &sort_},
+      {"--filter", "WORDS",
+       "only processes that all words hold for: user:ann, gpu:0,1, pid:7, type:compute, in:POD, "
+       "scope:TEXT, mem>1G, busy>50, cached>1G, a text; ! before one turns it around",
+       &filter_},
+      {"--user", "NAME", "only this user's processes", &user_},
+      {"--pid", "PID", "only this process; may be repeated", &pids_},
+      {"--tree", "", "begin with the tree of parents and children", &tree_},
+      {"--readonly", "", "without the keys that signal processes or ask them for memory",
+       &readonly_},
+      {"--no-color", "", "no colours; also by NO_COLOR", &no_color_},
+      {"--no-mouse", "", "leave the mouse to the terminal", &no_mouse_}};
+}
+
+Result<uint64_t> TopCommand::period_ns() const {
+  const auto period = parse_duration_ns(period_);
+  if (!period) return fail(Code::kBadInput, "--period: {}", period.error().message);
+  if (*period < kShortestNs || *period > kLongestNs)
+    return fail(Code::kBadInput, "--period takes 0.1s to 1h, found '{}'", period_);
+  return static_cast<uint64_t>(*period);
+}
+
+// --user and --pid are words of the filter, too, and can be changed with it.
+std::string TopCommand::filter_words() const {
+  std::string words = filter_;
+  const auto add = [&](const std::string& word) { words += (words.empty() ? "" : " ") + word; };
+  if (!user_.empty()) add("user:" + user_);
+  if (!pids_.empty()) add(fmt::format("pid:{}", fmt::join(pids_, ",")));
+  return words;
+}
+
+Result<TopState> TopCommand::state() const {
+  TopState state;
+  const auto period = period_ns();
+  if (!period) return tl::unexpected(period.error());
+  state.period_ns = *period;
+  const auto field = show::top::field_named(sort_);
+  if (!field) {
+    std::vector<std::string_view> names;
+    for (const show::top::FieldInfo& info : show::top::all_fields()) names.push_back(info.name);
+    return fail(Code::kBadInput, "--sort: expected one of {}, found '{}'", fmt::join(names, ", "),
+                sort_);
+  }
+  for (const std::string& pid : pids_) {
+    if (const auto number = parse_number("--pid", pid); !number)
+      return tl::unexpected(number.error());
+  }
+  state.order.sort = *field;
+  state.order.is_tree = tree_;
+  state.is_readonly = readonly_;
+  state.filter_text = filter_words();
+  auto filter = show::top::Filter::parse(state.filter_text);
+  if (!filter) return tl::unexpected(filter.error());
+  state.filter = *std::move(filter);
+  return state;
+}
+
+Result<int> TopCommand::once(Live& live, const TopState& state, Console& console) const {
+  watch::Sampled sampled;
+  sampled.begin_ns = watch::monotonic_ns();
+  sampled.snapshot = live.look();
+  sampled.number = 1;
+  const show::top::Clock clock = {sampled.begin_ns, 0};
+  show::top::History history;
+  history.add(sampled);
+  const show::top::Surface paper = {
+      {console.columns_or(kPaper.columns), console.rows_or(kPaper.rows)}, console.unicode(), true};
+  const show::top::Grid grid = show::top::draw(state, history, &sampled, clock, paper);
+  const auto printed = console.print(grid.text(console.colour() && !no_color_));
+  if (!printed) return tl::unexpected(printed.error());
+  return sampled.snapshot.devices.empty() ? kEnvironment : 0;
+}
+
+Result<int> TopCommand::on_terminal(Live live, TopState state, const Console& console) const {
+  auto terminal =
+      show::Terminal::open({console.unicode(), console.colour() && !no_color_, !no_mouse_});
+  if (!terminal) {
+    console.error(terminal.error().message);
+    return kEnvironment;
+  }
+  TopLoop loop(std::make_shared<Live>(std::move(live)), std::move(state), *std::move(terminal));
+  loop.run();
+  _exit(0);  // a look may hang for good, and waits for nobody
+}
+
+Result<int> TopCommand::run(Console& console) {
+  auto state = this->state();
+  if (!state) return tl::unexpected(state.error());
+  auto live = Live::of(gpu_);
+  if (!live) return tl::unexpected(live.error());
+  if (once_) return once(*live, *state, console);
+  return on_terminal(*std::move(live), *std::move(state), console);
+}
+
+}  // namespace
+
+std::unique_ptr<Command> top_command() { return std::make_unique<TopCommand>(); }
+
+}  // namespace vram::cli

@@ -1,0 +1,49 @@
+// TopLoop: vram top while it runs. One thread waits for keys, signals, new looks and answers at
+// once; the sampler looks on another, so that no key waits for a driver.
+//
+//     keys ──▶ handle ──▶ TopState ──┐
+//     sampler ──▶ latest, History ───┴──▶ draw ──▶ Grid ──▶ Terminal
+#pragma once
+
+#include "cli/background_trim.hpp"
+#include "cli/live.hpp"
+#include "cli/top_signals.hpp"
+#include "show/terminal/terminal.hpp"
+#include "show/top/history.hpp"
+#include "show/top/keys.hpp"
+#include "show/top/state.hpp"
+#include "watch/sampler.hpp"
+
+#include <memory>
+
+namespace vram::cli {
+
+class TopLoop {
+ public:
+  TopLoop(std::shared_ptr<Live> live, show::top::TopState state, show::Terminal terminal);
+
+  // Until somebody ends it. Afterwards the terminal is what it was, and a look may still hang:
+  // leave the program with _exit.
+  void run();
+
+ private:
+  [[nodiscard]] int wait() const;  // poll's answer
+  [[nodiscard]] int patience_ms() const;
+  void take_look();
+  void take_answer();
+  [[nodiscard]] bool take_signals();  // false: it is the end
+  [[nodiscard]] bool take_keys();
+  [[nodiscard]] bool obey(const show::top::Request& request);
+  void signal_all(const show::top::Request& request);
+  void draw();
+
+  TopSignals signals_;  // first: the threads of the others inherit its mask
+  show::top::TopState state_;
+  show::Terminal terminal_;
+  watch::Sampler sampler_;
+  BackgroundTrim trim_;
+  show::top::History history_;
+  std::shared_ptr<const watch::Sampled> shown_;
+};
+
+}  // namespace vram::cli

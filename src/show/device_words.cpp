@@ -1,0 +1,42 @@
+#include "show/device_words.hpp"
+
+#include "show/draw/bar.hpp"
+#include "show/status_words.hpp"
+
+#include <algorithm>
+
+namespace vram::show {
+
+Line memory_bar(const gpu::DeviceMemory& memory, const std::optional<int64_t>& unattributed,
+                int columns) {
+  if (!memory.total_bytes || !memory.used_bytes) return Line(kUnknown);
+  const uint64_t used = std::min(*memory.used_bytes, *memory.total_bytes);
+  const uint64_t reserved = std::min(memory.reserved_bytes.value_or(0), *memory.total_bytes - used);
+  const uint64_t nobodys =
+      std::min(static_cast<uint64_t>(std::max<int64_t>(unattributed.value_or(0), 0)), used);
+  const BarPart parts[] = {{used - nobodys, "█", Style::kActive},
+                           {nobodys, "▓", Style::kWarning},
+                           {reserved, "░", Style::kReserved},
+                           {*memory.total_bytes - used - reserved, "·", Style::kFaint}};
+  return stacked_bar(parts, columns);
+}
+
+Line memory_bar_legend() {
+  return Line("█", Style::kActive)
+      .add(" used  ")
+      .add("▓", Style::kWarning)
+      .add(" used, unattributed  ")
+      .add("░", Style::kReserved)
+      .add(" reserved by the driver  ")
+      .add("·", Style::kFaint)
+      .add(" free");
+}
+
+std::string power_text(const watch::Device& device, bool with_limit) {
+  std::string power = watts_text(device.sample.milliwatts);
+  const auto& limit = device.identity.power_limit_milliwatts;
+  if (!with_limit || !limit) return power;
+  return power + " / " + watts_text(limit);
+}
+
+}  // namespace vram::show

@@ -1,0 +1,21 @@
+// What the views of a live machine show of a device in the same way, beside status_words. Pure
+// functions.
+#pragma once
+
+#include "show/draw/line.hpp"
+#include "watch/snapshot.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace vram::show {
+
+// Used, of it unattributed, reserved, free, side by side; "-" where that is unknown.
+[[nodiscard]] Line memory_bar(const gpu::DeviceMemory& memory,
+                              const std::optional<int64_t>& unattributed, int columns);
+[[nodiscard]] Line memory_bar_legend();
+// "612 W", with its limit "612 W / 700 W".
+[[nodiscard]] std::string power_text(const watch::Device& device, bool with_limit);
+
+}  // namespace vram::show

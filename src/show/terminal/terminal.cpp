@@ -1,0 +1,291 @@
+#include "show/terminal/terminal.hpp"
+
+#include "base/text.hpp"
+#include "show/terminal/fault_guard.hpp"
+
+#include <array>
+#include <climits>
+#include <clocale>
+#include <csignal>
+#include <cstdlib>
+#include <cwchar>
+#include <optional>
+#include <string>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <utility>
+
+#define NCURSES_NOMACROS  // its macros have names such as move and timeout
+#include <curses.h>
+
+namespace vram::show {
+namespace {
+
+using top::Cell;
+using top::Event;
+using top::Grid;
+using top::Key;
+using top::Size;
+
+constexpr int kEscapeMs = 25;  // how long an Escape may be the begin of a key's sequence
+constexpr int kMostEvents = 1'000;
+constexpr const char* kMouseOff = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l";
+
+struct Look {
+  Style style;
+  short colour;  // of the terminal's theme; -1: its own
+  attr_t attributes;
+};
+
+constexpr short kBrightBlue = 12;
+
+const std::array kLooks = {Look{Style::kPlain, -1, A_NORMAL},
+                           Look{Style::kStrong, -1, A_BOLD},
+                           Look{Style::kFaint, -1, A_DIM},
+                           Look{Style::kHeading, -1, A_BOLD},
+                           Look{Style::kActive, COLOR_CYAN, A_NORMAL},
+                           Look{Style::kReserved, kBrightBlue, A_NORMAL},
+                           Look{Style::kGood, COLOR_GREEN, A_NORMAL},
+                           Look{Style::kWarning, COLOR_YELLOW, A_NORMAL},
+                           Look{Style::kBad, COLOR_RED, A_BOLD}};
+
+struct KeyCode {
+  int code;
+  Key key;
+};
+
+constexpr std::array kKeyCodes = {
+    KeyCode{KEY_UP, Key::kUp},        KeyCode{KEY_DOWN, Key::kDown},
+    KeyCode{KEY_LEFT, Key::kLeft},    KeyCode{KEY_RIGHT, Key::kRight},
+    KeyCode{KEY_PPAGE, Key::kPageUp}, KeyCode{KEY_NPAGE, Key::kPageDown},
+    KeyCode{KEY_HOME, Key::kHome},    KeyCode{KEY_END, Key::kEnd},
+    KeyCode{KEY_ENTER, Key::kEnter},  KeyCode{KEY_BACKSPACE, Key::kBackspace},
+    KeyCode{KEY_F(1), Key::kF1},      KeyCode{KEY_F(2), Key::kF2},
+    KeyCode{KEY_F(3), Key::kF3},      KeyCode{KEY_F(4), Key::kF4},
+    KeyCode{KEY_F(5), Key::kF5},      KeyCode{KEY_F(6), Key::kF6},
+    KeyCode{KEY_F(7), Key::kF7},      KeyCode{KEY_F(8), Key::kF8},
+    KeyCode{KEY_F(9), Key::kF9},      KeyCode{KEY_F(10), Key::kF10}};
+
+// The locale of the environment, else one for the same characters that every system has.
+bool is_utf8_possible() {
+  const auto works = [] {
+    wchar_t letter = 0;
+    return std::mbtowc(&letter, "\xE2\x96\x88", 3) == 3 && letter == L'\u2588';
+  };
+  if (std::setlocale(LC_CTYPE, "") != nullptr && works()) return true;
+  return std::setlocale(LC_CTYPE, "C.UTF-8") != nullptr && works();
+}
+
+std::string capability(const char* name) {
+  const char* const text = tigetstr(name);
+  return text == nullptr || text == reinterpret_cast<const char*>(-1) ? "" : text;
+}
+
+std::string environment_term() {
+  const char* const term = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe)
+  return term == nullptr ? "" : printable(term);
+}
+
+std::optional<Event> mouse_event() {
+  MEVENT mouse{};
+  if (getmouse(&mouse) != OK) return std::nullopt;
+  const top::Place place = {mouse.x, mouse.y};
+  if ((mouse.bstate & BUTTON4_PRESSED) != 0U) return Event{Key::kWheelUp, "", place};
+  if ((mouse.bstate & BUTTON5_PRESSED) != 0U) return Event{Key::kWheelDown, "", place};
+  const auto click = static_cast<mmask_t>(BUTTON1_PRESSED | BUTTON1_CLICKED);
+  if ((mouse.bstate & click) != 0U) return Event{Key::kClick, "", place};
+  return std::nullopt;
+}
+
+std::optional<Event> key_event(int code) {
+  if (code == KEY_MOUSE) return mouse_event();
+  for (const KeyCode& each : kKeyCodes) {
+    if (each.code == code) return Event{each.key, "", {}};
+  }
+  return std::nullopt;
+}
+
+std::optional<Event> character_event(wint_t character) {
+  if (character == L'\n' || character == L'\r') return Event{Key::kEnter, "", {}};
+  if (character == 27) return Event{Key::kEscape, "", {}};
+  if (character == 8 || character == 127) return Event{Key::kBackspace, "", {}};
+  std::array<char, MB_LEN_MAX> utf8{};
+  std::mbstate_t state{};
+  const size_t length = std::wcrtomb(utf8.data(), static_cast<wchar_t>(character), &state);
+  if (length == static_cast<size_t>(-1)) return std::nullopt;
+  std::string text(utf8.data(), length);
+  if (text != printable(text)) return std::nullopt;  // a control key that means nothing here
+  return Event{Key::kText, std::move(text), {}};
+}
+
+std::string_view glyph_of(const Cell& cell) { return cell.utf8.data(); }
+
+}  // namespace
+
+struct Terminal::State {
+  SCREEN* screen = nullptr;
+  bool unicode = true;
+  bool colour = false;
+  bool is_given_back = false;
+  std::optional<Grid> shown;
+  std::string run;  // kept for its memory
+
+  void set_up(const TerminalWishes& wishes);
+  void set_colours();
+  [[nodiscard]] attr_t attributes_of(const Cell& cell) const;
+  void show_row(const Grid& grid, int row);
+  int show_run(const Grid& grid, top::Place place);
+  [[nodiscard]] bool is_shown(const Grid& grid, top::Place place) const {
+    return shown && shown->at(place) == grid.at(place);
+  }
+};
+
+void Terminal::State::set_colours() {
+  colour = has_colors() && start_color() == OK && use_default_colors() == OK;
+  for (size_t i = 0; colour && i < kLooks.size(); ++i) {
+    short number = kLooks.at(i).colour;
+    if (number >= COLORS) number = COLOR_BLUE;
+    init_pair(static_cast<short>(i + 1), number, -1);
+  }
+}
+
+void Terminal::State::set_up(const TerminalWishes& wishes) {
+  set_term(screen);
+  cbreak();
+  noecho();
+  nonl();
+  intrflush(stdscr, FALSE);
+  keypad(stdscr, TRUE);
+  nodelay(stdscr, TRUE);
+  curs_set(0);
+  if (wishes.colour) set_colours();
+  std::string farewell = wishes.mouse ? kMouseOff : "";
+  if (wishes.mouse) {
+    mouseinterval(0);
+    mousemask(
+        static_cast<mmask_t>(BUTTON1_PRESSED | BUTTON1_CLICKED | BUTTON4_PRESSED | BUTTON5_PRESSED),
+        nullptr);
+  }
+  for (const char* name : {"sgr0", "rmkx", "cnorm", "rmcup"}) farewell += capability(name);
+  guard_terminal(farewell + "\r\n");
+}
+
+Terminal::Terminal(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Terminal::Terminal(Terminal&& other) noexcept = default;
+
+Result<Terminal> Terminal::open(TerminalWishes wishes) {
+  if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1)
+    return fail(
+        Code::kUnsupported,
+        "standard input and output are not a terminal; 'vram top --once' prints one screen, "
+        "'vram status --watch 1' goes on printing");
+  auto state = std::make_unique<State>();
+  state->unicode = is_utf8_possible() && wishes.unicode;
+  remember_terminal_modes();
+  set_escdelay(kEscapeMs);
+  state->screen = newterm(nullptr, stdout, stdin);
+  if (state->screen == nullptr || capability("cup").empty()) {
+    if (state->screen != nullptr) endwin();
+    return fail(
+        Code::kUnsupported,
+        "the terminal is of the kind TERM='{}', and there is no description of it that "
+        "can place text: set TERM to what it is (TERM=xterm-256color fits most), or install "
+        "descriptions (package ncurses-term); 'vram top --once' needs none",
+        environment_term());
+  }
+  state->set_up(wishes);
+  return Terminal(std::move(state));
+}
+
+Terminal::~Terminal() {
+  if (state_ == nullptr) return;
+  restore();
+  delscreen(state_->screen);
+}
+
+void Terminal::restore() {
+  if (std::exchange(state_->is_given_back, true)) return;
+  endwin();
+  unguard_terminal();
+}
+
+Size Terminal::size() const { return {getmaxx(stdscr), getmaxy(stdscr)}; }
+
+bool Terminal::unicode() const { return state_->unicode; }
+
+attr_t Terminal::State::attributes_of(const Cell& cell) const {
+  if (cell.is_inverted) return A_REVERSE;  // a bar in one piece
+  attr_t attributes = A_NORMAL;
+  for (size_t i = 0; i < kLooks.size(); ++i) {
+    const Look& look = kLooks.at(i);
+    if (look.style != cell.style) continue;
+    attributes |= look.attributes;
+    if (colour && look.colour >= 0)
+      attributes |= static_cast<attr_t>(COLOR_PAIR(static_cast<int>(i) + 1));
+  }
+  return attributes;
+}
+
+// Neighbours that changed and look alike go together. The column behind them.
+int Terminal::State::show_run(const Grid& grid, top::Place place) {
+  const Cell& first = grid.at(place);
+  run.clear();
+  int end = place.column;
+  for (; end < grid.size().columns; ++end) {
+    const top::Place at = {end, place.row};
+    const Cell& cell = grid.at(at);
+    if (cell.style != first.style || cell.is_inverted != first.is_inverted) break;
+    if (cell.columns > 0 && is_shown(grid, at)) break;
+    run += glyph_of(cell);
+  }
+  attrset(static_cast<int>(attributes_of(first)));
+  mvaddnstr(place.row, place.column, run.data(), static_cast<int>(run.size()));
+  return end;
+}
+
+void Terminal::State::show_row(const Grid& grid, int row) {
+  for (int column = 0; column < grid.size().columns;) {
+    const top::Place place = {column, row};
+    const bool stays = grid.at(place).columns == 0 || is_shown(grid, place);
+    column = stays ? column + 1 : show_run(grid, place);
+  }
+}
+
+void Terminal::show(const Grid& grid) {
+  if (!state_->shown || state_->shown->size() != grid.size()) {
+    state_->shown.reset();
+    clear();
+  }
+  for (int row = 0; row < grid.size().rows; ++row) state_->show_row(grid, row);
+  refresh();
+  state_->shown = grid;
+}
+
+std::vector<Event> Terminal::events() {
+  std::vector<Event> events;
+  for (int i = 0; i < kMostEvents; ++i) {
+    wint_t character = 0;
+    const int kind = get_wch(&character);
+    if (kind == ERR) break;
+    auto event =
+        kind == KEY_CODE_YES ? key_event(static_cast<int>(character)) : character_event(character);
+    if (event) events.push_back(*std::move(event));
+  }
+  return events;
+}
+
+void Terminal::resize() {
+  winsize now{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &now) == 0 && now.ws_row > 0 && now.ws_col > 0)
+    resizeterm(now.ws_row, now.ws_col);
+  state_->shown.reset();
+}
+
+void Terminal::suspend() {
+  endwin();
+  (void)raise(SIGSTOP);
+  state_->shown.reset();
+  resize();
+}
+
+}  // namespace vram::show

@@ -1,0 +1,258 @@
+#include "show/top/dialogs.hpp"
+
+#include "base/bytes.hpp"
+#include "show/process_words.hpp"
+#include "show/status_words.hpp"
+#include "show/top/fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <set>
+
+namespace vram::show::top {
+namespace {
+
+struct SignalChoice {
+  std::string_view text;
+  int signal;
+};
+
+// The first choice is the one that harms nobody, for a key that is pressed twice.
+constexpr std::array kSignals = {
+    SignalChoice{"cancel: send nothing", 0}, SignalChoice{"15 SIGTERM  asks it to end", SIGTERM},
+    SignalChoice{" 2 SIGINT   interrupts it, as Ctrl-C does", SIGINT},
+    SignalChoice{" 9 SIGKILL  ends it at once; it can save nothing", SIGKILL}};
+constexpr std::array kTrims = {
+    std::string_view("cancel: ask nobody"),
+    std::string_view(
+        "ask: each empties its cache when it posts next, at a step or a region's end")};
+constexpr std::string_view kEverybody = "everybody";
+constexpr std::string_view kUserKey = "user:";
+
+std::string cached_text(const watch::Process& process) {
+  std::optional<uint64_t> sum;
+  for (const watch::Use& use : process.uses) {
+    const auto cached = figure_of(Field::kCached, process, use);
+    if (cached) sum = sum.value_or(0) + std::min(*cached, uint64_t{1} << 50);
+  }
+  return sum ? ", cached " + format_bytes(*sum) : "";
+}
+
+Target target_of(const watch::Process& process) {
+  const watch::ProcessFacts& facts = process.facts;
+  return {{facts.pid, facts.start_ticks},
+          fmt::format("{} {}  {}{}", facts.pid, user_text(facts), command_text(facts),
+                      cached_text(process))};
+}
+
+bool is_tagged(const watch::Process& process, const TopState& state) {
+  const ProcessId id = {process.facts.pid, process.facts.start_ticks};
+  return std::ranges::count(state.tagged, id) > 0;
+}
+
+std::vector<Target> targets_of(const View& view, const watch::Snapshot& snapshot,
+                               const TopState& state) {
+  std::vector<Target> targets;
+  for (const watch::Process& process : snapshot.processes) {
+    if (is_tagged(process, state)) targets.push_back(target_of(process));
+  }
+  if (!state.tagged.empty() || view.rows.empty()) return targets;
+  const Row& row = view.rows[view.selected];
+  if (row.process != nullptr) targets.push_back(target_of(*row.process));
+  return targets;
+}
+
+template <typename Texts>
+std::vector<std::string> as_choices(const Texts& texts) {
+  return {texts.begin(), texts.end()};
+}
+
+void open_about_targets(DialogKind kind, std::vector<Target> targets,
+                        std::vector<std::string> choices, TopState& state) {
+  const bool any_hidden = std::ranges::any_of(
+      targets, [](const Target& target) { return !target.process.start_ticks; });
+  if (targets.empty()) {
+    state.say("select a process that uses a GPU, or tag some with the space bar", Style::kWarning);
+  } else if (any_hidden) {
+    state.say(
+        "a process is not to be seen from here (another pid namespace): it can't be named "
+        "for certain",
+        Style::kWarning);
+  } else {
+    state.dialog = {kind, 0, std::move(choices), std::move(targets), ""};
+  }
+}
+
+void toggle_column(TopState& state) {
+  const FieldInfo& info = all_fields()[state.dialog.at];
+  if (state.hidden.erase(info.field) == 0) state.hidden.insert(info.field);
+}
+
+// The filter's words with another "user:", or with none.
+void choose_user(const std::string& user, TopState& state) {
+  std::string words;
+  std::string_view rest = state.filter_text;
+  while (!rest.empty()) {
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    if (!word.empty() && !word.starts_with(kUserKey))
+      words += (words.empty() ? "" : " ") + std::string(word);
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  if (user != kEverybody) words += (words.empty() ? "" : " ") + std::string(kUserKey) + user;
+  if (auto filter = Filter::parse(words)) {
+    state.filter = *std::move(filter);
+    state.filter_text = words;
+  }
+}
+
+Request about_targets(Ask ask, int signal, TopState& state) {
+  Request request = {ask, {}, signal};
+  for (const Target& target : state.dialog.targets) request.processes.push_back(target.process);
+  state.tagged.clear();
+  return request;
+}
+
+Request choose(TopState& state) {
+  const size_t at = state.dialog.at;
+  switch (state.dialog.kind) {
+    case DialogKind::kSort:
+      state.order.sort = all_fields()[at].field;
+      return {};
+    case DialogKind::kUser:
+      choose_user(state.dialog.choices[at], state);
+      return {};
+    case DialogKind::kSignal:
+      return at == 0 ? Request() : about_targets(Ask::kSignal, kSignals.at(at).signal, state);
+    case DialogKind::kTrim:
+      return at == 0 ? Request() : about_targets(Ask::kTrim, 0, state);
+    default:
+      return {};
+  }
+}
+
+bool takes_text(DialogKind kind) {
+  return kind == DialogKind::kFilter || kind == DialogKind::kSearch;
+}
+
+void remove_last_glyph(std::string& text) {
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80U)
+    text.pop_back();
+  if (!text.empty()) text.pop_back();
+}
+
+// True: the text is taken, the dialog is done.
+bool accept_text(const View& view, TopState& state) {
+  if (state.dialog.kind == DialogKind::kSearch) {
+    state.search = state.dialog.entry;
+    select_match(view, view.selected, state);
+    return true;
+  }
+  auto filter = Filter::parse(state.dialog.entry);
+  if (!filter) {
+    state.say(filter.error().message, Style::kBad);
+    return false;
+  }
+  state.filter = *std::move(filter);
+  state.filter_text = state.dialog.entry;
+  return true;
+}
+
+void handle_text(const View& view, const Event& event, TopState& state) {
+  constexpr size_t kLongest = 500;
+  std::string& entry = state.dialog.entry;
+  if (event.key == Key::kEscape) state.dialog = {};
+  if (event.key == Key::kBackspace) remove_last_glyph(entry);
+  if (event.key == Key::kText && entry.size() < kLongest) entry += event.text;
+  if (event.key == Key::kEnter && accept_text(view, state)) state.dialog = {};
+}
+
+void move(Dialog& dialog, const Event& event) {
+  const size_t last = dialog.choices.empty() ? 0 : dialog.choices.size() - 1;
+  if (event.key == Key::kUp || event.key == Key::kWheelUp)
+    dialog.at -= std::min<size_t>(dialog.at, 1);
+  if (event.key == Key::kDown || event.key == Key::kWheelDown)
+    dialog.at = std::min(dialog.at + 1, last);
+  if (event.key == Key::kHome || event.key == Key::kPageUp) dialog.at = 0;
+  if (event.key == Key::kEnd || event.key == Key::kPageDown) dialog.at = last;
+}
+
+}  // namespace
+
+void open_help(TopState& state) { state.dialog = {DialogKind::kHelp, 0, {}, {}, ""}; }
+
+void open_setup(TopState& state) {
+  state.dialog = {DialogKind::kSetup, 0, {}, {}, ""};
+  for (const FieldInfo& info : all_fields())
+    state.dialog.choices.push_back(fmt::format("{:<10} {}", info.title, info.about));
+}
+
+void open_sort(TopState& state) {
+  state.dialog = {DialogKind::kSort, static_cast<size_t>(state.order.sort), {}, {}, ""};
+  for (const FieldInfo& info : all_fields())
+    state.dialog.choices.push_back(fmt::format("{:<10} {}", info.title, info.about));
+}
+
+void open_user(const watch::Snapshot& snapshot, TopState& state) {
+  std::set<std::string> users;
+  for (const watch::Process& process : snapshot.processes) {
+    if (process.facts.user || process.facts.uid) users.insert(user_text(process.facts));
+  }
+  state.dialog = {DialogKind::kUser, 0, {std::string(kEverybody)}, {}, ""};
+  state.dialog.choices.insert(state.dialog.choices.end(), users.begin(), users.end());
+}
+
+void open_filter(TopState& state) {
+  state.dialog = {DialogKind::kFilter, 0, {}, {}, state.filter_text};
+}
+
+void open_search(TopState& state) { state.dialog = {DialogKind::kSearch, 0, {}, {}, ""}; }
+
+void open_signal(const View& view, const watch::Snapshot& snapshot, TopState& state) {
+  std::vector<std::string> choices;
+  for (const SignalChoice& each : kSignals) choices.emplace_back(each.text);
+  open_about_targets(DialogKind::kSignal, targets_of(view, snapshot, state), std::move(choices),
+                     state);
+}
+
+void open_trim(const View& view, const watch::Snapshot& snapshot, TopState& state) {
+  open_about_targets(DialogKind::kTrim, targets_of(view, snapshot, state), as_choices(kTrims),
+                     state);
+}
+
+void select_match(const View& view, size_t from, TopState& state) {
+  for (size_t i = 0; !state.search.empty() && i < view.rows.size(); ++i) {
+    const size_t at = (from + i) % view.rows.size();
+    const Row& row = view.rows[at];
+    if (row.process == nullptr || !mentions(*row.process, state.search)) continue;
+    state.selected = row.id();
+    state.selected_at = at;
+    return;
+  }
+  state.say(fmt::format("no row mentions '{}'", state.search), Style::kWarning);
+}
+
+Request handle_dialog(TopState& state, const View& view, const Event& event) {
+  const DialogKind kind = state.dialog.kind;
+  if (takes_text(kind)) {
+    handle_text(view, event, state);
+    return {};
+  }
+  move(state.dialog, event);
+  const bool is_space = event.key == Key::kText && event.text == " ";
+  if (kind == DialogKind::kSetup && (is_space || event.key == Key::kEnter)) {
+    toggle_column(state);
+    return {};
+  }
+  Request request;
+  const bool is_letter = event.key == Key::kText && !is_space;
+  const bool closes =
+      event.key == Key::kEscape || event.key == Key::kF10 || is_letter || kind == DialogKind::kHelp;
+  if (event.key == Key::kEnter) request = choose(state);
+  if (closes || event.key == Key::kEnter) state.dialog = {};
+  return request;
+}
+
+}  // namespace vram::show::top

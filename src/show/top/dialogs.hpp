@@ -1,0 +1,30 @@
+// Dialogs of vram top: opened by a key, they take all keys until they are closed. Pure functions;
+// open_*() and handle_dialog() change the state alone.
+#pragma once
+
+#include "show/top/grid.hpp"
+#include "show/top/state.hpp"
+#include "show/top/view.hpp"
+#include "watch/snapshot.hpp"
+
+namespace vram::show::top {
+
+void open_help(TopState& state);
+void open_setup(TopState& state);
+void open_sort(TopState& state);
+void open_user(const watch::Snapshot& snapshot, TopState& state);
+void open_filter(TopState& state);
+void open_search(TopState& state);
+// About what is tagged, else selected; without anybody it says so instead.
+void open_signal(const View& view, const watch::Snapshot& snapshot, TopState& state);
+void open_trim(const View& view, const watch::Snapshot& snapshot, TopState& state);
+
+// Only while a dialog is open.
+[[nodiscard]] Request handle_dialog(TopState& state, const View& view, const Event& event);
+// Selects the next row that mentions what is looked for, from `from` on; says so if there is none.
+void select_match(const View& view, size_t from, TopState& state);
+
+// Nothing while none is open.
+void draw_dialog(const TopState& state, Grid& grid);
+
+}  // namespace vram::show::top

@@ -1,0 +1,275 @@
+#include "show/top/keys.hpp"
+
+#include "base/bytes.hpp"
+#include "show/top/bindings.hpp"
+#include "show/top/dialogs.hpp"
+#include "show/top/view.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vram::show::top {
+namespace {
+
+constexpr int kWheelRows = 3;
+constexpr uint64_t kNsPerMs = 1'000'000;
+
+void select(const View& view, int64_t at, TopState& state) {
+  if (view.rows.empty()) return;
+  const auto last = static_cast<int64_t>(view.rows.size()) - 1;
+  state.selected_at = static_cast<size_t>(std::clamp(at, int64_t{0}, last));
+  state.selected = view.rows[state.selected_at].id();
+}
+
+// Left folds a node, or goes to the family's head; Right unfolds.
+void fold(const View& view, bool folds, TopState& state) {
+  if (!state.order.is_tree || view.rows.empty()) return;
+  const Row& row = view.rows[view.selected];
+  if (folds && row.descendants > 0) state.order.folded.insert(row.pid);
+  if (!folds) state.order.folded.erase(row.pid);
+}
+
+// True: the key was one that moves.
+bool moved(const View& view, const Event& event, TopState& state) {
+  const auto at = static_cast<int64_t>(view.selected);
+  const int64_t page = std::max(view.list_band.rows - 1, 1);
+  switch (event.key) {
+    case Key::kUp:
+      select(view, at - 1, state);
+      return true;
+    case Key::kDown:
+      select(view, at + 1, state);
+      return true;
+    case Key::kPageUp:
+      select(view, at - page, state);
+      return true;
+    case Key::kPageDown:
+      select(view, at + page, state);
+      return true;
+    case Key::kWheelUp:
+      select(view, at - kWheelRows, state);
+      return true;
+    case Key::kWheelDown:
+      select(view, at + kWheelRows, state);
+      return true;
+    case Key::kHome:
+      select(view, 0, state);
+      return true;
+    case Key::kEnd:
+      select(view, INT64_MAX, state);
+      return true;
+    case Key::kLeft:
+    case Key::kRight:
+      fold(view, event.key == Key::kLeft, state);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void sort_by(Field field, TopState& state) {
+  state.order.sort = field;
+  state.order.is_inverted = false;
+}
+
+// A second click on a title turns the order around.
+void sort_or_invert(Field field, TopState& state) {
+  const bool inverts = state.order.sort == field && !state.order.is_inverted;
+  sort_by(field, state);
+  state.order.is_inverted = inverts;
+}
+
+// Processes that have ended are tagged no more.
+void untag_ended(const watch::Snapshot& snapshot, TopState& state) {
+  std::erase_if(state.tagged, [&](const ProcessId& id) {
+    return std::ranges::none_of(snapshot.processes, [&](const watch::Process& process) {
+      return ProcessId{process.facts.pid, process.facts.start_ticks} == id;
+    });
+  });
+}
+
+// Among the columns that are shown.
+void sort_beside(const View& view, int step, TopState& state) {
+  const auto count = static_cast<int>(view.columns.size());
+  if (count == 0) return;
+  const auto found = std::ranges::find(view.columns, state.order.sort, &ColumnPlace::field);
+  const int at = found == view.columns.end() ? 0 : static_cast<int>(found - view.columns.begin());
+  state.order.sort = view.columns[static_cast<size_t>((at + step + count) % count)].field;
+}
+
+void next_device(const watch::Snapshot& snapshot, TopState& state) {
+  const auto begin = snapshot.devices.begin();
+  const auto now = std::ranges::find_if(snapshot.devices, [&](const watch::Device& device) {
+    return state.device == device.identity.index;
+  });
+  const auto next = now == snapshot.devices.end() ? begin : now + 1;
+  state.device.reset();
+  if (next != snapshot.devices.end()) state.device = next->identity.index;
+}
+
+void next_plot(TopState& state) {
+  switch (state.plot) {
+    case PlotKind::kMemory:
+      state.plot = PlotKind::kPower;
+      return;
+    case PlotKind::kPower:
+      state.plot = PlotKind::kNone;
+      return;
+    case PlotKind::kNone:
+      state.plot = PlotKind::kMemory;
+  }
+}
+
+void tag(const View& view, TopState& state) {
+  if (view.rows.empty()) return;
+  const Row& row = view.rows[view.selected];
+  if (row.process != nullptr && std::erase(state.tagged, row.id().process) == 0)
+    state.tagged.push_back(row.id().process);
+  select(view, static_cast<int64_t>(view.selected) + 1, state);
+}
+
+// The next of the periods that there are, in either direction.
+Request change_period(bool is_longer, TopState& state) {
+  const uint64_t now_ms = state.period_ns / kNsPerMs;
+  const auto above = std::ranges::upper_bound(kPeriodsMs, now_ms);
+  const auto at_least = std::ranges::lower_bound(kPeriodsMs, now_ms);
+  uint64_t next_ms = is_longer ? kPeriodsMs.back() : kPeriodsMs.front();
+  if (is_longer && above != kPeriodsMs.end()) next_ms = *above;
+  if (!is_longer && at_least != kPeriodsMs.begin()) next_ms = *(at_least - 1);
+  state.period_ns = next_ms * kNsPerMs;
+  state.say("a look every " + format_duration_ns(static_cast<int64_t>(state.period_ns)));
+  return {Ask::kSetPeriod, {}, 0};
+}
+
+void search(const View& view, TopState& state) {
+  if (state.search.empty()) return open_search(state);
+  select_match(view, view.selected + 1, state);
+}
+
+// Those that change what is shown and ask nothing of the outside.
+void show(Action action, const View& view, const watch::Snapshot& snapshot, TopState& state) {
+  switch (action) {
+    case Action::kHelp:
+      return open_help(state);
+    case Action::kSetup:
+      return open_setup(state);
+    case Action::kFilter:
+      return open_filter(state);
+    case Action::kSort:
+      return open_sort(state);
+    case Action::kUser:
+      return open_user(snapshot, state);
+    case Action::kSignal:
+      return open_signal(view, snapshot, state);
+    case Action::kTrim:
+      return open_trim(view, snapshot, state);
+    case Action::kNextSort:
+      return sort_beside(view, 1, state);
+    case Action::kPreviousSort:
+      return sort_beside(view, -1, state);
+    case Action::kSortMemory:
+      return sort_by(Field::kMemory, state);
+    case Action::kSortBusy:
+      return sort_by(Field::kBusy, state);
+    case Action::kSortTime:
+      return sort_by(Field::kStepTime, state);
+    case Action::kSortPid:
+      return sort_by(Field::kPid, state);
+    case Action::kDevice:
+      return next_device(snapshot, state);
+    case Action::kPlot:
+      return next_plot(state);
+    case Action::kTag:
+      return tag(view, state);
+    default:
+      return;
+  }
+}
+
+Request act(Action action, const View& view, const Seen& seen, const Event& event,
+            TopState& state) {
+  switch (action) {
+    case Action::kQuit:
+      return {Ask::kQuit, {}, 0};
+    case Action::kLook:
+      return {Ask::kLookNow, {}, 0};
+    case Action::kRelease:
+      return {Ask::kRelease, {}, 0};
+    case Action::kPause:
+      state.is_paused = !state.is_paused;
+      return {Ask::kPause, {}, 0};
+    case Action::kLonger:
+    case Action::kShorter:
+      return change_period(action == Action::kLonger, state);
+    case Action::kSearch:  // "/" asks for another text, F3 goes on
+      if (event.key == Key::kText)
+        open_search(state);
+      else
+        search(view, state);
+      return {};
+    case Action::kTree:
+      state.order.is_tree = !state.order.is_tree;
+      return {};
+    case Action::kInvert:
+      state.order.is_inverted = !state.order.is_inverted;
+      return {};
+    case Action::kUntag:
+      state.tagged.clear();
+      return {};
+    case Action::kAllocators:
+      state.shows_allocators = !state.shows_allocators;
+      return {};
+    default:
+      show(action, view, seen.snapshot, state);
+      return {};
+  }
+}
+
+// What a click means as a key; a row or a title is taken at once.
+std::optional<Event> clicked(const View& view, const Place& place, TopState& state) {
+  if (view.list_band.has(place.row)) {
+    const auto at = static_cast<int64_t>(view.first) + place.row - view.list_band.row;
+    if (at < static_cast<int64_t>(view.rows.size())) select(view, at, state);
+  } else if (view.title_band.has(place.row)) {
+    for (const ColumnPlace& column : view.columns) {
+      if (place.column >= column.column && place.column < column.column + column.columns)
+        sort_or_invert(column.field, state);
+    }
+  } else if (view.bar_band.has(place.row)) {
+    for (const BarItem& item : bar_items(state.is_readonly)) {
+      const auto width = static_cast<int>(item.key.size() + item.word.size());
+      if (place.column >= item.column && place.column < item.column + width)
+        return Event{item.means, "", {}};
+    }
+  } else if (view.device_band.has(place.row)) {
+    const auto at = static_cast<size_t>(place.row - view.device_band.row);
+    const auto device = at < view.devices.size() ? view.devices[at].device : std::nullopt;
+    if (device) state.device = state.device == device ? std::nullopt : device;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Request handle(TopState& state, const Seen& seen, const Event& event) {
+  const View view = view_of(state, seen.snapshot, seen.history, seen.size);
+  state.message.clear();
+  untag_ended(seen.snapshot, state);
+  if (state.dialog.kind != DialogKind::kNone) return handle_dialog(state, view, event);
+  std::optional<Event> meant = event;
+  if (event.key == Key::kClick) meant = clicked(view, event.place, state);
+  if (meant && !moved(view, *meant, state)) {
+    const auto action = action_of(*meant);
+    const bool is_allowed = action && !(state.is_readonly && changes_something(*action));
+    if (is_allowed) {
+      Request request = act(*action, view, seen, *meant, state);
+      if (request.ask != Ask::kNothing) return request;
+    }
+  }
+  // Where the list stands is remembered, so that it moves no farther than it must.
+  state.first = view_of(state, seen.snapshot, seen.history, seen.size).first;
+  return {};
+}
+
+}  // namespace vram::show::top

@@ -1,0 +1,173 @@
+#include "show/top/screen.hpp"
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "show/draw/wrap.hpp"
+#include "show/status_words.hpp"
+#include "show/top/bindings.hpp"
+#include "show/top/dialogs.hpp"
+#include "show/top/list.hpp"
+#include "show/top/plots.hpp"
+#include "show/top/view.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vram::show::top {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kHanging = kSecond;  // a look may be late by so much
+
+std::string seconds_text(uint64_t ns) { return fmt::format("{} s", ns / kSecond); }
+
+std::string duration_text(uint64_t ns) {
+  return format_duration_ns(static_cast<int64_t>(std::min(ns, uint64_t{INT64_MAX})));
+}
+
+// The period where it is kept, else what it is in truth.
+Line pace(const TopState& state, const watch::Sampled& sampled) {
+  const std::string wanted = duration_text(state.period_ns);
+  const bool has_slipped = sampled.look_ns > state.period_ns;
+  if (!has_slipped || sampled.period_ns == 0) return Line("every " + wanted);
+  return Line(fmt::format("every {} instead of {}", duration_text(sampled.period_ns), wanted),
+              Style::kWarning);
+}
+
+Line freshness(const TopState& state, const watch::Sampled* sampled, Clock clock) {
+  Line line;
+  if (clock.overdue_ns > kHanging) {
+    const uint64_t hangs_ns = clock.overdue_ns + state.period_ns;
+    line.add(fmt::format("driver call hangs for {}", seconds_text(hangs_ns)), Style::kBad);
+  }
+  if (sampled == nullptr) return line;
+  const uint64_t taken_ns = sampled->begin_ns + sampled->look_ns;
+  const uint64_t age_ns = clock.now_ns > taken_ns ? clock.now_ns - taken_ns : 0;
+  if (state.is_paused) line.add(line.empty() ? "paused" : ", paused", Style::kWarning);
+  if (age_ns >= 2 * kSecond && (state.is_paused || age_ns > 2 * state.period_ns || !line.empty()))
+    line.add(fmt::format("{}data {} old", line.empty() ? "" : ", ", seconds_text(age_ns)),
+             Style::kWarning);
+  if (line.empty()) line.add(pace(state, *sampled));
+  return line;
+}
+
+std::string driver_of(const watch::Snapshot& snapshot) {
+  for (const watch::Device& device : snapshot.devices) {
+    if (device.identity.driver) return "  driver " + printable(*device.identity.driver);
+  }
+  return "";
+}
+
+void draw_head(const TopState& state, const watch::Sampled* sampled, Clock clock, Grid& grid) {
+  Line left(" vram top", Style::kHeading);
+  if (sampled != nullptr) {
+    const watch::Snapshot& snapshot = sampled->snapshot;
+    left.add("  " + printable(snapshot.host) + "  " + clock_text(snapshot.time_ns));
+    left.add(driver_of(snapshot), Style::kFaint);
+  }
+  const Line right = freshness(state, sampled, clock);
+  const int columns = grid.size().columns;
+  const int begin = std::max(columns - right.width() - 1, 0);
+  grid.put({0, 0}, left, std::max(begin - 2, 0));
+  grid.put({begin, 0}, right);
+}
+
+void draw_devices(const View& view, Grid& grid) {
+  const Band& band = view.device_band;
+  int row = band.row;
+  for (const DeviceLine& each : view.devices) {
+    if (band.has(row)) grid.put({1, row++}, each.line);
+  }
+  if (view.left_out > 0 && band.has(row))
+    grid.put({1, row}, fmt::format("({} more lines; g shows one GPU alone)", view.left_out),
+             Style::kFaint);
+}
+
+void draw_notes(const View& view, const watch::Snapshot& snapshot, Grid& grid) {
+  for (int i = 0; i < view.note_band.rows; ++i) {
+    Line line("note  ", Style::kFaint);
+    line.add(printable(snapshot.notes[static_cast<size_t>(i)]));
+    grid.put({1, view.note_band.row + i}, line.cut(grid.size().columns - 1));
+  }
+}
+
+// Why there is nothing to see: all the notes, in the place of the list.
+void draw_no_devices(const View& view, const watch::Snapshot& snapshot, Grid& grid) {
+  int row = view.title_band.row;
+  grid.put({1, row++}, "no GPU was found", Style::kStrong);
+  for (const std::string& note : snapshot.notes) {
+    for (const std::string& text : wrap(printable(note), std::max(grid.size().columns - 4, 1))) {
+      if (view.list_band.has(row)) grid.put({3, row++}, text);
+    }
+  }
+}
+
+std::string shown_text(const View& view, const TopState& state, const watch::Snapshot& snapshot) {
+  size_t all = 0;
+  for (const watch::Process& process : snapshot.processes) all += process.uses.size();
+  const auto shown = static_cast<size_t>(
+      std::ranges::count_if(view.rows, [](const Row& row) { return row.use != nullptr; }));
+  std::string text =
+      fmt::format("{} of {} rows, by {}{}", shown, all, info_of(state.order.sort).name,
+                  state.order.is_inverted ? " inverted" : "");
+  if (state.device) text += fmt::format("  GPU {} alone", *state.device);
+  if (!state.filter_text.empty()) text += "  filter " + printable(state.filter_text);
+  if (!state.tagged.empty()) text += fmt::format("  {} tagged", state.tagged.size());
+  return text;
+}
+
+void draw_foot(const View& view, const TopState& state, const watch::Snapshot& snapshot,
+               Grid& grid) {
+  if (view.foot_band.rows == 0) return;
+  const Place place = {1, view.foot_band.row};
+  if (!state.message.empty()) {
+    grid.put(place, printable(state.message), state.message_style);
+    return;
+  }
+  const std::string cleaning = state.shows_allocators ? cleaning_text(snapshot) : "";
+  if (!cleaning.empty()) {
+    grid.put(place, "→ " + cleaning, Style::kStrong);
+    return;
+  }
+  grid.put(place, shown_text(view, state, snapshot), Style::kFaint);
+}
+
+void draw_bar(const View& view, const TopState& state, Grid& grid) {
+  if (view.bar_band.rows == 0) return;
+  for (const BarItem& item : bar_items(state.is_readonly)) {
+    const int next = grid.put({item.column, view.bar_band.row}, item.key, Style::kStrong);
+    grid.put({next, view.bar_band.row}, item.word);
+    grid.invert({next, view.bar_band.row}, static_cast<int>(item.word.size()));
+  }
+}
+
+}  // namespace
+
+Grid draw(const TopState& state, const History& history, const watch::Sampled* sampled, Clock clock,
+          Surface surface) {
+  static const watch::Snapshot kNothing;
+  const watch::Snapshot& snapshot = sampled == nullptr ? kNothing : sampled->snapshot;
+  Grid grid(surface.size);
+  const View view = view_of(state, snapshot, history, surface.size);
+  draw_head(state, sampled, clock, grid);
+  if (sampled == nullptr) {
+    grid.put({1, 2}, "the first look at the machine is under way");
+  } else if (snapshot.devices.empty()) {
+    draw_no_devices(view, snapshot, grid);
+  } else {
+    draw_devices(view, grid);
+    draw_plots(snapshot, history, state, clock.now_ns, view.plot_band, grid);
+    draw_list(view, state, snapshot, !surface.is_still, grid);
+    draw_notes(view, snapshot, grid);
+  }
+  draw_foot(view, state, snapshot, grid);
+  if (!surface.is_still) {
+    draw_bar(view, state, grid);
+    draw_dialog(state, grid);
+  }
+  if (!surface.unicode) grid.make_ascii();
+  return grid;
+}
+
+}  // namespace vram::show::top

@@ -1,0 +1,31 @@
+// screen: vram top's whole screen as a grid, a pure function of values: what the user has chosen,
+// what was seen, when it is.
+//
+//     TopState, History, Sampled, Clock, Size ──▶ draw() ──▶ Grid ──▶ terminal, or text
+#pragma once
+
+#include "show/top/grid.hpp"
+#include "show/top/history.hpp"
+#include "show/top/state.hpp"
+#include "watch/sampler.hpp"
+
+#include <cstdint>
+
+namespace vram::show::top {
+
+struct Clock {
+  uint64_t now_ns = 0;      // monotonic
+  uint64_t overdue_ns = 0;  // how much longer than the period a look takes already
+};
+
+struct Surface {
+  Size size;
+  bool unicode = true;
+  bool is_still = false;  // one picture on paper: no selection, no keys
+};
+
+// `sampled` is nothing before the first look.
+[[nodiscard]] Grid draw(const TopState& state, const History& history,
+                        const watch::Sampled* sampled, Clock clock, Surface surface);
+
+}  // namespace vram::show::top

@@ -1,0 +1,131 @@
+// TopState: all that vram top knows beside the machine: what is selected, sorted, filtered, hidden,
+// asked. Changed by handle() (keys.hpp) alone, drawn by draw() (screen.hpp). Plain values.
+#pragma once
+
+#include "show/top/filter.hpp"
+#include "show/top/grid.hpp"
+#include "show/top/rows.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace vram::show::top {
+
+enum class PlotKind : uint8_t { kMemory, kPower, kNone };
+
+enum class DialogKind : uint8_t {
+  kNone,
+  kHelp,
+  kSetup,  // which columns
+  kSort,
+  kUser,
+  kSignal,
+  kTrim,
+  kFilter,  // a line of text
+  kSearch,
+};
+
+// Whom a dialog asks about: fixed when it opens, so that no later process takes the place.
+struct Target {
+  ProcessId process;
+  std::string label;
+};
+
+struct Dialog {
+  DialogKind kind = DialogKind::kNone;
+  size_t at = 0;                     // of the choices
+  std::vector<std::string> choices;  // a line each
+  std::vector<Target> targets;
+  std::string entry;
+};
+
+inline constexpr std::array<uint64_t, 12> kPeriodsMs = {
+    100, 200, 500, 1'000, 2'000, 5'000, 10'000, 30'000, 60'000, 300'000, 900'000, 3'600'000};
+
+struct TopState {
+  RowOrder order;
+  bool shows_allocators = false;  // the view of what a cleaning would give
+  PlotKind plot = PlotKind::kMemory;
+  std::optional<uint32_t> device;  // alone; else all
+  std::set<Field> hidden;
+
+  std::string filter_text;
+  Filter filter;
+  std::string search;
+
+  std::optional<RowId> selected;
+  size_t selected_at = 0;  // where it was: if it ends, its place stays selected
+  size_t first = 0;        // of the rows on the screen
+  std::vector<ProcessId> tagged;
+
+  Dialog dialog;
+  std::string message;  // until the next key
+  Style message_style = Style::kPlain;
+
+  uint64_t period_ns = 1'000'000'000;
+  bool is_paused = false;
+  bool is_readonly = false;
+
+  void say(std::string text, Style style = Style::kPlain) {
+    message = std::move(text);
+    message_style = style;
+  }
+};
+
+enum class Key : uint8_t {
+  kText,  // a character
+  kUp,
+  kDown,
+  kLeft,
+  kRight,
+  kPageUp,
+  kPageDown,
+  kHome,
+  kEnd,
+  kEnter,
+  kEscape,
+  kBackspace,
+  kF1,
+  kF2,
+  kF3,
+  kF4,
+  kF5,
+  kF6,
+  kF7,
+  kF8,
+  kF9,
+  kF10,
+  kClick,
+  kWheelUp,
+  kWheelDown,
+};
+
+struct Event {
+  Key key = Key::kText;
+  std::string text;  // of kText: one glyph
+  Place place;       // of the mouse
+};
+
+// What is asked of the outside.
+enum class Ask : uint8_t {
+  kNothing,
+  kQuit,
+  kLookNow,
+  kSetPeriod,
+  kPause,
+  kSignal,
+  kTrim,
+  kRelease
+};
+
+struct Request {
+  Ask ask = Ask::kNothing;
+  std::vector<ProcessId> processes;  // to signal, or to ask
+  int signal = 0;
+};
+
+}  // namespace vram::show::top

@@ -1,0 +1,56 @@
+// View: where everything stands on a screen of a size, and which rows are on it. What draws and
+// what understands the mouse look at the same one. A pure function; valid as long as the snapshot.
+#pragma once
+
+#include "show/top/state.hpp"
+#include "watch/snapshot.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace vram::show::top {
+
+// What goes first where there is no room for all lines about devices comes last here.
+enum class DeviceLineKind : uint8_t { kDevice, kWorst, kInstance, kRemark };
+
+struct DeviceLine {
+  Line line;
+  std::optional<uint32_t> device;  // none: titles
+  DeviceLineKind kind = DeviceLineKind::kDevice;
+};
+
+// From a row on, so many; 0: there is no room for it.
+struct Band {
+  int row = 0;
+  int rows = 0;
+  [[nodiscard]] bool has(int at) const { return at >= row && at < row + rows; }
+};
+
+struct ColumnPlace {
+  Field field;
+  int column = 0;
+  int columns = 0;
+};
+
+struct View {
+  std::vector<DeviceLine> devices;
+  int left_out = 0;  // of the lines about devices
+  std::vector<ColumnPlace> columns;
+  std::vector<Row> rows;
+  size_t selected = 0;  // of the rows, if there are any
+  size_t first = 0;
+  Band device_band;
+  Band plot_band;
+  Band title_band;
+  Band list_band;
+  Band note_band;
+  Band foot_band;
+  Band bar_band;
+};
+
+class History;
+
+[[nodiscard]] View view_of(const TopState& state, const watch::Snapshot& snapshot,
+                           const History& history, Size size);
+
+}  // namespace vram::show::top
