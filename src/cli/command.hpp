@@ -68,5 +68,6 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> run_command();
 [[nodiscard]] std::unique_ptr<Command> status_command();
 [[nodiscard]] std::unique_ptr<Command> free_command();
+[[nodiscard]] std::unique_ptr<Command> serve_command();
 
 }  // namespace vram::cli

@@ -11,6 +11,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(run_command());
   commands.push_back(status_command());
   commands.push_back(free_command());
+  commands.push_back(serve_command());
   return commands;
 }
 
