@@ -3,9 +3,11 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
+#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/release_requests.hpp"
 #include "cli/repaint.hpp"
+#include "show/metrics/metrics.hpp"
 #include "show/status_csv.hpp"
 #include "show/status_detail.hpp"
 #include "show/status_json.hpp"
@@ -13,6 +15,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <limits>
 #include <optional>
 #include <unistd.h>
 #include <utility>
@@ -32,7 +35,9 @@ class StatusCommand final : public Command {
  private:
   [[nodiscard]] Result<std::optional<std::chrono::nanoseconds>> period() const;
   [[nodiscard]] Result<> check() const;
-  [[nodiscard]] bool is_for_people() const { return !json_ && !csv_; }
+  [[nodiscard]] Result<> check_prometheus() const;
+  [[nodiscard]] Result<show::MetricsOptions> metrics_options() const;
+  [[nodiscard]] bool is_for_people() const { return !json_ && !csv_ && !prometheus_; }
   [[nodiscard]] std::string drawn(const watch::Snapshot& snapshot, const Console& console);
   [[nodiscard]] Result<int> once(Live& live, Console& console);
   [[nodiscard]] Result<int> again_and_again(Live& live, std::chrono::nanoseconds period,
@@ -41,9 +46,13 @@ class StatusCommand final : public Command {
 
   bool json_ = false;
   bool csv_ = false;
+  bool prometheus_ = false;
+  bool dcgm_names_ = false;
   bool query_ = false;
+  std::string process_series_;
   std::string watch_;
   std::string gpu_;
+  show::MetricsOptions metrics_;
   bool has_head_ = false;  // of the CSV, which begins with it once
 };
 
@@ -51,7 +60,7 @@ const Manual& StatusCommand::manual() const {
   static const Manual kManual = {
       "status",
       "who uses which GPU's memory, now",
-      "[--json|--csv] [-q] [--watch SECONDS]",
+      "[--json|--csv|--prometheus] [-q] [--watch SECONDS]",
       "Shows each GPU with its memory (used by programs, reserved by the driver, free), its load, "
       "temperature and power, and below it the processes that use it: whose they are, the "
       "container, pod or Slurm job they run in, and what those that vram watches say of their "
@@ -62,6 +71,7 @@ const Manual& StatusCommand::manual() const {
        {"vram status -q", "everything that is known, nothing cut"},
        {"vram status --json | jq '.devices[].memory.used_bytes'", "for programs"},
        {"vram status --csv --watch 10 > memory.csv", "a table over time"},
+       {"vram status --prometheus > vram.prom", "a page of metrics (docs/metrics.md)"},
        {"vram status --gpu sim:run.vtrace --watch 1",
         "no GPU: a recording at its own pace, again and again"}}};
   return kManual;
@@ -71,6 +81,14 @@ std::vector<Option> StatusCommand::options() {
   return {
       {"--json", "", "print vram.status/1 (docs/json.md)", &json_},
       {"--csv", "", "print a row for each process on each GPU", &csv_},
+      {"--prometheus", "",
+       "print the page of metrics that vram serve gives out (docs/metrics.md), once: for "
+       "node_exporter's textfile collector",
+       &prometheus_},
+      {"--dcgm-names", "", "with --prometheus: dcgm-exporter's names beside ours", &dcgm_names_},
+      {"--process-series", "N",
+       "with --prometheus: series of the N processes with the most memory; else of none",
+       &process_series_},
       {"-q,--query", "", "everything that is known, a line a figure", &query_},
       {"--watch", "SECONDS",
        "look again so often: over the last screen on a terminal, else "
@@ -85,10 +103,39 @@ std::vector<Option> StatusCommand::options() {
 Result<> StatusCommand::check() const {
   if (json_ && csv_)
     return fail(Code::kBadInput, "--json and --csv are two forms of one output: name one of them");
+  if (prometheus_) return check_prometheus();
+  if (dcgm_names_ || !process_series_.empty())
+    return fail(Code::kBadInput, "{} is about the page of metrics: add --prometheus",
+                dcgm_names_ ? "--dcgm-names" : "--process-series");
   if (query_ && !is_for_people())
     return fail(Code::kBadInput, "-q is for people; {} has everything already: leave -q out",
                 json_ ? "--json" : "--csv");
   return {};
+}
+
+Result<> StatusCommand::check_prometheus() const {
+  if (json_ || csv_ || query_)
+    return fail(Code::kBadInput, "--prometheus is a form of its own: leave {} out",
+                json_  ? "--json"
+                : csv_ ? "--csv"
+                       : "-q");
+  if (!watch_.empty())
+    return fail(Code::kBadInput,
+                "--prometheus prints one page: leave --watch out, or let `vram serve` give a new "
+                "one to each who asks");
+  return {};
+}
+
+Result<show::MetricsOptions> StatusCommand::metrics_options() const {
+  show::MetricsOptions options = {.dcgm_names = dcgm_names_};
+  if (process_series_.empty()) return options;
+  const auto most = parse_number("--process-series", process_series_);
+  if (!most) return tl::unexpected(most.error());
+  if (*most > std::numeric_limits<uint32_t>::max())
+    return fail(Code::kBadInput, "--process-series: expected a number of processes, found {}",
+                *most);
+  options.process_series = static_cast<uint32_t>(*most);
+  return options;
 }
 
 Result<std::optional<std::chrono::nanoseconds>> StatusCommand::period() const {
@@ -102,6 +149,8 @@ Result<std::optional<std::chrono::nanoseconds>> StatusCommand::period() const {
 
 std::string StatusCommand::drawn(const watch::Snapshot& snapshot, const Console& console) {
   if (json_) return show::status_json(snapshot);
+  if (prometheus_)
+    return show::metrics_text({.snapshot = snapshot}, {.version = VRAM_VERSION}, metrics_);
   if (csv_) {
     const std::string head = std::exchange(has_head_, true) ? "" : show::status_csv_head();
     return head + show::status_csv(snapshot);
@@ -111,14 +160,14 @@ std::string StatusCommand::drawn(const watch::Snapshot& snapshot, const Console&
                 : show::draw_status(snapshot, options);
 }
 
-// The other forms carry the notes themselves.
+// The forms for people and JSON carry the notes themselves.
 void warn_of_notes(const watch::Snapshot& snapshot, const Console& console) {
   for (const std::string& note : snapshot.notes) console.warning(note);
 }
 
 Result<int> StatusCommand::once(Live& live, Console& console) {
   const watch::Snapshot snapshot = live.look();
-  if (csv_) warn_of_notes(snapshot, console);
+  if (csv_ || prometheus_) warn_of_notes(snapshot, console);
   const auto printed = console.print(drawn(snapshot, console));
   if (!printed) return tl::unexpected(printed.error());
   return snapshot.devices.empty() ? kEnvironment : 0;
@@ -163,6 +212,9 @@ Result<int> StatusCommand::run(Console& console) {
   if (const auto checked = check(); !checked) return tl::unexpected(checked.error());
   const auto period = this->period();
   if (!period) return tl::unexpected(period.error());
+  const auto metrics = metrics_options();
+  if (!metrics) return tl::unexpected(metrics.error());
+  metrics_ = *metrics;
   auto live = Live::of(gpu_);
   if (!live) return tl::unexpected(live.error());
   return *period ? again_and_again(*live, **period, console) : once(*live, console);

@@ -10,13 +10,23 @@
 
 #include "base/result.hpp"
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vram::gpu {
+
+// What recovery_action may say, by NVML's number, and throttle_reasons, by its bit from 1 on.
+// Drivers newer than this program may have others.
+inline constexpr std::array<std::string_view, 5> kRecoveryActions{
+    "none", "reset", "reboot", "drain peer to peer", "drain and reset"};
+inline constexpr std::array<std::string_view, 8> kThrottleReasons{
+    "application clocks", "power cap",        "hardware slowdown", "sync boost",
+    "software thermal",   "hardware thermal", "power brake",       "display clocks"};
 
 // Where all four are known, total = used + reserved + free; without reserved (the driver's own), it
 // is part of used.

@@ -13,7 +13,7 @@
 namespace vram::show {
 namespace {
 
-constexpr size_t kShortId = 12;  // as container tools print ids
+constexpr size_t kShortId = 12;
 constexpr int64_t kSecond = 1'000'000'000;
 
 std::string with_unit(const std::optional<uint32_t>& value, std::string_view unit) {
@@ -123,8 +123,11 @@ std::string place_text(const watch::ProcessFacts& facts) {
   if (facts.slurm_job) return "slurm " + printable(*facts.slurm_job);
   if (!facts.container) return "";
   const std::string runtime = printable(facts.container->runtime);
-  return (runtime.empty() ? "container" : runtime) + " " +
-         printable(facts.container->id.substr(0, kShortId));
+  return (runtime.empty() ? "container" : runtime) + " " + short_id(*facts.container);
+}
+
+std::string short_id(const watch::Container& container) {
+  return printable(container.id.substr(0, kShortId));
 }
 
 std::vector<Remark> remarks(const watch::Device& device) {

@@ -36,6 +36,9 @@ inline constexpr std::string_view kUnknown = "-";
 // "pod ml/trainer-0", "slurm 88123", "docker 0f3c9a7be1d2"; empty where it runs in none of them.
 [[nodiscard]] std::string place_text(const watch::ProcessFacts& facts);
 
+// The digits of its id that container tools print, printable.
+[[nodiscard]] std::string short_id(const watch::Container& container);
+
 struct Remark {
   std::string mark;  // what to put before it: colour is not the only carrier
   std::string text;

@@ -29,6 +29,12 @@ std::optional<uint64_t> at_most(std::optional<uint64_t> figure, std::optional<ui
   return figure && most && *figure > *most ? std::nullopt : figure;
 }
 
+std::optional<uint64_t> plus(std::optional<uint64_t> sum, std::optional<uint64_t> figure) {
+  uint64_t result = 0;
+  if (!sum || !figure || __builtin_add_overflow(*sum, *figure, &result)) return std::nullopt;
+  return result;
+}
+
 void drop_impossible(gpu::DeviceSample& sample, gpu::DeviceHealth& health) {
   const auto total = sample.memory.total_bytes;
   keep_below_total(sample.memory);

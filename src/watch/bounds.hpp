@@ -12,6 +12,9 @@ namespace vram::watch {
 // Nothing if the figure is above most; where most is unknown, the figure.
 [[nodiscard]] std::optional<uint64_t> at_most(std::optional<uint64_t> figure,
                                               std::optional<uint64_t> most);
+// Unknown where either is, or where it has no room.
+[[nodiscard]] std::optional<uint64_t> plus(std::optional<uint64_t> sum,
+                                           std::optional<uint64_t> figure);
 void drop_impossible(gpu::DeviceSample& sample, gpu::DeviceHealth& health);
 
 }  // namespace vram::watch

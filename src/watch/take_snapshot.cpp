@@ -14,12 +14,6 @@ namespace {
 
 using Bytes = std::optional<uint64_t>;
 
-Bytes plus(Bytes sum, Bytes figure) {
-  uint64_t result = 0;
-  if (!sum || !figure || __builtin_add_overflow(*sum, *figure, &result)) return std::nullopt;
-  return result;
-}
-
 std::optional<int64_t> minus(Bytes whole, Bytes part) {
   int64_t result = 0;
   if (!whole || !part || __builtin_sub_overflow(*whole, *part, &result)) return std::nullopt;

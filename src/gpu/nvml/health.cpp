@@ -12,14 +12,14 @@ namespace {
 constexpr uint64_t kMostCelsius = 250;
 
 template <size_t count>
-std::string word_for(const std::array<const char*, count>& words, uint64_t number) {
-  if (number < count) return words[number];
+std::string word_for(const std::array<std::string_view, count>& words, uint64_t number) {
+  if (number < count) return std::string(words[number]);
   return fmt::format("number {}", number);  // newer than this program
 }
 
 std::optional<std::string> compute_mode_of(const NvmlApi& api, nvmlDevice device) {
-  static constexpr std::array kModes{"default", "exclusive thread", "prohibited",
-                                     "exclusive process"};
+  static constexpr std::array<std::string_view, 4> kModes{"default", "exclusive thread",
+                                                          "prohibited", "exclusive process"};
   const auto mode = ask<unsigned>(api.device_get_compute_mode, device);
   return mode ? std::optional(word_for(kModes, *mode)) : std::nullopt;
 }
@@ -52,14 +52,12 @@ std::optional<DeviceMemory> bar1_of(const NvmlApi& api, nvmlDevice device) {
 }
 
 void ask_fields_of_health(const NvmlApi& api, nvmlDevice device, DeviceHealth& health) {
-  static constexpr std::array kActions{"none", "reset", "reboot", "drain peer to peer",
-                                       "drain and reset"};
   std::array fields{field(kFieldMemoryCelsius), field(kFieldRecoveryAction)};
   ask_fields(api, device, fields);
   if (const auto celsius = at_most(kMostCelsius, known_value(fields[0])))
     health.memory_celsius = static_cast<uint32_t>(*celsius);
   if (const auto action = known_value(fields[1]))
-    health.recovery_action = word_for(kActions, *action);
+    health.recovery_action = word_for(kRecoveryActions, *action);
 }
 
 }  // namespace

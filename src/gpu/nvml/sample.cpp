@@ -66,22 +66,14 @@ std::optional<uint32_t> celsius_of(const NvmlApi& api, nvmlDevice device) {
 }
 
 std::optional<std::vector<std::string>> throttle_reasons_of(const NvmlApi& api, nvmlDevice device) {
-  // By bit. The first is no reason: with nothing to do the clocks go down.
-  static constexpr std::array kReasons{"",
-                                       "application clocks",
-                                       "power cap",
-                                       "hardware slowdown",
-                                       "sync boost",
-                                       "software thermal",
-                                       "hardware thermal",
-                                       "power brake",
-                                       "display clocks"};
   const auto bits = ask<uint64_t>(api.device_get_throttle_reasons, device);
   if (!bits || *bits == kNotAvailable) return std::nullopt;
   std::vector<std::string> reasons;
+  // The first bit is no reason: with nothing to do the clocks go down.
   for (unsigned bit = 1; bit < 64; ++bit) {
     if ((*bits >> bit & 1U) == 0) continue;
-    reasons.push_back(bit < kReasons.size() ? kReasons.at(bit) : fmt::format("reason {}", bit));
+    reasons.push_back(bit <= kThrottleReasons.size() ? std::string(kThrottleReasons.at(bit - 1))
+                                                     : fmt::format("reason {}", bit));
   }
   return reasons;
 }

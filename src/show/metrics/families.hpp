@@ -1,0 +1,78 @@
+// Families: the metrics of one page as values, before they are text: a family is a name, its help
+// and its series; a series is labels and a number. What is unknown is not added, and no two series
+// of a family have the same labels, whatever a driver or a process says.
+//
+//     device_metrics, process_metrics, … ──▶ Families ──▶ exposition (text in either format)
+//
+// Plain values; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace vram::show::metrics {
+
+// A foreign counter has a name that OpenMetrics does not allow for counters.
+enum class Kind : uint8_t { kGauge, kCounter, kInfo, kForeignCounter };
+
+// What is known of a family without looking at the machine. Texts that live as long as the program.
+struct Metric {
+  std::string_view name;  // as it is asked for: a counter's with _total, an info's with _info
+  Kind kind = Kind::kGauge;
+  std::string_view help;  // with its source; no quotes, backslashes or ends of line
+};
+
+// The base unit that the name ends in (before _total): "bytes", "seconds"; "" where it has none.
+[[nodiscard]] std::string_view unit_of(const Metric& metric);
+
+// Labels as both formats write them: uuid="GPU-0",xid="79". Values come out printable, escaped and
+// of a bounded length; an empty one is left out, which to Prometheus is the same.
+class Labels {
+ public:
+  [[nodiscard]] Labels with(std::string_view name, std::string_view value) const;
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+using Number = std::variant<uint64_t, int64_t, double>;
+
+struct Series {
+  std::string labels;
+  Number value;
+};
+
+struct Family {
+  Metric metric;
+  std::vector<Series> series;
+};
+
+class Families {
+ public:
+  void add(const Metric& metric, const Labels& labels, Number value);
+  template <typename T>
+  void add(const Metric& metric, const Labels& labels, const std::optional<T>& value) {
+    using Wide = std::conditional_t<std::is_unsigned_v<T>, uint64_t, T>;
+    if (value) add(metric, labels, Number(Wide{*value}));
+  }
+
+  // In the order in which families were first added to; none is empty.
+  [[nodiscard]] const std::vector<Family>& all() const { return families_; }
+  [[nodiscard]] uint64_t series_count() const { return seen_.size(); }
+
+ private:
+  std::vector<Family> families_;
+  std::unordered_map<std::string_view, size_t> places_;  // by name
+  std::set<std::pair<size_t, std::string>> seen_;        // family and labels
+};
+
+}  // namespace vram::show::metrics

@@ -1,0 +1,36 @@
+#include "show/metrics/metrics.hpp"
+
+#include "show/metrics/exposition.hpp"
+#include "show/metrics/parts.hpp"
+
+namespace vram::show {
+
+metrics::Families metrics_of(const watch::Sampled& sampled, const ExporterFigures& figures,
+                             const MetricsOptions& options) {
+  const watch::Snapshot& snapshot = sampled.snapshot;
+  metrics::Families families;
+  const std::vector<metrics::Labels> devices = metrics::device_labels(snapshot);
+  for (size_t place = 0; place < devices.size(); ++place) {
+    const watch::Device& device = snapshot.devices[place];
+    metrics::add_state(device, devices[place], families);
+    metrics::add_memory(device, devices[place], families);
+    metrics::add_activity(device, devices[place], families);
+    metrics::add_health(device, devices[place], families);
+    metrics::add_mig(device, devices[place], families);
+  }
+  metrics::add_sums(snapshot, devices, families);
+  if (const uint32_t most = options.process_series.value_or(0); most > 0)
+    metrics::add_processes(snapshot, devices, most, families);
+  if (options.dcgm_names) metrics::add_dcgm(snapshot, families);
+  metrics::add_exporter(sampled, figures, families);
+  return families;
+}
+
+std::string metrics_text(const watch::Sampled& sampled, const ExporterFigures& figures,
+                         const MetricsOptions& options) {
+  const metrics::Families families = metrics_of(sampled, figures, options);
+  return options.format == MetricsFormat::kOpenMetrics ? metrics::openmetrics_text(families)
+                                                       : metrics::prometheus_text(families);
+}
+
+}  // namespace vram::show

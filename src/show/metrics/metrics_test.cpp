@@ -1,0 +1,160 @@
+// The pages under tests/data/metrics were read line by line before they became the expectation.
+#include "show/metrics/metrics.hpp"
+
+#include "show/testing/full_snapshot.hpp"
+#include "show/testing/parsed_metrics.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace vram::show {
+namespace {
+
+using testing::full_figures;
+using testing::full_sampled;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::PageReader;
+using testing::ParsedPage;
+
+constexpr auto kOpenMetrics = MetricsFormat::kOpenMetrics;
+
+std::string expected_page(const std::string& name) {
+  std::ifstream file(VRAM_TEST_DATA "/metrics/" + name);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string page_of(const watch::Snapshot& snapshot, MetricsOptions options = {}) {
+  watch::Sampled sampled;
+  sampled.snapshot = snapshot;
+  return metrics_text(sampled, {}, options);
+}
+
+ParsedPage parsed(const watch::Snapshot& snapshot, MetricsOptions options = {}) {
+  return PageReader(options.format == kOpenMetrics).read(page_of(snapshot, options));
+}
+
+TEST(Metrics, LookAsExpected) {
+  const auto text = [](MetricsOptions options) {
+    return metrics_text(full_sampled(), full_figures(), options);
+  };
+  EXPECT_EQ(text({.process_series = 3}), expected_page("full.prom"));
+  EXPECT_EQ(text({.format = kOpenMetrics, .process_series = 3}), expected_page("full.openmetrics"));
+  EXPECT_EQ(text({.dcgm_names = true}), expected_page("dcgm.prom"));
+  EXPECT_EQ(text({.format = kOpenMetrics, .dcgm_names = true}), expected_page("dcgm.openmetrics"));
+}
+
+TEST(Metrics, BothFormatsHaveTheSameSeries) {
+  for (const bool dcgm : {false, true}) {
+    const watch::Snapshot snapshot = full_sampled().snapshot;
+    const ParsedPage text = parsed(snapshot, {.dcgm_names = dcgm, .process_series = 9});
+    const ParsedPage open =
+        parsed(snapshot, {.format = kOpenMetrics, .dcgm_names = dcgm, .process_series = 9});
+    EXPECT_EQ(text.series, open.series);
+    EXPECT_GT(text.series.size(), 100U);
+  }
+}
+
+TEST(Metrics, FiguresAreInBaseUnits) {
+  const auto series = parsed(full_sampled().snapshot, {.process_series = 9}).series;
+  const std::string uuid = "{uuid=\"GPU-1b5fa1a2-0000-4000-8000-000000000000\"}";
+  EXPECT_EQ(series.at("vram_gpu_memory_total_bytes" + uuid), 141.0 * kGiB);
+  EXPECT_EQ(series.at("vram_gpu_utilization_ratio" + uuid), 0.91);
+  EXPECT_EQ(series.at("vram_gpu_power_watts" + uuid), 612.3);
+  EXPECT_EQ(series.at("vram_gpu_core_clock_hertz" + uuid), 1.2e9);
+  EXPECT_EQ(series.at("vram_process_step_seconds{pid=\"47110\"}"), 0.3125);
+  EXPECT_EQ(series.at("vram_gpu_memory_unattributed_bytes" + uuid), -2.0 * kGiB);
+}
+
+TEST(Metrics, UnknownIsAbsent) {
+  const auto series = parsed(testing::unknown_snapshot(), {.process_series = 9}).series;
+  for (const auto& [name, value] : series) {
+    const bool is_known = name.starts_with("vram_exporter_") || name.starts_with("vram_build") ||
+                          name.ends_with("_info{pid=\"4711\"}") ||
+                          name.starts_with("vram_gpu_info") || name.starts_with("vram_gpu_up") ||
+                          name.starts_with("vram_gpu_asleep");
+    EXPECT_TRUE(is_known) << name;
+  }
+}
+
+TEST(Metrics, InstancesThatShareMemoryCountOnce) {
+  const auto series = parsed(full_sampled().snapshot).series;
+  double sum = 0;
+  for (const auto& [name, value] : series) {
+    if (name.starts_with("vram_gpu_mig_memory_used_bytes")) sum += value;
+  }
+  EXPECT_EQ(sum, 35.0 * kGiB);
+}
+
+TEST(Metrics, DevicesOfOneNameStayApart) {
+  watch::Snapshot snapshot = testing::sample_snapshot();
+  snapshot.devices[1].identity.uuid = snapshot.devices[0].identity.uuid;
+  snapshot.devices[2].identity.uuid.reset();
+  snapshot.devices[3].identity.uuid.reset();
+  snapshot.devices[3].identity.pci_id.reset();
+  const auto series = parsed(snapshot).series;
+  EXPECT_EQ(series.count("vram_gpu_up{uuid=\"1#GPU-1b5fa1a2-0000-4000-8000-000000000000\"}"), 1U);
+  EXPECT_EQ(series.count("vram_gpu_up{uuid=\"0000:1b:00.0\"}"), 1U);
+  EXPECT_EQ(series.count("vram_gpu_up{uuid=\"device-3\"}"), 1U);
+}
+
+TEST(Metrics, OnlyTheLargestProcessesHaveSeries) {
+  const watch::Snapshot snapshot = testing::sample_snapshot();  // 8 of 92 GiB, one of 20 + 21
+  EXPECT_THAT(page_of(snapshot), Not(HasSubstr("vram_process_")));
+  EXPECT_THAT(page_of(snapshot, {.process_series = 0}), Not(HasSubstr("vram_process_")));
+  const auto series = parsed(snapshot, {.process_series = 2}).series;
+  EXPECT_EQ(series.count("vram_process_info{pid=\"47110\",user=\"ann\",command=\"python\","
+                         "slurm_job=\"88123\"}"),
+            1U);
+  const std::string uuid = "GPU-1b5fa1a2-0000-4000-8000-00000000000";
+  const auto other = [&](int index) {
+    return series.at("vram_gpu_other_process_memory_bytes{uuid=\"" + uuid + std::to_string(index) +
+                     "\"}");
+  };
+  EXPECT_EQ(other(0), 0);
+  EXPECT_EQ(other(1), 0);
+  EXPECT_EQ(other(2), 92.0 * kGiB);
+  EXPECT_EQ(other(7), (92.0 + 21) * kGiB);
+}
+
+TEST(Metrics, APodHasItsProcessesSum) {
+  watch::Snapshot snapshot = testing::sample_snapshot();
+  snapshot.processes[6].facts.pod = snapshot.processes[8].facts.pod;  // both on device 6
+  const std::string pod =
+      "vram_pod_memory_used_bytes{uuid=\"GPU-1b5fa1a2-0000-4000-8000-000000000006\",namespace="
+      "\"serving\",pod=\"triton-6f9d8-x2x4k\",pod_uid=\"7c1f\"}";
+  EXPECT_EQ(parsed(snapshot).series.at(pod), (92.0 + 20) * kGiB);
+  snapshot.processes[8].uses[0].process.used_bytes.reset();
+  EXPECT_EQ(parsed(snapshot).series.count(pod), 0U);  // with one unknown, so is the sum
+}
+
+TEST(Metrics, DcgmNamesHaveItsUnitsAndLabels) {
+  const auto series = parsed(full_sampled().snapshot, {.dcgm_names = true}).series;
+  const std::string labels =
+      "{gpu=\"0\",UUID=\"GPU-1b5fa1a2-0000-4000-8000-000000000000\",pci_bus_id=\"00000000:19:00."
+      "0\","
+      "device=\"nvidia0\",modelName=\"NVIDIA H200\",Hostname=\"node17\",hostname=\"node17\","
+      "DCGM_FI_DRIVER_VERSION=\"590.48.01\"";
+  EXPECT_EQ(series.at("DCGM_FI_DEV_FB_USED" + labels + "}"), 104.0 * 1024);
+  EXPECT_EQ(series.at("DCGM_FI_DEV_GPU_UTIL" + labels + "}"), 91);
+  EXPECT_EQ(series.at("DCGM_FI_DEV_SM_CLOCK" + labels + "}"), 1'200);
+  EXPECT_EQ(series.at("DCGM_FI_DEV_XID_ERRORS" + labels + ",err_code=\"79\"}"), 79);
+}
+
+TEST(Metrics, FailuresAreCountedBySource) {
+  ExporterFigures figures;
+  watch::Snapshot snapshot;
+  snapshot.notes = {"nvml: no driver", "drm: no permission"};
+  count_failures(snapshot, figures);
+  snapshot.notes.pop_back();
+  count_failures(snapshot, figures);
+  ASSERT_EQ(figures.failures.size(), 2U);
+  EXPECT_EQ(figures.failures[0].failures, 2U);
+  EXPECT_EQ(figures.failures[1].failures, 1U);
+}
+
+}  // namespace
+}  // namespace vram::show

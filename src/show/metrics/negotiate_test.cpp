@@ -1,0 +1,47 @@
+#include "show/metrics/metrics.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vram::show {
+namespace {
+
+constexpr auto kText = MetricsFormat::kPrometheus;
+constexpr auto kOpen = MetricsFormat::kOpenMetrics;
+
+TEST(Negotiate, GivesWhatIsWantedMost) {
+  EXPECT_EQ(negotiate(""), kText);
+  EXPECT_EQ(negotiate("*/*"), kText);
+  EXPECT_EQ(negotiate("text/html,application/xhtml+xml,*/*;q=0.8"), kText);
+  EXPECT_EQ(negotiate("application/openmetrics-text"), kOpen);
+  // As Prometheus 2.42 asks.
+  EXPECT_EQ(negotiate("application/openmetrics-text;version=1.0.0,application/openmetrics-text;"
+                      "version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"),
+            kOpen);
+  EXPECT_EQ(
+      negotiate("Application/OpenMetrics-Text ; Version=\"1.0.0\" ; Q=0.6 , text/plain;q=0.5"),
+      kOpen);
+  EXPECT_EQ(negotiate("application/openmetrics-text;q=0.3,text/plain;q=0.5"), kText);
+  EXPECT_EQ(negotiate("application/openmetrics-text;q=0"), kText);
+}
+
+TEST(Negotiate, VersionsThatWeDoNotWriteAreNotGiven) {
+  EXPECT_EQ(negotiate("application/openmetrics-text;version=0.0.1"), kText);
+  EXPECT_EQ(negotiate("application/openmetrics-text;version=2.0.0,text/plain;q=0.1"), kText);
+}
+
+TEST(Negotiate, AnythingMayBeAsked) {
+  for (const char* const header :
+       {",", ";;;", ",;=,", "application/openmetrics-text;q=nan",
+        "application/openmetrics-text;q=2", "application/openmetrics-text;q=1e999",
+        "application/openmetrics-text;q=", "\xff\x01;q=-1"})
+    EXPECT_EQ(negotiate(header), kText) << header;
+  EXPECT_EQ(negotiate(std::string(100'000, ',')), kText);
+}
+
+TEST(ContentType, NamesTheVersion) {
+  EXPECT_EQ(content_type(kText), "text/plain; version=0.0.4; charset=utf-8");
+  EXPECT_EQ(content_type(kOpen), "application/openmetrics-text; version=1.0.0; charset=utf-8");
+}
+
+}  // namespace
+}  // namespace vram::show

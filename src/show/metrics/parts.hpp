@@ -1,0 +1,42 @@
+// The parts that a metrics page is made of, one file each. `devices` are the devices' labels by
+// their place in the snapshot. Pure functions.
+#pragma once
+
+#include "show/metrics/families.hpp"
+#include "show/metrics/metrics.hpp"
+#include "watch/snapshot.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace vram::show::metrics {
+
+// By which each device is called: its UUID, else its PCI id, else its place; no two the same.
+[[nodiscard]] std::vector<Labels> device_labels(const watch::Snapshot& snapshot);
+
+void add_memory(const watch::Device& device, const Labels& labels, Families& families);
+void add_activity(const watch::Device& device, const Labels& labels, Families& families);
+// What the device is, and whether it answers.
+void add_state(const watch::Device& device, const Labels& labels, Families& families);
+void add_health(const watch::Device& device, const Labels& labels, Families& families);
+void add_mig(const watch::Device& device, const Labels& labels, Families& families);
+// Sums over the processes of each device: by pod, of allocators, of those that can't be seen.
+void add_sums(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+              Families& families);
+// The `most` processes with the most memory, and the sum of the others.
+void add_processes(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+                   uint32_t most, Families& families);
+void add_dcgm(const watch::Snapshot& snapshot, Families& families);
+// Last: it counts the series of the page.
+void add_exporter(const watch::Sampled& sampled, const ExporterFigures& figures,
+                  Families& families);
+
+// In base units.
+[[nodiscard]] std::optional<double> ratio_of(const std::optional<uint32_t>& percent);
+[[nodiscard]] std::optional<double> watts_of(const std::optional<uint32_t>& milliwatts);
+[[nodiscard]] std::optional<uint64_t> hertz_of(const std::optional<uint32_t>& mhz);
+[[nodiscard]] double seconds_of(uint64_t ns);
+[[nodiscard]] std::optional<uint64_t> flag_of(const std::optional<bool>& flag);
+
+}  // namespace vram::show::metrics

@@ -1,0 +1,252 @@
+// Processes on the devices: each of the largest, and sums that need no series of each. See
+// parts.hpp.
+#include "show/metrics/parts.hpp"
+#include "show/status_words.hpp"
+#include "watch/bounds.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace vram::show::metrics {
+namespace {
+
+using enum Kind;
+using Bytes = std::optional<uint64_t>;
+
+// Of nothing it is 0, and with one part unknown it is unknown.
+struct Sum {
+  Bytes bytes = 0;
+  void add(const Bytes& part) { bytes = watch::plus(bytes, part); }
+};
+
+Bytes total_of(const watch::Snapshot& snapshot, const watch::Use& use) {
+  return snapshot.devices[use.device].sample.memory.total_bytes;
+}
+
+template <typename Visit>
+void for_each_use(const watch::Snapshot& snapshot, const watch::Process& process, Visit visit) {
+  for (const watch::Use& use : process.uses) {
+    if (use.device < snapshot.devices.size()) visit(use);
+  }
+}
+
+// What the allocators of a device's processes say, together.
+struct AllocatorSums {
+  Sum allocated;
+  Sum reserved;
+  Sum cached;
+};
+
+void add_allocators(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+                    Families& families) {
+  std::map<uint32_t, AllocatorSums> sums;
+  for (const watch::Process& process : snapshot.processes) {
+    for_each_use(snapshot, process, [&](const watch::Use& use) {
+      if (!use.allocator) return;
+      AllocatorSums& sum = sums[use.device];
+      sum.allocated.add(use.allocator->allocated_bytes);
+      sum.reserved.add(use.allocator->reserved_bytes);
+      sum.cached.add(use.allocator->cached_bytes);
+    });
+  }
+  for (const auto& [place, sum] : sums) {
+    const Labels& labels = devices[place];
+    const Bytes most = snapshot.devices[place].sample.memory.total_bytes;
+    families.add({"vram_gpu_allocator_allocated_bytes", kGauge,
+                  "In tensors, over all processes that say so: the board."},
+                 labels, watch::at_most(sum.allocated.bytes, most));
+    families.add({"vram_gpu_allocator_reserved_bytes", kGauge,
+                  "Taken from the driver by allocators, over all processes that say so: the "
+                  "board."},
+                 labels, watch::at_most(sum.reserved.bytes, most));
+    families.add({"vram_gpu_allocator_cached_bytes", kGauge,
+                  "Reserved by allocators and in no tensor, which a cleaning could give back, "
+                  "over all processes that say so: the board."},
+                 labels, watch::at_most(sum.cached.bytes, most));
+  }
+}
+
+void add_pods(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+              Families& families) {
+  struct PodSum {
+    Sum used;
+    const watch::Pod* pod = nullptr;
+  };
+  std::map<std::pair<uint32_t, std::string>, PodSum> sums;
+  for (const watch::Process& process : snapshot.processes) {
+    for_each_use(snapshot, process, [&](const watch::Use& use) {
+      if (!process.facts.pod) return;
+      PodSum& sum = sums[{use.device, process.facts.pod->uid}];
+      sum.used.add(use.process.used_bytes);
+      const bool is_named = sum.pod != nullptr && sum.pod->name.has_value();
+      if (!is_named) sum.pod = &*process.facts.pod;
+    });
+  }
+  for (const auto& [key, sum] : sums) {
+    const Labels labels = devices[key.first]
+                              .with("namespace", sum.pod->space.value_or(""))
+                              .with("pod", sum.pod->name.value_or(""))
+                              .with("pod_uid", sum.pod->uid);
+    families.add(
+        {"vram_pod_memory_used_bytes", kGauge,
+         "Memory of a pod's processes on the GPU: the driver's figures, summed by "
+         "control group. A GPU that pods share has a series for each."},
+        labels,
+        watch::at_most(sum.used.bytes, snapshot.devices[key.first].sample.memory.total_bytes));
+  }
+}
+
+void add_hidden(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+                Families& families) {
+  std::vector<Sum> sums(devices.size());
+  for (const watch::Process& process : snapshot.processes) {
+    if (is_visible(process.facts)) continue;
+    for_each_use(snapshot, process,
+                 [&](const watch::Use& use) { sums[use.device].add(use.process.used_bytes); });
+  }
+  for (size_t place = 0; place < devices.size(); ++place) {
+    const gpu::DeviceSample& sample = snapshot.devices[place].sample;
+    if (!sample.processes) continue;
+    families.add({"vram_gpu_hidden_process_memory_bytes", kGauge,
+                  "Memory of processes that the driver names and /proc does not have: gone, or "
+                  "in another pid namespace."},
+                 devices[place], watch::at_most(sums[place].bytes, sample.memory.total_bytes));
+  }
+}
+
+std::string program_of(const watch::ProcessFacts& facts) {
+  const std::string command = facts.command.value_or("");
+  const std::string word = command.substr(0, command.find(' '));
+  return word.substr(word.rfind('/') + 1);
+}
+
+void add_facts(const watch::ProcessFacts& facts, const Labels& pid, Families& families) {
+  const watch::Pod pod = facts.pod.value_or(watch::Pod());
+  const Labels info = pid.with("user", facts.user.value_or(""))
+                          .with("command", program_of(facts))
+                          .with("container", facts.container ? short_id(*facts.container) : "")
+                          .with("namespace", pod.space.value_or(""))
+                          .with("pod", pod.name.value_or(pod.uid))
+                          .with("slurm_job", facts.slurm_job.value_or(""));
+  families.add({"vram_process_info", kInfo,
+                "Who the process is, to be joined by pid: /proc; command is the program's name."},
+               info, Number(uint64_t{1}));
+}
+
+void add_steps(const watch::Process& process, const Labels& pid, Families& families) {
+  families.add({"vram_process_steps_total", kCounter,
+                "Number of the last training step: the board. May begin anew."},
+               pid, process.step);
+  if (!process.step_ns) return;
+  families.add(
+      {"vram_process_step_seconds", kGauge, "How long the last training step took: the board."},
+      pid, Number(seconds_of(*process.step_ns)));
+}
+
+void add_allocator(const watch::AllocatorFigures& figures, Bytes most, const Labels& labels,
+                   Families& families) {
+  families.add({"vram_process_allocated_bytes", kGauge, "In tensors: the board."}, labels,
+               watch::at_most(figures.allocated_bytes, most));
+  families.add({"vram_process_reserved_bytes", kGauge,
+                "Taken from the driver by the process's allocator: the board."},
+               labels, watch::at_most(figures.reserved_bytes, most));
+  families.add({"vram_process_cached_bytes", kGauge,
+                "Reserved and in no tensor; what a cleaning can give back at most: the board."},
+               labels, watch::at_most(figures.cached_bytes, most));
+  families.add(
+      {"vram_process_allocated_peak_bytes", kGauge, "The most that was in tensors: the board."},
+      labels, watch::at_most(figures.peak_bytes, most));
+}
+
+void add_use(const watch::Use& use, Bytes most, const Labels& labels, Families& families) {
+  const gpu::DeviceProcess& process = use.process;
+  families.add({"vram_process_memory_used_bytes", kGauge,
+                "Everything the process has on the GPU: NVML nvmlDeviceGet*RunningProcesses; "
+                "fdinfo drm-resident or drm-total; KFD."},
+               labels, watch::at_most(process.used_bytes, most));
+  families.add({"vram_process_host_memory_used_bytes", kGauge,
+                "Memory of the host that the process uses through the GPU: fdinfo gtt."},
+               labels, process.host_bytes);
+  families.add({"vram_process_utilization_ratio", kGauge,
+                "Share of time in which its kernels ran: NVML nvmlDeviceGetProcessUtilization."},
+               labels, ratio_of(process.busy_percent));
+  if (process.busy_ns) {
+    families.add({"vram_process_busy_seconds_total", kCounter,
+                  "Time it kept the GPU busy: fdinfo drm-engine."},
+                 labels, Number(seconds_of(*process.busy_ns)));
+  }
+  if (use.allocator) add_allocator(*use.allocator, most, labels, families);
+}
+
+Labels instance_labels(const gpu::DeviceProcess& process, const Labels& labels) {
+  const auto text = [](const std::optional<uint32_t>& number) {
+    return number ? std::to_string(*number) : "";
+  };
+  return labels.with("pid", std::to_string(process.pid))
+      .with("gi", text(process.gpu_instance))
+      .with("ci", text(process.compute_instance));
+}
+
+// The largest first; the pid decides between equals, so that series don't come and go.
+std::vector<const watch::Process*> by_memory(const watch::Snapshot& snapshot) {
+  std::vector<std::pair<uint64_t, const watch::Process*>> ranked;
+  for (const watch::Process& process : snapshot.processes) {
+    uint64_t bytes = 0;
+    for_each_use(snapshot, process, [&](const watch::Use& use) {
+      const Bytes used = watch::at_most(use.process.used_bytes, total_of(snapshot, use));
+      bytes = watch::plus(bytes, used.value_or(0)).value_or(bytes);
+    });
+    ranked.emplace_back(bytes, &process);
+  }
+  std::ranges::sort(ranked, [](const auto& a, const auto& b) {
+    return std::tuple(b.first, a.second->facts.pid) < std::tuple(a.first, b.second->facts.pid);
+  });
+  std::vector<const watch::Process*> processes;
+  for (const auto& entry : ranked) processes.push_back(entry.second);
+  return processes;
+}
+
+void add_process(const watch::Snapshot& snapshot, const watch::Process& process,
+                 const std::vector<Labels>& devices, Families& families) {
+  const Labels pid = Labels().with("pid", std::to_string(process.facts.pid));
+  add_facts(process.facts, pid, families);
+  add_steps(process, pid, families);
+  for_each_use(snapshot, process, [&](const watch::Use& use) {
+    add_use(use, total_of(snapshot, use), instance_labels(use.process, devices[use.device]),
+            families);
+  });
+}
+
+}  // namespace
+
+void add_sums(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+              Families& families) {
+  add_allocators(snapshot, devices, families);
+  add_pods(snapshot, devices, families);
+  add_hidden(snapshot, devices, families);
+}
+
+void add_processes(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
+                   uint32_t most, Families& families) {
+  const auto processes = by_memory(snapshot);
+  std::vector<Sum> others(devices.size());
+  for (size_t rank = 0; rank < processes.size(); ++rank) {
+    if (rank < most) {
+      add_process(snapshot, *processes[rank], devices, families);
+      continue;
+    }
+    for_each_use(snapshot, *processes[rank],
+                 [&](const watch::Use& use) { others[use.device].add(use.process.used_bytes); });
+  }
+  for (size_t place = 0; place < devices.size(); ++place) {
+    const gpu::DeviceSample& sample = snapshot.devices[place].sample;
+    if (!sample.processes) continue;
+    families.add({"vram_gpu_other_process_memory_bytes", kGauge,
+                  "Memory of the processes that have no series of their own."},
+                 devices[place], watch::at_most(others[place].bytes, sample.memory.total_bytes));
+  }
+}
+
+}  // namespace vram::show::metrics
