@@ -1,0 +1,56 @@
+// Chunk: some time of one device's (or process's) figures, in columns, and its form in the file,
+// which docs/history.md describes. A chunk of samples has a row for each sample; one of minutes or
+// hours a row for each of these, with minimum, maximum, sum and count, so that chunks add up
+// exactly.
+//
+// decode() takes any bytes: what no encoder wrote is an error, and never more memory than
+// kMostRows need. Values; any thread.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vram::watch {
+
+// Samples of one metric taken together. A count of 0: unknown.
+struct Sums {
+  int64_t minimum = 0;
+  int64_t maximum = 0;
+  int64_t sum = 0;
+  uint64_t count = 0;
+
+  [[nodiscard]] static Sums of(int64_t value) { return {value, value, value, 1}; }
+  // What would not fit into the sum is left out as a whole.
+  void add(const Sums& more);
+  bool operator==(const Sums&) const = default;
+};
+
+struct Column {
+  uint32_t metric = 0;
+  std::vector<Sums> rows;  // as many as the chunk has times
+  bool operator==(const Column&) const = default;
+};
+
+inline constexpr size_t kMostRows = 4096;
+inline constexpr size_t kMostColumns = 64;
+
+struct Chunk {
+  std::vector<int64_t> times_ms;  // since the chunk's beginning; may step back where the clock did
+  std::vector<Column> columns;
+  bool operator==(const Chunk&) const = default;
+
+  // The cell of the last row.
+  [[nodiscard]] Sums& last_of(uint32_t metric);
+  // A new row, unknown in all columns. No more than kMostRows.
+  void add_row(int64_t time_ms);
+};
+
+// Columns in which nothing is known are left out; counts above 1 are lost unless `summed`.
+[[nodiscard]] std::vector<uint8_t> encode(const Chunk& chunk, bool summed);
+// All columns, or the one of `only` (a metric's number), which may be missing.
+[[nodiscard]] Result<Chunk> decode(std::span<const uint8_t> bytes, uint32_t only = 0);
+
+}  // namespace vram::watch

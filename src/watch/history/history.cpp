@@ -1,0 +1,326 @@
+#include "watch/history/history.hpp"
+
+#include "watch/history/fold.hpp"
+#include "watch/history/query.hpp"
+#include "watch/history/store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <sys/stat.h>
+#include <thread>
+#include <utility>
+
+namespace vram::watch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kNsPerS = 1'000'000'000;
+// Nothing is thrown away by a clock that jumped within the last hour: it may jump back.
+constexpr int64_t kJumpNs = 60 * kNsPerS;
+constexpr int64_t kSteadyNs = 3600 * kNsPerS;
+
+uint64_t size_of(const std::string& path) {
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
+}
+
+// When what is old may go: not too often, and by a clock that can be believed.
+class PruneClock {
+ public:
+  explicit PruneClock(std::chrono::nanoseconds period) : period_ns_(period.count()) {}
+
+  void see(int64_t wall_ns, int64_t steady_ns) {
+    const int64_t offset_ns = wall_ns - steady_ns;
+    if (!last_offset_ns_) due_ns_ = steady_ns + period_ns_;
+    if (last_offset_ns_ && std::abs(offset_ns - *last_offset_ns_) > kJumpNs)
+      due_ns_ = std::max(due_ns_, steady_ns + kSteadyNs);
+    last_offset_ns_ = offset_ns;
+    wall_ns_ = wall_ns;
+    steady_ns_ = steady_ns;
+  }
+  // The time by the machine's clock, once for each time that it is due.
+  std::optional<int64_t> take() {
+    if (!last_offset_ns_ || steady_ns_ < due_ns_) return std::nullopt;
+    due_ns_ = steady_ns_ + period_ns_;
+    return wall_ns_;
+  }
+
+ private:
+  int64_t period_ns_;
+  int64_t wall_ns_ = 0;
+  int64_t steady_ns_ = 0;
+  int64_t due_ns_ = 0;
+  std::optional<int64_t> last_offset_ns_;
+};
+
+}  // namespace
+
+class History::State {
+ public:
+  State(std::string path, HistoryOptions options, Store store, FoldStart start, Store::Span span);
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State();
+
+  void add(const Sampled& sampled);
+  Result<> flush();
+  HistoryFacts facts() const;
+  QueryScope scope() const;
+  template <typename Chunks>
+  Unwritten unwritten(Chunks chunks) const;
+  void note(uint64_t unreadable) const { unreadable_ += unreadable; }
+  void suspect(const Error& error) const { is_suspect_ = error.code == Code::kBadInput; }
+  const std::string& path() const { return path_; }
+
+ private:
+  void run();
+  bool wait();
+  Result<> write_once(bool all);
+  Result<> write_rows(const ChunkRows& rows);
+  Result<> prune_if_due();
+  void tell_of(const Result<>& done);
+
+  const std::string path_;
+  const HistoryOptions options_;
+  Store store_;  // the thread's, once it runs
+  mutable std::atomic<uint64_t> unreadable_{0};
+  mutable std::atomic<bool> is_suspect_{false};
+
+  mutable std::mutex memory_mutex_;  // guards what follows; never held while the file is touched
+  Fold fold_;
+  PruneClock prune_clock_;
+  std::optional<int64_t> oldest_ns_;
+  std::optional<int64_t> newest_ns_;
+  uint64_t added_ = 0;
+  std::optional<std::string> last_error_;
+
+  std::mutex work_mutex_;  // guards what follows
+  std::condition_variable changed_;
+  bool must_end_ = false;
+  uint64_t flushes_wanted_ = 0;
+  uint64_t flushes_done_ = 0;
+  Result<> flushed_;
+  std::thread thread_;
+};
+
+History::State::State(std::string path, HistoryOptions options, Store store, FoldStart start,
+                      Store::Span span)
+    : path_(std::move(path)),
+      options_(std::move(options)),
+      store_(std::move(store)),
+      fold_(std::move(start), options_.unwritten_bytes),
+      prune_clock_(options_.prune_period) {
+  if (span.oldest_s) oldest_ns_ = *span.oldest_s * kNsPerS;
+  if (span.newest_s) newest_ns_ = *span.newest_s * kNsPerS;
+  thread_ = std::thread([this] { run(); });
+}
+
+History::State::~State() {
+  {
+    const std::lock_guard guard(work_mutex_);
+    must_end_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void History::State::add(const Sampled& sampled) {
+  const int64_t time_ns = sampled.snapshot.time_ns;
+  const std::lock_guard guard(memory_mutex_);
+  fold_.add(sampled);
+  prune_clock_.see(time_ns, static_cast<int64_t>(sampled.begin_ns));
+  newest_ns_ = std::max(newest_ns_.value_or(time_ns), time_ns);
+  oldest_ns_ = std::min(oldest_ns_.value_or(time_ns), time_ns);
+  ++added_;
+}
+
+// True: there is more to come.
+bool History::State::wait() {
+  std::unique_lock lock(work_mutex_);
+  const auto is_wanted = [this] { return must_end_ || flushes_wanted_ > flushes_done_; };
+  changed_.wait_for(lock, options_.write_period, is_wanted);
+  return !must_end_;
+}
+
+void History::State::run() {
+  bool goes_on = true;
+  while (goes_on) {
+    goes_on = wait();
+    uint64_t wanted = 0;
+    {
+      const std::lock_guard guard(work_mutex_);
+      wanted = flushes_wanted_;
+    }
+    auto done = write_once(!goes_on || wanted > flushes_done_);
+    const std::lock_guard guard(work_mutex_);
+    flushed_ = std::move(done);
+    flushes_done_ = wanted;
+    changed_.notify_all();
+  }
+}
+
+Result<> History::State::write_once(bool all) {
+  ChunkRows rows;
+  {
+    const std::lock_guard guard(memory_mutex_);
+    rows = fold_.take(all);
+  }
+  auto done = write_rows(rows);
+  {
+    const std::lock_guard guard(memory_mutex_);
+    if (done)
+      fold_.written();
+    else
+      fold_.not_written();
+  }
+  if (done) done = prune_if_due();
+  tell_of(done);
+  return done;
+}
+
+Result<> History::State::write_rows(const ChunkRows& rows) {
+  const bool is_broken = is_suspect_.exchange(false) && store_.is_broken();
+  auto done = is_broken ? fail(Code::kBadInput, "its pages disagree") : store_.write(rows);
+  if (done || done.error().code != Code::kBadInput) return done;
+  if (auto begun = store_.begin_anew(done.error().message); !begun) return begun;
+  {
+    const std::lock_guard guard(memory_mutex_);
+    fold_.begin_anew();
+    oldest_ns_ = newest_ns_;
+  }
+  return store_.write(rows);
+}
+
+Result<> History::State::prune_if_due() {
+  std::optional<int64_t> now_ns;
+  {
+    const std::lock_guard guard(memory_mutex_);
+    now_ns = prune_clock_.take();
+  }
+  if (!now_ns) return {};
+  if (auto pruned = store_.prune(*now_ns / kNsPerS, options_.keep); !pruned) return pruned;
+  auto span = store_.span();
+  if (!span) return tl::unexpected(span.error());
+  const std::lock_guard guard(memory_mutex_);
+  if (span->oldest_s) oldest_ns_ = *span->oldest_s * kNsPerS;
+  return {};
+}
+
+// Once for each change.
+void History::State::tell_of(const Result<>& done) {
+  std::string text;
+  {
+    const std::lock_guard guard(memory_mutex_);
+    if (done && last_error_)
+      text = fmt::format("the history {} is written again; {} samples were dropped so far", path_,
+                         fold_.dropped());
+    if (!done && !last_error_)
+      text = fmt::format(
+          "the history {} can't be written: {}; what comes is kept in memory up to {} bytes, and "
+          "written once it can be",
+          path_, done.error().message, options_.unwritten_bytes);
+    last_error_ = done ? std::nullopt : std::optional(done.error().message);
+  }
+  if (!text.empty()) options_.tell(text);
+}
+
+Result<> History::State::flush() {
+  std::unique_lock lock(work_mutex_);
+  const uint64_t mine = ++flushes_wanted_;
+  changed_.notify_all();
+  changed_.wait(lock, [this, mine] { return flushes_done_ >= mine; });
+  return flushed_;
+}
+
+HistoryFacts History::State::facts() const {
+  HistoryFacts facts;
+  facts.path = path_;
+  for (const char* end : {"", "-wal", "-shm"}) facts.file_bytes += size_of(path_ + end);
+  facts.unreadable = unreadable_;
+  const std::lock_guard guard(memory_mutex_);
+  facts.oldest_ns = oldest_ns_;
+  facts.newest_ns = newest_ns_;
+  facts.added = added_;
+  facts.dropped = fold_.dropped();
+  facts.unwritten_bytes = fold_.ready_bytes();
+  facts.last_error = last_error_;
+  return facts;
+}
+
+QueryScope History::State::scope() const {
+  const std::lock_guard guard(memory_mutex_);
+  return {options_.keep, oldest_ns_, newest_ns_};
+}
+
+template <typename Chunks>
+Unwritten History::State::unwritten(Chunks chunks) const {
+  const std::lock_guard guard(memory_mutex_);
+  return {chunks(fold_), fold_.devices()};
+}
+
+Result<History> History::open(const std::string& path, HistoryOptions options) {
+  auto store = Store::open(path, options.tell);
+  if (!store) return tl::unexpected(store.error());
+  auto start = store->start();
+  if (!start) return tl::unexpected(start.error());
+  auto span = store->span();
+  if (!span) return tl::unexpected(span.error());
+  return History(std::make_unique<State>(path, std::move(options), std::move(*store),
+                                         std::move(*start), *span));
+}
+
+History::History(std::unique_ptr<State> state) : state_(std::move(state)) {}
+History::History(History&&) noexcept = default;
+History& History::operator=(History&&) noexcept = default;
+History::~History() = default;
+
+void History::add(const Sampled& sampled) { state_->add(sampled); }
+Result<> History::flush() { return state_->flush(); }
+HistoryFacts History::facts() const { return state_->facts(); }
+
+Result<std::vector<Series>> History::query(const HistoryQuery& query) const {
+  const auto metric = find_metric(query.metric);
+  if (!metric)
+    return fail(Code::kBadInput, "the history has no metric '{}': ask for one of metrics()",
+                query.metric);
+  const QueryPlan plan = plan_query(query, state_->scope());
+  const Unwritten unwritten = state_->unwritten(
+      [&](const Fold& fold) { return fold.devices_chunks(kGrains[plan.grain].grain_s); });
+  auto answer = read_series(state_->path(), metric->number, query.device, plan, unwritten);
+  if (!answer) {
+    state_->suspect(answer.error());
+    return tl::unexpected(answer.error());
+  }
+  state_->note(answer->unreadable);
+  return std::move(answer->answer);
+}
+
+Result<std::vector<ProcessSeries>> History::processes(const ProcessQuery& query) const {
+  const Unwritten unwritten =
+      state_->unwritten([](const Fold& fold) { return fold.processes_chunks(); });
+  auto answer = read_processes(state_->path(), query, unwritten);
+  if (!answer) {
+    state_->suspect(answer.error());
+    return tl::unexpected(answer.error());
+  }
+  state_->note(answer->unreadable);
+  return std::move(answer->answer);
+}
+
+Result<std::vector<HistoryDevice>> History::devices() const {
+  const Unwritten unwritten = state_->unwritten([](const Fold&) { return ChunkRows(); });
+  auto rows = read_devices(state_->path(), std::nullopt, unwritten);
+  if (!rows) return tl::unexpected(rows.error());
+  std::vector<HistoryDevice> devices;
+  for (DeviceRow& row : *rows) devices.push_back(std::move(row.device));
+  return devices;
+}
+
+}  // namespace vram::watch

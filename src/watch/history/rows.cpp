@@ -1,0 +1,82 @@
+#include "watch/history/rows.hpp"
+
+#include "base/text.hpp"
+#include "watch/process_files.hpp"
+#include "watch/sources.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace vram::watch {
+namespace {
+
+constexpr int kCommandColumns = 200;
+constexpr size_t kMostBootIdBytes = 64;
+constexpr uint64_t kSeed = 0xcbf29ce484222325;  // FNV-1a's
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+  return hash ^ (hash >> 29);
+}
+uint64_t mix(uint64_t hash, std::string_view text) {
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  return mix(hash, text.size());
+}
+
+// Of this boot of the machine: pids and starts begin anew with each.
+uint64_t boot_hash() {
+  static const uint64_t kHash = [] {
+    const auto file = read_start("/proc/sys/kernel/random/boot_id", kMostBootIdBytes);
+    return mix(kSeed, file ? std::string_view(file->text) : std::string_view());
+  }();
+  return kHash;
+}
+
+}  // namespace
+
+int64_t floor_to(int64_t value, int64_t unit) {
+  const int64_t rest = value % unit;
+  return value - (rest < 0 ? rest + unit : rest);
+}
+
+HistoryDevice history_device(const Device& device) {
+  std::string key = key_of(device.identity);
+  if (key.empty()) key = fmt::format("device {}", device.identity.index);
+  return {std::move(key), device.identity.name.value_or(""), device.identity.index,
+          device.sample.memory.total_bytes};
+}
+
+HistoryProcess history_process(const ProcessFacts& facts) {
+  HistoryProcess process;
+  process.pid = facts.pid;
+  process.start_ticks = facts.start_ticks;
+  process.user = facts.user;
+  if (facts.command) process.command = shorten_end(valid_utf8(*facts.command), kCommandColumns);
+  if (facts.container) process.container = facts.container->id;
+  if (facts.pod) {
+    const Pod& pod = *facts.pod;
+    process.pod = pod.name ? fmt::format("{}/{}", pod.space.value_or(""), *pod.name) : pod.uid;
+  }
+  process.slurm_job = facts.slurm_job;
+  return process;
+}
+
+int64_t process_id(const ProcessFacts& facts) {
+  const uint64_t start = facts.start_ticks ? *facts.start_ticks + 1 : 0;
+  const uint64_t hash = mix(mix(boot_hash(), facts.pid), start);
+  return static_cast<int64_t>(hash >> 1) | 1;
+}
+
+uint64_t facts_hash(const ProcessFacts& facts) {
+  uint64_t hash = mix(kSeed, facts.command.value_or(""));
+  hash = mix(hash, facts.user.value_or(""));
+  hash = mix(hash, facts.slurm_job.value_or(""));
+  hash = mix(hash, facts.container ? std::string_view(facts.container->id) : "");
+  if (!facts.pod) return hash;
+  return mix(mix(hash, facts.pod->uid), facts.pod->name.value_or(""));
+}
+
+}  // namespace vram::watch

@@ -1,0 +1,71 @@
+// Series: what the history is asked, and what it answers. Values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::watch {
+
+struct HistoryDevice {
+  std::string key;   // key_of(identity), else "device N"; of a MIG instance "<key>/mig-<instance>"
+  std::string name;  // the product's, or the instance's profile; "" where unknown
+  uint32_t index = 0;                   // when it was last seen
+  std::optional<uint64_t> total_bytes;  // likewise
+  bool operator==(const HistoryDevice&) const = default;
+};
+
+struct HistoryQuery {
+  std::string metric;                 // a name of metrics()
+  std::optional<std::string> device;  // a key; nothing: each device's series
+  int64_t from_ns = 0;                // since 1970, UTC
+  int64_t to_ns = INT64_MAX;          // exclusive
+  int64_t step_ns = 0;                // 0: as finely as it is kept
+};
+
+// A step in which there was a sample. In the metric's unit; steps without one are left out.
+struct HistoryPoint {
+  int64_t time_ns = 0;  // where the step begins
+  double average = 0;
+  double minimum = 0;
+  double maximum = 0;
+  uint64_t count = 0;  // of samples
+};
+
+struct Series {
+  HistoryDevice device;
+  // What was asked for, or more where only coarser grains reach back that far. Steps begin at its
+  // multiples since 1970. 1 ms: each sample by itself.
+  int64_t step_ns = 0;
+  std::vector<HistoryPoint> points;  // by time
+};
+
+struct HistoryProcess {
+  uint32_t pid = 0;
+  std::optional<uint64_t> start_ticks;
+  std::optional<std::string> user;
+  std::optional<std::string> command;  // its first 200 columns
+  std::optional<std::string> container;
+  std::optional<std::string> pod;  // "namespace/name" where known, else its uid
+  std::optional<std::string> slurm_job;
+};
+
+struct ProcessQuery {
+  std::optional<std::string> device;
+  int64_t from_ns = 0;
+  int64_t to_ns = INT64_MAX;
+  int64_t step_ns = 0;  // rounded up to whole minutes
+  size_t most = 10;     // processes a device
+};
+
+// A process on one device. Averages are over the samples in which it was there, not the step.
+struct ProcessSeries {
+  HistoryProcess process;
+  HistoryDevice device;
+  int64_t step_ns = 0;
+  std::vector<HistoryPoint> points;  // of used bytes
+};
+
+}  // namespace vram::watch

@@ -1,0 +1,35 @@
+// Steps: rows of chunks added up into steps of equal length, those without a sample left out.
+#pragma once
+
+#include "base/result.hpp"
+#include "watch/history/chunk.hpp"
+#include "watch/history/plan.hpp"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace vram::watch {
+
+class Steps {
+ public:
+  // Bad bytes change nothing.
+  [[nodiscard]] Result<> add(const QueryPlan& plan, int64_t begin_s, std::span<const uint8_t> bytes,
+                             uint32_t metric);
+  [[nodiscard]] size_t size() const { return totals_.size(); }
+  [[nodiscard]] int64_t highest() const { return highest_; }
+  [[nodiscard]] std::vector<HistoryPoint> points() const;
+
+ private:
+  struct Total {
+    double sum = 0;
+    int64_t minimum = INT64_MAX;
+    int64_t maximum = INT64_MIN;
+    uint64_t count = 0;
+  };
+  std::map<int64_t, Total> totals_;  // by the step's beginning, in ms
+  int64_t highest_ = INT64_MIN;
+};
+
+}  // namespace vram::watch

@@ -1,0 +1,303 @@
+#include "watch/history/store.hpp"
+
+#include "watch/history/schema.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace vram::watch {
+namespace {
+
+constexpr int64_t kPagesAtOnce = 1024;  // given back by one prune
+constexpr int64_t kSparePages = 256;    // kept for what comes
+
+Error with_path(Error error, const std::string& path) {
+  error.message = fmt::format("the history {} can't be opened: {}", path, error.message);
+  return error;
+}
+
+std::string words_of_errno() { return std::strerror(errno); }
+
+std::string time_for_name() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
+}
+
+bool exists(const std::string& path) {
+  struct stat status{};
+  return lstat(path.c_str(), &status) == 0;
+}
+
+std::string free_name(const std::string& path) {
+  const std::string wanted = fmt::format("{}.broken-{}", path, time_for_name());
+  std::string name = wanted;
+  for (int number = 2; exists(name); ++number) name = fmt::format("{}-{}", wanted, number);
+  return name;
+}
+
+// With what SQLite keeps beside it, under names by which SQLite finds it.
+Result<std::string> move_aside(const std::string& path) {
+  const std::string aside = free_name(path);
+  if (std::rename(path.c_str(), aside.c_str()) != 0 && errno != ENOENT)
+    return fail(Code::kIo, "{} can't be moved aside: {}", path, words_of_errno());
+  for (const char* end : {"-wal", "-shm"})
+    (void)std::rename((path + end).c_str(), (aside + end).c_str());
+  return aside;
+}
+
+// For its owner alone: command lines may hold what others must not see. SQLite gives what it puts
+// beside the file the same mode.
+Result<uint64_t> make_file(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+  struct stat status{};
+  const bool is_open = descriptor >= 0 && fstat(descriptor, &status) == 0;
+  const std::string words = is_open ? "" : words_of_errno();
+  if (descriptor >= 0) (void)close(descriptor);
+  if (!is_open) return fail(Code::kIo, "{}", words);
+  if (!S_ISREG(status.st_mode)) return fail(Code::kIo, "it is no plain file");
+  return status.st_ino;
+}
+
+Result<> prepare_all(Database& database,
+                     std::initializer_list<std::pair<Statement*, const char*>> all) {
+  for (const auto& [statement, sql] : all) {
+    auto prepared = database.prepare(sql);
+    if (!prepared) return tl::unexpected(prepared.error());
+    *statement = std::move(*prepared);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<WriterLock> WriterLock::take(const std::string& path) {
+  const std::string name = path + ".lock";
+  const int descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (descriptor < 0)
+    return fail(Code::kIo, "the history {} can't be written: {}: {}", path, name, words_of_errno());
+  WriterLock lock(descriptor);
+  char text[32] = {};
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK)
+      return fail(Code::kIo, "{} can't be locked: {}", name, words_of_errno());
+    (void)!pread(descriptor, text, sizeof text - 1, 0);
+    return fail(Code::kIo,
+                "the history {} is written by another program already (process {}): end that one, "
+                "or give this one another file",
+                path, std::strtoul(text, nullptr, 10));
+  }
+  const std::string pid = fmt::format("{}\n", getpid());
+  (void)!ftruncate(descriptor, 0);
+  (void)!pwrite(descriptor, pid.data(), pid.size(), 0);
+  return lock;
+}
+
+WriterLock::WriterLock(WriterLock&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+WriterLock::~WriterLock() {
+  if (descriptor_ >= 0) (void)close(descriptor_);
+}
+
+Store::Store(std::string path, Tell tell, WriterLock lock)
+    : path_(std::move(path)), tell_(std::move(tell)), lock_(std::move(lock)) {}
+
+Result<Store> Store::open(const std::string& path, Tell tell) {
+  auto lock = WriterLock::take(path);
+  if (!lock) return tl::unexpected(lock.error());
+  Store store(path, std::move(tell), std::move(*lock));
+  auto file = open_file(path);
+  if (file) {
+    store.file_ = std::move(*file);
+    store.had_file_ = true;
+    return store;
+  }
+  if (file.error().code != Code::kBadInput) return tl::unexpected(with_path(file.error(), path));
+  if (auto begun = store.begin_anew(file.error().message); !begun)
+    return tl::unexpected(begun.error());
+  return store;
+}
+
+Result<Store::File> Store::open_file(const std::string& path) {
+  auto inode = make_file(path);
+  if (!inode) return tl::unexpected(inode.error());
+  auto database = Database::open(path, false);
+  if (!database) return tl::unexpected(database.error());
+  File file;
+  file.database = std::move(*database);
+  file.inode = *inode;
+  if (auto ready = prepare_schema(file.database, path); !ready)
+    return tl::unexpected(ready.error());
+  auto prepared = prepare_all(
+      file.database,
+      {{&file.put_device,
+        "INSERT INTO device VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE SET name=?3, "
+        "place=?4, total_bytes=?5"},
+       {&file.put_process,
+        "INSERT INTO process VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9) ON CONFLICT(id) DO UPDATE SET "
+        "user=?4, command=?5, container=?6, pod=?7, slurm_job=?8, last_s=?9"},
+       {&file.put_device_chunk,
+        "INSERT INTO device_chunk VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE SET "
+        "samples=?5"},
+       {&file.put_process_chunk,
+        "INSERT INTO process_chunk VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE SET "
+        "samples=?5"}});
+  if (!prepared) return tl::unexpected(prepared.error());
+  return file;
+}
+
+Result<> Store::begin_anew(const std::string& why) {
+  std::string aside;
+  const auto move_it = [&]() -> Result<> {
+    if (!exists(path_)) return {};
+    auto moved = move_aside(path_);
+    if (!moved) return tl::unexpected(moved.error());
+    aside = *moved;
+    return {};
+  };
+  if (std::exchange(had_file_, false))
+    if (auto moved = move_it(); !moved) return moved;
+  file_.reset();
+  written_devices_.clear();
+  auto file = open_file(path_);
+  // What a full disk left of an earlier attempt is opened, not moved.
+  if (!file && file.error().code == Code::kBadInput) {
+    if (auto moved = move_it(); !moved) return moved;
+    file = open_file(path_);
+  }
+  if (!file) return tl::unexpected(with_path(file.error(), path_));
+  file_ = std::move(*file);
+  had_file_ = true;
+  tell_(aside.empty() ? fmt::format("the history {} was gone: a new one is begun", path_)
+                      : fmt::format("the history {} was broken ({}): moved aside as {}, a new one "
+                                    "is begun",
+                                    path_, why, aside));
+  return {};
+}
+
+bool Store::is_there() const {
+  struct stat status{};
+  return stat(path_.c_str(), &status) == 0 && file_ && status.st_ino == file_->inode;
+}
+
+Result<FoldStart> Store::start() {
+  FoldStart start;
+  auto chunk = file_->database.number(
+      "SELECT max(coalesce((SELECT max(id) FROM device_chunk), 0),"
+      "           coalesce((SELECT max(id) FROM process_chunk), 0))");
+  if (!chunk) return tl::unexpected(chunk.error());
+  start.last_chunk_id = *chunk;
+  auto devices = file_->database.prepare("SELECT id, key FROM device ORDER BY id");
+  if (!devices) return tl::unexpected(devices.error());
+  auto row = devices->step();
+  for (; row && *row; row = devices->step()) {
+    start.last_device_id = devices->number(0);
+    start.devices[devices->text(1).value_or("")] = devices->number(0);
+  }
+  if (!row) return tl::unexpected(row.error());
+  return start;
+}
+
+Result<Store::Span> Store::span() {
+  auto statement = file_->database.prepare(
+      "SELECT min((SELECT min(begin_s) FROM device_chunk WHERE device=d.id AND grain_s=g.s)),"
+      "       max((SELECT max(begin_s) FROM device_chunk WHERE device=d.id AND grain_s=g.s))"
+      " FROM device d, (SELECT 0 s UNION SELECT 60 UNION SELECT 3600) g");
+  if (!statement) return tl::unexpected(statement.error());
+  auto row = statement->step();
+  if (!row) return tl::unexpected(row.error());
+  return Span{statement->number_if_any(0), statement->number_if_any(1)};
+}
+
+Result<> Store::put(const ChunkRow& row) {
+  auto& device = written_devices_[row.device->id];
+  if (device != row.device) {
+    const HistoryDevice& about = row.device->device;
+    file_->put_device.bind(1, row.device->id).bind(2, about.key).bind(3, about.name);
+    file_->put_device.bind(4, int64_t{about.index}).bind_if_any(5, about.total_bytes);
+    if (auto put = file_->put_device.run(); !put) return put;
+    device = row.device;
+  }
+  const std::span<const uint8_t> bytes(row.bytes);
+  if (!row.process) {
+    file_->put_device_chunk.bind(1, row.id).bind(2, row.device->id).bind(3, row.grain_s);
+    file_->put_device_chunk.bind(4, row.begin_s).bind(5, bytes);
+    return file_->put_device_chunk.run();
+  }
+  const HistoryProcess& about = row.process->process;
+  Statement& process = file_->put_process;
+  process.bind(1, row.process->id).bind(2, int64_t{about.pid}).bind_if_any(3, about.start_ticks);
+  process.bind_if_any(4, about.user).bind_if_any(5, about.command).bind_if_any(6, about.container);
+  process.bind_if_any(7, about.pod).bind_if_any(8, about.slurm_job).bind(9, row.begin_s);
+  if (auto put = process.run(); !put) return put;
+  file_->put_process_chunk.bind(1, row.id).bind(2, row.process->id).bind(3, row.device->id);
+  file_->put_process_chunk.bind(4, row.begin_s).bind(5, bytes);
+  return file_->put_process_chunk.run();
+}
+
+Result<> Store::put_all(const ChunkRows& rows) {
+  if (auto begun = file_->database.execute("BEGIN IMMEDIATE"); !begun) return begun;
+  for (const auto& row : rows)
+    if (auto put_row = put(*row); !put_row) return put_row;
+  return file_->database.execute("COMMIT");
+}
+
+Result<> Store::write(const ChunkRows& rows) {
+  if (!is_there()) return fail(Code::kBadInput, "it is not there any more");
+  auto done = put_all(rows);
+  if (done) return done;
+  // SQLite may have rolled back by itself; then there is nothing to roll back.
+  (void)file_->database.execute("ROLLBACK");
+  written_devices_.clear();
+  return done;
+}
+
+Result<> Store::prune(int64_t now_s, const HistoryKeep& keep) {
+  if (!is_there()) return fail(Code::kBadInput, "it is not there any more");
+  std::string sql = "BEGIN IMMEDIATE;";
+  const std::array kept = {keep.samples, keep.minutes, keep.hours};
+  for (size_t i = 0; i < kGrains.size(); ++i)
+    sql += fmt::format(
+        "DELETE FROM device_chunk WHERE device IN (SELECT id FROM device) AND grain_s={} AND "
+        "begin_s<{};",
+        kGrains[i].grain_s, now_s - kept[i].count() - kGrains[i].span_s);
+  const int64_t process_s = now_s - keep.processes.count() - kProcessGrain.span_s;
+  sql += fmt::format(
+      "DELETE FROM process_chunk WHERE device IN (SELECT id FROM device) AND begin_s<{0};"
+      "DELETE FROM process WHERE last_s<{0}; COMMIT;",
+      process_s);
+  if (auto pruned = file_->database.execute(sql); !pruned) {
+    (void)file_->database.execute("ROLLBACK");
+    return pruned;
+  }
+  auto spare = file_->database.number("PRAGMA freelist_count");
+  if (!spare) return tl::unexpected(spare.error());
+  if (*spare <= kSparePages) return {};
+  return file_->database.execute(
+      fmt::format("PRAGMA incremental_vacuum({})", std::min(*spare - kSparePages, kPagesAtOnce)));
+}
+
+bool Store::is_broken() {
+  if (!file_) return true;
+  auto check = file_->database.prepare("PRAGMA quick_check(1)");
+  if (!check) return check.error().code == Code::kBadInput;
+  auto row = check->step();
+  if (!row) return row.error().code == Code::kBadInput;
+  return check->text(0).value_or("") != "ok";
+}
+
+}  // namespace vram::watch
