@@ -1,5 +1,6 @@
 // One document of the last look: made when it is first asked for, and the same bytes for all who
-// ask until the next look. The server's thread alone.
+// ask until the next edition (the look number, or more than it; never 0). The server's thread
+// alone.
 #pragma once
 
 #include "serve/body.hpp"
@@ -13,16 +14,16 @@ namespace vram::serve {
 class LookCache {
  public:
   template <typename Make>
-  [[nodiscard]] std::shared_ptr<const Body> get(uint64_t look, Make make) {
-    if (look != look_) {
+  [[nodiscard]] std::shared_ptr<const Body> get(uint64_t edition, Make make) {
+    if (edition != edition_) {
       body_ = std::make_shared<Body>(make());
-      look_ = look;
+      edition_ = edition;
     }
     return body_;
   }
 
  private:
-  uint64_t look_ = 0;  // looks count from 1
+  uint64_t edition_ = 0;
   std::shared_ptr<const Body> body_;
 };
 
