@@ -1,6 +1,7 @@
 // Text that comes from files and goes to screens and JSON.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,5 +27,9 @@ namespace vram {
 // The same from the other side, in the middle of a word if need be: the beginning of a command line
 // says most.
 [[nodiscard]] std::string shorten_end(std::string_view utf8, int columns);
+
+// The candidate nearest to a mistyped word; empty when none is near.
+[[nodiscard]] std::string_view nearest(std::string_view word,
+                                       std::span<const std::string> candidates);
 
 }  // namespace vram

@@ -55,5 +55,12 @@ TEST(ShortenEnd, FitsAndSaysThatSomethingIsGone) {
   EXPECT_EQ(shorten_end("abc", 0), "");
 }
 
+TEST(Nearest, OnlyWhatIsNear) {
+  const std::vector<std::string> names = {"report", "convert"};
+  EXPECT_EQ(nearest("reprot", names), "report");
+  EXPECT_EQ(nearest("convrt", names), "convert");
+  EXPECT_EQ(nearest("dance", names), "");
+}
+
 }  // namespace
 }  // namespace vram

@@ -1,5 +1,7 @@
 #include "cli/options.hpp"
 
+#include "base/text.hpp"
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -52,20 +54,6 @@ Result<> refuse_extra(const Manual& manual, std::span<const Option> options,
   return fail(Code::kBadInput, "unknown option '{}', did you mean '{}'? {}", word, meant, hint);
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 Result<> parse_options(const Manual& manual, std::span<const Option> options,
@@ -91,18 +79,6 @@ Result<> parse_options(const Manual& manual, std::span<const Option> options,
   if (missing == options.end()) return {};
   return fail(Code::kBadInput, "missing {}; usage: vram {} {}", missing->flags, manual.name,
               manual.usage);
-}
-
-std::string_view nearest(std::string_view word, std::span<const std::string> candidates) {
-  std::string_view best;
-  size_t best_distance = std::max<size_t>(word.size() / 3, 1) + 1;
-  for (const std::string& candidate : candidates) {
-    const size_t distance = edit_distance(word, candidate);
-    if (distance >= best_distance) continue;
-    best_distance = distance;
-    best = candidate;
-  }
-  return best;
 }
 
 Result<uint64_t> parse_number(std::string_view option, std::string_view text) {

@@ -16,10 +16,6 @@ namespace vram::cli {
 [[nodiscard]] Result<> parse_options(const Manual& manual, std::span<const Option> options,
                                      std::vector<std::string> arguments);
 
-// The candidate nearest to a mistyped word; empty when none is near.
-[[nodiscard]] std::string_view nearest(std::string_view word,
-                                       std::span<const std::string> candidates);
-
 // "12" -> 12, for an option's value. `option` is named in the error.
 [[nodiscard]] Result<uint64_t> parse_number(std::string_view option, std::string_view text);
 

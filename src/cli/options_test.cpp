@@ -72,13 +72,6 @@ TEST(Options, ErrorsNameTheWordAndTheNextStep) {
   EXPECT_THAT(Parsed().error({"a", "--size"}), HasSubstr("--size needs a value"));
 }
 
-TEST(Nearest, OnlyWhatIsNear) {
-  const std::vector<std::string> names = {"report", "convert"};
-  EXPECT_EQ(nearest("reprot", names), "report");
-  EXPECT_EQ(nearest("convrt", names), "convert");
-  EXPECT_EQ(nearest("dance", names), "");
-}
-
 TEST(ParseNumber, WholeNumbersOnly) {
   EXPECT_EQ(parse_number("--top", "12").value(), 12U);
   EXPECT_EQ(parse_number("--top", "-1").error().message, "--top takes a whole number, found '-1'");

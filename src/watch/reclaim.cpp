@@ -138,8 +138,7 @@ class Search {
     holder.step = process.step;
     holder.held_bytes = process.uses.empty() ? posted_held(holder.posted) : driver_held(process);
     holder.is_idle = is_idle(process, snapshot_, holder.held_bytes, holder.quiet_ns);
-    holder.is_gone =
-        !process.facts.start_ticks && record::this_process().pid_namespace == kFirstPidNamespace;
+    holder.is_gone = !process.facts.start_ticks && sees_all_processes();
     found_.holders.push_back(std::move(holder));
   }
 
@@ -157,6 +156,11 @@ Bytes Holder::cached_bytes(std::optional<uint32_t> index) const {
     if (!index || device.index == index) cached.push_back(device.figures.cached_bytes);
   }
   return sum_of(cached);
+}
+
+bool sees_all_processes() {
+  return record::this_process().pid_namespace == kFirstPidNamespace &&
+         access("/proc/1/stat", R_OK) == 0;  // as root alone with hidepid
 }
 
 bool is_idle(const Process& process, const Snapshot& snapshot, Bytes held_bytes, Bytes quiet_ns,

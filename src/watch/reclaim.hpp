@@ -54,6 +54,10 @@ struct Reclaimable {
   std::vector<std::string> notes;
 };
 
+// This process counts as drivers do, in the machine's own pid namespace, and nothing of /proc is
+// hidden from it: a process that a driver names and the kernel does not is gone.
+[[nodiscard]] bool sees_all_processes();
+
 struct IdleRule {
   uint64_t held_bytes = uint64_t{256} << 20;     // fewer do not matter
   uint64_t quiet_ns = uint64_t{60'000'000'000};  // longer than most steps, with their checkpoints

@@ -1,0 +1,40 @@
+// An HTTP client as small as telling somebody needs: one POST, one answer, a limit to how long it
+// may take. Without TLS: https is for a proxy on this machine. Redirects are not followed.
+//
+// Any thread; waits as long as the exchange does, and no longer than asked for, but for a host's
+// name: the system's look-up can't be left before it ends.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace vram::serve::notify {
+
+// Where to post to. `shown` is for errors and logs: no name, no password, no query.
+struct Target {
+  std::string host;
+  std::string port;
+  std::string path;           // with the query
+  std::string authorization;  // the header's value; empty: none
+  std::string shown;
+};
+
+// "http://user:password@host:9093/prefix"; a user's and password's %xx are decoded.
+[[nodiscard]] Result<Target> parse_target(std::string_view url);
+
+struct Answer {
+  unsigned status = 0;
+  std::string body;  // its beginning
+};
+
+// A connection that failed, an answer that is none or came too late, or a wish to end meanwhile are
+// errors; any status is an answer.
+[[nodiscard]] Result<Answer> post_json(const Target& target, std::string_view body,
+                                       std::chrono::milliseconds at_most,
+                                       const std::atomic<bool>& must_end);
+
+}  // namespace vram::serve::notify

@@ -1,0 +1,71 @@
+#include "serve/notify/notifier.hpp"
+
+#include "serve/notify/courier.hpp"
+#include "serve/notify/receivers.hpp"
+
+#include <utility>
+
+namespace vram::serve::notify {
+namespace {
+
+using MakeReceiver = std::unique_ptr<Receiver> (*)(Target target, const NotifierOptions& options);
+using Receivers = std::vector<std::unique_ptr<Receiver>>;
+
+Result<> add_all(const std::vector<std::string>& urls, std::string_view kind, MakeReceiver make,
+                 const NotifierOptions& options, Receivers& receivers) {
+  for (const std::string& url : urls) {
+    auto target = parse_target(url);
+    if (!target) return fail(target.error().code, "{}: {}", kind, target.error().message);
+    receivers.push_back(make(std::move(*target), options));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Notifier>> Notifier::open(NotifierOptions options) {
+  Receivers receivers;
+  auto added = add_all(options.webhooks, "webhook", webhook_receiver, options, receivers);
+  if (added)
+    added =
+        add_all(options.alertmanagers, "Alertmanager", alertmanager_receiver, options, receivers);
+  if (!added) return tl::unexpected(std::move(added.error()));
+
+  const Patience patience{options.first_pause, options.longest_pause};
+  auto log = Courier::start(log_receiver(options), patience, {});
+  // What goes wrong with the others is written by the log's thread: none of them waits for it.
+  const auto complain = [log](const std::string& message) {
+    log->with_receiver([&](Receiver& receiver, Clock::time_point now) {
+      return static_cast<LogReceiver&>(receiver).take_complaint(message, now);
+    });
+  };
+  std::vector<std::shared_ptr<Courier>> couriers{std::move(log)};
+  for (auto& receiver : receivers)
+    couriers.push_back(Courier::start(std::move(receiver), patience, complain));
+  return std::unique_ptr<Notifier>(new Notifier(std::move(couriers)));
+}
+
+Notifier::Notifier(std::vector<std::shared_ptr<Courier>> couriers)
+    : couriers_(std::move(couriers)) {}
+
+// The log comes last: the others may still complain.
+Notifier::~Notifier() {
+  constexpr auto kPatience = std::chrono::seconds(1);
+  const auto deadline = Clock::now() + kPatience;
+  for (size_t i = 1; i < couriers_.size(); ++i) couriers_[i]->close();
+  for (size_t i = 1; i < couriers_.size(); ++i) couriers_[i]->end_by(deadline);
+  couriers_[0]->close();
+  couriers_[0]->end_by(deadline);
+}
+
+void Notifier::tell(const News& news) {
+  for (const auto& courier : couriers_) courier->tell(news);
+}
+
+std::vector<ReceiverState> Notifier::receivers() const {
+  std::vector<ReceiverState> states;
+  for (const auto& courier : couriers_) states.push_back(courier->state());
+  return states;
+}
+
+}  // namespace vram::serve::notify

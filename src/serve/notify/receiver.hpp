@@ -1,0 +1,48 @@
+// Receiver: somebody who is told of alerts: what they are to be told next, and how. A Courier has
+// one and a thread for it.
+//
+// One thread at a time; deliver() alone may wait, and is called without the courier's lock.
+#pragma once
+
+#include "serve/notify/notifier.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace vram::serve::notify {
+
+using Clock = std::chrono::steady_clock;
+
+enum class Outcome : uint8_t {
+  kDelivered,
+  kFailed,   // worth another try
+  kRefused,  // the receiver will never take it
+};
+
+struct Delivery {
+  Outcome outcome = Outcome::kDelivered;
+  std::string trouble;  // where it was not delivered
+};
+
+class Receiver {
+ public:
+  virtual ~Receiver() = default;
+  [[nodiscard]] virtual std::string kind() const = 0;
+  [[nodiscard]] virtual std::string name() const = 0;
+
+  // Keeps what is to be delivered. How many documents were dropped to make room.
+  virtual size_t take(const News& news, Clock::time_point now) = 0;
+  // From when on there is something to deliver; nothing: there is not.
+  [[nodiscard]] virtual std::optional<Clock::time_point> due() const = 0;
+  [[nodiscard]] virtual size_t queued() const = 0;
+  // What is to be delivered now; it is due.
+  [[nodiscard]] virtual std::string next() = 0;
+  virtual Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) = 0;
+  // How that went. How many documents are given up.
+  virtual size_t settle(Outcome outcome, Clock::time_point now) = 0;
+};
+
+}  // namespace vram::serve::notify

@@ -1,0 +1,128 @@
+#include "serve/notify/receivers.hpp"
+
+#include "base/text.hpp"
+#include "serve/notify/document_queue.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+namespace vram::serve::notify {
+namespace {
+
+constexpr int kShownAnswer = 200;  // columns of what a receiver says
+
+std::vector<watch::Alert> alerts_of(const News& news) {
+  std::vector<watch::Alert> alerts;
+  for (const watch::AlertChange& change : news.changes) alerts.push_back(change.alert);
+  return alerts;
+}
+
+class Log final : public LogReceiver {
+ public:
+  explicit Log(const NotifierOptions& options)
+      : form_(options.log),
+        write_(options.write),
+        complain_(options.complain),
+        queue_(options.queue_size, std::chrono::hours(24 * 365)) {}
+
+  std::string kind() const override { return "log"; }
+  std::string name() const override { return "log"; }
+
+  size_t take(const News& news, Clock::time_point now) override {
+    size_t dropped = 0;
+    if (form_ == LogForm::kNone || !write_) return 0;
+    for (const watch::AlertChange& change : news.changes) {
+      dropped += queue_.add(
+          kLine + (form_ == LogForm::kJson ? show::alert_log_json(news.moment, change.alert)
+                                           : show::alert_log_text(news.moment, change.alert)),
+          now);
+    }
+    return dropped;
+  }
+  size_t take_complaint(const std::string& message, Clock::time_point now) override {
+    return complain_ ? queue_.add(kComplaint + message, now) : 0;
+  }
+
+  std::optional<Clock::time_point> due() const override { return queue_.due(); }
+  size_t queued() const override { return queue_.size(); }
+  std::string next() override { return queue_.next(); }
+  Delivery deliver(const std::string& document, const std::atomic<bool>& /*must_end*/) override {
+    const std::string_view text = std::string_view(document).substr(1);
+    (document.starts_with(kLine) ? write_ : complain_)(text);
+    return {};
+  }
+  size_t settle(Outcome /*outcome*/, Clock::time_point /*now*/) override {
+    queue_.remove_taken();
+    return 0;
+  }
+
+ private:
+  // Before each text, the hook it is for.
+  static constexpr const char* kLine = "l";
+  static constexpr const char* kComplaint = "c";
+
+  LogForm form_;
+  std::function<void(std::string_view)> write_;
+  std::function<void(std::string_view)> complain_;
+  DocumentQueue queue_;
+};
+
+class Webhook final : public Receiver {
+ public:
+  Webhook(Target target, const NotifierOptions& options)
+      : target_(std::move(target)),
+        timeout_(options.timeout),
+        queue_(options.queue_size, options.give_up_after) {}
+
+  std::string kind() const override { return "webhook"; }
+  std::string name() const override { return target_.shown; }
+
+  size_t take(const News& news, Clock::time_point now) override {
+    if (news.changes.empty()) return 0;
+    return queue_.add(show::alerts_json(news.moment, alerts_of(news)), now);
+  }
+  std::optional<Clock::time_point> due() const override { return queue_.due(); }
+  size_t queued() const override { return queue_.size(); }
+  std::string next() override { return queue_.next(); }
+  Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) override {
+    return delivery_of(target_, post_json(target_, document, timeout_, must_end));
+  }
+  size_t settle(Outcome outcome, Clock::time_point now) override {
+    if (outcome == Outcome::kFailed) return queue_.give_up(now);
+    queue_.remove_taken();
+    return outcome == Outcome::kRefused ? 1 : 0;
+  }
+
+ private:
+  Target target_;
+  std::chrono::milliseconds timeout_;
+  DocumentQueue queue_;
+};
+
+}  // namespace
+
+std::unique_ptr<LogReceiver> log_receiver(const NotifierOptions& options) {
+  return std::make_unique<Log>(options);
+}
+
+std::unique_ptr<Receiver> webhook_receiver(Target target, const NotifierOptions& options) {
+  return std::make_unique<Webhook>(std::move(target), options);
+}
+
+Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
+  if (!answer) return {Outcome::kFailed, answer.error().message};
+  const unsigned status = answer->status;
+  if (status >= 200 && status < 300) return {};
+  std::string trouble =
+      fmt::format("{}: expected an answer of 200 to 299, found {}", target.shown, status);
+  if (!answer->body.empty()) trouble += ": " + shorten_end(printable(answer->body), kShownAnswer);
+  if (status >= 300 && status < 400)
+    trouble += "; redirects are not followed: name the address meant";
+  // Too slow, too many at once, or the server's own trouble: later it may be different.
+  const bool is_passing = status == 408 || status == 429 || status >= 500;
+  return {is_passing ? Outcome::kFailed : Outcome::kRefused, std::move(trouble)};
+}
+
+}  // namespace vram::serve::notify

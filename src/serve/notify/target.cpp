@@ -1,0 +1,120 @@
+// URLs, as far as http_client takes them.
+#include "base/text.hpp"
+#include "serve/notify/http_client.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+
+namespace vram::serve::notify {
+namespace {
+
+constexpr size_t kLongestUrl = 4'096;
+constexpr uint32_t kMostPort = 65'535;
+
+int hex_of(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::string unescaped(std::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_escape = text[i] == '%' && i + 2 < text.size() && hex_of(text[i + 1]) >= 0 &&
+                           hex_of(text[i + 2]) >= 0;
+    result +=
+        is_escape ? static_cast<char>(hex_of(text[i + 1]) * 16 + hex_of(text[i + 2])) : text[i];
+    if (is_escape) i += 2;
+  }
+  return result;
+}
+
+std::string base64(std::string_view bytes) {
+  static constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string result;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    for (size_t j = 0; j < 3; ++j)
+      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    for (size_t j = 0; j < 4; ++j)
+      result += i + j > bytes.size() ? '=' : kDigits[group >> (18 - 6 * j) & 63U];
+  }
+  return result;
+}
+
+bool is_port(std::string_view text) {
+  uint32_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc() && end == text.data() + text.size() && port > 0 && port <= kMostPort;
+}
+
+// "host", "host:80", "[::1]:80".
+std::optional<std::pair<std::string, std::string>> host_and_port(std::string_view text) {
+  std::string_view host = text;
+  std::string_view rest;
+  if (text.starts_with('[')) {
+    const size_t close = text.find(']');
+    if (close == std::string_view::npos) return std::nullopt;
+    host = text.substr(1, close - 1);
+    rest = text.substr(close + 1);
+  } else {
+    host = text.substr(0, text.find(':'));
+    rest = text.substr(host.size());
+  }
+  if (host.empty() || (!rest.empty() && (rest[0] != ':' || !is_port(rest.substr(1)))))
+    return std::nullopt;
+  return std::pair(std::string(host), std::string(rest.empty() ? "80" : rest.substr(1)));
+}
+
+bool is_plain(std::string_view url) {
+  return url.size() <= kLongestUrl &&
+         std::ranges::all_of(url, [](char c) { return c > ' ' && c <= '~'; });
+}
+
+}  // namespace
+
+// Nothing of a URL that can't be understood is repeated in the error but its scheme: there may be a
+// password anywhere in it.
+Result<Target> parse_target(std::string_view url) {
+  constexpr std::string_view kScheme = "http://";
+  if (url.starts_with("https://")) {
+    return fail(Code::kUnsupported,
+                "https:// is not spoken here, only http://: send to an Alertmanager or a proxy on "
+                "this machine, which speaks TLS to the rest of the world");
+  }
+  if (!url.starts_with(kScheme) || !is_plain(url)) {
+    return fail(Code::kBadInput,
+                "expected a URL such as http://127.0.0.1:9093/path (http://, ASCII, no spaces), "
+                "found '{}'",
+                shorten_end(printable(url.substr(0, url.find(':'))), 20));
+  }
+  url.remove_prefix(kScheme.size());
+  url = url.substr(0, url.find('#'));
+  const size_t end = std::min(url.find_first_of("/?"), url.size());
+  std::string_view authority = url.substr(0, end);
+  Target target;
+  const size_t at = authority.rfind('@');
+  if (at != std::string_view::npos) {
+    target.authorization = "Basic " + base64(unescaped(authority.substr(0, at)));
+    authority.remove_prefix(at + 1);
+  }
+  const auto place = host_and_port(authority);
+  if (!place)
+    return fail(Code::kBadInput,
+                "expected a host and perhaps a port (1 to 65535) after http://, as in "
+                "http://127.0.0.1:9093 or http://[::1]:9093, found '{}'",
+                shorten_end(authority, 80));
+  target.host = place->first;
+  target.port = place->second;
+  target.path = std::string(url.substr(end));
+  if (!target.path.starts_with('/')) target.path.insert(0, "/");
+  target.shown =
+      fmt::format("http://{}{}", authority, target.path.substr(0, target.path.find('?')));
+  return target;
+}
+
+}  // namespace vram::serve::notify

@@ -1,0 +1,51 @@
+// Occurrences: how often a counter of faults went up in the last while. Counters may begin anew (a
+// driver that was loaded again) and be unknown for a time; neither is a fault. Pure: time comes in.
+#pragma once
+
+#include "watch/rules/rule.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+namespace vram::watch {
+
+// No window is longer.
+inline constexpr uint64_t kLongestWindowNs = 24 * kHourNs;
+
+class Occurrences {
+ public:
+  // `from`: where the counter stood before it was first read; unknown: where it stands then.
+  explicit Occurrences(std::optional<uint64_t> from) : last_(from) {}
+
+  // Time must not go back.
+  void add(uint64_t now_ns, uint64_t count) {
+    const uint64_t before = last_.value_or(count);
+    last_ = count;
+    while (!batches_.empty() && now_ns - batches_.front().time_ns > kLongestWindowNs)
+      batches_.pop_front();
+    if (count <= before) return;
+    if (batches_.empty() || now_ns - batches_.back().time_ns > kBatchNs)
+      batches_.push_back({now_ns, 0});
+    batches_.back().count += count - before;
+  }
+
+  [[nodiscard]] uint64_t in_window(uint64_t now_ns, uint64_t window_ns) const {
+    uint64_t sum = 0;
+    for (const Batch& batch : batches_) {
+      if (now_ns - batch.time_ns <= window_ns) sum += batch.count;
+    }
+    return sum;
+  }
+
+ private:
+  static constexpr uint64_t kBatchNs = 10 * kSecondNs;  // a storm does not fill the memory
+  struct Batch {
+    uint64_t time_ns = 0;  // of the first in it
+    uint64_t count = 0;
+  };
+  std::optional<uint64_t> last_;
+  std::deque<Batch> batches_;
+};
+
+}  // namespace vram::watch

@@ -1,0 +1,36 @@
+// RuleBook: the rules in force: the built-in ones, as a small file in TOML changes them.
+//
+//     rules.toml ──▶ RuleBook::load ──▶ Judge
+//
+// A file is judged whole before anything of it counts: with an error there is no book, and whoever
+// has one keeps it. Errors name the file, line and column, what was expected and what was found.
+#pragma once
+
+#include "base/result.hpp"
+#include "watch/rules/rule.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::watch {
+
+class RuleBook {
+ public:
+  [[nodiscard]] static RuleBook built_in();
+  [[nodiscard]] static Result<RuleBook> load(const std::string& path);
+  // `name` is what errors call the text.
+  [[nodiscard]] static Result<RuleBook> parse(std::string_view text, const std::string& name);
+
+  // The built-in ones first, then the file's own, each name once. Disabled ones are among them.
+  [[nodiscard]] const std::vector<Rule>& rules() const { return rules_; }
+
+  // A file that makes this book: every rule with all its settings.
+  [[nodiscard]] std::string to_toml() const;
+
+ private:
+  explicit RuleBook(std::vector<Rule> rules) : rules_(std::move(rules)) {}
+  std::vector<Rule> rules_;
+};
+
+}  // namespace vram::watch

@@ -1,0 +1,85 @@
+#include "watch/rules/toml_sections.hpp"
+
+#include "base/text.hpp"
+
+#include <sstream>
+#include <toml++/toml.h>
+#include <utility>
+
+namespace vram::watch {
+namespace {
+
+constexpr int kShownColumns = 40;
+
+Place place_of(const toml::source_region& source) {
+  return {source.begin.line, source.begin.column};
+}
+
+std::string shown(const std::string& text) {
+  return "'" + shorten_end(printable(text), kShownColumns) + "'";
+}
+
+Setting setting_of(const toml::node& node);
+
+std::vector<Setting> list_of(const toml::array& array) {
+  std::vector<Setting> items;
+  for (const toml::node& item : array) items.push_back(setting_of(item));
+  return items;
+}
+
+std::vector<Setting> table_of(const toml::table& table) {
+  std::vector<Setting> items;
+  for (const auto& [key, value] : table) {
+    Setting& item = items.emplace_back(setting_of(value));
+    item.key = std::string(key.str());
+    item.key_place = place_of(key.source());
+  }
+  return items;
+}
+
+std::string text_of(double number) {
+  std::ostringstream text;
+  text << number;
+  return text.str();
+}
+
+// Nested no deeper than the parser allows.
+Setting setting_of(const toml::node& node) {  // NOLINT(misc-no-recursion)
+  Setting setting;
+  setting.place = place_of(node.source());
+  if (const auto* const flag = node.as_boolean()) {
+    setting.flag = flag->get();
+    setting.found = flag->get() ? "true" : "false";
+  } else if (const auto* const whole = node.as_integer()) {
+    setting.number = static_cast<double>(whole->get());
+    setting.found = std::to_string(whole->get());
+  } else if (const auto* const number = node.as_floating_point()) {
+    setting.number = number->get();
+    setting.found = text_of(number->get());
+  } else if (const auto* const text = node.as_string()) {
+    setting.text = text->get();
+    setting.found = shown(text->get());
+  } else if (const auto* const array = node.as_array()) {
+    setting.list = list_of(*array);
+    setting.found = "a list";
+  } else if (const auto* const table = node.as_table()) {
+    setting.table = table_of(*table);
+    setting.found = "a table";
+  } else {
+    setting.found = "a date or time";
+  }
+  return setting;
+}
+
+}  // namespace
+
+Result<Setting> read_toml(std::string_view text, const std::string& name) {
+  const toml::parse_result parsed = toml::parse(text);
+  if (parsed) return setting_of(parsed.table());
+  const toml::parse_error& error = parsed.error();
+  const Place place = place_of(error.source());
+  return fail(Code::kBadInput, "{}:{}:{}: expected TOML: {}", name, place.line, place.column,
+              printable(error.description()));
+}
+
+}  // namespace vram::watch

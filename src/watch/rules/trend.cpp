@@ -1,0 +1,91 @@
+#include "watch/rules/trend.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace vram::watch {
+namespace {
+
+constexpr uint64_t kParts = 60;          // of a window
+constexpr uint64_t kEarlierWindows = 4;  // that are remembered by their heights
+constexpr size_t kFewest = kParts / 2;
+constexpr double kMostFall = 0.25;  // of the growth
+
+double as_double(uint64_t value) { return static_cast<double>(value); }
+
+// Bytes a part, over floors [first, end); there are at least two.
+template <typename Floors>
+double slope_of(const Floors& floors, size_t first) {
+  std::vector<double> slopes;
+  slopes.reserve((floors.size() - first) * (floors.size() - first - 1) / 2);
+  for (size_t i = first; i < floors.size(); ++i) {
+    for (size_t j = i + 1; j < floors.size(); ++j) {
+      const double rise = as_double(floors[j].bytes) - as_double(floors[i].bytes);
+      slopes.push_back(rise / as_double(floors[j].part - floors[i].part));
+    }
+  }
+  const auto middle = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / 2);
+  std::nth_element(slopes.begin(), middle, slopes.end());
+  return *middle;
+}
+
+}  // namespace
+
+Trend::Trend(uint64_t window_ns, uint64_t at_least_bytes)
+    : part_ns_(std::max<uint64_t>(window_ns / kParts, 1)), at_least_bytes_(at_least_bytes) {}
+
+void Trend::add(uint64_t time_ns, uint64_t bytes) {
+  const uint64_t part = time_ns / part_ns_;
+  if (open_ && part > open_->part) close();
+  if (open_) {
+    open_->bytes = std::min(open_->bytes, bytes);
+  } else {
+    open_ = Floor{part, bytes};
+    forget(part);
+    growth_ = judge();
+  }
+}
+
+void Trend::close() {
+  floors_.push_back(*open_);
+  open_.reset();
+}
+
+// What is older than the window is remembered by its heights, what is much older not at all.
+void Trend::forget(uint64_t part) {
+  while (!floors_.empty() && floors_.front().part + kParts < part) {
+    const Floor& old = floors_.front();
+    while (!earlier_.empty() && earlier_.back().bytes <= old.bytes) earlier_.pop_back();
+    earlier_.push_back(old);
+    floors_.pop_front();
+  }
+  const uint64_t remembered = kParts * (1 + kEarlierWindows);
+  while (!earlier_.empty() && earlier_.front().part + remembered < part) earlier_.pop_front();
+}
+
+bool Trend::comes_back(double growth_bytes) const {
+  const uint64_t now = floors_.back().bytes;
+  if (!earlier_.empty() && now < earlier_.front().bytes + at_least_bytes_ / 2) return true;
+  uint64_t highest = 0;
+  uint64_t fall = 0;
+  for (const Floor& floor : floors_) {
+    highest = std::max(highest, floor.bytes);
+    fall = std::max(fall, highest - floor.bytes);
+  }
+  return as_double(fall) > kMostFall * growth_bytes;
+}
+
+std::optional<double> Trend::judge() const {
+  if (floors_.size() < kFewest) return std::nullopt;
+  const Floor& first = floors_.front();
+  const Floor& last = floors_.back();
+  if (last.bytes < first.bytes + at_least_bytes_) return 0;
+  const double slope = std::min(slope_of(floors_, 0), slope_of(floors_, floors_.size() / 2));
+  const double growth_bytes = slope * as_double(last.part - first.part);
+  if (growth_bytes <= 0 || growth_bytes < as_double(at_least_bytes_)) return 0;
+  if (comes_back(growth_bytes)) return 0;
+  return slope / (as_double(part_ns_) / 1e9);
+}
+
+}  // namespace vram::watch

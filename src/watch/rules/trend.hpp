@@ -1,0 +1,49 @@
+// Trend: whether memory grows without end, and how fast. Keeps the smallest value of each of the
+// window's sixty parts, since training goes up and down within seconds and only its floor tells of
+// a leak.
+//
+//     add(time, bytes) ──▶ floors ──▶ slope: the median of all pairs' slopes (Theil and Sen)
+//
+// Growth is without end only if nothing speaks against it: half of the window has been seen, its
+// second half grows as well (a model that was loaded does not), no fall takes back a quarter of the
+// growth, and the level is new: memory that was as high within the four windows before is a saw.
+// Pure and deterministic: time comes in.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+namespace vram::watch {
+
+class Trend {
+ public:
+  // Growth by less than at_least_bytes is none.
+  Trend(uint64_t window_ns, uint64_t at_least_bytes);
+
+  // Time must not go back.
+  void add(uint64_t time_ns, uint64_t bytes);
+
+  // Bytes a second; 0: not without end. Unknown: too little has been seen.
+  [[nodiscard]] std::optional<double> growth_per_second() const { return growth_; }
+
+ private:
+  struct Floor {
+    uint64_t part = 0;  // of time: its number
+    uint64_t bytes = 0;
+  };
+
+  void close();
+  void forget(uint64_t part);
+  [[nodiscard]] std::optional<double> judge() const;
+  [[nodiscard]] bool comes_back(double growth_bytes) const;
+
+  uint64_t part_ns_;
+  uint64_t at_least_bytes_;
+  std::optional<Floor> open_;  // the part that has not ended
+  std::deque<Floor> floors_;   // of the window, by time
+  std::deque<Floor> earlier_;  // before it: each higher than all that came after it
+  std::optional<double> growth_;
+};
+
+}  // namespace vram::watch
