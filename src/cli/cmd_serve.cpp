@@ -6,6 +6,8 @@
 #include "serve/token.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 
 namespace vram::cli {
@@ -32,6 +34,11 @@ class ServeCommand final : public Command {
   bool no_token_ = false;
   bool dcgm_names_ = false;
   std::string process_series_;
+  std::string history_;
+  std::string retention_;
+  std::string rules_;
+  std::vector<std::string> webhooks_;
+  std::vector<std::string> alertmanagers_;
   std::string log_format_ = "text";
 };
 
@@ -73,6 +80,18 @@ std::vector<Option> ServeCommand::options() {
        &dcgm_names_},
       {"--process-series", "N", "metrics of the N processes with the most memory (none)",
        &process_series_},
+      {"--history", "FILE",
+       "keep the history in this file; off: keep none ($XDG_STATE_HOME/vram/history.db, which is "
+       "~/.local/state/vram/history.db)",
+       &history_},
+      {"--retention", "TIME",
+       "keep nothing for longer, as 30d; samples are kept for a day, minutes for 30, hours for 365",
+       &retention_},
+      {"--rules", "FILE",
+       "rules of alerts beside and over the built-in ones (TOML, docs/alerts.md)", &rules_},
+      {"--webhook", "URL", "POST alerts there as vram.alerts/1; may be named again", &webhooks_},
+      {"--alertmanager", "URL", "tell this Alertmanager of alerts; may be named again",
+       &alertmanagers_},
       {"--log-format", "FORMAT", "of the log on standard error: text or json (text)",
        &log_format_}};
 }
@@ -124,6 +143,38 @@ Result<std::optional<uint32_t>> process_series_of(const std::string& text) {
   return static_cast<uint32_t>(std::min<uint64_t>(*number, std::numeric_limits<uint32_t>::max()));
 }
 
+// "30d" is what people say of a retention.
+Result<watch::HistoryKeep> keep_of(const std::string& text) {
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  constexpr int kHoursOfADay = 24;
+  watch::HistoryKeep keep;
+  if (text.empty()) return keep;
+  const bool is_days = text.ends_with('d');
+  const auto time_ns = parse_duration_ns(is_days ? text.substr(0, text.size() - 1) + "h" : text);
+  if (!time_ns || *time_ns < 60 * kSecondNs)
+    return fail(Code::kBadInput,
+                "--retention: expected a minute or more, as 30d or 12h, found '{}'", text);
+  const std::chrono::seconds longest(*time_ns / kSecondNs * (is_days ? kHoursOfADay : 1));
+  keep.hours = longest;  // the coarsest goes back farthest, be it for more than a year
+  for (auto* const finer : {&keep.samples, &keep.minutes, &keep.processes})
+    *finer = std::min(*finer, longest);
+  return keep;
+}
+
+// Where programs keep what they may lose; empty where the environment names no place.
+std::string usual_history() {
+  const auto named = [](const char* name) {
+    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  std::filesystem::path folder = named("XDG_STATE_HOME");
+  if (folder.is_relative() && named("HOME").is_absolute()) folder = named("HOME") / ".local/state";
+  if (folder.is_relative()) return "";
+  std::error_code error;
+  std::filesystem::create_directories(folder / "vram", error);  // else opening it says why not
+  return folder / "vram/history.db";
+}
+
 Result<ServeSettings> ServeCommand::settings() const {
   auto addresses = this->addresses();
   if (!addresses) return tl::unexpected(addresses.error());
@@ -135,12 +186,22 @@ Result<ServeSettings> ServeCommand::settings() const {
   if (!log_format) return tl::unexpected(log_format.error());
   const auto process_series = process_series_of(process_series_);
   if (!process_series) return tl::unexpected(process_series.error());
+  const auto keep = keep_of(retention_);
+  if (!keep) return tl::unexpected(keep.error());
   return ServeSettings{.addresses = *std::move(addresses),
                        .period = *period,
                        .gpu = gpu_,
                        .token_file = token_file_,
                        .dcgm_names = dcgm_names_,
                        .process_series = *process_series,
+                       .history = history_.empty()    ? usual_history()
+                                  : history_ == "off" ? ""
+                                                      : history_,
+                       .needs_history = !history_.empty(),
+                       .keep = *keep,
+                       .rules = rules_,
+                       .webhooks = webhooks_,
+                       .alertmanagers = alertmanagers_,
                        .log_format = *log_format};
 }
 

@@ -1,5 +1,6 @@
 #include "cli/run.hpp"
 
+#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/help.hpp"
 #include "cli/options.hpp"

@@ -1,16 +1,17 @@
 // Serving: vram serve while it runs. Where sampler, HTTP server, log and signals are put together.
 //
-//     Live ─▶ Sampler ─▶ Sights ─▶ routes ─▶ Guard ─▶ HttpServer ─▶ clients
-//                │
-//                └─▶ the main thread, at each look: what changed goes to the log
+//     Live ─▶ Sampler ─┬─▶ Sights ─▶ routes ─▶ Guard ─▶ HttpServer ─▶ clients
+//                      ├─▶ History
+//                      └─▶ the main thread: rules, the log
 //
-// Three threads: the sampler's, which alone waits for drivers; the server's; the main one, which
-// takes signals.
+// Threads: the sampler's, which alone waits for drivers; the server's two; those of the history and
+// of whoever is told of alerts; the main one, which takes signals.
 #pragma once
 
 #include "base/result.hpp"
 #include "serve/address.hpp"
 #include "serve/log.hpp"
+#include "watch/history/history.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -27,6 +28,12 @@ struct ServeSettings {
   std::string token_file;  // empty: no token
   bool dcgm_names = false;
   std::optional<uint32_t> process_series;
+  std::string history;         // a file; empty: none
+  bool needs_history = false;  // without it there is no serving
+  watch::HistoryKeep keep;
+  std::string rules;
+  std::vector<std::string> webhooks;
+  std::vector<std::string> alertmanagers;
   serve::LogFormat log_format = serve::LogFormat::kText;
 };
 

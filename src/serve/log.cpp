@@ -1,8 +1,8 @@
 #include "serve/log.hpp"
 
 #include "base/text.hpp"
+#include "show/alerts_json.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -20,13 +20,6 @@ constexpr uint32_t kMostOfAKind = 5;
 constexpr auto kBudgetTime = std::chrono::seconds(10);
 constexpr size_t kLongestText = 1000;  // a line fits a pipe in one piece
 constexpr int64_t kSecondNs = 1'000'000'000;
-
-// "2026-11-22T09:14:05.123Z"
-std::string time_text(int64_t time_ns) {
-  const time_t seconds = time_ns / kSecondNs;
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(seconds),
-                     time_ns % kSecondNs / 1'000'000);
-}
 
 std::string_view word_of(LogLevel level) {
   if (level == LogLevel::kInfo) return "info";
@@ -47,18 +40,23 @@ Json json_value(const LogField& field) {
 }
 
 std::string json_line(const LogEvent& event, std::string_view host, int64_t time_ns) {
-  Json line = {{"@timestamp", time_text(time_ns)}, {"log.level", word_of(event.level)},
-               {"message", cut(event.message)},    {"ecs.version", "8.11.0"},
-               {"service.name", "vram"},           {"service.version", VRAM_VERSION},
-               {"event.dataset", "vram.serve"},    {"event.action", event.action},
-               {"host.name", cut(host)},           {"process.pid", getpid()}};
+  Json line = {{"@timestamp", show::rfc3339(time_ns)},
+               {"log.level", word_of(event.level)},
+               {"message", cut(event.message)},
+               {"ecs.version", "8.11.0"},
+               {"service.name", "vram"},
+               {"service.version", VRAM_VERSION},
+               {"event.dataset", "vram.serve"},
+               {"event.action", event.action},
+               {"host.name", cut(host)},
+               {"process.pid", getpid()}};
   for (const LogField& field : event.fields) line[field.name] = json_value(field);
   return line.dump(-1, ' ', true) + "\n";
 }
 
 std::string text_line(const LogEvent& event, int64_t time_ns) {
-  return fmt::format("{} {:<5} {}: {}\n", time_text(time_ns), word_of(event.level), event.action,
-                     printable(event.message.substr(0, kLongestText)));
+  return fmt::format("{} {:<5} {}: {}\n", show::rfc3339(time_ns), word_of(event.level),
+                     event.action, printable(event.message.substr(0, kLongestText)));
 }
 
 int64_t now_ns() {
@@ -82,8 +80,11 @@ std::string log_line(const LogEvent& event, LogFormat format, std::string_view h
 Log::Log(LogFormat format, std::string host, int descriptor)
     : format_(format), host_(std::move(host)), descriptor_(descriptor) {}
 
-void Log::write(const LogEvent& event) {
-  std::string line = log_line(event, format_, host_, now_ns());
+void Log::write(const LogEvent& event) { put(log_line(event, format_, host_, now_ns())); }
+
+void Log::write_line(std::string_view line) { put(std::string(line) + "\n"); }
+
+void Log::put(std::string line) {
   const std::lock_guard guard(mutex_);
   if (!can_take_a_line(descriptor_)) {
     ++dropped_;

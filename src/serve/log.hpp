@@ -41,11 +41,14 @@ class Log {
   Log(LogFormat format, std::string host, int descriptor = 2);
 
   void write(const LogEvent& event);
+  // One that is made already, without its end.
+  void write_line(std::string_view line);
   // At most a few in ten seconds of the same action, level aside; how many were left out is said
   // with the next one.
   void write_seldom(LogEvent event);
 
  private:
+  void put(std::string line);
   struct Budget {
     std::chrono::steady_clock::time_point begin;
     uint32_t written = 0;
