@@ -111,6 +111,3 @@ class Serve:
                 return int(line.split()[1]) * 1024
         raise AssertionError("no VmRSS")
 
-
-def has_open(pid: int, library: str) -> bool:
-    return library in pathlib.Path(f"/proc/{pid}/maps").read_text()
