@@ -3,26 +3,41 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cmath>
-#include <cstdio>
 #include <optional>
 #include <string>
 
 namespace vram::serve {
 namespace {
 
-constexpr double kNsPerS = 1e9;
-constexpr double kLatestS = 9e9;  // int64_t counts nanoseconds until then
+constexpr int64_t kNsPerS = 1'000'000'000;
+constexpr size_t kNsDigits = 9;
+constexpr int64_t kLatestS = 9'000'000'000;  // int64_t counts nanoseconds until then
+constexpr size_t kMostDigits = 10;
 
-std::optional<int64_t> seconds_of(std::string_view text) {
-  double seconds = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, seconds, std::chars_format::fixed);
-  if (error != std::errc() || stop != end || !(seconds >= 0 && seconds <= kLatestS))
+std::optional<int64_t> digits_of(std::string_view text) {
+  int64_t value = 0;
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos)
     return std::nullopt;
-  return static_cast<int64_t>(std::llround(seconds * kNsPerS));
+  (void)std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// To the nanosecond, which a double has not.
+std::optional<int64_t> seconds_of(std::string_view text) {
+  const size_t point = std::min(text.find('.'), text.size());
+  const std::string_view whole = text.substr(0, point);
+  std::string fraction(text.substr(std::min(point + 1, text.size())));
+  const bool has_empty_part = whole.empty() || (point < text.size() && fraction.empty());
+  if (has_empty_part || whole.size() > kMostDigits || fraction.size() > kNsDigits)
+    return std::nullopt;
+  fraction.resize(kNsDigits, '0');
+  const auto seconds = digits_of(whole);
+  const auto nanoseconds = digits_of(fraction);
+  if (!seconds || !nanoseconds || *seconds > kLatestS) return std::nullopt;
+  return *seconds * kNsPerS + *nanoseconds;
 }
 
 // Takes so many digits off the front.
