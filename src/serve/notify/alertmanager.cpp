@@ -42,6 +42,11 @@ Json json_alert(const Alert& alert, const std::string& host, const std::string& 
   return json;
 }
 
+std::string below(std::string path) {
+  while (path.ends_with('/')) path.pop_back();
+  return path + "/api/v2/alerts";
+}
+
 class Alertmanager final : public Receiver {
  public:
   Alertmanager(Target target, const NotifierOptions& options)
@@ -49,8 +54,8 @@ class Alertmanager final : public Receiver {
         timeout_(options.timeout),
         repeat_(options.repeat),
         link_(options.link) {
-    while (target_.path.ends_with('/')) target_.path.pop_back();
-    target_.path += "/api/v2/alerts";
+    target_.path = below(target_.path.substr(0, target_.path.find('?')));
+    target_.shown = below(target_.shown);
   }
 
   std::string kind() const override { return "alertmanager"; }

@@ -6,6 +6,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 
@@ -17,7 +18,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-constexpr uint64_t kMostBody = uint64_t{64} << 10;  // of an answer; nobody reads more
+constexpr size_t kMostBody = size_t{64} << 10;  // of an answer; nobody reads more
 constexpr uint32_t kMostHeader = 16 << 10;
 constexpr auto kSlice = std::chrono::milliseconds(50);  // how late a wish to end is heard
 
@@ -38,8 +39,10 @@ class Exchange {
       request_.set(http::field::authorization, target.authorization);
     request_.body() = body;
     request_.prepare_payload();
-    parser_.body_limit(kMostBody);
+    parser_.body_limit(boost::none);  // what does not fit is not read
     parser_.header_limit(kMostHeader);
+    parser_.get().body().data = body_.data();
+    parser_.get().body().size = body_.size();
   }
 
   Result<Answer> run(std::chrono::milliseconds at_most, const std::atomic<bool>& must_end) {
@@ -97,9 +100,9 @@ class Exchange {
   Result<Answer> answer() const {
     if (error_ == http::error::end_of_stream)
       return error("the connection was closed without an answer");
-    const bool is_long = error_ == http::error::body_limit && parser_.is_header_done();
-    if (error_ && !is_long) return error(printable(error_.message()));
-    return Answer{parser_.get().result_int(), parser_.get().body()};
+    if (error_ && error_ != http::error::need_buffer) return error(printable(error_.message()));
+    const size_t size = body_.size() - parser_.get().body().size;
+    return Answer{parser_.get().result_int(), body_.substr(0, size)};
   }
 
   const Target& target_;
@@ -107,8 +110,9 @@ class Exchange {
   tcp::resolver resolver_{context_};
   beast::tcp_stream stream_{context_};
   http::request<http::string_body> request_;
-  beast::flat_buffer buffer_{kMostHeader + kMostBody};
-  http::response_parser<http::string_body> parser_;
+  beast::flat_buffer buffer_{2 * size_t{kMostHeader}};
+  http::response_parser<http::buffer_body> parser_;
+  std::string body_ = std::string(kMostBody, '\0');
   std::string_view step_ = "find the host";
   boost::system::error_code error_;
   bool is_over_ = false;

@@ -1,7 +1,8 @@
 // Receiver: somebody who is told of alerts: what they are to be told next, and how. A Courier has
 // one and a thread for it.
 //
-// One thread at a time; deliver() alone may wait, and is called without the courier's lock.
+// One thread at a time, but for deliver(): that may wait, is called without the courier's lock, and
+// touches nothing that the others change.
 #pragma once
 
 #include "serve/notify/notifier.hpp"

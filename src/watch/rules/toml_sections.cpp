@@ -44,7 +44,7 @@ std::string text_of(double number) {
 }
 
 // Nested no deeper than the parser allows.
-Setting setting_of(const toml::node& node) {  // NOLINT(misc-no-recursion)
+Setting setting_of(const toml::node& node) {
   Setting setting;
   setting.place = place_of(node.source());
   if (const auto* const flag = node.as_boolean()) {

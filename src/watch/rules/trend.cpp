@@ -81,7 +81,7 @@ std::optional<double> Trend::judge() const {
   const Floor& first = floors_.front();
   const Floor& last = floors_.back();
   if (last.bytes < first.bytes + at_least_bytes_) return 0;
-  const double slope = std::min(slope_of(floors_, 0), slope_of(floors_, floors_.size() / 2));
+  const double slope = std::min(slope_of(floors_, 0), slope_of(floors_, floors_.size() * 2 / 3));
   const double growth_bytes = slope * as_double(last.part - first.part);
   if (growth_bytes <= 0 || growth_bytes < as_double(at_least_bytes_)) return 0;
   if (comes_back(growth_bytes)) return 0;

@@ -5,8 +5,9 @@
 //     add(time, bytes) ──▶ floors ──▶ slope: the median of all pairs' slopes (Theil and Sen)
 //
 // Growth is without end only if nothing speaks against it: half of the window has been seen, its
-// second half grows as well (a model that was loaded does not), no fall takes back a quarter of the
+// last third grows as well (a model that was loaded does not), no fall takes back a quarter of the
 // growth, and the level is new: memory that was as high within the four windows before is a saw.
+// The first tooth of a saw longer than half of the window can't be told from a leak.
 // Pure and deterministic: time comes in.
 #pragma once
 

@@ -56,6 +56,14 @@ class Looks {
     return changes;
   }
 
+  // A look that hangs for so long.
+  std::vector<AlertChange> overdue(uint64_t overdue_ns) {
+    std::vector<AlertChange> changes = judge.judge_overdue(
+        now_ns + overdue_ns, kBeginning + static_cast<int64_t>(now_ns + overdue_ns), overdue_ns);
+    for (const AlertChange& change : changes) told.push_back(change.alert);
+    return changes;
+  }
+
   // Every ten seconds, `change` before each look with the time since this began.
   void look_for(
       uint64_t duration_ns, const std::function<void(uint64_t)>& change = [](uint64_t) {},

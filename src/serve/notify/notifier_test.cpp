@@ -1,0 +1,265 @@
+// Delivery to a log and to webhooks that fail, hang or come back.
+#include "serve/notify/notifier.hpp"
+
+#include "serve/notify/testing/stub_server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <future>
+
+namespace vram::serve::notify {
+namespace {
+
+using testing::answer_with;
+using ::testing::HasSubstr;
+using testing::kPatience;
+using testing::StubServer;
+using Json = nlohmann::json;
+
+constexpr int64_t kTime = 1'795'338'845'000'000'000;
+
+// An alert that just began; `number` tells it from others.
+News news_of(int number) {
+  watch::Alert alert;
+  alert.id = "temperature/gpu" + std::to_string(number);
+  alert.rule = "temperature";
+  alert.state = watch::AlertState::kFiring;
+  alert.since_unix_ns = kTime;
+  alert.started_unix_ns = kTime;
+  alert.labels = {{"alertname", "temperature"}, {"gpu", std::to_string(number)}};
+  alert.summary = "GPU " + std::to_string(number) + " is hot";
+  alert.advice = "open a window";
+  News news;
+  news.moment = {kTime, "node17"};
+  news.changes.push_back({alert});
+  news.alerts.push_back(std::move(alert));
+  return news;
+}
+
+NotifierOptions quick_options() {
+  NotifierOptions options;
+  options.log = LogForm::kNone;
+  options.first_pause = std::chrono::milliseconds(1);
+  options.longest_pause = std::chrono::milliseconds(4);
+  options.timeout = kPatience;
+  return options;
+}
+
+Json body_of(const std::string& request) {
+  return Json::parse(request.substr(request.find("\r\n\r\n") + 4));
+}
+
+// Until a receiver is as expected.
+ReceiverState wait_for(const Notifier& notifier, size_t place,
+                       const std::function<bool(const ReceiverState&)>& is_so) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    const ReceiverState state = notifier.receivers().at(place);
+    if (is_so(state) || std::chrono::steady_clock::now() > deadline) return state;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+// What a log was told, by any thread.
+class Lines {
+ public:
+  std::function<void(std::string_view)> writer() {
+    return [shared = shared_](std::string_view line) {
+      const std::lock_guard guard(shared->mutex);
+      shared->lines.emplace_back(line);
+      shared->came.notify_all();
+    };
+  }
+  std::vector<std::string> wait_for(size_t count) {
+    std::unique_lock lock(shared_->mutex);
+    shared_->came.wait_for(lock, kPatience, [&] { return shared_->lines.size() >= count; });
+    return shared_->lines;
+  }
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable came;
+    std::vector<std::string> lines;
+  };
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+};
+
+TEST(Notifier, WritesALineForEachChange) {
+  Lines text;
+  NotifierOptions options = quick_options();
+  options.log = LogForm::kText;
+  options.write = text.writer();
+  const auto notifier = Notifier::open(options).value();
+  notifier->tell(news_of(3));
+  News no_change = news_of(3);
+  no_change.changes.clear();
+  notifier->tell(no_change);
+  notifier->tell(news_of(4));
+  const auto lines = text.wait_for(2);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0],
+            "2026-11-22 09:14:05 UTC node17 firing warning temperature: GPU 3 is hot; do: "
+            "open a window");
+}
+
+TEST(Notifier, WritesStructuredLines) {
+  Lines json;
+  NotifierOptions options = quick_options();
+  options.log = LogForm::kJson;
+  options.write = json.writer();
+  const auto notifier = Notifier::open(options).value();
+  notifier->tell(news_of(3));
+  const Json line = Json::parse(json.wait_for(1).at(0));
+  EXPECT_EQ(line["@timestamp"], "2026-11-22T09:14:05.000Z");
+  EXPECT_EQ(line["log.level"], "warn");
+  EXPECT_EQ(line["event.action"], "firing");
+  EXPECT_EQ(line["host.name"], "node17");
+  EXPECT_EQ(line["labels"]["gpu"], "3");
+}
+
+TEST(Notifier, PostsWhatChangedToAWebhook) {
+  StubServer server([](size_t) { return answer_with(204); });
+  NotifierOptions options = quick_options();
+  options.webhooks = {server.url("/hook")};
+  const auto notifier = Notifier::open(options).value();
+  notifier->tell(news_of(3));
+  const Json body = body_of(server.wait_for(1).at(0));
+  EXPECT_EQ(body["schema"], "vram.alerts/1");
+  EXPECT_EQ(body["host"], "node17");
+  ASSERT_EQ(body["alerts"].size(), 1U);
+  EXPECT_EQ(body["alerts"][0]["labels"]["gpu"], "3");
+  EXPECT_EQ(body["alerts"][0]["state"], "firing");
+}
+
+TEST(Notifier, TriesAgainUntilItIsTakenAndKeepsTheOrder) {
+  StubServer server([](size_t number) {
+    return number == 0 ? answer_with(500, "not now") : number == 1 ? "" : answer_with(200);
+  });
+  Lines complaints;
+  NotifierOptions options = quick_options();
+  options.complain = complaints.writer();
+  options.webhooks = {server.url()};
+  const auto notifier = Notifier::open(options).value();
+  for (int number = 0; number < 3; ++number) notifier->tell(news_of(number));
+  const auto requests = server.wait_for(5);
+  ASSERT_EQ(requests.size(), 5U);
+  const std::vector<std::string> expected = {"0", "0", "0", "1", "2"};
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_EQ(body_of(requests[i])["alerts"][0]["labels"]["gpu"], expected[i]) << i;
+  const auto state = wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 3; });
+  EXPECT_EQ(state.failed, 2U);
+  EXPECT_EQ(state.dropped, 0U);
+  EXPECT_EQ(state.trouble, "");
+  const auto said = complaints.wait_for(2);
+  ASSERT_EQ(said.size(), 2U) << "trouble is told of when it begins and when it ends";
+  EXPECT_THAT(said[0], HasSubstr("expected an answer of 200 to 299, found 500: not now"));
+  EXPECT_THAT(said[1], HasSubstr("delivered again"));
+}
+
+TEST(Notifier, WhatIsRefusedIsNotTriedAgain) {
+  StubServer server([](size_t number) { return answer_with(number == 0 ? 400 : 200); });
+  NotifierOptions options = quick_options();
+  options.webhooks = {server.url()};
+  const auto notifier = Notifier::open(options).value();
+  notifier->tell(news_of(0));
+  notifier->tell(news_of(1));
+  const auto state = wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; });
+  EXPECT_EQ(state.dropped, 1U);
+  EXPECT_EQ(state.failed, 1U);
+  EXPECT_EQ(server.wait_for(2).size(), 2U);
+}
+
+TEST(Notifier, AReceiverThatHangsDelaysNobodyAndItsQueueIsBounded) {
+  StubServer hangs([](size_t) { return StubServer::kHang; });
+  StubServer works([](size_t) { return answer_with(200); });
+  NotifierOptions options = quick_options();
+  options.webhooks = {hangs.url(), works.url()};
+  options.queue_size = 8;
+  auto notifier = Notifier::open(options).value();
+  notifier->tell(news_of(0));
+  hangs.wait_for(1);
+  for (int number = 1; number <= 100; ++number) {
+    notifier->tell(news_of(number));
+    wait_for(*notifier, 2,
+             [&](const auto& s) { return s.delivered == static_cast<size_t>(number) + 1; });
+  }
+  const auto states = notifier->receivers();
+  EXPECT_EQ(states[1].queued, 8U);
+  EXPECT_EQ(states[1].dropped, 93U) << "101 told of, 8 kept";
+  EXPECT_EQ(states[1].delivered, 0U);
+  EXPECT_EQ(states[2].delivered, 101U);
+  notifier.reset();  // breaks the hanging one off
+}
+
+TEST(Notifier, GivesUpWhatIsTooOld) {
+  StubServer server([](size_t) { return answer_with(503); });
+  NotifierOptions options = quick_options();
+  options.webhooks = {server.url()};
+  options.give_up_after = std::chrono::milliseconds(20);
+  const auto notifier = Notifier::open(options).value();
+  notifier->tell(news_of(0));
+  const auto state = wait_for(*notifier, 1, [](const auto& s) { return s.dropped == 1; });
+  EXPECT_EQ(state.dropped, 1U);
+  EXPECT_EQ(state.queued, 0U);
+}
+
+TEST(Notifier, TellsWhatIsQueuedBeforeItEnds) {
+  StubServer server([](size_t) { return answer_with(200); });
+  NotifierOptions options = quick_options();
+  options.webhooks = {server.url()};
+  Notifier::open(options).value()->tell(news_of(0));
+  EXPECT_EQ(server.wait_for(1).size(), 1U);
+}
+
+TEST(Notifier, NamesTheUrlThatIsNone) {
+  NotifierOptions options = quick_options();
+  options.alertmanagers = {"https://am.example"};
+  const auto notifier = Notifier::open(options);
+  ASSERT_FALSE(notifier);
+  EXPECT_THAT(notifier.error().message,
+              ::testing::StartsWith("Alertmanager: https:// is not spoken"));
+}
+
+TEST(Notifier, NoReceiverNamesAPassword) {
+  NotifierOptions options = quick_options();
+  options.webhooks = {"http://ann:s3cret@127.0.0.1:1/x?token=s3cret"};
+  const auto notifier = Notifier::open(options).value();
+  notifier->tell(news_of(0));
+  const auto state = wait_for(*notifier, 1, [](const auto& s) { return s.failed > 0; });
+  EXPECT_EQ(state.name, "http://127.0.0.1:1/x");
+  EXPECT_THAT(state.trouble, HasSubstr("tried to connect"));
+  EXPECT_THAT(state.trouble, ::testing::Not(HasSubstr("s3cret")));
+}
+
+// An Alertmanager is told the state, again and again, and not of what is only pending.
+TEST(Notifier, RepeatsFiringAlertsToAnAlertmanager) {
+  StubServer server([](size_t number) { return answer_with(number == 1 ? 500 : 200); });
+  NotifierOptions options = quick_options();
+  options.alertmanagers = {server.url("/prefix/")};
+  options.link = "http://node17:9877/";
+  options.repeat = std::chrono::milliseconds(5);
+  const auto notifier = Notifier::open(options).value();
+  News news = news_of(3);
+  watch::Alert pending = news.alerts[0];
+  pending.state = watch::AlertState::kPending;
+  news.alerts.push_back(pending);
+  notifier->tell(news);
+  const auto requests = server.wait_for(4);
+  EXPECT_THAT(requests.at(0), ::testing::StartsWith("POST /prefix/api/v2/alerts "));
+  const Json body = body_of(requests.at(3));
+  ASSERT_EQ(body.size(), 1U);
+  EXPECT_EQ(body[0]["labels"]["instance"], "node17");
+  EXPECT_EQ(body[0]["generatorURL"], "http://node17:9877/");
+  EXPECT_EQ(body[0]["annotations"]["summary"], "GPU 3 is hot");
+  EXPECT_LT(body[0]["startsAt"].get<std::string>(), body[0]["endsAt"].get<std::string>());
+  news.alerts = {};
+  notifier->tell(news);
+  wait_for(*notifier, 1, [](const auto& s) { return s.queued == 0; });
+}
+
+}  // namespace
+}  // namespace vram::serve::notify

@@ -1,0 +1,305 @@
+// Each built-in rule by two histories made by hand: one where it fires, and one near to it where it
+// stays silent.
+#include "watch/rules/built_in.hpp"
+
+#include "watch/rules/testing/looks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace vram::watch {
+namespace {
+
+using testing::healthy_device;
+using testing::Looks;
+
+struct History {
+  std::string rule;
+  std::function<void(Looks&)> fires;
+  std::function<void(Looks&)> silent;
+};
+
+void use(Device& device, uint64_t used_bytes) {
+  device.sample.memory.used_bytes = used_bytes;
+  device.sample.memory.free_bytes =
+      *device.sample.memory.total_bytes - *device.sample.memory.reserved_bytes - used_bytes;
+}
+
+// The kernel knows of no such process.
+void hide(Process& process) {
+  const uint32_t pid = process.facts.pid;
+  process.facts = {};
+  process.facts.pid = pid;
+}
+
+void lose(Device& device) {
+  device.sample = {};
+  device.sample.trouble = "GPU is lost (15)";
+}
+
+// The figures of the first device for so long.
+std::function<void(Looks&)> with_device(std::function<void(Device&)> change, uint64_t for_ns) {
+  return [change = std::move(change), for_ns](Looks& looks) {
+    change(looks.device());
+    looks.look_for(for_ns);
+  };
+}
+
+// One process whose use changes with the time that has passed.
+std::function<void(Looks&)> with_use(std::function<void(Use&, uint64_t)> change, uint64_t for_ns) {
+  return [change = std::move(change), for_ns](Looks& looks) {
+    looks.add_process(4711, 20 * kGiB);
+    looks.look_for(for_ns,
+                   [&](uint64_t passed) { change(looks.machine.processes[0].uses[0], passed); });
+  };
+}
+
+std::function<void(Looks&)> with_reason(const std::string& reason, uint64_t for_ns) {
+  return with_device([=](Device& device) { device.sample.throttle_reasons = {reason}; }, for_ns);
+}
+
+// A fault ten seconds after all was well.
+std::function<void(Looks&)> with_xid(uint64_t xid) {
+  return [=](Looks& looks) {
+    looks.look();
+    looks.device().xids->push_back({xid, 1, 0});
+    looks.look();
+  };
+}
+
+std::vector<History> memory_histories() {
+  return {
+      {"memory-almost-full",  // 95 of 99 GiB are 95.96 %; 4 GiB are free
+       with_device([](Device& device) { use(device, 95 * kGiB); }, 3 * kMinuteNs),
+       with_device(
+           [](Device& device) {
+             device.sample.memory.total_bytes = 201 * kGiB;  // 96 % of 200, and 8 GiB free
+             use(device, 192 * kGiB);
+           },
+           kHourNs)},
+      {"memory-full",
+       with_device([](Device& device) { use(device, 99 * kGiB - 512 * kMiB); }, 3 * kMinuteNs),
+       with_device([](Device& device) { use(device, 98 * kGiB); }, kHourNs)},
+      {"memory-full-soon",  // 79 GiB are free, less 1 GiB a minute
+       [](Looks& looks) {
+         looks.look_for(40 * kMinuteNs, [&](uint64_t passed) {
+           use(looks.device(), 20 * kGiB + passed / kMinuteNs * kGiB);
+         });
+       },
+       [](Looks& looks) {  // the same for 20 minutes, while something is loaded
+         looks.look_for(3 * kHourNs, [&](uint64_t passed) {
+           use(looks.device(), 20 * kGiB + std::min<uint64_t>(passed / kMinuteNs, 20) * kGiB / 2);
+         });
+       }},
+      {"memory-leak",  // 79 GiB are free, less 3.75 GiB an hour: 21 hours
+       with_use(
+           [](Use& one, uint64_t passed) {
+             one.process.used_bytes = 20 * kGiB + passed / kMinuteNs * 64 * kMiB;
+           },
+           2 * kHourNs),
+       with_use(  // 1.875 GiB an hour: 42 hours
+           [](Use& one, uint64_t passed) {
+             one.process.used_bytes = 20 * kGiB + passed / kMinuteNs * 32 * kMiB;
+           },
+           2 * kHourNs)},
+      {"memory-unattributed",
+       with_device([](Device& device) { device.unattributed_bytes = 4 * kGiB; }, 16 * kMinuteNs),
+       with_device([](Device& device) { device.unattributed_bytes = 4 * kGiB - 1; }, kHourNs)},
+  };
+}
+
+std::vector<History> process_histories() {
+  return {
+      {"reserve-unused",
+       with_use([](Use& one, uint64_t) { one.allocator = {10 * kGiB, 20 * kGiB, {}, {}}; },
+                16 * kMinuteNs),
+       with_use(  // what is unused between two steps, each ten minutes long
+           [](Use& one, uint64_t passed) {
+             const bool is_at_peak = passed % (10 * kMinuteNs) == 0;
+             one.allocator = {is_at_peak ? 18 * kGiB : 2 * kGiB, 20 * kGiB, {}, {}};
+           },
+           2 * kHourNs)},
+      {"memory-held-idle",
+       with_use([](Use& one, uint64_t) { one.process.busy_percent = 0; }, kHourNs + kMinuteNs),
+       with_use(  // works once in half an hour
+           [](Use& one, uint64_t passed) {
+             one.process.busy_percent = passed % (30 * kMinuteNs) == 0 ? 40 : 0;
+           },
+           3 * kHourNs)},
+      {"dead-process-memory",
+       [](Looks& looks) {
+         Process& process = looks.add_process(4711, kGiB);
+         looks.look();
+         hide(process);
+         looks.look_for(3 * kMinuteNs);
+       },
+       [](Looks& looks) {  // never to be seen from here: in another pid namespace
+         hide(looks.add_process(4711, kGiB));
+         looks.look_for(kHourNs);
+       }},
+  };
+}
+
+std::vector<History> fault_histories() {
+  const auto rows = [](bool is_pending, bool has_failed) {
+    return with_device(
+        [=](Device& device) { device.health.remapped_rows = {0, 1, is_pending, has_failed}; },
+        kMinuteNs);
+  };
+  const auto recovery = [](const std::string& action) {
+    return with_device([=](Device& device) { device.health.recovery_action = action; }, kMinuteNs);
+  };
+  return {
+      {"xid-critical", with_xid(79), with_xid(94)},
+      {"xid-warning", with_xid(94), with_xid(31)},
+      {"xid-application", with_xid(31), with_xid(79)},
+      {"xid-other", with_xid(999), with_xid(31)},
+      {"ecc-uncorrected",
+       [](Looks& looks) {
+         looks.device().health.ecc_since_boot.uncorrected = 5;
+         looks.look();
+         looks.device().health.ecc_since_boot.uncorrected = 6;
+         looks.look();
+       },
+       [](Looks& looks) {  // old ones, and a driver that is loaded anew
+         looks.device().health.ecc_since_boot.uncorrected = 5;
+         looks.look_for(kMinuteNs);
+         looks.device().health.ecc_since_boot.uncorrected = 0;
+         looks.look_for(kMinuteNs);
+       }},
+      {"row-remap-failed", rows(false, true), rows(true, false)},
+      {"row-remap-pending", rows(true, false), rows(false, false)},
+      {"recovery-action", recovery("reset"), recovery("none")},
+  };
+}
+
+std::vector<History> device_histories() {
+  return {
+      {"throttled-heat", with_reason("hardware thermal", 6 * kMinuteNs),
+       with_reason("power cap", kHourNs)},
+      {"throttled-power", with_reason("power brake", 6 * kMinuteNs),
+       with_reason("hardware thermal", kHourNs)},
+      {"temperature", with_device([](Device& d) { d.sample.celsius = 90; }, 6 * kMinuteNs),
+       with_device([](Device& d) { d.sample.celsius = 89; }, kHourNs)},
+      {"memory-temperature",
+       with_device([](Device& d) { d.health.memory_celsius = 100; }, 6 * kMinuteNs),
+       with_device([](Device& d) { d.health.memory_celsius = 99; }, kHourNs)},
+      {"gpu-trouble", with_device([](Device& d) { lose(d); }, 2 * kMinuteNs),
+       [](Looks& looks) {  // let go for half a minute, on request
+         looks.look();
+         lose(looks.device());
+         looks.look_for(30 * kSecondNs);
+         looks.device() = healthy_device();
+         looks.look_for(kHourNs);
+       }},
+      {"gpu-missing",
+       [](Looks& looks) {
+         looks.machine.devices.push_back(healthy_device(1));
+         looks.look();
+         looks.machine.devices.pop_back();
+         looks.look_for(6 * kMinuteNs);
+       },
+       [](Looks& looks) {  // it comes back, at another place
+         looks.machine.devices.push_back(healthy_device(1));
+         looks.look();
+         looks.machine.devices.pop_back();
+         looks.look_for(4 * kMinuteNs);
+         looks.machine.devices.insert(looks.machine.devices.begin(), healthy_device(1));
+         looks.look_for(kHourNs);
+       }},
+  };
+}
+
+std::vector<History> watcher_histories() {
+  return {
+      {"source-failing",
+       [](Looks& looks) {
+         looks.look();
+         looks.machine.notes = {"nvml: the driver is not loaded"};
+         looks.look_for(6 * kMinuteNs);
+       },
+       [](Looks& looks) {  // not of this machine: it never worked, and another one has devices
+         looks.machine.notes = {"drm: no devices"};
+         looks.look_for(kHourNs);
+       }},
+      {"look-slow",
+       [](Looks& looks) {
+         looks.look_ns = 5 * kSecondNs;
+         looks.look_for(11 * kMinuteNs);
+       },
+       [](Looks& looks) {
+         looks.look_ns = 5 * kSecondNs - 1;
+         looks.look_for(kHourNs);
+       }},
+      {"look-overdue",
+       [](Looks& looks) {
+         looks.look();
+         looks.overdue(60 * kSecondNs);
+       },
+       [](Looks& looks) {
+         looks.look();
+         looks.overdue(59 * kSecondNs);
+         looks.look_for(kHourNs);
+       }},
+  };
+}
+
+std::vector<History> all_histories() {
+  std::vector<History> all;
+  for (auto* const some : {memory_histories, process_histories, fault_histories, device_histories,
+                           watcher_histories}) {
+    for (History& history : some()) all.push_back(std::move(history));
+  }
+  return all;
+}
+
+TEST(BuiltInRules, EachFiresInItsHistoryAndIsSilentNearIt) {
+  for (const History& history : all_histories()) {
+    Looks ill;
+    history.fires(ill);
+    EXPECT_TRUE(ill.fired(history.rule)) << history.rule;
+    Looks well;
+    history.silent(well);
+    EXPECT_FALSE(well.fired(history.rule)) << history.rule;
+  }
+}
+
+TEST(BuiltInRules, EachHasItsHistories) {
+  std::multiset<std::string> told;
+  for (const History& history : all_histories()) told.insert(history.rule);
+  std::multiset<std::string> enabled;
+  for (const Rule& rule : built_in_rules()) {
+    if (rule.is_enabled) enabled.insert(rule.name);
+  }
+  EXPECT_EQ(told, enabled);
+}
+
+TEST(BuiltInRules, OneIsSwitchedOnByTheFile) {
+  const auto history = with_reason("software thermal", 6 * kMinuteNs);
+  Looks without;
+  history(without);
+  EXPECT_FALSE(without.fired("throttled-software-heat"));
+  Looks with(RuleBook::parse("[rules.throttled-software-heat]\nenabled = true", "r").value());
+  history(with);
+  EXPECT_TRUE(with.fired("throttled-software-heat"));
+}
+
+// deploy/rules.toml is what people start from: every rule with all its settings, and nothing else.
+TEST(BuiltInRules, AreWrittenOutForPeople) {
+  std::ifstream file(VRAM_TEST_DATA "/../../deploy/rules.toml");
+  std::ostringstream text;
+  text << file.rdbuf();
+  const size_t end_of_head = text.str().find("\n\n");
+  ASSERT_NE(end_of_head, std::string::npos);
+  EXPECT_EQ(text.str().substr(end_of_head + 2), RuleBook::built_in().to_toml());
+  const auto book = RuleBook::parse(text.str(), "rules.toml");
+  ASSERT_TRUE(book) << book.error().message;
+  EXPECT_EQ(book->rules(), built_in_rules());
+}
+
+}  // namespace
+}  // namespace vram::watch
