@@ -51,6 +51,7 @@ class Fold {
   [[nodiscard]] ChunkRows processes_chunks() const;
 
   [[nodiscard]] std::vector<std::shared_ptr<const DeviceRow>> devices() const;
+  [[nodiscard]] int64_t last_chunk_id() const { return start_.last_chunk_id; }
   [[nodiscard]] uint64_t ready_bytes() const { return ready_bytes_; }
   [[nodiscard]] uint64_t dropped() const { return dropped_; }
 

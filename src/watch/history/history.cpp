@@ -76,7 +76,8 @@ class History::State {
   template <typename Chunks>
   Unwritten unwritten(Chunks chunks) const;
   void note(uint64_t unreadable) const { unreadable_ += unreadable; }
-  void suspect(const Error& error) const { is_suspect_ = error.code == Code::kBadInput; }
+  // What a question met: it may be that the file is broken, which the writer finds out.
+  Error not_read(const Error& error) const;
   const std::string& path() const { return path_; }
 
  private:
@@ -136,7 +137,7 @@ void History::State::add(const Sampled& sampled) {
   const std::lock_guard guard(memory_mutex_);
   fold_.add(sampled);
   prune_clock_.see(time_ns, static_cast<int64_t>(sampled.begin_ns));
-  newest_ns_ = std::max(newest_ns_.value_or(time_ns), time_ns);
+  newest_ns_ = time_ns;  // not the latest of all: a clock that went ahead once may have come back
   oldest_ns_ = std::min(oldest_ns_.value_or(time_ns), time_ns);
   ++added_;
 }
@@ -254,6 +255,12 @@ HistoryFacts History::State::facts() const {
   return facts;
 }
 
+Error History::State::not_read(const Error& error) const {
+  if (error.code != Code::kBadInput && error.code != Code::kIo) return error;
+  if (error.code == Code::kBadInput) is_suspect_ = true;
+  return {error.code, fmt::format("the history {} can't be read: {}", path_, error.message)};
+}
+
 QueryScope History::State::scope() const {
   const std::lock_guard guard(memory_mutex_);
   return {options_.keep, oldest_ns_, newest_ns_};
@@ -262,7 +269,7 @@ QueryScope History::State::scope() const {
 template <typename Chunks>
 Unwritten History::State::unwritten(Chunks chunks) const {
   const std::lock_guard guard(memory_mutex_);
-  return {chunks(fold_), fold_.devices()};
+  return {chunks(fold_), fold_.last_chunk_id(), fold_.devices()};
 }
 
 Result<History> History::open(const std::string& path, HistoryOptions options) {
@@ -294,10 +301,7 @@ Result<std::vector<Series>> History::query(const HistoryQuery& query) const {
   const Unwritten unwritten = state_->unwritten(
       [&](const Fold& fold) { return fold.devices_chunks(kGrains[plan.grain].grain_s); });
   auto answer = read_series(state_->path(), metric->number, query.device, plan, unwritten);
-  if (!answer) {
-    state_->suspect(answer.error());
-    return tl::unexpected(answer.error());
-  }
+  if (!answer) return tl::unexpected(state_->not_read(answer.error()));
   state_->note(answer->unreadable);
   return std::move(answer->answer);
 }
@@ -306,10 +310,7 @@ Result<std::vector<ProcessSeries>> History::processes(const ProcessQuery& query)
   const Unwritten unwritten =
       state_->unwritten([](const Fold& fold) { return fold.processes_chunks(); });
   auto answer = read_processes(state_->path(), query, unwritten);
-  if (!answer) {
-    state_->suspect(answer.error());
-    return tl::unexpected(answer.error());
-  }
+  if (!answer) return tl::unexpected(state_->not_read(answer.error()));
   state_->note(answer->unreadable);
   return std::move(answer->answer);
 }
@@ -317,7 +318,7 @@ Result<std::vector<ProcessSeries>> History::processes(const ProcessQuery& query)
 Result<std::vector<HistoryDevice>> History::devices() const {
   const Unwritten unwritten = state_->unwritten([](const Fold&) { return ChunkRows(); });
   auto rows = read_devices(state_->path(), std::nullopt, unwritten);
-  if (!rows) return tl::unexpected(rows.error());
+  if (!rows) return tl::unexpected(state_->not_read(rows.error()));
   std::vector<HistoryDevice> devices;
   for (DeviceRow& row : *rows) devices.push_back(std::move(row.device));
   return devices;

@@ -45,9 +45,9 @@ struct HistoryOptions {
 
 struct HistoryFacts {
   std::string path;
-  uint64_t file_bytes = 0;           // with what SQLite keeps beside it
-  std::optional<int64_t> oldest_ns;  // of what is in the file or on its way there
-  std::optional<int64_t> newest_ns;
+  uint64_t file_bytes = 0;                // with what SQLite keeps beside it
+  std::optional<int64_t> oldest_ns;       // of what is in the file or on its way there
+  std::optional<int64_t> newest_ns;       // when the last look was; before it, to some minutes
   uint64_t added = 0;                     // calls of add()
   uint64_t dropped = 0;                   // samples of a device that will never be written
   uint64_t unwritten_bytes = 0;           // of whole chunks that wait

@@ -2,16 +2,22 @@
 // opening, at all grains.
 #include "watch/history/history.hpp"
 
+#include "watch/history/database.hpp"
 #include "watch/testing/history_looks.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <random>
 #include <sys/stat.h>
 
 namespace vram::watch {
 namespace {
 
 using testing::Folder;
+using ::testing::HasSubstr;
 using testing::kDayBegin;
 using testing::kHour;
 using testing::kMinute;
@@ -135,6 +141,192 @@ TEST_F(HistoryTest, ProcessesAreFoundByTheirPeaks) {
     EXPECT_EQ((*found)[1].process.pid, 11u);
     expect_point((*found)[1].points.at(0), kDayBegin, 150, 100, 200, 2);
   }
+}
+
+// Any figures at any times with any gaps, of two devices, added up here the plain way.
+TEST_F(HistoryTest, AnyStepOfAnyGrainIsTheSumOfItsSamples) {
+  std::mt19937 random(23);
+  struct Sample {
+    int64_t time_ns;
+    uint64_t value;
+  };
+  std::map<std::string, std::vector<Sample>> samples;
+  {
+    History history = opened(folder_.file());
+    int64_t time_ns = kDayBegin;
+    for (int i = 0; i < 6000; ++i) {
+      const bool is_gap = random() % 100 == 0;
+      time_ns += int64_t{1'000'000} * (is_gap ? random() % 900'000 : 1 + random() % 2000);
+      const std::string device = random() % 2 == 0 ? "GPU-a" : "GPU-b";
+      const std::optional<uint64_t> value =
+          random() % 10 == 0 ? std::nullopt : std::optional<uint64_t>(random());
+      history.add(look_at(time_ns, value, device));
+      if (value) samples[device].push_back({time_ns, *value});
+      if (random() % 1000 != 0) continue;
+      ASSERT_TRUE(history.flush()) << "written now and then";
+    }
+  }
+  const History history = opened(folder_.file());
+  for (const int64_t step_ns : {kSecond, 7 * kSecond, kMinute, 3 * kMinute, kHour, 5 * kHour}) {
+    for (const auto& [device, all] : samples) {
+      std::map<int64_t, HistoryPoint> expected;
+      for (const Sample& sample : all) {
+        const auto value = static_cast<double>(sample.value);
+        const int64_t begin_ns = sample.time_ns / step_ns * step_ns;
+        auto& point = expected.try_emplace(begin_ns, begin_ns, 0, value, value, 0).first->second;
+        point.average += value;
+        point.minimum = std::min(point.minimum, value);
+        point.maximum = std::max(point.maximum, value);
+        ++point.count;
+      }
+      HistoryQuery query = used_by(step_ns);
+      query.device = device;
+      const auto points = points_of(history, query);
+      ASSERT_EQ(points.size(), expected.size()) << step_ns;
+      for (const HistoryPoint& point : points) {
+        const HistoryPoint& other = expected.at(point.time_ns);
+        const double average = other.average / static_cast<double>(other.count);
+        ASSERT_NEAR(point.average, average, average * 1e-12);
+        ASSERT_EQ(point.minimum, other.minimum);
+        ASSERT_EQ(point.maximum, other.maximum);
+        ASSERT_EQ(point.count, other.count);
+      }
+    }
+  }
+}
+
+TEST_F(HistoryTest, WhatIsAskedForIsAllThatIsAnswered) {
+  History history = opened(folder_.file());
+  for (int i = 0; i < 10; ++i) history.add(look_at(kDayBegin + i * kSecond, 5));
+  HistoryQuery query = used_by(0);
+  query.from_ns = kDayBegin + 3 * kSecond;
+  query.to_ns = kDayBegin + 5 * kSecond;
+  const auto points = points_of(history, query);
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0].time_ns, query.from_ns);
+}
+
+TEST_F(HistoryTest, UnknownNamesAreErrorsThatSaySo) {
+  History history = opened(folder_.file());
+  history.add(look_at(kDayBegin, 5));
+  HistoryQuery query;
+  query.metric = "free_lunch";
+  EXPECT_THAT(history.query(query).error().message, HasSubstr("'free_lunch'"));
+  query = used_by(0);
+  query.device = "GPU-z";
+  EXPECT_THAT(history.query(query).error().message, HasSubstr("'GPU-z'"));
+}
+
+TEST_F(HistoryTest, EachMetricHasItsOwnFigures) {
+  History history = opened(folder_.file());
+  Sampled sampled = look_at(kDayBegin, 1);
+  Device& device = sampled.snapshot.devices[0];
+  gpu::DeviceSample& sample = device.sample;
+  sample.memory.reserved_bytes = 2;
+  sample.memory.free_bytes = 3;
+  device.unattributed_bytes = -4;
+  sample.busy_percent = 5;
+  sample.memory_busy_percent = 6;
+  sample.celsius = 7;
+  sample.milliwatts = 8;
+  sample.core_mhz = 9;
+  sample.memory_mhz = 10;
+  sample.processes.emplace(11);
+  sample.host_memory.used_bytes = 12;
+  device.pcie_sent_bytes_per_second = 13;
+  device.pcie_received_bytes_per_second = 14;
+  history.add(sampled);
+  double expected = 0;
+  for (const Metric& metric : metrics()) {
+    ++expected;
+    HistoryQuery query;
+    query.metric = metric.name;
+    const auto points = points_of(history, query);
+    ASSERT_EQ(points.size(), 1u) << metric.name;
+    EXPECT_EQ(points[0].average, metric.name == "unattributed_bytes" ? -4 : expected)
+        << metric.name;
+  }
+  EXPECT_EQ(expected, 14);
+}
+
+TEST_F(HistoryTest, PartsOfADeviceAreDevicesOnce) {
+  History history = opened(folder_.file());
+  Sampled sampled = look_at(kDayBegin, 500);
+  gpu::MigInstance instance;
+  instance.gpu_instance = 2;
+  instance.profile = "3g.71gb";
+  instance.memory.used_bytes = 70;
+  gpu::MigInstance sharing = instance;
+  sharing.compute_instance = 1;
+  sampled.snapshot.devices[0].health.mig_instances = {instance, sharing};
+  history.add(sampled);
+  const auto devices = history.devices().value();
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0].key, "GPU-a");
+  EXPECT_EQ(devices[1].key, "GPU-a/mig-2");
+  EXPECT_EQ(devices[1].name, "3g.71gb");
+  HistoryQuery query = used_by(0);
+  query.device = "GPU-a/mig-2";
+  const auto points = points_of(history, query);
+  ASSERT_EQ(points.size(), 1u);
+  expect_point(points[0], kDayBegin, 70, 70, 70, 1);
+}
+
+TEST_F(HistoryTest, ADeviceThatDoesNotTellHasAGapAndKeepsItsTotal) {
+  History history = opened(folder_.file());
+  history.add(look_at(kDayBegin, 5));
+  Sampled silent = look_at(kDayBegin + kSecond, std::nullopt);
+  silent.snapshot.devices[0].sample.memory.total_bytes.reset();
+  history.add(silent);
+  EXPECT_EQ(points_of(history, used_by(0)).size(), 1u);
+  EXPECT_EQ(history.devices().value().at(0).total_bytes, 1000u);
+}
+
+TEST_F(HistoryTest, BytesInTheFileThatAreNoChunkAreLeftOutAndCounted) {
+  History history = opened(folder_.file());
+  history.add(look_at(kDayBegin, 5));
+  history.add(look_at(kDayBegin + kMinute, 6));
+  ASSERT_TRUE(history.flush());
+  auto database = Database::open(folder_.file(), false);
+  ASSERT_TRUE(database);
+  ASSERT_TRUE(database->execute(
+      fmt::format("UPDATE device_chunk SET samples=x'ff01' WHERE grain_s=0 AND begin_s={}",
+                  kDayBegin / kSecond)));
+  const auto points = points_of(history, used_by(0));
+  ASSERT_EQ(points.size(), 1u);
+  EXPECT_EQ(points[0].average, 6);
+  EXPECT_EQ(history.facts().unreadable, 1u);
+}
+
+TEST_F(HistoryTest, FactsSayWhatThereIs) {
+  History history = opened(folder_.file());
+  EXPECT_EQ(history.facts().oldest_ns, std::nullopt);
+  history.add(look_at(kDayBegin, 5));
+  history.add(look_at(kDayBegin + kMinute, 6));
+  const HistoryFacts facts = history.facts();
+  EXPECT_EQ(facts.oldest_ns, kDayBegin);
+  EXPECT_EQ(facts.newest_ns, kDayBegin + kMinute);
+  EXPECT_EQ(facts.added, 2u);
+  EXPECT_EQ(facts.dropped, 0u);
+  EXPECT_GT(facts.file_bytes, 4096u);
+  EXPECT_EQ(facts.last_error, std::nullopt);
+}
+
+TEST_F(HistoryTest, ProcessesThatAreGoneAndTheirLastMinuteAreKept) {
+  {
+    History history = opened(folder_.file());
+    for (int i = 0; i < 10; ++i) {
+      Sampled sampled = look_at(kDayBegin + i * kMinute, 500);
+      if (i < 3) sampled.snapshot.processes = {process_on(0, 11, 5, 100)};
+      history.add(sampled);
+    }
+  }
+  const History history = opened(folder_.file());
+  const auto found = history.processes({});
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->size(), 1u);
+  EXPECT_EQ((*found)[0].process.start_ticks, 5u);
+  EXPECT_EQ((*found)[0].points.size(), 3u);
 }
 
 }  // namespace

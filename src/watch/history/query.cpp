@@ -49,7 +49,8 @@ class Reading {
     statement_.bind(3, plan_.to_ms / 1000 + 1).bind(4, grain.grain_s);
     auto row = statement_.step();
     for (; row && *row; row = statement_.step()) {
-      if (newer_.contains(statement_.number(0))) continue;
+      const int64_t id = statement_.number(0);
+      if (id > unwritten_.last_chunk_id || newer_.contains(id)) continue;
       add(steps_of(statement_), statement_.number(1), statement_.bytes(2));
       if (steps_read_ > kMostStepsRead) return tl::unexpected(too_many());
     }

@@ -15,9 +15,11 @@
 
 namespace vram::watch {
 
-// What the history has in memory, taken before the file is read.
+// What the history has in memory, taken before the file is read. Ids only grow, so the file's rows
+// with ids above the last, which are of later than that, can be left out.
 struct Unwritten {
   ChunkRows chunks;
+  int64_t last_chunk_id = 0;
   std::vector<std::shared_ptr<const DeviceRow>> devices;
 };
 

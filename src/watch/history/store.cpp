@@ -21,7 +21,7 @@ namespace vram::watch {
 namespace {
 
 constexpr int64_t kPagesAtOnce = 1024;  // given back by one prune
-constexpr int64_t kSparePages = 256;    // kept for what comes
+constexpr int64_t kSparePages = 64;     // kept for what comes
 
 Error with_path(Error error, const std::string& path) {
   error.message = fmt::format("the history {} can't be opened: {}", path, error.message);

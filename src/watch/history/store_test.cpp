@@ -1,0 +1,278 @@
+// The history's file in bad company: broken, somebody else's, newer, taken, in a folder that can't
+// be written, gone; and that what is too old goes and gives its room back.
+#include "watch/history/database.hpp"
+#include "watch/history/history.hpp"
+#include "watch/history/schema.hpp"
+#include "watch/testing/history_looks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace vram::watch {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Folder;
+using ::testing::HasSubstr;
+using testing::kDayBegin;
+using testing::kHour;
+using testing::kMinute;
+using testing::kSecond;
+using testing::look_at;
+using testing::opened;
+using testing::points_of;
+
+class StoreTest : public ::testing::Test {
+ protected:
+  HistoryOptions options() {
+    HistoryOptions options;
+    options.tell = [this](const std::string& text) { told_.push_back(text); };
+    return options;
+  }
+  [[nodiscard]] std::string refusal() const {
+    const auto history = History::open(folder_.file());
+    return history ? "" : history.error().message;
+  }
+  void write(const std::string& bytes) const {
+    std::ofstream(folder_.file(), std::ios::binary) << bytes;
+  }
+  [[nodiscard]] std::string read(const std::string& name) const {
+    std::ifstream file(folder_.file(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void sql(const std::string& statements) const {
+    if (!std::filesystem::exists(folder_.file())) write("");
+    auto database = Database::open(folder_.file(), false);
+    ASSERT_TRUE(database) << database.error().message;
+    const auto done = database->execute(statements);
+    ASSERT_TRUE(done) << done.error().message;
+  }
+  static HistoryQuery used() {
+    HistoryQuery query;
+    query.metric = "used_bytes";
+    return query;
+  }
+  static void fill(History& history, int minutes) {
+    for (int i = 0; i < minutes * 60; ++i)
+      history.add(look_at(kDayBegin + i * kSecond, static_cast<uint64_t>(i * 7919 % 1000)));
+  }
+
+  Folder folder_;
+  std::vector<std::string> told_;
+};
+
+TEST_F(StoreTest, AFileThatIsNoDatabaseIsMovedAside) {
+  const std::string text(5000, 'x');
+  write(text);
+  {
+    History history = opened(folder_.file(), options());
+    history.add(look_at(kDayBegin, 5));
+    ASSERT_TRUE(history.flush());
+    EXPECT_EQ(points_of(history, used()).size(), 1u);
+  }
+  const auto aside = folder_.names_with(".broken-");
+  ASSERT_EQ(aside.size(), 1u);
+  EXPECT_EQ(read(aside[0]), text);
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_THAT(told_[0], HasSubstr(aside[0]));
+}
+
+TEST_F(StoreTest, AnEmptyFileBecomesOne) {
+  write("");
+  EXPECT_EQ(refusal(), "");
+  EXPECT_TRUE(folder_.names_with(".broken-").empty());
+}
+
+TEST_F(StoreTest, AHistoryCutInHalfIsMovedAside) {
+  {
+    History history = opened(folder_.file());
+    fill(history, 60);
+  }
+  const auto size = std::filesystem::file_size(folder_.file());
+  std::filesystem::resize_file(folder_.file(), size / 2 + 100);
+  History history = opened(folder_.file(), options());
+  history.add(look_at(kDayBegin + 2 * kHour, 5));
+  (void)history.query(used());
+  EXPECT_TRUE(history.flush());
+  EXPECT_EQ(folder_.names_with(".broken-").size(), 1u);
+  EXPECT_EQ(points_of(history, used()).size(), 1u);
+}
+
+TEST_F(StoreTest, PagesThatBreakWhileItRunsAreMovedAside) {
+  {
+    History history = opened(folder_.file());
+    fill(history, 60);
+  }
+  History history = opened(folder_.file(), options());
+  // Not the first page, which says what the file is, but all that follow.
+  const auto size = std::filesystem::file_size(folder_.file());
+  ASSERT_GT(size, 40'000u);
+  {
+    std::fstream file(folder_.file(), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(4096);
+    file << std::string(size - 4096, '\x5a');
+  }
+  for (int i = 0; i < 3; ++i) {
+    history.add(look_at(kDayBegin + 3 * kHour + i * kSecond, 5));
+    (void)history.query(used());
+    (void)history.flush();
+  }
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("moved aside")));
+  EXPECT_FALSE(folder_.names_with(".broken-").empty());
+  EXPECT_TRUE(history.flush());
+  EXPECT_EQ(history.facts().last_error, std::nullopt);
+}
+
+TEST_F(StoreTest, AFileThatIsTakenAwayIsBegunAnew) {
+  History history = opened(folder_.file(), options());
+  fill(history, 1);
+  ASSERT_TRUE(history.flush());
+  std::filesystem::remove(folder_.file());
+  history.add(look_at(kDayBegin + kHour, 5));
+  ASSERT_TRUE(history.flush());
+  EXPECT_TRUE(std::filesystem::exists(folder_.file()));
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_THAT(told_[0], HasSubstr("was gone"));
+  EXPECT_FALSE(points_of(history, used()).empty());
+}
+
+TEST_F(StoreTest, AnotherProgramsDatabaseIsLeftAlone) {
+  sql("CREATE TABLE theirs(x); INSERT INTO theirs VALUES(1);");
+  EXPECT_THAT(refusal(), HasSubstr("another program"));
+  EXPECT_TRUE(folder_.names_with(".broken-").empty());
+}
+
+TEST_F(StoreTest, ANewerSchemaIsRefused) {
+  (void)opened(folder_.file());
+  sql(fmt::format("PRAGMA user_version={}", kSchemaVersion + 1));
+  EXPECT_THAT(refusal(), HasSubstr("newer vram"));
+  EXPECT_TRUE(folder_.names_with(".broken-").empty());
+}
+
+TEST_F(StoreTest, ASecondWriterIsToldWhoTheFirstIs) {
+  const History history = opened(folder_.file());
+  EXPECT_THAT(refusal(), HasSubstr(fmt::format("process {}", getpid())));
+}
+
+TEST_F(StoreTest, AFolderThatIsNotThereIsNamed) {
+  const auto history = History::open(folder_.file("none/history.db"));
+  ASSERT_FALSE(history);
+  EXPECT_THAT(history.error().message, HasSubstr("No such file or directory"));
+}
+
+TEST_F(StoreTest, AFolderIsNoFile) {
+  std::filesystem::create_directory(folder_.file());
+  EXPECT_NE(refusal(), "");
+}
+
+// Root may write everywhere, so a child without its rights tries.
+TEST_F(StoreTest, AFolderThatMayNotBeWrittenIsNamed) {
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms(0555));
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_nobody = getuid() != 0 || setuid(65534) == 0;
+    const std::string text = is_nobody ? refusal() : "";
+    _exit(text.find("Permission denied") != std::string::npos ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
+}
+
+class PruneTest : public StoreTest {
+ protected:
+  PruneTest() {
+    options_.keep = {std::chrono::hours(1), std::chrono::hours(2), std::chrono::hours(24),
+                     std::chrono::hours(2)};
+    options_.prune_period = std::chrono::minutes(1);
+  }
+  // A sample each 10 s.
+  static void add(History& history, int64_t from_ns, int64_t to_ns) {
+    for (int64_t time_ns = from_ns; time_ns < to_ns; time_ns += 10 * kSecond)
+      history.add(look_at(time_ns, 5));
+  }
+  HistoryOptions options_;
+};
+
+TEST_F(PruneTest, EachGrainIsKeptAsLongAsItShould) {
+  History history = opened(folder_.file(), options_);
+  add(history, kDayBegin, kDayBegin + 12 * kHour);
+  ASSERT_TRUE(history.flush());
+  ASSERT_TRUE(history.flush());
+  auto database = Database::open(folder_.file(), true);
+  ASSERT_TRUE(database);
+  const auto oldest_s = [&](int grain_s) {
+    return database
+        ->number(fmt::format("SELECT min(begin_s) FROM device_chunk WHERE grain_s={}", grain_s))
+        .value();
+  };
+  // The last sample is at 11:59:50; a chunk goes when all of it is too old.
+  const int64_t end_s = kDayBegin / kSecond + 12 * 3600;
+  EXPECT_EQ(oldest_s(0), end_s - 3600 - 60);
+  EXPECT_EQ(oldest_s(60), end_s - 2 * 3600 - 900);
+  EXPECT_EQ(oldest_s(3600), kDayBegin / kSecond);
+  EXPECT_EQ(history.facts().oldest_ns, kDayBegin);
+}
+
+TEST_F(PruneTest, TheFileShrinks) {
+  constexpr int kSeconds = 80'000;
+  {
+    History history = opened(folder_.file());  // keeps all of it
+    for (int64_t i = 0; i < kSeconds; ++i) {
+      Sampled sampled = look_at(kDayBegin + i * kSecond, static_cast<uint64_t>(i * 12'345 % 1000));
+      sampled.snapshot.devices[0].unattributed_bytes = i * 7'777'777'777 % 1'000'000'007;
+      history.add(sampled);
+    }
+  }
+  const auto before = std::filesystem::file_size(folder_.file());
+  {
+    History history = opened(folder_.file(), options_);
+    add(history, kDayBegin + kSeconds * kSecond, kDayBegin + (kSeconds + 120) * kSecond);
+    ASSERT_TRUE(history.flush());
+  }
+  EXPECT_LT(std::filesystem::file_size(folder_.file()), before / 2);
+}
+
+TEST_F(PruneTest, AClockThatJumpsAheadThrowsNothingAwayForAnHour) {
+  History history = opened(folder_.file(), options_);
+  add(history, kDayBegin, kDayBegin + 10 * kMinute);
+  Sampled jumped = look_at(kDayBegin + 1000 * kHour, 6);
+  jumped.begin_ns = static_cast<uint64_t>(kDayBegin + 10 * kMinute);
+  history.add(jumped);
+  ASSERT_TRUE(history.flush());
+  Sampled back = look_at(kDayBegin + 11 * kMinute, 7);
+  history.add(back);
+  ASSERT_TRUE(history.flush());
+  HistoryQuery query = used();
+  query.to_ns = kDayBegin + kHour;
+  query.from_ns = kDayBegin;
+  query.step_ns = kHour;
+  const auto hours = points_of(history, query);
+  ASSERT_EQ(hours.size(), 1u);
+  EXPECT_EQ(hours[0].count, 61u);
+  // And what lies far ahead does not make all else look old.
+  query.step_ns = kSecond;
+  EXPECT_EQ(points_of(history, query).size(), 61u);
+}
+
+TEST_F(PruneTest, AClockThatGoesBackCountsBothTimes) {
+  History history = opened(folder_.file(), options_);
+  add(history, kDayBegin, kDayBegin + 10 * kMinute);
+  add(history, kDayBegin, kDayBegin + 10 * kMinute);
+  ASSERT_TRUE(history.flush());
+  for (const int64_t step_ns : {10 * kSecond, kMinute, kHour}) {
+    HistoryQuery query = used();
+    query.step_ns = step_ns;
+    uint64_t count = 0;
+    for (const HistoryPoint& point : points_of(history, query)) count += point.count;
+    EXPECT_EQ(count, 120u) << step_ns;
+  }
+}
+
+}  // namespace
+}  // namespace vram::watch
