@@ -59,8 +59,10 @@ watch::Reclaimable Live::look_for_reclaimable() {
 
 watch::Snapshot Live::look() {
   watch::Readings readings = sources_.read();
+  const watch::Moment moment = watch::here_and_now();
   rates_.apply(readings);
-  return watch::take_snapshot(watch::here_and_now(), std::move(readings), table_, *postings_);
+  xids_.apply(readings, moment.time_ns);
+  return watch::take_snapshot(moment, std::move(readings), table_, *postings_);
 }
 
 }  // namespace vram::cli

@@ -9,6 +9,7 @@
 #include "watch/reclaim.hpp"
 #include "watch/snapshot.hpp"
 #include "watch/sources.hpp"
+#include "watch/xid_tally.hpp"
 
 #include <memory>
 #include <string>
@@ -40,6 +41,7 @@ class Live {
 
   watch::Sources sources_;
   watch::Rates rates_;
+  watch::XidTally xids_;
   watch::ProcessTable table_;
   std::shared_ptr<const watch::Postings> postings_;
 };

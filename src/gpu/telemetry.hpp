@@ -121,6 +121,20 @@ struct DeviceSample {
   std::optional<std::string> trouble;  // why the device said nothing, in one line
 };
 
+// A fault that NVIDIA's driver told of when it happened, by its Xid number.
+struct XidEvent {
+  uint64_t xid = 0;
+  std::optional<uint32_t> device;        // its index; unknown: none that is watched
+  std::optional<uint32_t> gpu_instance;  // of MIG
+  std::optional<uint32_t> compute_instance;
+};
+
+// Which devices' faults are told, and those told since the last time.
+struct XidNews {
+  std::vector<uint32_t> watched;  // by index
+  std::vector<XidEvent> events;
+};
+
 template <typename T>
 concept Telemetry = requires(const T& source, uint32_t index) {
   { source.device_count() } -> std::same_as<Result<uint32_t>>;
@@ -128,6 +142,12 @@ concept Telemetry = requires(const T& source, uint32_t index) {
   { source.health(index) } -> std::same_as<DeviceHealth>;
   // Of a device that fails, everything but the index and the trouble is unknown.
   { source.sample(index) } -> std::same_as<DeviceSample>;
+};
+
+// A source that can also tell of faults.
+template <typename T>
+concept TellsXids = requires(const T& source) {
+  { source.xid_news() } -> std::same_as<XidNews>;
 };
 
 }  // namespace vram::gpu

@@ -135,8 +135,18 @@ std::string rows_text(const std::optional<gpu::RemappedRows>& rows) {
                      rows->has_failed ? "; one could not be remapped" : "");
 }
 
-void draw_errors(const gpu::DeviceHealth& health, Sheet& sheet) {
+std::string xids_text(const std::optional<std::vector<watch::XidCount>>& counts) {
+  if (!counts) return std::string(kUnknown);
+  std::vector<std::string> texts;
+  for (const watch::XidCount& each : *counts) texts.push_back(xid_text(each));
+  return texts.empty() ? "none since this program began"
+                       : fmt::format("{}", fmt::join(texts, "; "));
+}
+
+void draw_errors(const Device& device, Sheet& sheet) {
+  const gpu::DeviceHealth& health = device.health;
   sheet.open("errors");
+  sheet.say("Xid", xids_text(device.xids));
   sheet.say("ECC since boot", ecc_text(health.ecc_since_boot));
   sheet.say("ECC ever", ecc_text(health.ecc_ever));
   sheet.say("remapped rows", rows_text(health.remapped_rows));
@@ -230,7 +240,7 @@ void draw_device(const watch::Snapshot& snapshot, const Device& device, Sheet& s
   draw_identity(device, sheet);
   draw_memories(device, sheet);
   draw_activity(device, sheet);
-  draw_errors(device.health, sheet);
+  draw_errors(device, sheet);
   draw_instances(device.health, sheet);
   draw_processes(snapshot, device, sheet);
   sheet.close();

@@ -84,6 +84,7 @@ TEST(StatusJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
                               {"memory", "/devices/0/bar1"},
                               {"ecc", "/devices/0/ecc_ever"},
                               {"rows", "/devices/0/remapped_rows"},
+                              {"fault", "/devices/0/xids/0"},
                               {"instance", "/devices/1/mig_instances/0"},
                               {"process", "/processes/0"},
                               {"container", "/processes/0/container"},

@@ -129,6 +129,16 @@ Json json_uses(const std::vector<watch::Use>& uses) {
   return json;
 }
 
+Json json_xids(const std::optional<std::vector<watch::XidCount>>& counts) {
+  if (!counts) return {};
+  Json xids = Json::array();
+  for (const watch::XidCount& each : *counts) {
+    xids.push_back(
+        {{"xid", each.xid}, {"count", each.count}, {"last_time_unix_ns", each.last_time_ns}});
+  }
+  return xids;
+}
+
 }  // namespace
 
 Json json_texts(const std::vector<std::string>& texts) {
@@ -143,6 +153,7 @@ Json json_device(const watch::Device& device) {
   json["unattributed_bytes"] = json_or_null(device.unattributed_bytes);
   json["unaccounted_bytes"] = json_or_null(device.unaccounted_bytes);
   json.update(json_health(device.health));
+  json["xids"] = json_xids(device.xids);
   return json;
 }
 

@@ -57,6 +57,13 @@ void add_memory_remarks(const gpu::DeviceHealth& health, std::vector<Remark>& re
     remarks.push_back({"▲ ", "a remapped row of the memory waits for a reset", Style::kWarning});
 }
 
+void add_xid_remarks(const watch::Device& device, std::vector<Remark>& remarks) {
+  if (!device.xids) return;
+  for (const watch::XidCount& told : *device.xids) {
+    remarks.push_back({"✖ ", "the driver told of Xid " + xid_text(told), Style::kBad});
+  }
+}
+
 void add_sample_remarks(const watch::Device& device, std::vector<Remark>& remarks) {
   const auto& reasons = device.sample.throttle_reasons;
   if (reasons && !reasons->empty())
@@ -95,6 +102,12 @@ std::string name_text(const std::optional<std::string>& text) {
 std::string clock_text(int64_t time_ns) {
   if (time_ns <= 0) return std::string(kUnknown);
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time_t{time_ns / kSecond}));
+}
+
+std::string xid_text(const watch::XidCount& told) {
+  const std::string often =
+      told.count == 1 ? "once, at" : fmt::format("{} times, last at", told.count);
+  return fmt::format("{}, {} {}", told.xid, often, clock_text(told.last_time_ns));
 }
 
 std::string_view identifier(gpu::Vendor vendor) {
@@ -137,6 +150,7 @@ std::vector<Remark> remarks(const watch::Device& device) {
   const auto& action = device.health.recovery_action;
   if (action && !action->empty() && *action != "none")
     result.push_back({"✖ ", "the driver asks for: " + printable(*action), Style::kBad});
+  add_xid_remarks(device, result);
   add_memory_remarks(device.health, result);
   add_sample_remarks(device, result);
   if (device.sample.is_asleep)

@@ -39,6 +39,9 @@ inline constexpr std::string_view kUnknown = "-";
 // The digits of its id that container tools print, printable.
 [[nodiscard]] std::string short_id(const watch::Container& container);
 
+// "79, once, at 2026-11-22 09:14:05 UTC".
+[[nodiscard]] std::string xid_text(const watch::XidCount& told);
+
 struct Remark {
   std::string mark;  // what to put before it: colour is not the only carrier
   std::string text;

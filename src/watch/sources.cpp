@@ -40,6 +40,7 @@ class Sources::Slot {
     for (uint32_t index = 0; index < devices_.size(); ++index) {
       readings.devices.push_back(source_ ? ask(index, options) : missing(index, options));
     }
+    if (source_) tell_xids(readings, first);
     // Nothing answers any more, as when the driver was loaded anew: what is open is of no use.
     if (source_ && is_all_trouble(readings, first)) {
       fail_with(*readings.devices[first].sample.trouble, options);
@@ -111,6 +112,18 @@ class Sources::Slot {
     // It was asleep or in trouble when its source was opened.
     if (device.was_asleep || key_of(device.identity).empty())
       device.identity = source_->identity(index);
+  }
+
+  void tell_xids(Readings& readings, size_t first) const {
+    const gpu::XidNews news = source_->xid_news();
+    for (const uint32_t index : news.watched) {
+      if (index < devices_.size()) readings.devices[first + index].new_xids.emplace();
+    }
+    for (const gpu::XidEvent& event : news.events) {
+      if (!event.device || *event.device >= devices_.size()) continue;
+      auto& told = readings.devices[first + *event.device].new_xids;
+      if (told) told->push_back(event.xid);
+    }
   }
 
   DeviceReading missing(uint32_t index, const SourcesOptions& options) const {

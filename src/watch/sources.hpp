@@ -9,6 +9,7 @@
 #pragma once
 
 #include "gpu/telemetry.hpp"
+#include "watch/snapshot.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,7 @@ class Source {
   [[nodiscard]] virtual gpu::DeviceIdentity identity(uint32_t index) const = 0;
   [[nodiscard]] virtual gpu::DeviceHealth health(uint32_t index) const = 0;
   [[nodiscard]] virtual gpu::DeviceSample sample(uint32_t index) const = 0;
+  [[nodiscard]] virtual gpu::XidNews xid_news() const = 0;
 };
 
 template <gpu::Telemetry T>
@@ -39,6 +41,10 @@ class SourceOf final : public Source {
   gpu::DeviceIdentity identity(uint32_t index) const override { return source_.identity(index); }
   gpu::DeviceHealth health(uint32_t index) const override { return source_.health(index); }
   gpu::DeviceSample sample(uint32_t index) const override { return source_.sample(index); }
+  gpu::XidNews xid_news() const override {
+    if constexpr (gpu::TellsXids<T>) return source_.xid_news();
+    return {};
+  }
 
  private:
   T source_;
@@ -68,6 +74,9 @@ struct DeviceReading {
   gpu::DeviceSample sample;
   std::optional<uint64_t> pcie_sent_bytes_per_second;  // by Rates
   std::optional<uint64_t> pcie_received_bytes_per_second;
+  std::optional<std::vector<uint64_t>>
+      new_xids;                               // told since the last reading; unknown: nobody tells
+  std::optional<std::vector<XidCount>> xids;  // by XidTally
 };
 
 struct Readings {

@@ -247,5 +247,24 @@ TEST_F(SourcesTest, AnImpossibleCountIsAFailure) {
   EXPECT_EQ(readings.notes.size(), 1U);
 }
 
+TEST_F(SourcesTest, FaultsAreToldOfTheirDeviceAndUnknownWhereNobodyTells) {
+  first_.add("A");
+  second_.add("B");
+  second_.add("C");
+  Sources sources = make();
+  const auto told = [](uint64_t xid, std::optional<uint32_t> device) {
+    gpu::XidEvent event;
+    event.xid = xid;
+    event.device = device;
+    return event;
+  };
+  second_.news = {{1, 7}, {told(31, 1), told(79, 0), told(13, std::nullopt), told(62, 7)}};
+  const Readings readings = read_at(sources, 1);
+  EXPECT_EQ(readings.devices[0].new_xids, std::nullopt);
+  EXPECT_EQ(readings.devices[1].new_xids, std::nullopt);  // not watched
+  ASSERT_TRUE(readings.devices[2].new_xids.has_value());
+  EXPECT_THAT(*readings.devices[2].new_xids, ElementsAre(31));
+}
+
 }  // namespace
 }  // namespace vram::watch

@@ -57,7 +57,7 @@ Device device_of(DeviceReading&& reading) {
                 .unaccounted_bytes = {},
                 .pcie_sent_bytes_per_second = reading.pcie_sent_bytes_per_second,
                 .pcie_received_bytes_per_second = reading.pcie_received_bytes_per_second,
-                .xids = {}};
+                .xids = std::move(reading.xids)};
   device.unattributed_bytes = unattributed_of(device);
   device.unaccounted_bytes = unaccounted_of(device.sample.memory);
   return device;

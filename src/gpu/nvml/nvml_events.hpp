@@ -17,13 +17,6 @@
 
 namespace vram::gpu::nvml {
 
-struct XidEvent {
-  uint64_t xid = 0;
-  std::optional<uint32_t> device;        // its index; unknown: none that is watched
-  std::optional<uint32_t> gpu_instance;  // of MIG
-  std::optional<uint32_t> compute_instance;
-};
-
 class NvmlEvents {
  public:
   // As Nvml::open; kUnsupported also where the driver has no events, or no device that tells them.

@@ -1,6 +1,7 @@
 #include "gpu/nvml/nvml_when_awake.hpp"
 
 #include "gpu/drm/card.hpp"
+#include "gpu/nvml/nvml_events.hpp"
 #include "gpu/nvml/pci_devices.hpp"
 
 #include <algorithm>
@@ -19,6 +20,8 @@ struct NvmlWhenAwake::State {
   [[nodiscard]] Result<> look();
   [[nodiscard]] Result<> count_library();
   [[nodiscard]] bool are_all_asleep();
+  [[nodiscard]] bool is_any_asleep();
+  void close();
   // May the library be asked for this device?
   [[nodiscard]] bool is_awake(uint32_t index);
   // Nothing: a device that the bus does not show, or it is not known which one it is.
@@ -31,7 +34,9 @@ struct NvmlWhenAwake::State {
   drm::Files files;
   std::vector<PciDevice> devices;
   std::optional<Nvml> nvml;  // nothing: all devices sleep, or it did not open
-  uint32_t count = 0;        // of the library's devices while it is open, else of the bus's
+  std::optional<NvmlEvents> events;
+  uint32_t looks = 0;  // since the library was opened, for events
+  uint32_t count = 0;  // of the library's devices while it is open, else of the bus's
   std::map<uint32_t, std::string> pci_ids;      // as the library told them, since it was opened
   std::map<std::string, DeviceIdentity> known;  // by PCI id: of all that were ever awake
 };
@@ -42,10 +47,20 @@ bool NvmlWhenAwake::State::are_all_asleep() {
   });
 }
 
+bool NvmlWhenAwake::State::is_any_asleep() {
+  return std::ranges::any_of(
+      devices, [&](const PciDevice& device) { return drm::is_asleep(files, device.folder); });
+}
+
+void NvmlWhenAwake::State::close() {
+  events.reset();
+  nvml.reset();
+}
+
 Result<> NvmlWhenAwake::State::look() {
   if (!nvml) devices = find_pci_devices(files, sys);  // plugged in meanwhile, or taken away
   if (are_all_asleep()) {
-    nvml.reset();
+    close();
     count = static_cast<uint32_t>(devices.size());
     return {};
   }
@@ -53,6 +68,7 @@ Result<> NvmlWhenAwake::State::look() {
     auto opened = Nvml::open(library);
     if (!opened) return tl::unexpected(std::move(opened.error()));
     nvml.emplace(std::move(*opened));
+    looks = 0;
     pci_ids.clear();
   }
   return count_library();
@@ -133,6 +149,25 @@ DeviceSample NvmlWhenAwake::sample(uint32_t index) const {
   sample.index = index;
   sample.is_asleep = true;
   return sample;
+}
+
+XidNews NvmlWhenAwake::xid_news() const {
+  constexpr size_t kMostEvents = 1000;  // at once: a storm may not keep anybody here
+  constexpr uint32_t kRetryLooks = 10;
+  State& state = *state_;
+  if (!state.nvml || state.looks++ == 0) return {};
+  if (!state.events && state.looks % kRetryLooks == 2 && !state.is_any_asleep()) {
+    if (auto opened = NvmlEvents::open(state.library)) state.events.emplace(*std::move(opened));
+  }
+  if (!state.events) return {};
+  XidNews news{state.events->watched(), {}};
+  while (news.events.size() < kMostEvents) {
+    const auto event = state.events->wait(std::chrono::milliseconds(0));
+    if (!event) state.events.reset();
+    if (!event || !*event) break;
+    news.events.push_back(**event);
+  }
+  return news;
 }
 
 }  // namespace vram::gpu::nvml

@@ -35,12 +35,15 @@ class NvmlWhenAwake {
   [[nodiscard]] DeviceIdentity identity(uint32_t index) const;
   [[nodiscard]] DeviceHealth health(uint32_t index) const;
   [[nodiscard]] DeviceSample sample(uint32_t index) const;
+  // From the second look on: who looks once has no use for them. Of no device while one sleeps,
+  // since to ask for them wakes it.
+  [[nodiscard]] XidNews xid_news() const;
 
  private:
   struct State;
   explicit NvmlWhenAwake(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-static_assert(Telemetry<NvmlWhenAwake>);
+static_assert(Telemetry<NvmlWhenAwake> && TellsXids<NvmlWhenAwake>);
 
 }  // namespace vram::gpu::nvml

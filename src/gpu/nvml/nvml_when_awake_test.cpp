@@ -202,5 +202,30 @@ TEST_F(NvmlWhenAwakeTest, ADevicePluggedInIsFoundWhileTheOthersSleep) {
   EXPECT_EQ(nvml.sample(1).memory.used_bytes, 20 * kMiB);
 }
 
+TEST_F(NvmlWhenAwakeTest, TellsOfFaultsFromTheSecondLookOn) {
+  add(kFirst, "active");
+  add(kSecond, "active");
+  const NvmlWhenAwake nvml = open();
+  tick(nvml);
+  EXPECT_THAT(nvml.xid_news().watched, ::testing::IsEmpty());
+  EXPECT_THAT(calls_.lines(), Not(HasSubstr("EventSet")));
+  EXPECT_THAT(nvml.xid_news().watched, ::testing::ElementsAre(0, 1));
+  scenario_.change(std::string(kBoth) + "xid 31\nxid 79\n");
+  const XidNews news = nvml.xid_news();
+  ASSERT_EQ(news.events.size(), 2U);
+  EXPECT_EQ(news.events[0].xid, 31U);
+  EXPECT_EQ(news.events[1].xid, 79U);
+  EXPECT_EQ(news.events[1].device, 1U);
+  EXPECT_THAT(nvml.xid_news().events, ::testing::IsEmpty());
+}
+
+TEST_F(NvmlWhenAwakeTest, AsksForNoFaultsWhileADeviceSleeps) {
+  add(kFirst, "active");
+  add(kSecond, "suspended");
+  const NvmlWhenAwake nvml = open();
+  for (int look = 0; look < 30; ++look) EXPECT_THAT(nvml.xid_news().watched, ::testing::IsEmpty());
+  EXPECT_THAT(calls_.lines(), Not(HasSubstr("EventSet")));
+}
+
 }  // namespace
 }  // namespace vram::gpu::nvml

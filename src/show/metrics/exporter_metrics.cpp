@@ -38,11 +38,14 @@ void add_looks(const watch::Sampled& sampled, const ExporterFigures& figures, Fa
     families.add({"vram_exporter_look_period_seconds", kGauge,
                   "From the begin of the look before to that of the last one."},
                  none, Number(seconds_of(sampled.period_ns)));
-  if (sampled.snapshot.time_ns > 0)
+  if (sampled.snapshot.time_ns > 0) {  // else nobody has looked yet
     families.add({"vram_exporter_look_timestamp_seconds", kGauge,
                   "When the machine was last looked at, since 1970; time() less this is the age "
                   "of the figures."},
                  none, Number(seconds_of(static_cast<uint64_t>(sampled.snapshot.time_ns))));
+    families.add({"vram_exporter_devices", kGauge, "GPUs that were found, whatever their state."},
+                 none, Number(uint64_t{sampled.snapshot.devices.size()}));
+  }
   if (figures.overdue_ns)
     families.add({"vram_exporter_look_overdue_seconds", kGauge,
                   "How much longer than the period the look under way takes: a driver hangs."},
@@ -70,8 +73,6 @@ void add_exporter(const watch::Sampled& sampled, const ExporterFigures& figures,
   const Labels none;
   add_looks(sampled, figures, families);
   add_sources(sampled.snapshot, figures, families);
-  families.add({"vram_exporter_devices", kGauge, "GPUs that were found, whatever their state."},
-               none, Number(uint64_t{sampled.snapshot.devices.size()}));
   families.add({"vram_exporter_scrapes_total", kCounter, "Pages of metrics given out."}, none,
                figures.scrapes);
   families.add({"vram_exporter_resident_memory_bytes", kGauge,

@@ -80,6 +80,16 @@ TEST(Metrics, UnknownIsAbsent) {
   }
 }
 
+TEST(Metrics, BeforeTheFirstLookNothingIsSaidOfDevices) {
+  EXPECT_EQ(metrics_text({}, {.version = "1.2"}, {}),
+            "# HELP vram_build_info The program that publishes this page.\n"
+            "# TYPE vram_build_info gauge\n"
+            "vram_build_info{version=\"1.2\"} 1\n"
+            "# HELP vram_exporter_series Series on this page, this one with them.\n"
+            "# TYPE vram_exporter_series gauge\n"
+            "vram_exporter_series 2\n");
+}
+
 TEST(Metrics, InstancesThatShareMemoryCountOnce) {
   const auto series = parsed(full_sampled().snapshot).series;
   double sum = 0;

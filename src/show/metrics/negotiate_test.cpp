@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
+#include <random>
+#include <string>
+
 namespace vram::show {
 namespace {
 
@@ -36,6 +41,25 @@ TEST(Negotiate, AnythingMayBeAsked) {
         "application/openmetrics-text;q=", "\xff\x01;q=-1"})
     EXPECT_EQ(negotiate(header), kText) << header;
   EXPECT_EQ(negotiate(std::string(100'000, ',')), kText);
+}
+
+// A header that was damaged on the way is still only a wish, and never for what it does not name.
+TEST(Negotiate, DamagedHeadersAskForNothingNew) {
+  const std::string header =
+      "application/openmetrics-text;version=1.0.0;q=0.7,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+  std::mt19937 random(1);
+  int open = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string damaged = header.substr(random() % 8 == 0 ? random() % header.size() : 0);
+    for (auto n = random() % 6; n > 0; --n)
+      damaged[random() % damaged.size()] = static_cast<char>(random() % 256);
+    if (negotiate(damaged) != kOpen) continue;
+    ++open;
+    std::string lower = damaged;
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    EXPECT_NE(lower.find("application/openmetrics-text"), std::string::npos) << damaged;
+  }
+  EXPECT_GT(open, 1'000);
 }
 
 TEST(ContentType, NamesTheVersion) {

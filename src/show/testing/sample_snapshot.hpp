@@ -166,6 +166,7 @@ inline void make_ill(watch::Device& device) {
   device.sample.throttle_reasons = {"power cap", "heat"};
   device.sample.pcie_sent_bytes = 5 * kGiB;
   device.sample.pcie_received_bytes = 7 * kGiB;
+  device.xids = {{31, 2, kSnapshotTime}, {79, 1, kSnapshotTime}};
 }
 
 inline watch::Snapshot awkward_snapshot() {

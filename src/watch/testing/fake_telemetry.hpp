@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vram::watch::testing {
@@ -42,6 +43,7 @@ struct FakeMachine {
   std::shared_ptr<const bool> handle = std::make_shared<const bool>();  // shared by what is open
   int identities_asked = 0;
   std::vector<uint64_t> health_asked_ns = {};
+  gpu::XidNews news = {};  // at the next look alone
 
   [[nodiscard]] bool is_open() const { return handle.use_count() > 1; }
   void add(const std::string& uuid) {
@@ -68,12 +70,13 @@ class FakeTelemetry {
     return machine_->health;
   }
   [[nodiscard]] gpu::DeviceSample sample(uint32_t index) const { return machine_->samples[index]; }
+  [[nodiscard]] gpu::XidNews xid_news() const { return std::exchange(machine_->news, {}); }
 
  private:
   FakeMachine* machine_;
   std::shared_ptr<const bool> handle_;
 };
-static_assert(gpu::Telemetry<FakeTelemetry>);
+static_assert(gpu::Telemetry<FakeTelemetry> && gpu::TellsXids<FakeTelemetry>);
 
 inline Opener opener_of_machine(std::string name, FakeMachine& machine) {
   return opener_of(std::move(name), [&machine]() -> Result<FakeTelemetry> {

@@ -1,0 +1,35 @@
+"""What several dashboards ask for: selections, joins, variables."""
+
+from __future__ import annotations
+
+from panels import Query, variable
+
+NODE = 'instance=~"$instance"'
+GPU = NODE + ', uuid=~"$uuid"'
+INSTANCE = variable("instance", "Node", "label_values(vram_build_info, instance)")
+UUID = variable("uuid", "GPU", f"label_values(vram_gpu_info{{{NODE}}}, uuid)")
+RANGE = "[$__rate_interval]"
+# Seconds until the memory is full if it goes on as in the last half hour; a week stands for never.
+TIME_TO_FULL = (
+    "clamp_max(vram_gpu_memory_free_bytes{%s} / clamp_min(-deriv(vram_gpu_memory_free_bytes{%s}[30m]), 1), 604800)"
+)
+OPT_IN = " Needs vram serve --process-series N."
+
+
+def of_gpu(metric: str) -> str:
+    return f"{metric}{{{GPU}}}"
+
+
+def with_name(expr: str) -> str:
+    """With the number and the name of the GPU as labels."""
+    return f"{expr} * on (instance, uuid) group_left (index, name) vram_gpu_info"
+
+
+def with_process(expr: str) -> str:
+    """With what is known of the process as labels."""
+    facts = "user, command, container, namespace, pod, slurm_job"
+    return f"{expr} * on (instance, pid) group_left ({facts}) vram_process_info"
+
+
+def of_process(metric: str) -> Query:
+    return with_process(of_gpu(metric)), "{{pid}} {{command}} {{user}}"

@@ -1,0 +1,169 @@
+#include "watch/sampler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <poll.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace vram::watch {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr auto kPatience = seconds(30);  // a machine may be busy
+
+bool becomes_readable(int descriptor) {
+  pollfd waited{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return poll(&waited, 1, static_cast<int>(milliseconds(kPatience).count())) == 1;
+}
+
+std::shared_ptr<const Sampled> next_look(const Sampler& sampler) {
+  if (!becomes_readable(sampler.wake_fd())) return nullptr;
+  uint64_t looks = 0;
+  (void)!read(sampler.wake_fd(), &looks, sizeof looks);
+  return sampler.latest();
+}
+
+// A door that looks stand before until it is opened.
+class Door {
+ public:
+  void open() {
+    const std::lock_guard guard(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = false;
+};
+
+SamplerHooks counting(const std::shared_ptr<std::atomic<int>>& looks) {
+  SamplerHooks hooks;
+  hooks.look = [looks] {
+    Snapshot snapshot;
+    snapshot.time_ns = ++*looks;
+    return snapshot;
+  };
+  return hooks;
+}
+
+TEST(Sampler, LooksAtOnceAndNumbersItsLooks) {
+  const auto looks = std::make_shared<std::atomic<int>>(0);
+  const Sampler sampler(counting(looks), milliseconds(5));
+  const auto first = next_look(sampler);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->snapshot.time_ns, static_cast<int64_t>(first->number));
+  const auto later = next_look(sampler);
+  ASSERT_NE(later, nullptr);
+  EXPECT_GT(later->number, first->number);
+  EXPECT_GE(later->begin_ns, first->begin_ns + 1);
+  EXPECT_GT(later->period_ns, 0U);
+}
+
+TEST(Sampler, TheFirstLookHasNoPeriod) {
+  const auto looks = std::make_shared<std::atomic<int>>(0);
+  const Sampler sampler(counting(looks), hours(1));
+  const auto first = next_look(sampler);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->number, 1U);
+  EXPECT_EQ(first->period_ns, 0U);
+}
+
+TEST(Sampler, LooksNowOnRequestAndWithANewPeriod) {
+  const auto looks = std::make_shared<std::atomic<int>>(0);
+  Sampler sampler(counting(looks), hours(1));
+  ASSERT_NE(next_look(sampler), nullptr);
+  sampler.look_now();
+  const auto second = next_look(sampler);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->number, 2U);
+  sampler.set_period(milliseconds(1));
+  const auto third = next_look(sampler);
+  ASSERT_NE(third, nullptr);
+  EXPECT_GE(third->number, 3U);
+}
+
+TEST(Sampler, TellsOfEachLookBeforeOthersSeeIt) {
+  const auto looks = std::make_shared<std::atomic<int>>(0);
+  const auto told = std::make_shared<std::atomic<uint64_t>>(0);
+  SamplerHooks hooks = counting(looks);
+  hooks.seen = [told](const Sampled& sampled) { *told = sampled.number; };
+  const Sampler sampler(std::move(hooks), milliseconds(1));
+  for (int i = 0; i < 10; ++i) {
+    const auto look = next_look(sampler);
+    ASSERT_NE(look, nullptr);
+    EXPECT_GE(*told, look->number);
+  }
+}
+
+TEST(Sampler, ALookThatHangsHoldsUpNobody) {
+  const auto door = std::make_shared<Door>();
+  const auto released = std::make_shared<std::atomic<int>>(0);
+  SamplerHooks hooks;
+  hooks.look = [door, looks = 0]() mutable {
+    if (++looks == 2) door->pass();
+    return Snapshot{};
+  };
+  hooks.release = [released] { ++*released; };
+  Sampler sampler(std::move(hooks), milliseconds(1));
+  ASSERT_NE(next_look(sampler), nullptr);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (sampler.overdue_ns() == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_GT(sampler.overdue_ns(), 0U);
+  EXPECT_EQ(sampler.latest()->number, 1U);
+  sampler.release();
+  EXPECT_EQ(*released, 0);  // a hook is never called while another one runs
+  door->open();
+  ASSERT_NE(next_look(sampler), nullptr);
+  while (*released == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_EQ(*released, 1);
+}
+
+TEST(Sampler, LetsGoAtOnceWhileItWaits) {
+  const auto looks = std::make_shared<std::atomic<int>>(0);
+  const auto door = std::make_shared<Door>();
+  SamplerHooks hooks = counting(looks);
+  hooks.release = [door] { door->open(); };
+  Sampler sampler(std::move(hooks), hours(1));
+  ASSERT_NE(next_look(sampler), nullptr);
+  sampler.release();
+  door->pass();  // the test hangs if nobody lets go
+  EXPECT_EQ(*looks, 1);
+}
+
+TEST(Sampler, EndsWhileALookHangsAndLeavesItBehind) {
+  const auto door = std::make_shared<Door>();
+  const auto has_ended = std::make_shared<Door>();
+  {
+    SamplerHooks hooks;
+    hooks.look = [door] {
+      door->pass();
+      return Snapshot{};
+    };
+    hooks.seen = [has_ended](const Sampled&) { has_ended->open(); };
+    const Sampler sampler(std::move(hooks), milliseconds(1));
+    EXPECT_EQ(sampler.latest(), nullptr);
+  }
+  door->open();
+  has_ended->pass();  // what the look uses is still there
+}
+
+}  // namespace
+}  // namespace vram::watch
