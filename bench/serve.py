@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `vram serve` costs: 8 GPUs, 64 processes on each, a look each second, a scrape each 15 s.
+"""What `vram serve` costs: 8 GPUs, 64 processes on all or on each, a look each second, a scrape each 15 s.
 
 Runs the program over the fake library (tests/fake_nvml: no driver's cost in it), measures its CPU by the scheduler's own
 count and its memory, then how long 2,000 scrapes take beside the running sampler. Figures of one run; a busy machine
@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-GPUS, PROCESSES = 8, 64
+GPUS = 8
 SCRAPE_PERIOD_S = 15
 LIMITS = {"cpu_percent": 0.2, "rss_mib": 15.0, "scrape_p99_ms": 5.0}
 
@@ -33,7 +33,7 @@ def scenario(pids: list[int]) -> str:
             "milliwatts 612000\npower-limit 700000\nthrottle 0x0\npcie 1000 2000\nnvlink 10 20\nmemory-celsius 70",
             "bar1 262144M 10M\necc 1 0 5 2\nrows 0 0 off off\ncompute-mode 0\npersistence on\nnuma 0",
         ]
-        here = pids[gpu * PROCESSES : (gpu + 1) * PROCESSES]
+        here = pids[gpu::GPUS]
         lines += [f"process compute {pid} {1000 + place}M 4294967295 0 1" for place, pid in enumerate(here)]
     return "\n".join(lines) + "\n"
 
@@ -87,16 +87,16 @@ def wait_for_port(log: Path) -> int:
         time.sleep(0.05)
 
 
-def measure(build: Path, seconds: float, real_processes: bool, options: list[str]) -> dict[str, float]:
-    sleepers = [subprocess.Popen(["sleep", "3600"]) for _ in range(GPUS * PROCESSES if real_processes else 0)]
-    pids = [each.pid for each in sleepers] or list(range(3_000_000_000, 3_000_000_000 + GPUS * PROCESSES))
+def measure(build: Path, seconds: float, count: int, real_processes: bool, options: list[str]) -> dict[str, float]:
+    sleepers = [subprocess.Popen(["sleep", "3600"]) for _ in range(count if real_processes else 0)]
+    pids = [each.pid for each in sleepers] or list(range(3_000_000_000, 3_000_000_000 + count))
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "scenario").write_text(scenario(pids))
         library = build / "tests/fake_nvml/3/libnvidia-ml.so.1"
         changes = {"VRAM_NVML": str(library.resolve()), "FAKE_NVML_SCENARIO": str(place / "scenario")}
-        words = [build / "src/vram", "serve", "--gpu", "nvml", "--listen", "127.0.0.1:0", "--log-format", "json"]
-        words += ["--history", place / "history.db", *options]
+        words = [str(build / "src/vram"), "serve", "--gpu", "nvml", "--listen", "127.0.0.1:0"]
+        words += ["--log-format", "json", "--history", str(place / "history.db"), *options]
         with (place / "log").open("wb") as log:
             program = subprocess.Popen(words, stderr=log, env={**os.environ, **changes})
         try:
@@ -128,10 +128,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--processes", type=int, default=64, help="on all GPUs together (64)")
     parser.add_argument("--real-processes", action="store_true", help="start so many processes, instead of hidden ones")
     parser.add_argument("options", nargs="*", help="of vram serve, after --")
     words = parser.parse_args()
-    figures = measure(words.build, words.seconds, words.real_processes, words.options)
+    figures = measure(words.build, words.seconds, words.processes, words.real_processes, words.options)
     print(json.dumps(figures, indent=2))
     missed = [name for name, limit in LIMITS.items() if figures[name] > limit]
     print("within the limits" if not missed else f"beyond the limits: {', '.join(missed)}", LIMITS)
