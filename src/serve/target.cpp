@@ -21,6 +21,7 @@ std::optional<std::string> decoded(std::string_view text, bool plus_is_space) {
   std::string out;
   out.reserve(text.size());
   for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\0') return std::nullopt;
     if (text[i] != '%') {
       out += plus_is_space && text[i] == '+' ? ' ' : text[i];
       continue;

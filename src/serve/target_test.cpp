@@ -38,6 +38,7 @@ TEST(Target, WhatIsNoPathIsRefused) {
 TEST(Target, EscapesMustBeWholeAndNoZero) {
   for (const char* text : {"/%", "/%4", "/%zz", "/%00", "/?a=%00", "/?%g0=1", "/a%2"})
     EXPECT_FALSE(parse_target(text)) << text;
+  EXPECT_FALSE(parse_target(std::string_view("/a\0b", 4)));
   EXPECT_EQ(parse_target("/%41%7a")->path, "/Az");
 }
 
