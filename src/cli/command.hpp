@@ -70,5 +70,6 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> top_command();
 [[nodiscard]] std::unique_ptr<Command> free_command();
 [[nodiscard]] std::unique_ptr<Command> doctor_command();
+[[nodiscard]] std::unique_ptr<Command> serve_command();
 
 }  // namespace vram::cli

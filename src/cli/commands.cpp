@@ -13,6 +13,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(top_command());
   commands.push_back(free_command());
   commands.push_back(doctor_command());
+  commands.push_back(serve_command());
   return commands;
 }
 

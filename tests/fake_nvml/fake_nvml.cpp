@@ -43,6 +43,7 @@ NvmlReturn nvmlInit_v2() {
 }
 
 NvmlReturn nvmlShutdown() {
+  (void)begin("nvmlShutdown");
   vram::fake_nvml::count_open(-1);
   return kSuccess;
 }

@@ -1,0 +1,7 @@
+# The description of the server's API, as a string in the program. `vram serve` shows it; tests hold the answers to it.
+set(vram_openapi "${CMAKE_CURRENT_SOURCE_DIR}/serve/openapi.json")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${vram_openapi}")
+file(READ "${vram_openapi}" VRAM_OPENAPI)
+string(REPLACE "VERSION_OF_VRAM" "${PROJECT_VERSION}" VRAM_OPENAPI "${VRAM_OPENAPI}")
+configure_file("${CMAKE_CURRENT_SOURCE_DIR}/serve/openapi.cpp.in" "${CMAKE_CURRENT_BINARY_DIR}/serve_openapi.cpp" @ONLY)
+target_sources(vram_serve PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/serve_openapi.cpp")

@@ -1,0 +1,223 @@
+// vram serve: who uses which GPU's memory, for Prometheus and for programs, over HTTP.
+#include "base/bytes.hpp"
+#include "cli/command.hpp"
+#include "cli/options.hpp"
+#include "cli/serving.hpp"
+#include "serve/token.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+
+namespace vram::cli {
+namespace {
+
+constexpr int kEnvironment = 3;
+constexpr int64_t kShortestPeriodNs = 100'000'000;
+
+class ServeCommand final : public Command {
+ public:
+  [[nodiscard]] const Manual& manual() const override;
+  [[nodiscard]] std::vector<Option> options() override;
+  [[nodiscard]] Result<int> run(Console& console) override;
+
+ private:
+  [[nodiscard]] Result<std::vector<serve::Address>> addresses() const;
+  [[nodiscard]] Result<> check_token(const std::vector<serve::Address>& addresses) const;
+  [[nodiscard]] Result<ServeSettings> settings() const;
+
+  std::vector<std::string> listen_;
+  std::string period_ = "1s";
+  std::string gpu_;
+  std::string token_file_;
+  bool no_token_ = false;
+  bool dcgm_names_ = false;
+  std::string process_series_;
+  std::string history_;
+  std::string retention_;
+  std::string rules_;
+  std::vector<std::string> webhooks_;
+  std::vector<std::string> alertmanagers_;
+  std::string log_format_ = "text";
+};
+
+const Manual& ServeCommand::manual() const {
+  static const Manual kManual = {
+      "serve",
+      "GPU memory for Prometheus and programs, over HTTP",
+      "[--listen ADDRESS:PORT] [--token-file FILE] [--period TIME]",
+      "Looks at the GPUs each second and answers from the last look, so that no request waits for "
+      "a "
+      "driver: /metrics for Prometheus, /api/v1/ for programs (described by "
+      "/api/v1/openapi.json), /healthz for probes. Only this machine reaches it unless --listen "
+      "names "
+      "another address, which needs a token. SIGTERM and Ctrl-C end it; SIGUSR1 makes it let go of "
+      "the drivers for 30 s; SIGHUP makes it read its files again. docs/serve.md has the rest.",
+      {{"vram serve", "at http://127.0.0.1:9877 and http://[::1]:9877"},
+       {"vram serve --listen 0.0.0.0:9877 --token-file /etc/vram/token",
+        "for other machines, with 'Authorization: Bearer TOKEN'"},
+       {"vram serve --log-format json 2>> /var/log/vram.json", "a log for Logstash and its kind"},
+       {"vram serve --gpu sim:run.vtrace", "no GPU: a recording at its own pace"}}};
+  return kManual;
+}
+
+std::vector<Option> ServeCommand::options() {
+  return {
+      {"--listen", "ADDRESS:PORT",
+       "where to listen, may be named again (127.0.0.1:9877 and [::1]:9877); port 0 takes a free "
+       "one",
+       &listen_},
+      {"--period", "TIME", "look at the GPUs so often (1s)", &period_},
+      {"--gpu", "SOURCE",
+       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim:RECORDING; else all that the machine "
+       "has",
+       &gpu_},
+      {"--token-file", "FILE",
+       "let in only who shows the line in this file, which nobody else may read", &token_file_},
+      {"--no-token", "", "let everybody in who reaches an address beyond this machine", &no_token_},
+      {"--dcgm-names", "", "dcgm-exporter's metrics, too, for dashboards that know these",
+       &dcgm_names_},
+      {"--process-series", "N", "metrics of the N processes with the most memory (none)",
+       &process_series_},
+      {"--history", "FILE",
+       "keep the history in this file; off: keep none ($XDG_STATE_HOME/vram/history.db, which is "
+       "~/.local/state/vram/history.db)",
+       &history_},
+      {"--retention", "TIME",
+       "keep nothing for longer, as 30d; samples are kept for a day, minutes for 30, hours for 365",
+       &retention_},
+      {"--rules", "FILE",
+       "rules of alerts beside and over the built-in ones (TOML, docs/alerts.md)", &rules_},
+      {"--webhook", "URL", "POST alerts there as vram.alerts/1; may be named again", &webhooks_},
+      {"--alertmanager", "URL", "tell this Alertmanager of alerts; may be named again",
+       &alertmanagers_},
+      {"--log-format", "FORMAT", "of the log on standard error: text or json (text)",
+       &log_format_}};
+}
+
+Result<std::vector<serve::Address>> ServeCommand::addresses() const {
+  if (listen_.empty())
+    return std::vector<serve::Address>{
+        {.ip = "127.0.0.1", .port = serve::kDefaultPort},
+        {.ip = "::1", .port = serve::kDefaultPort, .may_be_missing = true}};
+  std::vector<serve::Address> found;
+  for (const std::string& text : listen_) {
+    auto address = serve::parse_address(text);
+    if (!address) return tl::unexpected(address.error());
+    found.push_back(*std::move(address));
+  }
+  return found;
+}
+
+Result<> ServeCommand::check_token(const std::vector<serve::Address>& addresses) const {
+  if (no_token_ && !token_file_.empty())
+    return fail(Code::kBadInput, "--token-file asks for a token, --no-token for none: name one");
+  const auto open = std::ranges::find_if(
+      addresses, [](const auto& address) { return !serve::is_loopback(address.ip); });
+  if (open == addresses.end() || no_token_ || !token_file_.empty()) return {};
+  return fail(Code::kBadInput,
+              "other machines reach {}: ask them for a token with --token-file FILE ('umask 077; "
+              "openssl rand -hex 32 > FILE' makes one), or say --no-token",
+              open->text());
+}
+
+Result<std::chrono::nanoseconds> period_of(const std::string& text) {
+  const auto period_ns = parse_duration_ns(text);
+  if (!period_ns) return fail(Code::kBadInput, "--period: {}", period_ns.error().message);
+  if (*period_ns < kShortestPeriodNs)
+    return fail(Code::kBadInput, "--period takes at least 0.1 seconds, found '{}'", text);
+  return std::chrono::nanoseconds(*period_ns);
+}
+
+Result<serve::LogFormat> log_format_of(const std::string& text) {
+  if (text == "text") return serve::LogFormat::kText;
+  if (text == "json") return serve::LogFormat::kJson;
+  return fail(Code::kBadInput, "--log-format: expected text or json, found '{}'", text);
+}
+
+Result<std::optional<uint32_t>> process_series_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto number = parse_number("--process-series", text);
+  if (!number) return tl::unexpected(number.error());
+  return static_cast<uint32_t>(std::min<uint64_t>(*number, std::numeric_limits<uint32_t>::max()));
+}
+
+// "30d" is what people say of a retention.
+Result<watch::HistoryKeep> keep_of(const std::string& text) {
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  constexpr int kHoursOfADay = 24;
+  watch::HistoryKeep keep;
+  if (text.empty()) return keep;
+  const bool is_days = text.ends_with('d');
+  const auto time_ns = parse_duration_ns(is_days ? text.substr(0, text.size() - 1) + "h" : text);
+  if (!time_ns || *time_ns < 60 * kSecondNs)
+    return fail(Code::kBadInput,
+                "--retention: expected a minute or more, as 30d or 12h, found '{}'", text);
+  const std::chrono::seconds longest(*time_ns / kSecondNs * (is_days ? kHoursOfADay : 1));
+  keep.hours = longest;  // the coarsest goes back farthest, be it for more than a year
+  for (auto* const finer : {&keep.samples, &keep.minutes, &keep.processes})
+    *finer = std::min(*finer, longest);
+  return keep;
+}
+
+// Where programs keep what they may lose; empty where the environment names no place.
+std::string usual_history() {
+  const auto named = [](const char* name) {
+    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  std::filesystem::path folder = named("XDG_STATE_HOME");
+  if (folder.is_relative() && named("HOME").is_absolute()) folder = named("HOME") / ".local/state";
+  if (folder.is_relative()) return "";
+  std::error_code error;
+  std::filesystem::create_directories(folder / "vram", error);  // else opening it says why not
+  return folder / "vram/history.db";
+}
+
+Result<ServeSettings> ServeCommand::settings() const {
+  auto addresses = this->addresses();
+  if (!addresses) return tl::unexpected(addresses.error());
+  if (const auto checked = check_token(*addresses); !checked)
+    return tl::unexpected(checked.error());
+  const auto period = period_of(period_);
+  if (!period) return tl::unexpected(period.error());
+  const auto log_format = log_format_of(log_format_);
+  if (!log_format) return tl::unexpected(log_format.error());
+  const auto process_series = process_series_of(process_series_);
+  if (!process_series) return tl::unexpected(process_series.error());
+  const auto keep = keep_of(retention_);
+  if (!keep) return tl::unexpected(keep.error());
+  return ServeSettings{.addresses = *std::move(addresses),
+                       .period = *period,
+                       .gpu = gpu_,
+                       .token_file = token_file_,
+                       .dcgm_names = dcgm_names_,
+                       .process_series = *process_series,
+                       .history = history_.empty()    ? usual_history()
+                                  : history_ == "off" ? ""
+                                                      : history_,
+                       .needs_history = !history_.empty(),
+                       .keep = *keep,
+                       .rules = rules_,
+                       .webhooks = webhooks_,
+                       .alertmanagers = alertmanagers_,
+                       .log_format = *log_format};
+}
+
+Result<int> ServeCommand::run(Console& console) {
+  const auto settings = this->settings();
+  if (!settings) return tl::unexpected(settings.error());
+  const auto token = token_file_.empty() ? Result<std::string>("") : serve::read_token(token_file_);
+  if (!token) return tl::unexpected(token.error());
+  const auto code = serve_until_told(*settings, *token);
+  if (code || code.error().code != Code::kIo) return code;
+  console.error(code.error().message);
+  return kEnvironment;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> serve_command() { return std::make_unique<ServeCommand>(); }
+
+}  // namespace vram::cli

@@ -1,0 +1,321 @@
+#include "cli/serving.hpp"
+
+#include "base/bytes.hpp"
+#include "cli/live.hpp"
+#include "cli/service_signals.hpp"
+#include "serve/alert_desk.hpp"
+#include "serve/api.hpp"
+#include "serve/guard.hpp"
+#include "serve/history_api.hpp"
+#include "serve/http_server.hpp"
+#include "serve/metrics_route.hpp"
+#include "serve/service_manager.hpp"
+#include "watch/reclaim.hpp"
+#include "watch/sampler.hpp"
+#include "watch/take_snapshot.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <iterator>
+#include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <utility>
+
+namespace vram::cli {
+namespace {
+
+using serve::LogEvent;
+using serve::LogLevel;
+
+// A connection takes a descriptor, and many systems begin with 1024.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  constexpr rlim_t kWanted = 8192;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(kWanted, limit.rlim_max));
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+  return value == nullptr ? "" : value;
+}
+
+// What the sampler's thread owns: a look that hangs may outlive everything else.
+struct Looking {
+  explicit Looking(Live&& given) : live(std::move(given)) {}
+  watch::Snapshot look() {
+    is_under_way = true;
+    watch::Snapshot snapshot = live.look();
+    is_under_way = false;
+    return snapshot;
+  }
+
+  Live live;
+  std::atomic<bool> is_under_way = false;
+};
+
+class Serving {
+ public:
+  Serving(const ServeSettings& settings, const std::string& secret, Live live)
+      : settings_(settings),
+        log_(std::make_shared<serve::Log>(settings.log_format, watch::here_and_now().host)),
+        token_(std::make_shared<serve::Token>(secret)),
+        manager_(environment("NOTIFY_SOCKET"), environment("WATCHDOG_USEC")),
+        looking_(std::make_shared<Looking>(std::move(live))) {}
+
+  Result<int> run();
+
+ private:
+  [[nodiscard]] Result<> open_history();
+  [[nodiscard]] Result<> open_alerts();
+  [[nodiscard]] watch::SamplerHooks sampler_hooks() const;
+  [[nodiscard]] serve::Sights sights() const;
+  [[nodiscard]] serve::Router router() const;
+  [[nodiscard]] serve::ServerHooks server_hooks();
+  void say_started() const;
+  void wait_and_work();
+  // False: it is to end.
+  bool obey(Wish wish);
+  void reload();
+  void reload_token();
+  void after_look();
+  void tell_of_notes(const std::vector<std::string>& notes);
+  void end();
+
+  const ServeSettings& settings_;
+  std::shared_ptr<serve::Log> log_;
+  std::shared_ptr<serve::Token> token_;
+  serve::ServiceManager manager_;
+  ServiceSignals signals_;  // before there are threads
+  std::shared_ptr<Looking> looking_;
+  std::shared_ptr<serve::Tally> tally_ = std::make_shared<serve::Tally>();
+  std::shared_ptr<watch::History> history_;  // null: none is kept
+  std::shared_ptr<serve::AlertDesk> desk_;
+  std::unique_ptr<serve::HttpServer> server_;
+  std::unique_ptr<watch::Sampler> sampler_;
+  std::vector<std::string> notes_;  // of the last look
+};
+
+Result<> Serving::open_history() {
+  if (settings_.history.empty()) return {};
+  watch::HistoryOptions options;
+  options.keep = settings_.keep;
+  options.tell = [log = log_](const std::string& what) {
+    log->write({.level = LogLevel::kWarning, .action = "history", .message = what});
+  };
+  auto opened = watch::History::open(settings_.history, std::move(options));
+  if (opened) {
+    history_ = std::make_shared<watch::History>(*std::move(opened));
+    return {};
+  }
+  if (settings_.needs_history) return fail(Code::kIo, "--history: {}", opened.error().message);
+  log_->write({.level = LogLevel::kWarning,
+               .action = "no-history",
+               .message = "no history is kept: " + opened.error().message});
+  return {};
+}
+
+Result<> Serving::open_alerts() {
+  serve::notify::NotifierOptions receivers;
+  const bool is_json = settings_.log_format == serve::LogFormat::kJson;
+  receivers.log = is_json ? serve::notify::LogForm::kJson : serve::notify::LogForm::kText;
+  receivers.write = [log = log_](std::string_view line) { log->write_line(line); };
+  receivers.complain = [log = log_](std::string_view what) {
+    log->write({.level = LogLevel::kWarning, .action = "notify", .message = std::string(what)});
+  };
+  receivers.webhooks = settings_.webhooks;
+  receivers.alertmanagers = settings_.alertmanagers;
+  receivers.link = fmt::format("http://{}/", server_->addresses().front().text());
+  auto desk = serve::AlertDesk::open(
+      settings_.rules, {.sees_all_processes = watch::sees_all_processes()}, std::move(receivers));
+  if (!desk) return tl::unexpected(desk.error());
+  desk_ = *std::move(desk);
+  return {};
+}
+
+watch::SamplerHooks Serving::sampler_hooks() const {
+  return {.look = [looking = looking_] { return looking->look(); },
+          .release = [looking = looking_] { looking->live.release(); },
+          .seen =
+              [tally = tally_, history = history_](const watch::Sampled& sampled) {
+                tally->count_look(sampled);
+                if (history) history->add(sampled);
+              }};
+}
+
+serve::Sights Serving::sights() const {
+  return {.latest = [this] { return sampler_->latest(); },
+          .overdue_ns = [this] { return sampler_->overdue_ns(); },
+          .now_ns = watch::monotonic_ns,
+          .period = settings_.period};
+}
+
+serve::Router Serving::router() const {
+  std::vector<serve::Route> routes = serve::live_routes(sights());
+  const auto add = [&](std::vector<serve::Route> more) {
+    std::ranges::move(more, std::back_inserter(routes));
+  };
+  routes.push_back(serve::metrics_route(
+      sights(), tally_,
+      {.dcgm_names = settings_.dcgm_names, .process_series = settings_.process_series}));
+  add(serve::history_routes(history_, [] { return watch::here_and_now().time_ns; }));
+  add(serve::alert_routes(desk_));
+  routes.push_back(serve::openapi_route());
+  routes.push_back(serve::index_page(routes, watch::here_and_now().host));
+  return serve::Router(std::move(routes));
+}
+
+serve::ServerHooks Serving::server_hooks() {
+  const auto refused = [this](const serve::Request& request, std::string_view why) {
+    log_->write_seldom({.level = LogLevel::kWarning,
+                        .action = "client-refused",
+                        .message = fmt::format("{}: the request for {} {}", request.client,
+                                               request.path.substr(0, 100), why),
+                        .fields = {{"client.address", request.client}}});
+  };
+  serve::ServerHooks hooks;
+  hooks.handle = serve::Guard{router(), token_, refused};
+  hooks.is_slow = serve::is_about_history;
+  hooks.incident = [this](std::string_view client, std::string_view what) {
+    log_->write_seldom({.level = LogLevel::kWarning,
+                        .action = "client-trouble",
+                        .message = fmt::format("{}: {}", client, what),
+                        .fields = {{"client.address", std::string(client)}}});
+  };
+  return hooks;
+}
+
+void Serving::say_started() const {
+  std::vector<std::string> urls;
+  for (const serve::Address& address : server_->addresses())
+    urls.push_back("http://" + address.text());
+  log_->write({.action = "started",
+               .message = fmt::format("vram " VRAM_VERSION " serves at {}, a look each {}{}",
+                                      fmt::join(urls, " and "),
+                                      format_duration_ns(settings_.period.count()),
+                                      token_->is_wanted() ? ", with a token" : ""),
+               .fields = {{"url.full", urls.front()}}});
+  const bool is_public = std::ranges::any_of(
+      server_->addresses(), [](const auto& address) { return !serve::is_loopback(address.ip); });
+  if (is_public && !token_->is_wanted())
+    log_->write({.level = LogLevel::kWarning,
+                 .action = "no-token",
+                 .message = "WITHOUT A TOKEN: everybody who reaches this machine reads who runs "
+                            "what on its GPUs, command lines too; --token-file FILE asks for one"});
+}
+
+void Serving::reload() {
+  if (!settings_.token_file.empty()) reload_token();
+  if (const auto rules = desk_->reload(); !rules)
+    return log_->write({.level = LogLevel::kError,
+                        .action = "reload-failed",
+                        .message = rules.error().message + "; the old rules stay"});
+  log_->write({.action = "reloaded", .message = "the rules were read again"});
+}
+
+void Serving::reload_token() {
+  auto secret = serve::read_token(settings_.token_file);
+  if (!secret)
+    return log_->write({.level = LogLevel::kError,
+                        .action = "reload-failed",
+                        .message = secret.error().message + "; the old token stays"});
+  token_->replace(*std::move(secret));
+  log_->write({.action = "reloaded", .message = "the token was read again"});
+}
+
+bool Serving::obey(Wish wish) {
+  if (wish == Wish::kEnd) return false;
+  if (wish == Wish::kReload) {
+    reload();
+    return true;
+  }
+  sampler_->release();
+  log_->write(
+      {.action = "released", .message = "lets go of all drivers for 30 s, as SIGUSR1 asks"});
+  return true;
+}
+
+void Serving::after_look() {
+  uint64_t count = 0;
+  (void)!read(sampler_->wake_fd(), &count, sizeof count);
+  const auto sampled = sampler_->latest();
+  if (!sampled) return;
+  desk_->judge(*sampled);
+  tell_of_notes(sampled->snapshot.notes);
+}
+
+void Serving::tell_of_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    if (std::ranges::find(notes_, note) == notes_.end())
+      log_->write_seldom({.level = LogLevel::kWarning, .action = "source-note", .message = note});
+  }
+  if (notes.empty() && !notes_.empty())
+    log_->write_seldom({.action = "sources-well", .message = "all sources answer again"});
+  notes_ = notes;
+}
+
+void Serving::wait_and_work() {
+  constexpr int kPatienceMs = 1000;  // looks that do not end are looked after, too
+  const auto watchdog = manager_.watchdog();
+  const int patience_ms =
+      watchdog ? static_cast<int>(std::clamp<int64_t>(watchdog->count() / 3000, 1, kPatienceMs))
+               : kPatienceMs;
+  std::array<pollfd, 2> asked = {{{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
+                                  {.fd = sampler_->wake_fd(), .events = POLLIN, .revents = 0}}};
+  while (true) {
+    (void)poll(asked.data(), asked.size(), patience_ms);
+    // The server's thread says so itself: if it hangs, nobody does.
+    if (watchdog) server_->post([this] { manager_.tell("WATCHDOG=1"); });
+    while (const auto wish = signals_.take()) {
+      if (!obey(*wish)) return;
+    }
+    if ((asked[1].revents & POLLIN) != 0) after_look();
+    if (const uint64_t overdue_ns = sampler_->overdue_ns(); overdue_ns > 0)
+      desk_->judge_overdue(watch::monotonic_ns(), watch::here_and_now().time_ns, overdue_ns);
+  }
+}
+
+void Serving::end() {
+  manager_.tell("STOPPING=1");
+  server_.reset();
+  desk_.reset();
+  // A call that hangs already is not waited for.
+  if (sampler_->overdue_ns() > 0) (void)sampler_.release();
+  sampler_.reset();
+  if (history_) (void)history_->flush();
+  log_->write({.action = "stopped", .message = "ends, as it was asked to"});
+  // The driver's library would be torn down below the feet of the call that hangs in it.
+  if (looking_->is_under_way) _exit(0);
+}
+
+Result<int> Serving::run() {
+  raise_descriptor_limit();
+  auto server = serve::HttpServer::open(settings_.addresses);
+  if (!server) return tl::unexpected(server.error());
+  server_ = *std::move(server);
+  if (const auto opened = open_alerts(); !opened) return tl::unexpected(opened.error());
+  if (const auto opened = open_history(); !opened) return tl::unexpected(opened.error());
+  sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
+  server_->start(server_hooks());
+  say_started();
+  manager_.tell("READY=1");
+  wait_and_work();
+  end();
+  return 0;
+}
+
+}  // namespace
+
+Result<int> serve_until_told(const ServeSettings& settings, const std::string& token) {
+  auto live = Live::of(settings.gpu);
+  if (!live) return tl::unexpected(live.error());
+  return Serving(settings, token, *std::move(live)).run();
+}
+
+}  // namespace vram::cli

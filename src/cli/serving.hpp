@@ -1,0 +1,43 @@
+// Serving: vram serve while it runs. Where sampler, HTTP server, log and signals are put together.
+//
+//     Live ─▶ Sampler ─┬─▶ Sights ─▶ routes ─▶ Guard ─▶ HttpServer ─▶ clients
+//                      ├─▶ History
+//                      └─▶ the main thread: rules, the log
+//
+// Threads: the sampler's, which alone waits for drivers; the server's two; those of the history and
+// of whoever is told of alerts; the main one, which takes signals.
+#pragma once
+
+#include "base/result.hpp"
+#include "serve/address.hpp"
+#include "serve/log.hpp"
+#include "watch/history/history.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::cli {
+
+struct ServeSettings {
+  std::vector<serve::Address> addresses;
+  std::chrono::nanoseconds period{};
+  std::string gpu;
+  std::string token_file;  // empty: no token
+  bool dcgm_names = false;
+  std::optional<uint32_t> process_series;
+  std::string history;         // a file; empty: none
+  bool needs_history = false;  // without it there is no serving
+  watch::HistoryKeep keep;
+  std::string rules;
+  std::vector<std::string> webhooks;
+  std::vector<std::string> alertmanagers;
+  serve::LogFormat log_format = serve::LogFormat::kText;
+};
+
+// Until it is told to end. The exit code; an Error is one of the environment.
+[[nodiscard]] Result<int> serve_until_told(const ServeSettings& settings, const std::string& token);
+
+}  // namespace vram::cli

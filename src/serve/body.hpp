@@ -1,0 +1,29 @@
+// A body that many responses share: a thousand scrapes of one look send the same bytes, packed at
+// most once. Any thread.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace vram::serve {
+
+class Body {
+ public:
+  explicit Body(std::string text) : text_(std::move(text)) {}
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+  // Smaller by a gzip member around it; empty where that is not worth the trouble.
+  [[nodiscard]] const std::string& gzipped() const;
+
+ private:
+  std::string text_;
+  mutable std::once_flag once_;
+  mutable std::string gzipped_;
+};
+
+// One gzip member; empty if zlib has no memory for it.
+[[nodiscard]] std::string gzip(std::string_view text);
+
+}  // namespace vram::serve

@@ -1,0 +1,69 @@
+#include "serve/health.hpp"
+
+#include "base/bytes.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace vram::serve {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using std::chrono::nanoseconds;
+
+// A busy machine delays a look now and then: that is no reason to page anybody.
+constexpr nanoseconds kLeastPatience = std::chrono::seconds(2);
+constexpr int kMissedPeriods = 3;
+
+std::string time_text(uint64_t ns) { return format_duration_ns(static_cast<int64_t>(ns)); }
+
+std::string stale_text(uint64_t age_ns, uint64_t overdue_ns, nanoseconds period) {
+  const std::string age =
+      fmt::format("the last look at the GPUs began {} ago, and there should be one each {}",
+                  time_text(age_ns), format_duration_ns(period.count()));
+  if (overdue_ns == 0) return age;
+  return fmt::format("{}; the one under way is {} late: a call of the driver hangs, see dmesg", age,
+                     time_text(overdue_ns));
+}
+
+std::string_view word_of(Freshness freshness) {
+  if (freshness == Freshness::kFresh) return "ok";
+  return freshness == Freshness::kStale ? "stale" : "starting";
+}
+
+}  // namespace
+
+Health health_of(const watch::Sampled* sampled, const Sights& sights) {
+  const uint64_t overdue_ns = sights.overdue_ns();
+  if (sampled == nullptr) {
+    const std::string late =
+        overdue_ns == 0 ? "" : fmt::format("; it is {} late", time_text(overdue_ns));
+    return {.age_ns = std::nullopt,
+            .why = fmt::format("the first look at the GPUs has not ended yet{}", late)};
+  }
+  const uint64_t now_ns = sights.now_ns();
+  const uint64_t age_ns = now_ns > sampled->begin_ns ? now_ns - sampled->begin_ns : 0;
+  const auto patience = std::max(kMissedPeriods * sights.period, kLeastPatience);
+  if (age_ns <= static_cast<uint64_t>(patience.count()))
+    return {.freshness = Freshness::kFresh, .age_ns = age_ns, .why = ""};
+  return {.freshness = Freshness::kStale,
+          .age_ns = age_ns,
+          .why = stale_text(age_ns, overdue_ns, sights.period)};
+}
+
+std::string health_json(const Health& health, const watch::Sampled* sampled, const Sights& sights) {
+  const Json document = {
+      {"schema", "vram.health/1"},
+      {"status", word_of(health.freshness)},
+      {"why", health.why.empty() ? Json() : Json(health.why)},
+      {"time_unix_ns", sampled == nullptr ? Json() : Json(sampled->snapshot.time_ns)},
+      {"age_ns", health.age_ns ? Json(*health.age_ns) : Json()},
+      {"period_ns", sights.period.count()},
+      {"look_ns", sampled == nullptr ? Json() : Json(sampled->look_ns)},
+      {"looks", sampled == nullptr ? 0 : sampled->number}};
+  return document.dump(2, ' ', true) + "\n";
+}
+
+}  // namespace vram::serve

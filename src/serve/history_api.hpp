@@ -1,0 +1,20 @@
+// What the API says of the past: a metric's course on each device, and the processes that held the
+// memory. Answers come from the history's file, so they are made on the server's second thread.
+#pragma once
+
+#include "serve/router.hpp"
+#include "watch/history/history.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace vram::serve {
+
+// Without a history (null) they say how to have one.
+[[nodiscard]] std::vector<Route> history_routes(std::shared_ptr<const watch::History> history,
+                                                std::function<int64_t()> now_ns);
+[[nodiscard]] bool is_about_history(const Request& request);
+
+}  // namespace vram::serve

@@ -1,0 +1,70 @@
+// HTTP/1.1 for any number of clients on one thread: none of them waits for another, however slowly
+// it reads or writes. What takes long by itself (a search in the history) is answered on a second
+// thread.
+//
+//     clients ─▶ HttpServer ─▶ Connection (one each) ─▶ Request ─▶ Handler ─▶ Response ─▶ client
+//
+// The hooks are called on the server's threads. When there are too many connections, the one that
+// has kept the server waiting longest makes room; where none has, a new one gets 503.
+#pragma once
+
+#include "base/result.hpp"
+#include "serve/address.hpp"
+#include "serve/http.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vram::serve {
+
+struct ServerLimits {
+  size_t connections = 2048;
+  uint32_t header_bytes = 8192;
+  uint64_t body_bytes = 65536;  // read and ignored
+  std::chrono::milliseconds read{10'000};
+  std::chrono::milliseconds write{20'000};
+  std::chrono::milliseconds idle{120'000};    // between two requests
+  std::chrono::milliseconds patience{1'000};  // after which a silent one may be put out
+  size_t slow_requests = 32;                  // at once; more get 503
+};
+
+struct ServerHooks {
+  Handler handle;
+  // Whether the answer is made on the second thread.
+  std::function<bool(const Request&)> is_slow = [](const Request&) { return false; };
+  // A client was refused, too slow, or spoke no HTTP.
+  std::function<void(std::string_view client, std::string_view what)> incident =
+      [](std::string_view, std::string_view) {};
+};
+
+class HttpServer {
+ public:
+  // Listens; nobody is answered yet. kIo: an address is taken, or is none of this machine.
+  [[nodiscard]] static Result<std::unique_ptr<HttpServer>> open(std::span<const Address> addresses,
+                                                                ServerLimits limits = {});
+  // Once.
+  void start(ServerHooks hooks);
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+  // Closes all connections; waits for an answer that is being made.
+  ~HttpServer();
+
+  // With the ports that the kernel chose.
+  [[nodiscard]] const std::vector<Address>& addresses() const;
+  // Runs it on the server's thread, soon: a server that hangs does not.
+  void post(std::function<void()> work);
+
+ private:
+  struct State;
+  explicit HttpServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace vram::serve

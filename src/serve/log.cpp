@@ -1,0 +1,123 @@
+#include "serve/log.hpp"
+
+#include "base/text.hpp"
+#include "show/alerts_json.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <ctime>
+#include <poll.h>
+#include <unistd.h>
+
+namespace vram::serve {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kMostOfAKind = 5;
+constexpr auto kBudgetTime = std::chrono::seconds(10);
+constexpr size_t kLongestText = 1000;  // a line fits a pipe in one piece
+constexpr int64_t kSecondNs = 1'000'000'000;
+
+std::string_view word_of(LogLevel level) {
+  if (level == LogLevel::kInfo) return "info";
+  return level == LogLevel::kWarning ? "warn" : "error";
+}
+
+std::string cut(std::string_view text) { return valid_utf8(text.substr(0, kLongestText)); }
+
+Json json_value(const LogField& field) {
+  return std::visit(
+      [](const auto& value) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
+          return cut(value);
+        else
+          return value;
+      },
+      field.value);
+}
+
+std::string json_line(const LogEvent& event, std::string_view host, int64_t time_ns) {
+  Json line = {{"@timestamp", show::rfc3339(time_ns)},
+               {"log.level", word_of(event.level)},
+               {"message", cut(event.message)},
+               {"ecs.version", "8.11.0"},
+               {"service.name", "vram"},
+               {"service.version", VRAM_VERSION},
+               {"event.dataset", "vram.serve"},
+               {"event.action", event.action},
+               {"host.name", cut(host)},
+               {"process.pid", getpid()}};
+  for (const LogField& field : event.fields) line[field.name] = json_value(field);
+  return line.dump(-1, ' ', true) + "\n";
+}
+
+std::string text_line(const LogEvent& event, int64_t time_ns) {
+  return fmt::format("{} {:<5} {}: {}\n", show::rfc3339(time_ns), word_of(event.level),
+                     event.action, printable(event.message.substr(0, kLongestText)));
+}
+
+int64_t now_ns() {
+  timespec now{};
+  (void)clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{now.tv_sec} * kSecondNs + now.tv_nsec;
+}
+
+bool can_take_a_line(int descriptor) {
+  pollfd asked{.fd = descriptor, .events = POLLOUT, .revents = 0};
+  return poll(&asked, 1, 0) == 1 && (asked.revents & POLLOUT) != 0;
+}
+
+}  // namespace
+
+std::string log_line(const LogEvent& event, LogFormat format, std::string_view host,
+                     int64_t time_ns) {
+  return format == LogFormat::kJson ? json_line(event, host, time_ns) : text_line(event, time_ns);
+}
+
+Log::Log(LogFormat format, std::string host, int descriptor)
+    : format_(format), host_(std::move(host)), descriptor_(descriptor) {}
+
+void Log::write(const LogEvent& event) { put(log_line(event, format_, host_, now_ns())); }
+
+void Log::write_line(std::string_view line) { put(std::string(line) + "\n"); }
+
+void Log::put(std::string line) {
+  const std::lock_guard guard(mutex_);
+  if (!can_take_a_line(descriptor_)) {
+    ++dropped_;
+    return;
+  }
+  if (dropped_ > 0) {
+    const LogEvent lost{.level = LogLevel::kWarning,
+                        .action = "log-lines-dropped",
+                        .message = fmt::format("{} lines that nobody read", dropped_)};
+    line = log_line(lost, format_, host_, now_ns()) + line;
+    dropped_ = 0;
+  }
+  (void)!::write(descriptor_, line.data(), line.size());
+}
+
+void Log::write_seldom(LogEvent event) {
+  uint64_t left_out = 0;
+  {
+    const std::lock_guard guard(mutex_);
+    Budget& budget = budgets_[event.action];
+    if (Clock::now() - budget.begin > kBudgetTime) {
+      left_out = budget.left_out;
+      budget = {.begin = Clock::now()};
+    }
+    if (budget.written == kMostOfAKind) {
+      ++budget.left_out;
+      return;
+    }
+    ++budget.written;
+  }
+  if (left_out > 0)
+    event.message += fmt::format(" (and {} more of the kind before, left out)", left_out);
+  write(event);
+}
+
+}  // namespace vram::serve

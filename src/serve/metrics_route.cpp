@@ -1,0 +1,47 @@
+#include "serve/metrics_route.hpp"
+
+#include "serve/look_cache.hpp"
+
+#include <array>
+#include <utility>
+
+namespace vram::serve {
+namespace {
+
+constexpr uint64_t kSecondNs = 1'000'000'000;
+
+// A page says how late the look under way is, so while a driver hangs there is a new one each
+// second.
+uint64_t edition(const watch::Sampled& sampled, uint64_t overdue_ns) {
+  const uint64_t late_s = overdue_ns / kSecondNs;
+  return (sampled.number << 24) + (late_s & 0xff'ffff);
+}
+
+struct Pages {
+  std::array<LookCache, 2> caches;  // by format
+};
+
+}  // namespace
+
+Route metrics_route(const Sights& sights, std::shared_ptr<Tally> tally,
+                    show::MetricsOptions options) {
+  const auto pages = std::make_shared<Pages>();
+  const auto answer = [sights, pages, tally = std::move(tally), options](
+                          const watch::Sampled& sampled, const Request& request,
+                          std::string_view) -> Response {
+    show::MetricsOptions wanted = options;
+    wanted.format = show::negotiate(request.accept);
+    const uint64_t overdue_ns = sights.overdue_ns();
+    tally->count_scrape();
+    LookCache& cache = pages->caches.at(static_cast<size_t>(wanted.format));
+    return {.status = 200,
+            .content_type = std::string(show::content_type(wanted.format)),
+            .body = cache.get(
+                edition(sampled, overdue_ns),
+                [&] { return show::metrics_text(sampled, tally->figures(overdue_ns), wanted); }),
+            .headers = {}};
+  };
+  return route_of_look({"/metrics", {}, "for Prometheus and OpenMetrics", {}}, sights, answer);
+}
+
+}  // namespace vram::serve

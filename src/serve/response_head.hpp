@@ -1,0 +1,20 @@
+// The lines above a response's body. A pure function but for the clock.
+#pragma once
+
+#include "serve/http.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace vram::serve {
+
+struct Sending {
+  size_t body_bytes = 0;
+  bool is_gzip = false;
+  bool keeps_alive = true;
+};
+
+// With what every answer says: no caching, no guessing of types, no use by other sites' pages.
+[[nodiscard]] std::string response_head(const Response& response, const Sending& sending);
+
+}  // namespace vram::serve

@@ -1,0 +1,23 @@
+// What the server counts of itself for its page of metrics. Any thread.
+#pragma once
+
+#include "show/metrics/metrics.hpp"
+#include "watch/sampler.hpp"
+
+#include <cstdint>
+#include <mutex>
+
+namespace vram::serve {
+
+class Tally {
+ public:
+  void count_look(const watch::Sampled& sampled);
+  void count_scrape();
+  [[nodiscard]] show::ExporterFigures figures(uint64_t overdue_ns) const;
+
+ private:
+  mutable std::mutex mutex_;  // guards the figures
+  show::ExporterFigures figures_{.version = VRAM_VERSION, .scrapes = 0};
+};
+
+}  // namespace vram::serve

@@ -1,0 +1,32 @@
+// The secret that clients show when the server is reached from other machines: read from a file,
+// never from the command line, which everybody sees. It is in no log and no error. Any thread.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace vram::serve {
+
+// The file's only line. Refused: a file that others may read, or a token that is too short to be
+// one.
+[[nodiscard]] Result<std::string> read_token(const std::string& path);
+
+class Token {
+ public:
+  // Empty: everybody is let in.
+  explicit Token(std::string secret) : secret_(std::move(secret)) {}
+  void replace(std::string secret);
+  [[nodiscard]] bool is_wanted() const;
+  // Of a header "Authorization". Takes as long for a wrong token as for the right one.
+  [[nodiscard]] bool lets_in(std::string_view authorization) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string secret_;
+};
+
+}  // namespace vram::serve

@@ -1,0 +1,17 @@
+// The objects of vram.status/1 that other documents have, too: a device, a process (docs/json.md).
+// Pure functions of the snapshot's parts.
+#pragma once
+
+#include "show/json_state.hpp"
+#include "watch/snapshot.hpp"
+
+#include <string>
+#include <vector>
+
+namespace vram::show {
+
+[[nodiscard]] Json json_texts(const std::vector<std::string>& texts);
+[[nodiscard]] Json json_device(const watch::Device& device);
+[[nodiscard]] Json json_process(const watch::Process& process);
+
+}  // namespace vram::show

@@ -1,0 +1,211 @@
+"""`vram serve` among crowds, slow clients, nonsense and drivers that fail. VRAM_BINARY names the program under test."""
+
+import asyncio
+import pathlib
+import random
+import signal
+import socket
+import time
+
+import pytest
+from fake_gpus import Machine, wait_until
+from serving import TWO, Serve
+
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+HANGS = "nvmlDeviceGetMemoryInfo_v2"
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> Machine:
+    return Machine(tmp_path, TWO)
+
+
+async def scrape(port: int) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(REQUEST)
+        await writer.drain()
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+async def crowd(port: int, count: int) -> list[bytes]:
+    """So many connections at once, all open before the first request is sent."""
+    connections = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(count)))
+    for _, writer in connections:
+        writer.write(REQUEST)
+    answers = await asyncio.gather(*(reader.read() for reader, _ in connections))
+    for _, writer in connections:
+        writer.close()
+    return answers
+
+
+def test_a_thousand_scrapes_at_once(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with Serve(machine, tmp_path, "--period", "1h").with_a_look() as serve:
+        answers = asyncio.run(crowd(serve.port, 1000))
+        assert {answer.split(b"\r\n")[0] for answer in answers} == {b"HTTP/1.1 200 OK"}
+        assert len({answer.split(b"\r\n\r\n", 1)[1] for answer in answers}) == 1  # one page for all
+        assert serve.get("/healthz").status == 200
+
+
+def test_slow_clients_hold_up_nobody(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with Serve(machine, tmp_path).with_a_look() as serve:
+        slow = []
+        for _ in range(300):  # that send a byte and wait, and that ask for much and read nothing
+            slow.append(serve.connect())
+            slow[-1].sendall(b"GET /met")
+        for _ in range(50):
+            slow.append(serve.connect())
+            slow[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            slow[-1].sendall(b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+        for answer in asyncio.run(crowd(serve.port, 100)):
+            assert answer.startswith(b"HTTP/1.1 200 OK")
+        for connection in slow:
+            connection.close()
+
+
+def test_those_who_keep_it_waiting_make_room(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with Serve(machine, tmp_path).with_a_look() as serve:
+        silent = [serve.connect() for _ in range(2200)]  # more than it has connections
+        time.sleep(1.1)  # after a second of silence they may be put out
+        assert serve.get("/healthz").status == 200
+        for connection in silent:
+            connection.close()
+
+
+def nonsense(random_: random.Random) -> bytes:
+    """A request, spoiled somehow; or bytes of no meaning."""
+    if random_.random() < 0.2:
+        return random_.randbytes(random_.randrange(1, 3000))
+    lines = [
+        random_.choice([b"GET", b"HEAD", b"POST", b"PRI", b"get", b"", b"G\0T", b"OPTIONS"])
+        + random_.choice([b" ", b"  ", b"\t", b""])
+        + random_.choice([b"/metrics", b"/%", b"*", b"/" + b"a" * 5000, b"http://", b"/\xff\xfe", b"/?%00", b""])
+        + random_.choice([b" HTTP/1.1", b" HTTP/9.9", b" HTTP/1.", b"", b" http/1.1"]),
+        b"Host: " + random_.choice([b"localhost", b"[::1", b"a" * 300, b"", b"\xff", b"x:y:z"]),
+    ]
+    for _ in range(random_.randrange(0, 6)):
+        lines.append(
+            random_.choice([b"Content-Length", b"Transfer-Encoding", b"Accept", b"Accept-Encoding", b"Expect", b"\0"])
+            + b": "
+            + random_.choice(
+                [b"-1", b"9" * 30, b"chunked", b"gzip, chunked", b";;,q=", b"100-continue", b"3", b"a" * 9000]
+            )
+        )
+    request = bytearray(random_.choice([b"\r\n", b"\n", b"\r"]).join(lines) + b"\r\n\r\n")
+    request += random_.choice([b"", b"abc", b"ffffffffffffffff\r\n", b"3\r\nabc\r\n0\r\n\r\n", b"-1\r\n"])
+    for _ in range(random_.choice([0, 0, 1, 3])):
+        request[random_.randrange(len(request))] = random_.randrange(256)
+    return bytes(request[: random_.randrange(1, len(request) + 1)] if random_.random() < 0.2 else request)
+
+
+def statuses_of(serve: Serve, request: bytes) -> bytes:
+    """All that comes back; the client has said all it will ever say."""
+    with serve.connect() as connection:
+        try:
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while piece := connection.recv(1 << 16):
+                answer += piece
+        except ConnectionError:  # it has heard enough
+            return b""
+    return answer
+
+
+def test_nonsense_gets_a_proper_answer_or_none(machine: Machine, tmp_path: pathlib.Path) -> None:
+    random_ = random.Random(6)
+    with Serve(machine, tmp_path, "--period", "1h").with_a_look() as serve:
+        for number in range(4000):
+            request = nonsense(random_)
+            answer = statuses_of(serve, request)
+            assert answer == b"" or answer.startswith(b"HTTP/1.1 "), request
+            assert not answer.startswith(b"HTTP/1.1 500"), request
+            if number % 500 == 0:
+                assert serve.get("/healthz").status == 200
+        assert serve.get("/metrics").status == 200
+        assert len(serve.events("client-trouble")) < 200  # thousands of lines would be a fault of their own
+        assert serve.end() == 0
+
+
+def test_a_driver_that_hangs_holds_up_no_request(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with Serve(machine, tmp_path, "--period", "0.2").with_a_look() as serve:
+        machine.become(f"hang {HANGS} 30000\n" + TWO)
+        wait_until(lambda: machine.last_call() == f"{HANGS} 0")
+        assert serve.get("/metrics").status == 200
+        assert serve.json("/api/v1/status")["devices"][0]["name"] == "First"
+        wait_until(lambda: serve.get("/healthz").status == 503)
+        health = serve.get("/healthz").json()
+        assert (health["status"], "a call of the driver hangs" in health["why"]) == ("stale", True)
+        assert serve.get("/readyz").status == 200
+
+        def lateness() -> float:
+            page = serve.get("/metrics").body.decode()
+            (line,) = [line for line in page.splitlines() if line.startswith("vram_exporter_look_overdue_seconds ")]
+            return float(line.split()[1])
+
+        before = lateness()
+        assert before > 0
+        wait_until(lambda: lateness() > before)  # pages are new while the look is not
+        assert serve.end() == 0  # beside the call, which goes on
+        assert serve.events("stopped") != []
+
+
+def test_it_ends_while_the_first_look_hangs(machine: Machine, tmp_path: pathlib.Path) -> None:
+    machine.become(f"hang {HANGS} 600000\n" + TWO)
+    with Serve(machine, tmp_path) as serve:
+        wait_until(lambda: machine.last_call() == f"{HANGS} 0")
+        assert serve.get("/readyz").status == 503
+        assert serve.get("/metrics").status == 503
+        assert serve.end() == 0
+
+
+def test_the_driver_goes_and_comes_back(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with Serve(machine, tmp_path, "--period", "0.1").with_a_look() as serve:
+        machine.become("driver unloaded\n" + TWO)
+        wait_until(lambda: all(each["trouble"] for each in serve.json("/api/v1/devices")["devices"]))
+        assert serve.get("/healthz").status == 200  # it looks, and sees that nothing answers
+        assert 'vram_exporter_source_failing{source="nvml"} 1' in serve.get("/metrics").body.decode()
+        machine.become(TWO)
+        wait_until(lambda: all(each["trouble"] is None for each in serve.json("/api/v1/devices")["devices"]))
+
+
+def test_a_signal_makes_it_let_go_of_the_driver(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with Serve(machine, tmp_path).with_a_look() as serve:
+        assert machine.last_call() != "nvmlShutdown"
+        serve.signal(signal.SIGUSR1)
+        wait_until(lambda: machine.last_call().startswith("nvmlShutdown"))
+        assert serve.get("/metrics").status == 200
+        assert serve.events("released") != []
+        wait_until(lambda: any("let go on request" in note for note in serve.json("/api/v1/devices")["notes"]))
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_a_driver_that_answers_at_random_ends_nothing(seed: str, machine: Machine, tmp_path: pathlib.Path) -> None:
+    machine.environment["FAKE_NVML_CHAOS"] = seed
+    calls = pathlib.Path(machine.environment["FAKE_NVML_CALLS"])
+    machine.become("".join(f"device {index}\nuuid GPU-{index}\ntotal 1000M\nused 300M\n" for index in range(64)))
+    with Serve(machine, tmp_path, "--period", "0.1") as serve:
+        # One answer of eight is an error: more than a thousand are among so many.
+        wait_until(lambda: calls.exists() and calls.read_bytes().count(b"\n") > 10_000)
+        for _ in range(50):
+            assert serve.get("/metrics").status in (200, 503)
+            for device in serve.json("/api/v1/devices")["devices"]:
+                memory = device["memory"]
+                for name in ("used_bytes", "free_bytes", "reserved_bytes"):
+                    if memory[name] is not None and memory["total_bytes"] is not None:
+                        assert memory[name] <= memory["total_bytes"]
+        assert serve.end() == 0
+
+
+def test_memory_does_not_grow_with_requests(machine: Machine, tmp_path: pathlib.Path) -> None:
+    async def many(port: int, count: int) -> None:
+        for _ in range(count // 50):
+            await asyncio.gather(*(scrape(port) for _ in range(50)))
+
+    with Serve(machine, tmp_path, "--period", "0.1").with_a_look() as serve:
+        asyncio.run(many(serve.port, 1000))
+        before = serve.resident_bytes()
+        asyncio.run(many(serve.port, 4000))
+        assert serve.resident_bytes() - before < 1 << 20
