@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ def units(build: Path) -> list[Unit]:
         source = Path(entry["file"])
         if not source.is_relative_to(ROOT) or source.is_relative_to(build):
             continue
-        read = headers.get(entry.get("output", ""), [])
+        read = headers.get(_object_of(entry["command"]))
+        if read is None:
+            raise StepFailed(f"expected {build} to be built, found no object of {source}: build it first")
         ours = sorted(path for path in read if path.is_relative_to(ROOT) and path.is_file())
         system = sorted(str(path) for path in read if not path.is_relative_to(ROOT))
         command = entry["command"].replace(str(ROOT), ".")
@@ -70,6 +73,13 @@ def _complaint(build: Path, unit: Unit) -> str:
     return "" if done.returncode == 0 else (done.stdout or done.stderr)
 
 
+def _object_of(command: str) -> str:
+    found = re.search(r" -o (\S+)", command)
+    if not found:
+        raise StepFailed(f"expected -o OBJECT in the compiler's command, found {command}")
+    return found[1]
+
+
 def _headers_of_objects(build: Path) -> dict[str, list[Path]]:
     """What ninja learned of each object: the files it was compiled from."""
     listed = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], check=True, capture_output=True, text=True)
@@ -77,7 +87,7 @@ def _headers_of_objects(build: Path) -> dict[str, list[Path]]:
     target = ""
     for line in listed.stdout.splitlines():
         if line.startswith("    "):
-            found[target].append(build / line.strip())
+            found[target].append(Path(os.path.normpath(build / line.strip())))
         elif ": #deps" in line:
             target = line.split(": #deps")[0]
             found[target] = []

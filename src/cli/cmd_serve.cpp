@@ -210,7 +210,7 @@ Result<int> ServeCommand::run(Console& console) {
   if (!settings) return tl::unexpected(settings.error());
   const auto token = token_file_.empty() ? Result<std::string>("") : serve::read_token(token_file_);
   if (!token) return tl::unexpected(token.error());
-  const auto code = serve_until_told(*settings, *token);
+  auto code = serve_until_told(*settings, *token);
   if (code || code.error().code != Code::kIo) return code;
   console.error(code.error().message);
   return kEnvironment;

@@ -29,7 +29,6 @@
 namespace vram::cli {
 namespace {
 
-using serve::LogEvent;
 using serve::LogLevel;
 
 // A connection takes a descriptor, and many systems begin with 1024.
@@ -286,7 +285,9 @@ void Serving::end() {
   server_.reset();
   desk_.reset();
   // A call that hangs already is not waited for.
-  if (sampler_->overdue_ns() > 0) (void)sampler_.release();
+  if (sampler_->overdue_ns() > 0) {
+    [[maybe_unused]] const watch::Sampler* const left_behind = sampler_.release();
+  }
   sampler_.reset();
   if (history_) (void)history_->flush();
   log_->write({.action = "stopped", .message = "ends, as it was asked to"});
