@@ -8,11 +8,13 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
-# ccache where there is one: the presets compile the same sources again and again.
+# ccache where there is one: the presets compile the same sources again and again. Paths below this folder count as relative
+# ones, so that another clone or worktree finds what this one has compiled.
 find_program(VRAM_CCACHE ccache)
-if(VRAM_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${VRAM_CCACHE}")
-  set(CMAKE_C_COMPILER_LAUNCHER "${VRAM_CCACHE}")
+find_program(VRAM_ENV env)
+if(VRAM_CCACHE AND VRAM_ENV AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    "${VRAM_ENV}" "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${VRAM_CCACHE}")
 endif()
 
 add_library(vram_flags INTERFACE)

@@ -1,6 +1,26 @@
 # A room is a folder of src/ and one static library, vram_<room>: its sources are the .cpp files below it that are not
 # tests; the files *_test.cpp beside them, and what helps them in <room>/testing/, become the program <room>_test. Links
 # say which rooms it may include (src/layers.toml is the law; tools/check_layers.py enforces it).
+# vram_tell_tests(<test> <NAME> <path>): defines NAME in those sources of the test that use it, or a helper that does. The
+# others are compiled alike in every clone, whose path this is.
+function(vram_tell_tests test name path)
+  set(users "${name}")
+  file(GLOB_RECURSE helpers RELATIVE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/src/*/testing/*.hpp")
+  foreach(helper IN LISTS helpers)
+    file(STRINGS "${CMAKE_SOURCE_DIR}/src/${helper}" uses REGEX "${name}" LIMIT_COUNT 1)
+    if(uses)
+      string(APPEND users "|${helper}")
+    endif()
+  endforeach()
+  get_target_property(sources ${test} SOURCES)
+  foreach(source IN LISTS sources)
+    file(STRINGS "${source}" uses REGEX "${users}" LIMIT_COUNT 1)
+    if(uses)
+      set_property(SOURCE "${source}" TARGET_DIRECTORY ${test} APPEND PROPERTY COMPILE_DEFINITIONS "${name}=\"${path}\"")
+    endif()
+  endforeach()
+endfunction()
+
 function(vram_room name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp")
   set(tests ${sources})
@@ -11,7 +31,7 @@ function(vram_room name)
   if(VRAM_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE vram_${name} vram::dep::gtest)
-    target_compile_definitions(${name}_test PRIVATE VRAM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
+    vram_tell_tests(${name}_test VRAM_TEST_DATA "${CMAKE_SOURCE_DIR}/tests/data")
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()
 endfunction()

@@ -7,6 +7,7 @@ by a hash of everything that could change the outcome.
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 import time
@@ -70,10 +71,11 @@ def run_steps(steps: Sequence[tuple[str, Step]]) -> int:
 
 
 class Stamps:
-    """What has passed before, kept under build/: one empty file a key."""
+    """What has passed before: one empty file a key, kept for all clones of this user (keys hold no clone's path)."""
 
     def __init__(self, name: str) -> None:
-        self._folder = ROOT / "build" / "stamps" / name
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self._folder = cache / "vram-checks" / name
 
     def has(self, key: str) -> bool:
         return (self._folder / key).exists()

@@ -33,7 +33,8 @@ def units(build: Path) -> list[Unit]:
         read = headers.get(entry.get("output", ""), [])
         ours = sorted(path for path in read if path.is_relative_to(ROOT) and path.is_file())
         system = sorted(str(path) for path in read if not path.is_relative_to(ROOT))
-        key = digest([version, entry["command"], *system, ROOT / ".clang-tidy", source, *ours])
+        command = entry["command"].replace(str(ROOT), ".")
+        key = digest([version, command, *system, ROOT / ".clang-tidy", source, *ours])
         found.append(Unit(source, key))
     return found
 
