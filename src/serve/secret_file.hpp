@@ -1,5 +1,5 @@
-// Secrets that come from files: a token, an address with a password in it. Never from the command
-// line, which everybody sees. Errors repeat nothing of what a file says. Any thread.
+// Secrets that come from files: a token, a URL with a password in it. The command line, which
+// everybody sees, names the file alone. Errors repeat nothing of what a file says. Any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -10,7 +10,7 @@
 
 namespace vram::serve {
 
-// Words that everything in a secret's line is made of: no spaces, no control characters.
+// Printable ASCII without spaces, and some of it.
 [[nodiscard]] bool is_one_word(std::string_view text);
 
 // The file's content without the ends of line at its end; of one that is longer than `longest` a
