@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from panels import BLUE, GREEN, GREY, ORANGE, RED, Json, coloured, dashboard, lines, stat, table, timeline
-from questions import GPU, INSTANCE, NODE, OPT_IN, RANGE, TIME_TO_FULL, UUID, of_gpu, of_process, with_process
+from questions import GPU, INSTANCE, NODE, OPT_IN, RANGE, TIME_TO_FULL, UUID, of_gpu, of_process, traffic, with_process
 
 
 def gpu_figures() -> list[Json]:
@@ -115,10 +115,11 @@ def gpu() -> Json:
         ),
         lines(
             "Busy",
-            "Share of time in which any kernel ran, and in which memory was read or written.",
+            "Share of time in which any kernel ran and in which memory was read or written, and of the bytes that could have been.",
             "percentunit",
             (of_gpu("vram_gpu_utilization_ratio"), "{{uuid}} kernels"),
             (of_gpu("vram_gpu_memory_busy_ratio"), "{{uuid}} memory"),
+            (of_gpu("vram_gpu_memory_bandwidth_ratio"), "{{uuid}} bandwidth"),
             most=1,
         ),
         *gpu_sensors(),
@@ -129,10 +130,10 @@ def gpu() -> Json:
             "PCIe and NVLink",
             "Bytes a second.",
             "Bps",
-            (f"rate({of_gpu('vram_gpu_pcie_sent_bytes_total')}{RANGE})", "{{uuid}} PCIe sent"),
-            (f"rate({of_gpu('vram_gpu_pcie_received_bytes_total')}{RANGE})", "{{uuid}} PCIe received"),
-            (f"rate({of_gpu('vram_gpu_nvlink_sent_bytes_total')}{RANGE})", "{{uuid}} NVLink sent"),
-            (f"rate({of_gpu('vram_gpu_nvlink_received_bytes_total')}{RANGE})", "{{uuid}} NVLink received"),
+            (traffic("vram_gpu_pcie_sent_bytes"), "{{uuid}} PCIe sent"),
+            (traffic("vram_gpu_pcie_received_bytes"), "{{uuid}} PCIe received"),
+            (traffic("vram_gpu_nvlink_sent_bytes"), "{{uuid}} NVLink sent"),
+            (traffic("vram_gpu_nvlink_received_bytes"), "{{uuid}} NVLink received"),
         ),
         lines(
             "Memory errors and replaced rows",

@@ -168,6 +168,13 @@ def node() -> Json:
             each("vram_gpu_memory_busy_ratio"),
             most=1,
         ),
+        lines(
+            "Memory bandwidth",
+            "Share of the bytes that could have been read and written. NVIDIA's, Hopper and newer.",
+            "percentunit",
+            each("vram_gpu_memory_bandwidth_ratio"),
+            most=1,
+        ),
         lines("Temperature", "Of the chip.", "celsius", each("vram_gpu_temperature_celsius")),
         lines("Power", "Drawn.", "watt", each("vram_gpu_power_watts")),
         *node_health(),

@@ -20,6 +20,11 @@ def of_gpu(metric: str) -> str:
     return f"{metric}{{{GPU}}}"
 
 
+def traffic(name: str) -> str:
+    """Bytes a second, of a counter or as a driver without one tells them."""
+    return f"rate({of_gpu(name + '_total')}{RANGE}) or {of_gpu(name + '_per_second')}"
+
+
 def with_name(expr: str) -> str:
     """With the number and the name of the GPU as labels."""
     return f"{expr} * on (instance, uuid) group_left (index, name) vram_gpu_info"

@@ -60,8 +60,7 @@ const Manual& DoctorCommand::manual() const {
       {{"vram doctor", "what is wrong, the worst first"},
        {"vram doctor --all", "with what was found, and where"},
        {"vram doctor --pid 4711", "the environment and limits of a running process"},
-       {"vram doctor --json | jq '.findings[] | select(.severity == \"bad\") | .id'",
-        "for programs"},
+       {"vram doctor --json | jq '.findings[].id'", "for programs"},
        {"vram doctor --stress 60s", "the memory of the GPU that CUDA calls 0 under pressure"},
        {"vram doctor --stress 60s --json -o today.json --compare yesterday.json",
         "has it become slower or worse?"},
@@ -123,8 +122,8 @@ Result<> DoctorCommand::check() const {
                 all_ ? "--all" : "--pid");
   if (is_of_no_test(stress_))
     return fail(Code::kBadInput,
-                "--device, --gpu, --leave, --seed, --compare and --force are of the test: expected "
-                "--stress TIME as well, as in vram doctor --stress 60s");
+                "--device, --gpu, --leave, --seed, --compare, --fail-above and --force are of the "
+                "test: expected --stress TIME as well, as in vram doctor --stress 60s");
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include "cli/command.hpp"
 #include "cli/options.hpp"
 #include "cli/serving.hpp"
+#include "serve/secret_file.hpp"
 #include "serve/token.hpp"
 
 #include <algorithm>
@@ -89,8 +90,11 @@ std::vector<Option> ServeCommand::options() {
        &retention_},
       {"--rules", "FILE",
        "rules of alerts beside and over the built-in ones (TOML, docs/alerts.md)", &rules_},
-      {"--webhook", "URL", "POST alerts there as vram.alerts/1; may be named again", &webhooks_},
-      {"--alertmanager", "URL", "tell this Alertmanager of alerts; may be named again",
+      {"--webhook", "URL",
+       "POST alerts there as vram.alerts/1; @FILE: the URL is the line in this file, which nobody "
+       "else may read; may be named again",
+       &webhooks_},
+      {"--alertmanager", "URL", "tell this Alertmanager of alerts; URL or @FILE, as before",
        &alertmanagers_},
       {"--log-format", "FORMAT", "of the log on standard error: text or json (text)",
        &log_format_}};
@@ -143,6 +147,17 @@ Result<std::optional<uint32_t>> process_series_of(const std::string& text) {
   return static_cast<uint32_t>(std::min<uint64_t>(*number, std::numeric_limits<uint32_t>::max()));
 }
 
+Result<std::vector<std::string>> urls_of(std::string_view option,
+                                         const std::vector<std::string>& given) {
+  std::vector<std::string> urls;
+  for (const std::string& each : given) {
+    auto url = serve::url_of(each);
+    if (!url) return fail(url.error().code, "{}: {}", option, url.error().message);
+    urls.push_back(*std::move(url));
+  }
+  return urls;
+}
+
 // "30d" is what people say of a retention.
 Result<watch::HistoryKeep> keep_of(const std::string& text) {
   constexpr int64_t kSecondNs = 1'000'000'000;
@@ -186,6 +201,10 @@ Result<ServeSettings> ServeCommand::settings() const {
   if (!log_format) return tl::unexpected(log_format.error());
   const auto process_series = process_series_of(process_series_);
   if (!process_series) return tl::unexpected(process_series.error());
+  auto webhooks = urls_of("--webhook", webhooks_);
+  if (!webhooks) return tl::unexpected(webhooks.error());
+  auto alertmanagers = urls_of("--alertmanager", alertmanagers_);
+  if (!alertmanagers) return tl::unexpected(alertmanagers.error());
   const auto keep = keep_of(retention_);
   if (!keep) return tl::unexpected(keep.error());
   return ServeSettings{.addresses = *std::move(addresses),
@@ -200,8 +219,8 @@ Result<ServeSettings> ServeCommand::settings() const {
                        .needs_history = !history_.empty(),
                        .keep = *keep,
                        .rules = rules_,
-                       .webhooks = webhooks_,
-                       .alertmanagers = alertmanagers_,
+                       .webhooks = *std::move(webhooks),
+                       .alertmanagers = *std::move(alertmanagers),
                        .log_format = *log_format};
 }
 

@@ -175,7 +175,8 @@ std::vector<Option> stress_options(StressRequest& request) {
 bool is_of_no_test(const StressRequest& request) {
   const bool has_words =
       !(request.device + request.gpu + request.leave + request.seed + request.compare).empty();
-  return request.length.empty() && (has_words || request.force);
+  const bool has_limit = request.fail_above != StressRequest().fail_above;
+  return request.length.empty() && (has_words || has_limit || request.force);
 }
 
 Result<int> run_stress_request(const StressRequest& request, Console& console) {

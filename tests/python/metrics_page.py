@@ -6,7 +6,6 @@ import contextlib
 import http.server
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 from fake_gpus import Machine
@@ -49,6 +48,7 @@ pci 0 0x2a 0
 total 1000M
 used 400M
 reserved 50M
+gpm 37.5 1000 2000 30 40
 mig on
 part 1 0 500M 380M 3g.71gb
 part 1 1 500M 380M 3g.71gb
@@ -73,24 +73,15 @@ def page_of(machine: Machine, *options: str) -> str:
     return done.stdout
 
 
-def unknown_to_one_look() -> str:
-    """What a single look can't know, and what this machine has not: faults, the looks before, an AMD GPU, a pod."""
-    return f"""
-vram_gpu_xid_errors_total{{uuid="GPU-0",xid="79"}} 1
-vram_gpu_xid_last_timestamp_seconds{{uuid="GPU-0",xid="79"}} {time.time()}
-vram_exporter_looks_total 5
-vram_exporter_look_duration_seconds 0.002
-vram_exporter_look_period_seconds 1
-vram_exporter_look_overdue_seconds 0
-vram_exporter_source_failing{{source="nvml"}} 1
-vram_exporter_source_failures_total{{source="nvml"}} 5
-vram_exporter_scrapes_total 5
-vram_exporter_resident_memory_bytes 9e6
-vram_gpu_host_memory_total_bytes{{uuid="GPU-9"}} 64e9
-vram_gpu_host_memory_used_bytes{{uuid="GPU-9"}} 1e9
-vram_process_host_memory_used_bytes{{uuid="GPU-9",pid="7"}} 1e9
-vram_process_busy_seconds_total{{uuid="GPU-9",pid="7"}} 1.5
-vram_pod_memory_used_bytes{{uuid="GPU-0",namespace="ml",pod="trainer-0",pod_uid="7c1f"}} 5e8
+def not_on_this_machine() -> str:
+    """What no test can have here: an AMD GPU, a pod; and a source that fails without the GPUs being gone."""
+    return """
+vram_exporter_source_failing{source="nvml"} 1
+vram_gpu_host_memory_total_bytes{uuid="GPU-9"} 64e9
+vram_gpu_host_memory_used_bytes{uuid="GPU-9"} 1e9
+vram_process_host_memory_used_bytes{uuid="GPU-9",pid="7"} 1e9
+vram_process_busy_seconds_total{uuid="GPU-9",pid="7"} 1.5
+vram_pod_memory_used_bytes{uuid="GPU-0",namespace="ml",pod="trainer-0",pod_uid="7c1f"} 5e8
 """
 
 

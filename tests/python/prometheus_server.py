@@ -22,7 +22,7 @@ CONFIG = """
 global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
 rule_files: ["{rules}"]
 scrape_configs:
-  - {{job_name: vram, honor_labels: true, static_configs: [{{targets: {targets}}}]}}
+  - {{job_name: vram, honor_labels: true, authorization: {{credentials: "{token}"}}, static_configs: [{{targets: {targets}}}]}}
 """
 
 
@@ -59,12 +59,12 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def prometheus(folder: pathlib.Path, *targets: str) -> Iterator[Prometheus]:
-    """Scraping /metrics of each ADDR:PORT; ended with the block."""
+def prometheus(folder: pathlib.Path, *targets: str, token: str = "none") -> Iterator[Prometheus]:
+    """Scraping /metrics of each ADDR:PORT, with a token for who asks for one; ended with the block."""
     program = shutil.which("prometheus")
     assert program, "Debian's package prometheus is needed"
     config, port = folder / "prometheus.yml", free_port()
-    config.write_text(CONFIG.format(rules=RULES, targets=json.dumps(targets)))
+    config.write_text(CONFIG.format(rules=RULES, targets=json.dumps(targets), token=token))
     words = [program, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
     words += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
     with (folder / "log").open("w") as log:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 from fake_gpus import Machine
-from program import BINARY, environment, vram
+from program import BINARY, ROOT, environment, vram
 
 BUILD = pathlib.Path(BINARY).parents[1]
 CUDA = next(iter(sorted(BUILD.glob("tests/fake_cuda/libcuda.so.1"))), pathlib.Path("/nowhere"))
@@ -196,3 +197,73 @@ def test_nothing_is_executed(patient: Patient, tmp_path: pathlib.Path) -> None:
         program.chmod(0o755)
     patient.examine(PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}", FAKE_NVML_FAIL="nvmlInit_v2=999")
     assert not ran.exists()
+
+
+def our_variables() -> set[str]:
+    """Every variable of ours that a source outside of tests names."""
+    sources = [file for ending in ("*.cpp", "*.hpp") for file in (ROOT / "src").rglob(ending)]
+    sources += (ROOT / "python/vram").rglob("*.py")
+    known = ROOT / "src/doctor/checks/vram_environment.cpp"
+    tests = [file for file in sources if file.stem.endswith("_test") or "testing" in file.parts]
+    text = "\n".join(file.read_text() for file in sources if file not in tests and file != known)
+    return set(re.findall(r"[\"'](VRAM_[A-Z][A-Z_]*)[\"']", text))
+
+
+def test_every_variable_of_ours_is_known_and_no_other(patient: Patient) -> None:
+    ours = our_variables()
+    assert {"VRAM_NVML", "VRAM_BOARD", "VRAM_RECORD", "VRAM_STARTUP"} <= ours
+    listed = re.findall(r'"(VRAM_\w+)"', (ROOT / "src/doctor/checks/vram_environment.cpp").read_text())
+    assert set(listed) == ours
+
+    def wrong_names(names: set[str]) -> list[str]:
+        sleeping = subprocess.Popen(["sleep", "600"], env=environment(**dict.fromkeys(names, "/nowhere")))
+        try:
+            findings = patient.examine("--pid", str(sleeping.pid))["findings"]
+            return [finding["what"] for finding in findings if finding["id"] == "vram.unknown_variable"]
+        finally:
+            sleeping.kill()
+            sleeping.wait()
+
+    assert wrong_names(ours) == []
+    titles = wrong_names({name + "X" for name in ours})
+    assert len(titles) == len(ours)
+    for name in ours:
+        assert any(f"no variable {name}X; {name} may be meant" in title for title in titles), name
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--stress", "1s", "--all"], "leave --all out"),
+        (["--stress", "1s", "--pid", "1"], "leave --pid out"),
+        (["--device", "0"], "expected --stress TIME as well"),
+        (["--gpu", "sim"], "expected --stress TIME as well"),
+        (["--leave", "1GiB"], "expected --stress TIME as well"),
+        (["--seed", "7"], "expected --stress TIME as well"),
+        (["--compare", "/nowhere"], "expected --stress TIME as well"),
+        (["--fail-above", "20%"], "expected --stress TIME as well"),
+        (["--force"], "expected --stress TIME as well"),
+        (["--pid", "many"], "--pid"),
+    ],
+)
+def test_options_that_do_not_go_together(words: list[str], why: str) -> None:
+    done = vram("doctor", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr
+
+
+def test_a_report_goes_to_a_file(patient: Patient, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "report"
+    for options in ((), ("--json",)):
+        shown = vram("doctor", *options, **patient.variables)
+        done = vram("doctor", *options, "-o", file, **patient.variables)
+        assert (done.returncode, done.stdout) == (shown.returncode, "")
+        assert done.stderr == ""
+        text = file.read_text()
+        if options:
+            assert {one["id"] for one in json.loads(text)["findings"]} >= {"driver.good", "health.good"}
+        else:
+            assert text.splitlines()[0] == shown.stdout.splitlines()[0]
+    missing = vram("doctor", "-o", tmp_path / "nowhere/report", **patient.variables)
+    assert missing.returncode not in (0, 1)
+    assert "nowhere/report" in missing.stderr

@@ -44,6 +44,7 @@ def test_answers_are_what_the_description_says(machine: Machine, tmp_path: pathl
         validate(document)
         plain = [path for path in document["paths"] if "{" not in path and path not in ("/metrics",)]
         wait_until(lambda: serve.json("/api/v1/history?metric=used_bytes")["series"] != [])
+        wait_until(lambda: serve.json("/api/v1/history/processes")["series"] != [])
         asked = {path: path for path in plain} | {
             "/api/v1/devices/{key}": "/api/v1/devices/GPU-0",
             "/api/v1/history": "/api/v1/history?metric=used_bytes&from=-5min",
@@ -53,6 +54,30 @@ def test_answers_are_what_the_description_says(machine: Machine, tmp_path: pathl
                 Draft202012Validator(schema_of(document, path)).validate(serve.json(request))
         refused = schema_of(document, "/api/v1/processes", "400")
         Draft202012Validator(refused).validate(serve.get("/api/v1/processes?sort=size").json())
+
+
+def test_the_past_is_what_the_machine_was_like(machine: Machine, tmp_path: pathlib.Path) -> None:
+    options = ["--history", str(tmp_path / "history.db"), "--period", "0.1"]
+    with Serve(machine, tmp_path, *options).with_a_look() as serve:
+        used = "/api/v1/history?metric=used_bytes&device=GPU-0&step=1min"
+        held = "/api/v1/history/processes?device=GPU-0"
+        wait_until(lambda: serve.json(used)["series"] != [] and serve.json(held)["series"] != [])
+        points = serve.json(used)["series"][0]["points"]
+        assert {each["minimum"] for each in points} == {each["maximum"] for each in points} == {300 * MIB}
+        machine.become(TWO.replace("used 300M", "used 400M").replace("3000000001 200M", "3000000001 250M"))
+        wait_until(lambda: serve.json(used)["series"][0]["points"][-1]["maximum"] == 400 * MIB)
+        series = serve.json(held)["series"]
+        assert [each["process"]["pid"] for each in series] == [3000000001, 3000000002], "the highest first"
+        assert max(each["maximum"] for each in series[0]["points"]) == 250 * MIB
+        assert {each["average"] for each in series[1]["points"]} == {60 * MIB}
+        (most,) = serve.json(held + "&most=1")["series"]
+        assert (most["process"]["pid"], most["device"]["key"]) == (3000000001, "GPU-0")
+        elsewhere = serve.json("/api/v1/history/processes?device=GPU-1")["series"]
+        assert [each["process"]["pid"] for each in elsewhere] == [3000000002]
+        assert serve.end() == 0
+    with Serve(machine, tmp_path, "--history", str(tmp_path / "history.db")).with_a_look() as again:
+        assert max(each["maximum"] for each in again.json(used)["series"][0]["points"]) == 400 * MIB
+        assert again.json(held)["series"][0]["process"]["pid"] == 3000000001
 
 
 def test_the_api_says_what_the_machine_is_like(machine: Machine, tmp_path: pathlib.Path) -> None:

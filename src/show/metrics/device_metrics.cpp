@@ -32,6 +32,34 @@ void add_counters(const gpu::DeviceSample& sample, const Labels& labels, Familie
                labels, sample.nvlink_received_bytes);
 }
 
+// A counter says more, so a rate has a series only where there is none.
+std::optional<uint64_t> without(const std::optional<uint64_t>& counter,
+                                const std::optional<uint64_t>& rate) {
+  return counter ? std::nullopt : rate;
+}
+
+void add_rates(const watch::Device& device, const Labels& labels, Families& families) {
+  using enum Kind;
+  const gpu::DeviceSample& sample = device.sample;
+  families.add({"vram_gpu_pcie_sent_bytes_per_second", kGauge,
+                "Sent over PCIe in the last seconds, where no counter tells it: NVML "
+                "nvmlGpmMetricsGet 20."},
+               labels, without(sample.pcie_sent_bytes, device.pcie_sent_bytes_per_second));
+  families.add({"vram_gpu_pcie_received_bytes_per_second", kGauge,
+                "Received over PCIe in the last seconds, where no counter tells it: NVML "
+                "nvmlGpmMetricsGet 21."},
+               labels, without(sample.pcie_received_bytes, device.pcie_received_bytes_per_second));
+  families.add({"vram_gpu_nvlink_sent_bytes_per_second", kGauge,
+                "Sent over all NVLinks in the last seconds, where no counter tells it: NVML "
+                "nvmlGpmMetricsGet 61."},
+               labels, without(sample.nvlink_sent_bytes, device.nvlink_sent_bytes_per_second));
+  families.add({"vram_gpu_nvlink_received_bytes_per_second", kGauge,
+                "Received over all NVLinks in the last seconds, where no counter tells it: NVML "
+                "nvmlGpmMetricsGet 60."},
+               labels,
+               without(sample.nvlink_received_bytes, device.nvlink_received_bytes_per_second));
+}
+
 void add_host_memory(const watch::Device& device, const Labels& labels, Families& families) {
   using enum Kind;
   const gpu::DeviceMemory& memory = device.sample.host_memory;
@@ -143,6 +171,10 @@ void add_activity(const watch::Device& device, const Labels& labels, Families& f
                 "Share of time in which memory was read or written, not of its bytes: NVML "
                 "nvmlDeviceGetUtilizationRates.memory; amdgpu mem_busy_percent."},
                labels, ratio_of(sample.memory_busy_percent));
+  families.add({"vram_gpu_memory_bandwidth_ratio", kGauge,
+                "Share of the bytes that could have been read and written in the last seconds: "
+                "NVML nvmlGpmMetricsGet 10."},
+               labels, ratio_of(sample.memory_bandwidth_percent));
   families.add({"vram_gpu_core_clock_hertz", kGauge,
                 "Clock of the cores: NVML nvmlDeviceGetClockInfo; amdgpu pp_dpm_sclk; Intel "
                 "act_freq."},
@@ -161,6 +193,7 @@ void add_activity(const watch::Device& device, const Labels& labels, Families& f
                labels, sample.celsius);
   add_throttling(device, labels, families);
   add_counters(sample, labels, families);
+  add_rates(device, labels, families);
   families.add({"vram_gpu_processes", kGauge,
                 "Processes that the driver names: NVML nvmlDeviceGet*RunningProcesses; fdinfo; "
                 "KFD."},

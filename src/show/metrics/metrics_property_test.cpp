@@ -56,9 +56,11 @@ class Madness {
     touch(device.sample.host_memory);
     touch(device.sample.busy_percent);
     touch(device.sample.memory_busy_percent);
+    touch(device.sample.memory_bandwidth_percent);
     touch(device.sample.milliwatts);
     touch(device.sample.core_mhz);
     touch(device.sample.pcie_sent_bytes);
+    touch(device.pcie_sent_bytes_per_second);
     touch(device.sample.trouble);
     touch(device.health.recovery_action);
     if (device.health.bar1) touch(*device.health.bar1);

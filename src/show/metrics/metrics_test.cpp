@@ -58,6 +58,22 @@ TEST(Metrics, BothFormatsHaveTheSameSeries) {
   }
 }
 
+TEST(Metrics, ARateStandsInOnlyWhereNoCounterIs) {
+  watch::Snapshot snapshot;
+  snapshot.devices.resize(1);
+  snapshot.devices[0].identity.uuid = "GPU-0";
+  snapshot.devices[0].sample.pcie_sent_bytes = 70;
+  snapshot.devices[0].pcie_sent_bytes_per_second = 7;
+  snapshot.devices[0].pcie_received_bytes_per_second = 5;
+  snapshot.devices[0].sample.memory_bandwidth_percent = 73;
+  const auto series = parsed(snapshot).series;
+  EXPECT_EQ(series.at("vram_gpu_pcie_sent_bytes_total{uuid=\"GPU-0\"}"), 70);
+  EXPECT_FALSE(series.contains("vram_gpu_pcie_sent_bytes_per_second{uuid=\"GPU-0\"}"));
+  EXPECT_EQ(series.at("vram_gpu_pcie_received_bytes_per_second{uuid=\"GPU-0\"}"), 5);
+  EXPECT_FALSE(series.contains("vram_gpu_nvlink_sent_bytes_per_second{uuid=\"GPU-0\"}"));
+  EXPECT_EQ(series.at("vram_gpu_memory_bandwidth_ratio{uuid=\"GPU-0\"}"), 0.73);
+}
+
 TEST(Metrics, FiguresAreInBaseUnits) {
   const auto series = parsed(full_sampled().snapshot, {.process_series = 9}).series;
   const std::string uuid = "{uuid=\"GPU-1b5fa1a2-0000-4000-8000-000000000000\"}";

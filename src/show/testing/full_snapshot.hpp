@@ -48,7 +48,13 @@ inline watch::Sampled full_sampled() {
   device.pcie_sent_bytes_per_second = 5 * kMiB;
   device.pcie_received_bytes_per_second = 7 * kMiB;
   device.xids = {{31, 2, kSnapshotTime - 3'600'000'000'000}, {79, 1, kSnapshotTime}};
-  sampled.snapshot.devices[1].xids.emplace();
+  watch::Device& uncounted = sampled.snapshot.devices[1];  // its driver tells rates alone
+  uncounted.sample.memory_bandwidth_percent = 73;
+  uncounted.pcie_sent_bytes_per_second = 1'000 * kMiB;
+  uncounted.pcie_received_bytes_per_second = 2'000 * kMiB;
+  uncounted.nvlink_sent_bytes_per_second = 30 * kMiB;
+  uncounted.nvlink_received_bytes_per_second = 40 * kMiB;
+  uncounted.xids.emplace();
   add_processes(sampled.snapshot);
   return sampled;
 }

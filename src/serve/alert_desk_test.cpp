@@ -1,0 +1,143 @@
+#include "serve/alert_desk.hpp"
+
+#include "watch/rules/testing/looks.hpp"
+#include "watch/testing/history_looks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <condition_variable>
+#include <fstream>
+
+namespace vram::serve {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using watch::kSecondNs;
+using watch::testing::healthy_device;
+using watch::testing::kBeginning;
+using Json = nlohmann::ordered_json;
+
+// What the notifier's thread wrote.
+struct Written {
+  std::mutex mutex;
+  std::condition_variable more;
+  std::vector<std::string> lines;
+
+  void add(std::string_view line) {
+    const std::lock_guard guard(mutex);
+    lines.emplace_back(line);
+    more.notify_all();
+  }
+  std::vector<std::string> once_there_are(size_t count) {
+    std::unique_lock lock(mutex);
+    more.wait_for(lock, std::chrono::seconds(60), [&] { return lines.size() >= count; });
+    return lines;
+  }
+};
+
+class Desk : public ::testing::Test {
+ protected:
+  std::shared_ptr<AlertDesk> open(const std::string& rules_file = "") {
+    notify::NotifierOptions receivers;
+    receivers.write = [written = written_](std::string_view line) { written->add(line); };
+    auto desk = AlertDesk::open(rules_file, {}, std::move(receivers));
+    EXPECT_TRUE(desk) << desk.error().message;
+    return desk ? *desk : nullptr;
+  }
+
+  // `second` after the beginning.
+  static watch::Sampled look(uint64_t second, std::vector<watch::XidCount> xids = {}) {
+    watch::Sampled sampled;
+    sampled.begin_ns = second * kSecondNs;
+    sampled.snapshot.time_ns = kBeginning + static_cast<int64_t>(second * kSecondNs);
+    sampled.snapshot.host = "node17";
+    sampled.snapshot.devices = {healthy_device()};
+    sampled.snapshot.devices[0].xids = std::move(xids);
+    return sampled;
+  }
+
+  static std::vector<std::string> rules_in(const AlertDesk& desk, const std::string& state) {
+    std::vector<std::string> rules;
+    const Json document = Json::parse(desk.alerts_json());
+    for (const Json& alert : document["alerts"]) {
+      if (alert["state"] == state) rules.push_back(alert["rule"]);
+    }
+    return rules;
+  }
+
+  std::string rules_file(const std::string& text) {
+    const std::string path = folder_.file("rules.toml");
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  watch::testing::Folder folder_;
+  std::shared_ptr<Written> written_ = std::make_shared<Written>();
+};
+
+TEST_F(Desk, TellsOfAFaultOnceAndWhenItIsOver) {
+  const auto desk = open();
+  desk->judge(look(0));
+  desk->judge(look(10, {{79, 1, 0}}));
+  desk->judge(look(20, {{79, 1, 0}}));
+  EXPECT_THAT(rules_in(*desk, "firing"), ElementsAre("xid-critical"));
+  desk->judge(look(20 * 60, {{79, 1, 0}}));  // its ten minutes are over
+  EXPECT_THAT(rules_in(*desk, "firing"), IsEmpty());
+  EXPECT_THAT(rules_in(*desk, "resolved"), ElementsAre("xid-critical"));
+  EXPECT_THAT(written_->once_there_are(2),
+              ElementsAre(HasSubstr("node17 firing critical xid-critical"),
+                          HasSubstr("node17 resolved (clear) critical xid-critical")));
+}
+
+TEST_F(Desk, ALookThatDoesNotEndIsTold) {
+  const auto desk = open();
+  desk->judge(look(0));
+  desk->judge_overdue(60 * kSecondNs, kBeginning + int64_t{60'000'000'000}, 59 * kSecondNs);
+  EXPECT_THAT(rules_in(*desk, "firing"), IsEmpty());
+  desk->judge_overdue(62 * kSecondNs, kBeginning + int64_t{62'000'000'000}, 61 * kSecondNs);
+  EXPECT_THAT(rules_in(*desk, "firing"), ElementsAre("look-overdue"));
+  const Json document = Json::parse(desk->alerts_json());
+  EXPECT_EQ(document["time_unix_ns"], kBeginning + int64_t{62'000'000'000});
+  EXPECT_THAT(written_->once_there_are(1), ElementsAre(HasSubstr("firing critical look-overdue")));
+}
+
+TEST_F(Desk, RulesAreReadAgainButNotBrokenOnes) {
+  const auto desk = open(rules_file("[rules.xid-critical]\nenabled = false\n"));
+  desk->judge(look(0));
+  desk->judge(look(10, {{79, 1, 0}}));
+  EXPECT_THAT(rules_in(*desk, "firing"), IsEmpty());
+  const std::string before = desk->rules_json();
+  (void)rules_file("[rules.xid-critical]\nenabled = maybe\n");
+  EXPECT_FALSE(desk->reload());
+  EXPECT_EQ(desk->rules_json(), before);
+  (void)rules_file("[rules.temperature]\nabove = 80\n");
+  ASSERT_TRUE(desk->reload());
+  EXPECT_NE(desk->rules_json(), before);
+  desk->judge(look(20, {{79, 2, 0}}));
+  EXPECT_THAT(rules_in(*desk, "firing"), ElementsAre("xid-critical"));
+}
+
+TEST_F(Desk, WhatCantBeReadOpensNothing) {
+  EXPECT_FALSE(AlertDesk::open(folder_.file("none.toml"), {}, {}));
+  notify::NotifierOptions receivers;
+  receivers.webhooks = {"ftp://127.0.0.1/"};
+  EXPECT_FALSE(AlertDesk::open("", {}, std::move(receivers)));
+}
+
+TEST_F(Desk, ItsRoutesGiveOutBothDocuments) {
+  const auto desk = open();
+  const Router router(alert_routes(desk));
+  Request request;
+  request.path = "/api/v1/alerts";
+  EXPECT_EQ(router(request).body->text(), desk->alerts_json());
+  request.path = "/api/v1/rules";
+  EXPECT_EQ(router(request).body->text(), desk->rules_json());
+  EXPECT_EQ(Json::parse(desk->rules_json())["schema"], "vram.rules/1");
+}
+
+}  // namespace
+}  // namespace vram::serve

@@ -1,0 +1,57 @@
+#include "serve/secret_file.hpp"
+
+#include "watch/testing/history_looks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sys/stat.h>
+
+namespace vram::serve {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kUrl = "http://ann:hunter2@127.0.0.1:9093/prefix";
+
+class SecretFile : public ::testing::Test {
+ protected:
+  std::string file(const std::string& content, mode_t mode = 0600) const {
+    std::string path = folder_.file("url");
+    std::ofstream(path) << content;
+    chmod(path.c_str(), mode);
+    return path;
+  }
+  watch::testing::Folder folder_;
+};
+
+TEST_F(SecretFile, AUrlIsTakenAsItIsGiven) { EXPECT_EQ(*url_of(kUrl), kUrl); }
+
+TEST_F(SecretFile, AUrlMayBeTheLineInAFile) {
+  EXPECT_EQ(*url_of("@" + file(std::string(kUrl) + "\n")), kUrl);
+  EXPECT_EQ(*url_of("@" + file(std::string(kUrl) + "\r\n", 0400)), kUrl);
+}
+
+TEST_F(SecretFile, WhatIsNoUrlIsRefusedAndNotRepeated) {
+  for (const std::string& content :
+       {std::string(), std::string("\n"), std::string(kUrl) + "\n" + kUrl,
+        "hunter2 " + std::string(kUrl), std::string(kUrl) + std::string(5'000, 'x'),
+        std::string(kUrl) + '\x01'}) {
+    const auto url = url_of("@" + file(content));
+    ASSERT_FALSE(url);
+    EXPECT_THAT(url.error().message, HasSubstr("has no URL: expected one line"));
+    EXPECT_THAT(url.error().message, Not(HasSubstr("hunter2")));
+  }
+}
+
+TEST_F(SecretFile, ThatOthersMayReadOrThatIsNoneIsRefused) {
+  EXPECT_THAT(url_of("@" + file(kUrl, 0644)).error().message, HasSubstr("chmod 600"));
+  EXPECT_FALSE(url_of("@" + folder_.file("none")));
+  EXPECT_FALSE(url_of("@" + folder_.path().string()));
+  EXPECT_FALSE(url_of("@"));
+}
+
+}  // namespace
+}  // namespace vram::serve

@@ -1,0 +1,96 @@
+"""Who is told of alerts, for tests: a real Alertmanager, and a server that keeps what is posted to it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import pathlib
+import shutil
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+from fake_gpus import wait_until
+from prometheus_server import free_port
+
+CONFIG = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
+
+
+class Posted:
+    """What was posted: documents and the headers that came with them, in order."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.documents: list[Any] = []
+        self.authorizations: list[str | None] = []
+
+    def alerts(self, rule: str, state: str) -> list[Any]:
+        alerts = [alert for document in list(self.documents) for alert in document["alerts"]]
+        return [alert for alert in alerts if (alert["rule"], alert["state"]) == (rule, state)]
+
+
+@contextlib.contextmanager
+def webhook() -> Iterator[Posted]:
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            posted.authorizations.append(self.headers["Authorization"])
+            posted.documents.append(json.loads(body))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    posted = Posted(f"127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield posted
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Alertmanager:
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    def is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=10) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def alerts(self, rule: str) -> list[Any]:
+        """Those that are active there now."""
+        with urllib.request.urlopen(f"{self.url}/api/v2/alerts?filter=alertname={rule}", timeout=10) as answer:
+            found: list[Any] = json.load(answer)
+            return found
+
+
+@contextlib.contextmanager
+def alertmanager(folder: pathlib.Path) -> Iterator[Alertmanager]:
+    """Alone, without a cluster; ended with the block."""
+    program = shutil.which("prometheus-alertmanager")
+    assert program, "Debian's package prometheus-alertmanager is needed"
+    config, port = folder / "alertmanager.yml", free_port()
+    config.write_text(CONFIG)
+    words = [program, f"--config.file={config}", f"--storage.path={folder / 'alertmanager'}"]
+    words += [f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=", "--log.level=error"]
+    with (folder / "alertmanager.log").open("w") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            server = Alertmanager(port)
+            wait_until(lambda: process.poll() is not None or server.is_ready())
+            assert process.poll() is None, (folder / "alertmanager.log").read_text()
+            yield server
+        finally:
+            process.kill()
+            process.wait()

@@ -1,0 +1,135 @@
+"""Alerts from the driver's word to who is told: `vram serve`, a real Alertmanager and a webhook.
+
+VRAM_BINARY names the program under test.
+"""
+
+import base64
+import pathlib
+
+import pytest
+from alert_receivers import alertmanager, webhook
+from fake_gpus import Machine, wait_until
+from program import vram
+from serving import TWO, Serve
+
+FULL = TWO.replace("used 300M", "used 945M")  # of 950 MiB that the driver leaves: 99.5 %
+RULES = """
+[rules.memory-full]
+for = "0s"
+clear_for = "0s"
+labels = { team = "ml" }
+
+[rules.xid-critical]
+window = "1min"
+"""
+PASSWORD = "hunter2-of-the-tests"
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> Machine:
+    return Machine(tmp_path, TWO)
+
+
+def secret_file(folder: pathlib.Path, name: str, line: str) -> str:
+    path = folder / name
+    path.touch(mode=0o600)
+    path.write_text(line + "\n")
+    return f"@{path}"
+
+
+def options(folder: pathlib.Path) -> list[str]:
+    rules = folder / "rules.toml"
+    rules.write_text(RULES)
+    return ["--rules", str(rules), "--period", "0.2"]
+
+
+def test_memory_that_is_full_is_told_and_its_end_too(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with webhook() as hook, alertmanager(tmp_path) as manager:
+        receivers = ["--webhook", f"http://{hook.url}/alerts", "--alertmanager", manager.url]
+        with Serve(machine, tmp_path, *options(tmp_path), *receivers).with_a_look() as serve:
+            machine.become(FULL)
+            wait_until(lambda: manager.alerts("memory-full") != [])
+            (alert,) = manager.alerts("memory-full")
+            host = serve.json("/api/v1/status")["host"]
+            wanted = {"alertname": "memory-full", "severity": "critical", "gpu": "0", "uuid": "GPU-0", "team": "ml"}
+            assert alert["labels"] == {**wanted, "instance": host}
+            assert alert["status"]["state"] == "active"
+            assert alert["startsAt"] < alert["endsAt"]
+            assert "GPU 0 (First)" in alert["annotations"]["summary"]
+            assert alert["annotations"]["advice"]
+            wait_until(lambda: hook.alerts("memory-full", "firing") != [])
+            (posted,) = hook.alerts("memory-full", "firing")
+            assert (posted["labels"], posted["device"], posted["pid"]) == (wanted, 0, None)
+            assert (hook.documents[0]["schema"], hook.documents[0]["host"]) == ("vram.alerts/1", host)
+
+            machine.become(TWO)
+            wait_until(lambda: manager.alerts("memory-full") == [])
+            wait_until(lambda: hook.alerts("memory-full", "resolved") != [])
+            (over,) = hook.alerts("memory-full", "resolved")
+            assert (over["id"], over["labels"], over["ending"]) == (posted["id"], wanted, "clear")
+            assert len(hook.alerts("memory-full", "firing")) == 1, "told once"
+            assert serve.events("firing")[0]["rule.name"] == "memory-full"
+            assert serve.events("resolved")[0]["rule.name"] == "memory-full"
+            assert serve.events("notify") == []
+
+
+def test_a_fault_of_the_driver_is_told(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with webhook() as hook, alertmanager(tmp_path) as manager:
+        receivers = ["--webhook", f"http://{hook.url}/", "--alertmanager", manager.url]
+        with Serve(machine, tmp_path, *options(tmp_path), *receivers) as serve:
+            wait_until(lambda: serve.get("/readyz").status == 200)
+            wait_until(lambda: serve.json("/api/v1/devices/0")["device"]["xids"] == [])
+            machine.become(TWO.replace("uuid GPU-0\n", "uuid GPU-0\nxid 79\n"))
+            wait_until(lambda: manager.alerts("xid-critical") != [])
+            (alert,) = manager.alerts("xid-critical")
+            assert (alert["labels"]["xid"], alert["labels"]["uuid"]) == ("79", "GPU-0")
+            wait_until(lambda: hook.alerts("xid-critical", "firing") != [])
+            (posted,) = hook.alerts("xid-critical", "firing")
+            assert (posted["value"], posted["labels"]["severity"]) == (1, "critical")
+
+
+def test_a_receivers_password_is_seen_by_it_alone(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with webhook() as hook:
+        good = secret_file(tmp_path, "good", f"http://ann:{PASSWORD}@{hook.url}/alerts?key={PASSWORD}")
+        nobody = secret_file(tmp_path, "nobody", f"http://ann:{PASSWORD}@127.0.0.1:1/?key={PASSWORD}")
+        receivers = ["--webhook", good, "--webhook", nobody, "--alertmanager", nobody]
+        with Serve(machine, tmp_path, *options(tmp_path), *receivers).with_a_look() as serve:
+            machine.become(FULL)
+            wait_until(lambda: hook.alerts("memory-full", "firing") != [])
+            expected = base64.b64encode(f"ann:{PASSWORD}".encode()).decode()
+            assert hook.authorizations == [f"Basic {expected}"]
+            wait_until(lambda: len(serve.events("notify")) >= 2)  # nobody listens at the others
+            assert all("127.0.0.1:1" in line["message"] for line in serve.events("notify"))
+            assert PASSWORD.encode() not in pathlib.Path(f"/proc/{serve.process.pid}/cmdline").read_bytes()
+            assert PASSWORD not in serve.get("/api/v1/alerts").body.decode()
+            assert serve.end() == 0
+        assert PASSWORD not in serve.log_file.read_text()
+        assert expected not in serve.log_file.read_text()
+
+
+@pytest.mark.parametrize("option", ["--webhook", "--alertmanager"])
+def test_a_file_that_others_may_read_or_that_has_no_url_is_refused(option: str, tmp_path: pathlib.Path) -> None:
+    for line, mode, words in (
+        (f"http://ann:{PASSWORD}@127.0.0.1:1/", 0o644, "chmod 600"),
+        (f"{PASSWORD} {PASSWORD}", 0o600, "has no URL"),
+        (f"ftp://{PASSWORD}", 0o600, "expected a URL such as http://"),
+    ):
+        named = secret_file(tmp_path, "url", line)
+        (tmp_path / "url").chmod(mode)
+        done = vram("serve", "--listen", "127.0.0.1:0", "--history", "off", option, named)
+        assert done.returncode == 2, done.stderr
+        assert words in done.stderr
+        assert PASSWORD not in done.stderr
+    missing = vram("serve", option, f"@{tmp_path / 'none'}")
+    assert (missing.returncode, f"{option}: cannot open" in missing.stderr) == (2, True)
+
+
+def test_a_look_that_hangs_is_told(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """The rules are judged while the sampler waits for the driver."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[rules.look-overdue]\nabove = "1s"\n')
+    with webhook() as hook:
+        words = ["--rules", str(rules), "--period", "0.2", "--webhook", f"http://{hook.url}/"]
+        with Serve(machine, tmp_path, *words).with_a_look():
+            machine.become("hang nvmlDeviceGetMemoryInfo_v2 30000\n" + TWO)
+            wait_until(lambda: hook.alerts("look-overdue", "firing") != [])
