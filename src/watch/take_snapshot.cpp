@@ -100,6 +100,7 @@ Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table,
   for (DeviceReading& reading : readings.devices) {
     snapshot.devices.push_back(device_of(std::move(reading)));
   }
+  table.begin_tick();
   for (auto& [pid, uses] : uses_by_pid(snapshot.devices)) {
     const KnownProcess& known = table.look(pid);
     Process process;
