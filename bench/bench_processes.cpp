@@ -83,7 +83,7 @@ Readings readings_of_all() {
 
 void whole_snapshot(benchmark::State& state) {
   ProcessTable table(tree().root());
-  const Boards boards;
+  Boards boards;
   for (auto _ : state) {
     benchmark::DoNotOptimize(take_snapshot(here_and_now(), readings_of_all(), table, boards));
   }

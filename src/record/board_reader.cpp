@@ -4,6 +4,7 @@
 #include <atomic>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 
 namespace vram::record {
 namespace {
@@ -41,15 +42,24 @@ Result<BoardReading> read_board(const std::string& folder, uint32_t pid) {
 }
 
 std::vector<uint32_t> list_board(const std::string& folder) {
+  return list_small_board(folder, std::numeric_limits<size_t>::max())
+      .value_or(std::vector<uint32_t>());
+}
+
+std::optional<std::vector<uint32_t>> list_small_board(const std::string& folder,
+                                                      size_t most_files) {
   std::vector<uint32_t> pids;
   std::error_code error;
+  size_t files = 0;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
+    if (++files > most_files) return std::nullopt;
     const std::string name = at->path().filename();
     uint32_t pid = 0;
     const auto [last, failure] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (failure == std::errc{} && last == name.data() + name.size()) pids.push_back(pid);
   }
+  if (error) return std::nullopt;
   std::ranges::sort(pids);
   return pids;
 }

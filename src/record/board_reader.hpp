@@ -7,6 +7,7 @@
 #include "record/board_page.hpp"
 #include "record/page_file.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,5 +27,9 @@ struct BoardReading {
 [[nodiscard]] Result<BoardReading> read_board(const std::string& folder, uint32_t pid);
 // The pids of all pages, dead owners' too, in order; a folder that is not there has none.
 [[nodiscard]] std::vector<uint32_t> list_board(const std::string& folder);
+// The same of a folder that may be somebody else's: nothing if it can't be listed, or holds more
+// than so many files of any name.
+[[nodiscard]] std::optional<std::vector<uint32_t>> list_small_board(const std::string& folder,
+                                                                    size_t most_files);
 
 }  // namespace vram::record

@@ -90,8 +90,7 @@ Moment here_and_now() {
   return {std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(), host.data()};
 }
 
-Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table,
-                       const Postings& postings) {
+Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table, Postings& postings) {
   Snapshot snapshot{.time_ns = moment.time_ns,
                     .host = std::move(moment.host),
                     .devices = {},
@@ -101,6 +100,7 @@ Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table,
     snapshot.devices.push_back(device_of(std::move(reading)));
   }
   table.begin_tick();
+  postings.begin_look();
   for (auto& [pid, uses] : uses_by_pid(snapshot.devices)) {
     const KnownProcess& known = table.look(pid);
     Process process;
