@@ -41,6 +41,14 @@ Result<BoardReading> read_board(const std::string& folder, uint32_t pid) {
   return BoardReading{file->owner(), file->owner_state(), file->command(), read_figures(*file)};
 }
 
+std::optional<BoardFigures> read_living(const std::string& folder, uint32_t pid,
+                                        uint64_t start_ticks, uint64_t pid_namespace) {
+  const auto file = PageFile::open(folder, pid);
+  const bool is_its_own = file && file->owner().start_ticks == start_ticks &&
+                          file->owner().pid_namespace == pid_namespace;
+  return is_its_own ? read_figures(*file) : std::nullopt;
+}
+
 std::vector<uint32_t> list_board(const std::string& folder) {
   return list_small_board(folder, std::numeric_limits<size_t>::max())
       .value_or(std::vector<uint32_t>());

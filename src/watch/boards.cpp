@@ -128,12 +128,7 @@ std::optional<record::BoardFigures> Boards::figures_of(const ProcessFacts& facts
   const Folder& folder = folder_of(*facts.uid);
   if (!folder.is_theirs) return std::nullopt;
   if (folder.pids && !std::ranges::binary_search(*folder.pids, facts.pid)) return std::nullopt;
-  const auto page = record::read_board(folder.path, facts.pid);
-  if (!page || page->state != record::OwnerState::kAlive ||
-      page->owner.start_ticks != *facts.start_ticks) {
-    return std::nullopt;
-  }
-  return page->figures;
+  return record::read_living(folder.path, facts.pid, *facts.start_ticks, pid_namespace_);
 }
 
 void add_figures(Process& process, const record::BoardFigures& figures, const KnownProcess& known,

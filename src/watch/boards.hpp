@@ -29,6 +29,7 @@ class Postings {
   virtual ~Postings() = default;
   // Until the next call, what there is to ask may be what there was at this one.
   virtual void begin_look() {}
+  // Of a process that lives, as these facts of now say.
   [[nodiscard]] virtual std::optional<record::BoardFigures> figures_of(
       const ProcessFacts& facts) = 0;
 };
@@ -61,7 +62,8 @@ class Boards final : public Postings {
   static void examine(Folder& folder, uint32_t uid);
 
   std::string prefix_;
-  std::string folder_;                            // instead; empty: by the prefix
+  std::string folder_;  // instead; empty: by the prefix
+  uint64_t pid_namespace_ = record::own_pid_namespace();
   uint64_t look_ = 0;                             // 0: none has begun, so nothing is remembered
   std::unordered_map<uint32_t, Folder> folders_;  // by user
 };

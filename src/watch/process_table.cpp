@@ -65,7 +65,7 @@ const KnownProcess& ProcessTable::look(uint32_t pid) {
 // Watched before its stat is read: should it end in between, and its pid be used again, what is
 // watched has ended and the next tick finds out.
 bool ProcessTable::may_be_there(uint32_t pid, Entry& entry) {
-  if (entry.is_watched || entry.has_ended) return true;
+  if (entry.is_watched || entry.process.has_ended) return true;
   const LifeWatch::Added added = lives_.add(pid);
   entry.is_watched = added == LifeWatch::Added::kYes;
   return added != LifeWatch::Added::kNobody;
@@ -76,7 +76,6 @@ void ProcessTable::check(uint32_t pid, Entry& entry) {
   const auto text =
       may_be_there(pid, entry) ? read_start(path(pid, "stat"), kStatBytes) : std::nullopt;
   const auto stat = text ? parse_process_stat(text->text) : std::nullopt;
-  entry.has_ended = stat && stat->has_ended;
   entry.read_ns = tick_ns_;
   if (!stat) {
     process = {};
@@ -88,6 +87,7 @@ void ProcessTable::check(uint32_t pid, Entry& entry) {
     process = read(pid, *stat);
     entry.name = stat->name;
   }
+  process.has_ended = stat->has_ended;
   process.facts.parent_pid = stat->parent_pid;  // the first process, once its own is dead
 }
 

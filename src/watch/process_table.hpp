@@ -34,6 +34,7 @@ struct CudaEnvironment {
 struct KnownProcess {
   ProcessFacts facts;
   CudaEnvironment cuda;
+  bool has_ended = false;  // only its parent has not asked for its exit code yet
 };
 
 class ProcessTable {
@@ -57,8 +58,7 @@ class ProcessTable {
     uint64_t read_ns = 0;
     bool is_asked = false;
     bool is_watched = false;
-    bool lives = false;      // so said the kernel in this tick
-    bool has_ended = false;  // only its parent has not asked for its exit code yet
+    bool lives = false;  // so said the kernel in this tick
   };
   [[nodiscard]] bool is_due(uint32_t pid, const Entry& entry) const;
   [[nodiscard]] bool may_be_there(uint32_t pid, Entry& entry);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -15,14 +16,18 @@ namespace vram::watch::testing {
 
 class Child {
  public:
-  Child() {
+  // Does this first.
+  explicit Child(const std::function<void()>& first = [] {}) {
     sigset_t order{};
     sigset_t before{};
     sigemptyset(&order);
     sigaddset(&order, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &order, &before);  // the child must not miss it
     pid_ = fork();
-    if (pid_ == 0) obey(order);
+    if (pid_ == 0) {
+      first();
+      obey(order);
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid_ < 0) std::abort();
   }
