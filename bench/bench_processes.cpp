@@ -1,17 +1,19 @@
 // What a tick of the monitor costs besides the driver's calls: the facts of 64 processes that use
-// GPUs among 500, from files that look like /proc and from the kernel's own of this process; a
-// whole snapshot of 8 GPUs with 64 processes each.
+// GPUs among 500, from files that look like /proc; of 500 real ones that sleep, by asking the
+// kernel who lives and by reading the stat of each; a whole snapshot of 8 GPUs with 64 processes
+// each.
 //
 //   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_processes &&
 //   build/release/bench/bench_processes
 
 #include "watch/take_snapshot.hpp"
+#include "watch/testing/child.hpp"
 #include "watch/testing/proc_tree.hpp"
 
 #include <benchmark/benchmark.h>
 
 #include <string>
-#include <unistd.h>
+#include <vector>
 
 namespace vram::watch {
 namespace {
@@ -54,15 +56,17 @@ void new_processes(benchmark::State& state) {
 }
 BENCHMARK(new_processes)->Unit(benchmark::kMillisecond);
 
-// The kernel writes its text anew for each reading: one process, as many times.
-void known_processes_of_the_kernel(benchmark::State& state) {
+// The kernel writes its text anew for each reading. Argument 1: it is asked who lives.
+void real_processes(benchmark::State& state) {
+  const std::vector<testing::Child> children(kProcesses);
   ProcessTable table;
-  const auto pid = static_cast<uint32_t>(getpid());
   for (auto _ : state) {
-    for (uint32_t i = 0; i < kUsers; ++i) benchmark::DoNotOptimize(table.look(pid));
+    if (state.range(0) == 1) table.begin_tick();
+    for (const testing::Child& child : children) benchmark::DoNotOptimize(table.look(child.pid()));
+    table.forget_unasked();
   }
 }
-BENCHMARK(known_processes_of_the_kernel)->Unit(benchmark::kMillisecond);
+BENCHMARK(real_processes)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 Readings readings_of_all() {
   Readings readings;
@@ -83,7 +87,7 @@ Readings readings_of_all() {
 
 void whole_snapshot(benchmark::State& state) {
   ProcessTable table(tree().root());
-  const Boards boards;
+  Boards boards;
   for (auto _ : state) {
     benchmark::DoNotOptimize(take_snapshot(here_and_now(), readings_of_all(), table, boards));
   }

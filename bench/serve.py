@@ -31,7 +31,7 @@ def scenario(pids: list[int]) -> str:
             f"device {gpu}\nname NVIDIA H200\nuuid GPU-1b5fa1a2-0000-4000-8000-{gpu:012}\npci 0 {0x19 + gpu:#x} 0",
             "total 143771M\nused 92000M\nreserved 600M\nutilization 97 60\ncelsius 61\nclocks 1980 2619",
             "milliwatts 612000\npower-limit 700000\nthrottle 0x0\npcie 1000 2000\nnvlink 10 20\nmemory-celsius 70",
-            "bar1 262144M 10M\necc 1 0 5 2\nrows 0 0 off off\ncompute-mode 0\npersistence on\nnuma 0",
+            "bar1 262144M 10M\necc 1 0 5 2\nrows 0 0 off off\ncompute-mode 0\npersistence on",
         ]
         here = pids[gpu::GPUS]
         lines += [f"process compute {pid} {1000 + place}M 4294967295 0 1" for place, pid in enumerate(here)]

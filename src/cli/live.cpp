@@ -48,7 +48,7 @@ Result<Live> Live::playing(const std::string& recording) {
 Result<Live> Live::of(const std::string& source) {
   if (source.starts_with(kPlay)) return playing(source.substr(kPlay.size()));
   std::vector<watch::Opener> openers = all_openers();
-  auto postings = std::make_shared<const watch::Boards>(boards());
+  auto postings = std::make_shared<watch::Boards>(boards());
   if (source.empty()) return Live(std::move(openers), std::move(postings));
   std::erase_if(openers, [&](const watch::Opener& opener) { return opener.name != source; });
   if (openers.empty())

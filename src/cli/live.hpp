@@ -37,7 +37,7 @@ class Live {
   [[nodiscard]] watch::Reclaimable reclaimable_of(const watch::Snapshot& snapshot);
 
  private:
-  Live(std::vector<watch::Opener> openers, std::shared_ptr<const watch::Postings> postings)
+  Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings)
       : sources_(std::move(openers)), postings_(std::move(postings)) {}
   [[nodiscard]] static Result<Live> playing(const std::string& recording);
 
@@ -45,7 +45,7 @@ class Live {
   watch::Rates rates_;
   watch::XidTally xids_;
   watch::ProcessTable table_;
-  std::shared_ptr<const watch::Postings> postings_;
+  std::shared_ptr<watch::Postings> postings_;
 };
 
 }  // namespace vram::cli

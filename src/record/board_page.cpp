@@ -21,9 +21,13 @@ BoardOwner this_process() {
   owner.pid = static_cast<uint32_t>(getpid());
   owner.uid = geteuid();
   owner.start_ticks = start_ticks_of(owner.pid);
-  struct stat space{};
-  if (stat("/proc/self/ns/pid", &space) == 0) owner.pid_namespace = space.st_ino;
+  owner.pid_namespace = own_pid_namespace();
   return owner;
+}
+
+uint64_t own_pid_namespace() {
+  struct stat space{};
+  return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
 }
 
 uint64_t start_ticks_of(uint32_t pid) {

@@ -84,5 +84,7 @@ inline constexpr const char* kSharedMemoryFolder = "/dev/shm";
 // 0.
 [[nodiscard]] BoardOwner this_process();
 [[nodiscard]] uint64_t start_ticks_of(uint32_t pid);
+// Of this process: 0 where the system does not say.
+[[nodiscard]] uint64_t own_pid_namespace();
 
 }  // namespace vram::record

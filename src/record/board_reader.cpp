@@ -4,6 +4,7 @@
 #include <atomic>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 
 namespace vram::record {
 namespace {
@@ -40,16 +41,33 @@ Result<BoardReading> read_board(const std::string& folder, uint32_t pid) {
   return BoardReading{file->owner(), file->owner_state(), file->command(), read_figures(*file)};
 }
 
+std::optional<BoardFigures> read_living(const std::string& folder, uint32_t pid,
+                                        uint64_t start_ticks, uint64_t pid_namespace) {
+  const auto file = PageFile::open(folder, pid);
+  const bool is_its_own = file && file->owner().start_ticks == start_ticks &&
+                          file->owner().pid_namespace == pid_namespace;
+  return is_its_own ? read_figures(*file) : std::nullopt;
+}
+
 std::vector<uint32_t> list_board(const std::string& folder) {
+  return list_small_board(folder, std::numeric_limits<size_t>::max())
+      .value_or(std::vector<uint32_t>());
+}
+
+std::optional<std::vector<uint32_t>> list_small_board(const std::string& folder,
+                                                      size_t most_files) {
   std::vector<uint32_t> pids;
   std::error_code error;
+  size_t files = 0;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
+    if (++files > most_files) return std::nullopt;
     const std::string name = at->path().filename();
     uint32_t pid = 0;
     const auto [last, failure] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (failure == std::errc{} && last == name.data() + name.size()) pids.push_back(pid);
   }
+  if (error) return std::nullopt;
   std::ranges::sort(pids);
   return pids;
 }

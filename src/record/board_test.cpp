@@ -142,6 +142,31 @@ TEST_F(BoardTest, AUsedPidIsNotItsOwner) {
   EXPECT_EQ(read_own().state, OwnerState::kDead);
 }
 
+TEST_F(BoardTest, OfALivingProcessItsOwnPageCounts) {
+  Board board = Board::open(folder_).value();
+  const BoardOwner self = this_process();
+  const auto step = [&](uint64_t start_ticks, uint64_t pid_namespace) {
+    const auto figures = read_living(folder_, self.pid, start_ticks, pid_namespace);
+    return figures ? std::optional(figures->step) : std::nullopt;
+  };
+  EXPECT_EQ(step(self.start_ticks, self.pid_namespace), std::nullopt) << "nothing posted yet";
+  board.post({.step = 12});
+  EXPECT_EQ(step(self.start_ticks, self.pid_namespace), 12U);
+  EXPECT_EQ(step(self.start_ticks + 1, self.pid_namespace), std::nullopt);
+  EXPECT_EQ(step(self.start_ticks, self.pid_namespace + 1), std::nullopt);
+  EXPECT_FALSE(
+      read_living(folder_, self.pid + 1, self.start_ticks, self.pid_namespace).has_value());
+}
+
+TEST_F(BoardTest, ALargeFolderIsNotListed) {
+  const Board board = Board::open(folder_).value();
+  std::ofstream(folder_ + "/x").put('x');
+  EXPECT_THAT(list_small_board(folder_, 2).value(),
+              testing::ElementsAre(static_cast<uint32_t>(getpid())));
+  EXPECT_EQ(list_small_board(folder_, 1), std::nullopt);
+  EXPECT_EQ(list_small_board("/nowhere", 2), std::nullopt);
+}
+
 TEST_F(BoardTest, WhatIsNoPageIsAnError) {
   std::filesystem::create_directory(folder_);
   std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);

@@ -7,13 +7,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <span>
-#include <sys/stat.h>
 
 namespace vram::watch {
 namespace {
 
 using record::BoardDevice;
+
+// More files than any machine has processes on its GPUs.
+constexpr size_t kMostListed = 4096;
+// Far longer than the steps in which the kernel counts the times of files.
+constexpr int64_t kSettledS = 2;
+
+// By the time of the last change, which no user can set.
+bool is_same(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_ctim.tv_sec == b.st_ctim.tv_sec &&
+         a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
+}
+
+// A change that comes after this will have another time. One that was just made may be followed by
+// one of the same time.
+bool is_settled(const struct stat& folder) {
+  return std::time(nullptr) - folder.st_ctim.tv_sec > kSettledS;
+}
 
 std::optional<uint64_t> known(uint64_t figure) {
   return figure == record::kBoardUnknown ? std::nullopt : std::optional(figure);
@@ -80,19 +97,38 @@ AllocatorFigures allocator_figures(const BoardDevice& posted) {
           .number = posted.device};
 }
 
-std::optional<record::BoardFigures> Boards::figures_of(const ProcessFacts& facts) const {
+void Boards::begin_look() {
+  std::erase_if(folders_, [this](const auto& entry) { return entry.second.look != look_; });
+  ++look_;
+}
+
+// Once a look: whose it is, and if it changed, what lies in it.
+const Boards::Folder& Boards::folder_of(uint32_t uid) {
+  const auto [entry, is_new] = folders_.try_emplace(uid);
+  Folder& folder = entry->second;
+  if (is_new) folder.path = folder_.empty() ? fmt::format("{}{}", prefix_, uid) : folder_;
+  if (is_new || look_ == 0 || folder.look != look_) examine(folder, uid);
+  folder.look = look_;
+  return folder;
+}
+
+void Boards::examine(Folder& folder, uint32_t uid) {
+  struct stat facts{};
+  folder.is_theirs =
+      lstat(folder.path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == uid;
+  if (!folder.is_theirs) return;
+  if (folder.can_be_kept && is_same(folder.facts, facts)) return;
+  folder.facts = facts;
+  folder.can_be_kept = is_settled(facts);
+  folder.pids = record::list_small_board(folder.path, kMostListed);
+}
+
+std::optional<record::BoardFigures> Boards::figures_of(const ProcessFacts& facts) {
   if (!facts.uid || !facts.start_ticks) return std::nullopt;
-  const std::string folder = folder_.empty() ? fmt::format("{}{}", prefix_, *facts.uid) : folder_;
-  struct stat owner{};
-  const bool is_theirs =
-      lstat(folder.c_str(), &owner) == 0 && S_ISDIR(owner.st_mode) && owner.st_uid == *facts.uid;
-  if (!is_theirs) return std::nullopt;
-  const auto page = record::read_board(folder, facts.pid);
-  if (!page || page->state != record::OwnerState::kAlive ||
-      page->owner.start_ticks != *facts.start_ticks) {
-    return std::nullopt;
-  }
-  return page->figures;
+  const Folder& folder = folder_of(*facts.uid);
+  if (!folder.is_theirs) return std::nullopt;
+  if (folder.pids && !std::ranges::binary_search(*folder.pids, facts.pid)) return std::nullopt;
+  return record::read_living(folder.path, facts.pid, *facts.start_ticks, pid_namespace_);
 }
 
 void add_figures(Process& process, const record::BoardFigures& figures, const KnownProcess& known,

@@ -4,15 +4,20 @@
 //
 //     ProcessFacts ──▶ figures_of ──▶ add_figures ──▶ Process
 //
-// Any thread. Asks for the pages of given processes, so that a folder full of files costs nothing.
+// One thread at a time. Asks for the pages of given processes. Which pages there are is remembered
+// from look to look while the folder did not change, so that a process without one costs nothing;
+// of a folder with very many files it is not, so that these cost nothing.
 #pragma once
 
 #include "record/board_reader.hpp"
 #include "watch/process_table.hpp"
 #include "watch/snapshot.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <sys/stat.h>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,8 +27,11 @@ namespace vram::watch {
 class Postings {
  public:
   virtual ~Postings() = default;
+  // Until the next call, what there is to ask may be what there was at this one.
+  virtual void begin_look() {}
+  // Of a process that lives, as these facts of now say.
   [[nodiscard]] virtual std::optional<record::BoardFigures> figures_of(
-      const ProcessFacts& facts) const = 0;
+      const ProcessFacts& facts) = 0;
 };
 
 class Boards final : public Postings {
@@ -37,12 +45,27 @@ class Boards final : public Postings {
     return boards;
   }
 
-  [[nodiscard]] std::optional<record::BoardFigures> figures_of(
-      const ProcessFacts& facts) const override;
+  void begin_look() override;
+  [[nodiscard]] std::optional<record::BoardFigures> figures_of(const ProcessFacts& facts) override;
 
  private:
+  // The folder as it was when it was looked at last. A change of what lies in it changes its facts.
+  struct Folder {
+    std::string path;
+    uint64_t look = 0;
+    bool is_theirs = false;
+    struct stat facts{};
+    std::optional<std::vector<uint32_t>> pids;  // of all pages, in order; nothing: not known
+    bool can_be_kept = false;                   // while the facts stay the same
+  };
+  [[nodiscard]] const Folder& folder_of(uint32_t uid);
+  static void examine(Folder& folder, uint32_t uid);
+
   std::string prefix_;
   std::string folder_;  // instead; empty: by the prefix
+  uint64_t pid_namespace_ = record::own_pid_namespace();
+  uint64_t look_ = 0;                             // 0: none has begun, so nothing is remembered
+  std::unordered_map<uint32_t, Folder> folders_;  // by user
 };
 
 // As posted, whatever the device has.

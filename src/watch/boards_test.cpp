@@ -6,8 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 namespace vram::watch {
@@ -39,6 +43,41 @@ TEST_F(BoardsTest, ALivingOwnersPageCounts) {
   const auto figures = boards_.figures_of(facts_);
   ASSERT_TRUE(figures.has_value());
   EXPECT_EQ(figures->step, 12U);
+}
+
+// Whatever is remembered of the folder from look to look.
+TEST_F(BoardsTest, APageIsSeenInTheLookAfterItWasMade) {
+  for (const int seconds : {0, 4}) {  // a folder that just changed, and one that did not for long
+    std::filesystem::remove_all(folder_of(geteuid()));
+    boards_.begin_look();
+    EXPECT_FALSE(boards_.figures_of(facts_).has_value());
+    ASSERT_EQ(mkdir(folder_of(geteuid()).c_str(), 0700), 0);
+    std::this_thread::sleep_for(std::chrono::seconds(seconds));
+    for (int look = 0; look < 3; ++look) {
+      boards_.begin_look();
+      EXPECT_FALSE(boards_.figures_of(facts_).has_value());
+    }
+    record::Board board = record::Board::open(folder_of(geteuid())).value();
+    board.post({.step = 12});
+    boards_.begin_look();
+    EXPECT_TRUE(boards_.figures_of(facts_).has_value());
+    boards_.begin_look();
+    EXPECT_TRUE(boards_.figures_of(facts_).has_value());
+    std::filesystem::remove_all(folder_of(geteuid()));
+    boards_.begin_look();
+    EXPECT_FALSE(boards_.figures_of(facts_).has_value());
+  }
+}
+
+TEST_F(BoardsTest, APageCountsInAFolderOfVeryManyFiles) {
+  record::Board board = record::Board::open(folder_of(geteuid())).value();
+  board.post({.step = 12});
+  for (int i = 0; i < 5000; ++i)
+    std::ofstream(folder_of(geteuid()) + "/x" + std::to_string(i)).put('x');
+  for (int look = 0; look < 2; ++look) {
+    boards_.begin_look();
+    EXPECT_TRUE(boards_.figures_of(facts_).has_value());
+  }
 }
 
 TEST_F(BoardsTest, AnotherProcessOfThePidDoesNot) {

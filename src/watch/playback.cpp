@@ -55,7 +55,7 @@ gpu::DeviceSample Playback::look() {
   return sample;
 }
 
-std::optional<record::BoardFigures> Playback::figures_of(const ProcessFacts& facts) const {
+std::optional<record::BoardFigures> Playback::figures_of(const ProcessFacts& facts) {
   if (facts.pid != this_pid()) return std::nullopt;
   const PlayedPoint& point = now_.point;
   record::BoardFigures figures;

@@ -44,8 +44,7 @@ class Playback final : public Postings {
   // At this time.
   [[nodiscard]] gpu::DeviceSample look();
   // Of the last look; of this process alone.
-  [[nodiscard]] std::optional<record::BoardFigures> figures_of(
-      const ProcessFacts& facts) const override;
+  [[nodiscard]] std::optional<record::BoardFigures> figures_of(const ProcessFacts& facts) override;
 
  private:
   struct Figures {

@@ -3,6 +3,7 @@
 #include "watch/container.hpp"
 #include "watch/process_files.hpp"
 #include "watch/process_texts.hpp"
+#include "watch/sources.hpp"
 
 #include <fmt/format.h>
 
@@ -18,6 +19,8 @@ constexpr size_t kCommandBytes = 4096;
 constexpr size_t kCgroupBytes = 16 * 1024;
 constexpr size_t kEnvironmentBytes = 256 * 1024;
 constexpr size_t kNameBytes = 256;
+constexpr uint64_t kSlices = 8;  // ticks in which all stats are read
+constexpr uint64_t kLongestUnreadNs = 10'000'000'000;
 constexpr size_t kLongestJob = 10;
 // Kubernetes puts it into each container that may talk to it.
 constexpr const char* kSpaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -37,24 +40,55 @@ std::string ProcessTable::path(uint32_t pid, const char* file) const {
   return fmt::format("{}/{}/{}", root_, pid, file);
 }
 
+void ProcessTable::begin_tick() {
+  ++tick_;
+  tick_ns_ = monotonic_ns();
+  const auto ended = lives_.take_ended();
+  if (!ended) return;
+  for (const uint32_t pid : *ended) entries_.at(pid).is_watched = false;
+  for (auto& [pid, entry] : entries_) entry.lives = entry.is_watched;
+}
+
+// Spread by pid, so that each tick reads about as many.
+bool ProcessTable::is_due(uint32_t pid, const Entry& entry) const {
+  return (tick_ + pid) % kSlices == 0 || tick_ns_ - entry.read_ns >= kLongestUnreadNs;
+}
+
 const KnownProcess& ProcessTable::look(uint32_t pid) {
   Entry& entry = entries_[pid];
   entry.is_asked = true;
+  const bool is_known = entry.lives && entry.process.facts.start_ticks;
+  if (!is_known || is_due(pid, entry)) check(pid, entry);
+  return entry.process;
+}
+
+// Watched before its stat is read: should it end in between, and its pid be used again, what is
+// watched has ended and the next tick finds out.
+bool ProcessTable::may_be_there(uint32_t pid, Entry& entry) {
+  if (entry.is_watched || entry.process.has_ended) return true;
+  const LifeWatch::Added added = lives_.add(pid);
+  entry.is_watched = added == LifeWatch::Added::kYes;
+  return added != LifeWatch::Added::kNobody;
+}
+
+void ProcessTable::check(uint32_t pid, Entry& entry) {
   KnownProcess& process = entry.process;
-  const auto text = read_start(path(pid, "stat"), kStatBytes);
+  const auto text =
+      may_be_there(pid, entry) ? read_start(path(pid, "stat"), kStatBytes) : std::nullopt;
   const auto stat = text ? parse_process_stat(text->text) : std::nullopt;
+  entry.read_ns = tick_ns_;
   if (!stat) {
     process = {};
     process.facts.pid = pid;
-    return process;
+    return;
   }
   // A shell that becomes its program keeps pid and start, and changes its name.
   if (process.facts.start_ticks != stat->start_ticks || entry.name != stat->name) {
     process = read(pid, *stat);
     entry.name = stat->name;
   }
+  process.has_ended = stat->has_ended;
   process.facts.parent_pid = stat->parent_pid;  // the first process, once its own is dead
-  return process;
 }
 
 KnownProcess ProcessTable::read(uint32_t pid, const ProcessStat& stat) {
@@ -107,8 +141,11 @@ bool ProcessTable::is_host_name(std::string_view name) const {
 }
 
 void ProcessTable::forget_unasked() {
+  const size_t before = entries_.size();
   std::erase_if(entries_, [](const auto& entry) { return !entry.second.is_asked; });
-  for (auto& [pid, entry] : entries_) entry.is_asked = false;
+  if (entries_.size() != before)
+    lives_.keep_only([this](uint32_t pid) { return entries_.contains(pid); });
+  for (auto& [pid, entry] : entries_) entry.is_asked = entry.lives = false;
 }
 
 }  // namespace vram::watch

@@ -1,15 +1,19 @@
 // ProcessTable: what the kernel says of the processes that use a device. All of /proc/<pid> is read
 // when a process is first asked for; afterwards its stat alone, to see that it is still the same
-// one running the same program.
+// one running the same program. Of processes that the kernel says have not ended (LifeWatch, asked
+// by begin_tick() for all at once) even the stat is read only each eighth tick, and after 10 s: so
+// late another program or another parent of the same process may be seen, never another process.
 //
-//     stat ──▶ known, same start and name? ──▶ as remembered
-//                     └── no ──▶ status, cmdline, cgroup, environ ──▶ ProcessFacts
+//     begin_tick() ──▶ lives, stat read lately? ──▶ as remembered
+//                        └── no ──▶ stat ──▶ known, same start and name? ──▶ as remembered
+//                                        └── no ──▶ status, cmdline, cgroup, environ
 //
 // One thread at a time. Reads a bounded part of each file; what may not be read is unknown. Asking
 // for a user's name, or for a file of a container, may wait as long as the system needs for it.
 #pragma once
 
 #include "base/process_stat.hpp"
+#include "watch/life_watch.hpp"
 #include "watch/snapshot.hpp"
 #include "watch/users.hpp"
 
@@ -30,12 +34,16 @@ struct CudaEnvironment {
 struct KnownProcess {
   ProcessFacts facts;
   CudaEnvironment cuda;
+  bool has_ended = false;  // only its parent has not asked for its exit code yet
 };
 
 class ProcessTable {
  public:
-  explicit ProcessTable(std::string root = "/proc") : root_(std::move(root)) {}
+  explicit ProcessTable(std::string root = "/proc") : root_(root), lives_(std::move(root)) {}
 
+  // Asks which of the known processes have ended. Until the tick ends, look() takes its word for
+  // those that have not; without this call it reads the stat of each.
+  void begin_tick();
   // Of a process that is not to be seen: its pid alone. Valid until it is forgotten.
   [[nodiscard]] const KnownProcess& look(uint32_t pid);
   [[nodiscard]] const ProcessFacts& facts(uint32_t pid) { return look(pid).facts; }
@@ -47,8 +55,14 @@ class ProcessTable {
   struct Entry {
     KnownProcess process;
     std::string name;  // of the program it runs
+    uint64_t read_ns = 0;
     bool is_asked = false;
+    bool is_watched = false;
+    bool lives = false;  // so said the kernel in this tick
   };
+  [[nodiscard]] bool is_due(uint32_t pid, const Entry& entry) const;
+  [[nodiscard]] bool may_be_there(uint32_t pid, Entry& entry);
+  void check(uint32_t pid, Entry& entry);
   [[nodiscard]] std::string path(uint32_t pid, const char* file) const;
   [[nodiscard]] KnownProcess read(uint32_t pid, const ProcessStat& stat);
   void read_environment(KnownProcess& process) const;
@@ -57,6 +71,9 @@ class ProcessTable {
 
   std::string root_;
   Users users_;
+  LifeWatch lives_;
+  uint64_t tick_ = 0;
+  uint64_t tick_ns_ = 0;  // when it began
   std::unordered_map<uint32_t, Entry> entries_;
 };
 

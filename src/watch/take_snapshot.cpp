@@ -2,10 +2,11 @@
 
 #include "watch/bounds.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
-#include <map>
 #include <set>
+#include <span>
 #include <unistd.h>
 #include <utility>
 
@@ -69,16 +70,47 @@ Device device_of(DeviceReading&& reading) {
   return device;
 }
 
-std::map<uint32_t, std::vector<Use>> uses_by_pid(const std::vector<Device>& devices) {
-  std::map<uint32_t, std::vector<Use>> uses;
+// A device's word on a process.
+struct Word {
+  uint32_t device = 0;
+  const gpu::DeviceProcess* process = nullptr;
+};
+
+// By pid, and of one process by device.
+std::vector<Word> words_of(const std::vector<Device>& devices) {
+  std::vector<Word> words;
   for (uint32_t place = 0; place < devices.size(); ++place) {
     const auto& processes = devices[place].sample.processes;
     if (!processes) continue;
-    for (const gpu::DeviceProcess& process : *processes) {
-      uses[process.pid].push_back({place, process, std::nullopt});
-    }
+    for (const gpu::DeviceProcess& process : *processes) words.push_back({place, &process});
   }
+  std::ranges::stable_sort(words, {}, [](const Word& word) { return word.process->pid; });
+  return words;
+}
+
+// Takes those of the first process.
+std::vector<Use> next_uses(std::span<const Word>& words) {
+  const uint32_t pid = words.front().process->pid;
+  const auto end =
+      std::ranges::find_if(words, [&](const Word& w) { return w.process->pid != pid; });
+  const auto count = static_cast<size_t>(end - words.begin());
+  std::vector<Use> uses;
+  uses.reserve(count);
+  for (const Word& word : words.first(count)) uses.push_back({word.device, *word.process, {}});
+  words = words.subspan(count);
   return uses;
+}
+
+Process process_of(std::vector<Use> uses, const std::vector<Device>& devices, ProcessTable& table,
+                   Postings& postings) {
+  const KnownProcess& known = table.look(uses.front().process.pid);
+  Process process;
+  process.facts = known.facts;
+  process.uses = std::move(uses);
+  if (known.has_ended) return process;
+  const auto figures = postings.figures_of(known.facts);
+  if (figures) add_figures(process, *figures, known, devices);
+  return process;
 }
 
 }  // namespace
@@ -90,8 +122,7 @@ Moment here_and_now() {
   return {std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(), host.data()};
 }
 
-Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table,
-                       const Postings& postings) {
+Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table, Postings& postings) {
   Snapshot snapshot{.time_ns = moment.time_ns,
                     .host = std::move(moment.host),
                     .devices = {},
@@ -100,15 +131,11 @@ Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table,
   for (DeviceReading& reading : readings.devices) {
     snapshot.devices.push_back(device_of(std::move(reading)));
   }
-  for (auto& [pid, uses] : uses_by_pid(snapshot.devices)) {
-    const KnownProcess& known = table.look(pid);
-    Process process;
-    process.facts = known.facts;
-    process.uses = std::move(uses);
-    const auto figures = postings.figures_of(known.facts);
-    if (figures) add_figures(process, *figures, known, snapshot.devices);
-    snapshot.processes.push_back(std::move(process));
-  }
+  table.begin_tick();
+  postings.begin_look();
+  const std::vector<Word> words = words_of(snapshot.devices);
+  for (std::span<const Word> rest = words; !rest.empty();)
+    snapshot.processes.push_back(process_of(next_uses(rest), snapshot.devices, table, postings));
   table.forget_unasked();
   return snapshot;
 }

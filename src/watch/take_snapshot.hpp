@@ -25,6 +25,6 @@ struct Moment {
 
 // Ends a tick of the table: processes that are no longer named are forgotten.
 [[nodiscard]] Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table,
-                                     const Postings& postings);
+                                     Postings& postings);
 
 }  // namespace vram::watch

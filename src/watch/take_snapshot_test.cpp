@@ -3,6 +3,7 @@
 #include "watch/take_snapshot.hpp"
 
 #include "record/board.hpp"
+#include "watch/testing/child.hpp"
 #include "watch/testing/proc_tree.hpp"
 
 #include <gtest/gtest.h>
@@ -103,6 +104,29 @@ TEST_F(TakeSnapshotTest, AnInstancesMemoryCountsOnce) {
   EXPECT_EQ(device_of(reading).unattributed_bytes, 120 + 70 - 160);
   reading.sample.memory.used_bytes = 200;  // the driver's own sum is better
   EXPECT_EQ(device_of(reading).unattributed_bytes, 40);
+}
+
+// The driver still names it, and its page is still there.
+TEST_F(TakeSnapshotTest, AProcessThatEndedSaysNothing) {
+  const std::string folder = prefix_ + std::to_string(geteuid());
+  testing::Child child([&] {
+    static record::Board board = record::Board::open(folder).value();
+    board.post({.step = 12});
+  });
+  ProcessTable table;
+  const auto look = [&] {
+    auto reading = reading_of({1000, 300, 650, 50}, {{process_of(child.pid(), 200)}});
+    return take_snapshot({77, "node7"}, {{reading}, {}}, table, boards_).processes.at(0);
+  };
+  while (!look().step) usleep(1000);
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(look().step, 12U);
+  child.end();
+  EXPECT_EQ(look().step, std::nullopt);
+  EXPECT_TRUE(look().facts.start_ticks.has_value()) << "it waits for its parent";
+  child.reap();
+  EXPECT_EQ(look().step, std::nullopt);
+  EXPECT_EQ(look().facts.start_ticks, std::nullopt);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(TakeSnapshotTest, ProcessesAreMergedOverDevices) {

@@ -46,6 +46,7 @@ void Measurer::begin(const Look& look) {
   for (auto& [number, known] : devices_) known.place.reset();
   for (size_t place = 0; place < look.sampled.snapshot.devices.size(); ++place) note_device(place);
   note_processes();
+  note_uses();
   note_sources();
   is_first_ = false;
 }
@@ -77,12 +78,30 @@ void Measurer::note_faults(uint32_t number, const Device& device) {
 }
 
 void Measurer::note_processes() {
-  std::set<uint32_t> alive;
+  std::vector<uint32_t> alive;
+  alive.reserve(look_->sampled.snapshot.processes.size());
   for (const Process& process : look_->sampled.snapshot.processes) {
-    if (process.facts.start_ticks || seen_alive_.contains(process.facts.pid))
-      alive.insert(process.facts.pid);
+    if (process.facts.start_ticks || std::ranges::binary_search(seen_alive_, process.facts.pid))
+      alive.push_back(process.facts.pid);
   }
+  std::ranges::sort(alive);
   seen_alive_ = std::move(alive);
+}
+
+void Measurer::note_uses() {
+  uses_.clear();
+  for (const Process& process : look_->sampled.snapshot.processes) {
+    for (const Use& use : process.uses) {
+      if (use.device >= numbers_.size()) continue;
+      Measured& measured = uses_.emplace_back(of_device(use.device));
+      measured.subject.pid = process.facts.pid;
+      measured.subject.start_ticks = process.facts.start_ticks.value_or(0);
+      measured.subject.gpu_instance = use.process.gpu_instance.value_or(kNoNumber);
+      measured.subject.compute_instance = use.process.compute_instance.value_or(kNoNumber);
+      measured.process = &process;
+      measured.use = &use;
+    }
+  }
 }
 
 void Measurer::note_sources() {
@@ -100,9 +119,10 @@ void Measurer::note_sources() {
   for (auto& [number, known] : sources_) known.has_worked = known.has_worked || !known.fails;
 }
 
-std::vector<Measured> Measurer::measure(const Look& look, const Rule& rule) {
+const std::vector<Measured>& Measurer::measure(const Look& look, const Rule& rule) {
   look_ = &look;
-  std::vector<Measured> found;
+  std::vector<Measured>& found = found_;
+  found.clear();
   switch (rule.measure) {
     case Measure::kMemoryUsed:
       measure_memory(rule, found);
@@ -152,23 +172,6 @@ Measured Measurer::of_device(size_t place) const {
   measured.device = &look_->sampled.snapshot.devices[place];
   measured.identity = &measured.device->identity;
   return measured;
-}
-
-std::vector<Measured> Measurer::of_uses() const {
-  std::vector<Measured> found;
-  for (const Process& process : look_->sampled.snapshot.processes) {
-    for (const Use& use : process.uses) {
-      if (use.device >= numbers_.size()) continue;
-      Measured& measured = found.emplace_back(of_device(use.device));
-      measured.subject.pid = process.facts.pid;
-      measured.subject.start_ticks = process.facts.start_ticks.value_or(0);
-      measured.subject.gpu_instance = use.process.gpu_instance.value_or(kNoNumber);
-      measured.subject.compute_instance = use.process.compute_instance.value_or(kNoNumber);
-      measured.process = &process;
-      measured.use = &use;
-    }
-  }
-  return found;
 }
 
 void Measurer::measure_xids(const Rule& rule, std::vector<Measured>& found) const {

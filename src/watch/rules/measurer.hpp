@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 namespace vram::watch {
@@ -31,7 +32,8 @@ class Measurer {
   // Takes note of a look.
   void begin(const Look& look);
   // Of the look that began last, or of one that has not ended: of that only its being overdue.
-  [[nodiscard]] std::vector<Measured> measure(const Look& look, const Rule& rule);
+  // Valid until the next call.
+  [[nodiscard]] const std::vector<Measured>& measure(const Look& look, const Rule& rule);
   // What it was about is not there any more, as far as this look can tell.
   [[nodiscard]] bool is_gone(const Subject& subject) const;
 
@@ -50,7 +52,10 @@ class Measurer {
     Trend trend;
     uint64_t used_ns = 0;
   };
-  using Trends = std::map<Subject, KnownTrend>;
+  struct SubjectHash {
+    size_t operator()(const Subject& subject) const;
+  };
+  using Trends = std::unordered_map<Subject, KnownTrend, SubjectHash>;
   using TrendKey = std::tuple<std::string, uint64_t, uint64_t>;  // what a rule asks for
 
   static TrendKey key_of_trends(const Rule& rule) {
@@ -60,6 +65,7 @@ class Measurer {
   void note_device(size_t place);
   void note_faults(uint32_t number, const Device& device);
   void note_processes();
+  void note_uses();
   void note_sources();
 
   void measure_memory(const Rule& rule, std::vector<Measured>& found) const;
@@ -71,9 +77,9 @@ class Measurer {
   void measure_sources(std::vector<Measured>& found) const;
 
   [[nodiscard]] Measured of_device(size_t place) const;
-  [[nodiscard]] std::vector<Measured> of_uses() const;
   [[nodiscard]] std::optional<bool> is_dead(const Process& process) const;
-  void follow(Trends& trends, const Rule& rule, Measured& measured, std::optional<uint64_t> bytes,
+  // True: its trend was not followed in this look yet.
+  bool follow(Trends& trends, const Rule& rule, Measured& measured, std::optional<uint64_t> bytes,
               std::optional<uint64_t> room);
 
   bool sees_all_processes_;
@@ -87,7 +93,9 @@ class Measurer {
   std::map<uint32_t, KnownSource> sources_;
   std::map<Subject, Occurrences> xids_;
   std::map<uint32_t, Occurrences> ecc_;
-  std::set<uint32_t> seen_alive_;  // pids that are named still
+  std::vector<uint32_t> seen_alive_;  // pids that are named still, in order
+  std::vector<Measured> uses_;        // of the look, without values: where rules begin
+  std::vector<Measured> found_;
   std::map<TrendKey, Trends> trends_;
 };
 

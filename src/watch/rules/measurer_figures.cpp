@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 namespace vram::watch {
 namespace {
@@ -129,12 +130,13 @@ void Measurer::measure_memory(const Rule& rule, std::vector<Measured>& found) co
 
 std::optional<bool> Measurer::is_dead(const Process& process) const {
   if (process.facts.start_ticks) return false;
-  if (sees_all_processes_ || seen_alive_.contains(process.facts.pid)) return true;
+  if (sees_all_processes_ || std::ranges::binary_search(seen_alive_, process.facts.pid))
+    return true;
   return std::nullopt;
 }
 
 void Measurer::measure_use(const Rule& rule, std::vector<Measured>& found) const {
-  found = of_uses();
+  found = uses_;
   for (Measured& measured : found) {
     if (rule.measure == Measure::kUnusedReserve) {
       set_unused_reserve(rule, measured);
@@ -146,32 +148,46 @@ void Measurer::measure_use(const Rule& rule, std::vector<Measured>& found) const
   }
 }
 
-void Measurer::follow(Trends& trends, const Rule& rule, Measured& measured, Bytes bytes,
+size_t Measurer::SubjectHash::operator()(const Subject& subject) const {
+  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15;  // spreads numbers that lie close together
+  uint64_t hash = 0;
+  for (const uint64_t part : {uint64_t{subject.pid}, uint64_t{subject.device}, subject.start_ticks,
+                              uint64_t{subject.gpu_instance}, uint64_t{subject.compute_instance}})
+    hash = (hash ^ (hash >> 32) ^ part) * kOdd;
+  return hash ^ (hash >> 32);
+}
+
+bool Measurer::follow(Trends& trends, const Rule& rule, Measured& measured, Bytes bytes,
                       Bytes room) {
-  if (!bytes) return;
-  KnownTrend& known =
-      trends
-          .try_emplace(measured.subject, KnownTrend{Trend(rule.window_ns, rule.at_least_bytes), 0})
-          .first->second;
-  known.used_ns = look_->now_ns;
+  if (!bytes) return false;
+  auto entry = trends.find(measured.subject);  // to make a trend for nothing costs more
+  if (entry == trends.end()) {
+    const KnownTrend fresh{Trend(rule.window_ns, rule.at_least_bytes), 0};
+    entry = trends.emplace(measured.subject, fresh).first;
+  }
+  KnownTrend& known = entry->second;
+  const bool is_first = std::exchange(known.used_ns, look_->now_ns) != look_->now_ns;
   known.trend.add(look_->now_ns, *bytes);
   const auto growth = known.trend.growth_per_second();
-  if (!growth || !room) return;
+  if (!growth || !room) return is_first;
   measured.per_second = *growth;
   measured.value = *growth > 0 ? static_cast<double>(*room) / *growth : kNever;
+  return is_first;
 }
 
 void Measurer::measure_trends(const Rule& rule, std::vector<Measured>& found) {
   if (rule.measure == Measure::kProcessTimeToFull) {
-    found = of_uses();
+    found = uses_;
   } else {
     for (size_t place = 0; place < numbers_.size(); ++place) found.push_back(of_device(place));
   }
   Trends& trends = trends_[key_of_trends(rule)];
+  size_t followed = 0;
   for (Measured& measured : found) {
     const Growing growing = growing_of(measured);
-    follow(trends, rule, measured, growing.bytes, growing.room);
+    if (follow(trends, rule, measured, growing.bytes, growing.room)) ++followed;
   }
+  if (followed == trends.size()) return;
   std::erase_if(trends, [&](const auto& entry) {
     return look_->now_ns - entry.second.used_ns > rule.window_ns;
   });
