@@ -122,9 +122,9 @@ void time_sources() {
     time(fmt::format("  {}: open and first look", opener.name), [&] { readings = sources.read(); });
     time(fmt::format("  {}: second look", opener.name), [&] { (void)sources.read(); });
     watch::ProcessTable table;
-    time(fmt::format("  {}: processes and board", opener.name), [&] {
-      (void)take_snapshot(watch::here_and_now(), std::move(readings), table, watch::Boards());
-    });
+    watch::Boards boards;
+    time(fmt::format("  {}: processes and board", opener.name),
+         [&] { (void)take_snapshot(watch::here_and_now(), std::move(readings), table, boards); });
     time(fmt::format("  {}: let go", opener.name), [&] { sources.release(); });
   }
 }

@@ -126,7 +126,7 @@ vram_needs(BOOST_INCLUDE_DIR "Boost (1.74 or newer)" "libboost-dev")
 find_package(Threads REQUIRED)
 add_library(vram_beast INTERFACE)
 target_include_directories(vram_beast SYSTEM INTERFACE "${BOOST_INCLUDE_DIR}")
-target_compile_definitions(vram_beast INTERFACE BOOST_ERROR_CODE_HEADER_ONLY BOOST_ASIO_DISABLE_DEPRECATED_MSG)
+target_compile_definitions(vram_beast INTERFACE BOOST_ERROR_CODE_HEADER_ONLY BOOST_ASIO_NO_DEPRECATED)
 target_link_libraries(vram_beast INTERFACE Threads::Threads)
 vram_expose(beast vram_beast)
 

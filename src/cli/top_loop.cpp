@@ -30,7 +30,8 @@ watch::SamplerHooks hooks_of(const std::shared_ptr<Live>& live) {
 
 }  // namespace
 
-TopLoop::TopLoop(std::shared_ptr<Live> live, show::top::TopState state, show::Terminal terminal)
+TopLoop::TopLoop(const std::shared_ptr<Live>& live, show::top::TopState state,
+                 show::Terminal terminal)
     : state_(std::move(state)),
       terminal_(std::move(terminal)),
       sampler_(hooks_of(live), std::chrono::nanoseconds(state_.period_ns)) {}

@@ -20,7 +20,7 @@ namespace vram::cli {
 
 class TopLoop {
  public:
-  TopLoop(std::shared_ptr<Live> live, show::top::TopState state, show::Terminal terminal);
+  TopLoop(const std::shared_ptr<Live>& live, show::top::TopState state, show::Terminal terminal);
 
   // Until somebody ends it. Afterwards the terminal is what it was, and a look may still hang:
   // leave the program with _exit.

@@ -61,9 +61,9 @@ Connection::Connection(Socket socket, Hub& hub)
   ++hub_.open_count;
   ErrorCode error;
   const auto peer = socket_.remote_endpoint(error);
-  if (!error) client_ = Address{.ip = peer.address().to_string(error), .port = peer.port()}.text();
+  if (!error) client_ = Address{.ip = peer.address().to_string(), .port = peer.port()}.text();
   const auto local = socket_.local_endpoint(error);
-  if (!error) came_locally_ = is_loopback(local.address().to_string(error));
+  if (!error) came_locally_ = is_loopback(local.address().to_string());
   socket_.set_option(asio::ip::tcp::no_delay(true), error);
 }
 

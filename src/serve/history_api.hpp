@@ -13,8 +13,8 @@
 namespace vram::serve {
 
 // Without a history (null) they say how to have one.
-[[nodiscard]] std::vector<Route> history_routes(std::shared_ptr<const watch::History> history,
-                                                std::function<int64_t()> now_ns);
+[[nodiscard]] std::vector<Route> history_routes(
+    const std::shared_ptr<const watch::History>& history, const std::function<int64_t()>& now_ns);
 [[nodiscard]] bool is_about_history(const Request& request);
 
 }  // namespace vram::serve

@@ -47,7 +47,7 @@ std::string exact_bytes(const std::optional<uint64_t>& bytes) {
 
 std::string exact_rate(const std::optional<uint64_t>& bytes_per_second) {
   if (!bytes_per_second) return std::string(kUnknown);
-  const std::string rate = format_bytes(*bytes_per_second) + "/s";
+  std::string rate = format_bytes(*bytes_per_second) + "/s";
   if (*bytes_per_second < kKiB) return rate;
   return fmt::format("{} ({} B/s)", rate, format_count(*bytes_per_second));
 }

@@ -12,7 +12,7 @@ namespace text = gpu::drm;
 
 // "Linux version 5.15.153.1-microsoft-standard-WSL2 (…"
 std::string kernel_of(const Tree& tree) {
-  const std::string release = tree.line("/proc/sys/kernel/osrelease");
+  std::string release = tree.line("/proc/sys/kernel/osrelease");
   if (!release.empty()) return release;
   const std::string version = tree.line("/proc/version");
   constexpr std::string_view kLead = "Linux version ";
@@ -27,7 +27,7 @@ std::optional<std::string> board_of(const Tree& tree) {
   const bool is_tegra = tree.exists("/etc/nv_tegra_release");
   if (model.find("Jetson") != std::string::npos || is_tegra)
     return model.empty() ? "NVIDIA Jetson" : model;
-  const std::string product = tree.line("/sys/class/dmi/id/product_name");
+  std::string product = tree.line("/sys/class/dmi/id/product_name");
   if (product.find("DGX_Spark") != std::string::npos ||
       product.find("DGX Spark") != std::string::npos)
     return product;

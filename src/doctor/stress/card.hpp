@@ -57,7 +57,7 @@ class Card : public pool::Device {
  protected:
   // Of a failure the text says what the driver answered.
   template <typename Text>
-  Status noted(gpu::Call call, Status status, Text text) {
+  Status noted(gpu::Call call, Status status, const Text& text) {
     if (status == Status::kOk || status == Status::kOutOfMemory || status == Status::kNotReady ||
         status == Status::kNotSupported) {
       return status;

@@ -94,7 +94,7 @@ void draw_framed(const Content& content, Grid& grid) {
     const int inner = columns - 2 * kFrame;
     grid.put(row, "│");
     grid.put({row.column + kFrame, row.row},
-             content.lines[static_cast<size_t>(first + i)].cut(inner), inner);
+             content.lines[static_cast<size_t>(first) + static_cast<size_t>(i)].cut(inner), inner);
     grid.put({row.column + columns - 1, row.row}, "│");
     if (content.at && first + i == at) grid.invert({row.column + 1, row.row}, columns - 2);
   }

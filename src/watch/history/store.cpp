@@ -52,7 +52,7 @@ std::string free_name(const std::string& path) {
 
 // With what SQLite keeps beside it, under names by which SQLite finds it.
 Result<std::string> move_aside(const std::string& path) {
-  const std::string aside = free_name(path);
+  std::string aside = free_name(path);
   if (std::rename(path.c_str(), aside.c_str()) != 0 && errno != ENOENT)
     return fail(Code::kIo, "{} can't be moved aside: {}", path, words_of_errno());
   for (const char* end : {"-wal", "-shm"})

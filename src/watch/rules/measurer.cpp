@@ -195,7 +195,7 @@ void Measurer::measure_missing(const Rule& rule, std::vector<Measured>& found) c
     measured.subject.device = number;
     measured.identity = &known.identity;
     measured.value = known.place ? 0 : 1;
-    found.push_back(std::move(measured));
+    found.push_back(measured);
   }
 }
 
