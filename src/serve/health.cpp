@@ -20,7 +20,7 @@ constexpr int kMissedPeriods = 3;
 std::string time_text(uint64_t ns) { return format_duration_ns(static_cast<int64_t>(ns)); }
 
 std::string stale_text(uint64_t age_ns, uint64_t overdue_ns, nanoseconds period) {
-  const std::string age =
+  std::string age =
       fmt::format("the last look at the GPUs began {} ago, and there should be one each {}",
                   time_text(age_ns), format_duration_ns(period.count()));
   if (overdue_ns == 0) return age;

@@ -186,7 +186,7 @@ using Answer = Response (*)(const History&, const Query&, int64_t);
 
 Route route_of(std::string path, std::vector<std::string> parameters, std::string about,
                Answer answer, std::shared_ptr<const History> history,
-               const std::function<int64_t()>& now_ns) {
+               std::function<int64_t()> now_ns) {
   return {std::move(path), std::move(parameters), std::move(about),
           [answer, history = std::move(history), now_ns = std::move(now_ns)](const Request& request,
                                                                              std::string_view) {
@@ -199,7 +199,7 @@ Route route_of(std::string path, std::vector<std::string> parameters, std::strin
 }  // namespace
 
 std::vector<Route> history_routes(const std::shared_ptr<const History>& history,
-                                  std::function<int64_t()> now_ns) {
+                                  const std::function<int64_t()>& now_ns) {
   const std::string path(kPath);
   return {route_of(path, {"metric", "device", "from", "to", "step"},
                    "a figure's course on each GPU, or on one", courses, history, now_ns),

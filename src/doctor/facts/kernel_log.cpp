@@ -22,7 +22,7 @@ void count(std::vector<LoggedXid>& xids, std::string_view line) {
   if (at == std::string_view::npos) return;
   line.remove_prefix(at + kLead.size());
   const auto end = line.find("): ");
-  if (end == std::string_view::npos || end > 16) return;
+  if (end > 16) return;  // "not found" is more, too
   const std::string_view pci_id = line.substr(0, end);
   line.remove_prefix(end + 3);
   const auto number = gpu::drm::as_small_number(line.substr(0, line.find(',')));

@@ -74,7 +74,7 @@ class AlertmanagerTest : public ::testing::Test {
   std::string amtool(const std::string& words) const {
     return output_of("amtool --alertmanager.url=" + api() + " " + words + " 2>/dev/null");
   }
-  bool is_up() const { return alertmanager_ && amtool("cluster show") != ""; }
+  bool is_up() const { return alertmanager_ && !amtool("cluster show").empty(); }
 
   // The alerts there, once there are so many.
   Json wait_for(size_t count) const {

@@ -23,7 +23,7 @@ Result<> add_all(const std::vector<std::string>& urls, std::string_view kind, Ma
 
 }  // namespace
 
-Result<std::unique_ptr<Notifier>> Notifier::open(NotifierOptions options) {
+Result<std::unique_ptr<Notifier>> Notifier::open(const NotifierOptions& options) {
   Receivers receivers;
   auto added = add_all(options.webhooks, "webhook", webhook_receiver, options, receivers);
   if (added)

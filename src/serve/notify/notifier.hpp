@@ -65,7 +65,7 @@ class Courier;
 class Notifier {
  public:
   // Errors name the URL that can't be one.
-  [[nodiscard]] static Result<std::unique_ptr<Notifier>> open(NotifierOptions options);
+  [[nodiscard]] static Result<std::unique_ptr<Notifier>> open(const NotifierOptions& options);
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
   // Gives what is queued a second, then ends; whoever hangs longer is left behind.

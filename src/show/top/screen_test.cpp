@@ -20,7 +20,6 @@ namespace vram::show::top {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::line_with;
 using testing::lines_of;
 using ::testing::Not;
 

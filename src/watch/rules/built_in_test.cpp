@@ -42,8 +42,9 @@ void lose(Device& device) {
 }
 
 // The figures of the first device for so long.
-std::function<void(Looks&)> with_device(std::function<void(Device&)> change, uint64_t for_ns) {
-  return [change = std::move(change), for_ns](Looks& looks) {
+std::function<void(Looks&)> with_device(const std::function<void(Device&)>& change,
+                                        uint64_t for_ns) {
+  return [change, for_ns](Looks& looks) {
     change(looks.device());
     looks.look_for(for_ns);
   };

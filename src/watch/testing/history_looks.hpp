@@ -89,7 +89,7 @@ inline History opened(const std::string& path, HistoryOptions options = {}) {
   return std::move(*history);
 }
 
-inline std::vector<HistoryPoint> points_of(const History& history, HistoryQuery query) {
+inline std::vector<HistoryPoint> points_of(const History& history, const HistoryQuery& query) {
   auto series = history.query(query);
   if (!series) {
     ADD_FAILURE() << series.error().message;

@@ -2,6 +2,8 @@
 // port of the kernel's choice, on 127.0.0.1, on a thread of its own until its end.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <arpa/inet.h>
 #include <atomic>
 #include <chrono>
@@ -40,9 +42,9 @@ class StubServer {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
     auto* const raw = reinterpret_cast<sockaddr*>(&address);
-    (void)bind(listener_, raw, size);
-    (void)listen(listener_, 16);
-    (void)getsockname(listener_, raw, &size);
+    EXPECT_EQ(bind(listener_, raw, size), 0);
+    EXPECT_EQ(listen(listener_, 16), 0);
+    EXPECT_EQ(getsockname(listener_, raw, &size), 0);
     port_ = ntohs(address.sin_port);
     thread_ = std::thread([this] { run(); });
   }
