@@ -8,6 +8,8 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("VRAM_BINARY", str(ROOT / "build/release/src/vram"))
+# AddressSanitizer takes memory and address space of its own, and counts what libraries leave behind at an error.
+IS_SANITIZED = pathlib.Path(BINARY).parents[1].name in {"asan", "tsan"}
 DEMOS = sorted((ROOT / "demo").glob("*.pickle.xz"))
 
 

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from fake_gpus import Machine, wait_until
+from program import IS_SANITIZED
 from serving import TWO, Serve
 
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -199,6 +200,7 @@ def test_a_driver_that_answers_at_random_ends_nothing(seed: str, machine: Machin
         assert serve.end() == 0
 
 
+@pytest.mark.skipif(IS_SANITIZED, reason="of the program as it is shipped")
 def test_memory_does_not_grow_with_requests(machine: Machine, tmp_path: pathlib.Path) -> None:
     async def many(port: int, count: int) -> None:
         for _ in range(count // 50):

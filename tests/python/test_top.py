@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import asked_program
 import pytest
 from fake_gpus import Machine, wait_until
-from program import BINARY, ROOT, environment, vram
+from program import BINARY, IS_SANITIZED, ROOT, environment, vram
 from terminal import Terminal
 
 UNSEEN = 3_000_000_001  # no kernel gives such pids
@@ -290,6 +290,7 @@ def test_without_utf8_it_is_ascii(machine: Machine, tmp_path: pathlib.Path) -> N
         assert terminal.shows("#")
 
 
+@pytest.mark.skipif(IS_SANITIZED, reason="of the program as it is shipped")
 def test_a_terminal_that_nobody_knows_is_an_error(machine: Machine, tmp_path: pathlib.Path) -> None:
     terminal = Terminal(tmp_path, {**environment(), **machine.environment, "BINARY": BINARY, "TERM": "screen"})
     try:

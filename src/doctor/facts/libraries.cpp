@@ -19,6 +19,7 @@
 namespace vram::doctor {
 namespace {
 
+using gpu::cuda::CUresult;
 using gpu::nvml::NvmlApi;
 using gpu::nvml::NvmlReturn;
 
@@ -52,26 +53,27 @@ Function* find(void* library, const char* name) {
 
 std::string words_for(void* library, int error) {
   const char* name = nullptr;
-  auto* const get_name = find<int(int, const char**)>(library, "cuGetErrorName");
-  if (get_name == nullptr || get_name(error, &name) != 0 || name == nullptr) name = "error";
+  auto* const get_name = find<CUresult(CUresult, const char**)>(library, "cuGetErrorName");
+  if (get_name == nullptr || get_name(static_cast<CUresult>(error), &name) != 0 || name == nullptr)
+    name = "error";
   return fmt::format("{} ({})", name, error);
 }
 
 LibraryAnswer ask_cuda(const std::string& path) {
   LibraryAnswer answer{.was_asked = true};
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open, as drivers must
-  auto* const init = library == nullptr ? nullptr : find<int(unsigned)>(library, "cuInit");
+  auto* const init = library == nullptr ? nullptr : find<CUresult(unsigned)>(library, "cuInit");
   if (init == nullptr) {
     const char* const why = dlerror();
     answer.load_error = why == nullptr ? "it has no cuInit" : why;
     return answer;
   }
   int number = 0;
-  auto* const get_version = find<int(int*)>(library, "cuDriverGetVersion");
+  auto* const get_version = find<CUresult(int*)>(library, "cuDriverGetVersion");
   if (get_version != nullptr && get_version(&number) == 0)
     answer.version = fmt::format("{}.{}", number / 1000, number % 1000 / 10);
   answer.error = init(0);
-  auto* const get_count = find<int(int*)>(library, "cuDeviceGetCount");
+  auto* const get_count = find<CUresult(int*)>(library, "cuDeviceGetCount");
   if (answer.error == 0 && get_count != nullptr) answer.error = get_count(&number);
   if (answer.error == 0) answer.devices = static_cast<uint32_t>(std::max(number, 0));
   if (answer.error != 0) answer.error_words = words_for(library, answer.error);
