@@ -15,10 +15,10 @@ Result<watch::RuleBook> book_of(const std::string& rules_file) {
 
 Result<std::shared_ptr<AlertDesk>> AlertDesk::open(std::string rules_file,
                                                    watch::JudgeOptions options,
-                                                   notify::NotifierOptions receivers) {
+                                                   const notify::NotifierOptions& receivers) {
   auto book = book_of(rules_file);
   if (!book) return tl::unexpected(std::move(book.error()));
-  auto notifier = notify::Notifier::open(std::move(receivers));
+  auto notifier = notify::Notifier::open(receivers);
   if (!notifier) return tl::unexpected(std::move(notifier.error()));
   return std::shared_ptr<AlertDesk>(new AlertDesk(
       std::move(rules_file), watch::Judge(*std::move(book), options), *std::move(notifier)));

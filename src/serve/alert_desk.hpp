@@ -21,9 +21,9 @@ namespace vram::serve {
 class AlertDesk {
  public:
   // `rules_file` changes the built-in rules; empty: nothing does.
-  [[nodiscard]] static Result<std::shared_ptr<AlertDesk>> open(std::string rules_file,
-                                                               watch::JudgeOptions options,
-                                                               notify::NotifierOptions receivers);
+  [[nodiscard]] static Result<std::shared_ptr<AlertDesk>> open(
+      std::string rules_file, watch::JudgeOptions options,
+      const notify::NotifierOptions& receivers);
 
   void judge(const watch::Sampled& sampled);
   // While a look does not end.
