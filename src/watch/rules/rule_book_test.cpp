@@ -177,6 +177,11 @@ TEST(RuleBook, LoadsAFile) {
   EXPECT_EQ(RuleBook::load(path).error().code, Code::kNotFound);
 }
 
+TEST(RuleBook, OpeningBracketsTooManyAreAnError) {
+  for (const char* text : {"[[[a]]]", "[[[1]]]", "[[[]]", "[[=", "[[["})
+    EXPECT_THAT(error_of(text), StartsWith("rules.toml:1:")) << text;
+}
+
 // Whatever the bytes, there is a book or an error with a place.
 TEST(RuleBook, AnyBytesAreABookOrAnError) {
   std::mt19937 random(7);
