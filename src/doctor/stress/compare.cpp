@@ -15,6 +15,9 @@ double span_of(const Figure& figure) {
          static_cast<double>(figure.median);
 }
 
+// As std::hypot, which would ask for a C library of 2022.
+double root_of_squares(double one, double other) { return std::sqrt(one * one + other * other); }
+
 // What is worse when it is less; latencies are worse when they are more.
 bool is_better_high(Unit unit) { return unit != Unit::kNanoseconds; }
 
@@ -33,7 +36,7 @@ Change change_of(const Figure& before, const Figure& after, double limit) {
   const auto was = static_cast<double>(before.median);
   const double difference = static_cast<double>(after.median) - was;
   change.worse = (is_better_high(after.unit) ? -difference : difference) / was;
-  change.noise = std::max(kLeastNoise, std::hypot(span_of(before), span_of(after)));
+  change.noise = std::max(kLeastNoise, root_of_squares(span_of(before), span_of(after)));
   change.trend = trend_of(change, limit);
   return change;
 }
