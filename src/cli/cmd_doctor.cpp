@@ -1,6 +1,7 @@
 // vram doctor: what is wrong with this machine's GPUs, drivers and settings, and what repairs it;
 // with --stress what a GPU's memory does under pressure (stress_run).
 #include "cli/command.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
@@ -20,9 +21,6 @@
 
 namespace vram::cli {
 namespace {
-
-constexpr int kBadFound = 1;
-constexpr int kEnvironment = 3;
 
 class DoctorCommand final : public Command {
  public:
@@ -146,7 +144,7 @@ Result<int> DoctorCommand::examine(Console& console) const {
   if (report.usable_gpus == 0) return kEnvironment;
   const bool has_bad =
       std::ranges::count(report.findings, doctor::Severity::kBad, &doctor::Finding::severity) > 0;
-  return has_bad ? kBadFound : 0;
+  return has_bad ? kFailed : 0;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // vram free: who could give GPU memory back; and asking them to.
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
@@ -14,7 +15,6 @@
 namespace vram::cli {
 namespace {
 
-constexpr int kTooLittle = 1;
 constexpr int64_t kLongestNs = 3'600'000'000'000;
 
 class FreeCommand final : public Command {
@@ -140,7 +140,7 @@ Result<int> FreeCommand::ask(const watch::Reclaimable& found, const watch::TrimC
     return answer.outcome == watch::TrimOutcome::kAnswered;
   });
   const bool is_enough = watch::sum_of(answers) >= choice.bytes.value_or(0);
-  return all_answered && is_enough ? 0 : kTooLittle;
+  return all_answered && is_enough ? 0 : kFailed;
 }
 
 Result<int> FreeCommand::run(Console& console) {

@@ -1,6 +1,7 @@
 // vram serve: who uses which GPU's memory, for Prometheus and for programs, over HTTP.
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/options.hpp"
 #include "cli/serving.hpp"
 #include "serve/secret_file.hpp"
@@ -13,9 +14,6 @@
 
 namespace vram::cli {
 namespace {
-
-constexpr int kEnvironment = 3;
-constexpr int64_t kShortestPeriodNs = 100'000'000;
 
 class ServeCommand final : public Command {
  public:
@@ -126,14 +124,6 @@ Result<> ServeCommand::check_token(const std::vector<serve::Address>& addresses)
               open->text());
 }
 
-Result<std::chrono::nanoseconds> period_of(const std::string& text) {
-  const auto period_ns = parse_duration_ns(text);
-  if (!period_ns) return fail(Code::kBadInput, "--period: {}", period_ns.error().message);
-  if (*period_ns < kShortestPeriodNs)
-    return fail(Code::kBadInput, "--period takes at least 0.1 seconds, found '{}'", text);
-  return std::chrono::nanoseconds(*period_ns);
-}
-
 Result<serve::LogFormat> log_format_of(const std::string& text) {
   if (text == "text") return serve::LogFormat::kText;
   if (text == "json") return serve::LogFormat::kJson;
@@ -195,7 +185,7 @@ Result<ServeSettings> ServeCommand::settings() const {
   if (!addresses) return tl::unexpected(addresses.error());
   if (const auto checked = check_token(*addresses); !checked)
     return tl::unexpected(checked.error());
-  const auto period = period_of(period_);
+  const auto period = parse_period("--period", period_);
   if (!period) return tl::unexpected(period.error());
   const auto log_format = log_format_of(log_format_);
   if (!log_format) return tl::unexpected(log_format.error());

@@ -2,6 +2,7 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
@@ -22,9 +23,6 @@
 
 namespace vram::cli {
 namespace {
-
-constexpr int kEnvironment = 3;
-constexpr int64_t kShortestPeriodNs = 100'000'000;
 
 class StatusCommand final : public Command {
  public:
@@ -140,11 +138,9 @@ Result<show::MetricsOptions> StatusCommand::metrics_options() const {
 
 Result<std::optional<std::chrono::nanoseconds>> StatusCommand::period() const {
   if (watch_.empty()) return std::nullopt;
-  const auto period_ns = parse_duration_ns(watch_);
-  if (!period_ns) return fail(Code::kBadInput, "--watch: {}", period_ns.error().message);
-  if (*period_ns < kShortestPeriodNs)
-    return fail(Code::kBadInput, "--watch takes at least 0.1 seconds, found '{}'", watch_);
-  return std::chrono::nanoseconds(*period_ns);
+  const auto period = parse_period("--watch", watch_);
+  if (!period) return tl::unexpected(period.error());
+  return *period;
 }
 
 std::string StatusCommand::drawn(const watch::Snapshot& snapshot, const Console& console) {

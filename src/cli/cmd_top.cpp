@@ -1,6 +1,7 @@
 // vram top: who uses which GPU's memory, live, on a terminal.
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
 #include "cli/top_loop.hpp"
@@ -15,7 +16,6 @@ namespace {
 using show::top::Size;
 using show::top::TopState;
 
-constexpr int kEnvironment = 3;
 constexpr int64_t kShortestNs = 100'000'000;
 constexpr int64_t kLongestNs = 3'600'000'000'000;
 constexpr Size kPaper = {120, 40};

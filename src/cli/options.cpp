@@ -1,5 +1,6 @@
 #include "cli/options.hpp"
 
+#include "base/bytes.hpp"
 #include "base/nearest.hpp"
 
 #include <CLI/CLI.hpp>
@@ -86,6 +87,15 @@ Result<uint64_t> parse_number(std::string_view option, std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size()) return value;
   return fail(Code::kBadInput, "{} takes a whole number, found '{}'", option, text);
+}
+
+Result<std::chrono::nanoseconds> parse_period(std::string_view option, const std::string& text) {
+  constexpr int64_t kShortestNs = 100'000'000;
+  const auto period_ns = parse_duration_ns(text);
+  if (!period_ns) return fail(Code::kBadInput, "{}: {}", option, period_ns.error().message);
+  if (*period_ns < kShortestNs)
+    return fail(Code::kBadInput, "{} takes at least 0.1 seconds, found '{}'", option, text);
+  return std::chrono::nanoseconds(*period_ns);
 }
 
 }  // namespace vram::cli

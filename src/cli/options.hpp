@@ -4,6 +4,7 @@
 #include "base/result.hpp"
 #include "cli/command.hpp"
 
+#include <chrono>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,5 +19,9 @@ namespace vram::cli {
 
 // "12" -> 12, for an option's value. `option` is named in the error.
 [[nodiscard]] Result<uint64_t> parse_number(std::string_view option, std::string_view text);
+
+// "1s", "0.5": how often to look, at least each 0.1 s. `option` is named in the error.
+[[nodiscard]] Result<std::chrono::nanoseconds> parse_period(std::string_view option,
+                                                            const std::string& text);
 
 }  // namespace vram::cli

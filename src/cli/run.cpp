@@ -2,6 +2,7 @@
 
 #include "base/nearest.hpp"
 #include "cli/command.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/help.hpp"
 #include "cli/options.hpp"
 
@@ -12,9 +13,6 @@
 
 namespace vram::cli {
 namespace {
-
-constexpr int kBadUsage = 2;
-constexpr int kEnvironment = 3;
 
 using Commands = std::vector<std::unique_ptr<Command>>;
 

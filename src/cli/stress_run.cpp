@@ -1,5 +1,6 @@
 #include "cli/stress_run.hpp"
 
+#include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
@@ -19,8 +20,6 @@
 namespace vram::cli {
 namespace {
 
-constexpr int kFailed = 1;
-constexpr int kEnvironment = 3;
 constexpr int64_t kSecondNs = 1'000'000'000;
 
 std::atomic<bool> should_stop = false;

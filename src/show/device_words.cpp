@@ -3,7 +3,11 @@
 #include "show/draw/bar.hpp"
 #include "show/status_words.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace vram::show {
 
@@ -37,6 +41,24 @@ std::string power_text(const watch::Device& device, bool with_limit) {
   const auto& limit = device.identity.power_limit_milliwatts;
   if (!with_limit || !limit) return power;
   return power + " / " + watts_text(limit);
+}
+
+void add_instance_rows(
+    const watch::Device& device,
+    const std::function<void(const gpu::DeviceMemory&, std::vector<Line>&)>& add_memory,
+    Table& table) {
+  std::set<uint32_t> said;
+  for (const gpu::MigInstance& each : device.health.mig_instances) {
+    std::vector<Line> cells = {
+        Line(), Line(fmt::format("MIG {}/{} {}", each.gpu_instance, each.compute_instance,
+                                 name_text(each.profile)))};
+    if (said.insert(each.gpu_instance).second) {
+      add_memory(each.memory, cells);
+    } else {
+      cells.insert(cells.end(), {Line(), Line("shared", Style::kFaint)});
+    }
+    table.add_row(std::move(cells));
+  }
 }
 
 }  // namespace vram::show

@@ -89,20 +89,11 @@ class DeviceTable {
     cells.push_back(roomy_ ? Line(bytes_text(memory.free_bytes)) : Line());
     cells.emplace_back(bytes_text(memory.total_bytes));
   }
-  // The compute instances of one GPU instance share its memory, so it is said once.
   void add_instances(const Device& device, int bar, Table& table) const {
-    std::set<uint32_t> said;
-    for (const MigInstance& each : device.health.mig_instances) {
-      std::vector<Line> cells = {
-          Line(), Line(fmt::format("MIG {}/{} {}", each.gpu_instance, each.compute_instance,
-                                   name_text(each.profile)))};
-      if (said.insert(each.gpu_instance).second) {
-        add_memory(each.memory, std::nullopt, bar, cells);
-      } else {
-        cells.insert(cells.end(), {Line(), Line("shared", Style::kFaint)});
-      }
-      table.add_row(std::move(cells));
-    }
+    const auto add = [&](const gpu::DeviceMemory& memory, std::vector<Line>& cells) {
+      add_memory(memory, std::nullopt, bar, cells);
+    };
+    add_instance_rows(device, add, table);
   }
   [[nodiscard]] DeviceLines sorted(const std::vector<Line>& lines) const {
     DeviceLines result = {lines.front(), {}};

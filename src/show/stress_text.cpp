@@ -139,17 +139,22 @@ void add_storm(const doctor::StormReport& storm, Page& page) {
     page.paragraph(Line("  the pool's account is wrong: ", Style::kBad), printable(*storm.invalid));
 }
 
+// A name, five figures, and what is said of them.
+Table figure_table() {
+  return Table({{},
+                {Align::kRight},
+                {Align::kRight},
+                {Align::kRight},
+                {Align::kRight},
+                {Align::kRight},
+                {}});
+}
+
 void add_figures(const std::vector<Figure>& figures, Page& page) {
   if (figures.empty()) return;
   page.heading("Figures",
                "medians; shapes by powers of two, from the lowest sample to the highest");
-  Table table({{},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {}});
+  Table table = figure_table();
   table.add_row({faint(""), faint("size"), faint("median"), faint("p99"), faint("highest"),
                  faint("samples"), faint("shape")});
   for (const Figure& figure : figures) {
@@ -224,13 +229,7 @@ Line trend_line(doctor::Trend trend, double limit) {
 void add_comparison(const doctor::Comparison& comparison, Page& page) {
   page.heading("Against " + clock_text(comparison.before_time_ns),
                "medians; + is worse: longer or slower; noise: what the samples span by themselves");
-  Table table({{},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {}});
+  Table table = figure_table();
   table.add_row({faint(""), faint("size"), faint("before"), faint("now"), faint("change"),
                  faint("noise"), faint("")});
   for (const doctor::Change& change : comparison.changes) {

@@ -29,15 +29,9 @@ using testing::kSecond;
 using testing::look_at;
 using testing::opened;
 using testing::points_of;
+using testing::used_by;
 
 constexpr const char* kChildsFile = "VRAM_TEST_HISTORY";
-
-HistoryQuery used_by(int64_t step_ns) {
-  HistoryQuery query;
-  query.metric = "used_bytes";
-  query.step_ns = step_ns;
-  return query;
-}
 
 struct Sum {
   uint64_t count = 0;

@@ -26,13 +26,7 @@ using testing::look_at;
 using testing::opened;
 using testing::points_of;
 using testing::process_on;
-
-HistoryQuery used_by(int64_t step_ns) {
-  HistoryQuery query;
-  query.metric = "used_bytes";
-  query.step_ns = step_ns;
-  return query;
-}
+using testing::used_by;
 
 void expect_point(const HistoryPoint& point, int64_t time_ns, double average, double minimum,
                   double maximum, uint64_t count) {

@@ -89,6 +89,13 @@ inline History opened(const std::string& path, HistoryOptions options = {}) {
   return std::move(*history);
 }
 
+inline HistoryQuery used_by(int64_t step_ns) {
+  HistoryQuery query;
+  query.metric = "used_bytes";
+  query.step_ns = step_ns;
+  return query;
+}
+
 inline std::vector<HistoryPoint> points_of(const History& history, const HistoryQuery& query) {
   auto series = history.query(query);
   if (!series) {
