@@ -82,13 +82,14 @@ class Machine {
 
   void add_process(uint32_t index, uint32_t number, uint64_t used_bytes) {
     Process process;
-    process.facts.pid = 1000 + index * kProcesses + number;
-    process.facts.start_ticks = 77'000 + number;
-    process.facts.user = "ann";
-    process.facts.command = fmt::format("python3 train.py --config llama-8b.yaml --rank {}", index);
+    watch::ProcessFacts& facts = process.facts.edit();
+    facts.pid = 1000 + index * kProcesses + number;
+    facts.start_ticks = 77'000 + number;
+    facts.user = "ann";
+    facts.command = fmt::format("python3 train.py --config llama-8b.yaml --rank {}", index);
     Use use;
     use.device = index;
-    use.process.pid = process.facts.pid;
+    use.process.pid = process.facts->pid;
     use.process.used_bytes = used_bytes;
     sampled_.snapshot.devices[index].sample.processes->push_back(use.process);
     process.uses.push_back(use);

@@ -52,11 +52,11 @@ std::vector<doctor::OtherUser> others_on(const watch::Snapshot& snapshot,
                                          const doctor::StressedDevice& device) {
   std::vector<doctor::OtherUser> others;
   for (const watch::Process& process : snapshot.processes) {
-    if (static_cast<pid_t>(process.facts.pid) == getpid()) continue;
+    if (static_cast<pid_t>(process.facts->pid) == getpid()) continue;
     for (const watch::Use& use : process.uses) {
       if (!device.index || use.device != *device.index) continue;
-      others.push_back(
-          {process.facts.pid, process.facts.user, process.facts.command, use.process.used_bytes});
+      others.push_back({process.facts->pid, process.facts->user, process.facts->command,
+                        use.process.used_bytes});
     }
   }
   return others;

@@ -149,8 +149,9 @@ TEST_F(Api, ProcessesComeByMemoryAndUnknownOnesLast) {
   const auto add = [&](uint32_t pid, std::optional<uint64_t> used, std::optional<uint32_t> busy,
                        std::optional<std::string> user) {
     watch::Process process;
-    process.facts.pid = pid;
-    process.facts.user = std::move(user);
+    watch::ProcessFacts& facts = process.facts.edit();
+    facts.pid = pid;
+    facts.user = std::move(user);
     watch::Use use;
     use.device = pid % 2;
     use.process.used_bytes = used;

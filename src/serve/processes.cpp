@@ -40,16 +40,16 @@ std::optional<uint64_t> figure_of(const watch::Process& process, const ProcessQu
 
 bool comes_first(const watch::Process& left, const watch::Process& right,
                  const ProcessQuery& query) {
-  if (query.sort == SortBy::kUser && left.facts.user != right.facts.user) {
-    if (!left.facts.user || !right.facts.user) return left.facts.user.has_value();
-    return *left.facts.user < *right.facts.user;
+  if (query.sort == SortBy::kUser && left.facts->user != right.facts->user) {
+    if (!left.facts->user || !right.facts->user) return left.facts->user.has_value();
+    return *left.facts->user < *right.facts->user;
   }
   if (query.sort == SortBy::kMemory || query.sort == SortBy::kBusy) {
     const auto mine = figure_of(left, query);
     const auto other = figure_of(right, query);
     if (mine != other) return mine > other;  // nothing is less than anything
   }
-  return left.facts.pid < right.facts.pid;
+  return left.facts->pid < right.facts->pid;
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ std::vector<const watch::Process*> select(const watch::Snapshot& snapshot,
   std::vector<const watch::Process*> found;
   for (const watch::Process& process : snapshot.processes) {
     if (query.device && !is_on(process, *query.device)) continue;
-    if (query.user && process.facts.user != query.user) continue;
+    if (query.user && process.facts->user != query.user) continue;
     found.push_back(&process);
   }
   std::ranges::stable_sort(found, [&](const watch::Process* left, const watch::Process* right) {

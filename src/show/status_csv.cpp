@@ -124,9 +124,9 @@ std::string row_of(const watch::Snapshot& snapshot, const Device& device,
   row.number("time_unix_ns", snapshot.time_ns == 0 ? std::nullopt : std::optional(snapshot.time_ns))
       .text("host", snapshot.host);
   add_device(device, row);
-  row.number("pid", process != nullptr ? std::optional(process->facts.pid) : std::nullopt);
+  row.number("pid", process != nullptr ? std::optional(process->facts->pid) : std::nullopt);
   add_figures(process != nullptr ? *process : kNobody, use, row);
-  add_facts(process != nullptr ? process->facts : kNobody.facts, row);
+  add_facts(process != nullptr ? *process->facts : *kNobody.facts, row);
   add_later_columns(device, process != nullptr ? &use.process : nullptr, row);
   return std::move(row).finish();
 }

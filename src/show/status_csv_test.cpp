@@ -93,11 +93,11 @@ TEST(StatusCsv, TextsComeThroughQuotesAndStartNoFormula) {
   EXPECT_EQ(rows[0].at("device_unattributed_bytes"), "-2147483648") << "a number, no formula";
   watch::Snapshot snapshot = testing::sample_snapshot();
   for (const char* text : {"=1+1", "+1", "-1", "@SUM(A1)"}) {
-    snapshot.processes[0].facts.user = text;
+    snapshot.processes[0].facts.edit().user = text;
     EXPECT_EQ(records(snapshot)[0].at("user"), "'" + std::string(text));
   }
   for (const char* text : {"a=1", " padded ", "a,b", "say \"no\"", ""}) {
-    snapshot.processes[0].facts.user = text;
+    snapshot.processes[0].facts.edit().user = text;
     EXPECT_EQ(records(snapshot)[0].at("user"), text);
   }
 }

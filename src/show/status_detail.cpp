@@ -232,8 +232,8 @@ void draw_allocator(const watch::Process& process, const watch::Use& use, Sheet&
 }
 
 void draw_process(const watch::Process& process, const watch::Use& use, Sheet& sheet) {
-  sheet.open(fmt::format("process {}", process.facts.pid), Style::kStrong);
-  draw_facts(process.facts, sheet);
+  sheet.open(fmt::format("process {}", process.facts->pid), Style::kStrong);
+  draw_facts(*process.facts, sheet);
   if (use.process.gpu_instance)
     sheet.say("MIG instance", fmt::format("{}/{}", *use.process.gpu_instance,
                                           number_text(use.process.compute_instance)));

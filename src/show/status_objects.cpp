@@ -177,7 +177,7 @@ Json json_device(const watch::Device& device) {
 }
 
 Json json_process(const watch::Process& process) {
-  const watch::ProcessFacts& facts = process.facts;
+  const watch::ProcessFacts& facts = *process.facts;
   return {{"pid", facts.pid},
           {"start_ticks", json_or_null(facts.start_ticks)},
           {"parent_pid", json_or_null(facts.parent_pid)},

@@ -41,14 +41,14 @@ std::optional<uint64_t> figure(const Row& row,
   return row.use.allocator ? (*row.use.allocator).*member : std::nullopt;
 }
 
-Line pid_cell(const Row& row) { return Line(std::to_string(row.process.facts.pid)); }
+Line pid_cell(const Row& row) { return Line(std::to_string(row.process.facts->pid)); }
 
 Line user_cell(const Row& row) {
-  return Line(shorten_end(user_text(row.process.facts), kUserColumns));
+  return Line(shorten_end(user_text(*row.process.facts), kUserColumns));
 }
 
 Line place_cell(const Row& row) {
-  return Line(shorten_end(known_place_text(row.process.facts), kPlaceColumns));
+  return Line(shorten_end(known_place_text(*row.process.facts), kPlaceColumns));
 }
 
 Line instance_cell(const Row& row) { return Line(instance_text(row.use.process)); }
@@ -80,7 +80,7 @@ Line scope_cell(const Row& row) {
 }
 
 Line command_cell(const Row& row) {
-  const watch::ProcessFacts& facts = row.process.facts;
+  const watch::ProcessFacts& facts = *row.process.facts;
   return Line(command_text(facts), is_visible(facts) ? Style::kPlain : Style::kFaint);
 }
 

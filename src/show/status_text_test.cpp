@@ -114,7 +114,7 @@ TEST(StatusText, UnknownIsNeverZero) {
   for (const auto draw : {draw_status, draw_status_detail}) {
     watch::Snapshot snapshot = testing::unknown_snapshot();
     for (watch::Device& device : snapshot.devices) device.identity.index += 7;
-    snapshot.processes[0].facts.pid = 99;
+    snapshot.processes[0].facts.edit().pid = 99;
     snapshot.processes[0].uses[0].device = 8;
     EXPECT_THAT(draw(snapshot, {}), Not(HasSubstr("0")));
   }

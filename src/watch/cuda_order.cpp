@@ -22,7 +22,7 @@ bool is_order_known(const KnownProcess& process, const std::vector<Device>& devi
                     const Places& places) {
   // There only some of the devices may be; and CUDA counts instances of MIG as devices.
   const auto is_mig = [&](uint32_t place) { return devices[place].health.is_mig.value_or(false); };
-  if (process.facts.container || std::ranges::any_of(places, is_mig)) return false;
+  if (process.facts->container || std::ranges::any_of(places, is_mig)) return false;
   if (places.size() == 1 || process.cuda.device_order == "PCI_BUS_ID") return true;
   // By default the fastest comes first, and which that is only CUDA knows.
   return std::ranges::all_of(places, [&](uint32_t place) {

@@ -75,7 +75,7 @@ TEST_F(CudaOrderTest, ContainersAndInstancesCountOtherwise) {
   EXPECT_EQ(device_of(0), std::nullopt);
   devices_[1].health.is_mig = false;
   EXPECT_EQ(device_of(0), 0U);
-  process_.facts.container = Container{"docker", std::string(64, 'a')};
+  process_.facts.edit().container = Container{"docker", std::string(64, 'a')};
   EXPECT_EQ(device_of(0), std::nullopt);
   EXPECT_EQ(device_of(0, "GPU-bb33"), 2U);
 }

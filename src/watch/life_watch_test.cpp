@@ -132,6 +132,17 @@ TEST_F(LivingTableTest, AnotherProgramIsSeenWithinEightTicks) {
   EXPECT_EQ(table_.facts(child.pid()).command, "sleep 1000");
 }
 
+TEST_F(LivingTableTest, AProgramThatSettledIsLookedAtEachThirtySecondTick) {
+  Child child;
+  const std::string before = tick(child.pid()).command.value();
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(tick(child.pid()).command, before);
+  child.become_sleep();
+  int ticks = 0;
+  while (tick(child.pid()).command == before && ticks < 100) ++ticks;
+  EXPECT_LT(ticks, 32);
+  EXPECT_EQ(table_.facts(child.pid()).command, "sleep 1000");
+}
+
 TEST_F(LivingTableTest, WithoutATickNothingIsTakenOnTrust) {
   Child child;
   const std::string before = table_.facts(child.pid()).command.value();

@@ -98,7 +98,7 @@ TEST_F(PlaybackTest, ASnapshotHasTheDeviceTheProcessAndItsAllocator) {
   EXPECT_EQ(snapshot.devices[0].identity.vendor, gpu::Vendor::kSimulated);
   EXPECT_EQ(snapshot.devices[0].unattributed_bytes, 0);
   ASSERT_EQ(snapshot.processes.size(), 1U);
-  EXPECT_EQ(snapshot.processes[0].facts.pid, static_cast<uint32_t>(getpid()));
+  EXPECT_EQ(snapshot.processes[0].facts->pid, static_cast<uint32_t>(getpid()));
   ASSERT_EQ(snapshot.processes[0].uses.size(), 1U);
   const AllocatorFigures figures = snapshot.processes[0].uses[0].allocator.value();
   EXPECT_EQ(figures.allocated_bytes, 50U);

@@ -19,8 +19,15 @@ constexpr size_t kCommandBytes = 4096;
 constexpr size_t kCgroupBytes = 16 * 1024;
 constexpr size_t kEnvironmentBytes = 256 * 1024;
 constexpr size_t kNameBytes = 256;
-constexpr uint64_t kSlices = 8;  // ticks in which all stats are read
-constexpr uint64_t kLongestUnreadNs = 10'000'000'000;
+// How many ticks lie between two looks at a stat, and no more time than this. A program that holds
+// a device's memory loses it when it becomes another, so one that has settled hardly ever does.
+struct Turn {
+  uint64_t ticks;
+  uint64_t longest_ns;
+};
+constexpr Turn kFirstTurn = {8, 10'000'000'000};
+constexpr Turn kSettledTurn = {32, 40'000'000'000};
+constexpr uint32_t kSettledAfter = 4;  // times the same
 constexpr size_t kLongestJob = 10;
 // Kubernetes puts it into each container that may talk to it.
 constexpr const char* kSpaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -51,13 +58,14 @@ void ProcessTable::begin_tick() {
 
 // Spread by pid, so that each tick reads about as many.
 bool ProcessTable::is_due(uint32_t pid, const Entry& entry) const {
-  return (tick_ + pid) % kSlices == 0 || tick_ns_ - entry.read_ns >= kLongestUnreadNs;
+  const Turn& turn = entry.same < kSettledAfter ? kFirstTurn : kSettledTurn;
+  return (tick_ + pid) % turn.ticks == 0 || tick_ns_ - entry.read_ns >= turn.longest_ns;
 }
 
 const KnownProcess& ProcessTable::look(uint32_t pid) {
   Entry& entry = entries_[pid];
   entry.is_asked = true;
-  const bool is_known = entry.lives && entry.process.facts.start_ticks;
+  const bool is_known = entry.lives && entry.process.facts->start_ticks;
   if (!is_known || is_due(pid, entry)) check(pid, entry);
   return entry.process;
 }
@@ -78,22 +86,26 @@ void ProcessTable::check(uint32_t pid, Entry& entry) {
   const auto stat = text ? parse_process_stat(text->text) : std::nullopt;
   entry.read_ns = tick_ns_;
   if (!stat) {
-    process = {};
-    process.facts.pid = pid;
+    process = KnownProcess();
+    process.facts.edit().pid = pid;
+    entry.same = 0;
     return;
   }
+  const bool is_same = process.facts->start_ticks == stat->start_ticks && entry.name == stat->name;
+  entry.same = is_same ? entry.same + 1 : 0;
   // A shell that becomes its program keeps pid and start, and changes its name.
-  if (process.facts.start_ticks != stat->start_ticks || entry.name != stat->name) {
+  if (!is_same) {
     process = read(pid, *stat);
     entry.name = stat->name;
   }
   process.has_ended = stat->has_ended;
-  process.facts.parent_pid = stat->parent_pid;  // the first process, once its own is dead
+  if (process.facts->parent_pid != stat->parent_pid)  // the first process, once its own is dead
+    process.facts.edit().parent_pid = stat->parent_pid;
 }
 
 KnownProcess ProcessTable::read(uint32_t pid, const ProcessStat& stat) {
   KnownProcess process;
-  ProcessFacts& facts = process.facts;
+  ProcessFacts& facts = process.facts.edit();
   facts.pid = pid;
   facts.start_ticks = stat.start_ticks;
   if (const auto status = read_start(path(pid, "status"), kStatusBytes)) {
@@ -109,17 +121,14 @@ KnownProcess ProcessTable::read(uint32_t pid, const ProcessStat& stat) {
     facts.slurm_job = std::move(placement.slurm_job);
     if (placement.pod_uid) facts.pod = Pod{*placement.pod_uid, {}, pod_space(pid)};
   }
-  read_environment(process);
+  process.cuda = read_environment(facts);
   return process;
 }
 
-void ProcessTable::read_environment(KnownProcess& process) const {
-  ProcessFacts& facts = process.facts;
+CudaEnvironment ProcessTable::read_environment(ProcessFacts& facts) const {
   const auto file = read_start(path(facts.pid, "environ"), kEnvironmentBytes);
-  if (!file) return;
+  if (!file) return {};
   const std::string_view variables = file->text;
-  process.cuda = {true, owned(variable_in(variables, "CUDA_VISIBLE_DEVICES")),
-                  owned(variable_in(variables, "CUDA_DEVICE_ORDER"))};
   const auto job = variable_in(variables, "SLURM_JOB_ID");
   if (!facts.slurm_job && job && is_job_number(*job)) facts.slurm_job = std::string(*job);
   const auto host = variable_in(variables, "HOSTNAME");
@@ -127,6 +136,8 @@ void ProcessTable::read_environment(KnownProcess& process) const {
   if (facts.pod && host && is_kubernetes_name(*host) && !is_host_name(*host)) {
     facts.pod->name = std::string(*host);
   }
+  return {true, owned(variable_in(variables, "CUDA_VISIBLE_DEVICES")),
+          owned(variable_in(variables, "CUDA_DEVICE_ORDER"))};
 }
 
 std::optional<std::string> ProcessTable::pod_space(uint32_t pid) const {

@@ -1,8 +1,9 @@
 // ProcessTable: what the kernel says of the processes that use a device. All of /proc/<pid> is read
 // when a process is first asked for; afterwards its stat alone, to see that it is still the same
 // one running the same program. Of processes that the kernel says have not ended (LifeWatch, asked
-// by begin_tick() for all at once) even the stat is read only each eighth tick, and after 10 s: so
-// late another program or another parent of the same process may be seen, never another process.
+// by begin_tick() for all at once) even the stat is read only each eighth tick or after 10 s, and
+// of those that stayed the same for a while each 32nd or after 40 s: so late another program or
+// another parent of the same process may be seen, never another process.
 //
 //     begin_tick() ──▶ lives, stat read lately? ──▶ as remembered
 //                        └── no ──▶ stat ──▶ known, same start and name? ──▶ as remembered
@@ -32,7 +33,7 @@ struct CudaEnvironment {
 };
 
 struct KnownProcess {
-  ProcessFacts facts;
+  Shared<ProcessFacts> facts;
   CudaEnvironment cuda;
   bool has_ended = false;  // only its parent has not asked for its exit code yet
 };
@@ -46,7 +47,7 @@ class ProcessTable {
   void begin_tick();
   // Of a process that is not to be seen: its pid alone. Valid until it is forgotten.
   [[nodiscard]] const KnownProcess& look(uint32_t pid);
-  [[nodiscard]] const ProcessFacts& facts(uint32_t pid) { return look(pid).facts; }
+  [[nodiscard]] const ProcessFacts& facts(uint32_t pid) { return *look(pid).facts; }
   // Those that were not asked for since the last call; ends a tick.
   void forget_unasked();
   [[nodiscard]] size_t size() const { return entries_.size(); }
@@ -56,6 +57,7 @@ class ProcessTable {
     KnownProcess process;
     std::string name;  // of the program it runs
     uint64_t read_ns = 0;
+    uint32_t same = 0;  // times that its stat said nothing new, one after another
     bool is_asked = false;
     bool is_watched = false;
     bool lives = false;  // so said the kernel in this tick
@@ -65,7 +67,7 @@ class ProcessTable {
   void check(uint32_t pid, Entry& entry);
   [[nodiscard]] std::string path(uint32_t pid, const char* file) const;
   [[nodiscard]] KnownProcess read(uint32_t pid, const ProcessStat& stat);
-  void read_environment(KnownProcess& process) const;
+  [[nodiscard]] CudaEnvironment read_environment(ProcessFacts& facts) const;
   [[nodiscard]] std::optional<std::string> pod_space(uint32_t pid) const;
   [[nodiscard]] bool is_host_name(std::string_view name) const;
 

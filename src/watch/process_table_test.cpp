@@ -130,10 +130,10 @@ TEST_F(ProcessTableTest, WhatMayNotBeReadIsUnknown) {
   tree_.put({.pid = 5, .cgroup = std::nullopt, .environment = std::nullopt});
   tree_.write(tree_.path(5, "status"), "Name:\tpython3\nUid:\t10");
   const KnownProcess& process = table_.look(5);
-  EXPECT_EQ(process.facts.uid, std::nullopt);
-  EXPECT_EQ(process.facts.user, std::nullopt);
+  EXPECT_EQ(process.facts->uid, std::nullopt);
+  EXPECT_EQ(process.facts->user, std::nullopt);
   EXPECT_FALSE(process.cuda.is_known);
-  EXPECT_EQ(process.facts.command, "python3 train.py");
+  EXPECT_EQ(process.facts->command, "python3 train.py");
 }
 
 TEST_F(ProcessTableTest, AUserWithoutANameIsANumber) {

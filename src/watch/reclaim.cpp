@@ -98,7 +98,7 @@ class Search {
 
   Reclaimable finish() {
     for (const Process& process : snapshot_.processes) {
-      if (!posters_.contains(process.facts.pid)) add(process, {});
+      if (!posters_.contains(process.facts->pid)) add(process, {});
     }
     std::ranges::stable_sort(found_.holders, std::greater{}, [](const Holder& holder) {
       return std::tuple(holder.cached_bytes().value_or(0), holder.held_bytes.value_or(0));
@@ -110,7 +110,7 @@ class Search {
   void add_poster(const record::BoardReading& page, uid_t uid, const std::string& folder) {
     const KnownProcess& known = table_.look(page.owner.pid);
     const bool is_its_own =
-        known.facts.uid == uid && known.facts.start_ticks == page.owner.start_ticks;
+        known.facts->uid == uid && known.facts->start_ticks == page.owner.start_ticks;
     if (!is_its_own || !posters_.insert(page.owner.pid).second) return;
     Process process = process_of(known.facts);
     Holder holder;
@@ -123,10 +123,10 @@ class Search {
     add(process, std::move(holder));
   }
 
-  [[nodiscard]] Process process_of(const ProcessFacts& facts) const {
+  [[nodiscard]] Process process_of(const Shared<ProcessFacts>& facts) const {
     const auto& all = snapshot_.processes;
     const auto same = std::ranges::find_if(
-        all, [&](const Process& process) { return process.facts.pid == facts.pid; });
+        all, [&](const Process& process) { return process.facts->pid == facts->pid; });
     if (same != all.end()) return *same;
     Process process;
     process.facts = facts;
@@ -134,11 +134,11 @@ class Search {
   }
 
   void add(const Process& process, Holder holder) {
-    holder.facts = process.facts;
+    holder.facts = *process.facts;
     holder.step = process.step;
     holder.held_bytes = process.uses.empty() ? posted_held(holder.posted) : driver_held(process);
     holder.is_idle = is_idle(process, snapshot_, holder.held_bytes, holder.quiet_ns);
-    holder.is_gone = !process.facts.start_ticks && sees_all_processes();
+    holder.is_gone = !process.facts->start_ticks && sees_all_processes();
     found_.holders.push_back(std::move(holder));
   }
 

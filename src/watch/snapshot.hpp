@@ -3,6 +3,7 @@
 // and the board; unknown is not zero.
 #pragma once
 
+#include "base/shared.hpp"
 #include "gpu/telemetry.hpp"
 
 #include <cstdint>
@@ -56,8 +57,8 @@ struct Use {
 };
 
 struct Process {
-  ProcessFacts facts;
-  std::vector<Use> uses;  // by device
+  Shared<ProcessFacts> facts;  // from look to look the same, while nothing changes
+  std::vector<Use> uses;       // by device
   std::optional<uint64_t> step;
   std::optional<uint64_t> step_ns;  // how long the last one took
   std::optional<std::string> scope;

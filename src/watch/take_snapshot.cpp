@@ -108,7 +108,7 @@ Process process_of(std::vector<Use> uses, const std::vector<Device>& devices, Pr
   process.facts = known.facts;
   process.uses = std::move(uses);
   if (known.has_ended) return process;
-  const auto figures = postings.figures_of(known.facts);
+  const auto figures = postings.figures_of(*known.facts);
   if (figures) add_figures(process, *figures, known, devices);
   return process;
 }

@@ -122,10 +122,10 @@ TEST_F(TakeSnapshotTest, AProcessThatEndedSaysNothing) {
   for (int i = 0; i < 10; ++i) ASSERT_EQ(look().step, 12U);
   child.end();
   EXPECT_EQ(look().step, std::nullopt);
-  EXPECT_TRUE(look().facts.start_ticks.has_value()) << "it waits for its parent";
+  EXPECT_TRUE(look().facts->start_ticks.has_value()) << "it waits for its parent";
   child.reap();
   EXPECT_EQ(look().step, std::nullopt);
-  EXPECT_EQ(look().facts.start_ticks, std::nullopt);
+  EXPECT_EQ(look().facts->start_ticks, std::nullopt);
   std::filesystem::remove_all(folder);
 }
 
@@ -137,9 +137,9 @@ TEST_F(TakeSnapshotTest, ProcessesAreMergedOverDevices) {
       {reading_of({1000, 300, 650, 50}, {{process_of(9, 10), process_of(20, 30)}}),
        reading_of({2000, 900, 650, 50}, {{process_of(4, 1), process_of(9, 40), in_instance}})});
   ASSERT_EQ(snapshot.processes.size(), 3U);
-  EXPECT_EQ(snapshot.processes[0].facts.pid, 4U);
+  EXPECT_EQ(snapshot.processes[0].facts->pid, 4U);
   const Process& trainer = snapshot.processes[1];
-  EXPECT_EQ(trainer.facts.command, "trainer");
+  EXPECT_EQ(trainer.facts->command, "trainer");
   ASSERT_EQ(trainer.uses.size(), 3U);
   EXPECT_EQ(trainer.uses[0].device, 0U);
   EXPECT_EQ(trainer.uses[0].process.used_bytes, 10U);
@@ -147,8 +147,8 @@ TEST_F(TakeSnapshotTest, ProcessesAreMergedOverDevices) {
   EXPECT_EQ(trainer.uses[1].process.used_bytes, 40U);
   EXPECT_EQ(trainer.uses[2].process.gpu_instance, 2U);
   // The driver names it and the kernel does not: it counts in another pid namespace.
-  EXPECT_EQ(snapshot.processes[2].facts.pid, 20U);
-  EXPECT_EQ(snapshot.processes[2].facts.start_ticks, std::nullopt);
+  EXPECT_EQ(snapshot.processes[2].facts->pid, 20U);
+  EXPECT_EQ(snapshot.processes[2].facts->start_ticks, std::nullopt);
   EXPECT_EQ(snapshot.processes[2].uses[0].process.used_bytes, 30U);
 }
 

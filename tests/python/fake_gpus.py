@@ -44,8 +44,9 @@ class Machine:
         written.rename(self._scenario)
 
     def last_call(self) -> str:
-        """The library's function and the index of its device."""
-        return self._calls.read_text().splitlines()[-1]
+        """The library's function and the index of its device; "" before the first."""
+        calls = self._calls.read_text().splitlines() if self._calls.exists() else []
+        return calls[-1] if calls else ""
 
     def status(self, *options: str, **changes: str) -> "subprocess.CompletedProcess[str]":
         """This machine's GPUs may be real, too: only the library is asked."""

@@ -86,14 +86,13 @@ void mark_clients_of_mps(Kept& kept, Processes& processes) {
 
 // The driver knows processes by pid alone: who is gone takes the figure along.
 void add_percents(Kept& kept, Processes& processes) {
-  std::map<uint32_t, uint32_t> still_there;
+  std::erase_if(kept.percent_by_pid, [&](const auto& known) {
+    return !std::ranges::binary_search(processes, known.first, {}, &DeviceProcess::pid);
+  });
   for (DeviceProcess& process : processes) {
     const auto known = kept.percent_by_pid.find(process.pid);
-    if (known == kept.percent_by_pid.end()) continue;
-    process.busy_percent = known->second;
-    still_there.insert(*known);
+    if (known != kept.percent_by_pid.end()) process.busy_percent = known->second;
   }
-  kept.percent_by_pid = std::move(still_there);
 }
 
 // The lists that are asked for together with the ones that are kept.

@@ -69,9 +69,9 @@ class Madness {
       device.sample.throttle_reasons = {"power cap", "power cap", testing::hostile_text(), ""};
   }
   void touch(watch::Process& process) {
-    touch(process.facts.user);
-    touch(process.facts.command);
-    if (random_() % 4 == 0) process.facts.pid = 1;
+    touch(process.facts.edit().user);
+    touch(process.facts.edit().command);
+    if (random_() % 4 == 0) process.facts.edit().pid = 1;
     for (watch::Use& use : process.uses) {
       touch(use.process.used_bytes);
       touch(use.process.busy_percent);

@@ -148,7 +148,7 @@ TEST(Metrics, OnlyTheLargestProcessesHaveSeries) {
 
 TEST(Metrics, APodHasItsProcessesSum) {
   watch::Snapshot snapshot = testing::sample_snapshot();
-  snapshot.processes[6].facts.pod = snapshot.processes[8].facts.pod;  // both on device 6
+  snapshot.processes[6].facts.edit().pod = snapshot.processes[8].facts->pod;  // both on device 6
   const std::string pod =
       "vram_pod_memory_used_bytes{uuid=\"GPU-1b5fa1a2-0000-4000-8000-000000000006\",namespace="
       "\"serving\",pod=\"triton-6f9d8-x2x4k\",pod_uid=\"7c1f\"}";

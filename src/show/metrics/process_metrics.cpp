@@ -77,11 +77,11 @@ void add_pods(const watch::Snapshot& snapshot, const std::vector<Labels>& device
   std::map<std::pair<uint32_t, std::string>, PodSum> sums;
   for (const watch::Process& process : snapshot.processes) {
     for_each_use(snapshot, process, [&](const watch::Use& use) {
-      if (!process.facts.pod) return;
-      PodSum& sum = sums[{use.device, process.facts.pod->uid}];
+      if (!process.facts->pod) return;
+      PodSum& sum = sums[{use.device, process.facts->pod->uid}];
       sum.used.add(use.process.used_bytes);
       const bool is_named = sum.pod != nullptr && sum.pod->name.has_value();
-      if (!is_named) sum.pod = &*process.facts.pod;
+      if (!is_named) sum.pod = &*process.facts->pod;
     });
   }
   for (const auto& [key, sum] : sums) {
@@ -102,7 +102,7 @@ void add_hidden(const watch::Snapshot& snapshot, const std::vector<Labels>& devi
                 Families& families) {
   std::vector<Sum> sums(devices.size());
   for (const watch::Process& process : snapshot.processes) {
-    if (is_visible(process.facts)) continue;
+    if (is_visible(*process.facts)) continue;
     for_each_use(snapshot, process,
                  [&](const watch::Use& use) { sums[use.device].add(use.process.used_bytes); });
   }
@@ -201,7 +201,7 @@ std::vector<const watch::Process*> by_memory(const watch::Snapshot& snapshot) {
     ranked.emplace_back(bytes, &process);
   }
   std::ranges::sort(ranked, [](const auto& a, const auto& b) {
-    return std::tuple(b.first, a.second->facts.pid) < std::tuple(a.first, b.second->facts.pid);
+    return std::tuple(b.first, a.second->facts->pid) < std::tuple(a.first, b.second->facts->pid);
   });
   std::vector<const watch::Process*> processes;
   for (const auto& entry : ranked) processes.push_back(entry.second);
@@ -210,8 +210,8 @@ std::vector<const watch::Process*> by_memory(const watch::Snapshot& snapshot) {
 
 void add_process(const watch::Snapshot& snapshot, const watch::Process& process,
                  const std::vector<Labels>& devices, Families& families) {
-  const Labels pid = Labels().with("pid", std::to_string(process.facts.pid));
-  add_facts(process.facts, pid, families);
+  const Labels pid = Labels().with("pid", std::to_string(process.facts->pid));
+  add_facts(*process.facts, pid, families);
   add_steps(process, pid, families);
   for_each_use(snapshot, process, [&](const watch::Use& use) {
     add_use(use, total_of(snapshot, use), instance_labels(use.process, devices[use.device]),

@@ -11,7 +11,7 @@ namespace vram::show::testing {
 // A rank that speaks on the board, a server in a pod, and one that can't be seen.
 inline void add_processes(watch::Snapshot& snapshot) {
   watch::Process rank = user_process(47'110, "ann", "/opt/bin/python3 train.py");
-  rank.facts.slurm_job = "88123";
+  rank.facts.edit().slurm_job = "88123";
   rank.step = 1'204;
   rank.step_ns = 312'500'000;
   add_use(snapshot, rank, 0, 92 * kGiB);
@@ -22,11 +22,12 @@ inline void add_processes(watch::Snapshot& snapshot) {
   rank.uses[0].process.busy_ns = 1'500'000'000;
   rank.uses[0].process.host_bytes = kGiB;
   watch::Process server = user_process(91'007, "root", "tritonserver --model-repository=/models");
-  server.facts.container = {.runtime = "containerd", .id = sample_container()};
-  server.facts.pod = {.uid = "7c1f", .name = "triton-6f9d8-x2x4k", .space = "serving"};
+  watch::ProcessFacts& facts = server.facts.edit();
+  facts.container = {.runtime = "containerd", .id = sample_container()};
+  facts.pod = {.uid = "7c1f", .name = "triton-6f9d8-x2x4k", .space = "serving"};
   add_use(snapshot, server, 0, 2 * kGiB);
   watch::Process hidden;
-  hidden.facts.pid = 4'711;
+  hidden.facts.edit().pid = 4'711;
   add_use(snapshot, hidden, 0, kGiB);
   snapshot.processes.push_back(std::move(rank));
   snapshot.processes.push_back(std::move(server));

@@ -46,7 +46,7 @@ inline void add_use(watch::Snapshot& snapshot, watch::Process& process, uint32_t
                     uint64_t used_bytes) {
   watch::Device& device = snapshot.devices[index];
   gpu::DeviceProcess use;
-  use.pid = process.facts.pid;
+  use.pid = process.facts->pid;
   use.is_compute = true;
   use.used_bytes = used_bytes;
   use.busy_percent = 88;
@@ -61,12 +61,13 @@ inline void add_use(watch::Snapshot& snapshot, watch::Process& process, uint32_t
 
 inline watch::Process user_process(uint32_t pid, std::string user, std::string command) {
   watch::Process process;
-  process.facts.pid = pid;
-  process.facts.start_ticks = 1'000 + pid;
-  process.facts.parent_pid = 1;
-  process.facts.uid = 1'000;
-  process.facts.user = std::move(user);
-  process.facts.command = std::move(command);
+  watch::ProcessFacts& facts = process.facts.edit();
+  facts.pid = pid;
+  facts.start_ticks = 1'000 + pid;
+  facts.parent_pid = 1;
+  facts.uid = 1'000;
+  facts.user = std::move(user);
+  facts.command = std::move(command);
   return process;
 }
 
@@ -85,7 +86,7 @@ inline watch::Snapshot sample_snapshot() {
         fmt::format("/opt/conda/bin/python -u train.py --config configs/llama-70b.yaml --rank {} "
                     "--output /scratch/ann/runs/2026-11-22/llama-70b",
                     index));
-    rank.facts.slurm_job = "88123";
+    rank.facts.edit().slurm_job = "88123";
     rank.step = 1'204;
     rank.step_ns = 312'000'000;
     rank.scope = "backward/layers.31";
@@ -97,8 +98,9 @@ inline watch::Snapshot sample_snapshot() {
     snapshot.processes.push_back(std::move(rank));
   }
   watch::Process server = user_process(91'007, "root", "tritonserver --model-repository=/models");
-  server.facts.container = {.runtime = "containerd", .id = sample_container()};
-  server.facts.pod = {.uid = "7c1f", .name = "triton-6f9d8-x2x4k", .space = "serving"};
+  watch::ProcessFacts& facts = server.facts.edit();
+  facts.container = {.runtime = "containerd", .id = sample_container()};
+  facts.pod = {.uid = "7c1f", .name = "triton-6f9d8-x2x4k", .space = "serving"};
   add_use(snapshot, server, 6, 20 * kGiB);
   add_use(snapshot, server, 7, 21 * kGiB);
   snapshot.processes.push_back(std::move(server));
@@ -115,10 +117,10 @@ inline watch::Snapshot unknown_snapshot() {
   snapshot.devices.resize(2);
   snapshot.devices[1].identity.index = snapshot.devices[1].sample.index = 1;
   watch::Process process;
-  process.facts.pid = 4'711;
+  process.facts.edit().pid = 4'711;
   process.uses.resize(1);
   process.uses[0].device = 1;
-  process.uses[0].process.pid = process.facts.pid;
+  process.uses[0].process.pid = process.facts->pid;
   snapshot.processes.push_back(std::move(process));
   snapshot.notes = {
       "processes: pid 4711 is not to be seen from here: it counts in another pid "
@@ -195,7 +197,7 @@ inline watch::Snapshot awkward_snapshot() {
   asleep.identity.pci_id = "0000:03:00.0";
   asleep.sample.is_asleep = true;
   watch::Process hostile = user_process(66, hostile_text(), hostile_text());
-  hostile.facts.container = {.runtime = "", .id = sample_container()};
+  hostile.facts.edit().container = {.runtime = "", .id = sample_container()};
   hostile.scope = hostile_text();
   add_use(snapshot, hostile, 0, 9 * kGiB);
   snapshot.devices[0].unattributed_bytes = -static_cast<int64_t>(2 * kGiB);

@@ -42,14 +42,14 @@ std::string cached_text(const watch::Process& process) {
 }
 
 Target target_of(const watch::Process& process) {
-  const watch::ProcessFacts& facts = process.facts;
+  const watch::ProcessFacts& facts = *process.facts;
   return {{facts.pid, facts.start_ticks},
           fmt::format("{} {}  {}{}", facts.pid, user_text(facts), command_text(facts),
                       cached_text(process))};
 }
 
 bool is_tagged(const watch::Process& process, const TopState& state) {
-  const ProcessId id = {process.facts.pid, process.facts.start_ticks};
+  const ProcessId id = {process.facts->pid, process.facts->start_ticks};
   return std::ranges::count(state.tagged, id) > 0;
 }
 
@@ -198,7 +198,7 @@ void open_sort(TopState& state) {
 void open_user(const watch::Snapshot& snapshot, TopState& state) {
   std::set<std::string> users;
   for (const watch::Process& process : snapshot.processes) {
-    if (process.facts.user || process.facts.uid) users.insert(user_text(process.facts));
+    if (process.facts->user || process.facts->uid) users.insert(user_text(*process.facts));
   }
   state.dialog = {DialogKind::kUser, 0, {std::string(kEverybody)}, {}, ""};
   state.dialog.choices.insert(state.dialog.choices.end(), users.begin(), users.end());

@@ -40,10 +40,11 @@ constexpr Style kPlain = Style::kPlain;
 
 // size: one table, a field a line.
 constexpr std::array kFields = {
-    FieldInfo{Field::kPid, "pid", "PID", "number of the process", 7, false, 0, true, kPlain,
-              [](const Process& process, const Use&) { return std::to_string(process.facts.pid); }},
+    FieldInfo{
+        Field::kPid, "pid", "PID", "number of the process", 7, false, 0, true, kPlain,
+        [](const Process& process, const Use&) { return std::to_string(process.facts->pid); }},
     FieldInfo{Field::kUser, "user", "USER", "whose it is", 8, false, 3, true, kPlain,
-              [](const Process& process, const Use&) { return user_text(process.facts); }},
+              [](const Process& process, const Use&) { return user_text(*process.facts); }},
     FieldInfo{Field::kGpu, "gpu", "GPU", "the device it uses", 3, false, 0, true, kPlain,
               [](const Process&, const Use& use) { return std::to_string(use.device); }},
     FieldInfo{Field::kMig, "mig", "MIG", "GPU and compute instance", 5, false, 2, false, kPlain,
@@ -74,12 +75,12 @@ constexpr std::array kFields = {
               kPlain, [](const Process& process, const Use&) { return step_time_text(process); }},
     FieldInfo{Field::kPlace, "in", "RUNS IN", "pod, Slurm job or container", 20, false, 4, false,
               kPlain,
-              [](const Process& process, const Use&) { return known_place_text(process.facts); }},
+              [](const Process& process, const Use&) { return known_place_text(*process.facts); }},
     FieldInfo{Field::kScope, "scope", "SCOPE", "the region it measured last", 18, false, 9, false,
               kPlain, [](const Process& process, const Use&) { return name_text(process.scope); }},
     FieldInfo{Field::kCommand, "command", "COMMAND", "with its arguments", 12, false, 0, true,
               kPlain,
-              [](const Process& process, const Use&) { return command_text(process.facts); }},
+              [](const Process& process, const Use&) { return command_text(*process.facts); }},
 };
 
 }  // namespace

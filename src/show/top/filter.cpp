@@ -32,21 +32,21 @@ struct TextKey {
 };
 
 bool is_user(const Process& process, const Use&, std::string_view text) {
-  return same(user_text(process.facts), text) ||
-         (process.facts.uid && std::to_string(*process.facts.uid) == text);
+  return same(user_text(*process.facts), text) ||
+         (process.facts->uid && std::to_string(*process.facts->uid) == text);
 }
 bool is_gpu(const Process&, const Use& use, std::string_view text) {
   return std::to_string(use.device) == text;
 }
 bool is_pid(const Process& process, const Use&, std::string_view text) {
-  return std::to_string(process.facts.pid) == text;
+  return std::to_string(process.facts->pid) == text;
 }
 bool is_type(const Process&, const Use& use, std::string_view text) {
   return (same(text, "compute") && use.process.is_compute) ||
          (same(text, "graphics") && use.process.is_graphics);
 }
 bool is_in(const Process& process, const Use&, std::string_view text) {
-  return contains(known_place_text(process.facts), text);
+  return contains(known_place_text(*process.facts), text);
 }
 bool is_scope(const Process& process, const Use&, std::string_view text) {
   return contains(name_text(process.scope), text);
@@ -99,9 +99,9 @@ std::vector<std::string> split(std::string_view text) {
 }  // namespace
 
 bool mentions(const Process& process, std::string_view text) {
-  return contains(name_text(process.facts.command), text) ||
-         contains(user_text(process.facts), text) ||
-         contains(known_place_text(process.facts), text) ||
+  return contains(name_text(process.facts->command), text) ||
+         contains(user_text(*process.facts), text) ||
+         contains(known_place_text(*process.facts), text) ||
          contains(name_text(process.scope), text);
 }
 

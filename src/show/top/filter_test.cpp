@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 // Ann's trainer: GPU 2, 3 GiB of which 1 GiB is cached, 50 % busy, in a pod.
 watch::Process trainer() {
   watch::Process process = testing::user_process(4'711, "ann", "/usr/bin/python train.py --lr 0.1");
-  process.facts.pod = {.uid = "u", .name = "trainer-0", .space = "ml"};
+  process.facts.edit().pod = {.uid = "u", .name = "trainer-0", .space = "ml"};
   process.scope = "train/backward";
   watch::Use use;
   use.device = 2;

@@ -84,7 +84,7 @@ void sort_or_invert(Field field, TopState& state) {
 void untag_ended(const watch::Snapshot& snapshot, TopState& state) {
   std::erase_if(state.tagged, [&](const ProcessId& id) {
     return std::ranges::none_of(snapshot.processes, [&](const watch::Process& process) {
-      return ProcessId{process.facts.pid, process.facts.start_ticks} == id;
+      return ProcessId{process.facts->pid, process.facts->start_ticks} == id;
     });
   });
 }

@@ -64,7 +64,7 @@ TEST(Keys, TheSelectionStaysWithItsProcess) {
   EXPECT_EQ(desk.top_pid(), 91'007U);
   EXPECT_EQ(desk.selected(), 47'111U);
   std::erase_if(desk.snapshot.processes,
-                [](const watch::Process& process) { return process.facts.pid == 47'111; });
+                [](const watch::Process& process) { return process.facts->pid == 47'111; });
   EXPECT_NE(desk.selected(), 47'111U);  // it ended: its place stays
 }
 
@@ -306,7 +306,8 @@ TEST(Keys, ColumnsAreHiddenAndShown) {
 TEST(Keys, LeftFoldsAndRightUnfolds) {
   Desk desk;
   for (watch::Process& process : desk.snapshot.processes)
-    if (process.facts.pid > 47'110 && process.facts.pid < 48'000) process.facts.parent_pid = 47'110;
+    if (process.facts->pid > 47'110 && process.facts->pid < 48'000)
+      process.facts.edit().parent_pid = 47'110;
   desk.press(Key::kF5);
   desk.press(Key::kLeft);
   EXPECT_EQ(desk.view().rows.size(), 3U);  // the first rank, and the server's two

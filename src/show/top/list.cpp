@@ -23,8 +23,8 @@ Line command_of(const Row& row) {
   if (row.process == nullptr) {
     line.add(fmt::format("parent of {}, uses no GPU itself", row.descendants), Style::kFaint);
   } else {
-    const bool is_known = is_visible(row.process->facts);
-    line.add(command_text(row.process->facts), is_known ? Style::kPlain : Style::kFaint);
+    const bool is_known = is_visible(*row.process->facts);
+    line.add(command_text(*row.process->facts), is_known ? Style::kPlain : Style::kFaint);
   }
   if (row.is_folded) line.add(fmt::format("  (+{} folded)", row.descendants), Style::kWarning);
   return line;

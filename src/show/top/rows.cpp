@@ -71,7 +71,7 @@ std::vector<Row> sorted_rows(std::vector<Row> rows, const RowOrder& order) {
 
 RowId Row::id() const {
   if (process == nullptr || use == nullptr) return {{pid, std::nullopt}, 0, {}, {}};
-  return {{pid, process->facts.start_ticks},
+  return {{pid, process->facts->start_ticks},
           use->device,
           use->process.gpu_instance,
           use->process.compute_instance};
@@ -84,7 +84,7 @@ std::vector<Row> rows_of(const watch::Snapshot& snapshot, const Filter& filter,
     for (const Use& use : process.uses) {
       if (device && use.device != *device) continue;
       if (!filter.matches(process, use)) continue;
-      rows.push_back({&process, &use, process.facts.pid, "", 0, false});
+      rows.push_back({&process, &use, process.facts->pid, "", 0, false});
     }
   }
   rows = sorted_rows(std::move(rows), order);

@@ -25,8 +25,9 @@ watch::Snapshot machine(const std::vector<Born>& processes) {
   watch::Snapshot snapshot;
   for (const Born& born : processes) {
     watch::Process process = testing::user_process(born.pid, "ann", "python");
-    process.facts.parent_pid = born.parent;
-    process.facts.start_ticks = born.start > 0 ? born.start : born.pid;
+    watch::ProcessFacts& facts = process.facts.edit();
+    facts.parent_pid = born.parent;
+    facts.start_ticks = born.start > 0 ? born.start : born.pid;
     watch::Use use;
     use.process.used_bytes = born.used;
     process.uses = {use};

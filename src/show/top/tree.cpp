@@ -21,7 +21,7 @@ struct Node {
   size_t descendants = 0;
 };
 
-const watch::ProcessFacts& facts_of(const Node& node) { return node.rows.front().process->facts; }
+const watch::ProcessFacts& facts_of(const Node& node) { return *node.rows.front().process->facts; }
 
 class Tree {
  public:

@@ -93,13 +93,14 @@ void Fold::make_room(Open& open, Grain grain, int64_t time_ms,
   if (grain.grain_s == 0) ++open.samples;
 }
 
-const Fold::KnownProcess& Fold::known_process(const ProcessFacts& facts, int64_t minute) {
-  const int64_t id = process_id(facts);
+const Fold::KnownProcess& Fold::known_process(const Shared<ProcessFacts>& facts, int64_t minute) {
+  const int64_t id = process_id(*facts);
   KnownProcess& known = known_processes_[id];
-  const uint64_t hash = facts_hash(facts);
-  if (!known.row || known.facts_hash != hash) {
-    known.row = std::make_shared<const ProcessRow>(ProcessRow{id, history_process(facts)});
-    known.facts_hash = hash;
+  if (!known.row || !known.facts.is_same(facts)) {
+    HistoryProcess process = history_process(*facts);
+    if (!known.row || known.row->process != process)
+      known.row = std::make_shared<const ProcessRow>(ProcessRow{id, std::move(process)});
+    known.facts = facts;
   }
   known.seen_minute = minute;
   return known;

@@ -76,7 +76,7 @@ class Fold {
   };
   struct KnownProcess {
     std::shared_ptr<const ProcessRow> row;
-    uint64_t facts_hash = 0;
+    Shared<ProcessFacts> facts;  // that the row was made of
     int64_t seen_minute = 0;
   };
 
@@ -85,7 +85,7 @@ class Fold {
   void add_instances(const Device& device, const std::string& key, int64_t time_ms);
   using DeviceRows = std::vector<std::shared_ptr<const DeviceRow>>;
   void add_process(const Process& process, const DeviceRows& devices, int64_t time_ms);
-  const KnownProcess& known_process(const ProcessFacts& facts, int64_t minute);
+  const KnownProcess& known_process(const Shared<ProcessFacts>& facts, int64_t minute);
   void forget_gone(int64_t minute);
   void add_row(DeviceTrack& track, int64_t time_ms, const std::vector<MetricValue>& values);
   // Closes what is over, so that there is room for a row of this time.

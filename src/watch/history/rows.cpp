@@ -70,13 +70,4 @@ int64_t process_id(const ProcessFacts& facts) {
   return static_cast<int64_t>(hash >> 1) | 1;
 }
 
-uint64_t facts_hash(const ProcessFacts& facts) {
-  uint64_t hash = mix(kSeed, facts.command.value_or(""));
-  hash = mix(hash, facts.user.value_or(""));
-  hash = mix(hash, facts.slurm_job.value_or(""));
-  hash = mix(hash, facts.container ? std::string_view(facts.container->id) : "");
-  if (!facts.pod) return hash;
-  return mix(mix(hash, facts.pod->uid), facts.pod->name.value_or(""));
-}
-
 }  // namespace vram::watch

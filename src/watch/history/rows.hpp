@@ -47,7 +47,5 @@ using ChunkRows = std::vector<std::shared_ptr<const ChunkRow>>;
 [[nodiscard]] HistoryDevice history_device(const Device& device);
 [[nodiscard]] HistoryProcess history_process(const ProcessFacts& facts);
 [[nodiscard]] int64_t process_id(const ProcessFacts& facts);
-// Differs where something that history_process() shows does.
-[[nodiscard]] uint64_t facts_hash(const ProcessFacts& facts);
 
 }  // namespace vram::watch

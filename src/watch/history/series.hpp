@@ -50,6 +50,8 @@ struct HistoryProcess {
   std::optional<std::string> container;
   std::optional<std::string> pod;  // "namespace/name" where known, else its uid
   std::optional<std::string> slurm_job;
+
+  bool operator==(const HistoryProcess&) const = default;
 };
 
 struct ProcessQuery {

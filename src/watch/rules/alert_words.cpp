@@ -147,7 +147,7 @@ std::string device_text(const Measured& measured) {
 
 std::string process_text(const Measured& measured) {
   if (measured.process == nullptr) return "a process";
-  const ProcessFacts& facts = measured.process->facts;
+  const ProcessFacts& facts = *measured.process->facts;
   std::string who = facts.user ? safe(*facts.user, kNameColumns) : "";
   if (facts.command) {
     who += who.empty() ? "" : ": ";
@@ -196,8 +196,8 @@ std::map<std::string, std::string> labels_of(const Rule& rule, const Measured& m
   if (measured.text != nullptr)
     labels["source"] = safe(measured.text->substr(0, measured.text->find(':')));
   if (measured.process != nullptr) {
-    labels["pid"] = std::to_string(measured.process->facts.pid);
-    add_place(measured.process->facts, labels);
+    labels["pid"] = std::to_string(measured.process->facts->pid);
+    add_place(*measured.process->facts, labels);
   }
   return labels;
 }
@@ -206,8 +206,8 @@ std::map<std::string, std::string> annotations_of(const Measured& measured) {
   std::map<std::string, std::string> annotations;
   if (measured.identity != nullptr && measured.identity->name)
     annotations["device"] = safe(*measured.identity->name);
-  if (measured.process != nullptr && measured.process->facts.command)
-    annotations["command"] = safe(*measured.process->facts.command);
+  if (measured.process != nullptr && measured.process->facts->command)
+    annotations["command"] = safe(*measured.process->facts->command);
   return annotations;
 }
 

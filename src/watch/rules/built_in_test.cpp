@@ -31,9 +31,9 @@ void use(Device& device, uint64_t used_bytes) {
 
 // The kernel knows of no such process.
 void hide(Process& process) {
-  const uint32_t pid = process.facts.pid;
+  const uint32_t pid = process.facts->pid;
   process.facts = {};
-  process.facts.pid = pid;
+  process.facts.edit().pid = pid;
 }
 
 void lose(Device& device) {

@@ -50,7 +50,7 @@ Alert new_alert(const Rule& rule, const Measured& measured, int64_t time_ns) {
   alert.measure = rule.measure;
   alert.severity = rule.severity;
   alert.since_unix_ns = time_ns;
-  if (measured.process != nullptr) alert.pid = measured.process->facts.pid;
+  if (measured.process != nullptr) alert.pid = measured.process->facts->pid;
   alert.labels = labels_of(rule, measured);
   alert.annotations = annotations_of(measured);
   return alert;

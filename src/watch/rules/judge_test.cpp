@@ -180,7 +180,7 @@ TEST(Judge, AProcessThatIsGoneTakesItsAlertsAlong) {
   looks.look();
   expect_ended(looks, Ending::kGone);
   looks.machine = with;  // the same number, another process
-  looks.machine.processes[0].facts.start_ticks = 999'999;
+  looks.machine.processes[0].facts.edit().start_ticks = 999'999;
   looks.look();
   EXPECT_THAT(looks.firing(), IsEmpty());
   EXPECT_THAT(looks.pending(), ElementsAre("memory-held-idle"));
@@ -260,8 +260,9 @@ TEST(Judge, WordsAndLabelsAreHarmless) {
   Looks looks;
   Process& process = looks.add_process(66, 20 * kGiB);
   process.uses[0].process.busy_percent = 0;
-  process.facts.command = "{device}\x1b[2J" + std::string(5'000, 'A') + "\n\xff";
-  process.facts.pod = Pod{"7c1f", "trainer\x1b[0m-0", "ml"};
+  ProcessFacts& facts = process.facts.edit();
+  facts.command = "{device}\x1b[2J" + std::string(5'000, 'A') + "\n\xff";
+  facts.pod = Pod{"7c1f", "trainer\x1b[0m-0", "ml"};
   looks.look_for(kHourNs + kMinuteNs);
   ASSERT_EQ(looks.told.size(), 1U);
   const Alert& alert = looks.told[0];

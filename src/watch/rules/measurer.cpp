@@ -81,8 +81,8 @@ void Measurer::note_processes() {
   std::vector<uint32_t> alive;
   alive.reserve(look_->sampled.snapshot.processes.size());
   for (const Process& process : look_->sampled.snapshot.processes) {
-    if (process.facts.start_ticks || std::ranges::binary_search(seen_alive_, process.facts.pid))
-      alive.push_back(process.facts.pid);
+    if (process.facts->start_ticks || std::ranges::binary_search(seen_alive_, process.facts->pid))
+      alive.push_back(process.facts->pid);
   }
   std::ranges::sort(alive);
   seen_alive_ = std::move(alive);
@@ -94,8 +94,8 @@ void Measurer::note_uses() {
     for (const Use& use : process.uses) {
       if (use.device >= numbers_.size()) continue;
       Measured& measured = uses_.emplace_back(of_device(use.device));
-      measured.subject.pid = process.facts.pid;
-      measured.subject.start_ticks = process.facts.start_ticks.value_or(0);
+      measured.subject.pid = process.facts->pid;
+      measured.subject.start_ticks = process.facts->start_ticks.value_or(0);
       measured.subject.gpu_instance = use.process.gpu_instance.value_or(kNoNumber);
       measured.subject.compute_instance = use.process.compute_instance.value_or(kNoNumber);
       measured.process = &process;

@@ -129,8 +129,8 @@ void Measurer::measure_memory(const Rule& rule, std::vector<Measured>& found) co
 }
 
 std::optional<bool> Measurer::is_dead(const Process& process) const {
-  if (process.facts.start_ticks) return false;
-  if (sees_all_processes_ || std::ranges::binary_search(seen_alive_, process.facts.pid))
+  if (process.facts->start_ticks) return false;
+  if (sees_all_processes_ || std::ranges::binary_search(seen_alive_, process.facts->pid))
     return true;
   return std::nullopt;
 }

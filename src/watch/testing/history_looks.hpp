@@ -38,10 +38,11 @@ inline Sampled look_at(int64_t time_ns, std::optional<uint64_t> used_bytes,
 
 inline Process process_on(uint32_t device, uint32_t pid, uint64_t start, uint64_t used_bytes) {
   Process process;
-  process.facts.pid = pid;
-  process.facts.start_ticks = start;
-  process.facts.user = "ann";
-  process.facts.command = "python train.py";
+  ProcessFacts& facts = process.facts.edit();
+  facts.pid = pid;
+  facts.start_ticks = start;
+  facts.user = "ann";
+  facts.command = "python train.py";
   Use use;
   use.device = device;
   use.process.pid = pid;

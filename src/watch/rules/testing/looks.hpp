@@ -83,10 +83,11 @@ class Looks {
     on_device.used_bytes = used_bytes;
     device().sample.processes->push_back(on_device);
     Process process;
-    process.facts.pid = pid;
-    process.facts.start_ticks = 1'000 + pid;
-    process.facts.user = "ann";
-    process.facts.command = "python3 train.py";
+    ProcessFacts& facts = process.facts.edit();
+    facts.pid = pid;
+    facts.start_ticks = 1'000 + pid;
+    facts.user = "ann";
+    facts.command = "python3 train.py";
     process.uses.push_back({0, on_device, std::nullopt});
     return machine.processes.emplace_back(std::move(process));
   }
