@@ -1,4 +1,5 @@
-// RecordedTree: a machine's /sys and /proc as a folder, out of one text file (tests/data/drm):
+// RecordedTree: a machine's /sys and /proc as a folder, out of one text file (tests/data/drm by
+// hand, tests/data/recorded_gpus as real machines printed it):
 //
 //     # a comment
 //     sys/class/drm/card0/device/uevent
@@ -16,6 +17,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -76,6 +78,10 @@ class RecordedTree {
   }
   // All files, without the links, in order.
   [[nodiscard]] std::vector<std::filesystem::path> files() const;
+  [[nodiscard]] static std::string contents_of(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
 
  private:
   static constexpr const char* kMemory = "/dev/shm";
@@ -89,6 +95,26 @@ class RecordedTree {
 
   std::filesystem::path folder_;
 };
+
+// Every tree that tests have, in order.
+inline std::vector<std::filesystem::path> recorded_trees() {
+  std::vector<std::filesystem::path> found;
+  for (const char* folder : {VRAM_TEST_DATA "/drm", VRAM_TEST_DATA "/recorded_gpus"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() == ".tree") found.push_back(entry.path());
+    }
+  }
+  VRAM_CHECK(!found.empty());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// "amdgpu_5_15"
+inline std::string test_name_of(const std::filesystem::path& tree) {
+  std::string name = tree.stem().string();
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
 
 inline std::vector<std::filesystem::path> RecordedTree::files() const {
   std::vector<std::filesystem::path> found;
