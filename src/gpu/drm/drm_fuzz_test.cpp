@@ -1,11 +1,13 @@
 // Drm on trees whose files are cut off, overwritten, huge, gone or something else entirely: it
 // never crashes, and says nothing that cannot be.
 #include "base/bytes.hpp"
+#include "base/check.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -110,6 +112,19 @@ void ask_everything(const Drm& drm) {
     if (const auto bar1 = drm.health(index).bar1) expect_possible(*bar1);
     expect_possible(drm.sample(index));
   }
+}
+
+// Every tree that tests have, in order.
+std::vector<std::filesystem::path> recorded_trees() {
+  std::vector<std::filesystem::path> found;
+  for (const char* folder : {VRAM_TEST_DATA "/drm", VRAM_TEST_DATA "/recorded_gpus"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() == ".tree") found.push_back(entry.path());
+    }
+  }
+  VRAM_CHECK(!found.empty());
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 class DrmFuzzTest : public testing::TestWithParam<std::filesystem::path> {};

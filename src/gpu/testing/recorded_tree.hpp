@@ -96,20 +96,7 @@ class RecordedTree {
   std::filesystem::path folder_;
 };
 
-// Every tree that tests have, in order.
-inline std::vector<std::filesystem::path> recorded_trees() {
-  std::vector<std::filesystem::path> found;
-  for (const char* folder : {VRAM_TEST_DATA "/drm", VRAM_TEST_DATA "/recorded_gpus"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().extension() == ".tree") found.push_back(entry.path());
-    }
-  }
-  VRAM_CHECK(!found.empty());
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-// "amdgpu_5_15"
+// "amdgpu_5_15" of ".../amdgpu_5.15.tree": fit for the name of a test.
 inline std::string test_name_of(const std::filesystem::path& tree) {
   std::string name = tree.stem().string();
   std::replace(name.begin(), name.end(), '.', '_');
