@@ -28,6 +28,7 @@ EXPECTED: dict[str, list[tuple[str, int | None, int | None, Uses]]] = {
         ("0000:0a:00.0", 28 * GIB, 192 * GIB, {8000: (23 * GIB, None), 8100: (5 * GIB, 2048 * KIB)}),
         ("0000:a4:00.0", 301989888, 192 * GIB, {}),
     ],
+    "amdgpu_mi100_kfd": [("0000:23:00.0", None, None, {4444: (16 * GIB, None)})],
     "amdgpu_laptop_asleep": [("0000:03:00.0", None, None, {})],
     "i915_integrated": [("0000:00:02.0", None, None, {4000: (None, 6044 * KIB)})],
     "i915_arc_a310": [("0000:03:00.0", None, None, {5000: (12 * KIB, 520 * KIB)})],

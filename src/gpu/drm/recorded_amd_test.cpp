@@ -118,6 +118,16 @@ TEST(RecordedGpusTest, WhatKfdCountsBeyondTheDeviceLeavesFdinfosFigure) {
   EXPECT_TRUE(found[0].is_compute);
 }
 
+TEST(RecordedGpusTest, Mi100HasAProcessThatKfdAloneTellsOf) {
+  const Recorded machine("amdgpu_mi100_kfd");
+  const DeviceProcess process = machine.process();
+  EXPECT_EQ(machine.drm().identity(0).pci_id, "0000:23:00.0");  // location_id 8960
+  EXPECT_EQ(process.pid, 4444u);
+  EXPECT_EQ(process.used_bytes, 16 * kGiB);  // of gpu_id 42700
+  EXPECT_EQ(process.host_bytes, std::nullopt);
+  EXPECT_TRUE(process.is_compute);
+}
+
 // KFD's nodes of one card's parts: location_id 2560 is 0a:00.0, 2561 its second part, 41984
 // a4:00.0.
 TEST(RecordedGpusTest, Mi308xInPartsIsOneDeviceWithThemAll) {
