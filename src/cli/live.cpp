@@ -16,10 +16,18 @@ namespace {
 
 constexpr std::string_view kPlay = "sim:";
 
-// VRAM_BOARD; empty: not set.
-std::string named_board() {
-  const char* const named = std::getenv("VRAM_BOARD");  // NOLINT(concurrency-mt-unsafe)
+// Empty: not set.
+std::string variable(const char* name) {
+  const char* const named = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
   return named == nullptr ? "" : named;
+}
+
+std::string named_board() { return variable("VRAM_BOARD"); }
+
+// Of this machine; or in a folder that has both as another machine has them.
+gpu::drm::Roots roots() {
+  const std::string root = variable("VRAM_DRM_ROOT");
+  return {root + "/sys", root + "/proc"};
 }
 
 watch::Boards boards() {
@@ -27,7 +35,7 @@ watch::Boards boards() {
   return named.empty() ? watch::Boards() : watch::Boards::in(named);
 }
 
-Result<gpu::drm::Drm> open_drm() { return gpu::drm::Drm::open(); }
+Result<gpu::drm::Drm> open_drm() { return gpu::drm::Drm::open(roots()); }
 
 std::vector<watch::Opener> all_openers() {
   return {watch::opener_of(
@@ -36,6 +44,9 @@ std::vector<watch::Opener> all_openers() {
 }
 
 }  // namespace
+
+Live::Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings)
+    : sources_(std::move(openers)), table_(roots().proc), postings_(std::move(postings)) {}
 
 Result<Live> Live::playing(const std::string& recording) {
   auto playable = open_playable(recording);

@@ -37,8 +37,7 @@ class Live {
   [[nodiscard]] watch::Reclaimable reclaimable_of(const watch::Snapshot& snapshot);
 
  private:
-  Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings)
-      : sources_(std::move(openers)), postings_(std::move(postings)) {}
+  Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings);
   [[nodiscard]] static Result<Live> playing(const std::string& recording);
 
   watch::Sources sources_;

@@ -13,10 +13,10 @@ namespace {
 
 const std::vector<std::string>& known_names() {
   static const std::vector<std::string> kNames = {
-      "VRAM_BOARD",        "VRAM_CUDA_DRIVER",  "VRAM_LIBRARY",       "VRAM_LIMIT",
-      "VRAM_NVML",         "VRAM_POOL",         "VRAM_RECORD",        "VRAM_RECORD_FIRST",
-      "VRAM_RECORD_LIMIT", "VRAM_RECORD_SINCE", "VRAM_RECORD_STACKS", "VRAM_SAID",
-      "VRAM_STARTUP"};
+      "VRAM_BOARD",        "VRAM_CUDA_DRIVER",  "VRAM_DRM_ROOT",     "VRAM_LIBRARY",
+      "VRAM_LIMIT",        "VRAM_NVML",         "VRAM_POOL",         "VRAM_RECORD",
+      "VRAM_RECORD_FIRST", "VRAM_RECORD_LIMIT", "VRAM_RECORD_SINCE", "VRAM_RECORD_STACKS",
+      "VRAM_SAID",         "VRAM_STARTUP"};
   return kNames;
 }
 

@@ -20,7 +20,7 @@ struct Card {
   std::string pci_id;
   std::string folder;               // /sys/class/drm/card0
   std::string device;               // /sys/class/drm/card0/device
-  std::vector<std::string> nodes;   // "card0", "renderD128"
+  std::vector<std::string> nodes;   // "card0", "renderD128"; of its parts, too
   std::optional<std::string> chip;  // "1002:744c", PCI's names for maker and chip
 };
 

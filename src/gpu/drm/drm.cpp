@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,8 +33,10 @@ std::optional<std::string> driver_version(Files& files, const Roots& roots, Driv
   return own ? own : text_in(files.read(roots.proc + "/sys/kernel/osrelease"));
 }
 
+uint64_t most_of(std::optional<uint64_t> total) { return total.value_or(kMostBytesOfDevice); }
+
 void forget_above(std::optional<uint64_t> limit, std::optional<uint64_t>& bytes) {
-  if (bytes && *bytes > limit.value_or(kMostBytesOfDevice)) bytes.reset();
+  if (bytes && *bytes > most_of(limit)) bytes.reset();
 }
 
 }  // namespace
@@ -45,8 +49,26 @@ struct Drm::State {
   };
 
   explicit State(Roots at)
-      : roots(std::move(at)), processes(roots.proc, Kfd::open(files, roots.sys)) {
-    for (Card& card : find_cards(files, roots.sys)) devices.push_back({std::move(card), {}, 0});
+      : roots(std::move(at)), devices(find_devices()), processes(roots.proc, open_kfd()) {}
+
+  [[nodiscard]] std::vector<Device> find_devices() {
+    std::vector<Device> found;
+    for (Card& card : find_cards(files, roots.sys)) found.push_back({std::move(card), {}, 0});
+    return found;
+  }
+
+  // The cards learn the nodes of their parts from it.
+  [[nodiscard]] Kfd open_kfd() {
+    std::vector<std::string> places;
+    for (const Device& device : devices) places.push_back(device.card.pci_id);
+    Kfd kfd = Kfd::open(files, roots.sys, places);
+    for (const Kfd::Gpu& gpu : kfd.gpus()) {
+      const auto at = std::ranges::find(places, gpu.pci_id) - places.begin();
+      if (gpu.render_minor)
+        devices[static_cast<size_t>(at)].card.nodes.push_back(
+            fmt::format("renderD{}", *gpu.render_minor));
+    }
+    return kfd;
   }
 
   [[nodiscard]] AwakeDevices awake_devices() {
@@ -68,7 +90,7 @@ struct Drm::State {
       processes.tick(files, awake_devices());
     }
     device.tick = tick;
-    auto found = processes.of(index);
+    auto found = processes.of(index, most_of(sample.memory.total_bytes));
     for (DeviceProcess& process : found) {
       forget_above(sample.memory.total_bytes, process.used_bytes);
       forget_above(sample.host_memory.total_bytes, process.host_bytes);
@@ -79,8 +101,8 @@ struct Drm::State {
   std::mutex mutex;
   Files files;
   Roots roots;
-  Processes processes;
   std::vector<Device> devices;
+  Processes processes;
   uint64_t tick = 0;
 };
 

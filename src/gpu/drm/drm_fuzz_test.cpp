@@ -1,14 +1,15 @@
 // Drm on trees whose files are cut off, overwritten, huge, gone or something else entirely: it
 // never crashes, and says nothing that cannot be.
 #include "base/bytes.hpp"
+#include "base/check.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@ class Damage {
 
   // As the file is, with something done to it.
   [[nodiscard]] std::string damaged(std::string text) {
-    switch (below(6)) {
+    switch (below(8)) {
       case 0:
         return text.substr(0, below(text.size() + 1));
       case 1:
@@ -36,6 +37,10 @@ class Damage {
         return std::string(below(40'000), static_cast<char>('0' + below(10))) + "\n";
       case 4:
         return text + text;
+      case 5:
+        return "";
+      case 6:
+        return random_bytes(below(500));
       default:
         return kNumbers[below(std::size(kNumbers))] + std::string("\n");
     }
@@ -43,6 +48,12 @@ class Damage {
   [[nodiscard]] size_t below(size_t end) { return random_() % end; }
 
  private:
+  [[nodiscard]] std::string random_bytes(size_t size) {
+    std::string bytes(size, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(below(256));
+    return bytes;
+  }
+
   static constexpr const char* kNumbers[] = {"18446744073709551615",
                                              "18446744073709551616",
                                              "9223372036854775808",
@@ -62,11 +73,6 @@ class Damage {
 
   std::mt19937_64 random_;
 };
-
-std::string contents_of(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 void expect_possible(const DeviceMemory& memory) {
   EXPECT_LE(memory.total_bytes.value_or(0), uint64_t{1} << 50);
@@ -108,20 +114,32 @@ void ask_everything(const Drm& drm) {
   }
 }
 
-class DrmFuzzTest : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Trees, DrmFuzzTest,
-                         testing::Values("amdgpu_5.15", "amdgpu_6.8_kfd", "i915_6.2_arc", "xe_6.11",
-                                         "apu_6.12"));
+// Every tree that tests have, in order.
+std::vector<std::filesystem::path> recorded_trees() {
+  std::vector<std::filesystem::path> found;
+  for (const char* folder : {VRAM_TEST_DATA "/drm", VRAM_TEST_DATA "/recorded_gpus"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() == ".tree") found.push_back(entry.path());
+    }
+  }
+  VRAM_CHECK(!found.empty());
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
-// 2,000 rounds over the five trees. Devices that were open before the damage are asked, too.
+class DrmFuzzTest : public testing::TestWithParam<std::filesystem::path> {};
+INSTANTIATE_TEST_SUITE_P(Trees, DrmFuzzTest, testing::ValuesIn(recorded_trees()),
+                         [](const auto& tree) { return test_name_of(tree.param); });
+
+// 200 rounds with each tree. Devices that were open before the damage are asked, too.
 TEST_P(DrmFuzzTest, SaysNothingThatCannotBe) {
-  const RecordedTree tree(std::string(VRAM_TEST_DATA "/drm/") + GetParam() + ".tree");
+  const RecordedTree tree(GetParam());
   const auto paths = tree.files();
   std::vector<std::string> whole;
-  for (const auto& path : paths) whole.push_back(contents_of(path));
+  for (const auto& path : paths) whole.push_back(RecordedTree::contents_of(path));
   const Drm before = Drm::open(tree.roots());
-  Damage damage(std::size(std::string_view(GetParam())));
-  for (int round = 0; round < 400; ++round) {
+  Damage damage(paths.size());
+  for (int round = 0; round < 200; ++round) {
     std::vector<size_t> touched;
     for (size_t hurt = 0; hurt <= damage.below(6); ++hurt) {
       touched.push_back(damage.below(paths.size()));
@@ -135,13 +153,16 @@ TEST_P(DrmFuzzTest, SaysNothingThatCannotBe) {
   }
 }
 
-TEST_P(DrmFuzzTest, AnyFileMayBeGoneOrAFolderOrAPipe) {
-  const std::string file = std::string(VRAM_TEST_DATA "/drm/") + GetParam() + ".tree";
-  const RecordedTree tree(file);
+// Not even root can read a link to itself.
+TEST_P(DrmFuzzTest, AnyFileMayBeGoneUnreadableOrAFolderOrAPipe) {
+  const RecordedTree tree(GetParam());
   for (const auto& path : tree.files()) {
-    const std::string whole = contents_of(path);
+    const std::string whole = RecordedTree::contents_of(path);
     std::filesystem::remove(path);
     ask_everything(Drm::open(tree.roots()));
+    std::filesystem::create_symlink(path.filename(), path);
+    ask_everything(Drm::open(tree.roots()));
+    std::filesystem::remove(path);
     std::filesystem::create_directory(path);
     ask_everything(Drm::open(tree.roots()));
     std::filesystem::remove(path);

@@ -85,6 +85,8 @@ std::vector<Link> Files::links_in(const std::string& folder) {
   return links;
 }
 
+bool Files::exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
 uint64_t Files::size_of(const std::string& path) {
   struct stat status{};
   return stat(path.c_str(), &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;

@@ -40,6 +40,8 @@ class Files {
   // The symbolic links in a folder whose names are such numbers.
   [[nodiscard]] std::vector<Link> links_in(const std::string& folder);
 
+  // Opens nothing.
+  [[nodiscard]] static bool exists(const std::string& path);
   // As stat says; 0: unknown. Opens nothing.
   [[nodiscard]] static uint64_t size_of(const std::string& path);
 

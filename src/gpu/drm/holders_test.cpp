@@ -57,18 +57,19 @@ class HoldersTest : public testing::Test {
       tree_.link(fmt::format("proc/{}/fd/{}", kLate, number), "/dev/null");
   }
   void tick() { processes_.tick(files_, awake_); }
+  [[nodiscard]] std::vector<DeviceProcess> found() const { return processes_.of(0, kGiB); }
 
   RecordedTree tree_;
   Files files_;
   AwakeDevices awake_{{{"renderD128", 0}}, {{"0000:03:00.0", 0}}};
-  Processes processes_{tree_.roots().proc, Kfd::open(files_, tree_.roots().sys)};
+  Processes processes_{tree_.roots().proc, Kfd::open(files_, tree_.roots().sys, {})};
 };
 
 TEST_F(HoldersTest, ATickAfterTheFirstOpensFewFiles) {
   make_crowd();
   tick();
-  ASSERT_THAT(processes_.of(0), SizeIs(kUsers));
-  EXPECT_EQ(processes_.of(0)[0].used_bytes, 2 * kMiB);
+  ASSERT_THAT(found(), SizeIs(kUsers));
+  EXPECT_EQ(found()[0].used_bytes, 2 * kMiB);
   EXPECT_GE(files_.links_read(), (kCrowd + kUsers) * kDescriptors);
   for (int i = 0; i < 40; ++i) {
     const uint64_t opened = files_.opened();
@@ -76,7 +77,7 @@ TEST_F(HoldersTest, ATickAfterTheFirstOpensFewFiles) {
     tick();
     EXPECT_LE(files_.opened() - opened, 80u);  // /proc, 32 clients' fdinfo, a slice of folders
     EXPECT_LE(files_.links_read() - links, Holders::kLinksATick + kDescriptors);
-    ASSERT_THAT(processes_.of(0), SizeIs(kUsers));
+    ASSERT_THAT(found(), SizeIs(kUsers));
   }
 }
 
@@ -87,14 +88,14 @@ TEST_F(HoldersTest, ANewProcessIsSeenAtOnceAndAYoungOneSoon) {
   tree_.add_descriptor(9000, 3, kNode, client(77'000, 512));
   tree_.add_process(9001, 9001);
   tick();
-  ASSERT_THAT(processes_.of(0), SizeIs(kUsers + 1));
-  EXPECT_EQ(processes_.of(0).back().pid, 9000u);
+  ASSERT_THAT(found(), SizeIs(kUsers + 1));
+  EXPECT_EQ(found().back().pid, 9000u);
   tree_.add_descriptor(9001, 5, kNode, client(77'001, 512));
   tick();
-  EXPECT_EQ(processes_.of(0).back().pid, 9001u);
+  EXPECT_EQ(found().back().pid, 9001u);
   tree_.remove("proc/9001");
   tick();
-  EXPECT_EQ(processes_.of(0).back().pid, 9000u);
+  EXPECT_EQ(found().back().pid, 9000u);
 }
 
 TEST_F(HoldersTest, AnOldProcessThatOpensADeviceIsSeenByTheNumberOfItsDescriptors) {
@@ -103,7 +104,7 @@ TEST_F(HoldersTest, AnOldProcessThatOpensADeviceIsSeenByTheNumberOfItsDescriptor
   tick();
   opens_late(1);
   for (uint64_t i = 0; i < Holders::kCountTicks; ++i) tick();
-  EXPECT_EQ(processes_.of(0)[0].pid, kLate);
+  EXPECT_EQ(found()[0].pid, kLate);
 }
 
 TEST_F(HoldersTest, TheSweepComesRoundToEveryone) {
@@ -112,15 +113,15 @@ TEST_F(HoldersTest, TheSweepComesRoundToEveryone) {
   opens_late(kDescriptors);       // as many as it had
   constexpr int kMostTicks = 80;  // 500 x (8 + 2) links of 64 a tick
   int ticks = 0;
-  for (; processes_.of(0).size() == kUsers && ticks <= kMostTicks; ++ticks) tick();
+  for (; found().size() == kUsers && ticks <= kMostTicks; ++ticks) tick();
   EXPECT_LE(ticks, kMostTicks);
   // And who no longer holds anything is forgotten.
   for (uint32_t number = 4; number < 8; ++number)
     tree_.remove(fmt::format("proc/{}/fd/{}", kFirstUser, number));
   for (int i = 0; i < kMostTicks; ++i) tick();
-  EXPECT_THAT(processes_.of(0), SizeIs(kUsers));
-  EXPECT_EQ(processes_.of(0)[0].pid, kLate);
-  EXPECT_EQ(processes_.of(0)[1].pid, kFirstUser + 1);
+  EXPECT_THAT(found(), SizeIs(kUsers));
+  EXPECT_EQ(found()[0].pid, kLate);
+  EXPECT_EQ(found()[1].pid, kFirstUser + 1);
 }
 
 TEST_F(HoldersTest, AClientSharedWithAChildIsTheParentsUntilItIsGone) {
@@ -131,14 +132,14 @@ TEST_F(HoldersTest, AClientSharedWithAChildIsTheParentsUntilItIsGone) {
   tree_.add_descriptor(4000, 7, kNode, client(5, 300));
   for (int i = 0; i < 3; ++i) {
     tick();
-    ASSERT_THAT(processes_.of(0), SizeIs(1));
-    EXPECT_EQ(processes_.of(0)[0].pid, 4000u);
-    EXPECT_EQ(processes_.of(0)[0].used_bytes, 300 * kKiB);
+    ASSERT_THAT(found(), SizeIs(1));
+    EXPECT_EQ(found()[0].pid, 4000u);
+    EXPECT_EQ(found()[0].used_bytes, 300 * kKiB);
   }
   tree_.remove("proc/4000");
   tick();
-  ASSERT_THAT(processes_.of(0), SizeIs(1));
-  EXPECT_EQ(processes_.of(0)[0].pid, 50u);
+  ASSERT_THAT(found(), SizeIs(1));
+  EXPECT_EQ(found()[0].pid, 50u);
 }
 
 TEST_F(HoldersTest, WhatIsNotReadableIsNotThere) {
@@ -152,7 +153,7 @@ TEST_F(HoldersTest, WhatIsNotReadableIsNotThere) {
   tree_.add_process(62, 100);
   tree_.add_descriptor(62, 1, kNode, "drm-driver:\tamdgpu\ndrm-memory-vram:\t12345");  // no newline
   tick();
-  EXPECT_THAT(processes_.of(0), IsEmpty());
+  EXPECT_THAT(found(), IsEmpty());
 }
 
 }  // namespace

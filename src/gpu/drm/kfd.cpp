@@ -4,33 +4,46 @@
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <algorithm>
+#include <string_view>
 
 namespace vram::gpu::drm {
 namespace {
 
-// A node's place: a domain, and bus, device and function in 16 bits.
-std::optional<std::string> pci_id_of(std::string_view properties) {
-  const auto location = value_of(properties, "location_id", ' ');
-  if (!location) return std::nullopt;
-  const auto place = as_small_number(*location);
+std::optional<uint32_t> property(std::string_view properties, std::string_view name) {
+  return as_small_number(value_of(properties, name, ' ').value_or(""));
+}
+
+// A node's place: a domain, and bus, device and function in 16 bits. The number of a part stands
+// in the four highest bits, or, with other kernels, in place of the function.
+std::optional<std::string> card_of(std::string_view properties,
+                                   std::span<const std::string> cards) {
+  constexpr uint32_t kNoPart = 0x0fff'ffff;
+  const auto location = property(properties, "location_id");
   const auto domain = as_small_number(value_of(properties, "domain", ' ').value_or("0"));
-  if (!place || *place > 0xffff || !domain || *domain > 0xffff) return std::nullopt;
-  return fmt::format("{:04x}:{:02x}:{:02x}.{}", *domain, *place >> 8, (*place >> 3) & 31,
-                     *place & 7);
+  if (!location || (*location & kNoPart) > 0xffff || !domain || *domain > 0xffff)
+    return std::nullopt;
+  const uint32_t place = *location & kNoPart;
+  for (const uint32_t function : {place & 7, 0U}) {
+    auto id =
+        fmt::format("{:04x}:{:02x}:{:02x}.{}", *domain, place >> 8, (place >> 3) & 31, function);
+    if (std::ranges::find(cards, id) != cards.end()) return id;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
-Kfd Kfd::open(Files& files, const std::string& sys) {
+Kfd Kfd::open(Files& files, const std::string& sys, std::span<const std::string> cards) {
   Kfd kfd(sys + "/class/kfd/kfd");
   const std::string nodes = kfd.folder_ + "/topology/nodes/";
   for (const uint32_t node : files.numbers_in(nodes)) {
     const std::string folder = nodes + std::to_string(node);
     const auto id = as_small_number(trimmed(files.read(folder + "/gpu_id")));
     if (!id || *id == 0) continue;  // a processor's node
-    if (auto pci_id = pci_id_of(files.read(folder + "/properties")))
-      kfd.gpus_.push_back({*id, *std::move(pci_id)});
+    const std::string_view properties = files.read(folder + "/properties");
+    if (auto card = card_of(properties, cards))
+      kfd.gpus_.push_back({*id, *std::move(card), property(properties, "drm_render_minor")});
   }
   return kfd;
 }

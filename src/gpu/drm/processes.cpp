@@ -70,7 +70,7 @@ void Processes::add_client(const Holder& holder, const ClientKey& key,
                            const ClientFigures& figures) {
   const BusyTimes::ProcessKey same{key.first, holder.pid, holder.start_ticks};
   busy_.add(same, key.second, figures);
-  DeviceProcess& process = processes_[{key.first, holder.pid}];
+  DeviceProcess& process = processes_[{key.first, holder.pid}].process;
   process.pid = holder.pid;
   process.is_compute |= figures.is_compute;
   process.is_graphics |= figures.is_graphics;
@@ -80,21 +80,26 @@ void Processes::add_client(const Holder& holder, const ClientKey& key,
   process.busy_percent = busy_.busy_percent(same);
 }
 
-// KFD's figure and fdinfo's are of the same memory: they are not added.
 void Processes::add_kfd(const AwakeDevices& awake, const std::vector<Kfd::Use>& uses) {
   for (const Kfd::Use& use : uses) {
-    DeviceProcess& process = processes_[{awake.by_pci_id.at(use.pci_id), use.pid}];
-    process.pid = use.pid;
-    process.is_compute = true;
-    process.used_bytes = std::max(process.used_bytes, std::optional(use.bytes));
+    Entry& entry = processes_[{awake.by_pci_id.at(use.pci_id), use.pid}];
+    entry.process.pid = use.pid;
+    entry.process.is_compute = true;
+    entry.kfd_bytes = use.bytes;
   }
 }
 
-std::vector<DeviceProcess> Processes::of(uint32_t device) const {
+// KFD's figure and fdinfo's are of the same memory: they are not added. On processors with a small
+// carve-out KFD counts as the device's what the driver has put into the host's memory.
+std::vector<DeviceProcess> Processes::of(uint32_t device, uint64_t most_bytes) const {
   std::vector<DeviceProcess> found;
   for (auto at = processes_.lower_bound({device, 0});
        at != processes_.end() && at->first.first == device; ++at) {
-    if (uses_anything(at->second)) found.push_back(at->second);
+    const auto& [process, kfd_bytes] = at->second;
+    if (kfd_bytes == 0 && !uses_anything(process)) continue;
+    DeviceProcess& told = found.emplace_back(process);
+    if (kfd_bytes > 0 && kfd_bytes <= most_bytes)
+      told.used_bytes = std::max(told.used_bytes, std::optional(kfd_bytes));
   }
   return found;
 }

@@ -2,7 +2,7 @@
 // One look at the machine for all devices, which is a tick. Explicit state; one thread at a time.
 //
 //     Holders ──▶ fdinfo of each client once ──▶ sums by (device, pid) ──▶ DeviceProcess
-//     Kfd ─────────────────────────────────────▶ the larger figure wins
+//     Kfd ─────────────────────────────────────▶ the larger figure wins, if it can be
 #pragma once
 
 #include "gpu/drm/busy.hpp"
@@ -32,10 +32,15 @@ class Processes {
       : proc_(std::move(proc)), holders_(proc_), kfd_(std::move(kfd)) {}
 
   void tick(Files& files, const AwakeDevices& awake);
-  // As of the last tick, by pid.
-  [[nodiscard]] std::vector<DeviceProcess> of(uint32_t device) const;
+  // As of the last tick, by pid. `most_bytes`: the device has no more.
+  [[nodiscard]] std::vector<DeviceProcess> of(uint32_t device, uint64_t most_bytes) const;
 
  private:
+  struct Entry {
+    DeviceProcess process;   // by fdinfo
+    uint64_t kfd_bytes = 0;  // by KFD
+  };
+
   void read_clients(Files& files, const AwakeDevices& awake, Holder& holder);
   void add_client(const Holder& holder, const ClientKey& key, const ClientFigures& figures);
   void add_kfd(const AwakeDevices& awake, const std::vector<Kfd::Use>& uses);
@@ -44,8 +49,8 @@ class Processes {
   Holders holders_;
   Kfd kfd_;
   BusyTimes busy_;
-  std::set<ClientKey> seen_;                                          // in this tick
-  std::map<std::pair<uint32_t, uint32_t>, DeviceProcess> processes_;  // by device and pid
+  std::set<ClientKey> seen_;                                  // in this tick
+  std::map<std::pair<uint32_t, uint32_t>, Entry> processes_;  // by device and pid
 };
 
 }  // namespace vram::gpu::drm

@@ -31,6 +31,17 @@ std::optional<uint64_t> first_number(Files& files, const std::string& folder,
   return std::nullopt;
 }
 
+// The first that holds one above 0: a counter that never counted, a limit that is switched off and
+// one that can't be are 0.
+std::optional<uint64_t> first_above_zero(Files& files, const std::string& folder,
+                                         std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const auto number = as_number(files.read(folder + "/" + name));
+    if (number && *number > 0) return number;
+  }
+  return std::nullopt;
+}
+
 std::optional<uint64_t> read_bytes(Files& files, const std::string& path) {
   return as_bytes(files.read(path));
 }
@@ -84,12 +95,14 @@ std::optional<uint64_t> capacity_of(std::string_view capacities, const std::stri
   return sum;
 }
 
+// Of all tiles; with one tile's unknown, it is.
 std::optional<uint64_t> xe_total(Files& files, const Card& card) {
   std::optional<uint64_t> sum;
   for (uint32_t tile = 0; tile < kMostTiles; ++tile) {
-    const auto bytes =
-        read_bytes(files, fmt::format("{}/tile{}/physical_vram_size_bytes", card.device, tile));
-    if (!bytes) break;
+    const std::string folder = fmt::format("{}/tile{}", card.device, tile);
+    if (!Files::exists(folder)) break;
+    const auto bytes = read_bytes(files, folder + "/physical_vram_size_bytes");
+    if (!bytes) return std::nullopt;
     sum = sum.value_or(0) + *bytes;
   }
   return sum;
@@ -156,8 +169,8 @@ void read_sensors(Files& files, const Card& card, const std::string& sys, Energy
   if (microwatts) {
     sample.milliwatts = at_most(kMostMilliwatts, *microwatts / 1000);
   } else if (card.driver != Driver::kAmdgpu) {
-    sample.milliwatts =
-        meter.milliwatts(first_number(files, *hwmon, {"energy1_input", "energy2_input"}), now_ns());
+    sample.milliwatts = meter.milliwatts(
+        first_above_zero(files, *hwmon, {"energy1_input", "energy2_input"}), now_ns());
   }
 }
 
@@ -183,7 +196,9 @@ DeviceHealth read_health(Files& files, const Card& card) {
 std::optional<uint32_t> read_power_limit(Files& files, const Card& card) {
   const auto hwmon = hwmon_of(files, card);
   if (!hwmon) return std::nullopt;
-  const auto microwatts = first_number(files, *hwmon, {"power1_cap", "power1_max"});
+  // Of the card; where that has none (xe), of the package.
+  const auto microwatts =
+      first_above_zero(files, *hwmon, {"power1_cap", "power1_max", "power2_cap", "power2_max"});
   return microwatts ? at_most(kMostMilliwatts, *microwatts / 1000) : std::nullopt;
 }
 

@@ -1,4 +1,5 @@
-// RecordedTree: a machine's /sys and /proc as a folder, out of one text file (tests/data/drm):
+// RecordedTree: a machine's /sys and /proc as a folder, out of one text file (tests/data/drm by
+// hand, tests/data/recorded_gpus as real machines printed it):
 //
 //     # a comment
 //     sys/class/drm/card0/device/uevent
@@ -16,6 +17,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -76,6 +78,10 @@ class RecordedTree {
   }
   // All files, without the links, in order.
   [[nodiscard]] std::vector<std::filesystem::path> files() const;
+  [[nodiscard]] static std::string contents_of(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
 
  private:
   static constexpr const char* kMemory = "/dev/shm";
@@ -89,6 +95,13 @@ class RecordedTree {
 
   std::filesystem::path folder_;
 };
+
+// "amdgpu_5_15" of ".../amdgpu_5.15.tree": fit for the name of a test.
+inline std::string test_name_of(const std::filesystem::path& tree) {
+  std::string name = tree.stem().string();
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
 
 inline std::vector<std::filesystem::path> RecordedTree::files() const {
   std::vector<std::filesystem::path> found;
