@@ -1,6 +1,7 @@
 #include "base/shared.hpp"
 
 #include <gtest/gtest.h>
+
 #include <string>
 
 namespace vram {

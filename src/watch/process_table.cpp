@@ -27,7 +27,7 @@ struct Turn {
 };
 constexpr Turn kFirstTurn = {8, 10'000'000'000};
 constexpr Turn kSettledTurn = {32, 40'000'000'000};
-constexpr uint32_t kSettledAfter = 4;  // times the same
+constexpr uint32_t kSettledAfter = 2;  // times the same
 constexpr size_t kLongestJob = 10;
 // Kubernetes puts it into each container that may talk to it.
 constexpr const char* kSpaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
