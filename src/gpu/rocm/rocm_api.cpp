@@ -15,7 +15,7 @@ void find(void* library, const char* name, Function*& function) {
 
 }  // namespace
 
-void RocmApi::Unload::operator()(void* library) const { (void)dlclose(library); }
+void RocmApi::Unload::operator()(void* opened) const { (void)dlclose(opened); }
 
 Result<RocmApi> RocmApi::load(const std::vector<std::string>& files) {
   RocmApi api;

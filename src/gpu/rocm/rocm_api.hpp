@@ -17,7 +17,7 @@ namespace vram::gpu::rocm {
 
 struct RocmApi {
   struct Unload {
-    void operator()(void* library) const;
+    void operator()(void* opened) const;
   };
 
   // What a function answers, of the device of that number.
