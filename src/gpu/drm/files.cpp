@@ -13,6 +13,8 @@
 namespace vram::gpu::drm {
 namespace {
 
+constexpr size_t kLongestLine = 256;
+
 struct CloseFolder {
   void operator()(DIR* folder) const { closedir(folder); }
 };
@@ -55,7 +57,10 @@ std::string_view Files::read(const std::string& path) {
 
 std::optional<std::string_view> Files::read_whole(const std::string& path) {
   const Read all = read_some(path);
-  if (!all.is_whole || !(all.text.empty() || all.text.ends_with('\n'))) return std::nullopt;
+  // Some files give whole lines alone: none where there is too little room for one, as at the end.
+  if (!all.is_whole || all.text.size() > kMostBytes - kLongestLine ||
+      !(all.text.empty() || all.text.ends_with('\n')))
+    return std::nullopt;
   return all.text;
 }
 

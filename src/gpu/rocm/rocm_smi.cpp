@@ -71,7 +71,7 @@ std::optional<RetiredPages> ask_pages(const RocmApi& api, uint32_t index) {
 
 std::vector<std::string> libraries() {
   const char* const named = std::getenv("VRAM_ROCM_SMI");  // NOLINT(concurrency-mt-unsafe)
-  if (named != nullptr) return {named};
+  if (named != nullptr && *named != '\0') return {named};
   return {"librocm_smi64.so.7", "librocm_smi64.so.6", "librocm_smi64.so.5",
           "librocm_smi64.so.1", "librocm_smi64.so",   "/opt/rocm/lib/librocm_smi64.so"};
 }
