@@ -4,6 +4,7 @@
 #include "gpu/drm/drm.hpp"
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/nvml/nvml_when_awake.hpp"
+#include "gpu/rocm/rocm_extras.hpp"
 #include "watch/playback.hpp"
 #include "watch/take_snapshot.hpp"
 
@@ -35,7 +36,11 @@ watch::Boards boards() {
   return named.empty() ? watch::Boards() : watch::Boards::in(named);
 }
 
-Result<gpu::drm::Drm> open_drm() { return gpu::drm::Drm::open(roots()); }
+// The library speaks of this machine alone.
+Result<gpu::drm::Drm> open_drm() {
+  const gpu::drm::Roots at = roots();
+  return gpu::drm::Drm::open(at, at.sys == "/sys" ? gpu::rocm::open_extras : nullptr);
+}
 
 std::vector<watch::Opener> all_openers() {
   return {watch::opener_of(

@@ -109,6 +109,8 @@ constexpr auto kIds = std::to_array<std::string_view>({
     "health.ecc",
     "health.row_remap_failed",
     "health.row_remap_pending",
+    "health.page_retirement_failed",
+    "health.page_retirement_pending",
     "health.throttling",
     "health.small_bar",
     "health.xid",

@@ -85,12 +85,22 @@ struct RemappedRows {
   bool has_failed = false;
 };
 
+// Pages of the memory that are handed out to nobody any more: NVIDIA's cards before Ampere, AMD's.
+struct RetiredPages {
+  std::optional<uint32_t> corrected;     // after several corrected errors, of a single bit
+  std::optional<uint32_t> uncorrected;   // after one that could not be corrected, of two bits
+  std::optional<uint32_t> of_any_cause;  // where the driver does not tell which
+  std::optional<bool> is_pending;        // bad, and in use until the next reset
+  std::optional<bool> has_failed;        // one could not be retired
+};
+
 // How a device is doing: figures that change slowly or cost a slow call.
 struct DeviceHealth {
   std::optional<DeviceMemory> bar1;  // what the host can address of the memory
   EccCounts ecc_since_boot;
   EccCounts ecc_ever;
   std::optional<RemappedRows> remapped_rows;
+  std::optional<RetiredPages> retired_pages;
   std::optional<uint32_t> memory_celsius;
   std::optional<std::string> recovery_action;  // what the driver asks for: "reset", "reboot", …
   std::optional<std::string> compute_mode;     // "default", "exclusive process", "prohibited"

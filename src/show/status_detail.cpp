@@ -159,6 +159,18 @@ std::string rows_text(const std::optional<gpu::RemappedRows>& rows) {
                      rows->has_failed ? "; one could not be remapped" : "");
 }
 
+std::string pages_text(const std::optional<gpu::RetiredPages>& pages) {
+  if (!pages) return std::string(kUnknown);
+  std::vector<std::string> texts;
+  if (pages->corrected) texts.push_back(fmt::format("{} for corrected errors", *pages->corrected));
+  if (pages->uncorrected) texts.push_back(fmt::format("{} for uncorrected", *pages->uncorrected));
+  if (pages->of_any_cause)
+    texts.push_back(fmt::format("{} for causes not told", *pages->of_any_cause));
+  return fmt::format("{}{}{}", texts.empty() ? kUnknown : fmt::format("{}", fmt::join(texts, ", ")),
+                     pages->is_pending.value_or(false) ? "; one waits for a reset" : "",
+                     pages->has_failed.value_or(false) ? "; one could not be retired" : "");
+}
+
 std::string xids_text(const std::optional<std::vector<watch::XidCount>>& counts) {
   if (!counts) return std::string(kUnknown);
   std::vector<std::string> texts;
@@ -174,6 +186,7 @@ void draw_errors(const Device& device, Sheet& sheet) {
   sheet.say("ECC since boot", ecc_text(health.ecc_since_boot));
   sheet.say("ECC ever", ecc_text(health.ecc_ever));
   sheet.say("remapped rows", rows_text(health.remapped_rows));
+  sheet.say("retired pages", pages_text(health.retired_pages));
   sheet.say("driver asks for", name_text(health.recovery_action));
   sheet.close();
 }

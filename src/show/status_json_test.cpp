@@ -101,6 +101,7 @@ TEST(StatusJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
                               {"memory", "/devices/0/bar1"},
                               {"ecc", "/devices/0/ecc_ever"},
                               {"rows", "/devices/0/remapped_rows"},
+                              {"pages", "/devices/0/retired_pages"},
                               {"fault", "/devices/0/xids/0"},
                               {"instance", "/devices/1/mig_instances/0"},
                               {"process", "/processes/0"},

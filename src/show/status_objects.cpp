@@ -31,6 +31,15 @@ Json json_rows(const std::optional<gpu::RemappedRows>& rows) {
           {"has_failed", rows->has_failed}};
 }
 
+Json json_pages(const std::optional<gpu::RetiredPages>& pages) {
+  if (!pages) return {};
+  return {{"corrected", json_or_null(pages->corrected)},
+          {"uncorrected", json_or_null(pages->uncorrected)},
+          {"of_any_cause", json_or_null(pages->of_any_cause)},
+          {"is_pending", json_or_null(pages->is_pending)},
+          {"has_failed", json_or_null(pages->has_failed)}};
+}
+
 Json json_instances(const std::vector<gpu::MigInstance>& instances) {
   Json json = Json::array();
   for (const gpu::MigInstance& each : instances) {
@@ -101,6 +110,7 @@ Json json_health(const gpu::DeviceHealth& health) {
           {"ecc_since_boot", json_ecc(health.ecc_since_boot)},
           {"ecc_ever", json_ecc(health.ecc_ever)},
           {"remapped_rows", json_rows(health.remapped_rows)},
+          {"retired_pages", json_pages(health.retired_pages)},
           {"recovery_action", json_text_or_null(health.recovery_action)},
           {"compute_mode", json_text_or_null(health.compute_mode)},
           {"is_persistent", json_or_null(health.is_persistent)},

@@ -50,6 +50,12 @@ void add_memory_remarks(const gpu::DeviceHealth& health, std::vector<Remark>& re
     remarks.push_back(
         {"✖ ", fmt::format("uncorrected memory errors since the driver was loaded: {}", *errors),
          Style::kBad});
+  const gpu::RetiredPages pages = health.retired_pages.value_or(gpu::RetiredPages{});
+  if (pages.has_failed.value_or(false))
+    remarks.push_back({"✖ ", "a bad page of the memory could not be retired", Style::kBad});
+  if (pages.is_pending.value_or(false))
+    remarks.push_back(
+        {"▲ ", "a bad page of the memory waits to be retired, by a reset", Style::kWarning});
   if (!health.remapped_rows) return;
   if (health.remapped_rows->has_failed)
     remarks.push_back({"✖ ", "a bad row of the memory could not be remapped", Style::kBad});

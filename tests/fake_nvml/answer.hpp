@@ -45,4 +45,15 @@ inline gpu::nvml::NvmlReturn write_pci(const Call& call, gpu::nvml::PciInfo& pci
   return write(call, "pci", 0, &pci.domain);
 }
 
+// As the true one does: how many there are, and an error where there is no room for all.
+inline gpu::nvml::NvmlReturn write_retired_pages(const Call& call, uint32_t cause, unsigned& count,
+                                                 uint64_t* addresses) {
+  const unsigned room = count;
+  const gpu::nvml::NvmlReturn answer = write(call, "retired", cause, &count);
+  if (answer != gpu::nvml::kSuccess) return answer;
+  if (count > room) return gpu::nvml::kInsufficientSize;
+  for (unsigned page = 0; page < count; ++page) addresses[page] = page * uint64_t{0x10000};
+  return answer;
+}
+
 }  // namespace vram::fake_nvml

@@ -132,6 +132,9 @@ NvmlReturn nvmlDeviceGetTotalEccErrors(nvmlDevice device, unsigned kind, unsigne
   return write(begin("nvmlDeviceGetTotalEccErrors", device), "ecc", size_t{2} * since + kind,
                count);
 }
+NvmlReturn nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice device, unsigned* is_pending) {
+  return write(begin("nvmlDeviceGetRetiredPagesPendingStatus", device), "retired", 2, is_pending);
+}
 NvmlReturn nvmlDeviceGetBAR1MemoryInfo(nvmlDevice device, MemoryV1* memory) {
   const Call call = begin("nvmlDeviceGetBAR1MemoryInfo", device);
   (void)write(call, "bar1", 1, &memory->used_bytes);
@@ -154,6 +157,11 @@ NvmlReturn nvmlDeviceGetPciInfo(nvmlDevice device, PciInfo* pci) {
 
 NvmlReturn nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice device, uint64_t* reasons) {
   return write(begin("nvmlDeviceGetCurrentClocksThrottleReasons", device), "throttle", 0, reasons);
+}
+
+NvmlReturn nvmlDeviceGetRetiredPages(nvmlDevice device, uint32_t cause, unsigned* count,
+                                     uint64_t* addresses) {
+  return write_retired_pages(begin("nvmlDeviceGetRetiredPages", device), cause, *count, addresses);
 }
 #endif
 

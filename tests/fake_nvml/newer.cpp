@@ -53,6 +53,12 @@ NvmlReturn nvmlDeviceGetRemappedRows(nvmlDevice device, unsigned* corrected, uns
   return write(call, "rows", 0, corrected);
 }
 
+NvmlReturn nvmlDeviceGetRetiredPages_v2(nvmlDevice device, uint32_t cause, unsigned* count,
+                                        uint64_t* addresses, uint64_t* /*times*/) {
+  return write_retired_pages(begin("nvmlDeviceGetRetiredPages_v2", device), cause, *count,
+                             addresses);
+}
+
 // Of the types that drivers give each.
 NvmlReturn nvmlDeviceGetFieldValues(nvmlDevice device, int count, FieldValue* values) {
   const Call call = begin("nvmlDeviceGetFieldValues", device);

@@ -37,6 +37,7 @@ recovery 1
 bar1 2000M 10M
 ecc 1 0 5 2
 rows 3 1 on off
+retired 2 1 on
 compute-mode 3
 persistence on
 process compute {pid} 500M max max 40
@@ -78,6 +79,7 @@ def not_on_this_machine() -> str:
     return """
 vram_exporter_source_failing{source="nvml"} 1
 vram_gpu_host_memory_total_bytes{uuid="GPU-9"} 64e9
+vram_gpu_page_retirement_failed{uuid="GPU-9"} 1
 vram_gpu_host_memory_used_bytes{uuid="GPU-9"} 1e9
 vram_process_host_memory_used_bytes{uuid="GPU-9",pid="7"} 1e9
 vram_process_busy_seconds_total{uuid="GPU-9",pid="7"} 1.5

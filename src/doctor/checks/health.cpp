@@ -16,8 +16,10 @@ std::string with_index(std::string_view command, const watch::Device& device) {
 }
 
 Repair reset(const MachineFacts& facts, const watch::Device& device) {
-  return {"end all programs on it, then reset it; a restart of the machine does the same" +
-              (facts.container.is_inside ? " (" + place(facts) + ")" : std::string()),
+  const std::string where = facts.container.is_inside ? " (" + place(facts) + ")" : std::string();
+  if (device.identity.vendor != gpu::Vendor::kNvidia)
+    return {"end all programs on it, then restart the machine" + where, {on_host(facts, "reboot")}};
+  return {"end all programs on it, then reset it; a restart of the machine does the same" + where,
           {on_host(facts, with_index("nvidia-smi --gpu-reset", device)), on_host(facts, "reboot")}};
 }
 
@@ -71,6 +73,22 @@ void add_rows(const MachineFacts& facts, const watch::Device& device, Findings& 
         {"health.row_remap_pending", Severity::kWarning,
          fmt::format("{} replaces a bad row of memory at its next reset", name_of(device)),
          "Until then programs may be given the bad row again.", reset(facts, device)});
+}
+
+void add_pages(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
+  const gpu::RetiredPages pages = device.health.retired_pages.value_or(gpu::RetiredPages{});
+  if (pages.has_failed.value_or(false))
+    findings.push_back(
+        {"health.page_retirement_failed", Severity::kBad,
+         fmt::format("{} has a bad page of memory that could not be taken out of use",
+                     name_of(device)),
+         "Whoever has that page may be given it again, and errors with it.", reset(facts, device)});
+  if (pages.is_pending.value_or(false))
+    findings.push_back({"health.page_retirement_pending", Severity::kWarning,
+                        fmt::format("{} has a bad page of memory that waits to be taken out of use",
+                                    name_of(device)),
+                        "Until then programs may be given the bad page again.",
+                        reset(facts, device)});
 }
 
 // A power cap at full load is how GPUs are meant to run; these are not.
@@ -130,6 +148,7 @@ Findings check_health(const MachineFacts& facts) {
     add_recovery(facts, device, findings);
     add_ecc(facts, device, findings);
     add_rows(facts, device, findings);
+    add_pages(facts, device, findings);
     add_throttling(device, findings);
     add_bar(device, findings);
   }

@@ -16,7 +16,7 @@ const std::vector<std::string>& known_names() {
       "VRAM_BOARD",        "VRAM_CUDA_DRIVER",  "VRAM_DRM_ROOT",     "VRAM_LIBRARY",
       "VRAM_LIMIT",        "VRAM_NVML",         "VRAM_POOL",         "VRAM_RECORD",
       "VRAM_RECORD_FIRST", "VRAM_RECORD_LIMIT", "VRAM_RECORD_SINCE", "VRAM_RECORD_STACKS",
-      "VRAM_SAID",         "VRAM_STARTUP"};
+      "VRAM_ROCM_SMI",     "VRAM_SAID",         "VRAM_STARTUP"};
   return kNames;
 }
 
@@ -36,7 +36,7 @@ Findings check_vram_environment(const MachineFacts& facts) {
          {"", {fmt::format("export {}=…", meant)}},
          {shown(facts, name)}});
   }
-  for (const std::string name : {"VRAM_NVML", "VRAM_CUDA_DRIVER"}) {
+  for (const std::string name : {"VRAM_NVML", "VRAM_ROCM_SMI", "VRAM_CUDA_DRIVER"}) {
     if (variable(facts, name).value_or("").empty()) continue;
     findings.push_back({"vram.other_library",
                         Severity::kNote,

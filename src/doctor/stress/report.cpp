@@ -29,6 +29,22 @@ void compare_rows(const watch::Device& before, const watch::Device& after,
     found.push_back({"a row will be remapped at the next reset of the GPU", false});
 }
 
+void compare_pages(const watch::Device& before, const watch::Device& after,
+                   std::vector<Incident>& found) {
+  const auto& pages = after.health.retired_pages;
+  if (!pages) return;
+  const gpu::RetiredPages old = before.health.retired_pages.value_or(*pages);
+  compare_counts("pages retired after corrected errors", old.corrected, pages->corrected, false,
+                 found);
+  compare_counts("pages retired after uncorrected errors", old.uncorrected, pages->uncorrected,
+                 true, found);
+  compare_counts("pages retired", old.of_any_cause, pages->of_any_cause, true, found);
+  if (pages->has_failed.value_or(false))
+    found.push_back({"a bad page of the memory could not be retired", true});
+  if (pages->is_pending.value_or(false))
+    found.push_back({"a page will be retired at the next reset of the GPU", false});
+}
+
 void compare_xids(const watch::Device& before, const watch::Device& after,
                   std::vector<Incident>& found) {
   if (!after.xids) return;
@@ -55,6 +71,7 @@ std::vector<Incident> incidents(const Health& health) {
   compare_counts("corrected memory errors (ECC)", old_ecc.corrected, new_ecc.corrected, false,
                  found);
   compare_rows(before, after, found);
+  compare_pages(before, after, found);
   compare_xids(before, after, found);
   if (after.sample.trouble)
     found.push_back({"the GPU no longer answers: " + *after.sample.trouble, true});

@@ -44,6 +44,21 @@ TEST(Incidents, RemappedRows) {
   EXPECT_EQ(incidents(health).size(), 3u);
 }
 
+TEST(Incidents, RetiredPages) {
+  Health health{.before = device_with(0, 0), .after = device_with(0, 0)};
+  health.after->health.retired_pages.emplace().corrected = 2;
+  EXPECT_TRUE(incidents(health).empty()) << "how many there were before is unknown";
+  health.before->health.retired_pages.emplace().corrected = 1;
+  health.before->health.retired_pages->uncorrected = 4;
+  ASSERT_EQ(incidents(health).size(), 1u);
+  EXPECT_EQ(incidents(health)[0].text, "pages retired after corrected errors: 1 more (now 2)");
+  EXPECT_FALSE(incidents(health)[0].is_error);
+  health.after->health.retired_pages->uncorrected = 5;
+  health.after->health.retired_pages->is_pending = true;
+  ASSERT_EQ(incidents(health).size(), 3u);
+  EXPECT_TRUE(incidents(health)[1].is_error);
+}
+
 TEST(StressReportVerdict, ErrorsWeighMost) {
   StressReport report;
   EXPECT_EQ(report.verdict(), Verdict::kUntested);

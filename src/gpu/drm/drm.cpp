@@ -39,6 +39,11 @@ void forget_above(std::optional<uint64_t> limit, std::optional<uint64_t>& bytes)
   if (bytes && *bytes > most_of(limit)) bytes.reset();
 }
 
+template <typename Value>
+void fill(std::optional<Value>& open, const std::optional<Value>& known) {
+  if (!open) open = known;
+}
+
 }  // namespace
 
 struct Drm::State {
@@ -48,8 +53,12 @@ struct Drm::State {
     uint64_t tick = 0;  // in which its processes were last told
   };
 
-  explicit State(Roots at)
-      : roots(std::move(at)), devices(find_devices()), processes(roots.proc, open_kfd()) {}
+  State(Roots at, const OpenAmdExtras& open_extras)
+      : roots(std::move(at)), devices(find_devices()), processes(roots.proc, open_kfd()) {
+    const bool has_amd = std::ranges::any_of(
+        devices, [](const Device& device) { return device.card.driver == Driver::kAmdgpu; });
+    if (open_extras && has_amd) extras = open_extras(roots);
+  }
 
   [[nodiscard]] std::vector<Device> find_devices() {
     std::vector<Device> found;
@@ -69,6 +78,10 @@ struct Drm::State {
             fmt::format("renderD{}", *gpu.render_minor));
     }
     return kfd;
+  }
+
+  [[nodiscard]] AmdExtra extra_of(const Card& card) const {
+    return extras && card.driver == Driver::kAmdgpu ? extras->of(card.pci_id) : AmdExtra{};
   }
 
   [[nodiscard]] AwakeDevices awake_devices() {
@@ -104,6 +117,7 @@ struct Drm::State {
   std::vector<Device> devices;
   Processes processes;
   uint64_t tick = 0;
+  std::unique_ptr<AmdExtras> extras;  // null: there are none
 };
 
 Drm::Drm(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -111,7 +125,9 @@ Drm::Drm(Drm&& other) noexcept = default;
 Drm& Drm::operator=(Drm&& other) noexcept = default;
 Drm::~Drm() = default;
 
-Drm Drm::open(Roots roots) { return Drm(std::make_unique<State>(std::move(roots))); }
+Drm Drm::open(Roots roots, const OpenAmdExtras& open_extras) {
+  return Drm(std::make_unique<State>(std::move(roots), open_extras));
+}
 
 Result<uint32_t> Drm::device_count() const { return static_cast<uint32_t>(state_->devices.size()); }
 
@@ -127,7 +143,9 @@ DeviceIdentity Drm::identity(uint32_t index) const {
   identity.pci_id = card.pci_id;
   if (card.chip) identity.name = fmt::format("{} GPU {}", is_amd ? "AMD" : "Intel", *card.chip);
   if (is_asleep(files, card)) return identity;
-  if (auto name = text_in(files.read(card.device + "/product_name"))) identity.name = name;
+  auto name = text_in(files.read(card.device + "/product_name"));
+  if (!name) name = text_in(state_->extra_of(card).name.value_or(""));
+  if (name) identity.name = name;
   identity.uuid = text_in(files.read(card.device + "/unique_id"));
   identity.driver = driver_version(files, state_->roots, card.driver);
   identity.power_limit_milliwatts = read_power_limit(files, card);
@@ -139,7 +157,13 @@ DeviceHealth Drm::health(uint32_t index) const {
   const std::lock_guard lock(state_->mutex);
   if (index >= state_->devices.size()) return {};
   const Card& card = state_->devices[index].card;
-  return is_asleep(state_->files, card) ? DeviceHealth{} : read_health(state_->files, card);
+  if (is_asleep(state_->files, card)) return {};
+  DeviceHealth health = read_health(state_->files, card);
+  const AmdExtra extra = state_->extra_of(card);
+  fill(health.ecc_since_boot.corrected, extra.ecc_since_boot.corrected);
+  fill(health.ecc_since_boot.uncorrected, extra.ecc_since_boot.uncorrected);
+  fill(health.retired_pages, extra.retired_pages);
+  return health;
 }
 
 DeviceSample Drm::sample(uint32_t index) const {

@@ -4,12 +4,14 @@
 //
 //     find_cards ──▶ asleep? ──▶ read_sensors ──▶ DeviceSample
 //                            └──▶ Processes, once for all devices ──▶ its processes
+//     AmdExtras ──▶ what those leave open of AMD's devices
 //
 // A device that sleeps is asked for nothing but whether it still does. Any thread; one at a time
 // gets on. A call reads some files and waits for nothing else.
 #pragma once
 
 #include "base/result.hpp"
+#include "gpu/drm/amd_extras.hpp"
 #include "gpu/drm/files.hpp"
 #include "gpu/telemetry.hpp"
 
@@ -22,7 +24,7 @@ class Drm {
  public:
   // Never fails: where there is nothing, there are no devices. They are those of now; one that
   // comes later is found by opening again.
-  [[nodiscard]] static Drm open(Roots roots = {});
+  [[nodiscard]] static Drm open(Roots roots = {}, const OpenAmdExtras& open_extras = {});
   Drm(Drm&& other) noexcept;
   Drm& operator=(Drm&& other) noexcept;
   ~Drm();

@@ -13,6 +13,8 @@
 namespace vram::gpu::drm {
 namespace {
 
+constexpr size_t kLongestLine = 256;
+
 struct CloseFolder {
   void operator()(DIR* folder) const { closedir(folder); }
 };
@@ -31,20 +33,35 @@ void for_each_name(DIR* folder, size_t most, Visit visit) {
 
 }  // namespace
 
-std::string_view Files::read(const std::string& path) {
+Files::Read Files::read_some(const std::string& path) {
   ++opened_;
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return {};
   size_t size = 0;
+  bool is_whole = false;
   while (size < buffer_.size()) {
     const ssize_t got = ::read(file, buffer_.data() + size, buffer_.size() - size);
     if (got < 0 && errno == EINTR) continue;
+    is_whole = got == 0;
     if (got <= 0) break;
     size += static_cast<size_t>(got);
   }
   ::close(file);
-  const std::string_view all(buffer_.data(), size);
+  return {{buffer_.data(), size}, is_whole};
+}
+
+std::string_view Files::read(const std::string& path) {
+  const std::string_view all = read_some(path).text;
   return all.substr(0, all.rfind('\n') + 1);  // npos + 1: nothing
+}
+
+std::optional<std::string_view> Files::read_whole(const std::string& path) {
+  const Read all = read_some(path);
+  // Some files give whole lines alone: none where there is too little room for one, as at the end.
+  if (!all.is_whole || all.text.size() > kMostBytes - kLongestLine ||
+      !(all.text.empty() || all.text.ends_with('\n')))
+    return std::nullopt;
+  return all.text;
 }
 
 std::vector<std::string> Files::names_in(const std::string& folder) {

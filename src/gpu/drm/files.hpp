@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,8 @@ class Files {
   // The whole lines at the file's beginning: the kernel ends each with a newline, so a number that
   // was cut off is none. Empty where there is nothing to read. Valid until the next call.
   [[nodiscard]] std::string_view read(const std::string& path);
+  // All of a file, which may be empty: nothing where it can't be read to its end.
+  [[nodiscard]] std::optional<std::string_view> read_whole(const std::string& path);
   // The names in a folder, sorted; those that are numbers of 32 bits.
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder);
   [[nodiscard]] std::vector<uint32_t> numbers_in(const std::string& folder);
@@ -50,6 +53,12 @@ class Files {
   [[nodiscard]] uint64_t links_read() const { return links_read_; }
 
  private:
+  struct Read {
+    std::string_view text;
+    bool is_whole = false;
+  };
+  [[nodiscard]] Read read_some(const std::string& path);
+
   std::array<char, kMostBytes> buffer_{};
   uint64_t opened_ = 0;
   uint64_t links_read_ = 0;

@@ -1,5 +1,6 @@
 #include "gpu/drm/sensors.hpp"
 
+#include "gpu/drm/ras.hpp"
 #include "gpu/drm/text.hpp"
 
 #include <fmt/format.h>
@@ -187,9 +188,8 @@ DeviceHealth read_health(Files& files, const Card& card) {
   if (card.driver != Driver::kAmdgpu) return health;
   if (const DeviceMemory visible = amd_memory(files, card, "vis_vram"); visible.total_bytes)
     health.bar1 = visible;
-  const std::string_view errors = files.read(card.device + "/ras/umc_err_count");
-  health.ecc_since_boot.corrected = as_number(value_of(errors, "ce", ':').value_or(""));
-  health.ecc_since_boot.uncorrected = as_number(value_of(errors, "ue", ':').value_or(""));
+  health.ecc_since_boot = read_ecc(files, card);
+  health.retired_pages = read_bad_pages(files, card);
   return health;
 }
 

@@ -44,6 +44,33 @@ std::optional<RemappedRows> remapped_rows_of(const NvmlApi& api, nvmlDevice devi
   return rows;
 }
 
+// Without room for their addresses the library answers with their number alone.
+std::optional<uint32_t> retired_pages_of(const NvmlApi& api, nvmlDevice device, uint32_t cause) {
+  constexpr unsigned kMostPages = 1U << 20U;
+  unsigned count = 0;
+  uint64_t unused = 0;  // some documents allow no null, even for no room
+  NvmlReturn answer = kFunctionNotFound;
+  if (api.device_get_retired_pages_v2 != nullptr)
+    answer = api.device_get_retired_pages_v2(device, cause, &count, &unused, &unused);
+  if (is_of_other_version(answer) && api.device_get_retired_pages_v1 != nullptr) {
+    count = 0;
+    answer = api.device_get_retired_pages_v1(device, cause, &count, &unused);
+  }
+  if (answer != kSuccess && answer != kInsufficientSize) return std::nullopt;
+  return at_most(kMostPages, std::optional(count));
+}
+
+// Ampere and newer have remapped rows instead.
+std::optional<RetiredPages> retired_pages_of(const NvmlApi& api, nvmlDevice device) {
+  RetiredPages pages;
+  pages.corrected = retired_pages_of(api, device, kRetiredForCorrected);
+  pages.uncorrected = retired_pages_of(api, device, kRetiredForUncorrected);
+  const auto is_pending = at_most(1U, ask<unsigned>(api.device_get_retired_pending, device));
+  if (is_pending) pages.is_pending = *is_pending == 1;
+  const bool is_any_known = pages.corrected || pages.uncorrected || pages.is_pending;
+  return is_any_known ? std::optional(pages) : std::nullopt;
+}
+
 std::optional<DeviceMemory> bar1_of(const NvmlApi& api, nvmlDevice device) {
   const auto read = ask<MemoryV1>(api.device_get_bar1, device);
   if (!read) return std::nullopt;
@@ -68,6 +95,7 @@ DeviceHealth ask_health(const NvmlApi& api, nvmlDevice device) {
   health.ecc_since_boot = ecc_of(api, device, kEccSinceBoot);
   health.ecc_ever = ecc_of(api, device, kEccEver);
   health.remapped_rows = remapped_rows_of(api, device);
+  health.retired_pages = retired_pages_of(api, device);
   ask_fields_of_health(api, device, health);
   health.compute_mode = compute_mode_of(api, device);
   const auto persistence = at_most(1U, ask<unsigned>(api.device_get_persistence, device));

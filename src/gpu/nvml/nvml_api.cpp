@@ -59,6 +59,9 @@ void find_health(void* library, NvmlApi& api) {
   find(library, "nvmlDeviceGetBAR1MemoryInfo", api.device_get_bar1);
   find(library, "nvmlDeviceGetTotalEccErrors", api.device_get_ecc);
   find(library, "nvmlDeviceGetRemappedRows", api.device_get_remapped_rows);
+  find(library, "nvmlDeviceGetRetiredPages", api.device_get_retired_pages_v1);
+  find(library, "nvmlDeviceGetRetiredPages_v2", api.device_get_retired_pages_v2);
+  find(library, "nvmlDeviceGetRetiredPagesPendingStatus", api.device_get_retired_pending);
   find(library, "nvmlDeviceGetComputeMode", api.device_get_compute_mode);
   find(library, "nvmlDeviceGetPersistenceMode", api.device_get_persistence);
   find(library, "nvmlDeviceGetMigMode", api.device_get_mig_mode);

@@ -58,6 +58,9 @@ struct NvmlApi {
   Of<MemoryV1*>* device_get_bar1 = nullptr;
   Of<unsigned, unsigned, uint64_t*>* device_get_ecc = nullptr;
   Of<unsigned*, unsigned*, unsigned*, unsigned*>* device_get_remapped_rows = nullptr;
+  Of<unsigned, unsigned*, uint64_t*>* device_get_retired_pages_v1 = nullptr;
+  Of<unsigned, unsigned*, uint64_t*, uint64_t*>* device_get_retired_pages_v2 = nullptr;
+  UnsignedOf* device_get_retired_pending = nullptr;
   UnsignedOf* device_get_compute_mode = nullptr;
   UnsignedOf* device_get_persistence = nullptr;
 

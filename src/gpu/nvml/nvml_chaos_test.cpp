@@ -36,6 +36,7 @@ recovery 2
 bar1 2000M 10M
 ecc 1 0 5 2
 rows 3 1 on off
+retired 4 2 on
 compute-mode 3
 persistence on
 process compute 101 200M max max 40
@@ -86,6 +87,9 @@ void expect_possible(const DeviceHealth& health) {
   for (const MigInstance& part : health.mig_instances) expect_possible(part.memory);
   EXPECT_LE(health.mig_instances.size(), 64u);
   EXPECT_LE(health.memory_celsius.value_or(0), 250u);
+  const RetiredPages pages = health.retired_pages.value_or(RetiredPages{});
+  EXPECT_LE(pages.corrected.value_or(0), 1u << 20U);
+  EXPECT_LE(pages.uncorrected.value_or(0), 1u << 20U);
 }
 
 class NvmlChaosTest : public ::testing::TestWithParam<std::string> {};

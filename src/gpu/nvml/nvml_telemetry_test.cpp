@@ -43,6 +43,7 @@ recovery 2
 bar1 2000M 10M
 ecc 1 0 5 2
 rows 3 1 on off
+retired 4 2 on
 compute-mode 3
 persistence on
 mig off
@@ -93,12 +94,32 @@ TEST_P(NvmlTelemetryTest, HealthIsHowItIsDoing) {
   EXPECT_EQ(health.memory_celsius, is_old() ? std::nullopt : std::optional(50u));
   EXPECT_EQ(health.recovery_action, is_old() ? std::nullopt : std::optional("reboot"));
   EXPECT_EQ(health.is_mig, is_old() ? std::nullopt : std::optional(false));
+  EXPECT_EQ(health.retired_pages.value().corrected, 4u);
+  EXPECT_EQ(health.retired_pages.value().uncorrected, 2u);
+  EXPECT_EQ(health.retired_pages.value().is_pending, true);
   EXPECT_EQ(health.remapped_rows.has_value(), !is_old());
   if (is_old()) return;
   EXPECT_EQ(health.remapped_rows->corrected, 3u);
   EXPECT_EQ(health.remapped_rows->uncorrected, 1u);
   EXPECT_TRUE(health.remapped_rows->is_pending);
   EXPECT_FALSE(health.remapped_rows->has_failed);
+}
+
+TEST_P(NvmlTelemetryTest, RetiredPagesAreToldOneByOneWhereSomeAreNotKnown) {
+  const Scenario scenario("device 0\nretired 0 0 off\ndevice 1\nretired 7\n");
+  const Nvml nvml = open();
+  const RetiredPages none = nvml.health(0).retired_pages.value();
+  EXPECT_EQ(none.corrected, 0u);
+  EXPECT_EQ(none.uncorrected, 0u);
+  EXPECT_EQ(none.is_pending, false);
+  const RetiredPages some = nvml.health(1).retired_pages.value();
+  EXPECT_EQ(some.corrected, 7u);
+  EXPECT_EQ(some.uncorrected, std::nullopt);
+  EXPECT_EQ(some.is_pending, std::nullopt);
+  const Environment fail("FAKE_NVML_FAIL",
+                         "nvmlDeviceGetRetiredPages=15 nvmlDeviceGetRetiredPages_v2=15 "
+                         "nvmlDeviceGetRetiredPagesPendingStatus=3");
+  EXPECT_FALSE(nvml.health(0).retired_pages.has_value());
 }
 
 TEST_P(NvmlTelemetryTest, ASampleHasEveryFigure) {
@@ -148,7 +169,8 @@ TEST_P(NvmlTelemetryTest, WhatADeviceDoesNotSayIsUnknown) {
   EXPECT_FALSE(sample.throttle_reasons || sample.pcie_sent_bytes || sample.nvlink_sent_bytes);
   EXPECT_TRUE(sample.processes.value().empty());
   const DeviceHealth health = nvml.health(0);
-  EXPECT_FALSE(health.bar1 || health.ecc_ever.corrected || health.remapped_rows);
+  EXPECT_FALSE(health.bar1 || health.ecc_ever.corrected || health.remapped_rows ||
+               health.retired_pages);
   EXPECT_FALSE(health.recovery_action || health.compute_mode || health.is_persistent);
   EXPECT_FALSE(nvml.identity(0).pci_id);
 }

@@ -160,6 +160,8 @@ inline constexpr uint32_t kEccCorrected = 0;
 inline constexpr uint32_t kEccUncorrected = 1;
 inline constexpr uint32_t kEccSinceBoot = 0;
 inline constexpr uint32_t kEccEver = 1;
+inline constexpr uint32_t kRetiredForCorrected = 0;  // several in one page
+inline constexpr uint32_t kRetiredForUncorrected = 1;
 
 inline constexpr uint64_t kEventXid = 0x8;
 

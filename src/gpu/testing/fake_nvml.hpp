@@ -1,69 +1,14 @@
-// The controls of the fake management library (tests/fake_nvml), for tests: variables of the
-// environment and scenario files, each for as long as the object lives.
+// The fake of NVIDIA's management library (tests/fake_nvml), for tests, and its controls.
 #pragma once
 
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include "gpu/testing/controls.hpp"
+
 #include <string>
-#include <unistd.h>
 
 namespace vram::gpu::testing {
 
 inline std::string fake_nvml(const std::string& generation) {
   return std::string(VRAM_FAKE_NVML "/") + generation + "/libnvidia-ml.so.1";
 }
-
-class Environment {
- public:
-  Environment(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): no other thread runs
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-  ~Environment() { unsetenv(name_); }  // NOLINT(concurrency-mt-unsafe)
-
- private:
-  const char* name_;
-};
-
-class Scenario {
- public:
-  explicit Scenario(const std::string& text) { change(text); }
-  Scenario(const Scenario&) = delete;
-  Scenario& operator=(const Scenario&) = delete;
-  ~Scenario() { (void)std::remove(path_.c_str()); }
-
-  // At once, for whoever reads meanwhile.
-  void change(const std::string& text) const {
-    std::ofstream(path_ + ".new") << text;
-    (void)std::rename((path_ + ".new").c_str(), path_.c_str());
-  }
-
- private:
-  std::string path_ = "/tmp/vram_scenario." + std::to_string(getpid());
-  Environment variable_{"FAKE_NVML_SCENARIO", path_};
-};
-
-// Writes down what is called.
-class Calls {
- public:
-  Calls() { clear(); }
-  Calls(const Calls&) = delete;
-  Calls& operator=(const Calls&) = delete;
-  ~Calls() { (void)std::remove(path_.c_str()); }
-
-  void clear() const { std::ofstream(path_).flush(); }
-  // A line each: the function and the device's index.
-  [[nodiscard]] std::string lines() const {
-    std::ifstream file(path_);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
- private:
-  std::string path_ = "/tmp/vram_calls." + std::to_string(getpid());
-  Environment variable_{"FAKE_NVML_CALLS", path_};
-};
 
 }  // namespace vram::gpu::testing

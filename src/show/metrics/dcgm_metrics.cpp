@@ -110,6 +110,17 @@ void add_bar1(const gpu::DeviceHealth& health, const Labels& labels, Families& f
                mib_of(watch::at_most(health.bar1->free_bytes, total)));
 }
 
+void add_pages(const gpu::RetiredPages& pages, const Labels& labels, Families& families) {
+  families.add({"DCGM_FI_DEV_RETIRED_SBE", kForeignCounter, "Pages retired for corrected errors."},
+               labels, pages.corrected);
+  families.add(
+      {"DCGM_FI_DEV_RETIRED_DBE", kForeignCounter, "Pages retired for uncorrected errors."}, labels,
+      pages.uncorrected);
+  families.add(
+      {"DCGM_FI_DEV_RETIRED_PENDING", kGauge, "1: a bad page is in use until the next reset."},
+      labels, flag_of(pages.is_pending));
+}
+
 void add_errors(const gpu::DeviceHealth& health, const Labels& labels, Families& families) {
   families.add({"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", kForeignCounter,
                 "Corrected memory errors since the driver was loaded."},
@@ -123,6 +134,7 @@ void add_errors(const gpu::DeviceHealth& health, const Labels& labels, Families&
   families.add({"DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", kForeignCounter,
                 "Uncorrected memory errors in the GPU's life."},
                labels, health.ecc_ever.uncorrected);
+  if (health.retired_pages) add_pages(*health.retired_pages, labels, families);
   if (!health.remapped_rows) return;
   const gpu::RemappedRows& rows = *health.remapped_rows;
   families.add({"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", kForeignCounter,

@@ -56,6 +56,25 @@ void add_rows(const gpu::DeviceHealth& health, const Labels& labels, Families& f
                labels, flag_of(rows.has_failed));
 }
 
+void add_pages(const gpu::DeviceHealth& health, const Labels& labels, Families& families) {
+  if (!health.retired_pages) return;
+  const gpu::RetiredPages& pages = *health.retired_pages;
+  constexpr Metric kPages{"vram_gpu_retired_pages_total", kCounter,
+                          "Pages of the memory that were taken out of use, by what was wrong with "
+                          "them: NVML nvmlDeviceGetRetiredPages_v2; amdgpu ras/gpu_vram_bad_pages "
+                          "(unknown)."};
+  families.add(kPages, labels.with("cause", "corrected"), pages.corrected);
+  families.add(kPages, labels.with("cause", "uncorrected"), pages.uncorrected);
+  families.add(kPages, labels.with("cause", "unknown"), pages.of_any_cause);
+  families.add({"vram_gpu_page_retirement_pending", kGauge,
+                "1: a bad page is in use until the next reset: NVML "
+                "nvmlDeviceGetRetiredPagesPendingStatus; amdgpu ras/gpu_vram_bad_pages."},
+               labels, flag_of(pages.is_pending));
+  families.add({"vram_gpu_page_retirement_failed", kGauge,
+                "1: a bad page could not be taken out of use: amdgpu ras/gpu_vram_bad_pages."},
+               labels, flag_of(pages.has_failed));
+}
+
 // A series an action, of which one is 1, so that a rule can name it.
 void add_recovery(const gpu::DeviceHealth& health, const Labels& labels, Families& families) {
   if (!health.recovery_action) return;
@@ -109,6 +128,7 @@ void add_health(const watch::Device& device, const Labels& labels, Families& fam
   add_bar1(health, labels, families);
   add_ecc(health, labels, families);
   add_rows(health, labels, families);
+  add_pages(health, labels, families);
   add_recovery(health, labels, families);
   add_xids(device, labels, families);
   families.add({"vram_gpu_persistence_enabled", kGauge,

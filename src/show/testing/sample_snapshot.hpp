@@ -156,6 +156,8 @@ inline void make_ill(watch::Device& device) {
   device.health.ecc_ever = {.corrected = 40, .uncorrected = 3};
   device.health.remapped_rows = {
       .corrected = 1, .uncorrected = 2, .is_pending = true, .has_failed = true};
+  device.health.retired_pages = {
+      .corrected = 4, .uncorrected = 5, .of_any_cause = 6, .is_pending = true, .has_failed = true};
   device.health.memory_celsius = 92;
   device.health.recovery_action = "reset";
   device.health.bar1.emplace();

@@ -1,0 +1,129 @@
+#include "gpu/rocm/rocm_smi.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+namespace vram::gpu::rocm {
+namespace {
+
+constexpr uint32_t kMostDevices = 1024;
+constexpr uint32_t kMostPages = 1U << 16U;
+constexpr uint32_t kNameBytes = 256;
+
+struct Place {
+  std::string pci_id;
+  uint32_t part = 0;  // of a device in parts, which share an address
+};
+
+// From its highest bit on: domain (32 bits), part (4), nothing (12), bus (8), device (5),
+// function (3). Libraries before ROCm 6 have no parts.
+Place place_of(uint64_t number) {
+  return {fmt::format("{:04x}:{:02x}:{:02x}.{:x}", number >> 32U, number >> 8U & 0xffU,
+                      number >> 3U & 0x1fU, number & 7U),
+          static_cast<uint32_t>(number >> 28U & 0xfU)};
+}
+
+// Nobody promises a text's end. Of a device that its list lacks the library gives the number.
+template <typename Function, typename Capacity>
+std::optional<std::string> ask_name(Function* function, uint32_t index, Capacity capacity) {
+  std::array<char, kNameBytes + 1> text{};
+  if (function == nullptr || function(index, text.data(), capacity) != kSuccess)
+    return std::nullopt;
+  std::string name = text.data();
+  const bool is_name = !name.empty() && name != "N/A" && !name.starts_with("0x");
+  return is_name ? std::optional(std::move(name)) : std::nullopt;
+}
+
+EccCounts ask_ecc(const RocmApi& api, uint32_t index) {
+  ErrorCount count{};
+  if (api.error_count == nullptr || api.error_count(index, kBlockOfMemory, &count) != kSuccess)
+    return {};
+  const auto known = [](uint64_t errors) {
+    return errors == UINT64_MAX ? std::nullopt : std::optional(errors);
+  };
+  return {known(count.corrected), known(count.uncorrected)};
+}
+
+std::optional<RetiredPages> ask_pages(const RocmApi& api, uint32_t index) {
+  uint32_t count = 0;
+  if (api.bad_pages == nullptr || api.bad_pages(index, &count, nullptr) != kSuccess ||
+      count > kMostPages)
+    return std::nullopt;
+  std::vector<PageRecord> records(count);
+  const auto room = count;
+  if (count > 0 && api.bad_pages(index, &count, records.data()) != kSuccess) return std::nullopt;
+  RetiredPages pages{std::nullopt, std::nullopt, 0, false, false};
+  records.resize(std::min(room, count));
+  for (const PageRecord& record : records) {
+    if (record.fate > kPageFailed) return std::nullopt;
+    if (record.fate == kPageRetired) ++*pages.of_any_cause;
+    if (record.fate == kPagePending) pages.is_pending = true;
+    if (record.fate == kPageFailed) pages.has_failed = true;
+  }
+  return pages;
+}
+
+}  // namespace
+
+std::vector<std::string> libraries() {
+  const char* const named = std::getenv("VRAM_ROCM_SMI");  // NOLINT(concurrency-mt-unsafe)
+  if (named != nullptr && *named != '\0') return {named};
+  return {"librocm_smi64.so.7", "librocm_smi64.so.6", "librocm_smi64.so.5",
+          "librocm_smi64.so.1", "librocm_smi64.so",   "/opt/rocm/lib/librocm_smi64.so"};
+}
+
+Result<RocmSmi> RocmSmi::open(const std::vector<std::string>& files) {
+  auto api = RocmApi::load(files);
+  if (!api) return tl::unexpected(std::move(api.error()));
+  if (const RsmiStatus status = api->init(kLockOfThreadsOnly); status != kSuccess)
+    return fail(Code::kUnsupported,
+                "expected ROCm SMI to start, found that rsmi_init answers {}: run rocm-smi to see "
+                "whether it works at all",
+                status);
+  RocmSmi smi(std::move(*api));
+  if (auto counted = smi.count_devices(); !counted) return tl::unexpected(counted.error());
+  return smi;
+}
+
+RocmSmi::~RocmSmi() {
+  if (api_.library) (void)api_.shut_down();
+}
+
+Result<> RocmSmi::count_devices() {
+  uint32_t count = 0;
+  if (const RsmiStatus status = api_.device_count(&count);
+      status != kSuccess || count > kMostDevices)
+    return fail(Code::kUnsupported,
+                "expected ROCm SMI to count at most {} GPUs, found {} with the answer {}: run "
+                "rocm-smi to see whether it works at all",
+                kMostDevices, count, status);
+  std::map<std::string, uint32_t> parts;
+  for (uint32_t index = 0; index < count; ++index) {
+    uint64_t number = 0;
+    if (api_.pci_id(index, &number) != kSuccess) continue;
+    const Place place = place_of(number);
+    const auto known = parts.find(place.pci_id);
+    if (known != parts.end() && known->second <= place.part) continue;
+    parts[place.pci_id] = place.part;
+    devices_[place.pci_id] = index;
+  }
+  return {};
+}
+
+drm::AmdExtra RocmSmi::ask(const std::string& pci_id) const {
+  drm::AmdExtra extra;
+  const auto device = devices_.find(pci_id);
+  if (device == devices_.end()) return extra;
+  const uint32_t index = device->second;
+  extra.name = ask_name(api_.market_name, index, kNameBytes);
+  if (!extra.name) extra.name = ask_name(api_.name, index, size_t{kNameBytes});
+  extra.ecc_since_boot = ask_ecc(api_, index);
+  extra.retired_pages = ask_pages(api_, index);
+  return extra;
+}
+
+}  // namespace vram::gpu::rocm

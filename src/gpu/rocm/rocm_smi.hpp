@@ -1,0 +1,45 @@
+// RocmSmi: AMD's management library, started, and what it says of each device that drm/ does not
+// read in the kernel's files.
+//
+//     RocmApi ──▶ RocmSmi ──▶ devices by PCI address ──▶ ask() ──▶ drm::AmdExtra
+//
+// Any of its calls may wait for long, and opening wakes devices that sleep: RocmExtras sees to
+// both. One thread at a time. Its end shuts the library down.
+#pragma once
+
+#include "base/result.hpp"
+#include "gpu/drm/amd_extras.hpp"
+#include "gpu/rocm/rocm_api.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace vram::gpu::rocm {
+
+// The file that the environment variable VRAM_ROCM_SMI names, else the library by the names that it
+// has from ROCm 5 to 7.
+[[nodiscard]] std::vector<std::string> libraries();
+
+class RocmSmi {
+ public:
+  // Errors as RocmApi::load; kUnsupported also: it does not start.
+  [[nodiscard]] static Result<RocmSmi> open(const std::vector<std::string>& files);
+  RocmSmi(RocmSmi&& other) noexcept = default;
+  RocmSmi& operator=(RocmSmi&&) = delete;
+  ~RocmSmi();
+
+  // What can't be, and what the library does not tell, is unknown; so is all of a device that it
+  // does not count. Of one in parts, what the first part says.
+  [[nodiscard]] drm::AmdExtra ask(const std::string& pci_id) const;
+
+ private:
+  explicit RocmSmi(RocmApi api) : api_(std::move(api)) {}
+  [[nodiscard]] Result<> count_devices();
+
+  RocmApi api_;                              // without a library: moved from
+  std::map<std::string, uint32_t> devices_;  // their numbers, by PCI address
+};
+
+}  // namespace vram::gpu::rocm

@@ -1,0 +1,190 @@
+// RocmSmi on the fake library: versions, addresses, what is not told, and what can't be.
+#include "gpu/rocm/rocm_smi.hpp"
+
+#include "gpu/testing/fake_nvml.hpp"
+#include "gpu/testing/fake_rocm_smi.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+
+namespace vram::gpu::rocm {
+namespace {
+
+using gpu::testing::Environment;
+using gpu::testing::fake_nvml;
+using gpu::testing::fake_rocm_smi;
+using gpu::testing::RocmCalls;
+using gpu::testing::RocmScenario;
+using ::testing::HasSubstr;
+
+constexpr const char* kTwo = R"(
+device 0x4300
+market-name AMD Instinct MI210
+name Aldebaran/MI200
+ecc 17 2
+pages RRRPF
+device 0xc300
+name Aldebaran
+ecc max 0
+pages
+)";
+
+void expect_nothing(const drm::AmdExtra& extra) {
+  EXPECT_FALSE(extra.name || extra.ecc_since_boot.corrected || extra.ecc_since_boot.uncorrected);
+  EXPECT_FALSE(extra.retired_pages.has_value());
+}
+
+RocmSmi open(const std::string& version = "7") {
+  return RocmSmi::open(fake_rocm_smi(version)).value();
+}
+
+TEST(RocmSmiTest, SaysWhatItKnowsOfTheDeviceAtAnAddress) {
+  const RocmScenario scenario(kTwo);
+  const RocmSmi smi = open();
+  const drm::AmdExtra first = smi.ask("0000:43:00.0");
+  EXPECT_EQ(first.name, "AMD Instinct MI210");
+  EXPECT_EQ(first.ecc_since_boot.corrected, 17u);
+  EXPECT_EQ(first.ecc_since_boot.uncorrected, 2u);
+  const RetiredPages pages = first.retired_pages.value();
+  EXPECT_EQ(pages.of_any_cause, 3u);
+  EXPECT_EQ(pages.is_pending, true);
+  EXPECT_EQ(pages.has_failed, true);
+  EXPECT_FALSE(pages.corrected || pages.uncorrected);
+
+  const drm::AmdExtra second = smi.ask("0000:c3:00.0");
+  EXPECT_EQ(second.name, "Aldebaran");
+  EXPECT_EQ(second.ecc_since_boot.corrected, std::nullopt);  // all ones
+  EXPECT_EQ(second.ecc_since_boot.uncorrected, 0u);
+  EXPECT_EQ(second.retired_pages.value().of_any_cause, 0u);
+  EXPECT_EQ(second.retired_pages.value().is_pending, false);
+  expect_nothing(smi.ask("0000:44:00.0"));
+}
+
+TEST(RocmSmiTest, OlderVersionsLackFunctions) {
+  const RocmScenario scenario(kTwo);
+  EXPECT_EQ(open("5").ask("0000:43:00.0").name, "Aldebaran/MI200");
+  EXPECT_EQ(open("5").ask("0000:43:00.0").retired_pages.value().of_any_cause, 3u);
+  expect_nothing(open("4").ask("0000:43:00.0"));
+}
+
+// Bus 0x43, device 0x1f, function 7 in domain 0x10000; and a device in parts, the first of them
+// counted last.
+TEST(RocmSmiTest, AddressesHaveDomainsAndParts) {
+  const RocmScenario scenario(R"(
+device 0x10000000043ff
+name far
+device 0x120004300
+name second part
+device 0x110004300
+name first part
+device 0x100004300
+name whole
+)");
+  const RocmSmi smi = open();
+  EXPECT_EQ(smi.ask("10000:43:1f.7").name, "far");
+  EXPECT_EQ(smi.ask("0001:43:00.0").name, "whole");
+}
+
+TEST(RocmSmiTest, WhatIsNoNameIsNone) {
+  const RocmScenario scenario(
+      "device 0x100\nmarket-name N/A\nname 0x744c\ndevice 0x200\nname 0x744c\nmarket-name \n"
+      "device 0x300\nmarket-name Radeon\nfail rsmi_dev_market_name_get 2\n");
+  const RocmSmi smi = open();
+  for (const char* const address : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"})
+    expect_nothing(smi.ask(address));
+}
+
+TEST(RocmSmiTest, AnErrorTakesItsOwnFigureAway) {
+  const RocmScenario scenario(R"(
+device 0x4300
+name a
+ecc 1 2
+pages RR
+fail rsmi_dev_ecc_count_get 2
+device 0x4400
+name b
+ecc 1 2
+pages R?
+device 0x4500
+fail rsmi_dev_pci_id_get 6
+name c
+device 0x4600
+name d
+fail rsmi_dev_memory_reserved_pages_get 4294967295
+)");
+  const RocmSmi smi = open();
+  EXPECT_EQ(smi.ask("0000:43:00.0").ecc_since_boot.corrected, std::nullopt);
+  EXPECT_EQ(smi.ask("0000:43:00.0").retired_pages.value().of_any_cause, 2u);
+  EXPECT_EQ(smi.ask("0000:44:00.0").ecc_since_boot.uncorrected, 2u);
+  EXPECT_FALSE(smi.ask("0000:44:00.0").retired_pages.has_value());  // a fate that nobody knows
+  expect_nothing(smi.ask("0000:45:00.0"));
+  EXPECT_EQ(smi.ask("0000:46:00.0").name, "d");
+}
+
+TEST(RocmSmiTest, WhatDoesNotOpenSaysWhy) {
+  const auto nowhere = RocmSmi::open({"/nowhere/a.so", "/nowhere/b.so"});
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().code, Code::kNotFound);
+  EXPECT_THAT(nowhere.error().message, HasSubstr("/nowhere/a.so, /nowhere/b.so"));
+  const auto other = RocmSmi::open({fake_nvml("3")});
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Code::kUnsupported);
+  const RocmScenario scenario("fail rsmi_init 8\n");
+  const RocmCalls calls;
+  const auto refused = RocmSmi::open(fake_rocm_smi());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("rsmi_init answers 8"));
+  EXPECT_EQ(calls.lines(), "rsmi_init 0\n");
+}
+
+TEST(RocmSmiTest, TheFirstFileThatThereIsIsTaken) {
+  const RocmScenario scenario(kTwo);
+  const auto smi = RocmSmi::open({"/nowhere/a.so", fake_rocm_smi()[0], fake_rocm_smi("4")[0]});
+  EXPECT_EQ(smi.value().ask("0000:43:00.0").name, "AMD Instinct MI210");
+  const Environment named("VRAM_ROCM_SMI", "/some/file.so");
+  EXPECT_THAT(libraries(), ::testing::ElementsAre("/some/file.so"));
+}
+
+TEST(RocmSmiTest, ItsEndLetsGoOfTheLibrary) {
+  const RocmScenario scenario(kTwo);
+  const RocmCalls calls;
+  const std::string file = fake_rocm_smi()[0];
+  {
+    RocmSmi smi = open();
+    const RocmSmi moved = std::move(smi);
+    void* const loaded = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    ASSERT_NE(loaded, nullptr);
+    dlclose(loaded);
+    EXPECT_THAT(calls.lines(), Not(HasSubstr("rsmi_shut_down")));
+  }
+  EXPECT_TRUE(calls.lines().ends_with("rsmi_shut_down 0\n"));
+  EXPECT_EQ(dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr);
+}
+
+TEST(RocmSmiTest, ALibraryThatAnswersAnythingSaysWhatCanBe) {
+  const RocmScenario scenario(kTwo);
+  size_t named = 0;
+  size_t with_pages = 0;
+  for (int seed = 1; seed <= 2000; ++seed) {
+    const Environment chaos("FAKE_ROCM_CHAOS", std::to_string(seed));
+    const auto smi = RocmSmi::open(fake_rocm_smi());
+    if (!smi) continue;
+    for (const char* const address : {"0000:43:00.0", "0000:c3:00.0"}) {
+      const drm::AmdExtra extra = smi->ask(address);
+      EXPECT_LE(extra.name.value_or("").size(), 256u);
+      EXPECT_NE(extra.ecc_since_boot.corrected, UINT64_MAX);
+      named += extra.name ? 1 : 0;
+      if (!extra.retired_pages) continue;
+      ++with_pages;
+      EXPECT_LE(extra.retired_pages->of_any_cause.value(), 1u << 16U);
+    }
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
+  }
+  EXPECT_GT(named, 500u);  // else nothing was put to the test
+  EXPECT_GT(with_pages, 500u);
+}
+
+}  // namespace
+}  // namespace vram::gpu::rocm
