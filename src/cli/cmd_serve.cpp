@@ -137,13 +137,13 @@ Result<std::optional<uint32_t>> process_series_of(const std::string& text) {
   return static_cast<uint32_t>(std::min<uint64_t>(*number, std::numeric_limits<uint32_t>::max()));
 }
 
-Result<std::vector<std::string>> urls_of(std::string_view option,
+Result<std::vector<ReceiverUrl>> urls_of(const std::string& option,
                                          const std::vector<std::string>& given) {
-  std::vector<std::string> urls;
+  std::vector<ReceiverUrl> urls;
   for (const std::string& each : given) {
     auto url = serve::url_of(each);
     if (!url) return fail(url.error().code, "{}: {}", option, url.error().message);
-    urls.push_back(*std::move(url));
+    urls.push_back({option, each, *std::move(url)});
   }
   return urls;
 }
