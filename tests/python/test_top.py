@@ -308,7 +308,7 @@ def test_a_key_is_answered_while_the_first_look_hangs(machine: Machine, tmp_path
     machine.become(HANGING + two_gpus())
     terminal = Terminal(tmp_path, {**environment(), **machine.environment, "BINARY": BINARY, "TERM": "screen"})
     try:
-        terminal.run('"$BINARY" top --gpu nvml; echo code $?')
+        terminal.run('"$BINARY" top --gpu nvml --no-settings; echo code $?')
         wait_until(lambda: terminal.shows("the first look at the machine is under way"))
         began = time.monotonic()
         terminal.press("q")

@@ -151,6 +151,19 @@ def test_what_is_no_file_holds_nothing_up(machine: Machine, tmp_path: pathlib.Pa
         assert terminal.shows("settings are not kept")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
+def test_nothing_is_put_into_another_users_folder(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """With sudo the home may be theirs, and a file of root's there would be one that they can't read."""
+    folder = file_of(tmp_path).parent
+    folder.mkdir(parents=True)
+    os.chown(folder, 65534, 65534)
+    with top(machine, tmp_path, OFTEN) as terminal:
+        is_drawn(terminal)
+        leave(terminal, "t")
+        assert terminal.shows("settings are not kept")
+    assert list(folder.iterdir()) == []
+
+
 def test_a_link_stays_one(machine: Machine, tmp_path: pathlib.Path) -> None:
     """People keep such files elsewhere."""
     file = written(tmp_path, "")
