@@ -246,7 +246,7 @@ TEST(Notifier, AWebhookCanMove) {
   const auto requests = after.wait_for(2);
   ASSERT_EQ(requests.size(), 2U);
   EXPECT_THAT(requests[0], ::testing::StartsWith("POST /b?key=s3cret "));
-  for (int i = 0; i < 2; ++i)
+  for (size_t i = 0; i < 2; ++i)
     EXPECT_EQ(body_of(requests[i])["alerts"][0]["labels"]["gpu"], std::to_string(i + 1));
   EXPECT_EQ(before.wait_for(2).size(), 2U);
 }
