@@ -57,7 +57,7 @@ class Figures:
 def commands(period: float) -> dict[str, list[str]]:
     """Those that can be run here."""
     known = {
-        "vram top": [VRAM, "top", "--gpu", "nvml", "--period", f"{period}s"],
+        "vram top": [VRAM, "top", "--no-settings", "--gpu", "nvml", "--period", f"{period}s"],
         "vram status": [VRAM, "status", "--gpu", "nvml", "--watch", str(period)],
         "nvtop": ["nvtop", "-d", str(round(period * 10))],
         "nvitop": ["nvitop", "--monitor", "full", "--interval", str(period)],

@@ -42,9 +42,8 @@ def lines(
     custom: Json = {"lineWidth": 1, "fillOpacity": 60 if stacked else 8, "showPoints": "never"}
     if stacked:
         custom["stacking"] = {"mode": "normal", "group": "A"}
-    made["fieldConfig"]["defaults"].update({"custom": custom, "color": {"mode": "palette-classic"}, "min": least})
-    if most is not None:
-        made["fieldConfig"]["defaults"]["max"] = most
+    bounds = {key: value for key, value in {"min": least, "max": most}.items() if value is not None}
+    made["fieldConfig"]["defaults"].update({"custom": custom, "color": {"mode": "palette-classic"}, **bounds})
     made["options"] = {
         "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
         "tooltip": {"mode": "multi", "sort": "desc"},
@@ -106,7 +105,6 @@ def variable(name: str, label: str, query: str) -> Json:
         "name": name,
         "label": label,
         "datasource": SOURCE,
-        "definition": query,
         "query": {"query": query, "refId": name},
         "includeAll": True,
         "multi": True,

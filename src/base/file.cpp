@@ -1,7 +1,9 @@
 #include "base/file.hpp"
 
+#include "base/bytes.hpp"
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -73,6 +75,22 @@ Result<size_t> InputFile::read_at(uint64_t offset, std::span<std::byte> buffer) 
     done += static_cast<size_t>(count);
   }
   return done;
+}
+
+Result<std::string> read_whole(const std::string& path, uint64_t most_bytes) {
+  auto file = InputFile::open(path);
+  if (!file) return tl::unexpected(std::move(file.error()));
+  std::string text;
+  while (text.size() <= most_bytes) {
+    const size_t known = text.size();
+    text.resize(known + std::min<uint64_t>(kBufferBytes, most_bytes + 1 - known));
+    const auto count = file->read(std::as_writable_bytes(std::span(text).subspan(known)));
+    if (!count) return tl::unexpected(count.error());
+    text.resize(known + *count);
+    if (*count == 0) return text;
+  }
+  return fail(Code::kTooLarge, "{}: expected a file of at most {}, found more", path,
+              format_bytes(most_bytes));
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {

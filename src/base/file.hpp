@@ -36,6 +36,10 @@ class InputFile {
   uint64_t size_bytes_ = 0;
 };
 
+// All of a file that is expected to be small. kTooLarge: it has more than `most_bytes`, of which no
+// more was read than that takes to know.
+[[nodiscard]] Result<std::string> read_whole(const std::string& path, uint64_t most_bytes);
+
 // A file that appears under its name only when commit() succeeds. "-" writes to standard output.
 class AtomicFile {
  public:

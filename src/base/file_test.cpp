@@ -95,5 +95,17 @@ TEST_F(FileTest, ReadsFrontToBackAndAtAnOffset) {
   EXPECT_EQ(file.read_at(100, buffer).value(), 0U);
 }
 
+TEST_F(FileTest, AWholeFileIsReadUpToABound) {
+  const std::string text(1'000'000, 'x');
+  std::ofstream(path("in")) << text;
+  EXPECT_EQ(read_whole(path("in"), 1'000'000).value(), text);
+  const auto larger = read_whole(path("in"), 999'999);
+  ASSERT_FALSE(larger.has_value());
+  EXPECT_EQ(larger.error().code, Code::kTooLarge);
+  EXPECT_EQ(read_whole("/dev/zero", 10).error().code, Code::kTooLarge);
+  EXPECT_EQ(read_whole("/dev/null", 0).value(), "");
+  EXPECT_EQ(read_whole(path("none"), 10).error().code, Code::kNotFound);
+}
+
 }  // namespace
 }  // namespace vram

@@ -4,11 +4,11 @@
 #include "cli/exit_codes.hpp"
 #include "cli/options.hpp"
 #include "cli/serving.hpp"
+#include "cli/user_folder.hpp"
 #include "serve/secret_file.hpp"
 #include "serve/token.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
@@ -137,13 +137,13 @@ Result<std::optional<uint32_t>> process_series_of(const std::string& text) {
   return static_cast<uint32_t>(std::min<uint64_t>(*number, std::numeric_limits<uint32_t>::max()));
 }
 
-Result<std::vector<std::string>> urls_of(std::string_view option,
+Result<std::vector<ReceiverUrl>> urls_of(const std::string& option,
                                          const std::vector<std::string>& given) {
-  std::vector<std::string> urls;
+  std::vector<ReceiverUrl> urls;
   for (const std::string& each : given) {
     auto url = serve::url_of(each);
     if (!url) return fail(url.error().code, "{}: {}", option, url.error().message);
-    urls.push_back(*std::move(url));
+    urls.push_back({option, each, *std::move(url)});
   }
   return urls;
 }
@@ -168,16 +168,11 @@ Result<watch::HistoryKeep> keep_of(const std::string& text) {
 
 // Where programs keep what they may lose; empty where the environment names no place.
 std::string usual_history() {
-  const auto named = [](const char* name) {
-    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-    return std::filesystem::path(value == nullptr ? "" : value);
-  };
-  std::filesystem::path folder = named("XDG_STATE_HOME");
-  if (folder.is_relative() && named("HOME").is_absolute()) folder = named("HOME") / ".local/state";
-  if (folder.is_relative()) return "";
+  const std::filesystem::path folder = user_folder("XDG_STATE_HOME", ".local/state");
+  if (folder.empty()) return "";
   std::error_code error;
-  std::filesystem::create_directories(folder / "vram", error);  // else opening it says why not
-  return folder / "vram/history.db";
+  std::filesystem::create_directories(folder, error);  // else opening it says why not
+  return folder / "history.db";
 }
 
 Result<ServeSettings> ServeCommand::settings() const {

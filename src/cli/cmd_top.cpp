@@ -5,7 +5,9 @@
 #include "cli/live.hpp"
 #include "cli/options.hpp"
 #include "cli/top_loop.hpp"
+#include "cli/top_settings.hpp"
 #include "show/top/screen.hpp"
+#include "show/top/settings.hpp"
 
 #include <unistd.h>
 #include <utility>
@@ -13,11 +15,10 @@
 namespace vram::cli {
 namespace {
 
+using show::top::Settings;
 using show::top::Size;
 using show::top::TopState;
 
-constexpr int64_t kShortestNs = 100'000'000;
-constexpr int64_t kLongestNs = 3'600'000'000'000;
 constexpr Size kPaper = {120, 40};
 
 class TopCommand final : public Command {
@@ -28,15 +29,18 @@ class TopCommand final : public Command {
 
  private:
   [[nodiscard]] Result<uint64_t> period_ns() const;
+  [[nodiscard]] Result<show::top::Field> sort() const;
+  [[nodiscard]] Result<Settings> given() const;
   [[nodiscard]] std::string filter_words() const;
   [[nodiscard]] Result<TopState> state() const;
   [[nodiscard]] Result<int> once(Live& live, const TopState& state, Console& console) const;
   [[nodiscard]] Result<int> on_terminal(Live live, TopState state, const Console& console) const;
+  [[nodiscard]] bool takes_settings() const { return !once_ && !no_settings_; }
 
-  std::string period_ = "1s";
+  std::string period_;
   bool once_ = false;
   std::string gpu_;
-  std::string sort_ = "memory";
+  std::string sort_;
   std::string filter_;
   std::string user_;
   std::vector<std::string> pids_;
@@ -44,6 +48,7 @@ class TopCommand final : public Command {
   bool readonly_ = false;
   bool no_color_ = false;
   bool no_mouse_ = false;
+  bool no_settings_ = false;
 };
 
 const Manual& TopCommand::manual() const {
@@ -67,12 +72,15 @@ const Manual& TopCommand::manual() const {
 
 std::vector<Option> TopCommand::options() {
   return {
-      {"--period", "TIME", "look so often, 0.1s to 1h (1s)", &period_},
-      {"--once", "", "print one screen as text and end", &once_},
+      {"--period", "TIME", "look so often, 0.1s to 1h (as last time; at first 1s)", &period_},
+      {"--once", "", "print one screen as text and end; as the options say, without settings",
+       &once_},
       {"--gpu", "SOURCE",
        "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim:RECORDING; else all", &gpu_},
       {"--sort", "COLUMN",
-       "memory, busy, step, pid, user, gpu, allocated, reserved, cached, peak, … (memory)", &sort_},
+       "memory, busy, step, pid, user, gpu, allocated, reserved, cached, peak, … (as last time; at "
+       "first memory)",
+       &sort_},
       {"--filter", "WORDS",
        "only processes that all words hold for: user:ann, gpu:0,1, pid:7, type:compute, in:POD, "
        "scope:TEXT, mem>1G, busy>50, cached>1G, a text; ! before one turns it around",
@@ -83,15 +91,38 @@ std::vector<Option> TopCommand::options() {
       {"--readonly", "", "without the keys that signal processes or ask them for memory",
        &readonly_},
       {"--no-color", "", "no colours; also by NO_COLOR", &no_color_},
-      {"--no-mouse", "", "leave the mouse to the terminal", &no_mouse_}};
+      {"--no-mouse", "", "leave the mouse to the terminal", &no_mouse_},
+      {"--no-settings", "",
+       "neither take what the keys set the last time nor keep it for the next "
+       "($XDG_CONFIG_HOME/vram/top.toml, which is ~/.config/vram/top.toml)",
+       &no_settings_}};
 }
 
 Result<uint64_t> TopCommand::period_ns() const {
   const auto period = parse_duration_ns(period_);
   if (!period) return fail(Code::kBadInput, "--period: {}", period.error().message);
-  if (*period < kShortestNs || *period > kLongestNs)
+  if (!show::top::is_period(*period))
     return fail(Code::kBadInput, "--period takes 0.1s to 1h, found '{}'", period_);
   return static_cast<uint64_t>(*period);
+}
+
+// A file that is wrong is no reason not to begin.
+void take_settings(TopState& state) {
+  const auto kept = read_top_settings(top_settings_path());
+  if (kept)
+    apply(*kept, state);
+  else
+    state.say("settings are not taken: " + kept.error().message, show::Style::kWarning);
+}
+
+void keep_settings(const Settings& changed, const Console& console) {
+  const std::string path = top_settings_path();
+  if (path.empty() || changed == Settings()) return;
+  if (const auto kept = keep_top_settings(path, changed); !kept)
+    console.warning(
+        fmt::format("settings are not kept: {}; mend or remove that, or say "
+                    "--no-settings",
+                    kept.error().message));
 }
 
 // --user and --pid are words of the filter, too, and can be changed with it.
@@ -103,29 +134,47 @@ std::string TopCommand::filter_words() const {
   return words;
 }
 
-Result<TopState> TopCommand::state() const {
-  TopState state;
-  const auto period = period_ns();
-  if (!period) return tl::unexpected(period.error());
-  state.period_ns = *period;
-  const auto field = show::top::field_named(sort_);
-  if (!field) {
-    std::vector<std::string_view> names;
-    for (const show::top::FieldInfo& info : show::top::all_fields()) names.push_back(info.name);
-    return fail(Code::kBadInput, "--sort: expected one of {}, found '{}'", fmt::join(names, ", "),
-                sort_);
+Result<show::top::Field> TopCommand::sort() const {
+  if (const auto field = show::top::field_named(sort_)) return *field;
+  std::vector<std::string_view> names;
+  for (const show::top::FieldInfo& info : show::top::all_fields()) names.push_back(info.name);
+  return fail(Code::kBadInput, "--sort: expected one of {}, found '{}'", fmt::join(names, ", "),
+              sort_);
+}
+
+// What the options say, over what was kept.
+Result<Settings> TopCommand::given() const {
+  Settings given;
+  if (!period_.empty()) {
+    const auto period = period_ns();
+    if (!period) return tl::unexpected(period.error());
+    given.period_ns = *period;
   }
+  if (!sort_.empty()) {
+    const auto field = sort();
+    if (!field) return tl::unexpected(field.error());
+    given.sort = *field;
+    given.is_inverted = false;
+  }
+  if (tree_) given.is_tree = true;
+  return given;
+}
+
+Result<TopState> TopCommand::state() const {
+  const auto given = this->given();
+  if (!given) return tl::unexpected(given.error());
   for (const std::string& pid : pids_) {
     if (const auto number = parse_number("--pid", pid); !number)
       return tl::unexpected(number.error());
   }
-  state.order.sort = *field;
-  state.order.is_tree = tree_;
+  TopState state;
   state.is_readonly = readonly_;
   state.filter_text = filter_words();
   auto filter = show::top::Filter::parse(state.filter_text);
   if (!filter) return tl::unexpected(filter.error());
   state.filter = *std::move(filter);
+  if (takes_settings()) take_settings(state);
+  apply(*given, state);
   return state;
 }
 
@@ -152,8 +201,10 @@ Result<int> TopCommand::on_terminal(Live live, TopState state, const Console& co
     console.error(terminal.error().message);
     return kEnvironment;
   }
+  const Settings before = settings_of(state);
   TopLoop loop(std::make_shared<Live>(std::move(live)), std::move(state), *std::move(terminal));
   loop.run();
+  if (takes_settings()) keep_settings(changes(before, settings_of(loop.state())), console);
   _exit(0);  // a look may hang for good, and waits for nobody
 }
 

@@ -9,6 +9,7 @@
 #include "serve/history_api.hpp"
 #include "serve/http_server.hpp"
 #include "serve/metrics_route.hpp"
+#include "serve/secret_file.hpp"
 #include "serve/service_manager.hpp"
 #include "watch/reclaim.hpp"
 #include "watch/sampler.hpp"
@@ -83,6 +84,8 @@ class Serving {
   bool obey(Wish wish);
   void reload();
   void reload_token();
+  void reload_receivers();
+  void reload_receiver(size_t number, const ReceiverUrl& receiver);
   void after_look();
   void tell_of_notes(const std::vector<std::string>& notes);
   void end();
@@ -128,11 +131,12 @@ Result<> Serving::open_alerts() {
   receivers.complain = [log = log_](std::string_view what) {
     log->write({.level = LogLevel::kWarning, .action = "notify", .message = std::string(what)});
   };
-  receivers.webhooks = settings_.webhooks;
-  receivers.alertmanagers = settings_.alertmanagers;
+  for (const ReceiverUrl& each : settings_.webhooks) receivers.webhooks.push_back(each.url);
+  for (const ReceiverUrl& each : settings_.alertmanagers)
+    receivers.alertmanagers.push_back(each.url);
   receivers.link = fmt::format("http://{}/", server_->addresses().front().text());
   auto desk = serve::AlertDesk::open(
-      settings_.rules, {.sees_all_processes = watch::sees_all_processes()}, std::move(receivers));
+      settings_.rules, {.sees_all_processes = watch::sees_all_processes()}, receivers);
   if (!desk) return tl::unexpected(desk.error());
   desk_ = *std::move(desk);
   return {};
@@ -211,6 +215,7 @@ void Serving::say_started() const {
 
 void Serving::reload() {
   if (!settings_.token_file.empty()) reload_token();
+  reload_receivers();
   if (const auto rules = desk_->reload(); !rules)
     return log_->write({.level = LogLevel::kError,
                         .action = "reload-failed",
@@ -226,6 +231,27 @@ void Serving::reload_token() {
                         .message = secret.error().message + "; the old token stays"});
   token_->replace(*std::move(secret));
   log_->write({.action = "reloaded", .message = "the token was read again"});
+}
+
+// By the numbers that notify::Notifier gives them.
+void Serving::reload_receivers() {
+  size_t number = 0;
+  for (const auto* const kind : {&settings_.webhooks, &settings_.alertmanagers}) {
+    for (const ReceiverUrl& receiver : *kind) reload_receiver(number++, receiver);
+  }
+}
+
+void Serving::reload_receiver(size_t number, const ReceiverUrl& receiver) {
+  if (!receiver.given.starts_with('@')) return;
+  const auto url = serve::url_of(receiver.given);
+  const auto done = url ? desk_->readdress(number, *url) : tl::unexpected(url.error());
+  if (!done)
+    return log_->write({.level = LogLevel::kError,
+                        .action = "reload-failed",
+                        .message = fmt::format("{} {}: {}; the old URL stays", receiver.option,
+                                               receiver.given, done.error().message)});
+  log_->write({.action = "reloaded",
+               .message = fmt::format("{} {} was read again", receiver.option, receiver.given)});
 }
 
 bool Serving::obey(Wish wish) {

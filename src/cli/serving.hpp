@@ -21,6 +21,13 @@
 
 namespace vram::cli {
 
+// Whom to tell of alerts.
+struct ReceiverUrl {
+  std::string option;
+  std::string given;  // a URL, or @FILE
+  std::string url;
+};
+
 struct ServeSettings {
   std::vector<serve::Address> addresses;
   std::chrono::nanoseconds period{};
@@ -32,8 +39,8 @@ struct ServeSettings {
   bool needs_history = false;  // without it there is no serving
   watch::HistoryKeep keep;
   std::string rules;
-  std::vector<std::string> webhooks;
-  std::vector<std::string> alertmanagers;
+  std::vector<ReceiverUrl> webhooks;
+  std::vector<ReceiverUrl> alertmanagers;
   serve::LogFormat log_format = serve::LogFormat::kText;
 };
 

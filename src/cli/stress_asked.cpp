@@ -9,7 +9,6 @@
 
 #include <charconv>
 #include <limits>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,20 +34,9 @@ Result<double> parse_limit(std::string text) {
 }
 
 Result<doctor::StressReport> read_report(const std::string& path) {
-  auto file = InputFile::open(path);
-  if (!file) return tl::unexpected(file.error());
-  std::string text(kLargestReport + 1, '\0');
-  size_t size = 0;
-  while (size < text.size()) {
-    const auto count = file->read(std::as_writable_bytes(std::span(text).subspan(size)));
-    if (!count) return tl::unexpected(count.error());
-    if (*count == 0) break;
-    size += *count;
-  }
-  if (size > kLargestReport)
-    return fail(Code::kTooLarge, "--compare: {} is larger than {}: no report is", path,
-                format_bytes(kLargestReport));
-  return show::read_stress_json(std::string_view(text).substr(0, size));
+  const auto text = read_whole(path, kLargestReport);
+  if (!text) return fail(text.error().code, "--compare: {}", text.error().message);
+  return show::read_stress_json(*text);
 }
 
 Result<> parse_gpu(const std::string& gpu, StressAsked& asked) {

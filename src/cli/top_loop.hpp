@@ -25,6 +25,7 @@ class TopLoop {
   // Until somebody ends it. Afterwards the terminal is what it was, and a look may still hang:
   // leave the program with _exit.
   void run();
+  [[nodiscard]] const show::top::TopState& state() const { return state_; }
 
  private:
   [[nodiscard]] int wait() const;  // poll's answer

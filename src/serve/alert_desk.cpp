@@ -49,6 +49,10 @@ Result<> AlertDesk::reload() {
   return {};
 }
 
+Result<> AlertDesk::readdress(size_t receiver, const std::string& url) {
+  return notifier_->readdress(receiver, url);
+}
+
 std::string AlertDesk::alerts_json() const {
   const std::lock_guard guard(mutex_);
   return show::alerts_json(moment_, judge_.alerts());

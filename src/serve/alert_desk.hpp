@@ -30,6 +30,9 @@ class AlertDesk {
   void judge_overdue(uint64_t now_ns, int64_t now_unix_ns, uint64_t overdue_ns);
   // Reads the rules again; those with an error change nothing.
   [[nodiscard]] Result<> reload();
+  // Another URL for one of the receivers, by notify::Notifier's numbers; with an error the old one
+  // stays.
+  [[nodiscard]] Result<> readdress(size_t receiver, const std::string& url);
 
   // vram.alerts/1, vram.rules/1
   [[nodiscard]] std::string alerts_json() const;

@@ -54,6 +54,7 @@ mig on
 part 1 0 500M 380M 3g.71gb
 part 1 1 500M 380M 3g.71gb
 process compute 3000000001 380M 1 0
+process mps 3000000001 380M 1 0
 device 2
 name NVIDIA H200
 uuid GPU-2

@@ -1,5 +1,6 @@
 """A real terminal (tmux) for tests: what a person sees and presses."""
 
+import itertools
 import pathlib
 import shlex
 import subprocess
@@ -7,12 +8,15 @@ import subprocess
 from fake_gpus import wait_until
 from program import environment
 
+NUMBERS = itertools.count()
+
 
 class Terminal:
     """A shell in tmux: what is on its screen is what a person sees."""
 
     def __init__(self, folder: pathlib.Path, variables: dict[str, str], columns: int = 100, rows: int = 24) -> None:
-        self._socket = folder / "tmux"
+        # Of its own: a server that is told to end has its socket for a while yet.
+        self._socket = folder / f"tmux{next(NUMBERS)}"
         shell = ["env", *(f"{name}={value}" for name, value in variables.items()), "PS1=$ ", "sh"]
         size = ("-x", str(columns), "-y", str(rows))
         self._tmux("-f", "/dev/null", "new-session", "-d", "-c", str(folder), *size, shlex.join(shell))

@@ -5,6 +5,7 @@ VRAM_BINARY names the program under test.
 
 import base64
 import pathlib
+import signal
 
 import pytest
 from alert_receivers import alertmanager, webhook
@@ -122,6 +123,43 @@ def test_a_file_that_others_may_read_or_that_has_no_url_is_refused(option: str, 
         assert PASSWORD not in done.stderr
     missing = vram("serve", option, f"@{tmp_path / 'none'}")
     assert (missing.returncode, f"{option}: cannot open" in missing.stderr) == (2, True)
+
+
+def test_receivers_from_files_are_read_again(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """On SIGHUP: a new address and password count from then on, and with an error the old ones stay."""
+    nobody = "http://127.0.0.1:1/"
+    with webhook() as hook, alertmanager(tmp_path) as manager:
+        named = [secret_file(tmp_path, name, nobody) for name in ("hook", "manager")]
+        receivers = ["--webhook", nobody, "--webhook", named[0], "--alertmanager", named[1]]
+        with Serve(machine, tmp_path, *options(tmp_path), *receivers).with_a_look() as serve:
+            machine.become(FULL)
+            wait_until(lambda: len(serve.events("notify")) == 3)  # nobody listens
+            secret_file(tmp_path, "hook", f"http://ann:{PASSWORD}@{hook.url}/alerts")
+            secret_file(tmp_path, "manager", manager.url)
+            serve.signal(signal.SIGHUP)
+            wait_until(lambda: manager.alerts("memory-full") != [])
+            wait_until(lambda: hook.alerts("memory-full", "firing") != [])  # what was not delivered before
+            assert {line["message"] for line in serve.events("reloaded")} == {
+                f"--webhook {named[0]} was read again",
+                f"--alertmanager {named[1]} was read again",
+                "the rules were read again",
+            }
+
+            secret_file(tmp_path, "hook", f"{PASSWORD} {PASSWORD}")
+            (tmp_path / "manager").chmod(0o644)
+            serve.signal(signal.SIGHUP)
+            wait_until(lambda: len(serve.events("reload-failed")) == 2)
+            failed = [line["message"] for line in serve.events("reload-failed")]
+            assert failed[0].startswith(f"--webhook {named[0]}: ")
+            assert "has no URL" in failed[0]
+            assert failed[1].startswith(f"--alertmanager {named[1]}: ")
+            assert "chmod 600" in failed[1]
+            assert all(message.endswith("; the old URL stays") for message in failed)
+            machine.become(TWO)
+            wait_until(lambda: hook.alerts("memory-full", "resolved") != [])
+            wait_until(lambda: manager.alerts("memory-full") == [])
+            assert serve.end() == 0
+        assert PASSWORD not in serve.log_file.read_text()
 
 
 def test_a_look_that_hangs_is_told(machine: Machine, tmp_path: pathlib.Path) -> None:

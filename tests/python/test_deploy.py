@@ -6,7 +6,6 @@ VRAM_BINARY names the program under test; it is scraped, and every question that
 import json
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ import yaml
 from fake_gpus import Machine, wait_until
 from metrics_page import EVERYTHING, GOLDEN, OPENMETRICS, families, not_on_this_machine, served
 from poster import Poster, skip_without_library
-from program import BINARY, ROOT, vram
+from program import ROOT, vram
 from prometheus_server import Prometheus, prometheus
 from serving import Serve
 
@@ -284,16 +283,3 @@ def test_the_options_that_deploy_uses_exist() -> None:
     assert options
     known = set(re.findall(r"^ +(--[\w-]+)", vram("serve", "--help").stdout, re.MULTILINE))
     assert options <= known
-
-
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="this machine has no systemd")
-def test_systemd_takes_the_unit_and_finds_it_hardened(tmp_path: pathlib.Path) -> None:
-    unit = tmp_path / "vram-serve.service"
-    text = (DEPLOY / "systemd/vram-serve.service").read_text()
-    unit.write_text(text.replace("/usr/local/bin/vram ", f"{BINARY} "))
-    for words in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=30", "--no-pager"]):
-        done = subprocess.run(
-            ["systemd-analyze", *words, str(unit)], capture_output=True, text=True, check=False, timeout=60
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert words[0] == "security" or done.stderr == ""

@@ -103,6 +103,13 @@ def test_clients_of_mps_are_told(machine: Machine) -> None:
     has_mps = machine.environment["GENERATION"] != "1"
     assert [use["is_mps"] for use in uses] == [False, has_mps]
     assert ("compute (MPS client)" in machine.status("-q").stdout) == has_mps
+    page = machine.status("--prometheus", "--process-series", "5").stdout
+    device, gpu = uses[1]["device"], "GPU-" + str(uses[1]["device"])
+    assert (f'vram_gpu_mps_clients{{uuid="{gpu}"}} 1\n' in page) == has_mps
+    assert (f'vram_process_mps_client{{uuid="{gpu}",pid="{BOTH}"}} 1\n' in page) == has_mps
+    assert page.count("\nvram_process_mps_client{") == page.count("\nvram_gpu_mps_clients{") == int(has_mps)
+    words = ("top", "--once", "--gpu", "nvml", "--filter", f"type:mps gpu:{device}")
+    assert ("M+C" in vram(*words, **machine.environment).stdout) == has_mps
 
 
 def test_text(machine: Machine) -> None:

@@ -3,7 +3,6 @@
 VRAM_BINARY names the program under test.
 """
 
-import contextlib
 import os
 import pathlib
 import re
@@ -19,6 +18,7 @@ import pytest
 from fake_gpus import Machine, wait_until
 from program import BINARY, IS_SANITIZED, ROOT, environment, vram
 from terminal import Terminal
+from top_terminal import first_row, is_as_it_was, pid_of_top, rows, top, two_gpus
 
 UNSEEN = 3_000_000_001  # no kernel gives such pids
 HANGING = "hang nvmlDeviceGetMemoryInfo_v2 600000\n"  # longer than any test waits
@@ -27,16 +27,6 @@ pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is no
 needs_library = pytest.mark.skipif(
     pathlib.Path(BINARY).parents[1].name in {"asan", "tsan"}, reason="builds with sanitizers have no libvram.so"
 )
-
-
-def two_gpus(*processes: int) -> str:
-    """The first process has 100 MiB of device 0, the next 200 MiB of device 1, the next 300 MiB of device 0, …"""
-    lines = ["devices 2", "version 580.95.05"]
-    for device in range(2):
-        lines += [f"device {device}", "name H200", f"uuid GPU-{device}", "total 10000M", "used 5000M", "reserved 100M"]
-        lines += ["utilization 50 10", "celsius 40", "milliwatts 300000", "power-limit 700000"]
-        lines += [f"process compute {pid} {100 + 100 * i}M" for i, pid in enumerate(processes) if i % 2 == device]
-    return "\n".join([*lines, ""])
 
 
 @pytest.fixture(name="children")
@@ -51,40 +41,6 @@ def fixture_children() -> Iterator[list[subprocess.Popen[bytes]]]:
 @pytest.fixture(name="machine")
 def fixture_machine(children: list[subprocess.Popen[bytes]], tmp_path: pathlib.Path) -> Machine:
     return Machine(tmp_path, two_gpus(*(child.pid for child in children)))
-
-
-@contextlib.contextmanager
-def top(
-    machine: Machine, folder: pathlib.Path, options: str = "", size: tuple[int, int] = (120, 40), **variables: str
-) -> Iterator[Terminal]:
-    variables = {**environment(), **machine.environment, "BINARY": BINARY, "TERM": "screen", **variables}
-    terminal = Terminal(folder, variables, *size)
-    try:
-        terminal.run(f'stty -a > before; clear; "$BINARY" top --gpu nvml --period 0.1 {options}; echo code $?')
-        wait_until(lambda: terminal.shows("PID", "vram top"))
-        yield terminal
-    finally:
-        terminal.close()
-
-
-def rows(terminal: Terminal) -> list[str]:
-    """The list of processes: what is below its titles."""
-    lines = terminal.lines()
-    titles = next((i for i, line in enumerate(lines) if line.strip().startswith("PID")), len(lines))
-    return [line for line in lines[titles + 1 : -2] if line.strip()]
-
-
-def first_row(terminal: Terminal) -> str:
-    return next(iter(rows(terminal)), "")
-
-
-def is_as_it_was(terminal: Terminal, code: int = 0) -> None:
-    wait_until(lambda: terminal.shows(f"code {code}"))
-    wait_until(lambda: terminal.lines()[-1] == "$")
-    assert (terminal.state("cursor_flag"), terminal.state("alternate_on")) == ("1", "0")
-    assert terminal.state("mouse_any_flag") == "0"
-    terminal.run("stty -a | cmp - before && echo as it was")
-    wait_until(lambda: "as it was" in terminal.lines())
 
 
 def test_keys_change_what_is_shown(
@@ -248,12 +204,6 @@ def test_even_a_crash_gives_the_terminal_back(machine: Machine, tmp_path: pathli
         is_as_it_was(terminal, 128 + signal.SIGSEGV)
 
 
-def pid_of_top(terminal: Terminal) -> int:
-    shell = int(terminal.state("pane_pid"))
-    words = pathlib.Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
-    return int(words[0])
-
-
 def test_it_can_be_stopped_and_goes_on(machine: Machine, tmp_path: pathlib.Path) -> None:
     with top(machine, tmp_path) as terminal:
         terminal.press("C-z")
@@ -358,7 +308,7 @@ def test_a_key_is_answered_while_the_first_look_hangs(machine: Machine, tmp_path
     machine.become(HANGING + two_gpus())
     terminal = Terminal(tmp_path, {**environment(), **machine.environment, "BINARY": BINARY, "TERM": "screen"})
     try:
-        terminal.run('"$BINARY" top --gpu nvml; echo code $?')
+        terminal.run('"$BINARY" top --gpu nvml --no-settings; echo code $?')
         wait_until(lambda: terminal.shows("the first look at the machine is under way"))
         began = time.monotonic()
         terminal.press("q")

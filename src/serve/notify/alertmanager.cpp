@@ -47,19 +47,25 @@ std::string below(std::string path) {
   return path + "/api/v2/alerts";
 }
 
-class Alertmanager final : public Receiver {
+Target of_the_api(Target target) {
+  target.path = below(target.path.substr(0, target.path.find('?')));
+  target.shown = below(target.shown);
+  return target;
+}
+
+class Alertmanager final : public HttpReceiver {
  public:
   Alertmanager(Target target, const NotifierOptions& options)
-      : target_(std::move(target)),
-        timeout_(options.timeout),
+      : HttpReceiver(of_the_api(std::move(target)), options.timeout),
         repeat_(options.repeat),
-        link_(options.link) {
-    target_.path = below(target_.path.substr(0, target_.path.find('?')));
-    target_.shown = below(target_.shown);
-  }
+        link_(options.link) {}
 
   std::string kind() const override { return "alertmanager"; }
-  std::string name() const override { return target_.shown; }
+  // Another one knows nothing yet.
+  void readdress(const Target& target, Clock::time_point now) override {
+    HttpReceiver::readdress(of_the_api(target), now);
+    if (!alerts_.empty()) changed_ = changed_.value_or(now);
+  }
 
   size_t take(const News& news, Clock::time_point now) override {
     host_ = news.moment.host;
@@ -79,7 +85,14 @@ class Alertmanager final : public Receiver {
   }
   size_t queued() const override { return changed_ ? 1 : 0; }
 
-  std::string next() override {
+  size_t settle(Outcome outcome, Clock::time_point now) override {
+    told_ = now;
+    if (outcome == Outcome::kFailed && !changed_) changed_ = taken_.value_or(now);
+    return 0;
+  }
+
+ private:
+  std::string next_document() override {
     taken_ = std::exchange(changed_, std::nullopt);
     const int64_t now_ns = unix_now_ns();
     const int64_t repeat_ns = std::chrono::nanoseconds(repeat_).count();
@@ -89,18 +102,7 @@ class Alertmanager final : public Receiver {
           json_alert(alert, host_, link_, now_ns, now_ns + kRepeatsToLive * repeat_ns));
     return alerts.dump(-1, ' ', true, Json::error_handler_t::replace);
   }
-  Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) override {
-    return delivery_of(target_, post_json(target_, document, timeout_, must_end));
-  }
-  size_t settle(Outcome outcome, Clock::time_point now) override {
-    told_ = now;
-    if (outcome == Outcome::kFailed && !changed_) changed_ = taken_.value_or(now);
-    return 0;
-  }
 
- private:
-  Target target_;
-  std::chrono::milliseconds timeout_;
   std::chrono::milliseconds repeat_;
   std::string link_;
   std::string host_;

@@ -37,6 +37,16 @@ void Courier::with_receiver(const std::function<size_t(Receiver&, Clock::time_po
   changed_.notify_all();
 }
 
+void Courier::readdress(const Target& target) {
+  const std::lock_guard guard(mutex_);
+  const auto now = Clock::now();
+  receiver_->readdress(target, now);
+  state_.name = receiver_->name();
+  pause_ = std::chrono::milliseconds(0);
+  retry_ = now;
+  changed_.notify_all();
+}
+
 ReceiverState Courier::state() const {
   const std::lock_guard guard(mutex_);
   ReceiverState state = state_;

@@ -32,6 +32,8 @@ class Courier {
   void tell(const News& news);
   // Calls `change` with the receiver, whose queue it may change; the number that it dropped.
   void with_receiver(const std::function<size_t(Receiver&, Clock::time_point)>& change);
+  // What waits for another try is tried there at once.
+  void readdress(const Target& target);
   [[nodiscard]] ReceiverState state() const;
 
   // Delivers what is queued, but tries nothing again; then its thread ends.

@@ -1,5 +1,6 @@
 #include "serve/notify/notifier.hpp"
 
+#include "base/check.hpp"
 #include "serve/notify/courier.hpp"
 #include "serve/notify/receivers.hpp"
 
@@ -60,6 +61,15 @@ Notifier::~Notifier() {
 
 void Notifier::tell(const News& news) {
   for (const auto& courier : couriers_) courier->tell(news);
+}
+
+// The log is the first courier.
+Result<> Notifier::readdress(size_t number, const std::string& url) {
+  VRAM_CHECK(number + 1 < couriers_.size());
+  const auto target = parse_target(url);
+  if (!target) return tl::unexpected(target.error());
+  couriers_[number + 1]->readdress(*target);
+  return {};
 }
 
 std::vector<ReceiverState> Notifier::receivers() const {

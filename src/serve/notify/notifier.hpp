@@ -73,6 +73,9 @@ class Notifier {
 
   // After each look, or only after those with changes: without, it costs next to nothing.
   void tell(const News& news);
+  // Another URL for a webhook or an Alertmanager, counted from 0 in the order of the options, the
+  // webhooks first. With an error the old one stays.
+  [[nodiscard]] Result<> readdress(size_t number, const std::string& url);
   [[nodiscard]] std::vector<ReceiverState> receivers() const;
 
  private:

@@ -224,6 +224,52 @@ TEST(Notifier, NamesTheUrlThatIsNone) {
               ::testing::StartsWith("Alertmanager: https:// is not spoken"));
 }
 
+// What the old one does not take goes to the new one, in order and at once.
+TEST(Notifier, AWebhookCanMove) {
+  StubServer before([](size_t number) { return answer_with(number == 0 ? 200 : 503); });
+  StubServer after([](size_t) { return answer_with(200); });
+  NotifierOptions options = quick_options();
+  options.first_pause = options.longest_pause = kPatience;  // none is waited for
+  options.webhooks = {before.url("/a?key=s3cret")};
+  const auto notifier = Notifier::open(options).value();
+  notifier->tell(news_of(0));
+  wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; });
+  notifier->tell(news_of(1));
+  wait_for(*notifier, 1, [](const auto& s) { return s.failed == 1; });
+  const auto refused = notifier->readdress(0, "https://s3cret@127.0.0.1/");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, ::testing::Not(HasSubstr("s3cret")));
+  EXPECT_EQ(notifier->receivers().at(1).name, before.url("/a"));
+  ASSERT_TRUE(notifier->readdress(0, after.url("/b?key=s3cret")).has_value());
+  EXPECT_EQ(notifier->receivers().at(1).name, after.url("/b"));
+  notifier->tell(news_of(2));
+  const auto requests = after.wait_for(2);
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_THAT(requests[0], ::testing::StartsWith("POST /b?key=s3cret "));
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(body_of(requests[i])["alerts"][0]["labels"]["gpu"], std::to_string(i + 1));
+  EXPECT_EQ(before.wait_for(2).size(), 2U);
+}
+
+// The new one is told what fires without waiting for the next repeat; webhooks count first.
+TEST(Notifier, AnAlertmanagerCanMove) {
+  StubServer before([](size_t) { return answer_with(200); });
+  StubServer after([](size_t) { return answer_with(200); });
+  NotifierOptions options = quick_options();
+  options.repeat = kPatience;
+  options.webhooks = {before.url("/hook")};
+  options.alertmanagers = {before.url()};
+  const auto notifier = Notifier::open(options).value();
+  notifier->tell(news_of(3));
+  wait_for(*notifier, 2, [](const auto& s) { return s.delivered == 1; });
+  ASSERT_TRUE(notifier->readdress(1, after.url("/prefix")).has_value());
+  const auto requests = after.wait_for(1);
+  ASSERT_EQ(requests.size(), 1U);
+  EXPECT_THAT(requests[0], ::testing::StartsWith("POST /prefix/api/v2/alerts "));
+  EXPECT_EQ(body_of(requests[0])[0]["annotations"]["summary"], "GPU 3 is hot");
+  EXPECT_EQ(notifier->receivers().at(1).name, before.url("/hook"));
+}
+
 TEST(Notifier, NoReceiverNamesAPassword) {
   NotifierOptions options = quick_options();
   options.webhooks = {"http://ann:s3cret@127.0.0.1:1/x?token=s3cret"};

@@ -5,6 +5,7 @@
 // touches nothing that the others change.
 #pragma once
 
+#include "serve/notify/http_client.hpp"
 #include "serve/notify/notifier.hpp"
 
 #include <atomic>
@@ -33,6 +34,9 @@ class Receiver {
   virtual ~Receiver() = default;
   [[nodiscard]] virtual std::string kind() const = 0;
   [[nodiscard]] virtual std::string name() const = 0;
+  // Where to from the next document on; what is on its way goes on. Nothing to whoever has no
+  // address.
+  virtual void readdress(const Target& /*target*/, Clock::time_point /*now*/) {}
 
   // Keeps what is to be delivered. How many documents were dropped to make room.
   virtual size_t take(const News& news, Clock::time_point now) = 0;

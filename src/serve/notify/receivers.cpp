@@ -69,15 +69,13 @@ class Log final : public LogReceiver {
   DocumentQueue queue_;
 };
 
-class Webhook final : public Receiver {
+class Webhook final : public HttpReceiver {
  public:
   Webhook(Target target, const NotifierOptions& options)
-      : target_(std::move(target)),
-        timeout_(options.timeout),
+      : HttpReceiver(std::move(target), options.timeout),
         queue_(options.queue_size, options.give_up_after) {}
 
   std::string kind() const override { return "webhook"; }
-  std::string name() const override { return target_.shown; }
 
   size_t take(const News& news, Clock::time_point now) override {
     if (news.changes.empty()) return 0;
@@ -85,10 +83,6 @@ class Webhook final : public Receiver {
   }
   std::optional<Clock::time_point> due() const override { return queue_.due(); }
   size_t queued() const override { return queue_.size(); }
-  std::string next() override { return queue_.next(); }
-  Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) override {
-    return delivery_of(target_, post_json(target_, document, timeout_, must_end));
-  }
   size_t settle(Outcome outcome, Clock::time_point now) override {
     if (outcome == Outcome::kFailed) return queue_.give_up(now);
     queue_.remove_taken();
@@ -96,21 +90,12 @@ class Webhook final : public Receiver {
   }
 
  private:
-  Target target_;
-  std::chrono::milliseconds timeout_;
+  std::string next_document() override { return queue_.next(); }
+
   DocumentQueue queue_;
 };
 
-}  // namespace
-
-std::unique_ptr<LogReceiver> log_receiver(const NotifierOptions& options) {
-  return std::make_unique<Log>(options);
-}
-
-std::unique_ptr<Receiver> webhook_receiver(Target target, const NotifierOptions& options) {
-  return std::make_unique<Webhook>(std::move(target), options);
-}
-
+// What an HTTP status means for whoever posted.
 Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
   if (!answer) return {Outcome::kFailed, answer.error().message};
   const unsigned status = answer->status;
@@ -123,6 +108,34 @@ Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
   // Too slow, too many at once, or the server's own trouble: later it may be different.
   const bool is_passing = status == 408 || status == 429 || status >= 500;
   return {is_passing ? Outcome::kFailed : Outcome::kRefused, std::move(trouble)};
+}
+
+}  // namespace
+
+HttpReceiver::HttpReceiver(Target target, std::chrono::milliseconds timeout)
+    : target_(std::move(target)), timeout_(timeout) {}
+
+std::string HttpReceiver::name() const { return (next_target_ ? *next_target_ : target_).shown; }
+
+void HttpReceiver::readdress(const Target& target, Clock::time_point /*now*/) {
+  next_target_ = target;
+}
+
+std::string HttpReceiver::next() {
+  if (next_target_) target_ = *std::exchange(next_target_, std::nullopt);
+  return next_document();
+}
+
+Delivery HttpReceiver::deliver(const std::string& document, const std::atomic<bool>& must_end) {
+  return delivery_of(target_, post_json(target_, document, timeout_, must_end));
+}
+
+std::unique_ptr<LogReceiver> log_receiver(const NotifierOptions& options) {
+  return std::make_unique<Log>(options);
+}
+
+std::unique_ptr<Receiver> webhook_receiver(Target target, const NotifierOptions& options) {
+  return std::make_unique<Webhook>(std::move(target), options);
 }
 
 }  // namespace vram::serve::notify

@@ -1,10 +1,10 @@
 // The receivers there are: a log, a webhook, an Alertmanager.
 #pragma once
 
-#include "serve/notify/http_client.hpp"
 #include "serve/notify/receiver.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace vram::serve::notify {
@@ -16,6 +16,24 @@ class LogReceiver : public Receiver {
   virtual size_t take_complaint(const std::string& message, Clock::time_point now) = 0;
 };
 
+// One that documents are POSTed to. next() alone, on the courier's thread, changes the address that
+// deliver() reads.
+class HttpReceiver : public Receiver {
+ public:
+  HttpReceiver(Target target, std::chrono::milliseconds timeout);
+  [[nodiscard]] std::string name() const override;
+  void readdress(const Target& target, Clock::time_point now) override;
+  [[nodiscard]] std::string next() final;
+  Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) final;
+
+ private:
+  [[nodiscard]] virtual std::string next_document() = 0;
+
+  Target target_;
+  std::optional<Target> next_target_;
+  std::chrono::milliseconds timeout_;
+};
+
 [[nodiscard]] std::unique_ptr<LogReceiver> log_receiver(const NotifierOptions& options);
 // POSTs a document vram.alerts/1 with the alerts that a look began or ended, in order.
 [[nodiscard]] std::unique_ptr<Receiver> webhook_receiver(Target target,
@@ -25,8 +43,5 @@ class LogReceiver : public Receiver {
 // tells of the state then.
 [[nodiscard]] std::unique_ptr<Receiver> alertmanager_receiver(Target target,
                                                               const NotifierOptions& options);
-
-// What an HTTP status means for whoever posted.
-[[nodiscard]] Delivery delivery_of(const Target& target, const Result<Answer>& answer);
 
 }  // namespace vram::serve::notify

@@ -95,6 +95,16 @@ std::optional<uint64_t> process_count(const gpu::DeviceSample& sample) {
   return pids.size();
 }
 
+// Of none it can't be told whether there are none or the driver does not say.
+std::optional<uint64_t> mps_client_count(const gpu::DeviceSample& sample) {
+  if (!sample.processes) return std::nullopt;
+  std::set<uint32_t> pids;
+  for (const gpu::DeviceProcess& process : *sample.processes) {
+    if (process.is_mps) pids.insert(process.pid);
+  }
+  return pids.empty() ? std::nullopt : std::optional<uint64_t>(pids.size());
+}
+
 }  // namespace
 
 std::vector<Labels> device_labels(const watch::Snapshot& snapshot) {
@@ -198,6 +208,10 @@ void add_activity(const watch::Device& device, const Labels& labels, Families& f
                 "Processes that the driver names: NVML nvmlDeviceGet*RunningProcesses; fdinfo; "
                 "KFD."},
                labels, process_count(sample));
+  families.add({"vram_gpu_mps_clients", kGauge,
+                "Processes that compute through NVIDIA's MPS server, where there are any: NVML "
+                "nvmlDeviceGetMPSComputeRunningProcesses."},
+               labels, mps_client_count(sample));
 }
 
 void add_state(const watch::Device& device, const Labels& labels, Families& families) {

@@ -177,6 +177,12 @@ void add_use(const watch::Use& use, Bytes most, const Labels& labels, Families& 
                   "Time it kept the GPU busy: fdinfo drm-engine."},
                  labels, Number(seconds_of(*process.busy_ns)));
   }
+  if (process.is_mps) {
+    families.add({"vram_process_mps_client", kGauge,
+                  "1: it computes through NVIDIA's MPS server; others have no series: NVML "
+                  "nvmlDeviceGetMPSComputeRunningProcesses."},
+                 labels, Number(uint64_t{1}));
+  }
   if (use.allocator) add_allocator(*use.allocator, most, labels, families);
 }
 

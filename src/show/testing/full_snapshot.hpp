@@ -19,6 +19,7 @@ inline void add_processes(watch::Snapshot& snapshot) {
                             .reserved_bytes = 90 * kGiB,
                             .cached_bytes = 10 * kGiB,
                             .peak_bytes = 86 * kGiB};
+  rank.uses[0].process.is_mps = snapshot.devices[0].sample.processes->back().is_mps = true;
   rank.uses[0].process.busy_ns = 1'500'000'000;
   rank.uses[0].process.host_bytes = kGiB;
   watch::Process server = user_process(91'007, "root", "tritonserver --model-repository=/models");

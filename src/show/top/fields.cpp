@@ -26,7 +26,9 @@ std::optional<uint64_t> beyond(const Use& use) {
   return *used - *reserved;
 }
 
+// As nvidia-smi calls them.
 std::string type_text(const Use& use) {
+  if (use.process.is_mps) return "M+C";
   if (use.process.is_compute && use.process.is_graphics) return "C+G";
   return use.process.is_compute ? "C" : use.process.is_graphics ? "G" : std::string(kUnknown);
 }
@@ -49,8 +51,8 @@ constexpr std::array kFields = {
               [](const Process&, const Use& use) { return std::to_string(use.device); }},
     FieldInfo{Field::kMig, "mig", "MIG", "GPU and compute instance", 5, false, 2, false, kPlain,
               [](const Process&, const Use& use) { return instance_text(use.process); }},
-    FieldInfo{Field::kType, "type", "TYPE", "C computes, G draws", 4, false, 8, true, kPlain,
-              [](const Process&, const Use& use) { return type_text(use); }},
+    FieldInfo{Field::kType, "type", "TYPE", "C computes, G draws, M+C by MPS", 4, false, 8, true,
+              kPlain, [](const Process&, const Use& use) { return type_text(use); }},
     FieldInfo{Field::kMemory, "memory", "MEMORY", "on the device, as its driver counts", 8, true, 0,
               true, Style::kStrong, bytes_cell<Field::kMemory>},
     FieldInfo{Field::kHostMemory, "host", "HOST MEM", "of the host, used through the device", 8,

@@ -43,7 +43,8 @@ bool is_pid(const Process& process, const Use&, std::string_view text) {
 }
 bool is_type(const Process&, const Use& use, std::string_view text) {
   return (same(text, "compute") && use.process.is_compute) ||
-         (same(text, "graphics") && use.process.is_graphics);
+         (same(text, "graphics") && use.process.is_graphics) ||
+         (same(text, "mps") && use.process.is_mps);
 }
 bool is_in(const Process& process, const Use&, std::string_view text) {
   return contains(known_place_text(*process.facts), text);

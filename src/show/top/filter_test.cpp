@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "show/testing/sample_snapshot.hpp"
+#include "show/top/fields.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,11 +68,19 @@ TEST(Filter, WordsThatHold) {
     EXPECT_TRUE(matches(words)) << words;
 }
 
+TEST(Filter, ClientsOfMpsAreATypeOfTheirOwn) {
+  watch::Process process = trainer();
+  process.uses[0].process.is_mps = true;
+  EXPECT_TRUE(Filter::parse("type:mps")->matches(process, process.uses[0]));
+  EXPECT_TRUE(Filter::parse("type:compute")->matches(process, process.uses[0]));
+  EXPECT_EQ(info_of(Field::kType).text(process, process.uses[0]), "M+C");
+}
+
 TEST(Filter, WordsThatDoNot) {
   for (const char* const words :
-       {"user:an", "user:bo", "gpu:1", "gpu:22", "pid:471", "type:graphics", "in:serving", "mem>3G",
-        "mem<3G", "busy>50", "busy<50", "cached>1G", "tensorboard", "!train", "user:ann gpu:1",
-        "train serve"})
+       {"user:an", "user:bo", "gpu:1", "gpu:22", "pid:471", "type:graphics", "type:mps",
+        "in:serving", "mem>3G", "mem<3G", "busy>50", "busy<50", "cached>1G", "tensorboard",
+        "!train", "user:ann gpu:1", "train serve"})
     EXPECT_FALSE(matches(words)) << words;
 }
 

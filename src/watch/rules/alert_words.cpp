@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "gpu/nvml/xids.hpp"
 #include "watch/rules/measures.hpp"
 #include "watch/sources.hpp"
 
@@ -21,42 +22,10 @@ std::string safe(const std::string& text, int columns = kTextColumns) {
   return shorten_end(printable(text), columns);
 }
 
-// What the numbers that people meet mean, by NVIDIA's list of Xid errors.
-std::string_view xid_meaning(uint64_t xid) {
-  struct Meaning {
-    uint64_t xid;
-    std::string_view text;
-  };
-  static constexpr Meaning kMeanings[] = {
-      {13, "a program's error while computing"},
-      {31, "a program used an address that it does not have"},
-      {43, "a program's work stopped"},
-      {45, "work of a program was taken away, most often because it ended"},
-      {48, "a memory error that could not be corrected"},
-      {62, "the device's own processor halted"},
-      {63, "a bad row of the memory is to be replaced"},
-      {64, "a bad row of the memory could not be replaced"},
-      {68, "an error of the video decoder"},
-      {74, "an error on an NVLink"},
-      {79, "the device fell off the bus"},
-      {92, "many corrected memory errors"},
-      {94, "a memory error, contained to one program"},
-      {95, "a memory error that was not contained"},
-      {109, "switching between programs took too long"},
-      {119, "the device's system processor did not answer"},
-      {120, "the device's system processor failed"},
-      {154, "the driver asks for something else than before"},
-  };
-  for (const Meaning& meaning : kMeanings) {
-    if (meaning.xid == xid) return meaning.text;
-  }
-  return "";
-}
-
 std::string xid_text(uint64_t xid, double value) {
-  const std::string_view meaning = xid_meaning(xid);
+  const gpu::XidMeaning* const meaning = gpu::meaning_of_xid(xid);
   std::string text = fmt::format("Xid {}", xid);
-  if (!meaning.empty()) text += fmt::format(", {}", meaning);
+  if (meaning != nullptr) text += fmt::format(", {}", meaning->what);
   if (value > 1) text += fmt::format(" ({:.0f} times)", value);
   return text;
 }

@@ -2,6 +2,7 @@
 // stays silent.
 #include "watch/rules/built_in.hpp"
 
+#include "gpu/nvml/xids.hpp"
 #include "watch/rules/testing/looks.hpp"
 
 #include <gmock/gmock.h>
@@ -277,6 +278,18 @@ TEST(BuiltInRules, EachHasItsHistories) {
     if (rule.is_enabled) enabled.insert(rule.name);
   }
   EXPECT_EQ(told, enabled);
+}
+
+// What is critical is what the GPU does not get over by itself, and every number has a meaning.
+TEST(BuiltInRules, XidsAreAsGraveAsTheirMeanings) {
+  for (const Rule& rule : built_in_rules()) {
+    for (const uint64_t xid : rule.xids) {
+      const gpu::XidMeaning* const meaning = gpu::meaning_of_xid(xid);
+      ASSERT_NE(meaning, nullptr) << xid;
+      EXPECT_EQ(rule.severity == Severity::kCritical, meaning->gravity == gpu::XidGravity::kBroken)
+          << xid;
+    }
+  }
 }
 
 TEST(BuiltInRules, OneIsSwitchedOnByTheFile) {

@@ -238,7 +238,7 @@ TEST(Judge, AFaultIsToldOnceForEachNumberAndEndsWithItsWindow) {
   ASSERT_EQ(looks.told.size(), 2U);
   EXPECT_EQ(looks.told[0].labels.at("xid"), "48");
   EXPECT_EQ(looks.told[0].value, 2);
-  EXPECT_EQ(looks.told[1].summary, "GPU 0 (NVIDIA H200): Xid 79, the device fell off the bus");
+  EXPECT_EQ(looks.told[1].summary, "GPU 0 (NVIDIA H200): Xid 79, the GPU fell off the bus");
   looks.look_for(6 * kMinuteNs);
   EXPECT_THAT(looks.firing(), IsEmpty());
   (*looks.device().xids)[0].count = 2;

@@ -89,29 +89,12 @@ Result<const Setting*> rules_of(const std::string& file, const Setting& top) {
   return rules;
 }
 
-Result<std::string> whole_text(const std::string& path) {
-  auto file = InputFile::open(path);
-  if (!file) return tl::unexpected(std::move(file.error()));
-  std::string text(kLongestFile + 1, '\0');
-  size_t size = 0;
-  while (size < text.size()) {
-    const auto read = file->read(std::as_writable_bytes(std::span(text).subspan(size)));
-    if (!read) return tl::unexpected(read.error());
-    if (*read == 0) break;
-    size += *read;
-  }
-  if (size > kLongestFile)
-    return fail(Code::kTooLarge, "{}: expected a file of rules of at most 1 MiB, found more", path);
-  text.resize(size);
-  return text;
-}
-
 }  // namespace
 
 RuleBook RuleBook::built_in() { return RuleBook(built_in_rules()); }
 
 Result<RuleBook> RuleBook::load(const std::string& path) {
-  const auto text = whole_text(path);
+  const auto text = read_whole(path, kLongestFile);
   if (!text) return tl::unexpected(text.error());
   return parse(*text, path);
 }

@@ -1,5 +1,5 @@
-// A file of rules as it stands in the text: sections and settings with their places, not yet
-// understood. All that knows TOML is behind this.
+// A file of settings (of rules, of vram top) as it stands in the text: sections and settings with
+// their places, not yet understood. All that knows TOML is behind this.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,0 +1,75 @@
+#include "cli/top_settings.hpp"
+
+#include "base/file.hpp"
+#include "cli/user_folder.hpp"
+
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace vram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using show::top::Settings;
+
+constexpr uint64_t kLargestFile = uint64_t{64} << 10;
+
+// What is made meanwhile is this user's alone. Of the whole process: nobody else makes files then.
+class Privately {
+ public:
+  Privately() : before_(umask(077)) {}
+  Privately(const Privately&) = delete;
+  Privately& operator=(const Privately&) = delete;
+  ~Privately() { umask(before_); }
+
+ private:
+  mode_t before_;
+};
+
+// With sudo's HOME it may be somebody else's, who could not read the file that root makes there.
+Result<> make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  struct stat found{};
+  if (stat(folder.c_str(), &found) != 0)
+    return fail(Code::kIo, "cannot make {}: {}", folder.string(), error.message());
+  if (found.st_uid != geteuid())
+    return fail(Code::kIo, "{} belongs to another user", folder.string());
+  return {};
+}
+
+}  // namespace
+
+std::string top_settings_path() {
+  const fs::path folder = user_folder("XDG_CONFIG_HOME", ".config");
+  return folder.empty() ? "" : folder / "top.toml";
+}
+
+// A pipe would have to be waited for.
+Result<Settings> read_top_settings(const std::string& path) {
+  std::error_code error;
+  const fs::file_status found = fs::status(path, error);
+  if (found.type() == fs::file_type::not_found) return Settings();
+  if (fs::exists(found) && !fs::is_regular_file(found))
+    return fail(Code::kBadInput, "{} is no plain file", path);
+  const auto text = read_whole(path, kLargestFile);
+  if (!text) return tl::unexpected(text.error());
+  return show::top::settings_of_toml(*text, path);
+}
+
+Result<> keep_top_settings(const std::string& path, const Settings& changed) {
+  const auto known = read_top_settings(path);
+  if (!known) return tl::unexpected(known.error());
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(path, error);  // a link to it stays one
+  if (error) return fail(Code::kIo, "cannot find {}: {}", path, error.message());
+  const Privately privately;
+  if (auto made = make_folder(real.parent_path()); !made) return made;
+  auto file = AtomicFile::create(real);
+  if (!file) return tl::unexpected(file.error());
+  if (auto written = file->write(to_toml(put_over(*known, changed))); !written) return written;
+  return file->commit();
+}
+
+}  // namespace vram::cli

@@ -1,0 +1,12 @@
+// Where a user's programs keep their files, as the XDG base directories say.
+#pragma once
+
+#include <filesystem>
+
+namespace vram::cli {
+
+// vram's folder in what the variable names, else in the folder below the home; empty where the
+// environment names no place. It may not exist.
+[[nodiscard]] std::filesystem::path user_folder(const char* variable, const char* below_home);
+
+}  // namespace vram::cli

@@ -1,0 +1,30 @@
+// What the numbers of NVIDIA's Xids mean, those that people meet: by its list of Xid errors. For
+// who tells of them as they happen (watch/) and who finds them in the kernel's log (doctor/).
+// Constant.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace vram::gpu {
+
+enum class XidGravity : uint8_t {
+  kProgram,  // a program's own doing, as a rule
+  kWatch,    // it may become worse
+  kBroken,   // the GPU needs a reset, or more
+};
+
+struct XidMeaning {
+  uint64_t xid = 0;
+  XidGravity gravity = XidGravity::kProgram;
+  std::string_view what;
+  std::string_view then;  // what to do
+};
+
+// By number.
+[[nodiscard]] std::span<const XidMeaning> xid_meanings();
+// Null: not one of them.
+[[nodiscard]] const XidMeaning* meaning_of_xid(uint64_t xid);
+
+}  // namespace vram::gpu
