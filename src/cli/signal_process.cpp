@@ -1,5 +1,6 @@
 #include "cli/signal_process.hpp"
 
+#include "base/descriptor.hpp"
 #include "base/process_stat.hpp"
 
 #include <array>
@@ -15,25 +16,11 @@ namespace {
 
 using show::top::ProcessId;
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) (void)close(fd_);
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 bool began_as(const ProcessId& process) {
   const std::string path = fmt::format("/proc/{}/stat", process.pid);
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 4096> text{};
-  const ssize_t length = file.get() < 0 ? -1 : read(file.get(), text.data(), text.size());
+  const ssize_t length = file.number() < 0 ? -1 : read(file.number(), text.data(), text.size());
   if (length <= 0) return false;
   const auto stat = parse_process_stat({text.data(), static_cast<size_t>(length)});
   return stat && process.start_ticks == stat->start_ticks;
@@ -54,13 +41,13 @@ tl::unexpected<Error> refused(const ProcessId& process, int error) {
 
 Result<> signal_process(const ProcessId& process, int signal) {
   const Descriptor held(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
-  if (held.get() < 0) return refused(process, errno);
+  if (held.number() < 0) return refused(process, errno);
   if (!began_as(process)) {
     return fail(Code::kNotFound,
                 "process {} has ended; its number is another's by now: nobody was signalled",
                 process.pid);
   }
-  if (syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0) != 0)
+  if (syscall(SYS_pidfd_send_signal, held.number(), signal, nullptr, 0) != 0)
     return refused(process, errno);
   return {};
 }

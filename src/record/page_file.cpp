@@ -8,10 +8,6 @@
 
 namespace vram::record {
 
-Descriptor::~Descriptor() {
-  if (number_ >= 0) close(number_);
-}
-
 Result<PageFile> PageFile::open(const std::string& folder, uint32_t pid, Access access) {
   std::string path = fmt::format("{}/{}", folder, pid);
   const int direction = access == Access::kRead ? O_RDONLY : O_RDWR;

@@ -8,6 +8,7 @@
 // One thread at a time.
 #pragma once
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "record/board_page.hpp"
 
@@ -18,18 +19,6 @@
 #include <utility>
 
 namespace vram::record {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor();
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 enum class OwnerState : uint8_t {
   kAlive,

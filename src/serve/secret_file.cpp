@@ -1,5 +1,7 @@
 #include "serve/secret_file.hpp"
 
+#include "base/descriptor.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -11,20 +13,6 @@ namespace vram::serve {
 namespace {
 
 constexpr size_t kLongestUrl = 4'096;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) (void)close(number_);
-  }
-  [[nodiscard]] int get() const { return number_; }
-
- private:
-  int number_;
-};
 
 Result<> check_owner(const std::string& path, int descriptor) {
   struct stat found{};
@@ -46,12 +34,12 @@ bool is_one_word(std::string_view text) {
 
 Result<std::string> read_secret(const std::string& path, size_t longest) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (file.get() < 0)
+  if (file.number() < 0)
     return fail(Code::kBadInput, "cannot open {}: {}", path, std::strerror(errno));
-  if (const auto checked = check_owner(path, file.get()); !checked)
+  if (const auto checked = check_owner(path, file.number()); !checked)
     return tl::unexpected(checked.error());
   std::string text(longest + 2, '\0');  // an end of line of two characters is not the secret's
-  const ssize_t count = read(file.get(), text.data(), text.size());
+  const ssize_t count = read(file.number(), text.data(), text.size());
   text.resize(count > 0 ? static_cast<size_t>(count) : 0);
   text.erase(text.find_last_not_of("\r\n") + 1);
   return text;

@@ -1,11 +1,15 @@
 #include "watch/life_watch.hpp"
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <limits>
+#include <span>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace vram::watch {
 namespace {
@@ -21,10 +25,6 @@ bool is_room_for(size_t descriptors) {
 
 }  // namespace
 
-LifeWatch::~LifeWatch() {
-  for (const pollfd& each : asked_) close(each.fd);
-}
-
 bool LifeWatch::can_ask() {
   if (!can_ask_) {
     std::error_code error;
@@ -38,41 +38,54 @@ LifeWatch::Added LifeWatch::add(uint32_t pid) {
   if (!can_ask()) return Added::kNo;
   if (pid == 0 || pid > static_cast<uint32_t>(std::numeric_limits<pid_t>::max()))
     return Added::kNobody;
-  if (!is_room_for(pids_.size() + 1)) return Added::kNo;
-  const long descriptor = syscall(kPidfdOpen, static_cast<pid_t>(pid), 0U);
-  if (descriptor < 0) {
+  if (!is_room_for(watched_.size() + 1)) return Added::kNo;
+  Descriptor process(static_cast<int>(syscall(kPidfdOpen, static_cast<pid_t>(pid), 0U)));
+  if (!process.is_open()) {
     if (errno == ENOSYS || errno == EPERM) can_ask_ = false;  // too old, or a sandbox's rule
     return errno == ESRCH ? Added::kNobody : Added::kNo;
   }
-  asked_.push_back({.fd = static_cast<int>(descriptor), .events = POLLIN, .revents = 0});
-  pids_.push_back(pid);
+  if (!listen_to(pid, process)) return Added::kNo;
+  watched_.insert_or_assign(pid, std::move(process));
   return Added::kYes;
+}
+
+bool LifeWatch::listen_to(uint32_t pid, const Descriptor& process) {
+  if (!told_.is_open()) told_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u32 = pid;
+  return epoll_ctl(told_.number(), EPOLL_CTL_ADD, process.number(), &event) == 0;
 }
 
 std::optional<std::vector<uint32_t>> LifeWatch::take_ended() {
   std::vector<uint32_t> ended;
-  const int count = poll(asked_.data(), asked_.size(), 0);
-  if (count < 0) return std::nullopt;
-  for (size_t place = count > 0 ? asked_.size() : 0; place-- > 0;) {
-    if (asked_[place].revents == 0) continue;
-    ended.push_back(pids_[place]);
-    drop(place);
-  }
+  if (!told_.is_open()) return ended;
+  std::array<epoll_event, 64> events{};
+  int count = 0;
+  do {
+    count = epoll_wait(told_.number(), events.data(), static_cast<int>(events.size()), 0);
+    if (count < 0) return std::nullopt;
+    for (const epoll_event& event : std::span(events).first(static_cast<size_t>(count))) {
+      ended.push_back(event.data.u32);
+      forget(event.data.u32);
+    }
+  } while (static_cast<size_t>(count) == events.size());
   return ended;
 }
 
 void LifeWatch::keep_only(const std::function<bool(uint32_t)>& is_kept) {
-  for (size_t place = asked_.size(); place-- > 0;) {
-    if (!is_kept(pids_[place])) drop(place);
+  std::vector<uint32_t> gone;
+  for (const auto& [pid, process] : watched_) {
+    if (!is_kept(pid)) gone.push_back(pid);
   }
+  for (const uint32_t pid : gone) forget(pid);
 }
 
-void LifeWatch::drop(size_t place) {
-  close(asked_[place].fd);
-  asked_[place] = asked_.back();
-  pids_[place] = pids_.back();
-  asked_.pop_back();
-  pids_.pop_back();
+// Closing it would be enough if no child of this program could have a copy.
+void LifeWatch::forget(uint32_t pid) {
+  const auto watched = watched_.find(pid);
+  (void)epoll_ctl(told_.number(), EPOLL_CTL_DEL, watched->second.number(), nullptr);
+  watched_.erase(watched);
 }
 
 }  // namespace vram::watch

@@ -1,6 +1,7 @@
 // LifeWatch: which of many processes have ended, by one call of the kernel for all of them instead
 // of a file of each. Holds a descriptor a process (pidfd_open, Linux 5.3): while nothing is to be
-// read from it, the pid is still that process's.
+// read from it, the pid is still that process's. The kernel keeps the list (epoll), so that a tick
+// in which nobody ends costs the same however many there are.
 //
 //     add(pid), before anything else is read of it ──▶ take_ended(), once a tick
 //
@@ -8,11 +9,13 @@
 // program may have.
 #pragma once
 
+#include "base/descriptor.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <poll.h>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace vram::watch {
@@ -22,10 +25,6 @@ class LifeWatch {
   // `root`: where the process's files are read. The kernel can be asked only if its pids count as
   // the files' names do, so of a tree other than /proc, or a /proc of other pids, nothing is known.
   explicit LifeWatch(std::string root) : root_(std::move(root)) {}
-  LifeWatch(LifeWatch&&) noexcept = default;
-  LifeWatch& operator=(LifeWatch&&) = delete;
-  ~LifeWatch();
-
   enum class Added : uint8_t {
     kYes,
     kNo,      // the kernel does not offer it, or there are too many
@@ -37,16 +36,17 @@ class LifeWatch {
   // say, and nobody is known to live.
   [[nodiscard]] std::optional<std::vector<uint32_t>> take_ended();
   void keep_only(const std::function<bool(uint32_t)>& is_kept);
-  [[nodiscard]] size_t size() const { return pids_.size(); }
+  [[nodiscard]] size_t size() const { return watched_.size(); }
 
  private:
   [[nodiscard]] bool can_ask();
-  void drop(size_t place);
+  [[nodiscard]] bool listen_to(uint32_t pid, const Descriptor& process);
+  void forget(uint32_t pid);
 
   std::string root_;
-  std::optional<bool> can_ask_;  // nothing: not tried yet
-  std::vector<pollfd> asked_;    // in the order of pids_
-  std::vector<uint32_t> pids_;
+  std::optional<bool> can_ask_;                       // nothing: not tried yet
+  Descriptor told_;                                   // epoll's; none: nobody was watched yet
+  std::unordered_map<uint32_t, Descriptor> watched_;  // by pid
 };
 
 }  // namespace vram::watch

@@ -85,7 +85,8 @@ TEST_F(LifeWatchTest, NumbersThatNoProcessHasAreNobodys) {
 TEST_F(LifeWatchTest, HalfOfTheDescriptorsStayFree) {
   const DescriptorLimit limit(64);
   const auto self = static_cast<uint32_t>(getpid());
-  for (int i = 0; i < 32; ++i) ASSERT_EQ(watch_.add(self), Added::kYes);
+  const std::vector<Child> others(32);
+  for (const Child& other : others) ASSERT_EQ(watch_.add(other.pid()), Added::kYes);
   EXPECT_EQ(watch_.add(self), Added::kNo);
   watch_.keep_only([](uint32_t) { return false; });
   EXPECT_EQ(watch_.add(self), Added::kYes);

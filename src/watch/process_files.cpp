@@ -1,5 +1,7 @@
 #include "watch/process_files.hpp"
 
+#include "base/descriptor.hpp"
+
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -22,44 +24,32 @@ constexpr long kOpenat2 = 437;  // on every architecture
 constexpr uint64_t kResolveNoMagicLinks = 0x02;
 constexpr uint64_t kResolveInRoot = 0x10;
 
-class Descriptor {
- public:
-  explicit Descriptor(long number) : number_(static_cast<int>(number)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  [[nodiscard]] int number() const { return number_; }
-  [[nodiscard]] bool is_plain_file() const {
-    struct stat facts{};
-    return number_ >= 0 && fstat(number_, &facts) == 0 && S_ISREG(facts.st_mode);
-  }
-  // As many bytes as there are or as fit; nothing on an error.
-  [[nodiscard]] std::optional<size_t> read_into(std::string& text) const {
-    size_t done = 0;
-    while (done < text.size()) {
-      const ssize_t count = read(number_, text.data() + done, text.size() - done);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return std::nullopt;
-      if (count == 0) break;
-      done += static_cast<size_t>(count);
-    }
-    return done;
-  }
+bool is_plain_file(const Descriptor& file) {
+  struct stat facts{};
+  return file.is_open() && fstat(file.number(), &facts) == 0 && S_ISREG(facts.st_mode);
+}
 
- private:
-  int number_;
-};
+// As many bytes as there are or as fit; nothing on an error.
+std::optional<size_t> read_into(std::string& text, const Descriptor& file) {
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = read(file.number(), text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return std::nullopt;
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
 
 }  // namespace
 
 std::optional<FileStart> read_start(const std::string& path, size_t most_bytes) {
   // Without the questions of InputFile: hundreds of these are read at each look.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (file.number() < 0) return std::nullopt;
+  if (!file.is_open()) return std::nullopt;
   FileStart start{std::string(most_bytes, '\0')};
-  const auto size = file.read_into(start.text);
+  const auto size = read_into(start.text, file);
   if (!size) return std::nullopt;
   start.is_cut = *size == most_bytes;
   start.text.resize(*size);
@@ -69,11 +59,12 @@ std::optional<FileStart> read_start(const std::string& path, size_t most_bytes) 
 std::optional<FileStart> read_inside(const std::string& root_folder, const std::string& path,
                                      size_t most_bytes) {
   const Descriptor root(open(root_folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (root.number() < 0) return std::nullopt;
+  if (!root.is_open()) return std::nullopt;
   // First as a place only: opening a device or a pipe would already do something.
   OpenHow how{.flags = O_PATH | O_CLOEXEC, .resolve = kResolveInRoot | kResolveNoMagicLinks};
-  const Descriptor place(syscall(kOpenat2, root.number(), path.c_str(), &how, sizeof how));
-  if (!place.is_plain_file()) return std::nullopt;
+  const Descriptor place(
+      static_cast<int>(syscall(kOpenat2, root.number(), path.c_str(), &how, sizeof how)));
+  if (!is_plain_file(place)) return std::nullopt;
   return read_start(fmt::format("/proc/self/fd/{}", place.number()), most_bytes);
 }
 

@@ -1,6 +1,7 @@
 #include "call.hpp"
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,7 @@ bool is_stale = false;  // the driver was gone while it was open
 std::shared_ptr<const Machine> machine;
 std::tuple<std::string, uint64_t, int64_t, int64_t, int64_t> machine_is_of;  // the file
 std::string seed;
+std::atomic<bool> is_chaotic = false;  // there is a seed
 std::mt19937_64 random_numbers;
 
 std::string text_of(const std::string& path) {
@@ -49,13 +51,13 @@ void read_machine_again() {
   machine_is_of = std::move(state);
 }
 
-uint64_t random_number() {
-  const std::string wanted = environment("FAKE_NVML_CHAOS");
-  if (wanted != seed) {
-    seed = wanted;
-    random_numbers.seed(std::strtoull(seed.c_str(), nullptr, 10));
-  }
-  return seed.empty() ? UINT64_MAX : random_numbers();
+// At each call, for all values that it gives.
+void read_seed_again() {
+  std::string wanted = environment("FAKE_NVML_CHAOS");
+  if (wanted == seed) return;
+  seed = std::move(wanted);
+  is_chaotic = !seed.empty();
+  random_numbers.seed(std::strtoull(seed.c_str(), nullptr, 10));
 }
 
 void write_down(const char* function, uint32_t index) {
@@ -95,8 +97,9 @@ NvmlReturn answer_of(const char* function, const Call& call) {
   static constexpr std::array kAnswers{kNotSupported,     kNoPermission,    kNotFound,
                                        kInsufficientSize, kInvalidArgument, kGpuIsLost,
                                        kTimeout,          kUnknown};
-  const uint64_t number = random_number();
-  return !seed.empty() && number % 8 == 0 ? kAnswers.at(number / 8 % kAnswers.size()) : kSuccess;
+  if (!is_chaotic) return kSuccess;
+  const uint64_t number = random_numbers();
+  return number % 8 == 0 ? kAnswers.at(number / 8 % kAnswers.size()) : kSuccess;
 }
 
 uint64_t hang_of(const char* function, const Call& call) {
@@ -125,6 +128,7 @@ Call begin_with(const char* function, uintptr_t handle) {
   {
     const std::lock_guard lock(mutex);
     read_machine_again();
+    read_seed_again();
     call.machine = machine;
     if (handle != 0) find_device(handle, call);
     write_down(function, call.index);
@@ -172,14 +176,16 @@ std::shared_ptr<const Machine> machine_now() {
 }
 
 bool is_odd(uint32_t many) {
+  if (!is_chaotic) return false;
   const std::lock_guard lock(mutex);
-  return random_number() % many == 0 && !seed.empty();
+  return random_numbers() % many == 0;
 }
 
 uint64_t odd(uint64_t value) {
+  if (!is_chaotic) return value;
   const std::lock_guard lock(mutex);
-  const uint64_t number = random_number();
-  if (seed.empty() || number % 4 != 0) return value;
+  const uint64_t number = random_numbers();
+  if (number % 4 != 0) return value;
   const std::array<uint64_t, 8> others{0,         1,         UINT64_MAX,         UINT32_MAX,
                                        value + 1, value * 2, uint64_t{1} << 63U, number};
   return others.at(number / 4 % others.size());

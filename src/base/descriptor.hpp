@@ -1,0 +1,29 @@
+// Descriptor: a file descriptor that is closed with its holder. Any thread, one at a time.
+#pragma once
+
+#include <unistd.h>
+#include <utility>
+
+namespace vram {
+
+class Descriptor {
+ public:
+  // -1: none, as of a call that failed.
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (number_ >= 0) (void)::close(number_);
+  }
+
+  [[nodiscard]] int number() const { return number_; }
+  [[nodiscard]] bool is_open() const { return number_ >= 0; }
+
+ private:
+  int number_;
+};
+
+}  // namespace vram
