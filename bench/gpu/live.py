@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import itertools
 import json
@@ -70,30 +71,37 @@ def compare_once(devices: Agreement, processes: Agreement) -> None:
     before = smi_memory(), smi_processes()
     found = look()
     after = smi_memory(), smi_processes()
-    if before[0] == after[0]:
-        memory = [device["memory"] for device in found["devices"]]
-        pairs = [
-            is_within_mib(said, sizes[f"{name}_bytes"])
-            for line, sizes in zip(before[0], memory, strict=True)
-            for name, said in zip(MEMORY, line, strict=True)
-        ]
-        devices.add(all(pairs), (before[0], memory))
+    memory = [device["memory"] for device in found["devices"]]
+    for line, later, sizes in zip(before[0], after[0], memory, strict=True):
+        if line == later:
+            same = [is_within_mib(said, sizes[f"{name}_bytes"]) for name, said in zip(MEMORY, line, strict=True)]
+            devices.add(all(same), (line, sizes))
     if before[1] == after[1]:
         uses = {str(process["pid"]): process["uses"][0]["used_bytes"] for process in found["processes"]}
         is_same = all(pid in uses and is_within_mib(said, uses[pid]) for pid, said in before[1])
         processes.add(is_same and len(uses) == len(before[1]), (before[1], uses))
 
 
+def start_load(index: int, seconds: float) -> subprocess.Popen[bytes]:
+    """On the GPU of this number of nvidia-smi's."""
+    words = [sys.executable, str(HERE / "random_load.py"), str(seconds)]
+    variables = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(index)}
+    return subprocess.Popen(words, env=variables)
+
+
 def agreement(seconds: float) -> Iterator[str]:
     devices, processes = Agreement(), Agreement()
-    with subprocess.Popen([sys.executable, str(HERE / "random_load.py"), str(seconds + 15)]) as load:
+    with contextlib.ExitStack() as loads:
+        for index in range(len(smi_memory())):
+            load = start_load(index, seconds + 15)
+            loads.enter_context(load)
+            loads.callback(load.terminate)
         time.sleep(10)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             compare_once(devices, processes)
-        load.terminate()
     yield "| compared with nvidia-smi | pairs | within 1 MiB |\n|---|---|---|"
-    yield f"| total, used, free, reserved of the device | {devices.pairs} | {devices.agreeing} |"
+    yield f"| total, used, free, reserved of each device | {devices.pairs} | {devices.agreeing} |"
     yield f"| each process's memory | {processes.pairs} | {processes.agreeing} |"
     yield from (f"- apart: {each}" for each in (devices.apart + processes.apart)[:10])
 
