@@ -21,6 +21,7 @@ from pathlib import Path
 
 GPUS = 8
 SCRAPE_PERIOD_S = 15
+WARM_UP_S = 30  # by then it reads of each process as seldom as it will
 LIMITS = {"cpu_percent": 0.2, "rss_mib": 15.0, "scrape_p99_ms": 5.0}
 
 
@@ -101,7 +102,7 @@ def measure(build: Path, seconds: float, count: int, real_processes: bool, optio
             program = subprocess.Popen(words, stderr=log, env={**os.environ, **changes})
         try:
             port = wait_for_port(place / "log")
-            time.sleep(5)
+            time.sleep(WARM_UP_S)
             cpu = idle_cost(program.pid, port, seconds)
             rss = rss_mib(program.pid)
             plain = latencies_ms(port, 1000, {})

@@ -42,6 +42,9 @@ NvmlReturn nvmlInit_v2() {
   return call.answer;
 }
 
+// As NVIDIA's own Python binding calls it, for the monitors that vram is measured beside.
+NvmlReturn nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
+
 NvmlReturn nvmlShutdown() {
   (void)begin("nvmlShutdown");
   vram::fake_nvml::count_open(-1);

@@ -114,6 +114,7 @@ std::optional<Processes> list_processes(const NvmlApi& api, ProcessKind kind, nv
 Processes merge_processes(Processes all) {
   std::ranges::stable_sort(all, {}, key_of);
   Processes merged;
+  merged.reserve(all.size());
   for (const DeviceProcess& process : all) {
     if (merged.empty() || key_of(merged.back()) != key_of(process)) {
       merged.push_back(process);
