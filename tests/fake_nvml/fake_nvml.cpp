@@ -42,8 +42,14 @@ NvmlReturn nvmlInit_v2() {
   return call.answer;
 }
 
-// As NVIDIA's own Python binding calls it, for the monitors that vram is measured beside.
+// These two are for the monitors that vram is measured beside: NVIDIA's own Python binding and
+// gpustat call them.
 NvmlReturn nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
+NvmlReturn nvmlDeviceGetIndex(nvmlDevice device, unsigned* index) {
+  const Call call = begin("nvmlDeviceGetIndex", device);
+  if (call.is_fine()) *index = call.index;
+  return call.answer;
+}
 
 NvmlReturn nvmlShutdown() {
   (void)begin("nvmlShutdown");
