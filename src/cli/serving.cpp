@@ -310,15 +310,17 @@ void Serving::end() {
   manager_.tell("STOPPING=1");
   server_.reset();
   desk_.reset();
-  // A call that hangs already is not waited for.
-  if (sampler_->overdue_ns() > 0) {
-    [[maybe_unused]] const watch::Sampler* const left_behind = sampler_.release();
+  // A call that hangs already is not waited for: its thread goes on to the end of the program.
+  const bool is_left_behind = sampler_->overdue_ns() > 0;
+  if (is_left_behind) {
+    [[maybe_unused]] const watch::Sampler* const sampler = sampler_.release();
   }
   sampler_.reset();
   if (history_) (void)history_->flush();
   log_->write({.action = "stopped", .message = "ends, as it was asked to"});
-  // The driver's library would be torn down below the feet of the call that hangs in it.
-  if (looking_->is_under_way) _exit(0);
+  // The driver's library would be torn down below the feet of the thread that is, or will be, in
+  // it.
+  if (is_left_behind || looking_->is_under_way) _exit(0);
 }
 
 Result<int> Serving::run() {
