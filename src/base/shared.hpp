@@ -15,9 +15,9 @@ class Shared {
  public:
   Shared() : Shared(T()) {}
   Shared(T value) : value_(std::make_shared<const T>(std::move(value))) {}
+  // Moving is copying, so that what was moved from is not empty.
   Shared(const Shared&) = default;
   Shared& operator=(const Shared&) = default;
-  // What was moved from holds what it held.
   ~Shared() = default;
 
   [[nodiscard]] const T& operator*() const { return *value_; }
