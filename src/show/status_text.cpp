@@ -17,7 +17,6 @@ namespace vram::show {
 namespace {
 
 using gpu::DeviceMemory;
-using gpu::MigInstance;
 using watch::Device;
 
 constexpr int kWidest = 240;
