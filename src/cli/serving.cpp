@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <iterator>
 #include <poll.h>
@@ -46,20 +45,6 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// What the sampler's thread owns: a look that hangs may outlive everything else.
-struct Looking {
-  explicit Looking(Live&& given) : live(std::move(given)) {}
-  watch::Snapshot look() {
-    is_under_way = true;
-    watch::Snapshot snapshot = live.look();
-    is_under_way = false;
-    return snapshot;
-  }
-
-  Live live;
-  std::atomic<bool> is_under_way = false;
-};
-
 class Serving {
  public:
   Serving(const ServeSettings& settings, const std::string& secret, Live live)
@@ -67,7 +52,7 @@ class Serving {
         log_(std::make_shared<serve::Log>(settings.log_format, watch::here_and_now().host)),
         token_(std::make_shared<serve::Token>(secret)),
         manager_(environment("NOTIFY_SOCKET"), environment("WATCHDOG_USEC")),
-        looking_(std::make_shared<Looking>(std::move(live))) {}
+        live_(std::make_shared<Live>(std::move(live))) {}
 
   Result<int> run();
 
@@ -94,8 +79,8 @@ class Serving {
   std::shared_ptr<serve::Log> log_;
   std::shared_ptr<serve::Token> token_;
   serve::ServiceManager manager_;
-  ServiceSignals signals_;  // before there are threads
-  std::shared_ptr<Looking> looking_;
+  ServiceSignals signals_;      // before there are threads
+  std::shared_ptr<Live> live_;  // the sampler's: a look that hangs may outlive everything else
   std::shared_ptr<serve::Tally> tally_ = std::make_shared<serve::Tally>();
   std::shared_ptr<watch::History> history_;  // null: none is kept
   std::shared_ptr<serve::AlertDesk> desk_;
@@ -143,8 +128,8 @@ Result<> Serving::open_alerts() {
 }
 
 watch::SamplerHooks Serving::sampler_hooks() const {
-  return {.look = [looking = looking_] { return looking->look(); },
-          .release = [looking = looking_] { looking->live.release(); },
+  return {.look = [live = live_] { return live->look(); },
+          .release = [live = live_] { live->release(); },
           .seen =
               [tally = tally_, history = history_](const watch::Sampled& sampled) {
                 tally->count_look(sampled);
@@ -310,17 +295,11 @@ void Serving::end() {
   manager_.tell("STOPPING=1");
   server_.reset();
   desk_.reset();
-  // A call that hangs already is not waited for: its thread goes on to the end of the program.
-  const bool is_left_behind = sampler_->overdue_ns() > 0;
-  if (is_left_behind) {
-    [[maybe_unused]] const watch::Sampler* const sampler = sampler_.release();
-  }
-  sampler_.reset();
+  const bool has_ended = sampler_->end();
   if (history_) (void)history_->flush();
   log_->write({.action = "stopped", .message = "ends, as it was asked to"});
-  // The driver's library would be torn down below the feet of the thread that is, or will be, in
-  // it.
-  if (is_left_behind || looking_->is_under_way) _exit(0);
+  // The driver's library would be torn down below the feet of the look that hangs in it.
+  if (!has_ended) _exit(0);
 }
 
 Result<int> Serving::run() {

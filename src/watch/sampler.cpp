@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <sys/eventfd.h>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -40,7 +39,6 @@ struct Sampler::State {
   bool must_end = false;
   bool must_look = false;
   bool must_release = false;
-  bool has_ended = false;
   std::shared_ptr<const Sampled> latest;
 };
 
@@ -92,21 +90,22 @@ void Sampler::State::run() {
     const auto now = Clock::now();
     begin = now < due || now > due + kPatience / 20 ? now : due;
   } while (true);
-  const std::lock_guard guard(mutex);
-  has_ended = true;
-  changed.notify_all();
 }
 
 Sampler::Sampler(SamplerHooks hooks, std::chrono::nanoseconds period)
-    : state_(std::make_shared<State>(std::move(hooks), period)) {
-  std::thread([state = state_] { state->run(); }).detach();
-}
+    : state_(std::make_shared<State>(std::move(hooks), period)),
+      thread_([state = state_] { state->run(); }) {}
 
-Sampler::~Sampler() {
-  std::unique_lock lock(state_->mutex);
-  state_->must_end = true;
-  state_->changed.notify_all();
-  state_->changed.wait_for(lock, kPatience, [this] { return state_->has_ended; });
+Sampler::~Sampler() { end(); }
+
+bool Sampler::end() {
+  {
+    const std::lock_guard guard(state_->mutex);
+    state_->must_end = true;
+    state_->changed.notify_all();
+  }
+  const bool hangs_already = overdue_ns() > 0;
+  return thread_.join_for(hangs_already ? std::chrono::seconds(0) : kPatience);
 }
 
 std::shared_ptr<const Sampled> Sampler::latest() const {

@@ -7,6 +7,7 @@
 // the next look and nobody else: overdue_ns() tells how long already.
 #pragma once
 
+#include "base/detachable_thread.hpp"
 #include "watch/snapshot.hpp"
 
 #include <chrono>
@@ -39,8 +40,12 @@ class Sampler {
   Sampler(SamplerHooks hooks, std::chrono::nanoseconds period);
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
-  // Waits for a look that ends soon (a second), and leaves one that hangs behind.
-  ~Sampler();
+  ~Sampler();  // as end()
+
+  // Looks no more. True: nothing runs, no hook is called any more. False: a look hangs (it is
+  // overdue already, or goes on for another second) and is left behind; its thread goes on beside
+  // whatever the caller does next.
+  bool end();
 
   // Nothing before the first look has ended. Never waits.
   [[nodiscard]] std::shared_ptr<const Sampled> latest() const;
@@ -58,6 +63,7 @@ class Sampler {
  private:
   struct State;
   std::shared_ptr<State> state_;
+  DetachableThread thread_;
 };
 
 }  // namespace vram::watch

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <poll.h>
 #include <thread>
@@ -163,6 +164,30 @@ TEST(Sampler, EndsWhileALookHangsAndLeavesItBehind) {
   }
   door->open();
   has_ended->pass();  // what the look uses is still there
+}
+
+TEST(Sampler, SaysWhetherItLeftALookBehind) {
+  const auto door = std::make_shared<Door>();
+  SamplerHooks hooks;
+  hooks.look = [door] {
+    door->pass();
+    return Snapshot{};
+  };
+  Sampler sampler(std::move(hooks), hours(1));
+  EXPECT_FALSE(sampler.end());
+  door->open();
+  while (!sampler.end()) {
+  }
+}
+
+TEST(Sampler, OwnsNoHookAnyMoreOnceItHasEnded) {
+  for (int i = 0; i < 100; ++i) {
+    const auto looks = std::make_shared<std::atomic<int>>(0);
+    auto sampler = std::make_unique<Sampler>(counting(looks), hours(1));
+    ASSERT_NE(next_look(*sampler), nullptr);
+    sampler.reset();
+    EXPECT_EQ(looks.use_count(), 1);  // no thread destroys it later, beside what others tear down
+  }
 }
 
 }  // namespace

@@ -103,7 +103,10 @@ class Serve:
 
     def end(self) -> int:
         self.signal(signal.SIGTERM)
-        return self.process.wait(timeout=PATIENCE_S)
+        code = self.process.wait(timeout=PATIENCE_S)
+        if code != 0:
+            print(self.log_file.read_text())  # a sanitizer's report, too
+        return code
 
     def resident_bytes(self) -> int:
         for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():

@@ -1,5 +1,6 @@
 // The driver's libraries, asked for their first answers. A stuck driver never answers, and no call
 // of it can be ended: each is asked on a thread of its own, which is left behind.
+#include "base/detachable_thread.hpp"
 #include "doctor/collect.hpp"
 #include "gpu/cuda/driver_types.hpp"
 #include "gpu/drm/card.hpp"
@@ -11,9 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <dlfcn.h>
-#include <future>
 #include <memory>
-#include <thread>
 #include <utility>
 
 namespace vram::doctor {
@@ -82,10 +81,9 @@ LibraryAnswer ask_cuda(const std::string& path) {
 
 template <typename Ask>
 LibraryAnswer ask_within(std::chrono::milliseconds patience, Ask ask) {
-  auto answer = std::make_shared<std::promise<LibraryAnswer>>();
-  auto waiting = answer->get_future();
-  std::thread([answer, ask = std::move(ask)] { answer->set_value(ask()); }).detach();
-  if (waiting.wait_for(patience) == std::future_status::ready) return waiting.get();
+  auto answer = std::make_shared<LibraryAnswer>();
+  DetachableThread thread([answer, ask = std::move(ask)] { *answer = ask(); });
+  if (thread.join_for(patience)) return *std::move(answer);
   return {.was_asked = true, .is_hanging = true};
 }
 

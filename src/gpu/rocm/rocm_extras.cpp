@@ -9,7 +9,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 namespace vram::gpu::rocm {
@@ -133,15 +132,16 @@ void RocmExtras::State::run() {
 }
 
 RocmExtras::RocmExtras(ExtrasOptions options)
-    : state_(std::make_shared<State>(std::move(options))) {
-  std::thread([state = state_] { state->run(); }).detach();
-}
+    : state_(std::make_shared<State>(std::move(options))),
+      thread_([state = state_] { state->run(); }) {}
 
 RocmExtras::~RocmExtras() {
-  std::unique_lock lock(state_->mutex);
-  state_->must_end = true;
-  state_->changed.notify_all();
-  state_->changed.wait_for(lock, kPatienceAtTheEnd, [this] { return state_->has_ended; });
+  {
+    const std::lock_guard guard(state_->mutex);
+    state_->must_end = true;
+    state_->changed.notify_all();
+  }
+  (void)thread_.join_for(kPatienceAtTheEnd);
 }
 
 drm::AmdExtra RocmExtras::of(const std::string& pci_id) {

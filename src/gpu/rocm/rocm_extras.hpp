@@ -10,6 +10,7 @@
 // and for them no longer than the patience.
 #pragma once
 
+#include "base/detachable_thread.hpp"
 #include "gpu/drm/amd_extras.hpp"
 #include "gpu/drm/files.hpp"
 
@@ -42,6 +43,7 @@ class RocmExtras final : public drm::AmdExtras {
  private:
   struct State;
   std::shared_ptr<State> state_;
+  DetachableThread thread_;
 };
 
 // With the machine's own library.

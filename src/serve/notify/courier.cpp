@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 namespace vram::serve::notify {
@@ -22,7 +21,7 @@ std::shared_ptr<Courier> Courier::start(std::unique_ptr<Receiver> receiver, Pati
                                         std::function<void(const std::string&)> complain) {
   const std::shared_ptr<Courier> courier(
       new Courier(std::move(receiver), patience, std::move(complain)));
-  std::thread([courier] { courier->run(); }).detach();
+  courier->thread_.emplace([courier] { courier->run(); });
   return courier;
 }
 
@@ -62,10 +61,13 @@ void Courier::close() {
 
 void Courier::end_by(Clock::time_point deadline) {
   constexpr auto kBreakingOff = std::chrono::milliseconds(500);
-  std::unique_lock lock(mutex_);
-  if (changed_.wait_until(lock, deadline, [this] { return has_ended_; })) return;
-  must_end_ = true;
-  changed_.wait_for(lock, kBreakingOff, [this] { return has_ended_; });
+  if (thread_->join_until(deadline)) return;
+  {
+    const std::lock_guard guard(mutex_);
+    must_end_ = true;
+    changed_.notify_all();
+  }
+  (void)thread_->join_for(kBreakingOff);
 }
 
 // Until something can be delivered; false: nothing more will be.
@@ -129,8 +131,6 @@ void Courier::deliver_one(std::unique_lock<std::mutex>& lock) {
 void Courier::run() {
   std::unique_lock lock(mutex_);
   while (wait(lock)) deliver_one(lock);
-  has_ended_ = true;
-  changed_.notify_all();
 }
 
 }  // namespace vram::serve::notify

@@ -6,6 +6,7 @@
 // thread, so that one whose receiver hangs can be left behind.
 #pragma once
 
+#include "base/detachable_thread.hpp"
 #include "serve/notify/receiver.hpp"
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -38,7 +40,8 @@ class Courier {
 
   // Delivers what is queued, but tries nothing again; then its thread ends.
   void close();
-  // Until `deadline` for that; then whatever is under way is broken off.
+  // Until `deadline` for that; then whatever is under way is broken off. What hangs nevertheless is
+  // left behind. One thread calls it.
   void end_by(Clock::time_point deadline);
 
  private:
@@ -62,7 +65,8 @@ class Courier {
   Clock::time_point retry_;
   std::minstd_rand random_;
   bool is_closing_ = false;
-  bool has_ended_ = false;
+
+  std::optional<DetachableThread> thread_;  // of whoever started it
 };
 
 }  // namespace vram::serve::notify
