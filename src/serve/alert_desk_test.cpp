@@ -44,7 +44,7 @@ class Desk : public ::testing::Test {
   std::shared_ptr<AlertDesk> open(const std::string& rules_file = "") {
     notify::NotifierOptions receivers;
     receivers.write = [written = written_](std::string_view line) { written->add(line); };
-    auto desk = AlertDesk::open(rules_file, {}, std::move(receivers));
+    auto desk = AlertDesk::open(rules_file, {}, receivers);
     EXPECT_TRUE(desk) << desk.error().message;
     return desk ? *desk : nullptr;
   }
@@ -125,7 +125,7 @@ TEST_F(Desk, WhatCantBeReadOpensNothing) {
   EXPECT_FALSE(AlertDesk::open(folder_.file("none.toml"), {}, {}));
   notify::NotifierOptions receivers;
   receivers.webhooks = {"ftp://127.0.0.1/"};
-  EXPECT_FALSE(AlertDesk::open("", {}, std::move(receivers)));
+  EXPECT_FALSE(AlertDesk::open("", {}, receivers));
 }
 
 TEST_F(Desk, ItsRoutesGiveOutBothDocuments) {

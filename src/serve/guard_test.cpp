@@ -21,7 +21,7 @@ struct Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  int status(Request request) { return guard(request).status; }
+  int status(const Request& request) { return guard(request).status; }
 
   std::vector<std::string> refusals;
   Guard guard;

@@ -9,7 +9,6 @@
 namespace vram::show {
 namespace {
 
-using doctor::Finding;
 using doctor::Severity;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
