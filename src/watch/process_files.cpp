@@ -1,12 +1,11 @@
 #include "watch/process_files.hpp"
 
 #include "base/descriptor.hpp"
+#include "base/file.hpp"
 
-#include <fmt/format.h>
-
-#include <cerrno>
 #include <cstdint>
 #include <fcntl.h>
+#include <span>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,27 +28,13 @@ bool is_plain_file(const Descriptor& file) {
   return file.is_open() && fstat(file.number(), &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
-// As many bytes as there are or as fit; nothing on an error.
-std::optional<size_t> read_into(std::string& text, const Descriptor& file) {
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = read(file.number(), text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return std::nullopt;
-    if (count == 0) break;
-    done += static_cast<size_t>(count);
-  }
-  return done;
-}
-
 }  // namespace
 
 std::optional<FileStart> read_start(const std::string& path, size_t most_bytes) {
-  // Without the questions of InputFile: hundreds of these are read at each look.
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!file.is_open()) return std::nullopt;
+  const auto file = InputFile::open(path);
+  if (!file) return std::nullopt;
   FileStart start{std::string(most_bytes, '\0')};
-  const auto size = read_into(start.text, file);
+  const auto size = file->read_at(0, std::as_writable_bytes(std::span(start.text)));
   if (!size) return std::nullopt;
   start.is_cut = *size == most_bytes;
   start.text.resize(*size);

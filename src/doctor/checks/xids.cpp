@@ -10,24 +10,25 @@
 namespace vram::doctor {
 namespace {
 
-constexpr gpu::XidMeaning kUnknown = {0, gpu::XidGravity::kProgram, "a report of NVIDIA's driver",
-                                      "see NVIDIA's list of Xid errors"};
+constexpr gpu::nvml::XidMeaning kUnknown = {0, gpu::nvml::XidGravity::kProgram,
+                                            "a report of NVIDIA's driver",
+                                            "see NVIDIA's list of Xid errors"};
 
-Severity severity_of(gpu::XidGravity gravity) {
+Severity severity_of(gpu::nvml::XidGravity gravity) {
   switch (gravity) {
-    case gpu::XidGravity::kProgram:
+    case gpu::nvml::XidGravity::kProgram:
       return Severity::kNote;
-    case gpu::XidGravity::kWatch:
+    case gpu::nvml::XidGravity::kWatch:
       return Severity::kWarning;
-    case gpu::XidGravity::kBroken:
+    case gpu::nvml::XidGravity::kBroken:
       break;
   }
   return Severity::kBad;
 }
 
 Finding reported(const MachineFacts& facts, const LoggedXid& logged) {
-  const gpu::XidMeaning* const known = gpu::meaning_of_xid(logged.xid);
-  const gpu::XidMeaning& meaning = known == nullptr ? kUnknown : *known;
+  const gpu::nvml::XidMeaning* const known = gpu::nvml::meaning_of_xid(logged.xid);
+  const gpu::nvml::XidMeaning& meaning = known == nullptr ? kUnknown : *known;
   const Severity severity = severity_of(meaning.gravity);
   return {"health.xid",
           severity,

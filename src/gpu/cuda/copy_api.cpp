@@ -1,6 +1,6 @@
 #include "gpu/cuda/copy_api.hpp"
 
-#include "gpu/cuda/symbols.hpp"
+#include "gpu/symbols.hpp"
 
 namespace vram::gpu::cuda {
 

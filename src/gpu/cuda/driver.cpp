@@ -1,6 +1,6 @@
 #include "gpu/cuda/driver.hpp"
 
-#include "gpu/cuda/symbols.hpp"
+#include "gpu/symbols.hpp"
 
 #include <dlfcn.h>
 #include <string_view>

@@ -23,24 +23,20 @@ std::optional<uint32_t> at_most(uint64_t most, std::optional<uint64_t> number) {
   return number && *number <= most ? std::optional(static_cast<uint32_t>(*number)) : std::nullopt;
 }
 
-// The first of the files that holds a number.
+// The first of the files that holds a number, of at least so much.
 std::optional<uint64_t> first_number(Files& files, const std::string& folder,
-                                     std::initializer_list<const char*> names) {
+                                     std::initializer_list<const char*> names, uint64_t least = 0) {
   for (const char* name : names) {
-    if (const auto number = as_number(files.read(folder + "/" + name))) return number;
+    const auto number = as_number(files.read(folder + "/" + name));
+    if (number && *number >= least) return number;
   }
   return std::nullopt;
 }
 
-// The first that holds one above 0: a counter that never counted, a limit that is switched off and
-// one that can't be are 0.
+// A counter that never counted, a limit that is switched off and one that can't be are 0.
 std::optional<uint64_t> first_above_zero(Files& files, const std::string& folder,
                                          std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    const auto number = as_number(files.read(folder + "/" + name));
-    if (number && *number > 0) return number;
-  }
-  return std::nullopt;
+  return first_number(files, folder, names, 1);
 }
 
 std::optional<uint64_t> read_bytes(Files& files, const std::string& path) {

@@ -1,15 +1,12 @@
 #include "gpu/nvml/nvml_api.hpp"
 
+#include "gpu/symbols.hpp"
+
 #include <dlfcn.h>
 #include <initializer_list>
 
 namespace vram::gpu::nvml {
 namespace {
-
-template <typename Function>
-void find(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
-}
 
 // The newest of several names for the same.
 template <typename Function>

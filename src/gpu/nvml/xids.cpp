@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace vram::gpu {
+namespace vram::gpu::nvml {
 namespace {
 
 using enum XidGravity;
@@ -57,4 +57,4 @@ const XidMeaning* meaning_of_xid(uint64_t xid) {
   return known == kMeanings.end() ? nullptr : known;
 }
 
-}  // namespace vram::gpu
+}  // namespace vram::gpu::nvml

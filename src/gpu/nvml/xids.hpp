@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-namespace vram::gpu {
+namespace vram::gpu::nvml {
 
 enum class XidGravity : uint8_t {
   kProgram,  // a program's own doing, as a rule
@@ -27,4 +27,4 @@ struct XidMeaning {
 // Null: not one of them.
 [[nodiscard]] const XidMeaning* meaning_of_xid(uint64_t xid);
 
-}  // namespace vram::gpu
+}  // namespace vram::gpu::nvml

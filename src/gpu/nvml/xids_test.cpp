@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace vram::gpu {
+namespace vram::gpu::nvml {
 namespace {
 
 TEST(Xids, EachStandsOnceAndSaysWhatItIsAndWhatToDo) {
@@ -26,4 +26,4 @@ TEST(Xids, ThoseThatAreKnown) {
 }
 
 }  // namespace
-}  // namespace vram::gpu
+}  // namespace vram::gpu::nvml

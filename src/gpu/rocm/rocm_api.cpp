@@ -1,19 +1,13 @@
 #include "gpu/rocm/rocm_api.hpp"
 
+#include "gpu/symbols.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <dlfcn.h>
 
 namespace vram::gpu::rocm {
-namespace {
-
-template <typename Function>
-void find(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
-}
-
-}  // namespace
 
 void RocmApi::Unload::operator()(void* opened) const { (void)dlclose(opened); }
 
@@ -28,16 +22,16 @@ Result<RocmApi> RocmApi::load(const std::vector<std::string>& files) {
                 "expected AMD's management library as {}, found none that can be opened: install "
                 "ROCm SMI (rocm-smi-lib), or name the file in VRAM_ROCM_SMI",
                 fmt::join(files, ", "));
-  find(library, "rsmi_init", api.init);
-  find(library, "rsmi_shut_down", api.shut_down);
-  find(library, "rsmi_num_monitor_devices", api.device_count);
-  find(library, "rsmi_dev_pci_id_get", api.pci_id);
+  Symbols needed(library);
+  needed.find("rsmi_init", api.init);
+  needed.find("rsmi_shut_down", api.shut_down);
+  needed.find("rsmi_num_monitor_devices", api.device_count);
+  needed.find("rsmi_dev_pci_id_get", api.pci_id);
   find(library, "rsmi_dev_market_name_get", api.market_name);
   find(library, "rsmi_dev_name_get", api.name);
   find(library, "rsmi_dev_ecc_count_get", api.error_count);
   find(library, "rsmi_dev_memory_reserved_pages_get", api.bad_pages);
-  if (api.init == nullptr || api.shut_down == nullptr || api.device_count == nullptr ||
-      api.pci_id == nullptr)
+  if (!needed.missing().empty())
     return fail(Code::kUnsupported,
                 "expected AMD's management library as {}, found a library without rsmi_init and "
                 "what belongs to it: install ROCm SMI anew",

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -87,22 +87,25 @@ void add_throttling(const watch::Device& device, const Labels& labels, Families&
   }
 }
 
-std::optional<uint64_t> process_count(const gpu::DeviceSample& sample) {
+// Of those that count: on a MIG device a process is listed for each instance.
+template <typename Counts>
+std::optional<uint64_t> process_count(const gpu::DeviceSample& sample, Counts counts) {
   if (!sample.processes) return std::nullopt;
   std::set<uint32_t> pids;
-  std::ranges::transform(*sample.processes, std::inserter(pids, pids.end()),
-                         &gpu::DeviceProcess::pid);
+  for (const gpu::DeviceProcess& process : *sample.processes) {
+    if (counts(process)) pids.insert(process.pid);
+  }
   return pids.size();
+}
+
+std::optional<uint64_t> process_count(const gpu::DeviceSample& sample) {
+  return process_count(sample, [](const gpu::DeviceProcess&) { return true; });
 }
 
 // Of none it can't be told whether there are none or the driver does not say.
 std::optional<uint64_t> mps_client_count(const gpu::DeviceSample& sample) {
-  if (!sample.processes) return std::nullopt;
-  std::set<uint32_t> pids;
-  for (const gpu::DeviceProcess& process : *sample.processes) {
-    if (process.is_mps) pids.insert(process.pid);
-  }
-  return pids.empty() ? std::nullopt : std::optional<uint64_t>(pids.size());
+  const auto count = process_count(sample, std::mem_fn(&gpu::DeviceProcess::is_mps));
+  return count == 0U ? std::nullopt : count;
 }
 
 }  // namespace

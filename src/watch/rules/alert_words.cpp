@@ -23,7 +23,7 @@ std::string safe(const std::string& text, int columns = kTextColumns) {
 }
 
 std::string xid_text(uint64_t xid, double value) {
-  const gpu::XidMeaning* const meaning = gpu::meaning_of_xid(xid);
+  const gpu::nvml::XidMeaning* const meaning = gpu::nvml::meaning_of_xid(xid);
   std::string text = fmt::format("Xid {}", xid);
   if (meaning != nullptr) text += fmt::format(", {}", meaning->what);
   if (value > 1) text += fmt::format(" ({:.0f} times)", value);

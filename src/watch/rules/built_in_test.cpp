@@ -284,9 +284,10 @@ TEST(BuiltInRules, EachHasItsHistories) {
 TEST(BuiltInRules, XidsAreAsGraveAsTheirMeanings) {
   for (const Rule& rule : built_in_rules()) {
     for (const uint64_t xid : rule.xids) {
-      const gpu::XidMeaning* const meaning = gpu::meaning_of_xid(xid);
+      const gpu::nvml::XidMeaning* const meaning = gpu::nvml::meaning_of_xid(xid);
       ASSERT_NE(meaning, nullptr) << xid;
-      EXPECT_EQ(rule.severity == Severity::kCritical, meaning->gravity == gpu::XidGravity::kBroken)
+      EXPECT_EQ(rule.severity == Severity::kCritical,
+                meaning->gravity == gpu::nvml::XidGravity::kBroken)
           << xid;
     }
   }

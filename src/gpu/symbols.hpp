@@ -1,18 +1,24 @@
-// Symbols: the functions of an opened library, looked up until one is missing, which it remembers.
-// One thread at a time.
+// The functions of a library that was opened at run time. Any thread; Symbols one at a time.
 #pragma once
 
 #include <dlfcn.h>
 #include <string_view>
 
-namespace vram::gpu::cuda {
+namespace vram::gpu {
 
+// Null where the library lacks it.
+template <typename Function>
+void find(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+// Of a library that must have them all: the first that is missing is remembered.
 class Symbols {
  public:
   explicit Symbols(void* library) : library_(library) {}
   template <typename Function>
   void find(const char* name, Function*& function) {
-    function = reinterpret_cast<Function*>(dlsym(library_, name));
+    gpu::find(library_, name, function);
     if (function == nullptr && missing_.empty()) missing_ = name;
   }
   // The newer of two that take the same.
@@ -28,4 +34,4 @@ class Symbols {
   std::string_view missing_;
 };
 
-}  // namespace vram::gpu::cuda
+}  // namespace vram::gpu
