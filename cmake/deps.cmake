@@ -42,14 +42,20 @@ set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)
 set(BUILD_SHARED_LIBS OFF)
 set(BUILD_TESTING OFF)
 
-# fmt: text formatting (g++ 12 has no std::format). MIT. Compiling it into every file costs three seconds a file, so only
-# the wheel, which may need nothing at run time, takes the header-only form; other builds link the library.
+# fmt: text formatting (g++ 12 has no std::format). MIT. An archive in every build: libvram.so and the wheel may need
+# nothing at run time, and fmt compiled into every file would cost three seconds a file.
 vram_dependency(fmt https://github.com/fmtlib/fmt/archive/refs/tags/9.1.0.tar.gz
   5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2 FIND 9)
-if(VRAM_STATIC)
-  vram_expose(fmt fmt::fmt-header-only)
-else()
+if(fmt_SOURCE_DIR)  # downloaded: an archive already
   vram_expose(fmt fmt::fmt)
+elseif(fmt_VERSION VERSION_LESS 11)
+  add_library(vram_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt.cpp")
+  target_compile_features(vram_fmt PUBLIC cxx_std_20)
+  get_target_property(fmt_INCLUDE_DIRS fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+  target_include_directories(vram_fmt SYSTEM PUBLIC ${fmt_INCLUDE_DIRS})
+  vram_expose(fmt vram_fmt)
+else()
+  vram_expose(fmt fmt::fmt-header-only)
 endif()
 
 # tl::expected: Result<T> (std::expected comes with C++23). Header-only. CC0.
@@ -69,13 +75,9 @@ vram_dependency(nlohmann_json https://github.com/nlohmann/json/archive/v3.11.2.t
   d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273 FIND 3.11)
 vram_expose(json nlohmann_json::nlohmann_json)
 
-# The compressors. In a wheel they are archives inside the program: the machine that runs it needs none of them.
-if(VRAM_STATIC)
-  set(vram_saved_suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
-  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
-endif()
-
-# zstd: the frames of .vtrace files, and .zst snapshots. BSD-3.
+# zstd: the frames of .vtrace files, and .zst snapshots. BSD-3. An archive in every build, as libvram.so holds it.
+set(vram_saved_suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
+set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
 set(ZSTD_BUILD_PROGRAMS OFF)
 set(ZSTD_BUILD_SHARED OFF)
 vram_dependency(zstd https://github.com/facebook/zstd/releases/download/v1.5.5/zstd-1.5.5.tar.gz
@@ -84,14 +86,11 @@ if(TARGET libzstd_static)  # upstream's target does not say where its header is
   target_include_directories(libzstd_static SYSTEM INTERFACE "${zstd_SOURCE_DIR}/lib")
 endif()
 vram_expose(zstd zstd::zstd libzstd_static)
-# libvram.so holds it in every build: an archive, where the system's is used.
-if(TARGET zstd::zstd)
-  find_library(zstd_ARCHIVE NAMES libzstd.a REQUIRED)
-  add_library(vram_zstd_archive STATIC IMPORTED)
-  set_target_properties(vram_zstd_archive PROPERTIES
-    IMPORTED_LOCATION "${zstd_ARCHIVE}" INTERFACE_INCLUDE_DIRECTORIES "${zstd_INCLUDE_DIR}")
+
+# The other compressors. In a wheel they are archives as well: the machine that runs it needs none of them.
+if(NOT VRAM_STATIC)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
 endif()
-vram_expose(zstd_archive vram_zstd_archive libzstd_static)
 
 # zlib: .gz snapshots. Zlib licence.
 set(ZLIB_BUILD_EXAMPLES OFF)
@@ -108,10 +107,7 @@ set(CREATE_LZMA_SYMLINKS OFF)
 vram_dependency(LibLZMA https://github.com/tukaani-project/xz/releases/download/v5.4.7/xz-5.4.7.tar.gz
   8db6664c48ca07908b92baedcfe7f3ba23f49ef2476864518ab5db6723836e71 FIND 5.2)
 vram_expose(lzma LibLZMA::LibLZMA liblzma)
-
-if(VRAM_STATIC)
-  set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
-endif()
+set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
 
 # What is not downloaded, since its releases are large or made by tools of their own: the system's packages.
 function(vram_needs variable name packages)

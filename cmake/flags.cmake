@@ -42,9 +42,3 @@ if(VRAM_SANITIZE)
 else()
   target_compile_options(vram_flags INTERFACE -Werror)
 endif()
-if(VRAM_STATIC)
-  # libstdc++ goes in; libgcc_s stays out: it is on every system (the C library itself loads it to unwind threads), and
-  # g++ 12's archive of it would ask for a C library of 2.35. Dropping what is unused drops arc4random, which only
-  # std::random_device wants and which would ask for 2.36. So: 2.34, which is RHEL 9.
-  target_link_options(vram_flags INTERFACE -static-libstdc++ -Wl,--gc-sections)
-endif()

@@ -1,25 +1,16 @@
-# libvram.so: the rooms that go into somebody else's process, compiled once more for it: nothing but vram_* is seen from
-# outside (src/capi/vram.map), and nothing but libc is needed, so libstdc++, libgcc, fmt and zstd lie inside it. Not in builds
-# with sanitizers, whose run-time libraries it would need: there the rooms' own tests cover the same code.
+# libvram.so: capi/ and what it needs of other rooms, for somebody else's process: nothing but vram_* is seen from outside
+# (src/capi/vram.map), and nothing but libc is needed, so libstdc++, libgcc, fmt and zstd lie inside it. Not in builds with
+# sanitizers, whose run-time libraries it would need: there the rooms' own tests cover the same code.
 if(VRAM_SANITIZE)
   return()
 endif()
 
-set(library_sources)
-foreach(room base trace trace/vtrace gpu gpu/cuda gpu/nvml pool record record/file record/stacks capi)
-  file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${room}/*.cpp")
-  list(APPEND library_sources ${found})
-endforeach()
-list(FILTER library_sources EXCLUDE REGEX "_test\\.cpp$|/trace/open\\.cpp$")
-
-add_library(vram_library SHARED ${library_sources})
-set_target_properties(vram_library PROPERTIES
-  OUTPUT_NAME vram CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+add_library(vram_library SHARED "$<TARGET_OBJECTS:vram_capi>")
+set_target_properties(vram_library PROPERTIES OUTPUT_NAME vram LINKER_LANGUAGE CXX
   LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/capi/vram.map")
-target_include_directories(vram_library PUBLIC "${CMAKE_SOURCE_DIR}/include")
-target_compile_options(vram_library PRIVATE -ffunction-sections -fdata-sections)
-target_link_libraries(vram_library PRIVATE vram_flags fmt::fmt-header-only vram::dep::expected vram::dep::zstd_archive)
-target_link_options(vram_library PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--exclude-libs,ALL
+target_include_directories(vram_library INTERFACE "${CMAKE_SOURCE_DIR}/include")
+target_link_libraries(vram_library PRIVATE vram_capi)
+target_link_options(vram_library PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/capi/vram.map" -Wl,--no-undefined)
 
 # libvram_tap.so: preloaded into programs that are recorded. Needs libc alone, without a C++ run-time library.

@@ -98,11 +98,12 @@ def test_fuzz() -> str:
 
 def test_wheel() -> str:
     """`pip install .` in a fresh environment, then python/tests against what it installed."""
-    environment = BUILD / "wheel" / "environment"
+    environment = BUILD / "wheel-environment"
     inside = environment / "bin" / "python"
     call(PYTHON, "-m", "venv", "--clear", environment)
     pip: list[str | Path] = [inside, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    call(*pip, "install", ".")
+    # The name that the release build calls the compiler by: so ccache knows what it has compiled.
+    call(*pip, "install", ".", env={**os.environ, "CXX": "c++"})
     call(*pip, "install", "--requirement", "tools/requirements.txt")
     return last_line(call(inside, "-m", "pytest", "-q", "python/tests"))
 

@@ -27,7 +27,7 @@ BOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 # What deploy/README.md promises of the services, in tenths: systemd's measure goes from 0 to 10.
 MOST_EXPOSED = 25
 KUBERNETES = ("1.25", "1.37")  # the oldest and the newest whose schemas there are
-BASE_PACKAGES = {"libc6", "libgcc-s1", "libstdc++6"}  # apt needs them: they are in Debian's image
+BASE_PACKAGES = {"libc6", "libgcc-s1"}  # apt needs them: they are in Debian's image
 
 
 def run(*words: object) -> "subprocess.CompletedProcess[str]":
