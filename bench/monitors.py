@@ -44,6 +44,7 @@ COUNTED_S = 12
 ROWS, COLUMNS = 50, 200
 KEYS = 40
 KEY_PATIENCE_S = 5
+WHERE_IS_THE_CURSOR, CURSOR = b"\x1b[6n", b"\x1b[1;1R"
 
 
 @dataclass
@@ -129,6 +130,8 @@ class Running:
             while piece := os.read(self._terminal, 1 << 16):
                 self.said = (self.said + piece)[-2000:]
                 self.written += len(piece)
+                # As terminals do: gpustat's terminal library asks and waits for the answer.
+                os.write(self._terminal, CURSOR * piece.count(WHERE_IS_THE_CURSOR))
 
     def answer_ms(self, key: bytes) -> float:
         """From a key to the first that is written for it."""

@@ -156,6 +156,13 @@ std::vector<Rule> fault_rules() {
       rule_of("row-remap-pending", Measure::kRowRemapPending, Severity::kWarning,
               "{device}: a bad row of its memory is replaced at the next reset",
               "reset it when its jobs are done: `nvidia-smi --gpu-reset -i N`"),
+      rule_of("page-retirement-failed", Measure::kPageRetirementFailed, Severity::kCritical,
+              "{device}: a bad page of its memory could not be taken out of use",
+              "take it out of use: jobs go on getting that page"),
+      rule_of("page-retirement-pending", Measure::kPageRetirementPending, Severity::kWarning,
+              "{device}: a bad page of its memory is in use until the next reset",
+              "reset it when its jobs are done: `nvidia-smi --gpu-reset -i N`, for AMD's "
+              "`rocm-smi --gpureset -d N`"),
       rule_of("recovery-action", Measure::kRecoveryAction, Severity::kCritical,
               "{device}: the driver asks for: {detail}",
               "drain it and do what the driver asks for"),

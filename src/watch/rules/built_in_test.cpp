@@ -152,6 +152,15 @@ std::vector<History> fault_histories() {
         [=](Device& device) { device.health.remapped_rows = {0, 1, is_pending, has_failed}; },
         kMinuteNs);
   };
+  const auto pages = [](std::optional<bool> is_pending, std::optional<bool> has_failed) {
+    return with_device(
+        [=](Device& device) {
+          gpu::RetiredPages& retired = device.health.retired_pages.emplace();
+          retired.is_pending = is_pending;
+          retired.has_failed = has_failed;
+        },
+        kMinuteNs);
+  };
   const auto recovery = [](const std::string& action) {
     return with_device([=](Device& device) { device.health.recovery_action = action; }, kMinuteNs);
   };
@@ -175,6 +184,8 @@ std::vector<History> fault_histories() {
        }},
       {"row-remap-failed", rows(false, true), rows(true, false)},
       {"row-remap-pending", rows(true, false), rows(false, false)},
+      {"page-retirement-failed", pages(std::nullopt, true), pages(true, std::nullopt)},
+      {"page-retirement-pending", pages(true, false), pages(false, true)},
       {"recovery-action", recovery("reset"), recovery("none")},
   };
 }

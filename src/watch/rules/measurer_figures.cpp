@@ -198,6 +198,7 @@ void Measurer::measure_device(const Rule& rule, std::vector<Measured>& found) co
     Measured& measured = found.emplace_back(of_device(place));
     const Device& device = *measured.device;
     const auto& rows = device.health.remapped_rows;
+    const auto& pages = device.health.retired_pages;
     if (rule.measure == Measure::kUnattributed) {
       measured.value = value_of(device.unattributed_bytes);
     } else if (rule.measure == Measure::kHeldClocks) {
@@ -215,6 +216,10 @@ void Measurer::measure_device(const Rule& rule, std::vector<Measured>& found) co
       measured.value = flag(rows ? std::optional(rows->has_failed) : std::nullopt);
     } else if (rule.measure == Measure::kRowRemapPending) {
       measured.value = flag(rows ? std::optional(rows->is_pending) : std::nullopt);
+    } else if (rule.measure == Measure::kPageRetirementFailed) {
+      measured.value = flag(pages ? pages->has_failed : std::nullopt);
+    } else if (rule.measure == Measure::kPageRetirementPending) {
+      measured.value = flag(pages ? pages->is_pending : std::nullopt);
     } else if (rule.measure == Measure::kRecoveryAction) {
       measured.value = recovery_of(device);
     } else if (rule.measure == Measure::kTrouble) {

@@ -32,6 +32,8 @@ enum class Measure : uint8_t {
   kEccUncorrected,
   kRowRemapFailed,
   kRowRemapPending,
+  kPageRetirementFailed,
+  kPageRetirementPending,
   kRecoveryAction,
   kTrouble,
   kMissing,

@@ -100,8 +100,8 @@ TEST(RuleBook, ErrorsSayWhereAndWhatIsMeant) {
       "of your own needs 'measure', one of memory_used, time_to_full, process_time_to_full, "
       "unattributed, idle_memory, unused_reserve, dead_process_memory, xid, other_xid, "
       "held_clocks, temperature, memory_temperature, ecc_uncorrected, row_remap_failed, "
-      "row_remap_pending, recovery_action, trouble, missing, source_failing, look_time, "
-      "look_overdue");
+      "row_remap_pending, page_retirement_failed, page_retirement_pending, recovery_action, "
+      "trouble, missing, source_failing, look_time, look_overdue");
   EXPECT_THAT(
       error_of("[rules.temperature]\nabove = 80\ncleer = 70"),
       StartsWith("rules.toml:3:1: expected a setting of a rule, found 'cleer', did you mean "
