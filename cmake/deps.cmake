@@ -87,7 +87,8 @@ if(TARGET libzstd_static)  # upstream's target does not say where its header is
 endif()
 vram_expose(zstd zstd::zstd libzstd_static)
 
-# The other compressors. In a wheel they are archives as well: the machine that runs it needs none of them.
+# The other compressors, SQLite and ncurses are archives unless VRAM_STATIC is off: the machine that runs the program needs
+# none of them, and what is not used is not in memory.
 if(NOT VRAM_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
 endif()
@@ -112,7 +113,8 @@ set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
 # What is not downloaded, since its releases are large or made by tools of their own: the system's packages.
 function(vram_needs variable name packages)
   if(NOT ${variable})
-    message(FATAL_ERROR "${name} is missing: install ${packages} (`make setup` does), or say where it lies with CMAKE_PREFIX_PATH")
+    message(FATAL_ERROR "${name} is missing: install ${packages} (`make setup` does), or say where it lies with "
+      "CMAKE_PREFIX_PATH; where the system has no archives, -DVRAM_STATIC=OFF takes shared libraries")
   endif()
 endfunction()
 

@@ -174,9 +174,8 @@ def test_the_image_has_the_libraries_of_the_program() -> None:
     image = f"FROM {system['ID']}:{system.get('VERSION_ID')}-slim\n"
     if image not in containerfile:
         pytest.skip("the image is made of another system than this one")
-    last_stage = containerfile.rsplit("FROM ", 1)[1]
-    (installed,) = re.findall(r"apt-get install [-\w ]*--no-install-recommends ([\w .+-]+)", last_stage)
+    assert "apt-get" not in containerfile.rsplit("FROM ", 1)[1]
     files = re.findall(r"=> (/\S+)", run("ldd", BINARY).stdout)
     real = [str(pathlib.Path(file).resolve()) for file in files]
     owners = run("dpkg", "-S", *real, *(file.removeprefix("/usr") for file in real)).stdout  # by one of both names
-    assert set(re.findall(r"^([^:]+):", owners, re.MULTILINE)) == set(installed.split()) | BASE_PACKAGES
+    assert set(re.findall(r"^([^:]+):", owners, re.MULTILINE)) == BASE_PACKAGES
