@@ -11,7 +11,8 @@ what it writes. After a warm-up, for N seconds:
     calls   of the library, for each GPU and refresh, those that are made less often with them; in a run of its own, since writing them down costs
     period  between refreshes, less what was asked for
 
-and for vram top how long a key takes to the screen while a call of the library hangs, the longest of some.
+for vram top how long a key takes to the screen while a call of the library hangs, the longest of some; for vram status once,
+from start to exit.
 
 Prints a row a monitor as soon as it is measured; one that ends early is named with what it said.
 """
@@ -25,6 +26,7 @@ import os
 import pty
 import shutil
 import signal
+import statistics
 import struct
 import subprocess
 import sys
@@ -44,6 +46,7 @@ COUNTED_S = 12
 ROWS, COLUMNS = 50, 200
 KEYS = 40
 KEY_PATIENCE_S = 5
+STARTS = 30
 WHERE_IS_THE_CURSOR, CURSOR = b"\x1b[6n", b"\x1b[1;1R"
 
 
@@ -131,7 +134,8 @@ class Running:
                 self.said = (self.said + piece)[-2000:]
                 self.written += len(piece)
                 # As terminals do: gpustat's terminal library asks and waits for the answer.
-                os.write(self._terminal, CURSOR * piece.count(WHERE_IS_THE_CURSOR))
+                if asked := piece.count(WHERE_IS_THE_CURSOR):
+                    os.write(self._terminal, CURSOR * asked)
 
     def answer_ms(self, key: bytes) -> float:
         """From a key to the first that is written for it."""
@@ -225,6 +229,18 @@ def measure_keys(words: list[str], variables: dict[str, str], shown: str, folder
         return longest
 
 
+def start_to_exit_ms(variables: dict[str, str]) -> float:
+    """Of `vram status`, once: the median."""
+    times = []
+    for _ in range(STARTS):
+        begin = time.monotonic()
+        subprocess.run(
+            [VRAM, "status", "--gpu", "nvml"], env={**os.environ, **variables}, check=True, capture_output=True
+        )
+        times.append(1000 * (time.monotonic() - begin))
+    return statistics.median(times)
+
+
 def measure(words: list[str], options: argparse.Namespace, variables: dict[str, str], folder: Path) -> Figures:
     figures = measure_cost(words, variables, options.seconds)
     figures.calls, figures.period_error = count_calls(words, variables, options.gpus, options.period, folder / "calls")
@@ -272,6 +288,11 @@ def main() -> int:
                 continue
             cost = f"{monitor:<12} {figures.cpu_percent:>7.3f} {figures.rss_mib:>8.1f}"
             print(f"{cost} {figures.calls:>10.1f} {100 * (figures.period_error or 0):>+9.2f}", flush=True)
+        if not options.monitors or "vram status" in options.monitors:
+            print(
+                f"vram status, start to exit: median of {STARTS} {start_to_exit_ms(environment(folder)):.1f} ms",
+                flush=True,
+            )
         if not options.monitors or "vram top" in options.monitors:
             shown = (folder / "scenario").read_text()
             longest = measure_keys(runnable["vram top"], environment(folder), shown, folder)

@@ -6,9 +6,8 @@ if(VRAM_SANITIZE)
 endif()
 
 add_library(vram_library SHARED "$<TARGET_OBJECTS:vram_capi>")
-set_target_properties(vram_library PROPERTIES OUTPUT_NAME vram LINKER_LANGUAGE CXX
+set_target_properties(vram_library PROPERTIES OUTPUT_NAME vram
   LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/capi/vram.map")
-target_include_directories(vram_library INTERFACE "${CMAKE_SOURCE_DIR}/include")
 target_link_libraries(vram_library PRIVATE vram_capi)
 target_link_options(vram_library PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/capi/vram.map" -Wl,--no-undefined)

@@ -8,8 +8,13 @@ namespace vram::gpu {
 
 // Null where the library lacks it.
 template <typename Function>
+Function* symbol(void* library, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+template <typename Function>
 void find(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
+  function = symbol<Function>(library, name);
 }
 
 // Of a library that must have them all: the first that is missing is remembered.

@@ -10,25 +10,27 @@
 namespace vram::doctor {
 namespace {
 
-constexpr gpu::nvml::XidMeaning kUnknown = {0, gpu::nvml::XidGravity::kProgram,
-                                            "a report of NVIDIA's driver",
-                                            "see NVIDIA's list of Xid errors"};
+using gpu::nvml::XidGravity;
+using gpu::nvml::XidMeaning;
 
-Severity severity_of(gpu::nvml::XidGravity gravity) {
+constexpr XidMeaning kUnknown = {0, XidGravity::kProgram, "a report of NVIDIA's driver",
+                                 "see NVIDIA's list of Xid errors"};
+
+Severity severity_of(XidGravity gravity) {
   switch (gravity) {
-    case gpu::nvml::XidGravity::kProgram:
+    case XidGravity::kProgram:
       return Severity::kNote;
-    case gpu::nvml::XidGravity::kWatch:
+    case XidGravity::kWatch:
       return Severity::kWarning;
-    case gpu::nvml::XidGravity::kBroken:
+    case XidGravity::kBroken:
       break;
   }
   return Severity::kBad;
 }
 
 Finding reported(const MachineFacts& facts, const LoggedXid& logged) {
-  const gpu::nvml::XidMeaning* const known = gpu::nvml::meaning_of_xid(logged.xid);
-  const gpu::nvml::XidMeaning& meaning = known == nullptr ? kUnknown : *known;
+  const XidMeaning* const known = gpu::nvml::meaning_of_xid(logged.xid);
+  const XidMeaning& meaning = known == nullptr ? kUnknown : *known;
   const Severity severity = severity_of(meaning.gravity);
   return {"health.xid",
           severity,

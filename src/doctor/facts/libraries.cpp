@@ -6,6 +6,7 @@
 #include "gpu/drm/card.hpp"
 #include "gpu/nvml/nvml_api.hpp"
 #include "gpu/nvml/pci_devices.hpp"
+#include "gpu/symbols.hpp"
 
 #include <fmt/format.h>
 
@@ -45,14 +46,9 @@ LibraryAnswer ask_nvml(const std::string& path) {
   return answer;
 }
 
-template <typename Function>
-Function* find(void* library, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(library, name));
-}
-
 std::string words_for(void* library, int error) {
   const char* name = nullptr;
-  auto* const get_name = find<CUresult(CUresult, const char**)>(library, "cuGetErrorName");
+  auto* const get_name = gpu::symbol<CUresult(CUresult, const char**)>(library, "cuGetErrorName");
   if (get_name == nullptr || get_name(static_cast<CUresult>(error), &name) != 0 || name == nullptr)
     name = "error";
   return fmt::format("{} ({})", name, error);
@@ -61,18 +57,19 @@ std::string words_for(void* library, int error) {
 LibraryAnswer ask_cuda(const std::string& path) {
   LibraryAnswer answer{.was_asked = true};
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open, as drivers must
-  auto* const init = library == nullptr ? nullptr : find<CUresult(unsigned)>(library, "cuInit");
+  auto* const init =
+      library == nullptr ? nullptr : gpu::symbol<CUresult(unsigned)>(library, "cuInit");
   if (init == nullptr) {
     const char* const why = dlerror();
     answer.load_error = why == nullptr ? "it has no cuInit" : why;
     return answer;
   }
   int number = 0;
-  auto* const get_version = find<CUresult(int*)>(library, "cuDriverGetVersion");
+  auto* const get_version = gpu::symbol<CUresult(int*)>(library, "cuDriverGetVersion");
   if (get_version != nullptr && get_version(&number) == 0)
     answer.version = fmt::format("{}.{}", number / 1000, number % 1000 / 10);
   answer.error = init(0);
-  auto* const get_count = find<CUresult(int*)>(library, "cuDeviceGetCount");
+  auto* const get_count = gpu::symbol<CUresult(int*)>(library, "cuDeviceGetCount");
   if (answer.error == 0 && get_count != nullptr) answer.error = get_count(&number);
   if (answer.error == 0) answer.devices = static_cast<uint32_t>(std::max(number, 0));
   if (answer.error != 0) answer.error_words = words_for(library, answer.error);
