@@ -66,7 +66,7 @@ TEST_F(PlaybackTest, FiguresAreThoseOfTheSampleNotOfTheMomentTheyAreAskedFor) {
   const auto playback = play(playable());
   (void)playback->look();
   now_ns_ += 2 * kSecond;
-  EXPECT_EQ(playback->figures_of(this_process())->devices[0].allocated_bytes, 10U);
+  EXPECT_EQ(playback->figures_of(this_process()).value().devices[0].allocated_bytes, 10U);
   ProcessFacts other = this_process();
   ++other.pid;
   EXPECT_EQ(playback->figures_of(other), std::nullopt);
