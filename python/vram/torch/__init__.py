@@ -52,7 +52,10 @@ def enable(device_limit: int | str | None = None) -> Enabled:
     >>> try:
     ...     enabled = vram.enable(device_limit="20GiB")
     ... except vram.VramError as error:
-    ...     reason = str(error)  # the program goes on with PyTorch's own allocator
+    ...     print(error)  # the program goes on with PyTorch's own allocator
+    PyTorch ... is built without CUDA; install one with it (see pytorch.org)
+    >>> vram.is_enabled()
+    False
     """
     limit = None if device_limit is None else parse_limit(device_limit)
     facts, file, compiled = prepare_adapter(_import_torch())
