@@ -21,7 +21,9 @@ NEWEST_GLIBC = (2, 34)
 
 
 def run(*command: "str | Path") -> str:
-    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [str(word) for word in command], check=True, capture_output=True, text=True, timeout=120
+    ).stdout
 
 
 def on_path() -> Path:
@@ -48,7 +50,9 @@ def test_module_is_the_program() -> None:
 
 
 def test_module_passes_the_exit_code_on() -> None:
-    done = subprocess.run([sys.executable, "-m", "vram", "report", "/nowhere"], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "vram", "report", "/nowhere"], capture_output=True, check=False, timeout=120
+    )
     assert done.returncode == 2
 
 
@@ -77,7 +81,7 @@ def test_run_finds_the_package_beside_the_program(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("print('imported')\n")  # no PyTorch that a pool could be under
     command = [str(on_path()), "run", "--pool", "--", sys.executable, "-c", "import torch"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
     assert (done.returncode, done.stdout) == (0, "imported\n")
     assert re.fullmatch("vram: the program runs without the pool: .*\n", done.stderr)
 

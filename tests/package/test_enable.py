@@ -224,7 +224,9 @@ def test_the_prototypes_are_the_headers(tmp_path: Path) -> None:
     source.write_text(
         f'#include <stdio.h>\n#include "{HEADER}"\nint main(void) {{ {members} printf("%zu", sizeof(vram_stats)); }}'
     )
-    subprocess.run(["cc", str(source), "-o", str(tmp_path / "layout")], check=True)
-    laid_out = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout.split()
+    subprocess.run(["cc", str(source), "-o", str(tmp_path / "layout")], check=True, timeout=120)
+    laid_out = subprocess.run(
+        [tmp_path / "layout"], capture_output=True, text=True, check=True, timeout=120
+    ).stdout.split()
     ours = [getattr(_library.Stats, name).offset for name in names] + [ctypes.sizeof(_library.Stats)]
     assert [int(place) for place in laid_out] == ours

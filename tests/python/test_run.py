@@ -162,6 +162,10 @@ def test_the_package_is_found_below_the_programs_prefix(tmp_path: Path) -> None:
     shutil.copy(BINARY, binary)
     (startup / "sitecustomize.py").write_text("")
     done = subprocess.run(
-        [binary, "run", "--pool", "--", "sh", "-c", "echo $PYTHONPATH"], capture_output=True, text=True, check=True
+        [binary, "run", "--pool", "--", "sh", "-c", "echo $PYTHONPATH"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     assert done.stdout == f"{startup}\n"
