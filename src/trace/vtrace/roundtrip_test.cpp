@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <string>
+#include <unistd.h>
 
 namespace vram::trace {
 namespace {
@@ -109,7 +110,7 @@ TEST(VtraceRoundTrip, SplitsLargeTablesOverFrames) {
 }
 
 TEST(VtraceRoundTrip, ThroughAFile) {
-  const std::string path = testing::TempDir() + "roundtrip.vtrace";
+  const std::string path = testing::TempDir() + "roundtrip." + std::to_string(getpid()) + ".vtrace";
   const Trace trace = sample_trace();
   ASSERT_TRUE(write_vtrace(trace, path));
   const auto back = read_vtrace(path);

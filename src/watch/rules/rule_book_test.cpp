@@ -12,6 +12,7 @@
 #include <fstream>
 #include <random>
 #include <stdexcept>
+#include <unistd.h>
 
 namespace vram::watch {
 namespace {
@@ -165,7 +166,8 @@ TEST(RuleBook, ErrorsAreHarmlessToATerminal) {
 }
 
 TEST(RuleBook, LoadsAFile) {
-  const std::string path = ::testing::TempDir() + "vram-rule-book-test.toml";
+  const std::string path =
+      ::testing::TempDir() + "vram-rule-book-test." + std::to_string(getpid()) + ".toml";
   std::ofstream(path) << "[rules.temperature]\nabove = 70\n";
   const auto book = RuleBook::load(path);
   ASSERT_TRUE(book) << book.error().message;
