@@ -34,7 +34,21 @@ def test_one_version_for_all() -> None:
     stated = re.search(r"project\(vram VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
     assert stated
     assert vram.__version__ == stated[1]
-    assert vram.__version__ in run(on_path(), "--version")
+    said = run(on_path(), "--version")
+    assert re.fullmatch(rf"vram {re.escape(stated[1])} \((commit \w{{7,}}(-dirty)?|unknown commit), Release\)\n", said)
+    if (ROOT / ".git").exists():
+        assert "(commit " in said
+
+
+def test_the_demo_needs_nothing_but_what_was_installed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "vram", "demo"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == run(on_path(), "demo")
+    listed = [line.split(maxsplit=1)[1] for line in run(on_path(), "demo", "--list").splitlines()]
+    assert sorted(Path(path).name for path in listed) == sorted(path.name for path in (ROOT / "demo").glob("*.xz"))
+    assert [path for path in listed if ROOT in Path(path).resolve().parents] == []
+    assert "simulated GPU (demo unet)" in run(on_path(), "status", "--gpu", "sim")
 
 
 def test_the_package_is_the_installed_one() -> None:
