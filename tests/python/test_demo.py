@@ -38,6 +38,19 @@ def test_one_recording() -> None:
     assert in_root("demo", "leak").stdout == printed("report", LEAK)
 
 
+def test_a_reader_that_leaves_is_no_error() -> None:
+    done = subprocess.run(
+        ["sh", "-c", '{ "$0" demo; echo "code $?" >&2; } | head -2', BINARY],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"\n$ vram report {UNET.relative_to(ROOT)}\n"
+    assert done.stderr == "code 0\n"
+
+
 def test_elsewhere_the_paths_are_absolute_and_can_be_read(tmp_path: Path) -> None:
     done = subprocess.run([BINARY, "demo", "--list"], cwd=tmp_path, capture_output=True, text=True, check=True)
     listed = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
