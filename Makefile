@@ -35,11 +35,7 @@ setup-python:
 	@touch $@
 
 demo: build ## report on two bundled recordings (one fragments, one leaks), and tune the first
-	@for recording in unet_multiscale leak.stacks; do \
-	  echo; echo "\$$ vram report demo/$$recording.pickle.xz"; \
-	  $(VRAM) report demo/$$recording.pickle.xz || exit 1; \
-	done
-	@echo; echo "\$$ vram tune demo/unet_multiscale.pickle.xz"; $(VRAM) tune demo/unet_multiscale.pickle.xz
+	@$(VRAM) demo
 
 build: setup-build ## build the program: build/release/src/vram
 	@[ -f build/release/build.ninja ] || cmake --preset release -DVRAM_TESTS=OFF -DVRAM_BENCH=OFF > /dev/null

@@ -36,7 +36,22 @@ def test_one_version_for_all() -> None:
     stated = re.search(r"project\(vram VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
     assert stated
     assert vram.__version__ == stated[1]
-    assert vram.__version__ in run(on_path(), "--version")
+    said = run(on_path(), "--version")
+    assert re.fullmatch(rf"vram {re.escape(stated[1])} \((commit \w{{7,}}(-dirty)?|unknown commit), Release\)\n", said)
+    if (ROOT / ".git").exists():
+        assert "(commit " in said
+
+
+def test_the_demo_needs_nothing_but_what_was_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # paths below the working directory are printed relative to it
+    assert run(sys.executable, "-m", "vram", "demo") == run(on_path(), "demo")
+    listed = [Path(line.split(maxsplit=1)[1]) for line in run(on_path(), "demo", "--list").splitlines()]
+    sources = sorted((ROOT / "demo").glob("*.xz"))
+    assert sorted((path.name, path.read_bytes()) for path in listed) == [
+        (path.name, path.read_bytes()) for path in sources
+    ]
+    assert [path for path in listed if path.resolve() in sources] == []
+    assert "simulated GPU (demo unet)" in run(on_path(), "status", "--gpu", "sim")
 
 
 def test_the_package_is_the_installed_one() -> None:

@@ -86,6 +86,12 @@ TEST_F(PlaybackTest, TheDeviceHasRoomForWhatWasReserved) {
   EXPECT_EQ(play(what)->look().memory.free_bytes, std::nullopt);
 }
 
+TEST_F(PlaybackTest, TheDeviceIsShownByTheNameItIsGiven) {
+  Playable what = playable();
+  what.name = "simulated GPU (demo unet)";
+  EXPECT_EQ(PlayedGpu(play(what)).identity(0).name, "simulated GPU (demo unet)");
+}
+
 TEST_F(PlaybackTest, ASnapshotHasTheDeviceTheProcessAndItsAllocator) {
   const auto playback = play(playable());
   Sources sources({opener_of("sim", [&]() -> Result<PlayedGpu> { return PlayedGpu(playback); })});

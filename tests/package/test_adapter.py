@@ -86,6 +86,17 @@ def test_between_stand_ins_each_call_goes_where_it_belongs(libraries: Path, driv
     )
 
 
+def test_under_strict_a_device_without_a_pool_ends_the_process(
+    libraries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file,) = (libraries / "cache" / "vram").glob("*.so")
+    monkeypatch.setenv("VRAM_STRICT", "1")
+    done = subprocess.run([libraries / "driver", file], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 3
+    assert "vram: error: no pool on cuda:3, PyTorch's own allocator serves it: " in done.stderr
+    assert done.stderr.endswith("; --strict ends the program\n")
+
+
 def test_compiled_once_and_for_its_owner_only(libraries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(libraries / "cache"))
     cache = libraries / "cache" / "vram"
@@ -122,7 +133,9 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(cache: Path) -> None:
 def test_no_compiler_says_what_was_looked_for(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(cache))
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(VramError, match=r"no C\+\+ compiler \(looked for g\+\+, c\+\+, clang\+\+ on PATH\).*install g"):
+    with pytest.raises(
+        VramError, match=r"no C\+\+ compiler \(looked for g\+\+, c\+\+, clang\+\+ on PATH\).*apt install g.*CXX"
+    ):
         _adapter.adapter(installed(), HEADER)
 
 

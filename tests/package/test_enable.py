@@ -55,7 +55,7 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> FakeAdapter:
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
-    monkeypatch.setattr(torch, "_find_driver", lambda: None)
+    monkeypatch.setattr(torch, "require_driver", lambda: None)
     monkeypatch.setattr(_library, "library", lambda: None)
     monkeypatch.setattr(torch, "adapter", lambda facts: (Path("/cache") / facts.version, True))
     monkeypatch.setattr(torch, "load", lambda _file: fake)

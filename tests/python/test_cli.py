@@ -246,7 +246,9 @@ def test_progress_leaves_nothing_behind(demo: pathlib.Path) -> None:
 def test_the_version_is_the_projects() -> None:
     declared = re.search(r"project\(vram VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
     assert declared is not None
-    assert vram("--version").stdout == f"vram {declared.group(1)}\n"
+    said = vram("--version").stdout
+    commit, build_type = r"(commit [0-9a-f]{7,40}(-dirty)?|unknown commit)", r"\w+(, sanitizers [\w,-]+)?"
+    assert re.fullmatch(rf"vram {re.escape(declared.group(1))} \({commit}, {build_type}\)\n", said), said
 
 
 if __name__ == "__main__":

@@ -129,7 +129,10 @@ def test_real_pytorch_without_cuda_goes_on() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--pool"], "missing CMD; usage: vram run [--pool [--limit SIZE]] [--record FILE [--stacks KIND]] -- CMD..."),
+        (
+            ["--pool"],
+            "missing CMD; usage: vram run [--pool [--limit SIZE]] [--record FILE [--stacks KIND]] [--strict] -- CMD...",
+        ),
         (
             ["--", "python", "a.py"],
             "nothing to run 'python' under; name --pool or --record: vram run --pool -- python a.py",
