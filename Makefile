@@ -12,7 +12,7 @@ GPU_PYTHON ?= python3
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
-.PHONY: help setup setup-build setup-python demo build test test-gpu check docs-check actionlint requirements golden bench bench-gpu wheel clean
+.PHONY: help setup setup-build setup-python demo build test test-gpu check docs-check actionlint requirements release-check release-files golden bench bench-gpu wheel clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
@@ -63,6 +63,12 @@ docs-check: .venv/ready ## check the links and anchors between the Markdown file
 
 actionlint: .venv/ready ## check the workflows of .github/workflows
 	@$(VENV)/python tools/actionlint.py
+
+release-check: setup-python ## check that TAG=v1.2.3, the version in CMakeLists.txt and CHANGELOG.md agree
+	@$(PYTHON) tools/release.py check "$(TAG)"
+
+release-files: .venv/ready ## write checksums, bill of materials and notes for dist/ into build/release-files
+	@$(VENV)/python tools/release.py files
 
 # requirements.in first: the other files are held to its versions. Existing pins stay unless UPGRADE=1.
 requirements: setup-python ## write tools/requirements*.txt with hashes from tools/requirements*.in (UPGRADE=1: newest versions)

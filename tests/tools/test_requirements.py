@@ -9,7 +9,7 @@ from source_files import ROOT
 
 TOOLS = ROOT / "tools"
 SOURCES = sorted(TOOLS.glob("requirements*.in"))
-PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
+PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;]+)", re.MULTILINE)
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}\b")
 
 
