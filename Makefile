@@ -12,7 +12,7 @@ GPU_PYTHON ?= python3
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
-.PHONY: help setup setup-build setup-python demo build test test-gpu check docs-check actionlint requirements release-check release-files golden bench bench-gpu wheel clean
+.PHONY: help setup setup-build setup-python demo build test test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
@@ -67,11 +67,14 @@ actionlint: .venv/ready ## check the workflows of .github/workflows
 release-check: setup-python ## check that TAG=v1.2.3, the version in CMakeLists.txt and CHANGELOG.md agree
 	@$(PYTHON) tools/release.py check "$(TAG)"
 
-release-files: .venv/ready ## write checksums, bill of materials and notes for dist/ into build/release-files
-	@$(VENV)/python tools/release.py files
+sbom: .venv/ready ## write the bill of materials of the wheels in dist/ into build/release-files (where they were built)
+	@$(VENV)/python tools/sbom.py
+
+release-files: setup-python ## write checksums and notes for dist/ into build/release-files, after sbom
+	@$(PYTHON) tools/release.py files
 
 # requirements.in first: the other files are held to its versions. Existing pins stay unless UPGRADE=1.
-requirements: setup-python ## write tools/requirements*.txt with hashes from tools/requirements*.in (UPGRADE=1: newest versions)
+requirements: setup-python ## write tools/requirements*.txt with hashes from tools/requirements*.in (UPGRADE=1: newer ones of what those leave open)
 	@$(PYTHON) -m venv build/uv
 	@build/uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/requirements-uv.txt
 	@cd tools && for name in requirements requirements-torch-needs $$(basename -s .in -a requirements-*.in); do \

@@ -2,12 +2,13 @@
 """What a release takes: release.py check TAG | files.
 
 check   fails unless the tag, the version of CMakeLists.txt and a dated section of CHANGELOG.md agree
-files   writes build/release-files/ for what lies in dist/: SHA256SUMS, vram.cdx.json (the bill of materials) and notes.md
+files   writes SHA256SUMS and notes.md for what lies in dist/ to build/release-files/, beside what tools/sbom.py wrote there
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 from source_files import ROOT
 from steps import StepFailed
 
+OUT = ROOT / "build" / "release-files"
+BILL = "vram.cdx.json"
 VERSION = re.compile(r"^project\(vram VERSION (\d+\.\d+\.\d+)\b", re.MULTILINE)
 SECTION = re.compile(r"^## \[(?P<name>[^\]]+)\](?: - (?P<date>\S+))?$", re.MULTILINE)
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -63,31 +66,40 @@ def check_tag(tag: str, cmake: str, changelog: str) -> str:
     return f"{tag} agrees with CMakeLists.txt and CHANGELOG.md"
 
 
+def built_files(dist: Path, version: str) -> list[Path]:
+    """Returns the wheels and the source distribution in `dist`.
+
+    Raises:
+        StepFailed: There is no wheel or no source distribution of this version, or something else.
+    """
+    files = sorted(path for path in dist.glob("*") if path.is_file())
+    expected = re.compile(rf"vram-{re.escape(version)}(-.*\.whl|\.tar\.gz)")
+    if not all(expected.fullmatch(path.name) for path in files) or not {".whl", ".gz"} <= {
+        path.suffix for path in files
+    }:
+        listed = ", ".join(path.name for path in files) or "nothing"
+        raise StepFailed(f"expected wheels and the source distribution of vram {version} in {dist}, found {listed}")
+    return files
+
+
 def write_files(dist: Path, out: Path, version: str, notes: str) -> str:
     """Writes what is published beside the wheels and the source distribution in `dist`.
 
     Raises:
-        StepFailed: `dist` has no wheel or no source distribution of this version, or files of another one.
+        StepFailed: `dist` is incomplete, or `out` has no bill of materials that lists exactly these files.
     """
-    import sbom  # its library is not needed by `check`
-
-    files = sorted(path for path in dist.glob("*") if path.is_file())
-    wrong = [
-        path.name
-        for path in files
-        if not path.name.startswith(f"vram-{version}-") and path.name != f"vram-{version}.tar.gz"
-    ]
-    kinds = {path.suffix for path in files}
-    if wrong or not {".whl", ".gz"} <= kinds:
-        listed = ", ".join(path.name for path in files) or "nothing"
-        raise StepFailed(f"expected wheels and the source distribution of vram {version} in {dist}, found {listed}")
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "vram.cdx.json").write_text(sbom.of_this_repository(version, files))
+    files = built_files(dist, version)
+    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    bill = out / BILL
+    if not bill.is_file():
+        raise StepFailed(f"expected {bill}, found none: run `make sbom` where the wheels were built")
+    parts = json.loads(bill.read_text())["metadata"]["component"]["components"]
+    if {part["name"]: part["hashes"][0]["content"] for part in parts} != sums:
+        raise StepFailed(f"{bill} is of other files than those in {dist}: run `make sbom` where these were built")
+    sums[bill.name] = hashlib.sha256(bill.read_bytes()).hexdigest()
+    (out / "SHA256SUMS").write_text("".join(f"{value}  {name}\n" for name, value in sums.items()))
     (out / "notes.md").write_text(notes)
-    summed = [*files, out / "vram.cdx.json"]
-    sums = "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in summed)
-    (out / "SHA256SUMS").write_text(sums)
-    return f"{out}: SHA256SUMS of {len(summed)} files, vram.cdx.json, notes.md"
+    return f"{out}: SHA256SUMS of {len(sums)} files, notes.md"
 
 
 def main() -> int:
@@ -100,7 +112,7 @@ def main() -> int:
             case ["files"]:
                 version = version_of(cmake)
                 notes = notes_of(changelog, version)
-                print(write_files(ROOT / "dist", ROOT / "build" / "release-files", version, notes))
+                print(write_files(ROOT / "dist", OUT, version, notes))
             case _:
                 print(f"usage: {sys.argv[0]} check TAG | files", file=sys.stderr)
                 return 2

@@ -1,20 +1,24 @@
-"""The bill of materials of a release: which libraries are compiled into its files, as CycloneDX.
+#!/usr/bin/env python3
+"""Writes the bill of materials of the wheels in dist/ to build/release-files/vram.cdx.json: what is compiled into them.
 
-The libraries are linked statically, so no scanner finds them in a wheel. What is known of each comes from
-tools/third_party.toml and cmake/deps.cmake.
+The libraries are linked statically, so no scanner finds them in a wheel. tools/third_party.toml names them; their versions
+are those of the sources and packages on the machine that built the wheels, so this runs there, after `make wheels`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import platform
 import re
+import subprocess
+import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cyclonedx.contrib.license.factories import LicenseFactory
-from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, Property, XsUri
+from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentScope, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
@@ -22,43 +26,81 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
+import release
 from source_files import ROOT
 from steps import StepFailed
 
-DOWNLOAD = re.compile(r"vram_dependency\((\S+)\s+(https://\S+)\s+([0-9a-f]{64})")
-VERSION = re.compile(r"(\d+(?:\.\d+)+)(?:\.tar\.\w+)$")
+SOURCES = ROOT / "build" / "wheels" / "sources"  # one folder for each source package that the wheels are built from
+CHANGELOG = re.compile(r"^\S+ \((\S+)\)")
 
 
 @dataclass(frozen=True)
 class Library:
     name: str
-    license: str  # an SPDX identifier
-    purl: str
-    version: str | None = None  # known where deps.cmake names one release
-    url: str = ""
-    sha256: str = ""
-    minimum: str = ""
+    license: str  # an SPDX expression
+    origin: PackageURL  # with the version
 
 
-def libraries(table: str, cmake: str) -> list[Library]:
-    """Returns the libraries of third_party.toml with the releases that deps.cmake names.
+def version_of_sources(source: str, sources: Path) -> str | None:
+    """Returns the version of an unpacked source package, or None if it is not among the sources of the wheels."""
+    for changelog in (sources / source).glob("*/debian/changelog"):
+        found = CHANGELOG.match(changelog.read_text(errors="replace"))
+        if found:
+            return found[1]
+    return None
+
+
+def installed_version(package: str) -> str | None:
+    """Returns the source version of an installed Debian package, or None if it is not installed."""
+    asked = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${db:Status-Abbrev} ${source:Version}\n", package],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    states = [line.split() for line in asked.stdout.splitlines()]
+    return next((state[1] for state in states if state[0] == "ii"), None)
+
+
+def libraries(
+    table: str,
+    sources: Path,
+    requirements: str,
+    *,
+    installed: Callable[[str], str | None] = installed_version,
+    system: dict[str, str] | None = None,
+) -> list[Library]:
+    """Returns the libraries of a third_party.toml, with the versions that the wheels were built from.
+
+    Args:
+        table: The text of third_party.toml.
+        sources: The folder with the source packages that the wheels were built from.
+        requirements: The text of requirements-wheels.txt.
+        installed: Looks up the version of an installed package.
+        system: What /etc/os-release says.
 
     Raises:
-        StepFailed: A library has neither a release in deps.cmake nor a minimum version.
+        StepFailed: A version can't be found.
     """
-    releases = {name: (url, sha256) for name, url, sha256 in DOWNLOAD.findall(cmake)}
+    system = platform.freedesktop_os_release() if system is None else system
     found = []
     for name, known in tomllib.loads(table).items():
-        url, sha256 = releases.get(known.get("cmake", ""), ("", ""))
-        version = VERSION.search(url)
-        minimum = known.get("minimum", "")
-        if not version and not minimum:
-            raise StepFailed(
-                f"third_party.toml: {name}: expected a release of it in cmake/deps.cmake, or `minimum`; found neither"
-            )
-        found.append(
-            Library(name, known["license"], known["purl"], version[1] if version else None, url, sha256, minimum)
-        )
+        if python := known.get("python"):
+            pinned = re.search(rf"^{re.escape(python)}==([^\s;\\]+)", requirements, re.MULTILINE)
+            if not pinned:
+                raise StepFailed(f"{name}: expected {python}==VERSION in tools/requirements-wheels.txt, found none")
+            origin = PackageURL("pypi", name=python, version=pinned[1])
+        else:
+            version = version_of_sources(known["source"], sources) or installed(known["package"])
+            if version is None:
+                raise StepFailed(
+                    f"{name}: expected the sources of {known['source']} in {sources}, or the package {known['package']}; found neither. "
+                    "Run this after `make wheels`, on the same machine"
+                )
+            distribution = f"{system['ID']}-{system['VERSION_ID']}"
+            qualifiers = {"arch": "source", "distro": distribution}
+            origin = PackageURL("deb", system["ID"], known["source"], version, qualifiers)
+        found.append(Library(name, known["license"], origin))
     return found
 
 
@@ -68,14 +110,15 @@ def bill_of_materials(version: str, files: Sequence[Path], contained: Sequence[L
     Args:
         version: That of vram.
         files: The wheels and the source distribution that it describes.
-        contained: The libraries compiled into them.
+        contained: The libraries compiled into the wheels.
     """
+    licenses = LicenseFactory()
     product = Component(
         name="vram",
         version=version,
         type=ComponentType.APPLICATION,
         bom_ref="vram",
-        licenses=[LicenseFactory().make_from_string("Apache-2.0")],
+        licenses=[licenses.make_from_string("Apache-2.0")],
         purl=PackageURL("pypi", name="vram", version=version),
         components=[
             Component(
@@ -90,7 +133,17 @@ def bill_of_materials(version: str, files: Sequence[Path], contained: Sequence[L
     bom = Bom()
     bom.metadata.component = product
     for library in contained:
-        bom.components.add(_component(library))
+        bom.components.add(
+            Component(
+                name=library.name,
+                version=library.origin.version,
+                type=ComponentType.LIBRARY,
+                bom_ref=library.name,
+                scope=ComponentScope.REQUIRED,
+                licenses=[licenses.make_from_string(library.license)],
+                purl=library.origin,
+            )
+        )
     bom.register_dependency(product, bom.components)
     text = JsonV1Dot6(bom).output_as_string(indent=2)
     problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
@@ -99,31 +152,22 @@ def bill_of_materials(version: str, files: Sequence[Path], contained: Sequence[L
     return text + "\n"
 
 
-def _component(library: Library) -> Component:
-    purl = PackageURL.from_string(library.purl)
-    if library.version:
-        purl = PackageURL(purl.type, purl.namespace, purl.name, library.version)
-    component = Component(
-        name=library.name,
-        version=library.version,
-        type=ComponentType.LIBRARY,
-        bom_ref=library.name,
-        scope=ComponentScope.REQUIRED,
-        licenses=[LicenseFactory().make_from_string(library.license)],
-        purl=purl,
-    )
-    if library.url:
-        source = HashType(alg=HashAlgorithm.SHA_256, content=library.sha256)
-        component.external_references.add(
-            ExternalReference(type=ExternalReferenceType.SOURCE_DISTRIBUTION, url=XsUri(library.url), hashes=[source])
-        )
-    if library.minimum:
-        component.properties.add(Property(name="vram:minimum_version", value=library.minimum))
-    return component
+def main() -> int:
+    requirements = ROOT / "tools" / "requirements-wheels.txt"
+    try:
+        version = release.version_of((ROOT / "CMakeLists.txt").read_text())
+        files = release.built_files(ROOT / "dist", version)
+        table = (ROOT / "tools" / "third_party.toml").read_text()
+        contained = libraries(table, SOURCES, requirements.read_text() if requirements.is_file() else "")
+        text = bill_of_materials(version, files, contained)
+    except StepFailed as failure:
+        print(f"sbom: {failure}", file=sys.stderr)
+        return 1
+    release.OUT.mkdir(parents=True, exist_ok=True)
+    (release.OUT / release.BILL).write_text(text)
+    print(f"{release.OUT / release.BILL}: {len(contained)} libraries in {len(files)} files")
+    return 0
 
 
-def of_this_repository(version: str, files: Sequence[Path]) -> str:
-    """Returns the bill of materials of these files, built from this checkout."""
-    table = (ROOT / "tools" / "third_party.toml").read_text()
-    cmake = (ROOT / "cmake" / "deps.cmake").read_text()
-    return bill_of_materials(version, files, libraries(table, cmake))
+if __name__ == "__main__":
+    sys.exit(main())

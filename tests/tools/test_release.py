@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
+from packageurl import PackageURL
 
 import release
 import sbom
@@ -78,20 +80,33 @@ def files_of_a_build(dist: Path) -> list[Path]:
     return [dist / name for name in names]
 
 
+def bill(files: list[Path], out: Path) -> Path:
+    out.mkdir(exist_ok=True)
+    library = sbom.Library("fmt", "MIT", PackageURL.from_string("pkg:deb/debian/fmtlib@9.1.0%2Bds1-2?arch=source"))
+    (out / "vram.cdx.json").write_text(sbom.bill_of_materials("1.2.3", files, [library]))
+    return out / "vram.cdx.json"
+
+
 def test_the_files_of_a_release(tmp_path: Path) -> None:
     files = files_of_a_build(tmp_path / "dist")
+    described = bill(files, tmp_path / "out")
     release.write_files(tmp_path / "dist", tmp_path / "out", "1.2.3", "- A thing.\n")
     sums = dict(line.split("  ")[::-1] for line in (tmp_path / "out/SHA256SUMS").read_text().splitlines())
-    described = tmp_path / "out/vram.cdx.json"
     assert sums == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in [*files, described]}
-    bom = json.loads(described.read_text())
-    product = bom["metadata"]["component"]
-    assert (product["name"], product["version"]) == ("vram", "1.2.3")
-    assert {part["name"]: part["hashes"][0]["content"] for part in product["components"]} == {
-        path.name: sums[path.name] for path in files
-    }
-    assert {"fmt", "zstd", "sqlite"} <= {component["name"] for component in bom["components"]}
     assert (tmp_path / "out/notes.md").read_text() == "- A thing.\n"
+
+
+def test_a_release_without_a_bill_of_materials_of_its_files_is_refused(tmp_path: Path) -> None:
+    files = files_of_a_build(tmp_path / "dist")
+    with pytest.raises(StepFailed, match="found none: run `make sbom`"):
+        release.write_files(tmp_path / "dist", tmp_path / "out", "1.2.3", "")
+    bill(files, tmp_path / "out")
+    files[0].write_text("built again")
+    with pytest.raises(StepFailed, match="is of other files"):
+        release.write_files(tmp_path / "dist", tmp_path / "out", "1.2.3", "")
+    bill(files[1:], tmp_path / "out")
+    with pytest.raises(StepFailed, match="is of other files"):
+        release.write_files(tmp_path / "dist", tmp_path / "out", "1.2.3", "")
 
 
 @pytest.mark.parametrize("change", ["no wheel", "no source", "another version", "another file", "nothing"])
@@ -113,19 +128,46 @@ def test_an_incomplete_build_is_refused(tmp_path: Path, change: str) -> None:
         release.write_files(tmp_path / "dist", tmp_path / "out", "1.2.3", "")
 
 
-def test_the_bill_of_materials_knows_every_library_that_is_shipped() -> None:
+TABLE = (ROOT / "tools/third_party.toml").read_text()
+SYSTEM = {"ID": "debian", "VERSION_ID": "12"}
+ZIG = "ziglang==0.17.1 \\\n    --hash=sha256:0\n"
+
+
+def test_the_bill_of_materials_names_every_library_that_is_shipped() -> None:
     cmake = (ROOT / "cmake/deps.cmake").read_text()
     exposed = {line.split("(")[1].split()[0] for line in cmake.splitlines() if line.strip().startswith("vram_expose(")}
-    known = {library.name: library for library in sbom.libraries((ROOT / "tools/third_party.toml").read_text(), cmake)}
-    assert set(known) == exposed - {"gtest", "benchmark"}  # those are in the tests alone
-    assert known["fmt"].version == "9.1.0"
-    assert known["lzma"].version == "5.4.7"
-    assert known["sqlite"].version is None
-    assert known["sqlite"].minimum
-    for library in known.values():
-        assert bool(library.version) == bool(library.sha256), library
+    known = tomllib.loads(TABLE)
+    in_code = {name for name, library in known.items() if "python" not in library}
+    assert in_code == exposed - {"gtest", "benchmark"}  # those are in the tests alone
 
 
-def test_a_library_without_any_version_is_refused() -> None:
-    with pytest.raises(StepFailed, match="thing: expected a release of it"):
-        sbom.libraries('[thing]\nlicense = "MIT"\npurl = "pkg:generic/thing"\n', "")
+def test_versions_are_those_of_what_the_wheels_were_built_from(tmp_path: Path) -> None:
+    unpacked = tmp_path / "fmtlib" / "fmtlib-9.1.0+ds1" / "debian"
+    unpacked.mkdir(parents=True)
+    (unpacked / "changelog").write_text(
+        "fmtlib (9.1.0+ds1-2) unstable; urgency=medium\n\n  * Fixed.\n\nfmtlib (9.0) x\n"
+    )
+    found = sbom.libraries(TABLE, tmp_path, ZIG, installed=lambda package: f"1:{len(package)}-1", system=SYSTEM)
+    origins = {library.name: library.origin for library in found}
+    assert origins["fmt"].to_string() == "pkg:deb/debian/fmtlib@9.1.0%2Bds1-2?arch=source&distro=debian-12"
+    assert origins["zlib"].version == "1:10-1"  # of zlib1g-dev, which is installed
+    assert origins["llvm-runtimes"].to_string() == "pkg:pypi/ziglang@0.17.1"
+    bom = json.loads(sbom.bill_of_materials("1.2.3", files_of_a_build(tmp_path / "dist"), found))
+    assert {part["name"]: part["version"] for part in bom["components"]} == {
+        name: origin.version for name, origin in origins.items()
+    }
+    assert all(part["licenses"] for part in bom["components"])
+    (product,) = [part for part in bom["dependencies"] if part["ref"] == "vram"]
+    assert set(product["dependsOn"]) == set(origins)
+
+
+def test_unknown_versions_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StepFailed, match="fmt: expected the sources of fmtlib"):
+        sbom.libraries(TABLE, tmp_path, ZIG, installed=lambda _: None, system=SYSTEM)
+    with pytest.raises(StepFailed, match="expected ziglang==VERSION"):
+        sbom.libraries(TABLE, tmp_path, "", installed=lambda _: "1", system=SYSTEM)
+
+
+def test_installed_versions_come_from_dpkg() -> None:
+    assert sbom.installed_version("libfmt-dev")
+    assert sbom.installed_version("there-is-no-such-package") is None
