@@ -127,7 +127,9 @@ vram_needs(BOOST_INCLUDE_DIR "Boost (1.74 or newer)" "libboost-dev")
 find_package(Threads REQUIRED)
 add_library(vram_beast INTERFACE)
 target_include_directories(vram_beast SYSTEM INTERFACE "${BOOST_INCLUDE_DIR}")
-target_compile_definitions(vram_beast INTERFACE BOOST_ERROR_CODE_HEADER_ONLY BOOST_ASIO_NO_DEPRECATED)
+# Asio 1.74 takes std::result_of, which C++20 has removed and libc++ no longer has, unless told of std::invoke_result.
+target_compile_definitions(vram_beast INTERFACE BOOST_ERROR_CODE_HEADER_ONLY BOOST_ASIO_NO_DEPRECATED
+  BOOST_ASIO_HAS_STD_INVOKE_RESULT=1)
 target_link_libraries(vram_beast INTERFACE Threads::Threads)
 vram_expose(beast vram_beast)
 
