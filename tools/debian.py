@@ -23,11 +23,12 @@ def need(program: str, package: str) -> None:
 
 
 def _archives() -> list[tuple[str, str, str]]:
-    """Address, suite and component of each package list that apt has configured, in its order."""
+    """Address, suite and component of each of the distribution's own package lists that apt has, in its order."""
     need("apt-get", "apt")
-    listed = call("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
-    found = dict.fromkeys(tuple(line.split()) for line in listed.splitlines() if len(line.split()) == 3)
-    return [(uri, suite, component) for uri, suite, component in found]
+    fields = "$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)"
+    listed = call("apt-get", "indextargets", "--format", fields, "Created-By: Packages")
+    own = [line.split() for line in listed.splitlines() if line.lower().startswith(f"{_os_release()['ID']} ")]
+    return list(dict.fromkeys((uri.rstrip("/"), suite, component) for _, uri, suite, component in own))
 
 
 def _os_release() -> dict[str, str]:

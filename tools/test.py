@@ -36,6 +36,10 @@ def check_sizes() -> str:
     return last_line(call(PYTHON, "tools/check_sizes.py"))
 
 
+def check_links() -> str:
+    return last_line(call(PYTHON, "tools/check_links.py"))
+
+
 def check_python() -> str:
     files = source_files(".py")
     call(PYTHON, "-m", "ruff", "check", "--quiet", *files)
@@ -59,12 +63,14 @@ def test_package() -> str:
 def test_frameworks() -> str:
     """The package with the real TensorFlow, Keras, JAX, Lightning and Transformers, in an environment of their own."""
     environment = BUILD / "frameworks"
-    wanted = [ROOT / "tools" / name for name in ("requirements-torch.txt", "requirements-frameworks.txt")]
+    names = ("requirements-torch-needs.txt", "requirements-torch.txt", "requirements-frameworks.txt")
+    wanted = [ROOT / "tools" / name for name in names]
     ready = environment / "ready"
     if not ready.is_file() or any(file.stat().st_mtime > ready.stat().st_mtime for file in wanted):
         call(PYTHON, "-m", "venv", "--clear", environment)
         pip: list[str | Path] = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
-        call(*pip, "install", "pytest", *(word for file in wanted for word in ("--requirement", file)))
+        for file in wanted:  # one after another: the files with hashes and the one without exclude each other
+            call(*pip, "install", "--requirement", file)
         ready.touch()
     return last_line(call(environment / "bin" / "python", "-m", "pytest", "-q", "tests/frameworks"))
 
@@ -139,6 +145,7 @@ CHECKS: list[tuple[str, Step]] = [
     ("format", check_format),
     ("layers", check_layers),
     ("sizes", check_sizes),
+    ("links", check_links),
     ("python", check_python),
 ]
 STEPS: dict[str, list[tuple[str, Step]]] = {

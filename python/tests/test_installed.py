@@ -21,7 +21,9 @@ NEWEST_GLIBC = (2, 34)
 
 
 def run(*command: "str | Path") -> str:
-    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [str(word) for word in command], check=True, capture_output=True, text=True, timeout=120
+    ).stdout
 
 
 def on_path() -> Path:
@@ -34,7 +36,22 @@ def test_one_version_for_all() -> None:
     stated = re.search(r"project\(vram VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
     assert stated
     assert vram.__version__ == stated[1]
-    assert vram.__version__ in run(on_path(), "--version")
+    said = run(on_path(), "--version")
+    assert re.fullmatch(rf"vram {re.escape(stated[1])} \((commit \w{{7,}}(-dirty)?|unknown commit), Release\)\n", said)
+    if (ROOT / ".git").exists():
+        assert "(commit " in said
+
+
+def test_the_demo_needs_nothing_but_what_was_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # paths below the working directory are printed relative to it
+    assert run(sys.executable, "-m", "vram", "demo") == run(on_path(), "demo")
+    listed = [Path(line.split(maxsplit=1)[1]) for line in run(on_path(), "demo", "--list").splitlines()]
+    sources = sorted((ROOT / "demo").glob("*.xz"))
+    assert sorted((path.name, path.read_bytes()) for path in listed) == [
+        (path.name, path.read_bytes()) for path in sources
+    ]
+    assert [path for path in listed if path.resolve() in sources] == []
+    assert "simulated GPU (demo unet)" in run(on_path(), "status", "--gpu", "sim")
 
 
 def test_the_package_is_the_installed_one() -> None:
@@ -48,7 +65,9 @@ def test_module_is_the_program() -> None:
 
 
 def test_module_passes_the_exit_code_on() -> None:
-    done = subprocess.run([sys.executable, "-m", "vram", "report", "/nowhere"], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "vram", "report", "/nowhere"], capture_output=True, check=False, timeout=120
+    )
     assert done.returncode == 2
 
 
@@ -77,7 +96,7 @@ def test_run_finds_the_package_beside_the_program(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("print('imported')\n")  # no PyTorch that a pool could be under
     command = [str(on_path()), "run", "--pool", "--", sys.executable, "-c", "import torch"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
     assert (done.returncode, done.stdout) == (0, "imported\n")
     assert re.fullmatch("vram: the program runs without the pool: .*\n", done.stderr)
 

@@ -53,7 +53,8 @@ def stats(device: int | None = None) -> Stats:
     >>> try:
     ...     utilization = vram.stats(0).requested_bytes.peak / max(1, vram.stats(0).reserved_bytes.peak)
     ... except vram.VramError as error:
-    ...     reason = str(error)  # no GPU
+    ...     print(error)  # here there is no GPU
+    no pool on device 0: ...
     """
     number = _current_device() if device is None else device
     pool = Pool(number)

@@ -61,11 +61,10 @@ def lightning(every: int = 1, synchronize: bool = False) -> Any:
     bytes and nanoseconds. An exception that ends the training is recorded. For ``lightning`` and ``pytorch_lightning``,
     the one that the program has imported; called by the trainer's thread. VramError: neither can be imported.
 
-    >>> import vram
-    >>> try:
-    ...     callback = vram.callbacks.lightning(every=10)
-    ... except vram.VramError:
-    ...     callback = None  # it is not installed here
+    >>> import lightning.pytorch, vram
+    >>> callback = vram.callbacks.lightning(every=10)
+    >>> isinstance(callback, lightning.pytorch.Callback)
+    True
     """
     regions = _Regions(every, synchronize)
     events = {
@@ -89,11 +88,10 @@ def hugging_face(every: int = 1, synchronize: bool = False) -> Any:
     region then open ends with the next training, or never. Called by the trainer's thread. VramError: transformers
     can't be imported.
 
-    >>> import vram
-    >>> try:
-    ...     callback = vram.callbacks.hugging_face()
-    ... except vram.VramError:
-    ...     callback = None  # it is not installed here
+    >>> import transformers, vram
+    >>> callback = vram.callbacks.hugging_face()
+    >>> isinstance(callback, transformers.TrainerCallback)
+    True
     """
     regions = _Regions(every, synchronize)
     events = {
@@ -113,11 +111,10 @@ def keras(every: int = 1, synchronize: bool = False) -> Any:
     framework that vram knows. Keras may group several steps into one batch event (``steps_per_execution``): a region then
     is the group. Called by the thread of ``fit``. VramError: keras can't be imported.
 
-    >>> import vram
-    >>> try:
-    ...     callback = vram.callbacks.keras()
-    ... except Exception:
-    ...     callback = None  # it is not installed here, or its backend is not
+    >>> import keras, vram
+    >>> callback = vram.callbacks.keras()
+    >>> isinstance(callback, keras.callbacks.Callback)
+    True
     """
     regions = _Regions(every, synchronize)
     events = {

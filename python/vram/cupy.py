@@ -65,7 +65,10 @@ def enable() -> None:
     >>> try:
     ...     vram.cupy.enable()
     ... except vram.VramError as error:
-    ...     reason = str(error)  # the program goes on with CuPy's own pool
+    ...     print(error)  # the program goes on with CuPy's own pool
+    vram.cupy.enable() puts the pool under CuPy, but cupy can't be imported: ...
+    >>> vram.cupy.is_enabled()
+    False
     """
     if _State.is_enabled:
         return

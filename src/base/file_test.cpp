@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace vram {
 namespace {
@@ -17,7 +18,8 @@ class FileTest : public testing::Test {
  protected:
   FileTest() {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) / (std::string("vram_file_") + info->name());
+    folder_ = fs::path(testing::TempDir()) /
+              ("vram_file_" + std::to_string(getpid()) + "_" + info->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

@@ -43,7 +43,8 @@ TEST(ProcessStat, AProcessHasEndedWhenAllItsThreadsHave) {
   EXPECT_TRUE(has_ended("X", "0"));
   EXPECT_FALSE(has_ended("Z", "2"));
   EXPECT_FALSE(has_ended("S", "1"));
-  EXPECT_FALSE(parse_process_stat("4137 (Z) X" + kAfterName)->has_ended) << "its name says nothing";
+  EXPECT_FALSE(parse_process_stat("4137 (Z) X" + kAfterName).value().has_ended)
+      << "its name says nothing";
 }
 
 TEST(ProcessStat, ATextThatEndsBeforeTheStartIsNothing) {

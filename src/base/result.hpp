@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,23 @@ struct Error {
   Code code = Code::kBadInput;
   std::string message;
 };
+
+}  // namespace vram
+
+// What Result::value() throws if there is an error. tl's own says "Bad expected access"; this one
+// says what went wrong, so a test that takes a value() fails with the error's message.
+template <>
+class tl::bad_expected_access<vram::Error> : public std::exception {
+ public:
+  explicit bad_expected_access(vram::Error error) : error_(std::move(error)) {}
+  [[nodiscard]] const char* what() const noexcept override { return error_.message.c_str(); }
+  [[nodiscard]] const vram::Error& error() const { return error_; }
+
+ private:
+  vram::Error error_;
+};
+
+namespace vram {
 
 template <typename T = void>
 using Result = tl::expected<T, Error>;

@@ -3,6 +3,7 @@
 
 #include <random>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vram/record.h>
 #include <vram/resource.hpp>
@@ -143,7 +144,7 @@ TEST_F(BlocksTest, AnOomExplainsItself) {
 }
 
 TEST_F(BlocksTest, AnOomNamesTheRecordingThatSaysWhoseTheBlocksAre) {
-  const std::string path = testing::TempDir() + "oom.vtrace";
+  const std::string path = testing::TempDir() + "oom." + std::to_string(getpid()) + ".vtrace";
   vram_pool* pool = open();
   char text[4096] = "";
   void* block = nullptr;

@@ -1,4 +1,5 @@
 // The board's functions of look.h as a C program uses them.
+#include "base/testing/waiting.hpp"
 #include "record/asked_trim.hpp"
 
 #include <gmock/gmock.h>
@@ -93,8 +94,7 @@ TEST_F(BoardDoorTest, AForkPostsOnItsOwnPageAndTakesItAlong) {
     std::exit(is_right ? 0
                        : 1);  // NOLINT(concurrency-mt-unsafe): the orderly end is what is tested
   } else {
-    int status = 1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+    const int status = vram::status_of_child(child);
     EXPECT_EQ(WEXITSTATUS(status), 0);
     EXPECT_THAT(read(child), testing::HasSubstr("found none"));
   }

@@ -1,5 +1,6 @@
 // look.h as a C program uses it, on the fake library (tests/fake_nvml).
 #include "base/bytes.hpp"
+#include "base/testing/waiting.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,8 +59,7 @@ TEST(Look, AForkHasNothingOpen) {
                             vram_look_close(look) == VRAM_FORKED;
     _exit(is_refused ? 0 : 1);
   } else {
-    int status = 1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+    const int status = vram::status_of_child(child);
     EXPECT_EQ(status, 0);
   }
   EXPECT_EQ(vram_look_close(look), VRAM_OK);

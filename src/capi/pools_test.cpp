@@ -1,4 +1,5 @@
 // vram.h: opening pools, memory and limits, figures, a fork.
+#include "base/testing/waiting.hpp"
 #include "capi/testing/fake_machine.hpp"
 
 #include <array>
@@ -152,8 +153,7 @@ TEST_F(PoolsTest, AForkHasNoPools) {
     }
     _exit(0);
   }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = status_of_child(child);
   EXPECT_EQ(status, 0) << "the check that failed is number " << WEXITSTATUS(status);
   EXPECT_EQ(vram_free(pool, block), VRAM_OK);
 }

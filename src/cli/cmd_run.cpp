@@ -2,6 +2,7 @@
 // Becomes the program: same process, same streams, its exit code.
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/recordings.hpp"
 #include "cli/startup.hpp"
 
@@ -35,13 +36,14 @@ class RunCommand final : public Command {
   std::string record_;
   std::string stacks_;
   std::string record_limit_;
+  bool strict_ = false;
 };
 
 const Manual& RunCommand::manual() const {
   static const Manual kManual = {
       "run",
       "a program under vram's pool, or recorded, without a change to it",
-      "[--pool [--limit SIZE]] [--record FILE [--stacks KIND]] -- CMD...",
+      "[--pool [--limit SIZE]] [--record FILE [--stacks KIND]] [--strict] -- CMD...",
       "Runs CMD, unchanged. --pool puts vram's pool under PyTorch or CuPy as soon as that is "
       "imported. --record writes what happens to GPU memory to FILE: what vram's pool and "
       "PyTorch's own allocator do, and in programs of any other kind the CUDA driver's calls "
@@ -49,7 +51,9 @@ const Manual& RunCommand::manual() const {
       "process to run.4711.vtrace; where there was nothing to record there is no file. "
       "Processes that CMD starts (DataLoader workers, torchrun's ranks) inherit all this. Where "
       "something can't be had (no GPU, a PyTorch without CUDA) one line on standard error says "
-      "why, and the program runs as without vram. Pythons that are told to ignore PYTHONPATH "
+      "why, and the program runs as without vram; with --strict it does not: the command, or a "
+      "process of the program as soon as it imports a framework, ends with exit code 3. Pythons "
+      "that are told to ignore PYTHONPATH "
       "(python -I, -E, -S) have no pool, and of them only the driver's calls are recorded.",
       {{"vram run --record run.vtrace -- python train.py", "record; then vram report run.vtrace"},
        {"vram run --record run.vtrace --stacks python -- python train.py",
@@ -68,7 +72,9 @@ std::vector<Option> RunCommand::options() {
       {"--record", "FILE", "record what happens to GPU memory", &record_},
       {"--stacks", "KIND", "also record which code asked for memory: python or native", &stacks_},
       {"--record-limit", "SIZE",
-       "the recording takes at most so much of the disk: the latest stays", &record_limit_}};
+       "the recording takes at most so much of the disk: the latest stays", &record_limit_},
+      {"--strict", "", "end with exit code 3 where the pool or the recording can't be set up",
+       &strict_}};
 }
 
 Result<uint64_t> size_of(std::string_view option, const std::string& text) {
@@ -97,10 +103,6 @@ Result<RecordSettings> RunCommand::record_settings() const {
   if (!stacks_.empty() && stacks_ != "python" && stacks_ != "native")
     return fail(Code::kBadInput, "--stacks takes python or native, found '{}'", stacks_);
   settings.stacks = stacks_;
-  const std::filesystem::path folder = std::filesystem::path(settings.path).parent_path();
-  if (access(folder.c_str(), W_OK) != 0)
-    return fail(Code::kBadInput, "--record: can't write in {}: {}", folder.string(),
-                std::strerror(errno));
   if (record_limit_.empty()) return settings;
   const auto bytes = size_of("--record-limit", record_limit_);
   if (!bytes) return tl::unexpected(bytes.error());
@@ -110,6 +112,7 @@ Result<RecordSettings> RunCommand::record_settings() const {
 
 Result<StartupSettings> RunCommand::settings() const {
   StartupSettings settings;
+  settings.is_strict = strict_;
   if (pool_) {
     const auto pool = pool_settings();
     if (!pool) return tl::unexpected(pool.error());
@@ -157,6 +160,30 @@ void tell_of_earlier_runs(const std::string& path, const Console& console) {
       left.size() == 1 ? "" : " and others"));
 }
 
+Result<> check_folder(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (access(folder.c_str(), W_OK) == 0) return {};
+  return fail(Code::kBadInput, "--record: can't write in {}: {}", folder.string(),
+              std::strerror(errno));
+}
+
+// What the program needs around it; where it is known already that it can't be had, why.
+Result<Surroundings> surroundings_for(const StartupSettings& settings) {
+  if (settings.record) {
+    if (const auto checked = check_folder(settings.record->path); !checked)
+      return tl::unexpected(checked.error());
+  }
+  const auto folder = startup_folder();
+  if (!folder) return tl::unexpected(folder.error());
+  Surroundings surroundings = {*folder, tap_library(*folder), environment("PYTHONPATH"),
+                               environment("LD_PRELOAD")};
+  if (settings.is_strict) {
+    if (const auto checked = check_startup(surroundings, settings); !checked)
+      return tl::unexpected(checked.error());
+  }
+  return surroundings;
+}
+
 Result<int> RunCommand::run(Console& console) {
   if (!pool_ && record_.empty()) {
     return fail(Code::kBadInput,
@@ -165,11 +192,13 @@ Result<int> RunCommand::run(Console& console) {
   }
   const auto settings = this->settings();
   if (!settings) return tl::unexpected(settings.error());
-  const auto folder = startup_folder();
-  if (!folder) return tl::unexpected(folder.error());
-  const Surroundings surroundings = {*folder, tap_library(*folder), environment("PYTHONPATH"),
-                                     environment("LD_PRELOAD")};
-  for (const auto& [name, value] : startup_environment(surroundings, *settings, std::time(nullptr)))
+  const auto surroundings = surroundings_for(*settings);
+  if (!surroundings) {
+    console.error(surroundings.error().message);
+    return strict_ ? kEnvironment : kBadUsage;
+  }
+  for (const auto& [name, value] :
+       startup_environment(*surroundings, *settings, std::time(nullptr)))
     (void)setenv(name.c_str(), value.c_str(), 1);
   // The recording of an earlier run; processes of this one that find the name taken take another.
   if (settings->record) {

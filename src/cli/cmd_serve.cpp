@@ -57,7 +57,7 @@ const Manual& ServeCommand::manual() const {
        {"vram serve --listen 0.0.0.0:9877 --token-file /etc/vram/token",
         "for other machines, with 'Authorization: Bearer TOKEN'"},
        {"vram serve --log-format json 2>> /var/log/vram.json", "a log for Logstash and its kind"},
-       {"vram serve --gpu sim:run.vtrace", "no GPU: a recording at its own pace"}}};
+       {"vram serve --gpu sim", "no GPU: plays a recording that comes with vram"}}};
   return kManual;
 }
 
@@ -69,7 +69,8 @@ std::vector<Option> ServeCommand::options() {
        &listen_},
       {"--period", "TIME", "look at the GPUs so often (1s)", &period_},
       {"--gpu", "SOURCE",
-       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim:RECORDING; else all that the machine "
+       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING]; else all that the "
+       "machine "
        "has",
        &gpu_},
       {"--token-file", "FILE",

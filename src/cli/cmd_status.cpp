@@ -70,8 +70,8 @@ const Manual& StatusCommand::manual() const {
        {"vram status --json | jq '.devices[].memory.used_bytes'", "for programs"},
        {"vram status --csv --watch 10 > memory.csv", "a table over time"},
        {"vram status --prometheus > vram.prom", "a page of metrics (docs/metrics.md)"},
-       {"vram status --gpu sim:run.vtrace --watch 1",
-        "no GPU: a recording at its own pace, again and again"}}};
+       {"vram status --gpu sim --watch 1", "no GPU: plays a recording that comes with vram"},
+       {"vram status --gpu sim:run.vtrace --watch 1", "plays a recording, again and again"}}};
   return kManual;
 }
 
@@ -93,8 +93,8 @@ std::vector<Option> StatusCommand::options() {
        "below it; Ctrl-C ends it; SIGUSR1 makes it let go of the driver for 30 s",
        &watch_},
       {"--gpu", "SOURCE",
-       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim:RECORDING, which plays a recording "
-       "as if live; else all that the machine has",
+       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING], which plays a "
+       "recording as if live, by default one that comes with vram; else all that the machine has",
        &gpu_}};
 }
 

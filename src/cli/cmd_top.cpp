@@ -66,7 +66,8 @@ const Manual& TopCommand::manual() const {
        {"vram top --period 0.2s --user ann", "one user's processes, five times a second"},
        {"vram top --filter 'gpu:0,1 mem>1G'", "as F4 takes it"},
        {"vram top --once", "one screen as text, 120 by 40 or as COLUMNS and LINES say"},
-       {"vram top --gpu sim:run.vtrace", "no GPU: a recording at its own pace"}}};
+       {"vram top --gpu sim", "no GPU: plays a recording that comes with vram"},
+       {"vram top --gpu sim:run.vtrace", "plays a recording at its own pace"}}};
   return kManual;
 }
 
@@ -76,7 +77,7 @@ std::vector<Option> TopCommand::options() {
       {"--once", "", "print one screen as text and end; as the options say, without settings",
        &once_},
       {"--gpu", "SOURCE",
-       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim:RECORDING; else all", &gpu_},
+       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING]; else all", &gpu_},
       {"--sort", "COLUMN",
        "memory, busy, step, pid, user, gpu, allocated, reserved, cached, peak, … (as last time; at "
        "first memory)",

@@ -61,6 +61,7 @@ class Command {
 [[nodiscard]] std::vector<std::unique_ptr<Command>> all_commands();
 
 // Each in its own file, cmd_NAME.cpp.
+[[nodiscard]] std::unique_ptr<Command> demo_command();
 [[nodiscard]] std::unique_ptr<Command> report_command();
 [[nodiscard]] std::unique_ptr<Command> convert_command();
 [[nodiscard]] std::unique_ptr<Command> replay_command();

@@ -1,5 +1,6 @@
 #include "cli/live.hpp"
 
+#include "cli/demo.hpp"
 #include "cli/played.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/nvml/nvml.hpp"
@@ -15,6 +16,7 @@
 namespace vram::cli {
 namespace {
 
+constexpr std::string_view kPlayDemo = "sim";
 constexpr std::string_view kPlay = "sim:";
 
 // Empty: not set.
@@ -42,6 +44,16 @@ Result<gpu::drm::Drm> open_drm() {
   return gpu::drm::Drm::open(at, at.sys == "/sys" ? gpu::rocm::open_extras : nullptr);
 }
 
+// The device's name says what is played, wherever it is shown.
+Result<watch::Playable> open_demo() {
+  const DemoRecording& recording = demo_recordings().front();
+  const auto path = demo_path(recording);
+  if (!path) return tl::unexpected(path.error());
+  auto playable = open_playable(*path);
+  if (playable) playable->name = fmt::format("simulated GPU (demo {})", recording.name);
+  return playable;
+}
+
 std::vector<watch::Opener> all_openers() {
   return {watch::opener_of(
               "nvml", [] { return gpu::nvml::NvmlWhenAwake::open(gpu::nvml::Nvml::library()); }),
@@ -53,23 +65,27 @@ std::vector<watch::Opener> all_openers() {
 Live::Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings)
     : sources_(std::move(openers)), table_(roots().proc), postings_(std::move(postings)) {}
 
-Result<Live> Live::playing(const std::string& recording) {
-  auto playable = open_playable(recording);
-  if (!playable) return tl::unexpected(std::move(playable.error()));
-  auto playback = std::make_shared<watch::Playback>(*std::move(playable));
+Live Live::playing(watch::Playable playable) {
+  auto playback = std::make_shared<watch::Playback>(std::move(playable));
   const auto open = [playback]() -> Result<watch::PlayedGpu> { return watch::PlayedGpu(playback); };
   return Live({watch::opener_of("sim", open)}, playback);
 }
 
 Result<Live> Live::of(const std::string& source) {
-  if (source.starts_with(kPlay)) return playing(source.substr(kPlay.size()));
+  if (source == kPlayDemo) return open_demo().map(playing);
+  if (source == kPlay)
+    return fail(Code::kBadInput,
+                "--gpu sim: takes a recording behind the colon; --gpu sim plays one "
+                "that comes with vram");
+  if (source.starts_with(kPlay)) return open_playable(source.substr(kPlay.size())).map(playing);
   std::vector<watch::Opener> openers = all_openers();
   auto postings = std::make_shared<watch::Boards>(boards());
   if (source.empty()) return Live(std::move(openers), std::move(postings));
   std::erase_if(openers, [&](const watch::Opener& opener) { return opener.name != source; });
   if (openers.empty())
     return fail(Code::kBadInput,
-                "--gpu: expected nvml (NVIDIA), drm (AMD, Intel) or sim:RECORDING, found '{}'",
+                "--gpu: expected nvml (NVIDIA), drm (AMD, Intel), sim or sim:RECORDING, found "
+                "'{}'",
                 source);
   return Live(std::move(openers), std::move(postings));
 }

@@ -4,6 +4,7 @@
 
 #include "base/result.hpp"
 #include "watch/boards.hpp"
+#include "watch/playback.hpp"
 #include "watch/process_table.hpp"
 #include "watch/rates.hpp"
 #include "watch/reclaim.hpp"
@@ -23,8 +24,9 @@ namespace vram::cli {
 
 class Live {
  public:
-  // `source` is the value of --gpu: "nvml", "drm", "sim:RECORDING", or empty for whatever the
-  // machine has. Opens nothing yet but the recording. kBadInput: no such source.
+  // `source` is the value of --gpu: "nvml", "drm", "sim:RECORDING", "sim" (plays a demo
+  // recording), or empty for whatever the machine has. Opens nothing yet but the recording.
+  // kBadInput: no such source.
   [[nodiscard]] static Result<Live> of(const std::string& source);
   // One look; what is slow to open stays open in between. A machine without GPUs is no error: the
   // notes say why it has none. From one thread.
@@ -38,7 +40,7 @@ class Live {
 
  private:
   Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings);
-  [[nodiscard]] static Result<Live> playing(const std::string& recording);
+  [[nodiscard]] static Live playing(watch::Playable playable);
 
   watch::Sources sources_;
   watch::Rates rates_;

@@ -41,9 +41,9 @@ TEST_P(Played, IsWhatAReportSaysAtThatTime) {
     // The second round is the same as the first.
     now_ns = 5 * kSecond + at_ns + (look % 2) * playable.length_ns;
     const auto sample = playback.look();
-    const auto report = explain_at(trace, {MomentKind::kTime, at_ns}, {});
-    const auto& device = report->devices[report->main_device];
-    const auto posted = playback.figures_of(this_process())->devices[0];
+    const auto report = explain_at(trace, {MomentKind::kTime, at_ns}, {}).value();
+    const auto& device = report.devices[report.main_device];
+    const auto posted = playback.figures_of(this_process()).value().devices[0];
     EXPECT_EQ(posted.device, device.ordinal);
     EXPECT_EQ(posted.allocated_bytes, device.at->moment.totals.allocated_bytes) << at_ns;
     EXPECT_EQ(posted.reserved_bytes, device.at->moment.totals.reserved_bytes) << at_ns;

@@ -36,9 +36,9 @@ TEST_F(RecordingsTest, AFolderStandsForWhatIsRecordedInIt) {
 }
 
 TEST_F(RecordingsTest, FilesNamedByRankAreReadTogetherAndOthersOneByOne) {
-  EXPECT_TRUE(find_recordings({"a.rank0.vtrace", "a.rank1.vtrace"})->are_ranks);
-  EXPECT_FALSE(find_recordings({"a.rank0.vtrace", "b.vtrace"})->are_ranks);
-  EXPECT_FALSE(find_recordings({"a.rank0.vtrace"})->are_ranks);
+  EXPECT_TRUE(find_recordings({"a.rank0.vtrace", "a.rank1.vtrace"}).value().are_ranks);
+  EXPECT_FALSE(find_recordings({"a.rank0.vtrace", "b.vtrace"}).value().are_ranks);
+  EXPECT_FALSE(find_recordings({"a.rank0.vtrace"}).value().are_ranks);
 }
 
 TEST_F(RecordingsTest, AFolderWithoutRecordingsIsAnError) {

@@ -43,7 +43,7 @@ Result<int> run_with(Command& command, std::vector<std::string> words, Console& 
   return command.run(console);
 }
 
-Result<int> dispatch(std::vector<std::string> words, Console& console) {
+Result<int> dispatch(std::vector<std::string> words, std::string_view build, Console& console) {
   const Commands commands = all_commands();
   if (words.empty()) {
     console.error("a command is missing; 'vram --help' lists them");
@@ -51,7 +51,8 @@ Result<int> dispatch(std::vector<std::string> words, Console& console) {
   }
   const std::string name = words.front();
   words.erase(words.begin());
-  if (name == "--version" || name == "-V") return print(console, "vram " VRAM_VERSION "\n");
+  if (name == "--version" || name == "-V")
+    return print(console, fmt::format("vram {} ({})\n", VRAM_VERSION, build));
   if (name == "--help" || name == "-h" || name == "help")
     return print(console, program_help(commands));
   const auto found = std::ranges::find_if(
@@ -60,8 +61,8 @@ Result<int> dispatch(std::vector<std::string> words, Console& console) {
   return run_with(**found, std::move(words), console);
 }
 
-int guarded(std::vector<std::string> words, Console& console) {
-  const Result<int> code = dispatch(std::move(words), console);
+int guarded(std::vector<std::string> words, std::string_view build, Console& console) {
+  const Result<int> code = dispatch(std::move(words), build, console);
   if (code) return *code;
   console.error(code.error().message);
   return kBadUsage;
@@ -69,11 +70,11 @@ int guarded(std::vector<std::string> words, Console& console) {
 
 }  // namespace
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, std::string_view build) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is seen as EPIPE, see Console::print
   Console console;
   try {
-    return guarded({argv + std::min(argc, 1), argv + argc}, console);
+    return guarded({argv + std::min(argc, 1), argv + argc}, build, console);
   } catch (const std::bad_alloc&) {
     console.progress("");
     console.error(

@@ -1,10 +1,15 @@
 #include "cli/startup.hpp"
 
+#include "cli/installed.hpp"
+
 #include <fmt/format.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <unistd.h>
 
 namespace vram::cli {
 namespace {
@@ -42,9 +47,8 @@ Result<std::string> startup_folder() {
     if (has_startup(named)) return std::string(named);
     return fail(Code::kBadInput, "VRAM_STARTUP names {}, which has no {}; unset it", named, kFile);
   }
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path prefix = program.parent_path().parent_path();
+  const fs::path program = program_path();
+  const fs::path prefix = installation_prefix();
   if (const auto folder = find_below(prefix)) return folder->string();
   return fail(Code::kBadInput,
               "no vram package below {} (lib/python3*/site-packages/vram/_startup), where {} was "
@@ -61,6 +65,49 @@ std::string tap_library(const std::string& startup_folder) {
   const fs::path tap = folder / "libvram_tap.so";
   std::error_code error;
   return fs::is_regular_file(tap, error) ? tap.string() : "";
+}
+
+namespace {
+
+// libvram.so, as the package finds it (python/vram/_library.py).
+fs::path c_library(const std::string& startup_folder) {
+  const char* const named = std::getenv("VRAM_LIBRARY");
+  if (named != nullptr && *named != '\0') return named;
+  return fs::path(startup_folder).parent_path() / "lib" / "libvram.so";
+}
+
+// By making it, under a name of its own: a recording of an earlier run stays.
+Result<> check_can_be_written(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error))
+    return fail(Code::kIo, "--record: {} is a folder; name a file in it", path);
+  std::string probe = path + ".XXXXXX";
+  const int descriptor = mkstemp(probe.data());
+  if (descriptor < 0)
+    return fail(Code::kIo, "--record: can't write {}: {}", path, std::strerror(errno));
+  (void)close(descriptor);
+  (void)unlink(probe.c_str());
+  return {};
+}
+
+}  // namespace
+
+Result<> check_startup(const Surroundings& surroundings, const StartupSettings& settings) {
+  const fs::path library = c_library(surroundings.startup_folder);
+  std::error_code error;
+  if (!fs::is_regular_file(library, error)) {
+    return fail(Code::kNotFound,
+                "no library {}; install vram again, or set VRAM_LIBRARY to libvram.so",
+                library.string());
+  }
+  if (!settings.record) return {};
+  if (surroundings.tap_library.empty()) {
+    return fail(Code::kNotFound,
+                "no libvram_tap.so beside {}, so that the CUDA driver's calls can't be recorded; "
+                "install vram again",
+                library.string());
+  }
+  return check_can_be_written(settings.record->path);
 }
 
 namespace {
@@ -90,6 +137,7 @@ std::vector<std::pair<std::string, std::string>> startup_environment(
     if (const auto& limit = settings.record->limit_bytes)
       changes.emplace_back("VRAM_RECORD_LIMIT", fmt::format("{}", *limit));
   }
+  if (settings.is_strict) changes.emplace_back("VRAM_STRICT", "1");
   return changes;
 }
 

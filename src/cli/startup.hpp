@@ -34,6 +34,7 @@ struct Surroundings {
 struct StartupSettings {
   std::optional<PoolSettings> pool;
   std::optional<RecordSettings> record;
+  bool is_strict = false;  // what can't be set up ends the program
 };
 
 // The folder: VRAM_STARTUP's, or the one of the package that was installed with this program.
@@ -42,6 +43,12 @@ struct StartupSettings {
 // The library to preload into programs that are recorded, below the startup folder's package or
 // beside VRAM_LIBRARY's; empty where there is none.
 [[nodiscard]] std::string tap_library(const std::string& startup_folder);
+
+// What `settings` needs of the installation and of the file system, as far as it is known before
+// the program runs: the C library, and for a recording the preloaded library and a file that can be
+// made. Leaves no file behind.
+[[nodiscard]] Result<> check_startup(const Surroundings& surroundings,
+                                     const StartupSettings& settings);
 
 // The environment's changes for a program under vram, as name and value; tap and preloaded may be
 // empty. now_s: unix time.

@@ -1,12 +1,10 @@
 // Blocks that several streams use, on a small simulated GPU.
 #include "base/bytes.hpp"
-#include "gpu/sim/sim_gpu.hpp"
-#include "pool/device_on.hpp"
 #include "pool/pool.hpp"
+#include "pool/testing/pool_on_sim_gpu.hpp"
 
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 namespace vram::pool {
@@ -15,23 +13,10 @@ namespace {
 constexpr StreamHandle kMain = 0;
 constexpr StreamHandle kSide = 64;
 
-class HeldTest : public testing::Test {
+class HeldTest : public PoolOnSimGpu<Pool> {
  protected:
-  static gpu::SimOptions small_device() {
-    gpu::SimOptions options;
-    options.devices = {gpu::SimDevice{.capacity_bytes = 64 * kMiB}};
-    return options;
-  }
-  void TearDown() override {
-    std::string why;
-    EXPECT_TRUE(pool_.validate(&why)) << why;
-  }
   // Without growing: what is asked for must come from memory that was freed.
   void allow_no_more() { pool_.limit(pool_.stats().reserved_bytes.current); }
-
-  gpu::SimGpu gpu_{small_device()};
-  DeviceOn<gpu::SimGpu> device_{gpu_, 0};
-  Pool pool_{device_, {.handle_bytes = 4 * kMiB}};
 };
 
 TEST_F(HeldTest, AFreedBlockWaitsForTheStreamsThatUseIt) {

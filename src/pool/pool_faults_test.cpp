@@ -1,9 +1,8 @@
 // The driver fails: each call in turn, and at random. The pool answers with a refusal or serves
 // from what it has; its state stays valid, and nothing is left on the device when it is gone.
 #include "base/bytes.hpp"
-#include "gpu/sim/sim_gpu.hpp"
-#include "pool/device_on.hpp"
 #include "pool/pool.hpp"
+#include "pool/testing/pool_on_sim_gpu.hpp"
 
 #include <gtest/gtest.h>
 
@@ -34,17 +33,7 @@ void use(Pool& pool, uint64_t seed) {
   for (const BlockId block : live) pool.free(block);
 }
 
-gpu::SimOptions small_device() {
-  gpu::SimOptions options;
-  options.devices = {gpu::SimDevice{.capacity_bytes = 48 * kMiB}};
-  return options;
-}
-
-void expect_valid(const Pool& pool, const gpu::SimGpu& gpu) {
-  std::string why;
-  ASSERT_TRUE(pool.validate(&why)) << why;
-  ASSERT_TRUE(gpu.validate(&why)) << why;
-}
+gpu::SimOptions small_device() { return device_of(48 * kMiB); }
 
 TEST(PoolFaultsTest, EachCallInTurn) {
   for (const Status status : {Status::kOutOfMemory, Status::kInvalidValue}) {

@@ -4,6 +4,7 @@
 #include "pool/device_on.hpp"
 #include "pool/pool.hpp"
 #include "pool/testing/ordered_gpu.hpp"
+#include "pool/testing/pool_on_sim_gpu.hpp"
 
 #include <gtest/gtest.h>
 
@@ -63,8 +64,7 @@ class Program {
     uint64_t number = 0;
   };
   static gpu::SimOptions sim_options(uint64_t capacity_bytes) {
-    gpu::SimOptions options;
-    options.devices = {gpu::SimDevice{.capacity_bytes = capacity_bytes}};
+    gpu::SimOptions options = device_of(capacity_bytes);
     options.backing = true;
     options.poison_on_unmap = true;
     return options;

@@ -2,33 +2,18 @@
 #include "pool/pool.hpp"
 
 #include "base/bytes.hpp"
-#include "gpu/sim/sim_gpu.hpp"
-#include "pool/device_on.hpp"
+#include "pool/testing/pool_on_sim_gpu.hpp"
 
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 namespace vram::pool {
 namespace {
 
-class PoolTest : public testing::Test {
+class PoolTest : public PoolOnSimGpu<Pool> {
  protected:
-  static gpu::SimOptions device_of(uint64_t bytes) {
-    gpu::SimOptions options;
-    options.devices = {gpu::SimDevice{.capacity_bytes = bytes}};
-    return options;
-  }
-  void TearDown() override {
-    std::string why;
-    EXPECT_TRUE(pool_.validate(&why)) << why;
-  }
   uint64_t driver_calls() { return gpu_.stats().count(); }
-
-  gpu::SimGpu gpu_{device_of(64 * kMiB)};
-  DeviceOn<gpu::SimGpu> device_{gpu_, 0};
-  Pool pool_{device_, {.handle_bytes = 4 * kMiB}};
 };
 
 TEST_F(PoolTest, WhatWasFreedServesItsStreamWithoutTheDriver) {

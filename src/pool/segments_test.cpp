@@ -1,8 +1,7 @@
 // The pool on a device that can't map: memory in segments.
 #include "base/bytes.hpp"
-#include "gpu/sim/sim_gpu.hpp"
-#include "pool/device_on.hpp"
 #include "pool/pool.hpp"
+#include "pool/testing/pool_on_sim_gpu.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,29 +13,18 @@
 namespace vram::pool {
 namespace {
 
-gpu::SimOptions small_device() {
-  gpu::SimOptions options;
-  options.devices = {gpu::SimDevice{.capacity_bytes = 64 * kMiB}};
-  return options;
-}
-
-class SegmentsTest : public testing::Test {
+class SegmentsTest : public PoolOnSimGpu<Pool> {
  protected:
+  SegmentsTest() : PoolOnSimGpu(64 * kMiB, {.backing = Backing::kSegments}) {}
   void TearDown() override { check(); }
   void check() {
-    std::string why;
-    ASSERT_TRUE(pool_.validate(&why)) << why;
-    ASSERT_TRUE(gpu_.validate(&why)) << why;
+    ASSERT_NO_FATAL_FAILURE(expect_valid(pool_, gpu_));
     ASSERT_EQ(gpu_.used_bytes(0), pool_.stats().reserved_bytes.current);
   }
   uint64_t mapping_calls() {
     return gpu_.stats()[gpu::Call::kCreate].count + gpu_.stats()[gpu::Call::kMap].count +
            gpu_.stats()[gpu::Call::kReserve].count;
   }
-
-  gpu::SimGpu gpu_{small_device()};
-  DeviceOn<gpu::SimGpu> device_{gpu_, 0};
-  Pool pool_{device_, {.backing = Backing::kSegments}};
 };
 
 TEST_F(SegmentsTest, RequestsShareASegmentAndMapNothing) {

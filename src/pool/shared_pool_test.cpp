@@ -2,8 +2,8 @@
 #include "pool/shared_pool.hpp"
 
 #include "base/bytes.hpp"
-#include "gpu/sim/sim_gpu.hpp"
-#include "pool/device_on.hpp"
+#include "base/testing/waiting.hpp"
+#include "pool/testing/pool_on_sim_gpu.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,21 +20,9 @@
 namespace vram::pool {
 namespace {
 
-gpu::SimOptions device_of(uint64_t bytes) {
-  gpu::SimOptions options;
-  options.devices = {gpu::SimDevice{.capacity_bytes = bytes}};
-  return options;
-}
-
-class SharedPoolTest : public testing::Test {
+class SharedPoolTest : public PoolOnSimGpu<SharedPool> {
  protected:
-  void TearDown() override {
-    std::string why;
-    EXPECT_TRUE(pool_.validate(&why)) << why;
-  }
-  gpu::SimGpu gpu_{device_of(256 * kMiB)};
-  DeviceOn<gpu::SimGpu> device_{gpu_, 0};
-  SharedPool pool_{device_, {.handle_bytes = 4 * kMiB}};
+  SharedPoolTest() : PoolOnSimGpu(256 * kMiB) {}
 };
 
 TEST_F(SharedPoolTest, BlocksAreNamedByAddress) {
@@ -90,7 +78,8 @@ bool run_in_competition(SharedPool& pool, Work work) {
           if (!is_inside.exchange(true)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
         });
       });
-      while (!is_inside) std::this_thread::yield();
+      EXPECT_TRUE(eventually([&] { return is_inside.load(); }, kWaitLimit, {}))
+          << "the other thread never got into the pool";
       const Address first = pool.allocate(512, 0);
       other.join();
       const Address second = pool.allocate(512, 0);

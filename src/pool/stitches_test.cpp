@@ -61,7 +61,7 @@ TEST_F(StitchesTest, ATailWholeHandlesAndAHead) {
   EXPECT_EQ(survey().missing_bytes(13 * kMiB), kMiB);
   EXPECT_EQ(pieces(plan_stitch(survey(), 11 * kMiB)), (Pieces{{0, 2}, {1, 4}, {2, 4}, {3, 1}}));
   EXPECT_EQ(pieces(plan_stitch(survey(), 4 * kMiB)), (Pieces{{0, 2}, {3, 2}}));
-  EXPECT_EQ(plan_stitch(survey(), 4 * kMiB)->offset_bytes, 2 * kMiB);
+  EXPECT_EQ(plan_stitch(survey(), 4 * kMiB).value().offset_bytes, 2 * kMiB);
   EXPECT_FALSE(plan_stitch(survey(), 13 * kMiB));
 }
 
@@ -88,7 +88,7 @@ TEST_F(StitchesTest, AnIdleStitchServesAgainWithoutTheDriver) {
   EXPECT_FALSE(plan_reuse(survey(), stitches_, 8 * kMiB, 0));
   const auto later = plan_reuse(survey(), stitches_, 7 * kMiB, 0);
   EXPECT_EQ(pieces(later), (Pieces{{0, 3}, {3, 4}}));
-  EXPECT_EQ(later->offset_bytes, 5 * kMiB);
+  EXPECT_EQ(later.value().offset_bytes, 5 * kMiB);
   EXPECT_EQ(stitches_.validate(), "");
 }
 
@@ -100,7 +100,7 @@ TEST_F(StitchesTest, AHandleInUseIsExchangedForAFreeOne) {
   const auto plan = plan_reuse(survey(), stitches_, 12 * kMiB, 50);
   EXPECT_EQ(pieces(plan), (Pieces{{0, 4}, {3, 4}, {2, 4}}));
   const uint64_t maps = gpu_.stats()[gpu::Call::kMap].count;
-  ASSERT_EQ(stitches_.patch(id, plan->patches), Status::kOk);
+  ASSERT_EQ(stitches_.patch(id, plan.value().patches), Status::kOk);
   EXPECT_EQ(gpu_.stats()[gpu::Call::kMap].count, maps + 1);
   EXPECT_EQ(stitches_[id].handles, (std::vector<HandleId>{0, 3, 2}));
 }

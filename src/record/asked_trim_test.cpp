@@ -2,6 +2,7 @@
 // there.
 #include "record/asked_trim.hpp"
 
+#include "base/testing/waiting.hpp"
 #include "record/board.hpp"
 #include "record/board_reader.hpp"
 #include "record/sweep.hpp"
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <poll.h>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,14 +36,18 @@ class Owner {
     EXPECT_EQ(pipe(ready), 0);
     pid_ = fork();
     if (pid_ == 0) {
+      close(ready[0]);
       said = ready[1];
       work();
       _exit(0);
     }
+    close(ready[1]);  // so that a child that ends early ends the waiting
+    pollfd waited{.fd = ready[0], .events = POLLIN, .revents = 0};
     char byte = 0;
-    EXPECT_EQ(read(ready[0], &byte, 1), 1);
+    EXPECT_EQ(poll(&waited, 1, static_cast<int>(kLongNs / 1'000'000)), 1) << "the child hangs";
+    EXPECT_TRUE((waited.revents & POLLIN) != 0 && read(ready[0], &byte, 1) == 1)
+        << "the child ended before it was ready";
     close(ready[0]);
-    close(ready[1]);
   }
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
@@ -132,7 +138,7 @@ TEST_F(AskedTrimTest, AnUnansweredRequestOfAnotherAskerIsReplaced) {
 TEST_F(AskedTrimTest, WhatTheProcessCantTellIsUnknown) {
   Board board = Board::open(folder_).value();
   AskedTrim asked = ask(self()).value();
-  EXPECT_EQ(board.request()->bytes, kBoardUnknown);
+  EXPECT_EQ(board.request().value().bytes, kBoardUnknown);
   board.answer(*board.request(), kBoardUnknown);
   EXPECT_EQ(asked.poll(), TrimState::kAnswered);
   EXPECT_FALSE(asked.bytes().has_value());
@@ -154,8 +160,7 @@ TEST_F(AskedTrimTest, OfManyAskersEachGetsItsOwnAnswer) {
     _exit(0);
   }
   for (const pid_t asker : askers) {
-    int status = -1;
-    waitpid(asker, &status, 0);
+    const int status = status_of_child(asker);
     EXPECT_EQ(status, 0);
   }
 }
@@ -168,9 +173,10 @@ TEST_F(AskedTrimTest, AnAskerThatIsKilledHoldsUpNobody) {
       Owner::say_ready();
       pause();
     });
-    EXPECT_EQ(ask(owner.pid())->poll(), TrimState::kQueued);
+    EXPECT_EQ(ask(owner.pid()).value().poll(), TrimState::kQueued);
   }
-  EXPECT_EQ(ask(owner.pid(), {.device = 0, .bytes = 9})->wait(kLongNs), TrimState::kAnswered);
+  EXPECT_EQ(ask(owner.pid(), {.device = 0, .bytes = 9}).value().wait(kLongNs),
+            TrimState::kAnswered);
 }
 
 TEST_F(AskedTrimTest, AnOwnerThatDiesOrLeavesIsSeen) {
@@ -201,9 +207,11 @@ TEST_F(AskedTrimTest, AnAnswerCountsThoughItsOwnerHasDiedSince) {
     pause();
   });
   AskedTrim asked = ask(owner.pid()).value();
-  while (read_board(folder_, owner.pid())->state == OwnerState::kAlive &&
-         asked.poll() != TrimState::kAnswered) {
-  }
+  const auto is_answered = [&] {
+    return read_board(folder_, owner.pid()).value().state != OwnerState::kAlive ||
+           asked.poll() == TrimState::kAnswered;
+  };
+  ASSERT_TRUE(eventually(is_answered, kWaitLimit, {})) << "the owner never answered";
   owner.kill();
   EXPECT_EQ(asked.poll(), TrimState::kAnswered);
   EXPECT_EQ(asked.bytes(), 77u);
@@ -313,7 +321,7 @@ TEST_F(ForgedPageTest, APageThatComesUnderADeadOnesNameStays) {
   Board living = Board::open(folder_).value();  // under the same name
   living.post({.scope = "alive"});
   EXPECT_FALSE(remove_page(folder_, page));
-  EXPECT_STREQ(read_board(folder_, self())->figures->scope, "alive");
+  EXPECT_STREQ(read_board(folder_, self()).value().figures->scope, "alive");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
   EXPECT_TRUE(remove_page(folder_, PageFile::open(folder_, self()).value()));
   EXPECT_FALSE(remove_page(folder_, page)) << "there is none any more";

@@ -1,6 +1,7 @@
 // The board: one process posts, another reads; what is left behind; who may look.
 #include "record/board.hpp"
 
+#include "base/testing/waiting.hpp"
 #include "record/board_reader.hpp"
 
 #include <gmock/gmock.h>
@@ -122,8 +123,7 @@ TEST_F(BoardTest, AForkHasNoPageUntilItOpensItsOwn) {
     raise(is_right ? SIGKILL : SIGTERM);  // leaves its page behind
   } else {
     board.post({.scope = "parent"});
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+    const int status = status_of_child(child);
     EXPECT_EQ(WTERMSIG(status), SIGKILL);
     EXPECT_STREQ(read_own().figures->scope, "parent");
     const BoardReading left = read_board(folder_, static_cast<uint32_t>(child)).value();
@@ -228,8 +228,7 @@ TEST_F(BoardTest, ReadersInAnotherProcessSeeWholePostings) {
   };
   std::thread even(post, 2);
   std::thread odd(post, 1);
-  int status = -1;
-  waitpid(reader, &status, 0);
+  const int status = status_of_child(reader);
   is_over = true;
   even.join();
   odd.join();

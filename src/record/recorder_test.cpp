@@ -2,6 +2,7 @@
 #include "record/recorder.hpp"
 
 #include "base/bytes.hpp"
+#include "base/testing/waiting.hpp"
 #include "record/threads.hpp"
 #include "trace/open.hpp"
 
@@ -43,11 +44,7 @@ class RecorderTest : public testing::Test {
     const auto done = Recorder::start(options);
     ASSERT_TRUE(done) << done.error().message;
   }
-  static trace::Trace read(const std::string& path) {
-    auto opened = trace::open_trace(path);
-    EXPECT_TRUE(opened) << opened.error().message;
-    return opened ? std::move(*opened) : trace::Trace();
-  }
+  static trace::Trace read(const std::string& path) { return trace::open_trace(path).value(); }
   static void alloc(uint64_t address, uint64_t bytes, uint16_t device = 0) {
     Recorder::emit({.address = address,
                     .size_bytes = bytes,
@@ -180,8 +177,7 @@ int record_too_much(const std::string& path) {
 TEST_F(RecorderTest, ADiskThatIsFullEndsTheRecordingAndIsSaidAtTheEnd) {
   const pid_t child = fork();
   if (child == 0) _exit(record_too_much(path()));
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = status_of_child(child);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_GT(read(path()).events.size(), 1000u) << "what fitted is there";
 }
@@ -361,8 +357,7 @@ TEST_F(RecorderTest, ChildrenOfALazyRecordingHaveTheirOwnFiles) {
     (void)waitpid(grandchild, &childs_status, 0);
     _exit(Recorder::stop() && childs_status == 0 ? 0 : 1);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = status_of_child(child);
   EXPECT_EQ(status, 0);
   ASSERT_TRUE(Recorder::stop());
   // The name is taken by whoever writes first.
@@ -382,8 +377,7 @@ TEST_F(RecorderTest, ChildrenOfAnotherRecordingStaySilent) {
     alloc(0x2000, 2);
     _exit(Recorder::is_on() ? 1 : 0);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = status_of_child(child);
   EXPECT_EQ(status, 0);
   ASSERT_TRUE(Recorder::stop());
   EXPECT_TRUE(read(path()).events.empty());

@@ -57,7 +57,7 @@ TEST(Capacity, TheAnswerCompletesAndTwoMebibytesLessDoNot) {
     EXPECT_TRUE(enough.completed);
     EXPECT_EQ(enough.retries, found->retries);
     options.capacity_bytes = found->capacity_bytes - 2 * kMiB;
-    EXPECT_FALSE(replay(program, parse_spec(spec).value(), options)->completed);
+    EXPECT_FALSE(replay(program, parse_spec(spec).value(), options).value().completed);
   }
 }
 

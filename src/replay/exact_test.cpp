@@ -26,9 +26,8 @@ constexpr Truth kTruths[] = {
 };
 
 trace::Trace load(const char* name) {
-  auto trace = trace::open_trace(std::string(VRAM_TEST_DATA "/../../demo/") + name + ".pickle.xz");
-  EXPECT_TRUE(trace) << (trace ? "" : trace.error().message);
-  return std::move(trace.value());
+  return trace::open_trace(std::string(VRAM_TEST_DATA "/../../demo/") + name + ".pickle.xz")
+      .value();
 }
 
 // The op of the request during which a recorded call was made: the next alloc.

@@ -13,9 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 TorchSettings settings_of(std::string_view text) {
-  const auto spec = parse_spec(text);
-  EXPECT_TRUE(spec) << (spec ? "" : spec.error().message);
-  return parse_torch_settings(spec->settings).value();
+  return parse_torch_settings(parse_spec(text).value().settings).value();
 }
 
 TEST(Spec, TakesEveryTorchSettingInBothSpellings) {
@@ -43,8 +41,8 @@ TEST(Spec, ReadsListsOfDivisionsAsPyTorchDoes) {
 
 TEST(Spec, WritesWhatItRead) {
   const std::string text = "torch:max_split_size_mb=128,roundup_power2_divisions=[256:1,>:4]";
-  EXPECT_EQ(parse_spec(text)->to_string(), text);
-  EXPECT_EQ(parse_spec("torch")->to_string(), "torch");
+  EXPECT_EQ(parse_spec(text).value().to_string(), text);
+  EXPECT_EQ(parse_spec("torch").value().to_string(), "torch");
 }
 
 TEST(Spec, ErrorsListWhatIsValid) {

@@ -3,12 +3,14 @@
 #include "watch/rules/testing/looks.hpp"
 #include "watch/testing/history_looks.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <condition_variable>
 #include <fstream>
+#include <stdexcept>
 
 namespace vram::serve {
 namespace {
@@ -34,7 +36,9 @@ struct Written {
   }
   std::vector<std::string> once_there_are(size_t count) {
     std::unique_lock lock(mutex);
-    more.wait_for(lock, std::chrono::seconds(60), [&] { return lines.size() >= count; });
+    if (!more.wait_for(lock, std::chrono::seconds(60), [&] { return lines.size() >= count; }))
+      throw std::runtime_error(
+          fmt::format("waited for {} lines of the log, got {}", count, lines.size()));
     return lines;
   }
 };
@@ -44,9 +48,7 @@ class Desk : public ::testing::Test {
   std::shared_ptr<AlertDesk> open(const std::string& rules_file = "") {
     notify::NotifierOptions receivers;
     receivers.write = [written = written_](std::string_view line) { written->add(line); };
-    auto desk = AlertDesk::open(rules_file, {}, receivers);
-    EXPECT_TRUE(desk) << desk.error().message;
-    return desk ? *desk : nullptr;
+    return AlertDesk::open(rules_file, {}, receivers).value();
   }
 
   // `second` after the beginning.

@@ -1,5 +1,6 @@
 #include "serve/http_server.hpp"
 
+#include "base/testing/waiting.hpp"
 #include "serve/errors.hpp"
 #include "serve/testing/client.hpp"
 
@@ -31,9 +32,7 @@ class Server {
       Handler handle = echo, ServerLimits limits = {},
       std::function<bool(const Request&)> is_slow = [](const Request&) { return false; }) {
     const std::vector<Address> addresses = {{.ip = "127.0.0.1"}};
-    auto opened = HttpServer::open(addresses, limits);
-    EXPECT_TRUE(opened);
-    server_ = *std::move(opened);
+    server_ = HttpServer::open(addresses, limits).value();
     server_->start({.handle = std::move(handle),
                     .is_slow = std::move(is_slow),
                     .incident = [this](std::string_view, std::string_view what) {
@@ -166,7 +165,8 @@ TEST(HttpServer, WhoDoesNotReadIsClosed) {
       limits);
   Client client(server.port());
   client.send(std::string("GET / HTTP/1.1\r\n") + kClose);
-  while (server.incidents().empty()) std::this_thread::sleep_for(milliseconds(5));
+  ASSERT_TRUE(eventually([&] { return !server.incidents().empty(); }))
+      << "the client that does not read was not noticed";
   EXPECT_NE(server.incidents().find("does not read its answer"), std::string::npos);
   EXPECT_LT(client.read_to_end().size(), big->text().size());
 }
@@ -205,7 +205,7 @@ TEST(HttpServer, ASlowAnswerHoldsUpNobodyElse) {
   const std::shared_future<void> go = may_go.get_future().share();
   Server server(
       [&](const Request& request) {
-        if (request.path == "/slow") go.wait();
+        if (request.path == "/slow") (void)go.wait_for(kWaitLimit);
         return echo(request);
       },
       {}, [](const Request& request) { return request.path == "/slow"; });
@@ -226,13 +226,13 @@ TEST(HttpServer, TooManySlowQuestionsAre503) {
   Server server(
       [&](const Request& request) {
         ++begun;
-        go.wait();
+        (void)go.wait_for(kWaitLimit);
         return echo(request);
       },
       limits, [](const Request&) { return true; });
   Client slow(server.port());
   slow.send(std::string("GET / HTTP/1.1\r\n") + kClose);
-  while (begun == 0) std::this_thread::yield();
+  EXPECT_TRUE(eventually([&] { return begun != 0; })) << "the slow request was not handled";
   EXPECT_EQ(server.status(std::string("GET / HTTP/1.1\r\n") + kClose), 503);
   may_go.set_value();
   EXPECT_EQ(testing::status_of(slow.read_to_end()), 200);
@@ -274,7 +274,7 @@ TEST(HttpServer, AnAddressOfAnotherMachineIsAnErrorUnlessItMayBeMissing) {
   EXPECT_NE(refused.error().message.find("192.0.2.1:0"), std::string::npos);
   addresses[0].may_be_missing = true;
   const auto opened = HttpServer::open(addresses);
-  ASSERT_TRUE(opened);
+  ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_EQ((*opened)->addresses().size(), 1U);
 }
 

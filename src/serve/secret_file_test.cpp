@@ -27,11 +27,11 @@ class SecretFile : public ::testing::Test {
   watch::testing::Folder folder_;
 };
 
-TEST_F(SecretFile, AUrlIsTakenAsItIsGiven) { EXPECT_EQ(*url_of(kUrl), kUrl); }
+TEST_F(SecretFile, AUrlIsTakenAsItIsGiven) { EXPECT_EQ(url_of(kUrl).value(), kUrl); }
 
 TEST_F(SecretFile, AUrlMayBeTheLineInAFile) {
-  EXPECT_EQ(*url_of("@" + file(std::string(kUrl) + "\n")), kUrl);
-  EXPECT_EQ(*url_of("@" + file(std::string(kUrl) + "\r\n", 0400)), kUrl);
+  EXPECT_EQ(url_of("@" + file(std::string(kUrl) + "\n")).value(), kUrl);
+  EXPECT_EQ(url_of("@" + file(std::string(kUrl) + "\r\n", 0400)).value(), kUrl);
 }
 
 TEST_F(SecretFile, WhatIsNoUrlIsRefusedAndNotRepeated) {

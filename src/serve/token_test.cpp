@@ -30,8 +30,8 @@ class TokenFile : public ::testing::Test {
 };
 
 TEST_F(TokenFile, IsOneLine) {
-  EXPECT_EQ(*read_token(file(std::string(kSecret) + "\n")), kSecret);
-  EXPECT_EQ(*read_token(file(kSecret, 0400)), kSecret);
+  EXPECT_EQ(read_token(file(std::string(kSecret) + "\n")).value(), kSecret);
+  EXPECT_EQ(read_token(file(kSecret, 0400)).value(), kSecret);
 }
 
 TEST_F(TokenFile, ThatOthersMayReadIsRefusedWithWhatToDo) {

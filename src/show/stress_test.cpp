@@ -104,7 +104,7 @@ TEST(StressJson, ComesBackAsFarAsComparingNeeds) {
   EXPECT_EQ(read->device.uuid, "GPU-1");
   EXPECT_EQ(read->time_ns, sample().time_ns);
   const auto comparison = doctor::compare(*read, sample(), 0.1);
-  ASSERT_TRUE(comparison);
+  ASSERT_TRUE(comparison) << comparison.error().message;
   ASSERT_EQ(comparison->changes.size(), 2u);
   for (const doctor::Change& change : comparison->changes) {
     EXPECT_EQ(change.before, change.after);

@@ -2,10 +2,13 @@
 
 #include "tap/found.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
 #include <vram/record.h>
+#include <vram/vram.h>
 
 namespace vram::tap {
 namespace {
@@ -16,6 +19,7 @@ struct Library {
   decltype(&vram_record_event) event = nullptr;
   decltype(&vram_capture_stack) stack = nullptr;
   decltype(&vram_record_is_claimed) is_claimed = nullptr;
+  decltype(&vram_last_error) last_error = nullptr;
 };
 
 Library library;  // NOLINT: set once, below
@@ -26,6 +30,21 @@ template <typename Function>
 bool look_up(void* handle, const char* name, Function* function) {
   *function = reinterpret_cast<Function>(real_dlsym(handle, name));
   return *function != nullptr;
+}
+
+void write_to_stderr(const char* text) {
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
+}
+
+// Under `vram run --strict` a process that can't be recorded ends.
+void end_if_strict(const char* reason) {
+  static constexpr int kEnvironment = 3;
+  const char* const told = std::getenv("VRAM_STRICT");
+  if (told == nullptr || std::strcmp(told, "1") != 0) return;
+  write_to_stderr("vram: error: the program can't be recorded: ");
+  write_to_stderr(reason != nullptr ? reason : "no reason is known");
+  write_to_stderr("; --strict ends it\n");
+  _exit(kEnvironment);
 }
 
 // libvram.so lies beside this library.
@@ -45,10 +64,16 @@ void open_library() {
       !look_up(handle, "vram_is_recording", &found.is_recording) ||
       !look_up(handle, "vram_record_event", &found.event) ||
       !look_up(handle, "vram_capture_stack", &found.stack) ||
-      !look_up(handle, "vram_record_is_claimed", &found.is_claimed)) {
+      !look_up(handle, "vram_record_is_claimed", &found.is_claimed) ||
+      !look_up(handle, "vram_last_error", &found.last_error)) {
+    end_if_strict(dlerror());
     return;
   }
   library = found;
+}
+
+void start_recording() {
+  if (library.start() != VRAM_OK) end_if_strict(library.last_error());
 }
 
 int current_device() {
@@ -66,7 +91,7 @@ int current_device() {
 bool is_wanted() {
   (void)pthread_once(&once, open_library);
   if (library.event == nullptr || library.is_claimed() != 0) return false;
-  (void)pthread_once(&start_once, [] { (void)library.start(); });
+  (void)pthread_once(&start_once, start_recording);
   return library.is_recording() != 0;
 }
 

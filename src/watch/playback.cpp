@@ -25,7 +25,10 @@ std::optional<uint64_t> total_of(const Playable& playable) {
 }  // namespace
 
 Playback::Playback(Playable playable, std::function<uint64_t()> clock)
-    : length_ns_(playable.length_ns), device_(playable.device), clock_(std::move(clock)) {
+    : length_ns_(playable.length_ns),
+      device_(playable.device),
+      name_(std::move(playable.name)),
+      clock_(std::move(clock)) {
   VRAM_CHECK(!playable.points.empty() && playable.points.front().time_ns == 0 && length_ns_ > 0);
   total_bytes_ = total_of(playable);
   uint64_t peak_bytes = 0;
@@ -74,7 +77,7 @@ gpu::DeviceIdentity PlayedGpu::identity(uint32_t index) const {
   gpu::DeviceIdentity identity;
   identity.index = index;
   identity.vendor = gpu::Vendor::kSimulated;
-  identity.name = "simulated GPU";
+  identity.name = playback_->name();
   return identity;
 }
 

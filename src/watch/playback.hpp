@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct Playable {
   uint32_t device = 0;              // its number in the recording
   // Nothing: not recorded. Then, and where more was reserved, a round size that has room for all.
   std::optional<uint64_t> total_bytes;
+  std::string name = "simulated GPU";  // that the device is shown by
 };
 
 class Playback final : public Postings {
@@ -45,6 +47,7 @@ class Playback final : public Postings {
   [[nodiscard]] gpu::DeviceSample look();
   // Of the last look; of this process alone.
   [[nodiscard]] std::optional<record::BoardFigures> figures_of(const ProcessFacts& facts) override;
+  [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
   struct Figures {
@@ -55,6 +58,7 @@ class Playback final : public Postings {
   uint64_t length_ns_;
   uint32_t device_;
   std::optional<uint64_t> total_bytes_;
+  std::string name_;
   std::function<uint64_t()> clock_;
   uint64_t begin_ns_;
   Figures now_;

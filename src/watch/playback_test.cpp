@@ -66,7 +66,7 @@ TEST_F(PlaybackTest, FiguresAreThoseOfTheSampleNotOfTheMomentTheyAreAskedFor) {
   const auto playback = play(playable());
   (void)playback->look();
   now_ns_ += 2 * kSecond;
-  EXPECT_EQ(playback->figures_of(this_process())->devices[0].allocated_bytes, 10U);
+  EXPECT_EQ(playback->figures_of(this_process()).value().devices[0].allocated_bytes, 10U);
   ProcessFacts other = this_process();
   ++other.pid;
   EXPECT_EQ(playback->figures_of(other), std::nullopt);
@@ -84,6 +84,12 @@ TEST_F(PlaybackTest, TheDeviceHasRoomForWhatWasReserved) {
   what.points[1].reserved_bytes = UINT64_MAX;
   EXPECT_EQ(play(what)->look().memory.total_bytes, std::nullopt);
   EXPECT_EQ(play(what)->look().memory.free_bytes, std::nullopt);
+}
+
+TEST_F(PlaybackTest, TheDeviceIsShownByTheNameItIsGiven) {
+  Playable what = playable();
+  what.name = "simulated GPU (demo unet)";
+  EXPECT_EQ(PlayedGpu(play(what)).identity(0).name, "simulated GPU (demo unet)");
 }
 
 TEST_F(PlaybackTest, ASnapshotHasTheDeviceTheProcessAndItsAllocator) {

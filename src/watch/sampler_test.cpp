@@ -1,5 +1,7 @@
 #include "watch/sampler.hpp"
 
+#include "base/testing/waiting.hpp"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -40,9 +42,10 @@ class Door {
     is_open_ = true;
     changed_.notify_all();
   }
-  void pass() {
+  // False: nobody opened it for so long.
+  bool pass() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_open_; });
+    return changed_.wait_for(lock, kPatience, [this] { return is_open_; });
   }
 
  private:
@@ -115,25 +118,20 @@ TEST(Sampler, ALookThatHangsHoldsUpNobody) {
   const auto released = std::make_shared<std::atomic<int>>(0);
   SamplerHooks hooks;
   hooks.look = [door, looks = 0]() mutable {
-    if (++looks == 2) door->pass();
+    if (++looks == 2) (void)door->pass();
     return Snapshot{};
   };
   hooks.release = [released] { ++*released; };
   Sampler sampler(std::move(hooks), milliseconds(1));
   ASSERT_NE(next_look(sampler), nullptr);
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (sampler.overdue_ns() == 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  EXPECT_GT(sampler.overdue_ns(), 0U);
+  EXPECT_TRUE(eventually([&] { return sampler.overdue_ns() > 0; }))
+      << "the hanging look is on time";
   EXPECT_EQ(sampler.latest()->number, 1U);
   sampler.release();
   EXPECT_EQ(*released, 0);  // a hook is never called while another one runs
   door->open();
   ASSERT_NE(next_look(sampler), nullptr);
-  while (*released == 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  EXPECT_TRUE(eventually([&] { return *released != 0; })) << "the driver was not let go of";
   EXPECT_EQ(*released, 1);
 }
 
@@ -145,7 +143,7 @@ TEST(Sampler, LetsGoAtOnceWhileItWaits) {
   Sampler sampler(std::move(hooks), hours(1));
   ASSERT_NE(next_look(sampler), nullptr);
   sampler.release();
-  door->pass();  // the test hangs if nobody lets go
+  EXPECT_TRUE(door->pass()) << "nobody let go of the driver";
   EXPECT_EQ(*looks, 1);
 }
 
@@ -155,7 +153,7 @@ TEST(Sampler, EndsWhileALookHangsAndLeavesItBehind) {
   {
     SamplerHooks hooks;
     hooks.look = [door] {
-      door->pass();
+      (void)door->pass();
       return Snapshot{};
     };
     hooks.seen = [has_ended](const Sampled&) { has_ended->open(); };
@@ -163,21 +161,20 @@ TEST(Sampler, EndsWhileALookHangsAndLeavesItBehind) {
     EXPECT_EQ(sampler.latest(), nullptr);
   }
   door->open();
-  has_ended->pass();  // what the look uses is still there
+  EXPECT_TRUE(has_ended->pass()) << "what the look uses is still there, and it goes on";
 }
 
 TEST(Sampler, SaysWhetherItLeftALookBehind) {
   const auto door = std::make_shared<Door>();
   SamplerHooks hooks;
   hooks.look = [door] {
-    door->pass();
+    (void)door->pass();
     return Snapshot{};
   };
   Sampler sampler(std::move(hooks), hours(1));
   EXPECT_FALSE(sampler.end());
   door->open();
-  while (!sampler.end()) {
-  }
+  EXPECT_TRUE(eventually([&] { return sampler.end(); })) << "the look did not end";
 }
 
 TEST(Sampler, OwnsNoHookAnyMoreOnceItHasEnded) {

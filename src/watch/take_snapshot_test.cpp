@@ -2,6 +2,7 @@
 // device's total whatever the sources say.
 #include "watch/take_snapshot.hpp"
 
+#include "base/testing/waiting.hpp"
 #include "record/board.hpp"
 #include "watch/testing/child.hpp"
 #include "watch/testing/proc_tree.hpp"
@@ -118,7 +119,7 @@ TEST_F(TakeSnapshotTest, AProcessThatEndedSaysNothing) {
     auto reading = reading_of({1000, 300, 650, 50}, {{process_of(child.pid(), 200)}});
     return take_snapshot({77, "node7"}, {{reading}, {}}, table, boards_).processes.at(0);
   };
-  while (!look().step) usleep(1000);
+  ASSERT_TRUE(eventually([&] { return look().step.has_value(); })) << "the child posted nothing";
   for (int i = 0; i < 10; ++i) ASSERT_EQ(look().step, 12U);
   child.end();
   EXPECT_EQ(look().step, std::nullopt);

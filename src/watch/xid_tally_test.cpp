@@ -24,7 +24,7 @@ std::optional<std::vector<XidCount>> tally(XidTally& tally, const std::string& u
 
 TEST(XidTally, CountsByNumberWithTheLastTime) {
   XidTally counts;
-  EXPECT_TRUE(tally(counts, "A", Xids(std::in_place), 1)->empty());
+  EXPECT_TRUE(tally(counts, "A", Xids(std::in_place), 1).value().empty());
   tally(counts, "A", {{79, 31}}, 2);
   const auto after = tally(counts, "A", {{31, 31}}, 5).value();
   ASSERT_EQ(after.size(), 2U);
@@ -40,7 +40,7 @@ TEST(XidTally, UnknownUntilSomebodyTellsAndRememberedWhenNobodyDoes) {
   XidTally counts;
   EXPECT_EQ(tally(counts, "A", std::nullopt, 1), std::nullopt);
   tally(counts, "A", {{48}}, 2);
-  EXPECT_EQ(tally(counts, "A", std::nullopt, 3)->at(0).count, 1U);
+  EXPECT_EQ(tally(counts, "A", std::nullopt, 3).value().at(0).count, 1U);
   EXPECT_EQ(tally(counts, "B", std::nullopt, 3), std::nullopt);
   EXPECT_EQ(tally(counts, "", {{48}}, 3), std::nullopt);  // nobody knows whose it is
 }
@@ -48,8 +48,8 @@ TEST(XidTally, UnknownUntilSomebodyTellsAndRememberedWhenNobodyDoes) {
 TEST(XidTally, HasABound) {
   XidTally counts;
   for (uint64_t xid = 0; xid < 10 * kMostXids; ++xid) tally(counts, "A", {{xid}}, 1);
-  EXPECT_EQ(tally(counts, "A", {{0}}, 2)->size(), kMostXids);
-  EXPECT_EQ(tally(counts, "A", {{0}}, 2)->at(0).count, 3U);
+  EXPECT_EQ(tally(counts, "A", {{0}}, 2).value().size(), kMostXids);
+  EXPECT_EQ(tally(counts, "A", {{0}}, 2).value().at(0).count, 3U);
 }
 
 }  // namespace

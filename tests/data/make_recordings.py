@@ -100,7 +100,7 @@ def main() -> None:
         record(build, rank, folder / f"run.rank{rank}.vtrace")
     else:
         for rank in range(RANKS):
-            subprocess.run([sys.executable, __file__, str(build), str(rank)], check=True)
+            subprocess.run([sys.executable, __file__, str(build), str(rank)], check=True, timeout=120)
 
 
 if __name__ == "__main__":

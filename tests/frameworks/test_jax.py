@@ -93,7 +93,12 @@ def test_what_is_out_of_memory() -> None:
 
 def _run(code: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env={"PYTHONPATH": str(PYTHON)}
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(PYTHON)},
+        timeout=120,
     )
     return done.stdout
 

@@ -25,7 +25,9 @@ from vram._frameworks import framework_of
 print(vram.tensorflow.grow_memory(), framework_of("tensorflow").devices(), context.context()._initialized)
 """
     environment = {"PYTHONPATH": str(PYTHON), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment, timeout=120
+    )
     assert done.stdout == "0 [] False\n"
 
 

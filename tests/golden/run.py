@@ -6,13 +6,14 @@ A case is a folder with a file `cmd`, and what is expected in `stdout`, `stderr`
 The lines run in order in a scratch folder of the case; a failing line ends the case. In `cmd`
 
     data, demo   are tests/data and demo: links in the scratch folder, so that their paths are the same everywhere
-    | head N, | sha256, | json KEY...
-             keep the first lines, the digest, or only these (dotted) keys of what the line prints
+    | head N, | outline N, | json KEY...
+             keep the first lines; every Nth line and a digest of each N; or only these (dotted) keys of what the line prints
 
-    run.py [--rebaseline] BINARY [CASE...]
+    run.py [--rebaseline] [--jobs N] BINARY [CASE...]
 
-runs every case (or those whose path contains a CASE), prints a unified diff for each difference, and ends with a plain
-count. --rebaseline writes what was printed as the new expectation.
+runs every case (or those whose path contains a CASE), N at a time, prints a unified diff for each difference, the cases
+that took longest, and ends with a plain count. --rebaseline writes what was printed as the new expectation. A command
+that takes longer than TIMEOUT_S is ended, and its case fails.
 """
 
 from __future__ import annotations
@@ -28,11 +29,17 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TIMEOUT_S = 120
+
+
+SLOW_S = 1.0  # from so long on a case is listed at the end
+MOST_SLOW = 5
 
 
 class Outcome(NamedTuple):
@@ -43,8 +50,15 @@ class Outcome(NamedTuple):
 
 def environment() -> dict[str, str]:
     """The same screen everywhere: 100 columns, UTF-8, no colours."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
-    return {**kept, "LANG": "C.UTF-8", "COLUMNS": "100", "TERM": "xterm", "ASAN_OPTIONS": "detect_leaks=0"}
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    return {
+        **kept,
+        "HOME": "/nonexistent",
+        "LANG": "C.UTF-8",
+        "COLUMNS": "100",
+        "TERM": "xterm",
+        "ASAN_OPTIONS": "detect_leaks=0",
+    }
 
 
 def pick(document: object, dotted: str) -> object:
@@ -53,11 +67,20 @@ def pick(document: object, dotted: str) -> object:
     return document
 
 
+def outline(lines: list[str], step: int) -> Iterator[str]:
+    """A long text in few lines: where it differs from another, the outlines differ in the blocks concerned."""
+    for first in range(0, len(lines), step):
+        block = lines[first : first + step]
+        digest = hashlib.sha256("".join(block).encode()).hexdigest()[:16]
+        yield f"lines {first + 1} to {first + len(block)}: {digest}, of which the first is\n"
+        yield block[0]
+
+
 def filtered(stdout: str, words: list[str]) -> str:
     if words[0] == "head":
         return "".join(stdout.splitlines(keepends=True)[: int(words[1])])
-    if words[0] == "sha256":
-        return hashlib.sha256(stdout.encode()).hexdigest() + "\n"
+    if words[0] == "outline":
+        return "".join(outline(stdout.splitlines(keepends=True), int(words[1])))
     if words[0] == "json":
         document = json.loads(stdout)
         return "".join(f"{key} = {json.dumps(pick(document, key), ensure_ascii=False)}\n" for key in words[1:])
@@ -131,32 +154,50 @@ def differences(case: pathlib.Path, want: Outcome, got: Outcome) -> str:
     return text
 
 
-def check(case: pathlib.Path, binary: str) -> tuple[pathlib.Path, str, Outcome | None]:
-    """What differs, and what was printed; no outcome where the case itself could not be run."""
+class Checked(NamedTuple):
+    case: pathlib.Path
+    difference: str
+    got: Outcome | None  # none: the case itself could not be run
+    seconds: float
+
+
+def check(case: pathlib.Path, binary: str) -> Checked:
+    begin = time.monotonic()
     try:
         got = run_case(case, binary)
+        difference = differences(case, expected(case), got)
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, IndexError, TypeError) as error:
-        return case, f"{case.relative_to(HERE)}: {type(error).__name__}: {error}\n", None
-    return case, differences(case, expected(case), got), got
+        got, difference = None, f"{case.relative_to(HERE)}: {type(error).__name__}: {error}\n"
+    return Checked(case, difference, got, time.monotonic() - begin)
+
+
+def slowest(checked: list[Checked]) -> str:
+    slow = sorted((each for each in checked if each.seconds >= SLOW_S), key=lambda each: -each.seconds)
+    return "".join(f"{each.seconds:6.1f} s  {each.case.relative_to(HERE)}\n" for each in slow[:MOST_SLOW])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the golden tests.")
     parser.add_argument("--rebaseline", action="store_true", help="write what is printed as the new expectation")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count(), help="how many cases at a time (default: one a core)"
+    )
     parser.add_argument("binary", help="the vram program")
     parser.add_argument("cases", nargs="*", help="only cases whose path contains one of these")
     options = parser.parse_args()
     binary = os.path.abspath(options.binary)
     cases = sorted(file.parent for file in HERE.glob("*/*/cmd"))
     cases = [case for case in cases if not options.cases or any(name in str(case) for name in options.cases)]
-    failed = 0
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for case, difference, got in pool.map(lambda case: check(case, binary), cases):
-            sys.stdout.write(difference)
-            if difference and options.rebaseline and got is not None:
-                write_expected(case, got)
-            elif difference:
+    failed, checked = 0, []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for each in pool.map(lambda case: check(case, binary), cases):
+            checked.append(each)
+            sys.stdout.write(each.difference)
+            if each.difference and options.rebaseline and each.got is not None:
+                write_expected(each.case, each.got)
+            elif each.difference:
                 failed += 1
+    sys.stdout.write(slowest(checked))
     print(f"{len(cases) - failed} passed, {failed} failed")
     return 1 if failed or not cases else 0
 

@@ -30,7 +30,9 @@ def test_a_recording_of_jax_holds_what_jax_counts(tmp_path: Path) -> None:
     assert counted["sum"] == 0 + 1 + 2 + 2048
     assert counted["peak"] >= 3 * 256 * MIB
     assert path.exists(), done.stderr
-    told = subprocess.run([vram.program(), "report", "--json", path], capture_output=True, text=True, check=False)
+    told = subprocess.run(
+        [vram.program(), "report", "--json", path], capture_output=True, text=True, check=False, timeout=120
+    )
     assert told.stdout, told.stderr
     device: Any
     (device,) = json.loads(told.stdout)["devices"]

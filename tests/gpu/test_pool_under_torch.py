@@ -129,7 +129,7 @@ def test_other_threads_allocate_while_a_graph_is_captured() -> None:
                 y = y + 1
     finally:
         stop.set()
-        thread.join()
+        thread.join(timeout=60)
     graph.replay()
     assert not errors
     assert y[0].item() == 201
@@ -152,7 +152,7 @@ def test_what_a_captured_stream_uses_is_kept_until_the_capture_ends() -> None:
         others.extend(block(64 * MIB).data_ptr() for _ in range(2))
         thread = threading.Thread(target=work)
         thread.start()
-        thread.join()
+        thread.join(timeout=60)
     assert len(others) == 22
     assert kept not in others
     assert y.numel() == 64 * MIB
@@ -182,7 +182,7 @@ def test_threads_with_streams_of_their_own() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert not errors
 
 

@@ -159,7 +159,7 @@ def record(tmp_path: Path, allocator: str, stacks: str, body: str = TRAINING) ->
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
     report: list[str | Path] = [vram.program(), "report", "--json", "--top", "0", path]
-    told = subprocess.run(report, capture_output=True, text=True, check=False)
+    told = subprocess.run(report, capture_output=True, text=True, check=False, timeout=120)
     assert told.stdout, told.stderr
     (device,) = json.loads(told.stdout)["devices"]
     return json.loads(done.stdout.splitlines()[-1]), device
@@ -243,7 +243,9 @@ def test_a_history_that_the_program_keeps_is_untouched(tmp_path: Path) -> None:
     path = tmp_path / "run.vtrace"
     done = subprocess.run([sys.executable, program, path], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
-    told = subprocess.run([vram.program(), "report", "--json", path], capture_output=True, text=True, check=False)
+    told = subprocess.run(
+        [vram.program(), "report", "--json", path], capture_output=True, text=True, check=False, timeout=120
+    )
     (device,) = json.loads(told.stdout)["devices"]
     assert device["confidence"]["word"] == "exact"
     assert "program.py" in json.dumps(device["holders"])

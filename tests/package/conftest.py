@@ -4,7 +4,31 @@ installation. The test command builds the library before it runs them."""
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 os.environ.setdefault("VRAM_LIBRARY", str(ROOT / "build" / "release" / "src" / "libvram.so"))
+
+# What the examples of vram.callbacks take from frameworks: tests/frameworks tests them with the real ones.
+BASES = {
+    "lightning.pytorch": "Callback",
+    "transformers": "TrainerCallback",
+    "keras.callbacks": "Callback",
+}
+
+
+@pytest.fixture
+def frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-ins of Lightning, Transformers and Keras; and no CuPy."""
+    for name, base in BASES.items():
+        parts = name.split(".")
+        for length in range(1, len(parts) + 1):
+            module = ModuleType(".".join(parts[:length]))
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+            if length > 1:
+                setattr(sys.modules[".".join(parts[: length - 1])], parts[length - 1], module)
+        setattr(sys.modules[name], base, type(base, (), {}))
+    monkeypatch.setitem(sys.modules, "cupy", None)

@@ -5,10 +5,12 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from built_once import built_once
 
 from vram import VramError
 from vram.torch import _adapter, _toolchain
@@ -18,6 +20,8 @@ from vram.torch._toolchain import Torch
 SOURCES = Path(__file__).resolve().parent
 ROOT = SOURCES.parents[1]
 HEADER = ROOT / "include"
+# Compilations of several files against PyTorch headers; on a busy machine each takes half a minute.
+pytestmark = pytest.mark.timeout(400)
 DRIVERS = ("driver", "capture_driver", "tap_driver")
 
 
@@ -35,24 +39,36 @@ def compile_shared(torch: Torch, output: Path, *words: object) -> None:
     command = [*_toolchain.compiler(), "-std=c++20", "-O1", f"-I{SOURCES}", f"-I{HEADER}"]
     command += [f"-I{_adapter.SOURCES / 'without_crt'}", "-DC10_CUDA_NO_CMAKE_CONFIGURE_FILE"]
     command += ["-isystem", str(torch.include), "-isystem", str(_toolchain.cuda_include(torch))]
-    subprocess.run([*command, *map(str, words), "-o", str(output)], check=True)
+    subprocess.run([*command, *map(str, words), "-o", str(output)], check=True, timeout=120)
 
 
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the stand-ins and the drivers."""
+def build(folder: Path) -> None:
+    """The stand-ins, the drivers, and the adapter in its cache."""
     torch = installed()
-    folder = tmp_path_factory.mktemp("stand_ins")
     shared = ("-shared", "-fPIC", f"-L{torch.lib}")
     compile_shared(torch, folder / "libc10_cuda.so", *shared, SOURCES / "stand_in_cuda.cpp", "-lc10")
     compile_shared(
         torch, folder / "libvram.so", *shared, SOURCES / "stand_in_vram.cpp", f"-L{folder}", "-lc10_cuda", "-lc10"
     )
     found = [f"-L{folder}", f"-L{torch.lib}", f"-Wl,-rpath,{folder}:{torch.lib}", "-Wl,--no-as-needed"]
-    for name in DRIVERS:
-        source = SOURCES / f"{name}.cpp"
-        compile_shared(torch, folder / name, source, *found, "-lc10_cuda", "-lvram", "-lc10", "-pthread")
-    return folder
+    found += ["-lc10_cuda", "-lvram", "-lc10", "-pthread"]
+
+    def driver(name: str) -> None:
+        compile_shared(torch, folder / name, SOURCES / f"{name}.cpp", *found)
+
+    with ThreadPoolExecutor(os.cpu_count()) as compilers:
+        list(compilers.map(driver, DRIVERS))
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        file, compiled = _adapter.adapter(torch, HEADER, (folder,))
+    assert compiled
+    assert file.parent == folder / "cache" / "vram"
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the stand-ins and the drivers, and in cache/vram the adapter."""
+    return built_once(tmp_path_factory, "stand_ins", build)
 
 
 @pytest.fixture
@@ -62,21 +78,30 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_between_stand_ins_each_call_goes_where_it_belongs(libraries: Path, cache: Path, driver: str) -> None:
-    file, compiled = _adapter.adapter(installed(), HEADER, (libraries,))
-    assert compiled
-    assert file.parent == cache
+def test_between_stand_ins_each_call_goes_where_it_belongs(libraries: Path, driver: str) -> None:
+    (file,) = (libraries / "cache" / "vram").glob("*.so")
     done = subprocess.run([libraries / driver, file], capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr.count("does not hold"), done.stdout) == (0, 0, "all checks hold\n"), (
         done.stderr
     )
 
 
-def test_compiled_once_and_for_its_owner_only(libraries: Path, cache: Path) -> None:
-    first, compiled = _adapter.adapter(installed(), HEADER, (libraries,))
-    again, compiled_again = _adapter.adapter(installed(), HEADER, (libraries,))
-    assert (compiled, compiled_again) == (True, False)
-    assert first == again
+def test_under_strict_a_device_without_a_pool_ends_the_process(
+    libraries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file,) = (libraries / "cache" / "vram").glob("*.so")
+    monkeypatch.setenv("VRAM_STRICT", "1")
+    done = subprocess.run([libraries / "driver", file], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 3
+    assert "vram: error: no pool on cuda:3, PyTorch's own allocator serves it: " in done.stderr
+    assert done.stderr.endswith("; --strict ends the program\n")
+
+
+def test_compiled_once_and_for_its_owner_only(libraries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(libraries / "cache"))
+    cache = libraries / "cache" / "vram"
+    (first,) = cache.glob("*.so")
+    assert _adapter.adapter(installed(), HEADER, (libraries,)) == (first, False)
     assert cache.stat().st_mode & 0o777 == 0o700
     assert sorted(path.name for path in cache.iterdir()) == sorted(["lock", first.name])
 
@@ -108,7 +133,9 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(cache: Path) -> None:
 def test_no_compiler_says_what_was_looked_for(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(cache))
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(VramError, match=r"no C\+\+ compiler \(looked for g\+\+, c\+\+, clang\+\+ on PATH\).*install g"):
+    with pytest.raises(
+        VramError, match=r"no C\+\+ compiler \(looked for g\+\+, c\+\+, clang\+\+ on PATH\).*apt install g.*CXX"
+    ):
         _adapter.adapter(installed(), HEADER)
 
 

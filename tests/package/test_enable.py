@@ -55,7 +55,7 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> FakeAdapter:
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
-    monkeypatch.setattr(torch, "_find_driver", lambda: None)
+    monkeypatch.setattr(torch, "require_driver", lambda: None)
     monkeypatch.setattr(_library, "library", lambda: None)
     monkeypatch.setattr(torch, "adapter", lambda facts: (Path("/cache") / facts.version, True))
     monkeypatch.setattr(torch, "load", lambda _file: fake)
@@ -224,7 +224,9 @@ def test_the_prototypes_are_the_headers(tmp_path: Path) -> None:
     source.write_text(
         f'#include <stdio.h>\n#include "{HEADER}"\nint main(void) {{ {members} printf("%zu", sizeof(vram_stats)); }}'
     )
-    subprocess.run(["cc", str(source), "-o", str(tmp_path / "layout")], check=True)
-    laid_out = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout.split()
+    subprocess.run(["cc", str(source), "-o", str(tmp_path / "layout")], check=True, timeout=120)
+    laid_out = subprocess.run(
+        [tmp_path / "layout"], capture_output=True, text=True, check=True, timeout=120
+    ).stdout.split()
     ours = [getattr(_library.Stats, name).offset for name in names] + [ctypes.sizeof(_library.Stats)]
     assert [int(place) for place in laid_out] == ours

@@ -15,7 +15,12 @@ def test_it_logs_and_writes_lines(tmp_path: Path) -> None:
     path = tmp_path / "vram.jsonl"
     words = [sys.executable, "-W", "ignore", str(ROOT / "examples/monitor.py"), str(path)]
     done = subprocess.run(
-        words, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "python")}
+        words,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        timeout=120,
     )
     names = [json.loads(line)["event.action"] for line in path.read_text().splitlines()]
     assert (names.count("forward"), names.count("backward"), names.count("step")) == (10, 10, 2)

@@ -37,7 +37,9 @@ def run(*words: object, **changes: str) -> list[str]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'tests/python'}", **changes}
     environment["CUDA_VISIBLE_DEVICES"] = ""
     command = [sys.executable, "-W", "ignore", *map(str, words)]
-    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    return subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    ).stdout.splitlines()
 
 
 def test_without_a_gpu_it_says_that_there_was_no_memory(tmp_path: Path) -> None:
@@ -57,7 +59,7 @@ def test_memory_is_told_by_steps_and_scopes(tmp_path: Path) -> None:
     report = "\n".join(lines[1:])
     assert "4 annotated steps" in report
     assert "7.63 MiB" in report  # 4 steps of 2 layers of 1,000,000 bytes each
-    subprocess.run([PROGRAM, "convert", path, tmp_path / "run.jsonl"], check=True)
+    subprocess.run([PROGRAM, "convert", path, tmp_path / "run.jsonl"], check=True, timeout=120)
     events = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
     scopes = [event["user_metadata"] for event in events if event["action"] == "alloc"]
     assert scopes == ["forward/Sequential/0", "forward/Sequential/2"] * 4

@@ -17,7 +17,7 @@ PYTHON = Path(__file__).resolve().parents[2] / "python"
 
 def test_asking_imports_no_framework() -> None:
     code = "import sys, vram._frameworks as f; assert f.used_framework() is None; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(PYTHON)})
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(PYTHON)}, timeout=120)
 
 
 def test_torch_without_a_gpu_has_no_devices() -> None:

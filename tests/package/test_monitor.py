@@ -154,7 +154,8 @@ def test_regions_of_many_threads_end_with_nothing_left(gpu: Counters, seen: list
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
     assert len(seen) == 800
     assert {one.call for one in seen} == set(range(1, 801))
     assert all(not counter.waiting for counter in _peaks._counters.by_device.values())

@@ -25,7 +25,9 @@ def test_its_program_runs(name: str, heading: str, tmp_path: Path) -> None:
     program = program_of((ROOT / name).read_text(), heading)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    )
     assert "validation: " in done.stdout
     assert "workspaces: skipped, no GPU is in use" in done.stdout
     assert re.search(r"^loss \d\.\d{3}, 1 micro-batches of 4096$", done.stdout, re.MULTILINE)

@@ -26,7 +26,7 @@ def test_it_listens_where_there_may_be_a_gpu(
 ) -> None:
     taps: list[bool] = []
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(version=SimpleNamespace(cuda=cuda)))
-    monkeypatch.setattr(vram.torch, "_find_driver", find_driver)
+    monkeypatch.setattr(vram.torch, "require_driver", find_driver)
     monkeypatch.setattr(_recording, "start_tap", lambda *, stacks: taps.append(stacks))
     with vram.record(tmp_path / "run.vtrace", stacks="python") as recording:
         assert vram.is_recording()

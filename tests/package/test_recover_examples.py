@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_an_example_runs(name: str, expected: list[str]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-W", "ignore", str(ROOT / "examples" / f"{name}.py")]
-    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     lines = run.stdout.splitlines()
     assert len(lines) == len(expected), run.stdout
     assert all(text in line for text, line in zip(expected, lines, strict=True)), run.stdout

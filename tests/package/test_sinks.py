@@ -24,6 +24,7 @@ USE = DeviceUse(1, 600, 1000, 100, 0, 900, 1000)
 MEASUREMENT = Measurement("step", 7, 1_700_000_000_123_456_789, 2_000_000_000, devices=(USE,))
 
 
+@pytest.mark.usefixtures("frameworks")
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_run(module: str) -> None:
     failed, _ = doctest.testmod(importlib.import_module(f"vram.{module}"))
@@ -145,7 +146,8 @@ def test_lines_of_threads_and_forks_stay_whole_through_rotations(tmp_path: Path)
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
     assert [os.waitpid(pid, 0)[1] for pid in forked] == [0] * 4
     files = list(tmp_path.iterdir())
     assert len(files) > 10

@@ -42,7 +42,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[marks.Recorder]:
 def test_the_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "said.c"
     source.write_text(LIBRARY)
-    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", tmp_path / "said.so"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", tmp_path / "said.so"], check=True, timeout=120)
     loaded = ctypes.CDLL(str(tmp_path / "said.so"))
     for function in _marks.Functions._fields:
         typed = getattr(loaded, f"vram_{function}")
@@ -75,7 +75,8 @@ def test_a_trail_is_its_threads(recorder: marks.Recorder) -> None:
     _marks.trail("loss")
     other = threading.Thread(target=_marks.end_trail)
     other.start()
-    other.join()
+    other.join(timeout=60)
+    assert not other.is_alive()
     assert recorder.path() == "loss"
 
 

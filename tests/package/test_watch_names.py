@@ -309,7 +309,8 @@ def test_each_thread_has_its_scopes(recorder: marks.Recorder) -> None:
         handle.remove()
         thread = threading.Thread(target=work)
         thread.start()
-        thread.join()
+        thread.join(timeout=60)
+        assert not thread.is_alive()
 
     handle = model.head.register_forward_hook(work_beside)
     with vram.watch(model), torch.no_grad():

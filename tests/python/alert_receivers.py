@@ -7,14 +7,12 @@ import http.server
 import json
 import pathlib
 import shutil
-import subprocess
 import threading
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-from fake_gpus import wait_until
-from prometheus_server import free_port
+from prometheus_server import started_on_a_port
 
 CONFIG = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
 
@@ -54,7 +52,7 @@ def webhook() -> Iterator[Posted]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(timeout=60)
 
 
 class Alertmanager:
@@ -80,17 +78,10 @@ def alertmanager(folder: pathlib.Path) -> Iterator[Alertmanager]:
     """Alone, without a cluster; ended with the block."""
     program = shutil.which("prometheus-alertmanager")
     assert program, "Debian's package prometheus-alertmanager is needed"
-    config, port = folder / "alertmanager.yml", free_port()
+    config = folder / "alertmanager.yml"
     config.write_text(CONFIG)
     words = [program, f"--config.file={config}", f"--storage.path={folder / 'alertmanager'}"]
-    words += [f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=", "--log.level=error"]
-    with (folder / "alertmanager.log").open("w") as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        try:
-            server = Alertmanager(port)
-            wait_until(lambda: process.poll() is not None or server.is_ready())
-            assert process.poll() is None, (folder / "alertmanager.log").read_text()
-            yield server
-        finally:
-            process.kill()
-            process.wait()
+    words += ["--cluster.listen-address=", "--log.level=error"]
+    log = folder / "alertmanager.log"
+    with started_on_a_port(words, log, lambda port: Alertmanager(port).is_ready()) as port:
+        yield Alertmanager(port)

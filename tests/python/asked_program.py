@@ -64,7 +64,7 @@ def running(board: pathlib.Path, body: str) -> Iterator[subprocess.Popen[str]]:
         yield child
     finally:
         child.kill()
-        child.communicate()
+        child.communicate(timeout=60)
 
 
 def ask(board: pathlib.Path, pid: int, number: int, device: int = UNKNOWN) -> None:

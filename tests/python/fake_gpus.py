@@ -1,5 +1,6 @@
 """GPUs of a test's choice under `vram status`: the fake management library (tests/fake_nvml) and the scenario it shows."""
 
+import inspect
 import json
 import os
 import pathlib
@@ -20,7 +21,7 @@ PATIENCE_S = 60  # a machine may be busy; what is waited for comes in a fraction
 def wait_until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
-        assert time.monotonic() < deadline, "it did not happen"
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain: {inspect.getsource(holds).strip()}"
         time.sleep(0.02)
 
 
@@ -73,7 +74,7 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(timeout=60)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -99,7 +100,7 @@ class Watch:
             if not ready:
                 return None
             piece = os.read(pipe, 1 << 16)
-            assert piece, f"the program has ended: {self.process.wait()}"
+            assert piece, f"the program has ended: {self.process.wait(timeout=60)}"
             self._unread += piece
         document, self._unread = self._unread.split(b"\n}\n", 1)
         return json.loads(document + b"}")

@@ -112,4 +112,4 @@ def served(page: Callable[[], str], content_type: str = TEXT) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(timeout=60)

@@ -64,7 +64,7 @@ class Poster:
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def bury(self) -> None:
-        self.process.wait()
+        self.process.wait(timeout=60)
 
     def close(self) -> None:
         if self.process.returncode is None:

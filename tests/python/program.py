@@ -1,9 +1,11 @@
 """The program under test, run as a user runs it: VRAM_BINARY names it, else the release build."""
 
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -30,6 +32,16 @@ def vram(*arguments: object, **changes: str) -> subprocess.CompletedProcess[str]
         env=environment(**changes),
         stdin=subprocess.DEVNULL,
     )
+
+
+@contextlib.contextmanager
+def started(words: Sequence[object], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A process for as long as the block: killed at its end, where it still runs."""
+    with subprocess.Popen([str(word) for word in words], **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def vram_json(*arguments: object) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import pathlib
 import shutil
@@ -11,11 +12,11 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fake_gpus import wait_until
-from program import ROOT
+from program import ROOT, started
 
 RULES = ROOT / "deploy/prometheus/vram-alerts.yml"
 CONFIG = """
@@ -26,11 +27,30 @@ scrape_configs:
 """
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+@contextlib.contextmanager
+def started_on_a_port(words: list[str], log: pathlib.Path, is_ready: Callable[[int], bool]) -> Iterator[int]:
+    """A server's command with its ``--web.listen-address``, ready to answer; ended with the block.
+
+    Such servers can't be told to choose a port. Where another process has taken the one that was free, the server ends at
+    once, and the next port is tried.
+    """
+    for _ in range(5):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port: int = listener.getsockname()[1]
+        address = f"--web.listen-address=127.0.0.1:{port}"
+        with log.open("w") as output:
+            options: dict[str, Any] = {"stdout": output, "stderr": output, "stdin": subprocess.DEVNULL}
+            with started([*words, address], **options) as process:
+                if _comes_up(process, functools.partial(is_ready, port)):
+                    yield port
+                    return
+    raise AssertionError(f"{words[0]} did not start:\n{log.read_text()}")
+
+
+def _comes_up(process: subprocess.Popen[Any], is_ready: Callable[[], bool]) -> bool:
+    wait_until(lambda: process.poll() is not None or is_ready())
+    return process.poll() is None
 
 
 class Prometheus:
@@ -63,16 +83,9 @@ def prometheus(folder: pathlib.Path, *targets: str, token: str = "none") -> Iter
     """Scraping /metrics of each ADDR:PORT, with a token for who asks for one; ended with the block."""
     program = shutil.which("prometheus")
     assert program, "Debian's package prometheus is needed"
-    config, port = folder / "prometheus.yml", free_port()
+    config = folder / "prometheus.yml"
     config.write_text(CONFIG.format(rules=RULES, targets=json.dumps(targets), token=token))
     words = [program, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
-    words += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        try:
-            server = Prometheus(port)
-            wait_until(server.is_ready)
-            yield server
-        finally:
-            process.kill()
-            process.wait()
+    words.append("--log.level=error")
+    with started_on_a_port(words, folder / "log", lambda port: Prometheus(port).is_ready()) as port:
+        yield Prometheus(port)

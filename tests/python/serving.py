@@ -68,7 +68,7 @@ class Serve:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(timeout=60)
 
     def lines(self) -> list[Any]:
         text = self.log_file.read_text()

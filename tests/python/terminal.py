@@ -24,7 +24,7 @@ class Terminal:
 
     def _tmux(self, *words: str) -> str:
         words = ("tmux", "-S", str(self._socket), *words)
-        return subprocess.run(words, capture_output=True, text=True, check=True, env=environment()).stdout
+        return subprocess.run(words, capture_output=True, text=True, check=True, env=environment(), timeout=120).stdout
 
     def run(self, command: str) -> None:
         self._tmux("send-keys", command, "Enter")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from program import BINARY, DEMOS, ROOT, environment, vram
+from program import BINARY, DEMOS, ROOT, environment, started, vram
 
 FIXTURES = sorted(file for file in (ROOT / "tests/data/snapshots").glob("*") if file.is_file())
 # What a path or a container changes in a report; everything else must survive a conversion.
@@ -57,7 +57,9 @@ def on_a_terminal(*arguments: object, columns: int = 100, **changes: str) -> tup
 def pieces(descriptors: list[int]) -> Iterator[tuple[int, bytes]]:
     still_open = list(descriptors)
     while still_open:
-        for descriptor in select.select(still_open, [], [], 60)[0]:
+        ready = select.select(still_open, [], [], 60)[0]
+        assert ready, "waited 60 s for the program to write something or to end"
+        for descriptor in ready:
             try:
                 piece = os.read(descriptor, 65536)
             except OSError:  # Linux says EIO when the other end of a terminal is gone
@@ -185,13 +187,13 @@ def test_an_unreadable_file_is_one_line(demo: pathlib.Path, tmp_path: pathlib.Pa
 
 def test_a_reader_that_leaves_is_no_error(demo: pathlib.Path) -> None:
     words = [BINARY, "report", str(demo), "--json", "--top", "0"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+    with started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.read(1)
         process.stdout.close()
         assert process.stderr.read() == b""
-    assert process.returncode == 0
+        assert process.wait(timeout=60) == 0
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
@@ -204,6 +206,7 @@ def test_a_full_disk_is_an_error(demo: pathlib.Path) -> None:
             env=environment(),
             check=False,
             text=True,
+            timeout=120,
         )
     assert done.returncode == 2
     assert done.stderr.startswith("vram: error: cannot write to standard output")
@@ -243,7 +246,9 @@ def test_progress_leaves_nothing_behind(demo: pathlib.Path) -> None:
 def test_the_version_is_the_projects() -> None:
     declared = re.search(r"project\(vram VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
     assert declared is not None
-    assert vram("--version").stdout == f"vram {declared.group(1)}\n"
+    said = vram("--version").stdout
+    commit, build_type = r"(commit [0-9a-f]{7,40}(-dirty)?|unknown commit)", r"\w+(, sanitizers [\w,-]+)?"
+    assert re.fullmatch(rf"vram {re.escape(declared.group(1))} \({commit}, {build_type}\)\n", said), said
 
 
 if __name__ == "__main__":

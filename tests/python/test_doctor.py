@@ -122,7 +122,7 @@ def test_a_process_by_its_number(patient: Patient) -> None:
         assert "tf.unknown_allocator" not in ids, "that is the shell's"
     finally:
         sleeping.kill()
-        sleeping.communicate()
+        sleeping.communicate(timeout=60)
 
 
 def test_a_process_that_is_none() -> None:
@@ -152,7 +152,7 @@ def test_a_gpu_that_is_ill(tmp_path: pathlib.Path) -> None:
 
 def test_in_a_pid_namespace(patient: Patient) -> None:
     inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
-    if subprocess.run([*inside, "true"], check=False, capture_output=True).returncode != 0:
+    if subprocess.run([*inside, "true"], check=False, capture_output=True, timeout=120).returncode != 0:
         pytest.skip("no namespaces here")
     done = subprocess.run(
         [*inside, BINARY, "doctor", "--json"],
@@ -223,7 +223,7 @@ def test_every_variable_of_ours_is_known_and_no_other(patient: Patient) -> None:
             return [finding["what"] for finding in findings if finding["id"] == "vram.unknown_variable"]
         finally:
             sleeping.kill()
-            sleeping.wait()
+            sleeping.wait(timeout=60)
 
     assert wrong_names(ours) == []
     titles = wrong_names({name + "X" for name in ours})

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from asked_program import MIB, STAND_IN, environment, running
-from program import BINARY, vram
+from fake_gpus import wait_until
+from program import BINARY, started, vram
+from program import environment as program_environment
 
 BUILD = pathlib.Path(BINARY).parents[1]
 pytestmark = pytest.mark.skipif(BUILD.name in {"asan", "tsan"}, reason="builds with sanitizers have no libvram.so")
@@ -47,7 +49,9 @@ def board(tmp_path: pathlib.Path) -> pathlib.Path:
 def kill_one(board: pathlib.Path) -> int:
     """A process that leaves its page behind."""
     body = "import os, vram\nvram.Board()\nprint(os.getpid(), flush=True)\nos._exit(1)"
-    done = subprocess.run([sys.executable, "-c", body], env=environment(board), capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", body], env=environment(board), capture_output=True, check=False, timeout=120
+    )
     return int(done.stdout)
 
 
@@ -111,10 +115,17 @@ def test_pages_of_the_dead_are_listed_and_removed_by_all(board: pathlib.Path) ->
 
 
 def test_an_owner_that_dies_while_it_is_asked(board: pathlib.Path) -> None:
-    dying = SLEEPING.replace("time.sleep(600)", "time.sleep(1.5); os._exit(0)")
-    with running(board, dying) as child:
-        found = free_json(board, child.pid, "--timeout", "60s", code=1)
-        assert found["answers"][0]["outcome"] == "ended"
+    with running(board, SLEEPING) as child:
+        page = board / str(child.pid)
+        before = page.read_bytes()
+        words = [BINARY, "free", str(child.pid), "--timeout", "60s", "--json"]
+        variables = program_environment(VRAM_NVML="/nowhere/libnvidia-ml.so.1", VRAM_BOARD=str(board))
+        with started(words, stdout=subprocess.PIPE, env=variables) as asking:
+            wait_until(lambda: page.read_bytes() != before)  # there is the request; who sleeps writes nothing
+            child.kill()
+            found, _ = asking.communicate(timeout=60)
+            assert asking.returncode == 1
+        assert json.loads(found)["answers"][0]["outcome"] == "ended"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def history_with(folder: Path, grain_s: int, samples: bytes) -> Path:
 
 def printed(path: Path, grain_s: int) -> list[str]:
     program = [sys.executable, "-c", block("python"), str(path), "busy_percent", str(grain_s)]
-    return subprocess.run(program, check=True, capture_output=True, text=True).stdout.splitlines()
+    return subprocess.run(program, check=True, capture_output=True, text=True, timeout=120).stdout.splitlines()
 
 
 def test_samples(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def output_of(*words: object) -> str:
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True, timeout=120).stdout
 
 
 def functions_of_the_headers() -> set[str]:
@@ -45,7 +45,9 @@ def run_in_c_types(body: str, **environment: str) -> subprocess.CompletedProcess
         f"import ctypes\nvram = ctypes.CDLL({str(LIBRARY)!r})\nvram.vram_last_error.restype = ctypes.c_char_p\n{body}"
     )
     changed = {**os.environ, **environment}
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, env=changed)
+    return subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=False, env=changed, timeout=120
+    )
 
 
 def test_loading_it_opens_no_driver() -> None:

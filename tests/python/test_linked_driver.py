@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def output_of(*words: object) -> str:
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True, timeout=120).stdout
 
 
 @pytest.fixture(scope="module", params=["-pie", "-no-pie"])
@@ -115,7 +115,12 @@ def test_a_program_without_a_driver_finds_none() -> None:
         "print([name for name in ('libcuda', 'libvram.so') if name in open('/proc/self/maps').read()])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"LD_PRELOAD": str(TAP)}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"LD_PRELOAD": str(TAP)},
+        timeout=120,
     )
     assert (done.stdout, done.stderr) == ("False True\n[]\n", "")
 

@@ -24,6 +24,7 @@ def run(body: str, **environment: str) -> str:
         text=True,
         check=False,
         env={**os.environ, **changed, **environment},
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import BINARY, ROOT, environment, vram
+from program import BINARY, ROOT, environment, started, vram
 
 LIBRARY = Path(BINARY).with_name("libvram.so")
 FAKE_DRIVER = Path(BINARY).parents[1] / "tests" / "fake_cuda" / "libcuda.so.1"
@@ -112,10 +112,11 @@ def test_a_killed_program_leaves_what_it_did_until_shortly_before(tmp_path: Path
     )
     surroundings = environment(**SURROUNDINGS)
     file = tmp_path / "run.vtrace"
-    with subprocess.Popen([sys.executable, "-c", code, file], stdout=subprocess.PIPE, env=surroundings) as running:
+    with started([sys.executable, "-c", code, file], stdout=subprocess.PIPE, env=surroundings) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"ready\n"
         running.send_signal(signal.SIGKILL)
+        running.wait(timeout=60)
     assert sum(event["action"] == "alloc" for event in events_of(file)) == 9
 
 

@@ -86,7 +86,7 @@ class AmdMachine:
 
 @pytest.fixture(autouse=True)
 def namespaces(tmp_path: pathlib.Path) -> None:
-    if subprocess.run([*INSIDE, str(tmp_path), "true"], check=False, capture_output=True).returncode != 0:
+    if subprocess.run([*INSIDE, str(tmp_path), "true"], check=False, capture_output=True, timeout=120).returncode != 0:
         pytest.skip("no namespaces here")
 
 

@@ -129,7 +129,10 @@ def test_real_pytorch_without_cuda_goes_on() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--pool"], "missing CMD; usage: vram run [--pool [--limit SIZE]] [--record FILE [--stacks KIND]] -- CMD..."),
+        (
+            ["--pool"],
+            "missing CMD; usage: vram run [--pool [--limit SIZE]] [--record FILE [--stacks KIND]] [--strict] -- CMD...",
+        ),
         (
             ["--", "python", "a.py"],
             "nothing to run 'python' under; name --pool or --record: vram run --pool -- python a.py",
@@ -162,6 +165,10 @@ def test_the_package_is_found_below_the_programs_prefix(tmp_path: Path) -> None:
     shutil.copy(BINARY, binary)
     (startup / "sitecustomize.py").write_text("")
     done = subprocess.run(
-        [binary, "run", "--pool", "--", "sh", "-c", "echo $PYTHONPATH"], capture_output=True, text=True, check=True
+        [binary, "run", "--pool", "--", "sh", "-c", "echo $PYTHONPATH"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     assert done.stdout == f"{startup}\n"

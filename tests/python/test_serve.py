@@ -113,7 +113,9 @@ def test_metrics_are_served_in_both_formats(machine: Machine, tmp_path: pathlib.
         modern = serve.get("/metrics", Accept=wanted)
         assert modern.headers["Content-Type"].startswith("application/openmetrics-text")
         assert modern.body.endswith(b"# EOF\n")
-        promtool = subprocess.run(["promtool", "check", "metrics"], input=plain.body, capture_output=True, check=False)
+        promtool = subprocess.run(
+            ["promtool", "check", "metrics"], input=plain.body, capture_output=True, check=False, timeout=120
+        )
         assert promtool.returncode == 0 or b"DCGM" in promtool.stderr, promtool.stderr
 
 

@@ -182,7 +182,8 @@ def test_a_signal_makes_it_let_go_of_the_driver(machine: Machine, tmp_path: path
         wait_until(lambda: any("let go on request" in note for note in serve.json("/api/v1/devices")["notes"]))
 
 
-@pytest.mark.parametrize("seed", ["1", "2"])
+# The first seed lets the driver open at once; with the other it does not count its devices in the first seconds.
+@pytest.mark.parametrize("seed", ["1", "5"])
 def test_a_driver_that_answers_at_random_ends_nothing(seed: str, machine: Machine, tmp_path: pathlib.Path) -> None:
     machine.environment["FAKE_NVML_CHAOS"] = seed
     calls = pathlib.Path(machine.environment["FAKE_NVML_CALLS"])

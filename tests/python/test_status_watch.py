@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from fake_gpus import GENERATIONS, MIB, Machine, Watch, wait_until
-from program import BINARY, environment
+from program import BINARY, environment, started
 
 TWO = (
     "device 0\nname First\nuuid GPU-0\ntotal 1000M\nused {}M\ndevice 1\nname Second\nuuid GPU-1\ntotal 500M\nused 20M\n"
@@ -114,7 +114,7 @@ def test_a_hanging_driver_holds_up_nobody_who_leaves(tmp_path: pathlib.Path) -> 
 def test_a_reader_that_leaves_ends_it(tmp_path: pathlib.Path) -> None:
     machine = Machine(tmp_path, one((FIRST, 100)))
     words = [BINARY, "status", "--gpu", "nvml", "--watch", "0.1", "--csv"]
-    with subprocess.Popen(
+    with started(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**machine.environment)
     ) as process:
         assert process.stdout is not None

@@ -10,7 +10,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from fake_gpus import Machine
+from fake_gpus import Machine, wait_until
 from program import BINARY, IS_SANITIZED, environment, vram
 
 MIB = 1 << 20
@@ -82,8 +82,7 @@ def test_an_interrupt_ends_it_in_order() -> None:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         try:
             caught = pathlib.Path(f"/proc/{process.pid}/status")
-            while int(caught.read_text().split("SigCgt:")[1].split()[0], 16) & 2 == 0:  # SIGINT is not caught yet
-                assert process.poll() is None
+            wait_until(lambda: int(caught.read_text().split("SigCgt:")[1].split()[0], 16) & 2 != 0)  # SIGINT
             process.send_signal(signal.SIGINT)
             out, _ = process.communicate(timeout=60)
         finally:

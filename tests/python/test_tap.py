@@ -12,6 +12,7 @@ from program import BINARY, ROOT
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests" / "package")]
 
 pytest.importorskip("torch", reason="the adapter is compiled against PyTorch's headers")
+from built_once import built_once  # noqa: E402
 from test_adapter import HEADER, SOURCES, compile_shared, installed  # noqa: E402
 
 from vram.torch import _adapter  # noqa: E402
@@ -25,22 +26,24 @@ pytestmark = pytest.mark.skipif(
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def stand_in(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder with the stand-in, and the adapter."""
+def build(folder: pathlib.Path) -> None:
     torch = installed()
-    folder = tmp_path_factory.mktemp("tap")
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         shared = ("-shared", "-fPIC", f"-L{torch.lib}", f"-Wl,-rpath,{torch.lib},-soname,libc10_cuda.so")
         compile_shared(torch, folder / "libc10_cuda.so", *shared, SOURCES / "stand_in_cuda.cpp", "-lc10")
         _adapter.adapter(torch, HEADER, (folder,))[0].rename(folder / "adapter.so")
-    return folder
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with the stand-in, and the adapter."""
+    return built_once(tmp_path_factory, "tap", build)
 
 
 def report(path: pathlib.Path) -> list[dict[str, Any]]:
     """What is said of each device."""
-    done = subprocess.run([BINARY, "report", "--json", path], capture_output=True, text=True, check=True)
+    done = subprocess.run([BINARY, "report", "--json", path], capture_output=True, text=True, check=True, timeout=120)
     return list(json.loads(done.stdout)["devices"])
 
 

@@ -35,7 +35,7 @@ def fixture_children() -> Iterator[list[subprocess.Popen[bytes]]]:
     yield children
     for child in children:
         child.kill()
-        child.wait()
+        child.wait(timeout=60)
 
 
 @pytest.fixture(name="machine")
@@ -69,7 +69,10 @@ def test_keys_change_what_is_shown(
         is_as_it_was(terminal)
 
 
-def test_the_mouse_sorts_and_selects(machine: Machine, tmp_path: pathlib.Path) -> None:
+def test_the_mouse_sorts_and_selects(
+    machine: Machine, children: list[subprocess.Popen[bytes]], tmp_path: pathlib.Path
+) -> None:
+    by_pid = sorted(child.pid for child in children)
     with top(machine, tmp_path) as terminal:
         assert terminal.state("mouse_any_flag") == "1"
         titles = next(i for i, line in enumerate(terminal.lines()) if "PID" in line)
@@ -79,11 +82,10 @@ def test_the_mouse_sorts_and_selects(machine: Machine, tmp_path: pathlib.Path) -
                 terminal.type(f"\x1b[M{button}{chr(33 + column)}{chr(33 + row)}")
 
         click(1, titles)
-        wait_until(lambda: terminal.shows("by pid"))
-        pid = rows(terminal)[1].split()[0]
+        wait_until(lambda: terminal.shows("by pid") and [int(row.split()[0]) for row in rows(terminal)] == by_pid)
         click(3, titles + 2)
         terminal.press("F9")
-        wait_until(lambda: terminal.shows("Send a signal to", f"│ {pid} "))
+        wait_until(lambda: terminal.shows("Send a signal to", f"│ {by_pid[1]} "))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (30, 6), (120, 40)])
@@ -123,7 +125,7 @@ def test_a_number_that_was_given_again_is_not_signalled(
         wait_until(lambda: "400 MiB" in first_row(terminal))
         terminal.press("F9", "Down")
         children[3].kill()
-        children[3].wait()
+        children[3].wait(timeout=60)
         terminal.press("Enter")
         wait_until(lambda: terminal.shows(f"process {children[3].pid} has ended"))
 
@@ -151,7 +153,7 @@ def test_a_command_line_can_do_no_harm(machine: Machine, tmp_path: pathlib.Path)
             assert "owned" not in terminal.state("pane_title")
     finally:
         child.kill()
-        child.wait()
+        child.wait(timeout=60)
 
 
 @needs_library

@@ -26,7 +26,7 @@ def fixture_machine(tmp_path: pathlib.Path) -> Iterator[Machine]:
     yield Machine(tmp_path, two_gpus(*(child.pid for child in children)))
     for child in children:
         child.kill()
-        child.wait()
+        child.wait(timeout=60)
 
 
 def file_of(folder: pathlib.Path) -> pathlib.Path:

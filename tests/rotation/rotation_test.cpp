@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <random>
+#include <stdexcept>
 #include <tuple>
 #include <unistd.h>
 
@@ -142,6 +143,11 @@ class Program {
   std::vector<CachingAllocator::Block> awaited_;
 };
 
+// Ends the test: what follows would fail for the same reason.
+void expect_done(const Result<>& done) {
+  if (!done) throw std::runtime_error(done.error().message);
+}
+
 class RotationTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
@@ -151,23 +157,21 @@ class RotationTest : public testing::TestWithParam<bool> {
   trace::Trace record(const std::vector<Record>& records, uint64_t limit_bytes,
                       size_t flushed_every = 500) {
     const std::string path = (folder_ / "run.vtrace").string();
-    const auto recording = Recording::create(
-        {.path = path,
-         .limit_bytes = limit_bytes,
-         .facts = {{Fact::Kind::kAbout, "recorder", "vram"},
-                   {Fact::Kind::kSetting, "expandable_segments", GetParam() ? "True" : "False"}}});
-    EXPECT_TRUE(recording);
+    const auto recording =
+        Recording::create({.path = path,
+                           .limit_bytes = limit_bytes,
+                           .facts = {{Fact::Kind::kAbout, "recorder", "vram"},
+                                     {Fact::Kind::kSetting, "expandable_segments",
+                                      GetParam() ? "True" : "False"}}})
+            .value();
     for (size_t i = 0; i < records.size(); ++i) {
-      EXPECT_TRUE((*recording)->add(records[i]));
-      const bool is_time_to_flush = i % flushed_every == 0;
-      EXPECT_TRUE(!is_time_to_flush || (*recording)->flush());
+      expect_done(recording->add(records[i]));
+      if (i % flushed_every == 0) expect_done(recording->flush());
     }
-    EXPECT_TRUE((*recording)->flush());
-    EXPECT_TRUE((*recording)->finish());
-    written_bytes_ = (*recording)->written_bytes();
-    auto trace = trace::open_trace(path);
-    EXPECT_TRUE(trace);
-    return std::move(*trace);
+    expect_done(recording->flush());
+    expect_done(recording->finish());
+    written_bytes_ = recording->written_bytes();
+    return trace::open_trace(path).value();
   }
 
   std::filesystem::path folder_ =

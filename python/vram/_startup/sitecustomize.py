@@ -2,7 +2,8 @@
 
 Right after torch or cupy has been imported, the pool is put under it, and the recording begins. Until then nothing of
 vram is loaded. Whatever goes wrong here is one line on standard error, said once by a program and its children, and the
-program goes on without the pool, or without being recorded. The user's own sitecustomize, if there is one, runs as it would have.
+program goes on without the pool, or without being recorded; under ``vram run --strict`` the process ends with exit code 3.
+The user's own sitecustomize, if there is one, runs as it would have.
 """
 
 import atexit
@@ -17,6 +18,11 @@ from types import ModuleType
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 POOLED = ("torch", "cupy")
 FRAMEWORKS = (*POOLED, "jax", "tensorflow")
+ENVIRONMENT = 3  # the exit code of vram's own commands where the environment lacks something
+
+
+class _State:
+    is_recorded_in_part = False  # under --strict
 
 
 def _load_vram() -> ModuleType:
@@ -43,8 +49,33 @@ def _say(text: str) -> None:
     if os.environ.get("VRAM_SAID") == text:
         return
     os.environ["VRAM_SAID"] = text
+    _print("vram: " + text)
+
+
+def _print(line: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):  # a closed standard error is no reason to fail
-        print("vram: " + text, file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)
+
+
+def _is_strict() -> bool:
+    return os.environ.get("VRAM_STRICT") == "1"
+
+
+def _fail(what: str, error: Exception) -> None:
+    """Says what could not be set up; under --strict that ends the process, whatever the program would catch."""
+    reason = _first_line(error)
+    if not _is_strict():
+        _say(f"the program {what}: {reason}")
+        return
+    _print(f"vram: error: the program {what}: {reason}; --strict ends it")
+    _end()
+
+
+def _end() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(ENVIRONMENT)
 
 
 def _enable(framework: str) -> None:
@@ -62,17 +93,17 @@ def _enable(framework: str) -> None:
         if enabled.notes:
             _say("; ".join(enabled.notes))
     except Exception as error:
-        _say("the program runs without the pool: " + _first_line(error))
+        _fail("runs without the pool", error)
 
 
 def _record() -> None:
     try:
         recording = _load_vram().recording
-        recording.record_as_told()
+        recording.record_as_told(requires_driver=_is_strict())
         is_first = os.environ.setdefault("VRAM_RECORD_FIRST", str(os.getpid())) == str(os.getpid())
         atexit.register(_finish, recording, is_first)
     except Exception as error:
-        _say("the program is not recorded: " + _first_line(error))
+        _fail("is not recorded", error)
 
 
 def _finish(recording: ModuleType, is_first: bool) -> None:
@@ -82,6 +113,14 @@ def _finish(recording: ModuleType, is_first: bool) -> None:
             _say("nothing was recorded: the program used no GPU memory")
     except Exception as error:
         _say(_first_line(error))
+        if _is_strict():
+            _State.is_recorded_in_part = True
+
+
+def _end_if_recorded_in_part() -> None:
+    """The last of the program's own functions at exit: the exit code can be changed only by ending here."""
+    if _State.is_recorded_in_part:
+        _end()
 
 
 def _first_line(error: Exception) -> str:
@@ -144,4 +183,5 @@ def _run_the_users_own() -> None:
 
 if os.environ.get("VRAM_POOL") == "1" or "VRAM_RECORD" in os.environ:
     sys.meta_path.insert(0, _Finder())
+    atexit.register(_end_if_recorded_in_part)  # the first to be registered is the last to run
 _run_the_users_own()

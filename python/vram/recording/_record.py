@@ -136,8 +136,13 @@ def is_recording() -> bool:
     return bool(library().vram_is_recording())
 
 
-def record_as_told() -> None:
-    """For ``vram run --record``: records until the process ends, as the environment says. VramError: it can't be."""
+def record_as_told(*, requires_driver: bool = False) -> None:
+    """For ``vram run --record``: records until the process ends, as the environment says. VramError: it can't be.
+
+    requires_driver: a machine without CUDA's driver, on which there is nothing to record, counts as that, too.
+    """
+    if requires_driver:
+        _taps.require_driver()
     if library().vram_record_start_as_told() != OK:
         raise VramError(_library.last_error())
     _begin(with_stacks=bool(os.environ.get("VRAM_RECORD_STACKS")))

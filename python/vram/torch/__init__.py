@@ -52,7 +52,10 @@ def enable(device_limit: int | str | None = None) -> Enabled:
     >>> try:
     ...     enabled = vram.enable(device_limit="20GiB")
     ... except vram.VramError as error:
-    ...     reason = str(error)  # the program goes on with PyTorch's own allocator
+    ...     print(error)  # the program goes on with PyTorch's own allocator
+    PyTorch ... is built without CUDA; install one with it (see pytorch.org)
+    >>> vram.is_enabled()
+    False
     """
     limit = None if device_limit is None else parse_limit(device_limit)
     facts, file, compiled = prepare_adapter(_import_torch())
@@ -115,12 +118,14 @@ def _check(torch: Any, facts: Torch) -> None:
         raise VramError(f"PyTorch {facts.version} is built without CUDA; install one with it (see pytorch.org)")
     if facts.release < _OLDEST:
         raise VramError(f"PyTorch {facts.version} is too old; vram needs {_OLDEST[0]}.{_OLDEST[1]} or newer")
-    _find_driver()
+    require_driver()
 
 
-def _find_driver() -> None:
+def require_driver() -> None:
+    """VramError: this machine has no CUDA driver. ``VRAM_CUDA_DRIVER`` names another one, as for the C library."""
     try:
-        ctypes.CDLL("libcuda.so.1")  # loaded, not initialized: a later fork stays possible
+        # Loaded, not initialized: a later fork stays possible.
+        ctypes.CDLL(os.environ.get("VRAM_CUDA_DRIVER") or "libcuda.so.1")
     except OSError as error:
         raise VramError(f"no CUDA driver on this machine ({error}); install NVIDIA's, or run where it is") from error
 
@@ -128,7 +133,7 @@ def _find_driver() -> None:
 def has_driver() -> bool:
     """Whether this machine has CUDA's driver, so that there may be a GPU to use. Nothing is initialized."""
     try:
-        _find_driver()
+        require_driver()
     except VramError:
         return False
     return True

@@ -55,7 +55,8 @@ def compiler() -> list[str]:
     looked_for = f"CXX={named}" if named else f"{', '.join(_COMPILERS)} on PATH"
     raise VramError(
         f"no C++ compiler (looked for {looked_for}): vram's adapter is compiled once against your PyTorch; "
-        "install g++ (apt install g++, dnf install gcc-c++, conda install gxx) or set CXX"
+        "install one (apt install g++, dnf install gcc-c++ or conda install -c conda-forge gxx), "
+        "or set CXX to the compiler's command"
     )
 
 

@@ -16,8 +16,8 @@ Finding no_gpu() {
           "no NVIDIA, AMD or Intel GPU on the bus",
           "vram status, top and free have nothing to show here. Reports, replays, tuning and dry "
           "runs need no GPU.",
-          {"try vram on a recording",
-           {"vram status --gpu sim:RECORDING --watch 1", "vram report RECORDING"}}};
+          {"try vram on the recordings that come with it",
+           {"vram demo", "vram status --gpu sim --watch 1"}}};
 }
 
 Finding passthrough(const PciGpu& gpu) {

@@ -165,7 +165,7 @@ TEST(Compare, WorseIsSlowerOrLonger) {
   const auto after = report_with({figure_of("copy", Unit::kBytesPerSecond, 800, 800, 800),
                                   figure_of("call", Unit::kNanoseconds, 95, 95, 95)});
   const auto found = compare(before, after, 0.1);
-  ASSERT_TRUE(found);
+  ASSERT_TRUE(found) << found.error().message;
   ASSERT_EQ(found->changes.size(), 2u);
   EXPECT_EQ(found->changes[0].name, "copy");
   EXPECT_DOUBLE_EQ(found->changes[0].worse, 0.2);
@@ -174,19 +174,19 @@ TEST(Compare, WorseIsSlowerOrLonger) {
   EXPECT_EQ(found->changes[1].trend, Trend::kBetter);
   EXPECT_EQ(found->not_measured, std::vector<std::string>{"gone"});
   EXPECT_TRUE(found->is_failing());
-  EXPECT_FALSE(compare(before, after, 0.25)->is_failing());
-  EXPECT_EQ(compare(before, after, 0.25)->changes[0].trend, Trend::kWorse);
+  EXPECT_FALSE(compare(before, after, 0.25).value().is_failing());
+  EXPECT_EQ(compare(before, after, 0.25).value().changes[0].trend, Trend::kWorse);
 }
 
 TEST(Compare, WhatScattersIsNoChange) {
   // Spans of 30 % and 40 %: 50 % together.
   const auto before = report_with({figure_of("call", Unit::kNanoseconds, 90, 100, 120)});
   const auto same = report_with({figure_of("call", Unit::kNanoseconds, 120, 145, 178)});
-  EXPECT_EQ(compare(before, same, 0.1)->changes[0].trend, Trend::kSame);
+  EXPECT_EQ(compare(before, same, 0.1).value().changes[0].trend, Trend::kSame);
   const auto worse = report_with({figure_of("call", Unit::kNanoseconds, 140, 160, 204)});
-  const auto found = compare(before, worse, 0.1);
-  EXPECT_NEAR(found->changes[0].noise, 0.5, 1e-9);
-  EXPECT_EQ(found->changes[0].trend, Trend::kFailing);
+  const Comparison found = compare(before, worse, 0.1).value();
+  EXPECT_NEAR(found.changes[0].noise, 0.5, 1e-9);
+  EXPECT_EQ(found.changes[0].trend, Trend::kFailing);
 }
 
 TEST(Compare, OtherDevicesAreRefused) {

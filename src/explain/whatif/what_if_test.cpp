@@ -122,7 +122,7 @@ TEST(WhatIf, AReplayThatMissesTheRecordedPeakIsNotBelieved) {
 
 TEST(WhatIf, ARealProgramThatFragments) {
   const auto trace = trace::open_trace(VRAM_TEST_DATA "/../../demo/unet_multiscale.pickle.xz");
-  ASSERT_TRUE(trace);
+  ASSERT_TRUE(trace) << trace.error().message;
   const DeviceReport report = explain(*trace).value().devices.front();
   ASSERT_TRUE(report.what_if);
   EXPECT_EQ(report.what_if->capacity_bytes, std::nullopt);

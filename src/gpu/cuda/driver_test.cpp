@@ -31,7 +31,8 @@ TEST_F(DriverApiTest, StartsTheDriverOnceItIsComplete) {
 TEST_F(DriverApiTest, FindsItAgain) {
   const Result<DriverApi> first = DriverApi::load(VRAM_FAKE_CUDA);
   const Result<DriverApi> second = DriverApi::load(VRAM_FAKE_CUDA);
-  ASSERT_TRUE(first.has_value() && second.has_value());
+  ASSERT_TRUE(first.has_value()) << first.error().message;
+  ASSERT_TRUE(second.has_value()) << second.error().message;
   EXPECT_EQ(first->mem_create, second->mem_create);
 }
 

@@ -2,6 +2,7 @@
 // nobody waits for a library that hangs.
 #include "gpu/rocm/rocm_extras.hpp"
 
+#include "base/testing/waiting.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/testing/fake_rocm_smi.hpp"
 #include "gpu/testing/recorded_tree.hpp"
@@ -48,11 +49,7 @@ drm::Drm open_drm(const RecordedTree& tree) {
   });
 }
 
-void wait_until(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + 60s;
-  while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
-  ASSERT_TRUE(holds());
-}
+void wait_until(const std::function<bool()>& holds) { ASSERT_TRUE(eventually(holds)); }
 
 TEST(RocmExtrasTest, FillsWhatTheKernelsFilesLeaveOpen) {
   const RocmScenario scenario(kTwo);

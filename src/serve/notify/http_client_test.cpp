@@ -27,13 +27,13 @@ TEST(ParseTarget, TakesHostPortPathAndWhoAsks) {
 }
 
 TEST(ParseTarget, FillsInWhatIsLeftOut) {
-  EXPECT_EQ(parse_target("http://localhost")->port, "80");
-  EXPECT_EQ(parse_target("http://localhost")->path, "/");
-  EXPECT_EQ(parse_target("http://localhost?a=b")->path, "/?a=b");
-  EXPECT_EQ(parse_target("http://[::1]:9093/x#y")->host, "::1");
-  EXPECT_EQ(parse_target("http://[::1]:9093/x#y")->path, "/x");
-  EXPECT_EQ(parse_target("http://a@h")->authorization, "Basic YQ==");
-  EXPECT_EQ(parse_target("http://ab@h")->authorization, "Basic YWI=");
+  EXPECT_EQ(parse_target("http://localhost").value().port, "80");
+  EXPECT_EQ(parse_target("http://localhost").value().path, "/");
+  EXPECT_EQ(parse_target("http://localhost?a=b").value().path, "/?a=b");
+  EXPECT_EQ(parse_target("http://[::1]:9093/x#y").value().host, "::1");
+  EXPECT_EQ(parse_target("http://[::1]:9093/x#y").value().path, "/x");
+  EXPECT_EQ(parse_target("http://a@h").value().authorization, "Basic YQ==");
+  EXPECT_EQ(parse_target("http://ab@h").value().authorization, "Basic YWI=");
 }
 
 TEST(ParseTarget, RefusesTheRestAndRepeatsNoSecret) {

@@ -1,16 +1,20 @@
 // A client that sends whatever bytes a test wants.
 #pragma once
 
+#include "base/testing/waiting.hpp"
+
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <netinet/in.h>
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 namespace vram::serve::testing {
@@ -25,6 +29,9 @@ class Client {
     const int connected =
         connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
     EXPECT_EQ(connected, 0);
+    const timeval limit{.tv_sec = kWaitLimit.count(), .tv_usec = 0};
+    for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
+      EXPECT_EQ(setsockopt(descriptor_, SOL_SOCKET, option, &limit, sizeof limit), 0);
   }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -33,7 +40,10 @@ class Client {
   void send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;  // the server has heard enough
+      if (sent <= 0) {  // the server has heard enough
+        expect_no_timeout("send");
+        return;
+      }
       bytes.remove_prefix(static_cast<size_t>(sent));
     }
   }
@@ -41,6 +51,7 @@ class Client {
   std::string read_some() {
     std::array<char, 65536> buffer{};
     const ssize_t count = recv(descriptor_, buffer.data(), buffer.size(), 0);
+    if (count < 0) expect_no_timeout("read");
     return {buffer.data(), count > 0 ? static_cast<size_t>(count) : 0};
   }
   std::string read_to_end() {
@@ -53,6 +64,11 @@ class Client {
   }
 
  private:
+  static void expect_no_timeout(const char* what) {
+    EXPECT_TRUE(errno != EAGAIN && errno != EWOULDBLOCK)
+        << "the server let the client wait to " << what << " for " << kWaitLimit.count() << " s";
+  }
+
   int descriptor_;
 };
 

@@ -30,9 +30,7 @@ watch::Process trainer() {
 
 bool matches(std::string_view words) {
   const watch::Process process = trainer();
-  const auto filter = Filter::parse(words);
-  EXPECT_TRUE(filter) << words << ": " << filter.error().message;
-  return filter && filter->matches(process, process.uses[0]);
+  return Filter::parse(words).value().matches(process, process.uses[0]);
 }
 
 TEST(Filter, WordsThatHold) {
@@ -71,8 +69,8 @@ TEST(Filter, WordsThatHold) {
 TEST(Filter, ClientsOfMpsAreATypeOfTheirOwn) {
   watch::Process process = trainer();
   process.uses[0].process.is_mps = true;
-  EXPECT_TRUE(Filter::parse("type:mps")->matches(process, process.uses[0]));
-  EXPECT_TRUE(Filter::parse("type:compute")->matches(process, process.uses[0]));
+  EXPECT_TRUE(Filter::parse("type:mps").value().matches(process, process.uses[0]));
+  EXPECT_TRUE(Filter::parse("type:compute").value().matches(process, process.uses[0]));
   EXPECT_EQ(info_of(Field::kType).text(process, process.uses[0]), "M+C");
 }
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace vram::trace {
@@ -51,7 +52,7 @@ std::vector<Row> parse_csv(std::string_view text) {
 
 template <typename Export>
 std::string exported(Export&& write, const Trace& trace) {
-  const std::string path = testing::TempDir() + "vram_export_test";
+  const std::string path = testing::TempDir() + "vram_export_test." + std::to_string(getpid());
   const auto done = write(trace, path);
   EXPECT_TRUE(done) << done.error().message;
   std::ifstream file(path, std::ios::binary);

@@ -54,7 +54,7 @@ uint64_t segments_in(const Trace& trace) {
 TEST_P(CutTest, KeepsWhatIsWholeAtEveryByte) {
   const std::string bytes = test_file(std::string("snapshots/") + GetParam() + ".pickle");
   const Result<Trace> whole = import_bytes(bytes);
-  ASSERT_TRUE(whole);
+  ASSERT_TRUE(whole) << whole.error().message;
   uint64_t events = 0;
   uint64_t segments = 0;
   for (size_t cut = 2; cut < bytes.size(); ++cut) {
@@ -92,13 +92,13 @@ TEST(CutSnapshotTest, SaysWhatIsLost) {
   const auto note = [](const char* text) { return Contains(Field(&Note::text, HasSubstr(text))); };
   // Within the segments, which come first.
   const Result<Trace> in_segments = import_bytes(std::string_view(bytes).substr(0, 900));
-  ASSERT_TRUE(in_segments);
+  ASSERT_TRUE(in_segments) << in_segments.error().message;
   EXPECT_THAT(in_segments->origin.notes, note("lost: some of the segments"));
   EXPECT_THAT(in_segments->origin.notes, note("lost: the events of all devices"));
   for (const DeviceTrace& device : in_segments->devices) EXPECT_FALSE(device.has_end_state);
   // Within the events of the last device: the others are whole.
   const Result<Trace> in_events = import_bytes(std::string_view(bytes).substr(0, 8000));
-  ASSERT_TRUE(in_events);
+  ASSERT_TRUE(in_events) << in_events.error().message;
   ASSERT_EQ(in_events->devices.size(), 2U);
   EXPECT_THAT(in_events->origin.notes, note("lost: the events of device 2 after its number"));
   EXPECT_TRUE(in_events->devices[0].has_end_state);
@@ -129,7 +129,7 @@ TEST(CutSnapshotTest, KeepsWhatIsWholeOfACutArchive) {
   packed.resize(stream.total_out);
   deflateEnd(&stream);
   const Result<Trace> whole = import_bytes(packed);
-  ASSERT_TRUE(whole);
+  ASSERT_TRUE(whole) << whole.error().message;
   EXPECT_EQ(whole->origin.format, "PyTorch snapshot (pickle protocol 4, gz)");
   const Result<Trace> cut = import_bytes(std::string_view(packed).substr(0, packed.size() * 2 / 3));
   ASSERT_TRUE(cut) << cut.error().message;

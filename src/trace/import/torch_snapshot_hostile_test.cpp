@@ -97,7 +97,7 @@ TEST(HostileSnapshotTest, KeepsToItsMemory) {
   ASSERT_FALSE(trace);
   EXPECT_EQ(trace.error().code, Code::kTooLarge);
   EXPECT_THAT(trace.error().message, HasSubstr("more than 4 MiB of memory"));
-  EXPECT_EQ(import_bytes(bytes)->events.size(), 200'000U);
+  EXPECT_EQ(import_bytes(bytes).value().events.size(), 200'000U);
 }
 
 TEST(HostileSnapshotTest, TakesNonsenseInFieldsAsUnknown) {

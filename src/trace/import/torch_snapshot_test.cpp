@@ -48,7 +48,8 @@ TEST_P(VersionTest, SaysWhatPythonSays) {
 TEST_P(VersionTest, IsTheSameInEveryProtocol) {
   const Result<Trace> trace = import_bytes(test_file(file_of(GetParam())));
   const Result<Trace> other = import_bytes(test_file(file_of({GetParam().version, "p4"})));
-  ASSERT_TRUE(trace && other);
+  ASSERT_TRUE(trace) << trace.error().message;
+  ASSERT_TRUE(other) << other.error().message;
   // C++ writes texts as it meets them, so ids differ there; trace_text has compared the content.
   if (GetParam().writer != "ts") expect_same_trace(*trace, *other);
 }
@@ -61,9 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, VersionTest, testing::ValuesIn(fixtures()),
                          });
 
 Trace imported(const std::string& version) {
-  Result<Trace> trace = import_bytes(test_file(file_of({version, "p4"})));
-  EXPECT_TRUE(trace) << trace.error().message;
-  return std::move(*trace);
+  return import_bytes(test_file(file_of({version, "p4"}))).value();
 }
 
 std::map<std::string, uint64_t> notes_of(const Trace& trace) {

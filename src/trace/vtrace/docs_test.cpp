@@ -61,10 +61,9 @@ std::vector<FileBytes> contents_of(const FileBytes& bytes) {
   for (uint64_t offset = kFileHeaderBytes; offset + kTrailerBytes < bytes.size();) {
     const auto header = frames.header_at(offset);
     if (!header) break;
-    const auto content = frames.content_of(offset, *header);
-    EXPECT_TRUE(content);
+    const auto content = frames.content_of(offset, *header).value();
     if (header->type == FrameType::kIndex) break;  // it holds the payloads' lengths
-    contents.emplace_back(content->begin(), content->end());
+    contents.emplace_back(content.begin(), content.end());
     offset += kFrameHeaderBytes + header->payload_bytes;
   }
   return contents;
@@ -73,7 +72,7 @@ std::vector<FileBytes> contents_of(const FileBytes& bytes) {
 TEST(VtraceDocs, TheExampleIsWhatTheWriterWrites) {
   const FileBytes bytes = example_bytes();
   const auto trace = read_bytes(bytes);
-  ASSERT_TRUE(trace);
+  ASSERT_TRUE(trace) << trace.error().message;
   MemorySink sink;
   ASSERT_TRUE(write_vtrace(*trace, sink));
   EXPECT_EQ(contents_of(sink.bytes()), contents_of(bytes));

@@ -35,9 +35,7 @@ VtraceFile opened(size_t bytes_cut_off = 0) {
   EXPECT_TRUE(write_vtrace(trace(), sink));
   FileBytes bytes = sink.bytes();
   bytes.resize(bytes.size() - bytes_cut_off);
-  auto file = VtraceFile::open(std::make_unique<OwnedSource>(std::move(bytes)));
-  EXPECT_TRUE(file);
-  return std::move(*file);
+  return VtraceFile::open(std::make_unique<OwnedSource>(std::move(bytes))).value();
 }
 
 TEST(VtraceFile, ListsTheSameFramesWithAndWithoutItsIndex) {

@@ -30,9 +30,9 @@ Recording recording() {
   Recording made;
   made.trace = synthetic_trace({.events = 60, .devices = 2, .with_stacks = true});
   const Trace& trace = made.trace;
-  auto writer = VtraceWriter::open(made.sink, trace.tables);
+  auto writer = VtraceWriter::open(made.sink, trace.tables).value();
   for (const DeviceTrace& device : trace.devices)
-    EXPECT_TRUE(writer->add_device(device.kind, device.ordinal));
+    EXPECT_TRUE(writer.add_device(device.kind, device.ordinal));
   uint64_t events = 0;
   const auto note_writes = [&](uint64_t added) {
     made.events_by_write.resize(made.sink.starts().size(), events);
@@ -42,14 +42,14 @@ Recording recording() {
     for (DeviceIndex i = 0; i < 2; ++i) {
       const auto all = trace.events_of(trace.devices[i]);
       const auto part = all.subspan(start, std::min<size_t>(50, all.size() - start));
-      EXPECT_TRUE(writer->append(i, part));
-      EXPECT_TRUE(writer->flush());
+      EXPECT_TRUE(writer.append(i, part));
+      EXPECT_TRUE(writer.flush());
       note_writes(part.size());
     }
-  EXPECT_TRUE(writer->append_annotations(trace.annotations));
+  EXPECT_TRUE(writer.append_annotations(trace.annotations));
   for (DeviceIndex i = 0; i < 2; ++i)
-    EXPECT_TRUE(writer->append_state(i, trace.devices[i].segments, trace.devices[i].blocks.span()));
-  EXPECT_TRUE(writer->finish());
+    EXPECT_TRUE(writer.append_state(i, trace.devices[i].segments, trace.devices[i].blocks.span()));
+  EXPECT_TRUE(writer.finish());
   note_writes(0);
   return made;
 }
@@ -100,7 +100,7 @@ TEST(VtraceRecovery, AFileCutAnywhereGivesEveryWholeFrameAndSaysSo) {
     EXPECT_EQ(trace->origin.notes.size(), 1u);
   }
   const auto whole = read_bytes(bytes);
-  ASSERT_TRUE(whole);
+  ASSERT_TRUE(whole) << whole.error().message;
   expect_same_items(whole->events.span(), made.trace.events.span(), "event");
   EXPECT_FALSE(whole->origin.truncated_at_byte);
 }
@@ -134,7 +134,7 @@ TEST(VtraceRecovery, SaysWhyItStopped) {
   FileBytes bytes = recording().sink.bytes();
   bytes[kFileHeaderBytes + kFrameHeaderBytes + 20] ^= 0xff;
   const auto trace = read_bytes(bytes);
-  ASSERT_TRUE(trace);
+  ASSERT_TRUE(trace) << trace.error().message;
   ASSERT_EQ(trace->origin.notes.size(), 1u);
   EXPECT_THAT(trace->origin.notes[0].text, testing::HasSubstr("no whole frame at byte 24"));
   EXPECT_EQ(trace->origin.truncated_at_byte, 24u);
@@ -144,7 +144,7 @@ TEST(VtraceRecovery, BytesBehindTheEndAreMentioned) {
   FileBytes bytes = recording().sink.bytes();
   bytes.push_back(0);
   const auto trace = read_bytes(bytes);
-  ASSERT_TRUE(trace);
+  ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->origin.truncated_at_byte, bytes.size() - 1);
 }
 
@@ -195,11 +195,9 @@ class Forgery {
   }
   // The trace of what was readable, which must not include the last frame.
   Trace read_refusing_last() const {
-    auto trace = read_bytes(bytes_);
-    EXPECT_TRUE(trace);
-    EXPECT_TRUE(trace->origin.truncated_at_byte &&
-                *trace->origin.truncated_at_byte < bytes_.size());
-    return std::move(*trace);
+    Trace trace = read_bytes(bytes_).value();
+    EXPECT_LT(trace.origin.truncated_at_byte.value(), bytes_.size());
+    return trace;
   }
   [[nodiscard]] const FileBytes& bytes() const { return bytes_; }
 

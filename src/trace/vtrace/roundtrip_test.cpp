@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <string>
+#include <unistd.h>
 
 namespace vram::trace {
 namespace {
@@ -30,13 +31,13 @@ TEST(VtraceRoundTrip, KeepsOneOfEverything) {
 TEST(VtraceRoundTrip, ConvertingTwiceNamesTheFirstOriginOnce) {
   const FileBytes once = written(sample_trace());
   const auto back = read_bytes(once);
-  ASSERT_TRUE(back);
+  ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(written(*back), once);
 }
 
 TEST(VtraceRoundTrip, KeepsAnEmptyTrace) {
   const auto back = read_bytes(written(Trace{}));
-  ASSERT_TRUE(back);
+  ASSERT_TRUE(back) << back.error().message;
   expect_same_trace(Trace{}, *back);
   EXPECT_EQ(back->origin.format, "vtrace 1");
 }
@@ -109,7 +110,7 @@ TEST(VtraceRoundTrip, SplitsLargeTablesOverFrames) {
 }
 
 TEST(VtraceRoundTrip, ThroughAFile) {
-  const std::string path = testing::TempDir() + "roundtrip.vtrace";
+  const std::string path = testing::TempDir() + "roundtrip." + std::to_string(getpid()) + ".vtrace";
   const Trace trace = sample_trace();
   ASSERT_TRUE(write_vtrace(trace, path));
   const auto back = read_vtrace(path);
@@ -126,10 +127,11 @@ TEST(VtraceWriter, WritesAsARecorderGoes) {
   Tables tables;
   MemorySink sink;
   auto writer = VtraceWriter::open(sink, tables, {.has_time = true});
-  ASSERT_TRUE(writer);
+  ASSERT_TRUE(writer) << writer.error().message;
   const auto first = writer->add_device(DeviceKind::kGpu, 1);
   const auto second = writer->add_device(DeviceKind::kGpu, 0);
-  ASSERT_TRUE(first && second);
+  ASSERT_TRUE(first) << first.error().message;
+  ASSERT_TRUE(second) << second.error().message;
   EXPECT_FALSE(writer->add_device(DeviceKind::kGpu, 1));
   Event event = sample_event(EventKind::kAlloc, 512, 100, 1'000);
   for (int turn = 0; turn < 3; ++turn) {
@@ -141,7 +143,7 @@ TEST(VtraceWriter, WritesAsARecorderGoes) {
     ASSERT_TRUE(writer->append(*second, std::span(&event, 1)));
     ASSERT_TRUE(writer->flush());
     const auto so_far = read_bytes(sink.bytes());
-    ASSERT_TRUE(so_far);
+    ASSERT_TRUE(so_far) << so_far.error().message;
     EXPECT_EQ(so_far->events.size(), 2u * static_cast<size_t>(turn + 1));
     EXPECT_EQ(so_far->origin.truncated_at_byte, sink.bytes().size());
   }
@@ -152,7 +154,7 @@ TEST(VtraceWriter, WritesAsARecorderGoes) {
   ASSERT_TRUE(writer->finish());
 
   const auto trace = read_bytes(sink.bytes());
-  ASSERT_TRUE(trace);
+  ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_FALSE(trace->origin.truncated_at_byte);
   ASSERT_EQ(trace->devices.size(), 2u);
   EXPECT_EQ(trace->devices[0].ordinal, 0u);

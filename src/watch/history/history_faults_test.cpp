@@ -213,7 +213,7 @@ TEST(HistoryFaultsTest, ItWritesWithoutBeingAsked) {
   History history = opened(folder.file(), options);
   history.add(look_number(7));
   auto database = Database::open(folder.file(), true);
-  ASSERT_TRUE(database);
+  ASSERT_TRUE(database) << database.error().message;
   int64_t chunks = 0;
   for (int i = 0; i < 10'000 && chunks == 0; ++i) {
     usleep(1000);

@@ -282,7 +282,7 @@ TEST_F(HistoryTest, BytesInTheFileThatAreNoChunkAreLeftOutAndCounted) {
   history.add(look_at(kDayBegin + kMinute, 6));
   ASSERT_TRUE(history.flush());
   auto database = Database::open(folder_.file(), false);
-  ASSERT_TRUE(database);
+  ASSERT_TRUE(database) << database.error().message;
   ASSERT_TRUE(database->execute(
       fmt::format("UPDATE device_chunk SET samples=x'ff01' WHERE grain_s=0 AND begin_s={}",
                   kDayBegin / kSecond)));

@@ -1,5 +1,6 @@
 // The history's file in bad company: broken, somebody else's, newer, taken, in a folder that can't
 // be written, gone; and that what is too old goes and gives its room back.
+#include "base/testing/waiting.hpp"
 #include "watch/history/database.hpp"
 #include "watch/history/history.hpp"
 #include "watch/history/schema.hpp"
@@ -178,8 +179,7 @@ TEST_F(StoreTest, AFolderThatMayNotBeWrittenIsNamed) {
     const std::string text = is_nobody ? refusal() : "";
     _exit(text.find("Permission denied") != std::string::npos ? 0 : 1);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = status_of_child(child);
   EXPECT_EQ(status, 0);
   std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
 }
@@ -205,7 +205,7 @@ TEST_F(PruneTest, EachGrainIsKeptAsLongAsItShould) {
   ASSERT_TRUE(history.flush());
   ASSERT_TRUE(history.flush());
   auto database = Database::open(folder_.file(), true);
-  ASSERT_TRUE(database);
+  ASSERT_TRUE(database) << database.error().message;
   const auto oldest_s = [&](int grain_s) {
     return database
         ->number(fmt::format("SELECT min(begin_s) FROM device_chunk WHERE grain_s={}", grain_s))

@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <fstream>
 #include <random>
+#include <stdexcept>
+#include <unistd.h>
 
 namespace vram::watch {
 namespace {
@@ -19,10 +21,9 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 Rule rule_of(const std::string& text, const std::string& name) {
-  const auto book = RuleBook::parse(text, "rules.toml");
-  EXPECT_TRUE(book) << book.error().message;
-  const auto found = std::ranges::find(book->rules(), name, &Rule::name);
-  EXPECT_NE(found, book->rules().end());
+  const RuleBook book = RuleBook::parse(text, "rules.toml").value();
+  const auto found = std::ranges::find(book.rules(), name, &Rule::name);
+  if (found == book.rules().end()) throw std::out_of_range("no rule named " + name);
   return *found;
 }
 
@@ -41,8 +42,8 @@ TEST(RuleBook, NamesAreUniqueAndSettingsFit) {
 }
 
 TEST(RuleBook, AnEmptyFileChangesNothing) {
-  EXPECT_EQ(RuleBook::parse("", "r")->rules(), built_in_rules());
-  EXPECT_EQ(RuleBook::parse("# nothing\n[rules]\n", "r")->rules(), built_in_rules());
+  EXPECT_EQ(RuleBook::parse("", "r").value().rules(), built_in_rules());
+  EXPECT_EQ(RuleBook::parse("# nothing\n[rules]\n", "r").value().rules(), built_in_rules());
 }
 
 TEST(RuleBook, ChangesABuiltInRule) {
@@ -165,7 +166,8 @@ TEST(RuleBook, ErrorsAreHarmlessToATerminal) {
 }
 
 TEST(RuleBook, LoadsAFile) {
-  const std::string path = ::testing::TempDir() + "vram-rule-book-test.toml";
+  const std::string path =
+      ::testing::TempDir() + "vram-rule-book-test." + std::to_string(getpid()) + ".toml";
   std::ofstream(path) << "[rules.temperature]\nabove = 70\n";
   const auto book = RuleBook::load(path);
   ASSERT_TRUE(book) << book.error().message;

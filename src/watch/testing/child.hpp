@@ -2,6 +2,8 @@
 // this object, and with the test.
 #pragma once
 
+#include "base/testing/waiting.hpp"
+
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -55,11 +57,12 @@ class Child {
   // Runs "sleep 1000" when this returns.
   void become_sleep() const {
     kill(pid_, SIGUSR1);
-    std::string name;
-    while (name != "sleep") {
-      usleep(1000);
+    const auto is_sleep = [&] {
+      std::string name;
       std::ifstream("/proc/" + std::to_string(pid_) + "/comm") >> name;
-    }
+      return name == "sleep";
+    };
+    EXPECT_TRUE(eventually(is_sleep)) << "the child did not start sleep";
   }
 
  private:

@@ -5,11 +5,12 @@
 // lock is taken at a device's first use.
 #pragma once
 
+#include "strict.hpp"
+
 #include <array>
 #include <atomic>
 #include <c10/core/Device.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/util/Exception.h>
 #include <cstdint>
 #include <mutex>
 #include <vram/vram.h>
@@ -91,8 +92,8 @@ class Pools {
       opened_[count] = device;
       opened_count_.store(count + 1, std::memory_order_release);
     } else if (!slot.is_refused.exchange(true)) {
-      TORCH_WARN("vram: no pool on cuda:", static_cast<int>(device),
-                 ", PyTorch's own allocator serves it: ", vram_last_error());
+      warn_not_set_up("no pool on cuda:", static_cast<int>(device),
+                      ", PyTorch's own allocator serves it: ", vram_last_error());
     }
     return pool;
   }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "stack_of_request.hpp"
+#include "strict.hpp"
 #include "what_is_there.hpp"
 
 #include <algorithm>
@@ -65,7 +66,7 @@ class Tap {
     try {
       listen(native);
     } catch (const c10::Error& error) {  // the program's first use of CUDA must not fail for it
-      TORCH_WARN("vram: PyTorch's own allocator is not recorded: ", error.msg());
+      warn_not_set_up("PyTorch's own allocator is not recorded: ", error.msg());
     }
   }
 

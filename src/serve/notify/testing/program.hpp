@@ -46,10 +46,10 @@ class Program {
   pid_t pid_ = -1;
 };
 
-// What a command prints, for words that need no quoting.
+// What a command prints, for words that need no quoting. One that hangs is ended after a minute.
 inline std::string output_of(const std::string& command) {
   std::string output;
-  FILE* const pipe = popen(command.c_str(), "re");
+  FILE* const pipe = popen(("timeout 60 " + command).c_str(), "re");
   if (pipe == nullptr) return output;
   std::array<char, 4096> part{};
   for (size_t got = 0; (got = fread(part.data(), 1, part.size(), pipe)) > 0;)

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdexcept>
 #include <string>
 #include <sys/socket.h>
 #include <thread>
@@ -61,10 +62,12 @@ class StubServer {
     return "http://127.0.0.1:" + std::to_string(port_) + path;
   }
 
-  // The head and body of all requests, once there are so many.
+  // The head and body of all requests, once there are so many. Throws if they don't come.
   std::vector<std::string> wait_for(size_t count) {
     std::unique_lock lock(mutex_);
-    came_.wait_for(lock, kPatience, [&] { return requests_.size() >= count; });
+    if (!came_.wait_for(lock, kPatience, [&] { return requests_.size() >= count; }))
+      throw std::runtime_error("waited for " + std::to_string(count) + " requests, got " +
+                               std::to_string(requests_.size()));
     return requests_;
   }
 

@@ -1,0 +1,11 @@
+# The recordings of `vram demo` and `--gpu sim`: the program looks for them in <its folder>/../share/vram/demo. A wheel puts
+# them there, and a build folder has a link to the sources' demo/ there.
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/share/vram")
+file(CREATE_LINK "${CMAKE_SOURCE_DIR}/demo" "${CMAKE_BINARY_DIR}/share/vram/demo" SYMBOLIC)
+
+set(vram_demo_folder "${CMAKE_INSTALL_DATADIR}/vram/demo")
+if(SKBUILD)
+  set(vram_demo_folder "${SKBUILD_DATA_DIR}/share/vram/demo")
+endif()
+file(GLOB vram_demo_recordings CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/demo/*.xz")
+install(FILES ${vram_demo_recordings} DESTINATION "${vram_demo_folder}" COMPONENT vram)

@@ -1,0 +1,46 @@
+// PoolOnSimGpu: the fixture of tests with a pool (Pool or SharedPool) on one small simulated GPU.
+#pragma once
+
+#include "base/bytes.hpp"
+#include "gpu/sim/sim_gpu.hpp"
+#include "pool/device_on.hpp"
+#include "pool/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+namespace vram::pool {
+
+// One device of that capacity.
+inline gpu::SimOptions device_of(uint64_t capacity_bytes) {
+  gpu::SimOptions options;
+  options.devices = {gpu::SimDevice{.capacity_bytes = capacity_bytes}};
+  return options;
+}
+
+// The pool and the GPU agree with themselves, whatever a test did to them.
+template <typename AnyPool>
+void expect_valid(AnyPool& pool, const gpu::SimGpu& gpu) {
+  std::string why;
+  ASSERT_TRUE(pool.validate(&why)) << why;
+  ASSERT_TRUE(gpu.validate(&why)) << why;
+}
+
+inline constexpr uint64_t kSmallHandleBytes = 4 * kMiB;
+
+template <typename AnyPool>
+class PoolOnSimGpu : public ::testing::Test {
+ protected:
+  explicit PoolOnSimGpu(uint64_t capacity_bytes = 64 * kMiB,
+                        const Options& options = {.handle_bytes = kSmallHandleBytes})
+      : gpu_(device_of(capacity_bytes)), device_(gpu_, 0), pool_(device_, options) {}
+  void TearDown() override { expect_valid(pool_, gpu_); }
+
+  gpu::SimGpu gpu_;
+  DeviceOn<gpu::SimGpu> device_;
+  AnyPool pool_;
+};
+
+}  // namespace vram::pool

