@@ -12,7 +12,7 @@ GPU_PYTHON ?= python3
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
-.PHONY: help setup setup-build setup-python demo build test test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
+.PHONY: help setup setup-build setup-python demo build build-strict test test-deep test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
@@ -45,8 +45,15 @@ build: setup-build ## build the program: build/release/src/vram
 	@[ -f build/release/build.ninja ] || cmake --preset release -DVRAM_TESTS=OFF -DVRAM_BENCH=OFF > /dev/null
 	@cmake --build --preset release --target vram
 
-test: setup ## run every check and every test
-	@$(VENV)/python tools/test.py all
+build-strict: setup ## build each source by itself: without unity builds, without precompiled headers
+	@cmake --preset strict > /dev/null
+	@cmake --build --preset strict
+
+test: setup ## run what a change must pass: checks, all tests of the release build, the readers and the pool under ASan
+	@$(VENV)/python tools/test.py quick
+
+test-deep: setup ## run clang-tidy, all sanitizers, the fuzzers, real frameworks, portable wheels; continues where it was ended
+	@$(VENV)/python tools/test.py deep
 
 test-gpu: ## test on an NVIDIA GPU, against the vram and the PyTorch that python3 finds (GPU_PYTHON=... for another)
 	@$(GPU_PYTHON) -m pytest -q tests/gpu

@@ -14,7 +14,8 @@ find_program(VRAM_CCACHE ccache)
 find_program(VRAM_ENV env)
 if(VRAM_CCACHE AND VRAM_ENV AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
-    "${VRAM_ENV}" "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${VRAM_CCACHE}")
+    "${VRAM_ENV}" "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_ctime,include_file_mtime "${VRAM_CCACHE}")
 endif()
 
 add_library(vram_flags INTERFACE)
@@ -33,6 +34,10 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 sees overlaps inside std::string's operator+ that are not there (its bug 105651).
   target_compile_options(vram_flags INTERFACE -Wno-restrict)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND VRAM_UNITY)
+  # A source that is included by another one may have members of types that only it knows. The strict build has the warning.
+  target_compile_options(vram_flags INTERFACE -Wno-subobject-linkage)
 endif()
 if(VRAM_SANITIZE)
   # Warnings are not errors here: a sanitizer's extra code makes g++ guess wrongly (maybe-uninitialized and its kind).

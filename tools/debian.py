@@ -5,9 +5,12 @@ The system's apt says where its archive is; its own configuration and state are 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from steps import StepFailed, call
@@ -20,6 +23,15 @@ class Lacking(Exception):
 def need(program: str, package: str) -> None:
     if shutil.which(program) is None:
         raise Lacking(f"{program} is missing: install {package} (tools/setup.sh wheels does)")
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Whoever else makes this folder, as tests in parallel do, waits, and then finds it made."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _archives() -> list[tuple[str, str, str]]:
@@ -80,13 +92,18 @@ def source_packages(names: list[str], into: Path) -> dict[str, Path]:
 
 def debian_root(root: Path, suite: str, architecture: str, packages: list[str]) -> Path:
     """A root folder with a Debian release; one for another processor is unpacked, not configured. Kept for next time."""
-    if (root / "ready").is_file():
-        return root
-    need("debootstrap", "debootstrap")
-    if os.geteuid() != 0:
-        raise Lacking("debootstrap needs root")
+    with locked(root):
+        if not (root / "ready").is_file():
+            need("debootstrap", "debootstrap")
+            if os.geteuid() != 0:
+                raise Lacking("debootstrap needs root")
+            _make_root(root, suite, architecture, packages)
+            (root / "ready").touch()
+    return root
+
+
+def _make_root(root: Path, suite: str, architecture: str, packages: list[str]) -> None:
     shutil.rmtree(root, ignore_errors=True)
-    root.parent.mkdir(parents=True, exist_ok=True)
     is_native = architecture == call("dpkg", "--print-architecture").strip()
     how = ["--variant=minbase", f"--arch={architecture}", f"--include={','.join(packages)}"]
     is_debian = _os_release().get("ID") == "debian"  # elsewhere debootstrap knows Debian's own archive
@@ -95,8 +112,6 @@ def debian_root(root: Path, suite: str, architecture: str, packages: list[str]) 
     if not is_native:
         for package in sorted((root / "var/cache/apt/archives").glob("*.deb")):
             _unpack(package, root)
-    (root / "ready").touch()
-    return root
 
 
 def _unpack(package: Path, root: Path) -> None:

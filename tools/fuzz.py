@@ -1,4 +1,4 @@
-"""Runs every fuzzer for a while, two at a time, over what the tests know and what earlier runs found.
+"""The fuzzers: each for a while, over what the tests know and what earlier runs found; or their inputs alone.
 
 A fuzzer whose binary has already run for the full time gets a few seconds only.
 """
@@ -7,19 +7,35 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from source_files import ROOT
-from steps import Stamps, StepFailed, digest
+from steps import StepFailed, call, digest, last_line, shared_stamps
 
 SHORT_SECONDS = 5
+# Those whose subject reads files.
+READERS = ("torch_snapshot", "vtrace")
+
+
+def subjects() -> list[str]:
+    return [source.stem.removeprefix("fuzz_") for source in sorted((ROOT / "fuzz").glob("fuzz_*.cpp"))]
+
+
+def replay(build: Path, wanted: Iterable[str] = ()) -> str:
+    """Runs the fuzzers' functions over their inputs, once each."""
+    counts = []
+    for subject in wanted or subjects():
+        output = call(build / "fuzz" / f"replay_{subject}", *_seeds(subject), timeout=300)
+        counts.append(f"{subject} {last_line(output)} files")
+    return ", ".join(counts)
 
 
 def check(build: Path) -> str:
     seconds = int(os.environ.get("FUZZ_SECONDS", "60"))
-    fuzzers = [build / "fuzz" / source.stem for source in sorted((ROOT / "fuzz").glob("fuzz_*.cpp"))]
-    stamps = Stamps("fuzz")
+    fuzzers = [build / "fuzz" / f"fuzz_{subject}" for subject in subjects()]
+    stamps = shared_stamps("fuzz")
 
     def run(fuzzer: Path) -> tuple[str, str]:
         key = digest([fuzzer, str(seconds)])
@@ -41,7 +57,7 @@ def _run(build: Path, fuzzer: Path, seconds: int) -> tuple[str, str]:
     found.mkdir(parents=True, exist_ok=True)
     artifacts = build / "artifacts"
     artifacts.mkdir(exist_ok=True)
-    seeds = [ROOT / "fuzz" / "corpus" / fuzzer.name.removeprefix("fuzz_"), ROOT / "tests" / "data"]
+    seeds = _seeds(fuzzer.name.removeprefix("fuzz_"))
     dictionary = ROOT / "fuzz" / f"{fuzzer.name}.dict"
     done = subprocess.run(
         [
@@ -53,7 +69,7 @@ def _run(build: Path, fuzzer: Path, seconds: int) -> tuple[str, str]:
             f"-artifact_prefix={artifacts}/{fuzzer.name}-",
             *([f"-dict={dictionary}"] if dictionary.exists() else []),
             str(found),
-            *(str(folder) for folder in seeds if folder.is_dir()),
+            *(str(folder) for folder in seeds),
         ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -67,3 +83,7 @@ def _run(build: Path, fuzzer: Path, seconds: int) -> tuple[str, str]:
     if done.returncode == 0:
         return "", runs
     return f"{fuzzer.name}: exit code {done.returncode}\n" + "\n".join(lines[-60:]), runs
+
+
+def _seeds(subject: str) -> list[Path]:
+    return [ROOT / "fuzz" / "corpus" / subject, ROOT / "tests" / "data"]

@@ -1,45 +1,69 @@
 """Runs named steps one after another, times them, and says at the end how it went.
 
-A step prints nothing while it goes well; when it fails, its output follows its name. `Stamps` remember what has passed,
-by a hash of everything that could change the outcome.
+A step prints nothing while it goes well; when it fails, its output follows its name. A step that names what it depends on
+is skipped where it passed with the same before. `Stamps` remember that, by a hash of everything that could change the
+outcome.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from source_files import ROOT
+
+# Seconds after which a command that hangs ends its step. Single tests have far shorter deadlines of their own.
+DEADLINE = 3600
 
 
 class StepFailed(Exception):
     """Carries the output that explains the failure."""
 
 
-Step = Callable[[], str]  # does it, and gives a remark for people ("14 files, 2 looked at")
+@dataclass(frozen=True)
+class Step:
+    name: str
+    run: Callable[[], str]  # does it, and gives a remark for people ("14 files")
+    inputs: Callable[[], Iterable[str | Path]] | None = None  # what the outcome depends on; None: always run
 
 
-def call(*command: str | Path, env: dict[str, str] | None = None) -> str:
-    """Runs a command from the root and gives what it printed, or fails the step with it."""
-    done = subprocess.run(
+def call(*command: str | Path, env: dict[str, str] | None = None, timeout: float = DEADLINE) -> str:
+    """Runs a command from the root and gives what it printed, or fails the step with it.
+
+    A command that does not end within `timeout` seconds is killed with all that it started.
+    """
+    shown = " ".join(str(word) for word in command)
+    shown = shown if len(shown) < 400 else shown[:400] + " …"
+    process = subprocess.Popen(
         [str(word) for word in command],
         cwd=ROOT,
         env=env,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        check=False,
+        start_new_session=True,
     )
-    if done.returncode != 0:
-        shown = " ".join(str(word) for word in command)
-        raise StepFailed(f"$ {shown if len(shown) < 400 else shown[:400] + ' …'}\n{done.stdout}")
-    return done.stdout
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        raise StepFailed(f"$ {shown}\n{output}\nended after its limit of {timeout:.0f} s") from None
+    except BaseException:  # Ctrl-C: the command is in a session of its own, so it does not hear of it
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    if process.returncode != 0:
+        raise StepFailed(f"$ {shown}\n{output}")
+    return output
 
 
 def last_line(output: str) -> str:
@@ -47,35 +71,42 @@ def last_line(output: str) -> str:
     return lines[-1] if lines else ""
 
 
-def run_steps(steps: Sequence[tuple[str, Step]]) -> int:
-    """Runs all of them, whatever fails; the last line printed is 'N passed, N failed'."""
+def run_steps(steps: Sequence[Step], passed: Stamps | None = None) -> int:
+    """Runs all of them, whatever fails; the last line printed is 'N passed, N failed, N skipped'."""
     failed: list[str] = []
+    skipped: list[str] = []
     started = time.monotonic()
-    for name, step in steps:
+    for step in steps:
         if sys.stdout.isatty():
-            print(f"{name} …", end="\r", flush=True)
+            print(f"{step.name} …", end="\r", flush=True)
         begin = time.monotonic()
         try:
-            remark, ok = step(), True
+            key = digest([step.name, *step.inputs()]) if passed and step.inputs else ""
+            if passed and key and passed.has(key):
+                skipped.append(step.name)
+                remark = "skipped: nothing that it depends on has changed since it passed"
+            else:
+                remark = step.run()
+                if passed and key:
+                    passed.add(key)
         except StepFailed as failure:
-            remark, ok = f"FAILED\n{failure}", False
-            failed.append(name)
-        print(f"{name:<8} {time.monotonic() - begin:6.1f} s  {remark}", flush=True)
-        if not ok:
-            print(flush=True)
+            remark = f"FAILED\n{failure}\n"
+            failed.append(step.name)
+        print(f"{step.name:<11} {time.monotonic() - begin:6.1f} s  {remark}", flush=True)
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
     print(f"\n{minutes} min {seconds} s" + (f"; failed: {', '.join(failed)}" if failed else ""))
-    print(f"{len(steps) - len(failed)} passed, {len(failed)} failed")
+    if skipped:
+        print(f"unchanged since they passed: {', '.join(skipped)} (FRESH=1 runs them again)")
+    print(f"{len(steps) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)} skipped")
     sys.stdout.flush()
     return 1 if failed else 0
 
 
 class Stamps:
-    """What has passed before: one empty file a key, kept for all clones of this user (keys hold no clone's path)."""
+    """What has passed before: one empty file a key, in a folder."""
 
-    def __init__(self, name: str) -> None:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self._folder = cache / "vram-checks" / name
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def has(self, key: str) -> bool:
         return (self._folder / key).exists()
@@ -83,6 +114,12 @@ class Stamps:
     def add(self, key: str) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / key).touch()
+
+
+def shared_stamps(name: str) -> Stamps:
+    """Stamps that all clones of this user share: their keys may hold no clone's path."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Stamps(cache / "vram-checks" / name)
 
 
 def digest(parts: Iterable[str | Path]) -> str:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The test command: `test.py all` is what `make test` and every change's gate run; `check` is its quick part.
+"""The test command: `test.py quick` is `make test`, `deep` is `make test-deep`, `check` the static checks alone.
 
-Each step is a function below; STEPS says in which order. What a step needs (packages, .venv) is set up by the Makefile.
+Each step is a function below; STEPS says in which order. What a step needs (packages, .venv) is set up by the Makefile. Steps
+that passed in this checkout with the same inputs are skipped, unless FRESH=1 is set.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import fuzz
 import tidy
+import unit
 from source_files import CPP, ROOT, source_files
-from steps import Step, StepFailed, call, last_line, run_steps
+from steps import Stamps, Step, call, last_line, run_steps
 
 BUILD = ROOT / "build"
 PYTHON = Path(sys.executable)
-# A room that includes one of these uses threads, and its tests run under ThreadSanitizer too.
-THREADS = re.compile(r"#include <(thread|mutex|shared_mutex|condition_variable|future|stop_token|pthread\.h)>")
+# Nothing else knows how many tests may run beside each other.
+JOBS = str(len(os.sched_getaffinity(0)))
+# The modules whose tests `make test` runs under AddressSanitizer too: what reads files of others, and what hands out memory.
+QUICK_SANITIZED = ("base", "trace", "pool")
 
 
 def check_format() -> str:
@@ -48,16 +53,58 @@ def check_python() -> str:
 
 
 def test_tools() -> str:
-    return last_line(call(PYTHON, "-m", "pytest", "-q", "tests/tools"))
+    return _pytest(PYTHON, "tests/tools")
 
 
-def test_release() -> str:
-    return _build_and_test("release")
+def build_release() -> str:
+    return _build("release")
+
+
+def test_units() -> str:
+    return unit.check(BUILD / "release")
+
+
+def test_golden() -> str:
+    return unit.summary(call("ctest", "--test-dir", BUILD / "release", "--no-tests=error", "-R", "^golden$"))
+
+
+def test_use() -> str:
+    """tests/python: the program, the library and the tap as their users meet them."""
+    return _use("release")
 
 
 def test_package() -> str:
     """The Python package from its sources, and its adapter between stand-ins of PyTorch and the library."""
-    return last_line(call(PYTHON, "-m", "pytest", "-q", "tests/package"))
+    return _pytest(PYTHON, "tests/package")
+
+
+def test_wheel() -> str:
+    """`pip install .` in a fresh environment, then python/tests against what it installed."""
+    environment = BUILD / "wheel-environment"
+    inside = environment / "bin" / "python"
+    call(PYTHON, "-m", "venv", "--clear", environment)
+    # The name that the release build calls the compiler by: so ccache knows what it has compiled.
+    _pip(inside, "install", ".", env={**os.environ, "CXX": "c++"})
+    _pip(inside, "install", "--require-hashes", "--requirement", "tools/requirements.txt")
+    return _pytest(inside, "python/tests")
+
+
+def test_asan_quick() -> str:
+    """The readers and the pool, and all that fuzzers are started with, under AddressSanitizer and UBSan."""
+    replayers = [f"replay_{subject}" for subject in fuzz.READERS]
+    _build("asan", *(f"{module}_test" for module in QUICK_SANITIZED), *replayers)
+    replayed = fuzz.replay(BUILD / "asan", fuzz.READERS)
+    return f"{', '.join(QUICK_SANITIZED)}: {unit.check(BUILD / 'asan', QUICK_SANITIZED)}; {replayed}"
+
+
+def test_corpora() -> str:
+    """What fuzzers are started with, through the release build."""
+    return fuzz.replay(BUILD / "release")
+
+
+def test_strict_build() -> str:
+    """Each source by itself, without headers that others bring: proves that it includes what it uses."""
+    return _build("strict", "all")
 
 
 def test_frameworks() -> str:
@@ -68,50 +115,40 @@ def test_frameworks() -> str:
     ready = environment / "ready"
     if not ready.is_file() or any(file.stat().st_mtime > ready.stat().st_mtime for file in wanted):
         call(PYTHON, "-m", "venv", "--clear", environment)
-        pip: list[str | Path] = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
         for file in wanted:  # one after another: the files with hashes and the one without exclude each other
-            call(*pip, "install", "--requirement", file)
+            _pip(environment / "bin" / "python", "install", "--requirement", file)
         ready.touch()
-    return last_line(call(environment / "bin" / "python", "-m", "pytest", "-q", "tests/frameworks"))
+    return _pytest(environment / "bin" / "python", "tests/frameworks")
 
 
 def check_tidy() -> str:
-    return tidy.check(BUILD / "release")
+    return tidy.check(BUILD / "strict")
+
+
+def test_slow() -> str:
+    """The tests that are scaled by VRAM_DEEP, at full length."""
+    return unit.check(BUILD / "release", deep=True)
 
 
 def test_asan() -> str:
-    return _build_and_test("asan")
-
-
-def test_tsan() -> str:
-    with_threads = {
-        path.parts[1] for path in source_files(*CPP, under="src") if THREADS.search((ROOT / path).read_text())
-    }
-    # What lies in no test of its own (the preloaded tap) is met by tests/python.
-    rooms = sorted(room for room in with_threads if any((ROOT / "src" / room).rglob("*_test.cpp")))
-    if not rooms:
-        return "no room uses threads: nothing to run"
-    call("cmake", "--preset", "tsan")
-    call("cmake", "--build", "--preset", "tsan", "--target", *(f"{room}_test" for room in rooms))
-    output = call("ctest", "--preset", "tsan", "--no-tests=error", "-R", f"^({'|'.join(rooms)})$")
-    return f"threads in {', '.join(rooms)}: {_summary(output)}"
+    _build("asan")
+    return f"{unit.check(BUILD / 'asan', deep=True)}; in use: {_use('asan')}"
 
 
 def test_fuzz() -> str:
-    _build("asan")  # the tests' objects serve the fuzzers too
     return fuzz.check(BUILD / "asan")
 
 
-def test_wheel() -> str:
-    """`pip install .` in a fresh environment, then python/tests against what it installed."""
-    environment = BUILD / "wheel-environment"
-    inside = environment / "bin" / "python"
-    call(PYTHON, "-m", "venv", "--clear", environment)
-    pip: list[str | Path] = [inside, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    # The name that the release build calls the compiler by: so ccache knows what it has compiled.
-    call(*pip, "install", ".", env={**os.environ, "CXX": "c++"})
-    call(*pip, "install", "--requirement", "tools/requirements.txt")
-    return last_line(call(inside, "-m", "pytest", "-q", "python/tests"))
+def test_tsan() -> str:
+    _build("tsan")
+    return unit.check(BUILD / "tsan")
+
+
+def test_wheels() -> str:
+    """The portable wheels of both processors, on old systems and under emulation."""
+    call("tools/setup.sh", "wheels")
+    call(PYTHON, "tools/wheels.py")
+    return _pytest(PYTHON, "tests/wheels")
 
 
 def bench() -> str:
@@ -120,53 +157,97 @@ def bench() -> str:
     return "\n" + "\n".join(call(program) for program in programs)
 
 
-def _build(preset: str) -> None:
+def _build(preset: str, *targets: str) -> str:
     call("cmake", "--preset", preset)
-    call("cmake", "--build", "--preset", preset)
+    built = call("cmake", "--build", "--preset", preset, *(["--target", *targets] if targets else []))
+    return last_line(built)
 
 
-def _build_and_test(preset: str) -> str:
-    """GoogleTest and golden texts by ctest, then tests/python against the same program."""
-    _build(preset)
-    output = call("ctest", "--preset", preset, "--no-tests=error")
+def _pip(python: Path, *arguments: str | Path, env: dict[str, str] | None = None) -> None:
+    call(python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments, env=env)
+
+
+def _pytest(python: Path, folder: str, env: dict[str, str] | None = None) -> str:
+    """Runs a folder's tests beside each other; the slow ones are named in the remark."""
+    output = call(python, "-m", "pytest", "-q", "-n", JOBS, "--dist", "worksteal", folder, env=env)
+    slow = re.findall(r"^(\d+\.\d+)s call +\S+?([\w.]+::.*)$", output, re.MULTILINE)
+    named = "".join(
+        f"\n{'':22}{seconds:>7} s  {name}" for seconds, name in slow[:8] if float(seconds) >= unit.SLOW_SECONDS
+    )
+    return last_line(output) + named
+
+
+def _use(preset: str) -> str:
     environment = {**os.environ, "VRAM_BINARY": str(BUILD / preset / "src" / "vram")}
-    used = call(PYTHON, "-m", "pytest", "-q", "tests/python", env=environment)
-    return f"{_summary(output)}; in use: {last_line(used)}"
+    return _pytest(PYTHON, "tests/python", environment)
 
 
-def _summary(output: str) -> str:
-    summary = re.search(r"\d+% tests passed, .*", output)
-    if not summary:
-        raise StepFailed(f"ctest ended without a summary:\n{output}")
-    return summary[0]
+def _sources(*folders: str) -> Callable[[], Iterable[str | Path]]:
+    """All files of ours below these folders, by path and content; the Python that runs the tests."""
+
+    def listed() -> Iterable[str | Path]:
+        yield sys.version
+        for folder in folders:
+            for path in source_files("", under=folder):
+                yield str(path)
+                yield ROOT / path
+
+    return listed
 
 
-CHECKS: list[tuple[str, Step]] = [
-    ("format", check_format),
-    ("layers", check_layers),
-    ("sizes", check_sizes),
-    ("links", check_links),
-    ("python", check_python),
+def _products(*folders: str) -> Callable[[], Iterable[str | Path]]:
+    """What the release build made for use, and all files of ours below these folders."""
+    names = ("src/vram", "src/libvram.so", "src/libvram_tap.so")
+    fakes = ("fake_cuda/libcuda.so.1", "fake_nvml/libnvidia-ml.so.1", "fake_rocm_smi/librocm_smi64.so.1")
+    made = [BUILD / "release" / name for name in (*names, *(f"tests/{fake}" for fake in fakes))]
+
+    def listed() -> Iterable[str | Path]:
+        yield from _sources(*folders)()
+        yield from (path for path in made if path.is_file())
+
+    return listed
+
+
+WHOLE = _sources(".")
+TESTED = ("tests", "python", "include", "examples", "docs", "demo", "deploy", "tools", "README.md", "README.zh-CN.md")
+CHECKS = [
+    Step("format", check_format, _sources("src", "tests", "fuzz", "bench", "include", "python", ".clang-format")),
+    Step("layers", check_layers, _sources("src", "tools", "CMakeLists.txt", "cmake")),
+    Step("sizes", check_sizes, WHOLE),
+    Step("links", check_links, WHOLE),
+    Step("python", check_python, _sources("python", "tools", "tests", "examples", "deploy", "bench", "pyproject.toml")),
 ]
-STEPS: dict[str, list[tuple[str, Step]]] = {
+QUICK = [
+    *CHECKS,
+    Step("tools", test_tools, WHOLE),
+    Step("build", build_release),
+    Step("units", test_units),
+    Step("golden", test_golden, _products("tests/golden", "tests/data", "demo")),
+    Step("corpora", test_corpora, _products("fuzz", "tests/data", "src")),
+    Step("use", test_use, _products(*TESTED)),
+    Step("package", test_package, _products(*TESTED)),
+    Step("wheel", test_wheel, WHOLE),
+    Step("asan", test_asan_quick),
+]
+DEEP = [
+    Step("strict", test_strict_build, WHOLE),
+    Step("tidy", check_tidy),
+    Step("slow", test_slow),
+    Step("asan", test_asan, WHOLE),
+    Step("fuzz", test_fuzz),
+    Step("tsan", test_tsan, WHOLE),
+    Step("frameworks", test_frameworks, _products(*TESTED)),
+    Step("wheels", test_wheels, WHOLE),
+]
+STEPS = {
     "check": CHECKS,
-    "all": [
-        *CHECKS,
-        ("tools", test_tools),
-        ("release", test_release),
-        ("package", test_package),
-        ("frameworks", test_frameworks),
-        ("tidy", check_tidy),
-        ("asan", test_asan),
-        ("fuzz", test_fuzz),
-        ("tsan", test_tsan),
-        ("wheel", test_wheel),
-    ],
-    "bench": [("bench", bench)],
+    "quick": QUICK,
+    "deep": DEEP,
+    "bench": [Step("bench", bench)],
 }
 
 if __name__ == "__main__":
     wanted = sys.argv[1] if len(sys.argv) == 2 else ""
     if wanted not in STEPS:
         sys.exit(f"usage: {sys.argv[0]} {'|'.join(STEPS)}")
-    sys.exit(run_steps(STEPS[wanted]))
+    sys.exit(run_steps(STEPS[wanted], None if os.environ.get("FRESH") else Stamps(BUILD / "passed")))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from source_files import ROOT
-from steps import Stamps, StepFailed, digest
+from steps import StepFailed, digest, shared_stamps
 
 CLANG_TIDY = "clang-tidy-19"
 
@@ -44,7 +44,7 @@ def units(build: Path) -> list[Unit]:
 
 def check(build: Path) -> str:
     """Looks at what has changed; fails with clang-tidy's words."""
-    stamps = Stamps("tidy")
+    stamps = shared_stamps("tidy")
     everything = units(build)
     changed = [unit for unit in everything if not stamps.has(unit.key)]
     # The longest first, so that the last one to finish is a short one.

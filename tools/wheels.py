@@ -16,6 +16,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from debian import locked
 from portable import FOLDER, GLIBC, Target, licences, stage, write_tools
 from source_files import ROOT
 from steps import StepFailed, call
@@ -29,11 +30,12 @@ def environment() -> Path:
     """The interpreter that has the tools; made anew when the requirements have changed."""
     folder = FOLDER / "environment"
     ready = folder / "ready"
-    if not ready.is_file() or ready.read_bytes() != REQUIREMENTS.read_bytes():
-        call(sys.executable, "-m", "venv", "--clear", folder)
-        pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
-        call(*pip, "install", "--require-hashes", "--requirement", REQUIREMENTS)
-        shutil.copy(REQUIREMENTS, ready)
+    with locked(folder):
+        if not ready.is_file() or ready.read_bytes() != REQUIREMENTS.read_bytes():
+            call(sys.executable, "-m", "venv", "--clear", folder)
+            pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
+            call(*pip, "install", "--require-hashes", "--requirement", REQUIREMENTS)
+            shutil.copy(REQUIREMENTS, ready)
     return folder / "bin" / "python"
 
 
@@ -134,7 +136,7 @@ def check() -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("build", "check", "sdist"))
+    parser.add_argument("what", nargs="?", default="build", choices=("build", "check", "sdist"))
     parser.add_argument("architectures", nargs="*", metavar="ARCHITECTURE", help=", ".join(ARCHITECTURES))
     asked = parser.parse_args()
     unknown = set(asked.architectures) - set(ARCHITECTURES)

@@ -17,8 +17,6 @@ namespace {
 using vram::capi::Registry;
 using vram::record::Recorder;
 
-bool is_forked() { return Registry::get().is_forked(); }
-
 vram_stat as_c(const vram::pool::Stat& stat) {
   return {stat.current, stat.peak, stat.allocated, stat.freed};
 }
@@ -28,7 +26,7 @@ vram_stat as_c(const vram::pool::Stat& stat) {
 extern "C" {
 
 vram_status vram_get_stats(vram_pool* pool, vram_stats* stats) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   if (stats->struct_bytes != sizeof(vram_stats)) return VRAM_INVALID_VALUE;
   const vram::pool::Stats now = pool->pool.stats();
   const uint64_t limit = pool->pool.limit_bytes();
@@ -53,19 +51,19 @@ vram_status vram_get_stats(vram_pool* pool, vram_stats* stats) {
 }
 
 vram_status vram_reset_peaks(vram_pool* pool) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   pool->pool.reset_peaks();
   return VRAM_OK;
 }
 
 vram_status vram_reset_sums(vram_pool* pool) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   pool->pool.reset_sums();
   return VRAM_OK;
 }
 
 size_t vram_visit(vram_pool* pool, void (*visit)(void* user, const vram_part* part), void* user) {
-  if (is_forked()) return 0;
+  if (Registry::get().is_forked()) return 0;
   std::vector<vram_part> parts;
   pool->pool.visit([&](const vram::pool::BlockInfo& info) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): streams are pointers to CUDA, numbers to us
@@ -78,7 +76,7 @@ size_t vram_visit(vram_pool* pool, void (*visit)(void* user, const vram_part* pa
 }
 
 size_t vram_explain_oom(vram_pool* pool, char* text, size_t capacity) {
-  if (is_forked()) return 0;
+  if (Registry::get().is_forked()) return 0;
   const vram::pool::OomFacts facts = pool->pool.last_oom();
   if (facts.requested_bytes == 0) return 0;
   std::array<char, PATH_MAX> recording{};
@@ -90,7 +88,7 @@ size_t vram_explain_oom(vram_pool* pool, char* text, size_t capacity) {
 }
 
 int vram_validate(vram_pool* pool, char* text, size_t capacity) {
-  if (is_forked()) return 0;
+  if (Registry::get().is_forked()) return 0;
   std::string why;
   const bool is_valid = pool->pool.validate(&why);
   if (capacity > 0) (void)std::snprintf(text, capacity, "%s", why.c_str());

@@ -17,8 +17,6 @@ uint64_t as_number(const void* address) { return reinterpret_cast<uint64_t>(addr
 // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of the device are numbers to us
 void* as_pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
-bool is_forked() { return Registry::get().is_forked(); }
-
 vram_status status_of(Status status) {
   switch (status) {
     case Status::kOk:
@@ -87,7 +85,7 @@ const char* vram_last_error(void) { return last_error().c_str(); }
 
 vram_status vram_pool_open(int device, const vram_pool_options* options, vram_pool** pool) {
   last_error().clear();
-  if (is_forked()) return refuse(VRAM_FORKED, vram_status_text(VRAM_FORKED));
+  if (Registry::get().is_forked()) return refuse(VRAM_FORKED, vram_status_text(VRAM_FORKED));
   if (pool == nullptr)
     return refuse(VRAM_INVALID_VALUE, "expected a place for the pool, found NULL");
   if (options != nullptr && options->struct_bytes != sizeof(vram_pool_options)) {
@@ -102,7 +100,7 @@ vram_status vram_pool_open(int device, const vram_pool_options* options, vram_po
 }
 
 vram_status vram_pool_close(vram_pool* pool) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   if (pool == nullptr) return VRAM_INVALID_VALUE;
   Registry::get().close(pool);
   return VRAM_OK;
@@ -111,7 +109,7 @@ vram_status vram_pool_close(vram_pool* pool) {
 vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void** block) {
   if (block == nullptr) return VRAM_INVALID_VALUE;
   *block = nullptr;
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   const auto stack = vram::capi::PoolTap::stack_of_caller();
   const uint64_t address = pool->pool.allocate(bytes, as_number(stream));
   pool->tap.allocated(address, bytes, as_number(stream), stack);
@@ -121,26 +119,26 @@ vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void**
 
 vram_status vram_free(vram_pool* pool, void* block) {
   if (block == nullptr) return VRAM_OK;
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   pool->tap.freeing(as_number(block));
   return pool->pool.free(as_number(block)) ? VRAM_OK : VRAM_INVALID_VALUE;
 }
 
 vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   const bool is_known = pool->pool.record_stream(as_number(block), as_number(stream));
   if (is_known) pool->tap.used_by(as_number(block), as_number(stream));
   return is_known ? VRAM_OK : VRAM_INVALID_VALUE;
 }
 
 vram_status vram_forget_stream(vram_pool* pool, vram_stream stream) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   pool->pool.forget(as_number(stream));
   return VRAM_OK;
 }
 
 vram_status vram_find_block(vram_pool* pool, const void* address, vram_block_info* info) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   const auto found = pool->pool.block_at(as_number(address));
   if (found.address == 0) return VRAM_INVALID_VALUE;
   *info = {as_pointer(found.address), found.size_bytes, found.requested_bytes,
@@ -149,44 +147,46 @@ vram_status vram_find_block(vram_pool* pool, const void* address, vram_block_inf
 }
 
 int vram_owns(const void* address) {
-  return !is_forked() && Registry::get().owns(as_number(address)) ? 1 : 0;
+  return !Registry::get().is_forked() && Registry::get().owns(as_number(address)) ? 1 : 0;
 }
 
-size_t vram_trim(vram_pool* pool, size_t bytes) { return is_forked() ? 0 : pool->pool.trim(bytes); }
+size_t vram_trim(vram_pool* pool, size_t bytes) {
+  return Registry::get().is_forked() ? 0 : pool->pool.trim(bytes);
+}
 
 vram_status vram_limit(vram_pool* pool, uint64_t bytes) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   pool->pool.limit(bytes == 0 ? UINT64_MAX : bytes);
   return VRAM_OK;
 }
 
 vram_status vram_enable_peer(vram_pool* pool, int device) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   if (device < 0) return VRAM_INVALID_VALUE;
   const Status status = pool->memory->allow_peer(static_cast<uint32_t>(device));
   return status_of(status == Status::kOk ? pool->pool.renew_access() : status);
 }
 
 vram_status vram_begin_capture(vram_pool* pool) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   pool->pool.begin_capture();
   return VRAM_OK;
 }
 
 vram_status vram_end_capture(vram_pool* pool) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   pool->pool.end_capture();
   return VRAM_OK;
 }
 
 vram_status vram_add_reclaim_hook(vram_reclaim_fn hook, void* user) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   if (hook == nullptr) return VRAM_INVALID_VALUE;
   return Registry::get().add_hook(hook, user) ? VRAM_OK : VRAM_OUT_OF_MEMORY;
 }
 
 vram_status vram_remove_reclaim_hook(vram_reclaim_fn hook, void* user) {
-  if (is_forked()) return VRAM_FORKED;
+  if (Registry::get().is_forked()) return VRAM_FORKED;
   return Registry::get().remove_hook(hook, user) ? VRAM_OK : VRAM_INVALID_VALUE;
 }
 

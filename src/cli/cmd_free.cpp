@@ -15,7 +15,7 @@
 namespace vram::cli {
 namespace {
 
-constexpr int64_t kLongestNs = 3'600'000'000'000;
+constexpr int64_t kLongestWaitNs = 3'600'000'000'000;
 
 class FreeCommand final : public Command {
  public:
@@ -114,7 +114,7 @@ Result<watch::TrimChoice> FreeCommand::choice() const {
 Result<uint64_t> FreeCommand::timeout_ns() const {
   const auto timeout = parse_duration_ns(timeout_);
   if (!timeout) return fail(Code::kBadInput, "--timeout: {}", timeout.error().message);
-  if (*timeout < 0 || *timeout > kLongestNs)
+  if (*timeout < 0 || *timeout > kLongestWaitNs)
     return fail(Code::kBadInput, "--timeout takes up to an hour, found '{}'", timeout_);
   return static_cast<uint64_t>(*timeout);
 }

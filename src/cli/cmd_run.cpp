@@ -1,6 +1,7 @@
 // vram run: a program, unchanged, with the pool under its PyTorch or CuPy, or recorded, or both.
 // Becomes the program: same process, same streams, its exit code.
 #include "base/bytes.hpp"
+#include "base/environment.hpp"
 #include "cli/command.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/recordings.hpp"
@@ -129,11 +130,6 @@ Result<StartupSettings> RunCommand::settings() const {
                 "--stacks and --record-limit are about a recording: name --record");
   }
   return settings;
-}
-
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr ? value : "";
 }
 
 // Replaces this process; answers only if that fails.

@@ -1,5 +1,6 @@
 #include "cli/console.hpp"
 
+#include "base/environment.hpp"
 #include "base/text.hpp"
 #include "show/draw/ascii.hpp"
 
@@ -7,7 +8,6 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <sys/ioctl.h>
@@ -19,15 +19,9 @@ namespace {
 constexpr int kColumnsWithoutTerminal = 100;
 constexpr int kRowsWithoutTerminal = 24;
 
-// Set and not empty.
-std::string_view variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string_view() : std::string_view(value);
-}
-
 // 0 where it does not say.
 int number_in(const char* name) {
-  const std::string_view set = variable(name);
+  const std::string set = environment(name);
   int number = 0;
   std::from_chars(set.data(), set.data() + set.size(), number);
   return std::max(number, 0);
@@ -37,7 +31,7 @@ int number_in(const char* name) {
 // what the terminal shows.
 bool locale_is_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    std::string value(variable(name));
+    std::string value = environment(name);
     if (value.empty()) continue;
     std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::tolower(c); });
     return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
@@ -62,13 +56,14 @@ std::string line_of(std::string_view kind, std::string_view message, bool unicod
 }  // namespace
 
 Console::Console() {
-  const bool dumb = variable("TERM") == "dumb";
-  const bool forced = !variable("CLICOLOR_FORCE").empty() && variable("CLICOLOR_FORCE") != "0";
+  const bool dumb = environment("TERM") == "dumb";
+  const bool forced =
+      !environment("CLICOLOR_FORCE").empty() && environment("CLICOLOR_FORCE") != "0";
   can_redraw_ = isatty(STDOUT_FILENO) == 1 && !dumb;
   const bool terminal = forced || can_redraw_;
   measure();
   bars_ = terminal;
-  colour_ = terminal && variable("NO_COLOR").empty();
+  colour_ = terminal && environment("NO_COLOR").empty();
   unicode_ = locale_is_utf8();
   shows_progress_ = isatty(STDERR_FILENO) == 1 && !dumb;
 }

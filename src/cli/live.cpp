@@ -1,5 +1,6 @@
 #include "cli/live.hpp"
 
+#include "base/environment.hpp"
 #include "cli/demo.hpp"
 #include "cli/played.hpp"
 #include "gpu/drm/drm.hpp"
@@ -10,7 +11,6 @@
 #include "watch/take_snapshot.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
 namespace vram::cli {
@@ -19,17 +19,11 @@ namespace {
 constexpr std::string_view kPlayDemo = "sim";
 constexpr std::string_view kPlay = "sim:";
 
-// Empty: not set.
-std::string variable(const char* name) {
-  const char* const named = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-  return named == nullptr ? "" : named;
-}
-
-std::string named_board() { return variable("VRAM_BOARD"); }
+std::string named_board() { return environment("VRAM_BOARD"); }
 
 // Of this machine; or in a folder that has both as another machine has them.
 gpu::drm::Roots roots() {
-  const std::string root = variable("VRAM_DRM_ROOT");
+  const std::string root = environment("VRAM_DRM_ROOT");
   return {root + "/sys", root + "/proc"};
 }
 

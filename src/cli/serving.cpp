@@ -1,6 +1,7 @@
 #include "cli/serving.hpp"
 
 #include "base/bytes.hpp"
+#include "base/environment.hpp"
 #include "cli/live.hpp"
 #include "cli/service_signals.hpp"
 #include "serve/alert_desk.hpp"
@@ -19,7 +20,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iterator>
 #include <poll.h>
 #include <sys/resource.h>
@@ -38,11 +38,6 @@ void raise_descriptor_limit() {
   constexpr rlim_t kWanted = 8192;
   limit.rlim_cur = std::max(limit.rlim_cur, std::min(kWanted, limit.rlim_max));
   (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-  return value == nullptr ? "" : value;
 }
 
 class Serving {

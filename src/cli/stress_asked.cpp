@@ -16,8 +16,8 @@
 namespace vram::cli {
 namespace {
 
-constexpr int64_t kSecondNs = 1'000'000'000;
-constexpr int64_t kLongestNs = 24 * 3600 * kSecondNs;
+constexpr int64_t kShortestStressNs = 1'000'000'000;
+constexpr int64_t kLongestStressNs = 24 * 3600 * int64_t{1'000'000'000};
 constexpr uint64_t kSimulatedBytes = 2 * kGiB;
 constexpr uint64_t kSmallestSimulated = 16 * kMiB;
 constexpr uint64_t kLargestReport = 16 * kMiB;
@@ -58,7 +58,7 @@ Result<> parse_gpu(const std::string& gpu, StressAsked& asked) {
 Result<> parse_numbers(const StressRequest& request, StressAsked& asked) {
   const auto length = parse_duration_ns(request.length);
   if (!length) return fail(Code::kBadInput, "--stress: {}", length.error().message);
-  if (*length < kSecondNs || *length > kLongestNs)
+  if (*length < kShortestStressNs || *length > kLongestStressNs)
     return fail(Code::kBadInput, "--stress takes a second to a day, found '{}'", request.length);
   asked.length_ns = *length;
   if (!request.device.empty()) {

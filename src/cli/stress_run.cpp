@@ -20,7 +20,7 @@
 namespace vram::cli {
 namespace {
 
-constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 std::atomic<bool> should_stop = false;
 extern "C" void stop_stress(int) { should_stop.store(true); }
@@ -92,8 +92,8 @@ doctor::Progress progress_on(const Console& console) {
       drawn->phase = phase;
       drawn->line.emplace(console, drawn->phase);
     }
-    const auto total_s = static_cast<uint64_t>(std::max<int64_t>(total_ns / kSecondNs, 1));
-    const auto done_s = static_cast<uint64_t>(done_ns / kSecondNs);
+    const auto total_s = static_cast<uint64_t>(std::max<int64_t>(total_ns / kNsPerSecond, 1));
+    const auto done_s = static_cast<uint64_t>(done_ns / kNsPerSecond);
     drawn->line->update_count(std::min(done_s, total_s), total_s, "s");
   };
 }

@@ -15,7 +15,6 @@ namespace {
 
 using show::Style;
 using show::top::Ask;
-using show::top::Request;
 
 constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr int kSecondMs = 1'000;
@@ -92,7 +91,7 @@ bool TopLoop::take_keys() {
   return true;
 }
 
-void TopLoop::signal_all(const Request& request) {
+void TopLoop::signal_all(const show::top::Request& request) {
   size_t sent = 0;
   for (const show::top::ProcessId& process : request.processes) {
     if (const auto done = signal_process(process, request.signal); !done) {
@@ -106,7 +105,7 @@ void TopLoop::signal_all(const Request& request) {
   sampler_.look_now();
 }
 
-bool TopLoop::obey(const Request& request) {
+bool TopLoop::obey(const show::top::Request& request) {
   switch (request.ask) {
     case Ask::kNothing:
     case Ask::kPause:

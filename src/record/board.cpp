@@ -71,7 +71,7 @@ Result<BoardPage*> make_page(const std::string& folder, const std::string& path)
   return page;
 }
 
-uint64_t now_ns() {
+uint64_t monotonic_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);  // answered without the kernel
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
@@ -112,7 +112,7 @@ void Board::withdraw() const {
 
 bool Board::post(const BoardPosting& posting) noexcept {
   BoardFigures figures;
-  figures.posted_ns = now_ns();
+  figures.posted_ns = monotonic_ns();
   figures.step = posting.step;
   figures.step_ns = posting.step_ns;
   posting.scope.copy(figures.scope, kScopeBytes - 1);

@@ -35,7 +35,7 @@ State& state() {
   return one;
 }
 
-int64_t now_ns() {
+int64_t wall_clock_ns() {
   timespec now{};
   (void)clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
@@ -149,7 +149,7 @@ void Recorder::put(Record& record) {
   Record* place = ring->claim();
   if (place == nullptr) place = wait_for_a_place(*ring, *flusher);
   if (place == nullptr) return;
-  record.time_ns = now_ns();
+  record.time_ns = wall_clock_ns();
   // From here on nothing can fail: each number is in one ring.
   record.sequence = state().sequence.fetch_add(1, std::memory_order_acq_rel);
   *place = record;

@@ -182,10 +182,10 @@ Response holders(const History& history, const Query& query, int64_t now_ns) {
   return json_response(document.dump(-1, ' ', true) + "\n");
 }
 
-using Answer = Response (*)(const History&, const Query&, int64_t);
+using HistoryAnswer = Response (*)(const History&, const Query&, int64_t);
 
 Route route_of(std::string path, std::vector<std::string> parameters, std::string about,
-               Answer answer, std::shared_ptr<const History> history,
+               HistoryAnswer answer, std::shared_ptr<const History> history,
                std::function<int64_t()> now_ns) {
   return {std::move(path), std::move(parameters), std::move(about),
           [answer, history = std::move(history), now_ns = std::move(now_ns)](const Request& request,

@@ -8,12 +8,12 @@
 namespace vram::serve {
 namespace {
 
-constexpr uint64_t kSecondNs = 1'000'000'000;
+constexpr uint64_t kNsPerSecond = 1'000'000'000;
 
 // A page says how late the look under way is, so while a driver hangs there is a new one each
 // second.
 uint64_t edition(const watch::Sampled& sampled, uint64_t overdue_ns) {
-  const uint64_t late_s = overdue_ns / kSecondNs;
+  const uint64_t late_s = overdue_ns / kNsPerSecond;
   return (sampled.number << 24) + (late_s & 0xff'ffff);
 }
 

@@ -35,9 +35,9 @@ std::optional<int64_t> seconds_of(std::string_view text) {
     return std::nullopt;
   fraction.resize(kNsDigits, '0');
   const auto seconds = digits_of(whole);
-  const auto nanoseconds = digits_of(fraction);
-  if (!seconds || !nanoseconds || *seconds > kLatestS) return std::nullopt;
-  return *seconds * kNsPerS + *nanoseconds;
+  const auto part_ns = digits_of(fraction);
+  if (!seconds || !part_ns || *seconds > kLatestS) return std::nullopt;
+  return *seconds * kNsPerS + *part_ns;
 }
 
 // Takes so many digits off the front.

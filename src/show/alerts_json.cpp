@@ -15,7 +15,6 @@ namespace vram::show {
 namespace {
 
 using watch::Alert;
-using watch::identifier;
 using watch::Rule;
 
 constexpr int64_t kSecond = 1'000'000'000;

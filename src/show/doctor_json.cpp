@@ -10,13 +10,7 @@
 namespace vram::show {
 namespace {
 
-Json json_texts(const std::vector<std::string>& texts) {
-  Json json = Json::array();
-  for (const std::string& text : texts) json.push_back(json_text(text));
-  return json;
-}
-
-Json json_finding(const doctor::Finding& finding) {
+Json json_doctor_finding(const doctor::Finding& finding) {
   return {
       {"id", finding.id},
       {"subject", doctor::subject_of(finding.id)},
@@ -35,7 +29,7 @@ std::string doctor_json(const doctor::Report& report) {
   Json findings = Json::array();
   for (const doctor::Finding& finding : report.findings) {
     ++counts.at(static_cast<size_t>(finding.severity));
-    findings.push_back(json_finding(finding));
+    findings.push_back(json_doctor_finding(finding));
   }
   Json document = {{"schema", "vram.doctor/1"},
                    {"time_unix_ns", report.time_ns == 0 ? Json() : Json(report.time_ns)},

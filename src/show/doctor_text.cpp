@@ -98,7 +98,7 @@ void add_finding(const Finding& finding, bool all, Page& page) {
   page.paragraph(kIndent, finding.id, Style::kFaint);
 }
 
-std::string counted(uint64_t count, std::string_view one, std::string_view many) {
+std::string number_of(uint64_t count, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
@@ -107,10 +107,11 @@ std::string summary_of(const doctor::Report& report) {
     return static_cast<uint64_t>(std::ranges::count(report.findings, severity, &Finding::severity));
   };
   const uint64_t bad = count(Severity::kBad);
-  return fmt::format(
-      "{} to repair, {}, {}; {} usable", bad == 0 ? "nothing" : fmt::format("{}", bad),
-      counted(count(Severity::kWarning), "warning", "warnings"),
-      counted(count(Severity::kNote), "note", "notes"), counted(report.usable_gpus, "GPU", "GPUs"));
+  return fmt::format("{} to repair, {}, {}; {} usable",
+                     bad == 0 ? "nothing" : fmt::format("{}", bad),
+                     number_of(count(Severity::kWarning), "warning", "warnings"),
+                     number_of(count(Severity::kNote), "note", "notes"),
+                     number_of(report.usable_gpus, "GPU", "GPUs"));
 }
 
 void add_good(const doctor::Report& report, Page& page) {

@@ -20,10 +20,6 @@ Json json_posted(const std::vector<watch::PostedDevice>& posted) {
   return json;
 }
 
-Json json_text_or_null(const std::optional<std::string>& text) {
-  return text && !text->empty() ? json_text(*text) : Json();
-}
-
 Json json_holder(const watch::Holder& holder) {
   return {{"pid", holder.facts.pid},
           {"user", json_text_or_null(holder.facts.user)},

@@ -29,10 +29,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOutcomes
 
 Line cell(std::string_view text, Style style = Style::kPlain) { return Line(text, style); }
 
-std::string duration_text(const std::optional<uint64_t>& ns) {
-  return ns ? format_duration_ns(static_cast<int64_t>(*ns)) : std::string(kUnknown);
-}
-
 Line remark_of(const Holder& holder) {
   if (holder.is_gone) return cell("no such process any more", Style::kBad);
   if (holder.is_idle) return cell("idle", Style::kWarning);

@@ -7,7 +7,7 @@ namespace {
 
 using replay::ReplayResult;
 
-std::string_view identifier(CapacitySource source) {
+std::string_view source_word(CapacitySource source) {
   switch (source) {
     case CapacitySource::kUnlimited:
       return "unlimited";
@@ -42,7 +42,7 @@ Json json_subject(const ReplaySubject& subject) {
           {"recorded_calls", subject.recorded_calls},
           {"duration_ns", subject.has_time ? Json(subject.duration_ns) : Json()},
           {"capacity_bytes", json_or_null(subject.capacity_bytes)},
-          {"capacity_source", identifier(subject.capacity_source)},
+          {"capacity_source", source_word(subject.capacity_source)},
           {"recorded_limit_unknown", subject.recorded_limit_unknown},
           {"lag_ns", subject.lag_ns}};
 }

@@ -12,9 +12,8 @@ namespace {
 
 using explain::Breakdown;
 using explain::Dimension;
-using explain::Holder;
 
-Json json_holder(const Holder& holder, Dimension by) {
+Json json_holder(const explain::Holder& holder, Dimension by) {
   return {{"by", identifier(by)},
           {"name", json_text(holder.name)},
           {"requested_bytes", holder.requested_bytes},
@@ -26,22 +25,23 @@ Json json_holder(const Holder& holder, Dimension by) {
           {"stack", json_stack(holder.stack)}};
 }
 
-std::span<const Holder> listed(const Breakdown& breakdown, size_t top) {
-  const std::span<const Holder> all = breakdown.holders;
+std::span<const explain::Holder> listed(const Breakdown& breakdown, size_t top) {
+  const std::span<const explain::Holder> all = breakdown.holders;
   return top == 0 ? all : all.first(std::min(top, all.size()));
 }
 
 Json json_holders(const Breakdown& breakdown, size_t top) {
   Json holders = Json::array();
-  for (const Holder& holder : listed(breakdown, top))
+  for (const explain::Holder& holder : listed(breakdown, top))
     holders.push_back(json_holder(holder, breakdown.by));
   return holders;
 }
 
 // What --top left out, so that the sums still hold.
 Json json_others(const Breakdown& breakdown, size_t top) {
-  Holder sum;
-  for (const Holder& holder : std::span(breakdown.holders).subspan(listed(breakdown, top).size())) {
+  explain::Holder sum;
+  for (const explain::Holder& holder :
+       std::span(breakdown.holders).subspan(listed(breakdown, top).size())) {
     sum.requested_bytes += holder.requested_bytes;
     sum.block_bytes += holder.block_bytes;
     sum.count += holder.count;
@@ -54,6 +54,16 @@ Json json_others(const Breakdown& breakdown, size_t top) {
 }  // namespace
 
 Json json_text(const std::string& text) { return valid_utf8(text); }
+
+Json json_texts(const std::vector<std::string>& texts) {
+  Json json = Json::array();
+  for (const std::string& text : texts) json.push_back(json_text(text));
+  return json;
+}
+
+Json json_text_or_null(const std::optional<std::string>& text) {
+  return text && !text->empty() ? json_text(*text) : Json();
+}
 
 Json json_stack(const std::vector<explain::Frame>& stack) {
   Json frames = Json::array();

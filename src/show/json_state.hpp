@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace vram::show {
 
@@ -19,6 +21,9 @@ Json json_or_null(const std::optional<T>& value) {
 
 // Text from a recording: whatever its bytes, valid in JSON.
 [[nodiscard]] Json json_text(const std::string& text);
+[[nodiscard]] Json json_texts(const std::vector<std::string>& texts);
+[[nodiscard]] Json json_text_or_null(
+    const std::optional<std::string>& text);  // null: none, or empty
 [[nodiscard]] Json json_stack(const std::vector<explain::Frame>& stack);
 
 // {time_ns, event, step, and the four totals}

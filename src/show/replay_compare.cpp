@@ -26,7 +26,7 @@ uint64_t driver_calls(const ReplayResult& result) {
 }
 
 // One column of figures: what a replay has there, nullopt where it has nothing to compare.
-struct Figure {
+struct ComparedFigure {
   std::string_view title;
   std::function<std::optional<double>(const ReplayResult&)> value;
   std::function<std::string(const ReplayResult&)> text;
@@ -42,9 +42,9 @@ std::optional<double> capacity_of(const ReplayResult& result) {
   return static_cast<double>(*result.min_capacity_bytes);
 }
 
-std::vector<Figure> figures_of(const ReplayReport& report) {
+std::vector<ComparedFigure> figures_of(const ReplayReport& report) {
   using R = const ReplayResult&;
-  std::vector<Figure> figures = {
+  std::vector<ComparedFigure> figures = {
       {"reserved", [](R r) { return static_cast<double>(r.peak_reserved_bytes); },
        [](R r) { return format_bytes(r.peak_reserved_bytes); }},
       {"utilization", [](R r) { return r.utilization; },
@@ -62,12 +62,12 @@ std::vector<Figure> figures_of(const ReplayReport& report) {
 
 // What ran out of memory did only a part of the program: its figures say nothing about the whole.
 // The smallest capacity is found by replays of their own.
-bool counts(const Figure& figure, const ReplayResult& result) {
+bool counts(const ComparedFigure& figure, const ReplayResult& result) {
   return result.completed || figure.title == kFitsIn;
 }
 
 // Empty where all are the same: then nothing is best.
-std::optional<double> best_of(const Figure& figure, const ReplayReport& report) {
+std::optional<double> best_of(const ComparedFigure& figure, const ReplayReport& report) {
   std::optional<double> best;
   bool differ = false;
   for (const Replayed& each : report.results) {
@@ -80,15 +80,15 @@ std::optional<double> best_of(const Figure& figure, const ReplayReport& report) 
   return differ ? best : std::nullopt;
 }
 
-Line cell_of(const Figure& figure, const ReplayResult& result, std::optional<double> best) {
+Line cell_of(const ComparedFigure& figure, const ReplayResult& result, std::optional<double> best) {
   const std::string text = figure.text(result);
   if (!counts(figure, result)) return Line(text, Style::kFaint);
   return best && figure.value(result) == best ? Line("* " + text, Style::kGood) : Line(text);
 }
 
-std::vector<Line> header_row(const std::vector<Figure>& figures) {
+std::vector<Line> header_row(const std::vector<ComparedFigure>& figures) {
   std::vector<Line> row = {Line(), Line(), Line()};
-  for (const Figure& figure : figures) row.emplace_back(figure.title, Style::kFaint);
+  for (const ComparedFigure& figure : figures) row.emplace_back(figure.title, Style::kFaint);
   return row;
 }
 
@@ -137,10 +137,10 @@ bool is_better(const ReplayResult& a, const ReplayResult& b) {
 void draw_comparison(const ReplayReport& report, Page& page) {
   if (report.results.size() < 2) return;
   page.heading("COMPARISON", "* the best of those that complete");
-  const std::vector<Figure> figures = figures_of(report);
+  const std::vector<ComparedFigure> figures = figures_of(report);
   std::vector<std::optional<double>> best;
   best.reserve(figures.size());
-  for (const Figure& figure : figures) best.push_back(best_of(figure, report));
+  for (const ComparedFigure& figure : figures) best.push_back(best_of(figure, report));
   std::vector<Column> columns(3 + figures.size(), Column{Align::kRight});
   columns[1] = columns[2] = Column{};
   columns[1].shrink = Shrink::kEnd;

@@ -116,7 +116,7 @@ void draw_capacity(const ReplayReport& report, const ReplayResult& result, Page&
                                                                                  " retries")));
 }
 
-std::string retries_text(uint64_t retries) {
+std::string retries_and_why(uint64_t retries) {
   if (retries == 0) return "no retries";
   return fmt::format("{} {}: the cache was emptied to serve one request", format_count(retries),
                      retries == 1 ? "retry" : "retries");
@@ -135,7 +135,7 @@ void draw_driver(const ReplayResult& result, Page& page) {
                                              duration_text(result.driver_time_ns), calls));
   std::string rest =
       fmt::format("memory taken {}, given back {}; {}", counted(result.device_allocs, "time"),
-                  counted(result.device_frees, "time"), retries_text(result.retries));
+                  counted(result.device_frees, "time"), retries_and_why(result.retries));
   if (result.stream_waits > 0) {
     rest += fmt::format("; {} of one stream for another", counted(result.stream_waits, "wait"));
   }

@@ -15,18 +15,18 @@ using watch::Device;
 constexpr std::string_view kLineEnd = "\r\n";
 
 // One line, field by field. Heads and rows are written by the same calls, so they can't disagree.
-class Row {
+class CsvRow {
  public:
-  explicit Row(bool is_head) : is_head_(is_head) {}
+  explicit CsvRow(bool is_head) : is_head_(is_head) {}
 
   template <std::integral T>
-  Row& number(std::string_view name, const std::optional<T>& value) {
+  CsvRow& number(std::string_view name, const std::optional<T>& value) {
     return add(name, value ? std::to_string(*value) : "");
   }
-  Row& flag(std::string_view name, const std::optional<bool>& value) {
+  CsvRow& flag(std::string_view name, const std::optional<bool>& value) {
     return add(name, value ? (*value ? "1" : "0") : "");
   }
-  Row& text(std::string_view name, const std::optional<std::string>& value) {
+  CsvRow& text(std::string_view name, const std::optional<std::string>& value) {
     return add(name, value ? quoted(harmless(printable(*value))) : "");
   }
   [[nodiscard]] std::string finish() && { return std::move(line_ += kLineEnd); }
@@ -45,7 +45,7 @@ class Row {
     for (const char c : text) out.append(c == '"' ? 2 : 1, c);
     return out + "\"";
   }
-  Row& add(std::string_view name, std::string_view value) {
+  CsvRow& add(std::string_view name, std::string_view value) {
     if (!is_first_) line_ += ',';
     is_first_ = false;
     line_ += is_head_ ? name : value;
@@ -57,7 +57,7 @@ class Row {
   std::string line_;
 };
 
-void add_device(const Device& device, Row& row) {
+void add_device(const Device& device, CsvRow& row) {
   const gpu::DeviceSample& sample = device.sample;
   row.number("device", std::optional(device.identity.index))
       .text("device_name", device.identity.name)
@@ -75,7 +75,7 @@ void add_device(const Device& device, Row& row) {
       .text("device_trouble", sample.trouble);
 }
 
-void add_figures(const watch::Process& process, const watch::Use& use, Row& row) {
+void add_figures(const watch::Process& process, const watch::Use& use, CsvRow& row) {
   const watch::AllocatorFigures figures = use.allocator.value_or(watch::AllocatorFigures());
   row.number("gpu_instance", use.process.gpu_instance)
       .number("compute_instance", use.process.compute_instance)
@@ -91,7 +91,7 @@ void add_figures(const watch::Process& process, const watch::Use& use, Row& row)
       .text("scope", process.scope);
 }
 
-void add_facts(const watch::ProcessFacts& facts, Row& row) {
+void add_facts(const watch::ProcessFacts& facts, CsvRow& row) {
   const auto pod = facts.pod.value_or(watch::Pod());
   const auto container = facts.container.value_or(watch::Container());
   row.text("user", facts.user)
@@ -105,7 +105,7 @@ void add_facts(const watch::ProcessFacts& facts, Row& row) {
 }
 
 // What came later stands last: columns keep their places.
-void add_later_columns(const Device& device, const gpu::DeviceProcess* process, Row& row) {
+void add_later_columns(const Device& device, const gpu::DeviceProcess* process, CsvRow& row) {
   row.flag("is_mps", process != nullptr ? std::optional(process->is_mps) : std::nullopt)
       .number("device_memory_bandwidth_percent", device.sample.memory_bandwidth_percent)
       .number("device_pcie_sent_bytes_per_second", device.pcie_sent_bytes_per_second)
@@ -120,7 +120,7 @@ void add_later_columns(const Device& device, const gpu::DeviceProcess* process, 
 std::string row_of(const watch::Snapshot& snapshot, const Device& device,
                    const watch::Process* process, const watch::Use& use, bool is_head = false) {
   static const watch::Process kNobody;
-  Row row(is_head);
+  CsvRow row(is_head);
   row.number("time_unix_ns", snapshot.time_ns == 0 ? std::nullopt : std::optional(snapshot.time_ns))
       .text("host", snapshot.host);
   add_device(device, row);

@@ -60,10 +60,6 @@ std::string exact_signed(const std::optional<int64_t>& bytes) {
                      format_count(size));
 }
 
-std::string count_text(const std::optional<uint64_t>& count) {
-  return count ? format_count(*count) : std::string(kUnknown);
-}
-
 std::string number_text(const std::optional<uint32_t>& number) {
   return number ? std::to_string(*number) : std::string(kUnknown);
 }
@@ -71,11 +67,6 @@ std::string number_text(const std::optional<uint32_t>& number) {
 std::string yes_text(const std::optional<bool>& value) {
   if (!value) return std::string(kUnknown);
   return *value ? "yes" : "no";
-}
-
-std::string duration_text(const std::optional<uint64_t>& duration_ns) {
-  if (!duration_ns) return std::string(kUnknown);
-  return format_duration_ns(static_cast<int64_t>(std::min(*duration_ns, uint64_t{INT64_MAX})));
 }
 
 void draw_memory(std::string_view title, const gpu::DeviceMemory& memory, Sheet& sheet) {
@@ -259,7 +250,7 @@ void draw_process(const watch::Process& process, const watch::Use& use, Sheet& s
   sheet.close();
 }
 
-void draw_processes(const watch::Snapshot& snapshot, const Device& device, Sheet& sheet) {
+void draw_process_table(const watch::Snapshot& snapshot, const Device& device, Sheet& sheet) {
   bool any = false;
   for (const watch::Process& process : snapshot.processes) {
     for (const watch::Use& use : process.uses) {
@@ -283,7 +274,7 @@ void draw_device(const watch::Snapshot& snapshot, const Device& device, Sheet& s
   draw_traffic(device, sheet);
   draw_errors(device, sheet);
   draw_instances(device.health, sheet);
-  draw_processes(snapshot, device, sheet);
+  draw_process_table(snapshot, device, sheet);
   sheet.close();
 }
 

@@ -7,10 +7,6 @@
 namespace vram::show {
 namespace {
 
-Json json_text_or_null(const std::optional<std::string>& text) {
-  return text && !text->empty() ? json_text(*text) : Json();
-}
-
 Json json_memory(const gpu::DeviceMemory& memory) {
   return {{"total_bytes", json_or_null(memory.total_bytes)},
           {"used_bytes", json_or_null(memory.used_bytes)},
@@ -167,12 +163,6 @@ Json json_xids(const std::optional<std::vector<watch::XidCount>>& counts) {
 }
 
 }  // namespace
-
-Json json_texts(const std::vector<std::string>& texts) {
-  Json json = Json::array();
-  for (const std::string& text : texts) json.push_back(json_text(text));
-  return json;
-}
 
 Json json_device(const watch::Device& device) {
   Json json = json_identity(device.identity);

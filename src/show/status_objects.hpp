@@ -10,7 +10,6 @@
 
 namespace vram::show {
 
-[[nodiscard]] Json json_texts(const std::vector<std::string>& texts);
 [[nodiscard]] Json json_device(const watch::Device& device);
 [[nodiscard]] Json json_process(const watch::Process& process);
 

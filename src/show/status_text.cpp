@@ -49,17 +49,17 @@ class DeviceTable {
     return std::clamp(page_.columns() - natural - 2, kNarrowestBar, kWidestBar);
   }
   [[nodiscard]] Table table(int bar) const {
-    constexpr Column kRight = {Align::kRight, Shrink::kNothing};
+    constexpr Column kRightWhole = {Align::kRight, Shrink::kNothing};
     Table table({{},
                  {Align::kLeft, Shrink::kCut},
                  {},
-                 kRight,
-                 kRight,
-                 kRight,
-                 kRight,
-                 kRight,
-                 kRight,
-                 kRight});
+                 kRightWhole,
+                 kRightWhole,
+                 kRightWhole,
+                 kRightWhole,
+                 kRightWhole,
+                 kRightWhole,
+                 kRightWhole});
     std::vector<Line> titles;
     for (const char* title : {"GPU", "name", bar > 0 ? "memory" : "", "used", "reserved",
                               roomy_ ? "free" : "", "total", "busy", "temp", "power"})

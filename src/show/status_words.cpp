@@ -14,7 +14,7 @@ namespace vram::show {
 namespace {
 
 constexpr size_t kShortId = 12;
-constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kAgeSecondNs = 1'000'000'000;
 
 std::string with_unit(const std::optional<uint32_t>& value, std::string_view unit) {
   return value ? fmt::format("{} {}", *value, unit) : std::string(kUnknown);
@@ -86,6 +86,15 @@ void add_sample_remarks(const watch::Device& device, std::vector<Remark>& remark
 
 }  // namespace
 
+std::string count_text(const std::optional<uint64_t>& count) {
+  return count ? format_count(*count) : std::string(kUnknown);
+}
+
+std::string duration_text(const std::optional<uint64_t>& duration_ns) {
+  if (!duration_ns) return std::string(kUnknown);
+  return format_duration_ns(static_cast<int64_t>(std::min(*duration_ns, uint64_t{INT64_MAX})));
+}
+
 std::string bytes_text(const std::optional<uint64_t>& bytes) {
   return bytes ? format_bytes(*bytes) : std::string(kUnknown);
 }
@@ -107,7 +116,7 @@ std::string name_text(const std::optional<std::string>& text) {
 
 std::string clock_text(int64_t time_ns) {
   if (time_ns <= 0) return std::string(kUnknown);
-  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time_t{time_ns / kSecond}));
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time_t{time_ns / kAgeSecondNs}));
 }
 
 std::string xid_text(const watch::XidCount& told) {

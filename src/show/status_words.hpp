@@ -19,7 +19,9 @@ inline constexpr uint64_t kFewBytes = uint64_t{8} << 20;
 
 inline constexpr std::string_view kUnknown = "-";
 
-// "1.5 GiB", "87 %", "45 C", "312 W", "1200 MHz"; "-" where unknown.
+// "1,234", "1.5 GiB", "8.31 s", "87 %", "45 C", "312 W", "1200 MHz"; "-" where unknown.
+[[nodiscard]] std::string count_text(const std::optional<uint64_t>& count);
+[[nodiscard]] std::string duration_text(const std::optional<uint64_t>& duration_ns);
 [[nodiscard]] std::string bytes_text(const std::optional<uint64_t>& bytes);
 [[nodiscard]] std::string percent_text(const std::optional<uint32_t>& percent);
 [[nodiscard]] std::string celsius_text(const std::optional<uint32_t>& celsius);

@@ -17,10 +17,6 @@ constexpr std::array<std::string_view, 4> kTrends = {"same", "better", "worse", 
 constexpr std::array<std::string_view, 3> kUnits = {"nanoseconds", "bytes_per_second",
                                                     "parts_per_million"};
 
-Json json_text_or_null(const std::optional<std::string>& text) {
-  return text && !text->empty() ? json_text(*text) : Json();
-}
-
 Json json_device(const doctor::StressedDevice& device) {
   return {
       {"index", json_or_null(device.index)},        {"name", json_text_or_null(device.name)},

@@ -171,10 +171,6 @@ void add_figures(const std::vector<Figure>& figures, Page& page) {
   page.add(table.draw(2, page.columns()));
 }
 
-std::string count_text(const std::optional<uint64_t>& count) {
-  return count ? format_count(*count) : std::string(kUnknown);
-}
-
 void add_counters(const gpu::DeviceHealth& before, const gpu::DeviceHealth& after, Page& page) {
   page.paragraph(Line("  memory errors since boot: "),
                  fmt::format("corrected {} -> {}, uncorrected {} -> {}",

@@ -12,7 +12,7 @@ namespace {
 using replay::TuneCandidate;
 using replay::TuneVerdict;
 
-std::string_view identifier(TuneVerdict verdict) {
+std::string_view verdict_word(TuneVerdict verdict) {
   switch (verdict) {
     case TuneVerdict::kBetter:
       return "better";
@@ -67,7 +67,7 @@ std::string tune_json(const TuneReport& report) {
   Json document = {{"schema", "vram.tune/1"}};
   document.update(json_subject(report));
   document.update(
-      {{"verdict", identifier(result.verdict)},
+      {{"verdict", verdict_word(result.verdict)},
        {"conf",
         result.ranked.front().result.completed ? json_conf(result.ranked.front().spec) : Json()},
        {"replays", result.replays},

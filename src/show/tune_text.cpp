@@ -31,7 +31,7 @@ constexpr int kColumnsForShares = 80;  // else neither
 constexpr int kBarColumns = 10;
 constexpr int kNarrowestName = 24;
 
-struct Row {
+struct RankedRow {
   size_t rank = 0;
   const TuneCandidate* candidate = nullptr;
 };
@@ -52,14 +52,15 @@ bool is_looked_for(const TuneCandidate& candidate) {
 
 // The first of each tier, but for those that add settings to one listed before. And those that
 // people look for.
-std::vector<Row> rows_of(const std::vector<TuneCandidate>& ranked, size_t top) {
-  std::vector<Row> rows;
+std::vector<RankedRow> rows_of(const std::vector<TuneCandidate>& ranked, size_t top) {
+  std::vector<RankedRow> rows;
   size_t listed = 0;
   for (size_t i = 0; i < ranked.size(); ++i) {
     const TuneCandidate& each = ranked[i];
-    const bool adds =
-        (i == 0 || each.tier != ranked[i - 1].tier) &&
-        !std::ranges::any_of(rows, [&](const Row& row) { return extends(each, *row.candidate); });
+    const bool adds = (i == 0 || each.tier != ranked[i - 1].tier) &&
+                      !std::ranges::any_of(rows, [&](const RankedRow& row) {
+                        return extends(each, *row.candidate);
+                      });
     const bool wanted = top == 0 || (adds && listed < top);
     if (wanted) ++listed;
     if (wanted || is_looked_for(each)) rows.push_back({i + 1, &each});
@@ -67,9 +68,9 @@ std::vector<Row> rows_of(const std::vector<TuneCandidate>& ranked, size_t top) {
   return rows;
 }
 
-uint64_t largest_of(const std::vector<Row>& rows) {
+uint64_t largest_of(const std::vector<RankedRow>& rows) {
   uint64_t largest = 1;
-  for (const Row& row : rows)
+  for (const RankedRow& row : rows)
     largest = std::max(largest, row.candidate->result.peak_reserved_bytes);
   return largest;
 }
@@ -92,7 +93,7 @@ std::string name_of(const TuneCandidate& candidate) {
 }
 
 // What ran out of memory did only a part of the program.
-Style style_of(const Row& row) {
+Style style_of(const RankedRow& row) {
   if (!row.candidate->result.completed) return Style::kFaint;
   return row.rank == 1 || row.candidate->is_recorded ? Style::kStrong : Style::kPlain;
 }
@@ -111,13 +112,13 @@ std::vector<std::string> name_lines(const std::string& name, int columns) {
   return lines;
 }
 
-class Rows {
+class RankedRows {
  public:
-  Rows(const std::vector<Row>& rows, const Page& page)
+  RankedRows(const std::vector<RankedRow>& rows, const Page& page)
       : rows_(rows),
         bars_(page.options().bars && page.columns() >= kColumnsForBars),
         has_ooms_(std::ranges::any_of(rows,
-                                      [](const Row& row) {
+                                      [](const RankedRow& row) {
                                         return row.candidate->result.layouts_completed <
                                                row.candidate->result.layouts_tried;
                                       })),
@@ -131,12 +132,12 @@ class Rows {
     if (bars_) columns[2] = Column{};
     Table table(columns);
     table.add_row(titles());
-    for (const Row& row : rows_) add(row, table);
+    for (const RankedRow& row : rows_) add(row, table);
     return table.draw(1, columns_);
   }
 
  private:
-  Line picture_of(const Row& row) const {
+  Line picture_of(const RankedRow& row) const {
     const ReplayResult& result = row.candidate->result;
     if (bars_) return bar_of(result, largest_);
     return columns_ >= kColumnsForShares ? Line(share_of(result), style_of(row)) : Line();
@@ -148,7 +149,7 @@ class Rows {
       titles.emplace_back(title, Style::kFaint);
     return titles;
   }
-  std::vector<Line> figures(const Row& row) const {
+  std::vector<Line> figures(const RankedRow& row) const {
     const ReplayResult& result = row.candidate->result;
     const Style style = style_of(row);
     return {Line(std::to_string(row.rank), Style::kFaint),
@@ -158,7 +159,7 @@ class Rows {
             Line(duration_text(result.driver_time_ns), style),
             Line(format_count(result.retries), style)};
   }
-  void add(const Row& row, Table& table) const {
+  void add(const RankedRow& row, Table& table) const {
     std::vector<Line> cells = figures(row);
     for (const std::string& line : name_lines(name_of(*row.candidate), name_columns())) {
       cells.resize(6);
@@ -170,7 +171,7 @@ class Rows {
   int name_columns() const {
     int others = 1;
     std::array<int, 6> widest = {0, 0, 0, 8, 9, 7};
-    for (const Row& row : rows_) {
+    for (const RankedRow& row : rows_) {
       const std::vector<Line> cells = figures(row);
       for (size_t i = 0; i < cells.size(); ++i) widest[i] = std::max(widest[i], cells[i].width());
     }
@@ -178,7 +179,7 @@ class Rows {
     return std::max(columns_ - others, kNarrowestName);
   }
 
-  const std::vector<Row>& rows_;
+  const std::vector<RankedRow>& rows_;
   bool bars_;
   bool has_ooms_;
   uint64_t largest_;
@@ -189,8 +190,8 @@ void draw_settings(const TuneReport& report, Page& page) {
   const std::vector<TuneCandidate>& ranked = report.result.ranked;
   page.heading("SETTINGS",
                "best first; reserved peaks within 1 % count as equal, then fewer settings win");
-  const std::vector<Row> rows = rows_of(ranked, page.options().top);
-  page.add(Rows(rows, page).draw());
+  const std::vector<RankedRow> rows = rows_of(ranked, page.options().top);
+  page.add(RankedRows(rows, page).draw());
   if (rows.size() < ranked.size()) {
     page.paragraph(Line(" "),
                    fmt::format("{} more were tried; --top 0 lists them, --json has their figures",
@@ -202,9 +203,9 @@ void draw_settings(const TuneReport& report, Page& page) {
 void draw_others(const TuneReport& report, Page& page) {
   if (report.result.others.empty()) return;
   page.heading("OTHER ALLOCATORS", "no settings of PyTorch; a model is an approximation");
-  std::vector<Row> rows;
+  std::vector<RankedRow> rows;
   for (const TuneCandidate& each : report.result.others) rows.push_back({rows.size() + 1, &each});
-  page.add(Rows(rows, page).draw());
+  page.add(RankedRows(rows, page).draw());
 }
 
 // About the settings that the answer names.

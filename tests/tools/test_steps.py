@@ -1,31 +1,73 @@
-"""The runner of the test command: a failing step is shown, counted, and fails the whole."""
+"""The runner of the test command: failures are shown and counted, hangs end, and only what passed unchanged is skipped."""
+
+import time
+from pathlib import Path
 
 import pytest
 
-from steps import StepFailed, call, digest, run_steps
+from steps import Stamps, Step, StepFailed, call, digest, run_steps
 
 
 def fails() -> str:
     raise StepFailed("what it printed")
 
 
+def fine() -> str:
+    return "3 files"
+
+
 def test_all_steps_run_and_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_steps([("first", fails), ("second", lambda: "3 files")]) == 1
+    assert run_steps([Step("first", fails), Step("second", fine)]) == 1
     printed = capsys.readouterr().out
     assert "what it printed" in printed
     assert "3 files" in printed
-    assert printed.splitlines()[-1] == "1 passed, 1 failed"
+    assert printed.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
 
 
 def test_success(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_steps([("only", lambda: "fine")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 0 failed"
+    assert run_steps([Step("only", fine)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
+
+
+def test_a_step_is_skipped_only_while_what_it_depends_on_is_as_it_was_when_it_passed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "source"
+    source.write_text("one")
+    runs = []
+
+    def step() -> str:
+        runs.append(source.read_text())
+        if runs[-1] == "broken":
+            raise StepFailed("broken")
+        return ""
+
+    steps = [Step("it", step, lambda: [source])]
+    passed = Stamps(tmp_path / "passed")
+    assert run_steps(steps, passed) == 0
+    assert run_steps(steps, passed) == 0
+    assert runs == ["one"]
+    assert "unchanged since they passed: it" in capsys.readouterr().out
+    source.write_text("broken")
+    assert run_steps(steps, passed) == 1
+    assert run_steps(steps, passed) == 1
+    assert runs == ["one", "broken", "broken"]
+    assert run_steps(steps, None) == 1
+    assert run_steps([Step("it", step)], passed) == 1
+    assert len(runs) == 5
 
 
 def test_a_failing_command_brings_its_output() -> None:
     with pytest.raises(StepFailed, match="heard"):
         call("sh", "-c", "echo heard; exit 3")
     assert call("echo", "well") == "well\n"
+
+
+def test_a_command_that_hangs_is_ended_with_what_it_started() -> None:
+    begin = time.monotonic()
+    with pytest.raises(StepFailed, match=r"heard(.|\n)*ended after its limit of 1 s"):
+        call("sh", "-c", "echo heard; sleep 600 & wait", timeout=1)
+    assert time.monotonic() - begin < 60
 
 
 def test_digest_tells_boundaries_apart() -> None:

@@ -79,7 +79,7 @@ void add_nvidia(const MachineFacts& facts, Findings& findings) {
                               "Without it neither CUDA nor NVML works for this user."));
 }
 
-void add_drm(const MachineFacts& facts, Findings& findings) {
+void add_drm_access(const MachineFacts& facts, Findings& findings) {
   for (const DrmFacts& card : facts.drm) {
     if (card.node.refused != EACCES) continue;
     findings.push_back(denied(
@@ -136,7 +136,7 @@ bool are_all_open(const MachineFacts& facts) {
 Findings check_permissions(const MachineFacts& facts) {
   Findings findings;
   add_nvidia(facts, findings);
-  add_drm(facts, findings);
+  add_drm_access(facts, findings);
   const size_t nodes = facts.nvidia.nodes.size() + facts.drm.size();
   if (findings.empty() && nodes > 0 && are_all_open(facts))
     findings.push_back({"permissions.good", Severity::kGood,

@@ -15,9 +15,10 @@ std::string kernel_of(const Tree& tree) {
   std::string release = tree.line("/proc/sys/kernel/osrelease");
   if (!release.empty()) return release;
   const std::string version = tree.line("/proc/version");
-  constexpr std::string_view kLead = "Linux version ";
-  if (!version.starts_with(kLead)) return "";
-  return version.substr(kLead.size(), version.find(' ', kLead.size()) - kLead.size());
+  constexpr std::string_view kVersionLead = "Linux version ";
+  if (!version.starts_with(kVersionLead)) return "";
+  return version.substr(kVersionLead.size(),
+                        version.find(' ', kVersionLead.size()) - kVersionLead.size());
 }
 
 // Processors with a GPU that shares their memory: Jetson, and GB10.

@@ -6,7 +6,7 @@
 namespace vram::doctor {
 namespace {
 
-constexpr uint64_t kWordBits = 64;
+constexpr uint64_t kPatternBits = 64;
 
 // SplitMix64's step: neighbours of one seed have nothing in common.
 uint64_t mixed(uint64_t value) {
@@ -50,10 +50,10 @@ void write_pattern(Pattern pattern, uint64_t seed, uint64_t address, std::span<u
         words[i] = address + i * sizeof(uint64_t);
         break;
       case Pattern::kRandom:
-        words[i] = mixed(seed * kWordBits + i);
+        words[i] = mixed(seed * kPatternBits + i);
         break;
       case Pattern::kWalking:
-        words[i] = uint64_t{1} << (i + seed) % kWordBits;
+        words[i] = uint64_t{1} << (i + seed) % kPatternBits;
         break;
       default:
         words[i] = word;

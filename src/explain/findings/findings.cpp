@@ -19,10 +19,6 @@ namespace {
 constexpr const char* kRecordStacks =
     "torch.cuda.memory._record_memory_history(stacks=\"python\") before the model is built";
 
-bool matters(uint64_t bytes, double share, uint64_t whole) {
-  return bytes > 0 && static_cast<double>(bytes) >= share * static_cast<double>(whole);
-}
-
 const Holder* largest_holder(const State& state, Dimension by) {
   for (const Breakdown& b : state.breakdowns) {
     if (b.by != by) continue;

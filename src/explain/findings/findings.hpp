@@ -22,6 +22,11 @@ inline constexpr double kMinUnseenShare = 0.25;  // alive before the recording b
 inline constexpr double kLongRunSteps = 100'000;
 inline constexpr double kMinLeakShare = 0.05;
 
+// Whether the bytes reach that share of the whole.
+[[nodiscard]] inline bool matters(uint64_t bytes, double share, uint64_t whole) {
+  return bytes > 0 && static_cast<double>(bytes) >= share * static_cast<double>(whole);
+}
+
 // Ordered by bytes, largest first.
 [[nodiscard]] std::vector<Finding> find_findings(const trace::Trace& trace,
                                                  const trace::DeviceTrace& device,

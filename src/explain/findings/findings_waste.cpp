@@ -23,10 +23,6 @@ struct Recorded {
 constexpr const char* kSetExpandable = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
 constexpr size_t kNamedPinners = 3;
 
-bool matters(uint64_t bytes, double share, uint64_t whole) {
-  return bytes > 0 && static_cast<double>(bytes) >= share * static_cast<double>(whole);
-}
-
 std::string of_reserved(uint64_t bytes, uint64_t reserved) {
   return fmt::format("{} ({} of reserved)", format_bytes(bytes), format_share(bytes, reserved));
 }

@@ -13,9 +13,6 @@ constexpr unsigned kHostPortable = 1;       // CU_MEMHOSTALLOC_PORTABLE: pinned 
 constexpr int kNameBytes = 256;
 constexpr uint64_t kWordBytes = 4;
 
-// NOLINTNEXTLINE(performance-no-int-to-ptr): streams are pointers to CUDA, numbers to us
-CUstream as_stream(StreamHandle stream) { return reinterpret_cast<CUstream>(stream); }
-
 std::string uuid_text(const CUuuid& uuid) {
   std::string text = "GPU-";
   for (size_t i = 0; i < sizeof(uuid.bytes); ++i) {

@@ -18,9 +18,6 @@ uint64_t now_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// NOLINTNEXTLINE(performance-no-int-to-ptr): streams are pointers to CUDA, numbers to us
-CUstream as_stream(StreamHandle stream) { return reinterpret_cast<CUstream>(stream); }
-
 }  // namespace
 
 Result<std::unique_ptr<CudaMemory>> CudaMemory::open(const DriverApi& driver, uint32_t ordinal) {

@@ -5,8 +5,12 @@
 #pragma once
 
 #include "gpu/cuda/driver.hpp"
+#include "gpu/memory.hpp"
 
 namespace vram::gpu::cuda {
+
+// NOLINTNEXTLINE(performance-no-int-to-ptr): streams are pointers to CUDA, numbers to us
+inline CUstream as_stream(StreamHandle stream) { return reinterpret_cast<CUstream>(stream); }
 
 // The context is current while this lives. Nearly free where it is current already.
 class CurrentContext {

@@ -30,6 +30,11 @@ template <typename Value>
   return value && *value <= limit ? value : std::nullopt;
 }
 
+// Instances of a device that is not divided have no number.
+[[nodiscard]] inline std::optional<uint32_t> known_instance(uint32_t instance) {
+  return instance == kNoInstance ? std::nullopt : std::optional(instance);
+}
+
 // A text that one of the functions writes; nobody promises its end.
 template <typename Function, typename... Args>
 [[nodiscard]] std::optional<std::string> ask_text(Function* function, Args... arguments) {

@@ -10,7 +10,7 @@
 namespace vram::gpu::nvml {
 namespace {
 
-constexpr uint32_t kMostCelsius = 250;
+constexpr uint32_t kMostCoreCelsius = 250;
 constexpr uint32_t kMostMhz = 100'000;
 
 using Processes = std::vector<DeviceProcess>;
@@ -44,7 +44,7 @@ std::optional<uint32_t> celsius_of(const NvmlApi& api, nvmlDevice device) {
     answer = api.device_get_temperature_v(device, &newer);
     celsius = static_cast<unsigned>(newer.celsius);  // below zero: too much
   }
-  return answer == kSuccess ? at_most(kMostCelsius, std::optional(celsius)) : std::nullopt;
+  return answer == kSuccess ? at_most(kMostCoreCelsius, std::optional(celsius)) : std::nullopt;
 }
 
 std::optional<std::vector<std::string>> throttle_reasons_of(const NvmlApi& api, nvmlDevice device) {

@@ -1,5 +1,7 @@
 #include "gpu/nvml/nvml_events.hpp"
 
+#include "gpu/nvml/ask.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -19,10 +21,6 @@ NvmlReturn wait_for(const NvmlApi& api, nvmlEventSet set, unsigned timeout_ms, E
   const NvmlReturn answer = api.event_set_wait_v1(set, &older, timeout_ms);
   event = {older.device, older.type, older.data, kNoInstance, kNoInstance};
   return answer;
-}
-
-std::optional<uint32_t> known_instance(uint32_t instance) {
-  return instance == kNoInstance ? std::nullopt : std::optional(instance);
 }
 
 }  // namespace

@@ -16,10 +16,6 @@ std::optional<uint64_t> known_bytes(uint64_t bytes) {
   return bytes == kNotAvailable ? std::nullopt : std::optional(bytes);
 }
 
-std::optional<uint32_t> known_instance(uint32_t instance) {
-  return instance == kNoInstance ? std::nullopt : std::optional(instance);
-}
-
 DeviceProcess as_process(const ProcessV1& entry) {
   DeviceProcess process;
   process.pid = entry.pid;

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t round_down(uint64_t value) {
   return value / AddressSpace::kRegionBytes * AddressSpace::kRegionBytes;
 }
-constexpr uint64_t round_up(uint64_t value) {
+constexpr uint64_t whole_regions(uint64_t value) {
   return round_down(value + AddressSpace::kRegionBytes - 1);
 }
 // A number that looks random for each n (the finalizer of SplitMix64, Steele et al. 2014).
@@ -62,7 +62,7 @@ Address AddressSpace::predict_segment(uint64_t bytes) const {
   if (layout_ != 0) return any_place(bytes);
   const auto region = region_with_room(bytes);
   if (region != regions_.end()) return hole_for(region->second, region->first, bytes).address;
-  return place_for_region(round_up(bytes));
+  return place_for_region(whole_regions(bytes));
 }
 
 // One of the places that the driver might choose: the best hole of a region, a gap, or below
@@ -74,9 +74,9 @@ Address AddressSpace::any_place(uint64_t bytes) const {
     if (hole.bytes != 0) places.push_back(hole.address);
   }
   for (const auto& [gap, gap_bytes] : gaps_) {
-    if (gap_bytes >= round_up(bytes)) places.push_back(gap + gap_bytes - round_up(bytes));
+    if (gap_bytes >= whole_regions(bytes)) places.push_back(gap + gap_bytes - whole_regions(bytes));
   }
-  const Address below = below_all(round_up(bytes));
+  const Address below = below_all(whole_regions(bytes));
   if (below != 0) places.push_back(below);
   if (places.empty()) return 0;
   return places[scramble((uint64_t{layout_} << 32) + taken_) % places.size()];
@@ -88,8 +88,8 @@ Address AddressSpace::take_segment(uint64_t bytes) {
   ++taken_;
   const auto around = region_around(address);
   if (around == regions_.end()) {
-    add_region(address, {.bytes = round_up(bytes),
-                         .largest_hole_bytes = round_up(bytes) - bytes,
+    add_region(address, {.bytes = whole_regions(bytes),
+                         .largest_hole_bytes = whole_regions(bytes) - bytes,
                          .serial = 0,
                          .segments = {{address, bytes}}});
   } else {
@@ -158,7 +158,7 @@ void AddressSpace::widen_regions(Segment segment) {
   const auto last = regions_.lower_bound(segment_end);
   const Address ceiling = last == regions_.end() ? kReservationsBase : last->first;
   Address base = segment.address;
-  Address end = std::min(round_up(segment_end), ceiling);
+  Address end = std::min(whole_regions(segment_end), ceiling);
   Region joined;
   for (auto it = first; it != last; ++it) {
     base = std::min(base, it->first);

@@ -9,13 +9,15 @@
 namespace vram::replay {
 namespace {
 
-constexpr uint64_t kChunkBytes = 32 * kMiB;
+constexpr uint64_t kAsyncChunkBytes = 32 * kMiB;
 constexpr uint64_t kAlignmentBytes = 512;
 constexpr uint64_t kArenaBytes = uint64_t{1} << 46;  // never reached: no device is so fragmented
 constexpr uint64_t kLargestBytes = uint64_t{1} << 45;
 
-constexpr uint64_t chunk_of(uint64_t offset) { return offset / kChunkBytes * kChunkBytes; }
-constexpr uint64_t chunk_end_of(uint64_t offset) { return round_up(offset, kChunkBytes); }
+constexpr uint64_t chunk_of(uint64_t offset) {
+  return offset / kAsyncChunkBytes * kAsyncChunkBytes;
+}
+constexpr uint64_t chunk_end_of(uint64_t offset) { return round_up(offset, kAsyncChunkBytes); }
 
 }  // namespace
 
@@ -88,8 +90,8 @@ void CudaAsync::empty_cache() {
   const Wanted everything{.may_wait = true};
   while (const auto chunk = spare_chunk(0, 0, everything)) {
     set_mapped(*chunk, false);
-    segments_.unmap(base_ + *chunk, kChunkBytes, kChunkBytes);
-    usage_.reserved_bytes -= kChunkBytes;
+    segments_.unmap(base_ + *chunk, kAsyncChunkBytes, kAsyncChunkBytes);
+    usage_.reserved_bytes -= kAsyncChunkBytes;
     ++counters_.device_frees;
   }
 }
@@ -146,7 +148,7 @@ uint64_t CudaAsync::first_run(const Wanted& wanted) {
 bool CudaAsync::back(uint64_t offset, const Wanted& wanted) {
   const uint64_t low = chunk_of(offset);
   const uint64_t high = chunk_end_of(offset + wanted.size_bytes);
-  for (uint64_t chunk = low; chunk < high; chunk += kChunkBytes) {
+  for (uint64_t chunk = low; chunk < high; chunk += kAsyncChunkBytes) {
     const auto after = free_.upper_bound(std::max(chunk, offset));
     VRAM_CHECK(after != free_.begin());
     if (!std::prev(after)->second.is_mapped && !back_chunk(chunk, low, high, wanted)) return false;
@@ -158,10 +160,10 @@ bool CudaAsync::back(uint64_t offset, const Wanted& wanted) {
 bool CudaAsync::back_chunk(uint64_t chunk, uint64_t low, uint64_t high, const Wanted& wanted) {
   if (const auto spare = spare_chunk(low, high, wanted)) {
     set_mapped(*spare, false);
-    segments_.move(base_ + *spare, base_ + chunk, kChunkBytes);
+    segments_.move(base_ + *spare, base_ + chunk, kAsyncChunkBytes);
     counters_.stream_waits += wanted.may_wait ? 1 : 0;
-  } else if (segments_.map(base_ + chunk, kChunkBytes, kChunkBytes)) {
-    usage_.reserved_bytes += kChunkBytes;
+  } else if (segments_.map(base_ + chunk, kAsyncChunkBytes, kAsyncChunkBytes)) {
+    usage_.reserved_bytes += kAsyncChunkBytes;
     counters_.peak_reserved_bytes = std::max(counters_.peak_reserved_bytes, usage_.reserved_bytes);
     ++counters_.device_allocs;
   } else {
@@ -177,7 +179,7 @@ std::optional<uint64_t> CudaAsync::spare_chunk(uint64_t low, uint64_t high,
     if (!range.is_mapped || !(wanted.may_wait || is_done(range, wanted))) continue;
     uint64_t chunk = chunk_end_of(offset);
     if (chunk >= low && chunk < high) chunk = high;
-    if (chunk + kChunkBytes <= offset + range.bytes) return chunk;
+    if (chunk + kAsyncChunkBytes <= offset + range.bytes) return chunk;
   }
   return {};
 }
@@ -192,8 +194,8 @@ void CudaAsync::count_waits(uint64_t offset, const Wanted& wanted) {
 }
 
 void CudaAsync::set_mapped(uint64_t chunk, bool is_mapped) {
-  Range range = carve(chunk, kChunkBytes);
-  if (!is_mapped) range = unmapped(kChunkBytes);
+  Range range = carve(chunk, kAsyncChunkBytes);
+  if (!is_mapped) range = unmapped(kAsyncChunkBytes);
   range.is_mapped = is_mapped;
   put(chunk, range);
 }

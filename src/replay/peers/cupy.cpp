@@ -8,9 +8,9 @@
 namespace vram::replay {
 namespace {
 
-constexpr std::array<PeerKey, 1> kKeys{{{"limit", "SIZE"}}};
+constexpr std::array<PeerKey, 1> kCupyKeys{{{"limit", "SIZE"}}};
 
-constexpr uint64_t kUnitBytes = 512;
+constexpr uint64_t kCupyUnitBytes = 512;
 
 bool read(std::string_view key, std::string_view value, CupySettings& to) {
   static_cast<void>(key);
@@ -25,7 +25,7 @@ Cupy::Cupy(const CupySettings& settings, const PeerContext& context)
 
 uint64_t Cupy::malloc(const Request& request) {
   if (const auto answer = answer_at_once(request.size_bytes)) return *answer;
-  const uint64_t size_bytes = round_up(request.size_bytes, kUnitBytes);
+  const uint64_t size_bytes = round_up(request.size_bytes, kCupyUnitBytes);
   const uint32_t lane = cache_.lane_for(0, request.stream, false);
   NodeId node = take_best_fit(lane, size_bytes);
   if (node == kNoNode) node = grow(size_bytes, lane);
@@ -50,10 +50,10 @@ uint64_t Cupy::largest_free_bytes(const Request& request) const {
   return cache_.largest_free_bytes(0, request.stream, false);
 }
 
-std::span<const PeerKey> cupy_keys() { return kKeys; }
+std::span<const PeerKey> cupy_keys() { return kCupyKeys; }
 
 Result<CupySettings> parse_cupy_settings(Settings settings) {
-  return parse_settings<CupySettings>("cupy", kKeys, settings, read);
+  return parse_settings<CupySettings>("cupy", kCupyKeys, settings, read);
 }
 
 std::unique_ptr<Allocator> make_cupy(Settings settings, const PeerContext& context) {

@@ -8,7 +8,7 @@
 namespace vram::replay {
 namespace {
 
-constexpr uint64_t kChunkBytes = 2 * kMiB;
+constexpr uint64_t kGmLakeChunkBytes = 2 * kMiB;
 // In Node::segment: the rest is the number of a stitched block.
 constexpr uint32_t kStitched = 0x80000000;
 
@@ -23,7 +23,7 @@ uint64_t GmLake::malloc(const Request& request) {
   if (const auto answer = answer_at_once(request.size_bytes)) return *answer;
   const uint64_t rounded = rules_.round(request.size_bytes);
   const bool is_small = rounded <= kSmallRequestBytes;
-  const uint64_t size_bytes = is_small ? rounded : round_up(rounded, kChunkBytes);
+  const uint64_t size_bytes = is_small ? rounded : round_up(rounded, kGmLakeChunkBytes);
   const Wanted wanted{.size_bytes = size_bytes,
                       .segment_bytes = rules_.segment_bytes(size_bytes),
                       .lane = cache_.lane_for(request.pool, request.stream, is_small),
@@ -61,7 +61,7 @@ NodeId GmLake::take_primitive(const Wanted& wanted) {
   const uint64_t bytes = wanted.segment_bytes;
   const uint64_t address = segments_.reserve(bytes);
   if (address == 0) return kNoNode;
-  if (!segments_.map(address, bytes, kChunkBytes, SegmentSource::Access::kEachGranule)) {
+  if (!segments_.map(address, bytes, kGmLakeChunkBytes, SegmentSource::Access::kEachGranule)) {
     segments_.unreserve(address, bytes);
     return kNoNode;
   }
@@ -161,7 +161,7 @@ NodeId GmLake::stitch(const Wanted& wanted, uint64_t level) {
     if (cache_[node].size_bytes > missing) split_off_rest(node, missing);
     start_use(node);
     const Stitches::Piece piece = range_of(node);
-    segments_.alias(piece.address, made.address + done, piece.bytes, kChunkBytes);
+    segments_.alias(piece.address, made.address + done, piece.bytes, kGmLakeChunkBytes);
     made.pieces.push_back(piece);
     made.held.push_back(node);
     done += piece.bytes;
@@ -231,7 +231,7 @@ void GmLake::give_back_primitive(NodeId id) {
   cache_.take_free(id);
   cache_.drop_reserved(segment.bytes);
   free_bytes(cache_[id].lane) -= segment.bytes;
-  segments_.unmap(segment.address, segment.bytes, kChunkBytes);
+  segments_.unmap(segment.address, segment.bytes, kGmLakeChunkBytes);
   segments_.unreserve(segment.address, segment.bytes);
   cache_.drop_node(id);
 }

@@ -8,7 +8,7 @@
 namespace vram::replay {
 namespace {
 
-constexpr std::array<PeerKey, 4> kKeys{{
+constexpr std::array<PeerKey, 4> kGmLakeKeys{{
     {"fragLimit", "SIZE"},
     {"reuseLimit", "NUMBER above 0"},
     {"defragLevel", "0, 1 or 2"},
@@ -45,10 +45,10 @@ bool read(std::string_view key, std::string_view value, GmLakeSettings& to) {
 
 }  // namespace
 
-std::span<const PeerKey> gmlake_keys() { return kKeys; }
+std::span<const PeerKey> gmlake_keys() { return kGmLakeKeys; }
 
 Result<GmLakeSettings> parse_gmlake_settings(Settings settings) {
-  return parse_settings<GmLakeSettings>("gmlake", kKeys, settings, read);
+  return parse_settings<GmLakeSettings>("gmlake", kGmLakeKeys, settings, read);
 }
 
 }  // namespace vram::replay

@@ -8,16 +8,16 @@
 namespace vram::replay {
 namespace {
 
-constexpr std::array<PeerKey, 2> kKeys{{
+constexpr std::array<PeerKey, 2> kRmmPoolKeys{{
     {"initial_pool_size", "SIZE, a multiple of 256 B"},
     {"maximum_pool_size", "SIZE, a multiple of 256 B, at least initial_pool_size"},
 }};
 
-constexpr uint64_t kUnitBytes = 256;
+constexpr uint64_t kRmmPoolUnitBytes = 256;
 
 std::optional<uint64_t> pool_size(std::string_view text) {
   const std::optional<uint64_t> bytes = read_size(text);
-  return bytes && *bytes % kUnitBytes == 0 ? bytes : std::nullopt;
+  return bytes && *bytes % kRmmPoolUnitBytes == 0 ? bytes : std::nullopt;
 }
 
 bool read(std::string_view key, std::string_view value, RmmPoolSettings& to) {
@@ -41,7 +41,7 @@ RmmPool::RmmPool(const RmmPoolSettings& settings, const PeerContext& context)
 uint64_t RmmPool::malloc(const Request& request) {
   if (!could_be_made_) return 0;
   if (const auto answer = answer_at_once(request.size_bytes)) return *answer;
-  const uint64_t size_bytes = round_up(request.size_bytes, kUnitBytes);
+  const uint64_t size_bytes = round_up(request.size_bytes, kRmmPoolUnitBytes);
   const uint32_t own = list_for(request.stream);
   NodeId node = take(own, size_bytes);
   if (node == kNoNode) node = borrow(own, size_bytes, request.time_ns);
@@ -147,7 +147,7 @@ uint64_t RmmPool::bytes_below_maximum() const {
 
 uint64_t RmmPool::bytes_to_grow(uint64_t size_bytes) const {
   if (!settings_.maximum_pool_bytes) return std::max(size_bytes, cache_.usage().reserved_bytes);
-  const uint64_t left_bytes = round_up(bytes_below_maximum(), kUnitBytes);
+  const uint64_t left_bytes = round_up(bytes_below_maximum(), kRmmPoolUnitBytes);
   return size_bytes <= left_bytes ? std::max(size_bytes, left_bytes / 2) : 0;
 }
 
@@ -171,15 +171,15 @@ uint64_t RmmPool::largest_free_bytes(const Request& request) const {
   return largest_bytes;
 }
 
-std::span<const PeerKey> rmm_pool_keys() { return kKeys; }
+std::span<const PeerKey> rmm_pool_keys() { return kRmmPoolKeys; }
 
 Result<RmmPoolSettings> parse_rmm_pool_settings(Settings settings) {
-  auto parsed = parse_settings<RmmPoolSettings>("rmm_pool", kKeys, settings, read);
+  auto parsed = parse_settings<RmmPoolSettings>("rmm_pool", kRmmPoolKeys, settings, read);
   if (!parsed || !parsed->maximum_pool_bytes) return parsed;
   if (parsed->initial_pool_bytes <= *parsed->maximum_pool_bytes) return parsed;
   return fail(
       Code::kBadInput, "rmm_pool: initial_pool_size is {} B, more than maximum_pool_size, {} B; {}",
-      parsed->initial_pool_bytes, *parsed->maximum_pool_bytes, list_keys("rmm_pool", kKeys));
+      parsed->initial_pool_bytes, *parsed->maximum_pool_bytes, list_keys("rmm_pool", kRmmPoolKeys));
 }
 
 std::unique_ptr<Allocator> make_rmm_pool(Settings settings, const PeerContext& context) {

@@ -10,13 +10,13 @@
 namespace vram::replay {
 namespace {
 
-constexpr std::array<PeerKey, 3> kKeys{{
+constexpr std::array<PeerKey, 3> kTfBfcKeys{{
     {"allow_growth", "True|False"},
     {"garbage_collection", "True|False"},
     {"memory_fraction", "SHARE between 0 and 1"},
 }};
 
-constexpr uint64_t kUnitBytes = 256;
+constexpr uint64_t kTfBfcUnitBytes = 256;
 constexpr uint64_t kFirstRegionBytes = 2 * kMiB;
 constexpr uint64_t kMostRestBytes = 128 * kMiB;
 constexpr uint32_t kHeap = 0;  // the only lane
@@ -34,7 +34,7 @@ bool splits(uint64_t chunk_bytes, uint64_t size_bytes) {
 // In single precision, as there: large sizes lose their low bits.
 uint64_t a_tenth_less(uint64_t bytes) {
   const auto less = static_cast<uint64_t>(static_cast<float>(bytes) * 0.9F);
-  return std::min(round_up(less, kUnitBytes), bytes - kUnitBytes);
+  return std::min(round_up(less, kTfBfcUnitBytes), bytes - kTfBfcUnitBytes);
 }
 
 uint64_t share_of(uint64_t bytes, double share) {
@@ -50,14 +50,14 @@ TfBfc::TfBfc(const TfBfcSettings& settings, const PeerContext& context)
           share_of(context.limit_bytes.value_or(gpu::kUnlimited), settings.memory_fraction)),
       region_bytes_(
           round_up(settings.allow_growth ? std::min(heap_bytes_, kFirstRegionBytes) : heap_bytes_,
-                   kUnitBytes)) {
+                   kTfBfcUnitBytes)) {
   const uint32_t heap = cache_.lane_for(0, 0, false);
   VRAM_CHECK(heap == kHeap);
 }
 
 uint64_t TfBfc::malloc(const Request& request) {
   if (const auto answer = answer_at_once(request.size_bytes)) return *answer;
-  const uint64_t size_bytes = round_up(request.size_bytes, kUnitBytes);
+  const uint64_t size_bytes = round_up(request.size_bytes, kTfBfcUnitBytes);
   NodeId node = take_best_fit(kHeap, size_bytes);
   if (node == kNoNode && extend_somehow(size_bytes)) node = take_best_fit(kHeap, size_bytes);
   if (node == kNoNode) return 0;
@@ -70,7 +70,7 @@ bool TfBfc::extend_somehow(uint64_t size_bytes) {
 }
 
 bool TfBfc::extend(uint64_t size_bytes) {
-  const uint64_t most_bytes = bytes_left() / kUnitBytes * kUnitBytes;
+  const uint64_t most_bytes = bytes_left() / kTfBfcUnitBytes * kTfBfcUnitBytes;
   if (size_bytes > most_bytes) return false;
   const bool is_raised = region_bytes_ < size_bytes;
   while (region_bytes_ < size_bytes) region_bytes_ *= 2;
@@ -107,10 +107,10 @@ uint64_t TfBfc::largest_free_bytes(const Request& request) const {
   return cache_.largest_free_bytes(kHeap);
 }
 
-std::span<const PeerKey> tf_bfc_keys() { return kKeys; }
+std::span<const PeerKey> tf_bfc_keys() { return kTfBfcKeys; }
 
 Result<TfBfcSettings> parse_tf_bfc_settings(Settings settings) {
-  return parse_settings<TfBfcSettings>("tf_bfc", kKeys, settings, read);
+  return parse_settings<TfBfcSettings>("tf_bfc", kTfBfcKeys, settings, read);
 }
 
 bool tf_bfc_needs_capacity(Settings settings) {

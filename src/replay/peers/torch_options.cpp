@@ -11,7 +11,7 @@
 namespace vram::replay {
 namespace {
 
-constexpr std::array<PeerKey, 7> kKeys{{
+constexpr std::array<PeerKey, 7> kTorchKeys{{
     {"expandable_segments", "True|False"},
     {"max_split_size_mb", "MEBIBYTES, more than 20"},
     {"max_non_split_rounding_mb", "MEBIBYTES, more than 20"},
@@ -104,10 +104,10 @@ std::string recorded_divisions(const std::array<uint64_t, 16>& divisions) {
 
 }  // namespace
 
-std::span<const PeerKey> torch_keys() { return kKeys; }
+std::span<const PeerKey> torch_keys() { return kTorchKeys; }
 
 Result<TorchSettings> parse_torch_settings(Settings settings) {
-  return parse_settings<TorchSettings>("torch", kKeys, settings, read);
+  return parse_settings<TorchSettings>("torch", kTorchKeys, settings, read);
 }
 
 std::unique_ptr<Allocator> make_torch(Settings settings, const PeerContext& context) {

@@ -8,7 +8,7 @@
 namespace vram::replay {
 namespace {
 
-constexpr std::array kKeys{
+constexpr std::array kVramKeys{
     PeerKey{"handle_size",
             "SIZE, a piece of physical memory, of a large request up to two in one; a multiple of "
             "2MiB"},
@@ -41,10 +41,10 @@ bool read(std::string_view key, std::string_view value, pool::Options& into) {
 
 }  // namespace
 
-std::span<const PeerKey> vram_keys() { return kKeys; }
+std::span<const PeerKey> vram_keys() { return kVramKeys; }
 
 Result<pool::Options> parse_vram_settings(Settings settings) {
-  return parse_settings<pool::Options>("vram", kKeys, settings, read);
+  return parse_settings<pool::Options>("vram", kVramKeys, settings, read);
 }
 
 Vram::Vram(const pool::Options& options, const PeerContext& context)

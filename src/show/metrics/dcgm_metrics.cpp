@@ -100,7 +100,7 @@ void add_sample(const watch::Device& device, const Labels& labels, Families& fam
                device.pcie_received_bytes_per_second);
 }
 
-void add_bar1(const gpu::DeviceHealth& health, const Labels& labels, Families& families) {
+void add_dcgm_bar1(const gpu::DeviceHealth& health, const Labels& labels, Families& families) {
   if (!health.bar1) return;
   const auto total = health.bar1->total_bytes;
   families.add({"DCGM_FI_DEV_BAR1_TOTAL", kGauge, "BAR1 (in MiB)."}, labels, mib_of(total));
@@ -167,7 +167,7 @@ void add_dcgm(const watch::Snapshot& snapshot, Families& families) {
     const Labels labels = labels_of(device, snapshot.host);
     add_memory_of(device, labels, families);
     add_sample(device, labels, families);
-    add_bar1(device.health, labels, families);
+    add_dcgm_bar1(device.health, labels, families);
     add_errors(device.health, labels, families);
     add_last_xid(device, labels, families);
   }

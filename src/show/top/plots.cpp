@@ -17,8 +17,8 @@ namespace {
 constexpr int kNarrowest = 28;
 constexpr int kLowest = 5;  // rows: a title, three of the plot, the axis
 constexpr int kGutter = 6;  // columns for the axis at the left
-constexpr int kGap = 2;
-constexpr uint64_t kSecond = 1'000'000'000;
+constexpr int kPlotGap = 2;
+constexpr uint64_t kSecondNs = 1'000'000'000;
 
 struct Box {
   Place place;
@@ -39,8 +39,8 @@ int row_of(float share, int rows) {
 }
 
 std::string age_text(uint64_t age_ns) {
-  const uint64_t rounded =
-      age_ns < 10 * kSecond ? age_ns / (kSecond / 10) * (kSecond / 10) : age_ns / kSecond * kSecond;
+  const uint64_t rounded = age_ns < 10 * kSecondNs ? age_ns / (kSecondNs / 10) * (kSecondNs / 10)
+                                                   : age_ns / kSecondNs * kSecondNs;
   return "-" + format_duration_ns(static_cast<int64_t>(rounded));
 }
 
@@ -135,10 +135,11 @@ void draw_plots(const watch::Snapshot& snapshot, const History& history, const T
   const int most = std::max(grid.size().columns / kNarrowest, 1);
   const int rows = rows_of_plots(count, most, band);
   const int per_row = std::min((count + rows - 1) / rows, most);
-  const Size size = {(grid.size().columns + kGap) / per_row - kGap, band.rows / rows};
+  const Size size = {(grid.size().columns + kPlotGap) / per_row - kPlotGap, band.rows / rows};
   for (int i = 0; i < std::min(count, rows * per_row); ++i) {
     const watch::Device& device = *devices[static_cast<size_t>(i)];
-    const Place place = {i % per_row * (size.columns + kGap), band.row + i / per_row * size.rows};
+    const Place place = {i % per_row * (size.columns + kPlotGap),
+                         band.row + i / per_row * size.rows};
     DevicePlot(device, history.of(device), state.plot, {place, size}, grid).draw(now_ns);
   }
 }

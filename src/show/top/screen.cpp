@@ -17,10 +17,9 @@
 namespace vram::show::top {
 namespace {
 
-constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kHanging = kSecond;  // a look may be late by so much
+constexpr uint64_t kHangingNs = 1'000'000'000;  // a look may be late by so much
 
-std::string seconds_text(uint64_t ns) { return fmt::format("{} s", ns / kSecond); }
+std::string seconds_text(uint64_t ns) { return fmt::format("{} s", ns / kHangingNs); }
 
 std::string duration_text(uint64_t ns) {
   return format_duration_ns(static_cast<int64_t>(std::min(ns, uint64_t{INT64_MAX})));
@@ -37,7 +36,7 @@ Line pace(const TopState& state, const watch::Sampled& sampled) {
 
 Line freshness(const TopState& state, const watch::Sampled* sampled, Clock clock) {
   Line line;
-  if (clock.overdue_ns > kHanging) {
+  if (clock.overdue_ns > kHangingNs) {
     const uint64_t hangs_ns = clock.overdue_ns + state.period_ns;
     line.add(fmt::format("driver call hangs for {}", seconds_text(hangs_ns)), Style::kBad);
   }
@@ -45,7 +44,8 @@ Line freshness(const TopState& state, const watch::Sampled* sampled, Clock clock
   const uint64_t taken_ns = sampled->begin_ns + sampled->look_ns;
   const uint64_t age_ns = clock.now_ns > taken_ns ? clock.now_ns - taken_ns : 0;
   if (state.is_paused) line.add(line.empty() ? "paused" : ", paused", Style::kWarning);
-  if (age_ns >= 2 * kSecond && (state.is_paused || age_ns > 2 * state.period_ns || !line.empty()))
+  if (age_ns >= 2 * kHangingNs &&
+      (state.is_paused || age_ns > 2 * state.period_ns || !line.empty()))
     line.add(fmt::format("{}data {} old", line.empty() ? "" : ", ", seconds_text(age_ns)),
              Style::kWarning);
   if (line.empty()) line.add(pace(state, *sampled));

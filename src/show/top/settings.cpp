@@ -19,7 +19,7 @@ namespace {
 
 using Given = watch::Setting;
 
-constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kMillisecondNs = 1'000'000;
 constexpr std::array<std::string_view, 3> kPlots = {"memory", "power", "none"};  // by PlotKind
 constexpr int kShownColumns = 40;
 
@@ -118,8 +118,9 @@ constexpr std::array kEntries = {
           }},
     Entry{"period", "a time from \"0.1s\" to \"1h\"", take_period,
           [](const Settings& settings) {
-            return settings.period_ns ? fmt::format("\"{}ms\"", *settings.period_ns / kNsPerMs)
-                                      : "";
+            return settings.period_ns
+                       ? fmt::format("\"{}ms\"", *settings.period_ns / kMillisecondNs)
+                       : "";
           }},
     Entry{"hidden", kColumns, take_hidden, hidden_text},
 };
@@ -133,8 +134,8 @@ std::vector<std::string> keys() {
 }  // namespace
 
 bool is_period(int64_t period_ns) {
-  return period_ns >= static_cast<int64_t>(kPeriodsMs.front() * kNsPerMs) &&
-         period_ns <= static_cast<int64_t>(kPeriodsMs.back() * kNsPerMs);
+  return period_ns >= static_cast<int64_t>(kPeriodsMs.front() * kMillisecondNs) &&
+         period_ns <= static_cast<int64_t>(kPeriodsMs.back() * kMillisecondNs);
 }
 
 Settings settings_of(const TopState& state) {

@@ -8,7 +8,7 @@
 namespace vram::show::top {
 namespace {
 
-constexpr int kGap = 1;             // between columns
+constexpr int kColumnGap = 1;       // between columns
 constexpr int kFewestCommand = 16;  // columns that the command is left at least
 constexpr int kFewestListRows = 5;
 constexpr int kFewestPlotRows = 5;
@@ -65,7 +65,7 @@ std::vector<ColumnPlace> columns_for(const TopState& state, const std::vector<Ro
   const auto needed = [&] {
     int sum = 1;  // for the tag
     for (const FieldInfo* info : shown)
-      sum += info->field == Field::kCommand ? kFewestCommand : width_of(*info, rows) + kGap;
+      sum += info->field == Field::kCommand ? kFewestCommand : width_of(*info, rows) + kColumnGap;
     return sum;
   };
   while (needed() > columns) {
@@ -79,7 +79,7 @@ std::vector<ColumnPlace> columns_for(const TopState& state, const std::vector<Ro
     const int width =
         info->field == Field::kCommand ? std::max(columns - column, 0) : width_of(*info, rows);
     places.push_back({info->field, column, width});
-    column += width + kGap;
+    column += width + kColumnGap;
   }
   return places;
 }

@@ -1,0 +1,76 @@
+"""The C++ tests of a build folder by ctest, beside each other; programs that passed as they are now are not run again."""
+
+from __future__ import annotations
+
+import os
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+from pathlib import Path
+
+from source_files import ROOT, source_files
+from steps import Stamps, StepFailed, call, digest
+
+# From this time on a test is named at the end of a run.
+SLOW_SECONDS = 5.0
+# Set for the tests that are scaled: property tests do ten times as much, and more.
+DEEP = "VRAM_DEEP"
+
+
+def check(build: Path, modules: Iterable[str] = (), *, deep: bool = False) -> str:
+    """Runs the tests of these modules, or all; says how many passed, and which were slow."""
+    wanted = {f"{module}_test" for module in modules}
+    programs = [
+        path for path in sorted(build.rglob("*_test")) if path.is_file() and (not wanted or path.name in wanted)
+    ]
+    if not programs:
+        raise StepFailed(f"expected programs of tests in {build}, found none: build it first")
+    stamps = Stamps(build / "passed")
+    common = [str(deep), *_shared_inputs(build)]
+    keys = {path.name: digest([*common, path]) for path in programs}
+    todo = [name for name, key in keys.items() if os.environ.get("FRESH") or not stamps.has(key)]
+    if not todo:
+        return f"skipped: {len(keys)} programs that passed are as they were"
+    results = build / "units.xml"
+    command = ["ctest", "--test-dir", str(build), "--no-tests=error", "--output-on-failure"]
+    command += ["--parallel", str(len(os.sched_getaffinity(0))), "--output-junit", str(results)]
+    command += ["--label-regex", f"^({'|'.join(todo)})$"]
+    environment = {name: value for name, value in os.environ.items() if name != DEEP} | ({DEEP: "1"} if deep else {})
+    try:
+        output = call(*command, env=environment)
+    except StepFailed:
+        broken = {name.split(":")[0] for name, _, failed in _read(results) if failed}
+        for name in set(todo) - broken if broken else ():
+            stamps.add(keys[name])
+        raise
+    for name in todo:
+        stamps.add(keys[name])
+    kept = f"; {len(keys) - len(todo)} programs as they were" if len(todo) < len(keys) else ""
+    slow = sorted(((seconds, name) for name, seconds, _ in _read(results) if seconds >= SLOW_SECONDS), reverse=True)
+    return summary(output) + kept + "".join(f"\n{'':22}{seconds:7.1f} s  {name}" for seconds, name in slow)
+
+
+def summary(output: str) -> str:
+    """The line of ctest's output that counts."""
+    found = re.search(r"\d+% tests passed, .*", output)
+    if not found:
+        raise StepFailed(f"ctest ended without a summary:\n{output}")
+    return found[0]
+
+
+def _shared_inputs(build: Path) -> list[str | Path]:
+    """What tests read beside their own program: the data of the tests, and the libraries that stand in for drivers."""
+    data = [path for folder in ("tests/data", "demo", "docs") for path in source_files("", under=folder)]
+    read = [ROOT / "README.md", *(ROOT / path for path in data)]
+    return [*(str(path) for path in data), *read, *sorted(build.glob("tests/fake_*/*.so*"))]
+
+
+def _read(results: Path) -> list[tuple[str, float, bool]]:
+    """Name, seconds and whether it failed, of each test in ctest's report."""
+    if not results.is_file():
+        return []
+    cases = ET.parse(results).getroot().iter("testcase")  # ctest wrote it
+    return [
+        (case.get("name", ""), float(case.get("time", 0)), case.get("status") not in ("run", "notrun", "disabled"))
+        for case in cases
+    ]
