@@ -34,7 +34,13 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
         [str(word) for word in command],
         cwd=cwd,
         # TMPDIR and the like of this system may not exist in the other one.
-        env={"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "COLUMNS": "100", "TERM": "xterm", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            "LANG": "C.UTF-8",
+            "COLUMNS": "100",
+            "TERM": "xterm",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         capture_output=True,
         text=True,
         timeout=300,
