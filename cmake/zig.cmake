@@ -16,8 +16,10 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 
 # Warnings are judged by the compilers of `make test`, not by the newest clang; unused functions of archives go at the link.
-set(CMAKE_C_FLAGS_INIT "-w -ffunction-sections -fdata-sections")
-set(CMAKE_CXX_FLAGS_INIT "-w")
+# Sources name themselves in messages (__FILE__) by their path below the root, wherever that was when they were compiled.
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH root)
+set(CMAKE_C_FLAGS_INIT "-w -ffunction-sections -fdata-sections -ffile-prefix-map=${root}/=")
+set(CMAKE_CXX_FLAGS_INIT "-w -ffile-prefix-map=${root}/=")
 # Symbols are left out by the linker: the host's strip may not know the target.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-s")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "-Wl,-s")

@@ -19,7 +19,7 @@ from pathlib import Path
 from debian import locked
 from portable import FOLDER, GLIBC, Target, licences, stage, write_tools
 from source_files import ROOT
-from steps import StepFailed, call
+from steps import StepFailed, call, digest
 
 ARCHITECTURES = ("x86_64", "aarch64")
 DIST = ROOT / "dist"
@@ -42,6 +42,12 @@ def environment() -> Path:
 def build(target: Target) -> Path:
     """The wheel for this processor, in dist/."""
     python = environment()
+    made_by = digest([ROOT / "cmake" / "zig.cmake", ROOT / "tools" / "portable.py", REQUIREMENTS])
+    stamp = target.folder / "made-by"
+    if not stamp.is_file() or stamp.read_text() != made_by:  # flags and compilers are chosen once for a build folder
+        shutil.rmtree(target.folder, ignore_errors=True)
+        target.folder.mkdir(parents=True)
+        stamp.write_text(made_by)
     zig = call(python, "-c", "import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / 'zig')").strip()
     write_tools(target, Path(zig))
     made = target.folder / "wheel"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,7 @@ from source_files import ROOT
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("source")
-    with tarfile.open(wheels.source_package(folder)) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(wheels.source_package(folder), folder)
     (made,) = (path for path in folder.iterdir() if path.is_dir())
     return made
 
@@ -47,7 +46,8 @@ def test_a_wheel_is_built_from_it(unpacked: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     python = environment / "bin" / "python"
-    # Under the build folder's name of the repository, where ccache knows the sources; the back end comes from the index.
+    # The build back end comes from the package index, as it does for a user. CXX: the name that the release build calls the
+    # compiler by, so that ccache knows what it has compiled.
     settings = {**os.environ, "CXX": "c++", "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count() or 1)}
     pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     done = subprocess.run([*pip, unpacked], env=settings, capture_output=True, text=True, check=False)
