@@ -42,6 +42,7 @@ def test_it_holds_what_building_needs_and_no_more(unpacked: Path) -> None:
     assert ours - found == set()
 
 
+@pytest.mark.timeout(1800)  # it compiles everything
 def test_a_wheel_is_built_from_it(unpacked: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)

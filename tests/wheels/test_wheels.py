@@ -150,7 +150,7 @@ def test_aarch64_as_x86_64(aarch64: Path, unpacked: Unpacked) -> None:
 
 
 def test_aarch64_library_in_python(aarch64: Path, unpacked: Unpacked) -> None:
-    (python,) = (aarch64 / "usr/bin").glob("python3.[0-9]*[0-9]")
+    python = (aarch64 / "usr/bin/python3").resolve(strict=True)
     folder = unpacked("aarch64")
     emulated = ("qemu-aarch64-static", "-L", aarch64, "-E", f"PYTHONHOME={aarch64 / 'usr'}")
     said = run(*emulated, "-E", f"PYTHONPATH={folder}", python, "-c", IN_PYTHON)
@@ -159,7 +159,7 @@ def test_aarch64_library_in_python(aarch64: Path, unpacked: Unpacked) -> None:
 
 def test_aarch64_tap_in_front_of_a_program(aarch64: Path, unpacked: Unpacked) -> None:
     """Preloaded, its dlsym serves a program that finds functions by name: Python, through ctypes."""
-    (python,) = (aarch64 / "usr/bin").glob("python3.[0-9]*[0-9]")
+    python = (aarch64 / "usr/bin/python3").resolve(strict=True)
     tap = unpacked("aarch64") / "vram" / "lib" / "libvram_tap.so"
     words = "import ctypes; print(ctypes.CDLL(None).getpid() > 0, 'libvram_tap' in open('/proc/self/maps').read())"
     emulated = ("qemu-aarch64-static", "-L", aarch64, "-E", f"PYTHONHOME={aarch64 / 'usr'}", "-E", f"LD_PRELOAD={tap}")
