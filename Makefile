@@ -12,7 +12,7 @@ GPU_PYTHON ?= python3
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
-.PHONY: help setup setup-build setup-python demo build build-strict test test-deep test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel clean
+.PHONY: help setup setup-build setup-python demo build build-strict test test-deep test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
@@ -98,6 +98,18 @@ bench-gpu: ## compare the pool with PyTorch's own allocators on an NVIDIA GPU
 wheel: setup ## build the wheel into dist/
 	@$(VENV)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
+
+wheels: setup-build .venv/ready ## build what is published into dist/: manylinux wheels (x86-64, aarch64) and the source package
+	@tools/setup.sh wheels
+	@$(VENV)/python tools/wheels.py build
+	@$(VENV)/python tools/wheels.py sdist
+
+wheels-check: .venv/ready ## run the wheels of dist/ in Debian 11 and, emulated, on aarch64
+	@tools/setup.sh wheels
+	@$(VENV)/python tools/wheels.py check
+
+sdist: .venv/ready ## build the source package into dist/
+	@$(VENV)/python tools/wheels.py sdist
 
 clean: ## remove everything that was built here
 	@rm -rf build dist .venv

@@ -83,7 +83,7 @@ set(ZSTD_BUILD_SHARED OFF)
 vram_dependency(zstd https://github.com/facebook/zstd/releases/download/v1.5.5/zstd-1.5.5.tar.gz
   9c4396cc829cfae319a6e2615202e82aad41372073482fce286fac78646d3ee4 SUBDIR build/cmake FIND 1.4 MODULE)
 if(TARGET libzstd_static)  # upstream's target does not say where its header is
-  target_include_directories(libzstd_static SYSTEM INTERFACE "${zstd_SOURCE_DIR}/lib")
+  target_include_directories(libzstd_static SYSTEM INTERFACE "$<BUILD_INTERFACE:${zstd_SOURCE_DIR}/lib>")
 endif()
 vram_expose(zstd zstd::zstd libzstd_static)
 
@@ -107,6 +107,9 @@ set(CREATE_XZ_SYMLINKS OFF)
 set(CREATE_LZMA_SYMLINKS OFF)
 vram_dependency(LibLZMA https://github.com/tukaani-project/xz/releases/download/v5.4.7/xz-5.4.7.tar.gz
   8db6664c48ca07908b92baedcfe7f3ba23f49ef2476864518ab5db6723836e71 FIND 5.2)
+if(TARGET liblzma)  # nor does liblzma's
+  target_include_directories(liblzma SYSTEM INTERFACE "$<BUILD_INTERFACE:${liblzma_SOURCE_DIR}/src/liblzma/api>")
+endif()
 vram_expose(lzma LibLZMA::LibLZMA liblzma)
 set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
 
@@ -124,7 +127,9 @@ vram_needs(BOOST_INCLUDE_DIR "Boost (1.74 or newer)" "libboost-dev")
 find_package(Threads REQUIRED)
 add_library(vram_beast INTERFACE)
 target_include_directories(vram_beast SYSTEM INTERFACE "${BOOST_INCLUDE_DIR}")
-target_compile_definitions(vram_beast INTERFACE BOOST_ERROR_CODE_HEADER_ONLY BOOST_ASIO_NO_DEPRECATED)
+# Asio 1.74 takes std::result_of, which C++20 has removed and libc++ no longer has, unless told of std::invoke_result.
+target_compile_definitions(vram_beast INTERFACE BOOST_ERROR_CODE_HEADER_ONLY BOOST_ASIO_NO_DEPRECATED
+  BOOST_ASIO_HAS_STD_INVOKE_RESULT=1)
 target_link_libraries(vram_beast INTERFACE Threads::Threads)
 vram_expose(beast vram_beast)
 

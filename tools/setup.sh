@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what this machine lacks and says what: setup.sh build | python | test. Debian 12 and Ubuntu 24.04 by apt; on
+# Installs what this machine lacks and says what: setup.sh build | python | test | wheels. Debian 12 and Ubuntu 24.04 by apt; on
 # another system it lists what is needed and goes on. Nothing to do costs a fraction of a second.
 set -euo pipefail
 
@@ -9,12 +9,15 @@ build=(g++ cmake ninja-build pkg-config ccache git ca-certificates
 python=(python3 python3-venv)
 test=(libgtest-dev libgmock-dev libbenchmark-dev binutils tmux prometheus prometheus-alertmanager systemd
   clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
+# Sources of libraries and what builds them (tools/portable.py); an old system and another processor to try wheels in.
+wheels=(dpkg-dev make tcl debootstrap debian-archive-keyring qemu-user-static binutils)
 
 case "${1:-}" in
   build) wanted=("${build[@]}") ;;
   python) wanted=("${python[@]}") ;;
   test) wanted=("${test[@]}") ;;
-  *) echo "usage: $0 build|python|test" >&2; exit 2 ;;
+  wheels) wanted=("${wheels[@]}") ;;
+  *) echo "usage: $0 build|python|test|wheels" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query apt-get > /dev/null; then

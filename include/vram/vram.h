@@ -44,7 +44,7 @@ typedef enum vram_status {
   VRAM_FILE_FAILED = 7    /* a file could not be made or written */
 } vram_status;
 
-/* The library's version, "0.1.0"; the text lives as long as the library. */
+/* The library's version, as "1.2.3"; the text lives as long as the library. */
 VRAM_API const char* vram_version(void);
 /* What a status means, in English; the text lives as long as the library. */
 VRAM_API const char* vram_status_text(vram_status status);

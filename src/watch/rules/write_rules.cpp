@@ -11,7 +11,7 @@
 namespace vram::watch {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string toml_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -71,7 +71,7 @@ void add_of_measure(const Rule& rule, const MeasureFacts& facts, std::string& te
   if (facts.has_xids) text += "xids = " + list_text(rule.xids);
   if (facts.has_reasons) {
     std::vector<std::string> reasons;
-    for (const std::string& reason : rule.reasons) reasons.push_back(quoted(reason));
+    for (const std::string& reason : rule.reasons) reasons.push_back(toml_string(reason));
     text += "reasons = " + list_text(reasons);
   }
 }
@@ -84,11 +84,12 @@ std::string rule_text(const Rule& rule) {
   text += fmt::format("for = {}\nclear_for = {}\nunknown_for = {}\nseverity = \"{}\"\n",
                       time_text(rule.for_ns), time_text(rule.clear_for_ns),
                       time_text(rule.unknown_for_ns), identifier(rule.severity));
-  text += fmt::format("summary = {}\nadvice = {}\n", quoted(rule.summary), quoted(rule.advice));
+  text += fmt::format("summary = {}\nadvice = {}\n", toml_string(rule.summary),
+                      toml_string(rule.advice));
   if (rule.labels.empty()) return text;
   text += "labels = {";
   for (const auto& [name, value] : rule.labels)
-    text += fmt::format("{} {} = {}", text.ends_with('{') ? "" : ",", name, quoted(value));
+    text += fmt::format("{} {} = {}", text.ends_with('{') ? "" : ",", name, toml_string(value));
   return text + " }\n";
 }
 

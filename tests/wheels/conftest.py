@@ -1,0 +1,70 @@
+"""The wheels in dist/ (`make wheels`), unpacked once, and the systems to run them in. What a machine lacks for a test is
+named where the test is skipped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import wheels
+from debian import Lacking, debian_root, need
+from portable import FOLDER
+from source_files import ROOT
+
+RECORDINGS = sorted((ROOT / "demo").glob("*.pickle.xz"))
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder with a wheel's files, programs executable as an installer leaves them."""
+    done: dict[str, Path] = {}
+
+    def unpack(architecture: str) -> Path:
+        if architecture not in done:
+            folder = tmp_path_factory.mktemp(architecture)
+            with zipfile.ZipFile(wheels.wheel_of(architecture)) as wheel:
+                wheel.extractall(folder)
+            wheels.program_in(folder).chmod(0o755)
+            done[architecture] = folder
+        return done[architecture]
+
+    return unpack
+
+
+@pytest.fixture(scope="session")
+def debian_11() -> Path:
+    """A root with Debian 11 (glibc 2.31), Python 3.9 and pip, of this processor."""
+    if os.uname().machine != "x86_64":
+        pytest.skip("this machine's processor is not x86-64")
+    try:
+        need("chroot", "coreutils")
+        return debian_root(FOLDER / "roots" / "debian-11-amd64", "bullseye", "amd64", ["python3", "python3-pip"])
+    except Lacking as lacking:
+        pytest.skip(str(lacking))
+
+
+@pytest.fixture(scope="session")
+def aarch64() -> Path:
+    """A root with Debian 11 and Python 3.9 for arm64, unpacked: its programs run by qemu."""
+    try:
+        need("qemu-aarch64-static", "qemu-user-static")
+        return debian_root(FOLDER / "roots" / "debian-11-arm64", "bullseye", "arm64", ["python3"])
+    except Lacking as lacking:
+        pytest.skip(str(lacking))
+
+
+@pytest.fixture
+def inside(debian_11: Path) -> Iterator[Path]:
+    """A scratch folder inside the Debian 11 root, with the recordings."""
+    folder = debian_11 / "work"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for recording in RECORDINGS:
+        shutil.copy(recording, folder)
+    yield folder
+    shutil.rmtree(folder)

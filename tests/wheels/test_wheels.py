@@ -1,0 +1,166 @@
+"""What the portable wheels promise: they need an old glibc and nothing else, and they run, on both processors."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import wheels
+from source_files import ROOT
+
+VERSION = re.search(r"project\(vram VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+MACHINES = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
+# Parts of glibc: below 2.34 they are separate files.
+GLIBC = re.compile(r"lib(c|m|pthread|dl|rt)\.so\.\d+|ld-linux[\w.-]*\.so\.\d+")
+# Loads the C library and asks it; the package's version and its program's come from elsewhere.
+IN_PYTHON = """
+import vram
+from vram._library import library
+print(vram.__version__, library().vram_version().decode(), library().vram_status_text(1).decode())
+"""
+
+RECORDINGS = sorted((ROOT / "demo").glob("*.pickle.xz"))
+Unpacked = Callable[[str], Path]
+both = pytest.mark.parametrize("architecture", wheels.ARCHITECTURES)
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        # TMPDIR and the like of this system may not exist in the other one.
+        env={
+            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            "LANG": "C.UTF-8",
+            "COLUMNS": "100",
+            "TERM": "xterm",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def elf_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.open("rb").read(4) == b"\x7fELF")
+
+
+def version() -> str:
+    assert VERSION
+    return VERSION[1]
+
+
+@both
+def test_the_tag_is_what_auditwheel_finds(architecture: str) -> None:
+    wheel = wheels.wheel_of(architecture)
+    assert wheel.name == f"vram-{version()}-py3-none-manylinux_2_28_{architecture}.whl"
+    assert wheels.audit(wheel, architecture).startswith("manylinux_2_")
+
+
+@both
+def test_files_inside_are_tagged_too(architecture: str, unpacked: Unpacked) -> None:
+    (metadata,) = unpacked(architecture).glob("vram-*.dist-info/WHEEL")
+    assert re.findall(r"^Tag: (.*)$", metadata.read_text(), re.MULTILINE) == [f"py3-none-manylinux_2_28_{architecture}"]
+
+
+@both
+def test_licences_of_what_is_linked_in_are_there(architecture: str, unpacked: Unpacked) -> None:
+    texts = sorted(unpacked(architecture).glob("vram-*.dist-info/licenses/third-party/*.txt"))
+    names = " ".join(path.stem for path in texts)
+    for library in (
+        "libc++",
+        "fmt",
+        "zstd",
+        "zlib",
+        "xz",
+        "sqlite3",
+        "ncurses",
+        "expected",
+        "cli11",
+        "json",
+        "boost",
+        "toml",
+    ):
+        assert library in names
+    assert [path.name for path in texts if not 500 < path.stat().st_size < 100_000] == []
+
+
+@both
+def test_glibc_alone_is_needed(architecture: str, unpacked: Unpacked) -> None:
+    files = elf_files(unpacked(architecture))
+    assert {path.name for path in files} == {"vram", "libvram.so", "libvram_tap.so"}
+    for path in files:
+        assert f"Machine: {MACHINES[architecture]}" in re.sub(r" +", " ", run("readelf", "-h", path))
+        dynamic = run("readelf", "-d", path)
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+        assert needed
+        assert [name for name in needed if not GLIBC.fullmatch(name)] == []
+        assert not re.search(r"\((RPATH|RUNPATH)\)", dynamic)
+
+
+@both
+def test_libraries_show_their_functions_alone(architecture: str, unpacked: Unpacked) -> None:
+    for name, versions in (("libvram.so", "src/capi/vram.map"), ("libvram_tap.so", "src/tap/tap.map")):
+        listed = run("readelf", "--dyn-syms", "--wide", unpacked(architecture) / "vram" / "lib" / name)
+        shown = {words[7] for words in map(str.split, listed.splitlines()) if len(words) == 8 and words[6].isdigit()}
+        allowed = re.findall(r"^ +(?:global: )?(\w+\*?);$", (ROOT / versions).read_text(), re.MULTILINE)
+        assert shown
+        assert [one for one in shown if not any(re.fullmatch(word.replace("*", r"\w+"), one) for word in allowed)] == []
+
+
+@both
+def test_no_path_of_the_building_machine_is_inside(architecture: str, unpacked: Unpacked) -> None:
+    for path in unpacked(architecture).rglob("*"):
+        assert not path.is_file() or str(ROOT).encode() not in path.read_bytes(), path
+
+
+def test_debian_11(inside: Path, debian_11: Path, unpacked: Unpacked) -> None:
+    wheel = shutil.copy(wheels.wheel_of("x86_64"), inside)
+    chroot = ("chroot", debian_11)
+    assert "2.31" in run(*chroot, "ldd", "--version").splitlines()[0]
+    run(*chroot, "python3", "-m", "pip", "install", "--no-index", "--force-reinstall", f"/work/{Path(wheel).name}")
+    assert version() in run(*chroot, "vram", "--version")
+    # Python 3.9's own interpreter, with the library loaded into it.
+    assert run(*chroot, "python3", "-c", IN_PYTHON) == f"{version()} {version()} out of memory\n"
+    here = wheels.program_in(unpacked("x86_64"))
+    for recording in RECORDINGS:
+        there = run(*chroot, "vram", "report", f"/work/{recording.name}")
+        assert "peak" in there
+        assert there.replace("/work/", "") == run(here, "report", recording.name, cwd=recording.parent)
+
+
+def test_aarch64_as_x86_64(aarch64: Path, unpacked: Unpacked) -> None:
+    emulated = ("qemu-aarch64-static", "-L", aarch64, wheels.program_in(unpacked("aarch64")))
+    here = wheels.program_in(unpacked("x86_64"))
+    assert version() in run(*emulated, "--version")
+    for recording in RECORDINGS:
+        for command in ("report", "tune"):
+            text = run(*emulated, command, recording.name, cwd=recording.parent)
+            assert "peak" in text
+            assert text == run(here, command, recording.name, cwd=recording.parent)
+
+
+def test_aarch64_library_in_python(aarch64: Path, unpacked: Unpacked) -> None:
+    python = (aarch64 / "usr/bin/python3").resolve(strict=True)
+    folder = unpacked("aarch64")
+    emulated = ("qemu-aarch64-static", "-L", aarch64, "-E", f"PYTHONHOME={aarch64 / 'usr'}")
+    said = run(*emulated, "-E", f"PYTHONPATH={folder}", python, "-c", IN_PYTHON)
+    assert said == f"{version()} {version()} out of memory\n"
+
+
+def test_aarch64_tap_in_front_of_a_program(aarch64: Path, unpacked: Unpacked) -> None:
+    """Preloaded, its dlsym serves a program that finds functions by name: Python, through ctypes."""
+    python = (aarch64 / "usr/bin/python3").resolve(strict=True)
+    tap = unpacked("aarch64") / "vram" / "lib" / "libvram_tap.so"
+    words = "import ctypes; print(ctypes.CDLL(None).getpid() > 0, 'libvram_tap' in open('/proc/self/maps').read())"
+    emulated = ("qemu-aarch64-static", "-L", aarch64, "-E", f"PYTHONHOME={aarch64 / 'usr'}", "-E", f"LD_PRELOAD={tap}")
+    assert run(*emulated, python, "-c", words) == "True True\n"

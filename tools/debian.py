@@ -1,0 +1,125 @@
+"""What portable packages take from Debian or Ubuntu: sources of libraries, and small roots to try packages in.
+
+The system's apt says where its archive is; its own configuration and state are left as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from steps import StepFailed, call
+
+
+class Lacking(Exception):
+    """What a check needs and this machine does not have."""
+
+
+def need(program: str, package: str) -> None:
+    if shutil.which(program) is None:
+        raise Lacking(f"{program} is missing: install {package} (tools/setup.sh wheels does)")
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Whoever else makes this folder, as tests in parallel do, waits, and then finds it made."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _archives() -> list[tuple[str, str, str]]:
+    """Address, suite and component of each of the distribution's own package lists that apt has, in its order."""
+    need("apt-get", "apt")
+    fields = "$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)"
+    listed = call("apt-get", "indextargets", "--format", fields, "Created-By: Packages")
+    own = [line.split() for line in listed.splitlines() if line.lower().startswith(f"{_os_release()['ID']} ")]
+    return list(dict.fromkeys((uri.rstrip("/"), suite, component) for _, uri, suite, component in own))
+
+
+def _os_release() -> dict[str, str]:
+    lines = Path("/etc/os-release").read_text().splitlines()
+    return {key: value.strip('"') for key, _, value in (line.partition("=") for line in lines)}
+
+
+def source_packages(names: list[str], into: Path) -> dict[str, Path]:
+    """Sources of this release's packages with its patches, unpacked below `into`; signatures are checked by apt.
+
+    What lies there already is taken as it is.
+    """
+    need("dpkg-source", "dpkg-dev")
+    state = into / "apt"
+    for folder in (state / "lists" / "partial", state / "archives" / "partial"):
+        folder.mkdir(parents=True, exist_ok=True)
+    (state / "status").touch()
+    release = _os_release().get("VERSION_CODENAME", "")
+    archives = [archive for archive in _archives() if archive[1].split("-")[0] == release]
+    if not archives:
+        raise StepFailed(f"apt has no package lists of this release ({release or 'unnamed'}): run apt-get update first")
+    lines = "".join(f"deb-src {uri} {suite} {component}\n" for uri, suite, component in archives)
+    (state / "sources.list").write_text(lines)
+    options = {
+        "Dir::State": state,
+        "Dir::State::lists": state / "lists",
+        "Dir::State::status": state / "status",
+        "Dir::Cache": state,
+        "Dir::Etc::sourcelist": state / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "APT::Sandbox::User": "",  # root's apt would give up its rights, and could not write here then
+    }
+    apt = ["apt-get", "-q", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
+    found: dict[str, Path] = {}
+    is_fresh = False
+    for name in names:
+        folder = into / name
+        if not (folder / "ready").is_file():
+            if not is_fresh:
+                call(*apt, "update")
+                is_fresh = True
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            _run_in(folder, [*apt, "source", name])
+            (folder / "ready").touch()
+        found[name] = next(path for path in folder.iterdir() if path.is_dir())
+    return found
+
+
+def debian_root(root: Path, suite: str, architecture: str, packages: list[str]) -> Path:
+    """A root folder with a Debian release; one for another processor is unpacked, not configured. Kept for next time."""
+    with locked(root):
+        if not (root / "ready").is_file():
+            need("debootstrap", "debootstrap")
+            if os.geteuid() != 0:
+                raise Lacking("debootstrap needs root")
+            _make_root(root, suite, architecture, packages)
+            (root / "ready").touch()
+    return root
+
+
+def _make_root(root: Path, suite: str, architecture: str, packages: list[str]) -> None:
+    shutil.rmtree(root, ignore_errors=True)
+    is_native = architecture == call("dpkg", "--print-architecture").strip()
+    how = ["--variant=minbase", f"--arch={architecture}", f"--include={','.join(packages)}"]
+    is_debian = _os_release().get("ID") == "debian"  # elsewhere debootstrap knows Debian's own archive
+    mirror = [uri for uri, made, _ in _archives() if "-" not in made][:1] if is_debian else []
+    call("debootstrap", *how, *([] if is_native else ["--foreign"]), suite, root, *mirror)
+    if not is_native:
+        for package in sorted((root / "var/cache/apt/archives").glob("*.deb")):
+            _unpack(package, root)
+
+
+def _unpack(package: Path, root: Path) -> None:
+    """As dpkg-deb -x does, but keeps links between folders (/lib is one)."""
+    archive = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x", "--keep-directory-symlink", "-C", root], input=archive, check=True)
+
+
+def _run_in(folder: Path, command: list[str]) -> None:
+    """As steps.call, in another folder."""
+    call("env", "-C", folder, *command)

@@ -1,0 +1,169 @@
+"""The compiler and the third-party libraries of portable packages: zig, and libraries built by it from their sources.
+
+zig has clang, libc++ and stubs of every glibc: a link for an old glibc proves that nothing newer is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from debian import need, source_packages
+from source_files import ROOT
+from steps import StepFailed, call
+
+GLIBC = "2.28"
+FOLDER = ROOT / "build" / "wheels"
+# Built inside our own build, by their CMake files: the source package, and what cmake/deps.cmake calls it.
+BY_CMAKE = {"fmtlib": "FMT", "libzstd": "ZSTD", "xz-utils": "LIBLZMA"}
+# Built here: their sources have no CMake files, or (zlib) lack some that theirs name.
+BY_MAKE = ["zlib", "sqlite3", "ncurses"]
+C_FLAGS = ["-O2", "-fPIC", "-ffunction-sections", "-fdata-sections"]
+# Headers alone: the same for every processor, so those of the installed packages are used. Never all of /usr/include:
+# this machine's glibc is there too.
+HEADERS = ["tl", "CLI", "nlohmann", "boost", "toml++"]
+CMAKE_PACKAGES = ["tl-expected", "CLI11", "nlohmann_json"]
+TOOLS = (("CC", "cc"), ("AR", "ar"), ("RANLIB", "ranlib"))
+JOBS = os.cpu_count() or 1
+# Where terminals are described, on Debian, Red Hat and SUSE.
+TERMINFO = "/etc/terminfo:/lib/terminfo:/usr/share/terminfo:/usr/lib/terminfo"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor, by the name that wheels give it."""
+
+    architecture: str
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER / self.architecture
+
+    @property
+    def tools(self) -> Path:
+        return self.folder / "tools"
+
+    @property
+    def sysroot(self) -> Path:
+        return self.folder / "sysroot"
+
+    @property
+    def platform_tag(self) -> str:
+        return f"manylinux_{GLIBC.replace('.', '_')}_{self.architecture}"
+
+
+def write_tools(target: Target, zig: Path) -> None:
+    """cc, c++, ar and ranlib for the target. Left as they are where nothing changes: ccache goes by their times."""
+    target.tools.mkdir(parents=True, exist_ok=True)
+    for name in ("cc", "c++", "ar", "ranlib"):
+        words = f"{name} -target {target.architecture}-linux-gnu.{GLIBC}" if name.startswith("c") else name
+        text = f'#!/bin/sh\nexec "{zig}" {words} "$@"\n'
+        file = target.tools / name
+        if not file.is_file() or file.read_text() != text:
+            file.write_text(text)
+            file.chmod(0o755)
+
+
+def stage(target: Target) -> dict[str, Path]:
+    """Puts third-party headers and archives into the target's sysroot; gives the sources that CMake builds."""
+    need("tclsh", "tcl")
+    sources = source_packages([*BY_CMAKE, *BY_MAKE], FOLDER / "sources")
+    _stage_headers(target)
+    _build_zlib(target, sources["zlib"])
+    _build_sqlite(target, sources["sqlite3"])
+    _build_ncurses(target, sources["ncurses"])
+    return {name: sources[package] for package, name in BY_CMAKE.items()}
+
+
+def licences(zig: Path) -> dict[str, str]:
+    """The licence of each library that may be linked in, by name: binaries must carry most of these."""
+    found = {"libc++": (zig.parent / "lib/libcxx/LICENSE.TXT").read_text()}
+    for package, folder in source_packages([*BY_CMAKE, *BY_MAKE], FOLDER / "sources").items():
+        found[package] = (folder / "debian/copyright").read_text()
+    for name in HEADERS:
+        # "package[:processor], package: path"; of several, the first in order.
+        owners = call("dpkg-query", "--search", Path("/usr/include") / name).splitlines()[0].rpartition(": ")[0]
+        package = sorted(owner.partition(":")[0] for owner in owners.split(", "))[0]
+        text = (Path("/usr/share/doc") / package / "copyright").read_text()
+        found[package] = _of_headers(text) if name == "boost" else text
+    return found
+
+
+def _of_headers(boost: str) -> str:
+    """Two megabytes about all of Boost: what they say of the headers, and that licence's text."""
+    kept = [part for part in boost.split("\n\n") if part.startswith(("Files: *\n", "License: BSL-1.0\n "))]
+    if len(kept) < 2:
+        raise StepFailed("the licence of Boost's headers is not where its package had it: see tools/portable.py")
+    return "\n\n".join(kept) + "\n"
+
+
+def _stage_headers(target: Target) -> None:
+    include, share = target.sysroot / "usr/include", target.sysroot / "usr/share/cmake"
+    for folder in (include, share):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name in HEADERS:
+        if not (Path("/usr/include") / name).is_dir():
+            raise StepFailed(f"/usr/include/{name} is missing: run tools/setup.sh build, which installs its package")
+        if not (include / name).is_symlink():
+            (include / name).symlink_to(Path("/usr/include") / name)
+    for name in CMAKE_PACKAGES:  # copies: they find their headers from where they lie
+        shutil.copytree(Path("/usr/share/cmake") / name, share / name, dirs_exist_ok=True)
+
+
+def _build_zlib(target: Target, source: Path) -> None:
+    if (target.sysroot / "usr/lib/libz.a").is_file():
+        return
+    folder = target.folder / "zlib"  # it is built among its sources
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(source, folder, symlinks=True)
+    words = [*(f"{name}={target.tools / tool}" for name, tool in TOOLS), f"CFLAGS={' '.join(C_FLAGS)}", "CHOST=linux"]
+    call("env", "-C", folder, *words, "./configure", "--static", "--prefix=/usr")
+    call("make", "-C", folder, "libz.a", f"-j{JOBS}")
+    for name in ("zlib.h", "zconf.h"):
+        shutil.copy(folder / name, target.sysroot / "usr/include")
+    (target.sysroot / "usr/lib").mkdir(parents=True, exist_ok=True)
+    shutil.copy(folder / "libz.a", target.sysroot / "usr/lib")
+
+
+def _build_sqlite(target: Target, source: Path) -> None:
+    library = target.sysroot / "usr/lib/libsqlite3.a"
+    if library.is_file():
+        return
+    one_file = FOLDER / "sources" / "sqlite3-one-file"  # the same for every target
+    if not (one_file / "ready").is_file():
+        shutil.rmtree(one_file, ignore_errors=True)
+        one_file.mkdir()
+        call("env", "-C", one_file, source / "configure", "--disable-tcl")
+        call("make", "-C", one_file, "sqlite3.c")
+        (one_file / "ready").touch()
+    library.parent.mkdir(parents=True, exist_ok=True)
+    compiled = target.folder / "sqlite3.o"
+    options = ["-DNDEBUG", "-DSQLITE_THREADSAFE=1", "-DSQLITE_OMIT_LOAD_EXTENSION", "-DSQLITE_DQS=0"]
+    call(target.tools / "cc", *C_FLAGS, *options, "-c", one_file / "sqlite3.c", "-o", compiled)
+    shutil.copy(one_file / "sqlite3.h", target.sysroot / "usr/include")
+    call(target.tools / "ar", "rcs", library, compiled)
+
+
+def _build_ncurses(target: Target, source: Path) -> None:
+    if (target.sysroot / "usr/lib/libncursesw.a").is_file():
+        return
+    folder = target.folder / "ncurses"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    build = call("cc", "-dumpmachine").strip()
+    without = "shared debug ada cxx cxx-binding manpages progs tests gpm"
+    call(
+        *("env", "-C", folder, source / "configure", "--prefix=/usr"),
+        *(f"--host={target.architecture}-linux-gnu", f"--build={build}", "--with-build-cc=cc"),
+        *(f"{name}={target.tools / tool}" for name, tool in TOOLS),
+        f"CFLAGS={' '.join(C_FLAGS)}",
+        *(f"--without-{part}" for part in without.split()),
+        *("--enable-widec", "--with-termlib=tinfo", "--disable-db-install", "--disable-stripping"),
+        *("--with-default-terminfo-dir=/usr/share/terminfo", f"--with-terminfo-dirs={TERMINFO}"),
+    )
+    for part in ("include", "ncurses"):
+        call("make", "-C", folder / part, f"-j{JOBS}")
+    for part in ("include", "ncurses"):
+        call("make", "-C", folder / part, "install", f"DESTDIR={target.sysroot}")

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Portable packages: `wheels.py build [ARCHITECTURE...]` makes a wheel for each processor in dist/, tagged manylinux;
+`wheels.py check` runs those wheels in an old system and on the other processor; `wheels.py sdist` makes the source package.
+
+The compiler and the tools come from PyPI into build/wheels/environment; tools/portable.py has the third-party libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from debian import locked
+from portable import FOLDER, GLIBC, Target, licences, stage, write_tools
+from source_files import ROOT
+from steps import StepFailed, call, digest
+
+ARCHITECTURES = ("x86_64", "aarch64")
+DIST = ROOT / "dist"
+REQUIREMENTS = ROOT / "tools" / "requirements-wheels.txt"
+
+
+def environment() -> Path:
+    """The interpreter that has the tools; made anew when the requirements have changed."""
+    folder = FOLDER / "environment"
+    ready = folder / "ready"
+    with locked(folder):
+        if not ready.is_file() or ready.read_bytes() != REQUIREMENTS.read_bytes():
+            call(sys.executable, "-m", "venv", "--clear", folder)
+            pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
+            call(*pip, "install", "--require-hashes", "--requirement", REQUIREMENTS)
+            shutil.copy(REQUIREMENTS, ready)
+    return folder / "bin" / "python"
+
+
+def build(target: Target) -> Path:
+    """The wheel for this processor, in dist/."""
+    python = environment()
+    made_by = digest([ROOT / "cmake" / "zig.cmake", ROOT / "tools" / "portable.py", REQUIREMENTS])
+    stamp = target.folder / "made-by"
+    if not stamp.is_file() or stamp.read_text() != made_by:  # flags and compilers are chosen once for a build folder
+        shutil.rmtree(target.folder, ignore_errors=True)
+        target.folder.mkdir(parents=True)
+        stamp.write_text(made_by)
+    zig = call(python, "-c", "import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / 'zig')").strip()
+    write_tools(target, Path(zig))
+    made = target.folder / "wheel"
+    shutil.rmtree(made, ignore_errors=True)
+    definitions = {
+        "CMAKE_TOOLCHAIN_FILE": ROOT / "cmake" / "zig.cmake",
+        "VRAM_ZIG_TOOLS": target.tools,
+        "VRAM_ZIG_ARCHITECTURE": target.architecture,
+        "VRAM_SYSROOT": target.sysroot,
+        "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",  # zig has a cache of its own, which does not know them
+        **{f"FETCHCONTENT_SOURCE_DIR_{name}": folder for name, folder in stage(target).items()},
+    }
+    settings = {
+        "build-dir": target.folder / "cmake",
+        "install.strip": "false",  # the linker has left symbols out
+        **{f"cmake.define.{name}": value for name, value in definitions.items()},
+    }
+    call(
+        *(python, "-m", "build", "--wheel", "--no-isolation", "--outdir", made, ROOT),
+        *(f"--config-setting={name}={value}" for name, value in settings.items()),
+    )
+    wheel = add_licences(next(made.glob("*.whl")), licences(Path(zig)))
+    tagged = call(python, "-m", "wheel", "tags", "--remove", "--platform-tag", target.platform_tag, wheel).strip()
+    DIST.mkdir(exist_ok=True)
+    for old in DIST.glob(f"*-{target.platform_tag}.whl"):
+        old.unlink()
+    return Path(shutil.copy(made / Path(tagged).name, DIST))
+
+
+def add_licences(wheel: Path, texts: dict[str, str]) -> Path:
+    """The wheel with the licences of what is linked in, beside its own."""
+    inside = wheel.parent / "unpacked"
+    call(environment(), "-m", "wheel", "unpack", "--dest", inside, wheel)
+    (folder,) = inside.iterdir()
+    (metadata,) = folder.glob("*.dist-info")
+    (metadata / "licenses" / "third-party").mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (metadata / "licenses" / "third-party" / f"{name}.txt").write_text(text)
+    wheel.unlink()
+    call(environment(), "-m", "wheel", "pack", "--dest-dir", wheel.parent, folder)
+    return wheel
+
+
+def source_package(folder: Path = DIST) -> Path:
+    """The source package, in this folder, in place of an older one."""
+    for old in folder.glob("vram-*.tar.gz"):
+        old.unlink()
+    call(environment(), "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, ROOT)
+    (made,) = folder.glob("vram-*.tar.gz")
+    return made
+
+
+def wheel_of(architecture: str) -> Path:
+    """The wheel that `build` has made."""
+    found = sorted(DIST.glob(f"*-{Target(architecture).platform_tag}.whl"))
+    if len(found) != 1:
+        raise StepFailed(f"dist/ has {len(found)} wheels for {architecture}, expected 1: run make wheels first")
+    return found[0]
+
+
+def program_in(folder: Path) -> Path:
+    """Where a wheel that was unpacked into a folder has its program."""
+    (program,) = folder.glob("vram-*.data/scripts/vram")
+    return program
+
+
+def audit(wheel: Path, architecture: str) -> str:
+    """The platform that auditwheel finds a wheel to be consistent with; StepFailed: it needs a newer one than its tag."""
+    shown = call(environment(), "-m", "auditwheel", "show", "--json", wheel)
+    found = json.loads(shown[shown.index("{") :])
+    tag: str = found["overall_tag"]
+    if not tag.startswith("manylinux_") or not tag.endswith(f"_{architecture}"):
+        raise StepFailed(f"{wheel.name}: auditwheel calls it {tag}, not manylinux for {architecture}:\n{shown}")
+    needed = tuple(int(number) for number in tag.split("_")[1:3])
+    if needed > tuple(int(number) for number in GLIBC.split(".")):
+        raise StepFailed(f"{wheel.name}: needs glibc {needed[0]}.{needed[1]}, its tag promises {GLIBC}:\n{shown}")
+    return tag
+
+
+def sizes(wheel: Path) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        largest = sorted(archive.infolist(), key=lambda entry: -entry.file_size)[:3]
+    parts = ", ".join(f"{Path(entry.filename).name} {entry.file_size / 1e6:.1f} MB" for entry in largest)
+    return f"{wheel.stat().st_size / 1e6:.1f} MB ({parts})"
+
+
+def check() -> int:
+    """tests/wheels, which say what they skip and why."""
+    words = [sys.executable, "-m", "pytest", "-q", "-rs", "tests/wheels"]
+    return subprocess.run(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": "tools"}, check=False).returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", default="build", choices=("build", "check", "sdist"))
+    parser.add_argument("architectures", nargs="*", metavar="ARCHITECTURE", help=", ".join(ARCHITECTURES))
+    asked = parser.parse_args()
+    unknown = set(asked.architectures) - set(ARCHITECTURES)
+    if unknown:
+        parser.error(f"no such architecture: {', '.join(sorted(unknown))}; there are {', '.join(ARCHITECTURES)}")
+    try:
+        if asked.what == "check":
+            return check()
+        if asked.what == "sdist":
+            made = source_package()
+            print(f"{made.relative_to(ROOT)}  {made.stat().st_size / 1e6:.1f} MB")
+            return 0
+        for architecture in asked.architectures or ARCHITECTURES:
+            wheel = build(Target(architecture))
+            tag = audit(wheel, architecture)
+            print(f"{wheel.relative_to(ROOT)}  auditwheel: {tag}  {sizes(wheel)}", flush=True)
+    except StepFailed as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
