@@ -60,9 +60,9 @@ def summary(output: str) -> str:
 
 def _shared_inputs(build: Path) -> list[str | Path]:
     """What tests read beside their own program: the data of the tests, and the libraries that stand in for drivers."""
-    data = [path for folder in ("tests/data", "demo", "docs") for path in source_files("", under=folder)]
+    data = [path for folder in ("tests/data", "demo", "deploy", "docs") for path in source_files("", under=folder)]
     read = [ROOT / "README.md", *(ROOT / path for path in data)]
-    return [*(str(path) for path in data), *read, *sorted(build.glob("tests/fake_*/*.so*"))]
+    return [*(str(path) for path in data), *read, *sorted(build.glob("tests/fake_*/**/*.so*"))]
 
 
 def _read(results: Path) -> list[tuple[str, float, bool]]:
