@@ -1,4 +1,4 @@
-"""Runs named steps one after another, times them, and says at the end how it went.
+"""Runs named steps one after another, or some beside each other, times them, and says at the end how it went.
 
 A step prints nothing while it goes well; when it fails, its output follows its name. A step that names what it depends on
 is skipped where it passed with the same before. `Stamps` remember that, by a hash of everything that could change the
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,16 @@ class Step:
     name: str
     run: Callable[[], str]  # does it, and gives a remark for people ("14 files")
     inputs: Callable[[], Iterable[str | Path]] | None = None  # what the outcome depends on; None: always run
+
+
+@dataclass(frozen=True)
+class Together:
+    """Steps that run beside each other: they wait more than they compute."""
+
+    steps: tuple[Step, ...]
+
+
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 
 def call(*command: str | Path, env: dict[str, str] | None = None, timeout: float = DEADLINE) -> str:
@@ -71,35 +82,42 @@ def last_line(output: str) -> str:
     return lines[-1] if lines else ""
 
 
-def run_steps(steps: Sequence[Step], passed: Stamps | None = None) -> int:
+def run_steps(steps: Sequence[Step | Together], passed: Stamps | None = None) -> int:
     """Runs all of them, whatever fails; the last line printed is 'N passed, N failed, N skipped'."""
-    failed: list[str] = []
-    skipped: list[str] = []
+    outcomes: list[tuple[Step, str]] = []
     started = time.monotonic()
-    for step in steps:
+    for group in steps:
+        together = group.steps if isinstance(group, Together) else (group,)
         if sys.stdout.isatty():
-            print(f"{step.name} …", end="\r", flush=True)
-        begin = time.monotonic()
-        try:
-            key = digest([step.name, *step.inputs()]) if passed and step.inputs else ""
-            if passed and key and passed.has(key):
-                skipped.append(step.name)
-                remark = "skipped: nothing that it depends on has changed since it passed"
-            else:
-                remark = step.run()
-                if passed and key:
-                    passed.add(key)
-        except StepFailed as failure:
-            remark = f"FAILED\n{failure}\n"
-            failed.append(step.name)
-        print(f"{step.name:<11} {time.monotonic() - begin:6.1f} s  {remark}", flush=True)
+            print(f"{', '.join(step.name for step in together)} …", end="\r", flush=True)
+        with ThreadPoolExecutor(len(together)) as threads:
+            outcomes += threads.map(lambda step: (step, _outcome(step, passed)), together)
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
-    print(f"\n{minutes} min {seconds} s" + (f"; failed: {', '.join(failed)}" if failed else ""))
-    if skipped:
-        print(f"unchanged since they passed: {', '.join(skipped)} (FRESH=1 runs them again)")
-    print(f"{len(steps) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)} skipped")
+    names = {
+        outcome: [step.name for step, ended in outcomes if ended == outcome] for outcome in (PASSED, FAILED, SKIPPED)
+    }
+    print(f"\n{minutes} min {seconds} s" + (f"; failed: {', '.join(names[FAILED])}" if names[FAILED] else ""))
+    if names[SKIPPED]:
+        print(f"unchanged since they passed: {', '.join(names[SKIPPED])} (FRESH=1 runs them again)")
+    print(", ".join(f"{len(found)} {outcome}" for outcome, found in names.items()))
     sys.stdout.flush()
-    return 1 if failed else 0
+    return 1 if names[FAILED] else 0
+
+
+def _outcome(step: Step, passed: Stamps | None) -> str:
+    begin = time.monotonic()
+    try:
+        key = digest([step.name, *step.inputs()]) if passed and step.inputs else ""
+        if passed and key and passed.has(key):
+            outcome, remark = SKIPPED, "skipped: nothing that it depends on has changed since it passed"
+        else:
+            outcome, remark = PASSED, step.run()
+            if passed and key:
+                passed.add(key)
+    except StepFailed as failure:
+        outcome, remark = FAILED, f"FAILED\n{failure}\n"
+    print(f"{step.name:<11} {time.monotonic() - begin:6.1f} s  {remark}", flush=True)
+    return outcome
 
 
 class Stamps:

@@ -17,12 +17,12 @@ import fuzz
 import tidy
 import unit
 from source_files import CPP, ROOT, source_files
-from steps import Stamps, Step, call, last_line, run_steps
+from steps import Stamps, Step, Together, call, last_line, run_steps
 
 BUILD = ROOT / "build"
 PYTHON = Path(sys.executable)
-# Nothing else knows how many tests may run beside each other.
-JOBS = str(len(os.sched_getaffinity(0)))
+# Two tests a core: most of a test's time goes to waiting for the programs that it starts.
+JOBS = str(2 * len(os.sched_getaffinity(0)))
 # The modules whose tests `make test` runs under AddressSanitizer too: what reads files of others, and what hands out memory.
 QUICK_SANITIZED = ("base", "trace", "pool")
 
@@ -85,7 +85,7 @@ def test_wheel() -> str:
     call(PYTHON, "-m", "venv", "--clear", environment)
     # The name that the release build calls the compiler by: so ccache knows what it has compiled.
     _pip(inside, "install", ".", env={**os.environ, "CXX": "c++"})
-    _pip(inside, "install", "--require-hashes", "--requirement", "tools/requirements.txt")
+    _pip(inside, "install", "--require-hashes", "--requirement", "tools/requirements-pytest.txt")
     return _pytest(inside, "python/tests")
 
 
@@ -147,8 +147,9 @@ def test_tsan() -> str:
 def test_wheels() -> str:
     """The portable wheels of both processors, on old systems and under emulation."""
     call("tools/setup.sh", "wheels")
-    call(PYTHON, "tools/wheels.py")
-    return _pytest(PYTHON, "tests/wheels")
+    for part in ("build", "sdist"):
+        call(PYTHON, "tools/wheels.py", part)
+    return last_line(call(PYTHON, "tools/wheels.py", "check"))
 
 
 def bench() -> str:
@@ -210,26 +211,30 @@ def _products(*folders: str) -> Callable[[], Iterable[str | Path]]:
 
 WHOLE = _sources(".")
 TESTED = ("tests", "python", "include", "examples", "docs", "demo", "deploy", "tools", "README.md", "README.zh-CN.md")
-CHECKS = [
+CHECKS: list[Step | Together] = [
     Step("format", check_format, _sources("src", "tests", "fuzz", "bench", "include", "python", ".clang-format")),
     Step("layers", check_layers, _sources("src", "tools", "CMakeLists.txt", "cmake")),
     Step("sizes", check_sizes, WHOLE),
     Step("links", check_links, WHOLE),
     Step("python", check_python, _sources("python", "tools", "tests", "examples", "deploy", "bench", "pyproject.toml")),
 ]
-QUICK = [
+QUICK: list[Step | Together] = [
     *CHECKS,
     Step("tools", test_tools, WHOLE),
     Step("build", build_release),
     Step("units", test_units),
     Step("golden", test_golden, _products("tests/golden", "tests/data", "demo")),
     Step("corpora", test_corpora, _products("fuzz", "tests/data", "src")),
-    Step("use", test_use, _products(*TESTED)),
-    Step("package", test_package, _products(*TESTED)),
-    Step("wheel", test_wheel, WHOLE),
+    Together(
+        (
+            Step("use", test_use, _products(*TESTED)),
+            Step("package", test_package, _products(*TESTED)),
+            Step("wheel", test_wheel, WHOLE),
+        )
+    ),
     Step("asan", test_asan_quick),
 ]
-DEEP = [
+DEEP: list[Step | Together] = [
     Step("strict", test_strict_build, WHOLE),
     Step("tidy", check_tidy),
     Step("slow", test_slow),
@@ -239,7 +244,7 @@ DEEP = [
     Step("frameworks", test_frameworks, _products(*TESTED)),
     Step("wheels", test_wheels, WHOLE),
 ]
-STEPS = {
+STEPS: dict[str, list[Step | Together]] = {
     "check": CHECKS,
     "quick": QUICK,
     "deep": DEEP,

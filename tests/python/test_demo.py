@@ -46,13 +46,16 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=120,
     )
     assert done.stdout == f"\n$ vram report {UNET.relative_to(ROOT)}\n"
     assert done.stderr == "code 0\n"
 
 
 def test_elsewhere_the_paths_are_absolute_and_can_be_read(tmp_path: Path) -> None:
-    done = subprocess.run([BINARY, "demo", "--list"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [BINARY, "demo", "--list"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+    )
     listed = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert sorted(listed) == ["leak", "unet"]
     assert sorted(Path(path).resolve() for path in listed.values()) == DEMOS
@@ -79,7 +82,9 @@ def test_an_installation_is_found_from_the_program(prefix: Path) -> None:
     assert done.returncode == 0, done.stderr
     command = done.stdout.splitlines()[1]
     assert command.startswith("$ vram report ")
-    words = subprocess.run(["sh", "-c", f"printf '%s\\n' {command[2:]}"], capture_output=True, text=True, check=True)
+    words = subprocess.run(
+        ["sh", "-c", f"printf '%s\\n' {command[2:]}"], capture_output=True, text=True, check=True, timeout=60
+    )
     assert words.stdout.splitlines() == ["vram", "report", str(prefix / "share/vram/demo/leak.stacks.pickle.xz")]
 
 

@@ -200,7 +200,7 @@ int main(void) {
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("program")
     (folder / "program.c").write_text(PROGRAM)
-    subprocess.run(["cc", folder / "program.c", "-o", folder / "program", "-ldl"], check=True)
+    subprocess.run(["cc", folder / "program.c", "-o", folder / "program", "-ldl"], check=True, timeout=120)
     return folder / "program"
 
 

@@ -19,7 +19,7 @@ SCRIPT = ROOT / "cmake" / "commit.cmake"
 def git(folder: Path, *words: str) -> str:
     identity = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
     command = ["git", "-C", str(folder), *identity, *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def build(sources: Path, script: Path = SCRIPT) -> str:
         "TARGET": target,
     }
     command = ["cmake", *(f"-D{name}={value}" for name, value in definitions.items()), "-P", str(script)]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
     return target.read_text().split('kBuild = "')[1].split('"')[0]
 
 

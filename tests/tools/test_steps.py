@@ -1,11 +1,12 @@
 """The runner of the test command: failures are shown and counted, hangs end, and only what passed unchanged is skipped."""
 
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from steps import Stamps, Step, StepFailed, call, digest, run_steps
+from steps import Stamps, Step, StepFailed, Together, call, digest, run_steps
 
 
 def fails() -> str:
@@ -55,6 +56,17 @@ def test_a_step_is_skipped_only_while_what_it_depends_on_is_as_it_was_when_it_pa
     assert run_steps(steps, None) == 1
     assert run_steps([Step("it", step)], passed) == 1
     assert len(runs) == 5
+
+
+def test_steps_together_run_at_the_same_time(capsys: pytest.CaptureFixture[str]) -> None:
+    both = threading.Barrier(2)
+
+    def meets() -> str:
+        both.wait(timeout=60)
+        return ""
+
+    assert run_steps([Together((Step("one", meets), Step("other", meets), Step("third", fails)))]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "2 passed, 1 failed, 0 skipped"
 
 
 def test_a_failing_command_brings_its_output() -> None:
