@@ -108,12 +108,6 @@ def wheel_of(architecture: str) -> Path:
     return found[0]
 
 
-def program_in(folder: Path) -> Path:
-    """Where a wheel that was unpacked into a folder has its program."""
-    (program,) = folder.glob("vram-*.data/scripts/vram")
-    return program
-
-
 def audit(wheel: Path, architecture: str) -> str:
     """The platform that auditwheel finds a wheel to be consistent with; StepFailed: it needs a newer one than its tag."""
     shown = call(environment(), "-m", "auditwheel", "show", "--json", wheel)

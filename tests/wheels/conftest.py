@@ -21,7 +21,7 @@ RECORDINGS = sorted((ROOT / "demo").glob("*.pickle.xz"))
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder with a wheel's files, programs executable as an installer leaves them."""
+    """The folder with a wheel's files, what belongs beside the interpreter below prefix/, as an installer leaves it."""
     done: dict[str, Path] = {}
 
     def unpack(architecture: str) -> Path:
@@ -29,7 +29,10 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             folder = tmp_path_factory.mktemp(architecture)
             with zipfile.ZipFile(wheels.wheel_of(architecture)) as wheel:
                 wheel.extractall(folder)
-            wheels.program_in(folder).chmod(0o755)
+            (data,) = folder.glob("vram-*.data")
+            shutil.copytree(data / "data", folder / "prefix")
+            shutil.move(data / "scripts", folder / "prefix" / "bin")
+            (folder / "prefix" / "bin" / "vram").chmod(0o755)
             done[architecture] = folder
         return done[architecture]
 
@@ -41,8 +44,9 @@ def debian_11() -> Path:
     """A root with Debian 11 (glibc 2.31), Python 3.9 and pip, of this processor."""
     if os.uname().machine != "x86_64":
         pytest.skip("this machine's processor is not x86-64")
+    if os.geteuid() != 0:
+        pytest.skip("chroot needs root")
     try:
-        need("chroot", "coreutils")
         return debian_root(FOLDER / "roots" / "debian-11-amd64", "bullseye", "amd64", ["python3", "python3-pip"])
     except Lacking as lacking:
         pytest.skip(str(lacking))
