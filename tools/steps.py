@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -93,10 +94,15 @@ def run_steps(steps: Sequence[Step | Together], passed: Stamps | None = None) ->
         with ThreadPoolExecutor(len(together)) as threads:
             outcomes += threads.map(lambda step: (step, _outcome(step, passed)), together)
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_minutes = (used.ru_utime + used.ru_stime) / 60  # what the time would be on one core with nothing else to do
     names = {
         outcome: [step.name for step, ended in outcomes if ended == outcome] for outcome in (PASSED, FAILED, SKIPPED)
     }
-    print(f"\n{minutes} min {seconds} s" + (f"; failed: {', '.join(names[FAILED])}" if names[FAILED] else ""))
+    print(
+        f"\n{minutes} min {seconds} s, {cpu_minutes:.1f} CPU-minutes"
+        + (f"; failed: {', '.join(names[FAILED])}" if names[FAILED] else "")
+    )
     if names[SKIPPED]:
         print(f"unchanged since they passed: {', '.join(names[SKIPPED])} (FRESH=1 runs them again)")
     print(", ".join(f"{len(found)} {outcome}" for outcome, found in names.items()))
