@@ -144,6 +144,8 @@ StackId Recorder::try_capture_stack() {
   return stack != 0 ? stack : NativeStacks::capture();
 }
 
+void Recorder::python_ends() { PythonStacks::close(); }
+
 void Recorder::put(Record& record) {
   Ring* ring = Rings::own();
   Flusher* flusher = state().current.load(std::memory_order_acquire);

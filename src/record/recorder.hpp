@@ -67,6 +67,8 @@ class Recorder {
   [[nodiscard]] static StackId capture_stack();
   // The same where the caller may hold any lock: the native stack if Python's can't be had soon.
   [[nodiscard]] static StackId try_capture_stack();
+  // Python is about to end, and the caller does not hold the GIL: no thread waits for it any more.
+  static void python_ends();
   // Time and order are filled in; scope is the caller's (ScopeStack::current()).
   static void emit(Record record) {
     if (is_on()) put(record);

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from program import BINARY, ROOT, environment
-from test_record import LIBRARY, events_of
+from test_record import LIBRARY, events_of, python
 
 pytestmark = pytest.mark.skipif(
     Path(BINARY).parents[1].name in {"asan", "tsan"}, reason="builds with sanitizers have no libvram.so"
@@ -100,4 +100,46 @@ def test_children_of_forks_take_stacks(tmp_path: Path) -> None:
     subprocess.run([str(word) for word in words], check=True, timeout=120)
     command = [str(tmp_path / "program"), str(tmp_path / "run.vtrace")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# C++ threads that have run Python once, and take stacks for as long as the process lives. None may be ended in the middle.
+RECORDING_THREADS = """
+#include <dlfcn.h>
+#include <thread>
+#include <vram/record.h>
+
+static void work() noexcept {
+  for (;;) (void)vram_capture_stack();
+}
+template <class Function>
+static Function python(const char* name) { return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name)); }
+
+extern "C" void begin() {
+  for (int i = 0; i < 4; ++i) {
+    std::thread([] {
+      (void)python<int (*)()>("PyGILState_Ensure")();
+      (void)python<void* (*)()>("PyEval_SaveThread")();
+      work();
+    }).detach();
+  }
+}
+"""
+
+ENDING_PROGRAM = """
+import atexit, ctypes, sys, time
+atexit.register(ctypes.PyDLL(None).usleep, 300_000)  # runs last, with the GIL
+import vram
+vram.record(sys.argv[1], stacks="python")
+ctypes.CDLL(sys.argv[2]).begin()
+time.sleep(0.2)
+"""
+
+
+def test_python_may_end_while_threads_take_stacks(tmp_path: Path) -> None:
+    (tmp_path / "threads.cpp").write_text(RECORDING_THREADS)
+    words = ["c++", "-std=c++17", "-shared", "-fPIC", f"-I{ROOT / 'include'}", tmp_path / "threads.cpp"]
+    words += ["-o", tmp_path / "threads.so", LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread", "-ldl"]
+    subprocess.run([str(word) for word in words], check=True, timeout=120)
+    done = python("-c", ENDING_PROGRAM, tmp_path / "run.vtrace", tmp_path / "threads.so")
     assert (done.returncode, done.stderr) == (0, "")

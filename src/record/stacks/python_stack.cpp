@@ -6,8 +6,12 @@
 #include "record/stacks/gil_thread.hpp"
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <mutex>
 #include <optional>
+#include <pthread.h>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -176,24 +180,56 @@ Object* thread_to_walk() {
   return python().this_thread();
 }
 
+// PyGILState_Check() says yes for every thread once there are subinterpreters.
+bool holds_gil(Object* thread) {
+  return python().attached_thread != nullptr && python().attached_thread() == thread;
+}
+
+std::atomic<bool> is_closed{false};
+std::atomic<int> waiting_count{0};  // threads that wait for the GIL, or have it, to be walked
+
+// Such a thread. An interpreter that ends would end it.
+class Waiting {
+ public:
+  Waiting() {
+    static const int kWatched =
+        pthread_atfork(nullptr, nullptr, [] { waiting_count.store(0); });  // they are the parent's
+    (void)kWatched;
+    ++waiting_count;
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting() { --waiting_count; }
+  // Sequentially consistent: close() sees the count, or this its flag.
+  [[nodiscard]] static bool may_go_on() { return !is_closed.load(); }
+};
+
 }  // namespace
 
 StackId PythonStacks::capture() {
   Object* thread = thread_to_walk();
   if (thread == nullptr) return 0;
+  if (holds_gil(thread)) return walk(thread);
+  const Waiting waiting;
+  if (!Waiting::may_go_on()) return 0;
   const int state = python().ensure();
   const StackId stack = walk(thread);
   python().release(state);
   return stack;
 }
 
-// PyGILState_Check() says yes for every thread once there are subinterpreters.
 StackId PythonStacks::try_capture() {
   Object* thread = thread_to_walk();
   if (thread == nullptr) return 0;
-  const bool holds_gil =
-      python().attached_thread != nullptr && python().attached_thread() == thread;
-  return holds_gil ? walk(thread) : GilThread::ask(python(), &walk, thread);
+  if (holds_gil(thread)) return walk(thread);
+  return is_closed.load() ? 0 : GilThread::ask(python(), &walk, thread);
+}
+
+void PythonStacks::close() {
+  is_closed.store(true);
+  const auto deadline = std::chrono::steady_clock::now() + kClosingTime;
+  while (waiting_count.load() != 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 FrameText PythonStacks::describe(FrameNumber frame) { return frames().text(frame); }

@@ -8,6 +8,8 @@
 
 #include "record/stores.hpp"
 
+#include <chrono>
+
 namespace vram::record {
 
 class PythonStacks {
@@ -23,6 +25,11 @@ class PythonStacks {
   // For callers that may hold any lock: waits for a hundredth of a second at most, where the thread
   // does not hold the GIL itself (GilThread). 0: as above, or not in this time.
   [[nodiscard]] static StackId try_capture();
+  // Python is about to end: threads that wait for the GIL then would be ended where they are, in
+  // the program's code. No thread waits for it from now on; those that do are waited for, for
+  // kClosingTime at most. The caller does not hold the GIL.
+  static constexpr std::chrono::seconds kClosingTime{5};
+  static void close();
   // "?" for a number that is not of a Python frame.
   [[nodiscard]] static FrameText describe(FrameNumber frame);
 };
