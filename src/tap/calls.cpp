@@ -103,7 +103,8 @@ Result alloc_in(Stream stream, const char* name, DevicePointer* address, size_t 
   const Result result = call<kNamed>(watch.target(), name, address, bytes, rest...);
   if (!watch.is_on()) return result;
   if (result == kOutOfMemory) say(Kind::kOom, device_of_stream(stream), 0, bytes, stream, stack);
-  if (result == kSuccess) say_given(device_of_block(*address), *address, bytes, stream, stack);
+  if (result == kSuccess)
+    say_given(device_of_block(*address, stream), *address, bytes, stream, stack);
   return result;
 }
 

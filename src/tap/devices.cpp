@@ -59,15 +59,16 @@ Device device_of_stream(Stream stream) {
   return device;
 }
 
-Device device_of_block(DevicePointer address) {
+// The driver says a device of the host's memory, too. It knows no address that a graph will have.
+Device device_of_block(DevicePointer address, Stream stream) {
   const auto get = pointer_attribute.get();
-  if (get == nullptr) return current_device();
   unsigned type = 0;
-  if (get(&type, kAttributeMemoryType, address) == kSuccess && type == kMemoryTypeHost)
-    return kHost;
   Device device = 0;
-  if (get(&device, kAttributeDeviceOrdinal, address) != kSuccess) return current_device();
-  return device >= 0 ? device : kHost;
+  if (get == nullptr || get(&type, kAttributeMemoryType, address) != kSuccess ||
+      get(&device, kAttributeDeviceOrdinal, address) != kSuccess) {
+    return device_of_stream(stream);
+  }
+  return type != kMemoryTypeHost && device >= 0 ? device : kHost;
 }
 
 Device device_of_handle(Handle handle) {

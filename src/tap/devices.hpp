@@ -12,8 +12,8 @@ inline constexpr Device kHost = -1;  // memory of the host: not recorded
 [[nodiscard]] Device current_device();
 // Of a stream; that of the current context for the default ones.
 [[nodiscard]] Device device_of_stream(Stream stream);
-// Of what a stream's pool gave.
-[[nodiscard]] Device device_of_block(DevicePointer address);
+// Of what a pool gave in the stream.
+[[nodiscard]] Device device_of_block(DevicePointer address, Stream stream);
 // Of what cuMemMap maps.
 [[nodiscard]] Device device_of_handle(Handle handle);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import random
 import signal
 import sys
 import threading
@@ -82,6 +83,19 @@ def one_unmap_of_several_mappings() -> None:
     for number, device in enumerate((0, 1, None, 0)):
         map_memory((1 << 40) + number * 2 * MIB, device)
     unmap_memory(1 << 40, 8 * MIB)
+
+
+def many_blocks() -> None:
+    """In an order of their own, of two devices, and freed from either's context."""
+    order = random.Random(15)
+    blocks: list[c_uint64] = []
+    for number in range(20_000):
+        use(number % 2)
+        blocks.append(allocate("cuMemAlloc_v2", 512 * order.randrange(1, 100)))
+        while len(blocks) > (0 if number == 19_999 else order.choice([500, 3000])):
+            place = order.randrange(len(blocks))
+            blocks[place], blocks[-1] = blocks[-1], blocks[place]
+            assert driver.cuMemFree_v2(blocks.pop()) == 0
 
 
 def plain_calls() -> None:

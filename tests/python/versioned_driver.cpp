@@ -88,11 +88,16 @@ Result cuStreamGetCtx(void* stream, void** context) {
   *context = reinterpret_cast<void*>(intptr_t{device_of(stream)} + 1);
   return 0;
 }
+// As the driver of CUDA 13.0 says it: the host's memory has a device, too, and another type.
 Result cuPointerGetAttribute(void* data, int attribute, uint64_t address) {
   const std::lock_guard guard(lock);
   const auto found = allocations.find(address);
-  if (attribute != 9 || found == allocations.end()) return kInvalidValue;
-  std::memcpy(data, &found->second.device, sizeof(int));
+  if (found == allocations.end()) return kInvalidValue;
+  const bool is_host = found->second.device < 0;
+  const int type = is_host ? 1 : 2;
+  const int device = is_host ? 0 : found->second.device;
+  if (attribute != 2 && attribute != 9) return kInvalidValue;
+  std::memcpy(data, attribute == 2 ? &type : &device, sizeof(int));
   return 0;
 }
 

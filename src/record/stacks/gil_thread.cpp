@@ -8,10 +8,13 @@
 namespace vram::record {
 namespace {
 
+constexpr std::chrono::seconds kSchedulingTime{1};  // where the machine is busy
+
 enum class Step : uint8_t {
   kIdle,
   kAsked,
-  kTakenBack,  // the thread still waits for the GIL
+  kWaiting,    // for the GIL
+  kTakenBack,  // and it still waits
   kWalking,
   kAnswered,
 };
@@ -45,13 +48,14 @@ void move_to(Desk& at, Step step) {
 [[gnu::noinline]] const CPython* wait_for_question(Desk& at) {
   std::unique_lock guard(at.lock);
   at.changed.wait(guard, [&] { return at.step == Step::kAsked; });
+  move_to(at, Step::kWaiting);
   return at.python;
 }
 
 // The GIL is held. A frame of its own, so that serve() has nothing to destroy.
 [[gnu::noinline]] void answer_question(Desk& at) {
   std::unique_lock guard(at.lock);
-  if (at.step == Step::kAsked) {
+  if (at.step == Step::kWaiting) {
     at.step = Step::kWalking;
     guard.unlock();
     const StackId answer = at.walk(at.thread);
@@ -89,15 +93,16 @@ bool start_thread(Desk& at) {
 
 }  // namespace
 
+// The desk's thread sees a question as soon as it runs: whoever has the GIL can't keep it from
+// that.
 StackId GilThread::ask(const CPython& python, Walk walk, CPython::Object* thread) {
   (void)pthread_once(&desk_once, make_desk);
   Desk& at = *desk;
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   std::unique_lock guard(at.lock);
   if (!at.has_thread) at.has_thread = start_thread(at);
-  const auto is_idle = [&] { return at.step == Step::kIdle || at.step == Step::kTakenBack; };
+  const auto is_free = [&] { return at.step == Step::kIdle || at.step == Step::kTakenBack; };
   // Nobody waits twice for the same thread that has the GIL.
-  if (!at.has_thread || !at.changed.wait_until(guard, deadline, is_idle) ||
+  if (!at.has_thread || !at.changed.wait_for(guard, kPatience, is_free) ||
       at.step == Step::kTakenBack) {
     return 0;
   }
@@ -106,11 +111,18 @@ StackId GilThread::ask(const CPython& python, Walk walk, CPython::Object* thread
   at.thread = thread;
   move_to(at, Step::kAsked);
   const auto is_seen = [&] { return at.step != Step::kAsked; };
-  if (!at.changed.wait_until(guard, deadline, is_seen)) {
-    move_to(at, Step::kTakenBack);
+  const auto is_answered = [&] { return at.step == Step::kAnswered; };
+  if (!at.changed.wait_for(guard, kSchedulingTime, is_seen)) {
+    move_to(at, Step::kIdle);
     return 0;
   }
-  at.changed.wait(guard, [&] { return at.step == Step::kAnswered; });
+  if (!at.changed.wait_for(guard, kPatience, is_answered)) {
+    if (at.step != Step::kWalking) {
+      move_to(at, Step::kTakenBack);
+      return 0;
+    }
+    at.changed.wait(guard, is_answered);
+  }
   const StackId answer = at.answer;
   move_to(at, Step::kIdle);
   return answer;

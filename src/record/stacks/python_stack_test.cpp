@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace vram::record {
 namespace {
@@ -30,8 +31,8 @@ struct FakeFrame {
 struct FakePython {
   std::atomic<bool> is_on{false};
   std::recursive_timed_mutex gil;
-  std::function<void()> at_attribute;
-  std::function<void()> at_ensure;
+  std::atomic<bool> is_ending{false};
+  std::atomic<const std::function<void()>*> at_attribute{nullptr};  // once
 };
 
 FakePython& fake_python() {
@@ -51,14 +52,22 @@ class PythonStacksTest : public testing::Test {
   }
   ~PythonStacksTest() override {
     fake_python().is_on = false;
-    fake_python().at_attribute = nullptr;
-    fake_python().at_ensure = nullptr;
+    fake_python().is_ending = false;
     innermost = nullptr;
     is_attached = false;
   }
   static std::string name_of(StackId stack) {
     const auto frames = stores().stacks.frames(stack);
     return frames.empty() ? "" : describe_frame(frames.front()).function;
+  }
+  // Where the GIL is free, but the machine may be slow.
+  static StackId capture_patiently() {
+    StackId stack = 0;
+    for (int i = 0; i < 500 && stack == 0; ++i) {
+      stack = PythonStacks::try_capture();
+      if (stack == 0) std::this_thread::sleep_for(milliseconds(10));
+    }
+    return stack;
   }
 
  private:
@@ -69,7 +78,7 @@ class PythonStacksTest : public testing::Test {
 TEST_F(PythonStacksTest, FramesAreNamed) {
   const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
   EXPECT_EQ(name_of(PythonStacks::capture()), name);
-  EXPECT_EQ(name_of(PythonStacks::try_capture()), name) << "by the thread that takes the GIL";
+  EXPECT_EQ(name_of(capture_patiently()), name) << "by the thread that takes the GIL";
   is_attached = true;
   EXPECT_EQ(name_of(PythonStacks::try_capture()), name) << "by this thread";
 }
@@ -84,8 +93,7 @@ TEST_F(PythonStacksTest, AnotherThreadMayRunWhileAFrameIsLookedUp) {
   std::atomic<bool> has_captured{false};
   std::thread other;
   FakeFrame* const shared = innermost;
-  fake_python().at_attribute = [&] {
-    fake_python().at_attribute = nullptr;
+  const std::function<void()> let_another_run = [&] {
     other = std::thread([&] {
       innermost = shared;
       is_attached = true;
@@ -95,6 +103,7 @@ TEST_F(PythonStacksTest, AnotherThreadMayRunWhileAFrameIsLookedUp) {
     for (int i = 0; i < 500 && !has_captured; ++i) std::this_thread::sleep_for(milliseconds(10));
     EXPECT_TRUE(has_captured) << "a lock was held while Python was called";
   };
+  fake_python().at_attribute = &let_another_run;
   is_attached = true;
   const StackId stack = PythonStacks::try_capture();
   other.join();
@@ -124,18 +133,45 @@ TEST_F(PythonStacksTest, ItReadsStacksAgainOnceTheGilWasFree) {
       EXPECT_EQ(PythonStacks::try_capture(), 0U);
     }).join();
   }
-  StackId stack = 0;
-  for (int i = 0; i < 500 && stack == 0; ++i) {
-    std::this_thread::sleep_for(milliseconds(10));
-    stack = PythonStacks::try_capture();
+  EXPECT_NE(capture_patiently(), 0U);
+}
+
+TEST_F(PythonStacksTest, EachThreadIsGivenItsOwnStackOrNone) {
+  std::atomic<bool> is_over{false};
+  std::atomic<int> found{0};
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&found, number] {
+      auto& code = *new FakeCode{"thread " + std::to_string(number)};
+      FakeFrame frame{.code = &code};
+      innermost = &frame;
+      for (int i = 0; i < 300; ++i) {
+        const StackId stack = i == 299 ? capture_patiently() : PythonStacks::try_capture();
+        if (stack == 0) continue;
+        EXPECT_EQ(name_of(stack), code.name);
+        ++found;
+      }
+      innermost = nullptr;
+    });
   }
-  EXPECT_NE(stack, 0U);
+  std::thread holder([&is_over] {
+    for (int i = 0; !is_over; i = (i + 5) % 16) {
+      std::unique_lock held(fake_python().gil);
+      std::this_thread::sleep_for(milliseconds(i));
+      held.unlock();
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  is_over = true;
+  holder.join();
+  EXPECT_GT(found, 0);
 }
 
 // What Python up to 3.13 does to threads that want the GIL while it ends. The last test: nobody
 // asks for the GIL after it.
 TEST_F(PythonStacksTest, AnInterpreterThatEndsMayEndTheThread) {
-  fake_python().at_ensure = [] { pthread_exit(nullptr); };
+  fake_python().is_ending = true;
   EXPECT_EQ(PythonStacks::try_capture(), 0U);
   EXPECT_EQ(PythonStacks::try_capture(), 0U);
 }
@@ -152,7 +188,7 @@ int Py_IsInitialized() { return fake_python().is_on ? 1 : 0; }
 Object* PyGILState_GetThisThreadState() { return innermost; }
 Object* _PyThreadState_UncheckedGet() { return is_attached ? innermost : nullptr; }
 int PyGILState_Ensure() {
-  if (fake_python().at_ensure) fake_python().at_ensure();
+  if (fake_python().is_ending) pthread_exit(nullptr);
   fake_python().gil.lock();
   return 0;
 }
@@ -162,7 +198,7 @@ Object* PyFrame_GetBack(Object* frame) { return static_cast<FakeFrame*>(frame)->
 Object* PyFrame_GetCode(Object* frame) { return static_cast<FakeFrame*>(frame)->code; }
 int PyFrame_GetLineNumber(Object*) { return 7; }
 Object* PyObject_GetAttrString(Object* object, const char* name) {
-  if (const auto hook = fake_python().at_attribute; hook) hook();
+  if (const auto* hook = fake_python().at_attribute.exchange(nullptr); hook != nullptr) (*hook)();
   auto* const code = static_cast<FakeCode*>(object);
   return new std::string(std::string_view(name) == "co_filename" ? "fake.py" : code->name);
 }
