@@ -8,11 +8,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <pthread.h>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace vram::record {
@@ -38,6 +41,15 @@ struct FakePython {
 FakePython& fake_python() {
   static FakePython& one = *new FakePython;
   return one;
+}
+
+// Kept for good, as objects are not counted.
+template <typename Object>
+Object* kept(Object object) {
+  static std::mutex lock;
+  static auto& all = *new std::deque<Object>;
+  const std::lock_guard guard(lock);
+  return &all.emplace_back(std::move(object));
 }
 
 // The thread's state is its innermost frame.
@@ -71,7 +83,7 @@ class PythonStacksTest : public testing::Test {
   }
 
  private:
-  FakeCode& code_ = *new FakeCode{testing::UnitTest::GetInstance()->current_test_info()->name()};
+  FakeCode& code_ = *kept(FakeCode{testing::UnitTest::GetInstance()->current_test_info()->name()});
   FakeFrame frame_{.code = &code_};
 };
 
@@ -142,7 +154,7 @@ TEST_F(PythonStacksTest, EachThreadIsGivenItsOwnStackOrNone) {
   std::vector<std::thread> threads;
   for (int number = 0; number < 4; ++number) {
     threads.emplace_back([&found, number] {
-      auto& code = *new FakeCode{"thread " + std::to_string(number)};
+      auto& code = *kept(FakeCode{"thread " + std::to_string(number)});
       FakeFrame frame{.code = &code};
       innermost = &frame;
       for (int i = 0; i < 300; ++i) {
@@ -200,11 +212,9 @@ int PyFrame_GetLineNumber(Object*) { return 7; }
 Object* PyObject_GetAttrString(Object* object, const char* name) {
   if (const auto* hook = fake_python().at_attribute.exchange(nullptr); hook != nullptr) (*hook)();
   auto* const code = static_cast<FakeCode*>(object);
-  return new std::string(std::string_view(name) == "co_filename" ? "fake.py" : code->name);
+  return kept(std::string_view(name) == "co_filename" ? std::string("fake.py") : code->name);
 }
-Object* PyUnicode_AsEncodedString(Object* text, const char*, const char*) {
-  return new std::string(*static_cast<std::string*>(text));
-}
+Object* PyUnicode_AsEncodedString(Object* text, const char*, const char*) { return text; }
 const char* PyBytes_AsString(Object* bytes) { return static_cast<std::string*>(bytes)->c_str(); }
 ptrdiff_t PyBytes_Size(Object* bytes) {
   return static_cast<ptrdiff_t>(static_cast<std::string*>(bytes)->size());
