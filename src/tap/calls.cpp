@@ -149,28 +149,31 @@ Result find_in_driver(const char* own_name, const char* name, void** function, i
 extern "C" {
 #pragma GCC visibility push(default)
 
-Result cuMemAlloc_v2(DevicePointer* address, size_t bytes) {
+// Not inlined: each has kTargets callers here, and the library is in every process.
+
+[[gnu::noinline]] Result cuMemAlloc_v2(DevicePointer* address, size_t bytes) {
   return alloc<&cuMemAlloc_v2>(__func__, address, bytes);
 }
-Result cuMemAllocManaged(DevicePointer* address, size_t bytes, unsigned flags) {
+[[gnu::noinline]] Result cuMemAllocManaged(DevicePointer* address, size_t bytes, unsigned flags) {
   return alloc<&cuMemAllocManaged>(__func__, address, bytes, flags);
 }
-Result cuMemAllocAsync(DevicePointer* address, size_t bytes, Stream stream) {
+[[gnu::noinline]] Result cuMemAllocAsync(DevicePointer* address, size_t bytes, Stream stream) {
   return alloc_in<&cuMemAllocAsync>(stream, __func__, address, bytes, stream);
 }
-Result cuMemAllocAsync_ptsz(DevicePointer* address, size_t bytes, Stream stream) {
+[[gnu::noinline]] Result cuMemAllocAsync_ptsz(DevicePointer* address, size_t bytes, Stream stream) {
   return alloc_in<&cuMemAllocAsync_ptsz>(stream, __func__, address, bytes, stream);
 }
-Result cuMemAllocFromPoolAsync(DevicePointer* address, size_t bytes, void* pool, Stream stream) {
+[[gnu::noinline]] Result cuMemAllocFromPoolAsync(DevicePointer* address, size_t bytes, void* pool,
+                                                 Stream stream) {
   return alloc_in<&cuMemAllocFromPoolAsync>(stream, __func__, address, bytes, pool, stream);
 }
-Result cuMemAllocFromPoolAsync_ptsz(DevicePointer* address, size_t bytes, void* pool,
-                                    Stream stream) {
+[[gnu::noinline]] Result cuMemAllocFromPoolAsync_ptsz(DevicePointer* address, size_t bytes,
+                                                      void* pool, Stream stream) {
   return alloc_in<&cuMemAllocFromPoolAsync_ptsz>(stream, __func__, address, bytes, pool, stream);
 }
 
-Result cuMemAllocPitch_v2(DevicePointer* address, size_t* pitch, size_t width, size_t height,
-                          unsigned element) {
+[[gnu::noinline]] Result cuMemAllocPitch_v2(DevicePointer* address, size_t* pitch, size_t width,
+                                            size_t height, unsigned element) {
   const Watch watch;
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
   const Result result =
@@ -181,18 +184,18 @@ Result cuMemAllocPitch_v2(DevicePointer* address, size_t* pitch, size_t width, s
   return result;
 }
 
-Result cuMemFree_v2(DevicePointer address) {
+[[gnu::noinline]] Result cuMemFree_v2(DevicePointer address) {
   return free<&cuMemFree_v2>(__func__, address, nullptr);
 }
-Result cuMemFreeAsync(DevicePointer address, Stream stream) {
+[[gnu::noinline]] Result cuMemFreeAsync(DevicePointer address, Stream stream) {
   return free<&cuMemFreeAsync>(__func__, address, stream, stream);
 }
-Result cuMemFreeAsync_ptsz(DevicePointer address, Stream stream) {
+[[gnu::noinline]] Result cuMemFreeAsync_ptsz(DevicePointer address, Stream stream) {
   return free<&cuMemFreeAsync_ptsz>(__func__, address, stream, stream);
 }
 
-Result cuMemMap(DevicePointer address, size_t bytes, size_t offset, Handle handle,
-                unsigned long long flags) {
+[[gnu::noinline]] Result cuMemMap(DevicePointer address, size_t bytes, size_t offset, Handle handle,
+                                  unsigned long long flags) {
   const Watch watch;
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
   const Result result =
@@ -207,7 +210,7 @@ Result cuMemMap(DevicePointer address, size_t bytes, size_t offset, Handle handl
 }
 
 // Of whole mappings, one or several.
-Result cuMemUnmap(DevicePointer address, size_t bytes) {
+[[gnu::noinline]] Result cuMemUnmap(DevicePointer address, size_t bytes) {
   const Watch watch;
   const DevicePointer end = address + bytes;
   Allocation gone;
@@ -221,11 +224,12 @@ Result cuMemUnmap(DevicePointer address, size_t bytes) {
 }
 
 // Up to CUDA 11 and from CUDA 12 on: only the new one has a status.
-Result cuGetProcAddress(const char* name, void** function, int version, uint64_t flags) {
+[[gnu::noinline]] Result cuGetProcAddress(const char* name, void** function, int version,
+                                          uint64_t flags) {
   return find_in_driver<&cuGetProcAddress>(__func__, name, function, version, flags);
 }
-Result cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags,
-                           void* status) {
+[[gnu::noinline]] Result cuGetProcAddress_v2(const char* name, void** function, int version,
+                                             uint64_t flags, void* status) {
   return find_in_driver<&cuGetProcAddress_v2>(__func__, name, function, version, flags, status);
 }
 
