@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 import signal
 import sys
@@ -173,6 +174,18 @@ def threads_that_allocate() -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def a_child_of_a_fork() -> None:
+    signal.alarm(20)
+    use(0)
+    allocate("cuMemAlloc_v2", MIB)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        allocate("cuMemAlloc_v2", 2 * MIB)
+    else:
+        assert os.waitpid(child, 0) == (child, 0)
 
 
 def a_file_with_an_odd_name() -> None:

@@ -255,6 +255,16 @@ def test_stacks_of_threads_that_have_released_the_gil(tmp_path: Path, driver: Pa
     assert in_python >= 100, f"{in_python} of 400 stacks are Python's"
 
 
+def test_a_child_of_a_fork_takes_stacks_by_a_thread_of_its_own(tmp_path: Path, driver: Path) -> None:
+    run(tmp_path, driver, sys.executable, PROGRAM, "a_child_of_a_fork", stacks="python")
+    files = sorted(tmp_path.glob("run*.vtrace"))  # either may have the name without a number
+    assert len(files) == 2
+    allocations = [event for file in files for event in events_of(file) if event["action"] == "alloc"]
+    assert sorted(event["size_bytes"] for event in allocations) == [MIB, 2 * MIB]
+    for event in allocations:
+        assert any("a_child_of_a_fork" in frame for frame in event["stack"]), event["stack"]
+
+
 def test_names_that_are_no_valid_text_set_no_exception(tmp_path: Path, driver: Path) -> None:
     (stack,) = stacks_of(tmp_path, driver, "a_file_with_an_odd_name")
     assert "odd\\udcff.py:1 <module>" in stack
