@@ -140,6 +140,8 @@ def versions_of_the_look_up() -> None:
         old = ctypes.CFUNCTYPE(c_int, c_void_p, ctypes.c_uint)(get.find("cuMemAlloc", 3000))
         assert old(short, 17) == 0
         assert list(short) == [17, 42]
+        new = ctypes.CFUNCTYPE(c_int, c_int, c_size_t, c_void_p)(get.find("cuMemAlloc", 14000))
+        assert new(1, MIB, byref(block)) == 0
 
 
 def frees_while_another_allocates() -> None:

@@ -114,7 +114,7 @@ def test_each_of_many_blocks_is_freed_as_it_was_allocated(tmp_path: Path, driver
 def test_each_version_of_the_look_up_stays_its_own(tmp_path: Path, driver: Path, first: str, order: str) -> None:
     events = recorded(tmp_path, driver, "versions_of_the_look_up", first, order)
     rounds = 2 * len(order.split(",")) + 1
-    assert events == block(1, 1) * rounds  # and none of the function of before 3.2
+    assert events == block(1, 1) * rounds  # and none of the forms of before 3.2 and after 13
 
 
 LINKED_PROGRAM = """

@@ -109,6 +109,10 @@ Result cuMemAlloc(uint32_t* address, unsigned bytes) {
 Result cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   return allocate(address, bytes, current - 1);
 }
+// Of a CUDA to come.
+Result cuMemAlloc_v3(int device, size_t bytes, uint64_t* address) {
+  return allocate(address, bytes, device);
+}
 Result cuMemAllocManaged(uint64_t* address, size_t bytes, unsigned) {
   return allocate(address, bytes, current - 1);
 }
@@ -163,6 +167,7 @@ Result cuGetProcAddress_v2(const char* name, void** function, int version, uint6
     int version;
     void* function;
   } known[] = {
+      {"cuMemAlloc", 14000, reinterpret_cast<void*>(&cuMemAlloc_v3)},
       {"cuMemAlloc", 3020, reinterpret_cast<void*>(&cuMemAlloc_v2)},
       {"cuMemAlloc", 2000, reinterpret_cast<void*>(&cuMemAlloc)},
       {"cuMemFree", 3020, reinterpret_cast<void*>(&cuMemFree_v2)},
