@@ -131,6 +131,13 @@ VRAM_API int vram_record_is_claimed(void);
 /* The stack of the calling thread, of the kind that is recorded; 0: none. The caller may hold no
  * lock that a thread which runs Python code might wait for. */
 VRAM_API uint32_t vram_capture_stack(void);
+/* As vram_capture_stack(), for callers that may hold any lock: waits at most 10 ms for the GIL. Captures the native stack where
+ * it does not get it, or the thread runs no Python. */
+VRAM_API uint32_t vram_try_capture_stack(void);
+/* To be called when Python is about to end (atexit), without the GIL: waits for the threads that capture a stack, at most 5 s.
+ * Threads without the GIL capture no Python stacks afterwards: the interpreter would end a thread that waits for the GIL,
+ * wherever it is. The Python package calls it. */
+VRAM_API void vram_python_ends(void);
 
 #ifdef __cplusplus
 }

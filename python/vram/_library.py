@@ -6,6 +6,7 @@ calls them. ``VRAM_LIBRARY`` names another file.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 from functools import cache
@@ -96,6 +97,7 @@ _PROTOTYPES: Prototypes = {
     "vram_is_recording": (ctypes.c_int, []),
     "vram_get_record_counts": (ctypes.c_int, [ctypes.POINTER(RecordCounts)]),
     "vram_record_about": (None, [ctypes.c_char_p, ctypes.c_char_p]),
+    "vram_python_ends": (None, []),
     "vram_scope_begin": (None, [ctypes.c_char_p]),
     "vram_scope_end": (None, []),
     "vram_step": (None, []),
@@ -121,6 +123,7 @@ def library() -> ctypes.CDLL:
     except OSError as error:
         raise _not_ours(error) from error
     declare(loaded, _PROTOTYPES)
+    atexit.register(loaded.vram_python_ends)
     return loaded
 
 

@@ -139,5 +139,7 @@ void vram_record_claim(void) { Recorder::claim(); }
 int vram_record_is_claimed(void) { return Recorder::is_claimed() ? 1 : 0; }
 
 uint32_t vram_capture_stack(void) { return Recorder::capture_stack(); }
+uint32_t vram_try_capture_stack(void) { return Recorder::try_capture_stack(); }
+void vram_python_ends(void) { Recorder::python_ends(); }
 
 }  // extern "C"

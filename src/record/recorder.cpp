@@ -1,6 +1,7 @@
 #include "record/recorder.hpp"
 
 #include "record/flusher.hpp"
+#include "record/stacks/describe.hpp"
 #include "record/stacks/native_stack.hpp"
 #include "record/stacks/python_stack.hpp"
 #include "record/threads.hpp"
@@ -41,16 +42,12 @@ int64_t wall_clock_ns() {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-Translator::Describe describer(Stacks stacks) {
-  return stacks == Stacks::kNative ? &NativeStacks::describe : &PythonStacks::describe;
-}
-
 // The lock is held.
 Result<> start_flusher() {
   const RecorderOptions& options = state().options;
   auto flusher = std::make_unique<Flusher>(RecordingOptions{.path = options.path,
                                                             .limit_bytes = options.limit_bytes,
-                                                            .describe = describer(options.stacks),
+                                                            .describe = &describe_frame,
                                                             .facts = options.facts},
                                            options.is_lazy, state().sequence.load());
   if (auto done = flusher->open(); !done) return done;
@@ -140,6 +137,14 @@ StackId Recorder::capture_stack() {
   }
   return 0;
 }
+
+StackId Recorder::try_capture_stack() {
+  if (!is_on() || state().options.stacks != Stacks::kPython) return capture_stack();
+  const StackId stack = PythonStacks::try_capture();
+  return stack != 0 ? stack : NativeStacks::capture();
+}
+
+void Recorder::python_ends() { PythonStacks::close(); }
 
 void Recorder::put(Record& record) {
   Ring* ring = Rings::own();

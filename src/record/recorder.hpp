@@ -65,6 +65,10 @@ class Recorder {
   // The stack of the calling thread, as the options want it; 0 while nothing is recorded. The
   // caller may hold no lock that a thread which runs Python code might wait for.
   [[nodiscard]] static StackId capture_stack();
+  // The same where the caller may hold any lock: the native stack if Python's can't be had soon.
+  [[nodiscard]] static StackId try_capture_stack();
+  // Python is about to end, and the caller does not hold the GIL: no thread waits for it any more.
+  static void python_ends();
   // Time and order are filled in; scope is the caller's (ScopeStack::current()).
   static void emit(Record record) {
     if (is_on()) put(record);

@@ -1,39 +1,39 @@
 // The stand-ins. What the driver did is recorded once for each call of the program's.
 #include "tap/calls.hpp"
 
+#include "tap/allocations.hpp"
 #include "tap/cuda.hpp"
+#include "tap/devices.hpp"
 #include "tap/found.hpp"
 #include "tap/recorder.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <utility>
 
 namespace vram::tap {
 namespace {
 
-// The driver's own function for a stand-in.
-template <auto* kStandIn>
-std::atomic<void*> own = nullptr;
+constexpr size_t kTargets = 8;
+constexpr uint64_t kPerThreadStream = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
 
-// A program that is linked to the driver has not looked for the function.
-template <auto* kStandIn, typename... Arguments>
-Result call(const char* name, Arguments... arguments) {
-  void* function = own<kStandIn>.load(std::memory_order_relaxed);
-  if (function == nullptr) {
-    function = linked_function(name);
-    own<kStandIn>.store(function, std::memory_order_relaxed);
-  }
-  if (function == nullptr) return kNotInitialized;
-  return reinterpret_cast<decltype(kStandIn)>(function)(arguments...);
-}
+// What a stand-in calls. The first is for calls by name, each other for a function that was found.
+template <auto* kNamed>
+std::array<std::atomic<void*>, kTargets> targets{};
 
+// Of the call that begins; nullptr: one by name.
+thread_local void* found_target = nullptr;
 thread_local bool is_watching = false;
 
 // One call of the program's. What the driver, or another library that is preloaded, calls to serve
 // it is a part of it, and not recorded again.
 class Watch {
  public:
-  Watch() : is_outermost_(!is_watching), is_on_(is_outermost_ && is_wanted()) {
+  Watch()
+      : target_(std::exchange(found_target, nullptr)),
+        is_outermost_(!is_watching),
+        is_on_(is_outermost_ && is_wanted()) {
     is_watching = true;
   }
   Watch(const Watch&) = delete;
@@ -41,44 +41,106 @@ class Watch {
   ~Watch() {
     if (is_outermost_) is_watching = false;
   }
+  [[nodiscard]] bool is_outermost() const { return is_outermost_; }
   [[nodiscard]] bool is_on() const { return is_on_; }
+  [[nodiscard]] void* target() const { return target_; }
 
  private:
+  void* target_;
   bool is_outermost_;
   bool is_on_;
 };
+
+// A program that is linked to the driver has not looked for the function.
+template <auto* kNamed>
+void* target_by_name(const char* name) {
+  std::atomic<void*>& target = targets<kNamed>[0];
+  void* function = target.load(std::memory_order_relaxed);
+  if (function == nullptr) {
+    function = linked_function(name);
+    target.store(function, std::memory_order_relaxed);
+  }
+  return function;
+}
+
+template <auto* kNamed, typename... Arguments>
+Result call(void* target, const char* name, Arguments... arguments) {
+  void* const function = target != nullptr ? target : target_by_name<kNamed>(name);
+  if (function == nullptr) return kNotInitialized;
+  return reinterpret_cast<decltype(kNamed)>(function)(arguments...);
+}
 
 // The driver gives no part of them to anybody else.
 constexpr size_t kUnitBytes = 512;
 
 // Memory that the driver gives as a block is taken from the device and allocated at once.
-void say_given(Result result, const DevicePointer* address, size_t bytes, Stream stream,
-               uint32_t stack) {
-  if (result == kOutOfMemory) say(Kind::kOom, 0, bytes, stream, stack);
-  if (result != kSuccess) return;
+void say_given(Device device, DevicePointer address, size_t bytes, Stream stream, uint32_t stack) {
+  add_allocation({address, bytes, device});
+  if (device == kHost) return;
   const size_t whole = (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
-  say(Kind::kSegmentAlloc, *address, whole, stream, stack);
-  say(Kind::kAlloc, *address, bytes, stream, stack);
+  say(Kind::kSegmentAlloc, device, address, whole, stream, stack);
+  say(Kind::kAlloc, device, address, bytes, stream, stack);
 }
 
-template <auto* kStandIn, typename... Rest>
-Result alloc(const char* name, DevicePointer* address, size_t bytes, Stream stream, Rest... rest) {
+// Of the current context's device.
+template <auto* kNamed, typename... Rest>
+Result alloc(const char* name, DevicePointer* address, size_t bytes, Rest... rest) {
   const Watch watch;
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
-  const Result result = call<kStandIn>(name, address, bytes, rest...);
-  if (watch.is_on()) say_given(result, address, bytes, stream, stack);
+  const Result result = call<kNamed>(watch.target(), name, address, bytes, rest...);
+  if (!watch.is_on()) return result;
+  if (result == kOutOfMemory) say(Kind::kOom, current_device(), 0, bytes, nullptr, stack);
+  if (result == kSuccess) say_given(current_device(), *address, bytes, nullptr, stack);
+  return result;
+}
+
+// Of a pool, and whoever's device that is.
+template <auto* kNamed, typename... Rest>
+Result alloc_in(Stream stream, const char* name, DevicePointer* address, size_t bytes,
+                Rest... rest) {
+  const Watch watch;
+  const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
+  const Result result = call<kNamed>(watch.target(), name, address, bytes, rest...);
+  if (!watch.is_on()) return result;
+  if (result == kOutOfMemory) say(Kind::kOom, device_of_stream(stream), 0, bytes, stream, stack);
+  if (result == kSuccess)
+    say_given(device_of_block(*address, stream), *address, bytes, stream, stack);
   return result;
 }
 
 // Said before: afterwards another thread may have the address.
-template <auto* kStandIn, typename... Rest>
+template <auto* kNamed, typename... Rest>
 Result free(const char* name, DevicePointer address, Stream stream, Rest... rest) {
   const Watch watch;
-  if (watch.is_on() && address != 0) {
-    say(Kind::kFree, address, 0, stream, 0);
-    say(Kind::kSegmentFree, address, 0, stream, 0);
+  Allocation gone;
+  if (watch.is_outermost() && take_allocation(address, &gone) && watch.is_on() &&
+      gone.device != kHost) {
+    say(Kind::kFree, gone.device, address, 0, stream, 0);
+    say(Kind::kSegmentFree, gone.device, address, 0, stream, 0);
   }
-  return call<kStandIn>(name, address, rest...);
+  return call<kNamed>(watch.target(), name, address, rest...);
+}
+
+// cuGetProcAddress, old or new. The driver is asked again for the form that is known here: where a
+// later CUDA has another one, nobody stands in for it.
+template <auto* kNamed, typename... Rest>
+Result find_in_driver(const char* own_name, const char* name, void** function, int version,
+                      uint64_t flags, Rest... rest) {
+  void* const target = std::exchange(found_target, nullptr);
+  const auto ask = [&](void** found, int asked_version, auto... others) {
+    return call<kNamed>(target, own_name, name, found, asked_version, flags, others...);
+  };
+  const Result result = ask(function, version, rest...);
+  if (result != kSuccess || *function == nullptr) return result;
+  const Call* const known = find_call_by_base(name, version, (flags & kPerThreadStream) != 0);
+  if (known == nullptr) return result;
+  void* form = nullptr;
+  if (known->version != version && ask(&form, known->version, Rest{}...) == kSuccess &&
+      form != *function) {
+    return result;
+  }
+  *function = known->in_place_of(*function);
+  return result;
 }
 
 }  // namespace
@@ -87,79 +149,88 @@ Result free(const char* name, DevicePointer address, Stream stream, Rest... rest
 extern "C" {
 #pragma GCC visibility push(default)
 
-Result cuMemAlloc_v2(DevicePointer* address, size_t bytes) {
-  return alloc<&cuMemAlloc_v2>(__func__, address, bytes, nullptr);
+// Not inlined: each has kTargets callers here, and the library is in every process.
+
+[[gnu::noinline]] Result cuMemAlloc_v2(DevicePointer* address, size_t bytes) {
+  return alloc<&cuMemAlloc_v2>(__func__, address, bytes);
 }
-Result cuMemAllocManaged(DevicePointer* address, size_t bytes, unsigned flags) {
-  return alloc<&cuMemAllocManaged>(__func__, address, bytes, nullptr, flags);
+[[gnu::noinline]] Result cuMemAllocManaged(DevicePointer* address, size_t bytes, unsigned flags) {
+  return alloc<&cuMemAllocManaged>(__func__, address, bytes, flags);
 }
-Result cuMemAllocAsync(DevicePointer* address, size_t bytes, Stream stream) {
-  return alloc<&cuMemAllocAsync>(__func__, address, bytes, stream, stream);
+[[gnu::noinline]] Result cuMemAllocAsync(DevicePointer* address, size_t bytes, Stream stream) {
+  return alloc_in<&cuMemAllocAsync>(stream, __func__, address, bytes, stream);
 }
-Result cuMemAllocAsync_ptsz(DevicePointer* address, size_t bytes, Stream stream) {
-  return alloc<&cuMemAllocAsync_ptsz>(__func__, address, bytes, stream, stream);
+[[gnu::noinline]] Result cuMemAllocAsync_ptsz(DevicePointer* address, size_t bytes, Stream stream) {
+  return alloc_in<&cuMemAllocAsync_ptsz>(stream, __func__, address, bytes, stream);
 }
-Result cuMemAllocFromPoolAsync(DevicePointer* address, size_t bytes, void* pool, Stream stream) {
-  return alloc<&cuMemAllocFromPoolAsync>(__func__, address, bytes, stream, pool, stream);
+[[gnu::noinline]] Result cuMemAllocFromPoolAsync(DevicePointer* address, size_t bytes, void* pool,
+                                                 Stream stream) {
+  return alloc_in<&cuMemAllocFromPoolAsync>(stream, __func__, address, bytes, pool, stream);
 }
-Result cuMemAllocFromPoolAsync_ptsz(DevicePointer* address, size_t bytes, void* pool,
-                                    Stream stream) {
-  return alloc<&cuMemAllocFromPoolAsync_ptsz>(__func__, address, bytes, stream, pool, stream);
+[[gnu::noinline]] Result cuMemAllocFromPoolAsync_ptsz(DevicePointer* address, size_t bytes,
+                                                      void* pool, Stream stream) {
+  return alloc_in<&cuMemAllocFromPoolAsync_ptsz>(stream, __func__, address, bytes, pool, stream);
 }
 
-Result cuMemAllocPitch_v2(DevicePointer* address, size_t* pitch, size_t width, size_t height,
-                          unsigned element) {
+[[gnu::noinline]] Result cuMemAllocPitch_v2(DevicePointer* address, size_t* pitch, size_t width,
+                                            size_t height, unsigned element) {
   const Watch watch;
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
-  const Result result = call<&cuMemAllocPitch_v2>(__func__, address, pitch, width, height, element);
-  if (watch.is_on()) {
-    const size_t row = result == kSuccess ? *pitch : width;
-    say_given(result, address, row * height, nullptr, stack);
-  }
+  const Result result =
+      call<&cuMemAllocPitch_v2>(watch.target(), __func__, address, pitch, width, height, element);
+  if (!watch.is_on()) return result;
+  if (result == kOutOfMemory) say(Kind::kOom, current_device(), 0, width * height, nullptr, stack);
+  if (result == kSuccess) say_given(current_device(), *address, *pitch * height, nullptr, stack);
   return result;
 }
 
-Result cuMemFree_v2(DevicePointer address) {
+[[gnu::noinline]] Result cuMemFree_v2(DevicePointer address) {
   return free<&cuMemFree_v2>(__func__, address, nullptr);
 }
-Result cuMemFreeAsync(DevicePointer address, Stream stream) {
+[[gnu::noinline]] Result cuMemFreeAsync(DevicePointer address, Stream stream) {
   return free<&cuMemFreeAsync>(__func__, address, stream, stream);
 }
-Result cuMemFreeAsync_ptsz(DevicePointer address, Stream stream) {
+[[gnu::noinline]] Result cuMemFreeAsync_ptsz(DevicePointer address, Stream stream) {
   return free<&cuMemFreeAsync_ptsz>(__func__, address, stream, stream);
 }
 
-Result cuMemMap(DevicePointer address, size_t bytes, size_t offset, unsigned long long handle,
-                unsigned long long flags) {
+[[gnu::noinline]] Result cuMemMap(DevicePointer address, size_t bytes, size_t offset, Handle handle,
+                                  unsigned long long flags) {
   const Watch watch;
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
-  const Result result = call<&cuMemMap>(__func__, address, bytes, offset, handle, flags);
+  const Result result =
+      call<&cuMemMap>(watch.target(), __func__, address, bytes, offset, handle, flags);
   if (result != kSuccess || !watch.is_on()) return result;
-  say(Kind::kSegmentMap, address, bytes, nullptr, stack);
-  say(Kind::kAlloc, address, bytes, nullptr, stack);
+  const Device device = device_of_handle(handle);
+  add_allocation({address, bytes, device});
+  if (device == kHost) return result;
+  say(Kind::kSegmentMap, device, address, bytes, nullptr, stack);
+  say(Kind::kAlloc, device, address, bytes, nullptr, stack);
   return result;
-}
-Result cuMemUnmap(DevicePointer address, size_t bytes) {
-  const Watch watch;
-  if (watch.is_on()) {
-    say(Kind::kFree, address, bytes, nullptr, 0);
-    say(Kind::kSegmentUnmap, address, bytes, nullptr, 0);
-  }
-  return call<&cuMemUnmap>(__func__, address, bytes);
 }
 
-// The old one and the new: they differ in the last argument.
-Result cuGetProcAddress(const char* name, void** function, int version, uint64_t flags) {
-  const Result result = call<&cuGetProcAddress>(__func__, name, function, version, flags);
-  if (result == kSuccess) *function = watched(name, flags, *function);
-  return result;
+// Of whole mappings, one or several.
+[[gnu::noinline]] Result cuMemUnmap(DevicePointer address, size_t bytes) {
+  const Watch watch;
+  const DevicePointer end = address + bytes;
+  Allocation gone;
+  for (DevicePointer at = address; watch.is_outermost() && take_allocation_in(at, end, &gone);
+       at = gone.address + gone.bytes) {
+    if (!watch.is_on() || gone.device == kHost) continue;
+    say(Kind::kFree, gone.device, gone.address, gone.bytes, nullptr, 0);
+    say(Kind::kSegmentUnmap, gone.device, gone.address, gone.bytes, nullptr, 0);
+  }
+  return call<&cuMemUnmap>(watch.target(), __func__, address, bytes);
 }
-Result cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags,
-                           void* status) {
-  const Result result =
-      call<&cuGetProcAddress_v2>(__func__, name, function, version, flags, status);
-  if (result == kSuccess) *function = watched(name, flags, *function);
-  return result;
+
+// Up to CUDA 11 and from CUDA 12 on: only the new one has a status.
+[[gnu::noinline]] Result cuGetProcAddress(const char* name, void** function, int version,
+                                          uint64_t flags) {
+  return find_in_driver<&cuGetProcAddress>(__func__, name, function, version, flags);
+}
+[[gnu::noinline]] Result cuGetProcAddress_v2(const char* name, void** function, int version,
+                                             uint64_t flags, void* status) {
+  return find_in_driver<&cuGetProcAddress_v2>(__func__, name, function, version, flags, status);
 }
 
 #pragma GCC visibility pop
@@ -168,33 +239,61 @@ Result cuGetProcAddress_v2(const char* name, void** function, int version, uint6
 
 namespace {
 
-template <auto* kStandIn>
-void* address_of() {
-  return reinterpret_cast<void*>(kStandIn);
-}
+template <auto* kNamed>
+struct StandIns;
 
-template <auto* kStandIn>
-constexpr Call call_of(const char* name, const char* base_name) {
-  return {name, base_name, &address_of<kStandIn>, &own<kStandIn>};
+template <typename... Arguments, Result (*kNamed)(Arguments...)>
+struct StandIns<kNamed> {
+  static void* by_name() { return reinterpret_cast<void*>(kNamed); }
+
+  template <size_t kTarget>
+  static Result of_target(Arguments... arguments) {
+    found_target = targets<kNamed>[kTarget].load(std::memory_order_relaxed);
+    return kNamed(arguments...);
+  }
+
+  static void* in_place_of(void* function) {
+    return find(function, std::make_index_sequence<kTargets>());
+  }
+
+ private:
+  template <size_t... kEach>
+  static void* find(void* function, std::index_sequence<kEach...>) {
+    void* const all[] = {(kEach == 0 ? by_name() : reinterpret_cast<void*>(&of_target<kEach>))...};
+    for (void* const stand_in : all) {
+      if (stand_in == function) return function;
+    }
+    for (size_t i = 1; i < kTargets; ++i) {
+      void* before = nullptr;
+      if (targets<kNamed>[i].compare_exchange_strong(before, function) || before == function)
+        return all[i];
+    }
+    return function;
+  }
+};
+
+template <auto* kNamed>
+constexpr Call call_of(const char* name, const char* base_name, int version) {
+  return {name, base_name, version, &StandIns<kNamed>::by_name, &StandIns<kNamed>::in_place_of};
 }
 
 // There before any library's initializers, which may call dlsym.
 constexpr std::array kCalls = {
-    call_of<&cuMemAlloc_v2>("cuMemAlloc_v2", "cuMemAlloc"),
-    call_of<&cuMemAllocPitch_v2>("cuMemAllocPitch_v2", "cuMemAllocPitch"),
-    call_of<&cuMemAllocManaged>("cuMemAllocManaged", "cuMemAllocManaged"),
-    call_of<&cuMemAllocAsync>("cuMemAllocAsync", "cuMemAllocAsync"),
-    call_of<&cuMemAllocAsync_ptsz>("cuMemAllocAsync_ptsz", "cuMemAllocAsync"),
-    call_of<&cuMemAllocFromPoolAsync>("cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync"),
+    call_of<&cuMemAlloc_v2>("cuMemAlloc_v2", "cuMemAlloc", 3020),
+    call_of<&cuMemAllocPitch_v2>("cuMemAllocPitch_v2", "cuMemAllocPitch", 3020),
+    call_of<&cuMemAllocManaged>("cuMemAllocManaged", "cuMemAllocManaged", 6000),
+    call_of<&cuMemAllocAsync>("cuMemAllocAsync", "cuMemAllocAsync", 11020),
+    call_of<&cuMemAllocAsync_ptsz>("cuMemAllocAsync_ptsz", "cuMemAllocAsync", 11020),
+    call_of<&cuMemAllocFromPoolAsync>("cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020),
     call_of<&cuMemAllocFromPoolAsync_ptsz>("cuMemAllocFromPoolAsync_ptsz",
-                                           "cuMemAllocFromPoolAsync"),
-    call_of<&cuMemFree_v2>("cuMemFree_v2", "cuMemFree"),
-    call_of<&cuMemFreeAsync>("cuMemFreeAsync", "cuMemFreeAsync"),
-    call_of<&cuMemFreeAsync_ptsz>("cuMemFreeAsync_ptsz", "cuMemFreeAsync"),
-    call_of<&cuMemMap>("cuMemMap", "cuMemMap"),
-    call_of<&cuMemUnmap>("cuMemUnmap", "cuMemUnmap"),
-    call_of<&cuGetProcAddress>("cuGetProcAddress", ""),
-    call_of<&cuGetProcAddress_v2>("cuGetProcAddress_v2", "cuGetProcAddress"),
+                                           "cuMemAllocFromPoolAsync", 11020),
+    call_of<&cuMemFree_v2>("cuMemFree_v2", "cuMemFree", 3020),
+    call_of<&cuMemFreeAsync>("cuMemFreeAsync", "cuMemFreeAsync", 11020),
+    call_of<&cuMemFreeAsync_ptsz>("cuMemFreeAsync_ptsz", "cuMemFreeAsync", 11020),
+    call_of<&cuMemMap>("cuMemMap", "cuMemMap", 10020),
+    call_of<&cuMemUnmap>("cuMemUnmap", "cuMemUnmap", 10020),
+    call_of<&cuGetProcAddress>("cuGetProcAddress", "cuGetProcAddress", 11030),
+    call_of<&cuGetProcAddress_v2>("cuGetProcAddress_v2", "cuGetProcAddress", 12000),
 };
 
 bool ends_per_thread(const char* name) {
@@ -211,17 +310,15 @@ const Call* find_call(const char* name) {
   return nullptr;
 }
 
-const Call* find_call_by_base(const char* base_name, bool is_per_thread) {
+// Later forms come later in the table.
+const Call* find_call_by_base(const char* base_name, int version, bool is_per_thread) {
   const Call* plain = nullptr;
+  const Call* per_thread = nullptr;
   for (const Call& call : kCalls) {
-    if (std::strcmp(call.base_name, base_name) != 0) continue;
-    if (ends_per_thread(call.name)) {
-      if (is_per_thread) return &call;
-    } else {
-      plain = &call;
-    }
+    if (std::strcmp(call.base_name, base_name) != 0 || call.version > version) continue;
+    (ends_per_thread(call.name) ? per_thread : plain) = &call;
   }
-  return plain;
+  return is_per_thread && per_thread != nullptr ? per_thread : plain;
 }
 
 }  // namespace vram::tap

@@ -1,4 +1,4 @@
-// What this room needs of CUDA's driver API, written down anew: it is built without a toolkit.
+// What this module needs of CUDA's driver API, written down anew: it is built without a toolkit.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,27 @@ namespace vram::tap {
 using Result = int;  // CUresult
 using Device = int;
 using DevicePointer = unsigned long long;
+using Handle = unsigned long long;  // CUmemGenericAllocationHandle
 using Stream = void*;
+using Context = void*;
 
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNotInitialized = 3;
+
+struct MemoryProperties {  // CUmemAllocationProp
+  int type;
+  int handle_types;
+  int location_type;
+  int location;
+  void* security;
+  unsigned char flags[8];
+};
+static_assert(sizeof(MemoryProperties) == 32);
+
+inline constexpr int kLocationDevice = 1;          // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kAttributeMemoryType = 2;     // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+inline constexpr int kAttributeDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+inline constexpr unsigned kMemoryTypeHost = 1;     // CU_MEMORYTYPE_HOST
 
 }  // namespace vram::tap

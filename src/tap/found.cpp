@@ -1,8 +1,7 @@
-// dlsym and cuGetProcAddress, answered with stand-ins for what is watched.
+// dlsym, answered with stand-ins for what is watched.
 #include "tap/found.hpp"
 
 #include "tap/calls.hpp"
-#include "tap/cuda.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -14,23 +13,29 @@ namespace {
 
 using Dlsym = void* (*)(void*, const char*);
 
-constexpr uint64_t kPerThreadStream = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
-
-// By the versions that glibc has given it.
-Dlsym find_dlsym() {
+// The C library's, by the versions that it has given it: by the name alone it is this library's.
+Dlsym c_library_dlsym() {
+  static Dlsym found = nullptr;
   for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
-    if (void* found = dlvsym(RTLD_NEXT, "dlsym", version); found != nullptr)
-      return reinterpret_cast<Dlsym>(found);
+    if (found == nullptr) found = reinterpret_cast<Dlsym>(dlvsym(RTLD_NEXT, "dlsym", version));
   }
-  std::abort();  // not this C library
+  if (found == nullptr) std::abort();  // not this C library
+  return found;
+}
+
+// What the program's calls would reach without this library: another tool that is preloaded may
+// answer them, too, and its function has no version.
+Dlsym next_dlsym() {
+  static Dlsym next = nullptr;
+  if (next == nullptr) next = reinterpret_cast<Dlsym>(real_dlsym(RTLD_NEXT, "dlsym"));
+  return next != nullptr ? next : c_library_dlsym();
 }
 
 }  // namespace
 
 // RTLD_NEXT is what comes after who calls: this library, so it must not be a jump from here.
 void* real_dlsym(void* handle, const char* name) {
-  static const Dlsym real = find_dlsym();
-  void* const found = real(handle, name);
+  void* const found = c_library_dlsym()(handle, name);
   asm volatile("");
   return found;
 }
@@ -45,29 +50,17 @@ void* linked_function(const char* name) {
   return next != nullptr ? next : driver_function(name);  // of a library that others don't see
 }
 
-void* watched(const char* base_name, uint64_t flags, void* found) {
-  const Call* call = find_call_by_base(base_name, (flags & kPerThreadStream) != 0);
-  if (call == nullptr || found == nullptr || found == call->stand_in()) return found;
-  *call->own = found;
-  return call->stand_in();
-}
-
 namespace {
 
-// dlsym of what is watched. Where all libraries are searched, the stand-in is found, or the
-// program's own way to it (which it has if it takes the function's address): then the driver's is
-// looked for behind it.
+// dlsym of what is watched. Where all libraries are searched, the stand-in may be found itself:
+// then there must be something behind it.
 void* answer(void* handle, const char* name) {
-  const Call* call = find_call(name);
-  void* found = real_dlsym(handle, name);
+  const Call* const call = find_call(name);
+  void* const found = next_dlsym()(handle, name);
   if (found == nullptr) return nullptr;
-  if (found == call->stand_in() || found == real_dlsym(RTLD_DEFAULT, name)) {
-    void* const linked = linked_function(name);
-    if (linked != nullptr) found = linked;
-  }
-  if (found == call->stand_in()) return real_dlsym(RTLD_NEXT, name);  // none, as dlerror then says
-  *call->own = found;
-  return call->stand_in();
+  if (found == call->by_name() && linked_function(name) == nullptr)
+    return real_dlsym(RTLD_NEXT, name);  // none, as dlerror then says
+  return call->in_place_of(found);
 }
 
 bool is_watched(const char* name) {
@@ -82,8 +75,8 @@ extern "C" {
 // Who is to serve a call of dlsym with these arguments.
 __attribute__((visibility("hidden"))) vram::tap::Dlsym vram_tap_server(void* handle,
                                                                        const char* name) {
-  static const vram::tap::Dlsym real = vram::tap::find_dlsym();
-  return handle != RTLD_NEXT && vram::tap::is_watched(name) ? &vram::tap::answer : real;
+  return handle != RTLD_NEXT && vram::tap::is_watched(name) ? &vram::tap::answer
+                                                            : vram::tap::next_dlsym();
 }
 }
 

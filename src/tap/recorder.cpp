@@ -17,7 +17,7 @@ struct Library {
   decltype(&vram_record_start_as_told) start = nullptr;
   decltype(&vram_is_recording) is_recording = nullptr;
   decltype(&vram_record_event) event = nullptr;
-  decltype(&vram_capture_stack) stack = nullptr;
+  decltype(&vram_try_capture_stack) stack = nullptr;
   decltype(&vram_record_is_claimed) is_claimed = nullptr;
   decltype(&vram_last_error) last_error = nullptr;
 };
@@ -63,7 +63,7 @@ void open_library() {
   if (handle == nullptr || !look_up(handle, "vram_record_start_as_told", &found.start) ||
       !look_up(handle, "vram_is_recording", &found.is_recording) ||
       !look_up(handle, "vram_record_event", &found.event) ||
-      !look_up(handle, "vram_capture_stack", &found.stack) ||
+      !look_up(handle, "vram_try_capture_stack", &found.stack) ||
       !look_up(handle, "vram_record_is_claimed", &found.is_claimed) ||
       !look_up(handle, "vram_last_error", &found.last_error)) {
     end_if_strict(dlerror());
@@ -74,15 +74,6 @@ void open_library() {
 
 void start_recording() {
   if (library.start() != VRAM_OK) end_if_strict(library.last_error());
-}
-
-int current_device() {
-  using GetDevice = Result (*)(Device*);
-  static GetDevice get_device = nullptr;
-  if (get_device == nullptr)
-    get_device = reinterpret_cast<GetDevice>(driver_function("cuCtxGetDevice"));
-  Device device = 0;
-  return get_device != nullptr && get_device(&device) == kSuccess ? device : 0;
 }
 
 }  // namespace
@@ -97,9 +88,10 @@ bool is_wanted() {
 
 uint32_t stack_of_caller() { return library.stack(); }
 
-void say(Kind kind, DevicePointer address, size_t bytes, Stream stream, uint32_t stack) {
+void say(Kind kind, Device device, DevicePointer address, size_t bytes, Stream stream,
+         uint32_t stack) {
   const vram_event event = {
-      static_cast<vram_event_kind>(kind), current_device(), address, bytes, stream, stack};
+      static_cast<vram_event_kind>(kind), device, address, bytes, stream, stack};
   library.event(&event);
 }
 

@@ -21,7 +21,9 @@ enum class Kind : int {  // vram_event_kind
 // Whether this process is recorded, and no other tap speaks for it. Opens the library at the first
 // call.
 [[nodiscard]] bool is_wanted();
+// The caller may hold any lock of the program's.
 [[nodiscard]] uint32_t stack_of_caller();
-void say(Kind kind, DevicePointer address, size_t bytes, Stream stream, uint32_t stack);
+void say(Kind kind, Device device, DevicePointer address, size_t bytes, Stream stream,
+         uint32_t stack);
 
 }  // namespace vram::tap

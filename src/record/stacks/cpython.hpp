@@ -12,6 +12,8 @@ struct CPython {
   int (*is_initialized)() = nullptr;
   int (*is_finalizing)() = nullptr;    // may be absent
   Object* (*this_thread)() = nullptr;  // PyGILState_GetThisThreadState: nullptr where none
+  // The thread state that is attached; nullptr: none. May be absent. Does not check anything.
+  Object* (*attached_thread)() = nullptr;
   int (*ensure)() = nullptr;
   void (*release)(int) = nullptr;
   Object* (*frame_of)(Object* thread) = nullptr;
@@ -21,13 +23,21 @@ struct CPython {
   int (*last_instruction_of)(Object* frame) = nullptr;  // from 3.11
   int (*line_at)(Object* code, int instruction) = nullptr;
   Object* (*attribute)(Object* object, const char* name) = nullptr;
-  const char* (*text_of)(Object* text, ptrdiff_t* bytes) = nullptr;
+  // As bytes, by a codec, and with another way for what the codec can't express.
+  Object* (*encode)(Object* text, const char* codec, const char* errors) = nullptr;
+  const char* (*bytes_of)(Object* bytes) = nullptr;
+  ptrdiff_t (*size_of)(Object* bytes) = nullptr;
+  void (*take_error)(Object** type, Object** value, Object** traceback) = nullptr;
+  void (*set_error)(Object* type, Object* value, Object* traceback) = nullptr;
+  // Both or none: of the one version (3.11) in which making a frame's object may collect garbage.
+  int (*disable_collection)() = nullptr;
+  int (*enable_collection)() = nullptr;
   void (*keep)(Object* object) = nullptr;
   void (*drop)(Object* object) = nullptr;
 
   // What the process has; is_complete() is false where it runs no Python.
   [[nodiscard]] static CPython find();
-  [[nodiscard]] bool is_complete() const { return text_of != nullptr && drop != nullptr; }
+  [[nodiscard]] bool is_complete() const { return drop != nullptr; }
 };
 
 }  // namespace vram::record

@@ -1,12 +1,19 @@
 #include "record/stacks/native_stack.hpp"
 
+#include "record/stacks/describe.hpp"
+#include "record/stacks/fork_lock.hpp"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <link.h>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <unwind.h>
@@ -21,18 +28,19 @@ class Counters {
     const std::lock_guard guard(lock_);
     const auto [found, is_new] = numbers_.try_emplace(counter, 0);
     if (is_new) {
-      found->second = static_cast<FrameNumber>(counters_.size());
+      found->second = kNativeFrame | static_cast<FrameNumber>(counters_.size());
       counters_.push_back(counter);
     }
     return found->second;
   }
-  uintptr_t counter(FrameNumber number) {
+  std::optional<uintptr_t> counter(FrameNumber number) {
+    const size_t index = number ^ kNativeFrame;
     const std::lock_guard guard(lock_);
-    return counters_[number];
+    return index < counters_.size() ? std::optional(counters_[index]) : std::nullopt;
   }
 
  private:
-  std::mutex lock_;
+  ForkLock lock_;
   std::unordered_map<uintptr_t, FrameNumber> numbers_;
   std::vector<uintptr_t> counters_;
 };
@@ -62,12 +70,45 @@ Dl_info library_of(uintptr_t counter) {
   return info;
 }
 
-// The recorder's own frames, and those of the tap that is preloaded.
+// Where libraries' code lies: the recorder's own, and the tap's that is preloaded. Found once, by
+// the list of libraries, which is locked for a moment alone.
+class OwnCode {
+ public:
+  OwnCode() { (void)dl_iterate_phdr(&add, this); }
+  [[nodiscard]] bool has(uintptr_t counter) const {
+    return std::ranges::any_of(ranges_, [counter](const Range& range) {
+      return counter - range.begin < range.end - range.begin;
+    });
+  }
+
+ private:
+  struct Range {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+  };
+
+  static int add(dl_phdr_info* library, size_t, void* to) {
+    Range range{.begin = UINTPTR_MAX, .end = 0};
+    for (const auto& part : std::span(library->dlpi_phdr, library->dlpi_phnum)) {
+      if (part.p_type != PT_LOAD) continue;
+      const uintptr_t begin = library->dlpi_addr + part.p_vaddr;
+      range.begin = std::min(range.begin, begin);
+      range.end = std::max(range.end, begin + part.p_memsz);
+    }
+    const auto here = reinterpret_cast<uintptr_t>(&visit);
+    const bool is_own = here >= range.begin && here < range.end;
+    auto& self = *static_cast<OwnCode*>(to);
+    if (is_own) self.ranges_[0] = range;
+    if (std::string_view(library->dlpi_name).ends_with("/libvram_tap.so")) self.ranges_[1] = range;
+    return 0;
+  }
+
+  std::array<Range, 2> ranges_;
+};
+
 bool is_vrams(uintptr_t counter) {
-  static const void* const own = library_of(reinterpret_cast<uintptr_t>(&visit)).dli_fbase;
-  const Dl_info info = library_of(counter);
-  return info.dli_fbase == own || (info.dli_fname != nullptr &&
-                                   std::string_view(info.dli_fname).ends_with("/libvram_tap.so"));
+  static const OwnCode own;
+  return own.has(counter);
 }
 
 std::string demangled(const char* name) {
@@ -94,13 +135,14 @@ StackId NativeStacks::capture() {
 }
 
 FrameText NativeStacks::describe(FrameNumber frame) {
-  const uintptr_t counter = counters().counter(frame);
-  const Dl_info info = library_of(counter);
-  FrameText text;
-  text.file = info.dli_fname != nullptr ? info.dli_fname : "?";
+  const std::optional<uintptr_t> counter = counters().counter(frame);
+  FrameText text{.function = "?", .file = "?"};
+  if (!counter) return text;
+  const Dl_info info = library_of(*counter);
+  if (info.dli_fname != nullptr) text.file = info.dli_fname;
   const auto base = reinterpret_cast<uintptr_t>(info.dli_fbase);
-  text.function =
-      info.dli_sname != nullptr ? demangled(info.dli_sname) : fmt::format("+{:#x}", counter - base);
+  text.function = info.dli_sname != nullptr ? demangled(info.dli_sname)
+                                            : fmt::format("+{:#x}", *counter - base);
   return text;
 }
 

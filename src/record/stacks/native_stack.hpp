@@ -1,5 +1,6 @@
 // The native stack of the calling thread, by the unwinding tables that C++ exceptions use; about a
-// microsecond a frame. Takes no lock that the process might hold.
+// microsecond a frame. Capturing takes no lock that a thread holds while it runs code of others:
+// not that of dlopen and dladdr, which is held while libraries are initialized.
 #pragma once
 
 #include "record/stores.hpp"
@@ -13,6 +14,7 @@ class NativeStacks {
   // Without vram's own frames.
   [[nodiscard]] static StackId capture();
   // The function's name, demangled, where its library exports it; else an offset in the library.
+  // "?" for a number that is not of a native frame. Waits for dlopen: for the flusher alone.
   [[nodiscard]] static FrameText describe(FrameNumber frame);
 };
 

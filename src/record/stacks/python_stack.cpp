@@ -2,10 +2,18 @@
 
 #include "base/thread_owned.hpp"
 #include "record/stacks/cpython.hpp"
+#include "record/stacks/fork_lock.hpp"
+#include "record/stacks/gil_thread.hpp"
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <mutex>
+#include <optional>
+#include <pthread.h>
+#include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace vram::record {
@@ -32,42 +40,54 @@ const CPython& python() {
   return functions;
 }
 
-// Held while the GIL is.
 class Frames {
  public:
+  // The GIL is held, the lock not: what Python is asked may let another thread have the GIL.
   FrameNumber number_of(const Place& place) {
-    const std::lock_guard guard(lock_);
-    const auto [found, is_new] = numbers_.try_emplace(place, 0);
-    if (is_new) {
-      found->second = static_cast<FrameNumber>(texts_.size());
-      texts_.push_back(describe(place));
-      python().keep(place.code);  // another code object must not take its address
-    }
-    return found->second;
+    if (const auto known = find(place)) return *known;
+    FrameText text = describe(place);
+    python().keep(place.code);  // another code object must not take its address
+    const auto [number, is_new] = add(place, std::move(text));
+    if (!is_new) python().drop(place.code);
+    return number;
   }
   FrameText text(FrameNumber number) {
     const std::lock_guard guard(lock_);
-    return texts_[number];
+    return number < texts_.size() ? texts_[number] : FrameText{.function = "?", .file = "?"};
   }
 
  private:
+  std::optional<FrameNumber> find(const Place& place) {
+    const std::lock_guard guard(lock_);
+    const auto found = numbers_.find(place);
+    return found != numbers_.end() ? std::optional(found->second) : std::nullopt;
+  }
+  std::pair<FrameNumber, bool> add(const Place& place, FrameText text) {
+    const std::lock_guard guard(lock_);
+    const auto number = static_cast<FrameNumber>(texts_.size());
+    const auto [found, is_new] = numbers_.try_emplace(place, number);
+    if (is_new) texts_.push_back(std::move(text));
+    return {found->second, is_new};
+  }
   static FrameText describe(const Place& place) {
     const bool by_instruction = python().last_instruction_of != nullptr;
     const int line = by_instruction ? python().line_at(place.code, place.position) : place.position;
     return {attribute(place.code, by_instruction ? "co_qualname" : "co_name"),
             attribute(place.code, "co_filename"), static_cast<uint32_t>(line > 0 ? line : 0)};
   }
+  // A name need not be valid text: files have bytes in theirs that are none, as "\udcff".
   static std::string attribute(Object* code, const char* name) {
     Object* value = python().attribute(code, name);  // code objects have both
     if (value == nullptr) return {};
-    ptrdiff_t bytes = 0;
-    const char* text = python().text_of(value, &bytes);
-    std::string copy = text != nullptr ? std::string(text, static_cast<size_t>(bytes)) : "";
+    Object* bytes = python().encode(value, "utf-8", "backslashreplace");
     python().drop(value);
+    if (bytes == nullptr) return {};
+    std::string copy(python().bytes_of(bytes), static_cast<size_t>(python().size_of(bytes)));
+    python().drop(bytes);
     return copy;
   }
 
-  std::mutex lock_;  // the GIL would do, but not every interpreter has one
+  ForkLock lock_;
   std::unordered_map<Place, FrameNumber, HashOfPlace> numbers_;
   std::vector<FrameText> texts_;
 };
@@ -104,11 +124,35 @@ FrameNumber number_of(Object* frame, LatelyMet& met) {
   return number;
 }
 
-// The GIL is held.
+// For the time of a walk: an exception that is set is put away, as Python's functions want none,
+// and what they set is dropped; and no garbage is collected, whose finalizers are the program's
+// code.
+class Quiet {
+ public:
+  Quiet() {
+    python().take_error(&type_, &value_, &traceback_);
+    if (python().disable_collection != nullptr) was_on_ = python().disable_collection() != 0;
+  }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+  ~Quiet() {
+    if (was_on_) (void)python().enable_collection();
+    python().set_error(type_, value_, traceback_);
+  }
+
+ private:
+  Object* type_ = nullptr;
+  Object* value_ = nullptr;
+  Object* traceback_ = nullptr;
+  bool was_on_ = false;
+};
+
+// The GIL is held. The thread is this one, or waits for this one.
 StackId walk(Object* thread) {
   thread_local ThreadOwned<LatelyMet> lately_met;
   LatelyMet* const met = lately_met.get();
   if (met == nullptr) return 0;
+  const Quiet quiet;
   std::array<FrameNumber, PythonStacks::kMostFrames> numbers;
   size_t count = 0;
   Object* frame = python().frame_of(thread);
@@ -127,15 +171,65 @@ bool PythonStacks::is_available() {
   return python().is_complete() && python().is_initialized() != 0;
 }
 
+namespace {
+
+// nullptr: a thread that Python has never seen runs no Python code; or the interpreter ends.
+Object* thread_to_walk() {
+  if (!PythonStacks::is_available()) return nullptr;
+  if (python().is_finalizing != nullptr && python().is_finalizing() != 0) return nullptr;
+  return python().this_thread();
+}
+
+// PyGILState_Check() says yes for every thread once there are subinterpreters.
+bool holds_gil(Object* thread) {
+  return python().attached_thread != nullptr && python().attached_thread() == thread;
+}
+
+std::atomic<bool> is_closed{false};
+std::atomic<int> waiting_count{0};  // threads that wait for the GIL, or have it, to be walked
+
+// Such a thread. An interpreter that ends would end it.
+class Waiting {
+ public:
+  Waiting() {
+    static const int kWatched =
+        pthread_atfork(nullptr, nullptr, [] { waiting_count.store(0); });  // they are the parent's
+    (void)kWatched;
+    ++waiting_count;
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting() { --waiting_count; }
+  // Sequentially consistent: close() sees the count, or this its flag.
+  [[nodiscard]] static bool may_go_on() { return !is_closed.load(); }
+};
+
+}  // namespace
+
 StackId PythonStacks::capture() {
-  if (!is_available()) return 0;
-  if (python().is_finalizing != nullptr && python().is_finalizing() != 0) return 0;
-  Object* thread = python().this_thread();
-  if (thread == nullptr) return 0;  // a thread that Python has never seen runs no Python code
+  Object* thread = thread_to_walk();
+  if (thread == nullptr) return 0;
+  if (holds_gil(thread)) return walk(thread);
+  const Waiting waiting;
+  if (!Waiting::may_go_on()) return 0;
   const int state = python().ensure();
   const StackId stack = walk(thread);
   python().release(state);
   return stack;
+}
+
+StackId PythonStacks::try_capture() {
+  Object* thread = thread_to_walk();
+  if (thread == nullptr) return 0;
+  if (holds_gil(thread)) return walk(thread);
+  return is_closed.load() ? 0 : GilThread::ask(python(), &walk, thread);
+}
+
+void PythonStacks::close() {
+  is_closed.store(true);
+  const auto deadline = std::chrono::steady_clock::now() + kClosingTime;
+  while (waiting_count.load() != 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 FrameText PythonStacks::describe(FrameNumber frame) { return frames().text(frame); }
