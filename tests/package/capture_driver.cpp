@@ -19,6 +19,7 @@ using stand_in::live_blocks;
 using stand_in::only;
 using stand_in::pool_id;
 using stand_in::set_current;
+using stand_in::times_called;
 using stand_in::was_called;
 
 // What the captured stream only uses the pool itself keeps (src/capi/capture_test.cpp).
@@ -64,6 +65,91 @@ void the_pool_is_told_of_a_capture() {
   current().endAllocateToPool(0, pool_id(2));
 }
 
+// The other thread saw no capture when it entered the library, and there the pool has to wait.
+void a_capture_that_begins_during_a_request_is_not_broken() {
+  stand_in::vram().is_short = true;
+  set_current(0, 8);
+  stand_in::vram().before_alloc = [] {
+    std::thread([] {
+      set_current(0, 7);
+      current().beginAllocateToPool(0, pool_id(2), only(7));
+      cuda().captured_stream = 7;
+    }).join();
+  };
+  current().allocate(301).clear();
+  CHECK(!was_called("broke a capture"));
+  current().allocate(302).clear();
+  CHECK(!was_called("broke a capture"));
+  const size_t waits = times_called("synchronize");
+  cuda().captured_stream = 0;
+  current().endAllocateToPool(0, pool_id(2));
+  current().allocate(303).clear();
+  CHECK(times_called("synchronize") == waits + 1);
+  stand_in::vram().is_short = false;
+}
+
+// Requests that reach the library from elsewhere: CuPy, C, a thread that gives memory back.
+void whoever_calls_the_library_beside_a_capture_does_not_break_it() {
+  set_current(0, 7);
+  current().beginAllocateToPool(0, pool_id(2), only(7));
+  cuda().captured_stream = 7;
+  vram_pool* pool = nullptr;
+  vram_pool_options options{};
+  CHECK(vram_pool_open(0, &options, &pool) == VRAM_OK);
+  (void)vram_trim(pool, 1);
+  CHECK(!was_called("broke a capture"));
+  set_current(2, 8);
+  stand_in::vram().is_short = true;
+  current().allocate(304).clear();  // the first on this device: its pool is opened now
+  stand_in::vram().is_short = false;
+  CHECK(!was_called("broke a capture"));
+  cuda().captured_stream = 0;
+  current().endAllocateToPool(0, pool_id(2));
+}
+
+// A MemPool is used for hours, and no graph is captured: others may wait meanwhile.
+void beside_a_mem_pool_the_pool_waits_as_ever() {
+  set_current(0, 7);
+  current().beginAllocateToPool(0, pool_id(5), only(7));
+  const size_t waits = times_called("synchronize");
+  stand_in::vram().is_short = true;
+  set_current(0, 8);
+  current().allocate(305).clear();
+  CHECK(times_called("synchronize") == waits + 1);
+  stand_in::vram().is_short = false;
+  current().emptyCache();
+  CHECK(times_called("synchronize") > waits + 1);
+  current().endAllocateToPool(0, pool_id(5));
+}
+
+// Threads that wait beside a MemPool, while captures come and go: in the end the pool knows of
+// none.
+void captures_are_counted_whoever_waits_meanwhile() {
+  set_current(0, 7);
+  current().beginAllocateToPool(0, pool_id(5), only(7));
+  stand_in::vram().is_short = true;
+  std::vector<std::thread> threads;
+  for (uintptr_t number = 0; number < 4; ++number) {
+    threads.emplace_back([number] {
+      set_current(0, 100 + number);
+      for (int round = 0; round < 500; ++round) {
+        const bool begins = number == 0;
+        if (begins) current().beginAllocateToPool(0, pool_id(6), only(9));
+        current().allocate(306).clear();
+        if (begins) current().endAllocateToPool(0, pool_id(6));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  current().endAllocateToPool(0, pool_id(5));
+  const size_t waits = times_called("synchronize");
+  set_current(0, 8);
+  current().allocate(307).clear();
+  CHECK(times_called("synchronize") == waits + 1);
+  CHECK(times_called("begin capture") == times_called("end capture"));
+  stand_in::vram().is_short = false;
+}
+
 // More than the pool has room for, were their frees put off. A block of the captured stream is,
 // whichever thread frees it.
 void threads_go_on_beside_a_capture() {
@@ -104,6 +190,10 @@ int main(int, char** arguments) {
   frees_of_the_captured_stream_alone_are_put_off();
   the_pool_is_told_of_a_capture();
   threads_go_on_beside_a_capture();
+  a_capture_that_begins_during_a_request_is_not_broken();
+  whoever_calls_the_library_beside_a_capture_does_not_break_it();
+  beside_a_mem_pool_the_pool_waits_as_ever();
+  captures_are_counted_whoever_waits_meanwhile();
   if (failures == 0) std::puts("all checks hold");
   return failures;
 }
