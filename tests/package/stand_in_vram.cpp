@@ -47,11 +47,13 @@ void note(const std::string& call) {
   stand_in::vram().calls.push_back(call);
 }
 
-// With the mutex held. cuCtxSynchronize breaks every capture that is going on.
-void wait_for_device(const vram_pool& pool) {
-  if (pool.captures > 0) return;
+// With the mutex held; false: the pool must not. cuCtxSynchronize breaks every capture that is
+// going on.
+bool wait_for_device(const vram_pool& pool) {
+  if (pool.captures > 0) return false;
   const bool breaks = stand_in::cuda().captured_stream != 0;
   stand_in::vram().calls.push_back(breaks ? "broke a capture" : "synchronize");
+  return true;
 }
 
 bool fits(const vram_pool& pool, size_t bytes) {
@@ -115,8 +117,8 @@ vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void**
   }
   if (is_full && hook != nullptr) (void)hook(hook_user, pool->device, bytes);
   const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
-  if (stand_in::vram().is_short) wait_for_device(*pool);
-  if (!fits(*pool, bytes)) {
+  const bool is_refused = stand_in::vram().is_short && !wait_for_device(*pool);
+  if (is_refused || !fits(*pool, bytes)) {
     ++pool->ooms;
     return VRAM_OUT_OF_MEMORY;
   }
@@ -165,7 +167,7 @@ size_t vram_trim(vram_pool* pool, size_t) {
   note("trim " + std::to_string(pool->device));
   {
     const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
-    wait_for_device(*pool);
+    (void)wait_for_device(*pool);
   }
   if (stand_in::vram().frees_on_trim) stand_in::cuda().native_failures = 0;
   return 0;

@@ -27,7 +27,7 @@ inline DeviceMemory memory_of(DeviceIndex device) {
 
 // PyTorch calls this right before it begins to capture. Whether it will is not said (a MemPool
 // begins in the same way), and other threads may be about to wait for the device: so the pools
-// learn of it now. request() and trim_all() look closer.
+// learn of it now, and waiting() looks closer.
 inline void PoolAllocator::begin_allocate_to_pool(DeviceIndex device, MempoolId_t id,
                                                   StreamFilter filter) {
   native_->beginAllocateToPool(device, id, filter);
@@ -45,7 +45,7 @@ inline void PoolAllocator::end_allocate_to_pool(DeviceIndex device, MempoolId_t 
 template <class Call>
 auto PoolAllocator::waiting(Call call) {
   const uint64_t begins = pools_.begins();
-  const bool is_waiting = !private_pools_.is_capturing() && pools_.start_waiting(begins);
+  const bool is_waiting = !private_pools_.may_be_capturing() && pools_.start_waiting(begins);
   const auto answer = call();
   if (is_waiting) pools_.stop_waiting();
   return answer;
@@ -75,6 +75,7 @@ void PoolAllocator::empty_cache(const Id&... id) {
 // Trimming waits for the device, which nobody may while a graph is captured.
 inline void PoolAllocator::trim_all() {
   if (!private_pools_.is_quiet() && private_pools_.is_capturing()) return;
+  if (!private_pools_.is_quiet()) private_pools_.wait_until_it_is_known();
   pools_.for_each([this](int, vram_pool* pool) {
     const auto trim = [pool] { return vram_trim(pool, std::numeric_limits<size_t>::max()); };
     (void)(private_pools_.is_quiet() ? trim() : waiting(trim));

@@ -75,7 +75,12 @@ inline vram_status PoolAllocator::request(vram_pool* pool, size_t bytes, cudaStr
                                           void** block) {
   if (private_pools_.is_quiet()) return vram_alloc(pool, bytes, stream, block);
   const RelaxedCapture relaxed;
-  return waiting([&] { return vram_alloc(pool, bytes, stream, block); });
+  const auto ask = [&] { return vram_alloc(pool, bytes, stream, block); };
+  const bool is_early = private_pools_.may_be_capturing();
+  const vram_status status = waiting(ask);
+  if (status != VRAM_OUT_OF_MEMORY || !is_early || private_pools_.is_capturing()) return status;
+  private_pools_.wait_until_it_is_known();
+  return waiting(ask);
 }
 
 inline void* PoolAllocator::serve(size_t bytes, DeviceIndex device, cudaStream_t stream) {
