@@ -182,6 +182,12 @@ TEST_F(BlocksTest, TheResourceThrowsWhatTheLibrarySays) {
   EXPECT_THROW((void)gpu.allocate(512, nullptr, 1024), std::invalid_argument);
   EXPECT_THROW(memory_resource(9), std::runtime_error);
   try {
+    (void)gpu.allocate(kMiB, stream(2));
+    FAIL() << "the per-thread default stream is refused";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("per-thread default stream"), std::string::npos);
+  }
+  try {
     (void)gpu.allocate(kGiB);
     FAIL() << "there is no GiB";
   } catch (const std::bad_alloc& error) {

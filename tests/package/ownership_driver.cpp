@@ -210,6 +210,7 @@ void the_per_thread_default_stream_is_not_the_pools() {
     said = error.what_without_backtrace();
   }
   CHECK(said.find("record_stream") != std::string::npos);
+  CHECK(said.find("the per-thread default stream") != std::string::npos);
 }
 
 // NCCL's tensor registration reads the segments from a snapshot and registers each; the pool's

@@ -41,6 +41,12 @@ vram_reclaim_fn hook = nullptr;
 void* hook_user = nullptr;
 pid_t opener = 0;  // the process that opened the first pool: a fork of it has none
 const auto kPerThreadStream = reinterpret_cast<vram_stream>(uintptr_t{2});
+thread_local const char* last_error = "no such device";
+
+vram_status refuse_stream() {
+  last_error = "found the per-thread default stream";
+  return VRAM_NOT_SUPPORTED;
+}
 
 void note(const std::string& call) {
   const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
@@ -95,7 +101,7 @@ size_t times_called(const std::string& call) {
 extern "C" {
 
 const char* vram_status_text(vram_status) { return "status text"; }
-const char* vram_last_error(void) { return "no such device"; }
+const char* vram_last_error(void) { return last_error; }
 
 vram_status vram_pool_open(int device, const vram_pool_options* options, vram_pool** pool) {
   if (device == stand_in::vram().missing_device) return VRAM_NO_DRIVER;
@@ -108,7 +114,7 @@ vram_status vram_pool_open(int device, const vram_pool_options* options, vram_po
 }
 
 vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void** block) {
-  if (stream == kPerThreadStream) return VRAM_NOT_SUPPORTED;
+  if (stream == kPerThreadStream) return refuse_stream();
   if (const auto before = std::exchange(stand_in::vram().before_alloc, nullptr)) before();
   bool is_full = false;
   {
@@ -141,7 +147,7 @@ vram_status vram_free(vram_pool* pool, void* block) {
 }
 
 vram_status vram_record_stream(vram_pool*, void* block, vram_stream stream) {
-  if (stream == kPerThreadStream) return VRAM_NOT_SUPPORTED;
+  if (stream == kPerThreadStream) return refuse_stream();
   note("record " + text(block) + " in " + text(stream));
   return VRAM_OK;
 }

@@ -160,7 +160,8 @@ inline void PoolAllocator::record_stream(const DataPtr& data, CUDAStream stream)
     const vram_status status =
         vram_record_stream(pools_.of(data.device().index()), block, stream.stream());
     TORCH_CHECK(status == VRAM_OK, "vram: record_stream: ", block, " in stream ",
-                static_cast<void*>(stream.stream()), ": ", vram_status_text(status));
+                static_cast<void*>(stream.stream()), ": ",
+                status == VRAM_NOT_SUPPORTED ? vram_last_error() : vram_status_text(status));
     return;
   }
   if (is_forked) return;
