@@ -5,6 +5,7 @@
 #include "stand_ins.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <dlfcn.h>
 #include <thread>
@@ -146,6 +147,26 @@ void beside_a_mem_pool_the_pool_waits_as_ever() {
   current().endAllocateToPool(0, pool_id(5));
 }
 
+// One that has waited takes nothing from those that still wait.
+void threads_wait_together_beside_a_mem_pool() {
+  set_current(0, 7);
+  current().beginAllocateToPool(0, pool_id(5), only(7));
+  std::this_thread::sleep_for(std::chrono::milliseconds(25));  // until it is known: no capture
+  stand_in::vram().is_short = true;
+  bool is_other_refused = true;
+  stand_in::vram().before_alloc = [&] {
+    std::thread([&] {
+      set_current(0, 101);
+      is_other_refused = is_refused(308);
+    }).join();
+  };
+  set_current(0, 100);
+  CHECK(!is_refused(309));
+  CHECK(!is_other_refused);
+  stand_in::vram().is_short = false;
+  current().endAllocateToPool(0, pool_id(5));
+}
+
 // Threads that wait beside a MemPool, while captures come and go: in the end the pool knows of
 // none.
 void captures_are_counted_whoever_waits_meanwhile() {
@@ -218,6 +239,7 @@ int main(int, char** arguments) {
   a_capture_that_is_about_to_begin_is_not_broken();
   whoever_calls_the_library_beside_a_capture_does_not_break_it();
   beside_a_mem_pool_the_pool_waits_as_ever();
+  threads_wait_together_beside_a_mem_pool();
   captures_are_counted_whoever_waits_meanwhile();
   if (failures == 0) std::puts("all checks hold");
   return failures;
