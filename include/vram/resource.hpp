@@ -52,6 +52,8 @@ class memory_resource {
     void* block = nullptr;
     const vram_status status = vram_alloc(pool_, bytes, stream, &block);
     if (status == VRAM_OUT_OF_MEMORY) throw out_of_memory(why());
+    if (status == VRAM_NOT_SUPPORTED)
+      throw std::runtime_error(std::string("vram: ") + vram_last_error());
     if (status != VRAM_OK) throw std::runtime_error(vram_status_text(status));
     return block;
   }

@@ -8,7 +8,10 @@
  *
  * Rules for all functions:
  *   - Sizes are bytes, devices are numbered as CUDA numbers them, a stream is a CUstream or cudaStream_t (NULL is the
- *     default stream). Blocks are device memory, aligned to 512 bytes.
+ *     legacy default stream). Blocks are device memory, aligned to 512 bytes.
+ *   - The per-thread default stream (CU_STREAM_PER_THREAD, cudaStreamPerThread, the handle 2) is refused with
+ *     VRAM_NOT_SUPPORTED: the handle names another stream in each thread, so a pool can't order its work. A program that
+ *     is compiled with --default-stream per-thread must not pass its default stream as NULL either.
  *   - Any function may be called from any thread at any time, and none needs a current CUDA context, unless it says
  *     otherwise. Of two calls about one block, one must happen before the other.
  *   - Every failure is a vram_status; nothing is thrown, printed, or changed by a call that fails.
@@ -41,7 +44,8 @@ typedef enum vram_status {
   VRAM_NO_DRIVER = 4,     /* no driver or no such device on this machine */
   VRAM_DRIVER_FAILED = 5, /* the device failed; nothing later on it can be trusted */
   VRAM_FORKED = 6,        /* this process is a fork of the one that opened the pool */
-  VRAM_FILE_FAILED = 7    /* a file could not be made or written */
+  VRAM_FILE_FAILED = 7,   /* a file could not be made or written */
+  VRAM_NOT_READY = 8      /* a CUDA graph is being captured: call again when the capture has ended */
 } vram_status;
 
 /* The library's version, as "1.2.3"; the text lives as long as the library. */
@@ -74,8 +78,8 @@ VRAM_API vram_status vram_pool_open(int device, const vram_pool_options* options
 /* The last close waits for the device and gives all of its memory back; blocks that live become invalid. No other call
  * about this pool may run beside the last one. */
 VRAM_API vram_status vram_pool_close(vram_pool* pool);
-/* Why the last function of this thread failed that says here why (vram_pool_open(), those of look.h and record.h), in one
- * line; "" if it did not. */
+/* Why the last function of this thread failed that says here why (vram_pool_open(), those that refuse a stream, those of
+ * look.h and record.h), in one line; "" if it did not. */
 VRAM_API const char* vram_last_error(void);
 
 /* ----------------------------------------------------------------------------------------------- blocks */
@@ -89,8 +93,9 @@ VRAM_API vram_status vram_free(vram_pool* pool, void* block);
 /* Another stream uses the block: once freed, it waits for what that stream has queued by then.
  * VRAM_INVALID_VALUE: not the beginning of a live block of this pool. */
 VRAM_API vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream);
-/* The stream is about to be destroyed: waits for the device and forgets it. During a capture the pool can't wait, and
- * forgets it when the capture ends: destroy the stream after that. */
+/* The stream is about to be destroyed: waits for the device and forgets it. After VRAM_OK the pool does not name it any
+ * more. After any other answer it may: don't destroy the stream yet. VRAM_NOT_READY: a graph is being captured, so the
+ * pool can't wait. VRAM_DRIVER_FAILED: the device could not be waited for. */
 VRAM_API vram_status vram_forget_stream(vram_pool* pool, vram_stream stream);
 
 typedef struct vram_block_info {
@@ -118,7 +123,9 @@ VRAM_API vram_status vram_limit(vram_pool* pool, uint64_t bytes);
 VRAM_API vram_status vram_enable_peer(vram_pool* pool, int device);
 
 /* A CUDA graph is being captured in this process: until as many ends as begins the pool does not wait for the device,
- * which would break the capture. Requests that could only be served by waiting fail meanwhile. */
+ * which would break the capture. Requests that could only be served by waiting fail meanwhile. Begin before the capture
+ * does and end after it, in all pools: another thread may wait for its device at any moment before. A capture that the
+ * pool was not told of is seen only where the driver shows it: of a stream that the default stream waits for. */
 VRAM_API vram_status vram_begin_capture(vram_pool* pool);
 VRAM_API vram_status vram_end_capture(vram_pool* pool);
 

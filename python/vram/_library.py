@@ -18,6 +18,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 OK = 0
 OUT_OF_MEMORY = 1
+NOT_SUPPORTED = 3
 
 
 class Stat(ctypes.Structure):
@@ -86,6 +87,8 @@ _PROTOTYPES: Prototypes = {
     "vram_alloc": (ctypes.c_int, [_POINTER, ctypes.c_size_t, _POINTER, ctypes.POINTER(_POINTER)]),
     "vram_free": (ctypes.c_int, [_POINTER, _POINTER]),
     "vram_forget_stream": (ctypes.c_int, [_POINTER, _POINTER]),
+    "vram_begin_capture": (ctypes.c_int, [_POINTER]),
+    "vram_end_capture": (ctypes.c_int, [_POINTER]),
     "vram_trim": (ctypes.c_size_t, [_POINTER, ctypes.c_size_t]),
     "vram_limit": (ctypes.c_int, [_POINTER, ctypes.c_uint64]),
     "vram_explain_oom": (ctypes.c_size_t, [_POINTER, ctypes.c_char_p, ctypes.c_size_t]),

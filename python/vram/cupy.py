@@ -4,6 +4,9 @@ CuPy asks with a size and a device, for work in the current stream, and frees wi
 block by the stream that it was asked for in. A stream that is to be destroyed while the pool is in use must be forgotten
 first: ``vram.cupy.forget_stream(stream)`` waits for the device. The current stream of another device can't be asked for
 without changing devices, so the device is the current one, as CuPy's own pool has it.
+
+The per-thread default stream (``cupy.cuda.Stream.ptds``) is refused: its handle names another stream in each thread. Arrays
+that a captured graph uses must live as long as the graph, as with CuPy's own pool.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import importlib
 from typing import Any
 
 from vram._error import VramError
-from vram._library import OK, OUT_OF_MEMORY, Pool, library, status_text
+from vram._library import NOT_SUPPORTED, OK, OUT_OF_MEMORY, Pool, library, status_text
 
 
 class _Allocator:
@@ -37,13 +40,33 @@ class _Allocator:
         pool = self.pool(device)
         stream = self._cupy.cuda.get_current_stream().ptr
         block = ctypes.c_void_p()
-        status = self._library.vram_alloc(pool.handle, size, stream, ctypes.byref(block))
+        status = self._request(pool, size, stream, block)
         if status == OK:
             return block.value or 0
         if status == OUT_OF_MEMORY:
             reserved = pool.stats().reserved_bytes.current
             raise self._cupy.cuda.memory.OutOfMemoryError(size, reserved) from VramError(pool.why_out_of_memory())
-        raise VramError(f"vram: {size} bytes on device {device}: {status_text(status)}")
+        why = self._library.vram_last_error().decode() if status == NOT_SUPPORTED else status_text(status)
+        raise VramError(f"vram: {size} bytes on device {device}: {why}")
+
+    def _request(self, pool: Pool, size: int, stream: int, block: ctypes.c_void_p) -> int:
+        """While the stream is captured into a graph, the pool must not wait for the device: that breaks the capture."""
+        if not self._is_captured(stream):
+            return int(self._library.vram_alloc(pool.handle, size, stream, ctypes.byref(block)))
+        self._library.vram_begin_capture(pool.handle)
+        try:
+            return int(self._library.vram_alloc(pool.handle, size, stream, ctypes.byref(block)))
+        finally:
+            self._library.vram_end_capture(pool.handle)
+
+    def _is_captured(self, stream: int) -> bool:
+        is_captured = getattr(self._cupy.cuda.runtime, "streamIsCapturing", None)
+        if is_captured is None:  # a CuPy that can't capture
+            return False
+        try:
+            return bool(is_captured(stream))
+        except RuntimeError:  # of the default stream it can't be told while a stream that it waits for is captured
+            return True
 
     def _free(self, address: int, device: int) -> None:
         self._library.vram_free(self.pool(device).handle, address)
@@ -110,11 +133,15 @@ def is_enabled() -> bool:
 def forget_stream(stream: Any) -> None:
     """To be called before a stream is destroyed that arrays were made in: waits for the device. Any thread.
 
-    stream: a ``cupy.cuda.Stream``. Does nothing where the pool was never under CuPy.
+    stream: a ``cupy.cuda.Stream``. Does nothing where the pool was never under CuPy. VramError: the stream is not
+    forgotten and must not be destroyed yet, as a graph is being captured or the device has failed.
 
     >>> import types, vram
     >>> vram.cupy.forget_stream(types.SimpleNamespace(ptr=0))
     """
-    if _State.allocator is not None:
-        for pool in _State.allocator.open_pools():
-            library().vram_forget_stream(pool.handle, stream.ptr)
+    if _State.allocator is None:
+        return
+    answers = [library().vram_forget_stream(pool.handle, stream.ptr) for pool in _State.allocator.open_pools()]
+    for status in answers:
+        if status != OK:
+            raise VramError(f"stream {stream.ptr:#x} is not forgotten, don't destroy it yet: {status_text(status)}")

@@ -89,6 +89,20 @@ TEST_F(BlocksTest, RecordedStreamsAreWaitedForByTheirEvents) {
   EXPECT_EQ(fake_cuda_calls("cuCtxSynchronize"), 0u);
 }
 
+// Its handle names another stream in each thread: one thread's free would say nothing of another's
+// work.
+TEST_F(BlocksTest, ThePerThreadDefaultStreamIsRefusedInWords) {
+  vram_pool* pool = open();
+  void* block = pool;
+  EXPECT_EQ(vram_alloc(pool, kMiB, stream(2), &block), VRAM_NOT_SUPPORTED);
+  EXPECT_EQ(block, nullptr);
+  EXPECT_NE(std::string(vram_last_error()).find("per-thread default stream"), std::string::npos);
+  block = alloc(pool, kMiB, stream(8));
+  EXPECT_EQ(vram_record_stream(pool, block, stream(2)), VRAM_NOT_SUPPORTED);
+  EXPECT_EQ(vram_forget_stream(pool, stream(2)), VRAM_NOT_SUPPORTED);
+  EXPECT_EQ(vram_alloc(pool, kMiB, stream(1), &block), VRAM_OK) << "the legacy default stream";
+}
+
 TEST_F(BlocksTest, HooksAreAskedInOrderBeforeARequestFails) {
   struct Owner {
     vram_pool* pool;
@@ -167,6 +181,12 @@ TEST_F(BlocksTest, TheResourceThrowsWhatTheLibrarySays) {
   same.deallocate(block, kMiB);
   EXPECT_THROW((void)gpu.allocate(512, nullptr, 1024), std::invalid_argument);
   EXPECT_THROW(memory_resource(9), std::runtime_error);
+  try {
+    (void)gpu.allocate(kMiB, stream(2));
+    FAIL() << "the per-thread default stream is refused";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("per-thread default stream"), std::string::npos);
+  }
   try {
     (void)gpu.allocate(kGiB);
     FAIL() << "there is no GiB";

@@ -88,6 +88,60 @@ TEST_F(CaptureTest, WhatACapturedStreamUsesIsKeptUntilItHasEnded) {
   }
 }
 
+// What is answered must be so: after VRAM_OK the stream may be destroyed.
+TEST_F(CaptureTest, AStreamIsForgottenOrTheAnswerSaysThatItIsNot) {
+  vram_pool* pool = open();
+  EXPECT_EQ(vram_free(pool, alloc(pool, kMost, stream(16))), VRAM_OK);
+  begin(pool);
+  const uint64_t waits = fake_cuda_calls("cuCtxSynchronize");
+  const bool is_forgotten = vram_forget_stream(pool, stream(16)) == VRAM_OK;
+  if (is_forgotten) fake_cuda_destroy_stream(0, stream(16));
+  (void)ask(pool, kMost, 8);
+  (void)vram_trim(pool, SIZE_MAX);
+  EXPECT_EQ(fake_cuda_calls("cuCtxSynchronize"), waits);
+  end(pool);
+  (void)ask(pool, kMost, 8);
+  EXPECT_EQ(fake_cuda_uses_of_destroyed_streams(), 0u);
+  EXPECT_TRUE(is_forgotten || vram_forget_stream(pool, stream(16)) == VRAM_OK);
+}
+
+// The last end that the pool is told of may come while another program's graph is captured.
+TEST_F(CaptureTest, TheEndOfACaptureWaitsForNothing) {
+  vram_pool* pool = open();
+  EXPECT_EQ(vram_free(pool, alloc(pool, kMost, stream(16))), VRAM_OK);
+  ASSERT_EQ(vram_begin_capture(pool), VRAM_OK);
+  fake_cuda_begin_capture(0, stream(kCaptured));
+  (void)vram_forget_stream(pool, stream(16));
+  ASSERT_EQ(vram_end_capture(pool), VRAM_OK);
+  EXPECT_EQ(fake_cuda_end_capture(0, stream(kCaptured)), 0);
+}
+
+// Nobody has told the pool of it: the driver is asked.
+TEST_F(CaptureTest, ACaptureThatNobodyToldOfIsNotSpoilt) {
+  vram_pool* pool = open();
+  void* block = alloc(pool, kMost, stream(8));
+  ASSERT_EQ(vram_record_stream(pool, block, stream(16)), VRAM_OK);
+  fake_cuda_queue(0, stream(16));
+  ASSERT_EQ(vram_free(pool, block), VRAM_OK);
+  fake_cuda_begin_blocking_capture(0, stream(kCaptured));
+  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY);
+  (void)vram_trim(pool, SIZE_MAX);
+  const bool is_forgotten = vram_forget_stream(pool, stream(16)) == VRAM_OK;
+  if (is_forgotten) fake_cuda_destroy_stream(0, stream(16));
+  EXPECT_EQ(fake_cuda_end_capture(0, stream(kCaptured)), 0) << "nothing added, nothing spoilt";
+  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+  EXPECT_EQ(fake_cuda_uses_of_destroyed_streams(), 0u);
+  expect_valid(pool);
+}
+
+TEST_F(CaptureTest, ADeviceThatFailsHasForgottenNothing) {
+  vram_pool* pool = open();
+  EXPECT_EQ(vram_free(pool, alloc(pool, kMiB, stream(16))), VRAM_OK);
+  fake_cuda_fail_nth("cuCtxSynchronize", 1, 999);
+  EXPECT_EQ(vram_forget_stream(pool, stream(16)), VRAM_DRIVER_FAILED);
+  EXPECT_EQ(vram_forget_stream(pool, stream(16)), VRAM_OK);
+}
+
 TEST_F(CaptureTest, ThreadsGoOnBesideIt) {
   vram_pool* pool = open();
   auto* kept = static_cast<unsigned char*>(alloc(pool, 64 * kMiB, stream(8)));

@@ -17,6 +17,16 @@ uint64_t as_number(const void* address) { return reinterpret_cast<uint64_t>(addr
 // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses of the device are numbers to us
 void* as_pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
+// CU_STREAM_PER_THREAD. Its events would be recorded in the stream of the thread that asks.
+constexpr uint64_t kPerThreadStream = 2;
+
+vram_status refuse_per_thread_stream() {
+  return refuse(VRAM_NOT_SUPPORTED,
+                "expected a stream of its own, found the per-thread default stream (handle 2), "
+                "which is another stream in each thread: pass one made with cudaStreamCreate(), "
+                "or NULL for the legacy default stream");
+}
+
 vram_status status_of(Status status) {
   switch (status) {
     case Status::kOk:
@@ -28,6 +38,7 @@ vram_status status_of(Status status) {
     case Status::kNotSupported:
       return VRAM_NOT_SUPPORTED;
     case Status::kNotReady:
+      return VRAM_NOT_READY;
     case Status::kFault:
       break;
   }
@@ -77,6 +88,8 @@ const char* vram_status_text(vram_status status) {
       return "this process is a fork of the one that opened the pool";
     case VRAM_FILE_FAILED:
       return "a file could not be written";
+    case VRAM_NOT_READY:
+      return "a CUDA graph is being captured: call again when the capture has ended";
   }
   return "unknown status";
 }
@@ -110,6 +123,7 @@ vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void**
   if (block == nullptr) return VRAM_INVALID_VALUE;
   *block = nullptr;
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  if (as_number(stream) == kPerThreadStream) return refuse_per_thread_stream();
   const auto stack = vram::capi::PoolTap::stack_of_caller();
   const uint64_t address = pool->pool.allocate(bytes, as_number(stream));
   pool->tap.allocated(address, bytes, as_number(stream), stack);
@@ -126,6 +140,7 @@ vram_status vram_free(vram_pool* pool, void* block) {
 
 vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  if (as_number(stream) == kPerThreadStream) return refuse_per_thread_stream();
   const bool is_known = pool->pool.record_stream(as_number(block), as_number(stream));
   if (is_known) pool->tap.used_by(as_number(block), as_number(stream));
   return is_known ? VRAM_OK : VRAM_INVALID_VALUE;
@@ -133,8 +148,11 @@ vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream)
 
 vram_status vram_forget_stream(vram_pool* pool, vram_stream stream) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  if (as_number(stream) == kPerThreadStream) return refuse_per_thread_stream();
+  if (pool->captures.load() > 0) return VRAM_NOT_READY;
+  vram::capi::PoolOrder::last_wait() = Status::kNotReady;
   pool->pool.forget(as_number(stream));
-  return VRAM_OK;
+  return status_of(vram::capi::PoolOrder::last_wait());
 }
 
 vram_status vram_find_block(vram_pool* pool, const void* address, vram_block_info* info) {
@@ -169,6 +187,7 @@ vram_status vram_enable_peer(vram_pool* pool, int device) {
 
 vram_status vram_begin_capture(vram_pool* pool) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  ++pool->captures;
   pool->pool.begin_capture();
   return VRAM_OK;
 }
@@ -176,6 +195,7 @@ vram_status vram_begin_capture(vram_pool* pool) {
 vram_status vram_end_capture(vram_pool* pool) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
   pool->pool.end_capture();
+  if (--pool->captures < 0) ++pool->captures;  // an end too many
   return VRAM_OK;
 }
 

@@ -58,6 +58,16 @@ void fake_cuda_begin_capture(int device, void* stream) {
   Locked()->streams.begin_capture(key_of(device, stream));
 }
 
+void fake_cuda_begin_blocking_capture(int device, void* stream) {
+  Locked()->streams.begin_capture(key_of(device, stream), true);
+}
+
+void fake_cuda_destroy_stream(int device, void* stream) {
+  Locked()->streams.destroy(key_of(device, stream));
+}
+
+uint64_t fake_cuda_uses_of_destroyed_streams() { return Locked()->streams.uses_of_destroyed(); }
+
 int fake_cuda_end_capture(int device, void* stream) {
   return Locked()->streams.end_capture(key_of(device, stream));
 }

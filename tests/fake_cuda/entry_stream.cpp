@@ -58,8 +58,9 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
 
 CUresult cuStreamIsCapturing(CUstream stream, CUcaptureStatus* status) {
   return enter("cuStreamIsCapturing", kNeedsContext, [&](Machine& machine) {
-    *status = machine.streams.capture_status(key_of(machine, stream));
-    return kSuccess;
+    const CUresult refused = machine.streams.refusal(key_of(machine, stream));
+    if (refused == kSuccess) *status = machine.streams.capture_status(key_of(machine, stream));
+    return refused;
   });
 }
 

@@ -67,6 +67,8 @@ CUresult Streams::create_event(int device, CUevent* event) {
 CUresult Streams::record(int device, CUevent event, CUstream stream) {
   Event* const found = find(event);
   if (found == nullptr || found->device != device) return kErrorInvalidHandle;
+  const CUresult refused = refusal_to_queue({device, stream});
+  if (refused != kSuccess) return refused;
   Stream& target = streams_[{device, stream}];
   found->is_captured = target.capture != kCaptureNone;
   if (found->is_captured) ++target.nodes;
@@ -93,6 +95,8 @@ CUresult Streams::synchronize(CUevent event) {
 CUresult Streams::wait(StreamKey stream, CUevent event) {
   const Event* const found = find(event);
   if (found == nullptr) return kErrorInvalidHandle;
+  const CUresult refused = refusal_to_queue(stream);
+  if (refused != kSuccess) return refused;
   Stream& target = streams_[stream];
   if (target.capture != kCaptureNone) {
     if (!found->is_captured) target.capture = kCaptureInvalidated;
@@ -106,8 +110,31 @@ CUresult Streams::destroy_event(CUevent event) {
   return events_.erase(event) == 1 ? kSuccess : kErrorInvalidHandle;
 }
 
-void Streams::begin_capture(StreamKey stream) {
+// As an H200's driver answers (580.159): whether the default stream is captured can't be told while
+// a blocking stream is, and asking harms nothing.
+CUresult Streams::refusal(StreamKey stream) {
+  if (destroyed_.count(stream) != 0) {
+    ++uses_of_destroyed_;
+    return kErrorInvalidHandle;
+  }
+  constexpr uintptr_t kLegacyDefault = 1;
+  if (reinterpret_cast<uintptr_t>(stream.second) > kLegacyDefault) return kSuccess;
+  const bool is_needed = std::any_of(streams_.begin(), streams_.end(), [&](const auto& entry) {
+    const Stream& other = entry.second;
+    return entry.first.first == stream.first && other.capture != kCaptureNone && other.is_blocking;
+  });
+  return is_needed ? kErrorCaptureImplicit : kSuccess;
+}
+
+CUresult Streams::refusal_to_queue(StreamKey stream) {
+  const CUresult refused = refusal(stream);
+  if (refused == kErrorCaptureImplicit) spoil_captures();
+  return refused;
+}
+
+void Streams::begin_capture(StreamKey stream, bool is_blocking) {
   streams_[stream].capture = kCaptureActive;
+  streams_[stream].is_blocking = is_blocking;
   streams_[stream].nodes = 0;
 }
 

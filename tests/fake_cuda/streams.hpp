@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace vram::gpu::cuda::fake {
@@ -31,9 +32,16 @@ class Streams {
   [[nodiscard]] CUresult destroy_event(CUevent event);
   [[nodiscard]] size_t events() const { return events_.size(); }
 
-  void begin_capture(StreamKey stream);
+  // is_blocking: the default stream waits for it, and so can't be used meanwhile.
+  void begin_capture(StreamKey stream, bool is_blocking = false);
   [[nodiscard]] int end_capture(StreamKey stream);
   [[nodiscard]] CUcaptureStatus capture_status(StreamKey stream);
+  // Why the stream can't be named now; kSuccess: it can.
+  [[nodiscard]] CUresult refusal(StreamKey stream);
+  // The same of a call that would queue something, which spoils captures that it depends on.
+  [[nodiscard]] CUresult refusal_to_queue(StreamKey stream);
+  void destroy(StreamKey stream) { destroyed_.insert(stream); }
+  [[nodiscard]] uint64_t uses_of_destroyed() const { return uses_of_destroyed_; }
   [[nodiscard]] bool is_any_captured() const;
   [[nodiscard]] bool is_any_captured(int device) const;
   void spoil_captures();
@@ -54,6 +62,7 @@ class Streams {
     std::deque<Item> items;
     uint64_t dropped = 0;  // items before these, all done
     CUcaptureStatus capture = kCaptureNone;
+    bool is_blocking = false;  // while it is captured
     int nodes = 0;
   };
   struct Event {
@@ -71,6 +80,8 @@ class Streams {
 
   std::map<StreamKey, Stream> streams_;
   std::map<CUevent, Event> events_;
+  std::set<StreamKey> destroyed_;
+  uint64_t uses_of_destroyed_ = 0;
   uintptr_t last_event_ = 0xe000;
 };
 

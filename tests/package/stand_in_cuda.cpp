@@ -6,6 +6,8 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cstdlib>
+#include <set>
+#include <utility>
 
 namespace {
 
@@ -24,17 +26,34 @@ void note(const std::string& call) {
   stand_in::cuda().calls.push_back(call);
 }
 
+// Of the blocks that are out, those from the cache; the others are from cudaMalloc.
+std::set<void*> cached_blocks;
+
+// Into the cache: local_raw_delete. The real one raises where the cache does not know the block,
+// which ends the process, as deleters must not.
 void drop(void* address) {
   if (address == nullptr) return;
   note("raw_delete");
   const auto traced = reinterpret_cast<size_t>(address);
   const std::lock_guard<std::recursive_mutex> lock(stand_in::cuda().allocator_lock);
+  if (cached_blocks.erase(address) == 0) return note("invalid device pointer");
   stand_in::trace(stand_in::Entry::FREE_REQUESTED, current_device_index, traced, 0);
   stand_in::trace(stand_in::Entry::FREE_COMPLETED, current_device_index, traced, 0);
   std::free(address);
 }
 
-// PyTorch's own allocator: every pure virtual function of 2.13's CUDAAllocator.
+// To the driver: uncached_delete. Given a block of the cache, the real one frees the segment, with
+// all other blocks in it.
+void drop_uncached(void* address) {
+  if (address == nullptr) return;
+  const std::lock_guard<std::recursive_mutex> lock(stand_in::cuda().allocator_lock);
+  if (cached_blocks.count(address) != 0) return note("cudaFree of a segment");
+  note("cudaFree");
+  std::free(address);
+}
+
+// PyTorch's own allocator: every pure virtual function of 2.13's CUDAAllocator. What it makes of a
+// pointer depends on whether it is switched on at that moment, as in PyTorch.
 class Native final : public torch_cuda::CUDAAllocator {
  public:
   DataPtr allocate(size_t bytes) override {
@@ -46,8 +65,8 @@ class Native final : public torch_cuda::CUDAAllocator {
     note("raw_alloc " + std::to_string(bytes));
     return take(bytes).release_context();
   }
-  void raw_delete(void* address) override { drop(address); }
-  c10::DeleterFnPtr raw_deleter() const override { return &drop; }
+  void raw_delete(void* address) override { (*raw_deleter())(address); }
+  c10::DeleterFnPtr raw_deleter() const override { return isEnabled() ? &drop : &drop_uncached; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
@@ -61,16 +80,23 @@ class Native final : public torch_cuda::CUDAAllocator {
   std::vector<torch_cuda::StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex) override {
     return {};
   }
-  void enable(bool value) override { note(value ? "enable" : "disable"); }
-  bool isEnabled() const override { return true; }
+  void enable(bool value) override {
+    note(value ? "enable" : "disable");
+    stand_in::cuda().is_caching = value;
+  }
+  bool isEnabled() const override { return stand_in::cuda().is_caching; }
   void emptyCache(MempoolId_t id) override { note("emptyCache " + std::to_string(id.second)); }
   void cacheInfo(DeviceIndex, size_t* largest) override { *largest = 1 << 10; }
   void* getBaseAllocation(void* address, size_t*) override {
     return note("getBaseAllocation"), address;
   }
-  void recordStream(const DataPtr& data, CUDAStream) override {
+  // Like the real one it skips, without a word, what does not carry its own deleter.
+  void recordStream(const DataPtr& data, CUDAStream stream) override {
     note("recordStream");
     stand_in::cuda().recorded_deleter = data.get_deleter();
+    if (data.get_deleter() != &drop) return;
+    note("recorded " + std::to_string(reinterpret_cast<uintptr_t>(data.get())) + " in " +
+         std::to_string(reinterpret_cast<uintptr_t>(stream.stream())));
   }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex) override {
     c10::CachingDeviceAllocator::DeviceStats stats;
@@ -103,15 +129,19 @@ class Native final : public torch_cuda::CUDAAllocator {
                      const std::vector<std::string>&) override {
     note("recordHistory");
   }
-  void attachOutOfMemoryObserver(torch_cuda::OutOfMemoryObserver) override {
+  void attachOutOfMemoryObserver(torch_cuda::OutOfMemoryObserver observer) override {
     note("attachOutOfMemoryObserver");
+    observers().push_back(std::move(observer));
   }
   void attachOomRejectionObserver(torch_cuda::OomRejectionObserver) override {}
   void attachAllocatorTraceTracker(torch_cuda::AllocatorTraceTracker tracker) override {
     TORCH_CHECK(stand_in::cuda().can_be_traced, "no trackers here");
     if (stand_in::cuda().has_devices) stand_in::cuda().trackers.push_back(std::move(tracker));
   }
-  void enablePeerAccess(DeviceIndex, DeviceIndex) override { note("enablePeerAccess"); }
+  void enablePeerAccess(DeviceIndex device, DeviceIndex) override {
+    note("enablePeerAccess");
+    stand_in::cuda().contexts.insert(device);
+  }
   cudaError_t memcpyAsync(void*, int, const void*, int, size_t, cudaStream_t, bool) override {
     return note("memcpyAsync"), cudaSuccess;
   }
@@ -128,16 +158,27 @@ class Native final : public torch_cuda::CUDAAllocator {
   std::string name() override { return stand_in::cuda().backend; }
 
  private:
+  static std::vector<torch_cuda::OutOfMemoryObserver>& observers() {
+    static std::vector<torch_cuda::OutOfMemoryObserver> all;
+    return all;
+  }
+  // Observers are called before it throws, and without its lock.
+  static void fail_if_told_to(size_t bytes) {
+    if (stand_in::cuda().native_failures == 0) return;
+    --stand_in::cuda().native_failures;
+    for (const auto& observer : observers()) observer(current_device_index, bytes, 8 << 20, 0);
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory (native)");
+  }
   static DataPtr take(size_t bytes) {
-    if (stand_in::cuda().native_failures > 0) {
-      --stand_in::cuda().native_failures;
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory (native)");
-    }
+    fail_if_told_to(bytes);
     const std::lock_guard<std::recursive_mutex> lock(stand_in::cuda().allocator_lock);
     void* const block = std::malloc(std::max<size_t>(bytes, 1));
+    const c10::Device device(c10::DeviceType::CUDA, current_device_index);
+    if (!stand_in::cuda().is_caching) return {block, block, &drop_uncached, device};
+    cached_blocks.insert(block);
     stand_in::trace(stand_in::Entry::ALLOC, current_device_index, reinterpret_cast<size_t>(block),
                     bytes, current_stream);
-    return {block, block, &drop, c10::Device(c10::DeviceType::CUDA, current_device_index)};
+    return {block, block, &drop, device};
   }
 };
 
@@ -175,6 +216,15 @@ size_t count(const std::string& call) {
 
 torch_cuda::CUDAAllocator* native() { return &only_native; }
 
+// c10/cuda/PeerToPeerAccess.cpp: the first question about a pair enables it, the answer is kept.
+bool get_p2p_access(int device, int owner) {
+  static std::set<std::pair<int, int>> known;
+  if (known.insert({device, owner}).second)
+    torch_cuda::get()->enablePeerAccess(static_cast<DeviceIndex>(device),
+                                        static_cast<DeviceIndex>(owner));
+  return true;
+}
+
 }  // namespace stand_in
 
 namespace c10 {
@@ -189,6 +239,8 @@ std::atomic<CUDAAllocator*> allocator;
 
 DeviceIndex current_device() { return current_device_index; }
 cudaError_t GetDevice(DeviceIndex* device) { return *device = current_device_index, cudaSuccess; }
+DeviceIndex device_count() noexcept { return 4; }
+bool hasPrimaryContext(DeviceIndex device) { return stand_in::cuda().contexts.count(device) != 0; }
 void SetTargetDevice() {}
 DeviceIndex ExchangeDevice(DeviceIndex device) {
   return std::exchange(current_device_index, device);

@@ -1,11 +1,13 @@
 // Stands for libvram.so: pools over one range of addresses each, which they hand out in order.
 #include "stand_ins.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <unistd.h>
+#include <utility>
 #include <vram/record.h>
 
 namespace {
@@ -28,6 +30,7 @@ struct vram_pool {
   size_t peak = 0;
   uint64_t limit = 0;
   uint64_t ooms = 0;
+  int captures = 0;  // begun and not ended: meanwhile it does not wait for the device
   std::map<void*, Block> live;
 };
 
@@ -36,11 +39,27 @@ namespace {
 std::array<vram_pool, kDevices> pools;
 vram_reclaim_fn hook = nullptr;
 void* hook_user = nullptr;
-const pid_t opener = getpid();
+pid_t opener = 0;  // the process that opened the first pool: a fork of it has none
+const auto kPerThreadStream = reinterpret_cast<vram_stream>(uintptr_t{2});
+thread_local const char* last_error = "no such device";
+
+vram_status refuse_stream() {
+  last_error = "found the per-thread default stream";
+  return VRAM_NOT_SUPPORTED;
+}
 
 void note(const std::string& call) {
   const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
   stand_in::vram().calls.push_back(call);
+}
+
+// With the mutex held; false: the pool must not. cuCtxSynchronize breaks every capture that is
+// going on.
+bool wait_for_device(const vram_pool& pool) {
+  if (pool.captures > 0) return false;
+  const bool breaks = stand_in::cuda().captured_stream != 0;
+  stand_in::vram().calls.push_back(breaks ? "broke a capture" : "synchronize");
+  return true;
 }
 
 bool fits(const vram_pool& pool, size_t bytes) {
@@ -70,11 +89,11 @@ size_t live_bytes(int device) {
   return pools[device].used;
 }
 
-bool was_called(const std::string& call) {
+bool was_called(const std::string& call) { return times_called(call) > 0; }
+
+size_t times_called(const std::string& call) {
   const std::lock_guard<std::mutex> lock(vram().mutex);
-  for (const std::string& made : vram().calls)
-    if (made == call) return true;
-  return false;
+  return static_cast<size_t>(std::count(vram().calls.begin(), vram().calls.end(), call));
 }
 
 }  // namespace stand_in
@@ -82,10 +101,11 @@ bool was_called(const std::string& call) {
 extern "C" {
 
 const char* vram_status_text(vram_status) { return "status text"; }
-const char* vram_last_error(void) { return "no such device"; }
+const char* vram_last_error(void) { return last_error; }
 
 vram_status vram_pool_open(int device, const vram_pool_options* options, vram_pool** pool) {
   if (device == stand_in::vram().missing_device) return VRAM_NO_DRIVER;
+  opener = getpid();
   *pool = &pools[device];
   (*pool)->device = device;
   (*pool)->next = kBase + kRange * device;
@@ -94,6 +114,8 @@ vram_status vram_pool_open(int device, const vram_pool_options* options, vram_po
 }
 
 vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void** block) {
+  if (stream == kPerThreadStream) return refuse_stream();
+  if (const auto before = std::exchange(stand_in::vram().before_alloc, nullptr)) before();
   bool is_full = false;
   {
     const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
@@ -101,7 +123,8 @@ vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void**
   }
   if (is_full && hook != nullptr) (void)hook(hook_user, pool->device, bytes);
   const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
-  if (!fits(*pool, bytes)) {
+  const bool is_refused = stand_in::vram().is_short && !wait_for_device(*pool);
+  if (is_refused || !fits(*pool, bytes)) {
     ++pool->ooms;
     return VRAM_OUT_OF_MEMORY;
   }
@@ -124,6 +147,7 @@ vram_status vram_free(vram_pool* pool, void* block) {
 }
 
 vram_status vram_record_stream(vram_pool*, void* block, vram_stream stream) {
+  if (stream == kPerThreadStream) return refuse_stream();
   note("record " + text(block) + " in " + text(stream));
   return VRAM_OK;
 }
@@ -140,13 +164,17 @@ vram_status vram_find_block(vram_pool* pool, const void* address, vram_block_inf
 }
 
 int vram_owns(const void* address) {
-  if (getpid() != opener) return 0;  // a fork has no pools
+  if (getpid() != opener) return 0;
   const auto value = reinterpret_cast<uintptr_t>(address);
   return value >= kBase && value < kBase + kRange * kDevices ? 1 : 0;
 }
 
 size_t vram_trim(vram_pool* pool, size_t) {
   note("trim " + std::to_string(pool->device));
+  {
+    const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
+    (void)wait_for_device(*pool);
+  }
   if (stand_in::vram().frees_on_trim) stand_in::cuda().native_failures = 0;
   return 0;
 }
@@ -157,13 +185,17 @@ vram_status vram_limit(vram_pool* pool, uint64_t bytes) {
   return VRAM_OK;
 }
 
-vram_status vram_begin_capture(vram_pool*) {
-  note("begin capture");
+vram_status vram_begin_capture(vram_pool* pool) {
+  const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
+  ++pool->captures;
+  stand_in::vram().calls.push_back("begin capture");
   return VRAM_OK;
 }
 
-vram_status vram_end_capture(vram_pool*) {
-  note("end capture");
+vram_status vram_end_capture(vram_pool* pool) {
+  const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
+  --pool->captures;
+  stand_in::vram().calls.push_back("end capture");
   return VRAM_OK;
 }
 

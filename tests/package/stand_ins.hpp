@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 #include <vram/record.h>
@@ -21,6 +22,8 @@ struct Cuda {
   uintptr_t captured_stream = 0;   // the one that a graph is captured in
   int relaxed = 0;                 // how often a thread went into relaxed capture mode
   int native_failures = 0;         // so many allocations of the native allocator fail
+  bool is_caching = true;          // torch.cuda.caching_allocator_enable
+  std::set<int> contexts{0};       // devices that this process has a primary context on
   c10::DeleterFnPtr recorded_deleter = nullptr;  // of the last DataPtr that native recordStream got
 
   // What the native allocator traces, with its lock held, and shows in snapshots.
@@ -39,14 +42,17 @@ void trace(Entry::Action action, int device, size_t address, size_t bytes, uintp
 void set_current(int device, uintptr_t stream);  // of this thread
 size_t count(const std::string& call);           // how often the native allocator got it
 c10::cuda::CUDACachingAllocator::CUDAAllocator* native();
+bool get_p2p_access(int device, int owner);  // as PyTorch asks before it copies between devices
 
 // libvram.so.
 struct Vram {
   std::mutex mutex;
   std::vector<std::string> calls;
-  size_t capacity_bytes = 1 << 20;  // of each pool
-  bool frees_on_trim = false;       // a trim doubles the capacity
-  int missing_device = 63;          // has no pool
+  size_t capacity_bytes = 1 << 20;     // of each pool
+  bool frees_on_trim = false;          // a trim doubles the capacity
+  int missing_device = 63;             // has no pool
+  bool is_short = false;               // requests wait for the device, or fail if the pool may not
+  std::function<void()> before_alloc;  // called once, when a request has entered the library
   bool is_recording = false;
   uint32_t stacks = 0;  // captured so far; each one's number
   std::vector<vram_event> events;
@@ -55,5 +61,6 @@ Vram& vram();
 size_t live_blocks(int device);
 size_t live_bytes(int device);
 bool was_called(const std::string& call);
+size_t times_called(const std::string& call);
 
 }  // namespace stand_in

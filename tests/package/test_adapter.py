@@ -22,7 +22,7 @@ ROOT = SOURCES.parents[1]
 HEADER = ROOT / "include"
 # Compilations of several files against PyTorch headers; on a busy machine each takes half a minute.
 pytestmark = pytest.mark.timeout(400)
-DRIVERS = ("driver", "capture_driver", "tap_driver")
+DRIVERS = ("driver", "capture_driver", "ownership_driver", "tap_driver")
 
 
 def installed() -> Torch:

@@ -19,6 +19,7 @@ class FakeLibrary:
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
         self.missing_device = 9
+        self.forgets = _library.OK
 
     def vram_pool_open(self, device: int, _options: None, pool: Any) -> int:
         if device == self.missing_device:
@@ -31,6 +32,8 @@ class FakeLibrary:
 
     def vram_alloc(self, pool: Any, size: int, stream: int, block: Any) -> int:
         self.calls.append(("alloc", pool.value, size, stream))
+        if stream == 2:
+            return 3
         block._obj.value = size * 1000 + pool.value
         return _library.OUT_OF_MEMORY if size > 500 else _library.OK
 
@@ -40,6 +43,17 @@ class FakeLibrary:
 
     def vram_forget_stream(self, pool: Any, stream: int) -> int:
         self.calls.append(("forget", pool.value, stream))
+        return self.forgets
+
+    def vram_status_text(self, status: int) -> bytes:
+        return f"status {status}".encode()
+
+    def vram_begin_capture(self, pool: Any) -> int:
+        self.calls.append(("begin capture", pool.value))
+        return _library.OK
+
+    def vram_end_capture(self, pool: Any) -> int:
+        self.calls.append(("end capture", pool.value))
         return _library.OK
 
     def vram_get_stats(self, _pool: Any, stats: Any) -> int:
@@ -65,11 +79,13 @@ class FunctionAllocator:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    stream = SimpleNamespace(ptr=77)
     cuda = SimpleNamespace(
         current="cupy's own",
         PythonFunctionAllocator=FunctionAllocator,
-        get_current_stream=lambda: SimpleNamespace(ptr=77),
+        get_current_stream=lambda: stream,
         memory=SimpleNamespace(OutOfMemoryError=FakeCupyError),
+        runtime=SimpleNamespace(streamIsCapturing=lambda stream: stream == 88),
     )
     cuda.get_allocator = lambda: cuda.current
     cuda.set_allocator = lambda allocator: setattr(cuda, "current", allocator)
@@ -79,7 +95,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(vram_cupy, "library", lambda: library)
     for name, value in (("allocator", None), ("before", None), ("is_enabled", False)):
         monkeypatch.setattr(vram_cupy._State, name, value)
-    return SimpleNamespace(cuda=cuda, library=library)
+    return SimpleNamespace(cuda=cuda, library=library, stream=stream)
 
 
 def test_blocks_go_out_and_come_back(fake: SimpleNamespace) -> None:
@@ -113,6 +129,37 @@ def test_without_a_device_or_cupy(fake: SimpleNamespace, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(vram.VramError, match="cupy can't be imported"):
         vram.cupy.enable()
+
+
+def test_the_per_thread_default_stream_is_refused_in_words(fake: SimpleNamespace) -> None:
+    vram.cupy.enable()
+    fake.stream.ptr = 2
+    fake.library.vram_last_error = lambda: b"expected a stream of its own, found the per-thread default stream"
+    with pytest.raises(vram.VramError, match=r"64 bytes on device 1: expected .* found the per-thread default stream"):
+        fake.cuda.current(64)
+
+
+def test_a_stream_that_is_not_forgotten_says_so(fake: SimpleNamespace) -> None:
+    vram.cupy.enable()
+    fake.library.forgets = 8
+    with pytest.raises(vram.VramError, match="stream 0x4d is not forgotten, don't destroy it yet: status 8"):
+        vram.cupy.forget_stream(SimpleNamespace(ptr=77))
+
+
+def test_the_pool_does_not_wait_while_the_current_stream_is_captured(fake: SimpleNamespace) -> None:
+    vram.cupy.enable()
+    fake.stream.ptr = 88
+    fake.cuda.current(64)
+    assert fake.library.calls == [("begin capture", 101), ("alloc", 101, 64, 88), ("end capture", 101)]
+
+    def refused(_stream: int) -> bool:
+        raise RuntimeError("cudaErrorStreamCaptureImplicit: of the default stream, while a blocking one is captured")
+
+    fake.library.calls.clear()
+    fake.cuda.runtime.streamIsCapturing = refused
+    fake.stream.ptr = 0
+    fake.cuda.current(64)
+    assert [call[0] for call in fake.library.calls] == ["begin capture", "alloc", "end capture"]
 
 
 def test_stats_are_the_pools(fake: SimpleNamespace) -> None:

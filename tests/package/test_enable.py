@@ -172,6 +172,13 @@ def test_no_caching_is_warned_about(adapter: FakeAdapter, monkeypatch: pytest.Mo
     assert adapter.calls == [0]
 
 
+def test_registration_of_all_tensors_is_warned_about(adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "1")
+    with pytest.warns(UserWarning, match=r"NCCL registers PyTorch's own segments only, not the pool's memory"):
+        vram.enable()
+    assert adapter.calls == [0]
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [

@@ -21,6 +21,7 @@ from vram.torch._adapter import adapter
 from vram.torch._toolchain import Torch
 
 _OLDEST = (2, 4)
+_REGISTER_ALL = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def enable(device_limit: int | str | None = None) -> Enabled:
 def disable() -> None:
     """PyTorch's own allocator serves what is asked for from now on; blocks of the pool stay valid and return to it.
 
-    Twice is once. From the thread that called enable().
+    ``record_stream()`` of such a block still reaches the pool, and ``torch.cuda.empty_cache()`` still gives the pool's free
+    memory back. Calling it again has no effect. From the thread that called enable().
 
     >>> import vram
     >>> vram.disable()
@@ -168,6 +170,11 @@ def _notes() -> tuple[str, ...]:
     notes = []
     if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING", "0") not in ("", "0"):
         notes.append("PYTORCH_NO_CUDA_MEMORY_CACHING is set, but vram's pool keeps memory; disable() it to go without")
+    if os.environ.get(_REGISTER_ALL, "0") not in ("", "0"):
+        notes.append(
+            f"{_REGISTER_ALL} is set: NCCL registers PyTorch's own segments only, not the pool's memory; allocate buffers "
+            "that are to be registered in a torch.cuda.MemPool"
+        )
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         settings = os.environ.get(name, "")
         if re.search(r"backend\s*:\s*cudaMallocAsync", settings):

@@ -87,6 +87,18 @@ TEST_F(CaptureTest, TheDefaultStreamIsLeftAloneWhileItCantBeUsed) {
   EXPECT_EQ(fake_cuda_calls("cuEventRecord"), recorded);
 }
 
+TEST(BlockingCaptureTest, SynchronizeLeavesItAlone) {
+  FakeCudaWorld world;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): streams are numbers to us
+  void* const stream = reinterpret_cast<void*>(kStream);
+  fake_cuda_begin_blocking_capture(0, stream);
+  EXPECT_EQ(world.memory().synchronize(0), Status::kNotReady);
+  EventHandle event = 0;
+  EXPECT_EQ(world.memory().record(0, 0, &event), Status::kNotReady);
+  EXPECT_EQ(fake_cuda_end_capture(0, stream), 0) << "the driver was asked first";
+  EXPECT_EQ(world.memory().synchronize(0), Status::kOk);
+}
+
 TEST_F(CaptureTest, SynchronizeIsRefusedAndNoFault) {
   EXPECT_EQ(gpu().synchronize(0), Status::kNotReady);
   EXPECT_EQ(fake_cuda_end_capture(0, stream()), -1) << "which is why the header warns of it";

@@ -266,7 +266,11 @@ Status CudaMemory::destroy(EventHandle event) {
 
 Status CudaMemory::synchronize(uint32_t device) {
   if (device != ordinal_) return Status::kInvalidValue;
-  return run([&] { return driver_.ctx_synchronize(); });
+  // Only the captures of blocking streams can be told by asking about the default stream.
+  return run([&] {
+    const CUresult refused = refuse_captured(nullptr);
+    return refused != kSuccess ? refused : driver_.ctx_synchronize();
+  });
 }
 
 }  // namespace vram::gpu::cuda

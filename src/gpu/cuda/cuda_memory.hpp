@@ -11,7 +11,9 @@
 //
 // While a CUDA graph is captured: memory calls and queries go on as ever and don't disturb the
 // capture. record() and stream_wait() on a stream that is captured answer kNotReady and add nothing
-// to it. synchronize() is not for these times: the driver would give up the capture.
+// to it. synchronize() is not for these times: the driver would give up the capture, in whatever
+// mode and in whichever thread it is. It answers kNotReady where the driver can be asked, which is
+// for captures of blocking streams; of others the caller must know. wait() harms no capture.
 //
 // After an answer that says that the device is lost every call answers kFault without asking again.
 #pragma once

@@ -28,8 +28,16 @@ void fake_cuda_queue(int device, void* stream);
 void fake_cuda_finish(int device, void* stream);
 // From here on the stream is captured into a graph, as by cuStreamBeginCapture in global mode.
 void fake_cuda_begin_capture(int device, void* stream);
+// The same of a stream that the default stream waits for (not made with CU_STREAM_NON_BLOCKING):
+// asking about the default stream then says that it can't be used, and using it spoils the capture.
+void fake_cuda_begin_blocking_capture(int device, void* stream);
 // How many nodes the graph has; -1 if the capture was spoilt.
 int fake_cuda_end_capture(int device, void* stream);
+
+// The stream is destroyed: calls that name it fail from now on, where a driver may crash.
+void fake_cuda_destroy_stream(int device, void* stream);
+// How many such calls there were.
+uint64_t fake_cuda_uses_of_destroyed_streams();
 
 // The nth call from now on (1 is the next) fails once.
 void fake_cuda_fail_nth(const char* function, uint64_t nth, int result);

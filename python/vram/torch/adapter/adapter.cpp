@@ -8,7 +8,9 @@
 //
 //     torch ──▶ [Decorator ──▶] [Tapped ──▶] native
 //
-// Tapped stands always behind Decorator, and alone while a recording needs it.
+// Tapped stands always behind Decorator, and alone while a recording needs it. Decorator stays from
+// the first vram_torch_install() on: record_stream() of a block that the pool gave out must reach
+// the pool for as long as the block lives.
 #include "decorator.hpp"
 
 namespace vram_torch {
@@ -41,32 +43,28 @@ CUDAAllocator* without_pool() {
   return Tap::get().is_started() ? static_cast<CUDAAllocator*>(&tapped()) : &tapped().native();
 }
 
-bool is_pool_current = false;
+Decorator* decorator = nullptr;
 
 void install(uint64_t limit_bytes) {
-  static Decorator* decorator = nullptr;
   if (decorator == nullptr) {
     PoolAllocator::get().attach(tapped());
     decorator = new Decorator(PoolAllocator::get());
   }
   PoolAllocator::get().limit(limit_bytes);
+  PoolAllocator::get().set_serving(true);
   make_current(decorator);
-  is_pool_current = true;
 }
 
-void uninstall() {
-  make_current(without_pool());
-  is_pool_current = false;
-}
+void uninstall() { PoolAllocator::get().set_serving(false); }
 
 void tap(bool wants_stacks) {
   Tap::get().start(tapped().native(), wants_stacks);
-  if (!is_pool_current) make_current(without_pool());
+  if (decorator == nullptr) make_current(without_pool());
 }
 
 void untap() {
   Tap::get().stop(tapped().native());
-  if (!is_pool_current) make_current(without_pool());
+  if (decorator == nullptr) make_current(without_pool());
 }
 
 thread_local std::string failure;

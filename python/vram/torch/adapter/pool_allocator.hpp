@@ -8,9 +8,15 @@
 //
 // Any thread may call. allocate and release take no lock of ours unless a private pool is active
 // somewhere.
+//
+// Once it is PyTorch's allocator it stays so. After vram.disable() every request goes to the native
+// allocator, but the pool's blocks and those that were adopted still need record_stream and
+// empty_cache to reach their owner.
 #pragma once
 
+#include "adopted.hpp"
 #include "figures.hpp"
+#include "oom_observers.hpp"
 #include "pools.hpp"
 #include "private_pools.hpp"
 #include "stack_of_request.hpp"
@@ -19,10 +25,8 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
-#include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace vram_torch {
 
@@ -47,6 +51,8 @@ class PoolAllocator {
   // `native` is the allocator that vram stands before; called once, before anything else.
   void attach(CUDAAllocator& native);
   void limit(uint64_t limit_bytes) { pools_.set_limit(limit_bytes); }
+  // False: from now on the native allocator serves everything.
+  void set_serving(bool serving) { private_pools_.set_disabled(!serving); }
   CUDAAllocator& native() const { return *native_; }
 
   // Requests
@@ -97,7 +103,7 @@ class PoolAllocator {
     return vram_owns(address) != 0 ? decltype(native.getContextForPointer(address)){}
                                    : native.getContextForPointer(address);
   }
-  std::string name() const { return "vram"; }
+  std::string name() const { return private_pools_.is_disabled() ? native_->name() : "vram"; }
 
  private:
   static void release(void* address);
@@ -106,14 +112,21 @@ class PoolAllocator {
   vram_status request(vram_pool* pool, size_t bytes, cudaStream_t stream, void** block);
   void* serve(size_t bytes, DeviceIndex device, cudaStream_t stream);
   bool is_native_business(DeviceIndex device, cudaStream_t stream);
-  // A request to the native allocator; what the pool holds free is given up before it fails.
+  // A request to the native allocator; what the pool holds free is given up before it fails, and
+  // only then is the error observed.
   template <class Request>
   auto natively(Request request) {
     const StackOfRequest stack;
-    try {
-      return request();
-    } catch (const c10::OutOfMemoryError&) {
-      if (private_pools_.is_capturing()) throw;
+    {
+      const HeldOom held;
+      try {
+        return request();
+      } catch (const c10::OutOfMemoryError&) {
+        if (private_pools_.is_capturing()) {
+          for (const Oom& oom : held.ooms()) observers_.observe(oom);
+          throw;
+        }
+      }
     }
     trim_all();
     return request();
@@ -124,7 +137,11 @@ class PoolAllocator {
     const RelaxedCapture relaxed;
     return request();
   }
-  DataPtr adopt(DataPtr data) const;
+  // A call to the library that may wait for the device, unless a graph is captured.
+  template <class Call>
+  auto waiting(Call call);
+  DataPtr adopt(DataPtr data);
+  void release_native(void* address);
   void free_block(void* address);
   bool is_put_off(void* address);
   void free_put_off();
@@ -136,8 +153,8 @@ class PoolAllocator {
   CUDAAllocator* native_ = nullptr;
   Pools pools_;
   PrivatePools private_pools_;
-  std::mutex observers_mutex_;
-  std::vector<torch_cuda::OutOfMemoryObserver> observers_;
+  Adopted adopted_;
+  OomObservers observers_;
 };
 
 }  // namespace vram_torch

@@ -4,7 +4,9 @@
 
 #include "pool_allocator.hpp"
 
+#include <cstdlib>
 #include <limits>
+#include <string_view>
 
 namespace vram_torch {
 
@@ -23,23 +25,37 @@ inline DeviceMemory memory_of(DeviceIndex device) {
   return memory;
 }
 
+// PyTorch calls this right before it begins to capture. Whether it will is not said (a MemPool
+// begins in the same way), and other threads may be about to wait for the device: so the pools
+// learn of it now, and waiting() looks closer.
 inline void PoolAllocator::begin_allocate_to_pool(DeviceIndex device, MempoolId_t id,
                                                   StreamFilter filter) {
   native_->beginAllocateToPool(device, id, filter);
   private_pools_.begin(device, id, std::move(filter),
                        c10::cuda::getCurrentCUDAStream(device).stream());
+  pools_.begin_capture();
 }
 
 inline void PoolAllocator::end_allocate_to_pool(DeviceIndex device, MempoolId_t id) {
   native_->endAllocateToPool(device, id);
-  private_pools_.end(device, id);
+  if (private_pools_.end(device, id)) pools_.end_capture();
   free_put_off();
+}
+
+template <class Call>
+auto PoolAllocator::waiting(Call call) {
+  const uint64_t begins = pools_.begins();
+  const bool is_waiting = !private_pools_.may_be_capturing() && pools_.start_waiting(begins);
+  const auto answer = call();
+  if (is_waiting) pools_.stop_waiting();
+  return answer;
 }
 
 template <class State>
 torch_cuda::CheckpointDelta PoolAllocator::set_checkpoint_pool_state(DeviceIndex device,
                                                                      State state) {
   auto delta = native_->setCheckpointPoolState(device, std::move(state));
+  for (void* const freed : delta.ptrs_freed) (void)adopted_.take(freed);
   for (DataPtr& data : delta.dataptrs_allocd) data = adopt(std::move(data));
   return delta;
 }
@@ -59,8 +75,11 @@ void PoolAllocator::empty_cache(const Id&... id) {
 // Trimming waits for the device, which nobody may while a graph is captured.
 inline void PoolAllocator::trim_all() {
   if (!private_pools_.is_quiet() && private_pools_.is_capturing()) return;
-  pools_.for_each(
-      [](int, vram_pool* pool) { (void)vram_trim(pool, std::numeric_limits<size_t>::max()); });
+  if (!private_pools_.is_quiet()) private_pools_.wait_until_it_is_known();
+  pools_.for_each([this](int, vram_pool* pool) {
+    const auto trim = [pool] { return vram_trim(pool, std::numeric_limits<size_t>::max()); };
+    (void)(private_pools_.is_quiet() ? trim() : waiting(trim));
+  });
 }
 
 // Called by the pool when it can't serve a request: what the native allocator and its friends can
@@ -127,11 +146,7 @@ inline cudaError_t PoolAllocator::memcpy_async(void* to, int to_device, const vo
 }
 
 inline void PoolAllocator::attach_out_of_memory_observer(torch_cuda::OutOfMemoryObserver observer) {
-  {
-    const std::lock_guard<std::mutex> lock(observers_mutex_);
-    observers_.push_back(observer);
-  }
-  native_->attachOutOfMemoryObserver(std::move(observer));
+  observers_.add(std::move(observer), *native_);
 }
 
 inline void PoolAllocator::observe_out_of_memory(vram_pool* pool, DeviceIndex device,
@@ -141,13 +156,7 @@ inline void PoolAllocator::observe_out_of_memory(vram_pool* pool, DeviceIndex de
   c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes), stats.allocated_bytes.current,
                                    stats.reserved_bytes.current,
                                    c10::Device(c10::DeviceType::CUDA, device));
-  std::vector<torch_cuda::OutOfMemoryObserver> observers;
-  {
-    const std::lock_guard<std::mutex> lock(observers_mutex_);
-    observers = observers_;
-  }
-  for (const auto& observer : observers)
-    observer(device, bytes, memory.total_bytes, memory.free_bytes);
+  observers_.observe({device, bytes, memory.total_bytes, memory.free_bytes});
 }
 
 inline void PoolAllocator::report_use(void* address, int64_t bytes, DeviceIndex device) {
@@ -159,18 +168,18 @@ inline void PoolAllocator::report_use(void* address, int64_t bytes, DeviceIndex 
 
 inline DeviceStats PoolAllocator::get_device_stats(DeviceIndex device) {
   DeviceStats stats = native_->getDeviceStats(device);
-  if (vram_pool* const pool = pools_.of(device)) add(stats, stats_of(pool));
+  if (vram_pool* const pool = pools_.opened(device)) add(stats, stats_of(pool));
   return stats;
 }
 
 inline void PoolAllocator::reset_accumulated_stats(DeviceIndex device) {
   native_->resetAccumulatedStats(device);
-  if (vram_pool* const pool = pools_.of(device)) (void)vram_reset_sums(pool);
+  if (vram_pool* const pool = pools_.opened(device)) (void)vram_reset_sums(pool);
 }
 
 inline void PoolAllocator::reset_peak_stats(DeviceIndex device) {
   native_->resetPeakStats(device);
-  if (vram_pool* const pool = pools_.of(device)) (void)vram_reset_peaks(pool);
+  if (vram_pool* const pool = pools_.opened(device)) (void)vram_reset_peaks(pool);
 }
 
 // Of the arguments that snapshot has in different versions, the one that limits it to a private
@@ -178,10 +187,18 @@ inline void PoolAllocator::reset_peak_stats(DeviceIndex device) {
 inline bool names_private_pool(const MempoolId_t& id) { return id != MempoolId_t{}; }
 inline bool names_private_pool(bool) { return false; }
 
+// With this setting PyTorch's NCCL backend registers every segment of a snapshot for the life of a
+// communicator. The pool's ranges must not be among them: what lies behind an address may change
+// once its block is freed, and the backend would not hear of it (docs/pytorch.md).
+inline bool is_read_for_registration() {
+  const char* const told = std::getenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK");
+  return told != nullptr && *told != '\0' && std::string_view(told) != "0";
+}
+
 template <class... Arguments>
 torch_cuda::SnapshotInfo PoolAllocator::snapshot(const Arguments&... arguments) {
   auto snapshot = native_->snapshot(arguments...);
-  if ((... || names_private_pool(arguments))) return snapshot;
+  if ((... || names_private_pool(arguments)) || is_read_for_registration()) return snapshot;
   pools_.for_each([&](int device, vram_pool* pool) {
     SegmentsOfPool segments(device);
     (void)vram_visit(

@@ -8,7 +8,8 @@
 
 namespace vram_torch {
 
-// A forked child has no pools and no CUDA: blocks that it inherited are freed by forgetting them.
+// A child that is forked while CUDA runs has neither pools nor CUDA: blocks that it inherited are
+// freed by forgetting them. One that is forked earlier inherits none, and is like any process.
 inline std::atomic<bool> is_forked{false};
 
 inline PoolAllocator& PoolAllocator::get() {
@@ -19,7 +20,9 @@ inline PoolAllocator& PoolAllocator::get() {
 inline void PoolAllocator::attach(CUDAAllocator& native) {
   native_ = &native;
   (void)vram_add_reclaim_hook(&reclaim, this);
-  (void)pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
+  (void)pthread_atfork(nullptr, nullptr, [] {
+    if (get().native_->initialized() || get().pools_.is_any_open()) is_forked = true;
+  });
 }
 
 inline DataPtr PoolAllocator::allocate(size_t bytes) {
@@ -43,7 +46,11 @@ inline void* PoolAllocator::raw_alloc_with_stream(size_t bytes, cudaStream_t str
   if (bytes == 0) return nullptr;
   const DeviceIndex device = c10::cuda::current_device();
   if (!is_native_business(device, stream)) return serve(bytes, device, stream);
-  return natively([&] { return native_->raw_alloc_with_stream(bytes, stream); });
+  return natively([&] {
+    void* const block = native_->raw_alloc_with_stream(bytes, stream);
+    adopted_.put(block, native_->raw_deleter());
+    return block;
+  });
 }
 
 template <class Native>
@@ -52,24 +59,28 @@ DataPtr PoolAllocator::allocate_with_address(size_t bytes, void* address) {
   return adopt(static_cast<Native&>(*native_).allocateWithAddress(bytes, address));
 }
 
+// The handle of the per-thread default stream names another stream in each thread: the pool can't
+// tell its work apart.
 inline bool PoolAllocator::is_native_business(DeviceIndex device, cudaStream_t stream) {
   if (!private_pools_.is_quiet()) {
     free_put_off();
-    if (private_pools_.is_bypassed() || private_pools_.accept(device, stream)) return true;
+    if (private_pools_.is_all_native() || private_pools_.accept(device, stream)) return true;
   }
-  return pools_.of(device) == nullptr;
+  return C10_UNLIKELY(stream == cudaStreamPerThread) || pools_.of(device) == nullptr;
 }
 
-// Beside a capture the pool must not wait for the device: that would break the capture.
+// Beside a capture the pool must not wait for the device: that would break the capture. While a
+// private pool is active it believes that there is one; here the driver is asked.
 inline vram_status PoolAllocator::request(vram_pool* pool, size_t bytes, cudaStream_t stream,
                                           void** block) {
   if (private_pools_.is_quiet()) return vram_alloc(pool, bytes, stream, block);
   const RelaxedCapture relaxed;
-  const bool is_capturing = private_pools_.is_capturing();
-  if (is_capturing) (void)vram_begin_capture(pool);
-  const vram_status status = vram_alloc(pool, bytes, stream, block);
-  if (is_capturing) (void)vram_end_capture(pool);
-  return status;
+  const auto ask = [&] { return vram_alloc(pool, bytes, stream, block); };
+  const bool is_early = private_pools_.may_be_capturing();
+  const vram_status status = waiting(ask);
+  if (status != VRAM_OUT_OF_MEMORY || !is_early || private_pools_.is_capturing()) return status;
+  private_pools_.wait_until_it_is_known();
+  return waiting(ask);
 }
 
 inline void* PoolAllocator::serve(size_t bytes, DeviceIndex device, cudaStream_t stream) {
@@ -90,19 +101,25 @@ inline void* PoolAllocator::serve(size_t bytes, DeviceIndex device, cudaStream_t
 }
 
 // The native allocator's blocks get our deleter, as PyTorch compares deleters with raw_deleter();
-// it knows them apart.
-inline DataPtr PoolAllocator::adopt(DataPtr data) const {
-  (void)data.compare_exchange_deleter(native_->raw_deleter(), &release);
+// their own one is kept.
+inline DataPtr PoolAllocator::adopt(DataPtr data) {
+  const c10::DeleterFnPtr own = data.get_deleter();
+  if (data.get_context() == nullptr || own == &release) return data;
+  adopted_.put(data.get_context(), own);
+  (void)data.compare_exchange_deleter(own, &release);
   return data;
+}
+
+inline void PoolAllocator::release_native(void* address) {
+  if (is_forked) return;
+  if (const c10::DeleterFnPtr own = adopted_.take(address)) return own(address);
+  native_->raw_delete(address);  // from before vram, and not a tensor's
 }
 
 inline void PoolAllocator::release(void* address) {
   if (address == nullptr) return;
   PoolAllocator& self = get();
-  if (vram_owns(address) == 0) {
-    if (!is_forked) self.native_->raw_delete(address);
-    return;
-  }
+  if (vram_owns(address) == 0) return self.release_native(address);
   if (const auto* python = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(python != nullptr))
     (*python)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA,
                                              reinterpret_cast<uintptr_t>(address));
@@ -140,11 +157,17 @@ inline void PoolAllocator::record_stream(const DataPtr& data, CUDAStream stream)
   if (data.get_deleter() != &release) return native_->recordStream(data, stream);
   void* const block = data.get_context();
   if (vram_owns(block) != 0) {
-    (void)vram_record_stream(pools_.of(data.device().index()), block, stream.stream());
+    const vram_status status =
+        vram_record_stream(pools_.of(data.device().index()), block, stream.stream());
+    TORCH_CHECK(status == VRAM_OK, "vram: record_stream: ", block, " in stream ",
+                static_cast<void*>(stream.stream()), ": ",
+                status == VRAM_NOT_SUPPORTED ? vram_last_error() : vram_status_text(status));
     return;
   }
+  if (is_forked) return;
   // One that was adopted: the native allocator takes its own deleter only.
-  DataPtr native(data.get(), block, native_->raw_deleter(), data.device());
+  const c10::DeleterFnPtr own = adopted_.find(block);
+  DataPtr native(data.get(), block, own != nullptr ? own : native_->raw_deleter(), data.device());
   native_->recordStream(native, stream);
   native.release_context();
 }

@@ -7,7 +7,9 @@
 // others may use. All other frees go to the pool at once, which itself keeps what a captured stream
 // uses besides (record_stream), and marks nothing in such a stream.
 //
-// is_quiet() is one atomic load, all that the hot path pays. Everything else takes the lock.
+// is_quiet() is one atomic load, all that the hot path pays. Everything else takes the lock, except
+// for the two switches that send every request to PyTorch's allocator: vram.disable(), and
+// torch.cuda.caching_allocator_enable(False).
 // Filters are called with the lock held, as PyTorch's own allocator calls them with its device lock
 // held; no pool is called with it held.
 #pragma once
@@ -16,9 +18,11 @@
 #include <atomic>
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <chrono>
 #include <cuda_runtime_api.h>
 #include <functional>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -55,19 +59,21 @@ class PrivatePools {
 
   void begin(c10::DeviceIndex device, MempoolId_t id, StreamFilter filter, cudaStream_t stream) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    active_.push_back({device, id, std::move(filter), stream});
+    active_.push_back({device, id, std::move(filter), stream, Clock::now()});
     ++concerns_;
   }
 
-  void end(c10::DeviceIndex device, MempoolId_t id) {
+  // False: it was not begun here.
+  bool end(c10::DeviceIndex device, MempoolId_t id) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto is_it = [&](const Active& active) {
       return active.device == device && active.id == id;
     };
     const auto found = std::find_if(active_.rbegin(), active_.rend(), is_it);
-    if (found == active_.rend()) return;
+    if (found == active_.rend()) return false;
     active_.erase(std::next(found).base());
     --concerns_;
+    return true;
   }
 
   bool accept(c10::DeviceIndex device, cudaStream_t stream) const {
@@ -80,6 +86,18 @@ class PrivatePools {
   bool is_capturing() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return is_capturing_locked();
+  }
+  // PyTorch begins to capture right after it has begun with the private pool. For a while it is not
+  // known whether it will.
+  bool may_be_capturing() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return last_begin_locked() + kUntilCapture > Clock::now() || is_capturing_locked();
+  }
+  void wait_until_it_is_known() const {
+    std::this_thread::sleep_until([this] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return last_begin_locked() + kUntilCapture;
+    }());
   }
 
   // True if the free of the stream's block is put off; take_back() returns it when nothing is
@@ -101,19 +119,33 @@ class PrivatePools {
 
   // PyTorch's allocator was switched off (torch.cuda.caching_allocator_enable): everything is for
   // it to decide.
-  void set_bypassed(bool bypassed) {
-    if (is_bypassed_.exchange(bypassed) != bypassed) concerns_ += bypassed ? 1 : -1;
+  void set_bypassed(bool bypassed) { set(is_bypassed_, bypassed); }
+  // The program went back to PyTorch's allocator (vram.disable).
+  void set_disabled(bool disabled) { set(is_disabled_, disabled); }
+  bool is_disabled() const { return is_disabled_.load(std::memory_order_relaxed); }
+  bool is_all_native() const {
+    return is_disabled() || is_bypassed_.load(std::memory_order_relaxed);
   }
-  bool is_bypassed() const { return is_bypassed_.load(std::memory_order_relaxed); }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  // A thread that is descheduled between the two calls takes a few milliseconds.
+  static constexpr std::chrono::milliseconds kUntilCapture{20};
+
   struct Active {
     c10::DeviceIndex device;
     MempoolId_t id;
     StreamFilter filter;
     cudaStream_t stream;  // current when it began: the one that a graph is captured in
+    Clock::time_point begin;
   };
 
+  void set(std::atomic<bool>& flag, bool value) {
+    if (flag.exchange(value) != value) concerns_ += value ? 1 : -1;
+  }
+  Clock::time_point last_begin_locked() const {
+    return active_.empty() ? Clock::time_point() : active_.back().begin;
+  }
   bool is_capturing_locked() const {
     return std::any_of(active_.begin(), active_.end(),
                        [](const Active& active) { return is_captured(active.stream); });
@@ -124,6 +156,7 @@ class PrivatePools {
   std::vector<void*> put_off_;
   std::atomic<int> concerns_{0};
   std::atomic<bool> is_bypassed_{false};
+  std::atomic<bool> is_disabled_{false};
 };
 
 }  // namespace vram_torch
