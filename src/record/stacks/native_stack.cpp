@@ -21,15 +21,16 @@ class Counters {
     const std::lock_guard guard(lock_);
     const auto [found, is_new] = numbers_.try_emplace(counter, 0);
     if (is_new) {
-      found->second = static_cast<FrameNumber>(counters_.size());
+      found->second = static_cast<FrameNumber>(counters_.size()) | NativeStacks::kMark;
       counters_.push_back(counter);
     }
     return found->second;
   }
   uintptr_t counter(FrameNumber number) {
     const std::lock_guard guard(lock_);
-    return counters_[number];
+    return counters_[number & ~NativeStacks::kMark];
   }
+  std::mutex& lock() { return lock_; }
 
  private:
   std::mutex lock_;
@@ -92,6 +93,9 @@ StackId NativeStacks::capture() {
   }
   return stores().stacks.intern(std::span(numbers).first(count));
 }
+
+void NativeStacks::before_fork() { counters().lock().lock(); }
+void NativeStacks::after_fork() { counters().lock().unlock(); }
 
 FrameText NativeStacks::describe(FrameNumber frame) {
   const uintptr_t counter = counters().counter(frame);

@@ -49,6 +49,7 @@ class Frames {
     const std::lock_guard guard(lock_);
     return texts_[number];
   }
+  std::mutex& lock() { return lock_; }
 
  private:
   static FrameText describe(const Place& place) {
@@ -106,7 +107,7 @@ FrameNumber number_of(Object* frame, LatelyMet& met) {
 
 // The GIL is held.
 StackId walk(Object* thread) {
-  thread_local ThreadOwned<LatelyMet> lately_met;
+  constinit static thread_local ThreadOwned<LatelyMet> lately_met;
   LatelyMet* const met = lately_met.get();
   if (met == nullptr) return 0;
   std::array<FrameNumber, PythonStacks::kMostFrames> numbers;
@@ -137,6 +138,9 @@ StackId PythonStacks::capture() {
   python().release(state);
   return stack;
 }
+
+void PythonStacks::before_fork() { frames().lock().lock(); }
+void PythonStacks::after_fork() { frames().lock().unlock(); }
 
 FrameText PythonStacks::describe(FrameNumber frame) { return frames().text(frame); }
 

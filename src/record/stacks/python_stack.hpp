@@ -19,6 +19,10 @@ class PythonStacks {
   // 0: this thread runs no Python code, or the interpreter is shutting down.
   [[nodiscard]] static StackId capture();
   [[nodiscard]] static FrameText describe(FrameNumber frame);
+
+  // Around a fork: between them no other thread is changing the tables.
+  static void before_fork();
+  static void after_fork();
 };
 
 }  // namespace vram::record

@@ -1,0 +1,118 @@
+// A disk that is slow, hangs or is full: the program is delayed a bounded time, and every record
+// that is not in the file is counted. The disk is this program's write(), which the recorder calls
+// as the C library's.
+#include "base/bytes.hpp"
+#include "base/testing/waiting.hpp"
+#include "record/ring.hpp"
+#include "record/testing/recorder_fixture.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// What each write() to a recording costs.
+struct Disk {
+  std::atomic<int> delay_ms{0};
+  std::atomic<bool> hangs{false};
+  std::atomic<int> hanging{0};
+};
+Disk& disk() {
+  static Disk& one = *new Disk;
+  return one;
+}
+
+bool is_recording(int descriptor) {
+  std::array<char, 256> name{};
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  const ssize_t length = readlink(link.c_str(), name.data(), name.size());
+  return length > 0 &&
+         std::string_view(name.data(), static_cast<size_t>(length)).ends_with(".vtrace");
+}
+
+}  // namespace
+
+extern "C" ssize_t write(int descriptor, const void* bytes, size_t count) {
+  if ((disk().delay_ms != 0 || disk().hangs) && is_recording(descriptor)) {
+    ++disk().hanging;
+    while (disk().hangs) std::this_thread::sleep_for(milliseconds(1));
+    --disk().hanging;
+    std::this_thread::sleep_for(milliseconds(disk().delay_ms.load()));
+  }
+  return syscall(SYS_write, descriptor, bytes, count);
+}
+
+namespace vram::record {
+namespace {
+
+class SlowDiskTest : public RecorderFixture {
+ protected:
+  void TearDown() override {
+    disk().hangs = false;
+    disk().delay_ms = 0;
+    RecorderFixture::TearDown();
+  }
+  static milliseconds since(Clock::time_point begin) {
+    return std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+  }
+};
+
+TEST_F(SlowDiskTest, AHangingDiskDelaysTheProgramOnceForABoundedTime) {
+  constexpr uint64_t kMore = 30;
+  start({.path = path()});
+  disk().hangs = true;
+  uint64_t recorded = 0;
+  for (; disk().hanging == 0; std::this_thread::sleep_for(milliseconds(1))) alloc(++recorded << 12);
+  const auto begin = Clock::now();
+  for (uint64_t i = 0; i < Ring::kRecords + kMore; ++i) alloc(++recorded << 12);
+  EXPECT_LT(since(begin).count(), 2000) << "ms, for " << kMore << " records that have no place";
+  const auto later = Clock::now();
+  std::thread([&] {
+    for (uint64_t i = 0; i < Ring::kRecords + kMore; ++i) alloc(++recorded << 12);
+  }).join();
+  EXPECT_LT(since(later).count(), 1000) << "ms: that the disk hangs is known by now";
+  disk().hangs = false;
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_GT(Recorder::counts().lost_records, 0u);
+  EXPECT_EQ(read(path()).events.size() + Recorder::counts().lost_records, recorded);
+}
+
+TEST_F(SlowDiskTest, StopWritesAllOrCountsWhatItGaveUp) {
+  constexpr uint64_t kThreads = 16;
+  constexpr uint64_t kEach = 16'000;  // a ring holds them
+  constexpr uint64_t kTurn = 500;     // the rings' records alternate
+  start({.path = path()});
+  disk().hangs = true;
+  uint64_t recorded = 0;
+  for (; disk().hanging == 0; std::this_thread::sleep_for(milliseconds(1))) alloc(++recorded << 12);
+  std::atomic<uint64_t> turn{0};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 1; t <= kThreads; ++t) {
+    threads.emplace_back([t, &turn] {
+      for (uint64_t i = 0; i < kEach; ++i) {
+        while (i % kTurn == 0 && turn % kThreads != t - 1) std::this_thread::yield();
+        alloc(t << 40 | i << 12);
+        if (i % kTurn == kTurn - 1) ++turn;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  recorded += kThreads * kEach;
+  disk().delay_ms = 250;
+  disk().hangs = false;
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_EQ(read(path()).events.size() + Recorder::counts().lost_records, recorded);
+  EXPECT_EQ(Recorder::counts().lost_records, 0u) << "the disk was slow, but it went on";
+}
+
+}  // namespace
+}  // namespace vram::record
