@@ -25,6 +25,7 @@ constexpr milliseconds kMaxWaitForRecord{1000};
 constexpr milliseconds kMaxWaitForLast{200};
 constexpr size_t kBatch = size_t{1} << 16;
 constexpr uint64_t kNone = UINT64_MAX;
+constexpr uint64_t kNoteEvery = 64;
 constexpr int kMaxNames = 10'000;
 
 }  // namespace
@@ -197,6 +198,7 @@ void Flusher::collect_in_order() {
           has_moved = true;
         }
         ring.drop();
+        if (next_ % kNoteEvery == 0) traffic().note_progress();
       }
       if (record != nullptr) first_put_ = std::min(first_put_, record->sequence);
     });

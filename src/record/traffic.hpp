@@ -43,15 +43,31 @@ class Traffic {
   alignas(64) Counter given_up;
 
   // A place in a ring that is full, once the flusher has made one; nullptr: the thread has waited
-  // long enough. All threads together wait kMaxWait for a flusher that does not get on (as its disk
-  // hangs), and are then answered at once, until it has.
+  // long enough. All threads together wait kMaxWait for a disk, or a flusher that does not get on
+  // for another reason, and are then answered at once, until it does. While the flusher works, they
+  // wait for it: it takes less than a microsecond for a record.
   [[nodiscard]] Record* wait_for_place(Ring& ring);
 
   // The flusher gets on.
   void note_progress() { progress_.store(progress() + 1, std::memory_order_relaxed); }
   [[nodiscard]] uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
-  // It has taken all that there was, and written it within that time: threads may wait again, for a
-  // hundredth of it.
+  // A call to the system that may take as long as the disk does.
+  class DiskCall {
+   public:
+    explicit DiskCall(Traffic& traffic) : traffic_(traffic) { traffic_.is_on_disk_ = true; }
+    DiskCall(const DiskCall&) = delete;
+    DiskCall& operator=(const DiskCall&) = delete;
+    ~DiskCall() {
+      traffic_.is_on_disk_ = false;
+      traffic_.disk_time_ += std::chrono::steady_clock::now() - begin_;
+    }
+
+   private:
+    Traffic& traffic_;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  };
+  // It has taken what there was, and written it, within that time: if little of it went to the
+  // disk, threads may wait again, for a hundredth of it.
   void note_cycle(std::chrono::nanoseconds duration);
   void be_patient() { patience_ns_.store(kMaxWait.count(), std::memory_order_relaxed); }
 
@@ -66,12 +82,15 @@ class Traffic {
   void begin_child() {
     new (&lock_) std::mutex;
     new (&wake_) std::condition_variable;
+    is_on_disk_ = false;
     be_patient();
   }
 
  private:
   alignas(64) std::atomic<int64_t> patience_ns_{kMaxWait.count()};
   std::atomic<uint64_t> progress_{0};
+  std::atomic<bool> is_on_disk_{false};
+  std::chrono::nanoseconds disk_time_{0};  // since the last cycle; the flusher's
   std::mutex lock_;
   std::condition_variable wake_;
 };

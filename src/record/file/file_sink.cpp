@@ -1,6 +1,7 @@
 #include "record/file/file_sink.hpp"
 
 #include "base/descriptor.hpp"
+#include "record/traffic.hpp"
 
 #include <fmt/format.h>
 
@@ -74,6 +75,7 @@ Result<std::unique_ptr<FileSink>> FileSink::create_beside(const std::string& pat
 }
 
 Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& path, Existing existing) {
+  const Traffic::DiskCall call(traffic());
   auto made = create_beside(path);
   if (!made) return made;
   FileSink& sink = **made;
@@ -131,6 +133,7 @@ Result<> FileSink::named(bool is_done) {
 
 Result<std::unique_ptr<FileSink>> FileSink::follow(const FileSink& before,
                                                    const std::string& old_path) {
+  const Traffic::DiskCall call(traffic());
   const std::string& path = before.path_;
   auto made = create_beside(path);
   if (!made) return made;
@@ -162,6 +165,7 @@ bool FileSink::is_live(const std::string& path) {
 }
 
 Result<> FileSink::write(std::string_view bytes) {
+  const Traffic::DiskCall call(traffic());
   while (!bytes.empty() && failure_ == 0) {
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count >= 0) {
