@@ -38,7 +38,7 @@ Record* Traffic::wait_for_place(Ring& ring) {
 }
 
 void Traffic::note_cycle(std::chrono::nanoseconds duration) {
-  const auto on_disk = std::exchange(disk_time_, std::chrono::nanoseconds(0));
+  const std::chrono::nanoseconds on_disk(disk_time_ns_.exchange(0, std::memory_order_relaxed));
   const int64_t left = patience_ns_.load(std::memory_order_relaxed);
   if (on_disk > kMaxDiskTime || left >= kMaxWait.count()) return;
   const int64_t more = std::min(duration.count() / kShareOfTime, kMaxWait.count() - left);

@@ -59,7 +59,8 @@ class Traffic {
     DiskCall& operator=(const DiskCall&) = delete;
     ~DiskCall() {
       traffic_.is_on_disk_ = false;
-      traffic_.disk_time_ += std::chrono::steady_clock::now() - begin_;
+      const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - begin_;
+      traffic_.disk_time_ns_.fetch_add(time.count(), std::memory_order_relaxed);
     }
 
    private:
@@ -90,7 +91,7 @@ class Traffic {
   alignas(64) std::atomic<int64_t> patience_ns_{kMaxWait.count()};
   std::atomic<uint64_t> progress_{0};
   std::atomic<bool> is_on_disk_{false};
-  std::chrono::nanoseconds disk_time_{0};  // since the last cycle; the flusher's
+  std::atomic<int64_t> disk_time_ns_{0};  // since the last cycle
   std::mutex lock_;
   std::condition_variable wake_;
 };
