@@ -112,7 +112,8 @@ std::array<std::mutex*, 3> locks_of_tables() {
 // A thread that is starting or stopping may wait for the disk: the fork goes on without it then,
 // and the child records nothing more.
 struct ForkHandlers {
-  static inline bool has_lock = false;
+  // Threads may fork at the same time.
+  static inline constinit thread_local bool has_lock = false;
 
   static void prepare() {
     const auto deadline = std::chrono::steady_clock::now() + kMaxWaitToFork;
@@ -122,18 +123,18 @@ struct ForkHandlers {
     NativeStacks::before_fork();
     PythonStacks::before_fork();
   }
-  static void release_tables() {
-    PythonStacks::after_fork();
+  static void release_tables(bool is_child) {
+    PythonStacks::after_fork(is_child);
     NativeStacks::after_fork();
     for (std::mutex* lock : locks_of_tables()) lock->unlock();
   }
   static void in_parent() {
-    release_tables();
+    release_tables(false);
     if (has_lock) state().lock.unlock();
   }
   static void in_child() {
     Recorder::begin_child(has_lock);
-    release_tables();
+    release_tables(true);
     if (has_lock) state().lock.unlock();
   }
   static void install() {

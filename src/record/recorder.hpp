@@ -60,7 +60,7 @@ class Recorder {
   [[nodiscard]] static bool is_on() { return has_recording.load(std::memory_order_relaxed); }
   [[nodiscard]] static RecorderCounts counts();
   // The file that is written, once it is known: as much of its path as fits, with a 0 behind it.
-  // Answers how long it is. Allocates nothing.
+  // Answers how long it is.
   static size_t copy_path(std::span<char> room);
 
   // Somebody says what is taken from the driver: its own calls need not be recorded.

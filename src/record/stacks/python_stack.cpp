@@ -4,7 +4,9 @@
 #include "record/stacks/cpython.hpp"
 
 #include <array>
+#include <chrono>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +14,10 @@ namespace vram::record {
 namespace {
 
 using Object = CPython::Object;
+
+constexpr std::chrono::milliseconds kMaxWaitToFork{1000};
+constinit thread_local bool has_lock_to_fork = false;
+bool are_frames_usable = true;  // false in a child that was forked while a thread changed them
 
 // A place in Python's code: the instruction, or the line where the interpreter tells no more.
 struct Place {
@@ -129,7 +135,7 @@ bool PythonStacks::is_available() {
 }
 
 StackId PythonStacks::capture() {
-  if (!is_available()) return 0;
+  if (!are_frames_usable || !is_available()) return 0;
   if (python().is_finalizing != nullptr && python().is_finalizing() != 0) return 0;
   Object* thread = python().this_thread();
   if (thread == nullptr) return 0;  // a thread that Python has never seen runs no Python code
@@ -139,8 +145,21 @@ StackId PythonStacks::capture() {
   return stack;
 }
 
-void PythonStacks::before_fork() { frames().lock().lock(); }
-void PythonStacks::after_fork() { frames().lock().unlock(); }
+void PythonStacks::before_fork() {
+  const auto deadline = std::chrono::steady_clock::now() + kMaxWaitToFork;
+  while (!(has_lock_to_fork = frames().lock().try_lock()) &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+void PythonStacks::after_fork(bool is_child) {
+  if (has_lock_to_fork) {
+    frames().lock().unlock();
+  } else if (is_child) {
+    are_frames_usable = false;
+  }
+}
 
 FrameText PythonStacks::describe(FrameNumber frame) { return frames().text(frame); }
 

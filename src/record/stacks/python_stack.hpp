@@ -20,9 +20,10 @@ class PythonStacks {
   [[nodiscard]] static StackId capture();
   [[nodiscard]] static FrameText describe(FrameNumber frame);
 
-  // Around a fork: between them no other thread is changing the tables.
+  // Around a fork: between them no other thread is changing the tables. One that has lost the GIL
+  // meanwhile can't be waited for: then the child takes no more stacks.
   static void before_fork();
-  static void after_fork();
+  static void after_fork(bool is_child);
 };
 
 }  // namespace vram::record
