@@ -122,9 +122,9 @@ void Flusher::add(Fact fact) {
 }
 
 RecordCounts Flusher::counts() const {
-  RecordCounts counts{.written = written_, .lost = traffic().given_up.value() + skipped_};
+  RecordCounts counts{.written = written_, .lost = traffic().given_up.counted() + skipped_};
   const uint64_t handled = is_abandoned_ ? end_ - first_ : handled_.load();
-  if (has_failed_) counts.lost = traffic().given_up.value() + handled - counts.written;
+  if (has_failed_) counts.lost = traffic().given_up.counted() + handled - counts.written;
   return counts;
 }
 

@@ -97,7 +97,11 @@ bool wake_flusher() {
 // The lock is held.
 RecorderCounts count() {
   const Flusher* const flusher = state().flusher.get();
-  if (flusher == nullptr) return {.lost_records = traffic().given_up.value()};
+  if (flusher == nullptr) {
+    // A thread that is late from the recording before may have put a record without waking one.
+    const uint64_t put = traffic().numbers.counted() - state().first_number;
+    return {.lost_records = traffic().given_up.counted() + put};
+  }
   const RecordCounts records = flusher->counts();
   return {flusher->events(), records.written, records.lost, flusher->file_bytes()};
 }
@@ -160,7 +164,7 @@ void Recorder::begin_child(bool is_whole) {
   state().counts = {};
   state().path.clear();
   state().phase = Phase::kAsleep;
-  state().first_number = traffic().numbers.value();
+  state().first_number = traffic().numbers.counted();
   if (goes_on) return traffic().given_up.open_at_zero();
   has_recording.store(false, std::memory_order_relaxed);
   (void)traffic().numbers.close();

@@ -45,8 +45,8 @@ Rings::Entry* Rings::take() {
 }
 
 // A signal's handler may begin a turn at any instruction of another one.
-Rings::Turn::Turn() {
-  Own& mine = own();
+Rings::Turn::Turn() : own_(&own()) {
+  Own& mine = *own_;
   if (mine.is_in_a_turn) return;
   mine.is_in_a_turn = is_outermost_ = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -56,7 +56,7 @@ Rings::Turn::Turn() {
 
 Rings::Turn::~Turn() {
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (is_outermost_) own().is_in_a_turn = false;
+  if (is_outermost_) own_->is_in_a_turn = false;
 }
 
 void Rings::forget_other_threads() {

@@ -18,6 +18,7 @@ namespace vram::record {
 
 class Rings {
   struct Entry;
+  struct Own;
 
  public:
   // The calling thread's turn to put one record into its ring.
@@ -32,6 +33,7 @@ class Rings {
     [[nodiscard]] Ring* ring() const { return ring_; }
 
    private:
+    Own* own_;
     Ring* ring_ = nullptr;
     bool is_outermost_ = false;
   };

@@ -22,15 +22,25 @@ class Counter {
     const uint64_t before = value_.fetch_add(1, std::memory_order_acq_rel);
     return (before & kClosed) == 0 ? std::optional(before) : std::nullopt;
   }
-  [[nodiscard]] uint64_t value() const { return value_.load(std::memory_order_acquire) & ~kClosed; }
-  // Goes on from the value that it had, or from 0. Answers it.
+  // How many were counted; what comes while it is closed is not.
+  [[nodiscard]] uint64_t counted() const {
+    const uint64_t value = value_.load(std::memory_order_acquire);
+    return (value & kClosed) == 0 ? value : closed_at_.load(std::memory_order_acquire);
+  }
+  // Goes on above all numbers that there ever were, or from 0.
   uint64_t open() { return value_.fetch_and(~kClosed, std::memory_order_acq_rel) & ~kClosed; }
   void open_at_zero() { value_.store(0, std::memory_order_release); }
-  uint64_t close() { return value_.fetch_or(kClosed, std::memory_order_acq_rel) & ~kClosed; }
+  // Answers what was counted. One thread at a time opens and closes.
+  uint64_t close() {
+    const uint64_t before = value_.fetch_or(kClosed, std::memory_order_acq_rel);
+    if ((before & kClosed) == 0) closed_at_.store(before, std::memory_order_release);
+    return closed_at_.load(std::memory_order_relaxed);
+  }
 
  private:
   static constexpr uint64_t kClosed = uint64_t{1} << 63;
   std::atomic<uint64_t> value_{kClosed};
+  std::atomic<uint64_t> closed_at_{0};
 };
 
 class Traffic {
