@@ -113,7 +113,7 @@ TEST_F(ProcessTest, AForkAmidOtherThreadsWorkLeavesTheChildWhole) {
       }
     });
   }
-  const int rounds = std::getenv("VRAM_DEEP") != nullptr ? 5000 : 200;
+  const int rounds = std::getenv("VRAM_DEEP") != nullptr ? 2000 : 200;
   for (int round = 0; round < rounds; ++round) {
     ASSERT_EQ(in_child([&] {
                 (void)alarm(20);

@@ -72,7 +72,7 @@ TEST_F(SlowDiskTest, StopWritesAllOrCountsWhatItGaveUp) {
   }
   for (std::thread& thread : threads) thread.join();
   recorded += kThreads * kEach;
-  disk().delay_ms = 250;
+  disk().delay_ms = 100;
   disk().hangs = false;
   ASSERT_TRUE(Recorder::stop());
   EXPECT_EQ(read(path()).events.size() + Recorder::counts().lost_records, recorded);

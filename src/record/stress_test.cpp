@@ -136,7 +136,7 @@ TEST_F(StressTest, WrittenAndLostAreWhatWasEmitted) {
   uint64_t lost = 0;
   int recordings = 0;
   const auto end = std::chrono::steady_clock::now() + time;
-  for (; std::chrono::steady_clock::now() < end; ++recordings) {
+  for (; std::chrono::steady_clock::now() < end || recordings < 6; ++recordings) {
     const bool is_lazy = random() % 2 == 0;
     const bool is_limited = random() % 2 == 0;
     start({.path = path(), .limit_bytes = is_limited ? kMiB : 0, .is_lazy = is_lazy});
@@ -157,7 +157,6 @@ TEST_F(StressTest, WrittenAndLostAreWhatWasEmitted) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(written + lost, emitted);
   EXPECT_EQ(failures, 0);
-  EXPECT_GT(recordings, 5);
   RecordProperty("recordings", recordings);
   RecordProperty("emitted", std::to_string(emitted));
   RecordProperty("lost", std::to_string(lost));

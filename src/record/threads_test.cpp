@@ -72,6 +72,18 @@ TEST_F(ThreadsTest, RecordsOfADestructorDoNotShareARingWithANewThread) {
   EXPECT_EQ(Recorder::counts().lost_records, 0u);
 }
 
+// As a signal's handler does that records at whatever instruction of its thread's own recording:
+// the place that the thread is filling must not be filled by both.
+TEST_F(ThreadsTest, ATurnWithinAnotherTurnHasNoRing) {
+  {
+    const Rings::Turn outer;
+    EXPECT_NE(outer.ring(), nullptr);
+    const Rings::Turn inner;
+    EXPECT_EQ(inner.ring(), nullptr);
+  }
+  EXPECT_NE(Rings::Turn().ring(), nullptr);
+}
+
 // The thread that led the process's scopes ended with one open.
 TEST_F(ThreadsTest, AnEndedThreadLeadsNobody) {
   std::thread([] {
