@@ -9,7 +9,7 @@ add_library(vram_library SHARED "$<TARGET_OBJECTS:vram_capi>")
 set_target_properties(vram_library PROPERTIES OUTPUT_NAME vram
   LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/capi/vram.map")
 target_link_libraries(vram_library PRIVATE vram_capi)
-target_link_options(vram_library PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed
+target_link_options(vram_library PRIVATE -Wl,-z,nodelete -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/capi/vram.map" -Wl,--no-undefined)
 
 # libvram_tap.so: preloaded into programs that are recorded. Needs libc alone, without a C++ run-time library.

@@ -32,10 +32,12 @@ typedef struct vram_record_options {
   size_t struct_bytes;
   vram_stacks stacks;
   /* 1: the file is made when something is recorded, a process that finds its name taken adds its
-   * number to it (run.4711.vtrace), and children of fork() record, too, each into its own file. 0:
-   * the file is made at once, in place of one of that name, and children do not record. */
+   * number to it (run.4711.vtrace, or run.4711-2.vtrace where there is one), and children of fork()
+   * record, too, each into its own file. 0: the file is made at once, in place of one of that name
+   * that nobody is writing, and children do not record. */
   uint32_t is_lazy;
-  /* 1: a rank of several (RANK and WORLD_SIZE, or what MPI and Slurm set) adds its number to the name: run.rank0.vtrace. */
+  /* 1: a rank of several (RANK and WORLD_SIZE, or what MPI and Slurm set) adds its number to the
+   * name: run.rank0.vtrace. */
   uint32_t is_named_by_rank;
   uint32_t reserved; /* 0 */
   /* What the recording may take on the disk: what is older goes (run.old.vtrace has the older part
@@ -44,13 +46,15 @@ typedef struct vram_record_options {
 } vram_record_options;
 
 /* VRAM_INVALID_VALUE: something is recorded already, or such options can't be. VRAM_FILE_FAILED: no
- * such file can be made. vram_last_error() says it in words. */
+ * such file can be made, or the system grants no thread. vram_last_error() says it in words. */
 VRAM_API vram_status vram_record_start(const char* path, const vram_record_options* options);
-/* Starts what the environment asks for (as `vram run --record` sets it: VRAM_RECORD names the file), until the process ends.
- * Does nothing where it asks for nothing, or something is recorded already. Opening a pool calls it. As vram_record_start(). */
+/* Starts what the environment asks for (as `vram run --record` sets it: VRAM_RECORD names the
+ * file), until the process ends. Does nothing where it asks for nothing, or something is recorded
+ * already. Opening a pool calls it. As vram_record_start(). */
 VRAM_API vram_status vram_record_start_as_told(void);
 /* Waits until all that was recorded is in the file. VRAM_FILE_FAILED: from some moment on it could
- * not be written (what came before is in the file); vram_last_error() says why. Where nothing is
+ * not be written (what came before is in the file), or the disk has taken nothing for 5 s;
+ * vram_last_error() says why. Where nothing is
  * recorded: VRAM_OK. */
 VRAM_API vram_status vram_record_stop(void);
 VRAM_API int vram_is_recording(void);
@@ -58,7 +62,7 @@ VRAM_API int vram_is_recording(void);
 typedef struct vram_record_counts {
   size_t struct_bytes; /* set by the caller to sizeof(vram_record_counts) */
   uint64_t events;     /* written */
-  uint64_t lost;       /* given up, as the disk was too slow for too long */
+  uint64_t lost;       /* given up, as the disk was too slow, hung or was full */
   uint64_t file_bytes; /* written, files that have gone since included */
 } vram_record_counts;
 
@@ -122,10 +126,11 @@ typedef struct vram_event {
 } vram_event;
 
 /* May be called with the allocator's lock held, so that events come in its order; may then wait for
- * the disk, at most a tenth of a second. */
+ * the thread that writes them; for a disk that hangs, all threads together at most 0.2 s. */
 VRAM_API void vram_record_event(const vram_event* event);
-/* An allocator of this process says from now on what it takes from the driver: what the driver itself is called for is no
- * longer recorded (programs under `vram run --record` have a tap there). Opening a pool claims, too. For good. */
+/* An allocator of this process says from now on what it takes from the driver: what the driver
+ * itself is called for is no longer recorded (programs under `vram run --record` have a tap there).
+ * Opening a pool claims, too. For good. */
 VRAM_API void vram_record_claim(void);
 VRAM_API int vram_record_is_claimed(void);
 /* The stack of the calling thread, of the kind that is recorded; 0: none. The caller may hold no

@@ -1,6 +1,7 @@
 // The functions of record.h: arguments checked, answers turned into a status.
 #include "capi/last_error.hpp"
 #include "capi/registry.hpp"
+#include "record/file/file_sink.hpp"
 #include "record/process.hpp"
 #include "record/recorder.hpp"
 #include "record/threads.hpp"
@@ -41,8 +42,10 @@ vram_stacks stacks_told() {
 // A rank's file from before this run: nobody else has its name.
 void remove_earlier(const std::string& path) {
   struct stat found{};
-  const bool is_earlier = vram::record::rank_of_process() && stat(path.c_str(), &found) == 0 &&
-                          static_cast<uint64_t>(found.st_mtime) < number_told("VRAM_RECORD_SINCE");
+  const bool is_earlier =
+      vram::record::rank_of_process() && stat(path.c_str(), &found) == 0 &&
+      static_cast<uint64_t>(found.st_mtime) < number_told("VRAM_RECORD_SINCE") &&
+      !vram::record::FileSink::is_live(path);
   if (is_earlier) (void)unlink(path.c_str());
 }
 

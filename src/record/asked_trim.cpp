@@ -93,6 +93,9 @@ TrimState AskedTrim::place() {
   number_ = before.wanted;
   do ++number_;
   while (number_ == before.answered || number_ == 0);  // 0 means nobody, in look.h
+  if (!page_.write_at(&number_, sizeof number_, kAt + offsetof(BoardRequest, writing)))
+    return TrimState::kBroken;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::array wish = {wish_.device, wish_.bytes};
   if (!page_.write_at(wish.data(), sizeof wish, kAt + offsetof(BoardRequest, device)))
     return TrimState::kBroken;

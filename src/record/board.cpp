@@ -48,7 +48,8 @@ void read_command(BoardPage& page) {
 
 // A whole page under its name at once: readers never meet half of one.
 Result<BoardPage*> make_page(const std::string& folder, const std::string& path) {
-  const std::string unnamed = fmt::format("{}/.{}", folder, getpid());
+  const BoardOwner owner = this_process();
+  const std::string unnamed = fmt::format("{}/.{}.{}", folder, owner.pid, owner.pid_namespace);
   unlink(unnamed.c_str());  // of a process that died here, and had our pid
   const Descriptor file(
       ::open(unnamed.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -65,7 +66,7 @@ Result<BoardPage*> make_page(const std::string& folder, const std::string& path)
   // A fork must not post on its parent's page: it has none until it opens its own.
   (void)madvise(memory, kBoardPageBytes, MADV_DONTFORK);
   auto* const page = new (memory) BoardPage{};
-  page->owner = this_process();
+  page->owner = owner;
   read_command(*page);
   if (rename(unnamed.c_str(), path.c_str()) != 0) return refused(path, "name");
   return page;
@@ -94,7 +95,12 @@ Board::Board(std::string path, BoardPage* page)
 
 Result<Board> Board::open(const std::string& folder) {
   if (const auto checked = check_folder(folder); !checked) return tl::unexpected(checked.error());
-  std::string path = fmt::format("{}/{}", folder, getpid());
+  const BoardOwner owner = this_process();
+  std::string path = fmt::format("{}/{}", folder, owner.pid);
+  const std::string second = fmt::format("{}.{}", path, owner.pid_namespace);
+  unlink(second.c_str());  // of a process that died here, and had our pid
+  const auto found = PageFile::open(folder, owner.pid);
+  if (found && found->owner_state() == OwnerState::kElsewhere) path = second;
   const auto page = make_page(folder, path);
   if (!page) return tl::unexpected(page.error());
   return Board(std::move(path), *page);
@@ -107,7 +113,9 @@ Board::~Board() {
 }
 
 void Board::withdraw() const {
-  if (owner_pid_ == static_cast<uint32_t>(getpid())) unlink(path_.c_str());
+  if (owner_pid_ != static_cast<uint32_t>(getpid())) return;
+  const auto named = PageFile::open_path(path_, owner_pid_);
+  if (named && named->owner() == page_->owner) unlink(path_.c_str());
 }
 
 bool Board::post(const BoardPosting& posting) noexcept {
@@ -131,12 +139,15 @@ bool Board::post(const BoardPosting& posting) noexcept {
   return true;
 }
 
+// A number that is above wanted says that device and bytes are another request's by now.
 std::optional<TrimRequest> Board::request() const {
   BoardRequest& asked = page_->request;
   const uint64_t wanted = Word(asked.wanted).load(std::memory_order_acquire);
   if (wanted == Word(asked.answered).load(std::memory_order_relaxed)) return std::nullopt;
-  return TrimRequest{wanted, Word(asked.device).load(std::memory_order_relaxed),
-                     Word(asked.bytes).load(std::memory_order_relaxed)};
+  const TrimRequest request{wanted, Word(asked.device).load(std::memory_order_acquire),
+                            Word(asked.bytes).load(std::memory_order_acquire)};
+  const bool is_another = Word(asked.writing).load(std::memory_order_relaxed) > wanted;
+  return is_another ? std::nullopt : std::optional(request);
 }
 
 void Board::answer(const TrimRequest& request, uint64_t bytes) {

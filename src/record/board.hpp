@@ -35,7 +35,8 @@ struct TrimRequest {
 class Board {
  public:
   // Makes the folder (mode 0700) if it is not there, and the page (0600), which appears whole; one
-  // that a dead process of the same pid has left is replaced. kIo: the folder or the page can't be
+  // that a dead process of the same pid has left is replaced, but not one of another pid namespace,
+  // beside which this one gets a name of its own. kIo: the folder or the page can't be
   // made, or the folder is another user's, or open to others.
   [[nodiscard]] static Result<Board> open(const std::string& folder);
   Board(Board&& other) noexcept

@@ -1,6 +1,7 @@
 // BoardPage: what lies in a page of the board, byte by byte. The board is a folder of shared memory
 // in which each process that posts has one page, a file named by its pid; vram's programs read
-// them.
+// them. Where containers share the folder, and another one's process has the name already, it is
+// <pid>.<pid namespace>; those in the same namespace find it by the pid, too, others do not.
 //
 //     Board (the owner writes) ──▶ BoardPage ◀── board_reader (anybody of the same user, and root)
 //
@@ -29,6 +30,7 @@ struct BoardOwner {
   uint32_t uid = 0;
   uint64_t start_ticks = 0;    // /proc/<pid>/stat, field 22
   uint64_t pid_namespace = 0;  // in which the pid counts: the inode of /proc/self/ns/pid
+  friend bool operator==(const BoardOwner&, const BoardOwner&) = default;
 };
 
 struct BoardDevice {
@@ -48,15 +50,16 @@ struct BoardFigures {
   BoardDevice devices[kBoardDevices];
 };
 
-// Somebody asks the owner to give memory back. Who asks (asked_trim) holds the file's lock, writes
-// what is wanted, then raises wanted; the owner answers with the bytes, then sets answered to the
-// wanted that it has seen. Of device and bytes, unknown means all.
+// Somebody asks the owner to give memory back. Who asks (asked_trim) holds the file's lock, raises
+// writing, writes what is wanted, then raises wanted; the owner answers with the bytes, then sets
+// answered to the wanted that it has seen. Of device and bytes, unknown means all.
 struct BoardRequest {
   uint64_t wanted = 0;  // the number of the request
   uint64_t device = 0;
   uint64_t bytes = 0;
   uint64_t answered = 0;
   uint64_t answer_bytes = 0;
+  uint64_t writing = 0;  // the number of the request whose device and bytes are being written
 };
 
 struct BoardPage {
@@ -69,7 +72,7 @@ struct BoardPage {
   BoardFigures figures;
   char unused_figures[2072] = {};  // for figures to come
   BoardRequest request;
-  char unused_requests[984] = {};
+  char unused_requests[976] = {};
 };
 static_assert(offsetof(BoardPage, sequence) == 256);
 static_assert(offsetof(BoardPage, request) == 3072);

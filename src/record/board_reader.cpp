@@ -5,6 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <limits>
+#include <string_view>
 
 namespace vram::record {
 namespace {
@@ -59,16 +60,21 @@ std::optional<std::vector<uint32_t>> list_small_board(const std::string& folder,
   std::vector<uint32_t> pids;
   std::error_code error;
   size_t files = 0;
+  const std::string own = fmt::format(".{}", own_pid_namespace());
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
     if (++files > most_files) return std::nullopt;
     const std::string name = at->path().filename();
     uint32_t pid = 0;
-    const auto [last, failure] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (failure == std::errc{} && last == name.data() + name.size()) pids.push_back(pid);
+    const char* const name_end = name.data() + name.size();
+    const auto [last, failure] = std::from_chars(name.data(), name_end, pid);
+    const bool is_page = last == name_end || std::string_view(last, name_end) == own;
+    if (failure == std::errc{} && is_page) pids.push_back(pid);
   }
   if (error) return std::nullopt;
   std::ranges::sort(pids);
+  const auto twice = std::ranges::unique(pids);
+  pids.erase(twice.begin(), twice.end());
   return pids;
 }
 

@@ -132,6 +132,59 @@ TEST_F(BoardTest, AForkHasNoPageUntilItOpensItsOwn) {
   }
 }
 
+// Containers may share the folder (one IPC namespace), and each has a process of this number.
+TEST_F(BoardTest, APageOfAnotherContainersProcessOfTheSameNumberIsKept) {
+  std::filesystem::create_directory(folder_);
+  std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
+  BoardPage others{};
+  others.owner = this_process();
+  others.owner.pid_namespace += 1;
+  std::ofstream(path(getpid()), std::ios::binary)
+      .write(reinterpret_cast<const char*>(&others), sizeof others);
+  const auto is_kept = [&] {
+    BoardPage found{};
+    std::ifstream(path(getpid()), std::ios::binary)
+        .read(reinterpret_cast<char*>(&found), sizeof found);
+    return found.owner.pid_namespace == others.owner.pid_namespace;
+  };
+  {
+    Board board = Board::open(folder_).value();
+    EXPECT_TRUE(is_kept());
+    board.post({.step = 7});
+    EXPECT_EQ(read_own().state, OwnerState::kAlive);
+    EXPECT_EQ(read_own().figures->step, 7u);
+    const BoardOwner own = this_process();
+    EXPECT_TRUE(read_living(folder_, own.pid, own.start_ticks, own.pid_namespace).has_value());
+    EXPECT_THAT(list_board(folder_), testing::ElementsAre(getpid()));
+  }
+  EXPECT_TRUE(is_kept()) << "each withdraws its own";
+  EXPECT_EQ(read_own().state, OwnerState::kElsewhere);
+}
+
+// An asker gives up, another one writes its wish: the owner must not take it for the first one's.
+TEST_F(BoardTest, ARequestThatIsBeingWrittenIsNotRead) {
+  const Board board = Board::open(folder_).value();
+  const int file = ::open(path(getpid()).c_str(), O_RDWR | O_CLOEXEC);
+  const auto put = [&](size_t offset, uint64_t value) {
+    ASSERT_EQ(pwrite(file, &value, sizeof value,
+                     static_cast<off_t>(offsetof(BoardPage, request) + offset)),
+              ssize_t{sizeof value});
+  };
+  put(offsetof(BoardRequest, device), 0);
+  put(offsetof(BoardRequest, bytes), 1024);
+  put(offsetof(BoardRequest, wanted), 4);
+  ASSERT_TRUE(board.request().has_value());
+  put(offsetof(BoardRequest, writing), 5);
+  put(offsetof(BoardRequest, device), 3);
+  EXPECT_FALSE(board.request().has_value()) << "number 4 with the device of number 5";
+  put(offsetof(BoardRequest, bytes), 2048);
+  put(offsetof(BoardRequest, wanted), 5);
+  ASSERT_TRUE(board.request().has_value());
+  EXPECT_EQ(board.request()->number, 5u);
+  EXPECT_EQ(board.request()->device, 3u);
+  close(file);
+}
+
 TEST_F(BoardTest, AUsedPidIsNotItsOwner) {
   const Board board = Board::open(folder_).value();
   std::fstream page(path(getpid()), std::ios::in | std::ios::out | std::ios::binary);

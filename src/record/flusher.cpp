@@ -1,10 +1,14 @@
 #include "record/flusher.hpp"
 
+#include "base/background_thread.hpp"
 #include "record/process.hpp"
 #include "record/threads.hpp"
+#include "record/traffic.hpp"
 
-#include <chrono>
-#include <cstdio>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
 #include <unistd.h>
 #include <utility>
 
@@ -16,28 +20,88 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kCollectEvery{20};
 constexpr milliseconds kFlushEvery{100};
-constexpr milliseconds kWaitForLast{200};
+// For a record whose number is taken.
+constexpr milliseconds kMaxWaitForRecord{1000};
+constexpr milliseconds kMaxWaitForLast{200};
 constexpr size_t kBatch = size_t{1} << 16;
+constexpr uint64_t kNone = UINT64_MAX;
+constexpr uint64_t kNoteEvery = 64;
+constexpr int kMaxNames = 10'000;
 
 }  // namespace
 
-Flusher::Flusher(RecordingOptions options, bool is_lazy, uint64_t first_sequence)
-    : options_(std::move(options)), is_lazy_(is_lazy), next_(first_sequence) {}
+// Where memory runs out, the recording ends; the program goes on.
+template <typename Work>
+void Flusher::guard(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    keep_failure(fail(Code::kIo, "{}", error.what()));
+  }
+}
 
-Flusher::~Flusher() = default;
+Result<std::shared_ptr<Flusher>> Flusher::start(RecordingOptions options, bool is_lazy) {
+  std::shared_ptr<Flusher> flusher(new Flusher(std::move(options), is_lazy));
+  auto thread = start_background_thread([flusher] { flusher->run(); });
+  if (!thread) return tl::unexpected(thread.error());
+  flusher->thread_ = std::move(*thread);
+  std::unique_lock guard(flusher->lock_);
+  flusher->changed_.wait(guard, [&] { return flusher->phase_ != Phase::kOpening; });
+  if (flusher->phase_ != Phase::kEnded) return flusher;
+  guard.unlock();
+  flusher->thread_.join();
+  return tl::unexpected(*flusher->failure_);
+}
 
-Result<> Flusher::open() { return is_lazy_ ? Result<>{} : make_file(); }
+void Flusher::enter(Phase phase) {
+  const std::lock_guard guard(lock_);
+  phase_ = phase;
+  changed_.notify_all();
+}
 
-void Flusher::run() {
-  thread_ = std::thread([this] { loop(); });
+void Flusher::begin(uint64_t first_number) {
+  next_ = first_number;
+  first_ = first_number;
+  enter(Phase::kRunning);
+}
+
+Result<> Flusher::stop(uint64_t end_number) {
+  end_ = end_number;
+  enter(Phase::kStopping);
+  traffic().hurry();
+  {
+    std::unique_lock guard(lock_);
+    const auto has_ended = [this] { return phase_ == Phase::kEnded; };
+    for (uint64_t seen = traffic().progress(); !changed_.wait_for(guard, kMaxStall, has_ended);) {
+      if (seen == traffic().progress()) return abandon();
+      seen = traffic().progress();
+    }
+  }
+  thread_.join();
+  if (failure_) return tl::unexpected(*failure_);
+  return {};
+}
+
+// The thread may hang in the kernel for good. It keeps what it uses, and touches no ring again.
+Result<> Flusher::abandon() {
+  {
+    const std::lock_guard guard(Rings::lock());
+    is_abandoned_ = true;
+  }
+  has_failed_ = true;
+  thread_.detach();
+  return fail(Code::kIo, "{}: the disk has taken nothing for {} s: gave it up", path_,
+              kMaxStall.count());
 }
 
 Result<> Flusher::make_file() {
-  options_.must_be_new = is_lazy_;
+  const std::string path = options_.path;
+  options_.existing = is_lazy_ ? Existing::kKeep : Existing::kReplaceUnlessLive;
   auto made = Recording::create(options_);
-  if (!made && is_lazy_ && made.error().code == Code::kBadInput) {
-    options_.path = path_with(options_.path, std::to_string(getpid()));
-    options_.must_be_new = false;
+  for (int i = 1; !made && made.error().code == Code::kBadInput && i <= kMaxNames; ++i) {
+    const std::string pid = std::to_string(getpid());
+    options_.path = path_with(path, i == 1 ? pid : fmt::format("{}-{}", pid, i));
+    options_.existing = Existing::kKeep;
     made = Recording::create(options_);
   }
   if (!made) return tl::unexpected(made.error());
@@ -47,10 +111,9 @@ Result<> Flusher::make_file() {
   return {};
 }
 
-size_t Flusher::copy_path(std::span<char> room) {
+std::string Flusher::path() {
   const std::lock_guard guard(lock_);
-  (void)std::snprintf(room.data(), room.size(), "%s", path_.c_str());
-  return path_.size();
+  return path_;
 }
 
 void Flusher::add(Fact fact) {
@@ -58,80 +121,143 @@ void Flusher::add(Fact fact) {
   new_facts_.push_back(std::move(fact));
 }
 
-void Flusher::loop() {
-  auto flushed = Clock::now();
-  for (bool is_stopping = false; !is_stopping;) {
-    {
-      std::unique_lock guard(lock_);
-      if (!is_stopping_) (void)wake_.wait_for(guard, kCollectEvery);
-      is_stopping = is_stopping_;
-    }
-    collect();
+RecordCounts Flusher::counts() const {
+  RecordCounts counts{.written = written_, .lost = traffic().given_up.counted() + skipped_};
+  const uint64_t handled = is_abandoned_ ? end_ - first_ : handled_.load();
+  if (has_failed_) counts.lost = traffic().given_up.counted() + handled - counts.written;
+  return counts;
+}
+
+void Flusher::run() {
+  if (!is_lazy_) guard([this] { keep_failure(make_file()); });
+  if (failure_) return enter(Phase::kEnded);
+  enter(Phase::kOpen);
+  {
+    std::unique_lock guard(lock_);
+    changed_.wait(guard, [this] { return phase_ != Phase::kOpen; });
+  }
+  moved_ = Clock::now();
+  go_on_until_stopped();
+  write_last();
+  if (!is_abandoned_) enter(Phase::kEnded);
+}
+
+void Flusher::go_on_until_stopped() {
+  auto cycle = Clock::now();
+  auto flushed = cycle;
+  const auto is_stopping = [this] { return phase_.load() == Phase::kStopping; };
+  while (!is_stopping() && !is_abandoned_) {
+    traffic().sleep(kCollectEvery, is_stopping);
+    skip_if_stuck(collect(), kMaxWaitForRecord);
     const bool is_time = Clock::now() - flushed >= kFlushEvery;
     if (is_time) flushed = Clock::now();
     write(is_time);
+    traffic().note_progress();
+    traffic().note_cycle(Clock::now() - std::exchange(cycle, Clock::now()));
   }
 }
 
+// A thread may still be about to put what it has numbered.
+void Flusher::write_last() {
+  moved_ = Clock::now();
+  while (next_ < end_ && !is_abandoned_) {
+    const bool has_moved = collect();
+    skip_if_stuck(has_moved, kMaxWaitForLast);
+    write(false);
+    traffic().note_progress();
+    if (!has_moved) std::this_thread::sleep_for(milliseconds(1));
+  }
+  if (is_abandoned_) return;
+  write(true);
+  if (recording_ == nullptr || is_abandoned_) return;
+  if (!failure_) guard([this] { keep_failure(recording_->finish()); });
+  bytes_ = recording_->written_bytes();
+  recording_.reset();
+}
+
 // Each ring is in order, and every number is in one of them, or about to be.
-void Flusher::collect() {
+bool Flusher::collect() {
+  const uint64_t before = next_;
+  guard([this] { collect_in_order(); });
+  handled_ = next_ - first_;
+  return next_ != before;
+}
+
+void Flusher::collect_in_order() {
   for (bool has_moved = true; has_moved && batch_.size() < kBatch;) {
     has_moved = false;
+    first_put_ = kNone;
     Rings::for_each([&](Ring& ring) {
+      if (is_abandoned_) return;
       const Record* record = ring.front();
       for (; record != nullptr && record->sequence <= next_; record = ring.front()) {
-        if (record->sequence == next_) {  // an earlier number is a former recording's
-          batch_.push_back(*record);
+        // An earlier number is a former recording's, or was skipped.
+        if (record->sequence == next_) {
+          if (!failure_) batch_.push_back(*record);
           ++next_;
           has_moved = true;
         }
         ring.drop();
+        if (next_ % kNoteEvery == 0) traffic().note_progress();
       }
+      if (record != nullptr) first_put_ = std::min(first_put_, record->sequence);
     });
   }
 }
 
+void Flusher::skip() {
+  uint64_t to = first_put_;
+  if (phase_ == Phase::kStopping) to = std::min(to, end_);
+  if (to == kNone || to <= next_) return;
+  skipped_ += to - next_;
+  next_ = to;
+}
+
+void Flusher::skip_if_stuck(bool has_moved, milliseconds patience) {
+  const auto now = Clock::now();
+  const bool is_waiting = first_put_ != kNone || phase_ == Phase::kStopping;
+  if (has_moved || !is_waiting) {
+    moved_ = now;
+  } else if (now - moved_ > patience) {
+    skip();
+  }
+}
+
 void Flusher::keep_failure(Result<> done) {
-  if (!done && !failure_) failure_ = std::move(done.error());
+  if (done || failure_) return;
+  failure_ = std::move(done.error());
+  has_failed_ = true;
 }
 
 void Flusher::write(bool is_time_to_flush) {
-  if (recording_ == nullptr && !batch_.empty() && !failure_) keep_failure(make_file());
+  guard([&] {
+    if (recording_ == nullptr && !batch_.empty() && !failure_) keep_failure(make_file());
+    if (recording_ != nullptr) add_facts();
+    for (const Record& record : std::exchange(batch_, {})) {
+      if (failure_ || is_abandoned_) return;
+      keep_failure(recording_->add(record));
+      ++added_;
+    }
+    if (recording_ != nullptr && !failure_ && is_time_to_flush) flush();
+  });
+}
+
+void Flusher::add_facts() {
   std::vector<Fact> facts;
-  if (recording_ != nullptr) {
+  {
     const std::lock_guard guard(lock_);
     facts.swap(new_facts_);
   }
   for (const Fact& fact : facts) recording_->add(fact);
-  for (const Record& record : std::exchange(batch_, {})) {
-    if (failure_) return;
-    keep_failure(recording_->add(record));
-  }
-  if (recording_ == nullptr || failure_ || !is_time_to_flush) return;
-  recording_->note_lost(lost());
-  keep_failure(recording_->flush());
-  events_.store(recording_->event_count(), std::memory_order_relaxed);
-  bytes_.store(recording_->written_bytes(), std::memory_order_relaxed);
 }
 
-Result<> Flusher::finish(uint64_t end_sequence) {
-  {
-    const std::lock_guard guard(lock_);
-    is_stopping_ = true;
-  }
-  wake_.notify_one();
-  thread_.join();
-  // A thread may still be about to put what it has numbered.
-  for (const auto until = Clock::now() + kWaitForLast; next_ < end_sequence;) {
-    collect();
-    write(false);
-    if (Clock::now() > until) break;
-  }
-  write(true);
-  if (recording_ != nullptr && !failure_) keep_failure(recording_->finish());
-  if (recording_ != nullptr) bytes_.store(recording_->written_bytes(), std::memory_order_relaxed);
-  if (failure_) return tl::unexpected(*failure_);
-  return {};
+void Flusher::flush() {
+  recording_->note_lost(counts().lost);
+  keep_failure(recording_->flush());
+  if (failure_ || is_abandoned_) return;
+  written_ = added_;
+  events_.store(recording_->event_count(), std::memory_order_relaxed);
+  bytes_.store(recording_->written_bytes(), std::memory_order_relaxed);
 }
 
 }  // namespace vram::record

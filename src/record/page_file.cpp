@@ -9,7 +9,15 @@
 namespace vram::record {
 
 Result<PageFile> PageFile::open(const std::string& folder, uint32_t pid, Access access) {
-  std::string path = fmt::format("{}/{}", folder, pid);
+  const std::string path = fmt::format("{}/{}", folder, pid);
+  auto first = open_path(path, pid, access);
+  const uint64_t own = own_pid_namespace();
+  if (first && first->owner().pid_namespace == own) return first;
+  auto second = open_path(fmt::format("{}.{}", path, own), pid, access);
+  return second ? std::move(second) : std::move(first);
+}
+
+Result<PageFile> PageFile::open_path(const std::string& path, uint32_t pid, Access access) {
   const int direction = access == Access::kRead ? O_RDONLY : O_RDWR;
   // NONBLOCK: somebody may have put a pipe there, that nobody writes to.
   PageFile file(path,
@@ -19,6 +27,7 @@ Result<PageFile> PageFile::open(const std::string& folder, uint32_t pid, Access 
                 std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
   }
   const struct stat page = file.facts();
+  const std::string folder = path.substr(0, path.rfind('/'));
   struct stat owner{};
   if (stat(folder.c_str(), &owner) != 0 || !S_ISREG(page.st_mode) || page.st_uid != owner.st_uid) {
     return fail(Code::kBadInput, "expected {} to be a file of the folder's user", path);

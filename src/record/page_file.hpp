@@ -29,11 +29,15 @@ enum class OwnerState : uint8_t {
 class PageFile {
  public:
   enum class Access : uint8_t { kRead, kReadAndWrite };
-  // kNotFound: no page of that pid. kBadInput: what is there is no page of that pid, or not of the
-  // folder's user. kUnsupported: a page of another version.
+  // Of the processes of this pid, that of this pid namespace if it has a page. kNotFound: no page
+  // of that pid. kBadInput: what is there is no page of that pid, or not of the folder's user.
+  // kUnsupported: a page of another version.
   [[nodiscard]] static Result<PageFile> open(const std::string& folder, uint32_t pid,
                                              Access access = Access::kRead);
 
+  // That of the path, whichever process of this pid has it.
+  [[nodiscard]] static Result<PageFile> open_path(const std::string& path, uint32_t pid,
+                                                  Access access = Access::kRead);
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const BoardOwner& owner() const { return owner_; }
   [[nodiscard]] const std::string& command() const { return command_; }

@@ -1,5 +1,9 @@
 #include "record/process.hpp"
 
+#include "base/file.hpp"
+#include "record/board_page.hpp"
+
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -34,6 +38,14 @@ std::string host() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+// Of this boot of the machine.
+std::string boot() {
+  const auto text = read_whole("/proc/sys/kernel/random/boot_id", 64);
+  return text ? text->substr(0, text->find('\n')) : "";
+}
+
+std::string number_text(uint64_t number) { return number != 0 ? std::to_string(number) : ""; }
+
 }  // namespace
 
 std::optional<Rank> rank_of_process() {
@@ -58,15 +70,27 @@ std::string path_of_rank(const std::string& path) {
 
 std::vector<Fact> facts_of_process() {
   constexpr auto kAbout = Fact::Kind::kAbout;
-  std::vector<Fact> facts = {{kAbout, "process.pid", std::to_string(getpid())},
+  const BoardOwner process = this_process();
+  std::vector<Fact> facts = {{kAbout, "process.pid", std::to_string(process.pid)},
+                             {kAbout, "process.pid_namespace", number_text(process.pid_namespace)},
+                             {kAbout, "process.start_ticks", number_text(process.start_ticks)},
                              {kAbout, "process.command", program_invocation_name},
                              {kAbout, "host", host()},
+                             {kAbout, "host.boot", boot()},
                              {kAbout, "recorder", "vram " VRAM_VERSION}};
   if (const auto rank = rank_of_process()) {
     facts.push_back({kAbout, "rank", std::to_string(rank->number)});
     facts.push_back({kAbout, "world_size", std::to_string(rank->count)});
   }
+  std::erase_if(facts, [](const Fact& fact) { return fact.value.empty(); });  // not known
   return facts;
+}
+
+void renew_facts(std::vector<Fact>& facts) {
+  for (const Fact& own : facts_of_process()) {
+    for (Fact& fact : facts)
+      if (fact.kind == own.kind && fact.key == own.key) fact.value = own.value;
+  }
 }
 
 }  // namespace vram::record

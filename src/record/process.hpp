@@ -21,7 +21,10 @@ struct Rank {
 [[nodiscard]] std::string path_of_rank(const std::string& path);
 // run.vtrace is run.<word>.vtrace.
 [[nodiscard]] std::string path_with(const std::string& path, const std::string& word);
-// Process, machine and rank.
+// Process, machine and rank. A pid alone is used again, also in another container: with the pid
+// namespace and the start, in ticks since this boot of the machine, it is not.
 [[nodiscard]] std::vector<Fact> facts_of_process();
+// In the child of a fork: those of them that its parent had are the child's from now on.
+void renew_facts(std::vector<Fact>& facts);
 
 }  // namespace vram::record

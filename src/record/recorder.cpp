@@ -1,14 +1,21 @@
 #include "record/recorder.hpp"
 
+#include "record/file/file_sink.hpp"
 #include "record/flusher.hpp"
+#include "record/process.hpp"
 #include "record/stacks/describe.hpp"
 #include "record/stacks/native_stack.hpp"
 #include "record/stacks/python_stack.hpp"
 #include "record/threads.hpp"
+#include "record/traffic.hpp"
 
+#include <array>
+#include <chrono>
+#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <pthread.h>
 #include <thread>
 #include <utility>
@@ -16,19 +23,25 @@
 namespace vram::record {
 namespace {
 
-constexpr int kTriesForAPlace = 2000;  // of 50 us: a tenth of a second
+// For a thread that is starting or stopping a recording while another one forks.
+constexpr std::chrono::milliseconds kMaxWaitToFork{1000};
+
+// Whether there is somebody to take the records.
+enum class Phase : uint8_t { kAsleep, kRunning, kFailed };
 
 struct State {
   std::mutex lock;  // of starting and stopping
   RecorderOptions options;
-  // The last one is in use while current names it. Earlier ones stay: a thread that was late may
-  // still hold one.
-  std::vector<std::unique_ptr<Flusher>> flushers;
-  std::vector<std::unique_ptr<Flusher>> parents;  // their threads are not here: never touched
-  std::atomic<Flusher*> current{nullptr};
-  std::atomic<uint64_t> sequence{1};
-  std::atomic<uint64_t> step{0};
+  std::shared_ptr<Flusher> flusher;  // of the recording that runs, nullptr before its first record
+  std::optional<Error> failure;      // why it has none
+  RecorderCounts counts;             // of the last one that ended
+  std::string path;
   bool watches_forks = false;
+  bool is_child = false;  // the options are from before a fork
+  std::atomic<Phase> phase{Phase::kAsleep};
+  uint64_t first_number = 0;
+  std::atomic<int64_t> clock_offset_ns{0};
+  std::atomic<uint64_t> step{0};
 };
 
 State& state() {
@@ -36,55 +49,119 @@ State& state() {
   return one;
 }
 
-int64_t wall_clock_ns() {
+int64_t clock_ns(clockid_t clock) {
   timespec now{};
-  (void)clock_gettime(CLOCK_REALTIME, &now);
+  (void)clock_gettime(clock, &now);
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+// Unix time at the start of the recording, and what has passed since: the wall clock may be set
+// while it runs.
+int64_t time_ns() {
+  return clock_ns(CLOCK_MONOTONIC) + state().clock_offset_ns.load(std::memory_order_relaxed);
 }
 
 // The lock is held.
 Result<> start_flusher() {
-  const RecorderOptions& options = state().options;
-  auto flusher = std::make_unique<Flusher>(RecordingOptions{.path = options.path,
-                                                            .limit_bytes = options.limit_bytes,
-                                                            .describe = &describe_frame,
-                                                            .facts = options.facts},
-                                           options.is_lazy, state().sequence.load());
-  if (auto done = flusher->open(); !done) return done;
-  flusher->run();
-  state().current.store(flusher.get(), std::memory_order_release);
-  state().flushers.push_back(std::move(flusher));
+  RecorderOptions& options = state().options;
+  if (std::exchange(state().is_child, false)) renew_facts(options.facts);
+  auto flusher = Flusher::start({.path = options.path,
+                                 .limit_bytes = options.limit_bytes,
+                                 .describe = &describe_frame,
+                                 .facts = options.facts},
+                                options.is_lazy);
+  if (!flusher) return tl::unexpected(flusher.error());
+  state().flusher = *std::move(flusher);
   return {};
 }
 
 // The first record of a lazy recording, in this process or a child of it.
-Flusher* wake_flusher() {
+bool wake_flusher() {
+  if (!Recorder::is_on() || state().phase == Phase::kFailed) return false;
   const std::lock_guard guard(state().lock);
-  if (state().current.load() == nullptr && Recorder::is_on()) (void)start_flusher();
-  return state().current.load();
+  if (!Recorder::is_on()) return false;
+  if (state().phase != Phase::kAsleep) return state().phase == Phase::kRunning;
+  if (auto done = start_flusher(); !done) {
+    state().failure = std::move(done.error());
+    state().phase = Phase::kFailed;
+    return false;
+  }
+  state().flusher->begin(state().first_number);
+  state().phase.store(Phase::kRunning, std::memory_order_release);
+  return true;
 }
 
-Record* wait_for_a_place(Ring& ring, Flusher& flusher) {
-  for (int tries = 0; tries < kTriesForAPlace && Recorder::is_on(); ++tries) {
-    if (Record* place = ring.claim(); place != nullptr) return place;
-    flusher.hurry();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+// The lock is held.
+RecorderCounts count() {
+  const Flusher* const flusher = state().flusher.get();
+  if (flusher == nullptr) {
+    // A thread that is late from the recording before may have put a record without waking one.
+    const uint64_t put = traffic().numbers.counted() - state().first_number;
+    return {.lost_records = traffic().given_up.counted() + put};
   }
-  flusher.count_lost();
-  return nullptr;
+  const RecordCounts records = flusher->counts();
+  return {flusher->events(), records.written, records.lost, flusher->file_bytes()};
+}
+
+// Where every thread that changes the process's tables stands still.
+std::array<std::mutex*, 3> locks_of_tables() {
+  return {&Rings::lock(), &stores().texts.lock(), &stores().stacks.lock()};
 }
 
 }  // namespace
 
-// The flusher is the parent's, and so is what lies in the rings.
-void Recorder::begin_child() {
-  has_recording.store(state().options.is_lazy && is_on(), std::memory_order_relaxed);
-  new (&state().lock) std::mutex;
-  state().current.store(nullptr);
-  for (auto& flusher : state().flushers) state().parents.push_back(std::move(flusher));
-  state().flushers.clear();
-  stores().begin_child();
+// A thread that is starting or stopping may wait for the disk: the fork goes on without it then,
+// and the child records nothing more.
+struct ForkHandlers {
+  // Threads may fork at the same time.
+  static inline constinit thread_local bool has_lock = false;
+
+  static void prepare() {
+    const auto deadline = std::chrono::steady_clock::now() + kMaxWaitToFork;
+    while (!(has_lock = state().lock.try_lock()) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    for (std::mutex* lock : locks_of_tables()) lock->lock();
+  }
+  static void release_tables() {
+    for (std::mutex* lock : locks_of_tables()) lock->unlock();
+  }
+  static void in_parent() {
+    release_tables();
+    if (has_lock) state().lock.unlock();
+  }
+  static void in_child() {
+    Recorder::begin_child(has_lock);
+    release_tables();
+    if (has_lock) state().lock.unlock();
+  }
+  static void install() {
+    if (!std::exchange(state().watches_forks, true))
+      (void)pthread_atfork(&prepare, &in_parent, &in_child);
+  }
+};
+
+// The flusher is the parent's, and so is what lies in the rings. Its object is not destroyed: a
+// thread was in it.
+void Recorder::begin_child(bool is_whole) {
+  FileSink::close_all_in_child();
+  traffic().begin_child();
   Rings::forget_other_threads();
+  ScopeStack::forget_other_threads();
+  const bool goes_on = is_whole && is_on() && state().options.is_lazy;
+  if (!is_whole) (void)new (&state()) State;  // another thread was changing it
+  state().watches_forks = true;
+  state().is_child = true;
+  (void)new std::shared_ptr<Flusher>(std::move(state().flusher));
+  state().flusher.reset();
+  state().failure.reset();
+  state().counts = {};
+  state().path.clear();
+  state().phase = Phase::kAsleep;
+  state().first_number = traffic().numbers.counted();
+  if (goes_on) return traffic().given_up.open_at_zero();
+  has_recording.store(false, std::memory_order_relaxed);
+  (void)traffic().numbers.close();
+  (void)traffic().given_up.close();
 }
 
 Result<> Recorder::start(const RecorderOptions& options) {
@@ -93,13 +170,22 @@ Result<> Recorder::start(const RecorderOptions& options) {
     return fail(Code::kBadInput, "{} is being recorded already; stop that first",
                 state().options.path);
   }
-  if (!state().watches_forks) (void)pthread_atfork(nullptr, nullptr, [] { begin_child(); });
-  state().watches_forks = true;
+  ForkHandlers::install();
   state().options = options;
+  state().is_child = false;
+  state().failure.reset();
   state().step.store(0);
+  state().clock_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
   if (!options.is_lazy) {
     if (auto done = start_flusher(); !done) return done;
   }
+  state().counts = {};
+  state().path.clear();
+  traffic().be_patient();
+  traffic().given_up.open_at_zero();
+  state().phase = options.is_lazy ? Phase::kAsleep : Phase::kRunning;
+  state().first_number = traffic().numbers.open();
+  if (!options.is_lazy) state().flusher->begin(state().first_number);
   has_recording.store(true, std::memory_order_release);
   return {};
 }
@@ -108,21 +194,27 @@ Result<> Recorder::stop() {
   const std::lock_guard guard(state().lock);
   if (!is_on()) return {};
   has_recording.store(false);
-  Flusher* flusher = state().current.exchange(nullptr);
-  return flusher != nullptr ? flusher->finish(state().sequence.load()) : Result<>{};
+  (void)traffic().given_up.close();
+  const uint64_t end = traffic().numbers.close();
+  Result<> done;
+  if (state().failure) done = tl::unexpected(*std::exchange(state().failure, std::nullopt));
+  if (state().flusher != nullptr) done = state().flusher->stop(end);
+  state().counts = count();
+  if (state().flusher != nullptr) state().path = state().flusher->path();
+  state().flusher.reset();
+  return done;
 }
 
 RecorderCounts Recorder::counts() {
   const std::lock_guard guard(state().lock);
-  if (state().flushers.empty()) return {};
-  const Flusher& last = *state().flushers.back();
-  return {last.events(), last.lost(), last.file_bytes()};
+  return is_on() ? count() : state().counts;
 }
 
 size_t Recorder::copy_path(std::span<char> room) {
-  if (!room.empty()) room[0] = '\0';
   const std::lock_guard guard(state().lock);
-  return state().flushers.empty() ? 0 : state().flushers.back()->copy_path(room);
+  const std::string path = state().flusher != nullptr ? state().flusher->path() : state().path;
+  (void)std::snprintf(room.data(), room.size(), "%s", path.c_str());
+  return path.size();
 }
 
 StackId Recorder::capture_stack() {
@@ -146,20 +238,25 @@ StackId Recorder::try_capture_stack() {
 
 void Recorder::python_ends() { PythonStacks::close(); }
 
-void Recorder::put(Record& record) {
-  Ring* ring = Rings::own();
-  Flusher* flusher = state().current.load(std::memory_order_acquire);
-  if (flusher == nullptr) flusher = wake_flusher();
-  if (ring == nullptr || flusher == nullptr) return;
-  Record* place = ring->claim();
-  if (place == nullptr) place = wait_for_a_place(*ring, *flusher);
-  if (place == nullptr) return;
-  record.time_ns = wall_clock_ns();
+bool Recorder::put(Record& record) {
+  const bool has_flusher =
+      state().phase.load(std::memory_order_acquire) == Phase::kRunning || wake_flusher();
+  const Rings::Turn turn;
+  Record* place = nullptr;
+  if (Ring* const ring = turn.ring(); ring != nullptr && has_flusher) {
+    place = ring->claim();
+    if (place == nullptr) place = traffic().wait_for_place(*ring);
+  }
+  if (place == nullptr) return traffic().given_up.add().has_value();
+  record.time_ns = time_ns();
   // From here on nothing can fail: each number is in one ring.
-  record.sequence = state().sequence.fetch_add(1, std::memory_order_acq_rel);
+  const auto number = traffic().numbers.add();
+  if (!number) return false;  // the recording has ended meanwhile
+  record.sequence = *number;
   *place = record;
-  ring->publish();
-  if (ring->is_filling()) flusher->hurry();
+  turn.ring()->publish();
+  if (turn.ring()->is_filling()) traffic().hurry();
+  return true;
 }
 
 void Recorder::scope_begin(std::string_view name) {
@@ -188,15 +285,12 @@ void Recorder::name(uint16_t device, uint64_t address, uint64_t size_bytes, std:
         .op = Op::kName});
 }
 
-// What a lazy recording knows before it begins stands at its beginning, in children, too.
+// What a recording knows of itself stands at the beginning of its children's, too.
 void Recorder::tell(Fact fact) {
   const std::lock_guard guard(state().lock);
   if (!is_on()) return;
-  if (Flusher* flusher = state().current.load(); flusher != nullptr) {
-    flusher->add(std::move(fact));
-  } else {
-    state().options.facts.push_back(std::move(fact));
-  }
+  if (state().flusher != nullptr) state().flusher->add(fact);
+  state().options.facts.push_back(std::move(fact));
 }
 
 }  // namespace vram::record

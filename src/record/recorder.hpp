@@ -7,9 +7,12 @@
 //
 // emit() may be called from any thread, also while nothing is recorded (it then costs one load); it
 // takes no lock and allocates nothing once the thread has its ring. A thread whose ring is full
-// waits for the flusher for a while, then gives the record up, which is counted. An allocation must
-// be said after it was granted and a free before it is done, so that no other record about the
-// address can come between.
+// waits for the flusher for a while (traffic.hpp), then gives the record up, which is counted: each
+// record of a recording is in the file or counted as lost. An allocation must be said after it was
+// granted and a free before it is done, so that no other record about the address can come between.
+//
+// A fork finds no map half changed: it waits for the short sections that other threads are in. The
+// child of a lazy recording records into a file of its own, that of another one records nothing.
 #pragma once
 
 #include "base/result.hpp"
@@ -40,22 +43,24 @@ struct RecorderOptions {
 };
 
 struct RecorderCounts {
-  uint64_t events = 0;
+  uint64_t events = 0;  // in the file: a record may make several, or none
+  uint64_t written_records = 0;
   uint64_t lost_records = 0;
   uint64_t file_bytes = 0;
 };
 
 class Recorder {
  public:
-  // kBadInput: one is running already. kIo: the file can't be made.
+  // kBadInput: one is running already. kIo: the file can't be made, or there is no thread to be
+  // had for it.
   [[nodiscard]] static Result<> start(const RecorderOptions& options);
   // All that was said is in the file, which is whole. What went wrong since the start comes back
-  // here.
+  // here; kIo: also that the disk has taken nothing for Flusher::kMaxStall, and was given up.
   [[nodiscard]] static Result<> stop();
   [[nodiscard]] static bool is_on() { return has_recording.load(std::memory_order_relaxed); }
   [[nodiscard]] static RecorderCounts counts();
   // The file that is written, once it is known: as much of its path as fits, with a 0 behind it.
-  // Answers how long it is. Allocates nothing.
+  // Answers how long it is.
   static size_t copy_path(std::span<char> room);
 
   // Somebody says what is taken from the driver: its own calls need not be recorded.
@@ -69,10 +74,9 @@ class Recorder {
   [[nodiscard]] static StackId try_capture_stack();
   // Python is about to end, and the caller does not hold the GIL: no thread waits for it any more.
   static void python_ends();
-  // Time and order are filled in; scope is the caller's (ScopeStack::current()).
-  static void emit(Record record) {
-    if (is_on()) put(record);
-  }
+  // Time and order are filled in; scope is the caller's (ScopeStack::current()). Whether it is a
+  // record of the recording: written, or counted as lost.
+  static bool emit(Record record) { return is_on() && put(record); }
 
   static void scope_begin(std::string_view name);
   static void scope_end();
@@ -89,9 +93,10 @@ class Recorder {
   }
 
  private:
-  static void put(Record& record);
+  static bool put(Record& record);
   static void tell(Fact fact);
-  static void begin_child();
+  static void begin_child(bool is_whole);
+  friend struct ForkHandlers;
   inline static std::atomic<bool> has_recording{false};
   inline static std::atomic<bool> has_claim{false};
 };

@@ -15,6 +15,10 @@ class Ring {
   static constexpr size_t kRecords = size_t{1} << 14;
   static constexpr size_t kTellEvery = 256;
 
+  Ring() {}  // NOLINT(modernize-use-equals-default): which would let its memory be zeroed
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
   // The owner: a place for the next record, nullptr while the ring is full; then publish() it.
   [[nodiscard]] Record* claim() {
     const size_t put = put_.load(std::memory_order_relaxed);
@@ -22,14 +26,14 @@ class Ring {
       seen_taken_ = taken_.load(std::memory_order_acquire);
       if (put - seen_taken_ >= kRecords) return nullptr;
     }
-    return &records_[put % kRecords];
+    return &places_[put % kRecords].record;
   }
   // The next place's line lies where the flusher has read it: it is fetched ahead, for writing.
   void publish() {
     const size_t put = put_.load(std::memory_order_relaxed) + 1;
     put_.store(put, std::memory_order_release);
-    __builtin_prefetch(&records_[put % kRecords], 1);
-    __builtin_prefetch(&records_[(put + 1) % kRecords], 1);
+    __builtin_prefetch(&places_[put % kRecords], 1);
+    __builtin_prefetch(&places_[(put + 1) % kRecords], 1);
   }
   // More than half of the places are taken; said now and then, for who is told wakes up.
   [[nodiscard]] bool is_filling() {
@@ -46,7 +50,7 @@ class Ring {
       seen_put_ = put_.load(std::memory_order_acquire);
       if (taken == seen_put_) return nullptr;
     }
-    return &records_[taken % kRecords];
+    return &places_[taken % kRecords].record;
   }
   void drop() {
     taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -57,7 +61,15 @@ class Ring {
   size_t seen_taken_ = 0;  // the owner's
   alignas(64) std::atomic<size_t> taken_{0};
   size_t seen_put_ = 0;  // the flusher's
-  alignas(64) std::array<Record, kRecords> records_;
+  // Not initialized: a record is written before it is read, and pages that no record has touched
+  // take no memory.
+  struct Place {
+    Place() {}  // NOLINT(modernize-use-equals-default): which would initialize the record
+    union {
+      Record record;
+    };
+  };
+  alignas(64) std::array<Place, kRecords> places_;
 };
 
 }  // namespace vram::record

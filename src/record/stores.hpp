@@ -22,8 +22,8 @@ class TextStore {
   TextStore();
   [[nodiscard]] TextId intern(std::string_view text);
   [[nodiscard]] std::string text(TextId id);
-  // In the child of a fork, before anything else: no other thread holds the lock there.
-  void begin_child() { new (&lock_) std::mutex; }
+  // For a fork.
+  [[nodiscard]] std::mutex& lock() { return lock_; }
 
  private:
   std::mutex lock_;
@@ -46,7 +46,8 @@ class StackStore {
   StackStore();
   [[nodiscard]] StackId intern(std::span<const FrameNumber> frames);
   [[nodiscard]] std::vector<FrameNumber> frames(StackId id);
-  void begin_child() { new (&lock_) std::mutex; }
+  // For a fork.
+  [[nodiscard]] std::mutex& lock() { return lock_; }
 
  private:
   struct Place {
@@ -66,10 +67,6 @@ class StackStore {
 struct Stores {
   TextStore texts;
   StackStore stacks;
-  void begin_child() {
-    texts.begin_child();
-    stacks.begin_child();
-  }
 };
 
 // Those of this process.

@@ -4,7 +4,9 @@
 #include "record/stores.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string>
+#include <utility>
 
 namespace vram::record {
 
@@ -13,18 +15,21 @@ Rings::All& Rings::all() {
   return all;
 }
 
-Rings::Holder& Rings::holder() {
-  thread_local Holder holder;
-  return holder;
+Rings::Own& Rings::own() {
+  constinit static thread_local Own mine;
+  return mine;
 }
 
-Rings::Holder::~Holder() {
-  has_ended = true;
+void Rings::give_back(void* own) {
+  Entry* const entry = std::exchange(static_cast<Own*>(own)->entry, nullptr);
   if (entry != nullptr) entry->is_owned.store(false, std::memory_order_release);
-  entry = nullptr;
 }
 
 Rings::Entry* Rings::take() {
+  Own& mine = own();
+  if (mine.hook.run != nullptr) return nullptr;  // it had one
+  mine.hook = {.run = &give_back, .argument = &mine};
+  if (!at_thread_end(mine.hook)) return nullptr;
   const std::lock_guard guard(all().lock);
   for (const auto& entry : all().entries) {
     if (entry->is_owned.load(std::memory_order_acquire) || entry->ring->front() != nullptr)
@@ -32,23 +37,32 @@ Rings::Entry* Rings::take() {
     entry->is_owned.store(true, std::memory_order_relaxed);
     return entry.get();
   }
-  return all().entries.emplace_back(std::make_unique<Entry>()).get();
+  try {
+    return all().entries.emplace_back(std::make_unique<Entry>()).get();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
-Ring* Rings::own() {
-  Holder& mine = holder();
-  if (mine.entry == nullptr) {
-    if (mine.has_ended) return nullptr;
-    mine.entry = take();
-  }
-  return mine.entry->ring.get();
+// A signal's handler may begin a turn at any instruction of another one.
+Rings::Turn::Turn() : own_(&own()) {
+  Own& mine = *own_;
+  if (mine.is_in_a_turn) return;
+  mine.is_in_a_turn = is_outermost_ = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (mine.entry == nullptr) mine.entry = take();
+  if (mine.entry != nullptr) ring_ = mine.entry->ring.get();
+}
+
+Rings::Turn::~Turn() {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (is_outermost_) own_->is_in_a_turn = false;
 }
 
 void Rings::forget_other_threads() {
-  new (&all().lock) std::mutex;  // another thread may have held it at the fork
   for (const auto& entry : all().entries) {
     while (entry->ring->front() != nullptr) entry->ring->drop();  // the parent's to write
-    if (entry.get() != holder().entry) entry->is_owned.store(false, std::memory_order_relaxed);
+    if (entry.get() != own().entry) entry->is_owned.store(false, std::memory_order_relaxed);
   }
 }
 
@@ -59,11 +73,25 @@ struct Open {
   std::array<TextId, ScopeStack::kMostOpen> names{};
   uint32_t depth = 0;
   bool is_leader = false;
+
+  Open() = default;
+  Open(const Open&) = delete;
+  Open& operator=(const Open&) = delete;
+  ~Open();
 };
 
-thread_local ThreadOwned<Open> open_scopes;
+constinit thread_local ThreadOwned<Open> open_scopes;
 std::atomic<bool> has_leader{false};
 std::atomic<TextId> leaders_path{0};
+
+void dismiss_leader() {
+  leaders_path.store(0, std::memory_order_relaxed);
+  has_leader.store(false, std::memory_order_release);
+}
+
+Open::~Open() {
+  if (is_leader) dismiss_leader();
+}
 
 TextId path_of_this_thread() {
   const Open* const own = open_scopes.peek();
@@ -106,5 +134,10 @@ TextId ScopeStack::close() {
 }
 
 TextId ScopeStack::current() { return path_of_this_thread(); }
+
+void ScopeStack::forget_other_threads() {
+  const Open* const own = open_scopes.peek();
+  if (own == nullptr || !own->is_leader) dismiss_leader();
+}
 
 }  // namespace vram::record

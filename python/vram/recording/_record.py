@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -12,7 +13,7 @@ from vram import _library, _marks
 from vram._error import VramError
 from vram._library import OK, library
 from vram._sizes import parse_limit
-from vram.recording import _process, _taps
+from vram.recording import _children, _process, _taps
 
 STACKS = {None: 0, "python": 1, "native": 2}
 
@@ -145,7 +146,13 @@ def record_as_told(*, requires_driver: bool = False) -> None:
         _taps.require_driver()
     if library().vram_record_start_as_told() != OK:
         raise VramError(_library.last_error())
+    _children.finish_at_exit(_end_in_child)
     _begin(with_stacks=bool(os.environ.get("VRAM_RECORD_STACKS")))
+
+
+def _end_in_child() -> None:
+    with contextlib.suppress(VramError):  # nobody is there to be told
+        _end()
 
 
 def finish_as_told() -> Path | None:

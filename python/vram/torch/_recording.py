@@ -8,6 +8,7 @@ says itself what it does. Both may be on: the native allocator then tells of wha
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 from typing import Any
 
@@ -26,6 +27,33 @@ def is_available() -> bool:
     torch: Any = sys.modules.get("torch")
     version = getattr(torch, "version", None)  # not there while torch is being imported
     return getattr(version, "cuda", None) is not None and under_torch.has_driver()
+
+
+class _State:
+    watches_forks = False
+    is_of_parent = False  # the tap, with the devices that it listens to
+
+
+def _has_devices() -> bool:
+    """Whether PyTorch has initialized CUDA in this process."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
+
+
+def watch_forks() -> None:
+    """The child of a process that has devices must not ask them what they hold: their locks may be held for good."""
+    if _State.watches_forks:
+        return
+    _State.watches_forks = True
+    had_devices = [False]
+
+    def before() -> None:
+        had_devices[0] = _has_devices()
+
+    def in_child() -> None:
+        _State.is_of_parent = _State.is_of_parent or had_devices[0]
+
+    os.register_at_fork(before=before, after_in_child=in_child)
 
 
 def start_tap(stacks: bool) -> None:
@@ -52,6 +80,7 @@ def start_tap(stacks: bool) -> None:
         ) from error
     if failure is not None:
         raise VramError(f"PyTorch's own allocator can't be recorded: {failure.decode(errors='replace')}")
+    watch_forks()
     atexit.unregister(stop_tap)
     atexit.register(stop_tap)  # before the library ends a recording that runs as long as the process
 
@@ -60,8 +89,10 @@ def stop_tap() -> None:
     """Nothing more of PyTorch's own allocator is recorded; to be called before the recording is stopped. Twice is once.
 
     What the allocator holds then goes into the recording, for reports to check its events against. At the end of the
-    process it is called by itself.
+    process it is called by itself. In the child of a fork nothing is done if the devices are its parent's.
     """
+    if _State.is_of_parent:
+        return
     loaded = under_torch.loaded_adapter()
     if loaded is not None:
         loaded.vram_torch_untap()

@@ -2,14 +2,17 @@
 
 #include "record/file/end_state.hpp"
 #include "record/process.hpp"
+#include "record/traffic.hpp"
 
-#include <cstdio>
+#include <algorithm>
 #include <utility>
 
 namespace vram::record {
 namespace {
 
 using trace::EventKind;
+
+constexpr size_t kMaxOpenScopes = 1024;
 
 EventKind kind_of(Op op) {
   switch (op) {
@@ -44,12 +47,12 @@ Record as_found(const Record& alloc) {
 
 Result<std::unique_ptr<Recording>> Recording::create(const RecordingOptions& options) {
   auto recording = std::unique_ptr<Recording>(new Recording(options));
-  if (auto done = recording->open_part(); !done) return tl::unexpected(done.error());
+  auto sink = FileSink::create(options.path, options.existing);
+  if (auto done = recording->open_part(std::move(sink)); !done) return tl::unexpected(done.error());
   return recording;
 }
 
-Result<> Recording::open_part() {
-  auto sink = FileSink::create(options_.path, options_.must_be_new);
+Result<> Recording::open_part(Result<std::unique_ptr<FileSink>> sink) {
   if (!sink) return tl::unexpected(sink.error());
   auto part = std::make_unique<Part>(std::move(*sink), options_.describe);
   auto writer =
@@ -88,6 +91,7 @@ Result<> Recording::put(uint16_t device, const trace::Event& event) {
     found->second = *index;
   }
   ++event_count_;
+  traffic().note_progress();
   if (event.kind != EventKind::kAnnotate) held_.erase(device);
   return part_->writer->append(found->second, std::span(&event, 1));
 }
@@ -98,8 +102,18 @@ Result<> Recording::put(const Record& record, EventKind kind) {
 
 // A fast program fills the file between two flushes, too.
 Result<> Recording::add(const Record& record) {
-  if (auto done = put(record); !done || !is_full()) return done;
+  if (auto done = put(placed(record)); !done || !is_full()) return done;
   return flush();
+}
+
+Record Recording::placed(const Record& record) {
+  const bool is_mark =
+      record.op == Op::kScopeBegin || record.op == Op::kScopeEnd || record.op == Op::kStep;
+  Record placed = record;
+  placed.time_ns = std::max(record.time_ns, last_ns_ + (is_mark && is_last_an_event_ ? 1 : 0));
+  last_ns_ = placed.time_ns;
+  is_last_an_event_ = !is_mark;
+  return placed;
 }
 
 Result<> Recording::put(const Record& record) {
@@ -245,11 +259,37 @@ void Recording::add_region(const Record& record) {
   auto& annotations = part_->annotations;
   if (record.op != Op::kStep) {
     annotations.push_back(part_->translator.annotation(record, record.op == Op::kScopeBegin));
+    note_open(record);
     return;
   }
   if (open_step_) annotations.push_back(part_->translator.step(record, *open_step_, false));
   open_step_ = record.address;
   annotations.push_back(part_->translator.step(record, *open_step_, true));
+}
+
+// An end closes the latest of its name, as readers have it. Ends may have been lost.
+void Recording::note_open(const Record& scope) {
+  if (scope.op == Op::kScopeBegin) {
+    if (open_scopes_.size() == kMaxOpenScopes) open_scopes_.erase(open_scopes_.begin());
+    open_scopes_.push_back(scope);
+    return;
+  }
+  const auto begun = std::find_if(open_scopes_.rbegin(), open_scopes_.rend(),
+                                  [&](const Record& open) { return open.text == scope.text; });
+  if (begun != open_scopes_.rend()) open_scopes_.erase(std::next(begun).base());
+}
+
+// In a new part they begin with it.
+void Recording::restate_open() {
+  auto& annotations = part_->annotations;
+  if (open_step_) {
+    const Record step = placed({.op = Op::kStep});
+    annotations.push_back(part_->translator.step(step, *open_step_, true));
+  }
+  for (Record scope : open_scopes_) {
+    scope.time_ns = 0;
+    annotations.push_back(part_->translator.annotation(placed(scope), true));
+  }
 }
 
 Result<> Recording::write_what_is_there() {
@@ -288,14 +328,14 @@ bool Recording::is_full() const {
 
 Result<> Recording::begin_anew() {
   if (auto done = part_->writer->finish(); !done) return done;
-  closed_bytes_ += part_->sink->size_bytes();
+  const uint64_t bytes = part_->sink->size_bytes();
   const std::string old_path = path_with(options_.path, "old");
-  if (std::rename(options_.path.c_str(), old_path.c_str()) != 0)
-    return fail(Code::kIo, "{}: can't be renamed to {}", options_.path, old_path);
-  if (auto done = open_part(); !done) return done;
+  if (auto done = open_part(FileSink::follow(*part_->sink, old_path)); !done) return done;
+  closed_bytes_ += bytes;
   auto held = std::exchange(held_, {});  // no event changes it here
   if (auto done = write_what_is_there(); !done) return done;
   held_ = std::move(held);
+  restate_open();
   if (auto done = write_out(); !done) return done;
   part_->first_bytes = part_->sink->size_bytes();
   return {};

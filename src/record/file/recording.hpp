@@ -21,7 +21,7 @@ namespace vram::record {
 
 struct RecordingOptions {
   std::string path;
-  bool must_be_new = false;
+  Existing existing = Existing::kReplaceUnlessLive;
   uint64_t limit_bytes = 0;  // 0: none
   Translator::Describe describe = nullptr;
   std::vector<Fact> facts = {};
@@ -59,7 +59,13 @@ class Recording {
   };
 
   explicit Recording(RecordingOptions options) : options_(std::move(options)) {}
-  [[nodiscard]] Result<> open_part();
+  [[nodiscard]] Result<> open_part(Result<std::unique_ptr<FileSink>> sink);
+  // The record with the time that its place in the file has. Readers place regions among events by
+  // their times alone: so times never go back, and what marks a region is later than the event
+  // before it.
+  [[nodiscard]] Record placed(const Record& record);
+  void note_open(const Record& scope);
+  void restate_open();
   void write(const Fact& fact);
   [[nodiscard]] Result<> write_out();
   [[nodiscard]] bool is_full() const;
@@ -88,6 +94,9 @@ class Recording {
   // What a device's allocator has said that it holds, until something happens there.
   std::map<uint16_t, std::vector<Record>> held_;
   std::optional<uint64_t> open_step_;
+  std::vector<Record> open_scopes_;  // of all threads, in order
+  int64_t last_ns_ = 0;
+  bool is_last_an_event_ = false;
   uint64_t event_count_ = 0;
   uint64_t lost_ = 0;
   uint64_t closed_bytes_ = 0;

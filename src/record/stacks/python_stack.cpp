@@ -149,7 +149,7 @@ class Quiet {
 
 // The GIL is held. The thread is this one, or waits for this one.
 StackId walk(Object* thread) {
-  thread_local ThreadOwned<LatelyMet> lately_met;
+  constinit static thread_local ThreadOwned<LatelyMet> lately_met;
   LatelyMet* const met = lately_met.get();
   if (met == nullptr) return 0;
   const Quiet quiet;

@@ -1,0 +1,74 @@
+// Hooks at the end of a thread, and what threads own.
+#include "base/thread_owned.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <type_traits>
+
+namespace vram {
+namespace {
+
+std::atomic<int> living{0};
+std::string order;
+
+struct Owned {
+  Owned() { ++living; }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() {
+    --living;
+    order += "owned ";
+  }
+  int value = 7;
+};
+
+constinit thread_local ThreadOwned<Owned> owned;
+static_assert(std::is_trivially_destructible_v<ThreadOwned<Owned>>);
+
+// Made before what the thread owns, so destroyed after everything made later.
+struct Late {
+  bool is_used = false;
+  Late() = default;
+  Late(const Late&) = delete;
+  Late& operator=(const Late&) = delete;
+  ~Late() {
+    if (is_used && owned.get() != nullptr)
+      order += "late " + std::to_string(owned.get()->value) + " ";
+  }
+};
+thread_local Late late;
+
+TEST(ThreadOwned, OutlivesTheThreadsOtherVariables) {
+  order.clear();
+  std::thread([] {
+    late.is_used = true;
+    EXPECT_EQ(owned.peek(), nullptr);
+    EXPECT_EQ(owned.get()->value, 7);
+    EXPECT_EQ(owned.peek(), owned.get());
+  }).join();
+  EXPECT_EQ(order, "late 7 owned ");
+  EXPECT_EQ(living, 0);
+}
+
+TEST(ThreadEnd, AfterTheHooksNoneIsTaken) {
+  static constinit thread_local ThreadEndHook first;
+  static constinit thread_local ThreadEndHook second;
+  static std::atomic<int> runs{0};
+  static std::atomic<bool> is_taken{true};
+  std::thread([] {
+    first.run = [](void*) {
+      ++runs;
+      second.run = [](void*) { ++runs; };
+      is_taken = at_thread_end(second);
+    };
+    EXPECT_TRUE(at_thread_end(first));
+  }).join();
+  EXPECT_EQ(runs, 1);
+  EXPECT_FALSE(is_taken);
+}
+
+}  // namespace
+}  // namespace vram

@@ -1,0 +1,238 @@
+// What a recording is to the process around it: its signals, its limits, its forks, and the files
+// of other processes.
+#include "record/process.hpp"
+
+#include "base/testing/waiting.hpp"
+#include "record/stacks/native_stack.hpp"
+#include "record/testing/recorder_fixture.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fstream>
+#include <set>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <thread>
+#include <vector>
+
+namespace vram::record {
+namespace {
+
+class ProcessTest : public RecorderFixture {
+ protected:
+  // Runs `work` in a forked child; its exit code, or minus the signal that ended it.
+  template <typename Work>
+  static int in_child(const Work& work) {
+    const pid_t child = fork();
+    if (child == 0) _exit(work());
+    const int status = status_of_child(child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  [[nodiscard]] std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      names.insert(entry.path().filename());
+    return names;
+  }
+};
+
+std::string said(const trace::Trace& trace, std::string_view key) {
+  for (const auto& [name, value] : trace.about)
+    if (name == key) return std::string(value);
+  return "";
+}
+
+// The masks of blocked signals of this process's threads, but for the calling one.
+std::vector<uint64_t> masks_of_other_threads() {
+  std::vector<uint64_t> masks;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(getpid())) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("SigBlk:")) masks.push_back(std::stoull(line.substr(7), nullptr, 16));
+  }
+  return masks;
+}
+
+TEST_F(ProcessTest, ItsThreadTakesNoSignalsOfTheProgram) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer has a thread of its own";
+#endif
+  const auto before = masks_of_other_threads().size();
+  start({.path = path()});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it begins with all blocked
+  const auto masks = masks_of_other_threads();
+  ASSERT_EQ(masks.size(), before + 1);
+  for (const int signal : {SIGTERM, SIGINT, SIGALRM, SIGUSR1, SIGCHLD, SIGXFSZ, SIGPIPE, SIGPROF})
+    EXPECT_NE(masks.back() >> (signal - 1) & 1U, 0u) << strsignal(signal);
+  EXPECT_EQ(masks.back() >> (SIGSEGV - 1) & 1U, 0u) << "a crash in it is the program's to report";
+}
+
+// As a user who may have no more threads: root may always.
+int record_without_threads(const std::string& path, bool is_lazy) {
+  const rlimit none{0, 0};
+  if (geteuid() == 0 &&
+      (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0))
+    return 3;
+  if (setrlimit(RLIMIT_NPROC, &none) != 0) return 4;
+  const auto started = Recorder::start({.path = path, .is_lazy = is_lazy});
+  if (started.has_value() != is_lazy) return 5;
+  for (uint64_t i = 0; i < 1000; ++i) Recorder::emit({.address = i << 12, .op = Op::kAlloc});
+  if (is_lazy && Recorder::counts().lost_records != 1000) return 6;
+  const auto stopped = Recorder::stop();
+  return stopped.has_value() != is_lazy ? 0 : 7;
+}
+
+TEST_F(ProcessTest, AProcessThatMayHaveNoMoreThreadsRunsOnUnrecorded) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer wants a thread of its own";
+#endif
+  std::filesystem::permissions(folder_, std::filesystem::perms::all);
+  EXPECT_EQ(in_child([&] { return record_without_threads(path("now.vtrace"), false); }), 0);
+  EXPECT_EQ(in_child([&] { return record_without_threads(path("lazy.vtrace"), true); }), 0);
+}
+
+// Other threads name scopes and take stacks while this one forks; the children do so, too.
+TEST_F(ProcessTest, AForkAmidOtherThreadsWorkLeavesTheChildWhole) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer starts no threads in the child of a program that has some";
+#endif
+  start({.path = path(), .stacks = Stacks::kNative, .is_lazy = true});
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; !is_over; ++i) {
+        Recorder::scope_begin("scope " + std::to_string(t) + "." + std::to_string(i % 5000));
+        Recorder::emit({.address = 0x1000, .stack = Recorder::capture_stack(), .op = Op::kFree});
+        Recorder::scope_end();
+      }
+    });
+  }
+  const int rounds = std::getenv("VRAM_DEEP") != nullptr ? 2000 : 200;
+  for (int round = 0; round < rounds; ++round) {
+    ASSERT_EQ(in_child([&] {
+                (void)alarm(20);
+                for (int i = 0; i < 50; ++i) {
+                  Recorder::scope_begin("child " + std::to_string(i));
+                  Recorder::emit({.address = 0x1000,
+                                  .size_bytes = 1,
+                                  .stack = Recorder::capture_stack(),
+                                  .scope = ScopeStack::current(),
+                                  .op = Op::kAlloc});
+                  Recorder::scope_end();
+                }
+                return Recorder::stop() ? 0 : 1;
+              }),
+              0)
+        << "round " << round;
+  }
+  is_over = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(ProcessTest, AChildsFileSaysItsOwnNumber) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer starts no threads in the child of a program that has some";
+#endif
+  start({.path = path(), .is_lazy = true, .facts = facts_of_process()});
+  alloc(0x1000);
+  Recorder::about("torch.version", "2.13");
+  const pid_t child = fork();
+  if (child == 0) {
+    alloc(0x2000);
+    _exit(Recorder::stop() ? 0 : 1);
+  }
+  EXPECT_EQ(status_of_child(child), 0);
+  ASSERT_TRUE(Recorder::stop());
+  for (const std::string& name : files()) {
+    const trace::Trace trace = read(path(name));
+    const pid_t pid = trace.events[0].address == 0x2000 ? child : getpid();
+    EXPECT_EQ(said(trace, "process.pid"), std::to_string(pid)) << name;
+    EXPECT_EQ(said(trace, "torch.version"), "2.13") << name;
+    EXPECT_NE(said(trace, "process.pid_namespace"), "");
+    EXPECT_NE(said(trace, "process.start_ticks"), "");
+    EXPECT_NE(said(trace, "host.boot"), "");
+  }
+}
+
+TEST_F(ProcessTest, AChildDoesNotHoldItsParentsFileOpen) {
+  start({.path = path()});
+  alloc(0x1000);
+  EXPECT_EQ(in_child([&] {
+              for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+                std::error_code error;
+                if (std::filesystem::read_symlink(entry, error) == path()) return 1;
+              }
+              return 0;
+            }),
+            0);
+}
+
+// Another container's process of the same number has a file in the shared folder.
+TEST_F(ProcessTest, AFileOfAnotherProcessOfTheSameNumberIsKept) {
+  const std::string own = "run." + std::to_string(getpid()) + ".vtrace";
+  for (const std::string& name : {std::string("run.vtrace"), own})
+    std::ofstream(path(name)) << name;
+  start({.path = path(), .is_lazy = true});
+  alloc(0x1000);
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_EQ(std::filesystem::file_size(path(own)), own.size());
+  const std::string second = "run." + std::to_string(getpid()) + "-2.vtrace";
+  ASSERT_TRUE(std::filesystem::exists(path(second)));
+  EXPECT_EQ(read(path(second)).events.size(), 1u);
+}
+
+// vram.record("run.vtrace") replaces a file, but not one that somebody is writing.
+TEST_F(ProcessTest, AFileThatIsBeingWrittenIsNotReplaced) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer starts no threads in the child of a program that has some";
+#endif
+  std::ofstream(path()) << "dead";
+  start({.path = path()});
+  alloc(0x1000);
+  EXPECT_EQ(in_child([&] {
+              if (!Recorder::start({.path = path()})) return 1;
+              alloc(0x2000);
+              return Recorder::stop() ? 0 : 2;
+            }),
+            0);
+  ASSERT_TRUE(Recorder::stop());
+  ASSERT_EQ(read(path()).events.size(), 1u);
+  EXPECT_EQ(read(path()).events[0].address, 0x1000u);
+  EXPECT_EQ(files().size(), 2u);
+}
+
+// Between the renaming of a part and the making of the next, the name is never free to be taken.
+TEST_F(ProcessTest, ARecordingKeepsItsNameWhenItBeginsAnew) {
+  start({.path = path(), .limit_bytes = 1 << 20, .is_lazy = true});
+  alloc(0x1000);
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(path()); }));
+  std::atomic<bool> is_over{false};
+  std::atomic<int> taken{0};
+  std::thread thief([&] {
+    while (!is_over) {
+      const int file = ::open(path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+      if (file < 0) continue;
+      ++taken;
+      (void)close(file);
+    }
+  });
+  for (uint64_t i = 1; i < 600'000; ++i) {
+    alloc((i * 2654435761u % 100'000) << 20, i % 100'000);
+    free((i * 2654435761u % 100'000) << 20);
+  }
+  is_over = true;
+  thief.join();
+  const auto stopped = Recorder::stop();
+  EXPECT_TRUE(stopped) << stopped.error().message;
+  EXPECT_EQ(taken, 0);
+  EXPECT_TRUE(std::filesystem::exists(path("run.old.vtrace")));
+}
+
+}  // namespace
+}  // namespace vram::record
