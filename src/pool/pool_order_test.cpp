@@ -1,0 +1,73 @@
+// Random programs against the pool on a GPU that finds every access out of order and every mapping
+// that goes too early (testing/random_program.hpp). With VRAM_DEEP set, fifty times as many.
+#include "pool/testing/random_program.hpp"
+#include "pool/testing/shrink.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace vram::pool {
+namespace {
+
+constexpr size_t kOpsPerProgram = 2000;
+constexpr uint64_t kPrograms = 1000;
+constexpr uint64_t kDeepFactor = 50;
+
+std::string failure_of(const World& world, const std::vector<Op>& ops, size_t* done) {
+  return RandomProgram(world).run(ops, done);
+}
+
+// The shortest program that fails with any violation.
+std::string shrunk(const World& world, const std::vector<Op>& ops) {
+  size_t done = 0;
+  const auto fails = [&](const std::vector<Op>& some) {
+    return !failure_of(world, some, &done).empty();
+  };
+  const std::vector<Op> few = shrink(ops, fails);
+  std::string text = failure_of(world, few, &done);
+  for (const Op& op : few) text += "\n  " + to_string(op);
+  return text;
+}
+
+// VRAM_PROGRAMS_FROM: the first seed, so that several processes share the work.
+uint64_t first_seed() {
+  const char* text = std::getenv("VRAM_PROGRAMS_FROM");  // NOLINT(concurrency-mt-unsafe)
+  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+}
+
+TEST(PoolOrderTest, NothingIsUsedOutOfOrderOrUnmappedTooEarly) {
+  const bool is_deep = std::getenv("VRAM_DEEP") != nullptr;  // NOLINT(concurrency-mt-unsafe)
+  const uint64_t first = first_seed();
+  const uint64_t end = first + (is_deep ? kDeepFactor : 1) * kPrograms;
+  Stats sum;
+  for (uint64_t seed = first; seed < end; ++seed) {
+    const World world = world_of(seed);
+    const std::vector<Op> ops = random_ops(seed, kOpsPerProgram);
+    size_t done = 0;
+    RandomProgram program(world);
+    const std::string wrong = program.run(ops, &done);
+    ASSERT_TRUE(wrong.empty()) << "program " << seed << ", after "
+                               << (seed - first) * kOpsPerProgram + done
+                               << " operations in all: " << wrong << "\nshortened: "
+                               << shrunk(world,
+                                         {ops.begin(), ops.begin() + static_cast<ptrdiff_t>(done)});
+    const Stats& stats = program.stats();
+    sum.stitches += stats.stitches;
+    sum.stitch_reuses += stats.stitch_reuses;
+    sum.stream_waits += stats.stream_waits;
+    sum.num_ooms += stats.num_ooms;
+    sum.num_device_free += stats.num_device_free;
+  }
+  // Each program does some of it.
+  EXPECT_GT(sum.stitches, end - first) << "the test no longer tests it";
+  EXPECT_GT(sum.stitch_reuses, end - first);
+  EXPECT_GT(sum.stream_waits, end - first);
+  EXPECT_GT(sum.num_ooms, end - first);
+  EXPECT_GT(sum.num_device_free, end - first);
+}
+
+}  // namespace
+}  // namespace vram::pool
