@@ -45,7 +45,7 @@ class SharedPool {
   // False where no live block begins there.
   [[nodiscard]] bool free(Address address);
   [[nodiscard]] bool record_stream(Address address, StreamHandle stream);
-  // During a capture: once it has ended.
+  // Waits for the device, but not during a capture.
   void forget(StreamHandle stream);
   [[nodiscard]] BlockInfo block_at(Address address);
 
@@ -85,7 +85,7 @@ class SharedPool {
   [[nodiscard]] Address request(uint64_t bytes, StreamHandle stream, Shelf& shelf);
   [[nodiscard]] bool lend(uint64_t bytes, StreamHandle stream, Shelf& shelf);
   [[nodiscard]] bool free_elsewhere(Address address);
-  void withdraw_oom();
+  void count_oom();
   [[nodiscard]] auto taking_back();
   bool collect();
   void collect(Shelf& shelf);
@@ -103,7 +103,6 @@ class SharedPool {
   uint64_t lends_ = 0;
   Shelf::Sum returned_;
   uint32_t captures_ = 0;
-  std::vector<StreamHandle> forgotten_;  // when no capture is going on any more
 };
 
 }  // namespace vram::pool

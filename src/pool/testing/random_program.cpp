@@ -222,7 +222,6 @@ void RandomProgram::use(Op op) {
   (void)gpu_.destroy(event);
   if (waited != Status::kOk) return;
   pool_.record_stream(block.id, stream);
-  block.is_shared = true;
   read(block, stream);
 }
 
@@ -277,7 +276,6 @@ void RandomProgram::forget(Op op) {
 void RandomProgram::hold(Op op) {
   if (live_.empty()) return;
   const size_t index = op.a % live_.size();
-  if (live_[index].is_shared) return;
   held_.push_back(take(index).id);
   pool_.hold(held_.back());
 }

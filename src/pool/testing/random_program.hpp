@@ -68,7 +68,6 @@ class RandomProgram {
     StreamHandle stream = 0;
     uint64_t tag = 0;
     uint64_t life = 0;  // of its stream, which may have ended
-    bool is_shared = false;
   };
   struct Lent {
     Lease lease;
