@@ -3,8 +3,6 @@
 #include "pool/sizes.hpp"
 #include "pool/testing/pool_on_sim_gpu.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
@@ -25,7 +23,7 @@ constexpr std::array kWeights = std::to_array<Weight>({
     {OpKind::kFree, "free", 300},
     {OpKind::kRead, "read", 60},
     {OpKind::kUse, "use", 60},
-    {OpKind::kStep, "step", 160},
+    {OpKind::kStep, "step", 156},
     {OpKind::kLend, "lend", 12},
     {OpKind::kReturn, "return", 24},
     {OpKind::kHold, "hold", 8},
@@ -38,6 +36,7 @@ constexpr std::array kWeights = std::to_array<Weight>({
     {OpKind::kRenew, "renew", 2},
     {OpKind::kFail, "fail", 12},
     {OpKind::kSpin, "spin", 10},
+    {OpKind::kWrap, "wrap", 4},
 });
 
 OpKind kind_of(uint64_t dice) {
@@ -60,7 +59,9 @@ uint64_t bytes_of(uint32_t number) {
 
 std::string to_string(const Op& op) {
   for (const Weight& weight : kWeights) {
-    if (weight.kind == op.kind) return fmt::format("{} {} {}", weight.name, op.a, op.b);
+    if (weight.kind == op.kind) {
+      return std::string(weight.name) + ' ' + std::to_string(op.a) + ' ' + std::to_string(op.b);
+    }
   }
   return {};
 }
@@ -70,6 +71,7 @@ World world_of(uint64_t seed) {
   world.has_room = seed % 4 == 0;
   world.capacity_bytes = world.has_room ? 64 * kGiB : (48 + seed % 3 * 32) * kMiB;
   world.options.handle_bytes = seed % 2 == 0 ? 4 * kMiB : 2 * kMiB;
+  if (seed % 11 == 1) world.options.backing = Backing::kSegments;
   world.options.stitched_percent = seed % 5 == 0 ? 20 : 200;
   return world;
 }
@@ -107,7 +109,7 @@ std::string RandomProgram::run(const std::vector<Op>& ops, size_t* done) {
   end_spin();
   while (!live_.empty()) free({});
   while (!lent_.empty()) give_back({});
-  for (const BlockId id : held_) pool_.finish(id);
+  finish_all();
   gpu_.finish_work();
   if (wrong.empty() && gpu_.has_violations()) wrong = gpu_.violations().front();
   if (wrong.empty()) wrong = check();
@@ -117,7 +119,7 @@ std::string RandomProgram::run(const std::vector<Op>& ops, size_t* done) {
 std::string RandomProgram::check() {
   std::string why;
   if (!pool_.validate(&why) || !gpu_.validate(&why)) return why;
-  return {};
+  return pool_.stats().num_ooms == failed_ ? "" : "failed requests are miscounted";
 }
 
 void RandomProgram::apply(Op op) {
@@ -149,6 +151,7 @@ void RandomProgram::apply(Op op) {
       pool_.finish(held_.back());
       return held_.pop_back();
     case OpKind::kTrim:
+      if (world_.options.backing == Backing::kSegments) end_spin();  // the driver waits
       (void)pool_.trim(op.a % 32 * kMiB);
       return;
     case OpKind::kLimit:
@@ -171,6 +174,9 @@ void RandomProgram::apply(Op op) {
       return gpu_.faults().fail_nth(op.a % 20 + 1, Status::kOutOfMemory);
     case OpKind::kSpin:
       return spin(op);
+    case OpKind::kWrap:
+      finish_all();
+      return pool_.restart_serials(op.a % 3 * (UINT32_MAX / 2));
   }
 }
 
@@ -184,6 +190,7 @@ void RandomProgram::allocate(Op op) {
   if (live_.size() >= kMaxLive) free({OpKind::kFree, op.b, 0});
   gpu_.begin_stream(stream);
   const Allocation got = pool_.allocate(bytes, stream);
+  if (got.address == 0) ++failed_;
   if (got.address == 0) return;
   Live block{.id = got.block,
              .address = got.address,
@@ -278,6 +285,12 @@ void RandomProgram::hold(Op op) {
   const size_t index = op.a % live_.size();
   held_.push_back(take(index).id);
   pool_.hold(held_.back());
+}
+
+// Before serials that were used come again: finishing twice would be a mistake then.
+void RandomProgram::finish_all() {
+  for (const BlockId id : held_) pool_.finish(id);
+  held_.clear();
 }
 
 // A kernel that waits for what another stream's next kernel writes: only with room for all, since

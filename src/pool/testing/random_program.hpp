@@ -35,6 +35,7 @@ enum class OpKind : uint8_t {
   kRenew,
   kFail,
   kSpin,
+  kWrap,
 };
 
 struct Op {
@@ -83,6 +84,7 @@ class RandomProgram {
   void give_back(Op op);
   void forget(Op op);
   void hold(Op op);
+  void finish_all();
   void spin(Op op);
   void end_spin();
   [[nodiscard]] bool is_alive(const Live& block) const {
@@ -101,6 +103,7 @@ class RandomProgram {
   std::vector<BlockId> held_;
   std::vector<uint64_t> lives_;  // by stream: counts how often one of that handle began
   uint64_t last_tag_ = 0;
+  uint64_t failed_ = 0;  // requests
   StreamHandle spinning_ = 0;
   bool is_spinning_ = false;
   bool is_capturing_ = false;
