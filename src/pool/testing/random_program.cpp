@@ -69,6 +69,7 @@ std::string to_string(const Op& op) {
 World world_of(uint64_t seed) {
   World world;
   world.has_room = seed % 4 == 0;
+  world.has_faults = !world.has_room && seed % 2 == 1;
   world.capacity_bytes = world.has_room ? 64 * kGiB : (48 + seed % 3 * 32) * kMiB;
   world.options.handle_bytes = seed % 2 == 0 ? 4 * kMiB : 2 * kMiB;
   if (seed % 11 == 1) world.options.backing = Backing::kSegments;
@@ -111,8 +112,14 @@ std::string RandomProgram::run(const std::vector<Op>& ops, size_t* done) {
   while (!lent_.empty()) give_back({});
   finish_all();
   gpu_.finish_work();
+  // A request that fails asks for all that is done: nothing is held for ever.
+  pool_.allow_waiting(false);
+  pool_.limit(0);
+  if (pool_.allocate(kLargestBytes, 0).address == 0) ++failed_;
   if (wrong.empty() && gpu_.has_violations()) wrong = gpu_.violations().front();
   if (wrong.empty()) wrong = check();
+  const bool is_held = pool_.stats().active_bytes.current != 0;  // an event may have failed
+  if (wrong.empty() && is_held && !world_.has_faults) wrong = "a freed block stays held";
   return wrong;
 }
 
@@ -170,7 +177,7 @@ void RandomProgram::apply(Op op) {
       (void)pool_.renew_access();
       return;
     case OpKind::kFail:
-      if (world_.has_room) return;
+      if (!world_.has_faults) return;
       return gpu_.faults().fail_nth(op.a % 20 + 1, Status::kOutOfMemory);
     case OpKind::kSpin:
       return spin(op);

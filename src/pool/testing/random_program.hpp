@@ -49,6 +49,7 @@ struct Op {
 struct World {
   Options options;
   uint64_t capacity_bytes = 0;
+  bool has_faults = false;
   bool has_room = false;  // so much that the pool need not wait, whatever happens
 };
 [[nodiscard]] World world_of(uint64_t seed);
