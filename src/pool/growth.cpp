@@ -80,7 +80,6 @@ Status Pool::take(uint64_t bytes, const Wanted& wanted) {
   HandleId id = kNoHandle;
   const Status status = stock_.create(bytes, side_of(wanted.lane), &id);
   if (status != Status::kOk) return status;
-  is_short_ = false;
   const StreamIndex stream = arena_.stream_count() > 2 ? wanted.stream : kNoStream;
   arena_.add(stock_[id].home, bytes, wanted.lane, options_.backing == Backing::kVirtual, stream);
   ++stats_.num_device_alloc;
@@ -100,9 +99,14 @@ bool Pool::grow_by_segment(uint64_t bytes, const Wanted& wanted) {
   return exact < roomy && exact <= room && take(exact, wanted) == Status::kOk;
 }
 
-// In handles as large as may be; where the device has less room, in smaller ones.
 bool Pool::grow(uint64_t bytes, const Wanted& wanted) {
-  if (options_.backing == Backing::kSegments) return grow_by_segment(bytes, wanted);
+  is_short_ = options_.backing == Backing::kSegments ? !grow_by_segment(bytes, wanted)
+                                                     : !grow_by_handles(bytes, wanted);
+  return !is_short_;
+}
+
+// In handles as large as may be; where the device has less room, in smaller ones.
+bool Pool::grow_by_handles(uint64_t bytes, const Wanted& wanted) {
   const uint64_t granule = device_.granularity_bytes();
   uint64_t largest = largest_handle_bytes_of(bytes);
   uint64_t rest = round_up(bytes, wanted.lane == Lane::kSmall ? granule : growth_step_bytes());

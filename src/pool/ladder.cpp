@@ -158,7 +158,6 @@ bool Pool::stream_waits_for(const Wanted& wanted, NodeId id) {
 }
 
 Allocation Pool::wait_for_stream(const Wanted& wanted) {
-  is_short_ = true;
   for (const Lane lane : {wanted.lane, Lane::kLarge, Lane::kSmall}) {
     const NodeId node = arena_.best_fit_of_all(lane, wanted.size_bytes);
     if (node == kNoNode || !stream_waits_for(wanted, node)) continue;

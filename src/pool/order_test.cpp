@@ -119,6 +119,17 @@ TEST_F(OrderTest, AStreamWaitsForTheWorkBeforeTheFreeAlone) {
   gpu_.work(kB, {}, 0, kFlag);
 }
 
+// The same where the device, and no limit, has no more.
+TEST_F(OrderTest, AStreamWaitsForTheWorkBeforeTheFreeAloneOnAFullDevice) {
+  const Allocation block = write_new(40 * kMiB, kA);
+  (void)write_new(512, kB);
+  EXPECT_EQ(pool_.allocate(64 * kMiB, kB).address, 0u);
+  pool_.free(block.block);
+  gpu_.work(kA, {}, kFlag);
+  EXPECT_EQ(write_new(40 * kMiB, kB).address, block.address);
+  gpu_.work(kB, {}, 0, kFlag);
+}
+
 // Serials wrap after 2^32 allocations; a block that lives for as long keeps its users.
 TEST_F(OrderTest, BlocksWithEqualSerialsAreNotConfused) {
   pool_.restart_serials(77);

@@ -258,6 +258,7 @@ class Pool {
   // Whether all of it could be had; what could is free memory in the lane, for the stream at once.
   bool grow(uint64_t bytes, const Wanted& wanted);
   [[nodiscard]] uint64_t room_bytes() const;
+  bool grow_by_handles(uint64_t bytes, const Wanted& wanted);
   bool grow_by_segment(uint64_t bytes, const Wanted& wanted);
   [[nodiscard]] Status take(uint64_t bytes, const Wanted& wanted);
   [[nodiscard]] bool is_nearly_full() const;
@@ -292,7 +293,7 @@ class Pool {
   std::vector<StreamIndex> closed_;  // streams that are gone, of which something is known still
   bool is_ready_ = false;
   bool may_wait_ = true;
-  bool is_short_ = false;  // the last request that needed it got no new memory
+  bool is_short_ = false;  // the last request for new memory did not get all of it
   Stats stats_;
   OomFacts oom_;
 };
