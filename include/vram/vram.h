@@ -89,8 +89,9 @@ VRAM_API vram_status vram_free(vram_pool* pool, void* block);
 /* Another stream uses the block: once freed, it waits for what that stream has queued by then.
  * VRAM_INVALID_VALUE: not the beginning of a live block of this pool. */
 VRAM_API vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream);
-/* The stream is about to be destroyed: waits for the device and forgets it. During a capture the pool can't wait, and
- * forgets it when the capture ends: destroy the stream after that. */
+/* The stream is about to be destroyed, with all queued that ever will be: waits for the device and forgets it. During a
+ * capture the pool doesn't wait; what the stream used serves others once its work is done. Either way the pool doesn't name
+ * the stream again, and its handle may become a new stream's. */
 VRAM_API vram_status vram_forget_stream(vram_pool* pool, vram_stream stream);
 
 typedef struct vram_block_info {
