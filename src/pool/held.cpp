@@ -119,9 +119,22 @@ BlockId Pool::block_at(Address address, BlockInfo* info) const {
   const Block& block = blocks_[node];
   if (!block.is_live || block.is_held) return {};
   if (address < block.address || address - block.address >= block.size_bytes) return {};
-  *info = {block.address, block.size_bytes, block.requested_bytes, arena_.stream(block.stream),
-           true};
+  *info = {.address = block.address,
+           .size_bytes = block.size_bytes,
+           .requested_bytes = block.requested_bytes,
+           .stream = arena_.stream(block.stream),
+           .is_live = true};
   return {node, block.serial};
+}
+
+// The part by which the block is known that this live part belongs to.
+NodeId Pool::first_part_of(NodeId part) const {
+  if (part < blocks_.size() && blocks_[part].is_live) return part;
+  for (StitchId id = 0; id < stitches_.limit(); ++id) {
+    const std::vector<NodeId>& parts = stitches_[id].parts;
+    if (std::ranges::find(parts, part) != parts.end()) return parts.front();
+  }
+  return kNoNode;  // it is lent
 }
 
 BlockInfo Pool::info_of(NodeId id) const {
@@ -129,7 +142,9 @@ BlockInfo Pool::info_of(NodeId id) const {
   BlockInfo info{.address = node.address, .size_bytes = node.size_bytes};
   info.is_live = node.state == NodeState::kLive;
   info.stream = arena_.stream(node.stream);
-  if (!info.is_live || id >= blocks_.size() || !blocks_[id].is_live) return info;
+  const NodeId first = info.is_live ? first_part_of(id) : kNoNode;
+  if (first != kNoNode) info.is_held = blocks_[first].is_held;
+  if (first != id) return info;
   info.requested_bytes = blocks_[id].requested_bytes;
   info.stream = arena_.stream(blocks_[id].stream);
   return info;

@@ -83,6 +83,7 @@ struct BlockInfo {
   uint64_t requested_bytes = 0;
   StreamHandle stream = 0;
   bool is_live = false;
+  bool is_held = false;  // live, but freed: work of other streams still uses it
 };
 
 class Pool {
@@ -226,6 +227,7 @@ class Pool {
   [[nodiscard]] bool is_used(BlockId block) const;
   void drop_closed_streams();
   [[nodiscard]] BlockInfo info_of(NodeId id) const;
+  [[nodiscard]] NodeId first_part_of(NodeId part) const;
 
   // ladder.cpp: what is done when no free block fits.
   [[nodiscard]] Allocation climb(const Wanted& wanted);

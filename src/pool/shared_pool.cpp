@@ -35,6 +35,11 @@ void SharedPool::lock_pool() {
   if (heat_ >= kHot) heat_ = kHottest;
 }
 
+void SharedPool::assume_competition() {
+  const std::lock_guard guard(lock_);
+  heat_ = kHottest;
+}
+
 // Makes parts of what was lent the pool's own again, which is locked: those of a lease in order.
 auto SharedPool::taking_back() {
   return [this, rest = Lease()](const Lease& lease, StreamHandle stream,

@@ -75,6 +75,8 @@ class SharedPool {
   // Of a live block that is shown elsewhere than at its home; of others, nothing.
   void tell_parts(Address address, Observer& observer);
   [[nodiscard]] bool validate(std::string* why = nullptr);
+  // As if threads had met at the lock for a while: for tests of what is lent to them.
+  void assume_competition();
   // Whether the address lies in memory of this pool. Takes the lock only where it is in segments.
   [[nodiscard]] bool owns(Address address);
 
