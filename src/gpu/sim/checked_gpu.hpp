@@ -40,6 +40,7 @@ class CheckedGpu : public SimGpu {
   // All of it; what never can is a violation.
   void finish_work();
   void end_stream(StreamHandle stream) { order_.end(stream); }
+  [[nodiscard]] uint32_t spare_streams() const { return order_.spare_streams(); }
   void begin_stream(StreamHandle stream) { order_.begin(stream); }
 
   [[nodiscard]] bool has_violations() const { return violation_count_ > 0; }

@@ -16,13 +16,23 @@ void WorkOrder::join(Clock& clock, const Clock& other) {
 
 // A slot is taken again when the host knows all of its work done, so that what was counted in it is
 // ordered before all that comes.
+bool WorkOrder::is_spare(uint32_t slot) const {
+  const Stream& stream = streams_[slot];
+  return !stream.is_used || (stream.has_ended && host_[slot] >= stream.last_number);
+}
+
+uint32_t WorkOrder::spare_streams() const {
+  uint32_t count = 0;
+  for (uint32_t slot = 0; slot < kMaxStreams; ++slot) count += is_spare(slot) ? 1 : 0;
+  return count;
+}
+
 uint32_t WorkOrder::slot_of(StreamHandle handle) {
   uint32_t unused = kMaxStreams;
   for (uint32_t slot = 0; slot < kMaxStreams; ++slot) {
     const Stream& stream = streams_[slot];
     if (stream.is_used && !stream.has_ended && stream.handle == handle) return slot;
-    const bool is_free = !stream.is_used || (stream.has_ended && host_[slot] >= stream.last_number);
-    if (is_free && unused == kMaxStreams) unused = slot;
+    if (is_spare(slot) && unused == kMaxStreams) unused = slot;
   }
   VRAM_CHECK(unused < kMaxStreams);
   const uint64_t number = streams_[unused].last_number;

@@ -54,6 +54,9 @@ class WorkOrder {
   void begin(StreamHandle stream) { std::erase(ended_, stream); }
   [[nodiscard]] bool has_ended(StreamHandle stream) const;
 
+  // How many more streams may begin now.
+  [[nodiscard]] uint32_t spare_streams() const;
+
   void record(StreamHandle stream, EventHandle event);
   void wait(StreamHandle stream, EventHandle event);
   // Whether it has happened; if so, the host knows.
@@ -85,6 +88,7 @@ class WorkOrder {
   };
   [[nodiscard]] static bool covers(const Clock& later, const Clock& earlier);
   static void join(Clock& clock, const Clock& other);
+  [[nodiscard]] bool is_spare(uint32_t slot) const;
   [[nodiscard]] uint32_t slot_of(StreamHandle stream);
   [[nodiscard]] bool has_happened(const Clock& clock) const;
   [[nodiscard]] bool can_run(const Work& work) const;

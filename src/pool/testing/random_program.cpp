@@ -278,6 +278,7 @@ void RandomProgram::give_back(Op op) {
 // Its leases come back first, as SharedPool sees to it.
 void RandomProgram::forget(Op op) {
   const StreamHandle stream = op.a % kStreams;
+  if (gpu_.spare_streams() <= kStreams) return;
   end_spin();
   for (size_t i = lent_.size(); i-- > 0;) {
     if (lent_[i].stream == stream) give_back({OpKind::kReturn, static_cast<uint32_t>(i), op.b});
