@@ -186,7 +186,8 @@ typedef struct vram_part {
   uint64_t size_bytes;
   uint64_t requested_bytes; /* 0 where it is free, and in all but the first part of a block */
   vram_stream stream;
-  int is_live;
+  int is_live; /* a block's, until its work is done */
+  int is_held; /* live, but freed: work of other streams still uses it */
 } vram_part;
 
 /* Calls visit for each part that there is now, in order of address, with no lock held. Answers how many there were. */

@@ -68,7 +68,8 @@ size_t vram_visit(vram_pool* pool, void (*visit)(void* user, const vram_part* pa
   pool->pool.visit([&](const vram::pool::BlockInfo& info) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): streams are pointers to CUDA, numbers to us
     auto* stream = reinterpret_cast<vram_stream>(info.stream);
-    parts.push_back({info.address, info.size_bytes, info.requested_bytes, stream, info.is_live});
+    parts.push_back(
+        {info.address, info.size_bytes, info.requested_bytes, stream, info.is_live, info.is_held});
   });
   std::ranges::sort(parts, {}, &vram_part::address);
   for (const vram_part& part : parts) visit(user, &part);

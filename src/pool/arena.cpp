@@ -5,18 +5,40 @@
 #include <algorithm>
 
 namespace vram::pool {
+namespace {
+
+// No stream has such a handle.
+constexpr StreamHandle kDroppedStream = std::numeric_limits<StreamHandle>::max();
+
+}  // namespace
 
 StreamIndex Arena::add_stream(StreamHandle stream) {
+  if (!spare_streams_.empty()) {
+    const StreamIndex index = spare_streams_.back();
+    spare_streams_.pop_back();
+    streams_[index] = stream;
+    return index;
+  }
   indexes_.resize(indexes_.size() + kLaneCount);
   streams_.push_back(stream);
   return stream_count() - 1;
 }
 
-StreamIndex Arena::stream_index(StreamHandle stream) {
+StreamIndex Arena::find_stream(StreamHandle stream) const {
   for (StreamIndex index = 1; index < stream_count(); ++index) {
     if (streams_[index] == stream) return index;
   }
-  return add_stream(stream);
+  return kNoStream;
+}
+
+StreamIndex Arena::stream_index(StreamHandle stream) {
+  const StreamIndex index = find_stream(stream);
+  return index != kNoStream ? index : add_stream(stream);
+}
+
+void Arena::drop_stream(StreamIndex index) {
+  streams_[index] = kDroppedStream;
+  spare_streams_.push_back(index);
 }
 
 NodeId Arena::new_node() {
@@ -51,7 +73,7 @@ void Arena::chain(NodeId id) {
   }
 }
 
-NodeId Arena::add(Address address, uint64_t bytes, Lane lane, bool may_join) {
+NodeId Arena::add(Address address, uint64_t bytes, Lane lane, bool may_join, StreamIndex stream) {
   const NodeId id = new_node();
   nodes_[id].address = address;
   nodes_[id].size_bytes = bytes;
@@ -59,7 +81,7 @@ NodeId Arena::add(Address address, uint64_t bytes, Lane lane, bool may_join) {
   nodes_[id].state = NodeState::kLive;
   if (may_join) chain(id);
   starts_.add(nodes_, id);
-  return put(id, kNoStream, 0);
+  return put(id, stream, 0);
 }
 
 void Arena::remove(NodeId id) {

@@ -22,15 +22,22 @@ class Arena {
   Arena() { add_stream(0); }
   // The stream's number, from 1 on; a new one where it has none.
   [[nodiscard]] StreamIndex stream_index(StreamHandle stream);
+  // kNoStream where it has none.
+  [[nodiscard]] StreamIndex find_stream(StreamHandle stream) const;
+  // The stream is gone, and what is said of it goes by the alias.
+  void rename_stream(StreamIndex index, StreamHandle alias) { streams_[index] = alias; }
+  // Nothing is said of it any more: another stream gets the number.
+  void drop_stream(StreamIndex index);
   // And back; that of kNoStream says nothing.
   [[nodiscard]] StreamHandle stream(StreamIndex index) const { return streams_[index]; }
   [[nodiscard]] StreamIndex stream_count() const {
     return static_cast<StreamIndex>(streams_.size());
   }
 
-  // New memory that nothing uses; joined to what ends or begins there, where that may be. The node
-  // that holds it.
-  NodeId add(Address address, uint64_t bytes, Lane lane, bool may_join = true);
+  // New memory that nothing uses, for that stream; joined to what ends or begins there, where that
+  // may be. The node that holds it.
+  NodeId add(Address address, uint64_t bytes, Lane lane, bool may_join = true,
+             StreamIndex stream = kNoStream);
   // A live node leaves the arena; its neighbours have none there any more.
   void remove(NodeId id);
 
@@ -95,6 +102,7 @@ class Arena {
   Starts starts_;
   std::vector<FreeIndex> indexes_;     // by stream and lane
   std::vector<StreamHandle> streams_;  // by their numbers
+  std::vector<StreamIndex> spare_streams_;
   uint64_t free_bytes_ = 0;
 };
 

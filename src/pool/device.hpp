@@ -3,7 +3,7 @@
 //
 // Order by stamps: a stamp is a number that grows with every use and costs no driver call. An event
 // answers for all stamps before it; it is made by mark(), or by who asks whether a stamp is done.
-// Streams are named by their handles. One thread at a time.
+// Streams are named by their handles, and by aliases once they are gone. One thread at a time.
 #pragma once
 
 #include "gpu/memory.hpp"
@@ -45,13 +45,17 @@ class Device {
   virtual void mark(StreamHandle stream) = 0;
   // Whether that work is done. May ask the driver; false where it can't be known.
   [[nodiscard]] virtual bool is_done(StreamHandle stream, Stamp stamp) = 0;
-  // Later work of `waiting` starts after the stamped work; the host does not wait.
+  // Later work of `waiting` starts after the stamped work; the host does not wait. Where an event
+  // stands right behind that work, nothing that was queued later is waited for. kNotReady: a stream
+  // that is gone, and no event stands behind its work.
   [[nodiscard]] virtual Status stream_wait(StreamHandle waiting, StreamHandle stream,
                                            Stamp stamp) = 0;
   // The host waits for all of the device.
   [[nodiscard]] virtual Status synchronize() = 0;
-  // The stream is no more, and its work is done. It is not named again unless it begins anew.
-  virtual void forget(StreamHandle stream) = 0;
+  // The stream is about to go, with all queued that ever will be. The driver is not passed its
+  // handle again, which may name a new stream. Its stamps are asked for by the alias that is
+  // returned; what its events don't answer, synchronize() does.
+  [[nodiscard]] virtual StreamHandle close(StreamHandle stream) = 0;
 };
 
 }  // namespace vram::pool

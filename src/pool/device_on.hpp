@@ -53,14 +53,24 @@ class DeviceOn : public Base {
   }
 
   [[nodiscard]] Stamp stamp(StreamHandle) override { return ++last_stamp_; }
-  void mark(StreamHandle stream) override { fence_of(stream).mark(memory_, ordinal_, last_stamp_); }
+  void mark(StreamHandle stream) override {
+    if (Fence<M>* fence = fence_of(stream)) fence->mark(memory_, ordinal_, last_stamp_);
+  }
   [[nodiscard]] bool is_done(StreamHandle stream, Stamp stamp) override {
-    Fence<M>& fence = fence_of(stream);
-    return fence.done() >= stamp || fence.is_done(memory_, ordinal_, stamp, last_stamp_);
+    Fence<M>* fence = fence_of(stream);
+    if (fence == nullptr || fence->done() >= stamp) return true;
+    const bool is_it = fence->is_done(memory_, ordinal_, stamp, last_stamp_);
+    if (is_it && fence->is_closed() && fence->is_all_done()) drop(fence);
+    return is_it;
   }
   [[nodiscard]] Status stream_wait(StreamHandle waiting, StreamHandle stream,
                                    Stamp stamp) override {
-    if (fence_of(stream).done() >= stamp) return Status::kOk;
+    Fence<M>* fence = fence_of(stream);
+    if (fence == nullptr || fence->done() >= stamp) return Status::kOk;
+    if (const gpu::EventHandle behind = fence->event_behind(stamp); behind != 0) {
+      return memory_.stream_wait(ordinal_, waiting, behind);
+    }
+    if (fence->is_closed()) return Status::kNotReady;
     gpu::EventHandle event = 0;
     if (const Status s = memory_.record(ordinal_, stream, &event); s != Status::kOk) return s;
     const Status waited = memory_.stream_wait(ordinal_, waiting, event);
@@ -74,27 +84,34 @@ class DeviceOn : public Base {
     for (Fence<M>& fence : fences_) fence.retire(memory_, until);
     return status;
   }
-  void forget(StreamHandle stream) override {
-    for (Fence<M>& fence : fences_) {
-      if (fence.stream() != stream) continue;
-      fence.retire(memory_, last_stamp_);
-      fence = fences_.back();
-      fences_.pop_back();
-      return;
-    }
+  [[nodiscard]] StreamHandle close(StreamHandle stream) override {
+    Fence<M>* fence = fence_of(stream);
+    if (fence == nullptr || fence->is_closed()) return stream;
+    fence->close(memory_, ordinal_, ++last_stamp_, ++last_alias_);
+    return last_alias_;
   }
 
  private:
-  [[nodiscard]] Fence<M>& fence_of(StreamHandle stream) {
+  // No pointer, and so no stream, has such a handle.
+  static constexpr StreamHandle kFirstAlias = StreamHandle{1} << 63;
+
+  // nullptr: of a stream that is gone, and whose work is done.
+  [[nodiscard]] Fence<M>* fence_of(StreamHandle stream) {
     for (Fence<M>& fence : fences_) {
-      if (fence.stream() == stream) return fence;
+      if (fence.stream() == stream) return &fence;
     }
-    return fences_.emplace_back(stream);
+    return stream >= kFirstAlias ? nullptr : &fences_.emplace_back(stream);
+  }
+  void drop(Fence<M>* fence) {
+    fence->retire(memory_, last_stamp_);
+    *fence = fences_.back();
+    fences_.pop_back();
   }
 
   M& memory_;
   uint32_t ordinal_;
   Stamp last_stamp_ = 0;
+  StreamHandle last_alias_ = kFirstAlias;
   std::vector<Fence<M>> fences_;
 };
 

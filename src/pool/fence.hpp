@@ -1,6 +1,7 @@
 // Fence: how far one stream's work is done. Events stand behind some of its stamps (device.hpp);
 // the oldest are asked first, and one that is done answers for all before it. A few events at most:
-// when all are queued, a stamp that none of them covers waits for one to come back. Used by
+// when all are queued, a stamp that none of them covers waits for one to come back. A stream that
+// is closed is not passed to the driver any more: what its events say is all that is known. Used by
 // DeviceOn; one thread at a time; allocates nothing.
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 
 namespace vram::pool {
 
@@ -20,14 +22,36 @@ class Fence {
   [[nodiscard]] StreamHandle stream() const { return stream_; }
   [[nodiscard]] Stamp done() const { return done_; }
 
+  [[nodiscard]] bool is_closed() const { return is_closed_; }
+  [[nodiscard]] bool is_all_done() const { return done_ >= last_; }
+
   // An event behind all work up to the stamp, unless one stands there.
   void mark(M& memory, uint32_t ordinal, Stamp stamp) {
-    if (count_ == kMost || (count_ > 0 && at(count_ - 1).stamp >= stamp)) return;
+    if (is_closed_ || (count_ > 0 && at(count_ - 1).stamp >= stamp)) return;
+    if (count_ == kMost) poll(memory);
+    if (count_ == kMost) return;
     gpu::EventHandle event = 0;
     if (memory.record(ordinal, stream_, &event) != Status::kOk) return;
     at(count_++) = {stamp, event};
   }
+  // The stream goes: its last work has the stamp `last`, and goes by that alias.
+  void close(M& memory, uint32_t ordinal, Stamp last, StreamHandle alias) {
+    if (done_ < last && count_ == kMost) drop_last(memory);
+    if (done_ < last) mark(memory, ordinal, last);
+    stream_ = alias;
+    last_ = last;
+    is_closed_ = true;
+  }
+  // The earliest event that stands behind the stamp; 0: none does.
+  [[nodiscard]] gpu::EventHandle event_behind(Stamp stamp) {
+    stamp = std::min(stamp, last_);
+    for (uint32_t i = 0; i < count_; ++i) {
+      if (at(i).stamp >= stamp) return at(i).event;
+    }
+    return 0;
+  }
   [[nodiscard]] bool is_done(M& memory, uint32_t ordinal, Stamp stamp, Stamp last_stamp) {
+    stamp = std::min(stamp, last_);
     poll(memory);
     if (done_ >= stamp) return true;
     if (count_ > 0 && at(count_ - 1).stamp >= stamp) return false;
@@ -42,7 +66,7 @@ class Fence {
   }
 
  private:
-  static constexpr uint32_t kMost = 8;
+  static constexpr uint32_t kMost = 16;
   struct Mark {
     Stamp stamp = 0;
     gpu::EventHandle event = 0;
@@ -60,8 +84,12 @@ class Fence {
     --count_;
   }
 
+  void drop_last(M& memory) { (void)memory.destroy(at(--count_).event); }
+
   StreamHandle stream_;
   Stamp done_ = 0;
+  Stamp last_ = std::numeric_limits<Stamp>::max();  // no work comes after it
+  bool is_closed_ = false;
   uint32_t first_ = 0;
   uint32_t count_ = 0;
   std::array<Mark, kMost> marks_{};

@@ -17,6 +17,8 @@ constexpr uint64_t kPartsOfOne = 4;
 constexpr uint64_t kMostTimesUsual = 2;
 
 // Small blocks that stay must not part what large ones leave from what comes next.
+constexpr uint64_t kPartNearlyFull = 16;
+
 uint32_t side_of(Lane lane) { return lane == Lane::kLarge ? 0 : 1; }
 
 }  // namespace
@@ -64,14 +66,22 @@ uint64_t Pool::tail_bytes(const Wanted& wanted) const {
   return std::min(bytes, wanted.size_bytes);
 }
 
+// Whether the next request may find no new memory, as far as that is known without the driver.
+bool Pool::is_nearly_full() const {
+  return is_short_ || room_bytes() < stock_.bytes() / kPartNearlyFull;
+}
+
 // What the limit leaves.
 uint64_t Pool::room_bytes() const { return limit_bytes_ - std::min(limit_bytes_, stock_.bytes()); }
 
-Status Pool::take(uint64_t bytes, Lane lane) {
+// It is the stream's that wants it: joined to what another stream may still use, it could not be
+// used at once. One stream alone has nothing to be kept from.
+Status Pool::take(uint64_t bytes, const Wanted& wanted) {
   HandleId id = kNoHandle;
-  const Status status = stock_.create(bytes, side_of(lane), &id);
+  const Status status = stock_.create(bytes, side_of(wanted.lane), &id);
   if (status != Status::kOk) return status;
-  arena_.add(stock_[id].home, bytes, lane, options_.backing == Backing::kVirtual);
+  const StreamIndex stream = arena_.stream_count() > 2 ? wanted.stream : kNoStream;
+  arena_.add(stock_[id].home, bytes, wanted.lane, options_.backing == Backing::kVirtual, stream);
   ++stats_.num_device_alloc;
   stats_.reserved_bytes.add(bytes);
   if (observer_ != nullptr) observer_->mapped(stock_[id].home, bytes);
@@ -79,27 +89,33 @@ Status Pool::take(uint64_t bytes, Lane lane) {
 }
 
 // A request lies in one segment, which it shares where it is small.
-bool Pool::grow_by_segment(uint64_t bytes, Lane lane) {
+bool Pool::grow_by_segment(uint64_t bytes, const Wanted& wanted) {
   const uint64_t granule = device_.granularity_bytes();
   const uint64_t exact = round_up(bytes, granule);
   const uint64_t room = room_bytes();
-  const uint64_t roomy = lane == Lane::kSmall ? granule : std::max(exact, options_.handle_bytes);
-  if (roomy <= room && take(roomy, lane) == Status::kOk) return true;
-  return exact < roomy && exact <= room && take(exact, lane) == Status::kOk;
+  const uint64_t roomy =
+      wanted.lane == Lane::kSmall ? granule : std::max(exact, options_.handle_bytes);
+  if (roomy <= room && take(roomy, wanted) == Status::kOk) return true;
+  return exact < roomy && exact <= room && take(exact, wanted) == Status::kOk;
+}
+
+bool Pool::grow(uint64_t bytes, const Wanted& wanted) {
+  is_short_ = options_.backing == Backing::kSegments ? !grow_by_segment(bytes, wanted)
+                                                     : !grow_by_handles(bytes, wanted);
+  return !is_short_;
 }
 
 // In handles as large as may be; where the device has less room, in smaller ones.
-bool Pool::grow(uint64_t bytes, Lane lane) {
-  if (options_.backing == Backing::kSegments) return grow_by_segment(bytes, lane);
+bool Pool::grow_by_handles(uint64_t bytes, const Wanted& wanted) {
   const uint64_t granule = device_.granularity_bytes();
   uint64_t largest = largest_handle_bytes_of(bytes);
-  uint64_t rest = round_up(bytes, lane == Lane::kSmall ? granule : growth_step_bytes());
+  uint64_t rest = round_up(bytes, wanted.lane == Lane::kSmall ? granule : growth_step_bytes());
   const uint64_t room = room_bytes();
   if (rest > room) rest = round_up(bytes, granule);
   if (rest > room) return false;
   while (rest > 0) {
     const uint64_t size = std::min(rest, largest);
-    const Status status = take(size, lane);
+    const Status status = take(size, wanted);
     if (status == Status::kOk) {
       rest -= size;
       continue;

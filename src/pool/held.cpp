@@ -13,17 +13,21 @@ void Pool::record_stream(BlockId id, StreamHandle stream) {
   const StreamIndex index = arena_.stream_index(stream);
   if (index == block->stream) return;
   const bool is_known = std::ranges::any_of(
-      uses_, [&](const Use& use) { return use.block.serial == id.serial && use.stream == index; });
+      uses_, [&](const Use& use) { return use.block == id && use.stream == index; });
   if (is_known) return;
   block->is_shared = true;
   uses_.push_back({id, index});
+}
+
+bool Pool::is_used(BlockId id) const {
+  return std::ranges::any_of(held_, [id](const Use& use) { return use.block == id; });
 }
 
 // Freed: from now on its other streams are asked whether they are done.
 void Pool::hold_for_uses(BlockId id) {
   blocks_[id.index].is_held = true;
   std::erase_if(uses_, [&](const Use& use) {
-    if (use.block.serial != id.serial) return false;
+    if (use.block != id) return false;
     const StreamHandle stream = arena_.stream(use.stream);
     held_.push_back({id, use.stream, device_.stamp(stream)});
     device_.mark(stream);
@@ -34,7 +38,7 @@ void Pool::hold_for_uses(BlockId id) {
 void Pool::hold(BlockId id) {
   Block* block = find(id);
   VRAM_CHECK(block != nullptr && !block->is_held);
-  block->is_held = true;
+  hold_for_uses(id);
   held_.push_back({id});
   stats_.allocation.drop(1);
   stats_.allocated_bytes.drop(block->size_bytes);
@@ -43,8 +47,8 @@ void Pool::hold(BlockId id) {
 void Pool::finish(BlockId id) {
   const Block* block = find(id);
   if (block == nullptr || !block->is_held) return;
-  std::erase_if(held_, [id](const Use& use) { return use.block.serial == id.serial; });
-  release(id.index);
+  std::erase_if(held_, [id](const Use& use) { return use.block == id && use.stream == kNoStream; });
+  if (!is_used(id)) release(id.index);
 }
 
 // Free is what none of its streams uses any more.
@@ -61,9 +65,7 @@ void Pool::settle_held() {
     return true;
   });
   for (const BlockId id : changed) {
-    const bool is_used =
-        std::ranges::any_of(held_, [id](const Use& use) { return use.block.serial == id.serial; });
-    if (!is_used && find(id) != nullptr) release(id.index);
+    if (!is_used(id) && find(id) != nullptr) release(id.index);
   }
 }
 
@@ -74,15 +76,34 @@ Status Pool::wait() {
     if (find(use.block) != nullptr) release(use.block.index);
   }
   settle();
+  drop_closed_streams();
   return Status::kOk;
 }
 
 void Pool::forget(StreamHandle stream) {
-  if (wait() != Status::kOk) return;
-  for (StreamIndex index = 1; index < arena_.stream_count(); ++index) {
-    if (arena_.stream(index) == stream) settle_stream(index);
+  const StreamIndex index = arena_.find_stream(stream);
+  if (index != kNoStream) {
+    const StreamHandle alias = device_.close(stream);
+    arena_.rename_stream(index, alias);
+    stitches_.rename(stream, alias);
+    closed_.push_back(index);
   }
-  device_.forget(stream);
+  if (wait() != Status::kOk) drop_closed_streams();
+}
+
+// Of streams that are gone, and whose work is done, nothing need be known.
+void Pool::drop_closed_streams() {
+  std::erase_if(closed_, [this](StreamIndex index) {
+    if (!device_.is_done(arena_.stream(index), std::numeric_limits<Stamp>::max())) return false;
+    settle_held();
+    settle_stream(index);
+    std::erase_if(uses_, [index](const Use& use) { return use.stream == index; });
+    for (Block& block : blocks_) {
+      if (block.stream == index) block.stream = kNoStream;
+    }
+    arena_.drop_stream(index);
+    return true;
+  });
 }
 
 BlockId Pool::block_at(Address address, BlockInfo* info) const {
@@ -98,9 +119,22 @@ BlockId Pool::block_at(Address address, BlockInfo* info) const {
   const Block& block = blocks_[node];
   if (!block.is_live || block.is_held) return {};
   if (address < block.address || address - block.address >= block.size_bytes) return {};
-  *info = {block.address, block.size_bytes, block.requested_bytes, arena_.stream(block.stream),
-           true};
+  *info = {.address = block.address,
+           .size_bytes = block.size_bytes,
+           .requested_bytes = block.requested_bytes,
+           .stream = arena_.stream(block.stream),
+           .is_live = true};
   return {node, block.serial};
+}
+
+// The part by which the block is known that this live part belongs to.
+NodeId Pool::first_part_of(NodeId part) const {
+  if (part < blocks_.size() && blocks_[part].is_live) return part;
+  for (StitchId id = 0; id < stitches_.limit(); ++id) {
+    const std::vector<NodeId>& parts = stitches_[id].parts;
+    if (std::ranges::find(parts, part) != parts.end()) return parts.front();
+  }
+  return kNoNode;  // it is lent
 }
 
 BlockInfo Pool::info_of(NodeId id) const {
@@ -108,7 +142,9 @@ BlockInfo Pool::info_of(NodeId id) const {
   BlockInfo info{.address = node.address, .size_bytes = node.size_bytes};
   info.is_live = node.state == NodeState::kLive;
   info.stream = arena_.stream(node.stream);
-  if (!info.is_live || id >= blocks_.size() || !blocks_[id].is_live) return info;
+  const NodeId first = info.is_live ? first_part_of(id) : kNoNode;
+  if (first != kNoNode) info.is_held = blocks_[first].is_held;
+  if (first != id) return info;
   info.requested_bytes = blocks_[id].requested_bytes;
   info.stream = arena_.stream(blocks_[id].stream);
   return info;

@@ -34,6 +34,29 @@ TEST_F(HeldTest, AFreedBlockWaitsForTheStreamsThatUseIt) {
   EXPECT_EQ(gpu_.stats()[gpu::Call::kSynchronize].count, 0u);
 }
 
+// A block of two parts, each of which is held.
+TEST_F(HeldTest, AHeldBlockIsShownAsHeldInAllItsParts) {
+  std::vector<Allocation> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(pool_.allocate(4 * kMiB, kMain));
+  allow_no_more();
+  pool_.free(blocks[0].block);
+  pool_.free(blocks[2].block);
+  const Allocation stitched = pool_.allocate(8 * kMiB, kMain);
+  ASSERT_EQ(pool_.stats().stitches, 1u);
+  const auto held_bytes = [this] {
+    uint64_t bytes = 0;
+    pool_.visit([&](const BlockInfo& info) { bytes += info.is_held ? info.size_bytes : 0; });
+    return bytes;
+  };
+  pool_.record_stream(stitched.block, kSide);
+  ASSERT_EQ(gpu_.enqueue(0, kSide, 5'000'000), Status::kOk);
+  EXPECT_EQ(held_bytes(), 0u);
+  pool_.free(stitched.block);
+  EXPECT_EQ(held_bytes(), 8 * kMiB);
+  EXPECT_EQ(pool_.wait(), Status::kOk);
+  EXPECT_EQ(held_bytes(), 0u);
+}
+
 TEST_F(HeldTest, WorkThatIsQueuedAfterTheFreeIsNotWaitedFor) {
   const Allocation block = pool_.allocate(8 * kMiB, kMain);
   pool_.record_stream(block.block, kSide);

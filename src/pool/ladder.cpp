@@ -21,8 +21,9 @@ Allocation Pool::climb(const Wanted& wanted) {
   if (found.address == 0) found = collect(wanted);
   if (found.address == 0) found = reuse_stitch(wanted);
   if (found.address == 0) found = grow_cheaply(wanted);
-  if (found.address == 0) found = stitch(wanted, false);
+  if (found.address == 0) found = stitch(wanted, Effort::kLittleMemory);
   if (found.address == 0) found = search_other_lanes(wanted);
+  if (found.address == 0) found = stitch(wanted, Effort::kAllMemory);
   if (found.address == 0) found = wait_for_stream(wanted);
   if (found.address == 0) found = wait_for_device(wanted);
   return found.address != 0 ? found : fail(wanted);
@@ -70,21 +71,21 @@ Allocation Pool::reuse_stitch(const Wanted& wanted) {
 Allocation Pool::grow_cheaply(const Wanted& wanted) {
   const uint64_t missing = wanted.size_bytes - tail_bytes(wanted);
   if (stock_.bytes() + missing > allowance_bytes(wanted)) return {};
-  return grow(missing, wanted.lane) ? search(wanted) : Allocation{};
+  return grow(missing, wanted) ? search(wanted) : Allocation{};
 }
 
 // New memory only for what the free pieces lack.
-Allocation Pool::stitch(const Wanted& wanted, bool may_wait) {
+Allocation Pool::stitch(const Wanted& wanted, Effort effort) {
   const bool is_small = wanted.lane == Lane::kSmall;
-  const std::vector<StreamIndex> streams = usable_streams(wanted, may_wait);
+  const std::vector<StreamIndex> streams = usable_streams(wanted, effort == Effort::kWait);
   const bool is_whole = is_small || options_.backing == Backing::kSegments;
   const uint64_t missing = is_whole
                                ? wanted.size_bytes
                                : Survey(arena_, stock_, streams).missing_bytes(wanted.size_bytes);
   if (missing > 0) {
     const uint64_t most = allowance_bytes(wanted) / 1000 * (1000 + options_.patience_permille);
-    if (!may_wait && stock_.bytes() + missing > most) return {};
-    if (!grow(missing, wanted.lane)) return {};
+    if (effort == Effort::kLittleMemory && stock_.bytes() + missing > most) return {};
+    if (!grow(missing, wanted)) return {};
     if (const Allocation found = search(wanted); found.address != 0) return found;
   }
   if (is_whole) return {};
@@ -93,7 +94,9 @@ Allocation Pool::stitch(const Wanted& wanted, bool may_wait) {
     if (stitches_.patch(plan->stitch, plan->patches) == Status::kOk) return use_plan(*plan, wanted);
   }
   auto plan = plan_stitch(survey, wanted.size_bytes);
-  return plan && map(&*plan) ? use_plan(*plan, wanted) : Allocation{};
+  if (plan && map(&*plan)) return use_plan(*plan, wanted);
+  const bool has_grown = effort == Effort::kAllMemory && grow(wanted.size_bytes, wanted);
+  return has_grown ? search(wanted) : Allocation{};
 }
 
 bool Pool::map(StitchPlan* plan) {
@@ -160,7 +163,7 @@ Allocation Pool::wait_for_stream(const Wanted& wanted) {
     if (node == kNoNode || !stream_waits_for(wanted, node)) continue;
     return serve(node, wanted);
   }
-  return stitch(wanted, true);
+  return stitch(wanted, Effort::kWait);
 }
 
 Allocation Pool::wait_for_device(const Wanted& wanted) {
@@ -171,7 +174,7 @@ Allocation Pool::wait_for_device(const Wanted& wanted) {
   if (found.address != 0) return found;
   // Segments that are too small make room for one that is not.
   if (options_.backing == Backing::kSegments && trim(UINT64_MAX) == 0) return {};
-  return stitch(wanted, true);
+  return stitch(wanted, Effort::kWait);
 }
 
 Holders Pool::find_holders() const {
@@ -187,7 +190,6 @@ Holders Pool::find_holders() const {
 }
 
 Allocation Pool::fail(const Wanted& wanted) {
-  ++stats_.num_ooms;
   oom_ = {.requested_bytes = wanted.requested_bytes,
           .largest_free_bytes = largest_free_bytes(),
           .free_bytes = arena_.free_bytes(),

@@ -19,7 +19,7 @@ bool Pool::lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream, 
 
 bool Pool::grow_beside_leases(const Wanted& wanted) {
   const uint64_t most = allowance_bytes(wanted) / 1000 * (1000 + options_.competing_permille);
-  return stock_.bytes() + wanted.size_bytes <= most && grow(wanted.size_bytes, wanted.lane);
+  return stock_.bytes() + wanted.size_bytes <= most && grow(wanted.size_bytes, wanted);
 }
 
 bool Pool::lend_free(uint64_t least_bytes, uint64_t most_bytes, StreamIndex index, Lease* lease) {

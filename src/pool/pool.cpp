@@ -15,7 +15,9 @@ constexpr uint64_t kHomesPerDevice = uint64_t{2} * Stock::kSides;
 constexpr uint64_t kStitchesPerDevice = 8;
 
 // With several streams: after so many frees of one its progress is worth an event, after so many
-// requests the blocks that other streams use are worth a look.
+// requests the blocks that other streams use are worth a look. Where memory is short a stream may
+// soon have to wait for another, and each free is worth an event: what is queued behind it is not
+// waited for then.
 constexpr uint32_t kFreesPerMark = 64;
 constexpr uint32_t kRequestsPerLook = 64;
 
@@ -36,6 +38,12 @@ Pool::Pool(Device& device, const Options& options)
 }
 
 Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
+  const Allocation found = try_allocate(bytes, stream);
+  if (found.address == 0) count_oom();
+  return found;
+}
+
+Allocation Pool::try_allocate(uint64_t bytes, StreamHandle stream) {
   if (bytes > kLargestBytes || !is_ready_) return fail({.requested_bytes = bytes});
   if (!held_.empty() && ++requests_ % kRequestsPerLook == 0) settle_held();
   const Wanted wanted{.size_bytes = round_size(bytes),
@@ -118,20 +126,22 @@ void Pool::free(BlockId id) {
   VRAM_CHECK(block != nullptr && !block->is_held);
   stats_.allocation.drop(1);
   stats_.allocated_bytes.drop(block->size_bytes);
-  if (block->is_shared) return hold_for_uses(id);
-  release(id.index);
+  if (block->is_shared) hold_for_uses(id);
+  if (!block->is_shared || !is_used(id)) release(id.index);
 }
 
 void Pool::release(uint32_t index) {
   Block& block = blocks_[index];
   tell_finished(block);
-  const Stamp stamp = device_.stamp(arena_.stream(block.stream));
-  if (arena_.stream_count() > 2 && ++frees_ % kFreesPerMark == 0)
-    device_.mark(arena_.stream(block.stream));
+  const StreamIndex stream = block.stream;
+  const Stamp stamp = stream == kNoStream ? 0 : device_.stamp(arena_.stream(stream));
+  if (stream != kNoStream && arena_.stream_count() > 2 &&
+      (++frees_ % kFreesPerMark == 0 || is_nearly_full())) {
+    device_.mark(arena_.stream(stream));
+  }
   stats_.active_bytes.drop(block.size_bytes);
   stats_.requested_bytes.drop(block.requested_bytes);
   block.is_live = false;
-  const StreamIndex stream = block.stream;
   if (block.stitch == kNoStitch) {
     arena_.put(index, stream, stamp);
     return;

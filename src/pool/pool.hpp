@@ -8,7 +8,8 @@
 //                 stitch    a range mapped earlier shows enough free memory
 //                 grow      new handles, while reserved stays near the peak of live bytes
 //                 stitch    free pieces mapped as one range, with new memory for what is missing
-//                 (a little more than that, rather than wait)
+//                 (a little more than that, then as much as there is, rather than wait: the work
+//                 that is waited for may itself wait for what this stream does next)
 //                 wait      for another stream, then for the device
 //                 OOM       with the facts
 //
@@ -39,10 +40,12 @@
 
 namespace vram::pool {
 
-// A block, for as long as it lives; a block that comes later has another serial.
+// A block, for as long as it lives; a block that has its index later has another serial. Serials
+// wrap: they say nothing without the index.
 struct BlockId {
   uint32_t index = std::numeric_limits<uint32_t>::max();
   uint32_t serial = 0;
+  friend bool operator==(const BlockId&, const BlockId&) = default;
 };
 
 struct Allocation {
@@ -80,6 +83,7 @@ struct BlockInfo {
   uint64_t requested_bytes = 0;
   StreamHandle stream = 0;
   bool is_live = false;
+  bool is_held = false;  // live, but freed: work of other streams still uses it
 };
 
 class Pool {
@@ -94,6 +98,9 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   [[nodiscard]] Allocation allocate(uint64_t bytes, StreamHandle stream);
+  // The same, for who tries again: it is no failed request until count_oom().
+  [[nodiscard]] Allocation try_allocate(uint64_t bytes, StreamHandle stream);
+  void count_oom() { ++stats_.num_ooms; }
   // The block is free for its stream at once, for others when the stream's work is done.
   void free(BlockId block);
   // The stream uses the block, too: once freed, it waits for what that stream has queued by then.
@@ -102,7 +109,9 @@ class Pool {
   // block is none of its business: the pool itself finishes all that it has waited for.
   void hold(BlockId block);
   void finish(BlockId block);
-  // The stream is about to go, and must not be asked any more: waits for the device.
+  // The stream is about to go, with all queued that ever will be: waits for the device where that
+  // is allowed. Its handle is not used any more, whether or not its work is done, and may name a
+  // new stream. What the stream was lent has come back before.
   void forget(StreamHandle stream);
 
   [[nodiscard]] bool is_live(BlockId block) { return find(block) != nullptr; }
@@ -118,6 +127,9 @@ class Pool {
       if (arena_[id].state != NodeState::kUnused) visit(info_of(id));
     }
   }
+
+  // The next block's serial follows this one: for tests of what happens when they wrap.
+  void restart_serials(uint32_t last) { last_serial_ = last; }
 
   // Whether the pool may wait for the device; else what could only be served so is not.
   void allow_waiting(bool is_allowed) { may_wait_ = is_allowed; }
@@ -159,8 +171,6 @@ class Pool {
   // Where its addresses may lie; empty for segments, which lie anywhere.
   [[nodiscard]] std::array<std::pair<Address, uint64_t>, 2> ranges() const;
   [[nodiscard]] const OomFacts& last_oom() const { return oom_; }
-  // The request that failed last is tried again: it does not count.
-  void withdraw_oom() { --stats_.num_ooms; }
   // Largest free block that a stream might use.
   [[nodiscard]] uint64_t largest_free_bytes() const;
   // Walks over everything; why says what does not hold.
@@ -214,7 +224,10 @@ class Pool {
   // held.cpp: blocks that other streams use.
   void settle_held();
   void hold_for_uses(BlockId block);
+  [[nodiscard]] bool is_used(BlockId block) const;
+  void drop_closed_streams();
   [[nodiscard]] BlockInfo info_of(NodeId id) const;
+  [[nodiscard]] NodeId first_part_of(NodeId part) const;
 
   // ladder.cpp: what is done when no free block fits.
   [[nodiscard]] Allocation climb(const Wanted& wanted);
@@ -224,7 +237,13 @@ class Pool {
   void settle_stream(StreamIndex stream);
   [[nodiscard]] Allocation reuse_stitch(const Wanted& wanted);
   [[nodiscard]] Allocation grow_cheaply(const Wanted& wanted);
-  [[nodiscard]] Allocation stitch(const Wanted& wanted, bool may_wait);
+  // How far a stitch may go for what it lacks.
+  enum class Effort : uint8_t {
+    kLittleMemory,  // grow beyond the allowance, by the patience
+    kAllMemory,     // grow as far as the device lets it
+    kWait,          // and use what other streams have freed
+  };
+  [[nodiscard]] Allocation stitch(const Wanted& wanted, Effort effort);
   [[nodiscard]] bool map(StitchPlan* plan);
   [[nodiscard]] Allocation search_other_lanes(const Wanted& wanted);
   [[nodiscard]] Allocation wait_for_stream(const Wanted& wanted);
@@ -238,11 +257,13 @@ class Pool {
   // growth.cpp: memory from and to the device.
   [[nodiscard]] uint64_t allowance_bytes(const Wanted& wanted) const;
   [[nodiscard]] uint64_t tail_bytes(const Wanted& wanted) const;
-  // Whether all of it could be had; what could is free memory in the lane.
-  bool grow(uint64_t bytes, Lane lane);
+  // Whether all of it could be had; what could is free memory in the lane, for the stream at once.
+  bool grow(uint64_t bytes, const Wanted& wanted);
   [[nodiscard]] uint64_t room_bytes() const;
-  bool grow_by_segment(uint64_t bytes, Lane lane);
-  [[nodiscard]] Status take(uint64_t bytes, Lane lane);
+  bool grow_by_handles(uint64_t bytes, const Wanted& wanted);
+  bool grow_by_segment(uint64_t bytes, const Wanted& wanted);
+  [[nodiscard]] Status take(uint64_t bytes, const Wanted& wanted);
+  [[nodiscard]] bool is_nearly_full() const;
   [[nodiscard]] uint64_t growth_step_bytes() const;
   [[nodiscard]] uint64_t largest_handle_bytes() const;
   [[nodiscard]] uint64_t largest_handle_bytes_of(uint64_t bytes) const;
@@ -271,8 +292,10 @@ class Pool {
   uint64_t device_bytes_ = 0;
   uint64_t lent_bytes_ = 0;
   uint32_t last_serial_ = 0;
+  std::vector<StreamIndex> closed_;  // streams that are gone, of which something is known still
   bool is_ready_ = false;
   bool may_wait_ = true;
+  bool is_short_ = false;  // the last request for new memory did not get all of it
   Stats stats_;
   OomFacts oom_;
 };

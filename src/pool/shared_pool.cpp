@@ -4,7 +4,6 @@
 #include "pool/sizes.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace vram::pool {
 namespace {
@@ -34,6 +33,11 @@ void SharedPool::lock_pool() {
   lock_.lock();
   heat_ += kHeatOfMeeting;
   if (heat_ >= kHot) heat_ = kHottest;
+}
+
+void SharedPool::assume_competition() {
+  const std::lock_guard guard(lock_);
+  heat_ = kHottest;
 }
 
 // Makes parts of what was lent the pool's own again, which is locked: those of a lease in order.
@@ -67,9 +71,11 @@ Address SharedPool::allocate(uint64_t bytes, StreamHandle stream) {
     if (const Address address = shelf.allocate(bytes, stream); address != 0) return address;
   }
   const Address address = request(bytes, stream, shelf);
-  if (address != 0 || reclaim_ == nullptr || !reclaim_(owner_, bytes)) return address;
-  withdraw_oom();
-  return request(bytes, stream, shelf);
+  if (address != 0) return address;
+  Address again = 0;
+  if (reclaim_ != nullptr && reclaim_(owner_, bytes)) again = request(bytes, stream, shelf);
+  if (again == 0) count_oom();
+  return again;
 }
 
 Address SharedPool::request(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
@@ -79,7 +85,7 @@ Address SharedPool::request(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
     // Another thread that has this shelf, too, may have been quicker.
     if (const Address address = shelf.allocate(bytes, stream); address != 0) return address;
   }
-  const Allocation got = pool_.allocate(bytes, stream);
+  const Allocation got = pool_.try_allocate(bytes, stream);
   if (got.address != 0) blocks_.set(got.address, got.block.index);
   return got.address;
 }
@@ -105,10 +111,9 @@ bool SharedPool::lend(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
   return true;
 }
 
-// The request is tried again: it has not failed yet.
-void SharedPool::withdraw_oom() {
+void SharedPool::count_oom() {
   const std::lock_guard guard(lock_);
-  pool_.withdraw_oom();
+  pool_.count_oom();
 }
 
 bool SharedPool::free(Address address) {
@@ -141,7 +146,6 @@ bool SharedPool::record_stream(Address address, StreamHandle stream) {
 
 void SharedPool::forget(StreamHandle stream) {
   const std::lock_guard guard(lock_);
-  if (captures_ > 0) return forgotten_.push_back(stream);
   (void)collect();
   pool_.forget(stream);
 }
@@ -183,9 +187,6 @@ void SharedPool::end_capture() {
   const std::lock_guard guard(lock_);
   if (captures_ > 0) --captures_;
   pool_.allow_waiting(captures_ == 0);
-  if (captures_ > 0 || forgotten_.empty()) return;
-  (void)collect();
-  for (const StreamHandle stream : std::exchange(forgotten_, {})) pool_.forget(stream);
 }
 
 void SharedPool::limit(uint64_t bytes) {

@@ -45,7 +45,7 @@ class SharedPool {
   // False where no live block begins there.
   [[nodiscard]] bool free(Address address);
   [[nodiscard]] bool record_stream(Address address, StreamHandle stream);
-  // During a capture: once it has ended.
+  // Waits for the device, but not during a capture.
   void forget(StreamHandle stream);
   [[nodiscard]] BlockInfo block_at(Address address);
 
@@ -75,6 +75,8 @@ class SharedPool {
   // Of a live block that is shown elsewhere than at its home; of others, nothing.
   void tell_parts(Address address, Observer& observer);
   [[nodiscard]] bool validate(std::string* why = nullptr);
+  // As if threads had met at the lock for a while: for tests of what is lent to them.
+  void assume_competition();
   // Whether the address lies in memory of this pool. Takes the lock only where it is in segments.
   [[nodiscard]] bool owns(Address address);
 
@@ -85,7 +87,7 @@ class SharedPool {
   [[nodiscard]] Address request(uint64_t bytes, StreamHandle stream, Shelf& shelf);
   [[nodiscard]] bool lend(uint64_t bytes, StreamHandle stream, Shelf& shelf);
   [[nodiscard]] bool free_elsewhere(Address address);
-  void withdraw_oom();
+  void count_oom();
   [[nodiscard]] auto taking_back();
   bool collect();
   void collect(Shelf& shelf);
@@ -103,7 +105,6 @@ class SharedPool {
   uint64_t lends_ = 0;
   Shelf::Sum returned_;
   uint32_t captures_ = 0;
-  std::vector<StreamHandle> forgotten_;  // when no capture is going on any more
 };
 
 }  // namespace vram::pool

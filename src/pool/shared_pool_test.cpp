@@ -272,15 +272,33 @@ TEST_F(SharedPoolTest, ThreadsThatCompeteNeverShareABlock) {
   EXPECT_EQ(gpu_.used_bytes(0), 0u);
 }
 
-TEST_F(SharedPoolTest, AStreamIsForgottenWhenTheCaptureEnds) {
-  EXPECT_TRUE(pool_.free(pool_.allocate(20 * kMiB, 64)));
+TEST_F(SharedPoolTest, AStreamIsForgottenInACaptureWithoutWaiting) {
+  const Address address = pool_.allocate(20 * kMiB, 64);
   const int64_t done_ns = gpu_.now_ns() + 1'000'000'000;
   ASSERT_EQ(gpu_.enqueue(0, 64, 1'000'000'000), Status::kOk);
+  EXPECT_TRUE(pool_.free(address));
+  EXPECT_TRUE(pool_.free(pool_.allocate(512, 0)));
   pool_.begin_capture();
   pool_.forget(64);
   EXPECT_LT(gpu_.now_ns(), done_ns) << "waiting breaks the capture";
   pool_.end_capture();
-  EXPECT_GE(gpu_.now_ns(), done_ns);
+  EXPECT_LT(gpu_.now_ns(), done_ns);
+  EXPECT_NE(pool_.allocate(20 * kMiB, 0), address);
+  gpu_.advance(1'000'000'000);
+  pool_.limit(0);
+  EXPECT_EQ(pool_.allocate(20 * kMiB, 0), address);
+}
+
+// Another thread resets the counts while the owner looks for memory to free.
+TEST_F(SharedPoolTest, AResetBetweenTwoTriesLosesNothing) {
+  pool_.on_oom(
+      [](void* pool, uint64_t) {
+        static_cast<SharedPool*>(pool)->reset_sums();
+        return true;
+      },
+      &pool_);
+  EXPECT_EQ(pool_.allocate(300 * kMiB, 0), 0u);
+  EXPECT_EQ(pool_.stats().num_ooms, 1u);
 }
 
 // Ten million operations of every kind, with all that must hold looked at on the way.

@@ -72,6 +72,9 @@ Status Stitches::add(const std::vector<HandleId>& handles, StitchId* id) {
   stitch.handles = handles;
   for (const HandleId handle : handles) stitch.bytes += stock_[handle].bytes;
   stitch.address = take_addresses(stitch.bytes);
+  if (stitch.address == 0) {
+    drop_idle([&] { return (stitch.address = take_addresses(stitch.bytes)) != 0; });
+  }
   if (stitch.address == 0) return Status::kOutOfMemory;
   uint64_t mapped = 0;
   if (const Status status = map_all(stitch, &mapped); status != Status::kOk) {
@@ -101,15 +104,32 @@ void Stitches::use(StitchId id, std::vector<NodeId> parts, uint64_t offset_bytes
 }
 
 std::vector<NodeId> Stitches::unuse(StitchId id, StreamHandle stream, Stamp stamp) {
-  stitches_[id].stream = stream;
-  stitches_[id].stamp = stamp;
-  stitches_[id].last_use = ++uses_;
-  return std::exchange(stitches_[id].parts, {});
+  Stitch& stitch = stitches_[id];
+  stitch.last_use = ++uses_;
+  const auto known =
+      std::ranges::find(stitch.pending, stream, &decltype(stitch.pending)::value_type::first);
+  if (stamp != 0 && known != stitch.pending.end()) known->second = stamp;
+  if (stamp != 0 && known == stitch.pending.end()) stitch.pending.emplace_back(stream, stamp);
+  return std::exchange(stitch.parts, {});
+}
+
+bool Stitches::is_done(Stitch& stitch) {
+  std::erase_if(stitch.pending,
+                [this](const auto& work) { return device_.is_done(work.first, work.second); });
+  return stitch.pending.empty();
+}
+
+void Stitches::rename(StreamHandle stream, StreamHandle alias) {
+  for (Stitch& stitch : stitches_) {
+    for (auto& work : stitch.pending) {
+      if (work.first == stream) work.first = alias;
+    }
+  }
 }
 
 bool Stitches::drop(StitchId id) {
   Stitch& stitch = stitches_[id];
-  if (!stitch.is_idle() || !device_.is_done(stitch.stream, stitch.stamp)) return false;
+  if (!stitch.is_idle() || !is_done(stitch)) return false;
   if (device_.unmap(stitch.address, stitch.bytes) != Status::kOk) return false;
   forget(id, true);
   return true;
@@ -140,7 +160,7 @@ Status Stitches::exchange(Stitch& stitch, const Patch& patch) {
 
 Status Stitches::patch(StitchId id, const std::vector<Patch>& patches) {
   Stitch& stitch = stitches_[id];
-  if (!device_.is_done(stitch.stream, stitch.stamp)) return Status::kNotReady;
+  if (!is_done(stitch)) return Status::kNotReady;
   stitch.shown.clear();
   for (const Patch& patch : patches) {
     const Status status = exchange(stitch, patch);
@@ -172,21 +192,20 @@ StitchId Stitches::at(Address address) const {
   return kNoStitch;
 }
 
-StitchId Stitches::longest_idle() const {
-  StitchId found = kNoStitch;
+template <typename IsEnough>
+void Stitches::drop_idle(IsEnough is_enough) {
+  std::vector<StitchId> idle;
   for (StitchId id = 0; id < limit(); ++id) {
-    const Stitch& stitch = stitches_[id];
-    if (stitch.address == 0 || !stitch.is_idle()) continue;
-    if (found == kNoStitch || stitch.last_use < stitches_[found].last_use) found = id;
+    if (stitches_[id].address != 0 && stitches_[id].is_idle()) idle.push_back(id);
   }
-  return found;
+  std::ranges::sort(idle, {}, [this](StitchId id) { return stitches_[id].last_use; });
+  for (const StitchId id : idle) {
+    if (drop(id) && is_enough()) return;
+  }
 }
 
 void Stitches::drop_until(uint64_t bytes) {
-  while (mapped_bytes_ > bytes) {
-    const StitchId id = longest_idle();
-    if (id == kNoStitch || !drop(id)) return;
-  }
+  if (mapped_bytes_ > bytes) drop_idle([&] { return mapped_bytes_ <= bytes; });
 }
 
 bool Stitches::drop_all_of(HandleId handle) {

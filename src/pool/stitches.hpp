@@ -3,8 +3,9 @@
 // moved or unmapped for it, so no work need be waited for. A stitch outlives its block: when the
 // same memory is free again it serves again, without the driver. Below the pool's recipe.
 //
-// Idle ones are dropped, the longest idle first, when more is mapped than allowed, and only when
-// the work of the last block in them is done. One thread at a time; allocates for each stitch.
+// Idle ones are dropped, the longest idle first, when more is mapped than allowed or addresses run
+// out, and only when the work of all blocks that were in them is done. One thread at a time;
+// allocates for each stitch.
 #pragma once
 
 #include "pool/node.hpp"
@@ -31,8 +32,9 @@ class Stitches {
     std::vector<NodeId> parts;                        // of the block in it; none: idle
     std::vector<std::pair<Address, uint64_t>> shown;  // home and bytes of the last block's parts
     uint64_t offset_bytes = 0;                        // and where they begin
-    StreamHandle stream = 0;                          // that used it last
-    Stamp stamp = 0;
+    // Work on blocks that were in it, which may not be done: the last of each stream. A window of
+    // the stitch serves one stream, another window the next.
+    std::vector<std::pair<StreamHandle, Stamp>> pending;
     uint64_t last_use = 0;
     [[nodiscard]] bool is_idle() const { return parts.empty(); }
   };
@@ -51,15 +53,17 @@ class Stitches {
   // Maps the handles one behind the other. A call that fails changes nothing.
   [[nodiscard]] Status add(const std::vector<HandleId>& handles, StitchId* id);
   // Exchanges handles of an idle stitch for others as large. Refused, and nothing changed, while
-  // its last block's work is not done; dropped where the driver fails in between.
+  // work on blocks that were in it is not done; dropped where the driver fails in between.
   [[nodiscard]] Status patch(StitchId id, const std::vector<Patch>& patches);
   // Parts of a block, from that offset on, with their homes.
   void use(StitchId id, std::vector<NodeId> parts, uint64_t offset_bytes,
            std::vector<std::pair<Address, uint64_t>> shown);
-  // The block in it is gone after the stamped work.
+  // The block in it is gone after the stamped work; stamp 0: no work.
   std::vector<NodeId> unuse(StitchId id, StreamHandle stream, Stamp stamp);
   // Drops idle ones until so many bytes are mapped, as far as their work is done.
   void drop_until(uint64_t bytes);
+  // The stream goes by another name.
+  void rename(StreamHandle stream, StreamHandle alias);
   // Drops all that show the handle; false where that can't be.
   [[nodiscard]] bool drop_all_of(HandleId handle);
 
@@ -82,7 +86,10 @@ class Stitches {
   void forget(StitchId id, bool is_unmapped);
   void drop_around(StitchId id, size_t index);
   [[nodiscard]] bool drop(StitchId id);
-  [[nodiscard]] StitchId longest_idle() const;
+  [[nodiscard]] bool is_done(Stitch& stitch);
+  // Drops idle ones, the longest idle first, until that is enough.
+  template <typename IsEnough>
+  void drop_idle(IsEnough is_enough);
 
   Device& device_;
   const Stock& stock_;

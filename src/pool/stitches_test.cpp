@@ -122,6 +122,53 @@ TEST_F(StitchesTest, NothingIsUnmappedBeforeTheLastBlocksWorkIsDone) {
   EXPECT_EQ(stitches_.validate(), "");
 }
 
+// Windows of one stitch serve blocks of different streams: the last user's being done says nothing
+// of the others.
+TEST_F(StitchesTest, NothingIsUnmappedWhileAnEarlierStreamStillWorks) {
+  StitchId id = kNoStitch;
+  ASSERT_EQ(stitches_.add({0, 1}, &id), Status::kOk);
+  stitches_.use(id, {0}, 0, {});
+  ASSERT_EQ(gpu_.enqueue(0, 5, 1'000'000), Status::kOk);
+  stitches_.unuse(id, 5, device_.stamp(5));
+  stitches_.use(id, {1}, 4 * kMiB, {});
+  stitches_.unuse(id, 6, device_.stamp(6));  // which is idle
+  EXPECT_EQ(stitches_.patch(id, {{0, 2}}), Status::kNotReady);
+  EXPECT_FALSE(stitches_.drop_all_of(0));
+  stitches_.drop_until(0);
+  EXPECT_EQ(stitches_.mapped_bytes(), 8 * kMiB);
+  gpu_.advance(1'000'000);
+  EXPECT_EQ(stitches_.patch(id, {{0, 2}}), Status::kOk);
+  stitches_.drop_until(0);
+  EXPECT_EQ(stitches_.mapped_bytes(), 0u);
+}
+
+TEST_F(StitchesTest, ABusyStitchDoesNotKeepLaterOnes) {
+  std::array<StitchId, 2> ids{};
+  for (StitchId& id : ids) ASSERT_EQ(stitches_.add({0, 1}, &id), Status::kOk);
+  ASSERT_EQ(gpu_.enqueue(0, 5, 1'000'000), Status::kOk);
+  for (const StitchId id : ids) {
+    stitches_.use(id, {0}, 0, {});
+    const gpu::StreamHandle stream = id == ids[0] ? 5 : 6;
+    stitches_.unuse(id, stream, device_.stamp(stream));
+  }
+  stitches_.drop_until(8 * kMiB);
+  EXPECT_NE(stitches_[ids[0]].address, 0u);
+  EXPECT_EQ(stitches_[ids[1]].address, 0u) << "its work is done";
+}
+
+TEST_F(StitchesTest, IdleStitchesMakeRoomForNewOnes) {
+  Stitches few(device_, stock_);
+  ASSERT_EQ(few.reserve(20 * kMiB), Status::kOk);
+  StitchId id = kNoStitch;
+  ASSERT_EQ(few.add({0, 1}, &id), Status::kOk);
+  ASSERT_EQ(few.add({1, 2}, &id), Status::kOk);
+  few.use(id, {0}, 0, {});
+  EXPECT_EQ(few.add({2, 3}, &id), Status::kOk);
+  EXPECT_EQ(few.add({3, 0}, &id), Status::kOk);
+  EXPECT_EQ(few.add({0, 1, 2, 3}, &id), Status::kOutOfMemory) << "one is in use";
+  EXPECT_EQ(few.validate(), "");
+}
+
 TEST_F(StitchesTest, TheLongestIdleGoesFirst) {
   std::array<StitchId, 3> ids{};
   for (StitchId& id : ids) ASSERT_EQ(stitches_.add({0, 1}, &id), Status::kOk);

@@ -30,7 +30,7 @@ void expect_valid(AnyPool& pool, const gpu::SimGpu& gpu) {
 
 inline constexpr uint64_t kSmallHandleBytes = 4 * kMiB;
 
-template <typename AnyPool>
+template <typename AnyPool, typename Gpu = gpu::SimGpu>
 class PoolOnSimGpu : public ::testing::Test {
  protected:
   explicit PoolOnSimGpu(uint64_t capacity_bytes = 64 * kMiB,
@@ -38,8 +38,8 @@ class PoolOnSimGpu : public ::testing::Test {
       : gpu_(device_of(capacity_bytes)), device_(gpu_, 0), pool_(device_, options) {}
   void TearDown() override { expect_valid(pool_, gpu_); }
 
-  gpu::SimGpu gpu_;
-  DeviceOn<gpu::SimGpu> device_;
+  Gpu gpu_;
+  DeviceOn<Gpu> device_;
   AnyPool pool_;
 };
 

@@ -1,0 +1,161 @@
+// Threads that compete for one pool on a GPU that finds every access out of order: each has a
+// stream of its own, hands blocks to the others, forgets its stream, begins and ends captures.
+#include "base/bytes.hpp"
+#include "pool/device_on.hpp"
+#include "pool/shared_pool.hpp"
+#include "pool/testing/locked_gpu.hpp"
+#include "pool/testing/pool_on_sim_gpu.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace vram::pool {
+namespace {
+
+constexpr uint64_t kThreads = 4;
+constexpr int kOps = 20'000;  // of each
+
+struct Handed {
+  Address address = 0;
+  uint64_t bytes = 0;
+  uint64_t tag = 0;
+  StreamHandle stream = 0;
+};
+
+class Crowd {
+ public:
+  explicit Crowd(uint64_t capacity_bytes)
+      : gpu_(device_of(capacity_bytes)),
+        device_(gpu_, 0),
+        pool_(device_, {.handle_bytes = kSmallHandleBytes}) {}
+  ~Crowd() {
+    for (const Handed& block : handed_) EXPECT_TRUE(pool_.free(block.address));
+  }
+
+  void run(int factor) {
+    std::vector<std::thread> threads;
+    for (uint64_t i = 0; i < kThreads; ++i) {
+      threads.emplace_back([this, i, factor] { work(i, kOps * factor); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    gpu_.with([](gpu::CheckedGpu& gpu) {
+      gpu.finish_work();
+      EXPECT_THAT(gpu.violations(), testing::IsEmpty());
+    });
+    std::string why;
+    EXPECT_TRUE(pool_.validate(&why)) << why;
+  }
+  [[nodiscard]] Stats stats() { return pool_.stats(); }
+
+ private:
+  void work(uint64_t thread, int count) {
+    std::mt19937_64 random(thread + 1);
+    std::vector<Handed> live;
+    StreamHandle stream = thread;
+    for (int i = 0; i < count; ++i) {
+      const uint64_t dice = random() % 1000;
+      if (i % 64 == 0) pool_.assume_competition();
+      if (dice < 450) {
+        allocate(random(), stream, &live);
+      } else if (dice < 850) {
+        if (!live.empty()) free(random() % live.size(), &live);
+      } else if (dice < 900) {
+        if (!live.empty()) hand_over(random() % live.size(), &live);
+      } else if (dice < 950) {
+        take_over(stream);
+      } else if (dice < 996) {
+        gpu_.with([&](gpu::CheckedGpu& gpu) { (void)gpu.step(random()); });
+      } else if (dice < 997) {
+        capture();
+      } else if (dice < 998) {
+        (void)pool_.trim(random() % 8 * kMiB);
+      } else {
+        while (!live.empty()) hand_over(live.size() - 1, &live);
+        pool_.forget(stream);
+        gpu_.with([&](gpu::CheckedGpu& gpu) { gpu.end_stream(stream); });
+        stream += kThreads;  // never named before
+      }
+    }
+    while (!live.empty()) free(live.size() - 1, &live);
+  }
+  void allocate(uint64_t number, StreamHandle stream, std::vector<Handed>* live) {
+    if (live->size() > 40) free(number % live->size(), live);
+    const uint64_t bytes = uint64_t{512} << number % (number % 8 == 0 ? 14 : 9);
+    const Address address = pool_.allocate(bytes, stream);
+    if (address == 0) return;
+    live->push_back({address, bytes, ++last_tag_, stream});
+    use(live->back(), stream, true);
+  }
+  void use(const Handed& block, StreamHandle stream, bool is_write) {
+    gpu_.with([&](gpu::CheckedGpu& gpu) {
+      gpu.work(stream, {{block.address, block.bytes, block.tag, is_write}});
+    });
+  }
+  void free(size_t index, std::vector<Handed>* live) {
+    std::swap((*live)[index], live->back());
+    use(live->back(), live->back().stream, false);
+    EXPECT_TRUE(pool_.free(live->back().address));
+    live->pop_back();
+  }
+  // Whoever takes it waits for its stream, which may be forgotten by then: so the wait is queued
+  // by an event of now.
+  void hand_over(size_t index, std::vector<Handed>* live) {
+    std::swap((*live)[index], live->back());
+    const Handed block = live->back();
+    live->pop_back();
+    const std::lock_guard guard(lock_);
+    gpu::EventHandle event = 0;
+    EXPECT_EQ(gpu_.record(0, block.stream, &event), Status::kOk);
+    handed_.push_back(block);
+    events_.push_back(event);
+  }
+  void take_over(StreamHandle stream) {
+    Handed block;
+    {
+      const std::lock_guard guard(lock_);
+      if (handed_.empty()) return;
+      block = handed_.back();
+      EXPECT_EQ(gpu_.stream_wait(0, stream, events_.back()), Status::kOk);
+      EXPECT_EQ(gpu_.destroy(events_.back()), Status::kOk);
+      handed_.pop_back();
+      events_.pop_back();
+    }
+    EXPECT_TRUE(pool_.record_stream(block.address, stream));
+    use(block, stream, false);
+    EXPECT_TRUE(pool_.free(block.address));
+  }
+  void capture() {
+    pool_.begin_capture();
+    pool_.end_capture();
+  }
+
+  LockedGpu gpu_;
+  DeviceOn<LockedGpu> device_;
+  SharedPool pool_;
+  std::atomic<uint64_t> last_tag_{0};
+  std::mutex lock_;
+  std::vector<Handed> handed_;
+  std::vector<gpu::EventHandle> events_;
+};
+
+TEST(ThreadsOrderTest, NothingIsUsedOutOfOrder) {
+  const bool is_deep = std::getenv("VRAM_DEEP") != nullptr;  // NOLINT(concurrency-mt-unsafe)
+  for (const uint64_t capacity_bytes : {64 * kMiB, 1024 * kMiB}) {
+    Crowd crowd(capacity_bytes);
+    crowd.run(is_deep ? 5 : 1);
+    EXPECT_GT(crowd.stats().allocation.allocated, 10'000u);
+    EXPECT_GT(crowd.stats().shelf_hits, 1000u) << "the test no longer tests it";
+  }
+}
+
+}  // namespace
+}  // namespace vram::pool
