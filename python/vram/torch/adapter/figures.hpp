@@ -68,8 +68,10 @@ class SegmentsOfPool {
     block.size = part.size_bytes;
     if (!part.is_live) return;
     block.requested_size = part.requested_bytes;
-    block.allocated = block.active = true;
-    segment.allocated_size += part.size_bytes;
+    block.active = true;
+    block.allocated =
+        part.is_held == 0;  // as PyTorch shows a block that is freed and still in use by a stream
+    if (block.allocated) segment.allocated_size += part.size_bytes;
     segment.active_size += part.size_bytes;
     segment.requested_size += part.requested_bytes;
   }
