@@ -137,7 +137,8 @@ std::vector<std::pair<std::string, std::string>> startup_environment(
     if (const auto& limit = settings.record->limit_bytes)
       changes.emplace_back("VRAM_RECORD_LIMIT", fmt::format("{}", *limit));
   }
-  if (settings.is_strict) changes.emplace_back("VRAM_STRICT", "1");
+  // Always: this run may be part of another that is strict.
+  changes.emplace_back("VRAM_STRICT", settings.is_strict ? "1" : "0");
   return changes;
 }
 

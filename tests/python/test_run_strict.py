@@ -103,6 +103,15 @@ def test_checking_leaves_no_file_and_takes_none(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "other.vtrace\n"), done
 
 
+def test_a_run_within_a_strict_one_is_not_strict(packages: Path) -> None:
+    for inherited in ("1", "0"):
+        changes = {"PYTHONPATH": str(packages), "VRAM_STRICT": inherited}
+        loose = python("import torch, os; print('ran', os.environ['VRAM_STRICT'])", "--pool", **changes)
+        assert (loose.returncode, loose.stdout) == (0, "ran 0\n"), loose
+        strict = python("import torch", "--pool", "--strict", **changes)
+        assert ended(strict, "runs without the pool: "), strict
+
+
 # When the program imports a framework.
 
 
