@@ -180,6 +180,21 @@ Result<Surroundings> surroundings_for(const StartupSettings& settings) {
   return surroundings;
 }
 
+// Makes the recording's name free for the program. kIo: it stays taken, and the run is strict.
+Result<> free_name(const StartupSettings& settings, const Console& console) {
+  if (!settings.record) return {};
+  const std::string& path = settings.record->path;
+  if (const auto removed = remove_earlier_recording(path); !removed) {
+    if (settings.is_strict) return removed;
+    console.warning(
+        fmt::format("{}; this run is recorded beside it, with process numbers in the "
+                    "files' names",
+                    removed.error().message));
+  }
+  tell_of_earlier_runs(path, console);
+  return {};
+}
+
 Result<int> RunCommand::run(Console& console) {
   if (!pool_ && record_.empty()) {
     return fail(Code::kBadInput,
@@ -193,14 +208,14 @@ Result<int> RunCommand::run(Console& console) {
     console.error(surroundings.error().message);
     return strict_ ? kEnvironment : kBadUsage;
   }
+  // Processes of this run that find the name taken take another.
+  if (const auto freed = free_name(*settings, console); !freed) {
+    console.error(freed.error().message);
+    return kEnvironment;
+  }
   for (const auto& [name, value] :
        startup_environment(*surroundings, *settings, std::time(nullptr)))
     (void)setenv(name.c_str(), value.c_str(), 1);
-  // The recording of an earlier run; processes of this one that find the name taken take another.
-  if (settings->record) {
-    tell_of_earlier_runs(settings->record->path, console);
-    (void)unlink(settings->record->path.c_str());
-  }
   return become(command_);
 }
 

@@ -110,6 +110,12 @@ Result<> check_startup(const Surroundings& surroundings, const StartupSettings& 
   return check_can_be_written(settings.record->path);
 }
 
+Result<> remove_earlier_recording(const std::string& path) {
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+  return fail(Code::kIo, "--record: can't replace {}: {}; remove it, or name another file", path,
+              std::strerror(errno));
+}
+
 namespace {
 
 // first:rest

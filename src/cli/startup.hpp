@@ -50,6 +50,10 @@ struct StartupSettings {
 [[nodiscard]] Result<> check_startup(const Surroundings& surroundings,
                                      const StartupSettings& settings);
 
+// Removes the recording of an earlier run, so that the program can write to its name. kIo: there
+// is something that can't be removed.
+[[nodiscard]] Result<> remove_earlier_recording(const std::string& path);
+
 // The environment's changes for a program under vram, as name and value; tap and preloaded may be
 // empty. now_s: unix time.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> startup_environment(

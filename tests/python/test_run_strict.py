@@ -103,6 +103,28 @@ def test_checking_leaves_no_file_and_takes_none(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "other.vtrace\n"), done
 
 
+KEEPS_FILES = r"""
+#include <errno.h>
+int unlink(const char* path) { (void)path; errno = EPERM; return -1; }
+"""
+
+
+def test_a_file_that_cannot_be_replaced(tmp_path: Path) -> None:
+    """Another user's recording in a folder such as /tmp: new files can be made there, that one can't be removed."""
+    (tmp_path / "keep.c").write_text(KEEPS_FILES)
+    keep = tmp_path / "keep.so"
+    subprocess.run(["cc", "-shared", "-fPIC", tmp_path / "keep.c", "-o", keep], check=True, timeout=120)
+    file = tmp_path / "run.vtrace"
+    file.write_text("kept")
+    said = f"--record: can't replace {file}: Operation not permitted; remove it, or name another file"
+    strict = run("--record", file, "--strict", "--", "echo", "ran", LD_PRELOAD=str(keep))
+    assert refused(strict, said), strict
+    loose = run("--record", file, "--", "echo", "ran", LD_PRELOAD=str(keep))
+    assert (loose.returncode, loose.stdout) == (0, "ran\n"), loose
+    assert loose.stderr.startswith(f"vram: warning: {said}; "), loose
+    assert file.read_text() == "kept"
+
+
 def test_a_run_within_a_strict_one_is_not_strict(packages: Path) -> None:
     for inherited in ("1", "0"):
         changes = {"PYTHONPATH": str(packages), "VRAM_STRICT": inherited}
