@@ -55,7 +55,8 @@ const Manual& RunCommand::manual() const {
       "why, and the program runs as without vram; with --strict it does not: the command, or a "
       "process of the program as soon as it imports a framework, ends with exit code 3. Pythons "
       "that are told to ignore PYTHONPATH "
-      "(python -I, -E, -S) have no pool, and of them only the driver's calls are recorded.",
+      "(python -I, -E, -S) have no pool, and of them only the driver's calls are recorded; "
+      "--strict refuses a CMD that is one.",
       {{"vram run --record run.vtrace -- python train.py", "record; then vram report run.vtrace"},
        {"vram run --record run.vtrace --stacks python -- python train.py",
         "the report names lines of your code"},
@@ -164,7 +165,8 @@ Result<> check_folder(const std::string& path) {
 }
 
 // What the program needs around it; where it is known already that it can't be had, why.
-Result<Surroundings> surroundings_for(const StartupSettings& settings) {
+Result<Surroundings> surroundings_for(const StartupSettings& settings,
+                                      const std::vector<std::string>& command) {
   if (settings.record) {
     if (const auto checked = check_folder(settings.record->path); !checked)
       return tl::unexpected(checked.error());
@@ -175,6 +177,8 @@ Result<Surroundings> surroundings_for(const StartupSettings& settings) {
                                environment("LD_PRELOAD")};
   if (settings.is_strict) {
     if (const auto checked = check_startup(surroundings, settings); !checked)
+      return tl::unexpected(checked.error());
+    if (const auto checked = check_python_options(command); !checked)
       return tl::unexpected(checked.error());
   }
   return surroundings;
@@ -203,7 +207,7 @@ Result<int> RunCommand::run(Console& console) {
   }
   const auto settings = this->settings();
   if (!settings) return tl::unexpected(settings.error());
-  const auto surroundings = surroundings_for(*settings);
+  const auto surroundings = surroundings_for(*settings, command_);
   if (!surroundings) {
     console.error(surroundings.error().message);
     return strict_ ? kEnvironment : kBadUsage;

@@ -125,6 +125,27 @@ def test_a_file_that_cannot_be_replaced(tmp_path: Path) -> None:
     assert file.read_text() == "kept"
 
 
+@pytest.mark.parametrize("words", [["-E"], ["-uI"], ["-W", "ignore", "-X", "dev", "-S"], ["-Wignore", "-BbE"]])
+def test_a_python_that_ignores_pythonpath(words: list[str], tmp_path: Path) -> None:
+    command = (sys.executable, *words, "-c", "print('ran')")
+    option = words[-1]
+    for options in (["--pool"], ["--record", tmp_path / "run.vtrace"]):
+        strict = run(*options, "--strict", "--", *command)
+        assert refused(strict, f"{sys.executable} {option} turns off PYTHONPATH or sitecustomize"), strict
+        assert run(*options, "--", *command).stdout == "ran\n"
+
+
+def test_options_that_are_not_pythons(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import sys; print(sys.argv[1:])")
+    program = tmp_path / "a.py"
+    for words in ([program, "-E"], ["-c", program.read_text(), "-E"], ["-W", "ignore", "--", program, "-E"]):
+        done = run("--pool", "--strict", "--", sys.executable, *words)
+        assert (done.returncode, done.stdout) == (0, "['-E']\n"), done
+    assert run("--pool", "--strict", "--", "echo", "-E", "-I").returncode == 0
+    listed = run("--pool", "--strict", "--", sys.executable, "--check-hash-based-pycs", "default", "-IE", "-c", "")
+    assert listed.returncode == 3, listed
+
+
 def test_a_run_within_a_strict_one_is_not_strict(packages: Path) -> None:
     for inherited in ("1", "0"):
         changes = {"PYTHONPATH": str(packages), "VRAM_STRICT": inherited}
