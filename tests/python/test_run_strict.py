@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -164,6 +165,78 @@ def test_a_pool_that_cannot_be(packages: Path) -> None:
     assert ended(strict, "runs without the pool: PyTorch 2.11.0 is built without CUDA"), strict
     assert strict.stdout == "began\n"
     assert python(code, "--pool", PYTHONPATH=str(packages)).stdout == "began\nran\n"
+
+
+def test_what_c_code_printed_is_not_lost(packages: Path) -> None:
+    code = "import ctypes\nctypes.CDLL(None).printf(b'printed\\n')\nimport torch"
+    strict = python(code, "--pool", "--strict", PYTHONPATH=str(packages))
+    assert ended(strict, "runs without the pool: "), strict
+    assert strict.stdout == "printed\n"
+
+
+def test_a_framework_that_a_pth_file_imports(packages: Path, tmp_path: Path) -> None:
+    """Files of that kind run before sitecustomize does."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    (folder,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
+    (folder / "early.pth").write_text("import torch\n")
+    command = (tmp_path / "venv" / "bin" / "python", "-c", "import torch; print('ran')")
+    strict = run("--pool", "--strict", "--", *command, PYTHONPATH=str(packages))
+    assert ended(strict, "runs without the pool: PyTorch 2.11.0 is built without CUDA"), strict
+    assert strict.stdout == ""
+    loose = run("--pool", "--", *command, PYTHONPATH=str(packages))
+    assert (loose.returncode, loose.stdout) == (0, "ran\n"), loose
+    assert loose.stderr.startswith("vram: the program runs without the pool: PyTorch 2.11.0"), loose
+    assert loose.stderr.count("\n") == 1
+
+
+def test_a_framework_that_has_no_pool(packages: Path) -> None:
+    """At once where neither PyTorch nor CuPy is installed, else when the program has imported neither until its end."""
+    (packages / "jax.py").write_text("")
+    said = "runs without the pool: it is PyTorch's and CuPy's, and the program imports jax"
+    changes = {"PYTHONPATH": str(packages)}
+    late = python("import jax; print('ran')", "--pool", "--strict", **changes)
+    assert ended(late, said), late
+    assert late.stdout == "ran\n"
+    assert python("import jax; print('ran')", "--pool", **changes).returncode == 0
+    nothing = python("print('ran')", "--pool", "--strict", **changes)
+    assert (nothing.returncode, nothing.stderr) == (0, ""), nothing
+    (packages / "torch.py").unlink()
+    (packages / "cupy.py").unlink()
+    venv.create(packages / "venv", symlinks=True)
+    command = (packages / "venv" / "bin" / "python", "-c", "import jax; print('ran')")
+    early = run("--pool", "--strict", "--", *command, **changes)
+    assert ended(early, said), early
+    assert early.stdout == ""
+
+
+def test_a_framework_loaded_past_the_import_system(packages: Path) -> None:
+    code = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('torch', {str(packages / 'torch.py')!r})\n"
+        "sys.modules['torch'] = torch = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(torch)\nprint('ran')"
+    )
+    strict = python(code, "--pool", "--strict")
+    assert ended(strict, "runs without the pool: torch was loaded past Python's import system"), strict
+    assert strict.stdout == "ran\n"
+    assert python(code, "--pool").returncode == 0
+
+
+def test_what_only_looks_like_a_framework_is_none(packages: Path) -> None:
+    """A stand-in, a folder, and a module that its first use would load."""
+    (packages / "tensorflow").mkdir()
+    code = (
+        "import importlib.util, sys, types, tensorflow\n"
+        "sys.modules['jax'] = types.ModuleType('jax')\n"
+        "spec = importlib.util.find_spec('torch')\n"
+        "spec.loader = importlib.util.LazyLoader(spec.loader)\n"
+        "sys.modules['torch'] = torch = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(torch)\nprint('ran')\n"
+    )
+    strict = python(code, "--pool", "--strict", PYTHONPATH=str(packages))
+    assert (strict.returncode, strict.stdout, strict.stderr) == (0, "ran\n", ""), strict
+    used = python(code + "torch.version", "--pool", "--strict", PYTHONPATH=str(packages))
+    assert ended(used, "runs without the pool: PyTorch 2.11.0 is built without CUDA"), used
 
 
 def test_a_child_ends_too_and_says_so_again(packages: Path) -> None:
