@@ -55,7 +55,8 @@ const Manual& RunCommand::manual() const {
       "why, and the program runs as without vram; with --strict it does not: the command, or a "
       "process of the program as soon as it imports a framework, ends with exit code 3. Pythons "
       "that are told to ignore PYTHONPATH "
-      "(python -I, -E, -S) have no pool, and of them only the driver's calls are recorded.",
+      "(python -I, -E, -S) have no pool, and of them only the driver's calls are recorded; "
+      "--strict refuses a CMD that is one.",
       {{"vram run --record run.vtrace -- python train.py", "record; then vram report run.vtrace"},
        {"vram run --record run.vtrace --stacks python -- python train.py",
         "the report names lines of your code"},
@@ -164,7 +165,8 @@ Result<> check_folder(const std::string& path) {
 }
 
 // What the program needs around it; where it is known already that it can't be had, why.
-Result<Surroundings> surroundings_for(const StartupSettings& settings) {
+Result<Surroundings> surroundings_for(const StartupSettings& settings,
+                                      const std::vector<std::string>& command) {
   if (settings.record) {
     if (const auto checked = check_folder(settings.record->path); !checked)
       return tl::unexpected(checked.error());
@@ -176,8 +178,25 @@ Result<Surroundings> surroundings_for(const StartupSettings& settings) {
   if (settings.is_strict) {
     if (const auto checked = check_startup(surroundings, settings); !checked)
       return tl::unexpected(checked.error());
+    if (const auto checked = check_python_options(command); !checked)
+      return tl::unexpected(checked.error());
   }
   return surroundings;
+}
+
+// Makes the recording's name free for the program. kIo: it stays taken, and the run is strict.
+Result<> free_name(const StartupSettings& settings, const Console& console) {
+  if (!settings.record) return {};
+  const std::string& path = settings.record->path;
+  if (const auto removed = remove_earlier_recording(path); !removed) {
+    if (settings.is_strict) return removed;
+    console.warning(
+        fmt::format("{}; this run is recorded beside it, with process numbers in the "
+                    "files' names",
+                    removed.error().message));
+  }
+  tell_of_earlier_runs(path, console);
+  return {};
 }
 
 Result<int> RunCommand::run(Console& console) {
@@ -188,19 +207,19 @@ Result<int> RunCommand::run(Console& console) {
   }
   const auto settings = this->settings();
   if (!settings) return tl::unexpected(settings.error());
-  const auto surroundings = surroundings_for(*settings);
+  const auto surroundings = surroundings_for(*settings, command_);
   if (!surroundings) {
     console.error(surroundings.error().message);
     return strict_ ? kEnvironment : kBadUsage;
   }
+  // Processes of this run that find the name taken take another.
+  if (const auto freed = free_name(*settings, console); !freed) {
+    console.error(freed.error().message);
+    return kEnvironment;
+  }
   for (const auto& [name, value] :
        startup_environment(*surroundings, *settings, std::time(nullptr)))
     (void)setenv(name.c_str(), value.c_str(), 1);
-  // The recording of an earlier run; processes of this one that find the name taken take another.
-  if (settings->record) {
-    tell_of_earlier_runs(settings->record->path, console);
-    (void)unlink(settings->record->path.c_str());
-  }
   return become(command_);
 }
 

@@ -112,6 +112,74 @@ Result<> check_startup(const Surroundings& surroundings, const StartupSettings& 
 
 namespace {
 
+bool is_python(const std::string& word) {
+  const std::string name = fs::path(word).filename().string();
+  return name.starts_with("python") || name.starts_with("pypy");
+}
+
+// A cluster of Python's one-letter options, such as -uE.
+struct Cluster {
+  bool ignores_startup = false;    // it has E, I or S
+  bool takes_next_word = false;    // it ends with an option whose value is the next word
+  bool names_the_program = false;  // -c or -m: the rest is the program's
+};
+
+Cluster read_cluster(std::string_view letters) {
+  Cluster cluster;
+  for (size_t at = 0; at < letters.size(); ++at) {
+    switch (letters[at]) {
+      case 'E':
+      case 'I':
+      case 'S':
+        cluster.ignores_startup = true;
+        break;
+      case 'c':
+      case 'm':
+        cluster.names_the_program = true;
+        return cluster;
+      case 'W':
+      case 'X':
+        cluster.takes_next_word = at + 1 == letters.size();
+        return cluster;
+      default:
+        break;
+    }
+  }
+  return cluster;
+}
+
+}  // namespace
+
+Result<> check_python_options(const std::vector<std::string>& command) {
+  if (command.empty() || !is_python(command.front())) return {};
+  for (size_t at = 1; at < command.size(); ++at) {
+    const std::string& word = command[at];
+    if (word.size() < 2 || word.front() != '-' || word == "--") return {};
+    if (word.starts_with("--")) {  // the only one with a value
+      if (word == "--check-hash-based-pycs") ++at;
+      continue;
+    }
+    const Cluster cluster = read_cluster(std::string_view(word).substr(1));
+    if (cluster.ignores_startup) {
+      return fail(Code::kBadInput,
+                  "{} {} turns off PYTHONPATH or sitecustomize, by which vram gets into Python "
+                  "programs; leave out -E, -I and -S, or --strict",
+                  command.front(), word);
+    }
+    if (cluster.names_the_program) return {};
+    if (cluster.takes_next_word) ++at;
+  }
+  return {};
+}
+
+Result<> remove_earlier_recording(const std::string& path) {
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+  return fail(Code::kIo, "--record: can't replace {}: {}; remove it, or name another file", path,
+              std::strerror(errno));
+}
+
+namespace {
+
 // first:rest
 std::string before(const std::string& first, const std::string& rest) {
   return rest.empty() ? first : fmt::format("{}:{}", first, rest);
@@ -137,7 +205,8 @@ std::vector<std::pair<std::string, std::string>> startup_environment(
     if (const auto& limit = settings.record->limit_bytes)
       changes.emplace_back("VRAM_RECORD_LIMIT", fmt::format("{}", *limit));
   }
-  if (settings.is_strict) changes.emplace_back("VRAM_STRICT", "1");
+  // Always: this run may be part of another that is strict.
+  changes.emplace_back("VRAM_STRICT", settings.is_strict ? "1" : "0");
   return changes;
 }
 

@@ -50,6 +50,14 @@ struct StartupSettings {
 [[nodiscard]] Result<> check_startup(const Surroundings& surroundings,
                                      const StartupSettings& settings);
 
+// kBadInput: `command` is a Python with an option (-E, -I, -S) by which it never runs the startup
+// folder's file.
+[[nodiscard]] Result<> check_python_options(const std::vector<std::string>& command);
+
+// Removes the recording of an earlier run, so that the program can write to its name. kIo: there
+// is something that can't be removed.
+[[nodiscard]] Result<> remove_earlier_recording(const std::string& path);
+
 // The environment's changes for a program under vram, as name and value; tap and preloaded may be
 // empty. now_s: unix time.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> startup_environment(

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -103,6 +104,58 @@ def test_checking_leaves_no_file_and_takes_none(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "other.vtrace\n"), done
 
 
+KEEPS_FILES = r"""
+#include <errno.h>
+int unlink(const char* path) { (void)path; errno = EPERM; return -1; }
+"""
+
+
+def test_a_file_that_cannot_be_replaced(tmp_path: Path) -> None:
+    """Another user's recording in a folder such as /tmp: new files can be made there, that one can't be removed."""
+    (tmp_path / "keep.c").write_text(KEEPS_FILES)
+    keep = tmp_path / "keep.so"
+    subprocess.run(["cc", "-shared", "-fPIC", tmp_path / "keep.c", "-o", keep], check=True, timeout=120)
+    file = tmp_path / "run.vtrace"
+    file.write_text("kept")
+    said = f"--record: can't replace {file}: Operation not permitted; remove it, or name another file"
+    strict = run("--record", file, "--strict", "--", "echo", "ran", LD_PRELOAD=str(keep))
+    assert refused(strict, said), strict
+    loose = run("--record", file, "--", "echo", "ran", LD_PRELOAD=str(keep))
+    assert (loose.returncode, loose.stdout) == (0, "ran\n"), loose
+    assert loose.stderr.startswith(f"vram: warning: {said}; "), loose
+    assert file.read_text() == "kept"
+
+
+@pytest.mark.parametrize("words", [["-E"], ["-uI"], ["-W", "ignore", "-X", "dev", "-S"], ["-Wignore", "-BbE"]])
+def test_a_python_that_ignores_pythonpath(words: list[str], tmp_path: Path) -> None:
+    command = (sys.executable, *words, "-c", "print('ran')")
+    option = words[-1]
+    for options in (["--pool"], ["--record", tmp_path / "run.vtrace"]):
+        strict = run(*options, "--strict", "--", *command)
+        assert refused(strict, f"{sys.executable} {option} turns off PYTHONPATH or sitecustomize"), strict
+        assert run(*options, "--", *command).stdout == "ran\n"
+
+
+def test_options_that_are_not_pythons(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import sys; print(sys.argv[1:])")
+    program = tmp_path / "a.py"
+    for words in ([program, "-E"], ["-c", program.read_text(), "-E"], ["-W", "ignore", "--", program, "-E"]):
+        done = run("--pool", "--strict", "--", sys.executable, *words)
+        assert (done.returncode, done.stdout) == (0, "['-E']\n"), done
+    assert run("--pool", "--strict", "--", "echo", "-E", "-I").returncode == 0
+    listed = run("--pool", "--strict", "--", sys.executable, "--check-hash-based-pycs", "default", "-IE", "-c", "")
+    assert listed.returncode == 3, listed
+
+
+def test_a_run_within_a_strict_one_is_not_strict(packages: Path) -> None:
+    for inherited in ("1", "0"):
+        changes = {"PYTHONPATH": str(packages), "VRAM_STRICT": inherited}
+        loose = python("import torch, os; print('ran', os.environ['VRAM_STRICT'])", "--pool", **changes)
+        assert (loose.returncode, loose.stdout) == (0, "ran 0\n"), loose
+        strict = python("import torch", "--pool", "--strict", **changes)
+        assert ended(strict, "runs without the pool: "), strict
+
+
 # When the program imports a framework.
 
 
@@ -112,6 +165,78 @@ def test_a_pool_that_cannot_be(packages: Path) -> None:
     assert ended(strict, "runs without the pool: PyTorch 2.11.0 is built without CUDA"), strict
     assert strict.stdout == "began\n"
     assert python(code, "--pool", PYTHONPATH=str(packages)).stdout == "began\nran\n"
+
+
+def test_what_c_code_printed_is_not_lost(packages: Path) -> None:
+    code = "import ctypes\nctypes.CDLL(None).printf(b'printed\\n')\nimport torch"
+    strict = python(code, "--pool", "--strict", PYTHONPATH=str(packages))
+    assert ended(strict, "runs without the pool: "), strict
+    assert strict.stdout == "printed\n"
+
+
+def test_a_framework_that_a_pth_file_imports(packages: Path, tmp_path: Path) -> None:
+    """Files of that kind run before sitecustomize does."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    (folder,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
+    (folder / "early.pth").write_text("import torch\n")
+    command = (tmp_path / "venv" / "bin" / "python", "-c", "import torch; print('ran')")
+    strict = run("--pool", "--strict", "--", *command, PYTHONPATH=str(packages))
+    assert ended(strict, "runs without the pool: PyTorch 2.11.0 is built without CUDA"), strict
+    assert strict.stdout == ""
+    loose = run("--pool", "--", *command, PYTHONPATH=str(packages))
+    assert (loose.returncode, loose.stdout) == (0, "ran\n"), loose
+    assert loose.stderr.startswith("vram: the program runs without the pool: PyTorch 2.11.0"), loose
+    assert loose.stderr.count("\n") == 1
+
+
+def test_a_framework_that_has_no_pool(packages: Path) -> None:
+    """At once where neither PyTorch nor CuPy is installed, else when the program has imported neither until its end."""
+    (packages / "jax.py").write_text("")
+    said = "runs without the pool: it is PyTorch's and CuPy's, and the program imports jax"
+    changes = {"PYTHONPATH": str(packages)}
+    late = python("import jax; print('ran')", "--pool", "--strict", **changes)
+    assert ended(late, said), late
+    assert late.stdout == "ran\n"
+    assert python("import jax; print('ran')", "--pool", **changes).returncode == 0
+    nothing = python("print('ran')", "--pool", "--strict", **changes)
+    assert (nothing.returncode, nothing.stderr) == (0, ""), nothing
+    (packages / "torch.py").unlink()
+    (packages / "cupy.py").unlink()
+    venv.create(packages / "venv", symlinks=True)
+    command = (packages / "venv" / "bin" / "python", "-c", "import jax; print('ran')")
+    early = run("--pool", "--strict", "--", *command, **changes)
+    assert ended(early, said), early
+    assert early.stdout == ""
+
+
+def test_a_framework_loaded_past_the_import_system(packages: Path) -> None:
+    code = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('torch', {str(packages / 'torch.py')!r})\n"
+        "sys.modules['torch'] = torch = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(torch)\nprint('ran')"
+    )
+    strict = python(code, "--pool", "--strict")
+    assert ended(strict, "runs without the pool: torch was loaded past Python's import system"), strict
+    assert strict.stdout == "ran\n"
+    assert python(code, "--pool").returncode == 0
+
+
+def test_what_only_looks_like_a_framework_is_none(packages: Path) -> None:
+    """A stand-in, a folder, and a module that its first use would load."""
+    (packages / "tensorflow").mkdir()
+    code = (
+        "import importlib.util, sys, types, tensorflow\n"
+        "sys.modules['jax'] = types.ModuleType('jax')\n"
+        "spec = importlib.util.find_spec('torch')\n"
+        "spec.loader = importlib.util.LazyLoader(spec.loader)\n"
+        "sys.modules['torch'] = torch = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(torch)\nprint('ran')\n"
+    )
+    strict = python(code, "--pool", "--strict", PYTHONPATH=str(packages))
+    assert (strict.returncode, strict.stdout, strict.stderr) == (0, "ran\n", ""), strict
+    used = python(code + "torch.version", "--pool", "--strict", PYTHONPATH=str(packages))
+    assert ended(used, "runs without the pool: PyTorch 2.11.0 is built without CUDA"), used
 
 
 def test_a_child_ends_too_and_says_so_again(packages: Path) -> None:

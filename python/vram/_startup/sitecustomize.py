@@ -18,6 +18,7 @@ from types import ModuleType
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 POOLED = ("torch", "cupy")
 FRAMEWORKS = (*POOLED, "jax", "tensorflow")
+_begun: "set[str]" = set()  # the frameworks that were met
 ENVIRONMENT = 3  # the exit code of vram's own commands where the environment lacks something
 
 
@@ -75,6 +76,10 @@ def _end() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
+    with contextlib.suppress(Exception):  # what C code printed
+        import ctypes
+
+        ctypes.CDLL(None).fflush(None)
     os._exit(ENVIRONMENT)
 
 
@@ -117,10 +122,39 @@ def _finish(recording: ModuleType, is_first: bool) -> None:
             _State.is_recorded_in_part = True
 
 
-def _end_if_recorded_in_part() -> None:
+def _check_at_exit() -> None:
     """The last of the program's own functions at exit: the exit code can be changed only by ending here."""
+    if not _is_strict():
+        return
     if _State.is_recorded_in_part:
         _end()
+    what = "runs without the pool" if os.environ.get("VRAM_POOL") == "1" else "is not recorded"
+    for framework in FRAMEWORKS:
+        if _is_loaded(framework) and framework not in _begun:
+            _fail(what, RuntimeError(f"{framework} was loaded past Python's import system"))
+    if os.environ.get("VRAM_POOL") == "1" and _begun and _begun.isdisjoint(POOLED):
+        _fail_for_others()
+
+
+def _is_loaded(framework: str) -> bool:
+    """From a file: not a stand-in that the program made, a folder of that name, or what only its first use will load."""
+    module = sys.modules.get(framework)
+    if module is None or type(module).__name__ == "_LazyModule":  # importlib's: to ask it for anything would load it
+        return False
+    return getattr(module, "__file__", None) is not None
+
+
+def _is_installed(framework: str) -> bool:
+    try:
+        spec = importlib.util.find_spec(framework)
+    except (ImportError, ValueError):  # ValueError: a module without a spec was put in its place
+        return framework in sys.modules
+    return spec is not None and spec.loader is not None
+
+
+def _fail_for_others() -> None:
+    imported = " and ".join(sorted(_begun))
+    _fail("runs without the pool", RuntimeError(f"it is PyTorch's and CuPy's, and the program imports {imported}"))
 
 
 def _first_line(error: Exception) -> str:
@@ -128,8 +162,12 @@ def _first_line(error: Exception) -> str:
 
 
 def _begin(framework: str) -> None:
-    if os.environ.get("VRAM_POOL") == "1" and framework in POOLED:
-        _enable(framework)
+    _begun.add(framework)
+    if os.environ.get("VRAM_POOL") == "1":
+        if framework in POOLED:
+            _enable(framework)
+        elif _is_strict() and not any(map(_is_installed, POOLED)):
+            _fail_for_others()  # else it may import one of those later: _check_at_exit()
     if "VRAM_RECORD" in os.environ:
         _record()
 
@@ -183,5 +221,7 @@ def _run_the_users_own() -> None:
 
 if os.environ.get("VRAM_POOL") == "1" or "VRAM_RECORD" in os.environ:
     sys.meta_path.insert(0, _Finder())
-    atexit.register(_end_if_recorded_in_part)  # the first to be registered is the last to run
+    atexit.register(_check_at_exit)  # the first to be registered is the last to run
+    for _framework in filter(_is_loaded, FRAMEWORKS):  # a .pth file's import came before
+        _begin(_framework)
 _run_the_users_own()
