@@ -163,38 +163,62 @@ Result cuGetProcAddress_v2(const char* name, void** function, int version, uint6
 }
 
 #pragma GCC visibility pop
+
+// The stand-ins by names that mean them alone: to a program that is linked without PIE and takes a
+// function's address, the exported name means an entry of its own.
+#define VRAM_HERE(name) \
+  __attribute__((alias(#name), visibility("hidden"))) decltype(name) name##_here
+VRAM_HERE(cuMemAlloc_v2);
+VRAM_HERE(cuMemAllocPitch_v2);
+VRAM_HERE(cuMemAllocManaged);
+VRAM_HERE(cuMemAllocAsync);
+VRAM_HERE(cuMemAllocAsync_ptsz);
+VRAM_HERE(cuMemAllocFromPoolAsync);
+VRAM_HERE(cuMemAllocFromPoolAsync_ptsz);
+VRAM_HERE(cuMemFree_v2);
+VRAM_HERE(cuMemFreeAsync);
+VRAM_HERE(cuMemFreeAsync_ptsz);
+VRAM_HERE(cuMemMap);
+VRAM_HERE(cuMemUnmap);
+VRAM_HERE(cuGetProcAddress);
+VRAM_HERE(cuGetProcAddress_v2);
+#undef VRAM_HERE
 }
 // NOLINTEND(readability-identifier-naming)
 
 namespace {
 
-template <auto* kStandIn>
+template <auto* kFunction>
 void* address_of() {
-  return reinterpret_cast<void*>(kStandIn);
+  return reinterpret_cast<void*>(kFunction);
 }
 
-template <auto* kStandIn>
+template <auto* kStandIn, auto* kHere>
 constexpr Call call_of(const char* name, const char* base_name) {
-  return {name, base_name, &address_of<kStandIn>, &own<kStandIn>};
+  return {name, base_name, &address_of<kHere>, &own<kStandIn>};
 }
 
 // There before any library's initializers, which may call dlsym.
 constexpr std::array kCalls = {
-    call_of<&cuMemAlloc_v2>("cuMemAlloc_v2", "cuMemAlloc"),
-    call_of<&cuMemAllocPitch_v2>("cuMemAllocPitch_v2", "cuMemAllocPitch"),
-    call_of<&cuMemAllocManaged>("cuMemAllocManaged", "cuMemAllocManaged"),
-    call_of<&cuMemAllocAsync>("cuMemAllocAsync", "cuMemAllocAsync"),
-    call_of<&cuMemAllocAsync_ptsz>("cuMemAllocAsync_ptsz", "cuMemAllocAsync"),
-    call_of<&cuMemAllocFromPoolAsync>("cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync"),
-    call_of<&cuMemAllocFromPoolAsync_ptsz>("cuMemAllocFromPoolAsync_ptsz",
-                                           "cuMemAllocFromPoolAsync"),
-    call_of<&cuMemFree_v2>("cuMemFree_v2", "cuMemFree"),
-    call_of<&cuMemFreeAsync>("cuMemFreeAsync", "cuMemFreeAsync"),
-    call_of<&cuMemFreeAsync_ptsz>("cuMemFreeAsync_ptsz", "cuMemFreeAsync"),
-    call_of<&cuMemMap>("cuMemMap", "cuMemMap"),
-    call_of<&cuMemUnmap>("cuMemUnmap", "cuMemUnmap"),
-    call_of<&cuGetProcAddress>("cuGetProcAddress", ""),
-    call_of<&cuGetProcAddress_v2>("cuGetProcAddress_v2", "cuGetProcAddress"),
+    call_of<&cuMemAlloc_v2, &cuMemAlloc_v2_here>("cuMemAlloc_v2", "cuMemAlloc"),
+    call_of<&cuMemAllocPitch_v2, &cuMemAllocPitch_v2_here>("cuMemAllocPitch_v2", "cuMemAllocPitch"),
+    call_of<&cuMemAllocManaged, &cuMemAllocManaged_here>("cuMemAllocManaged", "cuMemAllocManaged"),
+    call_of<&cuMemAllocAsync, &cuMemAllocAsync_here>("cuMemAllocAsync", "cuMemAllocAsync"),
+    call_of<&cuMemAllocAsync_ptsz, &cuMemAllocAsync_ptsz_here>("cuMemAllocAsync_ptsz",
+                                                               "cuMemAllocAsync"),
+    call_of<&cuMemAllocFromPoolAsync, &cuMemAllocFromPoolAsync_here>("cuMemAllocFromPoolAsync",
+                                                                     "cuMemAllocFromPoolAsync"),
+    call_of<&cuMemAllocFromPoolAsync_ptsz, &cuMemAllocFromPoolAsync_ptsz_here>(
+        "cuMemAllocFromPoolAsync_ptsz", "cuMemAllocFromPoolAsync"),
+    call_of<&cuMemFree_v2, &cuMemFree_v2_here>("cuMemFree_v2", "cuMemFree"),
+    call_of<&cuMemFreeAsync, &cuMemFreeAsync_here>("cuMemFreeAsync", "cuMemFreeAsync"),
+    call_of<&cuMemFreeAsync_ptsz, &cuMemFreeAsync_ptsz_here>("cuMemFreeAsync_ptsz",
+                                                             "cuMemFreeAsync"),
+    call_of<&cuMemMap, &cuMemMap_here>("cuMemMap", "cuMemMap"),
+    call_of<&cuMemUnmap, &cuMemUnmap_here>("cuMemUnmap", "cuMemUnmap"),
+    call_of<&cuGetProcAddress, &cuGetProcAddress_here>("cuGetProcAddress", ""),
+    call_of<&cuGetProcAddress_v2, &cuGetProcAddress_v2_here>("cuGetProcAddress_v2",
+                                                             "cuGetProcAddress"),
 };
 
 bool ends_per_thread(const char* name) {
