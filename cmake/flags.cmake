@@ -13,9 +13,15 @@ endif()
 find_program(VRAM_CCACHE ccache)
 find_program(VRAM_ENV env)
 if(VRAM_CCACHE AND VRAM_ENV AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    "${VRAM_ENV}" "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_ctime,include_file_mtime "${VRAM_CCACHE}")
+  # Where its folder can't be written (a home that is read-only) it would fail each compilation.
+  file(WRITE "${CMAKE_BINARY_DIR}/ccache_probe.cpp" "")
+  execute_process(COMMAND "${VRAM_CCACHE}" "${CMAKE_CXX_COMPILER}" -c ccache_probe.cpp -o ccache_probe.o
+    WORKING_DIRECTORY "${CMAKE_BINARY_DIR}" RESULT_VARIABLE vram_ccache_fails OUTPUT_QUIET ERROR_QUIET)
+  if(NOT vram_ccache_fails)
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${VRAM_ENV}" "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_ctime,include_file_mtime "${VRAM_CCACHE}")
+  endif()
 endif()
 
 add_library(vram_flags INTERFACE)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from source_files import ROOT
-from steps import StepFailed, call, digest, last_line, shared_stamps
+from steps import StepFailed, call, cores, digest, last_line, shared_stamps
 
 SHORT_SECONDS = 5
 # Those whose subject reads files.
@@ -45,7 +45,7 @@ def check(build: Path) -> str:
             stamps.add(key)
         return complaint, f"{fuzzer.name.removeprefix('fuzz_')} {time} s ({executions} runs)"
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         results = list(pool.map(run, fuzzers))
     if complaints := [complaint for complaint, _ in results if complaint]:
         raise StepFailed("\n".join(complaints))
@@ -77,6 +77,7 @@ def _run(build: Path, fuzzer: Path, seconds: int) -> tuple[str, str]:
         text=True,
         errors="replace",
         check=False,
+        timeout=seconds + 300,
     )
     lines = done.stdout.splitlines()
     runs = next((line.split()[-1] for line in lines if "number_of_executed_units" in line), "?")

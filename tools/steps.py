@@ -7,12 +7,16 @@ outcome.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,6 +46,9 @@ class Together:
     steps: tuple[Step, ...]
 
 
+# The sessions of the commands that run now. They do not hear of Ctrl-C, nor of this program's end.
+RUNNING: set[int] = set()
+
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 
@@ -52,29 +59,41 @@ def call(*command: str | Path, env: dict[str, str] | None = None, timeout: float
     """
     shown = " ".join(str(word) for word in command)
     shown = shown if len(shown) < 400 else shown[:400] + " …"
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        cwd=ROOT,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        raise StepFailed(f"$ {shown}\n{output}\nended after its limit of {timeout:.0f} s") from None
-    except BaseException:  # Ctrl-C: the command is in a session of its own, so it does not hear of it
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
-    if process.returncode != 0:
-        raise StepFailed(f"$ {shown}\n{output}")
+    with tempfile.TemporaryFile() as printed:  # no pipe: whoever outlives the command can't hold up its reader
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        RUNNING.add(process.pid)
+        try:
+            process.wait(timeout)
+            late = ""
+        except subprocess.TimeoutExpired:
+            late = f"\nended after its limit of {timeout:.0f} s"
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(60)
+        finally:
+            RUNNING.discard(process.pid)
+        printed.seek(0)
+        output = printed.read().decode(errors="replace")
+    if late or process.returncode != 0:
+        raise StepFailed(f"$ {shown}\n{output}{late}")
     return output
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def is_fresh() -> bool:
+    """Whether everything is to run, whatever passed before."""
+    return os.environ.get("FRESH", "0") not in ("", "0")
 
 
 def last_line(output: str) -> str:
@@ -85,18 +104,32 @@ def last_line(output: str) -> str:
 def run_steps(steps: Sequence[Step | Together], passed: Stamps | None = None) -> int:
     """Runs all of them, whatever fails; the last line printed is 'N passed, N failed, N skipped'."""
     outcomes: list[tuple[Step, str]] = []
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)  # as Ctrl-C: the commands end, too
     started = time.monotonic()
     for group in steps:
         together = group.steps if isinstance(group, Together) else (group,)
         if sys.stdout.isatty():
             print(f"{', '.join(step.name for step in together)} …", end="\r", flush=True)
-        with ThreadPoolExecutor(len(together)) as threads:
+        threads = ThreadPoolExecutor(len(together))
+        try:
             outcomes += threads.map(lambda step: (step, _outcome(step, passed)), together)
+        except BaseException:
+            for pid in list(RUNNING):
+                os.killpg(pid, signal.SIGKILL)
+            raise
+        finally:
+            threads.shutdown(cancel_futures=True)
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_minutes = (used.ru_utime + used.ru_stime) / 60  # what the time would be on one core with nothing else to do
     names = {
         outcome: [step.name for step, ended in outcomes if ended == outcome] for outcome in (PASSED, FAILED, SKIPPED)
     }
-    print(f"\n{minutes} min {seconds} s" + (f"; failed: {', '.join(names[FAILED])}" if names[FAILED] else ""))
+    print(
+        f"\n{minutes} min {seconds} s, {cpu_minutes:.1f} CPU-minutes"
+        + (f"; failed: {', '.join(names[FAILED])}" if names[FAILED] else "")
+    )
     if names[SKIPPED]:
         print(f"unchanged since they passed: {', '.join(names[SKIPPED])} (FRESH=1 runs them again)")
     print(", ".join(f"{len(found)} {outcome}" for outcome, found in names.items()))
@@ -112,10 +145,13 @@ def _outcome(step: Step, passed: Stamps | None) -> str:
             outcome, remark = SKIPPED, "skipped: nothing that it depends on has changed since it passed"
         else:
             outcome, remark = PASSED, step.run()
-            if passed and key:
+            # What changed while the step ran may not have been seen by it.
+            if passed and step.inputs and key == digest([step.name, *step.inputs()]):
                 passed.add(key)
     except StepFailed as failure:
         outcome, remark = FAILED, f"FAILED\n{failure}\n"
+    except Exception:  # a tool that is missing, a disk that is full: the other steps still have something to say
+        outcome, remark = FAILED, f"FAILED\n{traceback.format_exc()}\n"
     print(f"{step.name:<11} {time.monotonic() - begin:6.1f} s  {remark}", flush=True)
     return outcome
 
@@ -127,11 +163,12 @@ class Stamps:
         self._folder = folder
 
     def has(self, key: str) -> bool:
-        return (self._folder / key).exists()
+        return not is_fresh() and (self._folder / key).exists()
 
     def add(self, key: str) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / key).touch()
+        with contextlib.suppress(OSError):  # a folder that can't be written: the next run does it again
+            self._folder.mkdir(parents=True, exist_ok=True)
+            (self._folder / key).touch()
 
 
 def shared_stamps(name: str) -> Stamps:

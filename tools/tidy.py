@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from source_files import ROOT
-from steps import StepFailed, digest, shared_stamps
+from source_files import ROOT, source_files
+from steps import StepFailed, cores, digest, shared_stamps
 
 CLANG_TIDY = "clang-tidy-19"
 
@@ -39,6 +39,10 @@ def units(build: Path) -> list[Unit]:
         command = entry["command"].replace(str(ROOT), ".")
         key = digest([version, command, *system, ROOT / ".clang-tidy", source, *ours])
         found.append(Unit(source, key))
+    compiled = {unit.source for unit in found}
+    missing = [path for path in source_files(".cpp", under="src") if ROOT / path not in compiled]
+    if missing:
+        raise StepFailed(f"{build} does not compile {', '.join(map(str, missing))}: build it again")
     return found
 
 
@@ -50,7 +54,7 @@ def check(build: Path) -> str:
     # The longest first, so that the last one to finish is a short one.
     changed.sort(key=lambda unit: unit.source.stat().st_size, reverse=True)
     complaints = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         for unit, complaint in zip(changed, pool.map(lambda unit: _complaint(build, unit), changed), strict=True):
             if complaint:
                 complaints.append(complaint)
@@ -69,6 +73,7 @@ def _complaint(build: Path, unit: Unit) -> str:
         capture_output=True,
         text=True,
         check=False,
+        timeout=900,
     )
     return "" if done.returncode == 0 else (done.stdout or done.stderr)
 

@@ -1,11 +1,16 @@
 """The runner of the test command: failures are shown and counted, hangs end, and only what passed unchanged is skipped."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from source_files import ROOT
 from steps import Stamps, Step, StepFailed, Together, call, digest, run_steps
 
 
@@ -58,6 +63,51 @@ def test_a_step_is_skipped_only_while_what_it_depends_on_is_as_it_was_when_it_pa
     assert len(runs) == 5
 
 
+def test_what_changes_while_a_step_runs_is_not_taken_for_passed(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_text("broken")
+    step = Step("it", lambda: str(source.write_text("good")), lambda: [source])
+    passed = Stamps(tmp_path / "passed")
+    assert run_steps([step], passed) == 0
+    source.write_text("broken")
+    assert run_steps([Step("it", fails, lambda: [source])], passed) == 1
+
+
+def test_any_error_is_a_failure_and_the_others_run(capsys: pytest.CaptureFixture[str]) -> None:
+    def breaks() -> str:
+        return call("/nonexistent/tool")
+
+    assert run_steps([Step("broken", breaks), Step("other", fine)]) == 1
+    printed = capsys.readouterr().out
+    assert "FileNotFoundError" in printed
+    assert printed.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
+
+
+def test_fresh_runs_what_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = Stamps(tmp_path / "passed")
+    passed.add("key")
+    for value, kept in (("1", False), ("0", True), ("", True)):
+        monkeypatch.setenv("FRESH", value)
+        assert passed.has("key") == kept
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_a_run_ends_its_commands(tmp_path: Path, ending: signal.Signals) -> None:
+    program = (
+        "from steps import Step, call, run_steps\n"
+        f"run_steps([Step('it', lambda: call('sh', '-c', 'echo $$ > {tmp_path}/pid; exec sleep 600'))])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    with subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL) as run:
+        deadline = time.monotonic() + 60
+        while not (pid := (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else ""):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        run.send_signal(ending)
+        assert run.wait(timeout=60) != 0
+    assert not Path(f"/proc/{int(pid)}").exists()
+
+
 def test_steps_together_run_at_the_same_time(capsys: pytest.CaptureFixture[str]) -> None:
     both = threading.Barrier(2)
 
@@ -78,8 +128,8 @@ def test_a_failing_command_brings_its_output() -> None:
 def test_a_command_that_hangs_is_ended_with_what_it_started() -> None:
     begin = time.monotonic()
     with pytest.raises(StepFailed, match=r"heard(.|\n)*ended after its limit of 1 s"):
-        call("sh", "-c", "echo heard; sleep 600 & wait", timeout=1)
-    assert time.monotonic() - begin < 60
+        call("sh", "-c", "echo heard; setsid sleep 30 & wait", timeout=1)
+    assert time.monotonic() - begin < 20
 
 
 def test_digest_tells_boundaries_apart() -> None:
