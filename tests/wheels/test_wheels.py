@@ -132,15 +132,15 @@ def test_debian_11(inside: Path, debian_11: Path, unpacked: Unpacked) -> None:
     wheel = shutil.copy(wheels.wheel_of("x86_64"), inside)
     chroot = ("chroot", debian_11)
     assert "2.31" in run(*chroot, "ldd", "--version").splitlines()[0]
-    run(*chroot, "python3", "-m", "pip", "install", "--no-index", "--force-reinstall", f"/work/{Path(wheel).name}")
+    run(*chroot, "python3", "-m", "pip", "install", "--no-index", "--force-reinstall", f"/scratch/{Path(wheel).name}")
     assert version() in run(*chroot, "vram", "--version")
     # Python 3.9's own interpreter, with the library loaded into it.
     assert run(*chroot, "python3", "-c", IN_PYTHON) == f"{version()} {version()} out of memory\n"
     here = unpacked("x86_64") / PROGRAM
     for recording in RECORDINGS:
-        there = run(*chroot, "vram", "report", f"/work/{recording.name}")
+        there = run(*chroot, "vram", "report", f"/scratch/{recording.name}")
         assert "peak" in there
-        assert there.replace("/work/", "") == run(here, "report", recording.name, cwd=recording.parent)
+        assert there.replace("/scratch/", "") == run(here, "report", recording.name, cwd=recording.parent)
 
 
 def test_x86_64_prints_the_golden_texts(unpacked: Unpacked) -> None:
