@@ -22,7 +22,6 @@ target_compile_options(vram_tap PRIVATE -fno-exceptions -fno-rtti -fno-threadsaf
   -ftls-model=initial-exec)
 target_link_libraries(vram_tap PRIVATE vram_flags)
 target_link_options(vram_tap PRIVATE -static-libstdc++ -static-libgcc -Wl,--as-needed -Wl,-z,defs
-  -Wl,-Bsymbolic
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/tap/tap.map")
 
 # Beside the Python package, which loads it; the headers beside it, for C and C++.

@@ -21,5 +21,6 @@ cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH root)
 set(CMAKE_C_FLAGS_INIT "-w -ffunction-sections -fdata-sections -ffile-prefix-map=${root}/=")
 set(CMAKE_CXX_FLAGS_INIT "-w -ffile-prefix-map=${root}/=")
 # Symbols are left out by the linker: the host's strip may not know the target.
-set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-s")
+# Programs take the system's unwinder, so that they can catch what libraries throw (tools/portable.py).
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-s ${VRAM_SYSROOT}/usr/lib/unwinder.so")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "-Wl,-s")

@@ -27,6 +27,12 @@ HEADERS = ["tl", "CLI", "nlohmann", "boost", "toml++"]
 CMAKE_PACKAGES = ["tl-expected", "CLI11", "nlohmann_json"]
 TOOLS = (("CC", "cc"), ("AR", "ar"), ("RANLIB", "ranlib"))
 JOBS = os.cpu_count() or 1
+# What programs take of the system's libgcc_s, by the versions that it gives them on every 64-bit Linux.
+UNWINDER = {
+    "GCC_3.0": "DeleteException ForcedUnwind GetGR GetIP GetLanguageSpecificData GetRegionStart RaiseException Resume SetGR SetIP",
+    "GCC_3.3": "Backtrace FindEnclosingFunction GetCFA Resume_or_Rethrow",
+    "GCC_4.2.0": "GetIPInfo",
+}
 # Where terminals are described, on Debian, Red Hat and SUSE.
 TERMINFO = "/etc/terminfo:/lib/terminfo:/usr/share/terminfo:/usr/lib/terminfo"
 
@@ -54,12 +60,12 @@ class Target:
         return f"manylinux_{GLIBC.replace('.', '_')}_{self.architecture}"
 
 
-def write_tools(target: Target, zig: Path) -> None:
-    """cc, c++, ar and ranlib for the target. Left as they are where nothing changes: ccache goes by their times."""
+def write_tools(target: Target, zig: Path, version: str) -> None:
+    """cc, c++, ar and ranlib for the target. The version is in them so that ccache, going by their text, sees another one."""
     target.tools.mkdir(parents=True, exist_ok=True)
     for name in ("cc", "c++", "ar", "ranlib"):
         words = f"{name} -target {target.architecture}-linux-gnu.{GLIBC}" if name.startswith("c") else name
-        text = f'#!/bin/sh\nexec "{zig}" {words} "$@"\n'
+        text = f'#!/bin/sh\n# {version}\nexec "{zig}" {words} "$@"\n'
         file = target.tools / name
         if not file.is_file() or file.read_text() != text:
             file.write_text(text)
@@ -74,6 +80,7 @@ def stage(target: Target) -> dict[str, Path]:
     _build_zlib(target, sources["zlib"])
     _build_sqlite(target, sources["sqlite3"])
     _build_ncurses(target, sources["ncurses"])
+    _build_unwinder(target)
     return {name: sources[package] for package, name in BY_CMAKE.items()}
 
 
@@ -167,3 +174,20 @@ def _build_ncurses(target: Target, source: Path) -> None:
         call("make", "-C", folder / part, f"-j{JOBS}")
     for part in ("include", "ncurses"):
         call("make", "-C", folder / part, "install", f"DESTDIR={target.sysroot}")
+
+
+def _build_unwinder(target: Target) -> None:
+    """A stand-in to link programs against: they take the system's libgcc_s, as those that g++ links do.
+
+    A GPU library may throw through our frames. Its exceptions are unwound by libgcc_s, and the code that catches them
+    must ask the same unwinder; zig would put another one, LLVM's, into the program.
+    """
+    folder = target.sysroot / "usr/lib"
+    source, versions, library = (folder / f"unwinder.{kind}" for kind in ("c", "map", "so"))
+    names = {version: [f"_Unwind_{name}" for name in listed.split()] for version, listed in UNWINDER.items()}
+    source.write_text("".join(f"void {name}(void) {{}}\n" for listed in names.values() for name in listed))
+    versions.write_text(
+        "".join(f"{version} {{ global: {'; '.join(listed)}; }};\n" for version, listed in names.items())
+    )
+    options = ["-shared", "-nostdlib", "-fno-builtin", "-Wl,-soname,libgcc_s.so.1", f"-Wl,--version-script={versions}"]
+    call(target.tools / "cc", "-O1", "-fPIC", *options, source, "-o", library)

@@ -49,7 +49,7 @@ def build(target: Target) -> Path:
         target.folder.mkdir(parents=True)
         stamp.write_text(made_by)
     zig = call(python, "-c", "import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / 'zig')").strip()
-    write_tools(target, Path(zig))
+    write_tools(target, Path(zig), call(zig, "version").strip())
     made = target.folder / "wheel"
     shutil.rmtree(made, ignore_errors=True)
     definitions = {
@@ -68,6 +68,7 @@ def build(target: Target) -> Path:
     call(
         *(python, "-m", "build", "--wheel", "--no-isolation", "--outdir", made, ROOT),
         *(f"--config-setting={name}={value}" for name, value in settings.items()),
+        env={**os.environ, "CCACHE_COMPILERCHECK": "content"},  # of the tools above, whose times mean nothing
     )
     wheel = add_licences(next(made.glob("*.whl")), licences(Path(zig)))
     tagged = call(python, "-m", "wheel", "tags", "--remove", "--platform-tag", target.platform_tag, wheel).strip()

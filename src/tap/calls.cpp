@@ -234,22 +234,43 @@ extern "C" {
 }
 
 #pragma GCC visibility pop
+
+// The stand-ins by names that mean them alone: to a program that is linked without PIE and takes a
+// function's address, the exported name means an entry of its own.
+#define VRAM_HERE(name) \
+  __attribute__((alias(#name), visibility("hidden"))) decltype(name) name##_here
+VRAM_HERE(cuMemAlloc_v2);
+VRAM_HERE(cuMemAllocPitch_v2);
+VRAM_HERE(cuMemAllocManaged);
+VRAM_HERE(cuMemAllocAsync);
+VRAM_HERE(cuMemAllocAsync_ptsz);
+VRAM_HERE(cuMemAllocFromPoolAsync);
+VRAM_HERE(cuMemAllocFromPoolAsync_ptsz);
+VRAM_HERE(cuMemFree_v2);
+VRAM_HERE(cuMemFreeAsync);
+VRAM_HERE(cuMemFreeAsync_ptsz);
+VRAM_HERE(cuMemMap);
+VRAM_HERE(cuMemUnmap);
+VRAM_HERE(cuGetProcAddress);
+VRAM_HERE(cuGetProcAddress_v2);
+#undef VRAM_HERE
 }
 // NOLINTEND(readability-identifier-naming)
 
 namespace {
 
-template <auto* kNamed>
+// kHere is kNamed under the name that no other library can take.
+template <auto* kNamed, auto* kHere>
 struct StandIns;
 
-template <typename... Arguments, Result (*kNamed)(Arguments...)>
-struct StandIns<kNamed> {
-  static void* by_name() { return reinterpret_cast<void*>(kNamed); }
+template <typename... Arguments, Result (*kNamed)(Arguments...), Result (*kHere)(Arguments...)>
+struct StandIns<kNamed, kHere> {
+  static void* by_name() { return reinterpret_cast<void*>(kHere); }
 
   template <size_t kTarget>
   static Result of_target(Arguments... arguments) {
     found_target = targets<kNamed>[kTarget].load(std::memory_order_relaxed);
-    return kNamed(arguments...);
+    return kHere(arguments...);
   }
 
   static void* in_place_of(void* function) {
@@ -272,28 +293,36 @@ struct StandIns<kNamed> {
   }
 };
 
-template <auto* kNamed>
+template <auto* kNamed, auto* kHere>
 constexpr Call call_of(const char* name, const char* base_name, int version) {
-  return {name, base_name, version, &StandIns<kNamed>::by_name, &StandIns<kNamed>::in_place_of};
+  return {name, base_name, version, &StandIns<kNamed, kHere>::by_name,
+          &StandIns<kNamed, kHere>::in_place_of};
 }
 
 // There before any library's initializers, which may call dlsym.
 constexpr std::array kCalls = {
-    call_of<&cuMemAlloc_v2>("cuMemAlloc_v2", "cuMemAlloc", 3020),
-    call_of<&cuMemAllocPitch_v2>("cuMemAllocPitch_v2", "cuMemAllocPitch", 3020),
-    call_of<&cuMemAllocManaged>("cuMemAllocManaged", "cuMemAllocManaged", 6000),
-    call_of<&cuMemAllocAsync>("cuMemAllocAsync", "cuMemAllocAsync", 11020),
-    call_of<&cuMemAllocAsync_ptsz>("cuMemAllocAsync_ptsz", "cuMemAllocAsync", 11020),
-    call_of<&cuMemAllocFromPoolAsync>("cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020),
-    call_of<&cuMemAllocFromPoolAsync_ptsz>("cuMemAllocFromPoolAsync_ptsz",
-                                           "cuMemAllocFromPoolAsync", 11020),
-    call_of<&cuMemFree_v2>("cuMemFree_v2", "cuMemFree", 3020),
-    call_of<&cuMemFreeAsync>("cuMemFreeAsync", "cuMemFreeAsync", 11020),
-    call_of<&cuMemFreeAsync_ptsz>("cuMemFreeAsync_ptsz", "cuMemFreeAsync", 11020),
-    call_of<&cuMemMap>("cuMemMap", "cuMemMap", 10020),
-    call_of<&cuMemUnmap>("cuMemUnmap", "cuMemUnmap", 10020),
-    call_of<&cuGetProcAddress>("cuGetProcAddress", "cuGetProcAddress", 11030),
-    call_of<&cuGetProcAddress_v2>("cuGetProcAddress_v2", "cuGetProcAddress", 12000),
+    call_of<&cuMemAlloc_v2, &cuMemAlloc_v2_here>("cuMemAlloc_v2", "cuMemAlloc", 3020),
+    call_of<&cuMemAllocPitch_v2, &cuMemAllocPitch_v2_here>("cuMemAllocPitch_v2", "cuMemAllocPitch",
+                                                           3020),
+    call_of<&cuMemAllocManaged, &cuMemAllocManaged_here>("cuMemAllocManaged", "cuMemAllocManaged",
+                                                         6000),
+    call_of<&cuMemAllocAsync, &cuMemAllocAsync_here>("cuMemAllocAsync", "cuMemAllocAsync", 11020),
+    call_of<&cuMemAllocAsync_ptsz, &cuMemAllocAsync_ptsz_here>("cuMemAllocAsync_ptsz",
+                                                               "cuMemAllocAsync", 11020),
+    call_of<&cuMemAllocFromPoolAsync, &cuMemAllocFromPoolAsync_here>(
+        "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020),
+    call_of<&cuMemAllocFromPoolAsync_ptsz, &cuMemAllocFromPoolAsync_ptsz_here>(
+        "cuMemAllocFromPoolAsync_ptsz", "cuMemAllocFromPoolAsync", 11020),
+    call_of<&cuMemFree_v2, &cuMemFree_v2_here>("cuMemFree_v2", "cuMemFree", 3020),
+    call_of<&cuMemFreeAsync, &cuMemFreeAsync_here>("cuMemFreeAsync", "cuMemFreeAsync", 11020),
+    call_of<&cuMemFreeAsync_ptsz, &cuMemFreeAsync_ptsz_here>("cuMemFreeAsync_ptsz",
+                                                             "cuMemFreeAsync", 11020),
+    call_of<&cuMemMap, &cuMemMap_here>("cuMemMap", "cuMemMap", 10020),
+    call_of<&cuMemUnmap, &cuMemUnmap_here>("cuMemUnmap", "cuMemUnmap", 10020),
+    call_of<&cuGetProcAddress, &cuGetProcAddress_here>("cuGetProcAddress", "cuGetProcAddress",
+                                                       11030),
+    call_of<&cuGetProcAddress_v2, &cuGetProcAddress_v2_here>("cuGetProcAddress_v2",
+                                                             "cuGetProcAddress", 12000),
 };
 
 bool ends_per_thread(const char* name) {

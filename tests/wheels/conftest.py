@@ -65,7 +65,7 @@ def aarch64() -> Path:
 @pytest.fixture
 def inside(debian_11: Path) -> Iterator[Path]:
     """A scratch folder inside the Debian 11 root, with the recordings."""
-    folder = debian_11 / "work"
+    folder = debian_11 / "scratch"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for recording in RECORDINGS:
