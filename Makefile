@@ -99,17 +99,17 @@ wheel: setup ## build the wheel into dist/
 	@$(VENV)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
-wheels: setup-build .venv/ready ## build what is published into dist/: manylinux wheels (x86-64, aarch64) and the source package
+wheels: setup-build .venv/ready ## build what is published into dist/: manylinux wheels (x86-64, aarch64) and the source package; refuses changed files unless ALLOW_DIRTY=1
 	@tools/setup.sh wheels
-	@$(VENV)/python tools/wheels.py build
-	@$(VENV)/python tools/wheels.py sdist
+	@$(VENV)/python tools/wheels.py build $(if $(ALLOW_DIRTY),--allow-dirty)
+	@$(VENV)/python tools/wheels.py sdist $(if $(ALLOW_DIRTY),--allow-dirty)
 
 wheels-check: .venv/ready ## run the wheels of dist/ in Debian 11 and, emulated, on aarch64
 	@tools/setup.sh wheels
 	@$(VENV)/python tools/wheels.py check
 
 sdist: .venv/ready ## build the source package into dist/
-	@$(VENV)/python tools/wheels.py sdist
+	@$(VENV)/python tools/wheels.py sdist $(if $(ALLOW_DIRTY),--allow-dirty)
 
 clean: ## remove everything that was built here
 	@rm -rf build dist .venv

@@ -16,6 +16,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from build_backend import commit
 from debian import locked
 from portable import FOLDER, GLIBC, Target, licences, stage, write_tools
 from source_files import ROOT
@@ -24,6 +25,16 @@ from steps import StepFailed, call, digest
 ARCHITECTURES = ("x86_64", "aarch64")
 DIST = ROOT / "dist"
 REQUIREMENTS = ROOT / "tools" / "requirements-wheels.txt"
+
+
+def check_sources() -> None:
+    """StepFailed: the files differ from the commit that the packages would claim to be made of."""
+    made_of = commit()
+    if made_of and made_of.endswith("-dirty"):
+        raise StepFailed(
+            f"the packages would be made of {made_of}: expected no changed and no untracked files in {ROOT}, see git status. "
+            "Commit or remove them, or pass --allow-dirty (make wheels ALLOW_DIRTY=1) for packages that nobody else gets"
+        )
 
 
 def environment() -> Path:
@@ -138,6 +149,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", default="build", choices=("build", "check", "sdist"))
     parser.add_argument("architectures", nargs="*", metavar="ARCHITECTURE", help=", ".join(ARCHITECTURES))
+    parser.add_argument("--allow-dirty", action="store_true", help="build from changed or untracked files, too")
     asked = parser.parse_args()
     unknown = set(asked.architectures) - set(ARCHITECTURES)
     if unknown:
@@ -145,6 +157,8 @@ def main() -> int:
     try:
         if asked.what == "check":
             return check()
+        if not asked.allow_dirty:
+            check_sources()
         if asked.what == "sdist":
             made = source_package()
             print(f"{made.relative_to(ROOT)}  {made.stat().st_size / 1e6:.1f} MB")
