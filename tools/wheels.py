@@ -17,10 +17,10 @@ import zipfile
 from pathlib import Path
 
 from build_backend import commit
-from debian import locked
-from portable import FOLDER, GLIBC, Target, licences, stage, write_tools
+from debian import call, locked
+from portable import FOLDER, GLIBC, Target, library_sources, licences, origins, stage, write_tools
 from source_files import ROOT
-from steps import StepFailed, call, digest
+from steps import StepFailed, digest
 
 ARCHITECTURES = ("x86_64", "aarch64")
 DIST = ROOT / "dist"
@@ -52,8 +52,11 @@ def environment() -> Path:
 
 def build(target: Target) -> Path:
     """The wheel for this processor, in dist/."""
+    if any(character.isspace() for character in str(ROOT)):  # configure scripts and compiler flags take paths apart
+        raise StepFailed(f"portable packages cannot be built in {str(ROOT)!r}: clone vram into a path without spaces")
     python = environment()
-    made_by = digest([ROOT / "cmake" / "zig.cmake", ROOT / "tools" / "portable.py", REQUIREMENTS])
+    sources = library_sources()
+    made_by = digest([ROOT / "cmake" / "zig.cmake", ROOT / "tools" / "portable.py", REQUIREMENTS, *origins(sources)])
     stamp = target.folder / "made-by"
     if not stamp.is_file() or stamp.read_text() != made_by:  # flags and compilers are chosen once for a build folder
         shutil.rmtree(target.folder, ignore_errors=True)
@@ -69,7 +72,7 @@ def build(target: Target) -> Path:
         "VRAM_ZIG_ARCHITECTURE": target.architecture,
         "VRAM_SYSROOT": target.sysroot,
         "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",  # zig has a cache of its own, which does not know them
-        **{f"FETCHCONTENT_SOURCE_DIR_{name}": folder for name, folder in stage(target).items()},
+        **{f"FETCHCONTENT_SOURCE_DIR_{name}": folder for name, folder in stage(target, sources).items()},
     }
     settings = {
         "build-dir": target.folder / "cmake",

@@ -19,7 +19,7 @@ def test_a_system_with_half_of_apt_is_told_what_is_needed(tmp_path: Path, there:
         (tmp_path / name).chmod(0o755)
     bash = shutil.which("bash")
     assert bash
-    command = [bash, ROOT / "tools/setup.sh", "python"]
+    command = [bash, str(ROOT / "tools/setup.sh"), "python"]
     said = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
     assert "setup: no apt here. Needed, by their Debian names: python3 python3-venv" in said.stderr
     assert said.returncode == 0
