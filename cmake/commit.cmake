@@ -29,13 +29,23 @@ function(ask_git result)
   if(NOT GIT OR NOT EXISTS "${SOURCE}/.git")
     return()
   endif()
-  execute_process(
-    COMMAND "${GIT}" --no-optional-locks -c "safe.directory=${SOURCE}" -C "${SOURCE}"
-      describe --always --dirty --abbrev=7 "--exclude=*"
+  set(git "${GIT}" --no-optional-locks -c "safe.directory=${SOURCE}" -C "${SOURCE}")
+  execute_process(COMMAND ${git} describe --always --dirty --abbrev=7 "--exclude=*"
     OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-  if(NOT failed)
-    set(${result} "${described}" PARENT_SCOPE)
+  if(failed)
+    return()
   endif()
+  # --dirty does not see files that git does not track yet, and a new source file is compiled all the same
+  # (tools/build_backend.py has the same list).
+  if(NOT described MATCHES "-dirty$")
+    execute_process(COMMAND ${git} status --porcelain --untracked-files=normal
+      -- src include cmake python demo tools CMakeLists.txt
+      OUTPUT_VARIABLE changed ERROR_QUIET)
+    if(changed)
+      string(APPEND described "-dirty")
+    endif()
+  endif()
+  set(${result} "${described}" PARENT_SCOPE)
 endfunction()
 
 ask_git(commit)

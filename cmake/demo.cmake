@@ -7,5 +7,5 @@ set(vram_demo_folder "${CMAKE_INSTALL_DATADIR}/vram/demo")
 if(SKBUILD)
   set(vram_demo_folder "${SKBUILD_DATA_DIR}/share/vram/demo")
 endif()
-file(GLOB vram_demo_recordings CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/demo/*.xz")
-install(FILES ${vram_demo_recordings} DESTINATION "${vram_demo_folder}" COMPONENT vram)
+install(FILES "${CMAKE_SOURCE_DIR}/demo/leak.stacks.pickle.xz" "${CMAKE_SOURCE_DIR}/demo/unet_multiscale.pickle.xz"
+  DESTINATION "${vram_demo_folder}" COMPONENT vram)

@@ -37,8 +37,10 @@ function(vram_expose name)
   message(FATAL_ERROR "${name}: found or downloaded, but it defines none of the targets ${ARGN}")
 endfunction()
 
-# What a downloaded project would build beside its library: nothing. CMP0077 makes it heed these plain variables.
+# What a downloaded project would build beside its library: nothing. CMP0077 makes it heed these plain variables. Several
+# of these releases ask for the policies of a CMake older than 3.5, which CMake 4 refuses unless told of a newer one.
 set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)
+set(CMAKE_POLICY_VERSION_MINIMUM 3.5)
 set(BUILD_SHARED_LIBS OFF)
 set(BUILD_TESTING OFF)
 

@@ -30,4 +30,5 @@ if(SKBUILD)
   set(VRAM_PACKAGE_DIR "vram")
 endif()
 install(TARGETS vram_library vram_tap LIBRARY DESTINATION "${VRAM_PACKAGE_DIR}/lib" COMPONENT vram)
-install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/vram" DESTINATION "${VRAM_PACKAGE_DIR}/include" COMPONENT vram)
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/vram" DESTINATION "${VRAM_PACKAGE_DIR}/include" COMPONENT vram
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")

@@ -15,6 +15,9 @@ from scikit_build_core.build import *  # noqa: F403  the other hooks; which ther
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMIT = ROOT / "COMMIT"
+# A new file below these goes into the program or the source distribution before git tracks it (cmake/commit.cmake has the
+# same list). `git describe --dirty` does not see it.
+BUILT_IN = ("src", "include", "cmake", "python", "demo", "tools", "CMakeLists.txt")
 
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, list[str] | str] | None = None) -> str:  # type: ignore[no-redef]
@@ -26,24 +29,32 @@ def build_sdist(sdist_directory: str, config_settings: dict[str, list[str] | str
 @contextlib.contextmanager
 def _commit_file() -> Iterator[None]:
     """The file while the distribution is made; one that is there already came with a source distribution and stays."""
-    commit = _commit()
-    if commit is None:
+    made_of = commit()
+    if made_of is None:
         yield
         return
-    COMMIT.write_text(commit + "\n")
+    COMMIT.write_text(made_of + "\n")
     try:
         yield
     finally:
         COMMIT.unlink()
 
 
-def _commit() -> str | None:
-    """As cmake/commit.cmake has it; None without git, or outside a repository."""
+def commit() -> str | None:
+    """The commit, with -dirty after changes, as cmake/commit.cmake has it; None without git, or outside a repository."""
     if not (ROOT / ".git").exists():
         return None
-    command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT)]
-    command += ["describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
     try:
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        described = _git("describe", "--always", "--dirty", "--abbrev=7", "--exclude=*")
+        if not described.endswith("-dirty") and _git(
+            "status", "--porcelain", "--untracked-files=normal", "--", *BUILT_IN
+        ):
+            described += "-dirty"
     except (OSError, subprocess.CalledProcessError):
         return None
+    return described
+
+
+def _git(*words: str) -> str:
+    command = ["git", "--no-optional-locks", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

@@ -10,10 +10,38 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from steps import StepFailed, call
+import steps
+from steps import StepFailed
+
+# What the build of packages gets of the caller's environment: where things lie and how the network is reached. All else,
+# such as CFLAGS or CMAKE_ARGS, would change what is built.
+PASSED = {"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "APT_CONFIG", "SOURCE_DATE_EPOCH", "CMAKE_BUILD_PARALLEL_LEVEL"}
+PASSED |= {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
+# Some programs read these in capitals.
+PASSED_LOWER = {"http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"}
+PASSED_PREFIXES = ("CCACHE_", "ZIG_", "PIP_")
+# Seconds after which unpacked sources are compared with the archive's again.
+SOURCES_AGE = 24 * 3600
+
+
+def chosen_environment() -> dict[str, str]:
+    """The environment of every command that the build of packages runs."""
+    passed = {
+        name: value
+        for name, value in os.environ.items()
+        if name in PASSED or name.lower() in PASSED_LOWER or name.startswith(PASSED_PREFIXES)
+    }
+    return {**passed, "LANG": "C.UTF-8"}
+
+
+def call(*command: str | Path, **settings: str) -> str:
+    """As steps.call, in the chosen environment and with these variables."""
+    return steps.call(*command, env=chosen_environment() | settings)
 
 
 class Lacking(Exception):
@@ -51,7 +79,7 @@ def _os_release() -> dict[str, str]:
 def source_packages(names: list[str], into: Path) -> dict[str, Path]:
     """Sources of this release's packages with its patches, unpacked below `into`; signatures are checked by apt.
 
-    What lies there already is taken as it is.
+    What lies there already is taken for a day, then only if the archive has nothing newer.
     """
     need("dpkg-source", "dpkg-dev")
     state = into / "apt"
@@ -74,20 +102,35 @@ def source_packages(names: list[str], into: Path) -> dict[str, Path]:
         "APT::Sandbox::User": "",  # root's apt would give up its rights, and could not write here then
     }
     apt = ["apt-get", "-q", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
-    found: dict[str, Path] = {}
-    is_fresh = False
-    for name in names:
+    stale = [name for name in names if _age(into / name / "ready") > SOURCES_AGE]
+    missing = [name for name in stale if not (into / name / "ready").is_file()]
+    if stale:
+        try:
+            call(*apt, "update")
+        except StepFailed as failure:
+            if missing:
+                raise
+            print(f"the sources of {', '.join(stale)} may be old: {failure}", file=sys.stderr)
+            stale = []
+    for name in stale:
         folder = into / name
-        if not (folder / "ready").is_file():
-            if not is_fresh:
-                call(*apt, "update")
-                is_fresh = True
+        if name in missing or not _is_newest(folder, call(*apt, "source", "--print-uris", name)):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             _run_in(folder, [*apt, "source", name])
-            (folder / "ready").touch()
-        found[name] = next(path for path in folder.iterdir() if path.is_dir())
-    return found
+        (folder / "ready").touch()
+    return {name: next(path for path in (into / name).iterdir() if path.is_dir()) for name in names}
+
+
+def _age(file: Path) -> float:
+    """Seconds; those of a file that is not there are without end."""
+    return time.time() - file.stat().st_mtime if file.is_file() else float("inf")
+
+
+def _is_newest(folder: Path, uris: str) -> bool:
+    """Whether the sources in a folder are those that apt would download: its lines are 'address' name size hash."""
+    descriptions = [line.split()[1] for line in uris.splitlines() if line.startswith("'") and ".dsc" in line]
+    return bool(descriptions) and all((folder / name).is_file() for name in descriptions)
 
 
 def debian_root(root: Path, suite: str, architecture: str, packages: list[str]) -> Path:

@@ -10,9 +10,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from debian import need, source_packages
+from debian import call, need, source_packages
 from source_files import ROOT
-from steps import StepFailed, call
+from steps import StepFailed
 
 GLIBC = "2.28"
 FOLDER = ROOT / "build" / "wheels"
@@ -72,10 +72,34 @@ def write_tools(target: Target, zig: Path, version: str) -> None:
             file.chmod(0o755)
 
 
-def stage(target: Target) -> dict[str, Path]:
+def library_sources() -> dict[str, Path]:
+    """The unpacked sources of the libraries that are built here, by the names of their packages."""
+    return source_packages([*BY_CMAKE, *BY_MAKE], FOLDER / "sources")
+
+
+def origins(sources: dict[str, Path]) -> list[str]:
+    """The first line of each package's changelog, which names its version: what is built goes when one changes."""
+    found = []
+    for folder in sources.values():
+        with (folder / "debian/changelog").open(errors="replace") as changelog:
+            line = changelog.readline().strip()
+        if not line:
+            raise StepFailed(f"{folder}/debian/changelog is empty: remove {folder.parent} and build again")
+        found.append(line)
+    return found
+
+
+def put(file: Path, place: Path) -> None:
+    """Copies a file whole or not at all: a file in the sysroot counts as built."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = place.with_name(f".{place.name}.partial")
+    shutil.copy(file, partial)
+    os.replace(partial, place)
+
+
+def stage(target: Target, sources: dict[str, Path]) -> dict[str, Path]:
     """Puts third-party headers and archives into the target's sysroot; gives the sources that CMake builds."""
     need("tclsh", "tcl")
-    sources = source_packages([*BY_CMAKE, *BY_MAKE], FOLDER / "sources")
     _stage_headers(target)
     _build_zlib(target, sources["zlib"])
     _build_sqlite(target, sources["sqlite3"])
@@ -87,7 +111,7 @@ def stage(target: Target) -> dict[str, Path]:
 def licences(zig: Path) -> dict[str, str]:
     """The licence of each library that may be linked in, by name: binaries must carry most of these."""
     found = {"libc++": (zig.parent / "lib/libcxx/LICENSE.TXT").read_text()}
-    for package, folder in source_packages([*BY_CMAKE, *BY_MAKE], FOLDER / "sources").items():
+    for package, folder in library_sources().items():
         found[package] = (folder / "debian/copyright").read_text()
     for name in HEADERS:
         # "package[:processor], package: path"; of several, the first in order.
@@ -129,9 +153,8 @@ def _build_zlib(target: Target, source: Path) -> None:
     call("env", "-C", folder, *words, "./configure", "--static", "--prefix=/usr")
     call("make", "-C", folder, "libz.a", f"-j{JOBS}")
     for name in ("zlib.h", "zconf.h"):
-        shutil.copy(folder / name, target.sysroot / "usr/include")
-    (target.sysroot / "usr/lib").mkdir(parents=True, exist_ok=True)
-    shutil.copy(folder / "libz.a", target.sysroot / "usr/lib")
+        put(folder / name, target.sysroot / "usr/include" / name)
+    put(folder / "libz.a", target.sysroot / "usr/lib/libz.a")
 
 
 def _build_sqlite(target: Target, source: Path) -> None:
@@ -139,24 +162,26 @@ def _build_sqlite(target: Target, source: Path) -> None:
     if library.is_file():
         return
     one_file = FOLDER / "sources" / "sqlite3-one-file"  # the same for every target
-    if not (one_file / "ready").is_file():
+    ready, (origin,) = one_file / "ready", origins({"sqlite3": source})
+    if not ready.is_file() or ready.read_text() != origin:
         shutil.rmtree(one_file, ignore_errors=True)
         one_file.mkdir()
         call("env", "-C", one_file, source / "configure", "--disable-tcl")
         call("make", "-C", one_file, "sqlite3.c")
-        (one_file / "ready").touch()
-    library.parent.mkdir(parents=True, exist_ok=True)
-    compiled = target.folder / "sqlite3.o"
+        ready.write_text(origin)
+    compiled, archive = target.folder / "sqlite3.o", target.folder / "libsqlite3.a"
     options = ["-DNDEBUG", "-DSQLITE_THREADSAFE=1", "-DSQLITE_OMIT_LOAD_EXTENSION", "-DSQLITE_DQS=0"]
     call(target.tools / "cc", *C_FLAGS, *options, "-c", one_file / "sqlite3.c", "-o", compiled)
-    shutil.copy(one_file / "sqlite3.h", target.sysroot / "usr/include")
-    call(target.tools / "ar", "rcs", library, compiled)
+    put(one_file / "sqlite3.h", target.sysroot / "usr/include/sqlite3.h")
+    archive.unlink(missing_ok=True)
+    call(target.tools / "ar", "rcs", archive, compiled)
+    put(archive, library)
 
 
 def _build_ncurses(target: Target, source: Path) -> None:
-    if (target.sysroot / "usr/lib/libncursesw.a").is_file():
-        return
     folder = target.folder / "ncurses"
+    if (folder / "installed").is_file():
+        return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     build = call("cc", "-dumpmachine").strip()
@@ -174,6 +199,7 @@ def _build_ncurses(target: Target, source: Path) -> None:
         call("make", "-C", folder / part, f"-j{JOBS}")
     for part in ("include", "ncurses"):
         call("make", "-C", folder / part, "install", f"DESTDIR={target.sysroot}")
+    (folder / "installed").touch()
 
 
 def _build_unwinder(target: Target) -> None:

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""What a release takes: release.py check TAG | files.
+"""What a release takes: release.py check | files.
 
-check   fails unless the tag, the version of CMakeLists.txt and a dated section of CHANGELOG.md agree
-files   writes SHA256SUMS and notes.md for what lies in dist/ to build/release-files/, beside what tools/sbom.py wrote there
+check   fails unless the tag in the environment variable TAG, the version of CMakeLists.txt and a dated section of
+        CHANGELOG.md agree, and the commit is on origin/main
+files   writes SHA256SUMS and notes.md for what lies in dist/ to build/release-files/, beside what tools/sbom.py wrote there;
+        fails unless dist/ has all that is published, made of the commit that is checked out
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 from source_files import ROOT
@@ -18,6 +23,7 @@ from steps import StepFailed
 
 OUT = ROOT / "build" / "release-files"
 BILL = "vram.cdx.json"
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_28_aarch64")
 VERSION = re.compile(r"^project\(vram VERSION (\d+\.\d+\.\d+)\b", re.MULTILINE)
 SECTION = re.compile(r"^## \[(?P<name>[^\]]+)\](?: - (?P<date>\S+))?$", re.MULTILINE)
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -66,29 +72,88 @@ def check_tag(tag: str, cmake: str, changelog: str) -> str:
     return f"{tag} agrees with CMakeLists.txt and CHANGELOG.md"
 
 
+def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", "-C", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def commit_of(name: str, folder: Path = ROOT) -> str | None:
+    """Returns the commit that a branch or a tag of a clone names, or None if there is no such name."""
+    asked = _git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    return asked.stdout.strip() or None
+
+
+def checked_out(folder: Path = ROOT) -> str:
+    """Returns the commit that is checked out.
+
+    Raises:
+        StepFailed: There is none.
+    """
+    head = commit_of("HEAD", folder)
+    if head is None:
+        raise StepFailed(f"expected a clone of the repository with a commit in {folder}, found none")
+    return head
+
+
+def check_commit(tag: str, folder: Path = ROOT) -> str:
+    """Returns a remark if the commit that is checked out, which the tag names or will name, is on origin/main.
+
+    Raises:
+        StepFailed: It is not, or the tag names another commit, or the clone does not know origin/main.
+    """
+    head = checked_out(folder)
+    tagged = commit_of(f"refs/tags/{tag}", folder)
+    if tagged not in (None, head):
+        raise StepFailed(f"{tag} names {tagged}, another commit than the one checked out, {head}: check out {tag}")
+    if commit_of("refs/remotes/origin/main", folder) is None:
+        raise StepFailed("this clone has no origin/main to look for the commit in: run `git fetch origin` first")
+    if _git(folder, "merge-base", "--is-ancestor", head, "refs/remotes/origin/main").returncode != 0:
+        raise StepFailed(
+            f"commit {head} is not on origin/main, or this clone is shallow: merge it and fetch all of origin/main first"
+        )
+    return f"{head[:7]} is on origin/main"
+
+
 def built_files(dist: Path, version: str) -> list[Path]:
     """Returns the wheels and the source distribution in `dist`.
 
     Raises:
-        StepFailed: There is no wheel or no source distribution of this version, or something else.
+        StepFailed: One of them is missing, or there is something else.
     """
-    files = sorted(path for path in dist.glob("*") if path.is_file())
-    expected = re.compile(rf"vram-{re.escape(version)}(-.*\.whl|\.tar\.gz)")
-    if not all(expected.fullmatch(path.name) for path in files) or not {".whl", ".gz"} <= {
-        path.suffix for path in files
-    }:
-        listed = ", ".join(path.name for path in files) or "nothing"
-        raise StepFailed(f"expected wheels and the source distribution of vram {version} in {dist}, found {listed}")
-    return files
+    expected = [f"vram-{version}-py3-none-{platform}.whl" for platform in PLATFORMS] + [f"vram-{version}.tar.gz"]
+    found = sorted(path.name for path in dist.glob("*"))
+    if found != sorted(expected):
+        listed = ", ".join(found) or "nothing"
+        raise StepFailed(f"expected {', '.join(sorted(expected))} in {dist}, found {listed}")
+    return [dist / name for name in found]
 
 
-def write_files(dist: Path, out: Path, version: str, notes: str) -> str:
+def check_source(source: Path, version: str, commit: str) -> None:
+    """Checks which commit a source distribution says it was made of.
+
+    Raises:
+        StepFailed: Another one, a changed one, or none.
+    """
+    with tarfile.open(source) as archive:
+        try:
+            file = archive.extractfile(f"vram-{version}/COMMIT")
+            said = repr(file.read().decode(errors="replace").strip()) if file else "no COMMIT"
+        except KeyError:
+            said = "no COMMIT"
+    abbreviated = said.strip("'")
+    if not re.fullmatch(r"[0-9a-f]{7,40}", abbreviated) or not commit.startswith(abbreviated):
+        raise StepFailed(f"{source.name}: expected commit {commit} in its file COMMIT, found {said}: build it again")
+
+
+def write_files(dist: Path, out: Path, version: str, notes: str, commit: str) -> str:
     """Writes what is published beside the wheels and the source distribution in `dist`.
 
     Raises:
-        StepFailed: `dist` is incomplete, or `out` has no bill of materials that lists exactly these files.
+        StepFailed: `dist` is incomplete or made of another commit, or `out` has no bill of materials that lists exactly
+            these files.
     """
     files = built_files(dist, version)
+    check_source(dist / f"vram-{version}.tar.gz", version, commit)
     sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     bill = out / BILL
     if not bill.is_file():
@@ -107,14 +172,18 @@ def main() -> int:
     changelog = (ROOT / "CHANGELOG.md").read_text()
     try:
         match sys.argv[1:]:
-            case ["check", tag]:
+            case ["check"]:
+                # Not an argument: whoever pushes a tag chooses its name, and a shell would read that (Makefile).
+                if not (tag := os.environ.get("TAG", "")):
+                    raise StepFailed("expected the tag in the environment variable TAG: make release-check TAG=v1.2.3")
                 print(check_tag(tag, cmake, changelog))
+                print(check_commit(tag))
             case ["files"]:
                 version = version_of(cmake)
                 notes = notes_of(changelog, version)
-                print(write_files(ROOT / "dist", OUT, version, notes))
+                print(write_files(ROOT / "dist", OUT, version, notes, checked_out()))
             case _:
-                print(f"usage: {sys.argv[0]} check TAG | files", file=sys.stderr)
+                print(f"usage: {sys.argv[0]} check | files", file=sys.stderr)
                 return 2
     except StepFailed as failure:
         print(f"release: {failure}", file=sys.stderr)

@@ -20,7 +20,7 @@ case "${1:-}" in
   *) echo "usage: $0 build|python|test|wheels" >&2; exit 2 ;;
 esac
 
-if ! command -v dpkg-query apt-get > /dev/null; then
+if ! { command -v dpkg-query && command -v apt-get; } > /dev/null; then
   echo "setup: no apt here. Needed, by their Debian names: ${wanted[*]}" >&2
   exit 0
 fi

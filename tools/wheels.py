@@ -16,14 +16,25 @@ import sys
 import zipfile
 from pathlib import Path
 
-from debian import locked
-from portable import FOLDER, GLIBC, Target, licences, stage, write_tools
+from build_backend import commit
+from debian import call, locked
+from portable import FOLDER, GLIBC, Target, library_sources, licences, origins, stage, write_tools
 from source_files import ROOT
-from steps import StepFailed, call, digest
+from steps import StepFailed, digest
 
 ARCHITECTURES = ("x86_64", "aarch64")
 DIST = ROOT / "dist"
 REQUIREMENTS = ROOT / "tools" / "requirements-wheels.txt"
+
+
+def check_sources() -> None:
+    """StepFailed: the files differ from the commit that the packages would claim to be made of."""
+    made_of = commit()
+    if made_of and made_of.endswith("-dirty"):
+        raise StepFailed(
+            f"the packages would be made of {made_of}: expected no changed and no untracked files in {ROOT}, see git status. "
+            "Commit or remove them, or pass --allow-dirty (make wheels ALLOW_DIRTY=1) for packages that nobody else gets"
+        )
 
 
 def environment() -> Path:
@@ -41,8 +52,11 @@ def environment() -> Path:
 
 def build(target: Target) -> Path:
     """The wheel for this processor, in dist/."""
+    if any(character.isspace() for character in str(ROOT)):  # configure scripts and compiler flags take paths apart
+        raise StepFailed(f"portable packages cannot be built in {str(ROOT)!r}: clone vram into a path without spaces")
     python = environment()
-    made_by = digest([ROOT / "cmake" / "zig.cmake", ROOT / "tools" / "portable.py", REQUIREMENTS])
+    sources = library_sources()
+    made_by = digest([ROOT / "cmake" / "zig.cmake", ROOT / "tools" / "portable.py", REQUIREMENTS, *origins(sources)])
     stamp = target.folder / "made-by"
     if not stamp.is_file() or stamp.read_text() != made_by:  # flags and compilers are chosen once for a build folder
         shutil.rmtree(target.folder, ignore_errors=True)
@@ -58,7 +72,7 @@ def build(target: Target) -> Path:
         "VRAM_ZIG_ARCHITECTURE": target.architecture,
         "VRAM_SYSROOT": target.sysroot,
         "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",  # zig has a cache of its own, which does not know them
-        **{f"FETCHCONTENT_SOURCE_DIR_{name}": folder for name, folder in stage(target).items()},
+        **{f"FETCHCONTENT_SOURCE_DIR_{name}": folder for name, folder in stage(target, sources).items()},
     }
     settings = {
         "build-dir": target.folder / "cmake",
@@ -68,7 +82,7 @@ def build(target: Target) -> Path:
     call(
         *(python, "-m", "build", "--wheel", "--no-isolation", "--outdir", made, ROOT),
         *(f"--config-setting={name}={value}" for name, value in settings.items()),
-        env={**os.environ, "CCACHE_COMPILERCHECK": "content"},  # of the tools above, whose times mean nothing
+        CCACHE_COMPILERCHECK="content",  # of the tools above, whose times mean nothing
     )
     wheel = add_licences(next(made.glob("*.whl")), licences(Path(zig)))
     tagged = call(python, "-m", "wheel", "tags", "--remove", "--platform-tag", target.platform_tag, wheel).strip()
@@ -139,6 +153,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", default="build", choices=("build", "check", "sdist"))
     parser.add_argument("architectures", nargs="*", metavar="ARCHITECTURE", help=", ".join(ARCHITECTURES))
+    parser.add_argument("--allow-dirty", action="store_true", help="build from changed or untracked files, too")
     asked = parser.parse_args()
     unknown = set(asked.architectures) - set(ARCHITECTURES)
     if unknown:
@@ -146,6 +161,8 @@ def main() -> int:
     try:
         if asked.what == "check":
             return check()
+        if not asked.allow_dirty:
+            check_sources()
         if asked.what == "sdist":
             made = source_package()
             print(f"{made.relative_to(ROOT)}  {made.stat().st_size / 1e6:.1f} MB")

@@ -159,7 +159,7 @@ def frees_while_another_allocates() -> None:
     thread.start()
     time.sleep(0.1)
     assert with_gil.deallocate(block) == 0
-    thread.join()
+    thread.join(timeout=120)
     assert results == [0]
     allocate("cuMemAlloc_v2", 3 * MIB)
 
@@ -175,7 +175,7 @@ def threads_that_allocate() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=120)
 
 
 def a_child_of_a_fork() -> None:

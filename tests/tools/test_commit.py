@@ -11,6 +11,8 @@ import pytest
 from scikit_build_core import build as scikit_build
 
 import build_backend
+import wheels
+from steps import StepFailed
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "cmake" / "commit.cmake"
@@ -59,6 +61,45 @@ def test_a_commit_and_changes_to_it(sources: Path) -> None:
     assert build(sources) == f"commit {commit}, Release"
     (sources / ".gitignore").write_text("changed")
     assert build(sources) == f"commit {commit}-dirty, Release"
+
+
+UNTRACKED = [
+    "src/new.cpp",
+    "include/vram/new.h",
+    "cmake/new.cmake",
+    "python/vram/new.py",
+    "demo/new.xz",
+    "tools/new.py",
+]
+
+
+@pytest.mark.parametrize("name", UNTRACKED)
+def test_a_new_file_that_could_be_built_in_is_a_change(
+    sources: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(sources, "config", "status.showUntrackedFiles", "no")
+    monkeypatch.setattr(build_backend, "ROOT", sources)
+    commit = git(sources, "rev-parse", "--short=7", "HEAD")
+    assert build_backend.commit() == commit
+    (sources / name).parent.mkdir(parents=True, exist_ok=True)
+    (sources / name).write_text("not tracked")
+    assert build(sources) == f"commit {commit}-dirty, Release"
+    assert build_backend.commit() == f"{commit}-dirty"
+    git(sources, "add", name)
+    git(sources, "commit", "--quiet", "--message", "second")
+    assert build_backend.commit() == git(sources, "rev-parse", "--short=7", "HEAD")
+
+
+@pytest.mark.parametrize(("commit", "is_allowed"), [("abc1234", True), (None, True), ("abc1234-dirty", False)])
+def test_wheels_are_not_built_from_changed_sources(
+    commit: str | None, is_allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheels, "commit", lambda: commit)
+    if is_allowed:
+        wheels.check_sources()
+    else:
+        with pytest.raises(StepFailed, match=r"abc1234-dirty.*--allow-dirty"):
+            wheels.check_sources()
 
 
 def test_the_file_is_touched_only_if_its_text_changes(sources: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import actionlint
+import build_backend
 from source_files import ROOT, source_files
 from steps import StepFailed
 
@@ -111,6 +112,26 @@ def test_the_workflows_call_the_targets_that_contributors_do() -> None:
         "release-check",
         "release-files",
     }
+
+
+def test_wheels_are_uploaded_after_they_were_run_and_nothing_was_skipped() -> None:
+    (job,) = read(ROOT / ".github/workflows/wheels.yml")["jobs"].values()
+    commands = [step.get("run", step.get("uses", "")) for step in job["steps"]]
+    checked = commands.index("sudo make wheels-check VRAM_NO_SKIP=1")
+    uploads = [place for place, command in enumerate(commands) if "upload-artifact" in command]
+    assert commands.index("make wheels") < commands.index("make sbom") < checked < min(uploads)
+    assert not any("if" in step or "continue-on-error" in step for step in job["steps"][checked:])
+    jobs = read(ROOT / ".github/workflows/release.yml")["jobs"]
+    assert jobs["wheels"]["uses"] == "./.github/workflows/wheels.yml"
+    for name, needed in (("files", "wheels"), ("attest", "files"), ("publish", "attest"), ("release", "publish")):
+        assert needed in jobs[name]["needs"]
+
+
+def test_a_change_of_what_wheels_are_made_of_builds_them() -> None:
+    # "on" without quotes is a truth value in YAML 1.1.
+    asked: Any = read(ROOT / ".github/workflows/wheels.yml")
+    paths = {path.split("/")[0] for path in asked[True]["pull_request"]["paths"]}
+    assert paths >= set(build_backend.BUILT_IN) | {"Makefile", "pyproject.toml"}
 
 
 def test_targets_are_read_from_commands() -> None:

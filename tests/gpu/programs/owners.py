@@ -152,7 +152,7 @@ def captures_under_pressure() -> Any:
             broken += 1
     stop.set()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=120)
     return {"broken": broken, "wrong": wrong, "refused": refused[0]}
 
 
