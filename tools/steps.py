@@ -105,7 +105,8 @@ def run_steps(steps: Sequence[Step | Together], passed: Stamps | None = None) ->
     """Runs all of them, whatever fails; the last line printed is 'N passed, N failed, N skipped'."""
     outcomes: list[tuple[Step, str]] = []
     for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, signal.default_int_handler)  # as Ctrl-C: the commands end, too
+        if signal.getsignal(ending) != signal.SIG_IGN:  # as nohup wants it
+            signal.signal(ending, signal.default_int_handler)  # as Ctrl-C: the commands end, too
     started = time.monotonic()
     for group in steps:
         together = group.steps if isinstance(group, Together) else (group,)

@@ -94,7 +94,8 @@ def test_fresh_runs_what_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_who_ends_a_run_ends_its_commands(tmp_path: Path, ending: signal.Signals) -> None:
     program = (
-        "from steps import Step, call, run_steps\n"
+        "import signal; from steps import Step, call, run_steps\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         f"run_steps([Step('it', lambda: call('sh', '-c', 'echo $$ > {tmp_path}/pid; exec sleep 600'))])"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
@@ -104,7 +105,10 @@ def test_who_ends_a_run_ends_its_commands(tmp_path: Path, ending: signal.Signals
             assert time.monotonic() < deadline
             time.sleep(0.01)
         run.send_signal(ending)
-        assert run.wait(timeout=60) != 0
+        try:
+            assert run.wait(timeout=60) != 0
+        finally:
+            run.kill()
     assert not Path(f"/proc/{int(pid)}").exists()
 
 
