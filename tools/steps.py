@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -48,6 +49,8 @@ class Together:
 
 # The sessions of the commands that run now. They do not hear of Ctrl-C, nor of this program's end.
 RUNNING: set[int] = set()
+# Set before those are ended: who begins one at that moment ends it himself.
+ENDING = threading.Event()
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
@@ -70,6 +73,8 @@ def call(*command: str | Path, env: dict[str, str] | None = None, timeout: float
             start_new_session=True,
         )
         RUNNING.add(process.pid)
+        if ENDING.is_set():
+            os.killpg(process.pid, signal.SIGKILL)
         try:
             process.wait(timeout)
             late = ""
@@ -116,6 +121,7 @@ def run_steps(steps: Sequence[Step | Together], passed: Stamps | None = None) ->
         try:
             outcomes += threads.map(lambda step: (step, _outcome(step, passed)), together)
         except BaseException:
+            ENDING.set()
             for pid in list(RUNNING):
                 os.killpg(pid, signal.SIGKILL)
             raise

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import steps
 from source_files import ROOT
 from steps import Stamps, Step, StepFailed, Together, call, digest, run_steps
 
@@ -110,6 +111,16 @@ def test_who_ends_a_run_ends_its_commands(tmp_path: Path, ending: signal.Signals
         finally:
             run.kill()
     assert not Path(f"/proc/{int(pid)}").exists()
+
+
+def test_a_command_that_begins_while_the_run_is_ended_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = threading.Event()
+    ending.set()
+    monkeypatch.setattr(steps, "ENDING", ending)
+    begin = time.monotonic()
+    with pytest.raises(StepFailed):
+        call("sleep", "600")
+    assert time.monotonic() - begin < 60
 
 
 def test_steps_together_run_at_the_same_time(capsys: pytest.CaptureFixture[str]) -> None:
