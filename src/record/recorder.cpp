@@ -171,6 +171,8 @@ Result<> Recorder::start(const RecorderOptions& options) {
                 state().options.path);
   }
   ForkHandlers::install();
+  NativeStacks::prepare();
+  PythonStacks::prepare();
   state().options = options;
   state().is_child = false;
   state().failure.reset();

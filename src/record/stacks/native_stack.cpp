@@ -121,6 +121,12 @@ std::string demangled(const char* name) {
 
 }  // namespace
 
+void NativeStacks::prepare() {
+  (void)counters();
+  (void)stores();
+  (void)is_vrams(0);
+}
+
 StackId NativeStacks::capture() {
   Walk walk;
   _Unwind_Backtrace(visit, &walk);

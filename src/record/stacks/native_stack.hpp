@@ -11,6 +11,9 @@ class NativeStacks {
  public:
   static constexpr size_t kMostFrames = 64;
 
+  // Makes the tables. A child that is forked while another thread makes them could never do so:
+  // before threads take stacks.
+  static void prepare();
   // Without vram's own frames.
   [[nodiscard]] static StackId capture();
   // The function's name, demangled, where its library exports it; else an offset in the library.

@@ -167,6 +167,8 @@ StackId walk(Object* thread) {
 
 }  // namespace
 
+void PythonStacks::prepare() { (void)frames(); }
+
 bool PythonStacks::is_available() {
   return python().is_complete() && python().is_initialized() != 0;
 }
