@@ -2,8 +2,7 @@
 # (`make build-strict`) each source is compiled by itself, which proves that it includes what it uses and no more than its
 # module may.
 
-# vram_merge(<target> <source>…): compiles up to eight sources of one folder as one, since most of a source's compile time
-# goes to the headers that all of them include. So names in unnamed namespaces are unique in their folder.
+# vram_merge(<target> <source>…): compiles up to eight sources of one folder as one. So names in unnamed namespaces are unique in their folder.
 function(vram_merge target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${VRAM_UNITY} UNITY_BUILD_MODE GROUP)
   set(previous "")

@@ -14,7 +14,7 @@ namespace vram::show {
 namespace {
 
 constexpr size_t kShortId = 12;
-constexpr int64_t kAgeSecondNs = 1'000'000'000;
+constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 std::string with_unit(const std::optional<uint32_t>& value, std::string_view unit) {
   return value ? fmt::format("{} {}", *value, unit) : std::string(kUnknown);
@@ -116,7 +116,7 @@ std::string name_text(const std::optional<std::string>& text) {
 
 std::string clock_text(int64_t time_ns) {
   if (time_ns <= 0) return std::string(kUnknown);
-  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time_t{time_ns / kAgeSecondNs}));
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time_t{time_ns / kNsPerSecond}));
 }
 
 std::string xid_text(const watch::XidCount& told) {

@@ -17,9 +17,10 @@
 namespace vram::show::top {
 namespace {
 
-constexpr uint64_t kHangingNs = 1'000'000'000;  // a look may be late by so much
+constexpr uint64_t kOneSecondNs = 1'000'000'000;
+constexpr uint64_t kHangingNs = kOneSecondNs;  // a look may be late by so much
 
-std::string seconds_text(uint64_t ns) { return fmt::format("{} s", ns / kHangingNs); }
+std::string seconds_text(uint64_t ns) { return fmt::format("{} s", ns / kOneSecondNs); }
 
 std::string duration_text(uint64_t ns) {
   return format_duration_ns(static_cast<int64_t>(std::min(ns, uint64_t{INT64_MAX})));
@@ -44,7 +45,7 @@ Line freshness(const TopState& state, const watch::Sampled* sampled, Clock clock
   const uint64_t taken_ns = sampled->begin_ns + sampled->look_ns;
   const uint64_t age_ns = clock.now_ns > taken_ns ? clock.now_ns - taken_ns : 0;
   if (state.is_paused) line.add(line.empty() ? "paused" : ", paused", Style::kWarning);
-  if (age_ns >= 2 * kHangingNs &&
+  if (age_ns >= 2 * kOneSecondNs &&
       (state.is_paused || age_ns > 2 * state.period_ns || !line.empty()))
     line.add(fmt::format("{}data {} old", line.empty() ? "" : ", ", seconds_text(age_ns)),
              Style::kWarning);
