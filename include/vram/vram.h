@@ -93,9 +93,8 @@ VRAM_API vram_status vram_free(vram_pool* pool, void* block);
 /* Another stream uses the block: once freed, it waits for what that stream has queued by then.
  * VRAM_INVALID_VALUE: not the beginning of a live block of this pool. */
 VRAM_API vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream);
-/* The stream is about to be destroyed: waits for the device and forgets it. After VRAM_OK the pool does not name it any
- * more. After any other answer it may: don't destroy the stream yet. VRAM_NOT_READY: a graph is being captured, so the
- * pool can't wait. VRAM_DRIVER_FAILED: the device could not be waited for. */
+/* The stream is about to be destroyed, with all queued that ever will be: the pool records its last event there and does
+ * not name the stream any more. Waits for nothing, may be called during a capture. */
 VRAM_API vram_status vram_forget_stream(vram_pool* pool, vram_stream stream);
 
 typedef struct vram_block_info {

@@ -2,7 +2,7 @@
 
 CuPy asks with a size and a device, for work in the current stream, and frees without naming a stream: the pool orders the
 block by the stream that it was asked for in. A stream that is to be destroyed while the pool is in use must be forgotten
-first: ``vram.cupy.forget_stream(stream)`` waits for the device. The current stream of another device can't be asked for
+first: ``vram.cupy.forget_stream(stream)``. The current stream of another device can't be asked for
 without changing devices, so the device is the current one, as CuPy's own pool has it.
 
 The per-thread default stream (``cupy.cuda.Stream.ptds``) is refused: its handle names another stream in each thread. Arrays
@@ -131,10 +131,10 @@ def is_enabled() -> bool:
 
 
 def forget_stream(stream: Any) -> None:
-    """To be called before a stream is destroyed that arrays were made in: waits for the device. Any thread.
+    """To be called before a stream is destroyed that arrays were made in. Waits for nothing. Any thread.
 
     stream: a ``cupy.cuda.Stream``. Does nothing where the pool was never under CuPy. VramError: the stream is not
-    forgotten and must not be destroyed yet, as a graph is being captured or the device has failed.
+    forgotten, as it is the per-thread default stream, or this is a forked child.
 
     >>> import types, vram
     >>> vram.cupy.forget_stream(types.SimpleNamespace(ptr=0))
@@ -144,4 +144,4 @@ def forget_stream(stream: Any) -> None:
     answers = [library().vram_forget_stream(pool.handle, stream.ptr) for pool in _State.allocator.open_pools()]
     for status in answers:
         if status != OK:
-            raise VramError(f"stream {stream.ptr:#x} is not forgotten, don't destroy it yet: {status_text(status)}")
+            raise VramError(f"stream {stream.ptr:#x} is not forgotten: {status_text(status)}")

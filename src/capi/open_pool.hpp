@@ -6,24 +6,7 @@
 #include "pool/device_on.hpp"
 #include "pool/shared_pool.hpp"
 
-#include <atomic>
 #include <memory>
-
-namespace vram::capi {
-
-// The device of a pool, which remembers how a thread's last wait for it went: forgetting a stream
-// has an effect only if it went well.
-class PoolOrder final : public pool::DeviceOn<gpu::cuda::CudaMemory> {
- public:
-  using DeviceOn::DeviceOn;
-  [[nodiscard]] gpu::Status synchronize() override { return last_wait() = DeviceOn::synchronize(); }
-  [[nodiscard]] static gpu::Status& last_wait() {
-    thread_local gpu::Status status = gpu::Status::kOk;
-    return status;
-  }
-};
-
-}  // namespace vram::capi
 
 struct vram_pool {  // NOLINT(readability-identifier-naming): its name in C
   vram_pool(int number, std::unique_ptr<vram::gpu::cuda::CudaMemory> gpu,
@@ -39,8 +22,7 @@ struct vram_pool {  // NOLINT(readability-identifier-naming): its name in C
   int device;
   int opens = 1;  // guarded by the registry
   std::unique_ptr<vram::gpu::cuda::CudaMemory> memory;
-  std::atomic<int> captures = 0;  // begun and not ended
-  vram::capi::PoolOrder order;
+  vram::pool::DeviceOn<vram::gpu::cuda::CudaMemory> order;
   vram::pool::SharedPool pool;
   vram::capi::PoolTap tap;
 };

@@ -149,10 +149,8 @@ vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream)
 vram_status vram_forget_stream(vram_pool* pool, vram_stream stream) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
   if (as_number(stream) == kPerThreadStream) return refuse_per_thread_stream();
-  if (pool->captures.load() > 0) return VRAM_NOT_READY;
-  vram::capi::PoolOrder::last_wait() = Status::kNotReady;
   pool->pool.forget(as_number(stream));
-  return status_of(vram::capi::PoolOrder::last_wait());
+  return VRAM_OK;
 }
 
 vram_status vram_find_block(vram_pool* pool, const void* address, vram_block_info* info) {
@@ -187,7 +185,6 @@ vram_status vram_enable_peer(vram_pool* pool, int device) {
 
 vram_status vram_begin_capture(vram_pool* pool) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
-  ++pool->captures;
   pool->pool.begin_capture();
   return VRAM_OK;
 }
@@ -195,7 +192,6 @@ vram_status vram_begin_capture(vram_pool* pool) {
 vram_status vram_end_capture(vram_pool* pool) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
   pool->pool.end_capture();
-  if (--pool->captures < 0) ++pool->captures;  // an end too many
   return VRAM_OK;
 }
 

@@ -50,11 +50,15 @@ class Device {
   // that is gone, and no event stands behind its work.
   [[nodiscard]] virtual Status stream_wait(StreamHandle waiting, StreamHandle stream,
                                            Stamp stamp) = 0;
-  // The host waits for all of the device.
+  // The host waits until the stream's stamped work is done, and for nothing of other streams: where
+  // an event stands behind that work, no capture of a graph is disturbed. kNotReady: it can't be
+  // waited for, as while the stream is captured.
+  [[nodiscard]] virtual Status wait(StreamHandle stream) = 0;
+  // The host waits for all of the device: breaks whatever graph is being captured.
   [[nodiscard]] virtual Status synchronize() = 0;
   // The stream is about to go, with all queued that ever will be. The driver is not passed its
   // handle again, which may name a new stream. Its stamps are asked for by the alias that is
-  // returned; what its events don't answer, synchronize() does.
+  // returned; what its events don't answer, wait() does, which then waits for the device.
   [[nodiscard]] virtual StreamHandle close(StreamHandle stream) = 0;
 };
 

@@ -77,6 +77,13 @@ class DeviceOn : public Base {
     (void)memory_.destroy(event);
     return waited;
   }
+  [[nodiscard]] Status wait(StreamHandle stream) override {
+    Fence<M>* fence = fence_of(stream);
+    if (fence == nullptr) return Status::kOk;
+    const Status status = fence->wait(memory_, ordinal_, last_stamp_);
+    const bool has_no_event = status == Status::kNotReady && fence->is_closed();
+    return has_no_event ? synchronize() : status;
+  }
   [[nodiscard]] Status synchronize() override {
     const Stamp until = last_stamp_;
     const Status status = memory_.synchronize(ordinal_);

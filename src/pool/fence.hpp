@@ -59,6 +59,20 @@ class Fence {
     poll(memory);
     return done_ >= stamp;
   }
+  // The host waits for all of its work up to the stamp. kNotReady: no event stands behind it, and
+  // none can be recorded.
+  [[nodiscard]] Status wait(M& memory, uint32_t ordinal, Stamp stamp) {
+    stamp = std::min(stamp, last_);
+    while (done_ < stamp) {
+      mark(memory, ordinal, stamp);
+      if (count_ == 0) return Status::kNotReady;
+      const Mark last = at(count_ - 1);
+      if (last.stamp < stamp && count_ < kMost) return Status::kNotReady;
+      if (const Status s = memory.wait(last.event); s != Status::kOk) return s;
+      retire(memory, last.stamp);
+    }
+    return Status::kOk;
+  }
   // All of its work up to the stamp is known to be done.
   void retire(M& memory, Stamp stamp) {
     done_ = std::max(done_, stamp);

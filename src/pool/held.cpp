@@ -71,13 +71,20 @@ void Pool::settle_held() {
 
 Status Pool::wait() {
   if (!may_wait_) return Status::kNotReady;
-  if (const Status status = device_.synchronize(); status != Status::kOk) return status;
-  for (const Use& use : std::exchange(held_, {})) {
-    if (find(use.block) != nullptr) release(use.block.index);
+  Status status = Status::kOk;
+  for (StreamIndex i = 1; i < arena_.stream_count(); ++i) {
+    const Status waited = device_.wait(arena_.stream(i));
+    if (waited != Status::kOk) status = waited;
   }
+  if (status == Status::kOk) {
+    for (const Use& use : std::exchange(held_, {})) {
+      if (find(use.block) != nullptr) release(use.block.index);
+    }
+  }
+  settle_held();
   settle();
   drop_closed_streams();
-  return Status::kOk;
+  return status;
 }
 
 void Pool::forget(StreamHandle stream) {
@@ -88,7 +95,7 @@ void Pool::forget(StreamHandle stream) {
     stitches_.rename(stream, alias);
     closed_.push_back(index);
   }
-  if (wait() != Status::kOk) drop_closed_streams();
+  drop_closed_streams();
 }
 
 // Of streams that are gone, and whose work is done, nothing need be known.

@@ -25,7 +25,7 @@ Allocation Pool::climb(const Wanted& wanted) {
   if (found.address == 0) found = search_other_lanes(wanted);
   if (found.address == 0) found = stitch(wanted, Effort::kAllMemory);
   if (found.address == 0) found = wait_for_stream(wanted);
-  if (found.address == 0) found = wait_for_device(wanted);
+  if (found.address == 0) found = wait_for_all_streams(wanted);
   return found.address != 0 ? found : fail(wanted);
 }
 
@@ -154,7 +154,7 @@ bool Pool::stream_waits_for(const Wanted& wanted, NodeId id) {
   ++stats_.stream_waits;
   const StreamHandle stream = arena_.stream(node.stream);
   return device_.stream_wait(arena_.stream(wanted.stream), stream, node.stamp) == Status::kOk ||
-         (may_wait_ && device_.synchronize() == Status::kOk);
+         (may_wait_ && device_.wait(stream) == Status::kOk);
 }
 
 Allocation Pool::wait_for_stream(const Wanted& wanted) {
@@ -166,10 +166,10 @@ Allocation Pool::wait_for_stream(const Wanted& wanted) {
   return stitch(wanted, Effort::kWait);
 }
 
-Allocation Pool::wait_for_device(const Wanted& wanted) {
+Allocation Pool::wait_for_all_streams(const Wanted& wanted) {
   if (!may_wait_) return {};
   ++stats_.num_alloc_retries;
-  if (wait() != Status::kOk) return {};
+  (void)wait();  // what some streams have finished is free, though others can't be waited for
   const Allocation found = search_other_lanes(wanted);
   if (found.address != 0) return found;
   // Segments that are too small make room for one that is not.

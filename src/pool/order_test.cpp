@@ -69,6 +69,8 @@ TEST_F(OrderTest, AForgottenStreamsStitchIsDroppedWithoutIt) {
   ASSERT_EQ(pool_.stats().stitches, 1u);
   pool_.free(stitched.block);
   forget_and_end(kA);
+  EXPECT_EQ(pool_.trim(kGiB), 0u) << "its work is not done";
+  EXPECT_EQ(pool_.wait(), Status::kOk);
   EXPECT_EQ(pool_.trim(kGiB), 8 * kMiB);
 }
 

@@ -109,9 +109,8 @@ class Pool {
   // block is none of its business: the pool itself finishes all that it has waited for.
   void hold(BlockId block);
   void finish(BlockId block);
-  // The stream is about to go, with all queued that ever will be: waits for the device where that
-  // is allowed. Its handle is not used any more, whether or not its work is done, and may name a
-  // new stream. What the stream was lent has come back before.
+  // The stream is about to go, with all queued that ever will be; nothing is waited for. Its handle
+  // is not used any more, and may name a new stream. What the stream was lent has come back before.
   void forget(StreamHandle stream);
 
   [[nodiscard]] bool is_live(BlockId block) { return find(block) != nullptr; }
@@ -143,7 +142,8 @@ class Pool {
   void give_back(Lease* lease, uint64_t bytes, StreamHandle stream);
   [[nodiscard]] uint64_t lent_bytes() const { return lent_bytes_; }
 
-  // Waits for the device; what was held is free then.
+  // Waits for all streams that use its memory; what was held is free then. Where one can't be
+  // waited for, the answer says why; what the others have finished is free all the same.
   [[nodiscard]] Status wait();
   // Gives memory back to the device, so many bytes if it can; how many it was.
   uint64_t trim(uint64_t bytes);
@@ -247,7 +247,7 @@ class Pool {
   [[nodiscard]] bool map(StitchPlan* plan);
   [[nodiscard]] Allocation search_other_lanes(const Wanted& wanted);
   [[nodiscard]] Allocation wait_for_stream(const Wanted& wanted);
-  [[nodiscard]] Allocation wait_for_device(const Wanted& wanted);
+  [[nodiscard]] Allocation wait_for_all_streams(const Wanted& wanted);
   [[nodiscard]] Allocation fail(const Wanted& wanted);
   [[nodiscard]] Holders find_holders() const;
   [[nodiscard]] Allocation use_plan(const StitchPlan& plan, const Wanted& wanted);

@@ -45,15 +45,15 @@ class SharedPool {
   // False where no live block begins there.
   [[nodiscard]] bool free(Address address);
   [[nodiscard]] bool record_stream(Address address, StreamHandle stream);
-  // Waits for the device, but not during a capture.
+  // Waits for nothing.
   void forget(StreamHandle stream);
   [[nodiscard]] BlockInfo block_at(Address address);
 
-  // Waits for the device.
+  // Waits for the streams that use its memory.
   uint64_t trim(uint64_t bytes);
   void limit(uint64_t bytes);
   [[nodiscard]] Status renew_access();
-  // While there are more begins than ends the pool does not wait for the device.
+  // While there are more begins than ends the pool waits for nothing.
   void begin_capture();
   void end_capture();
 
