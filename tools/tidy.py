@@ -1,4 +1,7 @@
-"""clang-tidy over our sources, each only when it or a header of ours that it reads has changed since it was clean."""
+"""clang-tidy over our sources, as the build compiles them: those that are compiled as one file are read as one file, since
+most of the time goes to the headers that they share. Each is read only when something that it is made from has changed since
+it was clean.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +22,30 @@ CLANG_TIDY = "clang-tidy-19"
 @dataclass(frozen=True)
 class Unit:
     source: Path
+    size_bytes: int  # of it, or of all that it merges
     key: str
 
 
 def units(build: Path) -> list[Unit]:
-    """Every source of ours that this build folder compiled, with the hash of all it was compiled from."""
+    """All that this build folder compiled of our sources, with the hash of all it was compiled from."""
     headers = _headers_of_objects(build)
     version = subprocess.run([CLANG_TIDY, "--version"], check=True, capture_output=True, text=True).stdout
     found = []
+    compiled: set[Path] = set()
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = Path(entry["file"])
-        if not source.is_relative_to(ROOT) or source.is_relative_to(build):
+        sources = _merged(source) if "Unity" in source.parts else [source]
+        if not all(_is_ours(path, build) for path in sources):
             continue
         read = headers.get(_object_of(entry["command"]))
         if read is None:
             raise StepFailed(f"expected {build} to be built, found no object of {source}: build it first")
-        ours = sorted(path for path in read if path.is_relative_to(ROOT) and path.is_file())
+        ours = sorted(path for path in read if _is_ours(path, build) and path.is_file())
         system = sorted(str(path) for path in read if not path.is_relative_to(ROOT))
         command = entry["command"].replace(str(ROOT), ".")
-        key = digest([version, command, *system, ROOT / ".clang-tidy", source, *ours])
-        found.append(Unit(source, key))
-    compiled = {unit.source for unit in found}
+        key = digest([version, command, *system, ROOT / ".clang-tidy", *sources, *ours])
+        found.append(Unit(source, sum(path.stat().st_size for path in sources), key))
+        compiled.update(sources)
     missing = [path for path in source_files(".cpp", under="src") if ROOT / path not in compiled]
     if missing:
         raise StepFailed(f"{build} does not compile {', '.join(map(str, missing))}: build it again")
@@ -52,7 +58,7 @@ def check(build: Path) -> str:
     everything = units(build)
     changed = [unit for unit in everything if not stamps.has(unit.key)]
     # The longest first, so that the last one to finish is a short one.
-    changed.sort(key=lambda unit: unit.source.stat().st_size, reverse=True)
+    changed.sort(key=lambda unit: unit.size_bytes, reverse=True)
     complaints = []
     with ThreadPoolExecutor(cores()) as pool:
         for unit, complaint in zip(changed, pool.map(lambda unit: _complaint(build, unit), changed), strict=True):
@@ -62,7 +68,7 @@ def check(build: Path) -> str:
                 stamps.add(unit.key)
     if complaints:
         raise StepFailed("\n".join(complaints))
-    return f"{len(everything)} sources, {len(changed)} looked at"
+    return f"{len(everything)} files as compiled, {len(changed)} read"
 
 
 def _complaint(build: Path, unit: Unit) -> str:
@@ -76,6 +82,15 @@ def _complaint(build: Path, unit: Unit) -> str:
         timeout=900,
     )
     return "" if done.returncode == 0 else (done.stdout or done.stderr)
+
+
+def _is_ours(path: Path, build: Path) -> bool:
+    return path.is_relative_to(ROOT) and not path.is_relative_to(build)
+
+
+def _merged(source: Path) -> list[Path]:
+    """The sources that a file made by CMake includes, one after the other."""
+    return [Path(name) for name in re.findall(r'^#include "(.+)"$', source.read_text(), re.MULTILINE)]
 
 
 def _object_of(command: str) -> str:
