@@ -17,8 +17,12 @@
 namespace vram::record {
 namespace {
 
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__)
 constexpr bool kForks = false;  // it starts no threads in the child of a program that has some
+#elif defined(__has_feature)
+// In the child the lock of AddressSanitizer's quarantine stays taken if another thread held it at
+// the fork: the first thread that ends there hangs.
+constexpr bool kForks = !__has_feature(address_sanitizer);
 #else
 constexpr bool kForks = true;
 #endif
