@@ -87,6 +87,25 @@ TEST_F(CaptureTest, TheDefaultStreamIsLeftAloneWhileItCantBeUsed) {
   EXPECT_EQ(fake_cuda_calls("cuEventRecord"), recorded);
 }
 
+// Another thread begins to capture the stream after it was seen that nobody does. An event of a
+// graph never happens, so what waits for it would wait for ever.
+TEST_F(CaptureTest, AnEventThatFallsIntoACaptureIsThrownAway) {
+  static CUresult (*record)(CUevent, CUstream) = nullptr;
+  record = world_.driver().event_record;
+  DriverApi driver = world_.driver();
+  driver.event_record = [](CUevent event, CUstream captured) {
+    fake_cuda_begin_capture(0, captured);
+    return record(event, captured);
+  };
+  const auto raced = CudaMemory::open(driver, 0);
+  ASSERT_TRUE(raced) << raced.error().message;
+  EventHandle event = 0;
+  EXPECT_EQ((*raced)->record(0, 3, &event), Status::kNotReady);
+  EXPECT_EQ(event, 0u);
+  EXPECT_EQ(gpu().record(0, 4, &event), Status::kOk);
+  EXPECT_EQ(gpu().query(event), Status::kOk);
+}
+
 TEST(BlockingCaptureTest, SynchronizeLeavesItAlone) {
   FakeCudaWorld world;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): streams are numbers to us

@@ -230,6 +230,8 @@ Status CudaMemory::record(uint32_t device, StreamHandle stream, EventHandle* eve
     result = take_event(&taken);
     if (result != kSuccess) return result;
     result = driver_.event_record(events_.find(taken), as_stream(stream));
+    // A capture may have begun in between: then the event is the graph's, and never happens.
+    if (result == kSuccess) result = refuse_captured(as_stream(stream));
     if (result == kSuccess) {
       *event = taken;
     } else {
