@@ -1,0 +1,98 @@
+"""The pool on a GPU under random programs whose kernels check every word (programs/verify_pool.cu), and the same with wrong
+allocators, which must be found.
+
+VRAM_DEEP=600 runs the first test for 600 s.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch: Any = pytest.importorskip("torch")
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "tests" / "gpu" / "programs" / "verify_pool.cu"
+SECONDS = max(20, int(os.environ.get("VRAM_DEEP", "0")))
+SMALL = ("--limit-mib", "256", "--max-mib", "32")
+
+
+def tool(name: str) -> str | None:
+    """Where a tool of the CUDA toolkit is."""
+    folders = [os.environ.get("PATH", ""), *(str(path / "bin") for path in sorted(Path("/usr/local").glob("cuda*")))]
+    return shutil.which(name, path=os.pathsep.join(folders))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    nvcc = tool("nvcc")
+    if nvcc is None:
+        pytest.skip("needs nvcc on PATH or in /usr/local/cuda*/bin")
+    from vram import _library
+
+    library = _library.path()
+    built = tmp_path_factory.mktemp("verify") / "verify_pool"
+    major, minor = torch.cuda.get_device_capability(0)
+    words = [nvcc, "-O2", "-std=c++17", "-lineinfo", f"-arch=sm_{major}{minor}", f"-I{ROOT / 'include'}"]
+    words += ["-o", str(built), str(PROGRAM), f"-L{library.parent}", f"-l:{library.name}"]
+    words += ["-Xlinker", f"-rpath={library.parent}"]
+    subprocess.run(words, check=True, timeout=300)
+    return built
+
+
+def verify(words: list[str | Path], expected_code: int, timeout: float, wrong_allocator: str = "") -> Any:
+    """What the program prints."""
+    environment = {name: value for name, value in os.environ.items() if name != "VERIFY_BREAK"}
+    if wrong_allocator:
+        environment["VERIFY_BREAK"] = wrong_allocator
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, timeout=timeout)
+    assert done.returncode == expected_code, done.stdout + done.stderr
+    line = next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{"))
+    print(line)
+    return json.loads(line)
+
+
+def assert_all_kinds_happened(told: Any) -> None:
+    kinds = ("allocations", "checks", "out_of_memory", "captures", "graph_launches", "forgotten_streams", "orphans")
+    kinds += ("other_stream_uses", "handed_over", "reclaimed", "trims", "flag_waits", "early_frees")
+    assert [kind for kind in kinds if told[kind] == 0] == []
+
+
+def test_no_word_is_wrong_and_no_capture_breaks(program: Path) -> None:
+    told = verify([program, "--seconds", str(SECONDS)], 0, SECONDS + 180)
+    assert (told["wrong_words"], told["broken_captures"], told["flag_timeouts"], told["failures"]) == (0, 0, 0, [])
+    assert_all_kinds_happened(told)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_no_word_is_wrong_between_two_gpus(program: Path) -> None:
+    told = verify([program, "--seconds", str(SECONDS), "--devices", "2"], 0, SECONDS + 180)
+    assert (told["wrong_words"], told["broken_captures"], told["flag_timeouts"], told["failures"]) == (0, 0, 0, [])
+    assert told["copies"] > 0
+
+
+def test_memcheck_finds_no_access_outside_of_the_pools_memory(program: Path) -> None:
+    sanitizer = tool("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("needs compute-sanitizer on PATH or in /usr/local/cuda*/bin")
+    # The pool expects the driver to refuse calls: those are no errors. A tool that runs kernels one at a time can't
+    # cross streams.
+    check = [sanitizer, "--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", "9"]
+    told = verify([*check, program, "--seconds", "30", *SMALL, "--crossed", "0"], 0, 300)
+    assert (told["wrong_words"], told["broken_captures"], told["failures"]) == (0, 0, [])
+    assert told["checks"] > 0
+
+
+@pytest.mark.parametrize("order", ["free", "record"])
+def test_an_allocator_that_ignores_an_order_is_found(program: Path, order: str) -> None:
+    told = verify([program, "--seconds", "20", *SMALL], 1, 120, wrong_allocator=order)
+    assert told["wrong_words"] > 0
+
+
+def test_an_allocator_that_breaks_captures_is_found(program: Path) -> None:
+    told = verify([program, "--seconds", "20", *SMALL], 1, 120, wrong_allocator="capture")
+    assert told["broken_captures"] > 0
