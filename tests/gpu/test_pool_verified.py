@@ -57,7 +57,15 @@ def verify(words: list[str | Path], expected_code: int, timeout: float, wrong_al
 
 
 def assert_all_kinds_happened(told: Any) -> None:
-    kinds = ("allocations", "checks", "out_of_memory", "captures", "graph_launches", "forgotten_streams", "orphans")
+    kinds: tuple[str, ...] = (
+        "allocations",
+        "checks",
+        "out_of_memory",
+        "captures",
+        "graph_launches",
+        "forgotten_streams",
+        "orphans",
+    )
     kinds += ("other_stream_uses", "handed_over", "reclaimed", "trims", "flag_waits", "early_frees")
     assert [kind for kind in kinds if told[kind] == 0] == []
 
