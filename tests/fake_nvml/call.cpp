@@ -19,12 +19,16 @@ namespace {
 
 using namespace gpu::nvml;  // NOLINT(google-build-using-namespace): the library speaks it
 
+using FileState = std::tuple<std::string, uint64_t, int64_t, int64_t, int64_t>;
+
+// Those with a destructor are never destroyed: a call that hangs may outlast main(), as in the
+// real library.
 std::mutex mutex;       // of all that follows
 int open_count = 0;     // nvmlInit less nvmlShutdown
 bool is_stale = false;  // the driver was gone while it was open
-std::shared_ptr<const Machine> machine;
-std::tuple<std::string, uint64_t, int64_t, int64_t, int64_t> machine_is_of;  // the file
-std::string seed;
+auto& machine = *new std::shared_ptr<const Machine>;
+auto& machine_is_of = *new FileState;  // the file
+auto& seed = *new std::string;
 std::atomic<bool> is_chaotic = false;  // there is a seed
 std::mt19937_64 random_numbers;
 
@@ -36,10 +40,9 @@ std::string text_of(const std::string& path) {
 // Changes with the name, and when the file is replaced or written again.
 auto state_of(const std::string& path) {
   struct stat status{};
-  if (path.empty() || stat(path.c_str(), &status) != 0)
-    return decltype(machine_is_of){path, 0, 0, 0, 0};
-  return decltype(machine_is_of){path, status.st_ino, status.st_size, status.st_mtim.tv_sec,
-                                 status.st_mtim.tv_nsec};
+  if (path.empty() || stat(path.c_str(), &status) != 0) return FileState{path, 0, 0, 0, 0};
+  return FileState{path, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                   status.st_mtim.tv_nsec};
 }
 
 void read_machine_again() {
