@@ -201,6 +201,7 @@ Status CheckedGpu::unmap(Address address, uint64_t bytes) {
 
 Status CheckedGpu::record(uint32_t device, StreamHandle stream, EventHandle* event) {
   check_stream("an event is recorded", stream);
+  if (is_captured(stream)) return Status::kNotReady;
   const Status status = SimGpu::record(device, stream, event);
   if (status == Status::kOk) order_.record(stream, *event);
   return status;
@@ -223,6 +224,7 @@ Status CheckedGpu::wait(EventHandle event) {
 
 Status CheckedGpu::stream_wait(uint32_t device, StreamHandle stream, EventHandle event) {
   check_stream("a wait is queued", stream);
+  if (is_captured(stream)) return Status::kNotReady;
   const Status status = SimGpu::stream_wait(device, stream, event);
   if (status == Status::kOk) order_.wait(stream, event);
   return status;
@@ -235,6 +237,10 @@ Status CheckedGpu::destroy(EventHandle event) {
 }
 
 Status CheckedGpu::synchronize(uint32_t device) {
+  if (order_.is_any_captured()) {
+    report("the device is waited for while a stream is captured");
+    return Status::kNotReady;
+  }
   const Status status = SimGpu::synchronize(device);
   if (status != Status::kOk) return status;
   finish_work();

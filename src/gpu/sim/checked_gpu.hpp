@@ -9,6 +9,7 @@
 //     is ordered before the other. A handle that is mapped twice is one piece of memory;
 //   - a read finds other bytes than were last written for it, or memory that is not there;
 //   - a stream is named after it ended;
+//   - the device is waited for while a stream is captured into a graph, which breaks the capture;
 //   - the device is waited for, and work on it waits for what never comes.
 //
 // Races are found when work is queued, whatever order it runs in later. For tests of allocators:
@@ -42,6 +43,11 @@ class CheckedGpu : public SimGpu {
   void end_stream(StreamHandle stream) { order_.end(stream); }
   [[nodiscard]] uint32_t spare_streams() const { return order_.spare_streams(); }
   void begin_stream(StreamHandle stream) { order_.begin(stream); }
+  // Of a stream that is captured nothing can be told: no event is recorded in it, and it waits for
+  // none (kNotReady). The capture ends before the stream does.
+  void begin_capture(StreamHandle stream) { order_.begin_capture(stream); }
+  void end_capture(StreamHandle stream) { order_.end_capture(stream); }
+  [[nodiscard]] bool is_captured(StreamHandle stream) const { return order_.is_captured(stream); }
 
   [[nodiscard]] bool has_violations() const { return violation_count_ > 0; }
   [[nodiscard]] uint64_t violation_count() const { return violation_count_; }

@@ -172,6 +172,38 @@ TEST_F(CheckedGpuTest, AWaitThatClosesACycle) {
   EXPECT_THAT(gpu_.violations(), ElementsAre("work waits for what never comes"));
 }
 
+TEST_F(CheckedGpuTest, ACapturedStreamsWorkRunsWhenTheCaptureHasEnded) {
+  write(kA, home_, kPage);
+  const EventHandle before = record(kA);
+  gpu_.begin_capture(kA);
+  write(kA, home_ + kPage, kPage);
+  EventHandle none = 0;
+  EXPECT_EQ(gpu_.record(0, kA, &none), Status::kNotReady);
+  EXPECT_EQ(gpu_.stream_wait(0, kA, before), Status::kNotReady);
+  EXPECT_EQ(gpu_.wait(before), Status::kOk);
+  gpu_.finish_work();
+  EXPECT_THAT(gpu_.violations(), IsEmpty());
+  EXPECT_EQ(gpu_.unmap(home_, kPage), Status::kOk);
+  gpu_.end_capture(kA);
+  EXPECT_EQ(gpu_.wait(record(kA)), Status::kOk);
+  EXPECT_EQ(gpu_.unmap(home_ + kPage, kPage), Status::kOk);
+  EXPECT_THAT(gpu_.violations(), IsEmpty());
+}
+
+TEST_F(CheckedGpuTest, MemoryThatCapturedWorkNamesIsInUse) {
+  gpu_.begin_capture(kA);
+  write(kA, home_, kPage);
+  gpu_.finish_work();
+  EXPECT_EQ(gpu_.unmap(home_, kPage), Status::kOk);
+  EXPECT_THAT(gpu_.violations(), ElementsAre(HasSubstr("unmap of")));
+}
+
+TEST_F(CheckedGpuTest, WaitingForTheDeviceBreaksACapture) {
+  gpu_.begin_capture(kA);
+  EXPECT_EQ(gpu_.synchronize(0), Status::kNotReady);
+  EXPECT_THAT(gpu_.violations(), ElementsAre(HasSubstr("while a stream is captured")));
+}
+
 TEST_F(CheckedGpuTest, AFlagIsNoOrder) {
   gpu_.work(kA, {}, 5);
   gpu_.work(kB, {}, 0, 5);

@@ -69,6 +69,27 @@ bool WorkOrder::has_ended(StreamHandle stream) const {
   return std::ranges::find(ended_, stream) != ended_.end();
 }
 
+void WorkOrder::begin_capture(StreamHandle handle) {
+  Stream& stream = streams_[slot_of(handle)];
+  stream.last_uncaptured = stream.last_number;
+}
+
+void WorkOrder::end_capture(StreamHandle stream) {
+  streams_[slot_of(stream)].last_uncaptured = kNoCapture;
+}
+
+bool WorkOrder::is_captured(StreamHandle handle) const {
+  return std::ranges::any_of(streams_, [handle](const Stream& stream) {
+    return stream.is_used && !stream.has_ended && stream.handle == handle &&
+           stream.last_uncaptured != kNoCapture;
+  });
+}
+
+bool WorkOrder::is_any_captured() const {
+  return std::ranges::any_of(
+      streams_, [](const Stream& stream) { return stream.last_uncaptured != kNoCapture; });
+}
+
 void WorkOrder::record(StreamHandle stream, EventHandle event) {
   events_[event] = streams_[slot_of(stream)].clock;
 }
@@ -93,6 +114,7 @@ bool WorkOrder::has_happened(const Clock& clock) const {
 }
 
 bool WorkOrder::can_run(const Work& work) const {
+  if (work.number > streams_[work.slot].last_uncaptured) return false;
   if (work.waits_for != 0 && std::ranges::find(set_flags_, work.waits_for) == set_flags_.end()) {
     return false;
   }
@@ -125,20 +147,19 @@ bool WorkOrder::step(uint64_t choice) {
 bool WorkOrder::finish() {
   while (step(0)) {
   }
-  const bool is_all = is_idle();
+  bool is_all = true;
   for (Stream& stream : streams_) {
-    stream.queue.clear();
-    stream.done = stream.last_number;
+    const auto dropped = std::erase_if(stream.queue, [&stream](const Work& work) {
+      return work.number <= stream.last_uncaptured;
+    });
+    is_all = is_all && dropped == 0;
+    stream.done = std::min(stream.last_number, stream.last_uncaptured);
   }
   return is_all;
 }
 
 void WorkOrder::observe_all() {
   for (uint32_t slot = 0; slot < kMaxStreams; ++slot) host_[slot] = streams_[slot].done;
-}
-
-bool WorkOrder::is_idle() const {
-  return std::ranges::all_of(streams_, [](const Stream& s) { return s.queue.empty(); });
 }
 
 }  // namespace vram::gpu

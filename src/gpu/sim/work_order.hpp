@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -54,6 +55,13 @@ class WorkOrder {
   void begin(StreamHandle stream) { std::erase(ended_, stream); }
   [[nodiscard]] bool has_ended(StreamHandle stream) const;
 
+  // The stream is captured into a graph: what is queued in it meanwhile runs only when that has
+  // ended, as if the graph were launched then.
+  void begin_capture(StreamHandle stream);
+  void end_capture(StreamHandle stream);
+  [[nodiscard]] bool is_captured(StreamHandle stream) const;
+  [[nodiscard]] bool is_any_captured() const;
+
   // How many more streams may begin now.
   [[nodiscard]] uint32_t spare_streams() const;
 
@@ -65,18 +73,18 @@ class WorkOrder {
 
   // Runs one piece of work that may run now, chosen by that number; false where none may.
   bool step(uint64_t choice);
-  // Runs all; false where some waits for what never comes. That is dropped.
+  // Runs all but what is captured; false where some waits for what never comes. That is dropped.
   [[nodiscard]] bool finish();
-  // All work is done, and the host knows it.
+  // The host knows of all work that is done.
   void observe_all();
 
   // Whether the host knows that all of it is done.
   [[nodiscard]] bool is_known_done(const Clock& clock) const { return covers(host_, clock); }
-  [[nodiscard]] bool is_idle() const;
   // Called for each piece of work when it runs.
   void on_run(std::function<void(const Work&)> run) { run_ = std::move(run); }
 
  private:
+  static constexpr uint64_t kNoCapture = std::numeric_limits<uint64_t>::max();
   struct Stream {
     bool is_used = false;
     bool has_ended = false;
@@ -84,6 +92,7 @@ class WorkOrder {
     Clock clock{};
     uint64_t last_number = 0;  // queued
     uint64_t done = 0;
+    uint64_t last_uncaptured = kNoCapture;  // queued before the capture that goes on
     std::deque<Work> queue;
   };
   [[nodiscard]] static bool covers(const Clock& later, const Clock& earlier);
