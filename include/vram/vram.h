@@ -20,6 +20,8 @@
  *     function answers a number). The parent goes on undisturbed.
  *   - A pool's memory is stream-ordered: a freed block serves its own stream at once, and other streams when the work
  *     queued by then is done. Streams must outlive their use, or be forgotten (vram_forget_stream) first.
+ *   - While a CUDA graph is captured, any function but vram_pool_close() may be called, in any thread: nothing is added to
+ *     the graph. What the captured stream uses or has freed serves other streams once the capture has ended.
  */
 #ifndef VRAM_VRAM_H
 #define VRAM_VRAM_H
@@ -113,20 +115,13 @@ VRAM_API int vram_owns(const void* address);
 /* ------------------------------------------------------------------------------------- memory and limits */
 
 /* Gives memory that nothing uses back to the device, so many bytes if it can (SIZE_MAX: all it can). Waits for the
- * device. Answers how many bytes it was. */
+ * streams that use the pool's memory. Answers how many bytes it was. */
 VRAM_API size_t vram_trim(vram_pool* pool, size_t bytes);
 /* From now on at most so many bytes are reserved (0: no limit); what is more already stays until it is trimmed. */
 VRAM_API vram_status vram_limit(vram_pool* pool, uint64_t bytes);
 /* Lets another device read and write this pool's memory, now and as it grows.
  * VRAM_NOT_SUPPORTED: the two can't reach each other. */
 VRAM_API vram_status vram_enable_peer(vram_pool* pool, int device);
-
-/* A CUDA graph is being captured in this process: until as many ends as begins the pool does not wait for the device,
- * which would break the capture. Requests that could only be served by waiting fail meanwhile. Begin before the capture
- * does and end after it, in all pools: another thread may wait for its device at any moment before. A capture that the
- * pool was not told of is seen only where the driver shows it: of a stream that the default stream waits for. */
-VRAM_API vram_status vram_begin_capture(vram_pool* pool);
-VRAM_API vram_status vram_end_capture(vram_pool* pool);
 
 /* Called when a request can't be served, before it fails, with no lock held: frees what its owner can spare, in any
  * pool or beside them, and answers 1 if it may have freed something: the request is then tried again, once. It may call

@@ -51,8 +51,8 @@ class Device {
   [[nodiscard]] virtual Status stream_wait(StreamHandle waiting, StreamHandle stream,
                                            Stamp stamp) = 0;
   // The host waits until the stream's stamped work is done, and for nothing of other streams: where
-  // an event stands behind that work, no capture of a graph is disturbed. kNotReady: it can't be
-  // waited for, as while the stream is captured.
+  // an event stands behind that work, no capture of a graph is disturbed. kNotReady: some of it
+  // can't be waited for, as while the stream is captured.
   [[nodiscard]] virtual Status wait(StreamHandle stream) = 0;
   // The host waits for all of the device: breaks whatever graph is being captured.
   [[nodiscard]] virtual Status synchronize() = 0;

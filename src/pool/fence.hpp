@@ -59,15 +59,14 @@ class Fence {
     poll(memory);
     return done_ >= stamp;
   }
-  // The host waits for all of its work up to the stamp. kNotReady: no event stands behind it, and
-  // none can be recorded.
+  // The host waits for all of its work up to the stamp, or as far as its events stand behind it.
+  // kNotReady: not far enough, and no event can be recorded now.
   [[nodiscard]] Status wait(M& memory, uint32_t ordinal, Stamp stamp) {
     stamp = std::min(stamp, last_);
     while (done_ < stamp) {
       mark(memory, ordinal, stamp);
       if (count_ == 0) return Status::kNotReady;
       const Mark last = at(count_ - 1);
-      if (last.stamp < stamp && count_ < kMost) return Status::kNotReady;
       if (const Status s = memory.wait(last.event); s != Status::kOk) return s;
       retire(memory, last.stamp);
     }

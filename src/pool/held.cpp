@@ -70,7 +70,6 @@ void Pool::settle_held() {
 }
 
 Status Pool::wait() {
-  if (!may_wait_) return Status::kNotReady;
   Status status = Status::kOk;
   for (StreamIndex i = 1; i < arena_.stream_count(); ++i) {
     const Status waited = device_.wait(arena_.stream(i));

@@ -154,7 +154,7 @@ bool Pool::stream_waits_for(const Wanted& wanted, NodeId id) {
   ++stats_.stream_waits;
   const StreamHandle stream = arena_.stream(node.stream);
   return device_.stream_wait(arena_.stream(wanted.stream), stream, node.stamp) == Status::kOk ||
-         (may_wait_ && device_.wait(stream) == Status::kOk);
+         device_.wait(stream) == Status::kOk;
 }
 
 Allocation Pool::wait_for_stream(const Wanted& wanted) {
@@ -167,14 +167,13 @@ Allocation Pool::wait_for_stream(const Wanted& wanted) {
 }
 
 Allocation Pool::wait_for_all_streams(const Wanted& wanted) {
-  if (!may_wait_) return {};
   ++stats_.num_alloc_retries;
-  (void)wait();  // what some streams have finished is free, though others can't be waited for
+  (void)wait();  // what streams have finished is nobody's now; others can't be waited for
   const Allocation found = search_other_lanes(wanted);
   if (found.address != 0) return found;
   // Segments that are too small make room for one that is not.
   if (options_.backing == Backing::kSegments && trim(UINT64_MAX) == 0) return {};
-  return stitch(wanted, Effort::kWait);
+  return stitch(wanted, Effort::kAllMemory);
 }
 
 Holders Pool::find_holders() const {
@@ -197,7 +196,6 @@ Allocation Pool::fail(const Wanted& wanted) {
           .reserved_bytes = stock_.bytes(),
           .limit_bytes = limit_bytes_,
           .backing = options_.backing,
-          .could_wait = may_wait_,
           .holders = find_holders()};
   gpu::MemoryInfo info;
   if (device_.memory_info(&info) == Status::kOk) {

@@ -96,9 +96,7 @@ void add_state(Text& text, const OomFacts& facts, const OomScene& scene, const N
   if (*scene.recording != '\0') {
     text.add("Whose they are: vram report %s --at oom\n", scene.recording);
   }
-  if (need.missing_bytes == 0 && !facts.could_wait) {
-    text.add("While a CUDA graph is captured, what other streams use or have freed must wait.\n");
-  } else if (need.missing_bytes == 0) {
+  if (need.missing_bytes == 0) {
     text.add("The pieces that are free can't be seen as one range: %s.\n",
              facts.backing == Backing::kVirtual ? "they lie in the middle of their handles"
                                                 : "this device can't map memory anew");

@@ -15,6 +15,7 @@ namespace {
 
 constexpr StreamHandle kA = 1;
 constexpr StreamHandle kB = 2;
+constexpr StreamHandle kC = 3;
 constexpr gpu::WorkOrder::Flag kFlag = 1;
 
 class OrderTest : public PoolOnSimGpu<Pool, gpu::CheckedGpu> {
@@ -74,11 +75,10 @@ TEST_F(OrderTest, AForgottenStreamsStitchIsDroppedWithoutIt) {
   EXPECT_EQ(pool_.trim(kGiB), 8 * kMiB);
 }
 
-// The pool can't wait for the device in a capture. What the stream's events say is enough.
-TEST_F(OrderTest, AStreamForgottenInACaptureIsNotNamedAnyMore) {
+// Nothing is waited for. What the stream's events say is enough.
+TEST_F(OrderTest, AForgottenStreamIsNotNamedAnyMore) {
   const Allocation block = write_new(8 * kMiB, kA);
   (void)write_new(512, kB);
-  pool_.allow_waiting(false);
   forget_and_end(kA);
   pool_.free(block.block);
   EXPECT_NE(write_new(8 * kMiB, kB).address, block.address) << "its work is not done";
@@ -89,7 +89,6 @@ TEST_F(OrderTest, AStreamForgottenInACaptureIsNotNamedAnyMore) {
 
 TEST_F(OrderTest, ANewStreamWithAForgottenHandleInheritsNoUnfinishedMemory) {
   const Allocation block = write_new(8 * kMiB, kA);
-  pool_.allow_waiting(false);
   pool_.free(block.block);
   forget_and_end(kA);
   gpu_.begin_stream(kA);
@@ -143,15 +142,51 @@ TEST_F(OrderTest, BlocksWithEqualSerialsAreNotConfused) {
     pool_.record_stream(block.block, kB);
     gpu_.work(kB, {{block.address, 4 * kMiB, block.address == old.address ? 1u : 2u, false}});
   }
+  gpu_.begin_capture(kB);  // nobody can wait for it
   pool_.free(young.block);
   pool_.free(old.block);
   EXPECT_EQ(pool_.stats().active_bytes.current, 8 * kMiB);
   allow_no_more();
-  pool_.allow_waiting(false);
   EXPECT_EQ(pool_.allocate(4 * kMiB, kA).address, 0u) << "B still reads";
-  gpu_.finish_work();
+  gpu_.end_capture(kB);
   EXPECT_NE(write_new(4 * kMiB, kA).address, 0u);
   EXPECT_NE(write_new(4 * kMiB, kA).address, 0u) << "neither is held for ever";
+}
+
+// |A...|A...|A...|C...|C...|: B needs 8 MiB. What a captured stream may still use would do in one
+// piece; what A has freed, in two.
+TEST_F(OrderTest, WhatACapturedStreamHoldsDoesNotKeepOthersFromBeingWaitedFor) {
+  std::vector<Allocation> of_a;
+  for (int i = 0; i < 3; ++i) of_a.push_back(write_new(4 * kMiB, kA));
+  std::vector<Allocation> of_captured;
+  for (int i = 0; i < 2; ++i) of_captured.push_back(write_new(4 * kMiB, kC));
+  (void)write_new(512, kB);
+  allow_no_more();
+  gpu_.begin_capture(kC);
+  for (const Allocation& block : of_captured) pool_.free(block.block);
+  pool_.free(of_a[0].block);
+  pool_.free(of_a[2].block);
+  EXPECT_NE(write_new(8 * kMiB, kB).address, 0u);
+  EXPECT_EQ(pool_.allocate(8 * kMiB, kB).address, 0u) << "the other 8 MiB are used";
+  gpu_.end_capture(kC);
+  EXPECT_NE(write_new(8 * kMiB, kB).address, 0u);
+}
+
+// An event from before the capture stands behind what the stream used until then.
+TEST_F(OrderTest, TheWorkOfACapturedStreamFromBeforeTheCaptureIsWaitedFor) {
+  const Allocation block = write_new(16 * kMiB, kB);
+  gpu::EventHandle event = 0;
+  ASSERT_EQ(gpu_.record(0, kB, &event), Status::kOk);
+  ASSERT_EQ(gpu_.stream_wait(0, kA, event), Status::kOk);
+  gpu_.work(kA, {{block.address, 16 * kMiB, last_tag_, false}});
+  pool_.record_stream(block.block, kA);
+  const Allocation small = write_new(512, kB);
+  allow_no_more();
+  pool_.free(block.block);
+  gpu_.begin_capture(kA);
+  pool_.free(small.block);
+  EXPECT_EQ(write_new(16 * kMiB, kB).address, block.address);
+  gpu_.end_capture(kA);
 }
 
 }  // namespace

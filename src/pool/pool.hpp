@@ -10,7 +10,7 @@
 //                 stitch    free pieces mapped as one range, with new memory for what is missing
 //                 (a little more than that, then as much as there is, rather than wait: the work
 //                 that is waited for may itself wait for what this stream does next)
-//                 wait      for another stream, then for the device
+//                 wait      for another stream, then for all of them
 //                 OOM       with the facts
 //
 // Physical memory belongs to the device, not to a stream or a size: stock.hpp has it, stitches.hpp
@@ -64,8 +64,7 @@ struct OomFacts {
   uint64_t device_free_bytes = 0;
   uint64_t device_total_bytes = 0;
   Backing backing = Backing::kVirtual;
-  bool could_wait = true;  // for other streams and the device
-  Holders holders;         // of live blocks
+  Holders holders;  // of live blocks
 };
 
 // Memory that somebody else cuts into blocks.
@@ -130,8 +129,6 @@ class Pool {
   // The next block's serial follows this one: for tests of what happens when they wrap.
   void restart_serials(uint32_t last) { last_serial_ = last; }
 
-  // Whether the pool may wait for the device; else what could only be served so is not.
-  void allow_waiting(bool is_allowed) { may_wait_ = is_allowed; }
   // Lends memory that the stream may use: a free piece of at least so many bytes, or new memory
   // where options let leases have it. It counts as reserved alone until it comes back, piece by
   // piece from its beginning: as a live block, or free.
@@ -294,7 +291,6 @@ class Pool {
   uint32_t last_serial_ = 0;
   std::vector<StreamIndex> closed_;  // streams that are gone, of which something is known still
   bool is_ready_ = false;
-  bool may_wait_ = true;
   bool is_short_ = false;  // the last request for new memory did not get all of it
   Stats stats_;
   OomFacts oom_;

@@ -1,5 +1,5 @@
 // Threads that compete for one pool on a GPU that finds every access out of order: each has a
-// stream of its own, hands blocks to the others, forgets its stream, begins and ends captures.
+// stream of its own, hands blocks to the others, captures its stream for a while, forgets it.
 #include "base/bytes.hpp"
 #include "pool/device_on.hpp"
 #include "pool/shared_pool.hpp"
@@ -61,6 +61,7 @@ class Crowd {
     std::mt19937_64 random(thread + 1);
     std::vector<Handed> live;
     StreamHandle stream = thread;
+    bool is_captured = false;
     for (int i = 0; i < count; ++i) {
       const uint64_t dice = random() % 1000;
       if (i % 64 == 0) pool_.assume_competition();
@@ -69,16 +70,17 @@ class Crowd {
       } else if (dice < 850) {
         if (!live.empty()) free(random() % live.size(), &live);
       } else if (dice < 900) {
-        if (!live.empty()) hand_over(random() % live.size(), &live);
+        if (!live.empty() && !is_captured) hand_over(random() % live.size(), &live);
       } else if (dice < 950) {
-        take_over(stream);
+        if (!is_captured) take_over(stream);
       } else if (dice < 996) {
         gpu_.with([&](gpu::CheckedGpu& gpu) { (void)gpu.step(random()); });
       } else if (dice < 997) {
-        capture();
+        capture(stream, !std::exchange(is_captured, !is_captured));
       } else if (dice < 998) {
         (void)pool_.trim(random() % 8 * kMiB);
       } else {
+        if (std::exchange(is_captured, false)) capture(stream, false);
         while (!live.empty()) hand_over(live.size() - 1, &live);
         pool_.forget(stream);
         gpu_.with([&](gpu::CheckedGpu& gpu) { gpu.end_stream(stream); });
@@ -86,6 +88,7 @@ class Crowd {
       }
     }
     while (!live.empty()) free(live.size() - 1, &live);
+    if (is_captured) capture(stream, false);
   }
   void allocate(uint64_t number, StreamHandle stream, std::vector<Handed>* live) {
     if (live->size() > 40) free(number % live->size(), live);
@@ -133,9 +136,10 @@ class Crowd {
     use(block, stream, false);
     EXPECT_TRUE(pool_.free(block.address));
   }
-  void capture() {
-    pool_.begin_capture();
-    pool_.end_capture();
+  void capture(StreamHandle stream, bool begins) {
+    gpu_.with([&](gpu::CheckedGpu& gpu) {
+      begins ? gpu.begin_capture(stream) : gpu.end_capture(stream);
+    });
   }
 
   LockedGpu gpu_;

@@ -107,13 +107,14 @@ std::string RandomProgram::run(const std::vector<Op>& ops, size_t* done) {
     if (wrong.empty() && *done % 128 == 0) wrong = check();
   }
   gpu_.faults().clear();
+  end_captures();
   end_spin();
   while (!live_.empty()) free({});
   while (!lent_.empty()) give_back({});
   finish_all();
   gpu_.finish_work();
   // A request that fails asks for all that is done: nothing is held for ever.
-  pool_.allow_waiting(false);
+  device_.allow_waiting(false);
   pool_.limit(0);
   if (pool_.allocate(kLargestBytes, 0).address == 0) ++failed_;
   if (wrong.empty() && gpu_.has_violations()) wrong = gpu_.violations().front();
@@ -171,8 +172,7 @@ void RandomProgram::apply(Op op) {
       (void)pool_.wait();
       return;
     case OpKind::kCapture:
-      is_capturing_ = !is_capturing_;
-      return pool_.allow_waiting(!is_capturing_);
+      return capture(op);
     case OpKind::kRenew:
       (void)pool_.renew_access();
       return;
@@ -223,7 +223,8 @@ void RandomProgram::free(Op op) {
   pool_.free(block.id);
 }
 
-// As a program hands a block to another stream: that waits, reads, and is recorded.
+// As a program hands a block to another stream: that waits, reads, and is recorded. For a captured
+// one the host waits.
 void RandomProgram::use(Op op) {
   if (live_.empty() || is_spinning_) return;
   Live& block = live_[op.a % live_.size()];
@@ -232,7 +233,8 @@ void RandomProgram::use(Op op) {
   gpu::EventHandle event = 0;
   if (gpu_.record(0, block.stream, &event) != Status::kOk) return;
   gpu_.begin_stream(stream);
-  const Status waited = gpu_.stream_wait(0, stream, event);
+  const Status waited =
+      gpu_.is_captured(stream) ? gpu_.wait(event) : gpu_.stream_wait(0, stream, event);
   (void)gpu_.destroy(event);
   if (waited != Status::kOk) return;
   pool_.record_stream(block.id, stream);
@@ -280,12 +282,33 @@ void RandomProgram::forget(Op op) {
   const StreamHandle stream = op.a % kStreams;
   if (gpu_.spare_streams() <= kStreams) return;
   end_spin();
+  end_capture(stream);
+  if (world_.has_faults) end_captures();
+  has_forgotten_ = true;
   for (size_t i = lent_.size(); i-- > 0;) {
     if (lent_[i].stream == stream) give_back({OpKind::kReturn, static_cast<uint32_t>(i), op.b});
   }
   pool_.forget(stream);
   gpu_.end_stream(stream);
   ++lives_[stream];
+}
+
+// To know of a stream that is gone, and whose last event has failed, the pool waits for the device,
+// which breaks captures: where calls fail, there are none after the first stream was forgotten.
+void RandomProgram::capture(Op op) {
+  const StreamHandle stream = op.a % kStreams;
+  if (gpu_.is_captured(stream)) return end_capture(stream);
+  if (world_.has_faults && has_forgotten_) return;
+  gpu_.begin_stream(stream);
+  gpu_.begin_capture(stream);
+}
+
+void RandomProgram::end_capture(StreamHandle stream) {
+  if (gpu_.is_captured(stream)) gpu_.end_capture(stream);
+}
+
+void RandomProgram::end_captures() {
+  for (StreamHandle stream = 0; stream < kStreams; ++stream) end_capture(stream);
 }
 
 void RandomProgram::hold(Op op) {
@@ -309,6 +332,7 @@ void RandomProgram::spin(Op op) {
   spinning_ = op.a % kStreams;
   is_spinning_ = true;
   gpu_.begin_stream(spinning_);
+  end_capture(spinning_);
   gpu_.work(spinning_, {}, kFlag);
 }
 
@@ -317,6 +341,7 @@ void RandomProgram::end_spin() {
   is_spinning_ = false;
   const StreamHandle other = (spinning_ + 1) % kStreams;
   gpu_.begin_stream(other);
+  end_capture(other);
   gpu_.work(other, {}, 0, kFlag);
   gpu_.finish_work();
 }

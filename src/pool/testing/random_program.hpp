@@ -1,7 +1,7 @@
 // RandomProgram: what a correct program may do with a pool, as operations with numbers that mean
 // something only in the state that the program is in, so that any part of a program is one, too
 // (shrink.hpp). It runs on the checked GPU: every block is written when it is had and read before
-// it is freed, in streams whose work runs late.
+// it is freed, in streams whose work runs late, and which are captured into graphs for a while.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -55,6 +55,19 @@ struct World {
 [[nodiscard]] World world_of(uint64_t seed);
 [[nodiscard]] std::vector<Op> random_ops(uint64_t seed, size_t count);
 
+// Lets the host wait or not: what is known to be done must be found without.
+class MaybeWaitingDevice final : public DeviceOn<gpu::CheckedGpu> {
+ public:
+  using DeviceOn::DeviceOn;
+  void allow_waiting(bool may_wait) { may_wait_ = may_wait; }
+  [[nodiscard]] Status wait(StreamHandle stream) override {
+    return may_wait_ ? DeviceOn::wait(stream) : Status::kNotReady;
+  }
+
+ private:
+  bool may_wait_ = true;
+};
+
 class RandomProgram {
  public:
   explicit RandomProgram(const World& world);
@@ -84,6 +97,9 @@ class RandomProgram {
   void lend(Op op);
   void give_back(Op op);
   void forget(Op op);
+  void capture(Op op);
+  void end_capture(StreamHandle stream);
+  void end_captures();
   void hold(Op op);
   void finish_all();
   void spin(Op op);
@@ -97,7 +113,7 @@ class RandomProgram {
 
   World world_;
   gpu::CheckedGpu gpu_;
-  DeviceOn<gpu::CheckedGpu> device_;
+  MaybeWaitingDevice device_;
   Pool pool_;
   std::vector<Live> live_;
   std::vector<Lent> lent_;
@@ -107,7 +123,7 @@ class RandomProgram {
   uint64_t failed_ = 0;  // requests
   StreamHandle spinning_ = 0;
   bool is_spinning_ = false;
-  bool is_capturing_ = false;
+  bool has_forgotten_ = false;
 };
 
 }  // namespace vram::pool
