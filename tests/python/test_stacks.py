@@ -5,6 +5,7 @@ VRAM_BINARY names the program under test; the library is the one beside it.
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,64 @@ def test_children_of_forks_take_stacks(tmp_path: Path) -> None:
     subprocess.run([str(word) for word in words], check=True, timeout=120)
     command = [str(tmp_path / "program"), str(tmp_path / "run.vtrace")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# Looking for Python's functions takes a thread as long as the program says: it forks meanwhile, and the child takes a stack.
+SLOW_LOOK_UP = """
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vram/record.h>
+
+static std::atomic<bool> is_slow{false}, is_looking{false}, has_forked{false}, has_stack{false};
+
+extern "C" void* dlsym(void* library, const char* name) {
+  static const auto next = reinterpret_cast<void* (*)(void*, const char*)>(dlvsym(RTLD_NEXT, "dlsym", DLSYM_VERSION));
+  if (is_slow && std::strncmp(name, "Py", 2) == 0) {
+    is_looking = true;
+    while (!has_forked) usleep(1000);
+  }
+  return next(library, name);
+}
+
+int main(int, char** arguments) {
+  vram_record_options options{};
+  options.struct_bytes = sizeof options;
+  options.stacks = VRAM_STACKS_PYTHON;
+  options.is_lazy = 1;
+  if (vram_record_start(arguments[1], &options) != VRAM_OK) return 1;
+  is_slow = true;
+  std::thread other([] { (void)vram_capture_stack(); has_stack = true; });
+  while (!is_looking && !has_stack) usleep(1000);
+  const pid_t child = fork();
+  has_forked = true;
+  if (child == 0) {
+    alarm(10);
+    (void)vram_capture_stack();
+    _exit(0);
+  }
+  int status = 0;
+  (void)waitpid(child, &status, 0);
+  other.join();
+  if (status != 0) std::fprintf(stderr, "the child ended with status %d\\n", status);
+}
+"""
+
+
+def test_a_child_takes_stacks_though_its_parent_was_looking_for_python(tmp_path: Path) -> None:
+    (tmp_path / "program.cpp").write_text(SLOW_LOOK_UP)
+    version = "GLIBC_2.17" if platform.machine() == "aarch64" else "GLIBC_2.2.5"
+    words = ["c++", "-std=c++17", "-rdynamic", f'-DDLSYM_VERSION="{version}"', f"-I{ROOT / 'include'}"]
+    words += [tmp_path / "program.cpp", "-o", tmp_path / "program", f"-L{LIBRARY.parent}"]
+    words += [f"-Wl,-rpath,{LIBRARY.parent}", "-lvram", "-pthread", "-ldl"]
+    subprocess.run([str(word) for word in words], check=True, timeout=120)
+    command = [str(tmp_path / "program"), str(tmp_path / "run.vtrace")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -167,7 +167,10 @@ StackId walk(Object* thread) {
 
 }  // namespace
 
-void PythonStacks::prepare() { (void)frames(); }
+void PythonStacks::prepare() {
+  (void)python();
+  (void)frames();
+}
 
 bool PythonStacks::is_available() {
   return python().is_complete() && python().is_initialized() != 0;

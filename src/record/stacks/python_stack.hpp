@@ -17,7 +17,7 @@ class PythonStacks {
   // Innermost frames count; what lies further out is left off.
   static constexpr size_t kMostFrames = 96;
 
-  // Makes the tables, as NativeStacks::prepare() does.
+  // Looks for Python and makes the tables, as NativeStacks::prepare() does.
   static void prepare();
   // Whether this process runs an interpreter whose stacks can be read.
   [[nodiscard]] static bool is_available();
