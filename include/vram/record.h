@@ -122,7 +122,7 @@ typedef struct vram_event {
   uint64_t address;
   uint64_t size_bytes; /* 0 will do for frees, and for segments that go as a whole */
   vram_stream stream;
-  uint32_t stack; /* of vram_capture_stack(), or 0 */
+  uint32_t stack; /* of vram_capture_stack() or vram_try_capture_stack(), or 0 */
 } vram_event;
 
 /* May be called with the allocator's lock held, so that events come in its order; may then wait for

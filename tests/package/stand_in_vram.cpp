@@ -199,7 +199,7 @@ vram_status vram_reset_sums(vram_pool*) { return note("reset sums"), VRAM_OK; }
 
 // The recorder: events and settings as text.
 int vram_is_recording(void) { return stand_in::vram().is_recording ? 1 : 0; }
-uint32_t vram_capture_stack(void) {
+uint32_t vram_try_capture_stack(void) {
   note("capture");
   return ++stand_in::vram().stacks;
 }

@@ -87,6 +87,48 @@ assert vram.vram_record_stop() == 0
 """
 
 
+# A request by a thread without the GIL, under a lock that a thread with the GIL waits for.
+UNDER_A_LOCK = """
+#include <cstddef>
+#include <mutex>
+#include <unistd.h>
+extern "C" void* stand_in_allocate(size_t bytes);
+static std::mutex lock;
+extern "C" void allocate_slowly(size_t bytes) {
+  const std::lock_guard guard(lock);
+  usleep(300000);
+  stand_in_allocate(bytes);
+}
+extern "C" void wait_for_lock() { const std::lock_guard guard(lock); }
+"""
+
+WAITING_WITH_THE_GIL = PROGRAM.replace(
+    "    cuda.stand_in_allocate(ctypes.c_size_t(5000))\n",
+    """\
+    import threading, time
+    library, with_gil = ctypes.CDLL(sys.argv[5]), ctypes.PyDLL(sys.argv[5])
+    thread = threading.Thread(target=library.allocate_slowly, args=[ctypes.c_size_t(5000)])
+    thread.start()
+    time.sleep(0.1)
+    with_gil.wait_for_lock()
+    thread.join()
+""",
+)
+
+
+def test_a_thread_with_the_gil_may_wait_for_one_that_allocates(stand_in: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "lock.cpp").write_text(UNDER_A_LOCK)
+    found = ["-shared", "-fPIC", f"-L{stand_in}", f"-Wl,-rpath,{stand_in}", "-lc10_cuda", "-pthread"]
+    compile_shared(installed(), tmp_path / "lock.so", tmp_path / "lock.cpp", *found)
+    words = [sys.executable, "-c", WAITING_WITH_THE_GIL, LIBRARY, stand_in / "libc10_cuda.so", stand_in / "adapter.so"]
+    words += [tmp_path / "run.vtrace", tmp_path / "lock.so"]
+    subprocess.run([str(word) for word in words], check=True, timeout=60)
+    (device,) = report(tmp_path / "run.vtrace")
+    (holder,) = device["holders"]
+    assert holder["requested_bytes"] == 5000
+    assert "allocate_slowly" in holder["name"]  # its native stack: Python's was not to be had
+
+
 def test_a_request_has_its_place_in_python(stand_in: pathlib.Path) -> None:
     path = stand_in / "stacks.vtrace"
     words = [sys.executable, "-c", PROGRAM, LIBRARY, stand_in / "libc10_cuda.so", stand_in / "adapter.so", path]

@@ -1,9 +1,10 @@
 // StackOfRequest: where in the program a thread's request for memory comes from.
 //
-// Taken before the request enters PyTorch's allocator, which then holds a lock: Python's own lock
-// may be waited for here, and not there. PyTorch's own way, a recorder of contexts given to
-// recordHistory(), is not taken: it replaces the history that a program keeps, and PyTorch's
-// snapshots refuse contexts that are not of its own class.
+// Taken before the request enters PyTorch's allocator, which then holds a lock. Whoever makes the
+// request may hold locks of its own, which a thread with the GIL waits for: so the GIL is waited for
+// a while only. PyTorch's own way, a recorder of contexts given to recordHistory(), is not taken: it
+// replaces the history that a program keeps, and PyTorch's snapshots refuse contexts that are not of
+// its own class.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@ namespace vram_torch {
 class StackOfRequest {
  public:
   StackOfRequest() : is_outermost_(is_wanted().load(std::memory_order_relaxed) && current_ == 0) {
-    if (is_outermost_) current_ = vram_capture_stack();
+    if (is_outermost_) current_ = vram_try_capture_stack();
   }
   ~StackOfRequest() {
     if (is_outermost_) current_ = 0;
