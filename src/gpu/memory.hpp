@@ -65,6 +65,7 @@ concept Memory = requires(M& m, uint32_t device, Address address, uint64_t bytes
   { m.unmap(address, bytes) } -> std::same_as<Status>;
 
   // Marks a point in a stream; query answers kOk when the work before it is done, else kNotReady.
+  // kInvalidValue, from query and wait: there is no such event any more, and no answer.
   { m.record(device, stream, event_out) } -> std::same_as<Status>;
   { m.query(event) } -> std::same_as<Status>;
   { m.wait(event) } -> std::same_as<Status>;  // the host waits

@@ -67,7 +67,9 @@ class Fence {
       mark(memory, ordinal, stamp);
       if (count_ == 0) return Status::kNotReady;
       const Mark last = at(count_ - 1);
-      if (const Status s = memory.wait(last.event); s != Status::kOk) return s;
+      const Status status = memory.wait(last.event);
+      if (status == Status::kInvalidValue) drop_last(memory);
+      if (status != Status::kOk) return status;
       retire(memory, last.stamp);
     }
     return Status::kOk;
@@ -86,8 +88,10 @@ class Fence {
   };
   [[nodiscard]] Mark& at(uint32_t index) { return marks_[(first_ + index) % kMost]; }
   void poll(M& memory) {
-    while (count_ > 0 && memory.query(at(0).event) == Status::kOk) {
-      done_ = std::max(done_, at(0).stamp);
+    while (count_ > 0) {
+      const Status status = memory.query(at(0).event);
+      if (status != Status::kOk && status != Status::kInvalidValue) return;
+      if (status == Status::kOk) done_ = std::max(done_, at(0).stamp);
       drop_first(memory);
     }
   }

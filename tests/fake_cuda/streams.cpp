@@ -70,24 +70,37 @@ CUresult Streams::record(int device, CUevent event, CUstream stream) {
   const CUresult refused = refusal_to_queue({device, stream});
   if (refused != kSuccess) return refused;
   Stream& target = streams_[{device, stream}];
+  // An event of a graph that is being captured stays the graph's when it is recorded elsewhere.
+  const bool is_a_graphs =
+      found->is_captured && streams_[found->captured_in].capture != kCaptureNone;
+  if (is_a_graphs) return kSuccess;
   found->is_captured = target.capture != kCaptureNone;
-  if (found->is_captured) ++target.nodes;
+  if (found->is_captured) {
+    found->captured_in = {device, stream};
+    ++target.nodes;
+  }
   found->is_recorded = true;
   found->point = end_of({device, stream});
   return kSuccess;
 }
 
+CUresult Streams::refusal_of_captured(const Event& event) {
+  if (streams_[event.captured_in].capture == kCaptureNone) return kErrorInvalidValue;
+  spoil_captures();
+  return kErrorCapturedEvent;
+}
+
 CUresult Streams::query(CUevent event) {
   const Event* const found = find(event);
   if (found == nullptr) return kErrorInvalidHandle;
-  if (found->is_captured) return kErrorCapturedEvent;
+  if (found->is_captured) return refusal_of_captured(*found);
   return !found->is_recorded || is_done(found->point) ? kSuccess : kErrorNotReady;
 }
 
 CUresult Streams::synchronize(CUevent event) {
   const Event* const found = find(event);
   if (found == nullptr) return kErrorInvalidHandle;
-  if (found->is_captured) return kErrorCapturedEvent;
+  if (found->is_captured) return refusal_of_captured(*found);
   if (found->is_recorded) finish(found->point);
   return kSuccess;
 }

@@ -69,8 +69,11 @@ class Streams {
     int device = 0;
     Point point{};
     bool is_recorded = false;
+    StreamKey captured_in{};  // where it was recorded last, if that was captured
     bool is_captured = false;
   };
+  // As an H200's driver answers (580.159) for an event that was recorded in a captured stream.
+  [[nodiscard]] CUresult refusal_of_captured(const Event& event);
   void push(StreamKey stream, const Item& item);
   [[nodiscard]] Point end_of(StreamKey stream);
   [[nodiscard]] bool is_done(Item& item);

@@ -12,6 +12,10 @@ namespace {
 constexpr uint64_t kPage = 2 * kMiB;
 constexpr StreamHandle kStream = 1;
 
+// The driver's, and whether another thread captures at the same moment.
+CUresult (*driver_record)(CUevent, CUstream) = nullptr;
+bool is_racing = false;
+
 class CaptureTest : public testing::Test {
  protected:
   CaptureTest() {
@@ -20,7 +24,7 @@ class CaptureTest : public testing::Test {
   }
   CudaMemory& gpu() { return world_.memory(); }
   // NOLINTNEXTLINE(performance-no-int-to-ptr): streams are numbers to us
-  static void* stream() { return reinterpret_cast<void*>(kStream); }
+  static void* stream(StreamHandle number = kStream) { return reinterpret_cast<void*>(number); }
   void use_memory() {
     Address segment = 0;
     Address range = 0;
@@ -90,20 +94,44 @@ TEST_F(CaptureTest, TheDefaultStreamIsLeftAloneWhileItCantBeUsed) {
 // Another thread begins to capture the stream after it was seen that nobody does. An event of a
 // graph never happens, so what waits for it would wait for ever.
 TEST_F(CaptureTest, AnEventThatFallsIntoACaptureIsThrownAway) {
-  static CUresult (*record)(CUevent, CUstream) = nullptr;
-  record = world_.driver().event_record;
+  driver_record = world_.driver().event_record;
   DriverApi driver = world_.driver();
   driver.event_record = [](CUevent event, CUstream captured) {
-    fake_cuda_begin_capture(0, captured);
-    return record(event, captured);
+    if (is_racing) fake_cuda_begin_capture(0, captured);
+    return driver_record(event, captured);
   };
+  is_racing = true;
   const auto raced = CudaMemory::open(driver, 0);
   ASSERT_TRUE(raced) << raced.error().message;
   EventHandle event = 0;
   EXPECT_EQ((*raced)->record(0, 3, &event), Status::kNotReady);
   EXPECT_EQ(event, 0u);
-  EXPECT_EQ(gpu().record(0, 4, &event), Status::kOk);
-  EXPECT_EQ(gpu().query(event), Status::kOk);
+  is_racing = false;
+  ASSERT_EQ((*raced)->record(0, 4, &event), Status::kOk);
+  EXPECT_EQ((*raced)->query(event), Status::kOk) << "it is another event";
+  EXPECT_GE(fake_cuda_end_capture(0, stream(3)), 0) << "which was not spoilt";
+}
+
+// It begins and ends within one record: seen when the event is asked.
+TEST_F(CaptureTest, AnEventOfAGraphIsNotUsedAgain) {
+  driver_record = world_.driver().event_record;
+  DriverApi driver = world_.driver();
+  driver.event_record = [](CUevent event, CUstream captured) {
+    if (!is_racing) return driver_record(event, captured);
+    fake_cuda_begin_capture(0, captured);
+    const CUresult result = driver_record(event, captured);
+    (void)fake_cuda_end_capture(0, captured);
+    return result;
+  };
+  is_racing = true;
+  const auto raced = CudaMemory::open(driver, 0);
+  ASSERT_TRUE(raced) << raced.error().message;
+  EventHandle event = 0;
+  ASSERT_EQ((*raced)->record(0, 3, &event), Status::kOk);
+  const uint64_t events = fake_cuda_alive().events;
+  EXPECT_EQ((*raced)->query(event), Status::kInvalidValue);
+  EXPECT_EQ(fake_cuda_alive().events, events - 1);
+  EXPECT_EQ((*raced)->destroy(event), Status::kInvalidValue) << "it is gone";
 }
 
 TEST(BlockingCaptureTest, SynchronizeLeavesItAlone) {

@@ -230,28 +230,42 @@ Status CudaMemory::record(uint32_t device, StreamHandle stream, EventHandle* eve
     result = take_event(&taken);
     if (result != kSuccess) return result;
     result = driver_.event_record(events_.find(taken), as_stream(stream));
-    // A capture may have begun in between: then the event is the graph's, and never happens.
-    if (result == kSuccess) result = refuse_captured(as_stream(stream));
-    if (result == kSuccess) {
-      *event = taken;
-    } else {
+    if (result != kSuccess) {
       (void)events_.give_back(taken);
+      return result;
     }
+    // A capture may have begun in between: then the event is the graph's, and never happens.
+    result = refuse_captured(as_stream(stream));
+    if (result != kSuccess) {
+      (void)throw_away(taken);
+      return result;
+    }
+    *event = taken;
     return result;
   });
 }
 
-Status CudaMemory::query(EventHandle event) {
-  const CUevent found = events_.find(event);
-  if (found == nullptr) return Status::kInvalidValue;
-  return run([&] { return driver_.event_query(found); });
+// A graph's event stays the graph's even where it is recorded anew: recorded and asked again, it
+// spoils the capture. It may be destroyed at any time.
+CUresult CudaMemory::throw_away(EventHandle event) {
+  const CUevent found = events_.take_out(event);
+  return found == nullptr ? kErrorInvalidValue : driver_.event_destroy(found);
 }
 
-Status CudaMemory::wait(EventHandle event) {
+Status CudaMemory::ask(EventHandle event, CUresult (*question)(CUevent)) {
   const CUevent found = events_.find(event);
   if (found == nullptr) return Status::kInvalidValue;
-  return run([&] { return driver_.event_synchronize(found); });
+  return run([&] {
+    const CUresult result = question(found);
+    // Of a graph that was captured since: the driver says so where nothing else does.
+    if (result == kErrorInvalidValue) (void)throw_away(event);
+    return result;
+  });
 }
+
+Status CudaMemory::query(EventHandle event) { return ask(event, driver_.event_query); }
+
+Status CudaMemory::wait(EventHandle event) { return ask(event, driver_.event_synchronize); }
 
 Status CudaMemory::stream_wait(uint32_t device, StreamHandle stream, EventHandle event) {
   const CUevent found = events_.find(event);

@@ -1,5 +1,7 @@
 #include "gpu/cuda/event_stock.hpp"
 
+#include <utility>
+
 namespace vram::gpu::cuda {
 
 EventHandle EventStock::take() {
@@ -13,10 +15,17 @@ EventHandle EventStock::take() {
 
 EventHandle EventStock::add(CUevent event) {
   const std::scoped_lock lock(slots_mutex_);
-  const auto index = static_cast<uint32_t>(slots_.size());
-  slots_.push_back({.event = event, .generation = 1, .in_use = true});
-  idle_.reserve(slots_.capacity());
-  return handle_of(index, slots_.back());
+  if (empty_.empty()) {
+    slots_.emplace_back();
+    idle_.reserve(slots_.capacity());
+    empty_.reserve(slots_.capacity());
+    empty_.push_back(static_cast<uint32_t>(slots_.size() - 1));
+  }
+  const uint32_t index = empty_.back();
+  empty_.pop_back();
+  slots_[index].event = event;
+  slots_[index].in_use = true;
+  return handle_of(index, slots_[index]);
 }
 
 CUevent EventStock::find(EventHandle handle) const {
@@ -28,20 +37,35 @@ CUevent EventStock::find(EventHandle handle) const {
 bool EventStock::give_back(EventHandle handle) {
   const std::scoped_lock lock(slots_mutex_);
   if (slot_of(handle) == nullptr) return false;
+  idle_.push_back(end_use(handle));
+  return true;
+}
+
+CUevent EventStock::take_out(EventHandle handle) {
+  const std::scoped_lock lock(slots_mutex_);
+  if (slot_of(handle) == nullptr) return nullptr;
+  const uint32_t index = end_use(handle);
+  empty_.push_back(index);
+  return std::exchange(slots_[index].event, nullptr);
+}
+
+uint32_t EventStock::end_use(EventHandle handle) {
   const auto index = static_cast<uint32_t>(handle);
   Slot& slot = slots_[index];
   slot.in_use = false;
   if (++slot.generation == 0) slot.generation = 1;  // a handle is never 0
-  idle_.push_back(index);
-  return true;
+  return index;
 }
 
 std::vector<CUevent> EventStock::drain() {
   const std::scoped_lock lock(slots_mutex_);
   std::vector<CUevent> events;
-  for (const Slot& slot : slots_) events.push_back(slot.event);
+  for (const Slot& slot : slots_) {
+    if (slot.event != nullptr) events.push_back(slot.event);
+  }
   slots_.clear();
   idle_.clear();
+  empty_.clear();
   return events;
 }
 

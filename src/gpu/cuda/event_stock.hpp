@@ -25,7 +25,9 @@ class EventStock {
   [[nodiscard]] CUevent find(EventHandle handle) const;
   // False where the handle is not in use.
   [[nodiscard]] bool give_back(EventHandle handle);
-  // All events ever added, whether in use or not; the stock forgets them.
+  // The event of a handle in use, which is nobody's from then on, else null.
+  [[nodiscard]] CUevent take_out(EventHandle handle);
+  // All events that it has, whether in use or not; the stock forgets them.
   [[nodiscard]] std::vector<CUevent> drain();
 
  private:
@@ -38,10 +40,14 @@ class EventStock {
     return uint64_t{slot.generation} << 32 | index;
   }
   [[nodiscard]] const Slot* slot_of(EventHandle handle) const;
+  // With the lock held, of a handle in use: its slot.
+  uint32_t end_use(EventHandle handle);
 
   mutable std::mutex slots_mutex_;
   std::vector<Slot> slots_;
-  std::vector<uint32_t> idle_;  // with room for all slots, so that giving back never allocates
+  // With room for all slots, so that giving back and taking out never allocate.
+  std::vector<uint32_t> idle_;
+  std::vector<uint32_t> empty_;
 };
 
 }  // namespace vram::gpu::cuda

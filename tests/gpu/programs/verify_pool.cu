@@ -42,6 +42,8 @@ bool parse(int count, char** words, Options* options) {
       options->seed = std::strtoull(value, nullptr, 10);
     else if (name == "--crossed")
       options->crossed_rounds = std::atoi(value);
+    else if (name == "--without")
+      options->without = value;
     else
       return false;
   }
@@ -297,7 +299,7 @@ int main(int count, char** words) {
     std::fprintf(stderr,
                  "usage: verify_pool [--seconds N] [--threads 1..14] [--streams N] [--devices 1|2] "
                  "[--limit-mib N] "
-                 "[--max-mib N] [--seed N] [--crossed N]; VERIFY_BREAK=free|record|capture\n");
+                 "[--max-mib N] [--seed N] [--crossed N] [--without OPERATIONS]; VERIFY_BREAK=free|record|capture\n");
     return 2;
   }
   Machine machine(options);

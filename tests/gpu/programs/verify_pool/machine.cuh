@@ -25,6 +25,7 @@ struct Options {
   size_t max_bytes = size_t{512} << 20;  // of one block
   Word seed = 1;
   int crossed_rounds = 10;
+  std::string without;  // names of operations that are left out
   std::string wrong_allocator;  // VERIFY_BREAK
 };
 

@@ -92,6 +92,7 @@ class Program : private Blocks {
         dice -= one.weight;
         continue;
       }
+      if (machine_.options.without.find(one.name) != std::string::npos) return;
       worker_.doing = one.name;
       (this->*one.operation)();
       add(worker_.counters.operations);
