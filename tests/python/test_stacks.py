@@ -154,9 +154,9 @@ def test_a_child_takes_stacks_though_its_parent_was_looking_for_python(tmp_path:
     (tmp_path / "program.cpp").write_text(SLOW_LOOK_UP)
     version = "GLIBC_2.17" if platform.machine() == "aarch64" else "GLIBC_2.2.5"
     words = ["c++", "-std=c++17", "-rdynamic", f'-DDLSYM_VERSION="{version}"', f"-I{ROOT / 'include'}"]
-    words += [tmp_path / "program.cpp", "-o", tmp_path / "program", f"-L{LIBRARY.parent}"]
+    words += [str(tmp_path / "program.cpp"), "-o", str(tmp_path / "program"), f"-L{LIBRARY.parent}"]
     words += [f"-Wl,-rpath,{LIBRARY.parent}", "-lvram", "-pthread", "-ldl"]
-    subprocess.run([str(word) for word in words], check=True, timeout=120)
+    subprocess.run(words, check=True, timeout=120)
     command = [str(tmp_path / "program"), str(tmp_path / "run.vtrace")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
