@@ -23,9 +23,12 @@ bool Pool::is_used(BlockId id) const {
   return std::ranges::any_of(held_, [id](const Use& use) { return use.block == id; });
 }
 
-// Freed: from now on its other streams are asked whether they are done.
+// Freed: from now on its other streams are asked whether they are done. What its own stream queues
+// from now on has nothing to do with it.
 void Pool::hold_for_uses(BlockId id) {
-  blocks_[id.index].is_held = true;
+  Block& block = blocks_[id.index];
+  block.is_held = true;
+  block.freed = stamp_of_free(block.stream);
   std::erase_if(uses_, [&](const Use& use) {
     if (use.block != id) return false;
     const StreamHandle stream = arena_.stream(use.stream);

@@ -59,7 +59,9 @@ BlockId Pool::keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes, Strea
 }
 
 void Pool::give_back(Lease* lease, uint64_t bytes, StreamHandle stream) {
-  arena_.put(cut(lease, bytes), arena_.stream_index(stream), device_.stamp(stream));
+  const StreamIndex index = arena_.stream_index(stream);
+  const NodeId part = cut(lease, bytes);
+  arena_.put(part, index, stamp_of_free(index));
 }
 
 }  // namespace vram::pool

@@ -117,6 +117,33 @@ TEST_F(OrderTest, AStreamWaitsForTheWorkBeforeTheFreeAlone) {
   gpu_.work(kB, {}, 0, kFlag);
 }
 
+// A block that a third stream uses, too, is free when that is done: for B, after A's work before
+// the free all the same.
+TEST_F(OrderTest, AStreamWaitsForTheWorkBeforeTheFreeOfASharedBlockAlone) {
+  const Allocation block = write_new(16 * kMiB, kA);
+  (void)write_new(512, kB);
+  pool_.record_stream(block.block, kC);
+  allow_no_more();
+  pool_.free(block.block);
+  gpu_.work(kA, {}, kFlag);
+  EXPECT_EQ(write_new(16 * kMiB, kB).address, block.address);
+  gpu_.work(kB, {}, 0, kFlag);
+}
+
+// Memory that was lent comes back as a block does.
+TEST_F(OrderTest, AStreamWaitsForTheWorkBeforeALeaseCameBackAlone) {
+  Lease lease;
+  ASSERT_TRUE(pool_.lend(16 * kMiB, 16 * kMiB, kA, &lease));
+  const Address address = lease.address;
+  gpu_.work(kA, {{address, 16 * kMiB, ++last_tag_, true}});
+  (void)write_new(512, kB);
+  allow_no_more();
+  pool_.give_back(&lease, 16 * kMiB, kA);
+  gpu_.work(kA, {}, kFlag);
+  EXPECT_EQ(write_new(16 * kMiB, kB).address, address);
+  gpu_.work(kB, {}, 0, kFlag);
+}
+
 // The same where the device, and no limit, has no more.
 TEST_F(OrderTest, AStreamWaitsForTheWorkBeforeTheFreeAloneOnAFullDevice) {
   const Allocation block = write_new(40 * kMiB, kA);

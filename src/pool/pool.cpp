@@ -130,15 +130,22 @@ void Pool::free(BlockId id) {
   if (!block->is_shared || !is_used(id)) release(id.index);
 }
 
+// Stands for what the stream has queued by now; where it pays, with an event behind that.
+Stamp Pool::stamp_of_free(StreamIndex stream) {
+  if (stream == kNoStream) return 0;
+  const StreamHandle handle = arena_.stream(stream);
+  const Stamp stamp = device_.stamp(handle);
+  if (arena_.stream_count() > 2 && (++frees_ % kFreesPerMark == 0 || is_nearly_full())) {
+    device_.mark(handle);
+  }
+  return stamp;
+}
+
 void Pool::release(uint32_t index) {
   Block& block = blocks_[index];
   tell_finished(block);
   const StreamIndex stream = block.stream;
-  const Stamp stamp = stream == kNoStream ? 0 : device_.stamp(arena_.stream(stream));
-  if (stream != kNoStream && arena_.stream_count() > 2 &&
-      (++frees_ % kFreesPerMark == 0 || is_nearly_full())) {
-    device_.mark(arena_.stream(stream));
-  }
+  const Stamp stamp = block.is_held && stream != kNoStream ? block.freed : stamp_of_free(stream);
   stats_.active_bytes.drop(block.size_bytes);
   stats_.requested_bytes.drop(block.requested_bytes);
   block.is_live = false;

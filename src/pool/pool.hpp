@@ -181,6 +181,7 @@ class Pool {
     Address address = 0;
     uint64_t size_bytes = 0;
     uint64_t requested_bytes = 0;
+    Stamp freed = 0;  // of its own stream's work, while it is held
     uint32_t serial = 0;
     StreamIndex stream = kNoStream;
     StitchId stitch = kNoStitch;
@@ -210,6 +211,7 @@ class Pool {
   [[nodiscard]] Allocation hand_out(NodeId node, Address address, const Wanted& wanted,
                                     StitchId stitch);
   [[nodiscard]] Block* find(BlockId id);
+  [[nodiscard]] Stamp stamp_of_free(StreamIndex stream);
   void release(uint32_t index);
   // Where the request went the last time, if that is free.
   [[nodiscard]] Allocation serve_again(Recall::Answer answer, const Wanted& wanted);

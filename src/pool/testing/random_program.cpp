@@ -192,9 +192,11 @@ void RandomProgram::read(const Live& block, StreamHandle stream) {
 }
 
 void RandomProgram::allocate(Op op) {
-  const StreamHandle stream = op.a % kStreams;
-  const uint64_t bytes = bytes_of(op.b);
   if (live_.size() >= kMaxLive) free({OpKind::kFree, op.b, 0});
+  write_new(bytes_of(op.b), op.a % kStreams);
+}
+
+void RandomProgram::write_new(uint64_t bytes, StreamHandle stream) {
   gpu_.begin_stream(stream);
   const Allocation got = pool_.allocate(bytes, stream);
   if (got.address == 0) ++failed_;
@@ -324,10 +326,10 @@ void RandomProgram::finish_all() {
   held_.clear();
 }
 
-// A kernel that waits for what another stream's next kernel writes: only with room for all, since
-// the pool may wait where it has none.
+// A kernel that waits for what another stream's next kernel writes, whenever that comes: only with
+// room for all, since the pool may wait where it has none.
 void RandomProgram::spin(Op op) {
-  if (!world_.has_room) return;
+  if (!world_.has_room) return relay(op);
   if (is_spinning_) return end_spin();
   spinning_ = op.a % kStreams;
   is_spinning_ = true;
@@ -344,6 +346,28 @@ void RandomProgram::end_spin() {
   end_capture(other);
   gpu_.work(other, {}, 0, kFlag);
   gpu_.finish_work();
+}
+
+// A stream frees a block, then queues a kernel that waits for what another stream's kernel writes.
+// That comes once the other stream has had as much memory, where memory can't grow: it must be put
+// behind the free, and behind nothing that came later. All earlier work is done, so that the block
+// is enough. Without faults and captures: where no event can be recorded, nothing says what came
+// first.
+void RandomProgram::relay(Op op) {
+  if (world_.has_faults || live_.empty()) return;
+  const size_t index = op.a % live_.size();
+  const Live block = live_[index];
+  const Live other = live_[op.b % live_.size()];
+  if (!is_alive(block) || !is_alive(other) || other.stream == block.stream) return;
+  end_captures();
+  gpu_.finish_work();
+  pool_.limit(pool_.stats().reserved_bytes.current);
+  free({OpKind::kFree, static_cast<uint32_t>(index), 0});
+  gpu_.work(block.stream, {}, kFlag);
+  write_new(block.bytes, other.stream);
+  gpu_.work(other.stream, {}, 0, kFlag);
+  gpu_.finish_work();
+  pool_.limit(UINT64_MAX);
 }
 
 }  // namespace vram::pool

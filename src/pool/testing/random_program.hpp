@@ -92,6 +92,7 @@ class RandomProgram {
   };
   void apply(Op op);
   void allocate(Op op);
+  void write_new(uint64_t bytes, StreamHandle stream);
   void free(Op op);
   void use(Op op);
   void lend(Op op);
@@ -104,6 +105,7 @@ class RandomProgram {
   void finish_all();
   void spin(Op op);
   void end_spin();
+  void relay(Op op);
   [[nodiscard]] bool is_alive(const Live& block) const {
     return lives_[block.stream] == block.life;
   }
