@@ -1,5 +1,6 @@
 #include "explain/steps/steps.hpp"
 
+#include "base/median.hpp"
 #include "explain/moment/clock.hpp"
 #include "explain/moment/curve.hpp"
 #include "explain/steps/repetition.hpp"
@@ -31,14 +32,6 @@ struct Range {
   uint64_t first = 0;
   uint64_t end = 0;
 };
-
-template <typename T>
-T median_of(std::vector<T> values) {
-  if (values.empty()) return T{};
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // What finding steps needs to know of each event range.
 struct Input {
