@@ -53,6 +53,8 @@ std::string_view words(GrowthKind kind) {
       return "grew once";
     case GrowthKind::kBoundedCache:
       return "bounded";
+    case GrowthKind::kUndecided:
+      return "undecided";
   }
   return "";
 }
