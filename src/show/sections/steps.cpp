@@ -41,8 +41,9 @@ void draw_course(std::string_view name, uint64_t Step::* field, const Steps& ste
   const int columns = std::min<int>(static_cast<int>(values.size()), page.columns() - 64);
   const std::string spark = page.options().bars ? sparkline(values, columns) : "";
   table.add_row({Line(name), Line(format_bytes(values.front())),
-                 Line(format_bytes(median_of(std::move(steady_values)))), Line(format_bytes(values.back())),
-                 Line(format_bytes(std::ranges::max(values))), Line(spark, Style::kActive)});
+                 Line(format_bytes(median_of(std::move(steady_values)))),
+                 Line(format_bytes(values.back())), Line(format_bytes(std::ranges::max(values))),
+                 Line(spark, Style::kActive)});
 }
 
 std::string_view words(GrowthKind kind) {
@@ -95,7 +96,10 @@ std::string summary(const Steps& steps) {
 
 void draw_steps(const Subject& subject, Page& page) {
   const Steps& steps = subject.device.steps;
-  if (steps.steps.empty()) return;
+  if (steps.steps.empty()) {
+    if (!steps.evidence.empty()) page.heading("STEPS", "none found · " + printable(steps.evidence));
+    return;
+  }
   page.heading("STEPS", summary(steps));
   Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {}});
   const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
