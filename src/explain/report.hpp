@@ -136,7 +136,7 @@ struct Steps {
   std::vector<Phase> phases;
 };
 
-enum class GrowthKind { kLeak, kOneOff, kBoundedCache };
+enum class GrowthKind { kLeak, kOneOff, kBoundedCache, kUndecided };
 
 // A site whose live bytes grew from step to step.
 struct Growth {
@@ -148,7 +148,9 @@ struct Growth {
   uint64_t live_count = 0;
   uint64_t birth_steps = 0;  // different steps whose blocks are alive there
   uint64_t steady_steps = 0;
-  double p_value = 1;  // Mann–Kendall, corrected for many sites
+  // Births at a lasting rate against a cache that fills: log10 of the ratio of likelihoods.
+  double log10_lasting_ratio = 0;
+  uint64_t sites_tested = 0;  // on this device
   int64_t oldest_ns = 0;
 };
 

@@ -58,6 +58,8 @@ std::string_view identifier(GrowthKind kind) {
       return "one_off";
     case GrowthKind::kBoundedCache:
       return "bounded_cache";
+    case GrowthKind::kUndecided:
+      return "undecided";
   }
   return "unknown";
 }

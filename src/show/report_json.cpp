@@ -90,11 +90,17 @@ Json json_steps(const explain::Steps& steps) {
 }
 
 Json json_growth(const explain::Growth& growth) {
-  return {{"kind", identifier(growth.kind)},   {"site", json_text(growth.site)},
-          {"stack", json_stack(growth.stack)}, {"per_step_bytes", growth.bytes_per_step},
-          {"live_bytes", growth.live_bytes},   {"live_count", growth.live_count},
-          {"birth_steps", growth.birth_steps}, {"steady_steps", growth.steady_steps},
-          {"p_value", growth.p_value},         {"oldest_ns", growth.oldest_ns}};
+  return {{"kind", identifier(growth.kind)},
+          {"site", json_text(growth.site)},
+          {"stack", json_stack(growth.stack)},
+          {"per_step_bytes", growth.bytes_per_step},
+          {"live_bytes", growth.live_bytes},
+          {"live_count", growth.live_count},
+          {"birth_steps", growth.birth_steps},
+          {"steady_steps", growth.steady_steps},
+          {"log10_lasting_ratio", growth.log10_lasting_ratio},
+          {"sites_tested", growth.sites_tested},
+          {"oldest_ns", growth.oldest_ns}};
 }
 
 Json json_oom(const explain::Oom& oom, const explain::Steps& steps, size_t top) {

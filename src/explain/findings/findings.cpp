@@ -99,7 +99,7 @@ double growth_at_step_ends(const Steps& steps) {
   for (size_t i = steps.warmup_count; i < steps.steps.size(); ++i) {
     ends.push_back(static_cast<double>(steps.steps[i].end_requested_bytes));
   }
-  return theil_sen(ends).median;
+  return theil_sen(ends);
 }
 
 void leaks(const DeviceReport& report, std::vector<Finding>* out) {
@@ -110,10 +110,11 @@ void leaks(const DeviceReport& report, std::vector<Finding>* out) {
     if (g.bytes_per_step * kLongRunSteps < kMinLeakShare * static_cast<double>(peak)) continue;
     const auto per_step = static_cast<uint64_t>(std::max(g.bytes_per_step, 1.0));
     std::string detail = fmt::format(
-        "{} blocks from {} of {} steady steps are alive at the end, {} in all; live bytes at step "
-        "ends rise (p = {:.1g}). At this rate the peak doubles in {} steps.",
+        "{} blocks from {} of {} steady steps are alive at the end, {} in all, and new ones come "
+        "as "
+        "often as before. At this rate the peak doubles in {} steps.",
         format_count(g.live_count), g.birth_steps, g.steady_steps, format_bytes(g.live_bytes),
-        g.p_value, format_count(peak / per_step + 1));
+        format_count(peak / per_step + 1));
     const double total = std::exchange(total_not_told, 0);
     if (total >= 1) {
       detail += fmt::format(" Live bytes at step ends rise by {} a step in all.",
@@ -125,25 +126,41 @@ void leaks(const DeviceReport& report, std::vector<Finding>* out) {
   }
 }
 
-void one_off_growth(const DeviceReport& report, std::vector<Finding>* out) {
+struct GrowthText {
+  const char* title;
+  const char* why;
+  const char* advice;
+};
+
+GrowthText text_of(GrowthKind kind) {
+  switch (kind) {
+    case GrowthKind::kBoundedCache:
+      return {"A cache that grew to {}: {}",
+              "they come at a falling rate, are replaced, or belong to the pool of a CUDA graph",
+              "No leak by this recording, but check that the cache has a limit; record more steps "
+              "to see it."};
+    case GrowthKind::kUndecided:
+      return {"A leak or a cache that fills, {}: {}",
+              "these are too few steps to tell whether new ones go on coming",
+              "Record more steps: a cache fills ever more slowly, a leak goes on."};
+    default:
+      return {"Allocated once and kept: {}, {}", "no later step added any",
+              "Nothing, if this is optimizer state, gradients or a workspace: but a plan for the "
+              "peak must count it from the first step on."};
+  }
+}
+
+void other_growth(const DeviceReport& report, std::vector<Finding>* out) {
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
   for (const Growth& g : report.growth) {
     if (g.kind == GrowthKind::kLeak || !matters(g.live_bytes, kMinOneOffShare, peak)) continue;
-    const bool cache = g.kind == GrowthKind::kBoundedCache;
-    const std::string size = format_bytes(g.live_bytes);
+    const GrowthText text = text_of(g.kind);
     out->push_back(
         {FindingKind::kGrowth, g.live_bytes,
-         cache ? fmt::format("A cache that grew to {}: {}", size, g.site)
-               : fmt::format("Allocated once and kept: {}, {}", size, g.site),
+         fmt::format(fmt::runtime(text.title), format_bytes(g.live_bytes), g.site),
          fmt::format("{} blocks, born in {} of the recorded steps, are alive at the end; {}.",
-                     format_count(g.live_count), g.birth_steps,
-                     cache ? "they come at a falling rate, are replaced, or belong to the pool of "
-                             "a CUDA graph"
-                           : "no later step added any"),
-         cache ? "No leak by this recording, but check that the cache has a limit; record more "
-                 "steps to see it."
-               : "Nothing, if this is optimizer state, gradients or a workspace: but a plan for "
-                 "the peak must count it from the first step on."});
+                     format_count(g.live_count), g.birth_steps, text.why),
+         text.advice});
   }
 }
 
@@ -223,7 +240,7 @@ std::vector<Finding> find_findings(const trace::Trace& trace, const trace::Devic
   ooms(trace, report, &findings);
   leaks(report, &findings);
   add_waste_findings(trace, device, report, &findings);
-  one_off_growth(report, &findings);
+  other_growth(report, &findings);
   big_holder(trace, report, &findings);
   recording_quality(trace, report, &findings);
   std::stable_sort(findings.begin(), findings.end(),

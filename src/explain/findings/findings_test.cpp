@@ -167,7 +167,6 @@ Growth growth(GrowthKind kind, uint64_t live_bytes, double per_step) {
   g.bytes_per_step = per_step;
   g.live_bytes = live_bytes;
   g.live_count = 20;
-  g.p_value = 1e-6;
   return g;
 }
 

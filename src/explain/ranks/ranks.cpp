@@ -1,10 +1,13 @@
 #include "explain/ranks/ranks.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace vram::explain {
@@ -91,10 +94,24 @@ Amounts amounts_by(const Report& report, Dimension by) {
   return amounts;
 }
 
+// What a rank's steps are called among the ranks: by their own names, and where several have one
+// name ("train_step"), numbered by their order from the second on. A rank whose recording begins
+// later still has its "step 17" at step 17.
+std::vector<std::string> step_names(const Report& report) {
+  std::map<std::string_view, size_t> seen;
+  std::vector<std::string> names;
+  for (const Step& step : device_of(report).steps.steps) {
+    const size_t times = ++seen[step.name];
+    names.push_back(times == 1 ? step.name : fmt::format("{}, {}", step.name, times));
+  }
+  return names;
+}
+
 Amounts amounts_by_step(const Report& report) {
+  const std::vector<std::string> names = step_names(report);
   Amounts amounts;
-  for (const Step& step : device_of(report).steps.steps)
-    amounts[step.name] = step.peak_requested_bytes;
+  for (size_t i = 0; i < names.size(); ++i)
+    amounts[names[i]] = device_of(report).steps.steps[i].peak_requested_bytes;
   return amounts;
 }
 
@@ -119,10 +136,10 @@ std::vector<AlignedStep> align_steps(std::span<const Report* const> reports) {
   std::vector<Amounts> peaks;
   for (const Report* report : reports) peaks.push_back(amounts_by_step(*report));
   std::vector<AlignedStep> aligned;
-  for (const Step& step : device_of(*longest).steps.steps) {
-    AlignedStep row{.name = step.name, .peak_bytes = {}};
+  for (std::string& name : step_names(*longest)) {
+    AlignedStep row{.name = std::move(name), .peak_bytes = {}};
     for (const Amounts& of_rank : peaks) {
-      const auto found = of_rank.find(step.name);
+      const auto found = of_rank.find(row.name);
       row.peak_bytes.push_back(found == of_rank.end() ? std::nullopt
                                                       : std::optional(found->second));
     }

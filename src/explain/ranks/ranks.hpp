@@ -36,7 +36,8 @@ struct Difference {
   [[nodiscard]] uint64_t more_bytes() const { return worst_bytes - median_bytes; }
 };
 
-// A step that at least two ranks have, by its name.
+// A step that at least two ranks have, by its name and, where a rank has several of that name, by
+// their order.
 struct AlignedStep {
   std::string name;
   std::vector<std::optional<uint64_t>> peak_bytes;  // requested, by RankReport::ranks

@@ -67,6 +67,26 @@ TEST(Ranks, StepsAreLinedUpByName) {
   EXPECT_EQ(found.steps[1].worst, 2u);
 }
 
+TEST(Ranks, StepsOfOneNameAreLinedUpByTheirOrder) {
+  Peaks even;
+  Peaks uneven;
+  for (int i = 0; i < 6; ++i) {
+    even.emplace_back("train_step", 120);
+    uneven.emplace_back("train_step", i == 2 ? 1020 : 150);
+  }
+  const RankReport found = compare_ranks({report_of(0, {{"activation", 120}}, even, 1000),
+                                          report_of(1, {{"activation", 1020}}, uneven, 2000)});
+  ASSERT_EQ(found.steps.size(), 6U);
+  using Row = std::vector<std::optional<uint64_t>>;
+  EXPECT_EQ(found.steps[0].name, "train_step");
+  EXPECT_EQ(found.steps[0].peak_bytes, (Row{120, 150}));
+  EXPECT_EQ(found.steps[2].name, "train_step, 3");
+  EXPECT_EQ(found.steps[2].peak_bytes, (Row{120, 1020}));
+  ASSERT_TRUE(found.step);
+  EXPECT_EQ(found.step->name, "train_step, 3");
+  EXPECT_EQ(found.step->more_bytes(), 900U);
+}
+
 TEST(Ranks, HeadroomCountsWhereAllDevicesAreKnown) {
   std::vector<Report> reports = three();
   for (Report& report : reports) report.devices[0].memory_bytes = 4000;

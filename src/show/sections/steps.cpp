@@ -1,5 +1,6 @@
 // Steps: their peaks, what grows from one to the next, and the phases inside.
 #include "base/bytes.hpp"
+#include "base/median.hpp"
 #include "base/text.hpp"
 #include "show/draw/spark.hpp"
 #include "show/draw/table.hpp"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 namespace vram::show {
 namespace {
@@ -22,14 +24,6 @@ using explain::Steps;
 
 constexpr size_t kGrowths = 4;
 constexpr size_t kPhases = 8;
-
-template <typename T>
-T median(std::vector<T> values) {
-  if (values.empty()) return {};
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 std::span<const Step> steady(const Steps& steps) {
   const std::span<const Step> all = steps.steps;
@@ -47,8 +41,9 @@ void draw_course(std::string_view name, uint64_t Step::* field, const Steps& ste
   const int columns = std::min<int>(static_cast<int>(values.size()), page.columns() - 64);
   const std::string spark = page.options().bars ? sparkline(values, columns) : "";
   table.add_row({Line(name), Line(format_bytes(values.front())),
-                 Line(format_bytes(median(steady_values))), Line(format_bytes(values.back())),
-                 Line(format_bytes(std::ranges::max(values))), Line(spark, Style::kActive)});
+                 Line(format_bytes(median_of(std::move(steady_values)))),
+                 Line(format_bytes(values.back())), Line(format_bytes(std::ranges::max(values))),
+                 Line(spark, Style::kActive)});
 }
 
 std::string_view words(GrowthKind kind) {
@@ -59,6 +54,8 @@ std::string_view words(GrowthKind kind) {
       return "grew once";
     case GrowthKind::kBoundedCache:
       return "bounded";
+    case GrowthKind::kUndecided:
+      return "undecided";
   }
   return "";
 }
@@ -89,7 +86,7 @@ std::string summary(const Steps& steps) {
   if (steps.warmup_count > 1) {
     text += fmt::format(", the first {} as warm-up", format_count(steps.warmup_count));
   }
-  const int64_t typical = median(durations);
+  const int64_t typical = median_of(std::move(durations));
   if (typical > 0) text += ", " + format_duration_ns(typical) + " each";
   if (!steps.evidence.empty()) text += " · " + printable(steps.evidence);
   return text;
@@ -99,7 +96,10 @@ std::string summary(const Steps& steps) {
 
 void draw_steps(const Subject& subject, Page& page) {
   const Steps& steps = subject.device.steps;
-  if (steps.steps.empty()) return;
+  if (steps.steps.empty()) {
+    if (!steps.evidence.empty()) page.heading("STEPS", "none found · " + printable(steps.evidence));
+    return;
+  }
   page.heading("STEPS", summary(steps));
   Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {}});
   const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
