@@ -66,10 +66,18 @@ class Writer {
   }
 
   void see_alloc(uint32_t i) {
+    end_lost_block(i);
     Op op = at(i, OpKind::kAlloc, program_.block_count++);
     op.size_bytes = events_[i].size_bytes;
     live_.set(events_[i].address, op.block);
     put(op);
+  }
+  // The recording lacks the free of a block that was where this allocation is.
+  void end_lost_block(uint32_t i) {
+    const uint32_t block = live_.take(events_[i].address);
+    if (block == AddressMap::kNone) return;
+    const bool was_pending = pending_.take(events_[i].address) != AddressMap::kNone;
+    program_.ops.push_back(at(i, was_pending ? OpKind::kComplete : OpKind::kFree, block));
   }
   void see_refused(uint32_t i) {
     Op op = at(i, OpKind::kRefused, program_.block_count++);

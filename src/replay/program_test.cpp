@@ -82,6 +82,23 @@ TEST(Program, ARequestThatIsPendingAtTheEndDoesNotComplete) {
   EXPECT_EQ(kinds(t.make()), (std::vector{OpKind::kAlloc, OpKind::kFreeLater}));
 }
 
+TEST(Program, AnAllocationOverALiveBlockEndsIt) {
+  TraceMaker t;
+  t.add(EventKind::kAlloc, 512, 100);
+  t.add(EventKind::kAlloc, 512, 200);
+  t.add(EventKind::kFreeRequested, 512, 200);
+  t.add(EventKind::kOther, 0, 0);
+  t.add(EventKind::kAlloc, 512, 300);
+  t.add(EventKind::kFreeCompleted, 512, 300);
+  const Program program = t.make();
+  EXPECT_EQ(kinds(program),
+            (std::vector{OpKind::kAlloc, OpKind::kFree, OpKind::kAlloc, OpKind::kFreeLater,
+                         OpKind::kComplete, OpKind::kAlloc, OpKind::kFree}));
+  EXPECT_EQ(program.ops[1].block, 0u);
+  EXPECT_EQ(program.ops[4].block, 1u);
+  EXPECT_EQ(program.ops[6].block, 2u);
+}
+
 // The allocator had searched before it waited for the device: the completion comes after the
 // request it could not help.
 TEST(Program, CompletionsInsideARetryComeAfterIt) {
