@@ -2,7 +2,7 @@
 
 #include "base/address_map.hpp"
 #include "base/bytes.hpp"
-#include "replay/baseline.hpp"
+#include "replay/initial_layout.hpp"
 #include "replay/peers/torch_rules.hpp"
 #include "replay/peers/vram_rules.hpp"
 #include "replay/recorded_limit.hpp"
@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace vram::replay {
 namespace {
@@ -43,6 +44,7 @@ class Writer {
       program_.ops.push_back(of(op, OpKind::kFreeLater));
       pending_.set(block.address, 1);
     }
+    program_.initial_ops = static_cast<uint32_t>(program_.ops.size());
   }
 
   void write() {
@@ -176,19 +178,12 @@ Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device
   if (!events.empty()) {
     program.duration_ns = std::max<int64_t>(events.back().time_ns - events.front().time_ns, 0);
   }
-  const Baseline baseline = find_baseline(trace, device, FoundBlocks(trace.tables));
+  Baseline baseline = find_baseline(trace, device, FoundBlocks(trace.tables));
   Writer writer(trace.tables, events, program, baseline.completes_on_request);
   writer.begin_with(baseline.blocks);
   writer.write();
   program.recorded_calls = recorded_calls(events);
-  for (const auto& [address, range] : baseline.segments.ranges()) {
-    program.initial_segments.push_back({.address = address,
-                                        .size_bytes = range.size_bytes,
-                                        .stream = range.stream,
-                                        .pool = range.pool,
-                                        .is_small = range.is_small,
-                                        .is_expandable = range.is_expandable});
-  }
+  read_layout(trace, device, std::move(baseline), program);
   read_limit_bounds(trace, device, program);
   return program;
 }

@@ -29,9 +29,16 @@ struct ReplayOom {
   uint64_t largest_free_bytes = 0;  // largest free block that the request might have used
 };
 
+// From what state of its memory a replay set out.
+enum class Start : uint8_t {
+  kBeginning,  // nothing was alive when the recording begins
+  kRecorded,   // segments, blocks and free memory as the recorded allocator had them then
+  kModel,      // the blocks that were alive then are requested anew, in order of address
+};
+
 struct ReplayResult {
   std::string allocator;   // the spec, normalised
-  bool model = false;      // an approximation; false: exact, the same driver calls as the real one
+  bool model = false;      // an approximation of the allocator; false: the same rules
   std::string model_note;  // what a model was checked against
   bool completed = false;
   // Where memory is taken and given back at a capacity, the addresses that the driver gives can
@@ -39,7 +46,12 @@ struct ReplayResult {
   // complete. With some that do, completed is true and the figures are those of the first.
   uint32_t layouts_tried = 1;
   uint32_t layouts_completed = 0;
-  uint64_t matched_calls = 0;  // equal to the recorded ones, up to the first that is not
+  Start start = Start::kBeginning;
+  uint64_t start_reserved_bytes = 0;
+  // Calls to the driver; of these, equal to the recorded ones in kind, size and order, up to the
+  // first that is not.
+  uint64_t made_calls = 0;
+  uint64_t matched_calls = 0;
   // Memory that was given back was taken again, at addresses that the recording does not tell.
   bool may_depend_on_addresses = false;
   std::optional<ReplayOom> oom;

@@ -3,8 +3,15 @@
 namespace vram::replay {
 
 TorchBase::TorchBase(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
-                     const Program& program, SegmentSource& segments)
-    : CachingBase(limit_bytes, program, segments), rules_(settings) {}
+                     bool takes_over, const Program& program, SegmentSource& segments)
+    : CachingBase(limit_bytes, program, segments), rules_(settings), takes_over_(takes_over) {}
+
+bool can_hold_layout(const Program& program, std::optional<uint64_t> limit_bytes) {
+  if (!program.knows_layout) return false;
+  uint64_t total = 0;
+  for (const InitialSegment& segment : program.initial_segments) total += segment.size_bytes;
+  return total <= limit_bytes.value_or(gpu::kUnlimited);
+}
 
 uint64_t TorchBase::malloc(const Request& request) {
   if (request.size_bytes > kLargestRequestBytes) return 0;
