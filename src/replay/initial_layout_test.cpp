@@ -3,6 +3,7 @@
 #include "replay/initial_layout.hpp"
 
 #include "base/bytes.hpp"
+#include "replay/recorded_limit.hpp"
 #include "replay/testing/run_on.hpp"
 #include "replay/testing/trace_maker.hpp"
 
@@ -215,6 +216,28 @@ TEST(InitialLayout, IsUnknownWithoutAnEndState) {
   const Program program = t.make();
   EXPECT_FALSE(program.knows_layout);
   EXPECT_EQ(run_on("torch", program).result.start, Start::kModel);
+}
+
+// The ring begins inside a call that was giving memory back: how much it had is not known, so it
+// refutes no limit. A later refusal does.
+TEST(InitialLayout, ACallThatBeganBeforeTheRecordingBoundsNoLimit) {
+  TraceMaker t;
+  t.add(EventKind::kSegmentFree, at_mib(100), 20 * kMiB);
+  t.add(EventKind::kSegmentAlloc, at_mib(200), 30 * kMiB);
+  t.add(EventKind::kAlloc, at_mib(200), 30 * kMiB);
+  t.add(EventKind::kSegmentAlloc, at_mib(300), 40 * kMiB);
+  t.add(EventKind::kAlloc, at_mib(300), 40 * kMiB);
+  t.add(EventKind::kOom, 0, 60 * kMiB);
+  t.end_segment(kAt, 20 * kMiB);
+  t.end_block(kAt, 20 * kMiB, BlockState::kAllocated);
+  t.end_segment(at_mib(200), 30 * kMiB);
+  t.end_block(at_mib(200), 30 * kMiB, BlockState::kAllocated);
+  t.end_segment(at_mib(300), 40 * kMiB);
+  t.end_block(at_mib(300), 40 * kMiB, BlockState::kAllocated);
+  const auto limit = recorded_limit(t.make());
+  ASSERT_TRUE(limit);
+  EXPECT_GE(*limit, 90 * kMiB);
+  EXPECT_LT(*limit, 150 * kMiB);
 }
 
 }  // namespace
