@@ -36,6 +36,7 @@ NodeId TorchBase::serve_slowly(const Wanted& wanted) {
   if (collects_garbage()) collect_garbage();
   NodeId node = grow(wanted);
   if (node != kNoNode) return node;
+  if (rules_.settings().throw_on_oom && is_refused_by_limit(wanted.segment_bytes)) return kNoNode;
   if (rules_.settings().has_max_split() && give_back_some(wanted)) {
     node = grow(wanted);
     if (node != kNoNode) return node;
