@@ -182,7 +182,7 @@ Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device
   Writer writer(trace.tables, events, program, baseline.completes_on_request);
   writer.begin_with(baseline.blocks);
   writer.write();
-  program.recorded_calls = recorded_calls(events);
+  program.recorded_calls = recorded_calls(trace.tables, events);
   read_layout(trace, device, std::move(baseline), program);
   read_limit_bounds(trace, device, program);
   return program;

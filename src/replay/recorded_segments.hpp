@@ -17,6 +17,8 @@ namespace vram::replay {
   return kind == trace::EventKind::kSegmentFree || kind == trace::EventKind::kSegmentUnmap;
 }
 
-[[nodiscard]] std::vector<DriverCall> recorded_calls(std::span<const trace::Event> events);
+// Without those of vram's pool: its recordings say which pages lie where, not what it called.
+[[nodiscard]] std::vector<DriverCall> recorded_calls(const trace::Tables& tables,
+                                                     std::span<const trace::Event> events);
 
 }  // namespace vram::replay

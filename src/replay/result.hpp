@@ -36,6 +36,30 @@ enum class Start : uint8_t {
   kModel,      // the blocks that were alive then are requested anew, in order of address
 };
 
+// How far a replay of the recorded settings, under the limit that the recorded program met, made
+// the recorded calls to the driver: what trust in all other replays of the recording rests on.
+struct Fidelity {
+  uint64_t recorded_calls = 0;
+  uint64_t made_calls = 0;
+  uint64_t matched_calls = 0;  // equal, up to the first that is not
+  // The recording begins with blocks alive, and with as much reserved as at any time in it: the
+  // program's peak lies before, or elsewhere, and no saving can be based on it.
+  bool peak_is_before = false;
+  uint64_t start_reserved_bytes = 0;
+  [[nodiscard]] bool is_exact() const {
+    return recorded_calls > 0 && matched_calls == recorded_calls && made_calls == recorded_calls;
+  }
+};
+
+// What the figures of a replay are.
+enum class Basis : uint8_t {
+  kExact,     // every recorded call to the driver came out
+  kEmulated,  // of an allocator whose replay with the recorded settings was exact, from the
+              // beginning
+  kEstimate,  // of such an allocator, but that replay was not exact, or the start is assumed
+  kModel,     // of an approximation of the allocator
+};
+
 struct ReplayResult {
   std::string allocator;   // the spec, normalised
   bool model = false;      // an approximation of the allocator; false: the same rules
