@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "cli/options.hpp"
+#include "replay/fidelity.hpp"
 #include "replay/live_peak.hpp"
 #include "replay/recorded_limit.hpp"
 #include "replay/replay.hpp"
@@ -39,7 +40,7 @@ Result<RecordedProgram> named_program(const trace::Trace& trace,
   const auto found =
       std::ranges::find_if(gpus, [&](const DeviceTrace* gpu) { return gpu->ordinal == *ordinal; });
   if (found == gpus.end()) return no_such_gpu(option, gpus);
-  return RecordedProgram{*found, replay::make_program(trace, **found), {}};
+  return RecordedProgram{*found, replay::make_program(trace, **found), {}, {}};
 }
 
 RecordedProgram largest_program(const trace::Trace& trace,
@@ -51,7 +52,7 @@ RecordedProgram largest_program(const trace::Trace& trace,
     const uint64_t peak = replay::peak_live_bytes(program);
     if (largest.device != nullptr && peak <= most) continue;
     most = peak;
-    largest = {gpu, std::move(program), {}};
+    largest = {gpu, std::move(program), {}, {}};
   }
   return largest;
 }
@@ -78,7 +79,9 @@ Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::s
                 trace.origin.path, result->device->ordinal);
   }
   if (result) {
-    result->limit_bytes = replay::settle_recorded(result->program, replay::recorded_spec(trace));
+    const replay::AllocatorSpec own = replay::recorded_spec(trace);
+    result->limit_bytes = replay::settle_recorded(result->program, own);
+    result->fidelity = replay::prove(result->program, own, result->limit_bytes);
   }
   return result;
 }
@@ -132,7 +135,7 @@ void fill_subject(const trace::Trace& trace, const RecordedProgram& recorded,
   subject.ring_overflowed = recorded.device->ring_overflowed;
   subject.events = recorded.device->event_count;
   subject.duration_ns = recorded.program.duration_ns;
-  subject.recorded_calls = recorded.program.recorded_calls.size();
+  subject.fidelity = recorded.fidelity;
   subject.requests =
       static_cast<uint64_t>(std::ranges::count_if(recorded.program.ops, [](const replay::Op& op) {
         return op.kind == replay::OpKind::kAlloc || op.kind == replay::OpKind::kRefused;

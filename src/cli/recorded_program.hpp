@@ -18,6 +18,7 @@ struct RecordedProgram {
   const trace::DeviceTrace* device = nullptr;  // in the trace
   replay::Program program;
   std::optional<uint64_t> limit_bytes;  // that the recorded program met, where it met one
+  replay::Fidelity fidelity;
 };
 
 // --device, into `target`.

@@ -4,6 +4,8 @@
 // are event numbers.
 #pragma once
 
+#include "replay/result.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -167,7 +169,7 @@ struct Oom {
 struct WhatIf {
   std::string allocator;  // as `vram replay --allocator` takes it
   bool is_recorded = false;
-  bool is_model = false;  // an approximation; else exact
+  replay::Basis basis = replay::Basis::kEmulated;
   bool completed = false;
   uint64_t peak_reserved_bytes = 0;  // until it ran out of memory, where it did
   uint64_t retries = 0;
@@ -176,6 +178,7 @@ struct WhatIf {
 };
 
 struct WhatIfs {
+  replay::Fidelity fidelity = {};  // of the replay of the recorded settings
   // The limit that the program met, or the most it was ever granted where others filled the device
   // at times; none where nothing was refused.
   std::optional<uint64_t> capacity_bytes;

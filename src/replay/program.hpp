@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/pod_vector.hpp"
+#include "replay/baseline.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
@@ -44,10 +45,12 @@ struct DriverCall {
   friend bool operator==(const DriverCall&, const DriverCall&) = default;
 };
 
-// Memory that was there before the first event, empty or not.
+// Memory that was there before the first event, empty or not: a segment, or a run of mapped pages.
 struct InitialSegment {
   uint64_t address = 0;
   uint64_t size_bytes = 0;
+  // Of an expandable one: the lowest address that the recording shows of its address space.
+  uint64_t reservation_address = 0;
   trace::StreamId stream = 0;
   trace::PoolId pool = 0;
   bool is_small = false;
@@ -82,14 +85,22 @@ struct Program {
   std::vector<uint64_t>
       stream_handles;  // by StreamId; allocators that order streams order them by handle
   std::vector<DriverCall> recorded_calls;
+  // What was there before the first event, by address. The blocks are numbered 0, 1, ...; the first
+  // initial_ops ops request them anew, for allocators that can't take over where they were.
   std::vector<InitialSegment> initial_segments;
+  std::vector<InitialBlock> initial_blocks;
+  uint32_t initial_ops = 0;
+  bool knows_layout = false;  // every initial block lies in a segment, with its size
+  // Private pools whose segments are not expandable though the recorded setting is: those of a
+  // MemPool with an allocator of its own, and all of PyTorch before 2.9.
+  std::vector<trace::PoolId> native_pools;
   int64_t duration_ns = 0;
   uint64_t largest_reserved_bytes = 0;
   LimitBounds limit_bounds;
   std::vector<GivenBack> given_back;
 };
 
-// Blocks alive before the recording are allocated first, at time 0. Linear in the events.
+// Linear in the events, but for a search among the initial segments.
 [[nodiscard]] Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device);
 
 }  // namespace vram::replay

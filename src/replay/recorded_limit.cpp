@@ -44,6 +44,7 @@ class LimitScan {
  public:
   LimitScan(Program& program, const TorchSettings& settings) : program_(program), rules_(settings) {
     for (const InitialSegment& segment : program.initial_segments) reserved_ += segment.size_bytes;
+    may_have_begun_before_ = reserved_ > 0;
     program_.largest_reserved_bytes = reserved_;
     bounds().largest_granted_bytes = reserved_;
   }
@@ -95,6 +96,7 @@ class LimitScan {
   }
   void see_served(uint64_t bytes) {
     bounds().largest_granted_bytes = std::max(bounds().largest_granted_bytes, first_taken_ + bytes);
+    if (may_have_begun_before_) return;
     if (!collects()) {
       if (first_given_back_ > 0) note_given_back(first_given_back_ + bytes);
     } else if (first_given_back_ > 0) {
@@ -111,13 +113,15 @@ class LimitScan {
   }
   void end_call() {
     first_given_back_ = first_taken_ = 0;
-    has_taken_ = false;
+    has_taken_ = may_have_begun_before_ = false;
   }
 
   Program& program_;
   TorchRules rules_;
   uint64_t reserved_ = 0;
   bool has_taken_ = false;
+  // The call under way may have given back more, before the first event.
+  bool may_have_begun_before_ = false;
   uint64_t first_given_back_ = 0;  // reserved when the call under way first gave back; 0: not yet
   uint32_t given_back_event_ = 0;
   uint64_t first_taken_ = 0;

@@ -65,13 +65,18 @@ class Run {
     result_.model = peer.is_model;
     result_.model_note = peer.model_note;
     result_.capacity_bytes = options.capacity_bytes;
+    result_.start = start_of(program, *allocator_);
+    result_.start_reserved_bytes = allocator_->usage().reserved_bytes;
     segments_.begin_program();
   }
 
   ReplayResult go() {
     const Usage& usage = allocator_->usage();
     result_.completed = true;
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
+    take_peaks(usage);
+    const size_t first = allocator_->holds_initial_blocks() ? program_.initial_ops : 0;
+    if (first > 0) curve_.take(0, 0, usage);
+    for (size_t i = first; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
       if (!step(op)) break;
       if (op.kind == OpKind::kAlloc) take_peaks(usage);
@@ -90,6 +95,11 @@ class Run {
       sim.devices = {gpu::SimDevice{.capacity_bytes = *options.capacity_bytes}};
     }
     return sim;
+  }
+
+  static Start start_of(const Program& program, const Allocator& allocator) {
+    if (program.initial_blocks.empty()) return Start::kBeginning;
+    return allocator.holds_initial_blocks() ? Start::kRecorded : Start::kModel;
   }
 
   // False where the program cannot go on.
@@ -167,6 +177,7 @@ class Run {
       if (one.count == 0) continue;
       result_.driver_calls.push_back({std::string(gpu::to_string(call)), one.count, one.time_ns});
     }
+    result_.made_calls = segments_.log().size();
     result_.matched_calls = segments_.matched_calls();
     result_.may_depend_on_addresses = may_depend_on_addresses();
     result_.layouts_completed = result_.completed ? 1 : 0;

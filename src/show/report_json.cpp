@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/text.hpp"
+#include "show/json_replayed.hpp"
 #include "show/json_state.hpp"
 #include "show/names.hpp"
 
@@ -118,14 +119,18 @@ Json json_what_if(const explain::WhatIfs& what_if) {
   for (const explain::WhatIf& replay : what_if.replays) {
     replays.push_back({{"allocator", json_text(replay.allocator)},
                        {"is_recorded", replay.is_recorded},
-                       {"model", replay.is_model},
+                       {"basis", basis_word(replay.basis)},
+                       {"model", replay.basis == replay::Basis::kModel},
                        {"completed", replay.completed},
                        {"peak_reserved_bytes", replay.peak_reserved_bytes},
                        {"retries", replay.retries},
                        {"driver_time_ns", replay.driver_time_ns},
                        {"oom_event", replay.oom_event ? Json(*replay.oom_event) : Json()}});
   }
-  return {{"capacity_bytes", what_if.capacity_bytes ? Json(*what_if.capacity_bytes) : Json()},
+  return {{"recorded_calls", what_if.fidelity.recorded_calls},
+          {"reproduced_calls", what_if.fidelity.matched_calls},
+          {"is_reproduced", what_if.fidelity.is_exact()},
+          {"capacity_bytes", what_if.capacity_bytes ? Json(*what_if.capacity_bytes) : Json()},
           {"replays", std::move(replays)}};
 }
 

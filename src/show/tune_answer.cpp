@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "replay/fidelity.hpp"
 #include "replay/tune/pytorch_conf.hpp"
 #include "replay/tune/tune_space.hpp"
 #include "show/draw/table.hpp"
@@ -95,10 +96,15 @@ void draw_without_expandable(const TuneReport& report, Page& page) {
 void draw_better(const TuneReport& report, Page& page) {
   const TuneCandidate& best = best_of(report);
   const ReplayResult& own = own_of(report).result;
-  page.paragraph(Line("→ ", Style::kStrong), "Set this before the program starts:");
+  const bool is_estimate =
+      replay::basis_of(best.result, best.is_recorded, report.fidelity) == replay::Basis::kEstimate;
+  page.paragraph(Line("→ ", Style::kStrong),
+                 is_estimate ? "This may help; set it before the program starts:"
+                             : "Set this before the program starts:");
   draw_export(best, page);
   std::string text = gain_sentence(report, best.result);
   if (own.completed) text += " " + price_sentence(best.result, own);
+  if (is_estimate) text += fmt::format(" These are estimates: {}.", doubt_text(report.fidelity));
   page.paragraph(Line("  "), printable(text));
   draw_without_expandable(report, page);
 }
@@ -199,6 +205,8 @@ void draw_answer(const TuneReport& report, Page& page) {
       return draw_recorded_is_best(report, page);
     case TuneVerdict::kNoneCompletes:
       return draw_none_completes(report, page);
+    case TuneVerdict::kPeakIsBefore:
+      return page.paragraph(Line("✖ ", Style::kWarning), peak_before_text(report.fidelity));
     case TuneVerdict::kCannotFit:
       return draw_cannot_fit(report, page);
   }

@@ -242,7 +242,9 @@ std::string draw_tune(const TuneReport& report, const TextOptions& options) {
   page.paragraph(Line(), fmt::format("{} with different settings and allocators",
                                      counted(report.result.replays, "replay")));
   draw_answer(report, page);
-  if (report.result.verdict != TuneVerdict::kCannotFit) {  // else there is nothing to choose
+  const bool has_choice = report.result.verdict != TuneVerdict::kCannotFit &&
+                          report.result.verdict != TuneVerdict::kPeakIsBefore;
+  if (has_choice) {
     draw_settings(report, page);
     draw_others(report, page);
   }

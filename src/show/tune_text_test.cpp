@@ -127,5 +127,26 @@ TEST(TuneText, EscapeCodesOnlyWithColour) {
   EXPECT_THAT(draw_tune(testing::sample_tune(), {.colour = true}), HasSubstr("\x1b["));
 }
 
+TEST(TuneText, APeakBeforeTheRecordingIsNoBaseForASaving) {
+  TuneReport report = testing::sample_tune();
+  report.result.verdict = replay::TuneVerdict::kPeakIsBefore;
+  report.fidelity.peak_is_before = true;
+  report.fidelity.start_reserved_bytes = 25 * kGiB;
+  const std::string text = unwrapped(draw_tune(report));
+  EXPECT_THAT(text, HasSubstr("What other settings would save is unknown"));
+  EXPECT_THAT(text, Not(HasSubstr("export")));
+  EXPECT_THAT(text, Not(HasSubstr("SETTINGS")));
+}
+
+TEST(TuneText, GainsWithoutProofAreEstimates) {
+  TuneReport report = testing::sample_tune();
+  EXPECT_THAT(unwrapped(draw_tune(report)), Not(HasSubstr("estimate")));
+  report.fidelity.matched_calls = 40;
+  const std::string text = unwrapped(draw_tune(report));
+  EXPECT_THAT(text, HasSubstr("This may help; set it before the program starts:"));
+  EXPECT_THAT(text, HasSubstr("These are estimates: a replay of the recording's own settings "
+                              "diverges after call 40 of 102 recorded driver calls"));
+}
+
 }  // namespace
 }  // namespace vram::show

@@ -32,17 +32,19 @@ std::string replayed_with_expandable(const DeviceReport& report) {
   if (expandable_helps(report) == Help::kUnknown) return "";
   const WhatIf& own = *what_if_recorded(report);
   const WhatIf& other = *what_if(report, replay::kExpandableSpec);
+  const bool is_estimate = other.basis == replay::Basis::kEstimate;
+  const std::string_view doubt = is_estimate ? " (an estimate)" : "";
   if (!own.completed || !other.completed) {
     const std::string limit =
         report.what_if->capacity_bytes
             ? fmt::format(" at the limit of {}", format_bytes(*report.what_if->capacity_bytes))
             : std::string();
-    return fmt::format(" Replayed with expandable_segments{}, this program {}.", limit,
-                       end_of(other));
+    return fmt::format(" Replayed with expandable_segments{}, this program {}{}.", limit,
+                       end_of(other), doubt);
   }
-  return fmt::format(" Replayed with it, this program reserves {} at its peak instead of {}.",
-                     format_bytes(other.peak_reserved_bytes),
-                     format_bytes(own.peak_reserved_bytes));
+  return fmt::format(" Replayed with it, this program reserves {} at its peak instead of {}{}.",
+                     format_bytes(other.peak_reserved_bytes), format_bytes(own.peak_reserved_bytes),
+                     doubt);
 }
 
 }  // namespace vram::explain

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "base/pod_vector.hpp"
-#include "explain/history/segments.hpp"
 #include "explain/report.hpp"
+#include "replay/segment_map.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
@@ -16,6 +16,9 @@
 #include <vector>
 
 namespace vram::explain {
+
+using replay::SegmentMap;
+using replay::SegmentRange;
 
 inline constexpr uint32_t kBeforeRecording = 0xffffffff;  // Lifetime::alloc_event
 inline constexpr uint32_t kNever = 0xffffffff;            // Lifetime::free_*_event

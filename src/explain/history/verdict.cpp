@@ -144,7 +144,7 @@ Confidence confidence_of(const trace::Trace& trace, const trace::DeviceTrace& de
 
 Verdict judge(const trace::Trace& trace, const trace::DeviceTrace& device, const Baseline& baseline,
               const Heap& heap, std::span<const Lifetime> lifetimes, const ReplayTrouble& trouble) {
-  const bool is_checkable = has_checkable_end_state(trace, device);
+  const bool is_checkable = replay::has_checkable_end_state(trace, device);
   const Comparison end = is_checkable ? compare(device, heap, lifetimes) : Comparison{};
   Verdict verdict;
   verdict.mismatches = end.count() + baseline.contradictions + trouble.contradictions;

@@ -1,6 +1,6 @@
 #include "explain/moment/curve.hpp"
 
-#include "explain/history/segments.hpp"
+#include "replay/segment_map.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "explain/history/history.hpp"
-#include "explain/history/segments.hpp"
+#include "replay/segment_map.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>

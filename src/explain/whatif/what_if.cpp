@@ -1,5 +1,6 @@
 #include "explain/whatif/what_if.hpp"
 
+#include "replay/fidelity.hpp"
 #include "replay/recorded_limit.hpp"
 #include "replay/replay.hpp"
 
@@ -72,9 +73,10 @@ std::optional<uint64_t> limit_of(Program& program, const AllocatorSpec& recorded
   return program.largest_reserved_bytes;
 }
 
-WhatIf told(const ReplayResult& result) {
+WhatIf told(const ReplayResult& result, bool is_recorded, const replay::Fidelity& fidelity) {
   WhatIf what_if{.allocator = result.allocator,
-                 .is_model = result.model,
+                 .is_recorded = is_recorded,
+                 .basis = replay::basis_of(result, is_recorded, fidelity),
                  .completed = result.completed,
                  .peak_reserved_bytes = result.peak_reserved_bytes,
                  .retries = result.retries,
@@ -97,9 +99,11 @@ std::optional<WhatIfs> find_what_ifs(const trace::Trace& trace, const trace::Dev
   const std::vector<ReplayResult> results = replay_all(program, specs, options);
   if (!agrees(results.front(), report)) return std::nullopt;
   WhatIfs answer;
+  answer.fidelity = replay::fidelity_of(program, results.front());
+  if (answer.fidelity.peak_is_before && results.front().completed) return std::nullopt;
   answer.capacity_bytes = options.capacity_bytes;
-  for (const ReplayResult& result : results) answer.replays.push_back(told(result));
-  answer.replays.front().is_recorded = true;
+  for (const ReplayResult& result : results)
+    answer.replays.push_back(told(result, answer.replays.empty(), answer.fidelity));
   return answer;
 }
 

@@ -16,7 +16,7 @@ inline constexpr double kMinWhatIfShare = 0.10;
 
 // Reads peaks, waste and ooms of the report. None where there is nothing to ask, and where the
 // replay of the recording's own settings does not come out at the recorded peak: then no other can
-// be believed either.
+// be believed either. Nor where the peak lies before the recording, unless it ran out of memory.
 [[nodiscard]] std::optional<WhatIfs> find_what_ifs(const trace::Trace& trace,
                                                    const trace::DeviceTrace& device,
                                                    const DeviceReport& report);

@@ -133,5 +133,26 @@ TEST(WhatIf, ARealProgramThatFragments) {
   EXPECT_THAT(replayed_with_expandable(report), HasSubstr("15.4 GiB at its peak instead of 25.2"));
 }
 
+DeviceReport report_of(const std::string& name) {
+  return explain(*trace::open_trace(VRAM_TEST_DATA "/middle/" + name + ".pickle.xz"))
+      .value()
+      .devices.front();
+}
+
+// What other settings would have left at that moment is not known.
+TEST(WhatIf, FromTheMiddleOfAProgramOnlyTheRecordedSettingsAreExact) {
+  const DeviceReport report = report_of("unet_multiscale.mid");
+  ASSERT_TRUE(report.what_if);
+  EXPECT_TRUE(report.what_if->fidelity.is_exact());
+  EXPECT_EQ(what_if_recorded(report)->basis, replay::Basis::kExact);
+  EXPECT_EQ(what_if(report, replay::kExpandableSpec)->basis, replay::Basis::kEstimate);
+  EXPECT_THAT(replayed_with_expandable(report), HasSubstr("(an estimate)"));
+}
+
+// As much was reserved when the ring begins as ever after.
+TEST(WhatIf, NothingIsSavedOfAPeakBeforeTheRecording) {
+  EXPECT_FALSE(report_of("unet_multiscale.ring").what_if);
+}
+
 }  // namespace
 }  // namespace vram::explain

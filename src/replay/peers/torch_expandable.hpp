@@ -6,13 +6,16 @@
 
 #include "replay/peers/torch_base.hpp"
 
+#include <span>
 #include <vector>
 
 namespace vram::replay {
 
 class TorchExpandable final : public TorchBase {
  public:
-  // device_bytes sizes the reservations. Takes the program's initial segments.
+  // device_bytes sizes the reservations. Goes on from the program's initial segments and blocks
+  // where the recorded allocator had expandable ones, of granules as these settings have them. Else
+  // it maps as much as empty segments had, and the blocks come as requests.
   TorchExpandable(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
                   uint64_t device_bytes, const Program& program, SegmentSource& segments);
 
@@ -30,6 +33,9 @@ class TorchExpandable final : public TorchBase {
 
   [[nodiscard]] uint64_t size_with_room(NodeId node);
   [[nodiscard]] bool is_usable(NodeId node);
+  [[nodiscard]] bool expands(uint32_t lane);
+  void take_over(const Program& program);
+  [[nodiscard]] NodeId map_initial(const InitialSegment& segment);
   [[nodiscard]] NodeId find_room(const Wanted& wanted);
   [[nodiscard]] NodeId add_reservation(uint32_t lane);
   [[nodiscard]] bool map(NodeId node, uint64_t bytes);
@@ -37,6 +43,7 @@ class TorchExpandable final : public TorchBase {
   void drop_if_empty(NodeId node);
 
   uint64_t device_bytes_;
+  std::span<const trace::PoolId> native_pools_;
   std::vector<Reservation> reservations_;
 };
 

@@ -9,7 +9,8 @@ namespace vram::replay {
 
 class TorchNative final : public TorchBase {
  public:
-  // Takes the program's initial segments.
+  // Goes on from the program's initial segments and blocks where the recorded allocator had none
+  // that expand. Else it takes only empty segments, and the blocks come as requests.
   TorchNative(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
               const Program& program, SegmentSource& segments);
 

@@ -11,7 +11,7 @@
 namespace vram::replay {
 namespace {
 
-constexpr std::array<PeerKey, 7> kTorchKeys{{
+constexpr std::array<PeerKey, 8> kTorchKeys{{
     {"expandable_segments", "True|False"},
     {"max_split_size_mb", "MEBIBYTES, more than 20"},
     {"max_non_split_rounding_mb", "MEBIBYTES, more than 20"},
@@ -19,6 +19,7 @@ constexpr std::array<PeerKey, 7> kTorchKeys{{
     {"garbage_collection_threshold", "SHARE between 0 and 1"},
     {"large_segment_size_mb", "MEBIBYTES, even, 20 or more"},
     {"per_process_memory_fraction", "SHARE between 0 and 1"},
+    {"throw_on_cudamalloc_oom", "True|False"},
 }};
 
 // A device is no larger: reservations of address space are sized for it where no limit is known.
@@ -87,6 +88,7 @@ bool read(std::string_view key, std::string_view value, TorchSettings& to) {
   if (key == "garbage_collection_threshold")
     return keep(read_share(value), to.garbage_collection_threshold);
   if (key == "large_segment_size_mb") return keep(mebibytes(value, 20, 2), to.large_segment_bytes);
+  if (key == "throw_on_cudamalloc_oom") return keep(read_truth(value), to.throw_on_oom);
   return keep(read_share(value), to.memory_fraction) && to.memory_fraction > 0;
 }
 
@@ -149,7 +151,9 @@ std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
   if (std::any_of(divisions.begin(), divisions.end(), [](uint64_t d) { return d > 1; }))
     settings.emplace_back("roundup_power2_divisions", recorded_divisions(divisions));
   for (auto& [key, value] : split_settings(conf)) {
-    if (key != "max_non_split_rounding_mb" && key != "large_segment_size_mb") continue;
+    if (key != "max_non_split_rounding_mb" && key != "large_segment_size_mb" &&
+        key != "throw_on_cudamalloc_oom")
+      continue;
     TorchSettings ignored;
     if (read(key, value, ignored)) settings.emplace_back(key, value);
   }

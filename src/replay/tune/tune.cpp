@@ -1,6 +1,7 @@
 #include "replay/tune/tune.hpp"
 
 #include "base/check.hpp"
+#include "replay/fidelity.hpp"
 #include "replay/live_peak.hpp"
 #include "replay/registry.hpp"
 #include "replay/tune/tune_rank.hpp"
@@ -144,12 +145,15 @@ void refine(const TuneSpace& space, int64_t duration_ns, Replays& replays) {
   }
 }
 
-TuneVerdict verdict_of(const TuneResult& result, const TuneOptions& options, int64_t duration_ns) {
+TuneVerdict verdict_of(const TuneResult& result, const TuneOptions& options,
+                       const Program& program) {
   if (options.capacity_bytes && result.peak_live_bytes > *options.capacity_bytes)
     return TuneVerdict::kCannotFit;
   const TuneCandidate& best = result.ranked.front();
   if (!best.result.completed) return TuneVerdict::kNoneCompletes;
-  const TuneRank rank(result.ranked, duration_ns);
+  const ReplayResult& own = result.ranked[result.recorded].result;
+  if (own.completed && fidelity_of(program, own).peak_is_before) return TuneVerdict::kPeakIsBefore;
+  const TuneRank rank(result.ranked, program.duration_ns);
   const bool as_good = rank.class_of(result.ranked[result.recorded]) == rank.class_of(best);
   return as_good ? TuneVerdict::kRecordedIsBest : TuneVerdict::kBetter;
 }
@@ -178,7 +182,7 @@ TuneResult tune(const Program& program, const AllocatorSpec& recorded, const Tun
   VRAM_CHECK(found != result.ranked.end());
   found->is_recorded = true;
   result.recorded = static_cast<size_t>(found - result.ranked.begin());
-  result.verdict = verdict_of(result, options, program.duration_ns);
+  result.verdict = verdict_of(result, options, program);
   return result;
 }
 

@@ -38,6 +38,7 @@ enum class TuneVerdict : uint8_t {
   kBetter,          // the first candidate is better than the recorded settings
   kRecordedIsBest,  // nothing is better by what counts
   kNoneCompletes,   // what is alive would fit, but nothing that was tried completes
+  kPeakIsBefore,    // nothing to compare with: the peak lies before the recording
   kCannotFit,       // what is alive at once exceeds the capacity: no allocator can help
 };
 

@@ -4,6 +4,7 @@
 #include "replay/live_peak.hpp"
 #include "replay/registry.hpp"
 #include "replay/testing/program_builder.hpp"
+#include "replay/testing/trace_maker.hpp"
 #include "replay/tune/tune_space.hpp"
 
 #include <gmock/gmock.h>
@@ -215,6 +216,24 @@ TEST(LivePeak, CountsWhatTensorsHold) {
   refused.alloc(100);
   refused.refused(70);
   EXPECT_EQ(peak_live_bytes(refused.build()), 170U);
+}
+
+// Two segments of 100 MiB from before hold little of what the program needs now. Requested anew,
+// that takes 60 MiB; but what other settings would have had before is not known.
+TEST(Tune, APeakBeforeTheRecordingIsNoBaseForASaving) {
+  constexpr uint64_t kAt = uint64_t{1} << 40;
+  TraceMaker t;
+  t.add(trace::EventKind::kAlloc, kAt + 10 * kMiB, 20 * kMiB);
+  for (const uint64_t at : {kAt, kAt + 200 * kMiB}) {
+    const uint64_t live = at == kAt ? 30 * kMiB : 10 * kMiB;
+    t.end_segment(at, 100 * kMiB);
+    t.end_block(at, 10 * kMiB, trace::BlockState::kAllocated);
+    if (at == kAt) t.end_block(at + 10 * kMiB, 20 * kMiB, trace::BlockState::kAllocated);
+    t.end_block(at + live, 100 * kMiB - live, trace::BlockState::kInactive);
+  }
+  const TuneResult result = tuned(t.make());
+  EXPECT_EQ(result.verdict, TuneVerdict::kPeakIsBefore);
+  EXPECT_EQ(result.ranked[result.recorded].result.peak_reserved_bytes, 200 * kMiB);
 }
 
 }  // namespace

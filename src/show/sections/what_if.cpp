@@ -2,10 +2,12 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "show/draw/table.hpp"
+#include "show/replay_subject.hpp"
 #include "show/sections/sections.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,11 +17,13 @@ namespace {
 using explain::WhatIf;
 
 std::string name_of(const WhatIf& replay) {
-  return printable(replay.allocator) + (replay.is_model ? " (model)" : "");
+  return printable(replay.allocator) + (replay.basis == replay::Basis::kModel ? " (model)" : "");
 }
 
 Line outcome_of(const WhatIf& replay) {
-  return replay.completed ? Line("ok", Style::kGood) : Line("OOM", Style::kBad);
+  if (!replay.completed) return Line("OOM", Style::kBad);
+  if (replay.basis == replay::Basis::kEstimate) return Line("estimate", Style::kWarning);
+  return Line("ok", Style::kGood);
 }
 
 // Against the recorded settings; nothing where one of the two did only a part of the program.
@@ -68,6 +72,10 @@ void draw_what_if(const Subject& subject, Page& page) {
   for (const WhatIf& replay : what_if->replays)
     table.add_row(row_of(replay, what_if->replays.front()));
   page.add(table.draw(2, page.columns()));
+  const bool has_estimates = std::ranges::find(what_if->replays, replay::Basis::kEstimate,
+                                               &WhatIf::basis) != what_if->replays.end();
+  if (has_estimates)
+    page.paragraph(Line("  "), "Estimates: " + doubt_text(what_if->fidelity), Style::kFaint);
 }
 
 }  // namespace vram::show

@@ -67,9 +67,11 @@ inline explain::Steps sample_steps() {
 }
 
 inline explain::WhatIfs sample_what_if() {
-  return {.capacity_bytes = 24 * kSampleGiB,
+  return {.fidelity = {.recorded_calls = 40, .made_calls = 40, .matched_calls = 40},
+          .capacity_bytes = 24 * kSampleGiB,
           .replays = {{.allocator = "torch",
                        .is_recorded = true,
+                       .basis = replay::Basis::kExact,
                        .completed = false,
                        .peak_reserved_bytes = 23 * kSampleGiB,
                        .retries = 3,
