@@ -36,7 +36,7 @@ inline constexpr std::string_view kExpandableSpec = "torch:expandable_segments=T
 
 struct ReplayOptions {
   std::optional<uint64_t> capacity_bytes;  // limit on reserved bytes; none: the simulated device is
-                                           // as large as it takes
+                                           // larger than any real one
   // The limit is PyTorch's own memory fraction, not the device's end: expandable segments overshoot
   // it by less than a granule.
   bool capacity_is_fraction = false;

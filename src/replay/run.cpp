@@ -1,5 +1,7 @@
 #include "replay/run.hpp"
 
+#include "base/bytes.hpp"
+
 #include <algorithm>
 
 namespace vram::replay {
@@ -86,9 +88,9 @@ class Run {
   static gpu::SimOptions sim_options(const ReplayOptions& options) {
     gpu::SimOptions sim;
     sim.address_layout = options.address_layout;
-    if (options.capacity_bytes && !options.capacity_is_fraction) {
-      sim.devices = {gpu::SimDevice{.capacity_bytes = *options.capacity_bytes}};
-    }
+    const bool ends_there = options.capacity_bytes && !options.capacity_is_fraction;
+    const uint64_t end = ends_there ? *options.capacity_bytes : kMaxDeviceBytes;
+    sim.devices = {gpu::SimDevice{.capacity_bytes = end}};
     return sim;
   }
 

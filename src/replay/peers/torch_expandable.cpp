@@ -1,5 +1,7 @@
 #include "replay/peers/torch_expandable.hpp"
 
+#include "base/check.hpp"
+
 #include <algorithm>
 
 namespace vram::replay {
@@ -46,9 +48,10 @@ bool TorchExpandable::is_usable(NodeId node) {
   return node != kNoNode && cache_[node].state == NodeState::kFree;
 }
 
-NodeId TorchExpandable::add_reservation(uint32_t lane) {
+NodeId TorchExpandable::add_reservation(const Wanted& wanted) {
+  const uint32_t lane = wanted.lane;
   const uint64_t granule = rules_.granule_bytes(cache_.lane(lane).is_small);
-  const uint64_t bytes = round_up(device_bytes_ / 8 * 9, granule);
+  const uint64_t bytes = round_up(std::max(device_bytes_ / 8 * 9, wanted.size_bytes), granule);
   const uint64_t address = segments_.reserve(bytes);
   if (address == 0) return kNoNode;
   Node node;
@@ -74,7 +77,7 @@ NodeId TorchExpandable::find_room(const Wanted& wanted) {
     }
     if (total >= wanted.size_bytes) return first;
   }
-  return add_reservation(wanted.lane);
+  return add_reservation(wanted);
 }
 
 // Maps whole granules from an unmapped node's beginning and joins them with free neighbours; the
@@ -100,6 +103,7 @@ bool TorchExpandable::map(NodeId id, uint64_t bytes) {
 
 // What was mapped before a refusal stays, as free memory.
 NodeId TorchExpandable::take_from_device(const Wanted& wanted) {
+  if (wanted.size_bytes > std::max(device_bytes_, kMaxDeviceBytes)) return kNoNode;
   NodeId id = find_room(wanted);
   if (id == kNoNode) return kNoNode;
   if (!cache_[id].is_mapped && !map(id, std::min(cache_[id].size_bytes, wanted.size_bytes))) {
@@ -107,6 +111,7 @@ NodeId TorchExpandable::take_from_device(const Wanted& wanted) {
   }
   while (cache_[id].size_bytes < wanted.size_bytes) {
     const NodeId next = cache_[id].next;
+    VRAM_CHECK(next != kNoNode);  // the run that find_room found is long enough
     const uint64_t missing = wanted.size_bytes - cache_[id].size_bytes;
     if (!map(next, std::min(missing, cache_[next].size_bytes))) return kNoNode;
     id = next;

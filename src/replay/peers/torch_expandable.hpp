@@ -1,6 +1,6 @@
 // TorchExpandable: PyTorch with expandable_segments:True. Each lane has one reservation of address
-// space, larger than the device, whose mapped part grows and shrinks by granules (2 MiB in the
-// small pool, large_segment_size in the large one). Exact: the same ranges are mapped and unmapped
+// space, larger than the device and than any one request, whose mapped part grows and shrinks by
+// granules (2 MiB in the small pool, large_segment_size in the large one). Exact: the same ranges are mapped and unmapped
 // in the same order as PyTorch does. See torch_base.hpp for the flow.
 #pragma once
 
@@ -31,7 +31,7 @@ class TorchExpandable final : public TorchBase {
   [[nodiscard]] uint64_t size_with_room(NodeId node);
   [[nodiscard]] bool is_usable(NodeId node);
   [[nodiscard]] NodeId find_room(const Wanted& wanted);
-  [[nodiscard]] NodeId add_reservation(uint32_t lane);
+  [[nodiscard]] NodeId add_reservation(const Wanted& wanted);
   [[nodiscard]] bool map(NodeId node, uint64_t bytes);
   void unmap(NodeId node);
   void drop_if_empty(NodeId node);

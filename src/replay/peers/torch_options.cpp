@@ -23,11 +23,11 @@ constexpr std::array<PeerKey, 7> kTorchKeys{{
 
 // A device is no larger: reservations of address space are sized for it where no limit is known.
 constexpr uint64_t kUsualDeviceBytes = 152 * kGiB;
-constexpr uint64_t kMostMebibytes = uint64_t{1} << 24;  // 16 TiB
 
 std::optional<uint64_t> mebibytes(std::string_view text, uint64_t least, uint64_t multiple) {
   const auto value = read_whole_number(text);
-  if (!value || *value < least || *value > kMostMebibytes || *value % multiple != 0) return {};
+  if (!value || *value < least || *value > kMaxSettingMebibytes || *value % multiple != 0)
+    return {};
   return *value * kMiB;
 }
 
@@ -136,7 +136,8 @@ std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
     if (key == "PYTORCH_CUDA_ALLOC_CONF") conf = value;
     if (key == "expandable_segments" && read_truth(value).value_or(false))
       settings.emplace_back(key, "True");
-    if (key == "max_split_size" && number && *number / kMiB > 20 && *number / kMiB < kMostMebibytes)
+    if (key == "max_split_size" && number && *number / kMiB > 20 &&
+        *number / kMiB < kMaxSettingMebibytes)
       settings.emplace_back("max_split_size_mb", std::to_string(*number / kMiB));
     if (key == "garbage_collection_threshold" && read_share(value).value_or(0) > 0)
       settings.emplace_back(key, value);
