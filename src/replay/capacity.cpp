@@ -15,6 +15,7 @@ class Search {
          const ReplayOptions& options)
       : program_(program), peer_(peer), spec_(spec), options_(options) {
     options_.curve_slices = 0;
+    options_.capacity_is_fraction = false;
   }
 
   std::optional<MinCapacity> find() {
@@ -41,8 +42,8 @@ class Search {
   }
   bool completes_at(uint64_t steps) { return retries_at(steps).has_value(); }
 
-  // An unlimited run's peak may not suffice as a limit: a whole segment is compared with it before
-  // less is mapped.
+  // An unlimited run's peak may not suffice as a limit, where more than what is taken is compared
+  // with it.
   bool raise(uint64_t& steps) {
     for (int i = 0; i < 8; ++i) {
       if (completes_at(steps)) return true;

@@ -23,13 +23,24 @@ TEST(Capacity, FindsTheSmallestAndWhatItCosts) {
   EXPECT_EQ(found->retries, 1u);
 }
 
-// A 4 MiB request needs a whole 20 MiB segment to be allowed, however it is mapped.
-TEST(Capacity, ExpandableSegmentsNeedRoomForTheSegmentThatTheyAreComparedBy) {
+// What a device holds counts, not the segment that a memory fraction would be compared with: 40 MiB
+// grow to 60.
+TEST(Capacity, ExpandableSegmentsNeedRoomForWhatTheyMap) {
   ProgramBuilder p;
-  p.alloc(4 * kMiB);
-  const auto found = search("torch:expandable_segments=True", p.build());
+  p.free(p.alloc(40 * kMiB));
+  p.alloc(60 * kMiB);
+  const Program program = p.build();
+  const auto found = search("torch:expandable_segments=True", program);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->capacity_bytes, 20 * kMiB);
+  EXPECT_EQ(found->capacity_bytes, 60 * kMiB);
+  EXPECT_EQ(found->retries, 0u);
+  ReplayOptions of_recording;
+  of_recording.capacity_is_fraction = true;
+  const auto also =
+      find_min_capacity(program, *find_peer("torch"),
+                        parse_spec("torch:expandable_segments=True").value(), of_recording);
+  ASSERT_TRUE(also);
+  EXPECT_EQ(also->retries, 0u) << "the answer is about a device";
 }
 
 TEST(Capacity, TheAnswerCompletesAndTwoMebibytesLessDoNot) {

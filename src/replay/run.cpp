@@ -56,11 +56,12 @@ class Run {
   Run(const Program& program, const ReplayOptions& options, const Peer& peer,
       const AllocatorSpec& spec)
       : program_(program),
-        gpu_(sim_options(options)),
+        gpu_(sim_options(options, peer)),
         segments_(gpu_, program),
         allocator_(peer.make(spec.settings, {.program = program,
                                              .segments = segments_,
                                              .limit_bytes = options.capacity_bytes,
+                                             .limit_is_fraction = options.capacity_is_fraction,
                                              .lag_ns = options.lag_ns})),
         curve_(program, options.curve_slices) {
     result_.allocator = spec.to_string();
@@ -85,10 +86,11 @@ class Run {
   [[nodiscard]] const std::vector<DriverCall>& log() const { return segments_.log(); }
 
  private:
-  static gpu::SimOptions sim_options(const ReplayOptions& options) {
+  static gpu::SimOptions sim_options(const ReplayOptions& options, const Peer& peer) {
     gpu::SimOptions sim;
     sim.address_layout = options.address_layout;
-    const bool ends_there = options.capacity_bytes && !options.capacity_is_fraction;
+    const bool is_fraction = options.capacity_is_fraction && peer.has_memory_fraction;
+    const bool ends_there = options.capacity_bytes && !is_fraction;
     const uint64_t end = ends_there ? *options.capacity_bytes : kMaxDeviceBytes;
     sim.devices = {gpu::SimDevice{.capacity_bytes = end}};
     return sim;

@@ -18,7 +18,8 @@ namespace vram::replay {
 
 class TorchBase : public CachingBase {
  public:
-  // limit_bytes: PyTorch's own limit, its memory fraction. segments and program must outlive it.
+  // limit_bytes: PyTorch's own limit, its memory fraction; none where the program set none, and the
+  // device alone refuses. segments and program must outlive it.
   TorchBase(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
             const Program& program, SegmentSource& segments);
 

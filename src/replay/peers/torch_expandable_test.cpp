@@ -25,6 +25,38 @@ TEST(TorchExpandable, ARequestLargerThanTheUsualDeviceIsServedWhereTheDeviceIsLa
   EXPECT_EQ(outcome.calls, (Calls{{Kind::kMap, 200 * kGiB}, {Kind::kMap, 40 * kMiB}}));
 }
 
+// 9 GiB mapped and free again, then 10 asked for.
+Program grows_by_a_gibibyte(trace::PoolId pool = 0) {
+  ProgramBuilder p;
+  p.free(p.alloc(9 * kGiB, 0, pool));
+  p.alloc(10 * kGiB, 0, pool);
+  return p.build();
+}
+
+TEST(TorchExpandable, TheDevicesEndRefusesOnlyWhatDoesNotFit) {
+  const Calls grown = {{Kind::kMap, 9000 * kMiB + 220 * kMiB}, {Kind::kMap, 1020 * kMiB}};
+  for (const trace::PoolId pool : {trace::PoolId{0}, trace::PoolId{1}}) {
+    const Outcome outcome = run_on(kExpandable, grows_by_a_gibibyte(pool), capacity(12 * kGiB));
+    EXPECT_TRUE(outcome.result.completed) << pool;
+    EXPECT_EQ(outcome.result.retries, 0u) << pool;
+    EXPECT_EQ(outcome.calls, grown) << pool;
+  }
+}
+
+TEST(TorchExpandable, AMemoryFractionIsComparedWithTheWholeSegment) {
+  ReplayOptions options = capacity(12 * kGiB);
+  options.capacity_is_fraction = true;
+  const Outcome retried = run_on(kExpandable, grows_by_a_gibibyte(), options);
+  EXPECT_TRUE(retried.result.completed);
+  EXPECT_EQ(retried.result.retries, 1u);
+  // A private pool gives nothing back.
+  EXPECT_FALSE(run_on(kExpandable, grows_by_a_gibibyte(1), options).result.completed);
+  const Outcome by_setting =
+      run_on("torch:expandable_segments=True,per_process_memory_fraction=0.75",
+             grows_by_a_gibibyte(), capacity(16 * kGiB));
+  EXPECT_EQ(by_setting.calls, retried.calls);
+}
+
 TEST(TorchExpandable, ARequestLargerThanAnyReservationIsAnOom) {
   for (const uint64_t bytes : {180 * kGiB, uint64_t{1} << 45, uint64_t{1} << 60, ~uint64_t{0}}) {
     ProgramBuilder p;

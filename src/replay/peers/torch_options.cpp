@@ -112,7 +112,11 @@ Result<TorchSettings> parse_torch_settings(Settings settings) {
 
 std::unique_ptr<Allocator> make_torch(Settings settings, const PeerContext& context) {
   const TorchSettings torch = parse_torch_settings(settings).value();
-  std::optional<uint64_t> limit_bytes = context.limit_bytes;
+  // Garbage collection acts only beside a memory fraction: its threshold stands for one of the
+  // whole device, too.
+  const bool has_fraction = context.limit_is_fraction || torch.memory_fraction < 1 ||
+                            torch.garbage_collection_threshold > 0;
+  std::optional<uint64_t> limit_bytes = has_fraction ? context.limit_bytes : std::nullopt;
   if (limit_bytes && torch.memory_fraction < 1) {
     limit_bytes = static_cast<uint64_t>(static_cast<double>(*limit_bytes) * torch.memory_fraction);
   }
