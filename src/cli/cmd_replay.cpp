@@ -33,8 +33,8 @@ class ReplayCommand final : public Command {
   [[nodiscard]] Result<std::vector<AllocatorSpec>> asked_specs() const;
   [[nodiscard]] Result<replay::ReplayOptions> replay_options(const Capacity& capacity) const;
   [[nodiscard]] Result<> replay_all(const trace::Trace& trace, const RecordedProgram& recorded,
-                                    std::vector<AllocatorSpec> specs, const Console& console,
-                                    show::ReplayReport& report) const;
+                                    replay::ReplayOptions options, std::vector<AllocatorSpec> specs,
+                                    const Console& console, show::ReplayReport& report) const;
 
   std::string trace_;
   std::vector<std::string> allocators_;
@@ -109,6 +109,7 @@ Result<replay::ReplayOptions> ReplayCommand::replay_options(const Capacity& capa
   options.capacity_bytes = capacity.bytes;
   options.lag_ns = *lag_ns;
   return options;
+  options.capacity_is_fraction = capacity.is_fraction;
 }
 
 bool runs_out(const show::ReplayReport& report) {
@@ -134,21 +135,18 @@ void name_oom_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
 }
 
 Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProgram& recorded,
-                                   std::vector<AllocatorSpec> specs, const Console& console,
-                                   show::ReplayReport& report) const {
-  auto options = replay_options({report.capacity_bytes, report.capacity_source});
-  if (!options) return tl::unexpected(options.error());
-  report.lag_ns = options->lag_ns;
+                                   replay::ReplayOptions options, std::vector<AllocatorSpec> specs,
+                                   const Console& console, show::ReplayReport& report) const {
   const auto replayed = [&](const AllocatorSpec& spec) -> Result<show::Replayed> {
     Progress progress(console, "replaying " + spec.to_string());
     progress.announce(report.events);
-    auto result = replay::replay(recorded.program, spec, *options);
+    auto result = replay::replay(recorded.program, spec, options);
     if (!result) return tl::unexpected(result.error());
     return show::Replayed{.result = std::move(*result), .is_recorded = false, .oom_step = {}};
   };
   const AllocatorSpec own = replay::recorded_spec(trace);
   if (specs.empty()) specs = default_specs(own);
-  options->search_min_capacity = report.searched_min_capacity;
+  options.search_min_capacity = report.searched_min_capacity;
   for (const AllocatorSpec& spec : specs) {
     auto each = replayed(spec);
     if (!each) return tl::unexpected(each.error());
@@ -156,7 +154,7 @@ Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProg
     report.results.push_back(std::move(*each));
   }
   const auto same = std::ranges::find(report.results, true, &show::Replayed::is_recorded);
-  options->search_min_capacity = false;
+  options.search_min_capacity = false;
   auto reference = same != report.results.end() ? Result<show::Replayed>(*same) : replayed(own);
   if (!reference) return tl::unexpected(reference.error());
   report.recorded = std::move(*reference);
@@ -176,8 +174,11 @@ Result<int> ReplayCommand::run(Console& console) {
   if (!capacity) return tl::unexpected(capacity.error());
   show::ReplayReport report;
   fill_subject(*trace, *recorded, *capacity, report);
+  const auto options = replay_options(*capacity);
+  if (!options) return tl::unexpected(options.error());
   report.searched_min_capacity = min_capacity_;
-  const auto done = replay_all(*trace, *recorded, std::move(*specs), console, report);
+  const auto done = replay_all(*trace, *recorded, *options, std::move(*specs), console, report);
+  report.lag_ns = options->lag_ns;
   if (!done) return tl::unexpected(done.error());
   const std::string text =
       json_ ? show::replay_json(report) : show::draw_replay(report, text_options(output_, console));

@@ -118,6 +118,7 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned 
       {.capacity_bytes = capacity->bytes,
        .jobs = jobs,
        .progress = [&](size_t done,
+       .capacity_is_fraction = capacity->is_fraction,
                        size_t planned) { progress.update_count(done, planned, "replays"); },
        .lag_ns = *lag_ns});
   if (report.result.verdict == replay::TuneVerdict::kCannotFit) {

@@ -78,7 +78,7 @@ Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::s
                 trace.origin.path, result->device->ordinal);
   }
   if (result) {
-    result->limit_bytes = replay::settle_recorded(result->program, replay::recorded_spec(trace));
+    result->limit = replay::settle_recorded(result->program, replay::recorded_spec(trace));
   }
   return result;
 }
@@ -93,18 +93,19 @@ Option capacity_option(std::string& target) {
 Result<Capacity> capacity_for(const RecordedProgram& recorded, const std::string& option) {
   if (option == "unlimited") return Capacity{};
   if (option.empty()) {
-    if (recorded.limit_bytes) {
-      return Capacity{recorded.limit_bytes, show::CapacitySource::kRecorded};
+    if (const auto& limit = recorded.limit) {
+      return Capacity{.bytes = limit->bytes,
+                      .is_fraction = limit->is_fraction,
+                      .source = show::CapacitySource::kRecorded};
     }
     Capacity unknown;
-    unknown.recorded_limit_unknown =
-        recorded.program.limit_bounds.smallest_refused_bytes.has_value();
+    unknown.recorded_limit_unknown = recorded.program.limit_bounds.has_refused();
     return unknown;
   }
   const auto bytes = parse_bytes(option);
   if (!bytes) return fail(Code::kBadInput, "--capacity: {}", bytes.error().message);
   if (*bytes == 0) return fail(Code::kBadInput, "--capacity: a device of 0 bytes serves nothing");
-  return Capacity{*bytes, show::CapacitySource::kAsked};
+  return Capacity{.bytes = *bytes, .source = show::CapacitySource::kAsked};
 }
 
 Option lag_option(std::string& target) {

@@ -5,6 +5,7 @@
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "replay/program.hpp"
+#include "replay/recorded_limit.hpp"
 #include "show/replay_report.hpp"
 #include "trace/trace.hpp"
 
@@ -17,7 +18,7 @@ namespace vram::cli {
 struct RecordedProgram {
   const trace::DeviceTrace* device = nullptr;  // in the trace
   replay::Program program;
-  std::optional<uint64_t> limit_bytes;  // that the recorded program met, where it met one
+  std::optional<replay::RecordedLimit> limit;  // that the recorded program met, where it met one
 };
 
 // --device, into `target`.
@@ -29,6 +30,7 @@ struct RecordedProgram {
 
 struct Capacity {
   std::optional<uint64_t> bytes = {};
+  bool is_fraction = false;  // a memory fraction that the recorded program had set
   show::CapacitySource source = show::CapacitySource::kUnlimited;
   bool recorded_limit_unknown = false;  // the recording met one, and none was named instead
 };

@@ -66,10 +66,10 @@ bool agrees(const ReplayResult& own, const DeviceReport& report) {
 
 // The limit that the program met. Where none explains all its refusals, others filled the device at
 // times: then the most that it was ever granted.
-std::optional<uint64_t> limit_of(Program& program, const AllocatorSpec& recorded) {
+std::optional<replay::RecordedLimit> limit_of(Program& program, const AllocatorSpec& recorded) {
   const auto limit = replay::settle_recorded(program, recorded);
-  if (limit || !program.limit_bounds.smallest_refused_bytes) return limit;
-  return program.largest_reserved_bytes;
+  if (limit || !program.limit_bounds.has_refused()) return limit;
+  return replay::RecordedLimit{.bytes = program.largest_reserved_bytes, .is_fraction = false};
 }
 
 WhatIf told(const ReplayResult& result) {
@@ -92,7 +92,10 @@ std::optional<WhatIfs> find_what_ifs(const trace::Trace& trace, const trace::Dev
   Program program = replay::make_program(trace, device);
   ReplayOptions options;
   const std::vector<AllocatorSpec> specs = specs_to_ask(trace);
-  options.capacity_bytes = limit_of(program, specs.front());
+  if (const auto limit = limit_of(program, specs.front())) {
+    options.capacity_bytes = limit->bytes;
+    options.capacity_is_fraction = limit->is_fraction;
+  }
   options.curve_slices = 0;
   const std::vector<ReplayResult> results = replay_all(program, specs, options);
   if (!agrees(results.front(), report)) return std::nullopt;

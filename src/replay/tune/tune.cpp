@@ -38,6 +38,7 @@ class Replays {
       : program_(program), options_(options), left_(most) {
     replay_options_.capacity_bytes = options.capacity_bytes;
     replay_options_.lag_ns = options.lag_ns;
+    replay_options_.capacity_is_fraction = options.capacity_is_fraction;
     replay_options_.curve_slices = 0;
     replay_options_.address_layouts = kAddressLayouts;
   }
