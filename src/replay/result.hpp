@@ -14,7 +14,8 @@ struct DriverCallCount {
   int64_t time_ns = 0;  // estimated from measured costs
 };
 
-struct CurvePoint {  // largest within equal slices of the recorded time
+// The most that was held at any time in one of equal slices of the recorded time.
+struct CurvePoint {
   int64_t time_ns = 0;
   uint64_t requested_bytes = 0;
   uint64_t reserved_bytes = 0;

@@ -7,47 +7,48 @@
 namespace vram::replay {
 namespace {
 
-// The largest values within equal slices of the recorded time; by ops where there is no clock.
+// The most that was held at any time in each of equal slices of the recorded time, also by what was
+// there before the slice began; by ops where there is no clock.
 class CurveTaker {
  public:
   CurveTaker(const Program& program, uint32_t slices)
-      : length_(program.duration_ns > 0 ? program.duration_ns
-                                        : static_cast<int64_t>(program.ops.size())),
-        by_time_(program.duration_ns > 0) {
+      : by_time_(program.duration_ns > 0),
+        length_(by_time_ ? program.duration_ns + 1 : static_cast<int64_t>(program.ops.size())) {
     if (slices == 0 || length_ == 0) return;
-    slice_ = std::max<int64_t>((length_ + slices - 1) / slices, 1);
+    slice_ = (length_ + slices - 1) / slices;
     next_ = slice_;
-    curve_.reserve(slices + 1);
+    curve_.reserve(slices);
   }
   void take(size_t op, int64_t time_ns, const Usage& usage) {
     if (slice_ == 0) return;
-    const int64_t now = by_time_ ? time_ns : static_cast<int64_t>(op);
-    if (now >= next_) close_until(std::min(now, length_), usage);
+    close_until(std::min(by_time_ ? time_ns : static_cast<int64_t>(op), length_ - 1));
+    last_.requested_bytes = usage.requested_bytes;
+    last_.reserved_bytes = usage.reserved_bytes;
     highest_.requested_bytes = std::max(highest_.requested_bytes, usage.requested_bytes);
     highest_.reserved_bytes = std::max(highest_.reserved_bytes, usage.reserved_bytes);
   }
-  std::vector<CurvePoint> finish() {
-    if (slice_ > 0) curve_.push_back(highest_);
+  // Of a replay that ended early, up to there.
+  std::vector<CurvePoint> finish(bool to_the_end) {
+    if (slice_ == 0) return {};
+    if (to_the_end) close_until(length_ - 1);
+    curve_.push_back(highest_);
     return std::move(curve_);
   }
 
  private:
-  // Slices in which nothing happened hold what the one before ended with.
-  void close_until(int64_t now, const Usage& usage) {
+  void close_until(int64_t now) {
     for (; next_ <= now; next_ += slice_) {
       curve_.push_back(highest_);
-      highest_ = {.time_ns = by_time_ ? next_ : 0,
-                  .requested_bytes = last_.requested_bytes,
-                  .reserved_bytes = last_.reserved_bytes};
+      highest_ = last_;
+      highest_.time_ns = by_time_ ? next_ : 0;
     }
-    last_ = usage;
   }
-  int64_t length_;
   bool by_time_;
+  int64_t length_;
   int64_t slice_ = 0;  // 0: no curve
   int64_t next_ = 0;
   CurvePoint highest_;
-  Usage last_;
+  CurvePoint last_;
   std::vector<CurvePoint> curve_;
 };
 
@@ -74,13 +75,15 @@ class Run {
   ReplayResult go() {
     const Usage& usage = allocator_->usage();
     result_.completed = true;
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      const Op& op = program_.ops[i];
+    size_t done = 0;
+    for (; done < program_.ops.size(); ++done) {
+      const Op& op = program_.ops[done];
       if (!step(op)) break;
       if (op.kind == OpKind::kAlloc) take_peaks(usage);
-      curve_.take(i, op.time_ns, usage);
+      curve_.take(done, op.time_ns, usage);
     }
     finish();
+    result_.curve = curve_.finish(done == program_.ops.size());
     return std::move(result_);
   }
   [[nodiscard]] const std::vector<DriverCall>& log() const { return segments_.log(); }
@@ -174,7 +177,6 @@ class Run {
     result_.matched_calls = segments_.matched_calls();
     result_.may_depend_on_addresses = may_depend_on_addresses();
     result_.layouts_completed = result_.completed ? 1 : 0;
-    result_.curve = curve_.finish();
   }
 
   // Without a limit nothing has to fit; ranges mapped in reserved address space are the allocator's
