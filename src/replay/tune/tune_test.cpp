@@ -154,6 +154,22 @@ TEST(Tune, GarbageCollectionIsTheLastResort) {
   EXPECT_LT(last_without, first_with);
 }
 
+// The program had set a limit, so its own settings ask for no code: only what is as good or better
+// by what counts comes before them.
+TEST(Tune, RecordedGarbageCollectionRanksByWhatItDoes) {
+  const TuneResult result =
+      tuned(growing_from(300 * kMiB, 900 * kMiB), 1500 * kMiB, 2,
+            "torch:garbage_collection_threshold=0.6,large_segment_size_mb=32");
+  const TuneCandidate& own = result.ranked[result.recorded];
+  ASSERT_TRUE(own.is_recorded);
+  ASSERT_TRUE(own.result.completed);
+  const auto most = static_cast<double>(own.result.peak_reserved_bytes) * 1.02;
+  for (size_t i = 0; i < result.recorded; ++i) {
+    EXPECT_LE(static_cast<double>(result.ranked[i].result.peak_reserved_bytes), most)
+        << result.ranked[i].spec.to_string();
+  }
+}
+
 TEST(Tune, TheNumberOfThreadsChangesNothing) {
   const Program program = growing_from(300 * kMiB, 900 * kMiB);
   const TuneResult one = tuned(program, 8 * kGiB, 1);
