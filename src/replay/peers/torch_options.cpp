@@ -52,9 +52,8 @@ bool read_division(std::string_view entry, std::array<uint64_t, 16>& divisions, 
   if (!key || !std::has_single_bit(*key)) return false;
   const size_t index =
       std::min<size_t>(static_cast<size_t>(std::countr_zero(*key)), divisions.size() - 1);
-  // The first entry holds below it, too; intervals left out take the entry before them.
-  const uint64_t below = next == 0 ? *count : divisions[next - 1];
-  for (size_t i = next; i < index; ++i) divisions[i] = below;
+  // The first entry holds below it, too; intervals left out stay off.
+  if (next == 0) std::fill_n(divisions.begin(), index, *count);
   divisions[index] = *count;
   next = std::max(next, index + 1);
   return true;
