@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace vram::replay {
 namespace {
 
@@ -70,6 +72,57 @@ TEST(Capacity, TheAnswerCompletesAndTwoMebibytesLessDoNot) {
     options.capacity_bytes = found->capacity_bytes - 2 * kMiB;
     EXPECT_FALSE(replay(program, parse_spec(spec).value(), options).value().completed);
   }
+}
+
+bool completes(std::string_view spec, const Program& program, uint64_t capacity_bytes) {
+  ReplayOptions options;
+  options.capacity_bytes = capacity_bytes;
+  return run(program, *find_peer("torch"), parse_spec(spec).value(), options).completed;
+}
+
+// Large tensors beside small ones, so that max_split_size decides which blocks serve whom.
+Program of_two_sizes(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  ProgramBuilder p;
+  std::vector<uint32_t> live;
+  for (int i = 0; i < 60; ++i) {
+    const bool is_large = random() % 3 == 0;
+    live.push_back(p.alloc((is_large ? 40 + random() % 60 : 3 + random() % 17) * kMiB));
+    while (live.size() > 6 || random() % 3 == 0) {
+      if (live.empty()) break;
+      std::swap(live[random() % live.size()], live.back());
+      p.free(live.back());
+      live.pop_back();
+    }
+  }
+  return p.build();
+}
+
+// Against every step from nothing to twice the answer. What a run without a limit has allocated is
+// no floor: under max_split_size its blocks are larger than what they are taken for.
+TEST(Capacity, IsAStepThatSufficesAboveOneThatDoesNot) {
+  int smallest = 0;
+  int all = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    const Program program = of_two_sizes(seed);
+    for (const char* spec : {"torch", "torch:max_split_size_mb=32",
+                             "torch:max_split_size_mb=64,max_non_split_rounding_mb=1024",
+                             "torch:expandable_segments=True"}) {
+      SCOPED_TRACE(std::to_string(seed) + " " + spec);
+      const auto found = search(spec, program);
+      ASSERT_TRUE(found);
+      EXPECT_TRUE(completes(spec, program, found->capacity_bytes));
+      EXPECT_TRUE(completes(spec, program, found->capacity_bytes + 2 * kMiB));
+      EXPECT_FALSE(completes(spec, program, found->capacity_bytes - 2 * kMiB));
+      uint64_t least = 0;
+      while (!completes(spec, program, least) || !completes(spec, program, least + 2 * kMiB))
+        least += 2 * kMiB;
+      EXPECT_LE(least, found->capacity_bytes);
+      smallest += least == found->capacity_bytes;
+      ++all;
+    }
+  }
+  EXPECT_GE(smallest, all * 9 / 10) << "of " << all << " answers so many are the smallest";
 }
 
 TEST(Capacity, ComesWithTheReplayWhenAskedFor) {
