@@ -125,6 +125,18 @@ TEST(Capacity, IsAStepThatSufficesAboveOneThatDoesNot) {
   EXPECT_GE(smallest, all * 9 / 10) << "of " << all << " answers so many are the smallest";
 }
 
+TEST(Capacity, NeedsNoRoomForWhatTheProgramWentOnWithout) {
+  ProgramBuilder p;
+  p.alloc(kGiB);
+  p.refused(60 * kGiB);
+  p.alloc(kGiB);
+  EXPECT_EQ(search("torch", p.build())->capacity_bytes, 2 * kGiB);
+  ProgramBuilder ended;
+  ended.alloc(kGiB);
+  ended.refused(60 * kGiB);
+  EXPECT_EQ(search("torch", ended.build())->capacity_bytes, 61 * kGiB);
+}
+
 TEST(Capacity, ComesWithTheReplayWhenAskedFor) {
   ProgramBuilder p;
   p.alloc(30 * kMiB);

@@ -1,6 +1,7 @@
 #include "replay/run.hpp"
 
 #include "base/bytes.hpp"
+#include "replay/refusals.hpp"
 
 #include <algorithm>
 
@@ -64,6 +65,7 @@ class Run {
                                              .limit_bytes = options.capacity_bytes,
                                              .limit_is_fraction = options.capacity_is_fraction,
                                              .lag_ns = options.lag_ns})),
+        caught_until_(ops_until_last_allocation(program)),
         curve_(program, options.curve_slices) {
     result_.allocator = spec.to_string();
     result_.model = peer.is_model;
@@ -78,7 +80,7 @@ class Run {
     size_t done = 0;
     for (; done < program_.ops.size(); ++done) {
       const Op& op = program_.ops[done];
-      if (!step(op)) break;
+      if (!step(op, done < caught_until_)) break;
       if (op.kind == OpKind::kAlloc) take_peaks(usage);
       curve_.take(done, op.time_ns, usage);
     }
@@ -100,7 +102,7 @@ class Run {
   }
 
   // False where the program cannot go on.
-  bool step(const Op& op) {
+  bool step(const Op& op, bool is_caught) {
     switch (op.kind) {
       case OpKind::kFree:
         allocator_->free(op.block, op.time_ns);
@@ -118,31 +120,40 @@ class Run {
         allocator_->empty_cache();
         return true;
       case OpKind::kAlloc:
-        return alloc(op);
+        if (const auto oom = alloc(op)) return run_out(*oom);
+        return true;
       case OpKind::kRefused:
         break;
     }
     // The recorded program went on without this block, and so does this one, whether it gets it or
     // not.
-    if (alloc(op)) {
+    if (const auto oom = alloc(op)) {
+      if (!is_caught) {
+        run_out(*oom);
+      } else if (++result_.caught_ooms == 1) {
+        result_.caught_oom = oom;
+      }
+    } else {
       take_peaks(allocator_->usage());
       allocator_->free(op.block, op.time_ns);
     }
     return true;
   }
 
-  bool alloc(const Op& op) {
+  std::optional<ReplayOom> alloc(const Op& op) {
     segments_.set_event(op.event);
     const Request request{op.size_bytes, op.block, op.stream, op.pool, op.time_ns};
-    if (allocator_->malloc(request) != 0) return true;
+    if (allocator_->malloc(request) != 0) return std::nullopt;
+    return ReplayOom{.event = op.event,
+                     .time_ns = op.time_ns,
+                     .requested_bytes = op.size_bytes,
+                     .reserved_bytes = allocator_->usage().reserved_bytes,
+                     .allocated_bytes = allocator_->usage().allocated_bytes,
+                     .largest_free_bytes = allocator_->largest_free_bytes(request)};
+  }
+  bool run_out(const ReplayOom& oom) {
     result_.completed = false;
-    if (result_.oom) return false;
-    result_.oom = ReplayOom{.event = op.event,
-                            .time_ns = op.time_ns,
-                            .requested_bytes = op.size_bytes,
-                            .reserved_bytes = allocator_->usage().reserved_bytes,
-                            .allocated_bytes = allocator_->usage().allocated_bytes,
-                            .largest_free_bytes = allocator_->largest_free_bytes(request)};
+    if (!result_.oom) result_.oom = oom;
     return false;
   }
 
@@ -192,6 +203,7 @@ class Run {
   gpu::SimGpu gpu_;
   SegmentSource segments_;
   std::unique_ptr<Allocator> allocator_;
+  size_t caught_until_;  // ops: what is refused before, the recorded program went on without
   CurveTaker curve_;
   Usage peak_;
   ReplayResult result_;

@@ -57,10 +57,13 @@ std::vector<ReplayResult> replay_all(const Program& program,
   return results;
 }
 
+// Also what the recorded program went on without: a report explains every OOM.
+bool serves_all(const ReplayResult& result) { return result.completed && result.caught_ooms == 0; }
+
 bool agrees(const ReplayResult& own, const DeviceReport& report) {
   const auto recorded = static_cast<double>(report.peak.reserved.totals.reserved_bytes);
   const auto replayed = static_cast<double>(own.peak_reserved_bytes);
-  const bool same_end = own.completed == report.ooms.empty();
+  const bool same_end = serves_all(own) == report.ooms.empty();
   return same_end && std::abs(replayed - recorded) <= kMostError * recorded;
 }
 
@@ -75,12 +78,13 @@ std::optional<replay::RecordedLimit> limit_of(Program& program, const AllocatorS
 WhatIf told(const ReplayResult& result) {
   WhatIf what_if{.allocator = result.allocator,
                  .is_model = result.model,
-                 .completed = result.completed,
+                 .completed = serves_all(result),
                  .peak_reserved_bytes = result.peak_reserved_bytes,
                  .retries = result.retries,
                  .driver_time_ns = result.driver_time_ns,
                  .oom_event = {}};
-  if (result.oom) what_if.oom_event = result.oom->event;
+  if (const auto& first = result.caught_oom ? result.caught_oom : result.oom)
+    what_if.oom_event = first->event;
   return what_if;
 }
 

@@ -126,6 +126,41 @@ TEST(Tune, SaysWhenWhatFitsDoesNotComplete) {
   EXPECT_EQ(result.verdict, TuneVerdict::kNoneCompletes);
 }
 
+// It asked for 60 GiB once, and went on with less.
+Program catches_an_oom() {
+  ProgramBuilder p;
+  p.alloc(kGiB);
+  p.refused(60 * kGiB);
+  p.free(p.alloc(kGiB));
+  return p.build();
+}
+
+TEST(Tune, WhatTheProgramWentOnWithoutNeedNotFit) {
+  const TuneResult result = tuned(catches_an_oom(), 24 * kGiB);
+  EXPECT_EQ(result.peak_live_bytes, 2 * kGiB);
+  EXPECT_EQ(result.verdict, TuneVerdict::kRecordedIsBest);
+  EXPECT_EQ(result.ranked[result.recorded].result.caught_ooms, 1U);
+}
+
+// 48 MiB reserved, and no 20 in one piece; one segment that grew to 48 would have had room.
+TEST(Tune, ServingWhatWasRefusedIsBetter) {
+  ProgramBuilder p;
+  const uint32_t low = p.alloc(24 * kMiB);
+  const uint32_t high = p.alloc(24 * kMiB);
+  p.free(low);
+  p.free(high);
+  p.alloc(12 * kMiB);
+  p.alloc(13 * kMiB);
+  p.refused(20 * kMiB);
+  p.alloc(kMiB);
+  const TuneResult result = tuned(p.build(), 62 * kMiB);
+  EXPECT_EQ(result.verdict, TuneVerdict::kBetter);
+  EXPECT_EQ(result.ranked.front().result.caught_ooms, 0U);
+  const TuneCandidate& own = result.ranked[result.recorded];
+  EXPECT_TRUE(own.result.completed);
+  EXPECT_EQ(own.result.caught_ooms, 1U);
+}
+
 TEST(Tune, FewerSettingsWinAmongEquals) {
   const Program program = growing_requests();
   const TuneResult result =
@@ -231,6 +266,11 @@ TEST(LivePeak, CountsWhatTensorsHold) {
   refused.alloc(100);
   refused.refused(70);
   EXPECT_EQ(peak_live_bytes(refused.build()), 170U);
+  ProgramBuilder caught;
+  caught.alloc(100);
+  caught.refused(70);
+  caught.alloc(20);
+  EXPECT_EQ(peak_live_bytes(caught.build()), 120U);
 }
 
 }  // namespace
