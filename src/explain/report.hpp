@@ -89,7 +89,7 @@ struct Waste {
 struct Pinner {
   std::string name;
   uint64_t pinned_bytes = 0;    // what it holds itself
-  uint64_t stranded_bytes = 0;  // free bytes in the segments it alone keeps
+  uint64_t stranded_bytes = 0;  // in the segments it alone keeps; as in Waste
   uint64_t segment_count = 0;
 };
 

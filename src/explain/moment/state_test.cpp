@@ -102,6 +102,14 @@ TEST(Pinners, AreSitesWhoseBlocksAloneHoldASegment) {
   EXPECT_EQ(state.pinners[0].stranded_bytes, 36 * kMiB);
 }
 
+TEST(Pinners, OfExpandableSegmentsKeepWhatCannotGoBack) {
+  Recording recording;
+  recording.map(kBase, 80 * kMiB).alloc(kBase, 30 * kMiB);
+  const State state = Device(std::move(recording)).after(1);
+  ASSERT_EQ(state.pinners.size(), 1u);
+  EXPECT_EQ(state.pinners[0].stranded_bytes, state.waste.stranded_bytes);
+}
+
 TEST(Breakdown, ShowsBlocksFromBeforeTheRecordingAsSuch) {
   Recording recording;
   recording.alloc(kBase + 8 * kMiB, 2 * kMiB).free(kBase, 4 * kMiB);
