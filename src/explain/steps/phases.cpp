@@ -157,6 +157,7 @@ struct Sample {
   uint64_t allocated_bytes = 0;
 };
 
+// Of an even number of samples, the mean of the two in the middle.
 template <typename Value>
 Value median_of(const std::vector<Sample>& samples, Value Sample::* field) {
   std::vector<Value> values;
@@ -164,7 +165,9 @@ Value median_of(const std::vector<Sample>& samples, Value Sample::* field) {
   for (const Sample& s : samples) values.push_back(s.*field);
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  if (values.size() % 2 == 1) return *middle;
+  const Value below = *std::max_element(values.begin(), middle);
+  return below + (*middle - below) / 2;
 }
 
 class PhaseFinder {
