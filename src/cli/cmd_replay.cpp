@@ -38,7 +38,7 @@ class ReplayCommand final : public Command {
 
   std::string trace_;
   std::vector<std::string> allocators_;
-  std::string capacity_;
+  CapacityOptions capacity_;
   std::string lag_;
   bool min_capacity_ = false;
   bool json_ = false;
@@ -57,7 +57,7 @@ const Manual& ReplayCommand::manual() const {
       "Without --allocator: the settings it was recorded with, and expandable segments beside "
       "them. Running out of memory is a result, not an error.",
       {{"vram replay run.pickle", "would expandable segments help?"},
-       {"vram replay run.pickle --capacity 16GiB", "would it run on a smaller GPU?"},
+       {"vram replay run.pickle --gpu \"RTX 4090\"", "would it run on another GPU?"},
        {"vram replay run.pickle --allocator torch:max_split_size_mb=128",
         "would this setting help?"},
        {"vram replay run.pickle --allocator torch --min-capacity",
@@ -67,12 +67,11 @@ const Manual& ReplayCommand::manual() const {
 }
 
 std::vector<Option> ReplayCommand::options() {
-  return {
+  std::vector<Option> options = {
       {"TRACE", "TRACE", "a recording", &trace_},
       {"--allocator", "SPEC",
        "NAME or NAME:key=value,key=value, as in PYTORCH_CUDA_ALLOC_CONF; once for each to compare",
        &allocators_},
-      capacity_option(capacity_),
       {"--min-capacity", "",
        "also find the smallest capacity that suffices, and the retries it costs", &min_capacity_},
       lag_option(lag_),
@@ -81,6 +80,9 @@ std::vector<Option> ReplayCommand::options() {
       {"-o,--output", "FILE",
        "write there instead of standard output; the file appears when it is complete", &output_},
       max_size_option(max_size_)};
+  const std::vector<Option> capacity = capacity_options(capacity_);
+  options.insert(options.begin() + 2, capacity.begin(), capacity.end());
+  return options;
 }
 
 // Checked before a large recording is read.
@@ -107,9 +109,9 @@ Result<replay::ReplayOptions> ReplayCommand::replay_options(const Capacity& capa
   if (!lag_ns) return tl::unexpected(lag_ns.error());
   replay::ReplayOptions options;
   options.capacity_bytes = capacity.bytes;
+  options.capacity_is_fraction = capacity.is_fraction;
   options.lag_ns = *lag_ns;
   return options;
-  options.capacity_is_fraction = capacity.is_fraction;
 }
 
 bool runs_out(const show::ReplayReport& report) {
@@ -172,13 +174,13 @@ Result<int> ReplayCommand::run(Console& console) {
   if (!recorded) return tl::unexpected(recorded.error());
   const auto capacity = capacity_for(*recorded, capacity_);
   if (!capacity) return tl::unexpected(capacity.error());
-  show::ReplayReport report;
-  fill_subject(*trace, *recorded, *capacity, report);
   const auto options = replay_options(*capacity);
   if (!options) return tl::unexpected(options.error());
+  show::ReplayReport report;
+  fill_subject(*trace, *recorded, *capacity, report);
+  report.lag_ns = options->lag_ns;
   report.searched_min_capacity = min_capacity_;
   const auto done = replay_all(*trace, *recorded, *options, std::move(*specs), console, report);
-  report.lag_ns = options->lag_ns;
   if (!done) return tl::unexpected(done.error());
   const std::string text =
       json_ ? show::replay_json(report) : show::draw_replay(report, text_options(output_, console));

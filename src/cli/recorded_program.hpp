@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace vram::cli {
 
@@ -32,14 +33,22 @@ struct Capacity {
   std::optional<uint64_t> bytes = {};
   bool is_fraction = false;  // a memory fraction that the recorded program had set
   show::CapacitySource source = show::CapacitySource::kUnlimited;
+  std::string card = {};                // what the bytes are left of, where a card was named
   bool recorded_limit_unknown = false;  // the recording met one, and none was named instead
 };
 
-// --capacity, into `target`.
-[[nodiscard]] Option capacity_option(std::string& target);
-// "16GiB", "unlimited"; empty: where the recorded program was refused memory, the limit it met.
+// The options' values; empty where they were not given.
+struct CapacityOptions {
+  std::string capacity;
+  std::string gpu;
+  std::string context;
+};
+// --capacity, --gpu and --context, into `targets`.
+[[nodiscard]] std::vector<Option> capacity_options(CapacityOptions& targets);
+// What the allocator can get: "16GiB", "unlimited", or what a card leaves to it. Without either:
+// where the recorded program was refused memory, the limit it met.
 [[nodiscard]] Result<Capacity> capacity_for(const RecordedProgram& recorded,
-                                            const std::string& option);
+                                            const CapacityOptions& options);
 
 // --lag, into `target`; `option` empty: the default.
 [[nodiscard]] Option lag_option(std::string& target);
