@@ -119,6 +119,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   report.steps = find_steps(trace, device, history, scopes, clock.origin_unix_ns());
   report.steps.phases = find_phases(trace, device, history, scopes, report.steps);
   report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns(), names);
+  report.oom_count = count_ooms(sources);
   report.ooms = find_ooms(sources);
   name_oom_steps(report);
   report.what_if = find_what_ifs(trace, device, report);

@@ -91,7 +91,7 @@ struct Waste {
 struct Pinner {
   std::string name;
   uint64_t pinned_bytes = 0;    // what it holds itself
-  uint64_t stranded_bytes = 0;  // free bytes in the segments it alone keeps
+  uint64_t stranded_bytes = 0;  // in the segments it alone keeps; as in Waste
   uint64_t segment_count = 0;
 };
 
@@ -244,8 +244,9 @@ struct DeviceReport {
   State at_reserved_peak;   // waste where reserved was largest
   std::optional<State> at;  // --at
   Steps steps;
-  std::vector<Growth> growth;  // leaks first, then by bytes per step
-  std::vector<Oom> ooms;
+  std::vector<Growth> growth;      // leaks first, then by bytes per step
+  uint64_t oom_count = 0;          // requests that failed
+  std::vector<Oom> ooms;           // the first and the last of them, where they are many
   std::optional<WhatIfs> what_if;  // where it ran out of memory or much was wasted
   Verdict verdict;
   std::vector<Finding> findings;

@@ -14,9 +14,12 @@ Fidelity fidelity_of(const Program& program, const ReplayResult& own) {
 }
 
 Fidelity prove(const Program& program, const AllocatorSpec& recorded,
-               std::optional<uint64_t> limit_bytes) {
+               const std::optional<RecordedLimit>& limit) {
   ReplayOptions options;
-  options.capacity_bytes = limit_bytes;
+  if (limit) {
+    options.capacity_bytes = limit->bytes;
+    options.capacity_is_fraction = limit->is_fraction;
+  }
   options.curve_slices = 0;
   options.address_layouts = 1;
   const auto own = replay(program, recorded, options);

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "replay/program.hpp"
+#include "replay/recorded_limit.hpp"
 #include "replay/replay.hpp"
 #include "replay/result.hpp"
 
-#include <cstdint>
 #include <optional>
 
 namespace vram::replay {
@@ -14,7 +14,7 @@ namespace vram::replay {
 [[nodiscard]] Fidelity fidelity_of(const Program& program, const ReplayResult& own);
 // The same, with such a replay.
 [[nodiscard]] Fidelity prove(const Program& program, const AllocatorSpec& recorded,
-                             std::optional<uint64_t> limit_bytes);
+                             const std::optional<RecordedLimit>& limit);
 
 // is_recorded: a replay of the recorded settings, at whatever capacity.
 [[nodiscard]] Basis basis_of(const ReplayResult& result, bool is_recorded,

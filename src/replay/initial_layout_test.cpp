@@ -236,8 +236,8 @@ TEST(InitialLayout, ACallThatBeganBeforeTheRecordingBoundsNoLimit) {
   t.end_block(at_mib(300), 40 * kMiB, BlockState::kAllocated);
   const auto limit = recorded_limit(t.make());
   ASSERT_TRUE(limit);
-  EXPECT_GE(*limit, 90 * kMiB);
-  EXPECT_LT(*limit, 150 * kMiB);
+  EXPECT_GE(limit->bytes, 90 * kMiB);
+  EXPECT_LT(limit->bytes, 150 * kMiB);
 }
 
 }  // namespace

@@ -57,16 +57,30 @@ struct InitialSegment {
   bool is_expandable = false;
 };
 
-// Bounds on the limit of the recorded process, as PyTorch compares: reserved bytes and the whole
-// segment asked for, also where expandable segments map less.
-// largest granted <= limit < smallest refused, known where it was refused something;
-// largest kept <= garbage_collection_threshold * limit < smallest collected, where it collected.
-struct LimitBounds {
+// What one kind of limit granted and refused: largest granted <= limit < smallest refused, known
+// where something was refused.
+struct Bounds {
   uint64_t largest_granted_bytes = 0;
   std::optional<uint64_t> smallest_oom_bytes;  // refused for good
   std::optional<uint64_t> smallest_refused_bytes;
+};
+
+// Bounds on the limit of the recorded process: a memory fraction, or the end of the device.
+// largest kept <= garbage_collection_threshold * limit < smallest collected, where it collected.
+struct LimitBounds {
+  bool kinds_differ = false;  // expandable segments: what a request maps is not the whole segment
+  // As PyTorch compares: reserved bytes and the whole segment asked for, also where expandable
+  // segments map less.
+  Bounds fraction;
+  // Bytes that the device gave or would have had to give at most: reserved and, for a request,
+  // what expandable segments map for it where nothing is there yet.
+  Bounds device;
+  // At an OOM: reserved, and what the driver called free. More the process could not have.
+  std::optional<uint64_t> device_end_bytes;
+  bool device_had_room = false;  // for a request that ended in an OOM
   uint64_t largest_kept_bytes = 0;
   std::optional<uint64_t> smallest_collected_bytes;
+  [[nodiscard]] bool has_refused() const { return fraction.smallest_refused_bytes.has_value(); }
 };
 
 // Memory that went back right before a request took some. Either the allocator gave it back itself,
@@ -75,7 +89,9 @@ struct LimitBounds {
 struct GivenBack {
   uint32_t op = 0;
   uint32_t event = 0;
-  uint64_t total_bytes = 0;  // reserved then, and the segment asked for; 0: not known
+  // Reserved then, and what was asked for, as in LimitBounds; 0: not known.
+  uint64_t fraction_bytes = 0;
+  uint64_t device_bytes = 0;
 };
 
 struct Program {

@@ -115,9 +115,9 @@ TEST(Program, CompletionsInsideARetryComeAfterIt) {
   EXPECT_EQ(kinds(program), (std::vector{OpKind::kAlloc, OpKind::kFreeLater, OpKind::kGivenBack,
                                          OpKind::kAlloc, OpKind::kComplete}));
   EXPECT_EQ(program.recorded_calls.size(), 3u);
-  EXPECT_EQ(program.limit_bounds.largest_granted_bytes, 30 * kMiB);
-  EXPECT_EQ(program.limit_bounds.smallest_refused_bytes, 50 * kMiB);
-  EXPECT_EQ(recorded_limit(program), 48 * kMiB);
+  EXPECT_EQ(program.limit_bounds.device.largest_granted_bytes, 30 * kMiB);
+  EXPECT_EQ(program.limit_bounds.device.smallest_refused_bytes, 50 * kMiB);
+  EXPECT_EQ(recorded_limit(program), (RecordedLimit{48 * kMiB, false}));
 }
 
 TEST(Program, SegmentsGivenBackUnaskedAreAnEmptiedCacheNotALimit) {
@@ -131,16 +131,16 @@ TEST(Program, SegmentsGivenBackUnaskedAreAnEmptiedCacheNotALimit) {
   const Program program = t.make();
   EXPECT_EQ(kinds(program),
             (std::vector{OpKind::kAlloc, OpKind::kFree, OpKind::kEmptyCache, OpKind::kAlloc}));
-  EXPECT_FALSE(program.limit_bounds.smallest_refused_bytes);
+  EXPECT_FALSE(program.limit_bounds.device.smallest_refused_bytes);
 }
 
 TEST(Program, AnOomBoundsTheLimitUnlessMoreWasGrantedElsewhen) {
   TraceMaker t;
   t.add(EventKind::kSegmentAlloc, 64 * kMiB, 20 * kMiB);
   t.add(EventKind::kAlloc, 64 * kMiB, 20 * kMiB);
-  t.add(EventKind::kOom, 7, 15 * kMiB);
-  EXPECT_EQ(recorded_limit(t.make()),
-            34 * kMiB);  // 36 MiB were refused
+  t.add(EventKind::kOom, 0, 15 * kMiB);  // what the device had is not known
+  // 36 MiB were refused.
+  EXPECT_EQ(recorded_limit(t.make()), (RecordedLimit{34 * kMiB, false}));
   t.add(EventKind::kSegmentAlloc, 128 * kMiB, 40 * kMiB);
   t.add(EventKind::kAlloc, 128 * kMiB, 40 * kMiB);
   EXPECT_FALSE(recorded_limit(t.make()));

@@ -14,7 +14,8 @@ struct DriverCallCount {
   int64_t time_ns = 0;  // estimated from measured costs
 };
 
-struct CurvePoint {  // largest within equal slices of the recorded time
+// The most that was held at any time in one of equal slices of the recorded time.
+struct CurvePoint {
   int64_t time_ns = 0;
   uint64_t requested_bytes = 0;
   uint64_t reserved_bytes = 0;
@@ -64,6 +65,7 @@ struct ReplayResult {
   std::string allocator;   // the spec, normalised
   bool model = false;      // an approximation of the allocator; false: the same rules
   std::string model_note;  // what a model was checked against
+  // Every request was served that the recorded program was served, and the one that ended it.
   bool completed = false;
   // Where memory is taken and given back at a capacity, the addresses that the driver gives can
   // decide whether the program completes: so many address layouts were tried, and so many let it
@@ -78,7 +80,11 @@ struct ReplayResult {
   uint64_t matched_calls = 0;
   // Memory that was given back was taken again, at addresses that the recording does not tell.
   bool may_depend_on_addresses = false;
-  std::optional<ReplayOom> oom;
+  std::optional<ReplayOom> oom;  // where it did not complete
+  // Requests that the recorded program was refused and went on without, and that were refused here,
+  // too; the first of them.
+  uint64_t caught_ooms = 0;
+  std::optional<ReplayOom> caught_oom;
   std::optional<uint64_t> capacity_bytes;
   uint64_t peak_reserved_bytes = 0;
   uint64_t peak_active_bytes = 0;

@@ -85,6 +85,7 @@ Json json_replayed(const ReplayResult& result, bool is_recorded, const replay::F
           {"model_note", result.model ? json_text(result.model_note) : Json()},
           {"is_recorded", is_recorded},
           {"completed", result.completed},
+          {"caught_ooms", result.caught_ooms},
           {"layouts_tried", result.layouts_tried},
           {"layouts_completed", result.layouts_completed},
           {"made_calls", result.made_calls},

@@ -35,6 +35,7 @@ struct ReplaySubject {
   int64_t duration_ns = 0;
   CapacitySource capacity_source = CapacitySource::kUnlimited;
   std::optional<uint64_t> capacity_bytes;
+  std::string card = {};  // what the capacity is left of, where a card was named
   int64_t lag_ns = 0;
 };
 

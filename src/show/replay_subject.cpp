@@ -14,7 +14,8 @@ std::string capacity_text(const ReplaySubject& subject) {
     case CapacitySource::kUnlimited:
       return "a device without limit";
     case CapacitySource::kAsked:
-      return "a device of " + format_bytes(subject.capacity_bytes.value_or(0));
+      return fmt::format("a device of {}{}", format_bytes(subject.capacity_bytes.value_or(0)),
+                         subject.card.empty() ? "" : " (" + subject.card + ")");
     case CapacitySource::kRecorded:
       return fmt::format("a device of {}, the limit that the recorded program met",
                          format_bytes(subject.capacity_bytes.value_or(0)));

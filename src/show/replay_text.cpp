@@ -44,6 +44,14 @@ std::string place_text(const ReplayReport& report, const Replayed& replayed) {
   return text;
 }
 
+std::string caught_text(const ReplayResult& result) {
+  if (!result.caught_oom) return "";
+  return fmt::format(
+      "; refused like the recorded program, which went on without: {}, the first of {} at event {}",
+      counted(result.caught_ooms, "request"), format_bytes(result.caught_oom->requested_bytes),
+      format_count(result.caught_oom->event));
+}
+
 void draw_completion(const ReplayResult& result, Page& page) {
   if (result.layouts_completed < result.layouts_tried) {
     page.paragraph(
@@ -59,7 +67,7 @@ void draw_completion(const ReplayResult& result, Page& page) {
       result.layouts_tried > 1
           ? fmt::format(", in all {} layouts of addresses that were tried", result.layouts_tried)
           : std::string();
-  page.paragraph(Line("  ").add("✔ ", Style::kGood), "completes" + sure);
+  page.paragraph(Line("  ").add("✔ ", Style::kGood), "completes" + sure + caught_text(result));
 }
 
 void draw_outcome(const ReplayReport& report, const Replayed& replayed, Page& page) {

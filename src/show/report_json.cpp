@@ -191,6 +191,7 @@ Json json_device(const DeviceReport& device, bool has_stacks, size_t top) {
       {"waste", json_wastes(device)},
       {"steps", json_steps(steps)},
       {"growth", json_array(device.growth, json_growth)},
+      {"oom_count", device.oom_count},
       {"ooms", json_array(device.ooms, [&](const auto& oom) { return json_oom(oom, steps, top); })},
       {"what_if", device.what_if ? json_what_if(*device.what_if) : Json()},
       {"findings", json_array(device.findings, json_finding)},

@@ -69,6 +69,13 @@ std::string gain_sentence(const TuneReport& report, const ReplayResult& now) {
         "The price: {} in the driver, {}.",
         reserved, own_name(report), duration_text(now.driver_time_ns), retries_text(now.retries));
   }
+  if (now.caught_ooms < before.caught_ooms) {
+    return fmt::format(
+        "It serves what the recorded program was refused and went on without: {} of {} such "
+        "requests are refused then, {} with {}. It reserves {} at its peak.",
+        format_count(now.caught_ooms), format_count(before.caught_ooms),
+        format_count(before.caught_ooms), own_name(report), reserved);
+  }
   if (now.peak_reserved_bytes >= before.peak_reserved_bytes) {
     return fmt::format("It reserves {} at its peak ({} with {}), and costs less in the driver.",
                        reserved, format_bytes(before.peak_reserved_bytes), own_name(report));

@@ -57,6 +57,14 @@ std::string oom_advice(const trace::Trace& trace, const DeviceReport& report, co
          "(nvidia-smi).";
 }
 
+// Free blocks serve requests of their own pool and stream only, and by the rules of their
+// allocator.
+std::string what_was_free(const Oom& oom) {
+  if (oom.largest_hole_bytes < oom.requested_bytes) return "none that large free";
+  return fmt::format("and a free block of {} could not serve it",
+                     format_bytes(oom.largest_hole_bytes));
+}
+
 void ooms(const trace::Trace& trace, const DeviceReport& report, std::vector<Finding>* out) {
   for (const Oom& oom : report.ooms) {
     const Totals& totals = oom.moment.totals;
@@ -73,8 +81,8 @@ void ooms(const trace::Trace& trace, const DeviceReport& report, std::vector<Fin
     }
     const std::string where = oom.step ? fmt::format(" in step {}", *oom.step + 1) : "";
     out->push_back({FindingKind::kOom, oom.requested_bytes,
-                    fmt::format("Out of memory{}: {} asked for, none that large free", where,
-                                format_bytes(oom.requested_bytes)),
+                    fmt::format("Out of memory{}: {} asked for, {}", where,
+                                format_bytes(oom.requested_bytes), what_was_free(oom)),
                     std::move(detail), oom_advice(trace, report, oom)});
   }
 }

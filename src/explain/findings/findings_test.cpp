@@ -152,11 +152,13 @@ TEST_F(FindingsTest, OutOfMemoryTellsWhetherItWouldHaveFit) {
   oom.state.breakdowns.push_back({Dimension::kUserFrame, {holder("model.py:3 forward", 2 * kGiB)}});
   report_.ooms.push_back(oom);
   Finding f = only(FindingKind::kOom);
-  EXPECT_THAT(f.title, HasSubstr("in step 8: 500 MiB"));
+  EXPECT_THAT(f.title, HasSubstr("in step 8: 500 MiB asked for, none that large free"));
   EXPECT_THAT(f.detail, HasSubstr("model.py:3 forward"));
   EXPECT_THAT(f.advice, HasSubstr("expandable_segments"));
   trace_.settings = {{"expandable_segments", "True"}};
   EXPECT_THAT(only(FindingKind::kOom).advice, HasSubstr("smaller batch"));
+  report_.ooms[0].largest_hole_bytes = 3 * kGiB;  // of another stream
+  EXPECT_THAT(only(FindingKind::kOom).title, HasSubstr("a free block of 3 GiB could not serve it"));
 }
 
 Growth growth(GrowthKind kind, uint64_t live_bytes, double per_step) {

@@ -102,6 +102,24 @@ TEST(Pinners, AreSitesWhoseBlocksAloneHoldASegment) {
   EXPECT_EQ(state.pinners[0].stranded_bytes, 36 * kMiB);
 }
 
+TEST(Pinners, OfExpandableSegmentsKeepWhatCannotGoBack) {
+  Recording recording;
+  recording.map(kBase, 80 * kMiB).alloc(kBase, 30 * kMiB);
+  const State state = Device(std::move(recording)).after(1);
+  ASSERT_EQ(state.pinners.size(), 1u);
+  EXPECT_EQ(state.pinners[0].stranded_bytes, state.waste.stranded_bytes);
+}
+
+TEST(Ooms, AreAllCountedWhereAFewAreExplained) {
+  Recording recording;
+  recording.segment(kBase, 20 * kMiB).alloc(kBase, 12 * kMiB);
+  for (size_t i = 0; i < kMostOoms + 100; ++i)
+    recording.add(trace::EventKind::kOom, 7 * kMiB, 64 * kMiB);
+  const Device device(std::move(recording));
+  EXPECT_EQ(find_ooms(device.sources()).size(), kMostOoms);
+  EXPECT_EQ(count_ooms(device.sources()), kMostOoms + 100);
+}
+
 TEST(Breakdown, ShowsBlocksFromBeforeTheRecordingAsSuch) {
   Recording recording;
   recording.alloc(kBase + 8 * kMiB, 2 * kMiB).free(kBase, 4 * kMiB);

@@ -64,14 +64,15 @@ void measure_segment(const Sources& sources, const AllocatorRules& rules, const 
 }
 
 struct Pinned {
-  uint64_t free_bytes = 0;
+  uint64_t free_bytes = 0;  // that cannot go back, as long as the blocks live
   uint64_t live_bytes = 0;
   uint64_t site = 0;
 };
 
 // The one site of all its live blocks, when there is only one.
-std::optional<Pinned> single_site(const Sources& sources, const LiveSet& live,
-                                  const SegmentView& segment, Grouping& sites) {
+std::optional<Pinned> single_site(const Sources& sources, const AllocatorRules& rules,
+                                  const LiveSet& live, const SegmentView& segment,
+                                  Grouping& sites) {
   if (segment.first == segment.last) return std::nullopt;
   Pinned pinned;
   for (size_t i = segment.first; i < segment.last; ++i) {
@@ -83,7 +84,9 @@ std::optional<Pinned> single_site(const Sources& sources, const LiveSet& live,
     }
     pinned.live_bytes += lifetime.block_bytes;
   }
-  pinned.free_bytes = segment.range.size_bytes - pinned.live_bytes;
+  for_each_hole(sources.history, live, segment, [&](uint64_t address, uint64_t size_bytes) {
+    pinned.free_bytes += size_bytes - releasable_of(segment, rules, address, size_bytes);
+  });
   if (pinned.free_bytes == 0) return std::nullopt;
   return pinned;
 }
@@ -106,11 +109,12 @@ Waste measure_waste(const Sources& sources, const AllocatorRules& rules, const L
   return waste;
 }
 
-std::vector<Pinner> find_pinners(const Sources& sources, const LiveSet& live) {
+std::vector<Pinner> find_pinners(const Sources& sources, const AllocatorRules& rules,
+                                 const LiveSet& live) {
   Grouping sites(sources, live, Dimension::kUserFrame);
   std::unordered_map<std::string, Pinner> by_name;
   for (const SegmentView& segment : view_segments(sources.history, live)) {
-    const std::optional<Pinned> pinned = single_site(sources, live, segment, sites);
+    const std::optional<Pinned> pinned = single_site(sources, rules, live, segment, sites);
     if (!pinned) continue;
     Pinner& pinner = by_name[sites.name(live.lifetimes[segment.first])];
     pinner.pinned_bytes += pinned->live_bytes;

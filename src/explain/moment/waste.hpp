@@ -22,9 +22,10 @@ namespace vram::explain {
 [[nodiscard]] Waste measure_waste(const Sources& sources, const AllocatorRules& rules,
                                   const LiveSet& live);
 
-// Segments with free space in which all live blocks come from one site (a user frame, or a size
+// Segments with stranded space in which all live blocks come from one site (a user frame, or a size
 // class where the recording has no stacks): releasing that site's blocks would empty them. Largest
 // stranded first.
-[[nodiscard]] std::vector<Pinner> find_pinners(const Sources& sources, const LiveSet& live);
+[[nodiscard]] std::vector<Pinner> find_pinners(const Sources& sources, const AllocatorRules& rules,
+                                               const LiveSet& live);
 
 }  // namespace vram::explain

@@ -25,7 +25,7 @@ RankLine line_of(const Report& report, uint64_t rank) {
                 .peak_reserved_bytes = device.peak.reserved.totals.reserved_bytes,
                 .headroom_bytes = {},
                 .steps = device.steps.steps.size(),
-                .ooms = device.ooms.size()};
+                .ooms = device.oom_count};
   if (device.memory_bytes)
     line.headroom_bytes =
         *device.memory_bytes - std::min(*device.memory_bytes, line.peak_reserved_bytes);

@@ -159,6 +159,7 @@ struct Sample {
   uint64_t allocated_bytes = 0;
 };
 
+// Of an even number of samples, the mean of the two in the middle.
 template <typename Value>
 Value median_in(const std::vector<Sample>& samples, Value Sample::* field) {
   std::vector<Value> values;

@@ -58,31 +58,35 @@ std::vector<ReplayResult> replay_all(const Program& program,
   return results;
 }
 
+// Also what the recorded program went on without: a report explains every OOM.
+bool serves_all(const ReplayResult& result) { return result.completed && result.caught_ooms == 0; }
+
 bool agrees(const ReplayResult& own, const DeviceReport& report) {
   const auto recorded = static_cast<double>(report.peak.reserved.totals.reserved_bytes);
   const auto replayed = static_cast<double>(own.peak_reserved_bytes);
-  const bool same_end = own.completed == report.ooms.empty();
+  const bool same_end = serves_all(own) == report.ooms.empty();
   return same_end && std::abs(replayed - recorded) <= kMostError * recorded;
 }
 
 // The limit that the program met. Where none explains all its refusals, others filled the device at
 // times: then the most that it was ever granted.
-std::optional<uint64_t> limit_of(Program& program, const AllocatorSpec& recorded) {
+std::optional<replay::RecordedLimit> limit_of(Program& program, const AllocatorSpec& recorded) {
   const auto limit = replay::settle_recorded(program, recorded);
-  if (limit || !program.limit_bounds.smallest_refused_bytes) return limit;
-  return program.largest_reserved_bytes;
+  if (limit || !program.limit_bounds.has_refused()) return limit;
+  return replay::RecordedLimit{.bytes = program.largest_reserved_bytes, .is_fraction = false};
 }
 
 WhatIf told(const ReplayResult& result, bool is_recorded, const replay::Fidelity& fidelity) {
   WhatIf what_if{.allocator = result.allocator,
                  .is_recorded = is_recorded,
                  .basis = replay::basis_of(result, is_recorded, fidelity),
-                 .completed = result.completed,
+                 .completed = serves_all(result),
                  .peak_reserved_bytes = result.peak_reserved_bytes,
                  .retries = result.retries,
                  .driver_time_ns = result.driver_time_ns,
                  .oom_event = {}};
-  if (result.oom) what_if.oom_event = result.oom->event;
+  if (const auto& first = result.caught_oom ? result.caught_oom : result.oom)
+    what_if.oom_event = first->event;
   return what_if;
 }
 
@@ -94,7 +98,10 @@ std::optional<WhatIfs> find_what_ifs(const trace::Trace& trace, const trace::Dev
   Program program = replay::make_program(trace, device);
   ReplayOptions options;
   const std::vector<AllocatorSpec> specs = specs_to_ask(trace);
-  options.capacity_bytes = limit_of(program, specs.front());
+  if (const auto limit = limit_of(program, specs.front())) {
+    options.capacity_bytes = limit->bytes;
+    options.capacity_is_fraction = limit->is_fraction;
+  }
   options.curve_slices = 0;
   const std::vector<ReplayResult> results = replay_all(program, specs, options);
   if (!agrees(results.front(), report)) return std::nullopt;

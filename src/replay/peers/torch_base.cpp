@@ -6,11 +6,11 @@ TorchBase::TorchBase(const TorchSettings& settings, std::optional<uint64_t> limi
                      bool takes_over, const Program& program, SegmentSource& segments)
     : CachingBase(limit_bytes, program, segments), rules_(settings), takes_over_(takes_over) {}
 
-bool can_hold_layout(const Program& program, std::optional<uint64_t> limit_bytes) {
+bool can_hold_layout(const Program& program, std::optional<uint64_t> room_bytes) {
   if (!program.knows_layout) return false;
   uint64_t total = 0;
   for (const InitialSegment& segment : program.initial_segments) total += segment.size_bytes;
-  return total <= limit_bytes.value_or(gpu::kUnlimited);
+  return total <= room_bytes.value_or(gpu::kUnlimited);
 }
 
 uint64_t TorchBase::malloc(const Request& request) {

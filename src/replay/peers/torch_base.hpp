@@ -18,8 +18,9 @@ namespace vram::replay {
 
 class TorchBase : public CachingBase {
  public:
-  // limit_bytes: PyTorch's own limit, its memory fraction. takes_over: the initial segments and
-  // blocks stay where they were. segments and program must outlive it.
+  // limit_bytes: PyTorch's own limit, its memory fraction; none where the program set none, and the
+  // device alone refuses. takes_over: the initial segments and blocks stay where they were.
+  // segments and program must outlive it.
   TorchBase(const TorchSettings& settings, std::optional<uint64_t> limit_bytes, bool takes_over,
             const Program& program, SegmentSource& segments);
 
@@ -64,7 +65,8 @@ class TorchBase : public CachingBase {
   bool takes_over_;
 };
 
-// Whether the limit leaves room for what the recorded allocator held at first, and where that is.
-[[nodiscard]] bool can_hold_layout(const Program& program, std::optional<uint64_t> limit_bytes);
+// Whether the limit, or the device where none is set, has room for what the recorded allocator held
+// at first, and where that is.
+[[nodiscard]] bool can_hold_layout(const Program& program, std::optional<uint64_t> room_bytes);
 
 }  // namespace vram::replay

@@ -1,5 +1,7 @@
 #include "replay/peers/torch_expandable.hpp"
 
+#include "base/check.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -9,9 +11,7 @@ namespace {
 
 constexpr uint32_t kNativeSegment = 0xffffffff;  // Node::segment; else a reservation
 
-bool takes_over_pages(const TorchRules& rules, std::optional<uint64_t> limit_bytes,
-                      uint64_t device_bytes, const Program& program) {
-  if (!can_hold_layout(program, limit_bytes)) return false;
+bool takes_over_pages(const TorchRules& rules, uint64_t device_bytes, const Program& program) {
   bool has_expandable = false;
   for (const InitialSegment& segment : program.initial_segments) {
     if (!segment.is_expandable) continue;
@@ -27,10 +27,10 @@ bool takes_over_pages(const TorchRules& rules, std::optional<uint64_t> limit_byt
 }  // namespace
 
 TorchExpandable::TorchExpandable(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
-                                 uint64_t device_bytes, const Program& program,
+                                 bool has_room, uint64_t device_bytes, const Program& program,
                                  SegmentSource& segments)
     : TorchBase(settings, limit_bytes,
-                takes_over_pages(TorchRules(settings), limit_bytes, device_bytes, program), program,
+                has_room && takes_over_pages(TorchRules(settings), device_bytes, program), program,
                 segments),
       device_bytes_(device_bytes),
       native_pools_(program.native_pools) {
@@ -59,7 +59,8 @@ void TorchExpandable::take_over(const Program& program) {
 NodeId TorchExpandable::map_initial(const InitialSegment& segment) {
   const uint32_t lane = cache_.lane_for(segment.pool, segment.stream, segment.is_small);
   auto& unmapped = cache_.lane(lane).unmapped;
-  NodeId id = unmapped.empty() ? add_reservation(lane) : std::prev(unmapped.end())->second;
+  NodeId id = unmapped.empty() ? add_reservation({.size_bytes = segment.size_bytes, .lane = lane})
+                               : std::prev(unmapped.end())->second;
   if (id == kNoNode) return kNoNode;
   const uint64_t address =
       reservations_[cache_[id].segment].address + segment.address - segment.reservation_address;
@@ -111,9 +112,10 @@ bool TorchExpandable::is_usable(NodeId node) {
   return node != kNoNode && cache_[node].state == NodeState::kFree;
 }
 
-NodeId TorchExpandable::add_reservation(uint32_t lane) {
+NodeId TorchExpandable::add_reservation(const Wanted& wanted) {
+  const uint32_t lane = wanted.lane;
   const uint64_t granule = rules_.granule_bytes(cache_.lane(lane).is_small);
-  const uint64_t bytes = round_up(device_bytes_ / 8 * 9, granule);
+  const uint64_t bytes = round_up(std::max(device_bytes_ / 8 * 9, wanted.size_bytes), granule);
   const uint64_t address = segments_.reserve(bytes);
   if (address == 0) return kNoNode;
   Node node;
@@ -139,7 +141,7 @@ NodeId TorchExpandable::find_room(const Wanted& wanted) {
     }
     if (total >= wanted.size_bytes) return first;
   }
-  return add_reservation(wanted.lane);
+  return add_reservation(wanted);
 }
 
 // Maps whole granules from an unmapped node's beginning and joins them with free neighbours; the
@@ -165,6 +167,7 @@ bool TorchExpandable::map(NodeId id, uint64_t bytes) {
 
 // What was mapped before a refusal stays, as free memory.
 NodeId TorchExpandable::take_from_device(const Wanted& wanted) {
+  if (wanted.size_bytes > std::max(device_bytes_, kMaxDeviceBytes)) return kNoNode;
   if (!expands(wanted.lane)) {
     const NodeId node = take_segment(wanted.segment_bytes, wanted.lane);
     if (node != kNoNode) cache_[node].segment = kNativeSegment;
@@ -177,6 +180,7 @@ NodeId TorchExpandable::take_from_device(const Wanted& wanted) {
   }
   while (cache_[id].size_bytes < wanted.size_bytes) {
     const NodeId next = cache_[id].next;
+    VRAM_CHECK(next != kNoNode);  // the run that find_room found is long enough
     const uint64_t missing = wanted.size_bytes - cache_[id].size_bytes;
     if (!map(next, std::min(missing, cache_[next].size_bytes))) return kNoNode;
     id = next;

@@ -6,16 +6,15 @@ namespace vram::replay {
 
 namespace {
 
-bool takes_over_segments(const Program& program, std::optional<uint64_t> limit_bytes) {
-  return can_hold_layout(program, limit_bytes) &&
-         std::ranges::none_of(program.initial_segments, &InitialSegment::is_expandable);
+bool takes_over_segments(const Program& program) {
+  return std::ranges::none_of(program.initial_segments, &InitialSegment::is_expandable);
 }
 
 }  // namespace
 
 TorchNative::TorchNative(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
-                         const Program& program, SegmentSource& segments)
-    : TorchBase(settings, limit_bytes, takes_over_segments(program, limit_bytes), program,
+                         bool has_room, const Program& program, SegmentSource& segments)
+    : TorchBase(settings, limit_bytes, has_room && takes_over_segments(program), program,
                 segments) {
   if (!holds_initial_blocks() && !program.initial_blocks.empty()) return;
   uint32_t next_block = 0;

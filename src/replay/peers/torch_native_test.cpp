@@ -181,7 +181,9 @@ TEST(TorchNative, ARefusedRequestThatIsServedNowDoesNotStay) {
   EXPECT_EQ(roomy.result.peak_reserved_bytes, 80 * kMiB);
   const Outcome tight = run_on("torch", program, 60);
   EXPECT_FALSE(tight.result.completed);
-  EXPECT_EQ(tight.result.oom->event, 1u);
+  EXPECT_EQ(tight.result.oom->event, 2u) << "what the program went on without does not end it";
+  EXPECT_EQ(tight.result.caught_ooms, 1u);
+  EXPECT_EQ(tight.result.caught_oom->event, 1u);
 }
 
 // The cache would make room: 64 MiB are the fraction, 40 of them cached.

@@ -24,11 +24,11 @@ constexpr std::array<PeerKey, 8> kTorchKeys{{
 
 // A device is no larger: reservations of address space are sized for it where no limit is known.
 constexpr uint64_t kUsualDeviceBytes = 152 * kGiB;
-constexpr uint64_t kMostMebibytes = uint64_t{1} << 24;  // 16 TiB
 
 std::optional<uint64_t> mebibytes(std::string_view text, uint64_t least, uint64_t multiple) {
   const auto value = read_whole_number(text);
-  if (!value || *value < least || *value > kMostMebibytes || *value % multiple != 0) return {};
+  if (!value || *value < least || *value > kMaxSettingMebibytes || *value % multiple != 0)
+    return {};
   return *value * kMiB;
 }
 
@@ -53,9 +53,8 @@ bool read_division(std::string_view entry, std::array<uint64_t, 16>& divisions, 
   if (!key || !std::has_single_bit(*key)) return false;
   const size_t index =
       std::min<size_t>(static_cast<size_t>(std::countr_zero(*key)), divisions.size() - 1);
-  // The first entry holds below it, too; intervals left out take the entry before them.
-  const uint64_t below = next == 0 ? *count : divisions[next - 1];
-  for (size_t i = next; i < index; ++i) divisions[i] = below;
+  // The first entry holds below it, too; intervals left out stay off.
+  if (next == 0) std::fill_n(divisions.begin(), index, *count);
   divisions[index] = *count;
   next = std::max(next, index + 1);
   return true;
@@ -114,16 +113,23 @@ Result<TorchSettings> parse_torch_settings(Settings settings) {
 
 std::unique_ptr<Allocator> make_torch(Settings settings, const PeerContext& context) {
   const TorchSettings torch = parse_torch_settings(settings).value();
-  std::optional<uint64_t> limit_bytes = context.limit_bytes;
+  // Garbage collection acts only beside a memory fraction: its threshold stands for one of the
+  // whole device, too.
+  const bool has_fraction = context.limit_is_fraction || torch.memory_fraction < 1 ||
+                            torch.garbage_collection_threshold > 0;
+  std::optional<uint64_t> limit_bytes = has_fraction ? context.limit_bytes : std::nullopt;
   if (limit_bytes && torch.memory_fraction < 1) {
     limit_bytes = static_cast<uint64_t>(static_cast<double>(*limit_bytes) * torch.memory_fraction);
   }
+  const bool has_room =
+      can_hold_layout(context.program, limit_bytes ? limit_bytes : context.limit_bytes);
   if (!torch.expandable_segments) {
-    return std::make_unique<TorchNative>(torch, limit_bytes, context.program, context.segments);
+    return std::make_unique<TorchNative>(torch, limit_bytes, has_room, context.program,
+                                         context.segments);
   }
   const uint64_t device_bytes = std::max(context.limit_bytes.value_or(0), kUsualDeviceBytes);
-  return std::make_unique<TorchExpandable>(torch, limit_bytes, device_bytes, context.program,
-                                           context.segments);
+  return std::make_unique<TorchExpandable>(torch, limit_bytes, has_room, device_bytes,
+                                           context.program, context.segments);
 }
 
 // Parsed values first; what the recorder did not parse comes from the variable's own text.
@@ -138,7 +144,8 @@ std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
     if (key == "PYTORCH_CUDA_ALLOC_CONF") conf = value;
     if (key == "expandable_segments" && read_truth(value).value_or(false))
       settings.emplace_back(key, "True");
-    if (key == "max_split_size" && number && *number / kMiB > 20 && *number / kMiB < kMostMebibytes)
+    if (key == "max_split_size" && number && *number / kMiB > 20 &&
+        *number / kMiB < kMaxSettingMebibytes)
       settings.emplace_back("max_split_size_mb", std::to_string(*number / kMiB));
     if (key == "garbage_collection_threshold" && read_share(value).value_or(0) > 0)
       settings.emplace_back(key, value);

@@ -35,9 +35,11 @@ size_t affordable_replays(const Program& program) {
 // for.
 class Replays {
  public:
-  Replays(const Program& program, const TuneOptions& options, size_t most)
-      : program_(program), options_(options), left_(most) {
+  Replays(const Program& program, const AllocatorSpec& recorded, const TuneOptions& options,
+          size_t most)
+      : program_(program), recorded_(recorded), options_(options), left_(most) {
     replay_options_.capacity_bytes = options.capacity_bytes;
+    replay_options_.capacity_is_fraction = options.capacity_is_fraction;
     replay_options_.lag_ns = options.lag_ns;
     replay_options_.curve_slices = 0;
     replay_options_.address_layouts = kAddressLayouts;
@@ -48,7 +50,7 @@ class Replays {
     for (const AllocatorSpec& spec : specs) {
       if (left_ == 0) break;
       if (!seen_.insert(spec.to_string()).second) continue;
-      made_.push_back({.spec = spec, .result = {}, .is_recorded = false});
+      made_.push_back({.spec = spec, .result = {}, .is_recorded = spec == recorded_});
       --left_;
     }
     run_on_threads(std::span(made_).subspan(begin));
@@ -85,6 +87,7 @@ class Replays {
   }
 
   const Program& program_;
+  const AllocatorSpec& recorded_;
   const TuneOptions& options_;
   ReplayOptions replay_options_;
   size_t left_;
@@ -163,7 +166,7 @@ TuneVerdict verdict_of(const TuneResult& result, const TuneOptions& options,
 TuneResult tune(const Program& program, const AllocatorSpec& recorded, const TuneOptions& options) {
   const AllocatorSpec own = normalised(recorded);
   const TuneSpace space(program, options.capacity_bytes.has_value());
-  Replays replays(program, options, affordable_replays(program));
+  Replays replays(program, own, options, affordable_replays(program));
   std::vector<AllocatorSpec> first = {own};
   std::ranges::move(other_allocators(), std::back_inserter(first));
   std::ranges::move(space.grid(), std::back_inserter(first));
@@ -176,11 +179,8 @@ TuneResult tune(const Program& program, const AllocatorSpec& recorded, const Tun
   result.ranked = ranked_if(replays.made(), true, program.duration_ns);
   result.others = ranked_if(replays.made(), false, program.duration_ns);
   result.replays = replays.made().size();
-  const auto found =
-      std::ranges::find(result.ranked, own.to_string(),
-                        [](const TuneCandidate& each) { return each.spec.to_string(); });
+  const auto found = std::ranges::find(result.ranked, true, &TuneCandidate::is_recorded);
   VRAM_CHECK(found != result.ranked.end());
-  found->is_recorded = true;
   result.recorded = static_cast<size_t>(found - result.ranked.begin());
   result.verdict = verdict_of(result, options, program);
   return result;

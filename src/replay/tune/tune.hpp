@@ -21,6 +21,7 @@ namespace vram::replay {
 
 struct TuneOptions {
   std::optional<uint64_t> capacity_bytes;  // limit on reserved bytes
+  bool capacity_is_fraction = false;       // as in ReplayOptions
   unsigned jobs = 0;                       // threads; 0: one for each core
   // After each replay; planned grows when the search goes on. By any thread, one at a time.
   std::function<void(size_t done, size_t planned)> progress;

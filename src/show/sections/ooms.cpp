@@ -49,11 +49,11 @@ void draw_oom(const Subject& subject, const Oom& oom, Page& page) {
 void draw_ooms(const Subject& subject, Page& page) {
   const auto& ooms = subject.device.ooms;
   if (ooms.empty()) return;
-  page.heading("OUT OF MEMORY", counted(ooms.size(), "request") + " failed");
+  page.heading("OUT OF MEMORY", counted(subject.device.oom_count, "request") + " failed");
   const size_t shown = std::min(ooms.size(), kOoms);
   for (const Oom& oom : std::span(ooms).first(shown)) draw_oom(subject, oom, page);
-  if (shown < ooms.size())
-    page.add(Line(fmt::format("    and {} more", ooms.size() - shown), Style::kFaint));
+  const uint64_t rest = subject.device.oom_count - shown;
+  if (rest > 0) page.add(Line(fmt::format("    and {} more", format_count(rest)), Style::kFaint));
 }
 
 }  // namespace vram::show

@@ -121,6 +121,7 @@ inline explain::DeviceReport sample_device(uint32_t ordinal) {
                     0.0001,
                     3 * kSampleSecond}};
   device.what_if = sample_what_if();
+  device.oom_count = 1;
   device.ooms = {
       {requested, 2 * kSampleGiB, kSampleMiB, 600 * kSampleMiB, 8, sample_state(requested)}};
   device.verdict = {explain::Confidence::kExact, "1,234 blocks in 97 segments agree", 0,
