@@ -183,14 +183,20 @@ void describe_origin(const trace::Trace& trace, Report& report) {
 
 }  // namespace
 
-Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options) {
-  if (trace.devices.empty()) {
-    return fail(
-        Code::kBadInput,
-        "{} has neither events nor segments of GPU memory: none was used, or recording (vram "
-        "run --record, torch.cuda.memory._record_memory_history()) began too late",
-        trace.origin.path);
+Result<> check_contents(const trace::Trace& trace) {
+  if (!trace.devices.empty()) return {};
+  if (trace.origin.truncated_at_byte) {
+    return fail(Code::kBadInput, "{}: cut off at byte {}, and nothing whole comes before",
+                trace.origin.path, format_count(*trace.origin.truncated_at_byte));
   }
+  return fail(Code::kBadInput,
+              "{} has neither events nor segments of GPU memory: none was used, or recording (vram "
+              "run --record, torch.cuda.memory._record_memory_history()) began too late",
+              trace.origin.path);
+}
+
+Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options) {
+  if (const auto checked = check_contents(trace); !checked) return tl::unexpected(checked.error());
   const auto asked = asked_device(trace, options);
   if (!asked) return tl::unexpected(asked.error());
   // --at speaks of the device that leads. Which one that is may be known only when all are
