@@ -25,9 +25,12 @@ struct Totals {
   friend bool operator==(const Totals&, const Totals&) = default;
 };
 
+// Moment::event of the state that the recording began with.
+inline constexpr int64_t kBeforeFirstEvent = -1;
+
 struct Moment {
   int64_t time_ns = 0;
-  uint64_t event = 0;  // number of the event on its device after which the totals stood
+  int64_t event = 0;  // number of the event on its device after which the totals stood
   Totals totals;
 };
 
@@ -230,13 +233,15 @@ struct DeviceReport {
   uint64_t device_allocs = 0;  // segment_alloc and segment_map
   uint64_t device_frees = 0;
   int64_t begin_unix_ns = 0;
-  int64_t duration_ns = 0;
+  int64_t duration_ns = 0;  // from the recording's first event to this device's latest
   uint64_t stream_count = 0;
   uint64_t pool_count = 0;
   Peak peak;
   std::vector<TimelineSlice> timeline;
-  State at_peak;            // of requested bytes
-  State at_reserved_peak;   // waste where reserved was largest
+  State at_peak;  // of requested bytes
+  // Waste where reserved was largest: of the moments at which it stood there, the first of those
+  // with most requested. A peak that is reached early may stand for the rest of the run.
+  State at_reserved_peak;
   std::optional<State> at;  // --at
   Steps steps;
   std::vector<Growth> growth;  // leaks first, then by bytes per step

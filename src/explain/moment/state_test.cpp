@@ -34,8 +34,8 @@ struct Device {
   [[nodiscard]] Sources sources() const {
     return {trace, trace.devices[0], history, clock, curve, scopes, names};
   }
-  [[nodiscard]] State after(uint64_t event) const {
-    return states_after(sources(), std::vector<uint64_t>{event})[0];
+  [[nodiscard]] State after(int64_t event) const {
+    return states_after(sources(), std::vector<int64_t>{event})[0];
   }
 
   trace::Trace trace;
@@ -170,7 +170,7 @@ TEST(Ooms, TellWhatWasAskedAndWhoHeldTheRest) {
   EXPECT_EQ(ooms[0].requested_bytes, 64 * kMiB);
   EXPECT_EQ(ooms[0].device_free_bytes, 7 * kMiB);
   EXPECT_EQ(ooms[0].largest_hole_bytes, 8 * kMiB);
-  EXPECT_EQ(ooms[0].moment.event, 2u);
+  EXPECT_EQ(ooms[0].moment.event, 2);
   EXPECT_EQ(by(ooms[0].state, Dimension::kSize).holders[0].name, "12 MiB blocks");
 }
 
@@ -197,8 +197,9 @@ TEST(State, PartsSumToTheWholeAtRandomMoments) {
     allocator.write_end_state(trace.devices[0]);
     const Device device(std::move(trace));
     ASSERT_EQ(device.history.verdict.confidence, Confidence::kExact);
-    std::vector<uint64_t> events;
-    for (int i = 0; i < 50; ++i) events.push_back(random() % device.trace.events.size());
+    std::vector<int64_t> events = {kBeforeFirstEvent};
+    for (int i = 0; i < 50; ++i)
+      events.push_back(static_cast<int64_t>(random() % device.trace.events.size()));
     for (const State& state : states_after(device.sources(), events)) {
       const Totals& totals = state.moment.totals;
       const Waste& waste = state.waste;

@@ -12,8 +12,11 @@
 namespace vram::explain {
 namespace {
 
-bool is_pending_at(const History& history, const Lifetime& lifetime, uint64_t event) {
-  return !history.allocated_at(lifetime, event);
+bool is_pending_at(const Sources& sources, uint32_t lifetime, int64_t event) {
+  const History& history = sources.history;
+  if (event == kBeforeFirstEvent)
+    return is_pending_before(sources.trace.events_of(sources.device), history, lifetime);
+  return !history.allocated_at(history.lifetimes[lifetime], event);
 }
 
 // Whole granules inside a free range of an expandable segment: pages are unmapped by granule only.
@@ -78,7 +81,7 @@ std::optional<Pinned> single_site(const Sources& sources, const LiveSet& live,
     const Lifetime& lifetime = sources.history.lifetimes[live.lifetimes[i]];
     const uint64_t site = sites.key(live.lifetimes[i]);
     if (i == segment.first) pinned.site = site;
-    if (site != pinned.site || is_pending_at(sources.history, lifetime, live.event)) {
+    if (site != pinned.site || is_pending_at(sources, live.lifetimes[i], live.event)) {
       return std::nullopt;
     }
     pinned.live_bytes += lifetime.block_bytes;
@@ -94,7 +97,7 @@ Waste measure_waste(const Sources& sources, const AllocatorRules& rules, const L
   Waste waste;
   for (const uint32_t id : live.lifetimes) {
     const Lifetime& lifetime = sources.history.lifetimes[id];
-    if (is_pending_at(sources.history, lifetime, live.event)) {
+    if (is_pending_at(sources, id, live.event)) {
       waste.pending_bytes += lifetime.block_bytes;
     } else {
       waste.rounding_bytes += lifetime.block_bytes - lifetime.requested_bytes;

@@ -9,7 +9,7 @@ inline constexpr uint64_t kSampleGiB = uint64_t{1} << 30;
 inline constexpr uint64_t kSampleMiB = uint64_t{1} << 20;
 inline constexpr int64_t kSampleSecond = 1'000'000'000;
 
-inline explain::Moment sample_moment(int64_t time_ns, uint64_t event, uint64_t requested,
+inline explain::Moment sample_moment(int64_t time_ns, int64_t event, uint64_t requested,
                                      uint64_t reserved) {
   return {time_ns, event, {requested, requested, requested + kSampleMiB, reserved}};
 }
