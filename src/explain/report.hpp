@@ -78,11 +78,12 @@ struct Breakdown {
 
 // Reserved but not allocated, by why it can't be given to the next request.
 struct Waste {
-  uint64_t pending_bytes = 0;     // freed, awaited by another stream
-  uint64_t rounding_bytes = 0;    // block sizes beyond what allocated blocks asked for
-  uint64_t releasable_bytes = 0;  // segments entirely free: empty_cache() gives them back
-  uint64_t stranded_bytes = 0;    // holes in segments that live blocks hold
-  uint64_t hole_count = 0;
+  uint64_t pending_bytes = 0;       // freed, awaited by another stream
+  uint64_t rounding_bytes = 0;      // block sizes beyond what allocated blocks asked for
+  uint64_t releasable_bytes = 0;    // segments entirely free: empty_cache() gives them back
+  uint64_t stranded_bytes = 0;      // holes in segments that live blocks hold
+  uint64_t private_pool_bytes = 0;  // free in private pools, whose CUDA graphs or MemPools use it
+  uint64_t hole_count = 0;          // those that are stranded
   uint64_t largest_hole_bytes =
       0;  // the largest free block: the largest request served without a new segment...
   std::string largest_hole_domain;  // ... if it comes from this pool and stream
@@ -92,7 +93,7 @@ struct Waste {
 struct Pinner {
   std::string name;
   uint64_t pinned_bytes = 0;    // what it holds itself
-  uint64_t stranded_bytes = 0;  // free bytes in the segments it alone keeps
+  uint64_t stranded_bytes = 0;  // in the segments it alone keeps; a part of Waste::stranded_bytes
   uint64_t segment_count = 0;
 };
 

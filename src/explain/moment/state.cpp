@@ -34,7 +34,7 @@ std::vector<State> states_after(const Sources& sources, std::span<const int64_t>
     state.moment = moment_after(sources.trace, sources.device, sources.history, sources.clock,
                                 sources.curve, live.event);
     state.waste = measure_waste(sources, rules, live);
-    state.pinners = find_pinners(sources, live);
+    state.pinners = find_pinners(sources, rules, live);
     state.segment_count = live.segments.ranges().size();
     state.block_count = live.lifetimes.size();
     state.named_bytes = named_bytes(sources, live);

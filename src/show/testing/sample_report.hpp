@@ -21,6 +21,7 @@ inline explain::State sample_state(const explain::Moment& moment) {
                  .rounding_bytes = 2 * kSampleMiB,
                  .releasable_bytes = 300 * kSampleMiB,
                  .stranded_bytes = 1500 * kSampleMiB,
+                 .private_pool_bytes = 100 * kSampleMiB,
                  .hole_count = 42,
                  .largest_hole_bytes = 600 * kSampleMiB,
                  .largest_hole_domain = "default pool, default stream"};
