@@ -190,7 +190,7 @@ enum class Confidence {
   kContradiction,  // "segments contradict the trace"
   kOverflow,       // "ring overflowed: the first part is missing"
   kTruncated,      // "file truncated: the last part is missing"
-  kUnchecked,      // "no end state to check against"
+  kUnchecked,      // "not checked": no end state, or next to no events
   kConsistent,     // nor is one needed: recorded from the beginning, without a contradiction
 };
 
@@ -200,6 +200,7 @@ struct Verdict {
   uint64_t mismatches = 0;
   uint64_t before_recording_bytes = 0;  // alive before the first event
   uint64_t before_recording_count = 0;
+  uint64_t assumed_segment_bytes = 0;  // reserved, since blocks lay there; no segment is recorded
 };
 
 enum class FindingKind {

@@ -133,7 +133,7 @@ std::string_view phrase(Confidence confidence) {
     case Confidence::kTruncated:
       return "file truncated: the last part is missing";
     case Confidence::kUnchecked:
-      return "no end state to check against";
+      return "not checked";
     case Confidence::kConsistent:
       return "recorded from the beginning, and no event contradicts another";
   }

@@ -54,6 +54,7 @@ Json json_confidence(const explain::Verdict& verdict) {
           {"phrase", phrase(verdict.confidence)},
           {"detail", json_text(verdict.detail)},
           {"mismatches", verdict.mismatches},
+          {"assumed_segment_bytes", verdict.assumed_segment_bytes},
           {"before_recording_bytes", verdict.before_recording_bytes},
           {"before_recording_count", verdict.before_recording_count}};
 }
