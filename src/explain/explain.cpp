@@ -122,7 +122,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns(), names);
   report.ooms = find_ooms(sources);
   name_oom_steps(report);
-  report.what_if = find_what_ifs(trace, device, report);
+  add_what_ifs(trace, device, report);
   report.findings = find_findings(trace, device, report);
   return report;
 }

@@ -163,13 +163,17 @@ struct Oom {
   uint64_t largest_hole_bytes = 0;
   std::optional<uint64_t> step;  // index
   State state;
+  // The limit on this process that refused it; none where the device itself was full, or where no
+  // limit explains the recording.
+  std::optional<uint64_t> limit_bytes;
 };
 
 // What the same program would have reserved on another allocator or with other settings, by replay.
 struct WhatIf {
   std::string allocator;  // as `vram replay --allocator` takes it
   bool is_recorded = false;
-  bool is_model = false;  // an approximation; else exact
+  bool is_recommended = false;  // of one at most: the setting to change to, as `vram tune` ranks
+  bool is_model = false;        // an approximation; else exact
   bool completed = false;
   uint64_t peak_reserved_bytes = 0;  // until it ran out of memory, where it did
   uint64_t retries = 0;
@@ -178,8 +182,7 @@ struct WhatIf {
 };
 
 struct WhatIfs {
-  // The limit that the program met, or the most it was ever granted where others filled the device
-  // at times; none where nothing was refused.
+  // The limit that it met, or the most it was granted where others filled the device; or none.
   std::optional<uint64_t> capacity_bytes;
   std::vector<WhatIf> replays;  // the recorded settings first
 };

@@ -104,6 +104,7 @@ Json json_oom(const explain::Oom& oom, const explain::Steps& steps, size_t top) 
           {"step", oom.step ? Json(*oom.step) : Json()},
           {"asked_bytes", oom.requested_bytes},
           {"device_free_bytes", oom.device_free_bytes},
+          {"limit_bytes", oom.limit_bytes ? Json(*oom.limit_bytes) : Json()},
           {"largest_hole_bytes", oom.largest_hole_bytes},
           {"state", json_state(oom.state, steps, top)}};
 }
@@ -113,6 +114,7 @@ Json json_what_if(const explain::WhatIfs& what_if) {
   for (const explain::WhatIf& replay : what_if.replays) {
     replays.push_back({{"allocator", json_text(replay.allocator)},
                        {"is_recorded", replay.is_recorded},
+                       {"is_recommended", replay.is_recommended},
                        {"model", replay.is_model},
                        {"completed", replay.completed},
                        {"peak_reserved_bytes", replay.peak_reserved_bytes},

@@ -35,12 +35,10 @@ size_t affordable_replays(const Program& program) {
 class Replays {
  public:
   Replays(const Program& program, const TuneOptions& options, size_t most)
-      : program_(program), options_(options), left_(most) {
-    replay_options_.capacity_bytes = options.capacity_bytes;
-    replay_options_.lag_ns = options.lag_ns;
-    replay_options_.curve_slices = 0;
-    replay_options_.address_layouts = kAddressLayouts;
-  }
+      : program_(program),
+        options_(options),
+        replay_options_(tune_replay_options(options)),
+        left_(most) {}
 
   void make(const std::vector<AllocatorSpec>& specs) {
     const size_t begin = made_.size();
@@ -155,6 +153,15 @@ TuneVerdict verdict_of(const TuneResult& result, const TuneOptions& options, int
 }
 
 }  // namespace
+
+ReplayOptions tune_replay_options(const TuneOptions& options) {
+  ReplayOptions replay;
+  replay.capacity_bytes = options.capacity_bytes;
+  replay.lag_ns = options.lag_ns;
+  replay.curve_slices = 0;
+  replay.address_layouts = kAddressLayouts;
+  return replay;
+}
 
 TuneResult tune(const Program& program, const AllocatorSpec& recorded, const TuneOptions& options) {
   const AllocatorSpec own = normalised(recorded);

@@ -120,8 +120,8 @@ inline explain::DeviceReport sample_device(uint32_t ordinal) {
                     0.0001,
                     3 * kSampleSecond}};
   device.what_if = sample_what_if();
-  device.ooms = {
-      {requested, 2 * kSampleGiB, kSampleMiB, 600 * kSampleMiB, 8, sample_state(requested)}};
+  device.ooms = {{requested, 2 * kSampleGiB, kSampleMiB, 600 * kSampleMiB, 8,
+                  sample_state(requested), 18 * kSampleGiB}};
   device.verdict = {explain::Confidence::kExact, "1,234 blocks in 97 segments agree", 0,
                     2 * kSampleMiB, 1};
   device.findings = {
