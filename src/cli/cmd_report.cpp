@@ -1,5 +1,4 @@
 // vram report: where the memory went.
-#include "base/bytes.hpp"
 #include "cli/command.hpp"
 #include "cli/moment.hpp"
 #include "cli/open.hpp"
@@ -30,14 +29,8 @@ struct Request {
   explain::ExplainOptions explain;
 };
 
-// With the file's name, and where nothing of a file is whole, with the reason.
-Error explained_error(const trace::Trace& trace, Error error) {
-  const trace::Origin& origin = trace.origin;
-  if (trace.devices.empty() && origin.truncated_at_byte) {
-    error.message = fmt::format("cut off at byte {}, and nothing whole comes before",
-                                format_count(*origin.truncated_at_byte));
-  }
-  if (!error.message.starts_with(origin.path)) error.message = origin.path + ": " + error.message;
+Error with_path(const std::string& path, Error error) {
+  if (!error.message.starts_with(path)) error.message = path + ": " + error.message;
   return error;
 }
 
@@ -144,7 +137,7 @@ Result<explain::Report> ReportCommand::explained(const std::string& path, const 
   progress.announce(trace->events.size());
   auto report = request.at ? explain_at(*trace, *request.at, request.explain)
                            : explain::explain(*trace, request.explain);
-  if (!report) return tl::unexpected(explained_error(*trace, report.error()));
+  if (!report) return tl::unexpected(with_path(trace->origin.path, report.error()));
   return report;
 }
 

@@ -19,8 +19,11 @@ struct ExplainOptions {
   uint32_t timeline_slices = 1000;
 };
 
+// kBadInput where the trace has neither events nor segments: nothing to explain, nor to convert.
+[[nodiscard]] Result<> check_contents(const trace::Trace& trace);
+
 // Errors: kNotFound when the asked device or moment is not in the trace (the message lists what
-// is), kBadInput when the trace has neither events nor segments.
+// is), those of check_contents().
 [[nodiscard]] Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options = {});
 
 }  // namespace vram::explain

@@ -55,6 +55,7 @@ Json json_confidence(const explain::Verdict& verdict) {
           {"phrase", phrase(verdict.confidence)},
           {"detail", json_text(verdict.detail)},
           {"mismatches", verdict.mismatches},
+          {"assumed_segment_bytes", verdict.assumed_segment_bytes},
           {"before_recording_bytes", verdict.before_recording_bytes},
           {"before_recording_count", verdict.before_recording_count}};
 }
@@ -110,6 +111,7 @@ Json json_oom(const explain::Oom& oom, const explain::Steps& steps, size_t top) 
           {"step", oom.step ? Json(*oom.step) : Json()},
           {"asked_bytes", oom.requested_bytes},
           {"device_free_bytes", oom.device_free_bytes},
+          {"limit_bytes", oom.limit_bytes ? Json(*oom.limit_bytes) : Json()},
           {"largest_hole_bytes", oom.largest_hole_bytes},
           {"state", json_state(oom.state, steps, top)}};
 }
@@ -119,6 +121,7 @@ Json json_what_if(const explain::WhatIfs& what_if) {
   for (const explain::WhatIf& replay : what_if.replays) {
     replays.push_back({{"allocator", json_text(replay.allocator)},
                        {"is_recorded", replay.is_recorded},
+                       {"is_recommended", replay.is_recommended},
                        {"basis", basis_word(replay.basis)},
                        {"model", replay.basis == replay::Basis::kModel},
                        {"completed", replay.completed},

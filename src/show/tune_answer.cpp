@@ -88,7 +88,7 @@ std::string gain_sentence(const TuneReport& report, const ReplayResult& now) {
 
 // Settings are to be copied: one line, however long.
 void draw_export(const TuneCandidate& candidate, Page& page) {
-  page.add(Line("  ").add(export_line(candidate.spec), Style::kGood));
+  page.add(Line("  ").add(replay::export_line(candidate.spec), Style::kGood));
 }
 
 void draw_without_expandable(const TuneReport& report, Page& page) {
@@ -177,13 +177,6 @@ void draw_cannot_fit(const TuneReport& report, Page& page) {
 }
 
 }  // namespace
-
-std::string export_line(const replay::AllocatorSpec& spec) {
-  const std::string conf = replay::pytorch_conf(spec).value_or("");
-  if (conf.empty()) return "unset PYTORCH_CUDA_ALLOC_CONF";
-  const bool plain = conf.find_first_of("[]>") == std::string::npos;
-  return fmt::format("export PYTORCH_CUDA_ALLOC_CONF={0}{1}{0}", plain ? "" : "'", conf);
-}
 
 std::string candidate_name(const TuneCandidate& candidate) {
   if (candidate.spec.name != "torch")

@@ -1,6 +1,7 @@
 #include "show/tune_text.hpp"
 
 #include "base/text.hpp"
+#include "replay/tune/pytorch_conf.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_tune.hpp"
 #include "show/tune_answer.hpp"
@@ -108,10 +109,11 @@ TEST(TuneText, SaysWhichGetsFarthestWhereNoneCompletes) {
 }
 
 TEST(TuneText, LinesToExportAreSafeForAShell) {
-  EXPECT_EQ(export_line({.name = "torch", .settings = {}}), "unset PYTORCH_CUDA_ALLOC_CONF");
-  EXPECT_EQ(
-      export_line({.name = "torch", .settings = {{"roundup_power2_divisions", "[256:1,>:4]"}}}),
-      "export PYTORCH_CUDA_ALLOC_CONF='roundup_power2_divisions:[256:1,>:4]'");
+  EXPECT_EQ(replay::export_line({.name = "torch", .settings = {}}),
+            "unset PYTORCH_CUDA_ALLOC_CONF");
+  EXPECT_EQ(replay::export_line(
+                {.name = "torch", .settings = {{"roundup_power2_divisions", "[256:1,>:4]"}}}),
+            "export PYTORCH_CUDA_ALLOC_CONF='roundup_power2_divisions:[256:1,>:4]'");
 }
 
 TEST(TuneText, WithoutUnicodeEveryByteIsPrintableAscii) {

@@ -218,6 +218,15 @@ History finish(const trace::Trace& trace, const trace::DeviceTrace& device,
 
 }  // namespace
 
+bool is_pending_before(std::span<const Event> events, const History& history, uint32_t lifetime) {
+  if (lifetime >= history.before_recording_count ||
+      history.lifetimes[lifetime].free_requested_event != 0)
+    return false;
+  const bool is_event_0 = !events.empty() && history.lifetime_of_event[0] == lifetime &&
+                          events[0].kind == EventKind::kFreeRequested;
+  return !is_event_0;
+}
+
 History replay_history(const trace::Trace& trace, const trace::DeviceTrace& device) {
   const std::span<const Event> all = trace.events_of(device);
   // Event numbers are 32 bits wide, with one value to spare.

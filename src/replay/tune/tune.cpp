@@ -37,13 +37,11 @@ class Replays {
  public:
   Replays(const Program& program, const AllocatorSpec& recorded, const TuneOptions& options,
           size_t most)
-      : program_(program), recorded_(recorded), options_(options), left_(most) {
-    replay_options_.capacity_bytes = options.capacity_bytes;
-    replay_options_.capacity_is_fraction = options.capacity_is_fraction;
-    replay_options_.lag_ns = options.lag_ns;
-    replay_options_.curve_slices = 0;
-    replay_options_.address_layouts = kAddressLayouts;
-  }
+      : program_(program),
+        recorded_(recorded),
+        options_(options),
+        replay_options_(tune_replay_options(options)),
+        left_(most) {}
 
   void make(const std::vector<AllocatorSpec>& specs) {
     const size_t begin = made_.size();
@@ -162,6 +160,16 @@ TuneVerdict verdict_of(const TuneResult& result, const TuneOptions& options,
 }
 
 }  // namespace
+
+ReplayOptions tune_replay_options(const TuneOptions& options) {
+  ReplayOptions replay;
+  replay.capacity_bytes = options.capacity_bytes;
+  replay.capacity_is_fraction = options.capacity_is_fraction;
+  replay.lag_ns = options.lag_ns;
+  replay.curve_slices = 0;
+  replay.address_layouts = kAddressLayouts;
+  return replay;
+}
 
 TuneResult tune(const Program& program, const AllocatorSpec& recorded, const TuneOptions& options) {
   const AllocatorSpec own = normalised(recorded);

@@ -53,6 +53,9 @@ struct TuneResult {
   uint64_t peak_live_bytes = 0;       // of the program itself (peak_live_bytes())
 };
 
+// How each candidate is replayed. Whoever compares replays with those of tune() makes them so, too.
+[[nodiscard]] ReplayOptions tune_replay_options(const TuneOptions& options);
+
 // `recorded`: what the program ran with (recorded_spec), settings of PyTorch that were checked.
 [[nodiscard]] TuneResult tune(const Program& program, const AllocatorSpec& recorded,
                               const TuneOptions& options);

@@ -30,17 +30,22 @@ std::string holders_text(const explain::State& state, bool has_stacks) {
   return text + ".";
 }
 
+std::string limit_text(const Oom& oom) {
+  if (!oom.limit_bytes) return "";
+  return fmt::format(" under a limit of about {}", format_bytes(*oom.limit_bytes));
+}
+
 void draw_oom(const Subject& subject, const Oom& oom, Page& page) {
   const explain::Totals& totals = oom.moment.totals;
   Line lead("  ");
   lead.add("✖ ", Style::kBad);
   page.paragraph(
-      lead, fmt::format("{}: asked for {}; the device had {} free, the largest hole was {}. {} "
+      lead, fmt::format("{}: asked for {}{}; the device had {} free, the largest hole was {}. {} "
                         "requested, {} reserved.{}",
                         when(subject.report.clock, subject.device, oom.moment),
-                        format_bytes(oom.requested_bytes), format_bytes(oom.device_free_bytes),
-                        format_bytes(oom.largest_hole_bytes), format_bytes(totals.requested_bytes),
-                        format_bytes(totals.reserved_bytes),
+                        format_bytes(oom.requested_bytes), limit_text(oom),
+                        format_bytes(oom.device_free_bytes), format_bytes(oom.largest_hole_bytes),
+                        format_bytes(totals.requested_bytes), format_bytes(totals.reserved_bytes),
                         holders_text(oom.state, subject.report.has_stacks)));
 }
 

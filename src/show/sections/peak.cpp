@@ -32,14 +32,17 @@ void draw_peak(const Subject& subject, Page& page) {
   const auto at = [&](const Moment& moment) {
     return Line(moment_text(subject, moment), Style::kFaint);
   };
+  // Where no segment is recorded, blocks say how much was reserved at least.
+  const bool is_assumed = subject.device.verdict.assumed_segment_bytes > 0;
   page.blank();
   Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}});
   table.add_row({Line("PEAK", Style::kHeading), Line("requested"), Line("active"), Line("reserved"),
                  Line("utilization")});
   table.add_row({Line(), Line(format_bytes(requested), Style::kStrong),
                  Line(format_bytes(peak.active.totals.active_bytes), Style::kStrong),
-                 Line(format_bytes(reserved), Style::kStrong),
-                 Line(format_share(requested, reserved), utilization_style(requested, reserved))});
+                 Line((is_assumed ? "≥ " : "") + format_bytes(reserved), Style::kStrong),
+                 Line((is_assumed ? "≤ " : "") + format_share(requested, reserved),
+                      utilization_style(requested, reserved))});
   table.add_row({Line(), at(peak.requested), at(peak.active), at(peak.reserved)});
   page.add(table.draw(0, page.columns()));
 }
