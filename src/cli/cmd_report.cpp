@@ -142,8 +142,12 @@ Result<explain::Report> ReportCommand::explained(const std::string& path, const 
   if (!trace) return tl::unexpected(trace.error());
   Progress progress(console, "explaining");
   progress.announce(trace->events.size());
-  auto report = request.at ? explain_at(*trace, *request.at, request.explain)
-                           : explain::explain(*trace, request.explain);
+  explain::ExplainOptions options = request.explain;
+  options.progress = [&progress](std::string_view stage, double share) {
+    progress.update_stage(stage, share);
+  };
+  auto report =
+      request.at ? explain_at(*trace, *request.at, options) : explain::explain(*trace, options);
   if (!report) return tl::unexpected(explained_error(*trace, report.error()));
   return report;
 }
