@@ -24,6 +24,8 @@
 namespace vram::cli {
 namespace {
 
+constexpr size_t kScreenLines = 50;
+
 // The options, once they are known to make sense.
 struct Request {
   std::optional<size_t> top;
@@ -66,6 +68,7 @@ class ReportCommand final : public Command {
   std::vector<std::string> words_;
   std::vector<std::string> traces_;
   bool json_ = false;
+  bool full_ = false;
   std::string top_;
   std::string at_;
   std::string device_;
@@ -80,7 +83,7 @@ const Manual& ReportCommand::manual() const {
       "TRACE... [OPTIONS]",
       "Explains recordings of GPU memory: PyTorch snapshots of every version (plain, gz, zst or "
       "xz) and .vtrace files. "
-      "Prints one screen, or JSON for programs. The recordings of a folder, "
+      "Prints one screen of at most 50 lines, or JSON for programs. The recordings of a folder, "
       "and "
       "files named run.rank3.vtrace, are compared if they are ranks of one program, else listed. "
       "Nothing in a file is ever executed.",
@@ -101,6 +104,7 @@ std::vector<Option> ReportCommand::options() {
        "print vram.report/1 (docs/json.md); an array of them for several recordings, vram.ranks/1 "
        "for those of ranks",
        &json_},
+      {"--full", "", "print every detail, not the 50 lines that matter most", &full_},
       {"--top", "N", "holders to list, 0 for all (8 on the screen, 50 in JSON)", &top_},
       {"--at", "TIME",
        "also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1", &at_},
@@ -136,7 +140,8 @@ std::string ReportCommand::draw(const explain::Report& report, const Request& re
   if (json_)
     return show::report_json(report, {.top = request.top.value_or(show::JsonOptions{}.top)});
   show::TextOptions options = text_options(output_, console);
-  options.top = request.top.value_or(options.top);
+  options.top = request.top;
+  if (!full_) options.max_lines = kScreenLines;
   return show::draw_report(report, options);
 }
 
@@ -167,7 +172,7 @@ std::string ReportCommand::draw_together(const std::vector<explain::Report>& rep
                                          const Request& request, const Console& console) const {
   if (reports.size() == 1) return draw(reports.front(), request, console);
   show::TextOptions options = text_options(output_, console);
-  options.top = request.top.value_or(options.top);
+  options.top = request.top;
   if (explain::is_one_program(reports)) {
     const explain::RankReport ranks = explain::compare_ranks(reports);
     return json_ ? show::ranks_json(ranks) : show::draw_ranks(ranks, options);

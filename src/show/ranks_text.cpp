@@ -45,11 +45,11 @@ void draw_lines(const RankReport& report, Page& page) {
   page.heading("RANKS", about);
   Table table({{Align::kRight},
                {Align::kLeft, Shrink::kFront},
+               {.align = Align::kRight, .may_go = true},
+               {.align = Align::kRight, .may_go = true},
                {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
+               {.align = Align::kRight, .may_go = true},
+               {.align = Align::kRight, .may_go = true},
                {Align::kRight},
                {},
                {Align::kLeft, Shrink::kFront}});
@@ -129,7 +129,7 @@ std::vector<const AlignedStep*> steps_to_show(const RankReport& report, size_t t
 
 void draw_steps(const RankReport& report, Page& page) {
   if (report.steps.empty()) return;
-  const auto shown = steps_to_show(report, page.options().top);
+  const auto shown = steps_to_show(report, page.options().top.value_or(kDefaultRows));
   const std::string which = shown.size() < report.steps.size()
                                 ? fmt::format("the {} in which ranks differ most of ", shown.size())
                                 : std::string();
@@ -152,11 +152,11 @@ void draw_files(const std::vector<explain::Report>& reports, Page& page) {
   page.heading("FILES", fmt::format("{}, not of one program; vram report FILE explains one",
                                     counted(reports.size(), "recording")));
   Table table({{Align::kLeft, Shrink::kFront},
+               {.align = Align::kRight, .may_go = true},
                {Align::kRight},
                {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
+               {.align = Align::kRight, .may_go = true},
+               {.align = Align::kRight, .may_go = true},
                {Align::kRight}});
   std::vector<Line> titles;
   for (const char* title :

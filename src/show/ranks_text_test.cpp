@@ -48,7 +48,7 @@ TEST(RanksText, FilesAreNamed) {
               HasSubstr("run.rank3.vtrace"));
   explain::Report other = testing::sample_report();
   other.path = "runs/other.vtrace";
-  for (const int columns : {80, 100, 120}) {
+  for (const int columns : {60, 80, 100, 120}) {
     const std::string text = draw_files({testing::sample_report(), other}, {.columns = columns});
     EXPECT_THAT(unwrapped(text), HasSubstr("FILES 2 recordings, not of one program"));
     EXPECT_THAT(line_with(text, "er.vtrace"), HasSubstr("15 GiB"));
@@ -58,7 +58,7 @@ TEST(RanksText, FilesAreNamed) {
 }
 
 TEST(RanksText, FitsEveryWidthItAccepts) {
-  for (int columns = 72; columns <= 120; ++columns) {
+  for (int columns = 60; columns <= 120; ++columns) {
     for (const std::string& line :
          lines_of(draw_ranks(testing::sample_ranks(), {.columns = columns})))
       EXPECT_LE(display_width(line), columns) << line;

@@ -15,7 +15,6 @@ namespace {
 
 using explain::Oom;
 
-constexpr size_t kOoms = 3;
 constexpr size_t kNames = 3;
 
 std::string holders_text(const explain::State& state, bool has_stacks) {
@@ -50,7 +49,7 @@ void draw_ooms(const Subject& subject, Page& page) {
   const auto& ooms = subject.device.ooms;
   if (ooms.empty()) return;
   page.heading("OUT OF MEMORY", counted(ooms.size(), "request") + " failed");
-  const size_t shown = std::min(ooms.size(), kOoms);
+  const size_t shown = std::min(ooms.size(), subject.detail.ooms);
   for (const Oom& oom : std::span(ooms).first(shown)) draw_oom(subject, oom, page);
   if (shown < ooms.size())
     page.add(Line(fmt::format("    and {} more", ooms.size() - shown), Style::kFaint));
