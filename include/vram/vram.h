@@ -21,7 +21,8 @@
  *   - A pool's memory is stream-ordered: a freed block serves its own stream at once, and other streams when the work
  *     queued by then is done. Streams must outlive their use, or be forgotten (vram_forget_stream) first.
  *   - While a CUDA graph is captured, any function but vram_pool_close() may be called, in any thread: nothing is added to
- *     the graph. What the captured stream uses or has freed serves other streams once the capture has ended.
+ *     the graph. Where other threads call anything then, the pool must know of the capture (vram_begin_capture). What the
+ *     captured stream uses or has freed serves other streams once the capture has ended.
  */
 #ifndef VRAM_VRAM_H
 #define VRAM_VRAM_H
@@ -122,6 +123,13 @@ VRAM_API vram_status vram_limit(vram_pool* pool, uint64_t bytes);
 /* Lets another device read and write this pool's memory, now and as it grows.
  * VRAM_NOT_SUPPORTED: the two can't reach each other. */
 VRAM_API vram_status vram_enable_peer(vram_pool* pool, int device);
+
+/* A CUDA graph is being captured in this process: until as many ends as begins, the pool records no event in any stream.
+ * Otherwise a thread that frees a block could record one in the captured stream just as another thread begins or ends
+ * the capture, which the driver does not survive. Begin before the capture does and end after it, in all pools of the
+ * process. Meanwhile freed memory serves its own stream, and other streams as far as earlier events show that it is done. */
+VRAM_API vram_status vram_begin_capture(vram_pool* pool);
+VRAM_API vram_status vram_end_capture(vram_pool* pool);
 
 /* Called when a request can't be served, before it fails, with no lock held: frees what its owner can spare, in any
  * pool or beside them, and answers 1 if it may have freed something: the request is then tried again, once. It may call

@@ -87,6 +87,8 @@ _PROTOTYPES: Prototypes = {
     "vram_alloc": (ctypes.c_int, [_POINTER, ctypes.c_size_t, _POINTER, ctypes.POINTER(_POINTER)]),
     "vram_free": (ctypes.c_int, [_POINTER, _POINTER]),
     "vram_forget_stream": (ctypes.c_int, [_POINTER, _POINTER]),
+    "vram_begin_capture": (ctypes.c_int, [_POINTER]),
+    "vram_end_capture": (ctypes.c_int, [_POINTER]),
     "vram_trim": (ctypes.c_size_t, [_POINTER, ctypes.c_size_t]),
     "vram_limit": (ctypes.c_int, [_POINTER, ctypes.c_uint64]),
     "vram_explain_oom": (ctypes.c_size_t, [_POINTER, ctypes.c_char_p, ctypes.c_size_t]),

@@ -40,7 +40,7 @@ class _Allocator:
         pool = self.pool(device)
         stream = self._cupy.cuda.get_current_stream().ptr
         block = ctypes.c_void_p()
-        status = self._library.vram_alloc(pool.handle, size, stream, ctypes.byref(block))
+        status = self._request(pool, size, stream, block)
         if status == OK:
             return block.value or 0
         if status == OUT_OF_MEMORY:
@@ -48,6 +48,25 @@ class _Allocator:
             raise self._cupy.cuda.memory.OutOfMemoryError(size, reserved) from VramError(pool.why_out_of_memory())
         why = self._library.vram_last_error().decode() if status == NOT_SUPPORTED else status_text(status)
         raise VramError(f"vram: {size} bytes on device {device}: {why}")
+
+    def _request(self, pool: Pool, size: int, stream: int, block: ctypes.c_void_p) -> int:
+        """While the stream is captured into a graph, the pool must not wait for the device: that breaks the capture."""
+        if not self._is_captured(stream):
+            return int(self._library.vram_alloc(pool.handle, size, stream, ctypes.byref(block)))
+        self._library.vram_begin_capture(pool.handle)
+        try:
+            return int(self._library.vram_alloc(pool.handle, size, stream, ctypes.byref(block)))
+        finally:
+            self._library.vram_end_capture(pool.handle)
+
+    def _is_captured(self, stream: int) -> bool:
+        is_captured = getattr(self._cupy.cuda.runtime, "streamIsCapturing", None)
+        if is_captured is None:  # a CuPy that can't capture
+            return False
+        try:
+            return bool(is_captured(stream))
+        except RuntimeError:  # of the default stream it can't be told while a stream that it waits for is captured
+            return True
 
     def _free(self, address: int, device: int) -> None:
         self._library.vram_free(self.pool(device).handle, address)

@@ -71,6 +71,28 @@ TEST_F(CaptureTest, WhatTheCapturedStreamHasFreedIsLeftAside) {
   end(pool);
 }
 
+// Another thread may be at the beginning or the end of a capture of any stream.
+TEST_F(CaptureTest, NothingIsRecordedWhereThePoolKnowsOfIt) {
+  vram_pool* pool = open();
+  void* block = alloc(pool, kMost, stream(8));
+  void* small = alloc(pool, kMiB, stream(16));
+  ASSERT_EQ(vram_record_stream(pool, block, stream(16)), VRAM_OK);
+  ASSERT_EQ(vram_begin_capture(pool), VRAM_OK);
+  begin();
+  const uint64_t recorded = fake_cuda_calls("cuEventRecord");
+  const uint64_t waits = fake_cuda_calls("cuCtxSynchronize");
+  EXPECT_EQ(vram_free(pool, block), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY) << "stream 16 may still use it";
+  EXPECT_EQ(vram_free(pool, small), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMiB, 16), VRAM_OK) << "its own";
+  (void)vram_trim(pool, SIZE_MAX);
+  EXPECT_EQ(fake_cuda_calls("cuEventRecord"), recorded);
+  EXPECT_EQ(fake_cuda_calls("cuCtxSynchronize"), waits);
+  end(pool);
+  ASSERT_EQ(vram_end_capture(pool), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+}
+
 TEST_F(CaptureTest, WhatNoCapturedStreamUsesServesAgainAtOnce) {
   vram_pool* pool = open();
   void* block = alloc(pool, kMost, stream(8));

@@ -183,6 +183,18 @@ vram_status vram_enable_peer(vram_pool* pool, int device) {
   return status_of(status == Status::kOk ? pool->pool.renew_access() : status);
 }
 
+vram_status vram_begin_capture(vram_pool* pool) {
+  if (Registry::get().is_forked()) return VRAM_FORKED;
+  pool->pool.begin_capture();
+  return VRAM_OK;
+}
+
+vram_status vram_end_capture(vram_pool* pool) {
+  if (Registry::get().is_forked()) return VRAM_FORKED;
+  pool->pool.end_capture();
+  return VRAM_OK;
+}
+
 vram_status vram_add_reclaim_hook(vram_reclaim_fn hook, void* user) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
   if (hook == nullptr) return VRAM_INVALID_VALUE;

@@ -123,8 +123,10 @@ bool runs_out(const show::ReplayReport& report) {
 
 // Which step of the recording it was. Steps cost a pass over the recording: only where they tell.
 void name_oom_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
-                    show::ReplayReport& report) {
+                    const Console& console, show::ReplayReport& report) {
   if (!runs_out(report)) return;
+  Progress progress(console, "finding steps");
+  progress.announce(device.event_count);
   const explain::History history = explain::replay_history(trace, device);
   const int64_t origin_ns = explain::EventClock(trace, device).origin_unix_ns();
   const explain::Steps steps =
@@ -161,7 +163,7 @@ Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProg
   if (!reference) return tl::unexpected(reference.error());
   report.recorded = std::move(*reference);
   report.recorded.is_recorded = true;
-  name_oom_steps(trace, *recorded.device, report);
+  name_oom_steps(trace, *recorded.device, console, report);
   return {};
 }
 
@@ -170,7 +172,7 @@ Result<int> ReplayCommand::run(Console& console) {
   if (!specs) return tl::unexpected(specs.error());
   const auto trace = open_with_progress(trace_, max_size_, console);
   if (!trace) return tl::unexpected(trace.error());
-  const auto recorded = recorded_program(*trace, device_);
+  const auto recorded = recorded_program(*trace, device_, console);
   if (!recorded) return tl::unexpected(recorded.error());
   const auto capacity = capacity_for(*recorded, capacity_);
   if (!capacity) return tl::unexpected(capacity.error());

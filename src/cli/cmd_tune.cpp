@@ -93,7 +93,9 @@ Result<TuneCommand::Numbers> TuneCommand::numbers() const {
 }
 
 // What to make smaller, where no allocator can help.
-Result<> name_holders(const trace::Trace& trace, show::TuneReport& report) {
+Result<> name_holders(const trace::Trace& trace, const Console& console, show::TuneReport& report) {
+  Progress progress(console, "explaining");
+  progress.announce(trace.events.size());
   explain::ExplainOptions options;
   options.device = report.device;
   const auto explained = explain::explain(trace, options);
@@ -105,7 +107,7 @@ Result<> name_holders(const trace::Trace& trace, show::TuneReport& report) {
 
 Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned jobs,
                                             const Console& console) const {
-  const auto recorded = recorded_program(trace, device_);
+  const auto recorded = recorded_program(trace, device_, console);
   if (!recorded) return tl::unexpected(recorded.error());
   const auto capacity = capacity_for(*recorded, capacity_);
   if (!capacity) return tl::unexpected(capacity.error());
@@ -115,6 +117,7 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned 
   fill_subject(trace, *recorded, *capacity, report);
   report.lag_ns = *lag_ns;
   Progress progress(console, "tuning");
+  progress.announce(report.events);
   report.result = replay::tune(
       recorded->program, replay::recorded_spec(trace),
       {.capacity_bytes = capacity->bytes,
@@ -124,7 +127,7 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned 
                        size_t planned) { progress.update_count(done, planned, "replays"); },
        .lag_ns = *lag_ns});
   if (report.result.verdict == replay::TuneVerdict::kCannotFit) {
-    if (const auto named = name_holders(trace, report); !named)
+    if (const auto named = name_holders(trace, console, report); !named)
       return tl::unexpected(named.error());
   }
   return report;

@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "cli/cards.hpp"
 #include "cli/options.hpp"
+#include "cli/progress.hpp"
 #include "replay/fidelity.hpp"
 #include "replay/live_peak.hpp"
 #include "replay/recorded_limit.hpp"
@@ -96,7 +97,10 @@ Option replayed_device_option(std::string& target) {
           &target};
 }
 
-Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::string& option) {
+Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::string& option,
+                                         const Console& console) {
+  Progress progress(console, "preparing the replay");
+  progress.announce(trace.events.size());
   const std::vector<const DeviceTrace*> gpus = gpus_of(trace);
   if (gpus.empty()) {
     return fail(Code::kBadInput, "{}: holds nothing of a GPU, so there is nothing to replay",

@@ -4,6 +4,7 @@
 
 #include "base/result.hpp"
 #include "cli/command.hpp"
+#include "cli/console.hpp"
 #include "replay/program.hpp"
 #include "replay/recorded_limit.hpp"
 #include "show/replay_report.hpp"
@@ -26,9 +27,10 @@ struct RecordedProgram {
 // --device, into `target`.
 [[nodiscard]] Option replayed_device_option(std::string& target);
 // The program of the GPU that --device names (`option` empty: of the one with the largest peak).
-// Errors say which there are, and where there is nothing to replay.
+// Shows progress. Errors say which there are, and where there is nothing to replay.
 [[nodiscard]] Result<RecordedProgram> recorded_program(const trace::Trace& trace,
-                                                       const std::string& option);
+                                                       const std::string& option,
+                                                       const Console& console);
 
 struct Capacity {
   std::optional<uint64_t> bytes = {};

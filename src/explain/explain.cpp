@@ -91,8 +91,26 @@ void explain_states(const Sources& sources, AtEvent at, DeviceReport& report) {
   if (at) report.at = std::move(states[2]);
 }
 
+// The stages of the work, and the share of it before each: measured on 10 million events.
+struct Stage {
+  std::string_view name;
+  double begin;
+};
+constexpr Stage kHistoryStage = {"lifetimes of blocks", 0};
+constexpr Stage kCurveStage = {"peaks", 0.22};
+constexpr Stage kStatesStage = {"holders", 0.3};
+constexpr Stage kStepsStage = {"steps", 0.36};
+constexpr Stage kWhatIfStage = {"replays with other settings", 0.45};
+
 Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::DeviceTrace& device,
                                     const ExplainOptions& options) {
+  // Devices come one after the other, each with its share of the events.
+  const auto enter = [&](const Stage& stage) {
+    if (!options.progress) return;
+    const double before = static_cast<double>(device.first_event);
+    const double own = stage.begin * static_cast<double>(device.event_count);
+    options.progress(stage.name, (before + own) / static_cast<double>(trace.events.size() + 1));
+  };
   const std::span<const trace::Event> events = trace.events_of(device);
   const EventClock clock(trace, device);
   const auto at = asked_event(clock, device, options);
@@ -106,7 +124,9 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   report.begin_unix_ns = clock.origin_unix_ns();
   count_events(events, report);
 
+  enter(kHistoryStage);
   const History history = replay_history(trace, device);
+  enter(kCurveStage);
   const Curve curve = draw_curve(trace, device, history, clock, options.timeline_slices);
   const Scopes scopes = build_scopes(trace, device);
   const Names names = find_names(trace, device, history);
@@ -116,13 +136,16 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   report.peak = curve.peak;
   report.duration_ns = curve.end_ns;
   report.timeline = curve.timeline;
+  enter(kStatesStage);
   explain_states(sources, *at, report);
+  enter(kStepsStage);
   report.steps = find_steps(trace, device, history, scopes, clock.origin_unix_ns());
   report.steps.phases = find_phases(trace, device, history, scopes, report.steps);
   report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns(), names);
   report.oom_count = count_ooms(sources);
   report.ooms = find_ooms(sources);
   name_oom_steps(report);
+  enter(kWhatIfStage);
   add_what_ifs(trace, device, report);
   report.findings = find_findings(trace, device, report);
   return report;

@@ -56,6 +56,10 @@ class Device {
   [[nodiscard]] virtual Status wait(StreamHandle stream) = 0;
   // The host waits for all of the device: breaks whatever graph is being captured.
   [[nodiscard]] virtual Status synchronize() = 0;
+  // Where it is not allowed, nothing is recorded but by close(), and only events that stand already
+  // say what is done. While a stream is captured, only the thread that captures it may name it to
+  // the driver; which thread calls here, and which streams are captured, is not known.
+  virtual void allow_recording(bool is_allowed) = 0;
   // The stream is about to go, with all queued that ever will be. The driver is not passed its
   // handle again, which may name a new stream. Its stamps are asked for by the alias that is
   // returned; what its events don't answer, wait() does, which then waits for the device.

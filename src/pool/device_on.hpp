@@ -53,13 +53,16 @@ class DeviceOn : public Base {
   }
 
   [[nodiscard]] Stamp stamp(StreamHandle) override { return ++last_stamp_; }
+  void allow_recording(bool is_allowed) override { may_record_ = is_allowed; }
   void mark(StreamHandle stream) override {
+    if (!may_record_) return;
     if (Fence<M>* fence = fence_of(stream)) fence->mark(memory_, ordinal_, last_stamp_);
   }
   [[nodiscard]] bool is_done(StreamHandle stream, Stamp stamp) override {
     Fence<M>* fence = fence_of(stream);
     if (fence == nullptr || fence->done() >= stamp) return true;
-    const bool is_it = fence->is_done(memory_, ordinal_, stamp, last_stamp_);
+    const bool is_it = may_record_ ? fence->is_done(memory_, ordinal_, stamp, last_stamp_)
+                                   : fence->is_done(memory_, stamp);
     if (is_it && fence->is_closed() && fence->is_all_done()) drop(fence);
     return is_it;
   }
@@ -70,7 +73,7 @@ class DeviceOn : public Base {
     if (const gpu::EventHandle behind = fence->event_behind(stamp); behind != 0) {
       return memory_.stream_wait(ordinal_, waiting, behind);
     }
-    if (fence->is_closed()) return Status::kNotReady;
+    if (fence->is_closed() || !may_record_) return Status::kNotReady;
     gpu::EventHandle event = 0;
     if (const Status s = memory_.record(ordinal_, stream, &event); s != Status::kOk) return s;
     const Status waited = memory_.stream_wait(ordinal_, waiting, event);
@@ -80,8 +83,9 @@ class DeviceOn : public Base {
   [[nodiscard]] Status wait(StreamHandle stream) override {
     Fence<M>* fence = fence_of(stream);
     if (fence == nullptr) return Status::kOk;
-    const Status status = fence->wait(memory_, ordinal_, last_stamp_);
-    const bool has_no_event = status == Status::kNotReady && fence->is_closed();
+    const Status status = may_record_ ? fence->wait(memory_, ordinal_, last_stamp_)
+                                      : fence->wait(memory_, last_stamp_);
+    const bool has_no_event = status == Status::kNotReady && fence->is_closed() && may_record_;
     return has_no_event ? synchronize() : status;
   }
   [[nodiscard]] Status synchronize() override {
@@ -119,6 +123,7 @@ class DeviceOn : public Base {
   uint32_t ordinal_;
   Stamp last_stamp_ = 0;
   StreamHandle last_alias_ = kFirstAlias;
+  bool may_record_ = true;
   std::vector<Fence<M>> fences_;
 };
 

@@ -50,29 +50,38 @@ class Fence {
     }
     return 0;
   }
+  // By the events that stand there, or by a new one.
+  [[nodiscard]] bool is_done(M& memory, Stamp stamp) {
+    poll(memory);
+    return done_ >= std::min(stamp, last_);
+  }
   [[nodiscard]] bool is_done(M& memory, uint32_t ordinal, Stamp stamp, Stamp last_stamp) {
     stamp = std::min(stamp, last_);
-    poll(memory);
-    if (done_ >= stamp) return true;
+    if (is_done(memory, stamp)) return true;
     if (count_ > 0 && at(count_ - 1).stamp >= stamp) return false;
     mark(memory, ordinal, last_stamp);
-    poll(memory);
-    return done_ >= stamp;
+    return is_done(memory, stamp);
   }
   // The host waits for all of its work up to the stamp, or as far as its events stand behind it.
-  // kNotReady: not far enough, and no event can be recorded now.
-  [[nodiscard]] Status wait(M& memory, uint32_t ordinal, Stamp stamp) {
+  // kNotReady: not far enough. With the ordinal, an event is recorded behind it all, if that can
+  // be.
+  [[nodiscard]] Status wait(M& memory, Stamp stamp) {
     stamp = std::min(stamp, last_);
-    while (done_ < stamp) {
-      mark(memory, ordinal, stamp);
-      if (count_ == 0) return Status::kNotReady;
-      const Mark last = at(count_ - 1);
-      const Status status = memory.wait(last.event);
-      if (status == Status::kInvalidValue) drop_last(memory);
-      if (status != Status::kOk) return status;
-      retire(memory, last.stamp);
-    }
-    return Status::kOk;
+    if (done_ >= stamp) return Status::kOk;
+    if (count_ == 0) return Status::kNotReady;
+    const Mark last = at(count_ - 1);
+    const Status status = memory.wait(last.event);
+    if (status == Status::kInvalidValue) drop_last(memory);
+    if (status != Status::kOk) return status;
+    retire(memory, last.stamp);
+    return done_ >= stamp ? Status::kOk : Status::kNotReady;
+  }
+  [[nodiscard]] Status wait(M& memory, uint32_t ordinal, Stamp stamp) {
+    mark(memory, ordinal, stamp);
+    const Status status = wait(memory, stamp);
+    if (status != Status::kNotReady) return status;
+    mark(memory, ordinal, stamp);  // there was no room for it before
+    return wait(memory, stamp);
   }
   // All of its work up to the stamp is known to be done.
   void retire(M& memory, Stamp stamp) {

@@ -129,6 +129,9 @@ class Pool {
   // The next block's serial follows this one: for tests of what happens when they wrap.
   void restart_serials(uint32_t last) { last_serial_ = last; }
 
+  // Whether events may be recorded (device.hpp). While they may not, memory passes from one stream
+  // to another only as far as earlier events show that it is done.
+  void allow_recording(bool is_allowed) { device_.allow_recording(is_allowed); }
   // Lends memory that the stream may use: a free piece of at least so many bytes, or new memory
   // where options let leases have it. It counts as reserved alone until it comes back, piece by
   // piece from its beginning: as a live block, or free.

@@ -178,6 +178,17 @@ uint64_t SharedPool::trim(uint64_t bytes) {
   return pool_.trim(bytes);
 }
 
+void SharedPool::begin_capture() {
+  const std::lock_guard guard(lock_);
+  pool_.allow_recording(++captures_ == 0);
+}
+
+void SharedPool::end_capture() {
+  const std::lock_guard guard(lock_);
+  if (captures_ > 0) --captures_;
+  pool_.allow_recording(captures_ == 0);
+}
+
 void SharedPool::limit(uint64_t bytes) {
   const std::lock_guard guard(lock_);
   pool_.limit(bytes);

@@ -53,6 +53,9 @@ class SharedPool {
   uint64_t trim(uint64_t bytes);
   void limit(uint64_t bytes);
   [[nodiscard]] Status renew_access();
+  // While there are more begins than ends no event is recorded.
+  void begin_capture();
+  void end_capture();
 
   [[nodiscard]] Stats stats();
   [[nodiscard]] uint64_t limit_bytes();
@@ -101,6 +104,7 @@ class SharedPool {
   // Since the sums were reset: leases, and live blocks that came back in them.
   uint64_t lends_ = 0;
   Shelf::Sum returned_;
+  uint32_t captures_ = 0;
 };
 
 }  // namespace vram::pool

@@ -91,8 +91,8 @@ void draw_outcome(const ReplayReport& report, const Replayed& replayed, Page& pa
 void draw_peaks(const ReplayResult& result, Page& page) {
   Table table({{Align::kLeft},
                {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
+               {.align = Align::kRight, .may_go = true},
+               {.align = Align::kRight, .may_go = true},
                {Align::kRight},
                {Align::kRight}});
   std::vector<Line> titles = {Line()};

@@ -190,7 +190,7 @@ void draw_settings(const TuneReport& report, Page& page) {
   const std::vector<TuneCandidate>& ranked = report.result.ranked;
   page.heading("SETTINGS",
                "best first; reserved peaks within 1 % count as equal, then fewer settings win");
-  const std::vector<RankedRow> rows = rows_of(ranked, page.options().top);
+  const std::vector<RankedRow> rows = rows_of(ranked, page.options().top.value_or(kDefaultRows));
   page.add(RankedRows(rows, page).draw());
   if (rows.size() < ranked.size()) {
     page.paragraph(Line(" "),

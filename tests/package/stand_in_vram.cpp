@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <unistd.h>
+#include <utility>
 #include <vram/record.h>
 
 namespace {
@@ -29,6 +30,7 @@ struct vram_pool {
   size_t peak = 0;
   uint64_t limit = 0;
   uint64_t ooms = 0;
+  int captures = 0;  // begun and not ended: meanwhile it does not wait for the device
   std::map<void*, Block> live;
 };
 
@@ -49,6 +51,15 @@ vram_status refuse_stream() {
 void note(const std::string& call) {
   const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
   stand_in::vram().calls.push_back(call);
+}
+
+// With the mutex held; false: the pool must not. cuCtxSynchronize breaks every capture that is
+// going on.
+bool wait_for_device(const vram_pool& pool) {
+  if (pool.captures > 0) return false;
+  const bool breaks = stand_in::cuda().captured_stream != 0;
+  stand_in::vram().calls.push_back(breaks ? "broke a capture" : "synchronize");
+  return true;
 }
 
 bool fits(const vram_pool& pool, size_t bytes) {
@@ -104,6 +115,7 @@ vram_status vram_pool_open(int device, const vram_pool_options* options, vram_po
 
 vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void** block) {
   if (stream == kPerThreadStream) return refuse_stream();
+  if (const auto before = std::exchange(stand_in::vram().before_alloc, nullptr)) before();
   bool is_full = false;
   {
     const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
@@ -111,7 +123,8 @@ vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void**
   }
   if (is_full && hook != nullptr) (void)hook(hook_user, pool->device, bytes);
   const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
-  if (!fits(*pool, bytes)) {
+  const bool is_refused = stand_in::vram().is_short && !wait_for_device(*pool);
+  if (is_refused || !fits(*pool, bytes)) {
     ++pool->ooms;
     return VRAM_OUT_OF_MEMORY;
   }
@@ -158,6 +171,10 @@ int vram_owns(const void* address) {
 
 size_t vram_trim(vram_pool* pool, size_t) {
   note("trim " + std::to_string(pool->device));
+  {
+    const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
+    (void)wait_for_device(*pool);
+  }
   if (stand_in::vram().frees_on_trim) stand_in::cuda().native_failures = 0;
   return 0;
 }
@@ -165,6 +182,20 @@ size_t vram_trim(vram_pool* pool, size_t) {
 vram_status vram_limit(vram_pool* pool, uint64_t bytes) {
   pool->limit = bytes;
   note("limit " + std::to_string(bytes));
+  return VRAM_OK;
+}
+
+vram_status vram_begin_capture(vram_pool* pool) {
+  const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
+  ++pool->captures;
+  stand_in::vram().calls.push_back("begin capture");
+  return VRAM_OK;
+}
+
+vram_status vram_end_capture(vram_pool* pool) {
+  const std::lock_guard<std::mutex> lock(stand_in::vram().mutex);
+  --pool->captures;
+  stand_in::vram().calls.push_back("end capture");
   return VRAM_OK;
 }
 

@@ -48,9 +48,11 @@ bool get_p2p_access(int device, int owner);  // as PyTorch asks before it copies
 struct Vram {
   std::mutex mutex;
   std::vector<std::string> calls;
-  size_t capacity_bytes = 1 << 20;  // of each pool
-  bool frees_on_trim = false;       // a trim doubles the capacity
-  int missing_device = 63;          // has no pool
+  size_t capacity_bytes = 1 << 20;     // of each pool
+  bool frees_on_trim = false;          // a trim doubles the capacity
+  int missing_device = 63;             // has no pool
+  bool is_short = false;               // requests wait for the device, or fail if the pool may not
+  std::function<void()> before_alloc;  // called once, when a request has entered the library
   bool is_recording = false;
   uint32_t stacks = 0;  // captured so far; each one's number
   std::vector<vram_event> events;

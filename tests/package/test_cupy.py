@@ -48,6 +48,14 @@ class FakeLibrary:
     def vram_status_text(self, status: int) -> bytes:
         return f"status {status}".encode()
 
+    def vram_begin_capture(self, pool: Any) -> int:
+        self.calls.append(("begin capture", pool.value))
+        return _library.OK
+
+    def vram_end_capture(self, pool: Any) -> int:
+        self.calls.append(("end capture", pool.value))
+        return _library.OK
+
     def vram_get_stats(self, _pool: Any, stats: Any) -> int:
         stats._obj.reserved_bytes.current = 4096
         return _library.OK
@@ -77,6 +85,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         PythonFunctionAllocator=FunctionAllocator,
         get_current_stream=lambda: stream,
         memory=SimpleNamespace(OutOfMemoryError=FakeCupyError),
+        runtime=SimpleNamespace(streamIsCapturing=lambda stream: stream == 88),
     )
     cuda.get_allocator = lambda: cuda.current
     cuda.set_allocator = lambda allocator: setattr(cuda, "current", allocator)
@@ -135,6 +144,22 @@ def test_a_stream_that_is_not_forgotten_says_so(fake: SimpleNamespace) -> None:
     fake.library.forgets = 8
     with pytest.raises(vram.VramError, match="stream 0x4d is not forgotten: status 8"):
         vram.cupy.forget_stream(SimpleNamespace(ptr=77))
+
+
+def test_the_pool_does_not_wait_while_the_current_stream_is_captured(fake: SimpleNamespace) -> None:
+    vram.cupy.enable()
+    fake.stream.ptr = 88
+    fake.cuda.current(64)
+    assert fake.library.calls == [("begin capture", 101), ("alloc", 101, 64, 88), ("end capture", 101)]
+
+    def refused(_stream: int) -> bool:
+        raise RuntimeError("cudaErrorStreamCaptureImplicit: of the default stream, while a blocking one is captured")
+
+    fake.library.calls.clear()
+    fake.cuda.runtime.streamIsCapturing = refused
+    fake.stream.ptr = 0
+    fake.cuda.current(64)
+    assert [call[0] for call in fake.library.calls] == ["begin capture", "alloc", "end capture"]
 
 
 def test_stats_are_the_pools(fake: SimpleNamespace) -> None:

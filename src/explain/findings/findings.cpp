@@ -185,10 +185,11 @@ void leaks(const DeviceReport& report, std::vector<Finding>* out) {
     const auto per_step = static_cast<uint64_t>(std::max(g.bytes_per_step, 1.0));
     std::string detail = fmt::format(
         "{} blocks from {} of {} steady steps are alive at the end, {} in all, and new ones come "
-        "as "
-        "often as before. At this rate the peak doubles in {} steps.",
-        format_count(g.live_count), g.birth_steps, g.steady_steps, format_bytes(g.live_bytes),
-        format_count(peak / per_step + 1));
+        "as often as before.",
+        format_count(g.live_count), g.birth_steps, g.steady_steps, format_bytes(g.live_bytes));
+    if (const uint64_t doubled_after = peak / per_step + 1; doubled_after <= kMaxDoublingSteps)
+      detail +=
+          fmt::format(" At this rate the peak doubles in {} steps.", format_count(doubled_after));
     const double total = std::exchange(total_not_told, 0);
     if (total >= 1) {
       detail += fmt::format(" Live bytes at step ends rise by {} a step in all.",

@@ -22,6 +22,8 @@ inline constexpr double kMinUnseenShare = 0.25;  // alive before the recording b
 // A leak is told when a long run of this many steps would lose this share of the peak to it.
 inline constexpr double kLongRunSteps = 100'000;
 inline constexpr double kMinLeakShare = 0.05;
+// In how many steps a leak doubles the peak is told up to here: later is of no use to anybody.
+inline constexpr uint64_t kMaxDoublingSteps = 10'000;
 
 // Whether the bytes reach that share of the whole.
 [[nodiscard]] inline bool matters(uint64_t bytes, double share, uint64_t whole) {

@@ -59,6 +59,11 @@ struct RankReport {
   std::vector<AlignedStep> steps;
 };
 
+// Whether the reports are of one program's processes: each says another rank, and they say the same
+// world size or their files' names differ in digits alone; or, where they say no ranks, the names
+// differ in digits alone, the times overlap, and events and peaks are within a factor of 2.
+[[nodiscard]] bool is_one_program(const std::vector<Report>& reports);
+
 // At least one report; those that don't say their rank get the first numbers that are free.
 [[nodiscard]] RankReport compare_ranks(const std::vector<Report>& reports);
 

@@ -57,6 +57,51 @@ TEST(Ranks, TheWorstIsHeldAgainstTheMedian) {
   EXPECT_EQ(found.step->more_bytes(), 497u);
 }
 
+// Files of one folder, a second each, that say no ranks.
+std::vector<Report> unranked(const std::vector<std::string>& paths) {
+  std::vector<Report> reports;
+  for (const std::string& path : paths) {
+    Report& report = reports.emplace_back();
+    report.path = path;
+    DeviceReport& device = report.devices.emplace_back();
+    device.events = 1000;
+    device.begin_unix_ns = 7'000'000'000;
+    device.duration_ns = 1'000'000'000;
+    device.peak.requested.totals.requested_bytes = 100;
+  }
+  return reports;
+}
+
+TEST(OneProgram, IsToldByWhatTheRecordingsSay) {
+  EXPECT_TRUE(is_one_program(three()));
+  std::vector<Report> reports = three();
+  reports[1].process.rank = 2;
+  EXPECT_FALSE(is_one_program(reports)) << "two of them are rank 2";
+  reports = three();
+  reports[1].process.world_size = 8;
+  reports[1].path = "other.vtrace";
+  EXPECT_FALSE(is_one_program(reports));
+  EXPECT_FALSE(is_one_program({three()[0]}));
+}
+
+TEST(OneProgram, WithoutRanksByNamesTimesAndSizes) {
+  const std::vector<std::string> paths = {"a/w9.pickle", "b/w10.pickle"};
+  EXPECT_TRUE(is_one_program(unranked(paths)));
+  EXPECT_FALSE(is_one_program(unranked({"unet.pickle", "leak.pickle"})));
+  const auto is_one_after = [&](auto change) {
+    std::vector<Report> reports = unranked(paths);
+    change(reports[1]);
+    return is_one_program(reports);
+  };
+  EXPECT_TRUE(is_one_after([](Report& r) { r.devices[0].begin_unix_ns += 1'000'000'000; }));
+  EXPECT_FALSE(is_one_after([](Report& r) { r.devices[0].begin_unix_ns += 1'000'000'001; }));
+  EXPECT_FALSE(is_one_after([](Report& r) { r.clock = Clock::kEventIndex; }));
+  EXPECT_TRUE(is_one_after([](Report& r) { r.devices[0].events = 500; }));
+  EXPECT_FALSE(is_one_after([](Report& r) { r.devices[0].events = 499; }));
+  EXPECT_FALSE(
+      is_one_after([](Report& r) { r.devices[0].peak.requested.totals.requested_bytes = 202; }));
+}
+
 TEST(Ranks, StepsAreLinedUpByName) {
   const RankReport found = compare_ranks(three());
   ASSERT_EQ(found.steps.size(), 2u) << "one rank alone has step 2";

@@ -16,11 +16,11 @@ void draw_holders(const Subject& subject, Page& page) {
                                       format_bytes(state.moment.totals.requested_bytes),
                                       phrase_of(*main, state, subject.report.has_stacks),
                                       counted(state.block_count, "block")));
-  draw_breakdowns(state, subject.report.has_stacks, page);
+  draw_breakdowns(state, subject.report.has_stacks, subject.detail, page);
 }
 
 void draw_categories(const Subject& subject, Page& page) {
-  draw_categories(subject.device.at_peak, page);
+  draw_categories(subject.device.at_peak, subject.detail, page);
 }
 
 namespace {
@@ -42,7 +42,7 @@ void draw_at(const Subject& subject, Page& page) {
                            event_text(state.moment), format_bytes(totals.requested_bytes),
                            format_bytes(totals.allocated_bytes), format_bytes(totals.active_bytes),
                            format_bytes(totals.reserved_bytes)));
-  draw_breakdowns(state, subject.report.has_stacks, page);
+  draw_breakdowns(state, subject.report.has_stacks, subject.detail, page);
 }
 
 }  // namespace vram::show

@@ -15,7 +15,6 @@ namespace {
 
 using explain::Oom;
 
-constexpr size_t kOoms = 3;
 constexpr size_t kNames = 3;
 
 std::string holders_text(const explain::State& state, bool has_stacks) {
@@ -55,7 +54,7 @@ void draw_ooms(const Subject& subject, Page& page) {
   const auto& ooms = subject.device.ooms;
   if (ooms.empty()) return;
   page.heading("OUT OF MEMORY", counted(subject.device.oom_count, "request") + " failed");
-  const size_t shown = std::min(ooms.size(), kOoms);
+  const size_t shown = std::min(ooms.size(), subject.detail.ooms);
   for (const Oom& oom : std::span(ooms).first(shown)) draw_oom(subject, oom, page);
   const uint64_t rest = subject.device.oom_count - shown;
   if (rest > 0) page.add(Line(fmt::format("    and {} more", format_count(rest)), Style::kFaint));

@@ -22,8 +22,8 @@ using explain::GrowthKind;
 using explain::Step;
 using explain::Steps;
 
-constexpr size_t kGrowths = 4;
 constexpr size_t kPhases = 8;
+constexpr int kBesideSpark = 64;  // columns
 
 std::span<const Step> steady(const Steps& steps) {
   const std::span<const Step> all = steps.steps;
@@ -38,7 +38,7 @@ void draw_course(std::string_view name, uint64_t Step::* field, const Steps& ste
   std::vector<uint64_t> steady_values;
   steady_values.reserve(steps.steps.size());
   for (const Step& step : steady(steps)) steady_values.push_back(step.*field);
-  const int columns = std::min<int>(static_cast<int>(values.size()), page.columns() - 64);
+  const int columns = std::clamp(page.columns() - kBesideSpark, 0, static_cast<int>(values.size()));
   const std::string spark = page.options().bars ? sparkline(values, columns) : "";
   table.add_row({Line(name), Line(format_bytes(values.front())),
                  Line(format_bytes(median_of(std::move(steady_values)))),
@@ -60,9 +60,9 @@ std::string_view words(GrowthKind kind) {
   return "";
 }
 
-void draw_growth(const std::vector<Growth>& growths, Page& page) {
+void draw_growth(const std::vector<Growth>& growths, size_t most, Page& page) {
   Table table({{Align::kRight}, {}, {Align::kLeft, Shrink::kFront}, {Align::kLeft, Shrink::kEnd}});
-  for (const Growth& growth : std::span(growths).first(std::min(growths.size(), kGrowths))) {
+  for (const Growth& growth : std::span(growths).first(std::min(growths.size(), most))) {
     const bool leak = growth.kind == GrowthKind::kLeak;
     const int64_t per_step = std::llround(growth.bytes_per_step);
     const std::string rate =
@@ -74,6 +74,23 @@ void draw_growth(const std::vector<Growth>& growths, Page& page) {
                                     counted(growth.live_count, "block")),
                         Style::kFaint)});
   }
+  page.add(table.draw(2, page.columns()));
+  const size_t usual = std::min(growths.size(), Detail().growths);
+  if (most < usual) page.leave_out(counted(usual - most, "holder") + " that grow");
+}
+
+void draw_step_table(const Steps& steps, Page& page) {
+  Table table({{},
+               {.align = Align::kRight, .may_go = true},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight},
+               {}});
+  const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
+  table.add_row({Line(), head("first"), head("median"), head("last"), head("largest")});
+  draw_course("peak requested", &Step::peak_requested_bytes, steps, page, table);
+  draw_course("peak reserved", &Step::peak_reserved_bytes, steps, page, table);
+  draw_course("alive at the end", &Step::end_requested_bytes, steps, page, table);
   page.add(table.draw(2, page.columns()));
 }
 
@@ -96,24 +113,25 @@ std::string summary(const Steps& steps) {
 
 void draw_steps(const Subject& subject, Page& page) {
   const Steps& steps = subject.device.steps;
+  if (steps.steps.empty() && steps.evidence.empty()) return;
+  if (!subject.detail.has_steps) return page.leave_out("steps");
   if (steps.steps.empty()) {
-    if (!steps.evidence.empty()) page.heading("STEPS", "none found · " + printable(steps.evidence));
+    page.heading("STEPS", "none found · " + printable(steps.evidence));
     return;
   }
   page.heading("STEPS", summary(steps));
-  Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {}});
-  const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
-  table.add_row({Line(), head("first"), head("median"), head("last"), head("largest")});
-  draw_course("peak requested", &Step::peak_requested_bytes, steps, page, table);
-  draw_course("peak reserved", &Step::peak_reserved_bytes, steps, page, table);
-  draw_course("alive at the end", &Step::end_requested_bytes, steps, page, table);
-  page.add(table.draw(2, page.columns()));
-  if (!subject.device.growth.empty()) draw_growth(subject.device.growth, page);
+  if (subject.detail.has_step_table)
+    draw_step_table(steps, page);
+  else
+    page.leave_out("the table of steps");
+  if (!subject.device.growth.empty())
+    draw_growth(subject.device.growth, subject.detail.growths, page);
 }
 
 void draw_phases(const Subject& subject, Page& page) {
   const auto& phases = subject.device.steps.phases;
   if (phases.empty()) return;
+  if (!subject.detail.has_phases) return page.leave_out("phases of a step");
   page.heading("PHASES", "of a step, medians over the steady ones");
   Table table({{Align::kLeft, Shrink::kFront},
                {Align::kRight},

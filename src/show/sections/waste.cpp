@@ -101,6 +101,7 @@ void draw_waste(const Subject& subject, Page& page) {
                                     when(subject.report.clock, subject.device, state.moment)));
   draw_bar(parts, page);
   draw_parts(parts, reserved, page);
+  if (!subject.detail.has_waste_notes) return page.leave_out("what holds segments open");
   draw_pinners(state, page);
   if (state.waste.largest_hole_bytes == 0) return;
   std::string domain = printable(state.waste.largest_hole_domain);

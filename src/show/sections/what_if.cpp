@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace vram::show {
@@ -45,6 +46,20 @@ std::vector<Line> row_of(const WhatIf& replay, const WhatIf& recorded) {
           Line(format_count(replay.retries))};
 }
 
+// The recorded settings and those to change to, and beside them the best others, in order.
+std::vector<const WhatIf*> replays_to_show(const explain::WhatIfs& what_ifs, size_t most) {
+  std::vector<const WhatIf*> shown;
+  for (const WhatIf& replay : what_ifs.replays) shown.push_back(&replay);
+  if (shown.size() <= most) return shown;
+  std::ranges::stable_sort(shown, {}, [](const WhatIf* replay) {
+    return std::tuple(!replay->is_recorded, !replay->is_recommended, !replay->completed,
+                      replay->peak_reserved_bytes);
+  });
+  shown.resize(most);
+  std::ranges::sort(shown);
+  return shown;
+}
+
 std::vector<Line> titles() {
   std::vector<Line> row = {Line(), Line()};
   for (const char* title : {"reserved", "", "in driver", "retries"})
@@ -57,6 +72,7 @@ std::vector<Line> titles() {
 void draw_what_if(const Subject& subject, Page& page) {
   const auto& what_if = subject.device.what_if;
   if (!what_if) return;
+  if (subject.detail.what_ifs == 0) return page.leave_out("replays with other settings");
   const std::string device =
       what_if->capacity_bytes
           ? fmt::format("replayed at the limit of {}", format_bytes(*what_if->capacity_bytes))
@@ -69,13 +85,15 @@ void draw_what_if(const Subject& subject, Page& page) {
                {Align::kRight},
                {Align::kRight}});
   table.add_row(titles());
-  for (const WhatIf& replay : what_if->replays)
-    table.add_row(row_of(replay, what_if->replays.front()));
+  const auto shown = replays_to_show(*what_if, subject.detail.what_ifs);
+  for (const WhatIf* replay : shown) table.add_row(row_of(*replay, what_if->replays.front()));
   page.add(table.draw(2, page.columns()));
-  const bool has_estimates = std::ranges::find(what_if->replays, replay::Basis::kEstimate,
-                                               &WhatIf::basis) != what_if->replays.end();
+  const bool has_estimates = std::ranges::any_of(
+      shown, [](const WhatIf* replay) { return replay->basis == replay::Basis::kEstimate; });
   if (has_estimates)
     page.paragraph(Line("  "), "Estimates: " + doubt_text(what_if->fidelity), Style::kFaint);
+  if (shown.size() < what_if->replays.size())
+    page.leave_out(counted(what_if->replays.size() - shown.size(), "replay"));
 }
 
 }  // namespace vram::show

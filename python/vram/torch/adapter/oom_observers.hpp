@@ -2,7 +2,8 @@
 //
 // They are attached here and not to the native allocator, which calls its observers before it
 // throws: an error that is cured (the pool gives memory up, the request is tried again) would be
-// observed all the same. The native allocator has one observer of ours instead. Any thread.
+// observed all the same. The native allocator has one observer of ours instead, and what it
+// reports while a HeldOom lives is observed only if that says so. Any thread.
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -23,19 +24,22 @@ struct Oom {
   size_t free_bytes = 0;
 };
 
-// While it lives, the native allocator's errors in this thread are not observed: who made it tries
-// again.
-class UnobservedOom {
+// While it lives, the native allocator's errors in this thread wait.
+class HeldOom {
  public:
-  UnobservedOom() { ++count_; }
-  ~UnobservedOom() { --count_; }
-  UnobservedOom(const UnobservedOom&) = delete;
-  UnobservedOom& operator=(const UnobservedOom&) = delete;
+  HeldOom() : outer_(std::exchange(current_, this)) {}
+  ~HeldOom() { current_ = outer_; }
+  HeldOom(const HeldOom&) = delete;
+  HeldOom& operator=(const HeldOom&) = delete;
 
-  static bool is_any() { return count_ > 0; }
+  static HeldOom* current() { return current_; }
+  void hold(const Oom& oom) { ooms_.push_back(oom); }
+  const std::vector<Oom>& ooms() const { return ooms_; }
 
  private:
-  inline static thread_local int count_ = 0;
+  inline static thread_local HeldOom* current_ = nullptr;
+  HeldOom* outer_;
+  std::vector<Oom> ooms_;
 };
 
 class OomObservers {
@@ -46,7 +50,9 @@ class OomObservers {
     if (std::exchange(is_attached_, true)) return;
     native.attachOutOfMemoryObserver(
         [this](int64_t device, size_t bytes, size_t total_bytes, size_t free_bytes) {
-          if (!UnobservedOom::is_any()) observe({device, bytes, total_bytes, free_bytes});
+          const Oom oom{device, bytes, total_bytes, free_bytes};
+          if (HeldOom* const held = HeldOom::current()) return held->hold(oom);
+          observe(oom);
         });
   }
 

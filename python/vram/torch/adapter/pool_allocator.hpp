@@ -109,6 +109,7 @@ class PoolAllocator {
   static void release(void* address);
   static int reclaim(void* self, int device, size_t bytes);
 
+  vram_status request(vram_pool* pool, size_t bytes, cudaStream_t stream, void** block);
   void* serve(size_t bytes, DeviceIndex device, cudaStream_t stream);
   bool is_native_business(DeviceIndex device, cudaStream_t stream);
   // A request to the native allocator; what the pool holds free is given up before it fails, and
@@ -117,15 +118,28 @@ class PoolAllocator {
   auto natively(Request request) {
     const StackOfRequest stack;
     {
-      const UnobservedOom unobserved;
+      const HeldOom held;
       try {
         return request();
       } catch (const c10::OutOfMemoryError&) {
+        if (private_pools_.is_capturing()) {
+          for (const Oom& oom : held.ooms()) observers_.observe(oom);
+          throw;
+        }
       }
     }
     trim_all();
     return request();
   }
+  template <class Request>
+  auto beside_captures(Request request) const {
+    if (private_pools_.is_quiet()) return request();
+    const RelaxedCapture relaxed;
+    return request();
+  }
+  // A call to the library that may wait for the device, unless a graph is captured.
+  template <class Call>
+  auto waiting(Call call);
   DataPtr adopt(DataPtr data);
   void release_native(void* address);
   void free_block(void* address);

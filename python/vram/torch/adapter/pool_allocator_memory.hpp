@@ -25,17 +25,30 @@ inline DeviceMemory memory_of(DeviceIndex device) {
   return memory;
 }
 
+// PyTorch calls this right before it begins to capture. Whether it will is not said (a MemPool
+// begins in the same way), and other threads may be about to wait for the device: so the pools
+// learn of it now, and waiting() looks closer.
 inline void PoolAllocator::begin_allocate_to_pool(DeviceIndex device, MempoolId_t id,
                                                   StreamFilter filter) {
   native_->beginAllocateToPool(device, id, filter);
   private_pools_.begin(device, id, std::move(filter),
                        c10::cuda::getCurrentCUDAStream(device).stream());
+  pools_.begin_capture();
 }
 
 inline void PoolAllocator::end_allocate_to_pool(DeviceIndex device, MempoolId_t id) {
   native_->endAllocateToPool(device, id);
-  private_pools_.end(device, id);
+  if (private_pools_.end(device, id)) pools_.end_capture();
   free_put_off();
+}
+
+template <class Call>
+auto PoolAllocator::waiting(Call call) {
+  const uint64_t begins = pools_.begins();
+  const bool is_waiting = !private_pools_.may_be_capturing() && pools_.start_waiting(begins);
+  const auto answer = call();
+  if (is_waiting) pools_.stop_waiting();
+  return answer;
 }
 
 template <class State>
@@ -59,18 +72,21 @@ void PoolAllocator::empty_cache(const Id&... id) {
   if ((... && (id == Id{}))) trim_all();  // no id, or the one of no private pool
 }
 
+// Trimming waits for the device, which nobody may while a graph is captured.
 inline void PoolAllocator::trim_all() {
-  pools_.for_each(
-      [](int, vram_pool* pool) { (void)vram_trim(pool, std::numeric_limits<size_t>::max()); });
+  if (!private_pools_.is_quiet() && private_pools_.is_capturing()) return;
+  if (!private_pools_.is_quiet()) private_pools_.wait_until_it_is_known();
+  pools_.for_each([this](int, vram_pool* pool) {
+    const auto trim = [pool] { return vram_trim(pool, std::numeric_limits<size_t>::max()); };
+    (void)(private_pools_.is_quiet() ? trim() : waiting(trim));
+  });
 }
 
 // Called by the pool when it can't serve a request: what the native allocator and its friends can
-// spare. They may wait for streams, which breaks a capture. What they free breaks none that begins
-// meanwhile, in relaxed mode.
+// spare.
 inline int PoolAllocator::reclaim(void* self, int, size_t) {
   auto& allocator = *static_cast<PoolAllocator*>(self);
   if (!allocator.private_pools_.is_quiet() && allocator.private_pools_.is_capturing()) return 0;
-  const RelaxedCapture relaxed;
   try {
     for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys())
       (void)c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();

@@ -69,10 +69,24 @@ inline bool PoolAllocator::is_native_business(DeviceIndex device, cudaStream_t s
   return C10_UNLIKELY(stream == cudaStreamPerThread) || pools_.of(device) == nullptr;
 }
 
+// Beside a capture the pool must not wait for the device: that would break the capture. While a
+// private pool is active it believes that there is one; here the driver is asked.
+inline vram_status PoolAllocator::request(vram_pool* pool, size_t bytes, cudaStream_t stream,
+                                          void** block) {
+  if (private_pools_.is_quiet()) return vram_alloc(pool, bytes, stream, block);
+  const RelaxedCapture relaxed;
+  const auto ask = [&] { return vram_alloc(pool, bytes, stream, block); };
+  const bool is_early = private_pools_.may_be_capturing();
+  const vram_status status = waiting(ask);
+  if (status != VRAM_OUT_OF_MEMORY || !is_early || private_pools_.is_capturing()) return status;
+  private_pools_.wait_until_it_is_known();
+  return waiting(ask);
+}
+
 inline void* PoolAllocator::serve(size_t bytes, DeviceIndex device, cudaStream_t stream) {
   vram_pool* const pool = pools_.of(device);
   void* block = nullptr;
-  const vram_status status = vram_alloc(pool, bytes, stream, &block);
+  const vram_status status = request(pool, bytes, stream, &block);
   if (status == VRAM_OUT_OF_MEMORY) out_of_memory(pool, device, bytes);
   if (status != VRAM_OK) {
     TORCH_CHECK(false, "vram: " + std::to_string(bytes) + " bytes on cuda:" +
@@ -124,8 +138,8 @@ inline void PoolAllocator::free_block(void* address) {
       report_use(address, -static_cast<int64_t>(info.requested_bytes),
                  static_cast<DeviceIndex>(device));
   }
-  TORCH_CHECK(pools_.free(address),
-              "vram: freed what is no block of the pool, or a block twice: ", address);
+  const bool is_freed = beside_captures([&] { return pools_.free(address); });
+  TORCH_CHECK(is_freed, "vram: freed what is no block of the pool, or a block twice: ", address);
 }
 
 inline bool PoolAllocator::is_put_off(void* address) {

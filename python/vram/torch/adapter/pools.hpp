@@ -2,7 +2,11 @@
 //
 // Stands between PoolAllocator and the C library (vram/vram.h). A device for which no pool can be
 // opened is left to PyTorch's own allocator, with one warning. Any thread may call anything; the
-// lock is taken at a device's first use.
+// lock is taken at a device's first use, and where captures begin and end.
+//
+// Pools are told of a capture before it begins and until it has ended, all of them, those included
+// that are opened meanwhile: whoever calls the library then (another thread, CuPy, C) does not wait
+// for the device, which would break the capture.
 #pragma once
 
 #include "strict.hpp"
@@ -53,6 +57,39 @@ class Pools {
   }
   bool is_any_open() const { return opened_count_.load(std::memory_order_acquire) > 0; }
 
+  void begin_capture() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++captures_;
+    ++begins_;
+    tell_captures();
+  }
+  void end_capture() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --captures_;
+    tell_captures();
+  }
+
+  // How many captures have begun so far.
+  uint64_t begins() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return begins_;
+  }
+  // For a thread that has seen that of so many begun captures none is going on: the pools may wait
+  // until stop_waiting(), or the next begin. False: one has begun since.
+  bool start_waiting(uint64_t begins) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (begins != begins_) return false;
+    ++waiters_;
+    begins_without_capture_ = begins;
+    tell_captures();
+    return true;
+  }
+  void stop_waiting() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --waiters_;
+    tell_captures();
+  }
+
   // Frees a block; false: none of the pools has it.
   bool free(void* block) const {
     return ask([block](vram_pool* pool) { return vram_free(pool, block) == VRAM_OK; }) >= 0;
@@ -89,6 +126,7 @@ class Pools {
     options.limit_bytes = limit_bytes_;
     vram_pool* pool = nullptr;
     if (vram_pool_open(device, &options, &pool) == VRAM_OK) {
+      if (are_told_) (void)vram_begin_capture(pool);
       let_peers_in(device, pool);
       const int count = opened_count_.load(std::memory_order_relaxed);
       slot.pool.store(pool, std::memory_order_release);
@@ -99,6 +137,17 @@ class Pools {
                       ", PyTorch's own allocator serves it: ", vram_last_error());
     }
     return pool;
+  }
+
+  // With the mutex held. Waits for a pool that waits for the device: a capture begins after that.
+  void tell_captures() {
+    const bool is_doubted = waiters_ > 0 && begins_ == begins_without_capture_;
+    const bool tell = captures_ > 0 && !is_doubted;
+    if (tell == are_told_) return;
+    are_told_ = tell;
+    for_each([tell](int, vram_pool* pool) {
+      (void)(tell ? vram_begin_capture(pool) : vram_end_capture(pool));
+    });
   }
 
   // PyTorch enables access between two devices once, at the first copy, and keeps the answer to
@@ -115,7 +164,12 @@ class Pools {
   std::array<DeviceIndex, kMaxDevices> opened_{};  // in the order in which they were opened
   std::atomic<int> opened_count_{0};
   std::atomic<uint64_t> limit_bytes_{0};
-  std::mutex mutex_;  // of opening
+  mutable std::mutex mutex_;  // of opening, and of all below
+  int captures_ = 0;          // begun and not ended
+  uint64_t begins_ = 0;
+  int waiters_ = 0;
+  uint64_t begins_without_capture_ = 0;  // while there are waiters
+  bool are_told_ = false;                // the open pools, that there is a capture
 };
 
 }  // namespace vram_torch

@@ -18,9 +18,11 @@
 #include <atomic>
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <chrono>
 #include <cuda_runtime_api.h>
 #include <functional>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -57,20 +59,21 @@ class PrivatePools {
 
   void begin(c10::DeviceIndex device, MempoolId_t id, StreamFilter filter, cudaStream_t stream) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    active_.push_back({device, id, std::move(filter), stream});
+    active_.push_back({device, id, std::move(filter), stream, Clock::now()});
     ++concerns_;
   }
 
-  // Unless it was not begun here.
-  void end(c10::DeviceIndex device, MempoolId_t id) {
+  // False: it was not begun here.
+  bool end(c10::DeviceIndex device, MempoolId_t id) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto is_it = [&](const Active& active) {
       return active.device == device && active.id == id;
     };
     const auto found = std::find_if(active_.rbegin(), active_.rend(), is_it);
-    if (found == active_.rend()) return;
+    if (found == active_.rend()) return false;
     active_.erase(std::next(found).base());
     --concerns_;
+    return true;
   }
 
   bool accept(c10::DeviceIndex device, cudaStream_t stream) const {
@@ -83,6 +86,18 @@ class PrivatePools {
   bool is_capturing() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return is_capturing_locked();
+  }
+  // PyTorch begins to capture right after it has begun with the private pool. For a while it is not
+  // known whether it will.
+  bool may_be_capturing() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return last_begin_locked() + kUntilCapture > Clock::now() || is_capturing_locked();
+  }
+  void wait_until_it_is_known() const {
+    std::this_thread::sleep_until([this] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return last_begin_locked() + kUntilCapture;
+    }());
   }
 
   // True if the free of the stream's block is put off; take_back() returns it when nothing is
@@ -113,15 +128,23 @@ class PrivatePools {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  // A thread that is descheduled between the two calls takes a few milliseconds.
+  static constexpr std::chrono::milliseconds kUntilCapture{20};
+
   struct Active {
     c10::DeviceIndex device;
     MempoolId_t id;
     StreamFilter filter;
     cudaStream_t stream;  // current when it began: the one that a graph is captured in
+    Clock::time_point begin;
   };
 
   void set(std::atomic<bool>& flag, bool value) {
     if (flag.exchange(value) != value) concerns_ += value ? 1 : -1;
+  }
+  Clock::time_point last_begin_locked() const {
+    return active_.empty() ? Clock::time_point() : active_.back().begin;
   }
   bool is_capturing_locked() const {
     return std::any_of(active_.begin(), active_.end(),

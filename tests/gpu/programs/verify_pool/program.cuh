@@ -116,10 +116,13 @@ class Program : private Blocks {
     graph.life = slot.life;
     const cudaStream_t stream = graph.life->stream;
     const auto mode = chance(500) ? cudaStreamCaptureModeThreadLocal : cudaStreamCaptureModeRelaxed;
+    vram_pool* const pool = memory(slot.device).pool;
+    if (pool != nullptr) check(vram_begin_capture(pool), "vram_begin_capture");
     check(cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture");
     const cudaError_t filled = fill(&graph);
     cudaGraph_t captured = nullptr;
     const cudaError_t ended = cudaStreamEndCapture(stream, &captured);
+    if (pool != nullptr) check(vram_end_capture(pool), "vram_end_capture");
     add(worker_.counters.captures);
     if (filled == cudaSuccess && ended == cudaSuccess) {
       check(cudaGraphInstantiateWithFlags(&graph.exec, captured, 0),
