@@ -3,6 +3,7 @@
 #include "cli/command.hpp"
 #include "cli/open.hpp"
 #include "cli/progress.hpp"
+#include "explain/explain.hpp"
 #include "trace/export/csv.hpp"
 #include "trace/export/jsonl.hpp"
 #include "trace/vtrace/writer.hpp"
@@ -85,6 +86,8 @@ Result<int> ConvertCommand::run(Console& console) {
   }
   const auto trace = open_with_progress(trace_, max_size_, console);
   if (!trace) return tl::unexpected(trace.error());
+  if (const auto checked = explain::check_contents(*trace); !checked)
+    return tl::unexpected(checked.error());
   if (const auto cut = trace->origin.truncated_at_byte) {
     console.warning(fmt::format("{}: cut off at byte {}; what is whole before it is converted",
                                 trace_, format_count(*cut)));

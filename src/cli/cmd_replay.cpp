@@ -33,12 +33,12 @@ class ReplayCommand final : public Command {
   [[nodiscard]] Result<std::vector<AllocatorSpec>> asked_specs() const;
   [[nodiscard]] Result<replay::ReplayOptions> replay_options(const Capacity& capacity) const;
   [[nodiscard]] Result<> replay_all(const trace::Trace& trace, const RecordedProgram& recorded,
-                                    std::vector<AllocatorSpec> specs, const Console& console,
-                                    show::ReplayReport& report) const;
+                                    replay::ReplayOptions options, std::vector<AllocatorSpec> specs,
+                                    const Console& console, show::ReplayReport& report) const;
 
   std::string trace_;
   std::vector<std::string> allocators_;
-  std::string capacity_;
+  CapacityOptions capacity_;
   std::string lag_;
   bool min_capacity_ = false;
   bool json_ = false;
@@ -57,7 +57,7 @@ const Manual& ReplayCommand::manual() const {
       "Without --allocator: the settings it was recorded with, and expandable segments beside "
       "them. Running out of memory is a result, not an error.",
       {{"vram replay run.pickle", "would expandable segments help?"},
-       {"vram replay run.pickle --capacity 16GiB", "would it run on a smaller GPU?"},
+       {"vram replay run.pickle --gpu \"RTX 4090\"", "would it run on another GPU?"},
        {"vram replay run.pickle --allocator torch:max_split_size_mb=128",
         "would this setting help?"},
        {"vram replay run.pickle --allocator torch --min-capacity",
@@ -67,12 +67,11 @@ const Manual& ReplayCommand::manual() const {
 }
 
 std::vector<Option> ReplayCommand::options() {
-  return {
+  std::vector<Option> options = {
       {"TRACE", "TRACE", "a recording", &trace_},
       {"--allocator", "SPEC",
        "NAME or NAME:key=value,key=value, as in PYTORCH_CUDA_ALLOC_CONF; once for each to compare",
        &allocators_},
-      capacity_option(capacity_),
       {"--min-capacity", "",
        "also find the smallest capacity that suffices, and the retries it costs", &min_capacity_},
       lag_option(lag_),
@@ -81,6 +80,9 @@ std::vector<Option> ReplayCommand::options() {
       {"-o,--output", "FILE",
        "write there instead of standard output; the file appears when it is complete", &output_},
       max_size_option(max_size_)};
+  const std::vector<Option> capacity = capacity_options(capacity_);
+  options.insert(options.begin() + 2, capacity.begin(), capacity.end());
+  return options;
 }
 
 // Checked before a large recording is read.
@@ -107,6 +109,7 @@ Result<replay::ReplayOptions> ReplayCommand::replay_options(const Capacity& capa
   if (!lag_ns) return tl::unexpected(lag_ns.error());
   replay::ReplayOptions options;
   options.capacity_bytes = capacity.bytes;
+  options.capacity_is_fraction = capacity.is_fraction;
   options.lag_ns = *lag_ns;
   return options;
 }
@@ -120,8 +123,10 @@ bool runs_out(const show::ReplayReport& report) {
 
 // Which step of the recording it was. Steps cost a pass over the recording: only where they tell.
 void name_oom_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
-                    show::ReplayReport& report) {
+                    const Console& console, show::ReplayReport& report) {
   if (!runs_out(report)) return;
+  Progress progress(console, "finding steps");
+  progress.announce(device.event_count);
   const explain::History history = explain::replay_history(trace, device);
   const int64_t origin_ns = explain::EventClock(trace, device).origin_unix_ns();
   const explain::Steps steps =
@@ -134,21 +139,18 @@ void name_oom_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
 }
 
 Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProgram& recorded,
-                                   std::vector<AllocatorSpec> specs, const Console& console,
-                                   show::ReplayReport& report) const {
-  auto options = replay_options({report.capacity_bytes, report.capacity_source});
-  if (!options) return tl::unexpected(options.error());
-  report.lag_ns = options->lag_ns;
+                                   replay::ReplayOptions options, std::vector<AllocatorSpec> specs,
+                                   const Console& console, show::ReplayReport& report) const {
   const auto replayed = [&](const AllocatorSpec& spec) -> Result<show::Replayed> {
     Progress progress(console, "replaying " + spec.to_string());
     progress.announce(report.events);
-    auto result = replay::replay(recorded.program, spec, *options);
+    auto result = replay::replay(recorded.program, spec, options);
     if (!result) return tl::unexpected(result.error());
     return show::Replayed{.result = std::move(*result), .is_recorded = false, .oom_step = {}};
   };
   const AllocatorSpec own = replay::recorded_spec(trace);
   if (specs.empty()) specs = default_specs(own);
-  options->search_min_capacity = report.searched_min_capacity;
+  options.search_min_capacity = report.searched_min_capacity;
   for (const AllocatorSpec& spec : specs) {
     auto each = replayed(spec);
     if (!each) return tl::unexpected(each.error());
@@ -156,12 +158,12 @@ Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProg
     report.results.push_back(std::move(*each));
   }
   const auto same = std::ranges::find(report.results, true, &show::Replayed::is_recorded);
-  options->search_min_capacity = false;
+  options.search_min_capacity = false;
   auto reference = same != report.results.end() ? Result<show::Replayed>(*same) : replayed(own);
   if (!reference) return tl::unexpected(reference.error());
   report.recorded = std::move(*reference);
   report.recorded.is_recorded = true;
-  name_oom_steps(trace, *recorded.device, report);
+  name_oom_steps(trace, *recorded.device, console, report);
   return {};
 }
 
@@ -170,14 +172,17 @@ Result<int> ReplayCommand::run(Console& console) {
   if (!specs) return tl::unexpected(specs.error());
   const auto trace = open_with_progress(trace_, max_size_, console);
   if (!trace) return tl::unexpected(trace.error());
-  const auto recorded = recorded_program(*trace, device_);
+  const auto recorded = recorded_program(*trace, device_, console);
   if (!recorded) return tl::unexpected(recorded.error());
   const auto capacity = capacity_for(*recorded, capacity_);
   if (!capacity) return tl::unexpected(capacity.error());
+  const auto options = replay_options(*capacity);
+  if (!options) return tl::unexpected(options.error());
   show::ReplayReport report;
   fill_subject(*trace, *recorded, *capacity, report);
+  report.lag_ns = options->lag_ns;
   report.searched_min_capacity = min_capacity_;
-  const auto done = replay_all(*trace, *recorded, std::move(*specs), console, report);
+  const auto done = replay_all(*trace, *recorded, *options, std::move(*specs), console, report);
   if (!done) return tl::unexpected(done.error());
   const std::string text =
       json_ ? show::replay_json(report) : show::draw_replay(report, text_options(output_, console));

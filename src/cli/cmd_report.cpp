@@ -1,6 +1,6 @@
 // vram report: where the memory went.
-#include "base/bytes.hpp"
 #include "cli/command.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/moment.hpp"
 #include "cli/open.hpp"
 #include "cli/options.hpp"
@@ -23,6 +23,8 @@
 namespace vram::cli {
 namespace {
 
+constexpr size_t kScreenLines = 50;
+
 // The options, once they are known to make sense.
 struct Request {
   std::optional<size_t> top;
@@ -30,14 +32,8 @@ struct Request {
   explain::ExplainOptions explain;
 };
 
-// With the file's name, and where nothing of a file is whole, with the reason.
-Error explained_error(const trace::Trace& trace, Error error) {
-  const trace::Origin& origin = trace.origin;
-  if (trace.devices.empty() && origin.truncated_at_byte) {
-    error.message = fmt::format("cut off at byte {}, and nothing whole comes before",
-                                format_count(*origin.truncated_at_byte));
-  }
-  if (!error.message.starts_with(origin.path)) error.message = origin.path + ": " + error.message;
+Error with_path(const std::string& path, Error error) {
+  if (!error.message.starts_with(path)) error.message = path + ": " + error.message;
   return error;
 }
 
@@ -56,13 +52,16 @@ class ReportCommand final : public Command {
   [[nodiscard]] std::string draw(const explain::Report& report, const Request& request,
                                  const Console& console) const;
   [[nodiscard]] std::string join(const std::vector<std::string>& documents) const;
-  [[nodiscard]] Result<int> print_ranks(const Request& request, Console& console) const;
+  [[nodiscard]] Result<int> print_together(const Request& request, Console& console) const;
+  [[nodiscard]] std::string draw_together(const std::vector<explain::Report>& reports,
+                                          const Request& request, const Console& console) const;
   [[nodiscard]] Result<int> print_each(const Request& request, Console& console) const;
   [[nodiscard]] Result<int> write_all(const Request& request, Console& console) const;
 
   std::vector<std::string> words_;
   std::vector<std::string> traces_;
   bool json_ = false;
+  bool full_ = false;
   std::string top_;
   std::string at_;
   std::string device_;
@@ -77,10 +76,10 @@ const Manual& ReportCommand::manual() const {
       "TRACE... [OPTIONS]",
       "Explains recordings of GPU memory: PyTorch snapshots of every version (plain, gz, zst or "
       "xz) and .vtrace files. "
-      "Prints one screen, or JSON for programs. Recordings of the ranks of one program (a folder, "
-      "or "
-      "files named run.rank3.vtrace) are compared on one screen. Nothing in a file is ever "
-      "executed.",
+      "Prints one screen of at most 50 lines, or JSON for programs. The recordings of a folder, "
+      "and "
+      "files named run.rank3.vtrace, are compared if they are ranks of one program, else listed. "
+      "Nothing in a file is ever executed.",
       {{"vram report run.pickle", "the screen"},
        {"vram report run.vtrace --at step:12", "also who held what at the peak of step 12"},
        {"vram report runs/", "which rank is worst, and why"},
@@ -92,11 +91,13 @@ const Manual& ReportCommand::manual() const {
 
 std::vector<Option> ReportCommand::options() {
   return {
-      {"TRACE", "TRACE", "one or more recordings, or a folder of them", &words_},
+      {"TRACE", "TRACE", "one or more recordings, or a folder of them; - is standard input",
+       &words_},
       {"--json", "",
        "print vram.report/1 (docs/json.md); an array of them for several recordings, vram.ranks/1 "
        "for those of ranks",
        &json_},
+      {"--full", "", "print every detail, not the 50 lines that matter most", &full_},
       {"--top", "N", "holders to list, 0 for all (8 on the screen, 50 in JSON)", &top_},
       {"--at", "TIME",
        "also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1", &at_},
@@ -132,7 +133,8 @@ std::string ReportCommand::draw(const explain::Report& report, const Request& re
   if (json_)
     return show::report_json(report, {.top = request.top.value_or(show::JsonOptions{}.top)});
   show::TextOptions options = text_options(output_, console);
-  options.top = request.top.value_or(options.top);
+  options.top = request.top;
+  if (!full_) options.max_lines = kScreenLines;
   return show::draw_report(report, options);
 }
 
@@ -142,9 +144,13 @@ Result<explain::Report> ReportCommand::explained(const std::string& path, const 
   if (!trace) return tl::unexpected(trace.error());
   Progress progress(console, "explaining");
   progress.announce(trace->events.size());
-  auto report = request.at ? explain_at(*trace, *request.at, request.explain)
-                           : explain::explain(*trace, request.explain);
-  if (!report) return tl::unexpected(explained_error(*trace, report.error()));
+  explain::ExplainOptions options = request.explain;
+  options.progress = [&progress](std::string_view stage, double share) {
+    progress.update_stage(stage, share);
+  };
+  auto report =
+      request.at ? explain_at(*trace, *request.at, options) : explain::explain(*trace, options);
+  if (!report) return tl::unexpected(with_path(trace->origin.path, report.error()));
   return report;
 }
 
@@ -155,30 +161,48 @@ Result<std::string> ReportCommand::one(const std::string& path, const Request& r
   return draw(*report, request, console);
 }
 
-Result<int> ReportCommand::print_ranks(const Request& request, Console& console) const {
+std::string ReportCommand::draw_together(const std::vector<explain::Report>& reports,
+                                         const Request& request, const Console& console) const {
+  if (reports.size() == 1) return draw(reports.front(), request, console);
+  show::TextOptions options = text_options(output_, console);
+  options.top = request.top;
+  if (explain::is_one_program(reports)) {
+    const explain::RankReport ranks = explain::compare_ranks(reports);
+    return json_ ? show::ranks_json(ranks) : show::draw_ranks(ranks, options);
+  }
+  if (!json_) return show::draw_files(reports, options);
+  std::vector<std::string> documents;
+  for (const explain::Report& report : reports) documents.push_back(draw(report, request, console));
+  return join(documents);
+}
+
+// What can't be read costs a line and the exit code, and keeps the others from nobody.
+Result<int> ReportCommand::print_together(const Request& request, Console& console) const {
   if (request.at) {
     return fail(Code::kBadInput,
-                "--at explains a moment of one recording, not of {} ranks: name its file",
+                "--at explains a moment of one recording, not of {}: name its file",
                 traces_.size());
   }
+  int code = 0;
   std::vector<explain::Report> reports;
   for (const std::string& path : traces_) {
     auto report = explained(path, request, console);
-    if (!report) return tl::unexpected(report.error());
+    if (!report) {
+      console.error(report.error().message);
+      code = kBadUsage;
+      continue;
+    }
     if (!report->process.rank) report->process.rank = rank_in_name(path);
     reports.push_back(std::move(*report));
   }
-  const explain::RankReport ranks = explain::compare_ranks(reports);
-  show::TextOptions options = text_options(output_, console);
-  options.top = request.top.value_or(options.top);
-  return deliver(json_ ? show::ranks_json(ranks) : show::draw_ranks(ranks, options), output_,
-                 console)
-      .map([] { return 0; });
+  if (reports.empty()) return code;
+  const std::string document = draw_together(reports, request, console);
+  return deliver(document, output_, console).map([code] { return code; });
 }
 
 std::string ReportCommand::join(const std::vector<std::string>& documents) const {
   if (!json_) return fmt::format("{}", fmt::join(documents, "\n\n"));
-  if (traces_.size() == 1) return documents.front();
+  if (documents.size() == 1) return documents.front();
   return fmt::format("[\n{}]\n", fmt::join(documents, ",\n"));
 }
 
@@ -191,7 +215,7 @@ Result<int> ReportCommand::print_each(const Request& request, Console& console) 
     const auto document = one(path, request, console);
     if (!document) {
       console.error(document.error().message);
-      code = 2;
+      code = kBadUsage;
       continue;
     }
     const auto printed =
@@ -218,7 +242,8 @@ Result<int> ReportCommand::run(Console& console) {
   auto recordings = find_recordings(words_);
   if (!recordings) return tl::unexpected(recordings.error());
   traces_ = std::move(recordings->paths);
-  if (recordings->are_ranks) return print_ranks(*request, console);
+  if (recordings->is_folder || recordings->are_named_ranks)
+    return print_together(*request, console);
   const bool for_the_screen = !json_ && output_.empty();
   return for_the_screen ? print_each(*request, console) : write_all(*request, console);
 }

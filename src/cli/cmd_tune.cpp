@@ -35,7 +35,7 @@ class TuneCommand final : public Command {
                                                const Console& console) const;
 
   std::string trace_;
-  std::string capacity_;
+  CapacityOptions capacity_;
   std::string lag_;
   std::string device_;
   std::string jobs_;
@@ -56,15 +56,14 @@ const Manual& TuneCommand::manual() const {
       "gains and what it costs against the settings of the recording; says when nothing helps, and "
       "why.",
       {{"vram tune run.pickle", "what to export for the smallest peak"},
-       {"vram tune run.pickle --capacity 16GiB", "what to export to make it run there"},
+       {"vram tune run.pickle --gpu 16GiB", "what to export to make it run there"},
        {"vram tune run.pickle --json | jq -r .conf", "the settings alone"}}};
   return kManual;
 }
 
 std::vector<Option> TuneCommand::options() {
-  return {
+  std::vector<Option> options = {
       {"TRACE", "TRACE", "a recording", &trace_},
-      capacity_option(capacity_),
       lag_option(lag_),
       replayed_device_option(device_),
       {"--jobs", "N", "replay on so many threads (0, the default: one for each core)", &jobs_},
@@ -73,6 +72,9 @@ std::vector<Option> TuneCommand::options() {
       {"-o,--output", "FILE",
        "write there instead of standard output; the file appears when it is complete", &output_},
       max_size_option(max_size_)};
+  const std::vector<Option> capacity = capacity_options(capacity_);
+  options.insert(options.begin() + 1, capacity.begin(), capacity.end());
+  return options;
 }
 
 Result<TuneCommand::Numbers> TuneCommand::numbers() const {
@@ -91,7 +93,9 @@ Result<TuneCommand::Numbers> TuneCommand::numbers() const {
 }
 
 // What to make smaller, where no allocator can help.
-Result<> name_holders(const trace::Trace& trace, show::TuneReport& report) {
+Result<> name_holders(const trace::Trace& trace, const Console& console, show::TuneReport& report) {
+  Progress progress(console, "explaining");
+  progress.announce(trace.events.size());
   explain::ExplainOptions options;
   options.device = report.device;
   const auto explained = explain::explain(trace, options);
@@ -103,7 +107,7 @@ Result<> name_holders(const trace::Trace& trace, show::TuneReport& report) {
 
 Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned jobs,
                                             const Console& console) const {
-  const auto recorded = recorded_program(trace, device_);
+  const auto recorded = recorded_program(trace, device_, console);
   if (!recorded) return tl::unexpected(recorded.error());
   const auto capacity = capacity_for(*recorded, capacity_);
   if (!capacity) return tl::unexpected(capacity.error());
@@ -113,15 +117,17 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned 
   fill_subject(trace, *recorded, *capacity, report);
   report.lag_ns = *lag_ns;
   Progress progress(console, "tuning");
+  progress.announce(report.events);
   report.result = replay::tune(
       recorded->program, replay::recorded_spec(trace),
       {.capacity_bytes = capacity->bytes,
+       .capacity_is_fraction = capacity->is_fraction,
        .jobs = jobs,
        .progress = [&](size_t done,
                        size_t planned) { progress.update_count(done, planned, "replays"); },
        .lag_ns = *lag_ns});
   if (report.result.verdict == replay::TuneVerdict::kCannotFit) {
-    if (const auto named = name_holders(trace, report); !named)
+    if (const auto named = name_holders(trace, console, report); !named)
       return tl::unexpected(named.error());
   }
   return report;

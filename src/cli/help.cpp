@@ -72,7 +72,7 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands) {
   out +=
       "\n'vram demo' shows what it does, without a GPU. For your own program: 'vram run --record\n"
       "run.vtrace -- python train.py', then 'vram report run.vtrace'.\n";
-  out += "'vram COMMAND --help' explains a command. 'vram --version' prints the version.\n";
+  out += "'vram help COMMAND' explains a command. 'vram --version' prints the version.\n";
   out += "Exit codes: 0 done, 1 a gate or finding failed, 2 bad usage or input, 3 environment.\n";
   return out;
 }

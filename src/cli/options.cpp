@@ -89,6 +89,14 @@ Result<uint64_t> parse_number(std::string_view option, std::string_view text) {
   return fail(Code::kBadInput, "{} takes a whole number, found '{}'", option, text);
 }
 
+Result<uint64_t> parse_size(std::string_view option, std::string_view text) {
+  const auto bytes = parse_bytes(text);
+  const bool has_unit = text.find_first_of("BKMGTPbkmgtp") != std::string_view::npos;
+  if (bytes && (has_unit || *bytes == 0)) return *bytes;
+  return fail(Code::kBadInput, "{} takes a size with its unit, such as 16GiB or 512MiB, found '{}'",
+              option, text);
+}
+
 Result<std::chrono::nanoseconds> parse_period(std::string_view option, const std::string& text) {
   constexpr int64_t kShortestNs = 100'000'000;
   const auto period_ns = parse_duration_ns(text);

@@ -44,6 +44,14 @@ void Progress::announce(uint64_t events) {
                                 format_count(events)));
 }
 
+void Progress::update_stage(std::string_view stage, double share) {
+  if (!console_.shows_progress() || (!drawn_ && Clock::now() < next_draw_)) return;
+  drawn_ = true;
+  constexpr uint64_t kWhole = 1000;
+  console_.progress(fmt::format("{}  {}{}", shorten_front(printable(what_), kNameColumns),
+                                bar_text(static_cast<uint64_t>(share * kWhole), kWhole), stage));
+}
+
 bool Progress::is_due(Clock::time_point now) {
   if (!console_.shows_progress() || now < next_draw_) return false;
   next_draw_ = now + kBetweenDraws;

@@ -21,6 +21,9 @@ class Progress {
 
   // Says what is going on where no bytes can be counted, if so many events take a while.
   void announce(uint64_t events);
+  // The stage of the work that begins, and the share that is done: 0 to 1. Shown at once where the
+  // work was announced or has taken a while.
+  void update_stage(std::string_view stage, double share);
   // Bytes done, and how many there are (0: unknown). Cheap enough to call for every block read.
   void update(uint64_t done_bytes, uint64_t total_bytes);
   [[nodiscard]] std::function<void(uint64_t, uint64_t)> callback();

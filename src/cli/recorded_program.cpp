@@ -1,7 +1,10 @@
 #include "cli/recorded_program.hpp"
 
 #include "base/bytes.hpp"
+#include "cli/cards.hpp"
 #include "cli/options.hpp"
+#include "cli/progress.hpp"
+#include "replay/fidelity.hpp"
 #include "replay/live_peak.hpp"
 #include "replay/recorded_limit.hpp"
 #include "replay/replay.hpp"
@@ -39,7 +42,7 @@ Result<RecordedProgram> named_program(const trace::Trace& trace,
   const auto found =
       std::ranges::find_if(gpus, [&](const DeviceTrace* gpu) { return gpu->ordinal == *ordinal; });
   if (found == gpus.end()) return no_such_gpu(option, gpus);
-  return RecordedProgram{*found, replay::make_program(trace, **found), {}};
+  return RecordedProgram{*found, replay::make_program(trace, **found), {}, {}};
 }
 
 RecordedProgram largest_program(const trace::Trace& trace,
@@ -51,9 +54,40 @@ RecordedProgram largest_program(const trace::Trace& trace,
     const uint64_t peak = replay::peak_live_bytes(program);
     if (largest.device != nullptr && peak <= most) continue;
     most = peak;
-    largest = {gpu, std::move(program), {}};
+    largest = {gpu, std::move(program), {}, {}};
   }
   return largest;
+}
+
+Capacity recorded_capacity(const RecordedProgram& recorded) {
+  if (const auto& limit = recorded.limit) {
+    return {.bytes = limit->bytes,
+            .is_fraction = limit->is_fraction,
+            .source = show::CapacitySource::kRecorded};
+  }
+  Capacity unknown;
+  unknown.recorded_limit_unknown = recorded.program.limit_bounds.has_refused();
+  return unknown;
+}
+
+Result<Capacity> card_capacity(const CapacityOptions& options) {
+  auto card = find_card(options.gpu);
+  if (!card) return tl::unexpected(card.error());
+  if (!options.context.empty()) {
+    const auto context = parse_size("--context", options.context);
+    if (!context) return tl::unexpected(context.error());
+    card->context_bytes = *context;
+  }
+  const uint64_t bytes = card->allocator_bytes();
+  if (bytes == 0) {
+    return fail(Code::kBadInput, "--gpu {}: a CUDA context of {} leaves nothing of {}", card->name,
+                format_bytes(card->context_bytes), format_bytes(card->program_bytes));
+  }
+  return Capacity{.bytes = bytes,
+                  .source = show::CapacitySource::kAsked,
+                  .card = fmt::format("{}: {} for programs ({}) less {} of CUDA context",
+                                      card->name, format_bytes(card->program_bytes), card->source,
+                                      format_bytes(card->context_bytes))};
 }
 
 }  // namespace
@@ -63,7 +97,10 @@ Option replayed_device_option(std::string& target) {
           &target};
 }
 
-Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::string& option) {
+Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::string& option,
+                                         const Console& console) {
+  Progress progress(console, "preparing the replay");
+  progress.announce(trace.events.size());
   const std::vector<const DeviceTrace*> gpus = gpus_of(trace);
   if (gpus.empty()) {
     return fail(Code::kBadInput, "{}: holds nothing of a GPU, so there is nothing to replay",
@@ -78,33 +115,43 @@ Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::s
                 trace.origin.path, result->device->ordinal);
   }
   if (result) {
-    result->limit_bytes = replay::settle_recorded(result->program, replay::recorded_spec(trace));
+    const replay::AllocatorSpec own = replay::recorded_spec(trace);
+    result->limit = replay::settle_recorded(result->program, own);
+    result->fidelity = replay::prove(result->program, own, result->limit);
   }
   return result;
 }
 
-Option capacity_option(std::string& target) {
-  return {"--capacity", "SIZE",
-          "memory of the simulated device: 16GiB, or unlimited (else the limit that the recorded "
-          "program met, if it met one)",
-          &target};
+std::vector<Option> capacity_options(CapacityOptions& targets) {
+  return {{"--capacity", "SIZE",
+           "memory that the allocator can get: 16GiB, or unlimited (else the limit that the "
+           "recorded program met, if it met one); a GPU has more, since driver and CUDA context "
+           "take their part: see --gpu",
+           &targets.capacity},
+          {"--gpu", "CARD",
+           "instead: what a card leaves to the allocator, by its name (\"RTX 4090\") or its memory "
+           "(24GiB)",
+           &targets.gpu},
+          {"--context", "SIZE",
+           "with --gpu: memory that the program's CUDA context and libraries take (else what is "
+           "known of the card, or 512MiB)",
+           &targets.context}};
 }
 
-Result<Capacity> capacity_for(const RecordedProgram& recorded, const std::string& option) {
-  if (option == "unlimited") return Capacity{};
-  if (option.empty()) {
-    if (recorded.limit_bytes) {
-      return Capacity{recorded.limit_bytes, show::CapacitySource::kRecorded};
-    }
-    Capacity unknown;
-    unknown.recorded_limit_unknown =
-        recorded.program.limit_bounds.smallest_refused_bytes.has_value();
-    return unknown;
+Result<Capacity> capacity_for(const RecordedProgram& recorded, const CapacityOptions& options) {
+  if (!options.gpu.empty() && !options.capacity.empty()) {
+    return fail(Code::kBadInput,
+                "--gpu and --capacity both say how much memory there is: name one of them");
   }
-  const auto bytes = parse_bytes(option);
-  if (!bytes) return fail(Code::kBadInput, "--capacity: {}", bytes.error().message);
+  if (options.gpu.empty() && !options.context.empty())
+    return fail(Code::kBadInput, "--context is taken off a card's memory: name one with --gpu");
+  if (!options.gpu.empty()) return card_capacity(options);
+  if (options.capacity == "unlimited") return Capacity{};
+  if (options.capacity.empty()) return recorded_capacity(recorded);
+  const auto bytes = parse_size("--capacity", options.capacity);
+  if (!bytes) return tl::unexpected(bytes.error());
   if (*bytes == 0) return fail(Code::kBadInput, "--capacity: a device of 0 bytes serves nothing");
-  return Capacity{*bytes, show::CapacitySource::kAsked};
+  return Capacity{.bytes = *bytes, .source = show::CapacitySource::kAsked};
 }
 
 Option lag_option(std::string& target) {
@@ -132,13 +179,14 @@ void fill_subject(const trace::Trace& trace, const RecordedProgram& recorded,
   subject.ring_overflowed = recorded.device->ring_overflowed;
   subject.events = recorded.device->event_count;
   subject.duration_ns = recorded.program.duration_ns;
-  subject.recorded_calls = recorded.program.recorded_calls.size();
+  subject.fidelity = recorded.fidelity;
   subject.requests =
       static_cast<uint64_t>(std::ranges::count_if(recorded.program.ops, [](const replay::Op& op) {
         return op.kind == replay::OpKind::kAlloc || op.kind == replay::OpKind::kRefused;
       }));
   subject.capacity_bytes = capacity.bytes;
   subject.capacity_source = capacity.source;
+  subject.card = capacity.card;
   subject.recorded_limit_unknown = capacity.recorded_limit_unknown;
 }
 

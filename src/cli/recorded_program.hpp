@@ -4,40 +4,54 @@
 
 #include "base/result.hpp"
 #include "cli/command.hpp"
+#include "cli/console.hpp"
 #include "replay/program.hpp"
+#include "replay/recorded_limit.hpp"
 #include "show/replay_report.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace vram::cli {
 
 struct RecordedProgram {
   const trace::DeviceTrace* device = nullptr;  // in the trace
   replay::Program program;
-  std::optional<uint64_t> limit_bytes;  // that the recorded program met, where it met one
+  std::optional<replay::RecordedLimit> limit;  // that the recorded program met, where it met one
+  replay::Fidelity fidelity;
 };
 
 // --device, into `target`.
 [[nodiscard]] Option replayed_device_option(std::string& target);
 // The program of the GPU that --device names (`option` empty: of the one with the largest peak).
-// Errors say which there are, and where there is nothing to replay.
+// Shows progress. Errors say which there are, and where there is nothing to replay.
 [[nodiscard]] Result<RecordedProgram> recorded_program(const trace::Trace& trace,
-                                                       const std::string& option);
+                                                       const std::string& option,
+                                                       const Console& console);
 
 struct Capacity {
   std::optional<uint64_t> bytes = {};
+  bool is_fraction = false;  // a memory fraction that the recorded program had set
   show::CapacitySource source = show::CapacitySource::kUnlimited;
+  std::string card = {};                // what the bytes are left of, where a card was named
   bool recorded_limit_unknown = false;  // the recording met one, and none was named instead
 };
 
-// --capacity, into `target`.
-[[nodiscard]] Option capacity_option(std::string& target);
-// "16GiB", "unlimited"; empty: where the recorded program was refused memory, the limit it met.
+// The options' values; empty where they were not given.
+struct CapacityOptions {
+  std::string capacity;
+  std::string gpu;
+  std::string context;
+};
+// --capacity, --gpu and --context, into `targets`.
+[[nodiscard]] std::vector<Option> capacity_options(CapacityOptions& targets);
+// What the allocator can get: "16GiB", "unlimited", or what a card leaves to it. Without either:
+// where the recorded program was refused memory, the limit it met.
 [[nodiscard]] Result<Capacity> capacity_for(const RecordedProgram& recorded,
-                                            const std::string& option);
+                                            const CapacityOptions& options);
 
 // --lag, into `target`; `option` empty: the default.
 [[nodiscard]] Option lag_option(std::string& target);

@@ -94,11 +94,10 @@ Result<Recordings> find_recordings(const std::vector<std::string>& words) {
     const auto inside = recordings_in(word);
     if (!inside) return tl::unexpected(inside.error());
     found.paths.insert(found.paths.end(), inside->begin(), inside->end());
-    found.are_ranks = true;
+    found.is_folder = true;
   }
   const auto has_rank = [](const std::string& path) { return rank_in_name(path).has_value(); };
-  found.are_ranks =
-      found.paths.size() > 1 && (found.are_ranks || std::ranges::all_of(found.paths, has_rank));
+  found.are_named_ranks = found.paths.size() > 1 && std::ranges::all_of(found.paths, has_rank);
   return found;
 }
 

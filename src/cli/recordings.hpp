@@ -1,5 +1,4 @@
-// Recordings: what the words on the command line stand for: files, and folders full of them. Those
-// of the ranks of one program (run.rank3.vtrace, or all of a folder) are read together.
+// Recordings: what the words on the command line stand for: files, and folders full of them.
 #pragma once
 
 #include "base/result.hpp"
@@ -13,7 +12,8 @@ namespace vram::cli {
 
 struct Recordings {
   std::vector<std::string> paths;
-  bool are_ranks = false;
+  bool is_folder = false;        // at least one word named a folder
+  bool are_named_ranks = false;  // each of several by its name: run.rank3.vtrace
 };
 
 // A folder stands for the recordings directly in it, by name; the older parts of recordings with a

@@ -32,13 +32,14 @@ TEST_F(RecordingsTest, AFolderStandsForWhatIsRecordedInIt) {
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_THAT(found->paths, testing::ElementsAre(path("run.pickle.xz"), path("run.rank0.vtrace"),
                                                  path("run.rank1.vtrace")));
-  EXPECT_TRUE(found->are_ranks);
+  EXPECT_TRUE(found->is_folder);
+  EXPECT_FALSE(found->are_named_ranks);
 }
 
 TEST_F(RecordingsTest, FilesNamedByRankAreReadTogetherAndOthersOneByOne) {
-  EXPECT_TRUE(find_recordings({"a.rank0.vtrace", "a.rank1.vtrace"}).value().are_ranks);
-  EXPECT_FALSE(find_recordings({"a.rank0.vtrace", "b.vtrace"}).value().are_ranks);
-  EXPECT_FALSE(find_recordings({"a.rank0.vtrace"}).value().are_ranks);
+  EXPECT_TRUE(find_recordings({"a.rank0.vtrace", "a.rank1.vtrace"}).value().are_named_ranks);
+  EXPECT_FALSE(find_recordings({"a.rank0.vtrace", "b.vtrace"}).value().are_named_ranks);
+  EXPECT_FALSE(find_recordings({"a.rank0.vtrace"}).value().are_named_ranks);
 }
 
 TEST_F(RecordingsTest, AFolderWithoutRecordingsIsAnError) {

@@ -11,8 +11,8 @@ namespace vram::cli {
 class Repaint {
  public:
   // What to write so that `text`, of whole lines, replaces the text before it on a terminal of this
-  // size. What does not fit is counted in the last line; after a resize the screen is wiped, since
-  // nobody knows where its lines have gone.
+  // size. Lines that are too wide are cut, those that do not fit counted in the last one; after a
+  // resize the screen is wiped, since nobody knows where its lines have gone.
   [[nodiscard]] std::string next(std::string_view text, int rows, int columns);
 
  private:

@@ -21,6 +21,14 @@ TEST(Repaint, CountsWhatDoesNotFit) {
   EXPECT_EQ(Repaint().next("a\nb\n", 1, 80), "(2 more lines)\x1b[K\n\x1b[J");
 }
 
+TEST(Repaint, CutsLinesThatATerminalWouldWrap) {
+  Repaint repaint;
+  EXPECT_EQ(repaint.next("abcdef\n", 24, 4), "abcd\x1b[K\n\x1b[J");
+  EXPECT_EQ(repaint.next("\x1b[1mab█▄ef\x1b[0m\n", 24, 4),
+            "\x1b[1A\r\x1b[1mab█▄\x1b[0m\x1b[K\n\x1b[J");
+  EXPECT_EQ(Repaint().next("界界界\n", 24, 5), "界界\x1b[K\n\x1b[J");
+}
+
 TEST(Repaint, WipesAScreenOfAnotherShape) {
   for (const auto& [rows, columns] : {std::pair(24, 79), std::pair(25, 80)}) {
     Repaint repaint;

@@ -43,21 +43,28 @@ Result<int> run_with(Command& command, std::vector<std::string> words, Console& 
   return command.run(console);
 }
 
+std::string take_front(std::vector<std::string>& words) {
+  std::string word = std::move(words.front());
+  words.erase(words.begin());
+  return word;
+}
+
 Result<int> dispatch(std::vector<std::string> words, std::string_view build, Console& console) {
   const Commands commands = all_commands();
   if (words.empty()) {
     console.error("a command is missing; 'vram --help' lists them");
     return kBadUsage;
   }
-  const std::string name = words.front();
-  words.erase(words.begin());
+  std::string name = take_front(words);
   if (name == "--version" || name == "-V")
     return print(console, fmt::format("vram {} ({})\n", VRAM_VERSION, build));
-  if (name == "--help" || name == "-h" || name == "help")
-    return print(console, program_help(commands));
+  const bool asks_help = name == "--help" || name == "-h" || name == "help";
+  if (asks_help && words.empty()) return print(console, program_help(commands));
+  if (asks_help) name = take_front(words);
   const auto found = std::ranges::find_if(
       commands, [&](const auto& command) { return command->manual().name == name; });
   if (found == commands.end()) return unknown_command(commands, name);
+  if (asks_help) return print(console, command_help(**found));
   return run_with(**found, std::move(words), console);
 }
 

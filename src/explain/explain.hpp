@@ -6,7 +6,9 @@
 #include "trace/trace.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string_view>
 
 namespace vram::explain {
 
@@ -17,10 +19,16 @@ struct ExplainOptions {
   std::optional<uint64_t> at_event;
   std::optional<uint32_t> device;  // the device to lead with
   uint32_t timeline_slices = 1000;
+  // Called as each stage of the work begins, with the share of all work before it: 0 to 1. From the
+  // calling thread.
+  std::function<void(std::string_view stage, double share)> progress = {};
 };
 
+// kBadInput where the trace has neither events nor segments: nothing to explain, nor to convert.
+[[nodiscard]] Result<> check_contents(const trace::Trace& trace);
+
 // Errors: kNotFound when the asked device or moment is not in the trace (the message lists what
-// is), kBadInput when the trace has neither events nor segments.
+// is), those of check_contents().
 [[nodiscard]] Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options = {});
 
 }  // namespace vram::explain

@@ -46,6 +46,19 @@ TEST(Explain, CountsWhatHappened) {
   EXPECT_EQ(device.ooms[0].device_free_bytes, uint64_t{5} << 20);
 }
 
+// Times count from the recording's first event, whichever device it is of; clocks may step back.
+TEST(Explain, ADevicesSpanReachesAllOfItsMoments) {
+  trace::Trace trace = two_devices();
+  const uint64_t second = trace.devices[1].first_event;
+  const int64_t begin_ns = trace.events[0].time_ns;
+  for (uint64_t i = second; i < trace.events.size(); ++i)
+    trace.events[i].time_ns = begin_ns + 139'000'000;
+  trace.events.back().time_ns = begin_ns + 100'000'000;
+  const DeviceReport device = explain(trace).value().devices[1];
+  EXPECT_EQ(device.peak.requested.time_ns, 139'000'000);
+  EXPECT_EQ(device.duration_ns, 139'000'000);
+}
+
 TEST(Explain, AMomentIsOfTheDeviceThatLeads) {
   const trace::Trace trace = two_devices();
   ExplainOptions options;

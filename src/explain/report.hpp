@@ -4,6 +4,8 @@
 // are event numbers.
 #pragma once
 
+#include "replay/result.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,9 +27,12 @@ struct Totals {
   friend bool operator==(const Totals&, const Totals&) = default;
 };
 
+// Moment::event of the state that the recording began with.
+inline constexpr int64_t kBeforeFirstEvent = -1;
+
 struct Moment {
   int64_t time_ns = 0;
-  uint64_t event = 0;  // number of the event on its device after which the totals stood
+  int64_t event = 0;  // number of the event on its device after which the totals stood
   Totals totals;
 };
 
@@ -75,11 +80,12 @@ struct Breakdown {
 
 // Reserved but not allocated, by why it can't be given to the next request.
 struct Waste {
-  uint64_t pending_bytes = 0;     // freed, awaited by another stream
-  uint64_t rounding_bytes = 0;    // block sizes beyond what allocated blocks asked for
-  uint64_t releasable_bytes = 0;  // segments entirely free: empty_cache() gives them back
-  uint64_t stranded_bytes = 0;    // holes in segments that live blocks hold
-  uint64_t hole_count = 0;
+  uint64_t pending_bytes = 0;       // freed, awaited by another stream
+  uint64_t rounding_bytes = 0;      // block sizes beyond what allocated blocks asked for
+  uint64_t releasable_bytes = 0;    // segments entirely free: empty_cache() gives them back
+  uint64_t stranded_bytes = 0;      // holes in segments that live blocks hold
+  uint64_t private_pool_bytes = 0;  // free in private pools, whose CUDA graphs or MemPools use it
+  uint64_t hole_count = 0;          // those that are stranded
   uint64_t largest_hole_bytes =
       0;  // the largest free block: the largest request served without a new segment...
   std::string largest_hole_domain;  // ... if it comes from this pool and stream
@@ -89,7 +95,7 @@ struct Waste {
 struct Pinner {
   std::string name;
   uint64_t pinned_bytes = 0;    // what it holds itself
-  uint64_t stranded_bytes = 0;  // free bytes in the segments it alone keeps
+  uint64_t stranded_bytes = 0;  // in the segments it alone keeps; a part of Waste::stranded_bytes
   uint64_t segment_count = 0;
 };
 
@@ -136,7 +142,7 @@ struct Steps {
   std::vector<Phase> phases;
 };
 
-enum class GrowthKind { kLeak, kOneOff, kBoundedCache };
+enum class GrowthKind { kLeak, kOneOff, kBoundedCache, kUndecided };
 
 // A site whose live bytes grew from step to step.
 struct Growth {
@@ -148,7 +154,9 @@ struct Growth {
   uint64_t live_count = 0;
   uint64_t birth_steps = 0;  // different steps whose blocks are alive there
   uint64_t steady_steps = 0;
-  double p_value = 1;  // Mann–Kendall, corrected for many sites
+  // Births at a lasting rate against a cache that fills: log10 of the ratio of likelihoods.
+  double log10_lasting_ratio = 0;
+  uint64_t sites_tested = 0;  // on this device
   int64_t oldest_ns = 0;
 };
 
@@ -159,13 +167,17 @@ struct Oom {
   uint64_t largest_hole_bytes = 0;
   std::optional<uint64_t> step;  // index
   State state;
+  // The limit on this process that refused it; none where the device itself was full, or where no
+  // limit explains the recording.
+  std::optional<uint64_t> limit_bytes;
 };
 
 // What the same program would have reserved on another allocator or with other settings, by replay.
 struct WhatIf {
   std::string allocator;  // as `vram replay --allocator` takes it
   bool is_recorded = false;
-  bool is_model = false;  // an approximation; else exact
+  bool is_recommended = false;  // of one at most: the setting to change to, as `vram tune` ranks
+  replay::Basis basis = replay::Basis::kEmulated;
   bool completed = false;
   uint64_t peak_reserved_bytes = 0;  // until it ran out of memory, where it did
   uint64_t retries = 0;
@@ -174,8 +186,8 @@ struct WhatIf {
 };
 
 struct WhatIfs {
-  // The limit that the program met, or the most it was ever granted where others filled the device
-  // at times; none where nothing was refused.
+  replay::Fidelity fidelity = {};  // of the replay of the recorded settings
+  // The limit that it met, or the most it was granted where others filled the device; or none.
   std::optional<uint64_t> capacity_bytes;
   std::vector<WhatIf> replays;  // the recorded settings first
 };
@@ -186,7 +198,7 @@ enum class Confidence {
   kContradiction,  // "segments contradict the trace"
   kOverflow,       // "ring overflowed: the first part is missing"
   kTruncated,      // "file truncated: the last part is missing"
-  kUnchecked,      // "no end state to check against"
+  kUnchecked,      // "not checked": no end state, or next to no events
   kConsistent,     // nor is one needed: recorded from the beginning, without a contradiction
 };
 
@@ -196,6 +208,7 @@ struct Verdict {
   uint64_t mismatches = 0;
   uint64_t before_recording_bytes = 0;  // alive before the first event
   uint64_t before_recording_count = 0;
+  uint64_t assumed_segment_bytes = 0;  // reserved, since blocks lay there; no segment is recorded
 };
 
 enum class FindingKind {
@@ -230,17 +243,20 @@ struct DeviceReport {
   uint64_t device_allocs = 0;  // segment_alloc and segment_map
   uint64_t device_frees = 0;
   int64_t begin_unix_ns = 0;
-  int64_t duration_ns = 0;
+  int64_t duration_ns = 0;  // from the recording's first event to this device's latest
   uint64_t stream_count = 0;
   uint64_t pool_count = 0;
   Peak peak;
   std::vector<TimelineSlice> timeline;
-  State at_peak;            // of requested bytes
-  State at_reserved_peak;   // waste where reserved was largest
+  State at_peak;  // of requested bytes
+  // Waste where reserved was largest: of the moments at which it stood there, the first of those
+  // with most requested. A peak that is reached early may stand for the rest of the run.
+  State at_reserved_peak;
   std::optional<State> at;  // --at
   Steps steps;
-  std::vector<Growth> growth;  // leaks first, then by bytes per step
-  std::vector<Oom> ooms;
+  std::vector<Growth> growth;      // leaks first, then by bytes per step
+  uint64_t oom_count = 0;          // requests that failed
+  std::vector<Oom> ooms;           // the first and the last of them, where they are many
   std::optional<WhatIfs> what_if;  // where it ran out of memory or much was wasted
   Verdict verdict;
   std::vector<Finding> findings;

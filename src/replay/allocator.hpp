@@ -50,6 +50,10 @@ class Allocator {
   virtual void free_later(uint32_t block, int64_t time_ns) = 0;
   virtual void complete(uint32_t block, int64_t time_ns) = 0;
 
+  // The blocks from before the program are in place, where they were recorded: they are not
+  // requested anew.
+  [[nodiscard]] virtual bool holds_initial_blocks() const { return false; }
+
   // The program gives back everything that is cached.
   virtual void empty_cache() {}
 

@@ -1,67 +1,77 @@
 #include "replay/capacity.hpp"
 
 #include "base/bytes.hpp"
+#include "replay/live_peak.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace vram::replay {
 namespace {
 
 constexpr uint64_t kStepBytes = 2 * kMiB;
 
+// Capacities are in steps. One that suffices completes, and so does the next.
 class Search {
  public:
   Search(const Program& program, const Peer& peer, const AllocatorSpec& spec,
          const ReplayOptions& options)
       : program_(program), peer_(peer), spec_(spec), options_(options) {
     options_.curve_slices = 0;
+    options_.capacity_is_fraction = false;
   }
 
   std::optional<MinCapacity> find() {
     options_.capacity_bytes.reset();
     const ReplayResult free_run = run(program_, peer_, spec_, options_);
     if (!free_run.completed) return std::nullopt;
-    uint64_t fails = free_run.peak_allocated_bytes / kStepBytes;  // less cannot hold what lives
-    fails = fails > 0 ? fails - 1 : 0;
-    uint64_t completes = std::max(free_run.peak_reserved_bytes / kStepBytes, fails + 1);
-    if (!raise(completes)) return std::nullopt;
-    bisect(fails, completes);
-    look_below(fails, completes);
-    const std::optional<uint64_t> retries = retries_at(completes);
-    return MinCapacity{completes * kStepBytes, retries.value_or(0)};
+    // Fewer steps cannot hold what lives, whatever the allocator does.
+    const uint64_t least = std::max<uint64_t>(steps_for(peak_live_bytes(program_)), 1);
+    uint64_t found = std::max(steps_for(free_run.peak_reserved_bytes), least);
+    if (!raise(found)) return std::nullopt;
+    bisect(least - 1, found);
+    look_below(least - 1, found);
+    return MinCapacity{found * kStepBytes, retries_at(found).value_or(0)};
   }
 
  private:
-  // Retries with that many steps of capacity; none where it ends in an OOM.
+  static uint64_t steps_for(uint64_t bytes) { return round_up(bytes, kStepBytes) / kStepBytes; }
+
+  // None where it ends in an OOM.
   std::optional<uint64_t> retries_at(uint64_t steps) {
+    const auto known = retries_.find(steps);
+    if (known != retries_.end()) return known->second;
     options_.capacity_bytes = steps * kStepBytes;
     const ReplayResult result = run(program_, peer_, spec_, options_);
-    if (!result.completed) return std::nullopt;
-    return result.retries;
+    return retries_[steps] = result.completed ? std::optional(result.retries) : std::nullopt;
   }
-  bool completes_at(uint64_t steps) { return retries_at(steps).has_value(); }
+  bool suffices(uint64_t steps) {
+    return retries_at(steps).has_value() && retries_at(steps + 1).has_value();
+  }
 
-  // An unlimited run's peak may not suffice as a limit: a whole segment is compared with it before
-  // less is mapped.
+  // An unlimited run's peak may not suffice as a limit, where more than what is taken is compared
+  // with it.
   bool raise(uint64_t& steps) {
     for (int i = 0; i < 8; ++i) {
-      if (completes_at(steps)) return true;
+      if (suffices(steps)) return true;
       steps += steps / 16 + 10;
     }
     return false;
   }
-  void bisect(uint64_t fails, uint64_t& completes) {
-    while (completes - fails > 1) {
-      const uint64_t middle = fails + (completes - fails) / 2;
-      (completes_at(middle) ? completes : fails) = middle;
+  // Down to a step that suffices while the next smaller one does not.
+  void bisect(uint64_t fails, uint64_t& found) {
+    while (found - fails > 1) {
+      const uint64_t middle = fails + (found - fails) / 2;
+      (suffices(middle) ? found : fails) = middle;
     }
   }
-  // Ever farther below: where two neighbours complete, the search goes on from there.
-  void look_below(uint64_t fails, uint64_t& completes) {
-    for (uint64_t down = 2; completes > fails + down; down *= 2) {
-      const uint64_t probe = completes - down;
-      if (!completes_at(probe) || !completes_at(probe + 1)) continue;
-      completes = probe;
+  // Ever farther below; where a step suffices, the search goes on from there.
+  void look_below(uint64_t fails, uint64_t& found) {
+    for (uint64_t down = 2; found > fails + down; down *= 2) {
+      const uint64_t probe = found - down;
+      if (!suffices(probe)) continue;
+      found = probe;
+      bisect(fails, found);
       down = 1;
     }
   }
@@ -70,6 +80,7 @@ class Search {
   const Peer& peer_;
   const AllocatorSpec& spec_;
   ReplayOptions options_;
+  std::unordered_map<uint64_t, std::optional<uint64_t>> retries_;  // by steps
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The smallest capacity with which a program completes, in steps of 2 MiB. More memory does not
 // always help a caching allocator: other blocks are found, split and kept, so completing is not
-// monotone in the capacity. The search bisects as if it were, then looks below what it found; the
-// answer is a capacity that was seen to suffice together with the next larger step, not a proof
-// that none smaller does.
+// monotone in the capacity. The answer completes, and so does the next larger step; the next
+// smaller step does not. The search bisects as if completing were monotone, then looks below what
+// it found: steps farther below that complete may remain.
 #pragma once
 
 #include "replay/run.hpp"

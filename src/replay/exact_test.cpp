@@ -61,6 +61,68 @@ TEST_P(Exact, SameCallsSameAddressesSameCounters) {
 
 INSTANTIATE_TEST_SUITE_P(Recordings, Exact, testing::ValuesIn(kTruths));
 
+// Recordings that begin in the middle of the same program, natively and with expandable segments,
+// and one whose ring overflowed. The reserved peaks are PyTorch's own.
+struct Middle {
+  const char* name;
+  uint64_t peak_reserved;
+  uint64_t calls;
+};
+constexpr Middle kMiddles[] = {
+    {"unet_multiscale.mid", 27011317760, 4},
+    {"unet_multiscale.mid.exp", 16584278016, 2},
+    {"unet_multiscale.ring", 27011317760, 0},
+};
+
+trace::Trace load_middle(const char* name) {
+  return trace::open_trace(std::string(VRAM_TEST_DATA "/middle/") + name + ".pickle.xz").value();
+}
+
+class ExactFromTheMiddle : public testing::TestWithParam<Middle> {};
+
+TEST_P(ExactFromTheMiddle, EveryRecordedCallComesOut) {
+  const trace::Trace trace = load_middle(GetParam().name);
+  const Program program = make_program(trace, trace.devices[0]);
+  ASSERT_FALSE(program.initial_blocks.empty());
+  const AllocatorSpec own = recorded_spec(trace);
+  const ReplayResult result = run(program, *find_peer("torch"), own, {});
+  EXPECT_EQ(result.start, Start::kRecorded);
+  EXPECT_TRUE(result.completed);
+  EXPECT_EQ(result.peak_reserved_bytes, GetParam().peak_reserved);
+  EXPECT_EQ(program.recorded_calls.size(), GetParam().calls);
+  EXPECT_EQ(result.matched_calls, GetParam().calls);
+  EXPECT_EQ(result.made_calls, GetParam().calls);
+}
+
+INSTANTIATE_TEST_SUITE_P(Recordings, ExactFromTheMiddle, testing::ValuesIn(kMiddles));
+
+// Also those that need no driver call: each block goes where PyTorch put it.
+TEST(Exact, EveryBlockFromTheMiddleHasItsRecordedAddress) {
+  const trace::Trace trace = load_middle("unet_multiscale.mid");
+  const Program program = make_program(trace, trace.devices[0]);
+  gpu::SimGpu gpu;
+  SegmentSource segments(gpu, program);
+  const auto torch = find_peer("torch")->make(
+      {}, {.program = program, .segments = segments, .limit_bytes = std::nullopt});
+  segments.begin_program();
+  uint64_t requests = 0;
+  for (size_t i = program.initial_ops; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    if (op.kind == OpKind::kAlloc) {
+      const Request request{op.size_bytes, op.block, op.stream, op.pool, op.time_ns};
+      ASSERT_EQ(torch->malloc(request), trace.events[op.event].address) << "event " << op.event;
+      ++requests;
+    } else if (op.kind == OpKind::kFree) {
+      torch->free(op.block, op.time_ns);
+    } else if (op.kind == OpKind::kFreeLater) {
+      torch->free_later(op.block, op.time_ns);
+    } else if (op.kind == OpKind::kComplete) {
+      torch->complete(op.block, op.time_ns);
+    }
+  }
+  EXPECT_GT(requests, 1000u);
+}
+
 // Runs of the same program under other settings and memory fractions, as PyTorch counted them.
 struct Row {
   const char* spec;

@@ -9,8 +9,8 @@
 namespace vram::replay {
 
 // As asked for, without rounding, between allocation and free; what other streams still use after
-// that does not count, since an allocator may wait for them. A refused request counts at its
-// moment.
+// that does not count, since an allocator may wait for them. A refused request counts at its moment
+// where it ended the program, and not where the program went on without.
 [[nodiscard]] uint64_t peak_live_bytes(const Program& program);
 
 }  // namespace vram::replay

@@ -2,6 +2,7 @@
 
 #include "base/address_map.hpp"
 #include "base/bytes.hpp"
+#include "replay/initial_layout.hpp"
 #include "replay/peers/torch_rules.hpp"
 #include "replay/peers/vram_rules.hpp"
 #include "replay/recorded_limit.hpp"
@@ -9,70 +10,13 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace vram::replay {
 namespace {
 
 using trace::Event;
 using trace::EventKind;
-
-bool is_believable(const Event& event) { return event.size_bytes <= kLargestRequestBytes; }
-
-// A block from before the first event, known by its free or by the end state.
-struct Survivor {
-  uint64_t address = 0;
-  uint64_t size_bytes = 0;
-  trace::StreamId stream = 0;
-  trace::PoolId pool = 0;
-  bool is_pending = false;
-};
-
-struct Beginning {
-  std::vector<Survivor> blocks;  // by address
-  bool completes_on_request = false;
-};
-
-// Frees of what was never allocated, then what the end state holds and no event speaks of.
-Beginning find_beginning(std::span<const Event> events, const trace::DeviceTrace& device) {
-  Beginning beginning;
-  AddressMap seen;
-  uint64_t requests = 0;
-  uint64_t completions = 0;
-  for (const Event& event : events) {
-    requests += event.kind == EventKind::kFreeRequested;
-    completions += event.kind == EventKind::kFreeCompleted;
-    const bool is_free =
-        event.kind == EventKind::kFreeRequested || event.kind == EventKind::kFreeCompleted;
-    if ((!is_free && event.kind != EventKind::kAlloc) || !is_believable(event)) continue;
-    const bool is_new = seen.find(event.address) == AddressMap::kNone;
-    if (is_new) seen.set(event.address, 1);
-    if (!is_new || !is_free) continue;
-    beginning.blocks.push_back({.address = event.address,
-                                .size_bytes = event.size_bytes,
-                                .stream = event.stream,
-                                .pool = event.pool,
-                                .is_pending = event.kind == EventKind::kFreeCompleted});
-  }
-  if (requests == 0) {
-    for (Survivor& block : beginning.blocks) block.is_pending = false;
-  }
-  beginning.completes_on_request = requests > 0 && completions == 0;
-  for (const trace::Segment& segment : device.segments) {
-    for (uint32_t k = 0; k < segment.block_count; ++k) {
-      const trace::Block& block = device.blocks[segment.first_block + k];
-      if (block.state == trace::BlockState::kInactive) continue;
-      if (seen.find(block.address) != AddressMap::kNone) continue;
-      beginning.blocks.push_back({.address = block.address,
-                                  .size_bytes = block.requested_bytes,
-                                  .stream = segment.stream,
-                                  .pool = segment.pool,
-                                  .is_pending = block.state == trace::BlockState::kPendingFree});
-    }
-  }
-  std::sort(beginning.blocks.begin(), beginning.blocks.end(),
-            [](const Survivor& a, const Survivor& b) { return a.address < b.address; });
-  return beginning;
-}
 
 // Turns events into ops. A free that completes inside a call that gave segments back belongs behind
 // that call: the allocator searched before it waited for the device, and waits by itself when
@@ -88,10 +32,10 @@ class Writer {
     program_.ops.reserve(events.size() / 3 * 2 + 16);
   }
 
-  void begin_with(const std::vector<Survivor>& blocks) {
-    for (const Survivor& block : blocks) {
+  void begin_with(const std::vector<InitialBlock>& blocks) {
+    for (const InitialBlock& block : blocks) {
       live_.set(block.address, program_.block_count);
-      const Op op{.size_bytes = block.size_bytes,
+      const Op op{.size_bytes = block.requested_bytes,
                   .block = program_.block_count++,
                   .stream = block.stream,
                   .pool = block.pool};
@@ -100,6 +44,7 @@ class Writer {
       program_.ops.push_back(of(op, OpKind::kFreeLater));
       pending_.set(block.address, 1);
     }
+    program_.initial_ops = static_cast<uint32_t>(program_.ops.size());
   }
 
   void write() {
@@ -110,7 +55,7 @@ class Writer {
  private:
   void see(uint32_t i) {
     const Event& event = events_[i];
-    if (is_believable(event)) {
+    if (is_believable(event.address, event.size_bytes)) {
       if (event.kind == EventKind::kAlloc) return see_alloc(i);
       if (event.kind == EventKind::kFreeRequested) return see_request(i);
       if (event.kind == EventKind::kFreeCompleted) return see_completion(i);
@@ -123,10 +68,18 @@ class Writer {
   }
 
   void see_alloc(uint32_t i) {
+    end_lost_block(i);
     Op op = at(i, OpKind::kAlloc, program_.block_count++);
     op.size_bytes = events_[i].size_bytes;
     live_.set(events_[i].address, op.block);
     put(op);
+  }
+  // The recording lacks the free of a block that was where this allocation is.
+  void end_lost_block(uint32_t i) {
+    const uint32_t block = live_.take(events_[i].address);
+    if (block == AddressMap::kNone) return;
+    const bool was_pending = pending_.take(events_[i].address) != AddressMap::kNone;
+    program_.ops.push_back(at(i, was_pending ? OpKind::kComplete : OpKind::kFree, block));
   }
   void see_refused(uint32_t i) {
     Op op = at(i, OpKind::kRefused, program_.block_count++);
@@ -225,11 +178,12 @@ Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device
   if (!events.empty()) {
     program.duration_ns = std::max<int64_t>(events.back().time_ns - events.front().time_ns, 0);
   }
-  const Beginning beginning = find_beginning(events, device);
-  Writer writer(trace.tables, events, program, beginning.completes_on_request);
-  writer.begin_with(beginning.blocks);
+  Baseline baseline = find_baseline(trace, device, FoundBlocks(trace.tables));
+  Writer writer(trace.tables, events, program, baseline.completes_on_request);
+  writer.begin_with(baseline.blocks);
   writer.write();
-  read_recorded_segments(trace, device, program);
+  program.recorded_calls = recorded_calls(trace.tables, events);
+  read_layout(trace, device, std::move(baseline), program);
   read_limit_bounds(trace, device, program);
   return program;
 }

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/recorded_limit.hpp"
+#include "replay/testing/trace_maker.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,43 +10,6 @@ namespace vram::replay {
 namespace {
 
 using trace::EventKind;
-
-class TraceMaker {
- public:
-  void add(EventKind kind, uint64_t address, uint64_t bytes, trace::StreamId stream = 0) {
-    trace::Event event;
-    event.kind = kind;
-    event.address = address;
-    event.size_bytes = bytes;
-    event.stream = stream;
-    event.time_ns = 1'000'000 + static_cast<int64_t>(trace_.events.size()) * 1000;
-    trace_.events.push_back(event);
-  }
-  void end_segment(uint64_t address, uint64_t bytes, bool expandable = false) {
-    device_.has_end_state = true;
-    device_.segments.push_back({.address = address,
-                                .size_bytes = bytes,
-                                .first_block = device_.blocks.size(),
-                                .is_small = bytes == 2 * kMiB,
-                                .is_expandable = expandable});
-  }
-  void end_block(uint64_t address, uint64_t bytes, trace::BlockState state) {
-    device_.blocks.push_back(
-        {.address = address, .size_bytes = bytes, .requested_bytes = bytes, .state = state});
-    ++device_.segments.back().block_count;
-  }
-  void setting(const std::string& key, const std::string& value) {
-    trace_.settings.push_back({key, value});
-  }
-  Program make() {
-    device_.event_count = trace_.events.size();
-    return make_program(trace_, device_);
-  }
-
- private:
-  trace::Trace trace_;
-  trace::DeviceTrace device_;
-};
 
 std::vector<OpKind> kinds(const Program& program) {
   std::vector<OpKind> list;
@@ -98,10 +62,41 @@ TEST(Program, BlocksFromBeforeComeFirst) {
 
 TEST(Program, RequestsAloneAreWholeFrees) {
   TraceMaker t;
-  t.add(EventKind::kAlloc, 512, 100);
-  t.add(EventKind::kFreeRequested, 512, 100);
-  t.add(EventKind::kAlloc, 512, 100);
+  t.add(EventKind::kSegmentAlloc, 2 * kMiB, 2 * kMiB);
+  t.add(EventKind::kAlloc, 2 * kMiB, 100);
+  t.add(EventKind::kFreeRequested, 2 * kMiB, 100);
+  t.add(EventKind::kAlloc, 2 * kMiB, 100);
+  t.end_segment(2 * kMiB, 2 * kMiB);
+  t.end_block(2 * kMiB, 512, trace::BlockState::kAllocated);
   EXPECT_EQ(kinds(t.make()), (std::vector{OpKind::kAlloc, OpKind::kFree, OpKind::kAlloc}));
+}
+
+// The other streams were not done when the recording ended: completions are recorded.
+TEST(Program, ARequestThatIsPendingAtTheEndDoesNotComplete) {
+  TraceMaker t;
+  t.add(EventKind::kSegmentAlloc, 2 * kMiB, 2 * kMiB);
+  t.add(EventKind::kAlloc, 2 * kMiB, 100);
+  t.add(EventKind::kFreeRequested, 2 * kMiB, 100);
+  t.end_segment(2 * kMiB, 2 * kMiB);
+  t.end_block(2 * kMiB, 512, trace::BlockState::kPendingFree);
+  EXPECT_EQ(kinds(t.make()), (std::vector{OpKind::kAlloc, OpKind::kFreeLater}));
+}
+
+TEST(Program, AnAllocationOverALiveBlockEndsIt) {
+  TraceMaker t;
+  t.add(EventKind::kAlloc, 512, 100);
+  t.add(EventKind::kAlloc, 512, 200);
+  t.add(EventKind::kFreeRequested, 512, 200);
+  t.add(EventKind::kOther, 0, 0);
+  t.add(EventKind::kAlloc, 512, 300);
+  t.add(EventKind::kFreeCompleted, 512, 300);
+  const Program program = t.make();
+  EXPECT_EQ(kinds(program),
+            (std::vector{OpKind::kAlloc, OpKind::kFree, OpKind::kAlloc, OpKind::kFreeLater,
+                         OpKind::kComplete, OpKind::kAlloc, OpKind::kFree}));
+  EXPECT_EQ(program.ops[1].block, 0u);
+  EXPECT_EQ(program.ops[4].block, 1u);
+  EXPECT_EQ(program.ops[6].block, 2u);
 }
 
 // The allocator had searched before it waited for the device: the completion comes after the
@@ -120,9 +115,9 @@ TEST(Program, CompletionsInsideARetryComeAfterIt) {
   EXPECT_EQ(kinds(program), (std::vector{OpKind::kAlloc, OpKind::kFreeLater, OpKind::kGivenBack,
                                          OpKind::kAlloc, OpKind::kComplete}));
   EXPECT_EQ(program.recorded_calls.size(), 3u);
-  EXPECT_EQ(program.limit_bounds.largest_granted_bytes, 30 * kMiB);
-  EXPECT_EQ(program.limit_bounds.smallest_refused_bytes, 50 * kMiB);
-  EXPECT_EQ(recorded_limit(program), 48 * kMiB);
+  EXPECT_EQ(program.limit_bounds.device.largest_granted_bytes, 30 * kMiB);
+  EXPECT_EQ(program.limit_bounds.device.smallest_refused_bytes, 50 * kMiB);
+  EXPECT_EQ(recorded_limit(program), (RecordedLimit{48 * kMiB, false}));
 }
 
 TEST(Program, SegmentsGivenBackUnaskedAreAnEmptiedCacheNotALimit) {
@@ -136,16 +131,16 @@ TEST(Program, SegmentsGivenBackUnaskedAreAnEmptiedCacheNotALimit) {
   const Program program = t.make();
   EXPECT_EQ(kinds(program),
             (std::vector{OpKind::kAlloc, OpKind::kFree, OpKind::kEmptyCache, OpKind::kAlloc}));
-  EXPECT_FALSE(program.limit_bounds.smallest_refused_bytes);
+  EXPECT_FALSE(program.limit_bounds.device.smallest_refused_bytes);
 }
 
 TEST(Program, AnOomBoundsTheLimitUnlessMoreWasGrantedElsewhen) {
   TraceMaker t;
   t.add(EventKind::kSegmentAlloc, 64 * kMiB, 20 * kMiB);
   t.add(EventKind::kAlloc, 64 * kMiB, 20 * kMiB);
-  t.add(EventKind::kOom, 7, 15 * kMiB);
-  EXPECT_EQ(recorded_limit(t.make()),
-            34 * kMiB);  // 36 MiB were refused
+  t.add(EventKind::kOom, 0, 15 * kMiB);  // what the device had is not known
+  // 36 MiB were refused.
+  EXPECT_EQ(recorded_limit(t.make()), (RecordedLimit{34 * kMiB, false}));
   t.add(EventKind::kSegmentAlloc, 128 * kMiB, 40 * kMiB);
   t.add(EventKind::kAlloc, 128 * kMiB, 40 * kMiB);
   EXPECT_FALSE(recorded_limit(t.make()));

@@ -16,15 +16,25 @@ namespace vram::replay {
 void read_limit_bounds(const trace::Trace& trace, const trace::DeviceTrace& device,
                        Program& program);
 
-// A limit on reserved bytes that explains every refusal of the recording. None where nothing was
-// refused, and where no constant limit explains it (other programs filled and left the device).
-[[nodiscard]] std::optional<uint64_t> recorded_limit(const Program& program);
+// A memory fraction is compared with whole segments; the end of the device refuses only what does
+// not fit. They are told apart by what the device had free at an OOM.
+struct RecordedLimit {
+  uint64_t bytes = 0;
+  bool is_fraction = false;
+  friend bool operator==(const RecordedLimit&, const RecordedLimit&) = default;
+};
+
+// A limit on reserved bytes that explains every refusal of the recording, and is no larger than
+// what the process had and the device had free at an OOM. None where nothing was refused, and where
+// no constant limit explains it (other programs filled and left the device).
+[[nodiscard]] std::optional<RecordedLimit> recorded_limit(const Program& program);
 
 // The same, and what only replays of the recorded settings can tell: the limit of which garbage
-// collection gave memory back at a share, and which given_back was an emptied cache. Of all answers
-// tried, those with which the replay follows the recording farthest; a few dozen replays at most,
-// and one where nothing was given back.
-[[nodiscard]] std::optional<uint64_t> settle_recorded(Program& program,
-                                                      const AllocatorSpec& recorded);
+// collection gave memory back at a share, which given_back was an emptied cache, and whether the
+// device or a memory fraction refused where no OOM says so. Of all answers tried, those with which
+// the replay follows the recording farthest; a few dozen replays at most, and one where nothing was
+// given back.
+[[nodiscard]] std::optional<RecordedLimit> settle_recorded(Program& program,
+                                                           const AllocatorSpec& recorded);
 
 }  // namespace vram::replay

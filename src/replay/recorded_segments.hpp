@@ -1,9 +1,12 @@
-// What a recording says about the driver: the calls its allocator made and the memory that was
-// there before. Part of make_program (program.hpp); linear in the events.
+// The calls that a recorded allocator made to the driver. Part of make_program (program.hpp);
+// linear in the events.
 #pragma once
 
 #include "replay/program.hpp"
 #include "trace/trace.hpp"
+
+#include <span>
+#include <vector>
 
 namespace vram::replay {
 
@@ -14,8 +17,8 @@ namespace vram::replay {
   return kind == trace::EventKind::kSegmentFree || kind == trace::EventKind::kSegmentUnmap;
 }
 
-// Fills recorded_calls and initial_segments.
-void read_recorded_segments(const trace::Trace& trace, const trace::DeviceTrace& device,
-                            Program& program);
+// Without those of vram's pool: its recordings say which pages lie where, not what it called.
+[[nodiscard]] std::vector<DriverCall> recorded_calls(const trace::Tables& tables,
+                                                     std::span<const trace::Event> events);
 
 }  // namespace vram::replay

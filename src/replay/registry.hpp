@@ -24,6 +24,7 @@ struct PeerContext {
   const Program& program;
   SegmentSource& segments;              // and through it the simulated GPU
   std::optional<uint64_t> limit_bytes;  // on reserved bytes
+  bool limit_is_fraction = false;       // as in ReplayOptions
   int64_t lag_ns = 0;
 };
 
@@ -43,6 +44,9 @@ struct Peer {
   std::unique_ptr<Allocator> (*make)(Settings settings, const PeerContext& context);
   // With these settings it takes the whole device, so replay() wants to know how large that is.
   bool (*needs_capacity)(Settings settings) = nullptr;
+  // It knows a memory fraction, which is not the device's end; for the others the device ends
+  // there.
+  bool has_memory_fraction = false;
 };
 
 [[nodiscard]] std::span<const Peer> peers();

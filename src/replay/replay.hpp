@@ -36,9 +36,10 @@ inline constexpr std::string_view kExpandableSpec = "torch:expandable_segments=T
 
 struct ReplayOptions {
   std::optional<uint64_t> capacity_bytes;  // limit on reserved bytes; none: the simulated device is
-                                           // as large as it takes
-  // The limit is PyTorch's own memory fraction, not the device's end: expandable segments overshoot
-  // it by less than a granule.
+                                           // larger than any real one
+  // The limit is PyTorch's own memory fraction, not the device's end. PyTorch compares it with the
+  // reserved bytes and the whole segment of a request, also where expandable segments map less, and
+  // these overshoot it by less than a granule; a device refuses only what does not fit.
   bool capacity_is_fraction = false;
   int64_t lag_ns = 10'000'000;  // how long a stream's work may lag behind the host
   uint32_t curve_slices = 200;

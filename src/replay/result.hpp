@@ -14,7 +14,8 @@ struct DriverCallCount {
   int64_t time_ns = 0;  // estimated from measured costs
 };
 
-struct CurvePoint {  // largest within equal slices of the recorded time
+// The most that was held at any time in one of equal slices of the recorded time.
+struct CurvePoint {
   int64_t time_ns = 0;
   uint64_t requested_bytes = 0;
   uint64_t reserved_bytes = 0;
@@ -29,20 +30,61 @@ struct ReplayOom {
   uint64_t largest_free_bytes = 0;  // largest free block that the request might have used
 };
 
+// From what state of its memory a replay set out.
+enum class Start : uint8_t {
+  kBeginning,  // nothing was alive when the recording begins
+  kRecorded,   // segments, blocks and free memory as the recorded allocator had them then
+  kModel,      // the blocks that were alive then are requested anew, in order of address
+};
+
+// How far a replay of the recorded settings, under the limit that the recorded program met, made
+// the recorded calls to the driver: what trust in all other replays of the recording rests on.
+struct Fidelity {
+  uint64_t recorded_calls = 0;
+  uint64_t made_calls = 0;
+  uint64_t matched_calls = 0;  // equal, up to the first that is not
+  // The recording begins with blocks alive, and with as much reserved as at any time in it: the
+  // program's peak lies before, or elsewhere, and no saving can be based on it.
+  bool peak_is_before = false;
+  uint64_t start_reserved_bytes = 0;
+  [[nodiscard]] bool is_exact() const {
+    return recorded_calls > 0 && matched_calls == recorded_calls && made_calls == recorded_calls;
+  }
+};
+
+// What the figures of a replay are.
+enum class Basis : uint8_t {
+  kExact,     // every recorded call to the driver came out
+  kEmulated,  // of an allocator whose replay with the recorded settings was exact, from the
+              // beginning
+  kEstimate,  // of such an allocator, but that replay was not exact, or the start is assumed
+  kModel,     // of an approximation of the allocator
+};
+
 struct ReplayResult {
   std::string allocator;   // the spec, normalised
-  bool model = false;      // an approximation; false: exact, the same driver calls as the real one
+  bool model = false;      // an approximation of the allocator; false: the same rules
   std::string model_note;  // what a model was checked against
+  // Every request was served that the recorded program was served, and the one that ended it.
   bool completed = false;
   // Where memory is taken and given back at a capacity, the addresses that the driver gives can
   // decide whether the program completes: so many address layouts were tried, and so many let it
   // complete. With some that do, completed is true and the figures are those of the first.
   uint32_t layouts_tried = 1;
   uint32_t layouts_completed = 0;
-  uint64_t matched_calls = 0;  // equal to the recorded ones, up to the first that is not
+  Start start = Start::kBeginning;
+  uint64_t start_reserved_bytes = 0;
+  // Calls to the driver; of these, equal to the recorded ones in kind, size and order, up to the
+  // first that is not.
+  uint64_t made_calls = 0;
+  uint64_t matched_calls = 0;
   // Memory that was given back was taken again, at addresses that the recording does not tell.
   bool may_depend_on_addresses = false;
-  std::optional<ReplayOom> oom;
+  std::optional<ReplayOom> oom;  // where it did not complete
+  // Requests that the recorded program was refused and went on without, and that were refused here,
+  // too; the first of them.
+  uint64_t caught_ooms = 0;
+  std::optional<ReplayOom> caught_oom;
   std::optional<uint64_t> capacity_bytes;
   uint64_t peak_reserved_bytes = 0;
   uint64_t peak_active_bytes = 0;

@@ -1,51 +1,55 @@
 #include "replay/run.hpp"
 
+#include "base/bytes.hpp"
+#include "replay/refusals.hpp"
+
 #include <algorithm>
 
 namespace vram::replay {
 namespace {
 
-// The largest values within equal slices of the recorded time; by ops where there is no clock.
+// The most that was held at any time in each of equal slices of the recorded time, also by what was
+// there before the slice began; by ops where there is no clock.
 class CurveTaker {
  public:
   CurveTaker(const Program& program, uint32_t slices)
-      : length_(program.duration_ns > 0 ? program.duration_ns
-                                        : static_cast<int64_t>(program.ops.size())),
-        by_time_(program.duration_ns > 0) {
+      : by_time_(program.duration_ns > 0),
+        length_(by_time_ ? program.duration_ns + 1 : static_cast<int64_t>(program.ops.size())) {
     if (slices == 0 || length_ == 0) return;
-    slice_ = std::max<int64_t>((length_ + slices - 1) / slices, 1);
+    slice_ = (length_ + slices - 1) / slices;
     next_ = slice_;
-    curve_.reserve(slices + 1);
+    curve_.reserve(slices);
   }
   void take(size_t op, int64_t time_ns, const Usage& usage) {
     if (slice_ == 0) return;
-    const int64_t now = by_time_ ? time_ns : static_cast<int64_t>(op);
-    if (now >= next_) close_until(std::min(now, length_), usage);
+    close_until(std::min(by_time_ ? time_ns : static_cast<int64_t>(op), length_ - 1));
+    last_.requested_bytes = usage.requested_bytes;
+    last_.reserved_bytes = usage.reserved_bytes;
     highest_.requested_bytes = std::max(highest_.requested_bytes, usage.requested_bytes);
     highest_.reserved_bytes = std::max(highest_.reserved_bytes, usage.reserved_bytes);
   }
-  std::vector<CurvePoint> finish() {
-    if (slice_ > 0) curve_.push_back(highest_);
+  // Of a replay that ended early, up to there.
+  std::vector<CurvePoint> finish(bool to_the_end) {
+    if (slice_ == 0) return {};
+    if (to_the_end) close_until(length_ - 1);
+    curve_.push_back(highest_);
     return std::move(curve_);
   }
 
  private:
-  // Slices in which nothing happened hold what the one before ended with.
-  void close_until(int64_t now, const Usage& usage) {
+  void close_until(int64_t now) {
     for (; next_ <= now; next_ += slice_) {
       curve_.push_back(highest_);
-      highest_ = {.time_ns = by_time_ ? next_ : 0,
-                  .requested_bytes = last_.requested_bytes,
-                  .reserved_bytes = last_.reserved_bytes};
+      highest_ = last_;
+      highest_.time_ns = by_time_ ? next_ : 0;
     }
-    last_ = usage;
   }
-  int64_t length_;
   bool by_time_;
+  int64_t length_;
   int64_t slice_ = 0;  // 0: no curve
   int64_t next_ = 0;
   CurvePoint highest_;
-  Usage last_;
+  CurvePoint last_;
   std::vector<CurvePoint> curve_;
 };
 
@@ -54,46 +58,60 @@ class Run {
   Run(const Program& program, const ReplayOptions& options, const Peer& peer,
       const AllocatorSpec& spec)
       : program_(program),
-        gpu_(sim_options(options)),
+        gpu_(sim_options(options, peer)),
         segments_(gpu_, program),
         allocator_(peer.make(spec.settings, {.program = program,
                                              .segments = segments_,
                                              .limit_bytes = options.capacity_bytes,
+                                             .limit_is_fraction = options.capacity_is_fraction,
                                              .lag_ns = options.lag_ns})),
+        caught_until_(ops_until_last_allocation(program)),
         curve_(program, options.curve_slices) {
     result_.allocator = spec.to_string();
     result_.model = peer.is_model;
     result_.model_note = peer.model_note;
     result_.capacity_bytes = options.capacity_bytes;
+    result_.start = start_of(program, *allocator_);
+    result_.start_reserved_bytes = allocator_->usage().reserved_bytes;
     segments_.begin_program();
   }
 
   ReplayResult go() {
     const Usage& usage = allocator_->usage();
     result_.completed = true;
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      const Op& op = program_.ops[i];
-      if (!step(op)) break;
+    take_peaks(usage);
+    size_t done = allocator_->holds_initial_blocks() ? program_.initial_ops : 0;
+    if (done > 0) curve_.take(0, 0, usage);
+    for (; done < program_.ops.size(); ++done) {
+      const Op& op = program_.ops[done];
+      if (!step(op, done < caught_until_)) break;
       if (op.kind == OpKind::kAlloc) take_peaks(usage);
-      curve_.take(i, op.time_ns, usage);
+      curve_.take(done, op.time_ns, usage);
     }
     finish();
+    result_.curve = curve_.finish(done == program_.ops.size());
     return std::move(result_);
   }
   [[nodiscard]] const std::vector<DriverCall>& log() const { return segments_.log(); }
 
  private:
-  static gpu::SimOptions sim_options(const ReplayOptions& options) {
+  static gpu::SimOptions sim_options(const ReplayOptions& options, const Peer& peer) {
     gpu::SimOptions sim;
     sim.address_layout = options.address_layout;
-    if (options.capacity_bytes && !options.capacity_is_fraction) {
-      sim.devices = {gpu::SimDevice{.capacity_bytes = *options.capacity_bytes}};
-    }
+    const bool is_fraction = options.capacity_is_fraction && peer.has_memory_fraction;
+    const bool ends_there = options.capacity_bytes && !is_fraction;
+    const uint64_t end = ends_there ? *options.capacity_bytes : kMaxDeviceBytes;
+    sim.devices = {gpu::SimDevice{.capacity_bytes = end}};
     return sim;
   }
 
+  static Start start_of(const Program& program, const Allocator& allocator) {
+    if (program.initial_blocks.empty()) return Start::kBeginning;
+    return allocator.holds_initial_blocks() ? Start::kRecorded : Start::kModel;
+  }
+
   // False where the program cannot go on.
-  bool step(const Op& op) {
+  bool step(const Op& op, bool is_caught) {
     switch (op.kind) {
       case OpKind::kFree:
         allocator_->free(op.block, op.time_ns);
@@ -111,31 +129,40 @@ class Run {
         allocator_->empty_cache();
         return true;
       case OpKind::kAlloc:
-        return alloc(op);
+        if (const auto oom = alloc(op)) return run_out(*oom);
+        return true;
       case OpKind::kRefused:
         break;
     }
     // The recorded program went on without this block, and so does this one, whether it gets it or
     // not.
-    if (alloc(op)) {
+    if (const auto oom = alloc(op)) {
+      if (!is_caught) {
+        run_out(*oom);
+      } else if (++result_.caught_ooms == 1) {
+        result_.caught_oom = oom;
+      }
+    } else {
       take_peaks(allocator_->usage());
       allocator_->free(op.block, op.time_ns);
     }
     return true;
   }
 
-  bool alloc(const Op& op) {
+  std::optional<ReplayOom> alloc(const Op& op) {
     segments_.set_event(op.event);
     const Request request{op.size_bytes, op.block, op.stream, op.pool, op.time_ns};
-    if (allocator_->malloc(request) != 0) return true;
+    if (allocator_->malloc(request) != 0) return std::nullopt;
+    return ReplayOom{.event = op.event,
+                     .time_ns = op.time_ns,
+                     .requested_bytes = op.size_bytes,
+                     .reserved_bytes = allocator_->usage().reserved_bytes,
+                     .allocated_bytes = allocator_->usage().allocated_bytes,
+                     .largest_free_bytes = allocator_->largest_free_bytes(request)};
+  }
+  bool run_out(const ReplayOom& oom) {
     result_.completed = false;
-    if (result_.oom) return false;
-    result_.oom = ReplayOom{.event = op.event,
-                            .time_ns = op.time_ns,
-                            .requested_bytes = op.size_bytes,
-                            .reserved_bytes = allocator_->usage().reserved_bytes,
-                            .allocated_bytes = allocator_->usage().allocated_bytes,
-                            .largest_free_bytes = allocator_->largest_free_bytes(request)};
+    if (!result_.oom) result_.oom = oom;
     return false;
   }
 
@@ -167,10 +194,10 @@ class Run {
       if (one.count == 0) continue;
       result_.driver_calls.push_back({std::string(gpu::to_string(call)), one.count, one.time_ns});
     }
+    result_.made_calls = segments_.log().size();
     result_.matched_calls = segments_.matched_calls();
     result_.may_depend_on_addresses = may_depend_on_addresses();
     result_.layouts_completed = result_.completed ? 1 : 0;
-    result_.curve = curve_.finish();
   }
 
   // Without a limit nothing has to fit; ranges mapped in reserved address space are the allocator's
@@ -186,6 +213,7 @@ class Run {
   gpu::SimGpu gpu_;
   SegmentSource segments_;
   std::unique_ptr<Allocator> allocator_;
+  size_t caught_until_;  // ops: what is refused before, the recorded program went on without
   CurveTaker curve_;
   Usage peak_;
   ReplayResult result_;

@@ -14,6 +14,10 @@
 
 namespace vram::replay {
 
+// More than any device has, and all that a simulated one has where no capacity is named: one
+// without an end would be filled, handle by handle, for one request of a damaged recording.
+inline constexpr uint64_t kMaxDeviceBytes = uint64_t{1} << 40;
+
 class SegmentSource {
  public:
   // Both must outlive it.

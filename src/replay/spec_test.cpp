@@ -35,8 +35,16 @@ TEST(Spec, ReadsListsOfDivisionsAsPyTorchDoes) {
   const TorchSettings torch =
       settings_of("torch:roundup_power2_divisions=[256:1,512:2,2048:8,>:4],max_split_size_mb=64");
   EXPECT_EQ(torch.divisions,
-            (std::array<uint64_t, 16>{1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 8, 4, 4, 4, 4}));
+            (std::array<uint64_t, 16>{1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 0, 8, 4, 4, 4, 4}));
   EXPECT_EQ(torch.max_split_bytes, 64 * kMiB);
+}
+
+TEST(Spec, IntervalsThatAListLeavesOutAreNotRounded) {
+  const TorchRules rules(settings_of("torch:roundup_power2_divisions=[256:4,1024:4]"));
+  EXPECT_EQ(rules.round(600 * kMiB + 1), 600 * kMiB + 512);
+  EXPECT_EQ(rules.round(300 * kMiB + 1), 320 * kMiB);
+  EXPECT_EQ(rules.round(1100 * kMiB + 1), 1280 * kMiB);
+  EXPECT_EQ(rules.round(65 * kMiB), 80 * kMiB) << "the first entry holds below it, too";
 }
 
 TEST(Spec, WritesWhatItRead) {

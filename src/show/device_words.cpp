@@ -25,13 +25,14 @@ Line memory_bar(const gpu::DeviceMemory& memory, const std::optional<int64_t>& u
   return stacked_bar(parts, columns);
 }
 
-Line memory_bar_legend() {
+Line memory_bar_legend(int columns) {
+  constexpr int kWithOwner = 62;
   return Line("█", Style::kActive)
       .add(" used  ")
       .add("▓", Style::kWarning)
       .add(" used, unattributed  ")
       .add("░", Style::kReserved)
-      .add(" reserved by the driver  ")
+      .add(columns < kWithOwner ? " reserved  " : " reserved by the driver  ")
       .add("·", Style::kFaint)
       .add(" free");
 }

@@ -17,7 +17,7 @@ namespace vram::show {
 // Used, of it unattributed, reserved, free, side by side; "-" where that is unknown.
 [[nodiscard]] Line memory_bar(const gpu::DeviceMemory& memory,
                               const std::optional<int64_t>& unattributed, int columns);
-[[nodiscard]] Line memory_bar_legend();
+[[nodiscard]] Line memory_bar_legend(int columns);
 // "612 W", with its limit "612 W / 700 W".
 [[nodiscard]] std::string power_text(const watch::Device& device, bool with_limit);
 

@@ -1,6 +1,6 @@
 #include "show/json_replayed.hpp"
 
-#include <string_view>
+#include "replay/fidelity.hpp"
 
 namespace vram::show {
 namespace {
@@ -19,6 +19,18 @@ std::string_view source_word(CapacitySource source) {
   return "unknown";
 }
 
+std::string_view start_word(replay::Start start) {
+  switch (start) {
+    case replay::Start::kBeginning:
+      return "beginning";
+    case replay::Start::kRecorded:
+      return "recorded";
+    case replay::Start::kModel:
+      return "model";
+  }
+  return "unknown";
+}
+
 Json json_calls(const ReplayResult& result) {
   Json calls = Json::array();
   for (const replay::DriverCallCount& call : result.driver_calls) {
@@ -30,6 +42,20 @@ Json json_calls(const ReplayResult& result) {
 
 }  // namespace
 
+std::string_view basis_word(replay::Basis basis) {
+  switch (basis) {
+    case replay::Basis::kExact:
+      return "exact";
+    case replay::Basis::kEmulated:
+      return "emulated";
+    case replay::Basis::kEstimate:
+      return "estimate";
+    case replay::Basis::kModel:
+      return "model";
+  }
+  return "unknown";
+}
+
 Json json_subject(const ReplaySubject& subject) {
   return {{"path", json_text(subject.path)},
           {"format", json_text(subject.format)},
@@ -39,7 +65,10 @@ Json json_subject(const ReplaySubject& subject) {
           {"clock", subject.has_time ? "time" : "event_index"},
           {"events", subject.events},
           {"requests", subject.requests},
-          {"recorded_calls", subject.recorded_calls},
+          {"recorded_calls", subject.fidelity.recorded_calls},
+          {"reproduced_calls", subject.fidelity.matched_calls},
+          {"is_reproduced", subject.fidelity.is_exact()},
+          {"peak_is_before", subject.fidelity.peak_is_before},
           {"duration_ns", subject.has_time ? Json(subject.duration_ns) : Json()},
           {"capacity_bytes", json_or_null(subject.capacity_bytes)},
           {"capacity_source", source_word(subject.capacity_source)},
@@ -47,14 +76,19 @@ Json json_subject(const ReplaySubject& subject) {
           {"lag_ns", subject.lag_ns}};
 }
 
-Json json_replayed(const ReplayResult& result, bool is_recorded) {
+Json json_replayed(const ReplayResult& result, bool is_recorded, const replay::Fidelity& fidelity) {
   return {{"allocator", json_text(result.allocator)},
+          {"basis", basis_word(replay::basis_of(result, is_recorded, fidelity))},
+          {"start", start_word(result.start)},
+          {"start_reserved_bytes", result.start_reserved_bytes},
           {"model", result.model},
           {"model_note", result.model ? json_text(result.model_note) : Json()},
           {"is_recorded", is_recorded},
           {"completed", result.completed},
+          {"caught_ooms", result.caught_ooms},
           {"layouts_tried", result.layouts_tried},
           {"layouts_completed", result.layouts_completed},
+          {"made_calls", result.made_calls},
           {"matched_calls", result.matched_calls},
           {"peak_reserved_bytes", result.peak_reserved_bytes},
           {"peak_active_bytes", result.peak_active_bytes},

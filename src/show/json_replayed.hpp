@@ -5,11 +5,15 @@
 #include "show/json_state.hpp"
 #include "show/replay_report.hpp"
 
+#include <string_view>
+
 namespace vram::show {
 
 [[nodiscard]] Json json_subject(const ReplaySubject& subject);
+[[nodiscard]] std::string_view basis_word(replay::Basis basis);
 // Without the OOM and the curve.
-[[nodiscard]] Json json_replayed(const replay::ReplayResult& result, bool is_recorded);
+[[nodiscard]] Json json_replayed(const replay::ReplayResult& result, bool is_recorded,
+                                 const replay::Fidelity& fidelity);
 // Without its place.
 [[nodiscard]] Json json_oom_sizes(const replay::ReplayOom& oom);
 

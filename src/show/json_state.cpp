@@ -91,6 +91,7 @@ Json json_waste(const explain::Waste& waste) {
           {"rounding_bytes", waste.rounding_bytes},
           {"releasable_bytes", waste.releasable_bytes},
           {"stranded_bytes", waste.stranded_bytes},
+          {"private_pool_bytes", waste.private_pool_bytes},
           {"hole_count", waste.hole_count},
           {"largest_hole_bytes", waste.largest_hole_bytes},
           {"largest_hole_domain", json_text(waste.largest_hole_domain)}};

@@ -58,6 +58,8 @@ std::string_view identifier(GrowthKind kind) {
       return "one_off";
     case GrowthKind::kBoundedCache:
       return "bounded_cache";
+    case GrowthKind::kUndecided:
+      return "undecided";
   }
   return "unknown";
 }
@@ -133,7 +135,7 @@ std::string_view phrase(Confidence confidence) {
     case Confidence::kTruncated:
       return "file truncated: the last part is missing";
     case Confidence::kUnchecked:
-      return "no end state to check against";
+      return "not checked";
     case Confidence::kConsistent:
       return "recorded from the beginning, and no event contradicts another";
   }
@@ -172,7 +174,9 @@ std::string time_text(Clock clock, int64_t time_ns) {
   return "event " + format_count(static_cast<uint64_t>(std::max<int64_t>(time_ns, 0)));
 }
 
-std::optional<size_t> step_of(const explain::Steps& steps, uint64_t event) {
+std::optional<size_t> step_of(const explain::Steps& steps, int64_t moment) {
+  if (moment < 0) return std::nullopt;
+  const auto event = static_cast<uint64_t>(moment);
   const auto after = std::ranges::upper_bound(steps.steps, event, {}, &explain::Step::first_event);
   if (after == steps.steps.begin()) return std::nullopt;
   const auto step = after - 1;

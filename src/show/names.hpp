@@ -33,7 +33,7 @@ namespace vram::show {
 [[nodiscard]] std::string when(explain::Clock clock, const explain::DeviceReport& device,
                                const explain::Moment& moment);
 // The index of the step an event lies in; none between and outside steps.
-[[nodiscard]] std::optional<size_t> step_of(const explain::Steps& steps, uint64_t event);
+[[nodiscard]] std::optional<size_t> step_of(const explain::Steps& steps, int64_t event);
 
 // "12 blocks", "1 block"
 [[nodiscard]] std::string counted(uint64_t count, std::string_view singular);

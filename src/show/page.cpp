@@ -9,7 +9,7 @@
 namespace vram::show {
 namespace {
 
-constexpr int kNarrowest = 72;
+constexpr int kNarrowest = 60;
 
 }  // namespace
 
@@ -33,6 +33,10 @@ void Page::paragraph(const Line& lead, std::string_view text, Style style) {
     line.pad_to(lead.width()).add(part, style);
     add(std::exchange(line, Line()));
   }
+}
+
+void Page::leave_out(const std::string& what) {
+  if (std::ranges::find(left_out_, what) == left_out_.end()) left_out_.push_back(what);
 }
 
 std::string Page::finish() const {

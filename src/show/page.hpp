@@ -29,6 +29,10 @@ class Page {
   // Running text, wrapped; `lead` stands before its first line and indents the others.
   void paragraph(const Line& lead, std::string_view text, Style style = Style::kPlain);
   void blank() { lines_.emplace_back(); }
+  // Something that a short page does without: "3 findings".
+  void leave_out(const std::string& what);
+  [[nodiscard]] const std::vector<std::string>& left_out() const { return left_out_; }
+  [[nodiscard]] size_t line_count() const { return lines_.size(); }
 
   [[nodiscard]] std::string finish() const;
 
@@ -36,6 +40,7 @@ class Page {
   TextOptions options_;
   int columns_;
   std::vector<Line> lines_;
+  std::vector<std::string> left_out_;
 };
 
 }  // namespace vram::show

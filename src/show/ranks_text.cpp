@@ -29,6 +29,10 @@ std::string bytes_or_dash(const std::optional<uint64_t>& bytes) {
   return bytes ? format_bytes(*bytes) : "-";
 }
 
+std::string file_name(const std::string& path) {
+  return printable(path.substr(path.find_last_of('/') + 1));
+}
+
 std::string marks_of(const RankReport& report, size_t rank) {
   if (report.worst_by == RankMeasure::kNone) return "";
   if (rank == report.worst) return "worst";
@@ -41,16 +45,17 @@ void draw_lines(const RankReport& report, Page& page) {
   page.heading("RANKS", about);
   Table table({{Align::kRight},
                {Align::kLeft, Shrink::kFront},
+               {.align = Align::kRight, .may_go = true},
+               {.align = Align::kRight, .may_go = true},
                {Align::kRight},
+               {.align = Align::kRight, .may_go = true},
+               {.align = Align::kRight, .may_go = true},
                {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
-               {}});
+               {},
+               {Align::kLeft, Shrink::kFront}});
   std::vector<Line> titles;
   for (const char* title :
-       {"rank", "host", "GPU", "requested", "reserved", "headroom", "steps", "OOMs", ""})
+       {"rank", "host", "GPU", "requested", "reserved", "headroom", "steps", "OOMs", "", "file"})
     titles.emplace_back(title, Style::kFaint);
   table.add_row(std::move(titles));
   for (size_t i = 0; i < report.ranks.size(); ++i) {
@@ -60,7 +65,8 @@ void draw_lines(const RankReport& report, Page& page) {
                    Line(format_count(line.device)), Line(format_bytes(line.peak_requested_bytes)),
                    Line(format_bytes(line.peak_reserved_bytes), style),
                    Line(bytes_or_dash(line.headroom_bytes)), Line(format_count(line.steps)),
-                   Line(format_count(line.ooms)), Line(marks_of(report, i), Style::kFaint)});
+                   Line(format_count(line.ooms)), Line(marks_of(report, i), Style::kFaint),
+                   Line(file_name(line.path), Style::kFaint)});
   }
   page.add(table.draw(2, page.columns()));
 }
@@ -123,7 +129,7 @@ std::vector<const AlignedStep*> steps_to_show(const RankReport& report, size_t t
 
 void draw_steps(const RankReport& report, Page& page) {
   if (report.steps.empty()) return;
-  const auto shown = steps_to_show(report, page.options().top);
+  const auto shown = steps_to_show(report, page.options().top.value_or(kDefaultRows));
   const std::string which = shown.size() < report.steps.size()
                                 ? fmt::format("the {} in which ranks differ most of ", shown.size())
                                 : std::string();
@@ -142,7 +148,42 @@ void draw_steps(const RankReport& report, Page& page) {
   page.add(table.draw(2, page.columns()));
 }
 
+void draw_files(const std::vector<explain::Report>& reports, Page& page) {
+  page.heading("FILES", fmt::format("{}, not of one program; vram report FILE explains one",
+                                    counted(reports.size(), "recording")));
+  Table table({{Align::kLeft, Shrink::kFront},
+               {.align = Align::kRight, .may_go = true},
+               {Align::kRight},
+               {Align::kRight},
+               {.align = Align::kRight, .may_go = true},
+               {.align = Align::kRight, .may_go = true},
+               {Align::kRight}});
+  std::vector<Line> titles;
+  for (const char* title :
+       {"file", "events", "requested", "reserved", "utilization", "steps", "OOMs"})
+    titles.emplace_back(title, Style::kFaint);
+  table.add_row(std::move(titles));
+  for (const explain::Report& report : reports) {
+    const explain::DeviceReport& device = report.devices[report.main_device];
+    const uint64_t requested = device.peak.requested.totals.requested_bytes;
+    const uint64_t reserved = device.peak.reserved.totals.reserved_bytes;
+    table.add_row({Line(file_name(report.path), Style::kStrong), Line(format_count(device.events)),
+                   Line(format_bytes(requested)), Line(format_bytes(reserved)),
+                   Line(format_share(requested, reserved)),
+                   Line(format_count(device.steps.steps.size())),
+                   Line(format_count(device.oom_count),
+                        device.oom_count == 0 ? Style::kPlain : Style::kBad)});
+  }
+  page.add(table.draw(2, page.columns()));
+}
+
 }  // namespace
+
+std::string draw_files(const std::vector<explain::Report>& reports, const TextOptions& options) {
+  Page page(options);
+  draw_files(reports, page);
+  return page.finish();
+}
 
 std::string draw_ranks(const RankReport& report, const TextOptions& options) {
   Page page(options);

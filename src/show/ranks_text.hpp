@@ -6,10 +6,15 @@
 #include "show/report_text.hpp"
 
 #include <string>
+#include <vector>
 
 namespace vram::show {
 
 [[nodiscard]] std::string draw_ranks(const explain::RankReport& report,
+                                     const TextOptions& options = {});
+
+// Recordings that have nothing to do with each other: a line each.
+[[nodiscard]] std::string draw_files(const std::vector<explain::Report>& reports,
                                      const TextOptions& options = {});
 
 }  // namespace vram::show

@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_ranks.hpp"
+#include "show/testing/sample_report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,8 +43,22 @@ TEST(RanksText, RanksThatAreAlikeAndASmallerDevice) {
   EXPECT_THAT(draw_ranks(report), HasSubstr("none: all peaks are the same"));
 }
 
+TEST(RanksText, FilesAreNamed) {
+  EXPECT_THAT(line_with(draw_ranks(testing::sample_ranks()), "node2"),
+              HasSubstr("run.rank3.vtrace"));
+  explain::Report other = testing::sample_report();
+  other.path = "runs/other.vtrace";
+  for (const int columns : {60, 80, 100, 120}) {
+    const std::string text = draw_files({testing::sample_report(), other}, {.columns = columns});
+    EXPECT_THAT(unwrapped(text), HasSubstr("FILES 2 recordings, not of one program"));
+    EXPECT_THAT(line_with(text, "er.vtrace"), HasSubstr("15 GiB"));
+    EXPECT_THAT(line_with(text, "pickle.xz"), HasSubstr("15 GiB"));
+    for (const std::string& line : lines_of(text)) EXPECT_LE(display_width(line), columns) << line;
+  }
+}
+
 TEST(RanksText, FitsEveryWidthItAccepts) {
-  for (int columns = 72; columns <= 120; ++columns) {
+  for (int columns = 60; columns <= 120; ++columns) {
     for (const std::string& line :
          lines_of(draw_ranks(testing::sample_ranks(), {.columns = columns})))
       EXPECT_LE(display_width(line), columns) << line;

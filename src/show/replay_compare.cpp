@@ -1,6 +1,7 @@
 #include "show/replay_compare.hpp"
 
 #include "base/bytes.hpp"
+#include "replay/fidelity.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
 #include "show/replay_subject.hpp"
@@ -96,6 +97,15 @@ std::string name_of(const Replayed& replayed) {
   return replayed.result.allocator + (replayed.result.model ? " (model)" : "");
 }
 
+// "ok" of an estimate would promise too much.
+Line outcome_with_basis(const Replayed& replayed, const replay::Fidelity& fidelity) {
+  const auto basis = replay::basis_of(replayed.result, replayed.is_recorded, fidelity);
+  const bool is_sure = replayed.result.layouts_completed == replayed.result.layouts_tried;
+  if (replayed.result.completed && is_sure && basis == replay::Basis::kEstimate)
+    return Line("estimate", Style::kWarning);
+  return outcome_of(replayed.result);
+}
+
 // "the recording's own settings (torch)"
 std::string own_name(const ReplayReport& report) {
   return fmt::format("the recording's own settings ({})", report.recorded.result.allocator);
@@ -113,14 +123,21 @@ const Replayed* best_other(const ReplayReport& report) {
 std::string difference_of_two(const ReplayReport& report, const Replayed& other) {
   const uint64_t own = report.recorded.result.peak_reserved_bytes;
   const uint64_t reserved = other.result.peak_reserved_bytes;
+  if (report.fidelity.peak_is_before) return peak_before_text(report.fidelity);
+  const bool is_estimate =
+      replay::basis_of(other.result, false, report.fidelity) == replay::Basis::kEstimate;
+  const std::string about = is_estimate ? "about " : "";
   if (reserved == own) {
-    return fmt::format("{} would reserve as much as {}: {}.", name_of(other), own_name(report),
-                       format_bytes(own));
+    return fmt::format("{} would reserve {}as much as {}: {}.", name_of(other), about,
+                       own_name(report), format_bytes(own));
   }
   const bool less = reserved < own;
-  return fmt::format("{} would reserve {} {} than {}: {} instead of {}.", name_of(other),
-                     format_bytes(less ? own - reserved : reserved - own), less ? "less" : "more",
-                     own_name(report), format_bytes(reserved), format_bytes(own));
+  const std::string text =
+      fmt::format("{} would reserve {}{} {} than {}: {} instead of {}.", name_of(other), about,
+                  format_bytes(less ? own - reserved : reserved - own), less ? "less" : "more",
+                  own_name(report), format_bytes(reserved), format_bytes(own));
+  if (!is_estimate) return text;
+  return fmt::format("{} An estimate: {}.", text, doubt_text(report.fidelity));
 }
 
 }  // namespace
@@ -136,21 +153,25 @@ bool is_better(const ReplayResult& a, const ReplayResult& b) {
 
 void draw_comparison(const ReplayReport& report, Page& page) {
   if (report.results.size() < 2) return;
-  page.heading("COMPARISON", "* the best of those that complete");
+  // A peak from before the recording is no match for one in it.
+  const bool has_best = !report.fidelity.peak_is_before;
+  page.heading("COMPARISON", has_best ? "* the best of those that complete" : "");
   const std::vector<ComparedFigure> figures = figures_of(report);
   std::vector<std::optional<double>> best;
   best.reserve(figures.size());
-  for (const ComparedFigure& figure : figures) best.push_back(best_of(figure, report));
+  for (const ComparedFigure& figure : figures)
+    best.push_back(has_best ? best_of(figure, report) : std::nullopt);
   std::vector<Column> columns(3 + figures.size(), Column{Align::kRight});
   columns[1] = columns[2] = Column{};
   columns[1].shrink = Shrink::kEnd;
+  columns[5].may_go = columns[7].may_go = true;  // calls, whose time is beside them, and retries
   Table table(columns);
   table.add_row(header_row(figures));
   for (size_t i = 0; i < report.results.size(); ++i) {
     const Replayed& each = report.results[i];
     std::vector<Line> row = {Line(std::to_string(i + 1), Style::kFaint),
                              Line(name_of(each), each.is_recorded ? Style::kStrong : Style::kPlain),
-                             outcome_of(each.result)};
+                             outcome_with_basis(each, report.fidelity)};
     for (size_t f = 0; f < figures.size(); ++f)
       row.push_back(cell_of(figures[f], each.result, best[f]));
     table.add_row(std::move(row));

@@ -29,12 +29,12 @@ Json json_curve(const ReplayResult& result) {
   return curve;
 }
 
-Json json_result(const Replayed& replayed, bool has_time) {
+Json json_result(const Replayed& replayed, const ReplaySubject& subject) {
   const ReplayResult& result = replayed.result;
-  Json json = json_replayed(result, replayed.is_recorded);
+  Json json = json_replayed(result, replayed.is_recorded, subject.fidelity);
   json.update({{"min_capacity_bytes", json_or_null(result.min_capacity_bytes)},
                {"min_capacity_retries", json_or_null(result.min_capacity_retries)},
-               {"oom", json_oom(replayed, has_time)},
+               {"oom", json_oom(replayed, subject.has_time)},
                {"curve", json_curve(result)}});
   return json;
 }
@@ -43,11 +43,11 @@ Json json_result(const Replayed& replayed, bool has_time) {
 
 std::string replay_json(const ReplayReport& report) {
   Json results = Json::array();
-  for (const Replayed& each : report.results) results.push_back(json_result(each, report.has_time));
+  for (const Replayed& each : report.results) results.push_back(json_result(each, report));
   Json document = {{"schema", "vram.replay/1"}};
   document.update(json_subject(report));
   document["results"] = std::move(results);
-  document["recorded"] = json_result(report.recorded, report.has_time);
+  document["recorded"] = json_result(report.recorded, report);
   return document.dump(2) + "\n";
 }
 

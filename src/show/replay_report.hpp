@@ -30,11 +30,12 @@ struct ReplaySubject {
   bool ring_overflowed = false;
   bool recorded_limit_unknown = false;  // it was refused memory, by a device that others filled too
   uint64_t events = 0;
-  uint64_t requests = 0;        // allocations replayed
-  uint64_t recorded_calls = 0;  // driver calls that the recorded allocator made
+  uint64_t requests = 0;      // allocations replayed
+  replay::Fidelity fidelity;  // of replays of this recording
   int64_t duration_ns = 0;
   CapacitySource capacity_source = CapacitySource::kUnlimited;
   std::optional<uint64_t> capacity_bytes;
+  std::string card = {};  // what the capacity is left of, where a card was named
   int64_t lag_ns = 0;
 };
 

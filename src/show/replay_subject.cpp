@@ -14,7 +14,8 @@ std::string capacity_text(const ReplaySubject& subject) {
     case CapacitySource::kUnlimited:
       return "a device without limit";
     case CapacitySource::kAsked:
-      return "a device of " + format_bytes(subject.capacity_bytes.value_or(0));
+      return fmt::format("a device of {}{}", format_bytes(subject.capacity_bytes.value_or(0)),
+                         subject.card.empty() ? "" : " (" + subject.card + ")");
     case CapacitySource::kRecorded:
       return fmt::format("a device of {}, the limit that the recorded program met",
                          format_bytes(subject.capacity_bytes.value_or(0)));
@@ -26,6 +27,32 @@ std::string capacity_text(const ReplaySubject& subject) {
 
 std::string duration_text(int64_t duration_ns) {
   return duration_ns == 0 ? "0 s" : format_duration_ns(duration_ns);
+}
+
+std::string doubt_text(const replay::Fidelity& fidelity) {
+  if (fidelity.recorded_calls == 0) {
+    return fmt::format(
+        "no driver call is recorded to check a replay against; one of the recording's own settings "
+        "makes {}",
+        fidelity.made_calls == 0 ? "none" : format_count(fidelity.made_calls));
+  }
+  const std::string recorded = counted(fidelity.recorded_calls, "recorded driver call");
+  if (fidelity.matched_calls < fidelity.recorded_calls) {
+    return fmt::format("a replay of the recording's own settings diverges after call {} of {}",
+                       format_count(fidelity.matched_calls), recorded);
+  }
+  if (!fidelity.is_exact()) {
+    return fmt::format("a replay of the recording's own settings makes {} instead of {}",
+                       counted(fidelity.made_calls, "driver call"), recorded);
+  }
+  return "the recording begins in the middle of the program";
+}
+
+std::string peak_before_text(const replay::Fidelity& fidelity) {
+  return fmt::format(
+      "What other settings would save is unknown: the recording begins with {} reserved and never "
+      "has more, so the program's peak lies before it. Record from the beginning of the program.",
+      format_bytes(fidelity.start_reserved_bytes));
 }
 
 void draw_subject(const ReplaySubject& subject, Page& page) {
@@ -42,8 +69,8 @@ void draw_subject(const ReplaySubject& subject, Page& page) {
   }
   if (subject.ring_overflowed) {
     page.paragraph(bad,
-                   "the first part of the recording is missing: what was alive when it begins "
-                   "is replayed as allocated then, in order of address");
+                   "the first part of the recording is missing: replays begin with what was alive "
+                   "then");
   }
   if (subject.events == 0) {
     page.paragraph(bad,

@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/check.hpp"
 #include "base/text.hpp"
+#include "replay/fidelity.hpp"
 #include "show/draw/course.hpp"
 #include "show/draw/table.hpp"
 #include "show/names.hpp"
@@ -43,6 +44,14 @@ std::string place_text(const ReplayReport& report, const Replayed& replayed) {
   return text;
 }
 
+std::string caught_text(const ReplayResult& result) {
+  if (!result.caught_oom) return "";
+  return fmt::format(
+      "; refused like the recorded program, which went on without: {}, the first of {} at event {}",
+      counted(result.caught_ooms, "request"), format_bytes(result.caught_oom->requested_bytes),
+      format_count(result.caught_oom->event));
+}
+
 void draw_completion(const ReplayResult& result, Page& page) {
   if (result.layouts_completed < result.layouts_tried) {
     page.paragraph(
@@ -58,7 +67,7 @@ void draw_completion(const ReplayResult& result, Page& page) {
       result.layouts_tried > 1
           ? fmt::format(", in all {} layouts of addresses that were tried", result.layouts_tried)
           : std::string();
-  page.paragraph(Line("  ").add("✔ ", Style::kGood), "completes" + sure);
+  page.paragraph(Line("  ").add("✔ ", Style::kGood), "completes" + sure + caught_text(result));
 }
 
 void draw_outcome(const ReplayReport& report, const Replayed& replayed, Page& page) {
@@ -82,8 +91,8 @@ void draw_outcome(const ReplayReport& report, const Replayed& replayed, Page& pa
 void draw_peaks(const ReplayResult& result, Page& page) {
   Table table({{Align::kLeft},
                {Align::kRight},
-               {Align::kRight},
-               {Align::kRight},
+               {.align = Align::kRight, .may_go = true},
+               {.align = Align::kRight, .may_go = true},
                {Align::kRight},
                {Align::kRight}});
   std::vector<Line> titles = {Line()};
@@ -204,22 +213,37 @@ void draw_curve(const ReplayReport& report, const Replayed& replayed, Page& page
   page.add(draw_plot(plot));
 }
 
-// How far a replay of the recording's own settings proved itself.
-std::string proof_text(const ReplayReport& report, const Replayed& replayed) {
-  if (!replayed.is_recorded || report.recorded_calls == 0) return "";
-  if (replayed.result.matched_calls >= report.recorded_calls) {
-    return fmt::format(". The recorded {} came out the same, one by one",
-                       counted(report.recorded_calls, "driver call"));
+// What the figures are, and what that rests on.
+std::string basis_text(const replay::Fidelity& fidelity, const Replayed& replayed) {
+  const std::string calls = counted(fidelity.recorded_calls, "recorded driver call");
+  switch (replay::basis_of(replayed.result, replayed.is_recorded, fidelity)) {
+    case replay::Basis::kExact:
+      return fmt::format("exact: the {} came out, each of the same kind and size, in order", calls);
+    case replay::Basis::kEmulated:
+      return fmt::format(
+          "an emulation: under the recorded conditions, the {} came out, each of the same kind and "
+          "size, in order",
+          calls);
+    case replay::Basis::kEstimate:
+      return "an estimate: " + doubt_text(fidelity);
+    case replay::Basis::kModel:
+      break;
   }
-  return fmt::format(". Of the recorded {} the first {} came out the same",
-                     counted(report.recorded_calls, "driver call"),
-                     format_count(replayed.result.matched_calls));
+  if (replayed.result.model_note.empty()) return "a model";
+  return "a model: " + printable(replayed.result.model_note);
 }
 
-std::string kind_text(const ReplayResult& result) {
-  if (!result.model) return "exact: makes the same driver calls as the real one";
-  if (result.model_note.empty()) return "a model";
-  return "a model: " + printable(result.model_note);
+std::string start_text(const ReplayResult& result) {
+  switch (result.start) {
+    case replay::Start::kBeginning:
+      break;
+    case replay::Start::kRecorded:
+      return fmt::format("; begins with the memory as it was then, {} reserved",
+                         format_bytes(result.start_reserved_bytes));
+    case replay::Start::kModel:
+      return "; the start is a model: what was alive then is requested anew, in order of address";
+  }
+  return "";
 }
 
 void draw_one(const ReplayReport& report, size_t index, Page& page) {
@@ -229,7 +253,8 @@ void draw_one(const ReplayReport& report, size_t index, Page& page) {
   page.blank();
   page.add(Line(number + printable(replayed.result.allocator), Style::kHeading)
                .without_end(page.columns()));
-  page.paragraph(Line("  "), own + kind_text(replayed.result) + proof_text(report, replayed),
+  page.paragraph(Line("  "),
+                 own + basis_text(report.fidelity, replayed) + start_text(replayed.result),
                  Style::kFaint);
   draw_outcome(report, replayed, page);
   draw_peaks(replayed.result, page);

@@ -28,7 +28,7 @@ ReplayReport rich_report() {
 }
 
 TEST(ReplayText, FitsEveryWidthItAccepts) {
-  for (int columns = 72; columns <= 120; ++columns) {
+  for (int columns = 60; columns <= 120; ++columns) {
     for (const std::string& line : lines_of(draw_replay(rich_report(), {.columns = columns}))) {
       EXPECT_LE(display_width(line), columns) << line;
       EXPECT_FALSE(line.ends_with(' ')) << "'" << line << "'";
@@ -108,15 +108,42 @@ TEST(ReplayText, SaysWhereAddressesDecide) {
   EXPECT_THAT(line_with(draw_replay(report), " 1  torch "), HasSubstr("4 of 9"));
 }
 
-TEST(ReplayText, SaysHowManyRecordedCallsCameOutTheSame) {
-  ReplayReport report = testing::sample_replay();
-  EXPECT_THAT(unwrapped(draw_replay(report)),
-              HasSubstr("The recorded 102 driver calls came out the same, one by one"));
-  report.results[0].result.matched_calls = 40;
-  EXPECT_THAT(unwrapped(draw_replay(report)),
-              HasSubstr("Of the recorded 102 driver calls the first 40 came out the same"));
-  report.results[0].is_recorded = false;
-  EXPECT_THAT(unwrapped(draw_replay(report)), Not(HasSubstr("came out the same")));
+TEST(ReplayText, ExactMeansThatEveryRecordedCallCameOut) {
+  ReplayReport report = testing::sample_replays();
+  std::string text = unwrapped(draw_replay(report));
+  EXPECT_THAT(text, HasSubstr("exact: the 102 recorded driver calls came out"));
+  EXPECT_THAT(text, HasSubstr("an emulation: under the recorded conditions, the 102 recorded"));
+  EXPECT_THAT(text, HasSubstr("would reserve 8 GiB less"));
+  report.fidelity.matched_calls = 40;
+  text = unwrapped(draw_replay(report));
+  EXPECT_THAT(text, Not(HasSubstr("exact")));
+  EXPECT_THAT(text, HasSubstr("diverges after call 40 of 102 recorded driver calls"));
+  EXPECT_THAT(text, HasSubstr("would reserve about 8 GiB less"));
+  EXPECT_THAT(line_with(draw_replay(report), " 2  torch:exp"), HasSubstr("estimate"));
+  report.fidelity = {};
+  EXPECT_THAT(unwrapped(draw_replay(report)), HasSubstr("no driver call is recorded to check"));
+}
+
+TEST(ReplayText, SaysFromWhatStateAReplayBegins) {
+  ReplayReport report = testing::sample_replays();
+  EXPECT_THAT(unwrapped(draw_replay(report)), Not(HasSubstr("begins with the memory")));
+  report.results[0].result.start = replay::Start::kRecorded;
+  report.results[0].result.start_reserved_bytes = 7 * kGiB;
+  report.results[1].result.start = replay::Start::kModel;
+  const std::string text = unwrapped(draw_replay(report));
+  EXPECT_THAT(text, HasSubstr("begins with the memory as it was then, 7 GiB reserved"));
+  EXPECT_THAT(text, HasSubstr("an estimate: the recording begins in the middle of the program; the "
+                              "start is a model: what was alive then is requested anew"));
+}
+
+TEST(ReplayText, APeakBeforeTheRecordingIsNoBaseForASaving) {
+  ReplayReport report = testing::sample_replays();
+  report.fidelity.peak_is_before = true;
+  report.fidelity.start_reserved_bytes = 25 * kGiB;
+  const std::string text = unwrapped(draw_replay(report));
+  EXPECT_THAT(text, HasSubstr("What other settings would save is unknown: the recording begins "
+                              "with 25 GiB reserved and never has more"));
+  EXPECT_THAT(text, Not(HasSubstr("less than")));
 }
 
 TEST(ReplayText, SaysWhatTheDeviceHeld) {

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/text.hpp"
+#include "show/json_replayed.hpp"
 #include "show/json_state.hpp"
 #include "show/names.hpp"
 
@@ -54,6 +55,7 @@ Json json_confidence(const explain::Verdict& verdict) {
           {"phrase", phrase(verdict.confidence)},
           {"detail", json_text(verdict.detail)},
           {"mismatches", verdict.mismatches},
+          {"assumed_segment_bytes", verdict.assumed_segment_bytes},
           {"before_recording_bytes", verdict.before_recording_bytes},
           {"before_recording_count", verdict.before_recording_count}};
 }
@@ -90,11 +92,17 @@ Json json_steps(const explain::Steps& steps) {
 }
 
 Json json_growth(const explain::Growth& growth) {
-  return {{"kind", identifier(growth.kind)},   {"site", json_text(growth.site)},
-          {"stack", json_stack(growth.stack)}, {"per_step_bytes", growth.bytes_per_step},
-          {"live_bytes", growth.live_bytes},   {"live_count", growth.live_count},
-          {"birth_steps", growth.birth_steps}, {"steady_steps", growth.steady_steps},
-          {"p_value", growth.p_value},         {"oldest_ns", growth.oldest_ns}};
+  return {{"kind", identifier(growth.kind)},
+          {"site", json_text(growth.site)},
+          {"stack", json_stack(growth.stack)},
+          {"per_step_bytes", growth.bytes_per_step},
+          {"live_bytes", growth.live_bytes},
+          {"live_count", growth.live_count},
+          {"birth_steps", growth.birth_steps},
+          {"steady_steps", growth.steady_steps},
+          {"log10_lasting_ratio", growth.log10_lasting_ratio},
+          {"sites_tested", growth.sites_tested},
+          {"oldest_ns", growth.oldest_ns}};
 }
 
 Json json_oom(const explain::Oom& oom, const explain::Steps& steps, size_t top) {
@@ -103,6 +111,7 @@ Json json_oom(const explain::Oom& oom, const explain::Steps& steps, size_t top) 
           {"step", oom.step ? Json(*oom.step) : Json()},
           {"asked_bytes", oom.requested_bytes},
           {"device_free_bytes", oom.device_free_bytes},
+          {"limit_bytes", oom.limit_bytes ? Json(*oom.limit_bytes) : Json()},
           {"largest_hole_bytes", oom.largest_hole_bytes},
           {"state", json_state(oom.state, steps, top)}};
 }
@@ -112,14 +121,19 @@ Json json_what_if(const explain::WhatIfs& what_if) {
   for (const explain::WhatIf& replay : what_if.replays) {
     replays.push_back({{"allocator", json_text(replay.allocator)},
                        {"is_recorded", replay.is_recorded},
-                       {"model", replay.is_model},
+                       {"is_recommended", replay.is_recommended},
+                       {"basis", basis_word(replay.basis)},
+                       {"model", replay.basis == replay::Basis::kModel},
                        {"completed", replay.completed},
                        {"peak_reserved_bytes", replay.peak_reserved_bytes},
                        {"retries", replay.retries},
                        {"driver_time_ns", replay.driver_time_ns},
                        {"oom_event", replay.oom_event ? Json(*replay.oom_event) : Json()}});
   }
-  return {{"capacity_bytes", what_if.capacity_bytes ? Json(*what_if.capacity_bytes) : Json()},
+  return {{"recorded_calls", what_if.fidelity.recorded_calls},
+          {"reproduced_calls", what_if.fidelity.matched_calls},
+          {"is_reproduced", what_if.fidelity.is_exact()},
+          {"capacity_bytes", what_if.capacity_bytes ? Json(*what_if.capacity_bytes) : Json()},
           {"replays", std::move(replays)}};
 }
 
@@ -180,6 +194,7 @@ Json json_device(const DeviceReport& device, bool has_stacks, size_t top) {
       {"waste", json_wastes(device)},
       {"steps", json_steps(steps)},
       {"growth", json_array(device.growth, json_growth)},
+      {"oom_count", device.oom_count},
       {"ooms", json_array(device.ooms, [&](const auto& oom) { return json_oom(oom, steps, top); })},
       {"what_if", device.what_if ? json_what_if(*device.what_if) : Json()},
       {"findings", json_array(device.findings, json_finding)},

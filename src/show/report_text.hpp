@@ -1,20 +1,25 @@
 // The report for people: one screen of text, from what ran to what to do about it. A pure function
-// of the report and the shape of the terminal; cli/ finds that shape out.
+// of the report and the shape of the terminal; cli/ finds that shape out. What max_lines leaves out
+// is named at the end.
 #pragma once
 
 #include "explain/report.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace vram::show {
 
+inline constexpr size_t kDefaultRows = 8;  // of tables
+
 struct TextOptions {
-  int columns = 100;  // 72 to 120 are used, whatever the terminal has
+  int columns = 100;  // 60 to 120 are used, whatever the terminal has
   bool colour = false;
-  bool unicode = true;  // else every glyph has an ASCII stand-in
-  bool bars = true;     // share bars and sparklines
-  size_t top = 8;       // holders shown; 0 = all
+  bool unicode = true;             // else every glyph has an ASCII stand-in
+  bool bars = true;                // share bars and sparklines
+  std::optional<size_t> top = {};  // rows of tables, 0 = all; none: 8, of a short report fewer
+  size_t max_lines = 0;            // of a report, which leaves out details above that; 0: no limit
 };
 
 [[nodiscard]] std::string draw_report(const explain::Report& report,

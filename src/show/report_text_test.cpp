@@ -15,13 +15,61 @@ using testing::lines_of;
 using ::testing::Not;
 
 TEST(ReportText, FitsEveryWidthItAccepts) {
-  for (int columns = 72; columns <= 120; ++columns) {
+  for (int columns = 60; columns <= 120; ++columns) {
     for (const std::string& line :
          lines_of(draw_report(testing::sample_report(), {.columns = columns}))) {
       EXPECT_LE(display_width(line), columns) << line;
       EXPECT_FALSE(line.ends_with(' ')) << "'" << line << "'";
     }
   }
+}
+
+// Everything at its worst: long names, many of each.
+explain::Report long_report() {
+  explain::Report report = testing::sample_report();
+  report.path = "runs/" + std::string(90, 'x') + ".pickle.xz";
+  explain::DeviceReport& device = report.devices[report.main_device];
+  for (explain::Breakdown& breakdown : device.at_peak.breakdowns) {
+    for (int i = 0; i < 20; ++i) breakdown.holders.push_back(breakdown.holders.back());
+  }
+  const std::string words = "words that say at length what was found and what to do about it ";
+  while (device.findings.size() < 20) {
+    explain::Finding finding = device.findings[0];
+    for (std::string* text : {&finding.title, &finding.detail, &finding.advice}) {
+      while (text->size() < 400) *text += words;
+      if (text == &finding.title) text->resize(120);
+    }
+    device.findings.push_back(finding);
+  }
+  for (int i = 0; i < 12; ++i) device.ooms.push_back(device.ooms.front());
+  for (int i = 0; i < 8; ++i) device.growth.push_back(device.growth.front());
+  for (int i = 0; i < 15; ++i) report.notes.push_back({words, 2});
+  for (int i = 0; i < 7; ++i) report.devices.push_back(device);
+  return report;
+}
+
+TEST(ReportText, FitsTheScreenAndSaysWhatItLeavesOut) {
+  for (const explain::Report& report : {testing::sample_report(), long_report()}) {
+    const std::string text = draw_report(report, {.columns = 100, .max_lines = 50});
+    EXPECT_LE(lines_of(text).size(), 50U);
+    EXPECT_GE(lines_of(text).size(), 30U) << "what has room stays";
+    EXPECT_THAT(text, HasSubstr("--full adds"));
+  }
+  EXPECT_THAT(testing::unwrapped(draw_report(long_report(), {.columns = 100, .max_lines = 50})),
+              HasSubstr("more findings"));
+  EXPECT_THAT(draw_report(long_report()), Not(HasSubstr("--full")));
+}
+
+TEST(ReportText, AnAskedNumberOfHoldersStaysOnAShortPage) {
+  explain::Report report = long_report();
+  const auto holders = [&](TextOptions options) {
+    options.max_lines = 50;
+    const auto lines = lines_of(draw_report(report, options));
+    return std::ranges::count_if(
+        lines, [](const std::string& line) { return line.find("before recording") != line.npos; });
+  };
+  EXPECT_GE(holders({.top = 12}), 10);
+  EXPECT_LT(holders({}), 8);
 }
 
 TEST(ReportText, CategoriesAreToldWhereThereAreNames) {

@@ -50,16 +50,17 @@ class DeviceTable {
   }
   [[nodiscard]] Table table(int bar) const {
     constexpr Column kRightWhole = {Align::kRight, Shrink::kNothing};
+    constexpr Column kMayGo = {Align::kRight, Shrink::kNothing, true};
     Table table({{},
                  {Align::kLeft, Shrink::kCut},
-                 {},
+                 {.may_go = true},
+                 kRightWhole,
+                 kMayGo,
                  kRightWhole,
                  kRightWhole,
                  kRightWhole,
-                 kRightWhole,
-                 kRightWhole,
-                 kRightWhole,
-                 kRightWhole});
+                 kMayGo,
+                 kMayGo});
     std::vector<Line> titles;
     for (const char* title : {"GPU", "name", bar > 0 ? "memory" : "", "used", "reserved",
                               roomy_ ? "free" : "", "total", "busy", "temp", "power"})
@@ -170,7 +171,7 @@ void draw_legend(const watch::Snapshot& snapshot, Page& page) {
   });
   if (!bars || !page.options().bars) return;
   page.blank();
-  page.add(memory_bar_legend());
+  page.add(memory_bar_legend(page.columns()));
 }
 
 void draw_cleaning(const watch::Snapshot& snapshot, Page& page) {

@@ -9,7 +9,7 @@
 
 namespace vram::show {
 
-// 72 to 240 columns are used; from 140 on a process takes one line whatever it says of itself.
+// 60 to 240 columns are used; from 140 on a process takes one line whatever it says of itself.
 [[nodiscard]] std::string draw_status(const watch::Snapshot& snapshot,
                                       const TextOptions& options = {});
 

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "replay/fidelity.hpp"
 #include "replay/tune/pytorch_conf.hpp"
 #include "replay/tune/tune_space.hpp"
 #include "show/draw/table.hpp"
@@ -68,6 +69,13 @@ std::string gain_sentence(const TuneReport& report, const ReplayResult& now) {
         "The price: {} in the driver, {}.",
         reserved, own_name(report), duration_text(now.driver_time_ns), retries_text(now.retries));
   }
+  if (now.caught_ooms < before.caught_ooms) {
+    return fmt::format(
+        "It serves what the recorded program was refused and went on without: {} of {} such "
+        "requests are refused then, {} with {}. It reserves {} at its peak.",
+        format_count(now.caught_ooms), format_count(before.caught_ooms),
+        format_count(before.caught_ooms), own_name(report), reserved);
+  }
   if (now.peak_reserved_bytes >= before.peak_reserved_bytes) {
     return fmt::format("It reserves {} at its peak ({} with {}), and costs less in the driver.",
                        reserved, format_bytes(before.peak_reserved_bytes), own_name(report));
@@ -80,7 +88,7 @@ std::string gain_sentence(const TuneReport& report, const ReplayResult& now) {
 
 // Settings are to be copied: one line, however long.
 void draw_export(const TuneCandidate& candidate, Page& page) {
-  page.add(Line("  ").add(export_line(candidate.spec), Style::kGood));
+  page.add(Line("  ").add(replay::export_line(candidate.spec), Style::kGood));
 }
 
 void draw_without_expandable(const TuneReport& report, Page& page) {
@@ -95,10 +103,15 @@ void draw_without_expandable(const TuneReport& report, Page& page) {
 void draw_better(const TuneReport& report, Page& page) {
   const TuneCandidate& best = best_of(report);
   const ReplayResult& own = own_of(report).result;
-  page.paragraph(Line("→ ", Style::kStrong), "Set this before the program starts:");
+  const bool is_estimate =
+      replay::basis_of(best.result, best.is_recorded, report.fidelity) == replay::Basis::kEstimate;
+  page.paragraph(Line("→ ", Style::kStrong),
+                 is_estimate ? "This may help; set it before the program starts:"
+                             : "Set this before the program starts:");
   draw_export(best, page);
   std::string text = gain_sentence(report, best.result);
   if (own.completed) text += " " + price_sentence(best.result, own);
+  if (is_estimate) text += fmt::format(" These are estimates: {}.", doubt_text(report.fidelity));
   page.paragraph(Line("  "), printable(text));
   draw_without_expandable(report, page);
 }
@@ -165,13 +178,6 @@ void draw_cannot_fit(const TuneReport& report, Page& page) {
 
 }  // namespace
 
-std::string export_line(const replay::AllocatorSpec& spec) {
-  const std::string conf = replay::pytorch_conf(spec).value_or("");
-  if (conf.empty()) return "unset PYTORCH_CUDA_ALLOC_CONF";
-  const bool plain = conf.find_first_of("[]>") == std::string::npos;
-  return fmt::format("export PYTORCH_CUDA_ALLOC_CONF={0}{1}{0}", plain ? "" : "'", conf);
-}
-
 std::string candidate_name(const TuneCandidate& candidate) {
   if (candidate.spec.name != "torch")
     return candidate.spec.to_string() + (candidate.result.model ? " (model)" : "");
@@ -199,6 +205,8 @@ void draw_answer(const TuneReport& report, Page& page) {
       return draw_recorded_is_best(report, page);
     case TuneVerdict::kNoneCompletes:
       return draw_none_completes(report, page);
+    case TuneVerdict::kPeakIsBefore:
+      return page.paragraph(Line("✖ ", Style::kWarning), peak_before_text(report.fidelity));
     case TuneVerdict::kCannotFit:
       return draw_cannot_fit(report, page);
   }

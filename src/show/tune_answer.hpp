@@ -8,9 +8,6 @@
 
 namespace vram::show {
 
-// The line for a shell that sets PyTorch so: "export PYTORCH_CUDA_ALLOC_CONF=key:value"; for the
-// defaults the line that unsets the variable.
-[[nodiscard]] std::string export_line(const replay::AllocatorSpec& spec);
 // "expandable_segments:True", "(default)", "cupy (model)"
 [[nodiscard]] std::string candidate_name(const replay::TuneCandidate& candidate);
 

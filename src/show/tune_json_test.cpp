@@ -51,6 +51,9 @@ TEST(TuneJson, EveryVerdictHasAWord) {
   TuneReport report = testing::sample_tune();
   report.result.verdict = replay::TuneVerdict::kRecordedIsBest;
   EXPECT_EQ(parsed(report)["verdict"], "recorded_is_best");
+  report.result.verdict = replay::TuneVerdict::kPeakIsBefore;
+  EXPECT_EQ(parsed(report)["verdict"], "peak_is_before");
+  EXPECT_TRUE(parsed(report)["conf"].is_null());
   report.result.verdict = replay::TuneVerdict::kNoneCompletes;
   EXPECT_EQ(parsed(report)["verdict"], "none_completes");
 }

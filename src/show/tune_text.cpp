@@ -190,7 +190,7 @@ void draw_settings(const TuneReport& report, Page& page) {
   const std::vector<TuneCandidate>& ranked = report.result.ranked;
   page.heading("SETTINGS",
                "best first; reserved peaks within 1 % count as equal, then fewer settings win");
-  const std::vector<RankedRow> rows = rows_of(ranked, page.options().top);
+  const std::vector<RankedRow> rows = rows_of(ranked, page.options().top.value_or(kDefaultRows));
   page.add(RankedRows(rows, page).draw());
   if (rows.size() < ranked.size()) {
     page.paragraph(Line(" "),
@@ -242,7 +242,9 @@ std::string draw_tune(const TuneReport& report, const TextOptions& options) {
   page.paragraph(Line(), fmt::format("{} with different settings and allocators",
                                      counted(report.result.replays, "replay")));
   draw_answer(report, page);
-  if (report.result.verdict != TuneVerdict::kCannotFit) {  // else there is nothing to choose
+  const bool has_choice = report.result.verdict != TuneVerdict::kCannotFit &&
+                          report.result.verdict != TuneVerdict::kPeakIsBefore;
+  if (has_choice) {
     draw_settings(report, page);
     draw_others(report, page);
   }

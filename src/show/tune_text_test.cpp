@@ -1,6 +1,7 @@
 #include "show/tune_text.hpp"
 
 #include "base/text.hpp"
+#include "replay/tune/pytorch_conf.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_tune.hpp"
 #include "show/tune_answer.hpp"
@@ -29,10 +30,11 @@ std::vector<TuneReport> all_samples() {
 
 TEST(TuneText, FitsEveryWidthItAccepts) {
   for (const TuneReport& report : all_samples()) {
-    for (int columns = 72; columns <= 120; ++columns) {
+    for (int columns = 60; columns <= 120; ++columns) {
       std::istringstream text(draw_tune(report, {.columns = columns}));
       for (std::string line; std::getline(text, line);) {
-        EXPECT_LE(display_width(line), columns) << line;
+        // A line to be copied stays one.
+        EXPECT_TRUE(line.starts_with("  export ") || display_width(line) <= columns) << line;
         EXPECT_FALSE(line.ends_with(' ')) << "'" << line << "'";
       }
     }
@@ -108,10 +110,11 @@ TEST(TuneText, SaysWhichGetsFarthestWhereNoneCompletes) {
 }
 
 TEST(TuneText, LinesToExportAreSafeForAShell) {
-  EXPECT_EQ(export_line({.name = "torch", .settings = {}}), "unset PYTORCH_CUDA_ALLOC_CONF");
-  EXPECT_EQ(
-      export_line({.name = "torch", .settings = {{"roundup_power2_divisions", "[256:1,>:4]"}}}),
-      "export PYTORCH_CUDA_ALLOC_CONF='roundup_power2_divisions:[256:1,>:4]'");
+  EXPECT_EQ(replay::export_line({.name = "torch", .settings = {}}),
+            "unset PYTORCH_CUDA_ALLOC_CONF");
+  EXPECT_EQ(replay::export_line(
+                {.name = "torch", .settings = {{"roundup_power2_divisions", "[256:1,>:4]"}}}),
+            "export PYTORCH_CUDA_ALLOC_CONF='roundup_power2_divisions:[256:1,>:4]'");
 }
 
 TEST(TuneText, WithoutUnicodeEveryByteIsPrintableAscii) {
@@ -125,6 +128,27 @@ TEST(TuneText, WithoutUnicodeEveryByteIsPrintableAscii) {
 TEST(TuneText, EscapeCodesOnlyWithColour) {
   EXPECT_THAT(draw_tune(testing::sample_tune()), Not(HasSubstr("\x1b")));
   EXPECT_THAT(draw_tune(testing::sample_tune(), {.colour = true}), HasSubstr("\x1b["));
+}
+
+TEST(TuneText, APeakBeforeTheRecordingIsNoBaseForASaving) {
+  TuneReport report = testing::sample_tune();
+  report.result.verdict = replay::TuneVerdict::kPeakIsBefore;
+  report.fidelity.peak_is_before = true;
+  report.fidelity.start_reserved_bytes = 25 * kGiB;
+  const std::string text = unwrapped(draw_tune(report));
+  EXPECT_THAT(text, HasSubstr("What other settings would save is unknown"));
+  EXPECT_THAT(text, Not(HasSubstr("export")));
+  EXPECT_THAT(text, Not(HasSubstr("SETTINGS")));
+}
+
+TEST(TuneText, GainsWithoutProofAreEstimates) {
+  TuneReport report = testing::sample_tune();
+  EXPECT_THAT(unwrapped(draw_tune(report)), Not(HasSubstr("estimate")));
+  report.fidelity.matched_calls = 40;
+  const std::string text = unwrapped(draw_tune(report));
+  EXPECT_THAT(text, HasSubstr("This may help; set it before the program starts:"));
+  EXPECT_THAT(text, HasSubstr("These are estimates: a replay of the recording's own settings "
+                              "diverges after call 40 of 102 recorded driver calls"));
 }
 
 }  // namespace

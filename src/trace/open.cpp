@@ -2,8 +2,11 @@
 
 #include "base/file.hpp"
 #include "trace/import/bytes/source.hpp"
+#include "trace/import/bytes/window.hpp"
+#include "trace/import/rows/exported.hpp"
 #include "trace/import/torch_snapshot.hpp"
 #include "trace/vtrace/reader.hpp"
+#include "trace/vtrace/source.hpp"
 
 #include <array>
 #include <utility>
@@ -12,6 +15,7 @@ namespace vram::trace {
 namespace {
 
 constexpr size_t kMagicBytes = 16;
+constexpr std::string_view kStandardInput = "-";
 
 // Gives first what was looked at, then the rest.
 class ResumedSource final : public ByteSource {
@@ -45,12 +49,26 @@ class ResumedSource final : public ByteSource {
   size_t given_ = 0;
 };
 
-Result<Trace> open_snapshot(InputFile file, const OpenOptions& options) {
+Result<Trace> read_packed_vtrace(ByteSource& source, const OpenOptions& options) {
+  ByteWindow window(source, {options.max_decompressed_bytes, options.progress});
+  size_t there = 0;
+  do {
+    there = static_cast<size_t>(window.end() - window.begin());
+    if (!window.refill(window.begin(), there + 1)) return tl::unexpected(*window.error());
+  } while (static_cast<size_t>(window.end() - window.begin()) > there);
+  return read_vtrace(MemorySource({window.begin(), window.end()}), "", options);
+}
+
+// What comes front to back: packed files, and pipes.
+Result<Trace> open_stream(InputFile file, const OpenOptions& options) {
   Result<std::unique_ptr<ByteSource>> unpacked = decompressed(file_source(std::move(file)));
   if (!unpacked) return tl::unexpected(unpacked.error());
   ResumedSource source(std::move(*unpacked));
   const Result<std::span<const std::byte>> head = source.look();
   if (!head) return tl::unexpected(head.error());
+  if (is_vtrace({reinterpret_cast<const char*>(head->data()), head->size()}))
+    return read_packed_vtrace(source, options);
+  if (const auto form = exported_form(*head)) return import_exported(source, *form, options);
   if (Result<> checked = check_snapshot_magic(*head); !checked) {
     return tl::unexpected(checked.error());
   }
@@ -61,14 +79,14 @@ Result<Trace> open_any(const std::string& path, const OpenOptions& options) {
   Result<InputFile> file = InputFile::open(path);
   if (!file) return tl::unexpected(file.error());
   const uint64_t file_bytes = file->size_bytes();
-  // A pipe cannot be looked at twice; .vtrace files need to be files anyway.
+  // A pipe cannot be looked at twice.
   std::array<char, kMagicBytes> magic = {};
   if (file_bytes != 0) {
     const Result<size_t> count = file->read_at(0, std::as_writable_bytes(std::span(magic)));
     if (!count) return tl::unexpected(count.error());
     if (is_vtrace({magic.data(), *count})) return read_vtrace(path, options);
   }
-  Result<Trace> trace = open_snapshot(std::move(*file), options);
+  Result<Trace> trace = open_stream(std::move(*file), options);
   if (!trace && trace.error().code == Code::kIo) return trace;  // names the file itself
   if (!trace) {
     return fail(trace.error().code, "{}: {}", path, trace.error().message);
@@ -83,7 +101,7 @@ Result<Trace> open_any(const std::string& path, const OpenOptions& options) {
 // Limits below should make this impossible short of a machine that has no memory left for anybody.
 Result<Trace> open_trace(const std::string& path, const OpenOptions& options) {
   try {
-    return open_any(path, options);
+    return open_any(path == kStandardInput ? "/dev/stdin" : path, options);
   } catch (const std::bad_alloc&) {
     return fail(Code::kTooLarge, "{}: reading needs more memory than there is", path);
   }

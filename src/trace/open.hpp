@@ -17,6 +17,7 @@ struct OpenOptions {
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
 };
 
+// "-" is standard input. Exports of vram convert are read back, too (import/rows/exported.hpp).
 // Errors: kNotFound, kIo; kBadInput with what was expected, what was found and at which byte;
 // kUnsupported for known formats that are not recordings; kTooLarge. A truncated recording is no
 // error: see Origin::truncated_at_byte.

@@ -61,6 +61,7 @@ TEST_F(OpenTest, SaysInOneLineWhatAFileIsInstead) {
       {"}q\x00(X"s, Code::kUnsupported, "protocol 0 or 1"},
       {"PK\x03\x04............", Code::kUnsupported, "found a zip archive, as torch.save writes"},
       {"{\"traceEvents\": []}", Code::kUnsupported, "looks like JSON"},
+      {"\r\n [{\"ph\": \"X\"}]", Code::kUnsupported, "looks like JSON"},
       {"SQLite format 3\0"s, Code::kUnsupported, "an SQLite database"},
       {"\x7f"
        "ELF\x02\x01\x01\x00\x00"s,

@@ -90,3 +90,16 @@ def test_a_hanging_driver_leaves_the_keys_alive(machine: Machine, terminal: Term
     wait_until(lambda: machine.last_call() == "nvmlDeviceGetUtilizationRates 0")
     terminal.press("C-c")
     wait_until(lambda: terminal.lines()[-1] == "$")
+
+
+def test_a_narrow_pane_is_not_torn(machine: Machine, tmp_path: pathlib.Path) -> None:
+    terminal = Terminal(
+        tmp_path, {**environment(), **machine.environment, "BINARY": BINARY, "TERM": "screen"}, columns=60
+    )
+    terminal.run('unset COLUMNS; clear; "$BINARY" status --gpu nvml --watch 0.1')
+    wait_until(lambda: terminal.shows(str(FIRST)))
+    for memory in (150, 250, 350):
+        machine.become(used_by(first=memory, second=30))
+        wait_until(lambda memory=memory: terminal.shows(f"{memory} MiB"))  # type: ignore[misc]
+        assert heads(terminal) == 1
+    terminal.close()

@@ -62,7 +62,7 @@ def test_the_recommendation_is_never_worse_than_the_recorded_settings(demo: path
 
 def test_ranks_follow_what_counts(demo: pathlib.Path) -> None:
     capacity = replay(demo, "")["peak_reserved_bytes"] - (200 << 20)
-    document = tune(demo, "--capacity", capacity)
+    document = tune(demo, "--capacity", f"{capacity}B")
     candidates = document["settings"]
     assert [c["rank"] for c in candidates] == list(range(1, len(candidates) + 1))
     assert [c["tier"] for c in candidates] == sorted(c["tier"] for c in candidates)
@@ -84,16 +84,16 @@ def test_the_number_of_threads_changes_nothing(demo: pathlib.Path) -> None:
 
 def test_a_capacity_below_what_is_alive_names_who_holds_it(demo: pathlib.Path) -> None:
     live = tune(demo)["peak_live_bytes"]
-    document = tune(demo, "--capacity", live - 1)
+    document = tune(demo, "--capacity", f"{live - 1}B")
     assert document["verdict"] == "cannot_fit"
     assert document["conf"] is None
     sizes = [holder["requested_bytes"] for holder in document["holders"]]
     assert len(sizes) == 3
     assert sizes == sorted(sizes, reverse=True)
-    screen = vram("tune", demo, "--capacity", live - 1).stdout
+    screen = vram("tune", demo, "--capacity", f"{live - 1}B").stdout
     assert "No setting and no allocator can help" in screen
     assert all(holder["name"] in screen for holder in document["holders"])
-    assert tune(demo, "--capacity", live)["verdict"] != "cannot_fit"
+    assert tune(demo, "--capacity", f"{live}B")["verdict"] != "cannot_fit"
 
 
 def test_the_screen_has_the_line_to_export(demo: pathlib.Path) -> None:
@@ -120,7 +120,16 @@ def test_a_converted_recording_tunes_the_same(demo: pathlib.Path, tmp_path: path
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--capacity", "0"), ("--capacity", "much"), ("--jobs", "x"), ("--top", "-1"), ("--device", "9")]
+    "arguments",
+    [
+        ("--capacity", "0"),
+        ("--capacity", "much"),
+        ("--capacity", "16"),
+        ("--gpu", "Voodoo"),
+        ("--jobs", "x"),
+        ("--top", "-1"),
+        ("--device", "9"),
+    ],
 )
 def test_a_bad_option_is_one_line_and_2(demo: pathlib.Path, arguments: tuple[str, str]) -> None:
     done = vram("tune", demo, *arguments)

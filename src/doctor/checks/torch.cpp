@@ -18,6 +18,10 @@ constexpr std::array kNames = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CON
                                "PYTORCH_ALLOC_CONF"};
 constexpr uint64_t kSmallSplitMb = 128;
 
+// What a program needs, measured: both commands name the same recording.
+constexpr auto kRecord = "vram run --record run.vtrace -- python train.py";
+constexpr auto kTune = "vram tune run.vtrace";
+
 // The settings that count, and where they were found.
 struct Settings {
   std::string name;
@@ -130,8 +134,7 @@ void add_split(const Settings& settings, Findings& findings) {
         {"use expandable segments instead, which end this kind of fragmentation, or let 'vram "
          "tune' "
          "find the value with a recording of the program",
-         {fmt::format("export {}=expandable_segments:True", settings.name),
-          "vram tune RECORDING"}}));
+         {fmt::format("export {}=expandable_segments:True", settings.name), kRecord, kTune}}));
   }
 }
 
@@ -196,7 +199,7 @@ void add_rounding(const Settings& settings, Findings& findings) {
                   "little at every step; where they repeat it is lost.",
                   100 / divisions),
       {"measure it with a recording of the program, or leave it out",
-       {"vram tune RECORDING", settings.without({"roundup_power2_divisions"})}}));
+       {kRecord, kTune, settings.without({"roundup_power2_divisions"})}}));
 }
 
 void add_names(const MachineFacts& facts, const Settings& settings, Findings& findings) {

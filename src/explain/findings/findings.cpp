@@ -2,8 +2,10 @@
 
 #include "base/bytes.hpp"
 #include "explain/findings/findings_waste.hpp"
-#include "explain/findings/replayed.hpp"
+#include "explain/findings/remedy.hpp"
 #include "explain/growth/trend.hpp"
+#include "explain/moment/breakdown.hpp"
+#include "explain/whatif/what_if.hpp"
 #include "replay/peers/torch_options.hpp"
 #include "replay/peers/vram_rules.hpp"
 
@@ -19,64 +21,106 @@ namespace {
 constexpr const char* kRecordStacks =
     "torch.cuda.memory._record_memory_history(stacks=\"python\") before the model is built";
 
+const Breakdown* breakdown_by(const State& state, Dimension by) {
+  const auto found = std::ranges::find(state.breakdowns, by, &Breakdown::by);
+  return found == state.breakdowns.end() ? nullptr : &*found;
+}
+
+// Of those that are a place.
 const Holder* largest_holder(const State& state, Dimension by) {
-  for (const Breakdown& b : state.breakdowns) {
-    if (b.by != by) continue;
-    const auto found = std::find_if(b.holders.begin(), b.holders.end(),
-                                    [](const Holder& h) { return !h.before_recording; });
-    return found == b.holders.end() ? nullptr : &*found;
+  const Breakdown* breakdown = breakdown_by(state, by);
+  if (breakdown == nullptr) return nullptr;
+  const auto found = std::ranges::find_if(breakdown->holders, [](const Holder& h) {
+    return h.name != kBeforeName && h.name != kNoStackName && h.name != kNoScopeName;
+  });
+  return found == breakdown->holders.end() ? nullptr : &*found;
+}
+
+std::string save_memory(const DeviceReport& report, const Oom& oom) {
+  const std::string smaller =
+      "a smaller batch, activation checkpointing, or offloading of the largest holders";
+  if (oom.limit_bytes) {
+    return fmt::format("Raise the limit (torch.cuda.set_per_process_memory_fraction), or use {}.",
+                       smaller);
   }
-  return nullptr;
+  const uint64_t own = oom.moment.totals.reserved_bytes + oom.device_free_bytes;
+  if (report.memory_bytes && matters(*report.memory_bytes - std::min(own, *report.memory_bytes),
+                                     kMinOthersShare, *report.memory_bytes)) {
+    return fmt::format(
+        "{} of the GPU's {} were neither PyTorch's nor free: see with nvidia-smi which processes "
+        "share it. Or use {}.",
+        format_bytes(*report.memory_bytes - own), format_bytes(*report.memory_bytes), smaller);
+  }
+  return fmt::format("Use {}; nvidia-smi shows whether other processes share this GPU.", smaller);
 }
 
 std::string oom_advice(const trace::Trace& trace, const DeviceReport& report, const Oom& oom) {
-  const replay::TorchSettings settings = replay::recorded_torch(trace);
+  const std::string setting = recommended_setting(trace, report);
+  if (!setting.empty()) return setting;
   const Waste& waste = oom.state.waste;
-  const Help help = expandable_helps(report);
-  const bool may_help = waste.stranded_bytes >= oom.requested_bytes && help != Help::kNo;
-  if (!settings.expandable_segments && !replay::recorded_vram(trace) &&
-      (help == Help::kYes || may_help)) {
-    return fmt::format(
-        "{} lay stranded in holes: set `export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` "
-        "before Python starts.{}",
-        format_bytes(waste.stranded_bytes), replayed_with_expandable(report));
-  }
   if (waste.pending_bytes >= oom.requested_bytes) {
     return fmt::format(
         "{} were freed but still awaited by another stream: prefetch less far ahead, or "
         "synchronise that stream before this allocation.",
         format_bytes(waste.pending_bytes));
   }
-  if (help == Help::kNo) {
-    return "A setting would not do." + replayed_with_expandable(report) +
-           " A smaller batch, activation checkpointing, or offloading of the largest holders will; "
-           "`vram tune` tries other settings.";
+  std::string text;
+  if (report.what_if) {
+    const WhatIf* pool = what_if(report, "vram");
+    text = "No setting of PyTorch replayed here lets it complete; `vram tune` tries more. ";
+    if (pool != nullptr && pool->completed) {
+      text += fmt::format(
+          "With vram's pool (`vram run --pool`) it completes, replayed with {} "
+          "reserved. ",
+          format_bytes(pool->peak_reserved_bytes));
+    }
+  } else if (waste.stranded_bytes >= oom.requested_bytes && !replay::recorded_vram(trace) &&
+             !replay::recorded_torch(trace).expandable_segments) {
+    text =
+        "`export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` may make room of the holes; "
+        "it could not be replayed. ";
   }
-  return "The memory was in use: a smaller batch, activation checkpointing, or offloading of the "
-         "largest holders. Look at who held it, and whether other processes share this GPU "
-         "(nvidia-smi).";
+  return text + save_memory(report, oom);
 }
 
-void ooms(const trace::Trace& trace, const DeviceReport& report, std::vector<Finding>* out) {
-  for (const Oom& oom : report.ooms) {
-    const Totals& totals = oom.moment.totals;
-    std::string detail = fmt::format(
-        "{} reserved, of them {} active, {} stranded in holes (largest {}), {} pending; the driver "
-        "had {} free.",
-        format_bytes(totals.reserved_bytes), format_bytes(totals.active_bytes),
-        format_bytes(oom.state.waste.stranded_bytes), format_bytes(oom.largest_hole_bytes),
-        format_bytes(oom.state.waste.pending_bytes), format_bytes(oom.device_free_bytes));
-    if (const Holder* holder = largest_holder(
-            oom.state, trace.has_stacks ? Dimension::kUserFrame : Dimension::kSize)) {
-      detail += fmt::format(" Largest holder: {}, {}.", holder->name,
-                            format_bytes(holder->requested_bytes));
-    }
-    const std::string where = oom.step ? fmt::format(" in step {}", *oom.step + 1) : "";
-    out->push_back({FindingKind::kOom, oom.requested_bytes,
-                    fmt::format("Out of memory{}: {} asked for, none that large free", where,
-                                format_bytes(oom.requested_bytes)),
-                    std::move(detail), oom_advice(trace, report, oom)});
+// Why nothing that was there could serve the request.
+std::string oom_detail(const trace::Trace& trace, const Oom& oom) {
+  const Totals& totals = oom.moment.totals;
+  const Waste& waste = oom.state.waste;
+  std::string detail =
+      oom.limit_bytes ? fmt::format(
+                            "A limit of about {} on this process was in force; the device "
+                            "itself had {} free.",
+                            format_bytes(*oom.limit_bytes), format_bytes(oom.device_free_bytes))
+                      : fmt::format("The device had {} free.", format_bytes(oom.device_free_bytes));
+  detail += fmt::format(" {} were reserved, of them {} active, {} stranded in holes, {} pending.",
+                        format_bytes(totals.reserved_bytes), format_bytes(totals.active_bytes),
+                        format_bytes(waste.stranded_bytes), format_bytes(waste.pending_bytes));
+  if (oom.largest_hole_bytes >= oom.requested_bytes) {
+    detail += fmt::format(" A free block of {} serves {} only.",
+                          format_bytes(oom.largest_hole_bytes), waste.largest_hole_domain);
+  } else {
+    detail += fmt::format(" The largest free block was {}.", format_bytes(oom.largest_hole_bytes));
   }
+  if (const Holder* holder =
+          largest_holder(oom.state, trace.has_stacks ? Dimension::kUserFrame : Dimension::kSize)) {
+    detail += fmt::format(" Largest holder: {}, {}.", holder->name,
+                          format_bytes(holder->requested_bytes));
+  }
+  return detail;
+}
+
+// One finding for all: what helps the first helps the others.
+void ooms(const trace::Trace& trace, const DeviceReport& report, std::vector<Finding>* out) {
+  if (report.ooms.empty()) return;
+  const Oom& oom = report.ooms.front();
+  std::string title = fmt::format("Out of memory{}: {} asked for",
+                                  oom.step ? fmt::format(" in step {}", *oom.step) : "",
+                                  format_bytes(oom.requested_bytes));
+  if (report.oom_count > 1)
+    title += fmt::format("; {} requests failed", format_count(report.oom_count));
+  out->push_back({FindingKind::kOom, oom.requested_bytes, std::move(title), oom_detail(trace, oom),
+                  oom_advice(trace, report, oom)});
 }
 
 std::string leak_advice(const Growth& growth) {
@@ -99,21 +143,53 @@ double growth_at_step_ends(const Steps& steps) {
   for (size_t i = steps.warmup_count; i < steps.steps.size(); ++i) {
     ends.push_back(static_cast<double>(steps.steps[i].end_requested_bytes));
   }
-  return theil_sen(ends).median;
+  return theil_sen(ends);
+}
+
+bool is_told(const Growth& growth, uint64_t peak) {
+  return growth.kind == GrowthKind::kLeak &&
+         growth.bytes_per_step * kLongRunSteps >= kMinLeakShare * static_cast<double>(peak);
+}
+
+// Sites with the same remedy: one leak. Those without stacks have: a recording with stacks.
+std::vector<Growth> told_leaks(const DeviceReport& report) {
+  const uint64_t peak = report.peak.requested.totals.requested_bytes;
+  std::vector<Growth> leaks;
+  Growth* without_stack = nullptr;
+  size_t others = 0;
+  leaks.reserve(report.growth.size());
+  for (const Growth& g : report.growth) {
+    if (!is_told(g, peak)) continue;
+    if (!g.stack.empty() || without_stack == nullptr) {
+      leaks.push_back(g);
+      if (g.stack.empty()) without_stack = &leaks.back();
+      continue;
+    }
+    ++others;
+    without_stack->bytes_per_step += g.bytes_per_step;
+    without_stack->live_bytes += g.live_bytes;
+    without_stack->live_count += g.live_count;
+    without_stack->birth_steps = std::max(without_stack->birth_steps, g.birth_steps);
+  }
+  if (others > 0) {
+    without_stack->site +=
+        fmt::format(", and {} other {} of sizes", others, others == 1 ? "group" : "groups");
+  }
+  return leaks;
 }
 
 void leaks(const DeviceReport& report, std::vector<Finding>* out) {
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
   double total_not_told = growth_at_step_ends(report.steps);  // once is enough
-  for (const Growth& g : report.growth) {
-    if (g.kind != GrowthKind::kLeak) continue;
-    if (g.bytes_per_step * kLongRunSteps < kMinLeakShare * static_cast<double>(peak)) continue;
+  for (const Growth& g : told_leaks(report)) {
     const auto per_step = static_cast<uint64_t>(std::max(g.bytes_per_step, 1.0));
     std::string detail = fmt::format(
-        "{} blocks from {} of {} steady steps are alive at the end, {} in all; live bytes at step "
-        "ends rise (p = {:.1g}). At this rate the peak doubles in {} steps.",
-        format_count(g.live_count), g.birth_steps, g.steady_steps, format_bytes(g.live_bytes),
-        g.p_value, format_count(peak / per_step + 1));
+        "{} blocks from {} of {} steady steps are alive at the end, {} in all, and new ones come "
+        "as often as before.",
+        format_count(g.live_count), g.birth_steps, g.steady_steps, format_bytes(g.live_bytes));
+    if (const uint64_t doubled_after = peak / per_step + 1; doubled_after <= kMaxDoublingSteps)
+      detail +=
+          fmt::format(" At this rate the peak doubles in {} steps.", format_count(doubled_after));
     const double total = std::exchange(total_not_told, 0);
     if (total >= 1) {
       detail += fmt::format(" Live bytes at step ends rise by {} a step in all.",
@@ -125,25 +201,38 @@ void leaks(const DeviceReport& report, std::vector<Finding>* out) {
   }
 }
 
-void one_off_growth(const DeviceReport& report, std::vector<Finding>* out) {
+struct GrowthText {
+  const char* title;
+  const char* why;
+  const char* advice;
+};
+
+GrowthText text_of(GrowthKind kind) {
+  if (kind == GrowthKind::kBoundedCache) {
+    return {"A cache that grew to {}: {}",
+            "they come at a falling rate, are replaced, or belong to the pool of a CUDA graph",
+            "No leak by this recording, but check that the cache has a limit; record more steps "
+            "to see it."};
+  }
+  return {"A leak or a cache that fills, {}: {}",
+          "these are too few steps to tell whether new ones go on coming",
+          "Record more steps: a cache fills ever more slowly, a leak goes on."};
+}
+
+// What was allocated once and kept needs nobody to act; a cache may need a limit, and what is
+// undecided more steps.
+void other_growth(const DeviceReport& report, std::vector<Finding>* out) {
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
   for (const Growth& g : report.growth) {
-    if (g.kind == GrowthKind::kLeak || !matters(g.live_bytes, kMinOneOffShare, peak)) continue;
-    const bool cache = g.kind == GrowthKind::kBoundedCache;
-    const std::string size = format_bytes(g.live_bytes);
+    if (g.kind != GrowthKind::kBoundedCache && g.kind != GrowthKind::kUndecided) continue;
+    if (!matters(g.live_bytes, kMinCacheShare, peak)) continue;
+    const GrowthText text = text_of(g.kind);
     out->push_back(
         {FindingKind::kGrowth, g.live_bytes,
-         cache ? fmt::format("A cache that grew to {}: {}", size, g.site)
-               : fmt::format("Allocated once and kept: {}, {}", size, g.site),
+         fmt::format(fmt::runtime(text.title), format_bytes(g.live_bytes), g.site),
          fmt::format("{} blocks, born in {} of the recorded steps, are alive at the end; {}.",
-                     format_count(g.live_count), g.birth_steps,
-                     cache ? "they come at a falling rate, are replaced, or belong to the pool of "
-                             "a CUDA graph"
-                           : "no later step added any"),
-         cache ? "No leak by this recording, but check that the cache has a limit; record more "
-                 "steps to see it."
-               : "Nothing, if this is optimizer state, gradients or a workspace: but a plan for "
-                 "the peak must count it from the first step on."});
+                     format_count(g.live_count), g.birth_steps, text.why),
+         text.advice});
   }
 }
 
@@ -169,26 +258,65 @@ void big_holder(const trace::Trace& trace, const DeviceReport& report, std::vect
        "optimizer state can be sharded or kept in 8 bits."});
 }
 
+// Of the peak, what was there before the recording and has no known place.
+const Holder* unseen_at_peak(const trace::Trace& trace, const DeviceReport& report) {
+  const State& state = report.at_peak;
+  const bool has_places = trace.has_stacks || state.named_bytes.has_value();
+  const Breakdown* breakdown =
+      breakdown_by(state, has_places ? Dimension::kUserFrame : Dimension::kAge);
+  if (breakdown == nullptr) return nullptr;
+  const auto found = std::ranges::find(breakdown->holders, kBeforeName, &Holder::name);
+  return found == breakdown->holders.end() ? nullptr : &*found;
+}
+
+// What another recording would show: one finding, since one call makes it.
+void missing_places(const trace::Trace& trace, const DeviceReport& report,
+                    std::vector<Finding>* out) {
+  const uint64_t peak = report.peak.requested.totals.requested_bytes;
+  const bool has_places = trace.has_stacks || report.at_peak.named_bytes.value_or(0) > 0;
+  const Holder* unseen = unseen_at_peak(trace, report);
+  if (unseen != nullptr && matters(unseen->requested_bytes, kMinUnseenShare, peak)) {
+    out->push_back(
+        {FindingKind::kRecording, unseen->requested_bytes,
+         fmt::format("{} of the peak were there before the recording began",
+                     format_bytes(unseen->requested_bytes)),
+         fmt::format("{} blocks, {} of the peak, without the place they come from.{}",
+                     format_count(unseen->count), format_share(unseen->requested_bytes, peak),
+                     has_places ? "" : " No stacks were recorded for the others."),
+         fmt::format("To see the lines that hold them, call {}, with max_entries enough for the "
+                     "whole run.",
+                     kRecordStacks)});
+    return;
+  }
+  // A leak without a stack asked for them already.
+  const bool is_asked_for =
+      std::ranges::find(*out, FindingKind::kLeak, &Finding::kind) != out->end();
+  if (has_places || is_asked_for || report.allocations == 0) return;
+  out->push_back({FindingKind::kRecording, 0,
+                  "No stacks were recorded: names of code lines are missing",
+                  "Holders are told by size only.",
+                  fmt::format("Record again with {}. It costs a few microseconds an allocation.",
+                              kRecordStacks)});
+}
+
 void recording_quality(const trace::Trace& trace, const DeviceReport& report,
                        std::vector<Finding>* out) {
-  const auto tell = [&](uint64_t bytes, std::string title, std::string detail, std::string advice) {
+  const auto tell = [&](std::string title, std::string advice) {
     out->push_back(
-        {FindingKind::kRecording, bytes, std::move(title), std::move(detail), std::move(advice)});
+        {FindingKind::kRecording, 0, std::move(title), report.verdict.detail, std::move(advice)});
   };
-  const Verdict& verdict = report.verdict;
-  const uint64_t peak = report.peak.requested.totals.requested_bytes;
-  switch (verdict.confidence) {
+  switch (report.verdict.confidence) {
     case Confidence::kOverflow:
-      tell(0, "The recording lost its first part", verdict.detail,
-           "Raise max_entries of _record_memory_history, or dump the snapshot after fewer steps.");
-      break;
+      return tell("The recording lost its first part",
+                  "Raise max_entries of _record_memory_history, or dump the snapshot after fewer "
+                  "steps.");
     case Confidence::kTruncated:
-      tell(0, "The recording is cut off", verdict.detail,
+      tell("The recording is cut off",
            "Check the disk's free space and that the dump was finished; everything before the cut "
            "is explained here.");
       break;
     case Confidence::kContradiction:
-      tell(0, "The recording contradicts itself", verdict.detail,
+      tell("The recording contradicts itself",
            "Take figures after the first contradiction as estimates. Record one process without "
            "skipped actions, and dump from the thread that trains.");
       break;
@@ -197,22 +325,12 @@ void recording_quality(const trace::Trace& trace, const DeviceReport& report,
     case Confidence::kConsistent:
       break;
   }
-  if (matters(verdict.before_recording_bytes, kMinUnseenShare, peak)) {
-    tell(verdict.before_recording_bytes,
-         fmt::format("{} were there before the recording began",
-                     format_bytes(verdict.before_recording_bytes)),
-         fmt::format("{} blocks, {} of the peak, without the place they come from.",
-                     format_count(verdict.before_recording_count),
-                     format_share(verdict.before_recording_bytes, peak)),
-         "Call _record_memory_history before the model is built to see them.");
-  }
-  const bool tells_names = report.at_peak.named_bytes.value_or(0) > 0;
-  if (!trace.has_stacks && !tells_names && report.allocations > 0) {
-    tell(0, "No stacks were recorded: names of code lines are missing",
-         "Holders are told by size only.",
-         fmt::format("Record again with {}. It costs a few microseconds an allocation.",
-                     kRecordStacks));
-  }
+  missing_places(trace, report, out);
+}
+
+// Where a finding stands: an OOM first, the recording itself last.
+int rank_of(const Finding& finding) {
+  return finding.kind == FindingKind::kOom ? 0 : finding.kind == FindingKind::kRecording ? 2 : 1;
 }
 
 }  // namespace
@@ -223,11 +341,13 @@ std::vector<Finding> find_findings(const trace::Trace& trace, const trace::Devic
   ooms(trace, report, &findings);
   leaks(report, &findings);
   add_waste_findings(trace, device, report, &findings);
-  one_off_growth(report, &findings);
+  other_growth(report, &findings);
   big_holder(trace, report, &findings);
   recording_quality(trace, report, &findings);
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.bytes > b.bytes; });
+  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+    const int rank = rank_of(a) - rank_of(b);
+    return rank != 0 ? rank < 0 : a.bytes > b.bytes;
+  });
   return findings;
 }
 

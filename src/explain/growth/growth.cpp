@@ -1,9 +1,9 @@
 #include "explain/growth/growth.hpp"
 
 #include "base/bytes.hpp"
+#include "explain/growth/births.hpp"
 #include "explain/growth/growth_group.hpp"
 #include "explain/growth/survivors.hpp"
-#include "explain/growth/trend.hpp"
 #include "explain/moment/clock.hpp"
 
 #include <fmt/format.h>
@@ -11,26 +11,22 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <numbers>
+#include <set>
 
 namespace vram::explain {
 namespace {
 
 constexpr uint64_t kMinSteadySteps = 5;
-// Those with most bytes; each costs a look at pairs of steps.
+// Those with most bytes: each costs a look at its births.
 constexpr size_t kMaxCandidates = 500;
 constexpr size_t kMinJoinedFrames = 4;
-// Leaks of changing size: a birth in every third step at least.
-constexpr size_t kMaxStepsPerCoarseBirth = 3;
+constexpr double kFading = 0.05;  // probability of what was seen had births not faded
+constexpr double kEnded = 0.001;  // ... however well a lasting rate explains those before
+constexpr double kMinFreedShare = 0.5;
 
 using Group = GrowthGroup;
 using Window = GrowthWindow;
-
-void correct_for_all(std::vector<Group>* groups) {
-  std::vector<double> p_values;
-  for (const Group& g : *groups) p_values.push_back(g.p_value);
-  const std::vector<double> q = corrected(p_values, p_values.size());
-  for (size_t i = 0; i < q.size(); ++i) (*groups)[i].p_value = q[i];
-}
 
 class GrowthFinder {
  public:
@@ -41,6 +37,7 @@ class GrowthFinder {
         history_(history),
         names_(names),
         frames_(trace.tables),
+        steps_(steps.steps),
         window_{static_cast<uint32_t>(steps.warmup_count),
                 static_cast<uint32_t>(steps.steps.size())},
         origin_ns_(origin_ns) {
@@ -50,18 +47,18 @@ class GrowthFinder {
   }
 
   std::vector<Growth> run() {
+    if (!steps_free()) return {};
     std::vector<Group> groups = groups_by_site();
     std::vector<Group> leaks = take_leaks(&groups);
-    std::vector<Group> coarse = coarser(&groups);
-    std::vector<Group> more = take_leaks(&coarse);
-    keep_dense(&more, &coarse);
-    std::move(more.begin(), more.end(), std::back_inserter(leaks));
+    std::vector<Group> parts = split_or_pooled(groups);
+    for (Group& g : take_leaks(&parts)) {
+      leave_out(g, &groups);
+      leaks.push_back(std::move(g));
+    }
     std::vector<Growth> found;
     for (const Group& g : joined(std::move(leaks)))
       found.push_back(described(GrowthKind::kLeak, g));
-    std::move(coarse.begin(), coarse.end(), std::back_inserter(groups));
-    for (const Group& g : joined_by_kind(std::move(groups)))
-      found.push_back(described(kind_of(g), g));
+    add_other_growth(std::move(groups), &found);
     std::stable_sort(found.begin(), found.end(), [](const Growth& a, const Growth& b) {
       if ((a.kind == GrowthKind::kLeak) != (b.kind == GrowthKind::kLeak))
         return a.kind == GrowthKind::kLeak;
@@ -72,6 +69,26 @@ class GrowthFinder {
   }
 
  private:
+  // Does most of what the steady steps allocate die soon? What only ever allocates, like a model
+  // that is loaded, does not leak.
+  bool steps_free() const {
+    const Step& first = steps_[window_.warmup];
+    const Step& last = steps_[window_.steps - kOutlivedEnds];
+    const uint64_t end = last.first_event + last.event_count;
+    uint64_t born = 0;
+    for (const Lifetime& l : history_.lifetimes) {
+      if (l.alloc_event != kBeforeRecording && l.alloc_event >= first.first_event &&
+          l.alloc_event < end)
+        born += l.requested_bytes;
+    }
+    uint64_t outlived = 0;
+    for (const Survivor& s : survivors_.blocks) {
+      if (!s.from_setup && s.birth >= window_.warmup) outlived += s.bytes;
+    }
+    return static_cast<double>(born - std::min(outlived, born)) >=
+           kMinFreedShare * static_cast<double>(born);
+  }
+
   std::vector<Group> groups_by_site() {
     std::vector<Group> groups;
     for (size_t i = 0; i < survivors_.blocks.size(); ++i) {
@@ -83,58 +100,71 @@ class GrowthFinder {
     return groups;
   }
 
-  // Moves those that pass every test out of `groups`.
+  // Moves the leaks out of `groups`. Every site whose births can be asked about counts as tested,
+  // whatever else speaks against it, and so do those of earlier calls.
   std::vector<Group> take_leaks(std::vector<Group>* groups) {
-    const auto rest = std::stable_partition(groups->begin(), groups->end(),
-                                            [](const Group& g) { return is_candidate(g); });
+    const auto rest = std::stable_partition(groups->begin(), groups->end(), is_testable);
     std::vector<Group> tested(std::make_move_iterator(groups->begin()),
                               std::make_move_iterator(rest));
     groups->erase(groups->begin(), rest);
-    std::sort(tested.begin(), tested.end(),
-              [](const Group& a, const Group& b) { return a.alive_bytes > b.alive_bytes; });
+    std::stable_sort(tested.begin(), tested.end(),
+                     [](const Group& a, const Group& b) { return a.alive_bytes > b.alive_bytes; });
+    sites_tested_ += tested.size();
+    std::vector<double> log_ratios;
     for (size_t i = 0; i < std::min(tested.size(), kMaxCandidates); ++i)
-      measure_trend(window_, &tested[i]);
-    correct_for_all(&tested);
+      log_ratios.push_back(tested[i].log_ratio = log_ratio_of(window_, tested[i]));
+    const std::vector<bool> lasting = discoveries(log_ratios, sites_tested_, kMaxFalseShare);
     std::vector<Group> leaks;
-    for (Group& g : tested) {
-      (rises(g) && goes_on(window_, g) ? leaks : *groups).push_back(std::move(g));
+    for (size_t i = 0; i < tested.size(); ++i) {
+      Group& g = tested[i];
+      const bool leaks_on = i < lasting.size() && lasting[i] && survives(g) &&
+                            fading_of(window_, g) > kEnded &&
+                            slope_of(window_, g) >= kMinSlopeBytes;
+      (leaks_on ? leaks : *groups).push_back(std::move(g));
     }
     return leaks;
   }
 
-  // Tensors of changing shape leak in ever new sizes: what has no stack and is no leak by its exact
-  // size is looked at again by stream and powers of two.
-  std::vector<Group> coarser(std::vector<Group>* groups) {
+  // What is no leak as a site is looked at again: a line of the program that makes more than one
+  // kind of block by their sizes, and blocks without a stack by stream and powers of two, since
+  // tensors of changing shape leak in ever new sizes.
+  std::vector<Group> split_or_pooled(const std::vector<Group>& groups) {
+    std::vector<Group> parts;
     std::map<std::pair<trace::StreamId, uint64_t>, Group> by_power;
-    std::vector<Group> kept;
-    for (Group& g : *groups) {
-      if (survivors_.sites[g.blocks.front().site].frame != 0 || is_candidate(g)) {
-        kept.push_back(std::move(g));
-        continue;
-      }
-      const trace::StreamId stream = survivors_.sites[g.blocks.front().site].stream;
+    for (const Group& g : groups) {
+      const SurvivorSite& site = survivors_.sites[g.blocks.front().site];
+      std::map<uint64_t, Group> by_size;
       for (const Survivor& s : g.blocks) {
-        by_power[{stream, std::bit_width(s.bytes)}].blocks.push_back(s);
+        Group& part =
+            site.frame != 0 ? by_size[s.bytes] : by_power[{site.stream, std::bit_width(s.bytes)}];
+        part.blocks.push_back(s);
       }
+      if (by_size.size() < 2) continue;
+      for (auto& [size, part] : by_size) parts.push_back(std::move(part));
     }
-    *groups = std::move(kept);
-    std::vector<Group> coarse;
-    for (auto& [power, g] : by_power) {
-      count_births(window_, &g);
-      coarse.push_back(std::move(g));
-    }
-    return coarse;
+    for (auto& [power, part] : by_power) parts.push_back(std::move(part));
+    for (Group& part : parts) count_births(window_, &part);
+    return parts;
   }
 
-  // A cache of shapes has ever new sizes too, but needs them ever less often. Few births cannot
-  // tell the two apart.
-  void keep_dense(std::vector<Group>* leaks, std::vector<Group>* others) {
-    const size_t possible = window_.steps + 1 - kOutlivedEnds - window_.warmup;
-    const auto sparse = std::stable_partition(leaks->begin(), leaks->end(), [&](const Group& g) {
-      return g.births.size() * kMaxStepsPerCoarseBirth >= possible;
-    });
-    std::move(sparse, leaks->end(), std::back_inserter(*others));
-    leaks->erase(sparse, leaks->end());
+  // A leak that was found among the blocks of other groups is no longer theirs.
+  void leave_out(const Group& leak, std::vector<Group>* groups) {
+    std::set<uint32_t> taken;
+    std::set<uint32_t> sites;
+    for (const Survivor& s : leak.blocks) {
+      taken.insert(s.lifetime);
+      sites.insert(s.site);
+    }
+    for (Group& g : *groups) {
+      if (!sites.contains(g.blocks.front().site)) continue;
+      Group rest;
+      for (const Survivor& s : g.blocks) {
+        if (!taken.contains(s.lifetime)) rest.blocks.push_back(s);
+      }
+      count_births(window_, &rest);
+      g = std::move(rest);
+    }
+    std::erase_if(*groups, [](const Group& g) { return g.blocks.empty(); });
   }
 
   // Leaks without stacks whose blocks are born in the same steps are one: its sizes are the tensors
@@ -155,7 +185,7 @@ class GrowthFinder {
     result.reserve(by_births.size());
     for (auto& [births, g] : by_births) result.push_back(std::move(g));
     for (auto& [births, same] : framed) join_frames(&same, &result);
-    for (Group& g : result) measure_again(&g);
+    for (Group& g : result) count_again(&g);
     return result;
   }
 
@@ -167,9 +197,7 @@ class GrowthFinder {
       for (const Group& g : *same)
         all.blocks.insert(all.blocks.end(), g.blocks.begin(), g.blocks.end());
       if (common_user_frame(all) != 0) {
-        count_births(window_, &all);
-        all.p_value = same->front().p_value;
-        for (const Group& g : *same) all.p_value = std::min(all.p_value, g.p_value);
+        all.log_ratio = same->front().log_ratio;
         result->push_back(std::move(all));
         return;
       }
@@ -179,51 +207,48 @@ class GrowthFinder {
 
   // Growth that is no leak is told by what it is, all sizes together; the blocks of a frame stay
   // together.
-  std::vector<Group> joined_by_kind(std::vector<Group> groups) {
+  void add_other_growth(std::vector<Group> groups, std::vector<Growth>* found) {
     std::map<std::pair<GrowthKind, uint32_t>, Group> unframed;
-    std::vector<Group> result;
+    const auto add = [&](GrowthKind kind, const Group& g) {
+      const uint64_t bytes = g.alive_bytes + g.early_bytes;
+      if (static_cast<double>(bytes) >= kMinReportedShare * static_cast<double>(peak_bytes_))
+        found->push_back(described(kind, g));
+    };
     for (Group& g : groups) {
-      const SurvivorSite& site = survivors_.sites[g.blocks.front().site];
       if (g.alive_bytes + g.early_bytes == 0) continue;
-      if (site.frame != 0) {
-        result.push_back(std::move(g));
-      } else {
-        const uint32_t birth = g.births.empty() ? g.early_birth : g.births.front();
-        const GrowthKind kind = kind_of(g);
-        Group& same = unframed[{kind, kind == GrowthKind::kOneOff ? birth : 0}];
-        add_to(&same, std::move(g));
+      const GrowthKind kind = kind_of(g);
+      if (survivors_.sites[g.blocks.front().site].frame != 0) {
+        add(kind, g);
+        continue;
       }
+      const uint32_t birth = g.births.empty() ? g.early_births.front() : g.births.front();
+      add_to(&unframed[{kind, kind == GrowthKind::kOneOff ? birth : 0}], std::move(g));
     }
-    for (auto& [key, g] : unframed) result.push_back(std::move(g));
-    std::erase_if(result, [&](const Group& g) {
-      return static_cast<double>(g.alive_bytes + g.early_bytes) <
-             kMinReportedShare * static_cast<double>(peak_bytes_);
-    });
-    for (Group& g : result) measure_again(&g);
-    return result;
+    for (auto& [key, g] : unframed) {
+      count_again(&g);
+      add(key.first, g);
+    }
   }
 
   static void add_to(Group* into, Group from) {
     into->blocks.insert(into->blocks.end(), from.blocks.begin(), from.blocks.end());
-    into->p_value = std::min(into->p_value, from.p_value);
+    into->log_ratio =
+        into->births.empty() ? from.log_ratio : std::max(into->log_ratio, from.log_ratio);
     into->births = std::move(from.births);
-    into->early_birth = from.early_birth;
-    into->alive_bytes += from.alive_bytes;
-    into->early_bytes += from.early_bytes;
   }
 
-  void measure_again(Group* g) {
+  void count_again(Group* g) {
     Group fresh;
     fresh.blocks = std::move(g->blocks);
-    fresh.p_value = g->p_value;
+    fresh.log_ratio = g->log_ratio;
     count_births(window_, &fresh);
-    fresh.slope = slope_of(window_, fresh);
     *g = std::move(fresh);
   }
 
   GrowthKind kind_of(const Group& g) const {
-    return g.births.size() + (g.early_bytes > 0 ? 1 : 0) <= 2 ? GrowthKind::kOneOff
-                                                              : GrowthKind::kBoundedCache;
+    if (g.births.size() + (g.early_bytes > 0 ? 1 : 0) <= 2) return GrowthKind::kOneOff;
+    const bool ends = !survives(g) || fading_of(window_, g) <= kFading;
+    return ends ? GrowthKind::kBoundedCache : GrowthKind::kUndecided;
   }
 
   // The innermost line of the user's that all stacks share from the outside in; 0 when there is
@@ -298,10 +323,11 @@ class GrowthFinder {
     growth.kind = kind;
     growth.site = name_of(g);
     growth.stack = typical_stack(g);
-    growth.bytes_per_step = kind == GrowthKind::kOneOff ? 0 : g.slope.median;
+    growth.bytes_per_step = kind == GrowthKind::kOneOff ? 0 : slope_of(window_, g);
     growth.birth_steps = g.births.size() + (g.early_bytes > 0 ? 1 : 0);
     growth.steady_steps = window_.steps - window_.warmup;
-    growth.p_value = g.p_value;
+    growth.log10_lasting_ratio = g.log_ratio / std::numbers::ln10;
+    growth.sites_tested = sites_tested_;
     uint32_t oldest = 0xffffffff;
     for (const Survivor& s : g.blocks) {
       if (s.death != window_.steps || s.from_setup) continue;
@@ -321,8 +347,10 @@ class GrowthFinder {
   const History& history_;
   const Names& names_;
   UserFrames frames_;
+  std::span<const Step> steps_;
   Window window_;
   int64_t origin_ns_ = 0;
+  size_t sites_tested_ = 0;
   uint64_t peak_bytes_ = 0;
   Survivors survivors_;
 };

@@ -1,9 +1,8 @@
-// GrowthGroup: the survivors of one site (or several that turned out to be one leak) and the tests
-// a leak must pass. The judge inside growth.cpp; the rules and their sources stand in growth.hpp.
+// GrowthGroup: the survivors of one site (or several that turned out to be one leak) and what their
+// births and deaths say. The judge inside growth.cpp; the rules stand in growth.hpp.
 #pragma once
 
 #include "explain/growth/survivors.hpp"
-#include "explain/growth/trend.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -22,25 +21,24 @@ struct GrowthGroup {
   uint64_t born_bytes = 0;       // born in steady steps
   uint64_t alive_bytes = 0;      // ... and alive at the end
   uint64_t private_bytes = 0;    // ... of a private pool
-  uint64_t alive_count = 0;
-  uint64_t early_bytes = 0;     // born in warm-up steps (not before) and alive at the end
-  uint64_t halves[2] = {0, 0};  // alive_bytes by the half of the steady steps they were born in
-  uint32_t early_birth = 0;
-  double p_value = 1;
-  Slope slope;
+  std::vector<uint32_t> early_births;  // different warm-up steps, likewise
+  uint64_t early_bytes = 0;            // born in warm-up steps (not before) and alive at the end
+  double log_ratio = 0;                // lasting_log_ratio() of the births
 };
 
-// Fills everything but the trend from `blocks`.
+// Fills everything but log_ratio from `blocks`.
 void count_births(const GrowthWindow& w, GrowthGroup* g);
-// Mann–Kendall and Theil–Sen over live bytes at the ends of the steady steps.
-void measure_trend(const GrowthWindow& w, GrowthGroup* g);
-[[nodiscard]] Slope slope_of(const GrowthWindow& w, const GrowthGroup& g);
 
-// The facts that a trend can be asked about at all: ages and survival.
-[[nodiscard]] bool is_candidate(const GrowthGroup& g);
-// Do births go on to the end at an even rate?
-[[nodiscard]] bool goes_on(const GrowthWindow& w, const GrowthGroup& g);
-// After p_value was corrected for all sites.
-[[nodiscard]] bool rises(const GrowthGroup& g);
+// Are there births enough to be asked about?
+[[nodiscard]] bool is_testable(const GrowthGroup& g);
+// lasting_log_ratio() over the steps in which a survivor can be born, the steady ones or all,
+// whichever is less: a warm-up may hide the steps in which a cache filled fastest.
+[[nodiscard]] double log_ratio_of(const GrowthWindow& w, const GrowthGroup& g);
+// fading_probability() over the steady ones.
+[[nodiscard]] double fading_of(const GrowthWindow& w, const GrowthGroup& g);
+// Do its blocks stay, outside of private pools?
+[[nodiscard]] bool survives(const GrowthGroup& g);
+// Bytes a step: Theil–Sen over live bytes at the ends of the steady steps.
+[[nodiscard]] double slope_of(const GrowthWindow& w, const GrowthGroup& g);
 
 }  // namespace vram::explain

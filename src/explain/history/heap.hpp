@@ -12,7 +12,7 @@
 #include "base/address_map.hpp"
 #include "base/pod_vector.hpp"
 #include "explain/history/allocator_rules.hpp"
-#include "explain/history/segments.hpp"
+#include "replay/segment_map.hpp"
 #include "trace/event.hpp"
 
 #include <cstdint>
@@ -21,6 +21,9 @@
 #include <vector>
 
 namespace vram::explain {
+
+using replay::SegmentMap;
+using replay::SegmentRange;
 
 struct HeapBlock {
   uint64_t address = 0;
@@ -40,10 +43,7 @@ class Heap {
   static constexpr uint32_t kNone = AddressMap::kNone;
 
   // A range that an allocation touched outside of every known segment.
-  struct Outside {
-    uint64_t address = 0;
-    uint64_t size_bytes = 0;
-  };
+  using Outside = replay::AddressRange;
 
   explicit Heap(const AllocatorRules& rules) : rules_(rules) {}
 

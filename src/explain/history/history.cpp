@@ -1,8 +1,8 @@
 #include "explain/history/history.hpp"
 
-#include "explain/history/baseline.hpp"
 #include "explain/history/heap.hpp"
 #include "explain/history/verdict.hpp"
+#include "replay/baseline.hpp"
 
 #include <fmt/format.h>
 
@@ -12,6 +12,10 @@
 namespace vram::explain {
 namespace {
 
+using replay::FoundBlocks;
+using replay::InitialBlock;
+using replay::is_believable;
+using replay::range_of;
 using trace::Event;
 using trace::EventKind;
 
@@ -214,13 +218,22 @@ History finish(const trace::Trace& trace, const trace::DeviceTrace& device,
 
 }  // namespace
 
+bool is_pending_before(std::span<const Event> events, const History& history, uint32_t lifetime) {
+  if (lifetime >= history.before_recording_count ||
+      history.lifetimes[lifetime].free_requested_event != 0)
+    return false;
+  const bool is_event_0 = !events.empty() && history.lifetime_of_event[0] == lifetime &&
+                          events[0].kind == EventKind::kFreeRequested;
+  return !is_event_0;
+}
+
 History replay_history(const trace::Trace& trace, const trace::DeviceTrace& device) {
   const std::span<const Event> all = trace.events_of(device);
   // Event numbers are 32 bits wide, with one value to spare.
   const std::span<const Event> events = all.first(std::min<size_t>(all.size(), kNever));
   const AllocatorRules rules = rules_of(trace, device.kind);
   const FoundBlocks found(trace.tables);
-  Baseline baseline = find_baseline(trace, device, found);
+  Baseline baseline = replay::find_baseline(trace, device, found);
   std::vector<Heap::Outside> outside;
   {
     Replay replay(rules, events, baseline, found);
@@ -230,7 +243,7 @@ History replay_history(const trace::Trace& trace, const trace::DeviceTrace& devi
   }
   // Memory is used that no segment covers. Every block needs one, so that the totals stay ordered:
   // assume them.
-  assume_segments(device, outside, baseline);
+  replay::assume_segments(device, outside, baseline);
   Replay again(rules, events, baseline, found);
   again.run();
   return finish(trace, device, baseline, again);

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "base/pod_vector.hpp"
-#include "explain/history/segments.hpp"
 #include "explain/report.hpp"
+#include "replay/segment_map.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
@@ -16,6 +16,9 @@
 #include <vector>
 
 namespace vram::explain {
+
+using replay::SegmentMap;
+using replay::SegmentRange;
 
 inline constexpr uint32_t kBeforeRecording = 0xffffffff;  // Lifetime::alloc_event
 inline constexpr uint32_t kNever = 0xffffffff;            // Lifetime::free_*_event
@@ -57,15 +60,20 @@ struct History {
   std::vector<uint32_t> ignored_segment_events;  // contradict what was there, so left out; rising
 
   // Is it active / allocated after event number `event`?
-  [[nodiscard]] bool active_at(const Lifetime& l, uint64_t event) const {
+  [[nodiscard]] bool active_at(const Lifetime& l, int64_t event) const {
     return (l.alloc_event == kBeforeRecording || l.alloc_event <= event) &&
            (l.free_completed_event == kNever || l.free_completed_event > event);
   }
-  [[nodiscard]] bool allocated_at(const Lifetime& l, uint64_t event) const {
+  [[nodiscard]] bool allocated_at(const Lifetime& l, int64_t event) const {
     return active_at(l, event) &&
            (l.free_requested_event == kNever || l.free_requested_event > event);
   }
 };
+
+// Was the free of this block requested before the first event? Lifetime::free_requested_event is 0
+// then, as it is where event 0 is the request.
+[[nodiscard]] bool is_pending_before(std::span<const trace::Event> events, const History& history,
+                                     uint32_t lifetime);
 
 // Linear in the events. Never fails: what contradicts itself is counted in the verdict and left
 // out.

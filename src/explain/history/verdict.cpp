@@ -13,6 +13,9 @@ using trace::Block;
 using trace::BlockState;
 using trace::Segment;
 
+// One event, as a ring of one entry keeps it, would agree with any end state.
+constexpr uint64_t kMinCheckedEvents = 2;
+
 std::string_view to_string(BlockState state) {
   switch (state) {
     case BlockState::kAllocated:
@@ -137,41 +140,59 @@ Confidence confidence_of(const trace::Trace& trace, const trace::DeviceTrace& de
   if (!device.has_end_state)
     return is_vrams(trace) && !contradicts ? Confidence::kConsistent : Confidence::kUnchecked;
   if (contradicts) return Confidence::kContradiction;
-  return device.event_count == 0 ? Confidence::kUnchecked : Confidence::kExact;
+  return device.event_count < kMinCheckedEvents ? Confidence::kUnchecked : Confidence::kExact;
+}
+
+std::string counted(uint64_t count, std::string_view singular) {
+  return fmt::format("{} {}{}", format_count(count), singular, count == 1 ? "" : "s");
+}
+
+// What the events were held against, and how it came out.
+std::string detail_of(const trace::DeviceTrace& device, bool is_checkable, const Comparison& end) {
+  if (!is_checkable) {
+    return device.has_end_state ? "the end state lies after the last event that was kept"
+                                : "no end state in the recording";
+  }
+  std::string detail =
+      counted(device.segments.size(), "segment") + " and " + counted(device.blocks.size(), "block");
+  if (end.count() == 0 && device.event_count < kMinCheckedEvents) {
+    return detail + (device.event_count == 0 ? " at the end, and no event that led there"
+                                             : " at the end, and only one event that led there");
+  }
+  return detail +
+         fmt::format(" compared with the end state, {}",
+                     end.count() == 0 ? "all equal" : format_count(end.count()) + " differences");
+}
+
+std::string trouble_of(uint64_t events) {
+  return fmt::format("; {} {} not fit the blocks and segments that were there",
+                     counted(events, "event"), events == 1 ? "does" : "do");
 }
 
 }  // namespace
 
 Verdict judge(const trace::Trace& trace, const trace::DeviceTrace& device, const Baseline& baseline,
               const Heap& heap, std::span<const Lifetime> lifetimes, const ReplayTrouble& trouble) {
-  const bool is_checkable = has_checkable_end_state(trace, device);
+  const bool is_checkable = replay::has_checkable_end_state(trace, device);
   const Comparison end = is_checkable ? compare(device, heap, lifetimes) : Comparison{};
   Verdict verdict;
   verdict.mismatches = end.count() + baseline.contradictions + trouble.contradictions;
   verdict.confidence = confidence_of(trace, device, verdict.mismatches > 0);
-  if (verdict.confidence == Confidence::kConsistent) {
-    verdict.detail = fmt::format("{} events", format_count(device.event_count));
-  } else if (is_checkable) {
-    verdict.detail =
-        fmt::format("{} segments and {} blocks compared with the end state, {}",
-                    format_count(device.segments.size()), format_count(device.blocks.size()),
-                    end.count() == 0 ? "all equal" : format_count(end.count()) + " differences");
-    if (device.event_count == 0) verdict.detail += "; no events, only this state is known";
-  } else {
-    verdict.detail = device.has_end_state ? "the end state lies after the last event that was kept"
-                                          : "no end state in the recording";
-  }
-  if (trouble.contradictions > 0) {
-    verdict.detail +=
-        fmt::format("; {} events contradict the ones before", format_count(trouble.contradictions));
-  }
+  verdict.assumed_segment_bytes = baseline.assumed_segment_bytes;
+  verdict.detail = verdict.confidence == Confidence::kConsistent
+                       ? counted(device.event_count, "event")
+                       : detail_of(device, is_checkable, end);
+  if (trouble.contradictions > 0) verdict.detail += trouble_of(trouble.contradictions);
   const std::string& first = !trouble.first.empty()                  ? trouble.first
                              : !baseline.first_contradiction.empty() ? baseline.first_contradiction
                                                                      : end.first();
   if (!first.empty()) verdict.detail += "; first: " + first;
   if (baseline.assumed_segment_bytes > 0) {
-    verdict.detail += fmt::format("; {} of segments assumed, for the recording does not name them",
-                                  format_bytes(baseline.assumed_segment_bytes));
+    verdict.detail += fmt::format(
+        "; {} of segments assumed, for the recording does not name them: reserved bytes are a "
+        "lower "
+        "bound",
+        format_bytes(baseline.assumed_segment_bytes));
   }
   return verdict;
 }

@@ -3,10 +3,10 @@
 // state.
 #pragma once
 
-#include "explain/history/baseline.hpp"
 #include "explain/history/heap.hpp"
 #include "explain/history/history.hpp"
 #include "explain/report.hpp"
+#include "replay/baseline.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
@@ -14,6 +14,8 @@
 #include <string>
 
 namespace vram::explain {
+
+using replay::Baseline;
 
 // What the replay itself stumbled over.
 struct ReplayTrouble {

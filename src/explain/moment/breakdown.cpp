@@ -16,7 +16,6 @@ namespace vram::explain {
 namespace {
 
 constexpr uint64_t kBeforeKey = std::numeric_limits<uint64_t>::max();
-constexpr std::string_view kBeforeName = "before recording";
 // Sites that are no frames: the upper bits say what, the lower ones which.
 constexpr uint64_t kLabelKey = uint64_t{1} << 62;
 constexpr uint64_t kPathKey = uint64_t{1} << 61;
@@ -96,7 +95,7 @@ std::string Grouping::site_name(uint32_t id) {
     return frame_name(tables, tables.frames[user_frames_.frame(lifetime.stack)]);
   if (const trace::StringId path = path_of(lifetime); path != 0)
     return std::string(tables.strings[path]);
-  return sources_.trace.has_stacks ? "no stack recorded" : "outside all scopes";
+  return std::string(sources_.trace.has_stacks ? kNoStackName : kNoScopeName);
 }
 
 uint64_t Grouping::key(uint32_t id) {
@@ -152,10 +151,10 @@ std::string Grouping::name(uint32_t lifetime) {
     case Dimension::kUserFrame:
       return site_name(lifetime);
     case Dimension::kStack:
-      if (member.stack == 0) return "no stack recorded";
+      if (member.stack == 0) return std::string(kNoStackName);
       return frame_name(tables, tables.frames[user_frames_.frame(member.stack)]);
     case Dimension::kScope:
-      return id == 0 ? "outside all scopes"
+      return id == 0 ? std::string(kNoScopeName)
                      : std::string(tables.strings[static_cast<trace::StringId>(id - 1)]);
     case Dimension::kSize:
       return size_class_name(id);

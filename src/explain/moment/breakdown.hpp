@@ -16,8 +16,15 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace vram::explain {
+
+// Holders that are no place: what was there before the recording and has no known origin, and
+// blocks of which the recording says nothing.
+inline constexpr std::string_view kBeforeName = "before recording";
+inline constexpr std::string_view kNoStackName = "no stack recorded";
+inline constexpr std::string_view kNoScopeName = "outside all scopes";
 
 // Tells which group a block belongs to, and what the group is called.
 class Grouping {

@@ -35,15 +35,17 @@ class EventClock {
 
   [[nodiscard]] Clock kind() const { return has_time_ ? Clock::kTime : Clock::kEventIndex; }
   [[nodiscard]] int64_t origin_unix_ns() const { return origin_unix_ns_; }
-  [[nodiscard]] int64_t time_ns(uint64_t event) const {
-    if (!has_time_ || event >= events_.size()) return static_cast<int64_t>(event);
-    return since_origin(events_[event].time_ns);
+  // The recording begins with its first event: kBeforeFirstEvent has the time of that.
+  [[nodiscard]] int64_t time_ns(int64_t event) const {
+    event = std::max<int64_t>(event, 0);
+    if (!has_time_ || static_cast<uint64_t>(event) >= events_.size()) return event;
+    return since_origin(events_[static_cast<size_t>(event)].time_ns);
   }
   // The last event before the first one that is later than `time_ns`; nullopt when already the
   // first is later.
   [[nodiscard]] std::optional<uint64_t> event_at(int64_t time_ns) const {
     uint64_t end = 0;
-    while (end < events_.size() && this->time_ns(end) <= time_ns) ++end;
+    while (end < events_.size() && this->time_ns(static_cast<int64_t>(end)) <= time_ns) ++end;
     if (end == 0) return std::nullopt;
     return end - 1;
   }

@@ -32,12 +32,13 @@ Course course_of_device(const trace::Trace& trace, const trace::DeviceTrace& dev
                 .has_time = trace.has_time,
                 .end_ns = 0,
                 .memory_bytes = memory_bytes_of(trace, device),
-                .peak_requested_bytes = walker.at_end() ? walker.totals().requested_bytes : 0,
+                .peak_requested_bytes = walker.totals().requested_bytes,
                 .points = {}};
   add_point(course.points, 0, walker.totals());
   while (!walker.at_end()) {
     // A clock that stepped back: what comes later is seen later.
-    course.end_ns = std::max(course.end_ns, clock.time_ns(walker.next_event()));
+    course.end_ns =
+        std::max(course.end_ns, clock.time_ns(static_cast<int64_t>(walker.next_event())));
     walker.step();
     add_point(course.points, course.end_ns, walker.totals());
     course.peak_requested_bytes =

@@ -1,6 +1,6 @@
 #include "explain/moment/curve.hpp"
 
-#include "explain/history/segments.hpp"
+#include "replay/segment_map.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -14,20 +14,17 @@ using trace::EventKind;
 Totals totals_before(std::span<const Event> events, const History& history) {
   Totals totals;
   totals.reserved_bytes = history.initial_reserved_bytes;
-  for (uint64_t id = 0; id < history.before_recording_count; ++id) {
+  for (uint32_t id = 0; id < history.before_recording_count; ++id) {
     const Lifetime& lifetime = history.lifetimes[id];
     totals.requested_bytes += lifetime.requested_bytes;
     totals.active_bytes += lifetime.block_bytes;
-    const bool is_requested_by_event_0 = !events.empty() && history.lifetime_of_event[0] == id &&
-                                         events[0].kind == EventKind::kFreeRequested;
-    const bool is_pending = lifetime.free_requested_event == 0 && !is_requested_by_event_0;
-    if (!is_pending) totals.allocated_bytes += lifetime.block_bytes;
+    if (!is_pending_before(events, history, id)) totals.allocated_bytes += lifetime.block_bytes;
   }
   return totals;
 }
 
-void raise(Moment& peak, uint64_t Totals::* total, const Totals& now, uint64_t event) {
-  if (now.*total <= peak.totals.*total && event != 0) return;
+void raise(Moment& peak, uint64_t Totals::* total, const Totals& now, int64_t event) {
+  if (now.*total <= peak.totals.*total && event != kBeforeFirstEvent) return;
   peak.event = event;
   peak.totals = now;
 }
@@ -78,29 +75,39 @@ class TimelineWriter {
   std::vector<TimelineSlice> timeline_;
 };
 
-int64_t latest_time(const EventClock& clock, uint64_t event_count) {
+int64_t latest_time(const EventClock& clock, int64_t event_count) {
   int64_t latest = clock.time_ns(0);
-  for (uint64_t i = 1; i < event_count; ++i) latest = std::max(latest, clock.time_ns(i));
+  for (int64_t i = 1; i < event_count; ++i) latest = std::max(latest, clock.time_ns(i));
   return latest;
 }
 
-void stamp(Peak& peak, const EventClock& clock) {
-  for (Moment* moment : {&peak.requested, &peak.allocated, &peak.active, &peak.reserved}) {
+void stamp(Curve& curve, const EventClock& clock) {
+  Peak& peak = curve.peak;
+  for (Moment* moment :
+       {&peak.requested, &peak.allocated, &peak.active, &peak.reserved, &curve.fullest}) {
     moment->time_ns = clock.time_ns(moment->event);
   }
 }
 
-void raise_all(Peak& peak, const Totals& now, uint64_t event) {
+void raise_fullest(Moment& fullest, const Totals& now, int64_t event) {
+  if (now.reserved_bytes < fullest.totals.reserved_bytes) return;
+  const bool is_higher = now.reserved_bytes > fullest.totals.reserved_bytes;
+  raise(fullest, is_higher ? &Totals::reserved_bytes : &Totals::requested_bytes, now, event);
+}
+
+void raise_all(Curve& curve, const Totals& now, int64_t event) {
+  Peak& peak = curve.peak;
   raise(peak.requested, &Totals::requested_bytes, now, event);
   raise(peak.allocated, &Totals::allocated_bytes, now, event);
   raise(peak.active, &Totals::active_bytes, now, event);
   raise(peak.reserved, &Totals::reserved_bytes, now, event);
+  raise_fullest(curve.fullest, now, event);
 }
 
 // Memory is reserved in the middle of a request and handed out at its end: only there does the
 // state say what of it is in use.
-void settle_reserved(Peak& peak, const Totals& totals, uint64_t event) {
-  if (peak.reserved.event + 1 != event) return;
+void settle_reserved(Peak& peak, const Totals& totals, int64_t event) {
+  if (event == 0 || peak.reserved.event + 1 != event) return;
   if (peak.reserved.totals.reserved_bytes != totals.reserved_bytes) return;
   peak.reserved.event = event;
   peak.reserved.totals = totals;
@@ -187,37 +194,37 @@ Curve draw_curve(const trace::Trace& trace, const trace::DeviceTrace& device,
   TotalsWalker walker(events, history);
   Curve curve;
   curve.initial = walker.totals();
-  const uint64_t count = history.lifetime_of_event.size();
-  TimelineWriter timeline(clock.time_ns(0), latest_time(clock, count), timeline_slices);
-  if (count == 0) raise_all(curve.peak, walker.totals(), 0);
-  for (uint64_t i = 0; i < count; ++i) {
-    if (i % kCheckpointEvents == 0) curve.checkpoints.push_back(walker.totals());
+  const auto count = static_cast<int64_t>(history.lifetime_of_event.size());
+  curve.end_ns = latest_time(clock, count);
+  TimelineWriter timeline(clock.time_ns(0), curve.end_ns, timeline_slices);
+  raise_all(curve, curve.initial, kBeforeFirstEvent);
+  for (int64_t i = 0; i < count; ++i) {
+    if (static_cast<uint64_t>(i) % kCheckpointEvents == 0)
+      curve.checkpoints.push_back(walker.totals());
     const int64_t time_ns = clock.time_ns(i);
-    const Totals before = walker.totals();
-    const bool rises = walker.step();
-    // The first slice begins with what the first event left.
-    if (timeline.is_due(time_ns)) timeline.advance(time_ns, i == 0 ? walker.totals() : before);
-    if (!rises && i != 0) continue;
-    raise_all(curve.peak, walker.totals(), i);
-    if (events[i].kind == EventKind::kAlloc) settle_reserved(curve.peak, walker.totals(), i);
+    if (timeline.is_due(time_ns)) timeline.advance(time_ns, walker.totals());
+    if (!walker.step()) continue;
+    raise_all(curve, walker.totals(), i);
+    if (events[static_cast<size_t>(i)].kind == EventKind::kAlloc)
+      settle_reserved(curve.peak, walker.totals(), i);
     timeline.see(walker.totals());
   }
   curve.last = walker.totals();
-  stamp(curve.peak, clock);
+  stamp(curve, clock);
   curve.timeline = timeline.finish(curve.last);
   return curve;
 }
 
 Moment moment_after(const trace::Trace& trace, const trace::DeviceTrace& device,
                     const History& history, const EventClock& clock, const Curve& curve,
-                    uint64_t event) {
-  const uint64_t count = history.lifetime_of_event.size();
-  if (count == 0) return {clock.time_ns(0), 0, curve.initial};
+                    int64_t event) {
+  const auto count = static_cast<int64_t>(history.lifetime_of_event.size());
   event = std::min(event, count - 1);
-  const uint64_t checkpoint = event / kCheckpointEvents;
+  if (event < 0) return {clock.time_ns(event), kBeforeFirstEvent, curve.initial};
+  const uint64_t checkpoint = static_cast<uint64_t>(event) / kCheckpointEvents;
   TotalsWalker walker(trace.events_of(device), history, checkpoint * kCheckpointEvents,
                       curve.checkpoints[checkpoint]);
-  while (walker.next_event() <= event) walker.step();
+  while (walker.next_event() <= static_cast<uint64_t>(event)) walker.step();
   return {clock.time_ns(event), event, walker.totals()};
 }
 

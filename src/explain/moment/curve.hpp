@@ -46,7 +46,10 @@ class TotalsWalker {
 };
 
 struct Curve {
-  Peak peak;  // over the moments after events; without events, the only state there is
+  Peak peak;  // over the states before the first event and after each
+  // Of the moments at which most was reserved, the first of those with most requested.
+  Moment fullest;
+  int64_t end_ns = 0;  // of the latest event; clocks may step back
   std::vector<TimelineSlice> timeline;
   Totals initial;                 // before the first event
   Totals last;                    // after the last one
@@ -59,9 +62,9 @@ inline constexpr uint64_t kCheckpointEvents = 4096;
                                const History& history, const EventClock& clock,
                                uint32_t timeline_slices);
 
-// After this event; in at most kCheckpointEvents steps.
+// After this event, or before the first one; in at most kCheckpointEvents steps.
 [[nodiscard]] Moment moment_after(const trace::Trace& trace, const trace::DeviceTrace& device,
                                   const History& history, const EventClock& clock,
-                                  const Curve& curve, uint64_t event);
+                                  const Curve& curve, int64_t event);
 
 }  // namespace vram::explain

@@ -21,7 +21,7 @@ struct Drawn {
         history(replay_history(made.trace(), made.device())),
         clock(made.trace(), made.device()),
         curve(draw_curve(made.trace(), made.device(), history, clock, slices)) {}
-  [[nodiscard]] Moment after(uint64_t event) {
+  [[nodiscard]] Moment after(int64_t event) {
     return moment_after(made.trace(), made.device(), history, clock, curve, event);
   }
   Recording made;
@@ -40,8 +40,8 @@ TEST(Curve, PendingBlocksStayActiveUntilTheirFreeCompletes) {
   EXPECT_EQ(drawn.after(2).totals, (Totals{4 * kMiB - 100, 0, 4 * kMiB, 20 * kMiB}));
   EXPECT_EQ(drawn.after(3).totals, (Totals{6 * kMiB - 100, 2 * kMiB, 6 * kMiB, 20 * kMiB}));
   EXPECT_EQ(drawn.after(4).totals, (Totals{2 * kMiB, 2 * kMiB, 2 * kMiB, 20 * kMiB}));
-  EXPECT_EQ(drawn.curve.peak.active.event, 3u);
-  EXPECT_EQ(drawn.curve.peak.allocated.event, 1u);
+  EXPECT_EQ(drawn.curve.peak.active.event, 3);
+  EXPECT_EQ(drawn.curve.peak.allocated.event, 1);
   EXPECT_EQ(drawn.curve.peak.requested.totals.requested_bytes, 6 * kMiB - 100);
 }
 
@@ -50,7 +50,7 @@ TEST(Curve, ThePeakIsTheFirstOfEqualMomentsAndKnowsItsTime) {
   recording.segment(kBase, 2 * kMiB);
   for (int i = 0; i < 3; ++i) recording.alloc(kBase, 512).free(kBase, 512).wait_ns(5000);
   const Drawn drawn(std::move(recording));
-  EXPECT_EQ(drawn.curve.peak.requested.event, 1u);
+  EXPECT_EQ(drawn.curve.peak.requested.event, 1);
   EXPECT_EQ(drawn.curve.peak.requested.time_ns, 1000);
 }
 
@@ -61,9 +61,38 @@ TEST(Curve, TheReservedPeakStandsWhereTheRequestHasItsMemory) {
   recording.segment(kBase + 64 * kMiB, 30 * kMiB).alloc(kBase + 64 * kMiB, 30 * kMiB);
   recording.free(kBase, 24 * kMiB);
   const Drawn drawn(std::move(recording));
-  EXPECT_EQ(drawn.curve.peak.reserved.event, 3u);
+  EXPECT_EQ(drawn.curve.peak.reserved.event, 3);
   EXPECT_EQ(drawn.curve.peak.reserved.totals.allocated_bytes, 54 * kMiB);
   EXPECT_EQ(drawn.curve.peak.reserved.totals.reserved_bytes, 54 * kMiB);
+}
+
+// A recording that begins with a free: more was alive before its first event than ever after.
+TEST(Curve, ThePeakMayStandBeforeTheFirstEvent) {
+  Recording recording;
+  recording.free(kBase, 8 * kMiB).wait_ns(5000).alloc(kBase, 4 * kMiB);
+  recording.end_segment(kBase, {{4 * kMiB, 4 * kMiB}, {16 * kMiB}});
+  Drawn drawn(std::move(recording));
+  const Peak& peak = drawn.curve.peak;
+  for (const Moment& moment : {peak.requested, peak.allocated, peak.active, peak.reserved}) {
+    EXPECT_EQ(moment.event, kBeforeFirstEvent);
+    EXPECT_EQ(moment.time_ns, 0);
+    EXPECT_EQ(moment.totals, (Totals{8 * kMiB, 8 * kMiB, 8 * kMiB, 20 * kMiB}));
+  }
+  EXPECT_EQ(drawn.after(kBeforeFirstEvent).totals, peak.requested.totals);
+  EXPECT_EQ(drawn.curve.timeline.front().largest.allocated_bytes, 8 * kMiB);
+}
+
+// Reserved memory reaches its peak before most of it is used, and stays there.
+TEST(Curve, TheFullestMomentIsThatOfMostLiveMemoryAtTheReservedPeak) {
+  Recording recording;
+  recording.segment(kBase, 20 * kMiB).alloc(kBase, 4 * kMiB).free(kBase, 4 * kMiB);
+  recording.alloc(kBase, 18 * kMiB).free(kBase, 18 * kMiB).alloc(kBase, 18 * kMiB);
+  recording.free(kBase, 18 * kMiB).segment_free(kBase, 20 * kMiB);
+  const Drawn drawn(std::move(recording));
+  EXPECT_EQ(drawn.curve.peak.reserved.event, 1);
+  EXPECT_EQ(drawn.curve.fullest.event, 4);
+  EXPECT_EQ(drawn.curve.fullest.totals.reserved_bytes, 20 * kMiB);
+  EXPECT_EQ(drawn.curve.fullest.totals.requested_bytes, 18 * kMiB);
 }
 
 TEST(Curve, SlicesWithoutEventsCarryTheLastTotalsOn) {
@@ -116,7 +145,7 @@ TEST(Curve, TotalsAtAnyEventEqualThoseOfTheWholeWalk) {
   TotalsWalker walker(drawn.made.trace().events_of(drawn.made.device()), drawn.history);
   while (!walker.at_end()) {
     walker.step();
-    const uint64_t event = walker.next_event() - 1;
+    const auto event = static_cast<int64_t>(walker.next_event()) - 1;
     if (event % 613 != 0) continue;
     EXPECT_EQ(drawn.after(event).totals, walker.totals()) << event;
   }

@@ -7,7 +7,7 @@ namespace vram::explain {
 namespace {
 
 // Indices of `events`, by rising event.
-std::vector<size_t> order_of(std::span<const uint64_t> events) {
+std::vector<size_t> order_of(std::span<const int64_t> events) {
   std::vector<size_t> order(events.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -23,7 +23,8 @@ void gather_segments(const trace::Trace& trace, const trace::DeviceTrace& device
   auto ignored = history.ignored_segment_events.begin();
   uint64_t next = 0;
   for (const size_t at : order) {
-    const uint64_t end = std::min<uint64_t>(sets[at].event + 1, history.lifetime_of_event.size());
+    const uint64_t end = std::min<uint64_t>(static_cast<uint64_t>(sets[at].event + 1),
+                                            history.lifetime_of_event.size());
     for (; next < end; ++next) {
       if (!is_segment_event(events[next].kind)) continue;
       if (ignored != history.ignored_segment_events.end() && *ignored == next) {
@@ -40,11 +41,11 @@ void gather_lifetimes(const History& history, const std::vector<size_t>& order,
                       std::vector<LiveSet>& sets) {
   for (uint32_t id = 0; id < history.lifetimes.size(); ++id) {
     const Lifetime& lifetime = history.lifetimes[id];
-    const uint64_t begin =
-        lifetime.alloc_event == kBeforeRecording ? 0 : uint64_t{lifetime.alloc_event};
-    const uint64_t end = lifetime.free_completed_event == kNever
-                             ? UINT64_MAX
-                             : uint64_t{lifetime.free_completed_event};
+    const int64_t begin = lifetime.alloc_event == kBeforeRecording ? kBeforeFirstEvent
+                                                                   : int64_t{lifetime.alloc_event};
+    const int64_t end = lifetime.free_completed_event == kNever
+                            ? INT64_MAX
+                            : int64_t{lifetime.free_completed_event};
     auto at = std::partition_point(order.begin(), order.end(),
                                    [&](size_t i) { return sets[i].event < begin; });
     for (; at != order.end() && sets[*at].event < end; ++at) sets[*at].lifetimes.push_back(id);
@@ -54,7 +55,7 @@ void gather_lifetimes(const History& history, const std::vector<size_t>& order,
 }  // namespace
 
 std::vector<LiveSet> gather_live(const trace::Trace& trace, const trace::DeviceTrace& device,
-                                 const History& history, std::span<const uint64_t> events) {
+                                 const History& history, std::span<const int64_t> events) {
   std::vector<LiveSet> sets(events.size());
   for (size_t i = 0; i < events.size(); ++i) sets[i].event = events[i];
   const std::vector<size_t> order = order_of(events);

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "explain/history/history.hpp"
-#include "explain/history/segments.hpp"
+#include "replay/segment_map.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace vram::explain {
 
 struct LiveSet {
-  uint64_t event = 0;
+  int64_t event = 0;  // kBeforeFirstEvent: before the first one
   SegmentMap segments;
   std::vector<uint32_t> lifetimes;  // active after `event`, by address
 };
@@ -24,7 +24,7 @@ struct LiveSet {
 [[nodiscard]] std::vector<LiveSet> gather_live(const trace::Trace& trace,
                                                const trace::DeviceTrace& device,
                                                const History& history,
-                                               std::span<const uint64_t> events);
+                                               std::span<const int64_t> events);
 
 // A segment and its live blocks: lifetimes[first .. last) of the set.
 struct SegmentView {

@@ -14,7 +14,9 @@ namespace vram::explain {
 // are explained.
 inline constexpr size_t kMostOoms = 16;
 
-// Leaves Oom::step to whoever knows the steps.
+// All of them.
+[[nodiscard]] uint64_t count_ooms(const Sources& sources);
+// At most kMostOoms. Leaves Oom::step to whoever knows the steps.
 [[nodiscard]] std::vector<Oom> find_ooms(const Sources& sources);
 
 }  // namespace vram::explain

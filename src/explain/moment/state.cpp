@@ -26,7 +26,7 @@ std::optional<uint64_t> named_bytes(const Sources& sources, const LiveSet& live)
 
 }  // namespace
 
-std::vector<State> states_after(const Sources& sources, std::span<const uint64_t> events) {
+std::vector<State> states_after(const Sources& sources, std::span<const int64_t> events) {
   const AllocatorRules rules = rules_of(sources.trace, sources.device.kind);
   std::vector<State> states;
   for (const LiveSet& live : gather_live(sources.trace, sources.device, sources.history, events)) {
@@ -34,7 +34,7 @@ std::vector<State> states_after(const Sources& sources, std::span<const uint64_t
     state.moment = moment_after(sources.trace, sources.device, sources.history, sources.clock,
                                 sources.curve, live.event);
     state.waste = measure_waste(sources, rules, live);
-    state.pinners = find_pinners(sources, live);
+    state.pinners = find_pinners(sources, rules, live);
     state.segment_count = live.segments.ranges().size();
     state.block_count = live.lifetimes.size();
     state.named_bytes = named_bytes(sources, live);

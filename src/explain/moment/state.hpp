@@ -11,9 +11,9 @@
 
 namespace vram::explain {
 
-// The state after each of these events, in their order. Without events, event 0 is the only state
-// there is.
+// The state after each of these events, or before the first one (kBeforeFirstEvent), in their
+// order.
 [[nodiscard]] std::vector<State> states_after(const Sources& sources,
-                                              std::span<const uint64_t> events);
+                                              std::span<const int64_t> events);
 
 }  // namespace vram::explain

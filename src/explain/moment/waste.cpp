@@ -12,8 +12,11 @@
 namespace vram::explain {
 namespace {
 
-bool is_pending_at(const History& history, const Lifetime& lifetime, uint64_t event) {
-  return !history.allocated_at(lifetime, event);
+bool is_pending_at(const Sources& sources, uint32_t lifetime, int64_t event) {
+  const History& history = sources.history;
+  if (event == kBeforeFirstEvent)
+    return is_pending_before(sources.trace.events_of(sources.device), history, lifetime);
+  return !history.allocated_at(history.lifetimes[lifetime], event);
 }
 
 // Whole granules inside a free range of an expandable segment: pages are unmapped by granule only.
@@ -23,10 +26,13 @@ uint64_t whole_granules(uint64_t begin, uint64_t size_bytes, uint64_t granule_by
   return last > first ? (last - first) * granule_bytes : 0;
 }
 
+bool is_private(const SegmentRange& range) {
+  return range.pool != 0 && range.pool != trace::kUnknownPool;
+}
+
 uint64_t releasable_of(const SegmentView& segment, const AllocatorRules& rules,
                        uint64_t hole_address, uint64_t hole_bytes) {
   const SegmentRange& range = segment.range;
-  if (range.pool != 0 && range.pool != trace::kUnknownPool) return 0;
   if (hole_bytes == range.size_bytes) return hole_bytes;
   if (!range.is_expandable) return 0;
   const uint64_t granule = rules.granule_bytes(range.is_small);
@@ -37,10 +43,6 @@ std::string domain_name(const trace::Tables& tables, const AllocatorRules& rules
                         const SegmentRange& range) {
   if (rules.is_vrams(range.context)) return "vram's pool";
   std::string name = range.is_small ? "requests up to 1 MiB" : "requests over 1 MiB";
-  if (range.pool != 0 && range.pool != trace::kUnknownPool) {
-    const trace::PoolName pool = tables.pools[range.pool];
-    name += fmt::format(", private pool ({}, {})", pool.first, pool.second);
-  }
   name += range.stream == 0 ? std::string(", default stream")
                             : fmt::format(", stream {:#x}", tables.streams[range.stream]);
   return name;
@@ -49,10 +51,14 @@ std::string domain_name(const trace::Tables& tables, const AllocatorRules& rules
 void measure_segment(const Sources& sources, const AllocatorRules& rules, const LiveSet& live,
                      const SegmentView& segment, Waste& waste) {
   for_each_hole(sources.history, live, segment, [&](uint64_t address, uint64_t size_bytes) {
+    if (is_private(segment.range)) {
+      waste.private_pool_bytes += size_bytes;
+      return;
+    }
     const uint64_t releasable = releasable_of(segment, rules, address, size_bytes);
     waste.releasable_bytes += releasable;
     waste.stranded_bytes += size_bytes - releasable;
-    ++waste.hole_count;
+    waste.hole_count += releasable < size_bytes ? 1 : 0;
     // The small pool serves requests up to 1 MiB only, however large its hole.
     const uint64_t usable = segment.range.is_small && !rules.is_vrams(segment.range.context)
                                 ? std::min(size_bytes, kSmallRequestBytes)
@@ -64,27 +70,30 @@ void measure_segment(const Sources& sources, const AllocatorRules& rules, const 
 }
 
 struct Pinned {
-  uint64_t free_bytes = 0;
+  uint64_t stranded_bytes = 0;
   uint64_t live_bytes = 0;
   uint64_t site = 0;
 };
 
 // The one site of all its live blocks, when there is only one.
-std::optional<Pinned> single_site(const Sources& sources, const LiveSet& live,
-                                  const SegmentView& segment, Grouping& sites) {
-  if (segment.first == segment.last) return std::nullopt;
+std::optional<Pinned> single_site(const Sources& sources, const AllocatorRules& rules,
+                                  const LiveSet& live, const SegmentView& segment,
+                                  Grouping& sites) {
+  if (segment.first == segment.last || is_private(segment.range)) return std::nullopt;
   Pinned pinned;
   for (size_t i = segment.first; i < segment.last; ++i) {
     const Lifetime& lifetime = sources.history.lifetimes[live.lifetimes[i]];
     const uint64_t site = sites.key(live.lifetimes[i]);
     if (i == segment.first) pinned.site = site;
-    if (site != pinned.site || is_pending_at(sources.history, lifetime, live.event)) {
+    if (site != pinned.site || is_pending_at(sources, live.lifetimes[i], live.event)) {
       return std::nullopt;
     }
     pinned.live_bytes += lifetime.block_bytes;
   }
-  pinned.free_bytes = segment.range.size_bytes - pinned.live_bytes;
-  if (pinned.free_bytes == 0) return std::nullopt;
+  for_each_hole(sources.history, live, segment, [&](uint64_t address, uint64_t size_bytes) {
+    pinned.stranded_bytes += size_bytes - releasable_of(segment, rules, address, size_bytes);
+  });
+  if (pinned.stranded_bytes == 0) return std::nullopt;
   return pinned;
 }
 
@@ -94,7 +103,7 @@ Waste measure_waste(const Sources& sources, const AllocatorRules& rules, const L
   Waste waste;
   for (const uint32_t id : live.lifetimes) {
     const Lifetime& lifetime = sources.history.lifetimes[id];
-    if (is_pending_at(sources.history, lifetime, live.event)) {
+    if (is_pending_at(sources, id, live.event)) {
       waste.pending_bytes += lifetime.block_bytes;
     } else {
       waste.rounding_bytes += lifetime.block_bytes - lifetime.requested_bytes;
@@ -106,15 +115,16 @@ Waste measure_waste(const Sources& sources, const AllocatorRules& rules, const L
   return waste;
 }
 
-std::vector<Pinner> find_pinners(const Sources& sources, const LiveSet& live) {
+std::vector<Pinner> find_pinners(const Sources& sources, const AllocatorRules& rules,
+                                 const LiveSet& live) {
   Grouping sites(sources, live, Dimension::kUserFrame);
   std::unordered_map<std::string, Pinner> by_name;
   for (const SegmentView& segment : view_segments(sources.history, live)) {
-    const std::optional<Pinned> pinned = single_site(sources, live, segment, sites);
+    const std::optional<Pinned> pinned = single_site(sources, rules, live, segment, sites);
     if (!pinned) continue;
     Pinner& pinner = by_name[sites.name(live.lifetimes[segment.first])];
     pinner.pinned_bytes += pinned->live_bytes;
-    pinner.stranded_bytes += pinned->free_bytes;
+    pinner.stranded_bytes += pinned->stranded_bytes;
     ++pinner.segment_count;
   }
   std::vector<Pinner> pinners;

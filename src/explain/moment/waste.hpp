@@ -2,11 +2,12 @@
 // request; and the blocks that pin segments. Pure functions of a moment. At every moment, exactly:
 //
 //   reserved = requested of allocated blocks + rounding + pending + releasable + stranded
+//              + private pools
 //
-// where pending blocks count whole (their rounding with them), and every free byte is either
-// releasable or stranded. Releasable is what empty_cache() gives back: free segments of the default
-// pool, and the whole granules inside free ranges of expandable segments. Free segments of a
-// private pool stay stranded: its graph or its owner keeps them.
+// where pending blocks count whole (their rounding with them), and every free byte is releasable,
+// stranded or of a private pool. Releasable is what empty_cache() gives back: free segments of the
+// default pool, and the whole granules inside free ranges of expandable segments. What is free in a
+// private pool is no waste: the pool's CUDA graph writes there whenever it runs.
 #pragma once
 
 #include "explain/history/allocator_rules.hpp"
@@ -23,8 +24,9 @@ namespace vram::explain {
                                   const LiveSet& live);
 
 // Segments with free space in which all live blocks come from one site (a user frame, or a size
-// class where the recording has no stacks): releasing that site's blocks would empty them. Largest
-// stranded first.
-[[nodiscard]] std::vector<Pinner> find_pinners(const Sources& sources, const LiveSet& live);
+// class where the recording has no stacks): releasing that site's blocks would empty them. Counts
+// what measure_waste() counts as stranded there. Largest stranded first.
+[[nodiscard]] std::vector<Pinner> find_pinners(const Sources& sources, const AllocatorRules& rules,
+                                               const LiveSet& live);
 
 }  // namespace vram::explain

@@ -1,10 +1,15 @@
 #include "explain/ranks/ranks.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace vram::explain {
@@ -22,7 +27,7 @@ RankLine line_of(const Report& report, uint64_t rank) {
                 .peak_reserved_bytes = device.peak.reserved.totals.reserved_bytes,
                 .headroom_bytes = {},
                 .steps = device.steps.steps.size(),
-                .ooms = device.ooms.size()};
+                .ooms = device.oom_count};
   if (device.memory_bytes)
     line.headroom_bytes =
         *device.memory_bytes - std::min(*device.memory_bytes, line.peak_reserved_bytes);
@@ -91,10 +96,24 @@ Amounts amounts_by(const Report& report, Dimension by) {
   return amounts;
 }
 
+// What a rank's steps are called among the ranks: by their own names, and where several have one
+// name ("train_step"), numbered by their order from the second on. A rank whose recording begins
+// later still has its "step 17" at step 17.
+std::vector<std::string> step_names(const Report& report) {
+  std::map<std::string_view, size_t> seen;
+  std::vector<std::string> names;
+  for (const Step& step : device_of(report).steps.steps) {
+    const size_t times = ++seen[step.name];
+    names.push_back(times == 1 ? step.name : fmt::format("{}, {}", step.name, times));
+  }
+  return names;
+}
+
 Amounts amounts_by_step(const Report& report) {
+  const std::vector<std::string> names = step_names(report);
   Amounts amounts;
-  for (const Step& step : device_of(report).steps.steps)
-    amounts[step.name] = step.peak_requested_bytes;
+  for (size_t i = 0; i < names.size(); ++i)
+    amounts[names[i]] = device_of(report).steps.steps[i].peak_requested_bytes;
   return amounts;
 }
 
@@ -119,10 +138,10 @@ std::vector<AlignedStep> align_steps(std::span<const Report* const> reports) {
   std::vector<Amounts> peaks;
   for (const Report* report : reports) peaks.push_back(amounts_by_step(*report));
   std::vector<AlignedStep> aligned;
-  for (const Step& step : device_of(*longest).steps.steps) {
-    AlignedStep row{.name = step.name, .peak_bytes = {}};
+  for (std::string& name : step_names(*longest)) {
+    AlignedStep row{.name = std::move(name), .peak_bytes = {}};
     for (const Amounts& of_rank : peaks) {
-      const auto found = of_rank.find(step.name);
+      const auto found = of_rank.find(row.name);
       row.peak_bytes.push_back(found == of_rank.end() ? std::nullopt
                                                       : std::optional(found->second));
     }
@@ -135,7 +154,65 @@ std::vector<AlignedStep> align_steps(std::span<const Report* const> reports) {
   return aligned;
 }
 
+// "run.rank3.vtrace" and "run.rank12.vtrace" are the same.
+std::string name_without_digits(const Report& report) {
+  std::string name = report.path.substr(report.path.find_last_of('/') + 1);
+  std::string letters;
+  for (const char c : name) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit) letters += c;
+    if (is_digit && !letters.ends_with('#')) letters += '#';
+  }
+  return letters;
+}
+
+template <typename Value>
+bool is_same(const std::vector<Report>& reports, Value value) {
+  return std::ranges::all_of(
+      reports, [&](const Report& report) { return value(report) == value(reports.front()); });
+}
+
+template <typename Amount>
+bool is_within_factor_two(const std::vector<Report>& reports, Amount amount) {
+  const auto [least, most] = std::ranges::minmax(reports | std::views::transform(amount));
+  return most / 2 <= least;
+}
+
+bool times_overlap(const std::vector<Report>& reports) {
+  int64_t last_begin = std::numeric_limits<int64_t>::min();
+  int64_t first_end = std::numeric_limits<int64_t>::max();
+  for (const Report& report : reports) {
+    if (report.clock != Clock::kTime) return false;
+    const DeviceReport& device = device_of(report);
+    last_begin = std::max(last_begin, device.begin_unix_ns);
+    first_end = std::min(first_end, device.begin_unix_ns + device.duration_ns);
+  }
+  return last_begin <= first_end;
+}
+
+bool says_other_ranks(const std::vector<Report>& reports) {
+  std::set<uint64_t> ranks;
+  return std::ranges::all_of(reports, [&](const Report& report) {
+    return report.process.rank && ranks.insert(*report.process.rank).second;
+  });
+}
+
 }  // namespace
+
+bool is_one_program(const std::vector<Report>& reports) {
+  if (reports.size() < 2) return false;
+  const bool has_one_name = is_same(reports, name_without_digits);
+  if (says_other_ranks(reports)) {
+    const auto world = [](const Report& report) { return report.process.world_size; };
+    return has_one_name || (world(reports.front()) && is_same(reports, world));
+  }
+  return has_one_name && times_overlap(reports) &&
+         is_within_factor_two(reports,
+                              [](const Report& report) { return device_of(report).events; }) &&
+         is_within_factor_two(reports, [](const Report& report) {
+           return device_of(report).peak.requested.totals.requested_bytes;
+         });
+}
 
 RankReport compare_ranks(const std::vector<Report>& reports) {
   const std::vector<uint64_t> numbers = numbers_of(reports);

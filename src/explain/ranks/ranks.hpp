@@ -36,7 +36,8 @@ struct Difference {
   [[nodiscard]] uint64_t more_bytes() const { return worst_bytes - median_bytes; }
 };
 
-// A step that at least two ranks have, by its name.
+// A step that at least two ranks have, by its name and, where a rank has several of that name, by
+// their order.
 struct AlignedStep {
   std::string name;
   std::vector<std::optional<uint64_t>> peak_bytes;  // requested, by RankReport::ranks
@@ -57,6 +58,11 @@ struct RankReport {
   std::optional<Difference> step;
   std::vector<AlignedStep> steps;
 };
+
+// Whether the reports are of one program's processes: each says another rank, and they say the same
+// world size or their files' names differ in digits alone; or, where they say no ranks, the names
+// differ in digits alone, the times overlap, and events and peaks are within a factor of 2.
+[[nodiscard]] bool is_one_program(const std::vector<Report>& reports);
 
 // At least one report; those that don't say their rank get the first numbers that are free.
 [[nodiscard]] RankReport compare_ranks(const std::vector<Report>& reports);

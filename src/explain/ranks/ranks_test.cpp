@@ -57,6 +57,51 @@ TEST(Ranks, TheWorstIsHeldAgainstTheMedian) {
   EXPECT_EQ(found.step->more_bytes(), 497u);
 }
 
+// Files of one folder, a second each, that say no ranks.
+std::vector<Report> unranked(const std::vector<std::string>& paths) {
+  std::vector<Report> reports;
+  for (const std::string& path : paths) {
+    Report& report = reports.emplace_back();
+    report.path = path;
+    DeviceReport& device = report.devices.emplace_back();
+    device.events = 1000;
+    device.begin_unix_ns = 7'000'000'000;
+    device.duration_ns = 1'000'000'000;
+    device.peak.requested.totals.requested_bytes = 100;
+  }
+  return reports;
+}
+
+TEST(OneProgram, IsToldByWhatTheRecordingsSay) {
+  EXPECT_TRUE(is_one_program(three()));
+  std::vector<Report> reports = three();
+  reports[1].process.rank = 2;
+  EXPECT_FALSE(is_one_program(reports)) << "two of them are rank 2";
+  reports = three();
+  reports[1].process.world_size = 8;
+  reports[1].path = "other.vtrace";
+  EXPECT_FALSE(is_one_program(reports));
+  EXPECT_FALSE(is_one_program({three()[0]}));
+}
+
+TEST(OneProgram, WithoutRanksByNamesTimesAndSizes) {
+  const std::vector<std::string> paths = {"a/w9.pickle", "b/w10.pickle"};
+  EXPECT_TRUE(is_one_program(unranked(paths)));
+  EXPECT_FALSE(is_one_program(unranked({"unet.pickle", "leak.pickle"})));
+  const auto is_one_after = [&](auto change) {
+    std::vector<Report> reports = unranked(paths);
+    change(reports[1]);
+    return is_one_program(reports);
+  };
+  EXPECT_TRUE(is_one_after([](Report& r) { r.devices[0].begin_unix_ns += 1'000'000'000; }));
+  EXPECT_FALSE(is_one_after([](Report& r) { r.devices[0].begin_unix_ns += 1'000'000'001; }));
+  EXPECT_FALSE(is_one_after([](Report& r) { r.clock = Clock::kEventIndex; }));
+  EXPECT_TRUE(is_one_after([](Report& r) { r.devices[0].events = 500; }));
+  EXPECT_FALSE(is_one_after([](Report& r) { r.devices[0].events = 499; }));
+  EXPECT_FALSE(
+      is_one_after([](Report& r) { r.devices[0].peak.requested.totals.requested_bytes = 202; }));
+}
+
 TEST(Ranks, StepsAreLinedUpByName) {
   const RankReport found = compare_ranks(three());
   ASSERT_EQ(found.steps.size(), 2u) << "one rank alone has step 2";
@@ -65,6 +110,26 @@ TEST(Ranks, StepsAreLinedUpByName) {
   EXPECT_EQ(found.steps[0].worst, 1u);
   EXPECT_EQ(found.steps[1].peak_bytes, (Row{std::nullopt, 510, 1007}));
   EXPECT_EQ(found.steps[1].worst, 2u);
+}
+
+TEST(Ranks, StepsOfOneNameAreLinedUpByTheirOrder) {
+  Peaks even;
+  Peaks uneven;
+  for (int i = 0; i < 6; ++i) {
+    even.emplace_back("train_step", 120);
+    uneven.emplace_back("train_step", i == 2 ? 1020 : 150);
+  }
+  const RankReport found = compare_ranks({report_of(0, {{"activation", 120}}, even, 1000),
+                                          report_of(1, {{"activation", 1020}}, uneven, 2000)});
+  ASSERT_EQ(found.steps.size(), 6U);
+  using Row = std::vector<std::optional<uint64_t>>;
+  EXPECT_EQ(found.steps[0].name, "train_step");
+  EXPECT_EQ(found.steps[0].peak_bytes, (Row{120, 150}));
+  EXPECT_EQ(found.steps[2].name, "train_step, 3");
+  EXPECT_EQ(found.steps[2].peak_bytes, (Row{120, 1020}));
+  ASSERT_TRUE(found.step);
+  EXPECT_EQ(found.step->name, "train_step, 3");
+  EXPECT_EQ(found.step->more_bytes(), 900U);
 }
 
 TEST(Ranks, HeadroomCountsWhereAllDevicesAreKnown) {

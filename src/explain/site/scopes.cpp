@@ -23,30 +23,76 @@ uint32_t annotation_device(const trace::Trace& trace, const trace::DeviceTrace& 
       ->first;
 }
 
-// Pairs by name, the latest begin first. A begin left over lost its end: it lasts to the next begin
-// of its name.
+// Which begun scope an end belongs to. Annotations don't say their thread, so a scope is taken to
+// lie inside the one begun last that is still open, and a thread ends no scope before those inside
+// it: of the open scopes of a name the latest ends that has nothing open inside. Where each has
+// something open inside, threads overlap, and the latest ends.
+class OpenScopes {
+ public:
+  void begin(trace::StringId name, uint32_t scope) {
+    around_.resize(scope + 1, kNoScope);
+    inside_.resize(scope + 1, 0);
+    if (!open_.empty()) {
+      around_[scope] = *open_.rbegin();
+      ++inside_[around_[scope]];
+    }
+    open_.insert(scope);
+    of_name_[name].push_back(scope);
+  }
+
+  // kNoScope: none of this name is open.
+  uint32_t end(trace::StringId name) {
+    std::vector<uint32_t>& begun = of_name_[name];
+    if (begun.empty()) return kNoScope;
+    auto ended = begun.end() - 1;
+    for (size_t k = 0; k < std::min(begun.size(), kMaxOpenSearched); ++k) {
+      const auto candidate = begun.end() - 1 - static_cast<ptrdiff_t>(k);
+      if (inside_[*candidate] > 0) continue;
+      ended = candidate;
+      break;
+    }
+    const uint32_t scope = *ended;
+    begun.erase(ended);
+    open_.erase(scope);
+    if (around_[scope] != kNoScope) --inside_[around_[scope]];
+    return scope;
+  }
+
+  [[nodiscard]] const std::unordered_map<trace::StringId, std::vector<uint32_t>>& left() const {
+    return of_name_;
+  }
+
+ private:
+  std::set<uint32_t> open_;
+  std::unordered_map<trace::StringId, std::vector<uint32_t>> of_name_;  // open ones, by begin
+  std::vector<uint32_t> around_;                                        // by scope
+  std::vector<uint32_t> inside_;  // open scopes directly inside
+};
+
+// A begin left over lost its end: it lasts to the next begin of its name.
 void match_ends(const trace::Trace& trace, uint32_t device, Scopes* out) {
-  std::unordered_map<trace::StringId, std::vector<uint32_t>> open;
+  OpenScopes open;
   std::unordered_map<trace::StringId, std::vector<uint32_t>> of_name;
   for (const trace::Annotation& a : trace.annotations) {
     if (a.device != device) continue;
-    std::vector<uint32_t>& begun = open[a.name];
     if (a.is_begin) {
       const auto index = static_cast<uint32_t>(out->all.size());
-      begun.push_back(index);
+      open.begin(a.name, index);
       of_name[a.name].push_back(index);
       out->all.push_back(
           {a.name, a.time_ns, std::numeric_limits<int64_t>::max(), 0, 0, kNoScope, 0, false});
-    } else if (begun.empty()) {
-      ++out->unmatched_ends;
-    } else {
-      Scope& scope = out->all[begun.back()];
-      scope.end_ns = std::max(a.time_ns, scope.begin_ns);
-      scope.closed = true;
-      begun.pop_back();
+      continue;
     }
+    const uint32_t ended = open.end(a.name);
+    if (ended == kNoScope) {
+      ++out->unmatched_ends;
+      continue;
+    }
+    Scope& scope = out->all[ended];
+    scope.end_ns = std::max(a.time_ns, scope.begin_ns);
+    scope.closed = true;
   }
-  for (const auto& [name, begun] : open) {
+  for (const auto& [name, begun] : open.left()) {
     const std::vector<uint32_t>& same = of_name[name];
     for (const uint32_t index : begun) {
       ++out->missing_ends;

@@ -1,7 +1,7 @@
 // Scopes: the named regions of one device, rebuilt from begin and end annotations and placed on its
 // events. Steps, phases and the breakdown by scope stand on it. Annotations carry host times only
-// and come from several threads, so begins are matched to ends by name, nesting follows from the
-// times, and what is missing is repaired and counted.
+// and come from several threads, so begins are matched to ends by name and by what is open inside
+// them, nesting follows from the times, and what is missing is repaired and counted.
 #pragma once
 
 #include "trace/trace.hpp"

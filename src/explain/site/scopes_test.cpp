@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace vram::explain {
 namespace {
@@ -91,6 +92,47 @@ TEST(Scopes, OverlapOfTwoThreadsIsNoNesting) {
   ASSERT_EQ(scopes.all.size(), 2U);
   EXPECT_EQ(scopes.all[1].parent, kNoScope);
   EXPECT_EQ(name_at(made, scopes, made.history.lifetimes[x].alloc_event), "b");
+}
+
+// Two threads run the same code, the second a little later.
+TEST(Scopes, OfOneNameOnTwoThreadsEndInTheirOwnOrder) {
+  TraceBuilder b;
+  b.begin("step");
+  b.begin("forward");
+  b.begin("step");
+  b.end("forward");
+  b.begin("forward");
+  b.begin("backward");
+  b.end("forward");
+  b.end("backward");
+  b.begin("backward");
+  b.end("step");
+  const int64_t first_end = b.trace().annotations.back().time_ns;
+  b.end("backward");
+  b.end("step");
+  const int64_t second_end = b.trace().annotations.back().time_ns;
+  const Made made = b.build();
+  std::vector<int64_t> ends;
+  for (const Scope& scope : build(made).all) {
+    if (made.trace.tables.strings[scope.name] == "step") ends.push_back(scope.end_ns);
+  }
+  EXPECT_EQ(ends, (std::vector<int64_t>{first_end, second_end}));
+}
+
+TEST(Scopes, OfOneNameInsideEachOtherEndInsideOut) {
+  TraceBuilder b;
+  b.begin("Sequential");
+  b.begin("Sequential");
+  b.begin("Linear");
+  b.end("Linear");
+  b.end("Sequential");
+  const int64_t inner_end = b.trace().annotations.back().time_ns;
+  b.temporary(512);
+  b.end("Sequential");
+  const Scopes scopes = build(b.build());
+  ASSERT_EQ(scopes.all.size(), 3U);
+  EXPECT_EQ(scopes.all[1].end_ns, inner_end);
+  EXPECT_GT(scopes.all[0].end_ns, inner_end);
 }
 
 TEST(Scopes, AreNoneWithoutAClock) {

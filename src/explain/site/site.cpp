@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <utility>
 
 namespace vram::explain {
 namespace {
@@ -147,10 +148,44 @@ TracebackLine last_traceback_line(std::string_view text) {
   return found;
 }
 
+// How PyTorch takes memory for any tensor, whoever asks: its recorder and the unwinder, which stand
+// innermost in stacks with C++ frames, the allocator, the dispatcher, and the factories of empty
+// tensors. The same for all memory, so none of it says where a block comes from.
+constexpr std::array<std::string_view, 9> kPlumbingStarts = {"c10::",
+                                                             "at::detail::",
+                                                             "at::_ops::",
+                                                             "at::(anonymous namespace)::",
+                                                             "at::empty",
+                                                             "at::native::empty",
+                                                             "torch::unwind::",
+                                                             "torch::CapturedTraceback::",
+                                                             "torch::cuda::(anonymous namespace)"};
+constexpr std::array<std::string_view, 4> kRecorderFiles = {
+    "memory_snapshot.cpp", "combined_traceback.cpp", "unwind.cpp", "CUDACachingAllocator.cpp"};
+
 std::string_view base_name(std::string_view path) {
   const size_t slash = path.find_last_of("/\\");
   return slash == std::string_view::npos || slash + 1 == path.size() ? path
                                                                      : path.substr(slash + 1);
+}
+
+bool is_plumbing(std::string_view function, std::string_view file) {
+  const bool is_recorder =
+      std::ranges::find(kRecorderFiles, base_name(file)) != kRecorderFiles.end();
+  return is_recorder || function.find("gather_with_cpp") != std::string_view::npos ||
+         std::ranges::any_of(kPlumbingStarts,
+                             [&](std::string_view start) { return function.starts_with(start); });
+}
+
+// C++ names come with their parameters, which say less than they are long.
+std::string_view without_parameters(std::string_view function) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  size_t at = function.find('(');
+  while (at != std::string_view::npos && function.substr(at).starts_with(kAnonymous))
+    at = function.find('(', at + kAnonymous.size());
+  const bool is_cpp = at != std::string_view::npos && at > 0 && function.find("::") < at;
+  return is_cpp && !function.substr(0, at).ends_with("operator") ? function.substr(0, at)
+                                                                 : function;
 }
 
 std::string join_name(std::string_view file, std::string_view line, std::string_view function) {
@@ -177,7 +212,8 @@ bool is_user_file(std::string_view path) {
 UserFrames::UserFrames(const trace::Tables& tables)
     : tables_(tables),
       file_is_user_(tables.strings.size(), int8_t{-1}),
-      index_of_stack_(tables.stacks.size(), kUnasked) {}
+      index_of_stack_(tables.stacks.size(), kUnasked),
+      frame_of_stack_(tables.stacks.size(), kUnasked) {}
 
 bool UserFrames::is_user(trace::FrameId id) {
   const trace::Frame& frame = tables_.frames[id];
@@ -198,15 +234,25 @@ size_t UserFrames::index(trace::StackId stack) {
 }
 
 trace::FrameId UserFrames::frame(trace::StackId stack) {
+  uint32_t& known = frame_of_stack_[stack];
+  if (known == kUnasked) known = find_frame(stack);
+  return known;
+}
+
+trace::FrameId UserFrames::find_frame(trace::StackId stack) {
   const auto frames = tables_.stacks[stack];
   if (frames.empty()) return 0;
   const size_t user = index(stack);
   if (user < frames.size()) return frames[user];
-  const auto with_file = std::find_if(frames.begin(), frames.end(), [&](trace::FrameId id) {
+  trace::FrameId found = frames.front();
+  bool has_found = false;
+  for (const trace::FrameId id : frames) {
     const std::string_view file = tables_.strings[tables_.frames[id].file];
-    return !file.empty() && file != "??";
-  });
-  return with_file == frames.end() ? frames.front() : *with_file;
+    if (is_plumbing(tables_.strings[tables_.frames[id].function], file)) continue;
+    if (!file.empty() && file != "??") return id;
+    if (!std::exchange(has_found, true)) found = id;
+  }
+  return found;
 }
 
 size_t user_frame_index(const trace::Tables& tables, trace::StackId stack) {
@@ -225,7 +271,8 @@ std::string frame_name(const trace::Tables& tables, const trace::Frame& frame) {
   }
   const std::string_view file = tables.strings[frame.file];
   const std::string line = frame.line == 0 ? std::string() : fmt::format("{}", frame.line);
-  return join_name(file == "??" ? std::string_view() : file, line, tables.strings[frame.function]);
+  return join_name(file == "??" ? std::string_view() : file, line,
+                   without_parameters(tables.strings[frame.function]));
 }
 
 std::vector<Frame> report_stack(const trace::Tables& tables, trace::StackId stack) {

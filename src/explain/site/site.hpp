@@ -39,14 +39,18 @@ class UserFrames {
   // As user_frame_index().
   [[nodiscard]] size_t index(trace::StackId stack);
   // The frame a stack is known by: the user's, else the innermost that has a file, else the
-  // innermost; 0 for no stack.
+  // innermost. Of these two, one that PyTorch's recorder, allocator and dispatcher are not in, for
+  // those are the same for all memory. 0 for no stack.
   [[nodiscard]] trace::FrameId frame(trace::StackId stack);
   [[nodiscard]] bool is_user(trace::FrameId frame);
 
  private:
+  [[nodiscard]] trace::FrameId find_frame(trace::StackId stack);
+
   const trace::Tables& tables_;
   std::vector<int8_t> file_is_user_;      // by StringId; -1 not looked at yet
   std::vector<uint32_t> index_of_stack_;  // by StackId; kUnasked not looked at yet
+  std::vector<uint32_t> frame_of_stack_;  // the same
 };
 
 }  // namespace vram::explain

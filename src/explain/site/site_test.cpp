@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
+
 namespace vram::explain {
 namespace {
 
@@ -79,6 +81,34 @@ TEST_F(UserFrameTest, FallsBackToTheInnermostWithAFile) {
   EXPECT_EQ(cached.frame(stack), frames[1]);
   EXPECT_EQ(cached.frame(0), 0U);
   EXPECT_EQ(frame_name(tables, tables.frames[frames[0]]), "malloc");
+}
+
+// Stacks with C++ frames begin in PyTorch's recorder and allocator, which take all memory.
+TEST_F(UserFrameTest, TheRecorderAndTheAllocatorAreNoPlaces) {
+  const trace::FrameId frames[] = {
+      frame("??", 0, "torch::unwind::unwind()"),
+      frame("??", 0, "torch::CapturedTraceback::gather(bool, bool, bool)"),
+      frame("memory_snapshot.cpp", 0, "torch::cuda::(anonymous namespace)::gather_with_cpp()"),
+      frame(
+          "CUDACachingAllocator.cpp", 0,
+          "c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::malloc(unsigned long)"),
+      frame("RegisterCUDA_0.cpp", 0,
+            "at::(anonymous namespace)::(anonymous namespace)::wrapper_CUDA_memory_format_empty()"),
+      frame("??", 0, "at::native::cudnn_batch_norm_backward(at::Tensor const&)"),
+      frame("VariableType_0.cpp", 0,
+            "torch::autograd::VariableType::(anonymous namespace)::cudnn_batch_norm_backward("
+            "c10::DispatchKeySet, at::Tensor const&)"),
+      frame("??", 0, "__clone")};
+  const trace::StackId stack = tables.stacks.intern(frames);
+  EXPECT_EQ(UserFrames(tables).frame(stack), frames[6]);
+  EXPECT_EQ(frame_name(tables, tables.frames[frames[6]]),
+            "VariableType_0.cpp torch::autograd::VariableType::(anonymous "
+            "namespace)::cudnn_batch_norm_backward");
+  const trace::StackId without_file = tables.stacks.intern(std::span(frames).first(6));
+  EXPECT_EQ(UserFrames(tables).frame(without_file), frames[5]);
+  EXPECT_EQ(frame_name(tables, tables.frames[frames[5]]), "at::native::cudnn_batch_norm_backward");
+  const trace::StackId nothing_else = tables.stacks.intern(std::span(frames).first(3));
+  EXPECT_EQ(UserFrames(tables).frame(nothing_else), frames[0]);
 }
 
 TEST_F(UserFrameTest, GeneratedCodeShowsTheUsersLineBehindIt) {

@@ -1,5 +1,6 @@
 #include "explain/steps/phases.hpp"
 
+#include "base/median.hpp"
 #include "explain/moment/clock.hpp"
 #include "explain/moment/curve.hpp"
 
@@ -7,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace vram::explain {
 namespace {
@@ -157,14 +159,13 @@ struct Sample {
   uint64_t allocated_bytes = 0;
 };
 
+// Of an even number of samples, the mean of the two in the middle.
 template <typename Value>
-Value median_of(const std::vector<Sample>& samples, Value Sample::* field) {
+Value median_in(const std::vector<Sample>& samples, Value Sample::* field) {
   std::vector<Value> values;
   values.reserve(samples.size());
   for (const Sample& s : samples) values.push_back(s.*field);
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return median_of(std::move(values));
 }
 
 class PhaseFinder {
@@ -197,9 +198,9 @@ class PhaseFinder {
     for (const std::string_view name : order_) {
       const std::vector<Sample>& all = samples_.at(name);
       if (all.size() * 2 <= steps_ || phases.size() == kMaxPhases) continue;
-      phases.push_back({std::string(name), median_of(all, &Sample::duration_ns),
-                        median_of(all, &Sample::peak_bytes), median_of(all, &Sample::delta_bytes),
-                        median_of(all, &Sample::allocated_bytes)});
+      phases.push_back({std::string(name), median_in(all, &Sample::duration_ns),
+                        median_in(all, &Sample::peak_bytes), median_in(all, &Sample::delta_bytes),
+                        median_in(all, &Sample::allocated_bytes)});
     }
     return phases;
   }

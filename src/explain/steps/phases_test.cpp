@@ -3,6 +3,7 @@
 #include "explain/steps/steps.hpp"
 #include "explain/testing/zoo.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace vram::explain {
@@ -56,6 +57,29 @@ TEST(Phases, AreTheScopesInsideTheStep) {
   EXPECT_EQ(phases[2].name, "optimizer");
   EXPECT_EQ(phases[2].allocated_bytes, 5 * kMb);
   EXPECT_EQ(phases[3].name, "other");
+}
+
+// Steps that allocate 2 and 4 MiB by turns; how many are left out as a warm-up is not this test's.
+TEST(Phases, TheMedianOfAnEvenNumberLiesBetweenTheTwoInTheMiddle) {
+  std::vector<uint64_t> medians;
+  for (const int steps : {8, 9}) {
+    TraceBuilder b;
+    b.alloc(kMb);
+    for (int i = 0; i < steps; ++i) {
+      b.begin("step");
+      b.begin("forward");
+      b.temporary((i % 2 == 0 ? 2 : 4) * kMb);
+      b.end("forward");
+      b.begin("optimizer");
+      b.temporary(kMb);
+      b.end("optimizer");
+      b.end("step");
+    }
+    for (const Phase& phase : phases_of(b.build())) {
+      if (phase.name == "forward") medians.push_back(phase.allocated_bytes);
+    }
+  }
+  EXPECT_THAT(medians, ::testing::Contains(3 * kMb));
 }
 
 TEST(Phases, ComeFromStacksWhereNoScopesAre) {

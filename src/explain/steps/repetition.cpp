@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 namespace vram::explain {
 namespace {
@@ -241,9 +242,8 @@ std::vector<uint32_t> anchors_of(const Candidate& c) {
 
 }  // namespace
 
-Repetition find_repetition(std::span<const SizedAllocation> allocations) {
-  Repetition best;
-  double best_score = 0;
+std::vector<Repetition> find_repetitions(std::span<const SizedAllocation> allocations) {
+  std::map<std::pair<int, bool>, Repetition> best_of_distance;
   const Sizes sizes = number_sizes(allocations);
   std::vector<bool> last;
   for (size_t limit = allocations.size() / 2; limit >= kMinDistance; limit /= 2) {
@@ -253,16 +253,23 @@ Repetition find_repetition(std::span<const SizedAllocation> allocations) {
     const Runs runs = hash_runs(sizes, recurring, limit);
     for (const Candidate& c : candidates_of(runs, allocations.size())) {
       const double score = score_of(c, runs.kept.size(), allocations.size());
-      if (score <= best_score || swing_of(allocations, c.best.at) < kMinSwing) continue;
-      best_score = score;
-      best.anchors = anchors_of(c);
-      best.distinct_runs = static_cast<uint64_t>(c.distinct);
-      best.typical_distance = c.best.rhythm.median;
-      best.coverage =
-          static_cast<double>(c.best.rhythm.regular) / static_cast<double>(allocations.size());
+      const bool swings = swing_of(allocations, c.best.at) >= kMinSwing;
+      Repetition& best = best_of_distance[{bin_of(c.best.rhythm.median), swings}];
+      if (score <= best.score) continue;
+      best = {anchors_of(c),
+              static_cast<uint64_t>(c.distinct),
+              c.best.rhythm.median,
+              static_cast<double>(c.best.rhythm.regular) / static_cast<double>(allocations.size()),
+              score,
+              swings};
     }
   }
-  return best;
+  std::vector<Repetition> found;
+  for (auto& [distance, r] : best_of_distance) {
+    if (r.score > 0) found.push_back(std::move(r));
+  }
+  std::ranges::stable_sort(found, std::greater(), &Repetition::score);
+  return found;
 }
 
 }  // namespace vram::explain

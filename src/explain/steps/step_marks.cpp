@@ -124,29 +124,18 @@ const Groups::value_type* pick(const Groups& groups, Rule&& accepts) {
   return best;
 }
 
-StepMarks regions(const Groups::value_type& entry) {
-  const bool numbered = !entry.second.numbers.empty();
-  return {StepMarks::Kind::kRegions, entry.second.scopes,
-          said(std::string(entry.first) + (numbered ? "N" : ""), entry.second.scopes.size())};
-}
-
-StepMarks named_regions(const Groups& groups) {
-  const auto* found = pick(groups, [](std::string_view name, const Group& g) {
-    return name == "ProfilerStep#" && g.scopes.size() >= 2;
-  });
-  if (found == nullptr) {
-    found = pick(groups, [](std::string_view name, const Group& g) {
-      if (is_library(name)) return false;
-      return (names_a_step(name) && g.scopes.size() >= 2) || (counts_up(g) && covers_its_span(g));
-    });
-  }
-  return found == nullptr ? StepMarks{} : regions(*found);
+void add_regions(const Groups::value_type* entry, bool is_step, std::vector<StepMarks>* out) {
+  if (entry == nullptr) return;
+  const bool numbered = !entry->second.numbers.empty();
+  out->push_back(
+      {StepMarks::Kind::kRegions, is_step, entry->second.scopes,
+       said(std::string(entry->first) + (numbered ? "N" : ""), entry->second.scopes.size())});
 }
 
 // One optimizer call a step. Of several optimizers the one that steps most rarely gives the period
 // (a critic may step more often than the generator). Where a gradient scaler skips steps, zero_grad
 // was still called.
-StepMarks optimizer_periods(const Groups& groups) {
+void add_optimizer_periods(const Groups& groups, std::vector<StepMarks>* out) {
   const Groups::value_type* step = nullptr;
   size_t optimizers = 0;
   for (const auto& entry : groups) {
@@ -154,9 +143,9 @@ StepMarks optimizer_periods(const Groups& groups) {
     ++optimizers;
     if (step == nullptr || entry.second.scopes.size() < step->second.scopes.size()) step = &entry;
   }
-  if (step == nullptr) return {};
+  if (step == nullptr) return;
   const size_t count = step->second.scopes.size();
-  StepMarks marks{StepMarks::Kind::kPeriods, step->second.scopes, said(step->first, count)};
+  StepMarks marks{StepMarks::Kind::kPeriods, true, step->second.scopes, said(step->first, count)};
   if (optimizers > 1) marks.evidence += fmt::format(" (the rarest of {} optimizers)", optimizers);
   for (const auto& [name, group] : groups) {
     const bool fills_in = name.starts_with("Optimizer.zero_grad#") && group.scopes.size() > count &&
@@ -168,16 +157,7 @@ StepMarks optimizer_periods(const Groups& groups) {
         fmt::format(" (the optimizer stepped {} times: a gradient scaler skipped the others)",
                     count);
   }
-  if (marks.scopes.size() < 2) return {};
-  return marks;
-}
-
-StepMarks repeating_regions(const Groups& groups) {
-  const auto* found = pick(groups, [](std::string_view name, const Group& g) {
-    return !is_library(name) && g.depth == 0 && g.scopes.size() >= kMinRepeats &&
-           covers_its_span(g);
-  });
-  return found == nullptr ? StepMarks{} : regions(*found);
+  if (marks.scopes.size() >= 2) out->push_back(std::move(marks));
 }
 
 }  // namespace
@@ -193,11 +173,30 @@ bool names_a_step(std::string_view name) {
   return step;
 }
 
-StepMarks find_step_marks(const trace::Tables& tables, const Scopes& scopes) {
+std::vector<StepMarks> find_step_marks(const trace::Tables& tables, const Scopes& scopes) {
   const Groups groups = group_by_name(tables, scopes);
-  StepMarks marks = named_regions(groups);
-  if (marks.kind == StepMarks::Kind::kNone) marks = optimizer_periods(groups);
-  if (marks.kind == StepMarks::Kind::kNone) marks = repeating_regions(groups);
+  std::vector<StepMarks> marks;
+  add_regions(
+      pick(groups, [](std::string_view name,
+                      const Group& g) { return name == "ProfilerStep#" && g.scopes.size() >= 2; }),
+      true, &marks);
+  add_regions(pick(groups,
+                   [](std::string_view name, const Group& g) {
+                     return !is_library(name) && names_a_step(name) && g.scopes.size() >= 2;
+                   }),
+              true, &marks);
+  add_optimizer_periods(groups, &marks);
+  add_regions(pick(groups,
+                   [](std::string_view name, const Group& g) {
+                     return !is_library(name) && counts_up(g) && covers_its_span(g);
+                   }),
+              false, &marks);
+  add_regions(pick(groups,
+                   [](std::string_view name, const Group& g) {
+                     return !is_library(name) && g.depth == 0 && g.scopes.size() >= kMinRepeats &&
+                            covers_its_span(g);
+                   }),
+              false, &marks);
   return marks;
 }
 

@@ -13,16 +13,19 @@ namespace vram::explain {
 
 struct StepMarks {
   enum class Kind {
-    kNone,
     kRegions,  // each scope is one step
     kPeriods,  // one scope lies somewhere in each step
   };
-  Kind kind = Kind::kNone;
+  Kind kind = Kind::kRegions;
+  bool is_step = false;  // by its name; else a region that repeats, which may be a layer or a
+                         // round of a benchmark
   std::vector<uint32_t> scopes;  // indices into Scopes::all, in order, not overlapping
   std::string evidence;
 };
 
-[[nodiscard]] StepMarks find_step_marks(const trace::Tables& tables, const Scopes& scopes);
+// What may mark the steps, best first.
+[[nodiscard]] std::vector<StepMarks> find_step_marks(const trace::Tables& tables,
+                                                     const Scopes& scopes);
 
 // Is this the name of a training step: "step", "train_step 12", "## iteration ##", "trainingBatch"?
 // Not "Optimizer.step".

@@ -1,7 +1,9 @@
 #include "explain/steps/steps.hpp"
 
+#include "base/median.hpp"
 #include "explain/moment/clock.hpp"
 #include "explain/moment/curve.hpp"
+#include "explain/steps/evidence.hpp"
 #include "explain/steps/repetition.hpp"
 #include "explain/steps/step_marks.hpp"
 
@@ -11,6 +13,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <optional>
+#include <span>
+#include <utility>
 
 namespace vram::explain {
 namespace {
@@ -22,23 +27,13 @@ constexpr double kSetupFactor =
 constexpr double kUnfinishedSwing =
     0.25;  // a last part that ends this share of the swing above the others is cut off
 constexpr uint64_t kFewEvents = 16;
+constexpr size_t kJudged = 8;  // repetitions, best first, that are asked for evidence
+constexpr uint32_t kInnerRepeats = 4;
 constexpr double kGradientSwing =
     0.05;  // share of a step's swing by which live bytes drop when gradients are freed
 constexpr double kMovedShare = 0.01;  // of the peak: less is no movement
 
-// An event range.
-struct Range {
-  uint64_t first = 0;
-  uint64_t end = 0;
-};
-
-template <typename T>
-T median_of(std::vector<T> values) {
-  if (values.empty()) return T{};
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+using Range = EventRange;
 
 // What finding steps needs to know of each event range.
 struct Input {
@@ -176,11 +171,11 @@ std::vector<Range> scope_ranges(const Scopes& scopes, const std::vector<uint32_t
 }
 
 Steps steps_from_marks(const Input& in, const Scopes& scopes, const StepMarks& marks,
-                       int64_t origin_ns) {
+                       const std::vector<Range>& scoped, int64_t origin_ns) {
   Steps steps;
   steps.source = StepSource::kAnnotations;
   steps.evidence = marks.evidence;
-  const std::vector<Range> scoped = scope_ranges(scopes, marks.scopes);
+  if (!marks.is_step) steps.evidence += "; most free in reverse order what they allocated";
   if (marks.kind == StepMarks::Kind::kPeriods) {
     steps.steps = measure(in, ranges_around(in, scoped, false), origin_ns);
     return steps;
@@ -255,26 +250,70 @@ std::vector<Range> joined(const std::vector<Step>& passes, size_t r) {
   return ranges;
 }
 
+// What a repetition's ranges are, and what they show.
+struct Repeated {
+  const Repetition* repetition = nullptr;
+  std::vector<Range> ranges;
+  StepEvidence evidence;
+};
+
+// Does the period hold at least four of a shorter one? A program's loop over its inputs holds the
+// loops over layers or tokens; the innermost loop shows nothing but itself.
+bool holds_a_loop(const Repetition& outer, const std::vector<Repetition>& all) {
+  return std::ranges::any_of(all, [&](const Repetition& inner) {
+    return uint64_t{inner.typical_distance} * kInnerRepeats <= outer.typical_distance &&
+           inner.anchors.size() >= kInnerRepeats * outer.anchors.size();
+  });
+}
+
+// The best repetition that trains; else the best that holds a loop and stands alone.
+std::optional<Repeated> find_repeated(const Input& in, const Allocations& all,
+                                      const std::vector<Repetition>& found) {
+  std::optional<Repeated> alone;
+  size_t judged = 0;
+  for (const Repetition& repetition : found) {
+    if (!repetition.swings) continue;
+    if (++judged > kJudged) break;
+    std::vector<Range> marks;
+    marks.reserve(repetition.anchors.size());
+    for (const uint32_t anchor : repetition.anchors)
+      marks.push_back({all.event_of[anchor], all.event_of[anchor] + 1});
+    Repeated repeated{&repetition, ranges_around(in, marks, true), {}};
+    repeated.evidence = find_evidence(in.history, repeated.ranges);
+    if (repeated.evidence.trains) return repeated;
+    if (!alone && repeated.evidence.stands_alone && holds_a_loop(repetition, found))
+      alone = std::move(repeated);
+  }
+  return alone;
+}
+
 Steps steps_from_repetition(const Input& in, int64_t origin_ns) {
   Steps steps;
   const Allocations all = sized_allocations(in);
-  const Repetition found = find_repetition(all.sized.span());
-  if (found.anchors.empty()) {
+  const std::vector<Repetition> found = find_repetitions(all.sized.span());
+  const std::optional<Repeated> repeated = find_repeated(in, all, found);
+  if (!repeated) {
     steps.evidence =
-        "no annotations, and nothing in the allocations repeats regularly through the recording";
+        found.empty()
+            ? "no annotations, and nothing in the allocations repeats regularly through the "
+              "recording"
+            : fmt::format(
+                  "no annotations; what recurs in the allocations ({} times, every {} allocations) "
+                  "may be layers: it shows no backward pass, nor a loop that starts anew",
+                  found.front().anchors.size(), found.front().typical_distance);
     return steps;
   }
-  std::vector<Range> marks;
-  marks.reserve(found.anchors.size());
-  for (const uint32_t anchor : found.anchors)
-    marks.push_back({all.event_of[anchor], all.event_of[anchor] + 1});
+  const Repetition& repetition = *repeated->repetition;
   steps.source = StepSource::kRepetition;
-  steps.steps = measure(in, ranges_around(in, marks, true), origin_ns);
+  steps.steps = measure(in, repeated->ranges, origin_ns);
   steps.evidence = fmt::format(
       "{} sequences of allocation sizes recur {} times, every {} allocations, through {:.0f} % of "
-      "the recording",
-      found.distinct_runs, found.anchors.size(), found.typical_distance, found.coverage * 100);
-  const size_t r = passes_per_step(steps.steps);
+      "the recording; {}",
+      repetition.distinct_runs, repetition.anchors.size(), repetition.typical_distance,
+      repetition.coverage * 100,
+      repeated->evidence.trains ? "most free in reverse order what they allocated"
+                                : "most hand nothing to the next");
+  const size_t r = repeated->evidence.trains ? passes_per_step(steps.steps) : 1;
   if (r > 1) {
     steps.steps = measure(in, joined(steps.steps, r), origin_ns);
     steps.evidence += fmt::format("; gradients are freed every {} of them, which make one step", r);
@@ -321,10 +360,14 @@ uint64_t count_warmup(const std::vector<Step>& steps) {
 Steps find_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
                  const History& history, const Scopes& scopes, int64_t origin_ns) {
   const Input in{trace, device, history, trace.events_of(device)};
-  const StepMarks marks = find_step_marks(trace.tables, scopes);
-  Steps steps = marks.kind == StepMarks::Kind::kNone
-                    ? steps_from_repetition(in, origin_ns)
-                    : steps_from_marks(in, scopes, marks, origin_ns);
+  Steps steps;
+  for (const StepMarks& marks : find_step_marks(trace.tables, scopes)) {
+    const std::vector<Range> regions = scope_ranges(scopes, marks.scopes);
+    if (!marks.is_step && !find_evidence(history, regions).trains) continue;
+    steps = steps_from_marks(in, scopes, marks, regions, origin_ns);
+    break;
+  }
+  if (steps.source == StepSource::kNone) steps = steps_from_repetition(in, origin_ns);
   std::erase_if(steps.steps, [](const Step& step) { return step.event_count == 0; });
   steps.warmup_count = count_warmup(steps.steps);
   return steps;

@@ -1,6 +1,6 @@
-// Steps: training iterations of one device, from annotations where the program left some, else from
-// the repetition of its allocations, else none: steps are never invented. Growth and phases stand
-// on them.
+// Steps: iterations of a training or inference loop on one device, from annotations where the
+// program left some, else from the repetition of its allocations, else none: steps are never
+// invented. Growth and phases stand on them.
 #pragma once
 
 #include "explain/history/history.hpp"
@@ -14,7 +14,8 @@ namespace vram::explain {
 
 // In order of preference: ProfilerStep#N; a scope named for steps ("train_step", "iteration 12");
 // one mark per period (Optimizer.step, or Optimizer.zero_grad where a gradient scaler skips steps);
-// any other outermost scope that repeats and covers the recording; repetition. A mark or a repeated
+// any other outermost scope that repeats and covers the recording, and repetition, both only with
+// the evidence of evidence.hpp: the layers of one forward pass repeat, too. A mark or a repeated
 // run says that a step is there, not where it begins: the boundary is then put where live bytes
 // were lowest between two of them.
 //

@@ -1,10 +1,14 @@
 #include "explain/whatif/what_if.hpp"
 
+#include "replay/fidelity.hpp"
 #include "replay/recorded_limit.hpp"
 #include "replay/replay.hpp"
+#include "replay/tune/tune.hpp"
+#include "replay/tune/tune_rank.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,19 +20,24 @@ using replay::AllocatorSpec;
 using replay::Program;
 using replay::ReplayOptions;
 using replay::ReplayResult;
+using replay::TuneCandidate;
 
 // A replay of the recorded settings that misses the recorded peak by more proves that something
 // else decided: pools that the trace does not name, other programs on the device.
 constexpr double kMostError = 0.02;
+// With fewer events there is no program to replay (history/verdict.cpp).
+constexpr uint64_t kMinReplayedEvents = 2;
 
 bool is_worth_asking(const DeviceReport& report) {
-  if (report.is_host) return false;
+  if (report.is_host || report.events < kMinReplayedEvents) return false;
   if (!report.ooms.empty()) return true;
+  const auto reserved = static_cast<double>(report.peak.reserved.totals.reserved_bytes);
+  const auto assumed = static_cast<double>(report.verdict.assumed_segment_bytes);
+  if (assumed >= kMinWasteShare * reserved) return false;
   const Waste& waste = report.at_reserved_peak.waste;
   const auto unused =
       static_cast<double>(waste.stranded_bytes + waste.releasable_bytes + waste.rounding_bytes);
-  const auto reserved = static_cast<double>(report.peak.reserved.totals.reserved_bytes);
-  return reserved > 0 && unused >= kMinWhatIfShare * reserved;
+  return unused >= kMinWasteShare * reserved;
 }
 
 // The recorded settings, the defaults, expandable segments; coarser sizes, which help where those
@@ -44,63 +53,112 @@ std::vector<AllocatorSpec> specs_to_ask(const trace::Trace& trace) {
   return specs;
 }
 
-std::vector<ReplayResult> replay_all(const Program& program,
-                                     const std::vector<AllocatorSpec>& specs,
-                                     const ReplayOptions& options) {
-  std::vector<ReplayResult> results(specs.size());
+std::vector<TuneCandidate> replay_all(const Program& program,
+                                      const std::vector<AllocatorSpec>& specs,
+                                      const ReplayOptions& options) {
+  std::vector<TuneCandidate> candidates(specs.size());
   std::vector<std::jthread> threads;
   for (size_t i = 0; i < specs.size(); ++i) {
-    threads.emplace_back(
-        [&, i] { results[i] = replay::replay(program, specs[i], options).value(); });
+    threads.emplace_back([&, i] {
+      candidates[i].spec = specs[i];
+      candidates[i].result = replay::replay(program, specs[i], options).value();
+    });
   }
   threads.clear();  // joins
-  return results;
+  candidates.front().is_recorded = true;
+  return candidates;
 }
+
+// Also what the recorded program went on without: a report explains every OOM.
+bool serves_all(const ReplayResult& result) { return result.completed && result.caught_ooms == 0; }
 
 bool agrees(const ReplayResult& own, const DeviceReport& report) {
   const auto recorded = static_cast<double>(report.peak.reserved.totals.reserved_bytes);
   const auto replayed = static_cast<double>(own.peak_reserved_bytes);
-  const bool same_end = own.completed == report.ooms.empty();
+  const bool same_end = serves_all(own) == report.ooms.empty();
   return same_end && std::abs(replayed - recorded) <= kMostError * recorded;
 }
 
-// The limit that the program met. Where none explains all its refusals, others filled the device at
-// times: then the most that it was ever granted.
-std::optional<uint64_t> limit_of(Program& program, const AllocatorSpec& recorded) {
-  const auto limit = replay::settle_recorded(program, recorded);
-  if (limit || !program.limit_bounds.smallest_refused_bytes) return limit;
-  return program.largest_reserved_bytes;
+bool needs_less(const ReplayResult& result, const ReplayResult& own) {
+  return serves_all(result) && result.layouts_completed == result.layouts_tried &&
+         (!serves_all(own) || result.peak_reserved_bytes < own.peak_reserved_bytes);
 }
 
-WhatIf told(const ReplayResult& result) {
+// The best setting of PyTorch, if it ranks before the recorded ones and needs less memory.
+const TuneCandidate* best_of(const std::vector<TuneCandidate>& candidates, int64_t duration_ns) {
+  std::vector<TuneCandidate> settings;
+  std::ranges::copy_if(candidates, std::back_inserter(settings),
+                       [](const TuneCandidate& each) { return each.spec.name == "torch"; });
+  const TuneCandidate& own = candidates.front();
+  if (own.spec.name != "torch") return nullptr;
+  const replay::TuneRank rank(settings, duration_ns);
+  const TuneCandidate* best = nullptr;
+  for (const TuneCandidate& each : candidates) {
+    const bool is_better = each.spec.name == "torch" && needs_less(each.result, own.result) &&
+                           rank.class_of(each) < rank.class_of(own);
+    if (is_better && (best == nullptr || rank.is_better(each, *best))) best = &each;
+  }
+  return best;
+}
+
+WhatIf told(const TuneCandidate& candidate, const replay::Fidelity& fidelity) {
+  const ReplayResult& result = candidate.result;
   WhatIf what_if{.allocator = result.allocator,
-                 .is_model = result.model,
-                 .completed = result.completed,
+                 .is_recorded = candidate.is_recorded,
+                 .basis = replay::basis_of(result, candidate.is_recorded, fidelity),
+                 .completed = serves_all(result),
                  .peak_reserved_bytes = result.peak_reserved_bytes,
                  .retries = result.retries,
                  .driver_time_ns = result.driver_time_ns,
                  .oom_event = {}};
-  if (result.oom) what_if.oom_event = result.oom->event;
+  if (const auto& first = result.caught_oom ? result.caught_oom : result.oom)
+    what_if.oom_event = first->event;
   return what_if;
+}
+
+// The device could have given what PyTorch's own limit forbade.
+void name_limit(const replay::RecordedLimit& limit, Oom& oom) {
+  const uint64_t given = oom.moment.totals.reserved_bytes;
+  if (limit.is_fraction && oom.device_free_bytes > limit.bytes - std::min(given, limit.bytes))
+    oom.limit_bytes = limit.bytes;
+}
+
+const WhatIf* first_if(const DeviceReport& report, bool WhatIf::* is) {
+  if (!report.what_if) return nullptr;
+  const auto found = std::ranges::find(report.what_if->replays, true, is);
+  return found == report.what_if->replays.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-std::optional<WhatIfs> find_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
-                                     const DeviceReport& report) {
-  if (!is_worth_asking(report)) return std::nullopt;
+void add_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
+                  DeviceReport& report) {
+  if (!is_worth_asking(report)) return;
   Program program = replay::make_program(trace, device);
-  ReplayOptions options;
   const std::vector<AllocatorSpec> specs = specs_to_ask(trace);
-  options.capacity_bytes = limit_of(program, specs.front());
-  options.curve_slices = 0;
-  const std::vector<ReplayResult> results = replay_all(program, specs, options);
-  if (!agrees(results.front(), report)) return std::nullopt;
-  WhatIfs answer;
+  replay::TuneOptions options;
+  if (const auto limit = replay::settle_recorded(program, specs.front())) {
+    options.capacity_bytes = limit->bytes;
+    options.capacity_is_fraction = limit->is_fraction;
+    for (Oom& oom : report.ooms) name_limit(*limit, oom);
+  }
+  // Others filled the device at times: then no more than it was ever granted.
+  if (!options.capacity_bytes && program.limit_bounds.has_refused())
+    options.capacity_bytes = program.largest_reserved_bytes;
+  const std::vector<TuneCandidate> candidates =
+      replay_all(program, specs, replay::tune_replay_options(options));
+  const ReplayResult& own = candidates.front().result;
+  if (!agrees(own, report)) return;
+  const replay::Fidelity fidelity = replay::fidelity_of(program, own);
+  if (fidelity.peak_is_before && own.completed) return;
+  const TuneCandidate* best = best_of(candidates, program.duration_ns);
+  WhatIfs& answer = report.what_if.emplace();
+  answer.fidelity = fidelity;
   answer.capacity_bytes = options.capacity_bytes;
-  for (const ReplayResult& result : results) answer.replays.push_back(told(result));
-  answer.replays.front().is_recorded = true;
-  return answer;
+  for (const TuneCandidate& each : candidates) {
+    answer.replays.push_back(told(each, fidelity));
+    answer.replays.back().is_recommended = &each == best;
+  }
 }
 
 const WhatIf* what_if(const DeviceReport& report, std::string_view allocator) {
@@ -110,7 +168,11 @@ const WhatIf* what_if(const DeviceReport& report, std::string_view allocator) {
 }
 
 const WhatIf* what_if_recorded(const DeviceReport& report) {
-  return report.what_if ? &report.what_if->replays.front() : nullptr;
+  return first_if(report, &WhatIf::is_recorded);
+}
+
+const WhatIf* what_if_recommended(const DeviceReport& report) {
+  return first_if(report, &WhatIf::is_recommended);
 }
 
 }  // namespace vram::explain

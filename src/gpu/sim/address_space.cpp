@@ -54,7 +54,16 @@ void AddressSpace::insert(Region& region, Address base, Segment segment) {
       std::lower_bound(region.segments.begin(), region.segments.end(), segment.address,
                        [](const Segment& s, Address address) { return s.address < address; });
   region.segments.insert(next, segment);
+  note_room(base, region);
+}
+
+// One that has not been added yet has no serial.
+void AddressSpace::note_room(Address base, Region& region) {
   region.largest_hole_bytes = largest_hole(region, base);
+  if (region.serial == 0) return;
+  largest_holes_.set(region.serial, region.largest_hole_bytes);
+  if (base_of_serial_.size() <= region.serial) base_of_serial_.resize(region.serial + 1);
+  base_of_serial_[region.serial] = base;
 }
 
 Address AddressSpace::predict_segment(uint64_t bytes) const {
@@ -131,7 +140,7 @@ void AddressSpace::evict_foreign(Address address, uint64_t bytes) {
     auto& [base, region] = *it;
     std::erase_if(region.segments,
                   [&](const Segment& s) { return s.foreign && s.touches(address, bytes); });
-    region.largest_hole_bytes = largest_hole(region, base);
+    note_room(base, region);
   }
 }
 
@@ -166,6 +175,7 @@ void AddressSpace::widen_regions(Segment segment) {
     joined.serial = std::max(joined.serial, it->second.serial);
     joined.segments.insert(joined.segments.end(), it->second.segments.begin(),
                            it->second.segments.end());
+    largest_holes_.set(it->second.serial, 0);
   }
   joined.bytes = end - base;
   insert(joined, base, segment);
@@ -180,37 +190,34 @@ void AddressSpace::give_back_segment(Address address) {
   const size_t erased = std::erase_if(
       region.segments, [address](const Segment& s) { return !s.foreign && s.address == address; });
   VRAM_CHECK(erased == 1);
-  if (!region.segments.empty()) {
-    region.largest_hole_bytes = largest_hole(region, base);
-    return;
-  }
-  add_gap(base, region.bytes);
+  if (!region.segments.empty()) return note_room(base, region);
+  largest_holes_.set(region.serial, 0);
+  add_gap(gaps_, base, region.bytes);
   regions_.erase(it);
 }
 
 Address AddressSpace::take_reservation(uint64_t bytes) {
-  if (bytes == 0 || bytes > kReservationsEnd - kReservationsBase) return 0;
-  Address at = kReservationsBase;
-  for (const auto& [address, size] : reservations_) {
-    if (address - at >= bytes) break;
-    at = address + size;
-  }
-  if (kReservationsEnd - at < bytes) return 0;
+  if (bytes == 0) return 0;
+  const auto gap =
+      std::ranges::find_if(unreserved_, [=](const auto& each) { return each.second >= bytes; });
+  if (gap == unreserved_.end()) return 0;
+  const auto [at, gap_bytes] = *gap;
+  unreserved_.erase(gap);
+  if (gap_bytes > bytes) unreserved_.emplace(at + bytes, gap_bytes - bytes);
   reservations_.emplace(at, bytes);
   return at;
 }
 
 void AddressSpace::give_back_reservation(Address address) {
-  VRAM_CHECK(reservations_.erase(address) == 1);
+  const auto it = reservations_.find(address);
+  VRAM_CHECK(it != reservations_.end());
+  add_gap(unreserved_, address, it->second);
+  reservations_.erase(it);
 }
 
 AddressSpace::Regions::const_iterator AddressSpace::region_with_room(uint64_t bytes) const {
-  auto newest = regions_.end();
-  for (auto it = regions_.begin(); it != regions_.end(); ++it) {
-    if (it->second.largest_hole_bytes < bytes) continue;
-    if (newest == regions_.end() || it->second.serial > newest->second.serial) newest = it;
-  }
-  return newest;
+  const uint64_t serial = largest_holes_.newest(bytes);
+  return serial == 0 ? regions_.end() : regions_.find(base_of_serial_[serial]);
 }
 
 AddressSpace::Regions::iterator AddressSpace::region_around(Address address) {
@@ -270,6 +277,7 @@ Address AddressSpace::below_regions(Address top, uint64_t bytes) const {
 void AddressSpace::add_region(Address base, Region region) {
   cut_gaps(base, region.bytes);
   if (region.serial == 0) region.serial = ++last_serial_;
+  note_room(base, region);
   regions_.emplace(base, std::move(region));
   lowest_ = lowest_ == 0 ? base : std::min(lowest_, base);
 }
@@ -291,20 +299,20 @@ void AddressSpace::cut_gaps(Address address, uint64_t bytes) {
   }
 }
 
-void AddressSpace::add_gap(Address address, uint64_t bytes) {
-  auto next = gaps_.lower_bound(address);
-  if (next != gaps_.end() && next->first == address + bytes) {
+void AddressSpace::add_gap(Gaps& gaps, Address address, uint64_t bytes) {
+  auto next = gaps.lower_bound(address);
+  if (next != gaps.end() && next->first == address + bytes) {
     bytes += next->second;
-    next = gaps_.erase(next);
+    next = gaps.erase(next);
   }
-  if (next != gaps_.begin()) {
+  if (next != gaps.begin()) {
     auto& [before, before_bytes] = *std::prev(next);
     if (before + before_bytes == address) {
       before_bytes += bytes;
       return;
     }
   }
-  gaps_.emplace(address, bytes);
+  gaps.emplace(address, bytes);
 }
 
 bool AddressSpace::validate(std::string* why) const {
@@ -325,6 +333,9 @@ bool AddressSpace::validate(std::string* why) const {
     if (segment_end > end) return wrong("a segment leaves its region");
     if (region.largest_hole_bytes != largest_hole(region, base))
       return wrong("a region's largest hole is not what was kept");
+    if (largest_holes_.room_of(region.serial) != region.largest_hole_bytes ||
+        base_of_serial_[region.serial] != base)
+      return wrong("a region is not found by its serial");
   }
   end = 0;
   for (const auto& [gap, bytes] : gaps_) {
@@ -337,6 +348,10 @@ bool AddressSpace::validate(std::string* why) const {
     if (address < end) return wrong("two reservations overlap");
     end = address + bytes;
   }
+  uint64_t unknown_bytes = kReservationsEnd - kReservationsBase;
+  for (const auto& [address, bytes] : reservations_) unknown_bytes -= bytes;
+  for (const auto& [address, bytes] : unreserved_) unknown_bytes -= bytes;
+  if (unknown_bytes != 0) return wrong("what is not reserved is not what was kept");
   return true;
 }
 

@@ -14,10 +14,12 @@
 // otherwise: a layout other than 0 picks among the possible places at random, the same ones each
 // time. What comes out the same in several layouts does not depend on addresses.
 //
-// Says nothing about memory. Not thread-safe; a segment costs a scan over the regions.
+// Says nothing about memory. Not thread-safe; a segment costs a scan over its region, and with a
+// layout other than 0 over all regions.
 #pragma once
 
 #include "gpu/memory.hpp"
+#include "gpu/sim/newest_room.hpp"
 
 #include <cstdint>
 #include <map>
@@ -75,10 +77,12 @@ class AddressSpace {
 
   [[nodiscard]] static Segment hole_for(const Region& region, Address base, uint64_t bytes);
   [[nodiscard]] static uint64_t largest_hole(const Region& region, Address base);
-  static void insert(Region& region, Address base, Segment segment);
+  void insert(Region& region, Address base, Segment segment);
 
   [[nodiscard]] Address any_place(uint64_t bytes) const;
   [[nodiscard]] Regions::const_iterator region_with_room(uint64_t bytes) const;
+  // After each change of a region's segments.
+  void note_room(Address base, Region& region);
   [[nodiscard]] Regions::iterator region_around(Address address);
   [[nodiscard]] Regions::iterator first_touching(Address address);
   [[nodiscard]] Gaps::const_iterator highest_gap(uint64_t bytes) const;
@@ -92,15 +96,18 @@ class AddressSpace {
   void widen_regions(Segment segment);
   void add_region(Address base, Region region);
   void cut_gaps(Address address, uint64_t bytes);
-  void add_gap(Address address, uint64_t bytes);
+  static void add_gap(Gaps& gaps, Address address, uint64_t bytes);
 
   Regions regions_;
   Gaps gaps_;
   uint32_t layout_;
   uint64_t taken_ = 0;  // segments so far
   uint64_t last_serial_ = 0;
-  Address lowest_ = 0;  // of all regions so far; 0 before the first
+  Address lowest_ = 0;                   // of all regions so far; 0 before the first
+  NewestRoom largest_holes_;             // of regions, by serial
+  std::vector<Address> base_of_serial_;  // of regions that are there
   std::map<Address, uint64_t> reservations_;
+  Gaps unreserved_{{kReservationsBase, kReservationsEnd - kReservationsBase}};
 };
 
 }  // namespace vram::gpu

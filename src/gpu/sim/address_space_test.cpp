@@ -22,6 +22,27 @@ TEST(AddressSpaceTest, RegionsGrowDownwardsAndSegmentsLieAtTheirLowEnds) {
   EXPECT_EQ(space.take_segment(100 * kMiB), kTop - 2 * kRegion - 4 * kRegion);
 }
 
+// Against a scan over all that was set.
+TEST(NewestRoomTest, FindsTheLargestNumberWithRoom) {
+  std::mt19937_64 random(3);
+  NewestRoom rooms;
+  std::vector<uint64_t> room_of;
+  EXPECT_EQ(rooms.newest(1), 0u);
+  for (int i = 0; i < 3000; ++i) {
+    const uint64_t number = 1 + random() % static_cast<uint64_t>(1 + i / 3);
+    if (room_of.size() <= number) room_of.resize(number + 1);
+    room_of[number] = random() % 3 == 0 ? 0 : random() % 100;
+    rooms.set(number, room_of[number]);
+    const uint64_t least = 1 + random() % 100;
+    uint64_t newest = 0;
+    for (uint64_t n = 1; n < room_of.size(); ++n) {
+      if (room_of[n] >= least) newest = n;
+    }
+    ASSERT_EQ(rooms.newest(least), newest);
+    ASSERT_EQ(rooms.room_of(number), room_of[number]);
+  }
+}
+
 TEST(AddressSpaceTest, TheRegionOpenedLastIsTriedFirst) {
   AddressSpace space;
   const Address high = space.take_segment(20 * kMiB);

@@ -26,11 +26,11 @@ uint32_t BlockCache::add_lane(uint64_t key) {
   Lane& lane = lanes_.emplace_back();
   lane.stream_handle = stream < stream_handles_.size() ? stream_handles_[stream] : stream;
   lane.group = group;
+  lane.pool = static_cast<trace::PoolId>(key >> 17);
   lane.is_small = is_small;
   std::vector<uint32_t>& order = groups_[group].lanes;
-  const auto place = std::find_if(order.begin(), order.end(), [&](uint32_t other) {
-    return lanes_[other].stream_handle > lane.stream_handle;
-  });
+  const auto place = std::ranges::upper_bound(
+      order, lane.stream_handle, {}, [&](uint32_t other) { return lanes_[other].stream_handle; });
   order.insert(place, id);
   return id;
 }

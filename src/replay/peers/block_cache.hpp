@@ -43,6 +43,7 @@ struct Lane {
   std::map<uint64_t, NodeId> unmapped;  // by address; expandable segments only
   uint64_t stream_handle = 0;
   uint32_t group = 0;
+  trace::PoolId pool = 0;
   bool is_small = false;
 };
 

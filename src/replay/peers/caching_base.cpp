@@ -1,6 +1,7 @@
 #include "replay/peers/caching_base.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace vram::replay {
 
@@ -33,6 +34,37 @@ NodeId CachingBase::add_segment(uint64_t address, uint64_t bytes, uint32_t lane)
   node.size_bytes = bytes;
   node.lane = lane;
   return cache_.add_node(node);
+}
+
+NodeId CachingBase::take_initial_segment(const InitialSegment& segment) {
+  const uint64_t address = segments_.take_initial(segment);
+  if (address == 0) return kNoNode;
+  return add_segment(address, segment.size_bytes,
+                     cache_.lane_for(segment.pool, segment.stream, segment.is_small));
+}
+
+void CachingBase::place_initial_blocks(NodeId node, const Program& program,
+                                       const InitialSegment& segment, uint32_t& next) {
+  const std::span<const InitialBlock> blocks = program.initial_blocks;
+  const uint64_t end = segment.address + segment.size_bytes;
+  uint64_t at = segment.address;
+  for (; next < blocks.size() && blocks[next].address < end; ++next) {
+    const InitialBlock& block = blocks[next];
+    if (block.address > at) {
+      const NodeId upper = cache_.split(node, block.address - at);
+      cache_.put_free(node);
+      node = upper;
+    }
+    at = block.address + block.block_bytes;
+    const NodeId rest = at < end ? cache_.split(node, block.block_bytes) : kNoNode;
+    cache_.hand_out(node, next, block.requested_bytes);
+    if (block.is_pending) {
+      cache_.forget_tensor(node);
+      cache_.set_pending(node);
+    }
+    node = rest;
+  }
+  if (node != kNoNode) cache_.put_free(node);
 }
 
 NodeId CachingBase::take_segment(uint64_t bytes, uint32_t lane) {

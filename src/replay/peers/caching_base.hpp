@@ -45,6 +45,12 @@ class CachingBase : public Allocator {
     return is_refused_by_limit(bytes) ? kNoNode : take_segment(bytes, lane);
   }
   [[nodiscard]] NodeId add_segment(uint64_t address, uint64_t bytes, uint32_t lane);
+  [[nodiscard]] NodeId take_initial_segment(const InitialSegment& segment);
+  // Puts a segment's initial blocks where they were in `node`, which begins where the segment does
+  // and is in no free set; what lies between them becomes free. `next` is the first block that no
+  // segment before took, and is moved on.
+  void place_initial_blocks(NodeId node, const Program& program, const InitialSegment& segment,
+                            uint32_t& next);
   // The block is free and a whole segment.
   void give_back_segment(NodeId node);
   // Every such block of a group.

@@ -125,23 +125,40 @@ std::optional<uint64_t> CudaAsync::best_fit(const Wanted& wanted) const {
   return {};
 }
 
-// The first run of neighbouring free ranges that is long enough; the last one may reach past the
+// The first run of neighbouring usable ranges that is long enough; the last one may reach past the
 // arena's end.
 uint64_t CudaAsync::first_run(const Wanted& wanted) {
-  uint64_t begin = end_;
-  uint64_t reach = end_;
-  for (const auto& [offset, range] : free_) {
-    if (!is_usable(range, wanted)) continue;
-    if (offset != reach || begin == end_) begin = offset;
-    reach = offset + range.bytes;
-    if (reach - begin >= wanted.size_bytes) return begin;
+  std::optional<uint64_t> first;
+  for (auto run = runs_by_size_.lower_bound({wanted.size_bytes, 0}); run != runs_by_size_.end();
+       ++run) {
+    if (first && run->second > *first) continue;
+    const auto place = place_in_run(run->second, wanted);
+    if (place) first = place;
   }
-  if (reach != end_) begin = end_;
+  if (first) return *first;
+  uint64_t begin = end_;
+  for (auto at = free_.end(); at != free_.begin();) {
+    --at;
+    if (at->first + at->second.bytes != begin || !is_usable(at->second, wanted)) break;
+    begin = at->first;
+  }
   const uint64_t missing = wanted.size_bytes - (end_ - begin);
   const uint64_t grown = chunk_end_of(missing);
   put(end_, unmapped(grown));
   end_ += grown;
   return begin;
+}
+
+// Where usable ranges of a run of free ranges are long enough.
+std::optional<uint64_t> CudaAsync::place_in_run(uint64_t run, const Wanted& wanted) const {
+  uint64_t begin = run;
+  uint64_t reach = run;
+  for (auto at = free_.find(run); at != free_.end() && at->first == reach; ++at) {
+    reach += at->second.bytes;
+    if (!is_usable(at->second, wanted)) begin = reach;
+    if (reach - begin >= wanted.size_bytes) return begin;
+  }
+  return {};
 }
 
 // Backs what is unmapped of the range; what was backed before a refusal stays, as free memory.
@@ -173,15 +190,20 @@ bool CudaAsync::back_chunk(uint64_t chunk, uint64_t low, uint64_t high, const Wa
   return true;
 }
 
+// The first by address.
 std::optional<uint64_t> CudaAsync::spare_chunk(uint64_t low, uint64_t high,
                                                const Wanted& wanted) const {
-  for (const auto& [offset, range] : free_) {
-    if (!range.is_mapped || !(wanted.may_wait || is_done(range, wanted))) continue;
+  std::optional<uint64_t> first;
+  for (auto large = mapped_by_size_.lower_bound({kAsyncChunkBytes, 0});
+       large != mapped_by_size_.end(); ++large) {
+    const auto [bytes, offset] = *large;
+    if (first && offset > *first) continue;
+    if (!wanted.may_wait && !is_done(free_.at(offset), wanted)) continue;
     uint64_t chunk = chunk_end_of(offset);
     if (chunk >= low && chunk < high) chunk = high;
-    if (chunk + kAsyncChunkBytes <= offset + range.bytes) return chunk;
+    if (chunk + kAsyncChunkBytes <= offset + bytes) first = chunk;
   }
-  return {};
+  return first;
 }
 
 // Ranges that other streams may still use make the stream wait.
@@ -252,11 +274,45 @@ void CudaAsync::put(uint64_t offset, Range range) {
   }
   free_.emplace(offset, range);
   if (range.is_mapped) mapped_by_size_.emplace(range.bytes, offset);
+  add_to_runs(offset, range.bytes);
 }
 
 CudaAsync::Ranges::iterator CudaAsync::drop(Ranges::iterator range) {
   if (range->second.is_mapped) mapped_by_size_.erase({range->second.bytes, range->first});
+  take_from_runs(range->first, range->second.bytes);
   return free_.erase(range);
+}
+
+void CudaAsync::add_to_runs(uint64_t offset, uint64_t bytes) {
+  auto next = runs_.lower_bound(offset);
+  if (next != runs_.end() && next->first == offset + bytes) {
+    bytes += next->second;
+    next = drop_run(next);
+  }
+  if (next != runs_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == offset) {
+      offset = before->first;
+      bytes += before->second;
+      drop_run(before);
+    }
+  }
+  runs_.emplace(offset, bytes);
+  runs_by_size_.emplace(bytes, offset);
+}
+
+void CudaAsync::take_from_runs(uint64_t offset, uint64_t bytes) {
+  const auto run = std::prev(runs_.upper_bound(offset));
+  const auto [begin, run_bytes] = *run;
+  drop_run(run);
+  if (begin < offset) add_to_runs(begin, offset - begin);
+  const uint64_t end = begin + run_bytes;
+  if (end > offset + bytes) add_to_runs(offset + bytes, end - (offset + bytes));
+}
+
+CudaAsync::Runs::iterator CudaAsync::drop_run(Runs::iterator run) {
+  runs_by_size_.erase({run->second, run->first});
+  return runs_.erase(run);
 }
 
 std::unique_ptr<Allocator> make_cuda_async(Settings settings, const PeerContext& context) {

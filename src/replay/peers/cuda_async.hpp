@@ -53,7 +53,8 @@ class CudaAsync final : public Allocator {
     bool is_mapped = false;
   };
   [[nodiscard]] static Range unmapped(uint64_t bytes);
-  using Ranges = std::map<uint64_t, Range>;  // by offset in the arena
+  using Ranges = std::map<uint64_t, Range>;   // by offset in the arena
+  using Runs = std::map<uint64_t, uint64_t>;  // bytes of free ranges without a gap, by offset
   struct Block {
     uint64_t offset = 0;
     uint64_t size_bytes = 0;
@@ -74,6 +75,7 @@ class CudaAsync final : public Allocator {
   [[nodiscard]] std::optional<uint64_t> place_for(const Wanted& wanted);
   [[nodiscard]] std::optional<uint64_t> best_fit(const Wanted& wanted) const;
   [[nodiscard]] uint64_t first_run(const Wanted& wanted);
+  [[nodiscard]] std::optional<uint64_t> place_in_run(uint64_t run, const Wanted& wanted) const;
   [[nodiscard]] bool back(uint64_t offset, const Wanted& wanted);
   [[nodiscard]] bool back_chunk(uint64_t chunk, uint64_t low, uint64_t high, const Wanted& wanted);
   [[nodiscard]] std::optional<uint64_t> spare_chunk(uint64_t low, uint64_t high,
@@ -84,6 +86,9 @@ class CudaAsync final : public Allocator {
   Range carve(uint64_t offset, uint64_t bytes);
   void put(uint64_t offset, Range range);
   Ranges::iterator drop(Ranges::iterator range);
+  void add_to_runs(uint64_t offset, uint64_t bytes);
+  void take_from_runs(uint64_t offset, uint64_t bytes);
+  Runs::iterator drop_run(Runs::iterator run);
 
   SegmentSource& segments_;
   int64_t lag_ns_;
@@ -92,6 +97,8 @@ class CudaAsync final : public Allocator {
   int64_t now_ns_ = 0;
   Ranges free_;
   std::set<std::pair<uint64_t, uint64_t>> mapped_by_size_;  // (bytes, offset)
+  Runs runs_;
+  std::set<std::pair<uint64_t, uint64_t>> runs_by_size_;  // (bytes, offset)
   std::vector<Block> blocks_;
   Usage usage_;
   Counters counters_;

@@ -3,8 +3,15 @@
 namespace vram::replay {
 
 TorchBase::TorchBase(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
-                     const Program& program, SegmentSource& segments)
-    : CachingBase(limit_bytes, program, segments), rules_(settings) {}
+                     bool takes_over, const Program& program, SegmentSource& segments)
+    : CachingBase(limit_bytes, program, segments), rules_(settings), takes_over_(takes_over) {}
+
+bool can_hold_layout(const Program& program, std::optional<uint64_t> room_bytes) {
+  if (!program.knows_layout) return false;
+  uint64_t total = 0;
+  for (const InitialSegment& segment : program.initial_segments) total += segment.size_bytes;
+  return total <= room_bytes.value_or(gpu::kUnlimited);
+}
 
 uint64_t TorchBase::malloc(const Request& request) {
   if (request.size_bytes > kLargestRequestBytes) return 0;
@@ -29,6 +36,7 @@ NodeId TorchBase::serve_slowly(const Wanted& wanted) {
   if (collects_garbage()) collect_garbage();
   NodeId node = grow(wanted);
   if (node != kNoNode) return node;
+  if (rules_.settings().throw_on_oom && is_refused_by_limit(wanted.segment_bytes)) return kNoNode;
   if (rules_.settings().has_max_split() && give_back_some(wanted)) {
     node = grow(wanted);
     if (node != kNoNode) return node;

@@ -18,12 +18,15 @@ namespace vram::replay {
 
 class TorchBase : public CachingBase {
  public:
-  // limit_bytes: PyTorch's own limit, its memory fraction. segments and program must outlive it.
-  TorchBase(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
+  // limit_bytes: PyTorch's own limit, its memory fraction; none where the program set none, and the
+  // device alone refuses. takes_over: the initial segments and blocks stay where they were.
+  // segments and program must outlive it.
+  TorchBase(const TorchSettings& settings, std::optional<uint64_t> limit_bytes, bool takes_over,
             const Program& program, SegmentSource& segments);
 
   [[nodiscard]] uint64_t malloc(const Request& request) override;
   void empty_cache() override;
+  [[nodiscard]] bool holds_initial_blocks() const override { return takes_over_; }
   [[nodiscard]] uint64_t largest_free_bytes(const Request& request) const override;
 
  protected:
@@ -58,6 +61,12 @@ class TorchBase : public CachingBase {
   }
   [[nodiscard]] NodeId serve_slowly(const Wanted& wanted);
   void give_back_all();
+
+  bool takes_over_;
 };
+
+// Whether the limit, or the device where none is set, has room for what the recorded allocator held
+// at first, and where that is.
+[[nodiscard]] bool can_hold_layout(const Program& program, std::optional<uint64_t> room_bytes);
 
 }  // namespace vram::replay

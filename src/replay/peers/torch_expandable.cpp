@@ -1,13 +1,41 @@
 #include "replay/peers/torch_expandable.hpp"
 
+#include "base/check.hpp"
+
 #include <algorithm>
+#include <iterator>
 
 namespace vram::replay {
 
+namespace {
+
+constexpr uint32_t kNativeSegment = 0xffffffff;  // Node::segment; else a reservation
+
+bool takes_over_pages(const TorchRules& rules, uint64_t device_bytes, const Program& program) {
+  bool has_expandable = false;
+  for (const InitialSegment& segment : program.initial_segments) {
+    if (!segment.is_expandable) continue;
+    has_expandable = true;
+    const uint64_t offset = segment.address - segment.reservation_address;
+    const uint64_t granule = rules.granule_bytes(segment.is_small);
+    if (offset % granule != 0 || segment.size_bytes % granule != 0) return false;
+    if (offset + segment.size_bytes > device_bytes) return false;
+  }
+  return has_expandable || program.initial_segments.empty();
+}
+
+}  // namespace
+
 TorchExpandable::TorchExpandable(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
-                                 uint64_t device_bytes, const Program& program,
+                                 bool has_room, uint64_t device_bytes, const Program& program,
                                  SegmentSource& segments)
-    : TorchBase(settings, limit_bytes, program, segments), device_bytes_(device_bytes) {
+    : TorchBase(settings, limit_bytes,
+                has_room && takes_over_pages(TorchRules(settings), device_bytes, program), program,
+                segments),
+      device_bytes_(device_bytes),
+      native_pools_(program.native_pools) {
+  if (holds_initial_blocks()) take_over(program);
+  if (holds_initial_blocks() || !program.initial_blocks.empty()) return;
   for (const InitialSegment& segment : program.initial_segments) {
     const Wanted wanted{.size_bytes = segment.size_bytes,
                         .segment_bytes = segment.size_bytes,
@@ -15,6 +43,44 @@ TorchExpandable::TorchExpandable(const TorchSettings& settings, std::optional<ui
     const NodeId node = take_from_device(wanted);
     if (node != kNoNode) cache_.put_free(node);
   }
+}
+
+void TorchExpandable::take_over(const Program& program) {
+  uint32_t next_block = 0;
+  for (const InitialSegment& segment : program.initial_segments) {
+    const NodeId node =
+        segment.is_expandable ? map_initial(segment) : take_initial_segment(segment);
+    if (!segment.is_expandable && node != kNoNode) cache_[node].segment = kNativeSegment;
+    if (node != kNoNode) place_initial_blocks(node, program, segment, next_block);
+  }
+}
+
+// Segments come by address, and the rest of a lane's reservation is one unmapped node at its end.
+NodeId TorchExpandable::map_initial(const InitialSegment& segment) {
+  const uint32_t lane = cache_.lane_for(segment.pool, segment.stream, segment.is_small);
+  auto& unmapped = cache_.lane(lane).unmapped;
+  NodeId id = unmapped.empty() ? add_reservation({.size_bytes = segment.size_bytes, .lane = lane})
+                               : std::prev(unmapped.end())->second;
+  if (id == kNoNode) return kNoNode;
+  const uint64_t address =
+      reservations_[cache_[id].segment].address + segment.address - segment.reservation_address;
+  if (address > cache_[id].address) id = cache_.split(id, address - cache_[id].address);
+  cache_.lane(lane).unmapped.erase(address);
+  if (!segments_.map(address, segment.size_bytes, rules_.granule_bytes(segment.is_small))) {
+    cache_.lane(lane).unmapped.emplace(address, id);
+    return kNoNode;
+  }
+  if (cache_[id].size_bytes > segment.size_bytes) {
+    const NodeId rest = cache_.split(id, segment.size_bytes);
+    cache_.lane(lane).unmapped.emplace(cache_[rest].address, rest);
+  }
+  cache_[id].is_mapped = true;
+  cache_.add_reserved(segment.size_bytes);
+  return id;
+}
+
+bool TorchExpandable::expands(uint32_t lane) {
+  return std::ranges::find(native_pools_, cache_.lane(lane).pool) == native_pools_.end();
 }
 
 // A free block can grow into the unmapped range that follows it.
@@ -46,9 +112,10 @@ bool TorchExpandable::is_usable(NodeId node) {
   return node != kNoNode && cache_[node].state == NodeState::kFree;
 }
 
-NodeId TorchExpandable::add_reservation(uint32_t lane) {
+NodeId TorchExpandable::add_reservation(const Wanted& wanted) {
+  const uint32_t lane = wanted.lane;
   const uint64_t granule = rules_.granule_bytes(cache_.lane(lane).is_small);
-  const uint64_t bytes = round_up(device_bytes_ / 8 * 9, granule);
+  const uint64_t bytes = round_up(std::max(device_bytes_ / 8 * 9, wanted.size_bytes), granule);
   const uint64_t address = segments_.reserve(bytes);
   if (address == 0) return kNoNode;
   Node node;
@@ -74,7 +141,7 @@ NodeId TorchExpandable::find_room(const Wanted& wanted) {
     }
     if (total >= wanted.size_bytes) return first;
   }
-  return add_reservation(wanted.lane);
+  return add_reservation(wanted);
 }
 
 // Maps whole granules from an unmapped node's beginning and joins them with free neighbours; the
@@ -100,6 +167,12 @@ bool TorchExpandable::map(NodeId id, uint64_t bytes) {
 
 // What was mapped before a refusal stays, as free memory.
 NodeId TorchExpandable::take_from_device(const Wanted& wanted) {
+  if (wanted.size_bytes > std::max(device_bytes_, kMaxDeviceBytes)) return kNoNode;
+  if (!expands(wanted.lane)) {
+    const NodeId node = take_segment(wanted.segment_bytes, wanted.lane);
+    if (node != kNoNode) cache_[node].segment = kNativeSegment;
+    return node;
+  }
   NodeId id = find_room(wanted);
   if (id == kNoNode) return kNoNode;
   if (!cache_[id].is_mapped && !map(id, std::min(cache_[id].size_bytes, wanted.size_bytes))) {
@@ -107,6 +180,7 @@ NodeId TorchExpandable::take_from_device(const Wanted& wanted) {
   }
   while (cache_[id].size_bytes < wanted.size_bytes) {
     const NodeId next = cache_[id].next;
+    VRAM_CHECK(next != kNoNode);  // the run that find_room found is long enough
     const uint64_t missing = wanted.size_bytes - cache_[id].size_bytes;
     if (!map(next, std::min(missing, cache_[next].size_bytes))) return kNoNode;
     id = next;
@@ -122,7 +196,13 @@ bool TorchExpandable::give_back_some(const Wanted& wanted) {
 }
 
 void TorchExpandable::give_back(LaneGroup& group) {
-  for (const NodeId id : cache_.free_nodes(group)) unmap(id);
+  for (const NodeId id : cache_.free_nodes(group)) {
+    if (cache_[id].segment != kNativeSegment) {
+      unmap(id);
+    } else if (cache_[id].is_whole()) {
+      give_back_segment(id);
+    }
+  }
 }
 
 // The granules that lie fully inside a free node; its edges stay mapped.

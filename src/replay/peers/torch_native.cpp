@@ -4,14 +4,23 @@
 
 namespace vram::replay {
 
+namespace {
+
+bool takes_over_segments(const Program& program) {
+  return std::ranges::none_of(program.initial_segments, &InitialSegment::is_expandable);
+}
+
+}  // namespace
+
 TorchNative::TorchNative(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
-                         const Program& program, SegmentSource& segments)
-    : TorchBase(settings, limit_bytes, program, segments) {
+                         bool has_room, const Program& program, SegmentSource& segments)
+    : TorchBase(settings, limit_bytes, has_room && takes_over_segments(program), program,
+                segments) {
+  if (!holds_initial_blocks() && !program.initial_blocks.empty()) return;
+  uint32_t next_block = 0;
   for (const InitialSegment& segment : program.initial_segments) {
-    const uint64_t address = segments_.take_initial(segment);
-    if (address == 0) continue;
-    const uint32_t lane = cache_.lane_for(segment.pool, segment.stream, segment.is_small);
-    cache_.put_free(add_segment(address, segment.size_bytes, lane));
+    const NodeId node = take_initial_segment(segment);
+    if (node != kNoNode) place_initial_blocks(node, program, segment, next_block);
   }
 }
 

@@ -9,8 +9,10 @@ namespace vram::replay {
 
 class TorchNative final : public TorchBase {
  public:
-  // Takes the program's initial segments.
-  TorchNative(const TorchSettings& settings, std::optional<uint64_t> limit_bytes,
+  // Goes on from the program's initial segments and blocks where the recorded allocator had none
+  // that expand, and has_room, as can_hold_layout() says. Else it takes only empty segments, and
+  // the blocks come as requests.
+  TorchNative(const TorchSettings& settings, std::optional<uint64_t> limit_bytes, bool has_room,
               const Program& program, SegmentSource& segments);
 
  private:

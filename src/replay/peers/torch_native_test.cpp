@@ -181,7 +181,29 @@ TEST(TorchNative, ARefusedRequestThatIsServedNowDoesNotStay) {
   EXPECT_EQ(roomy.result.peak_reserved_bytes, 80 * kMiB);
   const Outcome tight = run_on("torch", program, 60);
   EXPECT_FALSE(tight.result.completed);
-  EXPECT_EQ(tight.result.oom->event, 1u);
+  EXPECT_EQ(tight.result.oom->event, 2u) << "what the program went on without does not end it";
+  EXPECT_EQ(tight.result.caught_ooms, 1u);
+  EXPECT_EQ(tight.result.caught_oom->event, 1u);
+}
+
+// The cache would make room: 64 MiB are the fraction, 40 of them cached.
+TEST(TorchNative, ThrowingAtTheFractionGivesNothingBack) {
+  ProgramBuilder p;
+  p.free(p.alloc(40 * kMiB));
+  p.alloc(50 * kMiB);
+  const Program program = p.build();
+  ReplayOptions options;
+  options.capacity_bytes = 64 * kMiB;
+  options.capacity_is_fraction = true;
+  const auto result = [&](std::string_view spec) {
+    return run(program, *find_peer("torch"), parse_spec(spec).value(), options);
+  };
+  EXPECT_TRUE(result("torch").completed);
+  EXPECT_EQ(result("torch").retries, 1u);
+  const ReplayResult thrown = result("torch:throw_on_cudamalloc_oom=True");
+  EXPECT_FALSE(thrown.completed);
+  EXPECT_EQ(thrown.retries, 0u);
+  EXPECT_EQ(thrown.device_frees, 0u);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace vram::replay {
 namespace {
 
-constexpr std::array<PeerKey, 7> kTorchKeys{{
+constexpr std::array<PeerKey, 8> kTorchKeys{{
     {"expandable_segments", "True|False"},
     {"max_split_size_mb", "MEBIBYTES, more than 20"},
     {"max_non_split_rounding_mb", "MEBIBYTES, more than 20"},
@@ -19,15 +19,16 @@ constexpr std::array<PeerKey, 7> kTorchKeys{{
     {"garbage_collection_threshold", "SHARE between 0 and 1"},
     {"large_segment_size_mb", "MEBIBYTES, even, 20 or more"},
     {"per_process_memory_fraction", "SHARE between 0 and 1"},
+    {"throw_on_cudamalloc_oom", "True|False"},
 }};
 
 // A device is no larger: reservations of address space are sized for it where no limit is known.
 constexpr uint64_t kUsualDeviceBytes = 152 * kGiB;
-constexpr uint64_t kMostMebibytes = uint64_t{1} << 24;  // 16 TiB
 
 std::optional<uint64_t> mebibytes(std::string_view text, uint64_t least, uint64_t multiple) {
   const auto value = read_whole_number(text);
-  if (!value || *value < least || *value > kMostMebibytes || *value % multiple != 0) return {};
+  if (!value || *value < least || *value > kMaxSettingMebibytes || *value % multiple != 0)
+    return {};
   return *value * kMiB;
 }
 
@@ -52,9 +53,8 @@ bool read_division(std::string_view entry, std::array<uint64_t, 16>& divisions, 
   if (!key || !std::has_single_bit(*key)) return false;
   const size_t index =
       std::min<size_t>(static_cast<size_t>(std::countr_zero(*key)), divisions.size() - 1);
-  // The first entry holds below it, too; intervals left out take the entry before them.
-  const uint64_t below = next == 0 ? *count : divisions[next - 1];
-  for (size_t i = next; i < index; ++i) divisions[i] = below;
+  // The first entry holds below it, too; intervals left out stay off.
+  if (next == 0) std::fill_n(divisions.begin(), index, *count);
   divisions[index] = *count;
   next = std::max(next, index + 1);
   return true;
@@ -87,6 +87,7 @@ bool read(std::string_view key, std::string_view value, TorchSettings& to) {
   if (key == "garbage_collection_threshold")
     return keep(read_share(value), to.garbage_collection_threshold);
   if (key == "large_segment_size_mb") return keep(mebibytes(value, 20, 2), to.large_segment_bytes);
+  if (key == "throw_on_cudamalloc_oom") return keep(read_truth(value), to.throw_on_oom);
   return keep(read_share(value), to.memory_fraction) && to.memory_fraction > 0;
 }
 
@@ -112,16 +113,23 @@ Result<TorchSettings> parse_torch_settings(Settings settings) {
 
 std::unique_ptr<Allocator> make_torch(Settings settings, const PeerContext& context) {
   const TorchSettings torch = parse_torch_settings(settings).value();
-  std::optional<uint64_t> limit_bytes = context.limit_bytes;
+  // Garbage collection acts only beside a memory fraction: its threshold stands for one of the
+  // whole device, too.
+  const bool has_fraction = context.limit_is_fraction || torch.memory_fraction < 1 ||
+                            torch.garbage_collection_threshold > 0;
+  std::optional<uint64_t> limit_bytes = has_fraction ? context.limit_bytes : std::nullopt;
   if (limit_bytes && torch.memory_fraction < 1) {
     limit_bytes = static_cast<uint64_t>(static_cast<double>(*limit_bytes) * torch.memory_fraction);
   }
+  const bool has_room =
+      can_hold_layout(context.program, limit_bytes ? limit_bytes : context.limit_bytes);
   if (!torch.expandable_segments) {
-    return std::make_unique<TorchNative>(torch, limit_bytes, context.program, context.segments);
+    return std::make_unique<TorchNative>(torch, limit_bytes, has_room, context.program,
+                                         context.segments);
   }
   const uint64_t device_bytes = std::max(context.limit_bytes.value_or(0), kUsualDeviceBytes);
-  return std::make_unique<TorchExpandable>(torch, limit_bytes, device_bytes, context.program,
-                                           context.segments);
+  return std::make_unique<TorchExpandable>(torch, limit_bytes, has_room, device_bytes,
+                                           context.program, context.segments);
 }
 
 // Parsed values first; what the recorder did not parse comes from the variable's own text.
@@ -136,7 +144,8 @@ std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
     if (key == "PYTORCH_CUDA_ALLOC_CONF") conf = value;
     if (key == "expandable_segments" && read_truth(value).value_or(false))
       settings.emplace_back(key, "True");
-    if (key == "max_split_size" && number && *number / kMiB > 20 && *number / kMiB < kMostMebibytes)
+    if (key == "max_split_size" && number && *number / kMiB > 20 &&
+        *number / kMiB < kMaxSettingMebibytes)
       settings.emplace_back("max_split_size_mb", std::to_string(*number / kMiB));
     if (key == "garbage_collection_threshold" && read_share(value).value_or(0) > 0)
       settings.emplace_back(key, value);
@@ -149,7 +158,9 @@ std::vector<std::pair<std::string, std::string>> recorded_torch_settings(
   if (std::any_of(divisions.begin(), divisions.end(), [](uint64_t d) { return d > 1; }))
     settings.emplace_back("roundup_power2_divisions", recorded_divisions(divisions));
   for (auto& [key, value] : split_settings(conf)) {
-    if (key != "max_non_split_rounding_mb" && key != "large_segment_size_mb") continue;
+    if (key != "max_non_split_rounding_mb" && key != "large_segment_size_mb" &&
+        key != "throw_on_cudamalloc_oom")
+      continue;
     TorchSettings ignored;
     if (read(key, value, ignored)) settings.emplace_back(key, value);
   }

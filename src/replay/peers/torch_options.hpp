@@ -7,6 +7,9 @@
 
 namespace vram::replay {
 
+// Larger values of settings in MiB are refused: 16 TiB.
+inline constexpr uint64_t kMaxSettingMebibytes = uint64_t{1} << 24;
+
 [[nodiscard]] std::span<const PeerKey> torch_keys();
 // Errors: kBadInput with the value, what is accepted, and all valid keys.
 [[nodiscard]] Result<TorchSettings> parse_torch_settings(Settings settings);

@@ -36,6 +36,13 @@ std::optional<std::string> pytorch_conf(const AllocatorSpec& spec) {
   return conf;
 }
 
+std::string export_line(const AllocatorSpec& spec) {
+  const std::string conf = pytorch_conf(spec).value_or("");
+  if (conf.empty()) return "unset PYTORCH_CUDA_ALLOC_CONF";
+  const bool plain = conf.find_first_of("[]>") == std::string::npos;
+  return fmt::format("export PYTORCH_CUDA_ALLOC_CONF={0}{1}{0}", plain ? "" : "'", conf);
+}
+
 std::vector<std::string> setting_notes(const AllocatorSpec& spec) {
   std::vector<std::string> notes;
   for (const auto& [key, text] : kNotes) {

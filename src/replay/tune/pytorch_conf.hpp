@@ -14,6 +14,10 @@ namespace vram::replay {
 // to.
 [[nodiscard]] std::optional<std::string> pytorch_conf(const AllocatorSpec& spec);
 
+// The line for a shell that sets PyTorch so: "export PYTORCH_CUDA_ALLOC_CONF=key:value"; for the
+// defaults the line that unsets the variable.
+[[nodiscard]] std::string export_line(const AllocatorSpec& spec);
+
 // One sentence for each setting that not every PyTorch knows, or that has a condition or a price.
 [[nodiscard]] std::vector<std::string> setting_notes(const AllocatorSpec& spec);
 

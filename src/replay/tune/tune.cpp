@@ -1,6 +1,7 @@
 #include "replay/tune/tune.hpp"
 
 #include "base/check.hpp"
+#include "replay/fidelity.hpp"
 #include "replay/live_peak.hpp"
 #include "replay/registry.hpp"
 #include "replay/tune/tune_rank.hpp"
@@ -34,20 +35,20 @@ size_t affordable_replays(const Program& program) {
 // for.
 class Replays {
  public:
-  Replays(const Program& program, const TuneOptions& options, size_t most)
-      : program_(program), options_(options), left_(most) {
-    replay_options_.capacity_bytes = options.capacity_bytes;
-    replay_options_.lag_ns = options.lag_ns;
-    replay_options_.curve_slices = 0;
-    replay_options_.address_layouts = kAddressLayouts;
-  }
+  Replays(const Program& program, const AllocatorSpec& recorded, const TuneOptions& options,
+          size_t most)
+      : program_(program),
+        recorded_(recorded),
+        options_(options),
+        replay_options_(tune_replay_options(options)),
+        left_(most) {}
 
   void make(const std::vector<AllocatorSpec>& specs) {
     const size_t begin = made_.size();
     for (const AllocatorSpec& spec : specs) {
       if (left_ == 0) break;
       if (!seen_.insert(spec.to_string()).second) continue;
-      made_.push_back({.spec = spec, .result = {}, .is_recorded = false});
+      made_.push_back({.spec = spec, .result = {}, .is_recorded = spec == recorded_});
       --left_;
     }
     run_on_threads(std::span(made_).subspan(begin));
@@ -84,6 +85,7 @@ class Replays {
   }
 
   const Program& program_;
+  const AllocatorSpec& recorded_;
   const TuneOptions& options_;
   ReplayOptions replay_options_;
   size_t left_;
@@ -144,22 +146,35 @@ void refine(const TuneSpace& space, int64_t duration_ns, Replays& replays) {
   }
 }
 
-TuneVerdict verdict_of(const TuneResult& result, const TuneOptions& options, int64_t duration_ns) {
+TuneVerdict verdict_of(const TuneResult& result, const TuneOptions& options,
+                       const Program& program) {
   if (options.capacity_bytes && result.peak_live_bytes > *options.capacity_bytes)
     return TuneVerdict::kCannotFit;
   const TuneCandidate& best = result.ranked.front();
   if (!best.result.completed) return TuneVerdict::kNoneCompletes;
-  const TuneRank rank(result.ranked, duration_ns);
+  const ReplayResult& own = result.ranked[result.recorded].result;
+  if (own.completed && fidelity_of(program, own).peak_is_before) return TuneVerdict::kPeakIsBefore;
+  const TuneRank rank(result.ranked, program.duration_ns);
   const bool as_good = rank.class_of(result.ranked[result.recorded]) == rank.class_of(best);
   return as_good ? TuneVerdict::kRecordedIsBest : TuneVerdict::kBetter;
 }
 
 }  // namespace
 
+ReplayOptions tune_replay_options(const TuneOptions& options) {
+  ReplayOptions replay;
+  replay.capacity_bytes = options.capacity_bytes;
+  replay.capacity_is_fraction = options.capacity_is_fraction;
+  replay.lag_ns = options.lag_ns;
+  replay.curve_slices = 0;
+  replay.address_layouts = kAddressLayouts;
+  return replay;
+}
+
 TuneResult tune(const Program& program, const AllocatorSpec& recorded, const TuneOptions& options) {
   const AllocatorSpec own = normalised(recorded);
   const TuneSpace space(program, options.capacity_bytes.has_value());
-  Replays replays(program, options, affordable_replays(program));
+  Replays replays(program, own, options, affordable_replays(program));
   std::vector<AllocatorSpec> first = {own};
   std::ranges::move(other_allocators(), std::back_inserter(first));
   std::ranges::move(space.grid(), std::back_inserter(first));
@@ -172,13 +187,10 @@ TuneResult tune(const Program& program, const AllocatorSpec& recorded, const Tun
   result.ranked = ranked_if(replays.made(), true, program.duration_ns);
   result.others = ranked_if(replays.made(), false, program.duration_ns);
   result.replays = replays.made().size();
-  const auto found =
-      std::ranges::find(result.ranked, own.to_string(),
-                        [](const TuneCandidate& each) { return each.spec.to_string(); });
+  const auto found = std::ranges::find(result.ranked, true, &TuneCandidate::is_recorded);
   VRAM_CHECK(found != result.ranked.end());
-  found->is_recorded = true;
   result.recorded = static_cast<size_t>(found - result.ranked.begin());
-  result.verdict = verdict_of(result, options, program.duration_ns);
+  result.verdict = verdict_of(result, options, program);
   return result;
 }
 

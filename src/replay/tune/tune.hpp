@@ -21,6 +21,7 @@ namespace vram::replay {
 
 struct TuneOptions {
   std::optional<uint64_t> capacity_bytes;  // limit on reserved bytes
+  bool capacity_is_fraction = false;       // as in ReplayOptions
   unsigned jobs = 0;                       // threads; 0: one for each core
   // After each replay; planned grows when the search goes on. By any thread, one at a time.
   std::function<void(size_t done, size_t planned)> progress;
@@ -38,6 +39,7 @@ enum class TuneVerdict : uint8_t {
   kBetter,          // the first candidate is better than the recorded settings
   kRecordedIsBest,  // nothing is better by what counts
   kNoneCompletes,   // what is alive would fit, but nothing that was tried completes
+  kPeakIsBefore,    // nothing to compare with: the peak lies before the recording
   kCannotFit,       // what is alive at once exceeds the capacity: no allocator can help
 };
 
@@ -50,6 +52,9 @@ struct TuneResult {
   size_t replays = 0;                 // made
   uint64_t peak_live_bytes = 0;       // of the program itself (peak_live_bytes())
 };
+
+// How each candidate is replayed. Whoever compares replays with those of tune() makes them so, too.
+[[nodiscard]] ReplayOptions tune_replay_options(const TuneOptions& options);
 
 // `recorded`: what the program ran with (recorded_spec), settings of PyTorch that were checked.
 [[nodiscard]] TuneResult tune(const Program& program, const AllocatorSpec& recorded,

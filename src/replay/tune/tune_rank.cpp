@@ -43,7 +43,8 @@ TuneClass TuneRank::class_of(const TuneCandidate& candidate) const {
             .asks_for_code = asks};
   }
   const int64_t more_time_ns = result.driver_time_ns - least_time_ns_;
-  return {.is_unsure = result.layouts_completed < result.layouts_tried,
+  return {.caught_ooms = result.caught_ooms,
+          .is_unsure = result.layouts_completed < result.layouts_tried,
           .asks_for_code = asks,
           .reserved = (result.peak_reserved_bytes - least_reserved_) / reserved_step_,
           .driver_time = static_cast<uint64_t>(more_time_ns / time_step_ns_),

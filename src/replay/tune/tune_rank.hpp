@@ -1,7 +1,7 @@
-// The order of tune()'s candidates: completes, reserved peak, time in the driver, retries; where
-// these are as good as equal, fewer settings. Figures are put into classes counted from the best,
-// so that "as good as equal" is transitive and nobody is told to export settings for a gain in the
-// noise.
+// The order of tune()'s candidates: completes, requests refused on the way, reserved peak, time in
+// the driver, retries; where these are as good as equal, fewer settings. Figures are put into
+// classes counted from the best, so that "as good as equal" is transitive and nobody is told to
+// export settings for a gain in the noise.
 #pragma once
 
 #include "replay/tune/tune.hpp"
@@ -17,6 +17,7 @@ namespace vram::replay {
 struct TuneClass {
   bool ran_out = false;
   uint64_t left_undone = 0;    // events after the OOM
+  uint64_t caught_ooms = 0;    // refused again; the recorded program went on without
   bool is_unsure = false;      // addresses decide whether it completes
   bool asks_for_code = false;  // exporting the settings is not enough
   uint64_t reserved = 0;       // in steps of 1 % of the smallest peak

@@ -1,6 +1,7 @@
 #include "replay/tune/tune_space.hpp"
 
 #include "base/bytes.hpp"
+#include "replay/peers/torch_options.hpp"
 #include "replay/registry.hpp"
 
 #include <algorithm>
@@ -91,8 +92,10 @@ AllocatorSpec normalised(AllocatorSpec spec) {
 std::vector<uint64_t> split_sizes_mb(const Program& program) {
   std::map<uint64_t, double> bytes_by_mb;
   for (const Op& op : program.ops) {
-    if (op.kind == OpKind::kAlloc && op.size_bytes >= kLeastSplitMb * kMiB)
-      bytes_by_mb[op.size_bytes / kMiB] += static_cast<double>(op.size_bytes);
+    const uint64_t mb = op.size_bytes / kMiB;
+    // A ladder up to twice the largest request stays within what the setting takes.
+    if (op.kind == OpKind::kAlloc && mb >= kLeastSplitMb && mb < kMaxSettingMebibytes / 2)
+      bytes_by_mb[mb] += static_cast<double>(op.size_bytes);
   }
   std::vector<uint64_t> sizes;
   if (bytes_by_mb.empty()) return sizes;  // no block is ever that large: nothing would change

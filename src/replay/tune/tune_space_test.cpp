@@ -33,6 +33,20 @@ TEST(TuneSpace, SplitSizesLieOnALadderAndAroundTheProgramsSizes) {
   EXPECT_THAT(split_sizes_mb(small.build()), IsEmpty());
 }
 
+// A damaged recording's, and one above what the setting takes.
+TEST(TuneSpace, SplitSizesAreThoseThatTheSettingTakes) {
+  for (const int log2 : {42, 43, 44, 59}) {
+    ProgramBuilder p;
+    p.alloc(100 * kMiB);
+    p.alloc((uint64_t{1} << log2) - kMiB);
+    const std::vector<uint64_t> sizes = split_sizes_mb(p.build());
+    EXPECT_THAT(sizes, Contains(100)) << log2;
+    for (const uint64_t mb : sizes) {
+      EXPECT_TRUE(parse_spec("torch:max_split_size_mb=" + std::to_string(mb))) << mb;
+    }
+  }
+}
+
 std::vector<AllocatorSpec> all_of(const TuneSpace& space) {
   std::vector<AllocatorSpec> specs = space.grid();
   for (const AllocatorSpec& spec : space.grid()) {

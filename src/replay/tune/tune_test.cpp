@@ -4,6 +4,7 @@
 #include "replay/live_peak.hpp"
 #include "replay/registry.hpp"
 #include "replay/testing/program_builder.hpp"
+#include "replay/testing/trace_maker.hpp"
 #include "replay/tune/tune_space.hpp"
 
 #include <gmock/gmock.h>
@@ -126,6 +127,41 @@ TEST(Tune, SaysWhenWhatFitsDoesNotComplete) {
   EXPECT_EQ(result.verdict, TuneVerdict::kNoneCompletes);
 }
 
+// It asked for 60 GiB once, and went on with less.
+Program catches_an_oom() {
+  ProgramBuilder p;
+  p.alloc(kGiB);
+  p.refused(60 * kGiB);
+  p.free(p.alloc(kGiB));
+  return p.build();
+}
+
+TEST(Tune, WhatTheProgramWentOnWithoutNeedNotFit) {
+  const TuneResult result = tuned(catches_an_oom(), 24 * kGiB);
+  EXPECT_EQ(result.peak_live_bytes, 2 * kGiB);
+  EXPECT_EQ(result.verdict, TuneVerdict::kRecordedIsBest);
+  EXPECT_EQ(result.ranked[result.recorded].result.caught_ooms, 1U);
+}
+
+// 48 MiB reserved, and no 20 in one piece; one segment that grew to 48 would have had room.
+TEST(Tune, ServingWhatWasRefusedIsBetter) {
+  ProgramBuilder p;
+  const uint32_t low = p.alloc(24 * kMiB);
+  const uint32_t high = p.alloc(24 * kMiB);
+  p.free(low);
+  p.free(high);
+  p.alloc(12 * kMiB);
+  p.alloc(13 * kMiB);
+  p.refused(20 * kMiB);
+  p.alloc(kMiB);
+  const TuneResult result = tuned(p.build(), 62 * kMiB);
+  EXPECT_EQ(result.verdict, TuneVerdict::kBetter);
+  EXPECT_EQ(result.ranked.front().result.caught_ooms, 0U);
+  const TuneCandidate& own = result.ranked[result.recorded];
+  EXPECT_TRUE(own.result.completed);
+  EXPECT_EQ(own.result.caught_ooms, 1U);
+}
+
 TEST(Tune, FewerSettingsWinAmongEquals) {
   const Program program = growing_requests();
   const TuneResult result =
@@ -152,6 +188,22 @@ TEST(Tune, GarbageCollectionIsTheLastResort) {
   }
   EXPECT_LT(first_with, result.ranked.size());
   EXPECT_LT(last_without, first_with);
+}
+
+// The program had set a limit, so its own settings ask for no code: only what is as good or better
+// by what counts comes before them.
+TEST(Tune, RecordedGarbageCollectionRanksByWhatItDoes) {
+  const TuneResult result =
+      tuned(growing_from(300 * kMiB, 900 * kMiB), 1500 * kMiB, 2,
+            "torch:garbage_collection_threshold=0.6,large_segment_size_mb=32");
+  const TuneCandidate& own = result.ranked[result.recorded];
+  ASSERT_TRUE(own.is_recorded);
+  ASSERT_TRUE(own.result.completed);
+  const auto most = static_cast<double>(own.result.peak_reserved_bytes) * 1.02;
+  for (size_t i = 0; i < result.recorded; ++i) {
+    EXPECT_LE(static_cast<double>(result.ranked[i].result.peak_reserved_bytes), most)
+        << result.ranked[i].spec.to_string();
+  }
 }
 
 TEST(Tune, TheNumberOfThreadsChangesNothing) {
@@ -215,6 +267,29 @@ TEST(LivePeak, CountsWhatTensorsHold) {
   refused.alloc(100);
   refused.refused(70);
   EXPECT_EQ(peak_live_bytes(refused.build()), 170U);
+  ProgramBuilder caught;
+  caught.alloc(100);
+  caught.refused(70);
+  caught.alloc(20);
+  EXPECT_EQ(peak_live_bytes(caught.build()), 120U);
+}
+
+// Two segments of 100 MiB from before hold little of what the program needs now. Requested anew,
+// that takes 60 MiB; but what other settings would have had before is not known.
+TEST(Tune, APeakBeforeTheRecordingIsNoBaseForASaving) {
+  constexpr uint64_t kAt = uint64_t{1} << 40;
+  TraceMaker t;
+  t.add(trace::EventKind::kAlloc, kAt + 10 * kMiB, 20 * kMiB);
+  for (const uint64_t at : {kAt, kAt + 200 * kMiB}) {
+    const uint64_t live = at == kAt ? 30 * kMiB : 10 * kMiB;
+    t.end_segment(at, 100 * kMiB);
+    t.end_block(at, 10 * kMiB, trace::BlockState::kAllocated);
+    if (at == kAt) t.end_block(at + 10 * kMiB, 20 * kMiB, trace::BlockState::kAllocated);
+    t.end_block(at + live, 100 * kMiB - live, trace::BlockState::kInactive);
+  }
+  const TuneResult result = tuned(t.make());
+  EXPECT_EQ(result.verdict, TuneVerdict::kPeakIsBefore);
+  EXPECT_EQ(result.ranked[result.recorded].result.peak_reserved_bytes, 200 * kMiB);
 }
 
 }  // namespace

@@ -31,9 +31,17 @@ std::vector<int> Table::widths(int available) const {
       result[i] = std::max(result[i], row[i].width());
     }
   }
-  int excess = -available;
-  for (const int width : result) excess += width > 0 ? width + kGap : 0;
-  excess -= kGap;
+  int excess = -available - kGap;
+  int payable = 0;
+  for (size_t i = 0; i < result.size(); ++i) {
+    excess += result[i] > 0 ? result[i] + kGap : 0;
+    if (columns_[i].shrink != Shrink::kNothing) payable += std::max(result[i] - kNarrowest, 0);
+  }
+  for (size_t i = result.size(); i-- > 0 && excess > payable;) {
+    if (!columns_[i].may_go || result[i] == 0) continue;
+    excess -= result[i] + kGap;
+    result[i] = 0;
+  }
   for (size_t i = result.size(); i-- > 0 && excess > 0;) {  // what stands last tells least
     if (columns_[i].shrink == Shrink::kNothing) continue;
     const int paid = std::clamp(result[i] - kNarrowest, 0, excess);
@@ -56,7 +64,7 @@ std::vector<Line> Table::draw(int indent, int columns) const {
       line.pad_to(right ? column + width[i] - cell.width() : column).add(cell);
       column += width[i] + kGap;
     }
-    lines.push_back(std::move(line));
+    lines.push_back(line.width() > columns ? line.without_end(columns) : std::move(line));
   }
   return lines;
 }

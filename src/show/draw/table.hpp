@@ -15,6 +15,7 @@ enum class Shrink { kNothing, kFront, kEnd, kCut };
 struct Column {
   Align align = Align::kLeft;
   Shrink shrink = Shrink::kNothing;
+  bool may_go = false;  // left out, the last first, where the others would not fit
 };
 
 class Table {
@@ -24,7 +25,8 @@ class Table {
   // A row shorter than the columns ends there.
   void add_row(std::vector<Line> cells) { rows_.push_back(std::move(cells)); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  // Two spaces between columns; at most `columns` wide while shrinking columns can pay for it.
+  // Two spaces between columns. At most `columns` wide: columns go and shrink for it, and if that
+  // is not enough, rows end early.
   [[nodiscard]] std::vector<Line> draw(int indent, int columns) const;
 
  private:

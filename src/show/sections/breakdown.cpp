@@ -56,13 +56,14 @@ void add_holder(const Holder& holder, uint64_t whole, Style style, const Page& p
                  Line(counted(holder.count, "block"), Style::kFaint)});
 }
 
-void draw_table(const Breakdown& breakdown, uint64_t whole, Page& page) {
+void draw_table(const Breakdown& breakdown, uint64_t whole, size_t most, Page& page) {
   Table table(
       {{Align::kRight}, {Align::kRight}, {}, {Align::kLeft, Shrink::kFront}, {Align::kRight}});
   const std::span<const Holder> holders = breakdown.holders;
-  const size_t top = page.options().top == 0 ? holders.size() : page.options().top;
   // One row for the rest, unless the rest is one row anyway.
-  const size_t shown = holders.size() <= top + 1 ? holders.size() : top;
+  const size_t shown = holders.size() - std::min(holders.size(), most) <= 1 ? holders.size() : most;
+  if (shown < std::min(holders.size(), kDefaultRows))
+    page.leave_out(counted(std::min(holders.size(), kDefaultRows) - shown, "holder"));
   for (const Holder& holder : holders.first(shown)) {
     add_holder(holder, whole, Style::kPlain, page, table);
   }
@@ -115,26 +116,31 @@ bool tells_what(const Breakdown& categories) {
                              [](const Holder& holder) { return holder.name != "other"; });
 }
 
-void draw_categories(const State& state, Page& page) {
+void draw_categories(const State& state, const Detail& detail, Page& page) {
   const Breakdown* categories = find(state, Dimension::kCategory);
   if (categories == nullptr || !tells_what(*categories)) return;
+  if (detail.categories == 0) return page.leave_out("categories");
   const uint64_t whole = state.moment.totals.requested_bytes;
   page.heading("CATEGORIES",
                fmt::format("of the {} requested at the peak; {} named by the program",
                            format_bytes(whole), format_share(*state.named_bytes, whole)));
-  draw_table(*categories, whole, page);
+  draw_table(*categories, whole, detail.categories, page);
 }
 
-void draw_breakdowns(const State& state, bool has_stacks, Page& page) {
+void draw_breakdowns(const State& state, bool has_stacks, const Detail& detail, Page& page) {
   const Breakdown* main = main_breakdown(state, has_stacks);
   if (main == nullptr) return;
   const uint64_t whole = state.moment.totals.requested_bytes;
-  draw_table(*main, whole, page);
+  draw_table(*main, whole, detail.holders, page);
   static constexpr std::array kOthers = {Dimension::kScope, Dimension::kAge, Dimension::kStream,
                                          Dimension::kPool};
   for (const Dimension dimension : kOthers) {
     const Breakdown* other = find(state, dimension);
-    if (other != main && tells_apart(other)) draw_line(*other, whole, page);
+    if (other == main || !tells_apart(other)) continue;
+    if (detail.has_shares)
+      draw_line(*other, whole, page);
+    else
+      page.leave_out("holders " + std::string(phrase(dimension)));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "explain/report.hpp"
 #include "show/page.hpp"
+#include "show/sections/detail.hpp"
 
 #include <string_view>
 
@@ -19,8 +20,9 @@ namespace vram::show {
                                          const explain::State& state, bool has_stacks);
 
 // Parameters, gradients, activations: where the recording has names.
-void draw_categories(const explain::State& state, Page& page);
+void draw_categories(const explain::State& state, const Detail& detail, Page& page);
 
-void draw_breakdowns(const explain::State& state, bool has_stacks, Page& page);
+void draw_breakdowns(const explain::State& state, bool has_stacks, const Detail& detail,
+                     Page& page);
 
 }  // namespace vram::show

@@ -10,7 +10,8 @@ namespace vram::show {
 void draw_file(const std::string& path, const std::string& format, uint64_t file_bytes,
                Page& page) {
   const Line name(printable(path), Style::kStrong);
-  const std::string about = fmt::format("{}, {}", printable(format), format_bytes(file_bytes));
+  std::string about = printable(format);
+  if (file_bytes > 0) about += ", " + format_bytes(file_bytes);  // unknown of a pipe
   Line line = name;
   line.add("  ").add(about, Style::kFaint);
   if (line.width() <= page.columns()) {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <span>
 
 namespace vram::show {
 namespace {
@@ -95,10 +96,16 @@ void draw_devices(const Subject& subject, Page& page) {
   const auto gpus = std::ranges::count(subject.report.devices, false, &DeviceReport::is_host);
   page.heading("DEVICES", fmt::format("{} is shown below{}", device_name(subject.device),
                                       gpus > 1 ? "; --device N shows another" : ""));
-  Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}});
+  Table table({{},
+               {.align = Align::kRight, .may_go = true},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight}});
   table.add_row({Line(), Line("events", Style::kFaint), Line("requested", Style::kFaint),
                  Line("reserved", Style::kFaint), Line("utilization", Style::kFaint)});
-  for (const DeviceReport& device : subject.report.devices) {
+  const auto& devices = subject.report.devices;
+  for (const DeviceReport& device :
+       std::span(devices).first(std::min(devices.size(), subject.detail.devices))) {
     const Style style = &device == &subject.device ? Style::kStrong : Style::kPlain;
     const uint64_t requested = device.peak.requested.totals.requested_bytes;
     const uint64_t reserved = device.peak.reserved.totals.reserved_bytes;
@@ -107,6 +114,8 @@ void draw_devices(const Subject& subject, Page& page) {
                    Line(format_share(requested, reserved))});
   }
   page.add(table.draw(2, page.columns()));
+  if (devices.size() > subject.detail.devices)
+    page.leave_out(counted(devices.size() - subject.detail.devices, "device"));
 }
 
 }  // namespace vram::show

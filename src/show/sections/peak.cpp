@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 namespace vram::show {
 namespace {
 
@@ -17,8 +19,11 @@ Style utilization_style(uint64_t requested, uint64_t reserved) {
   return share >= 0.9 ? Style::kGood : share >= 0.75 ? Style::kStrong : Style::kWarning;
 }
 
-std::string moment_text(const Subject& subject, const Moment& moment) {
-  const auto step = step_of(subject.device.steps, moment.event);
+// Three of them stand side by side: narrow pages have no room for their steps.
+std::string moment_text(const Subject& subject, const Moment& moment, const Page& page) {
+  constexpr int kWithSteps = 72;
+  const auto step =
+      page.columns() < kWithSteps ? std::nullopt : step_of(subject.device.steps, moment.event);
   const std::string time = time_text(subject.report.clock, moment.time_ns);
   return step ? fmt::format("{}, step {}", time, *step) : time;
 }
@@ -30,16 +35,19 @@ void draw_peak(const Subject& subject, Page& page) {
   const uint64_t requested = peak.requested.totals.requested_bytes;
   const uint64_t reserved = peak.reserved.totals.reserved_bytes;
   const auto at = [&](const Moment& moment) {
-    return Line(moment_text(subject, moment), Style::kFaint);
+    return Line(moment_text(subject, moment, page), Style::kFaint);
   };
+  // Where no segment is recorded, blocks say how much was reserved at least.
+  const bool is_assumed = subject.device.verdict.assumed_segment_bytes > 0;
   page.blank();
   Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}});
   table.add_row({Line("PEAK", Style::kHeading), Line("requested"), Line("active"), Line("reserved"),
                  Line("utilization")});
   table.add_row({Line(), Line(format_bytes(requested), Style::kStrong),
                  Line(format_bytes(peak.active.totals.active_bytes), Style::kStrong),
-                 Line(format_bytes(reserved), Style::kStrong),
-                 Line(format_share(requested, reserved), utilization_style(requested, reserved))});
+                 Line((is_assumed ? "≥ " : "") + format_bytes(reserved), Style::kStrong),
+                 Line((is_assumed ? "≤ " : "") + format_share(requested, reserved),
+                      utilization_style(requested, reserved))});
   table.add_row({Line(), at(peak.requested), at(peak.active), at(peak.reserved)});
   page.add(table.draw(0, page.columns()));
 }

@@ -4,6 +4,7 @@
 
 #include "explain/report.hpp"
 #include "show/page.hpp"
+#include "show/sections/detail.hpp"
 
 namespace vram::show {
 
@@ -11,6 +12,7 @@ namespace vram::show {
 struct Subject {
   const explain::Report& report;
   const explain::DeviceReport& device;
+  const Detail& detail;
 };
 
 void draw_origin(const Subject& subject, Page& page);    // what ran, and how far it can be believed
@@ -26,7 +28,7 @@ void draw_ooms(const Subject& subject, Page& page);        // requests that fail
 void draw_what_if(const Subject& subject, Page& page);     // other settings, replayed
 void draw_at(const Subject& subject, Page& page);          // the moment asked for
 void draw_findings(const Subject& subject, Page& page);    // what to do
-void draw_notes(const Subject& subject,
-                Page& page);  // settings, and what the reader had to leave out
+void draw_notes(const Subject& subject, Page& page);       // what the reader had to leave out
+void draw_left_out(Page& page);                            // what --full adds
 
 }  // namespace vram::show

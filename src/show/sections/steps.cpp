@@ -1,5 +1,6 @@
 // Steps: their peaks, what grows from one to the next, and the phases inside.
 #include "base/bytes.hpp"
+#include "base/median.hpp"
 #include "base/text.hpp"
 #include "show/draw/spark.hpp"
 #include "show/draw/table.hpp"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 namespace vram::show {
 namespace {
@@ -20,16 +22,8 @@ using explain::GrowthKind;
 using explain::Step;
 using explain::Steps;
 
-constexpr size_t kGrowths = 4;
 constexpr size_t kPhases = 8;
-
-template <typename T>
-T median(std::vector<T> values) {
-  if (values.empty()) return {};
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
+constexpr int kBesideSpark = 64;  // columns
 
 std::span<const Step> steady(const Steps& steps) {
   const std::span<const Step> all = steps.steps;
@@ -44,11 +38,12 @@ void draw_course(std::string_view name, uint64_t Step::* field, const Steps& ste
   std::vector<uint64_t> steady_values;
   steady_values.reserve(steps.steps.size());
   for (const Step& step : steady(steps)) steady_values.push_back(step.*field);
-  const int columns = std::min<int>(static_cast<int>(values.size()), page.columns() - 64);
+  const int columns = std::clamp(page.columns() - kBesideSpark, 0, static_cast<int>(values.size()));
   const std::string spark = page.options().bars ? sparkline(values, columns) : "";
   table.add_row({Line(name), Line(format_bytes(values.front())),
-                 Line(format_bytes(median(steady_values))), Line(format_bytes(values.back())),
-                 Line(format_bytes(std::ranges::max(values))), Line(spark, Style::kActive)});
+                 Line(format_bytes(median_of(std::move(steady_values)))),
+                 Line(format_bytes(values.back())), Line(format_bytes(std::ranges::max(values))),
+                 Line(spark, Style::kActive)});
 }
 
 std::string_view words(GrowthKind kind) {
@@ -59,13 +54,15 @@ std::string_view words(GrowthKind kind) {
       return "grew once";
     case GrowthKind::kBoundedCache:
       return "bounded";
+    case GrowthKind::kUndecided:
+      return "undecided";
   }
   return "";
 }
 
-void draw_growth(const std::vector<Growth>& growths, Page& page) {
+void draw_growth(const std::vector<Growth>& growths, size_t most, Page& page) {
   Table table({{Align::kRight}, {}, {Align::kLeft, Shrink::kFront}, {Align::kLeft, Shrink::kEnd}});
-  for (const Growth& growth : std::span(growths).first(std::min(growths.size(), kGrowths))) {
+  for (const Growth& growth : std::span(growths).first(std::min(growths.size(), most))) {
     const bool leak = growth.kind == GrowthKind::kLeak;
     const int64_t per_step = std::llround(growth.bytes_per_step);
     const std::string rate =
@@ -78,6 +75,23 @@ void draw_growth(const std::vector<Growth>& growths, Page& page) {
                         Style::kFaint)});
   }
   page.add(table.draw(2, page.columns()));
+  const size_t usual = std::min(growths.size(), Detail().growths);
+  if (most < usual) page.leave_out(counted(usual - most, "holder") + " that grow");
+}
+
+void draw_step_table(const Steps& steps, Page& page) {
+  Table table({{},
+               {.align = Align::kRight, .may_go = true},
+               {Align::kRight},
+               {Align::kRight},
+               {Align::kRight},
+               {}});
+  const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
+  table.add_row({Line(), head("first"), head("median"), head("last"), head("largest")});
+  draw_course("peak requested", &Step::peak_requested_bytes, steps, page, table);
+  draw_course("peak reserved", &Step::peak_reserved_bytes, steps, page, table);
+  draw_course("alive at the end", &Step::end_requested_bytes, steps, page, table);
+  page.add(table.draw(2, page.columns()));
 }
 
 std::string summary(const Steps& steps) {
@@ -89,7 +103,7 @@ std::string summary(const Steps& steps) {
   if (steps.warmup_count > 1) {
     text += fmt::format(", the first {} as warm-up", format_count(steps.warmup_count));
   }
-  const int64_t typical = median(durations);
+  const int64_t typical = median_of(std::move(durations));
   if (typical > 0) text += ", " + format_duration_ns(typical) + " each";
   if (!steps.evidence.empty()) text += " · " + printable(steps.evidence);
   return text;
@@ -99,21 +113,25 @@ std::string summary(const Steps& steps) {
 
 void draw_steps(const Subject& subject, Page& page) {
   const Steps& steps = subject.device.steps;
-  if (steps.steps.empty()) return;
+  if (steps.steps.empty() && steps.evidence.empty()) return;
+  if (!subject.detail.has_steps) return page.leave_out("steps");
+  if (steps.steps.empty()) {
+    page.heading("STEPS", "none found · " + printable(steps.evidence));
+    return;
+  }
   page.heading("STEPS", summary(steps));
-  Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {}});
-  const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
-  table.add_row({Line(), head("first"), head("median"), head("last"), head("largest")});
-  draw_course("peak requested", &Step::peak_requested_bytes, steps, page, table);
-  draw_course("peak reserved", &Step::peak_reserved_bytes, steps, page, table);
-  draw_course("alive at the end", &Step::end_requested_bytes, steps, page, table);
-  page.add(table.draw(2, page.columns()));
-  if (!subject.device.growth.empty()) draw_growth(subject.device.growth, page);
+  if (subject.detail.has_step_table)
+    draw_step_table(steps, page);
+  else
+    page.leave_out("the table of steps");
+  if (!subject.device.growth.empty())
+    draw_growth(subject.device.growth, subject.detail.growths, page);
 }
 
 void draw_phases(const Subject& subject, Page& page) {
   const auto& phases = subject.device.steps.phases;
   if (phases.empty()) return;
+  if (!subject.detail.has_phases) return page.leave_out("phases of a step");
   page.heading("PHASES", "of a step, medians over the steady ones");
   Table table({{Align::kLeft, Shrink::kFront},
                {Align::kRight},

@@ -90,8 +90,10 @@ std::vector<PlotMark> steps_of(const DeviceReport& device, const TimeScale& scal
 void draw_timeline(const Subject& subject, Page& page) {
   const DeviceReport& device = subject.device;
   if (device.timeline.empty()) return;
+  if (subject.detail.plot_rows == 0) return page.leave_out("the timeline");
   const TimeScale scale{end_of(device, subject.report.clock), page.columns() - kPlotGutter};
   Plot plot;
+  plot.max_rows = subject.detail.plot_rows;
   plot.columns = gather(course_of(device), scale);
   plot.marks = marks_of(device, scale);
   plot.x_ticks = axis_ticks(subject.report.clock == Clock::kTime, scale);

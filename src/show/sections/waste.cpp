@@ -27,17 +27,23 @@ struct Part {
 };
 
 std::string holes_text(const Waste& waste) {
-  return fmt::format("{} between live blocks; largest {}", counted(waste.hole_count, "hole"),
-                     format_bytes(waste.largest_hole_bytes));
+  return counted(waste.hole_count, "hole") + " between live blocks";
 }
 
-std::array<Part, 5> parts_of(const State& state) {
+uint64_t wasted_of(const Waste& waste) {
+  return waste.pending_bytes + waste.rounding_bytes + waste.releasable_bytes + waste.stranded_bytes;
+}
+
+constexpr size_t kParts = 6;
+
+std::array<Part, kParts> parts_of(const State& state) {
   const Waste& waste = state.waste;
-  const uint64_t wasted =
-      waste.pending_bytes + waste.rounding_bytes + waste.releasable_bytes + waste.stranded_bytes;
+  const uint64_t unused = wasted_of(waste) + waste.private_pool_bytes;
   const uint64_t reserved = state.moment.totals.reserved_bytes;
-  return {{{reserved - std::min(reserved, wasted), "█", Style::kActive, "in use",
+  return {{{reserved - std::min(reserved, unused), "█", Style::kActive, "in use",
             "asked for and allocated"},
+           {waste.private_pool_bytes, "▪", Style::kActive, "private pools",
+            "their CUDA graphs or MemPools use it, nothing else can"},
            {waste.stranded_bytes, "╱", Style::kBad, "stranded", holes_text(waste)},
            {waste.releasable_bytes, "░", Style::kGood, "releasable",
             "whole segments: empty_cache() returns them"},
@@ -47,7 +53,7 @@ std::array<Part, 5> parts_of(const State& state) {
             "blocks larger than what was asked for"}}};
 }
 
-void draw_bar(const std::array<Part, 5>& parts, Page& page) {
+void draw_bar(const std::array<Part, kParts>& parts, Page& page) {
   if (!page.options().bars) return;
   std::vector<BarPart> bar;
   bar.reserve(parts.size());
@@ -56,7 +62,7 @@ void draw_bar(const std::array<Part, 5>& parts, Page& page) {
   page.add(line.add(stacked_bar(bar, page.columns() - 4)));
 }
 
-void draw_parts(const std::array<Part, 5>& parts, uint64_t reserved, Page& page) {
+void draw_parts(const std::array<Part, kParts>& parts, uint64_t reserved, Page& page) {
   Table table({{Align::kRight}, {Align::kRight}, {}, {}, {Align::kLeft, Shrink::kEnd}});
   for (const Part& part : parts) {
     if (part.bytes == 0) continue;
@@ -89,12 +95,13 @@ void draw_waste(const Subject& subject, Page& page) {
   const uint64_t reserved = state.moment.totals.reserved_bytes;
   if (reserved == 0) return;
   const auto parts = parts_of(state);
-  const uint64_t wasted = reserved - parts[0].bytes;
+  const uint64_t wasted = wasted_of(state.waste);
   page.heading("WASTE", fmt::format("{} ({}) of the {} reserved {}", format_bytes(wasted),
                                     format_share(wasted, reserved), format_bytes(reserved),
                                     when(subject.report.clock, subject.device, state.moment)));
   draw_bar(parts, page);
   draw_parts(parts, reserved, page);
+  if (!subject.detail.has_waste_notes) return page.leave_out("what holds segments open");
   draw_pinners(state, page);
   if (state.waste.largest_hole_bytes == 0) return;
   std::string domain = printable(state.waste.largest_hole_domain);

@@ -2,11 +2,14 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "show/draw/table.hpp"
+#include "show/replay_subject.hpp"
 #include "show/sections/sections.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace vram::show {
@@ -15,11 +18,13 @@ namespace {
 using explain::WhatIf;
 
 std::string name_of(const WhatIf& replay) {
-  return printable(replay.allocator) + (replay.is_model ? " (model)" : "");
+  return printable(replay.allocator) + (replay.basis == replay::Basis::kModel ? " (model)" : "");
 }
 
 Line outcome_of(const WhatIf& replay) {
-  return replay.completed ? Line("ok", Style::kGood) : Line("OOM", Style::kBad);
+  if (!replay.completed) return Line("OOM", Style::kBad);
+  if (replay.basis == replay::Basis::kEstimate) return Line("estimate", Style::kWarning);
+  return Line("ok", Style::kGood);
 }
 
 // Against the recorded settings; nothing where one of the two did only a part of the program.
@@ -41,6 +46,20 @@ std::vector<Line> row_of(const WhatIf& replay, const WhatIf& recorded) {
           Line(format_count(replay.retries))};
 }
 
+// The recorded settings and those to change to, and beside them the best others, in order.
+std::vector<const WhatIf*> replays_to_show(const explain::WhatIfs& what_ifs, size_t most) {
+  std::vector<const WhatIf*> shown;
+  for (const WhatIf& replay : what_ifs.replays) shown.push_back(&replay);
+  if (shown.size() <= most) return shown;
+  std::ranges::stable_sort(shown, {}, [](const WhatIf* replay) {
+    return std::tuple(!replay->is_recorded, !replay->is_recommended, !replay->completed,
+                      replay->peak_reserved_bytes);
+  });
+  shown.resize(most);
+  std::ranges::sort(shown);
+  return shown;
+}
+
 std::vector<Line> titles() {
   std::vector<Line> row = {Line(), Line()};
   for (const char* title : {"reserved", "", "in driver", "retries"})
@@ -53,6 +72,7 @@ std::vector<Line> titles() {
 void draw_what_if(const Subject& subject, Page& page) {
   const auto& what_if = subject.device.what_if;
   if (!what_if) return;
+  if (subject.detail.what_ifs == 0) return page.leave_out("replays with other settings");
   const std::string device =
       what_if->capacity_bytes
           ? fmt::format("replayed at the limit of {}", format_bytes(*what_if->capacity_bytes))
@@ -65,9 +85,15 @@ void draw_what_if(const Subject& subject, Page& page) {
                {Align::kRight},
                {Align::kRight}});
   table.add_row(titles());
-  for (const WhatIf& replay : what_if->replays)
-    table.add_row(row_of(replay, what_if->replays.front()));
+  const auto shown = replays_to_show(*what_if, subject.detail.what_ifs);
+  for (const WhatIf* replay : shown) table.add_row(row_of(*replay, what_if->replays.front()));
   page.add(table.draw(2, page.columns()));
+  const bool has_estimates = std::ranges::any_of(
+      shown, [](const WhatIf* replay) { return replay->basis == replay::Basis::kEstimate; });
+  if (has_estimates)
+    page.paragraph(Line("  "), "Estimates: " + doubt_text(what_if->fidelity), Style::kFaint);
+  if (shown.size() < what_if->replays.size())
+    page.leave_out(counted(what_if->replays.size() - shown.size(), "replay"));
 }
 
 }  // namespace vram::show

@@ -58,7 +58,8 @@ inline ReplayReport sample_replay() {
   report.lag_ns = 10'000'000;
   report.recorded = sample_replayed("torch", 25 * kGiB);
   report.recorded.is_recorded = true;
-  report.recorded_calls = report.recorded.result.matched_calls = 102;
+  report.fidelity = {.recorded_calls = 102, .made_calls = 102, .matched_calls = 102};
+  report.recorded.result.made_calls = report.recorded.result.matched_calls = 102;
   report.results = {report.recorded};
   return report;
 }

@@ -9,7 +9,7 @@ inline constexpr uint64_t kSampleGiB = uint64_t{1} << 30;
 inline constexpr uint64_t kSampleMiB = uint64_t{1} << 20;
 inline constexpr int64_t kSampleSecond = 1'000'000'000;
 
-inline explain::Moment sample_moment(int64_t time_ns, uint64_t event, uint64_t requested,
+inline explain::Moment sample_moment(int64_t time_ns, int64_t event, uint64_t requested,
                                      uint64_t reserved) {
   return {time_ns, event, {requested, requested, requested + kSampleMiB, reserved}};
 }
@@ -21,6 +21,7 @@ inline explain::State sample_state(const explain::Moment& moment) {
                  .rounding_bytes = 2 * kSampleMiB,
                  .releasable_bytes = 300 * kSampleMiB,
                  .stranded_bytes = 1500 * kSampleMiB,
+                 .private_pool_bytes = 100 * kSampleMiB,
                  .hole_count = 42,
                  .largest_hole_bytes = 600 * kSampleMiB,
                  .largest_hole_domain = "default pool, default stream"};
@@ -67,9 +68,11 @@ inline explain::Steps sample_steps() {
 }
 
 inline explain::WhatIfs sample_what_if() {
-  return {.capacity_bytes = 24 * kSampleGiB,
+  return {.fidelity = {.recorded_calls = 40, .made_calls = 40, .matched_calls = 40},
+          .capacity_bytes = 24 * kSampleGiB,
           .replays = {{.allocator = "torch",
                        .is_recorded = true,
+                       .basis = replay::Basis::kExact,
                        .completed = false,
                        .peak_reserved_bytes = 23 * kSampleGiB,
                        .retries = 3,
@@ -119,8 +122,9 @@ inline explain::DeviceReport sample_device(uint32_t ordinal) {
                     0.0001,
                     3 * kSampleSecond}};
   device.what_if = sample_what_if();
-  device.ooms = {
-      {requested, 2 * kSampleGiB, kSampleMiB, 600 * kSampleMiB, 8, sample_state(requested)}};
+  device.oom_count = 1;
+  device.ooms = {{requested, 2 * kSampleGiB, kSampleMiB, 600 * kSampleMiB, 8,
+                  sample_state(requested), 18 * kSampleGiB}};
   device.verdict = {explain::Confidence::kExact, "1,234 blocks in 97 segments agree", 0,
                     2 * kSampleMiB, 1};
   device.findings = {

@@ -101,10 +101,12 @@ void draw_framed(const Content& content, Grid& grid) {
   draw_edge({place.column, place.row + shown + 1}, columns, "└", "┘", grid);
 }
 
-// In the last row but one, over the foot; the end of a long text is what one types at.
-void draw_entry(const Dialog& dialog, Grid& grid) {
+// Over the foot, in the last row but one; where the foot says what is wrong with the text, above
+// it. The end of a long text is what one types at.
+void draw_entry(const TopState& state, Grid& grid) {
+  const Dialog& dialog = state.dialog;
   const Size size = grid.size();
-  const int row = std::max(size.rows - 2, 0);
+  const int row = std::max(size.rows - (state.message.empty() ? 2 : 3), 0);
   const std::string_view lead = dialog.kind == DialogKind::kFilter ? "filter: " : "look for: ";
   grid.blank({0, row}, {size.columns, 1});
   const int column = grid.put({1, row}, lead, Style::kStrong);
@@ -124,7 +126,7 @@ void draw_dialog(const TopState& state, Grid& grid) {
       return;
     case DialogKind::kFilter:
     case DialogKind::kSearch:
-      draw_entry(state.dialog, grid);
+      draw_entry(state, grid);
       return;
     default:
       draw_framed(list(state), grid);

@@ -84,6 +84,18 @@ TEST(TopScreen, LooksAsExpected) {
             expected("allocators", {120, 40}));
 }
 
+// A refused filter says so below the words, which stay to be corrected.
+TEST(TopScreen, ARefusedFilterSaysWhatWasExpected) {
+  TopState state;
+  open_filter(state);
+  state.dialog.entry = "mem>x";
+  state.say(Filter::parse("mem>x").error().message, Style::kBad);
+  const auto lines = lines_of(screen(testing::sample_snapshot(), {100, 30}, state));
+  EXPECT_THAT(lines[27], HasSubstr("filter: mem>x"));
+  EXPECT_THAT(lines[28], HasSubstr("filter: mem>x: expected"));
+  EXPECT_THAT(lines[28], HasSubstr("found 'x'"));
+}
+
 std::vector<TopState> all_states() {
   std::vector<TopState> states(11);
   states[1].order.is_tree = true;

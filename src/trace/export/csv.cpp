@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kHead =
     "device,device_kind,index,time_ns,action,address,size_bytes,stream,pool,compile_id,"
-    "user_metadata,stack\r\n";
+    "user_metadata,stack,category\r\n";
 
 void append_plain(std::string& out, std::string_view text) { out += text; }
 
@@ -36,6 +36,8 @@ class CsvRows {
     append_pool(out, event.pool);
     append_context(out, event.context);
     append_stack(out, event.stack);
+    out += ',';
+    append_csv_field(out, trace_.tables.strings[trace_.tables.contexts[event.context].category]);
     out += "\r\n";
   }
 

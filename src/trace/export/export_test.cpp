@@ -69,20 +69,20 @@ TEST(ExportCsv, OneRowAnEventReadsBack) {
   const Trace trace = sample_trace();
   const auto rows = parse_csv(csv_of(trace));
   ASSERT_EQ(rows.size(), trace.events.size() + 1);
-  for (const Row& row : rows) EXPECT_EQ(row.size(), 12u);
+  for (const Row& row : rows) EXPECT_EQ(row.size(), 13u);
   EXPECT_EQ(rows[0][0], "device");
   EXPECT_EQ(rows[0][11], "stack");
   const std::string file = "/home/ada/train \"v2\", néw.py";
   EXPECT_EQ(rows[2],
             (Row{"1", "gpu", "1", "1795248641678828000", "alloc", "0x7f1ca0000000", "1000", "0",
-                 "0:0", "", "", file + ":12 forward;" + file + ":4000000000 <module>"}));
+                 "0:0", "", "", file + ":12 forward;" + file + ":4000000000 <module>", ""}));
   EXPECT_EQ(rows[3],
             (Row{"1", "gpu", "2", "1795248641678830000", "alloc", "0x7f1ca0000400", "512",
-                 "18446744073709551360", "0:7", "0/1", "line\nbreak", file + ":12 forward"}));
+                 "18446744073709551360", "0:7", "0/1", "line\nbreak", file + ":12 forward", ""}));
   EXPECT_EQ(rows[7][4], "oom");
   EXPECT_EQ(rows[7][8], "");  // the pool is not known
   EXPECT_EQ(rows[14], (Row{"0", "host", "0", "9223372036854775807", "alloc", "0x1000", "1", "0",
-                           "0:0", "", "", ""}));
+                           "0:0", "", "", "", ""}));
 }
 
 TEST(ExportCsv, WithoutAClockTheTimeIsEmpty) {
@@ -101,7 +101,7 @@ TEST(ExportJsonl, OneObjectAnEvent) {
   EXPECT_EQ(rows[2], R"({"device":1,"device_kind":"gpu","index":2,"time_ns":1795248641678830000,)"
                      R"("action":"alloc","address":"0x7f1ca0000400","size_bytes":512,)"
                      R"("stream":18446744073709551360,"pool":[0,7],"compile_id":"0/1",)"
-                     R"("user_metadata":"line\nbreak",)"
+                     R"("user_metadata":"line\nbreak","category":null,)"
                      R"("stack":["/home/ada/train \"v2\", néw.py:12 forward"]})");
   EXPECT_THAT(rows[6], testing::HasSubstr(R"("pool":null,"compile_id":null)"));
 }

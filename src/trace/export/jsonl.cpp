@@ -55,6 +55,8 @@ class JsonRows {
     append_text(out, context.compile_id);
     out += R"(,"user_metadata":)";
     append_text(out, context.user_metadata);
+    out += R"(,"category":)";
+    append_text(out, context.category);
   }
   void append_text(std::string& out, StringId id) const {
     if (id == 0)

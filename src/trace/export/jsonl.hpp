@@ -10,8 +10,9 @@ namespace vram::trace {
 
 // Members: device, device_kind, index (among the device's events), time_ns (unix; null without a
 // clock), action, address (a string, hexadecimal), size_bytes, stream, pool ([first, second]; null
-// where unknown), compile_id and user_metadata (null where there is none), stack (array of
-// "file:line function", innermost first). "-" is standard output.
+// where unknown), compile_id, user_metadata and category (of a name or a block; null where there is
+// none), stack (array of "file:line function", innermost first). import/rows reads it back. "-" is
+// standard output.
 [[nodiscard]] Result<> export_jsonl(const Trace& trace, const std::string& path);
 
 }  // namespace vram::trace

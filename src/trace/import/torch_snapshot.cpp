@@ -55,6 +55,13 @@ bool is_old_pickle(std::span<const std::byte> bytes) {
   return false;
 }
 
+bool is_json(std::span<const std::byte> bytes) {
+  const auto first = std::ranges::find_if(bytes, [](std::byte byte) {
+    return std::string_view(" \t\r\n").find(static_cast<char>(byte)) == std::string_view::npos;
+  });
+  return first != bytes.end() && (*first == std::byte{'{'} || *first == std::byte{'['});
+}
+
 }  // namespace
 
 Result<> check_snapshot_magic(std::span<const std::byte> bytes) {
@@ -83,7 +90,7 @@ Result<> check_snapshot_magic(std::span<const std::byte> bytes) {
                 "torch.cuda.memory._dump_snapshot(path)",
                 kExpected);
   }
-  if (begins(bytes, "{") || begins(bytes, "[")) {
+  if (is_json(bytes)) {
     return fail(Code::kUnsupported,
                 "{}, found what looks like JSON; torch.profiler's traces do not hold the "
                 "allocator's history: use torch.cuda.memory._dump_snapshot(path)",

@@ -1,15 +1,20 @@
 // SegmentMap: which address ranges are taken from the device at one moment. Built forwards or
-// backwards from segment events: the baseline walks back from the end state, the heap and the
+// backwards from segment events: the baseline walks back from the end state, explain's heap and
 // states walk forward. Not thread-safe; allocates once per segment event, never per block.
 #pragma once
 
-#include "explain/history/allocator_rules.hpp"
+#include "replay/peers/torch_rules.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
 #include <map>
 
-namespace vram::explain {
+namespace vram::replay {
+
+struct AddressRange {
+  uint64_t address = 0;
+  uint64_t size_bytes = 0;
+};
 
 // A segment, or a run of mapped pages of an expandable one.
 struct SegmentRange {
@@ -19,7 +24,7 @@ struct SegmentRange {
   bool is_small = false;
   bool is_expandable = false;
   trace::ContextId context = 0;      // of the event: says whose allocator's it is
-  uint32_t last_block = 0xffffffff;  // the Heap's handle to the block at the range's end
+  uint32_t last_block = 0xffffffff;  // for explain's heap: the block at the range's end
 };
 
 class SegmentMap {
@@ -27,6 +32,7 @@ class SegmentMap {
   using Ranges = std::map<uint64_t, SegmentRange>;
 
   // Mapped pages join the expandable ranges of their stream that they touch; segments never join.
+  // The whole is of the small pool where a part is known to be.
   // False, and nothing done, when it would overlap a range that is there.
   bool add(uint64_t address, const SegmentRange& range);
 
@@ -58,10 +64,9 @@ class SegmentMap {
 using trace::is_segment_event;
 // Do size and address make sense at all? What does not is left out of every replay.
 [[nodiscard]] inline bool is_believable(uint64_t address, uint64_t size_bytes) {
-  return size_bytes <= replay::kLargestRequestBytes &&
-         address <= UINT64_MAX - 2 * size_bytes - kMiB;
+  return size_bytes <= kLargestRequestBytes && address <= UINT64_MAX - 2 * size_bytes - kMiB;
 }
 [[nodiscard]] SegmentRange range_of(const trace::Event& event);
 [[nodiscard]] SegmentRange range_of(const trace::Segment& segment);
 
-}  // namespace vram::explain
+}  // namespace vram::replay

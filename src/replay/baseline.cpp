@@ -1,4 +1,4 @@
-#include "explain/history/baseline.hpp"
+#include "replay/baseline.hpp"
 
 #include "base/address_map.hpp"
 #include "base/pod_vector.hpp"
@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace vram::explain {
+namespace vram::replay {
 namespace {
 
 using trace::Event;
@@ -188,7 +188,7 @@ Baseline find_baseline(const trace::Trace& trace, const trace::DeviceTrace& devi
   return baseline;
 }
 
-void assume_segments(const trace::DeviceTrace& device, std::span<const Heap::Outside> outside,
+void assume_segments(const trace::DeviceTrace& device, std::span<const AddressRange> outside,
                      Baseline& baseline) {
   SegmentMap end_state;
   for (const trace::Segment& segment : device.segments) {
@@ -196,7 +196,7 @@ void assume_segments(const trace::DeviceTrace& device, std::span<const Heap::Out
   }
   constexpr uint64_t kPage = kSmallSegmentBytes;
   std::vector<std::pair<uint64_t, uint64_t>> pages;  // [begin, end)
-  for (const Heap::Outside& place : outside) {
+  for (const AddressRange& place : outside) {
     const auto known = end_state.containing(place.address);
     if (known != end_state.ranges().end() && baseline.segments.add(known->first, known->second)) {
       baseline.assumed_segment_bytes += known->second.size_bytes;
@@ -215,4 +215,4 @@ void assume_segments(const trace::DeviceTrace& device, std::span<const Heap::Out
   }
 }
 
-}  // namespace vram::explain
+}  // namespace vram::replay

@@ -9,8 +9,7 @@
 // address.
 #pragma once
 
-#include "explain/history/heap.hpp"
-#include "explain/history/segments.hpp"
+#include "replay/segment_map.hpp"
 #include "trace/trace.hpp"
 
 #include <cstdint>
@@ -19,7 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace vram::explain {
+namespace vram::replay {
 
 struct InitialBlock {
   uint64_t address = 0;
@@ -69,7 +68,7 @@ struct Baseline {
 
 // Adds segments for places that the replay needed and no segment covers: the end state's where it
 // has one there, else the 2 MiB pages around them.
-void assume_segments(const trace::DeviceTrace& device, std::span<const Heap::Outside> outside,
+void assume_segments(const trace::DeviceTrace& device, std::span<const AddressRange> outside,
                      Baseline& baseline);
 
-}  // namespace vram::explain
+}  // namespace vram::replay

@@ -1,8 +1,8 @@
-#include "explain/history/segments.hpp"
+#include "replay/segment_map.hpp"
 
 #include <iterator>
 
-namespace vram::explain {
+namespace vram::replay {
 
 bool SegmentMap::overlaps(uint64_t address, uint64_t size_bytes) const {
   const auto after = ranges_.lower_bound(address);
@@ -23,10 +23,12 @@ bool SegmentMap::add(uint64_t address, const SegmentRange& range) {
   } else {
     before->second.size_bytes += range.size_bytes;
     before->second.last_block = range.last_block;
+    before->second.is_small |= range.is_small;
   }
   if (after != ranges_.end()) {
     before->second.size_bytes += after->second.size_bytes;
     before->second.last_block = after->second.last_block;
+    before->second.is_small |= after->second.is_small;
     ranges_.erase(after);
   }
   return true;
@@ -132,4 +134,4 @@ SegmentRange range_of(const trace::Segment& segment) {
           .is_expandable = segment.is_expandable};
 }
 
-}  // namespace vram::explain
+}  // namespace vram::replay

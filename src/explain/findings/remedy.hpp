@@ -1,0 +1,20 @@
+// The setting of PyTorch's allocator that replays recommend (whatif/), as advice in words. One text
+// for all findings, so that a report names one setting and one gain. Pure.
+#pragma once
+
+#include "explain/report.hpp"
+#include "trace/trace.hpp"
+
+#include <string>
+
+namespace vram::explain {
+
+// What to set, what the replay with it gave, and its conditions. Empty where none is recommended.
+[[nodiscard]] std::string recommended_setting(const trace::Trace& trace,
+                                              const DeviceReport& report);
+
+// Reserved bytes at the peak that the recommended setting saves; 0 where none is recommended, or
+// where the program ran out of memory without it.
+[[nodiscard]] uint64_t recommended_saves(const DeviceReport& report);
+
+}  // namespace vram::explain

@@ -1,0 +1,120 @@
+#include "explain/steps/evidence.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+namespace vram::explain {
+namespace {
+
+constexpr double kMaxKept = 0.5;     // of the range's peak, beyond the end of the next range
+constexpr double kMaxHanded = 0.02;  // of the range's peak, to the next range alone
+constexpr double kMostRanges = 0.75;
+constexpr double kMinDescending = 0.8;
+
+// How many blocks lie one inside the other's life: the longest row of them that was born in one
+// order and died in the reverse. Patience sorting of the births, as blocks die.
+class NestedLives {
+ public:
+  void died(uint32_t birth) {
+    const auto place = std::ranges::lower_bound(latest_, birth, std::greater());
+    if (place == latest_.end()) {
+      latest_.push_back(birth);
+    } else {
+      *place = birth;
+    }
+  }
+  [[nodiscard]] size_t depth() const { return latest_.size(); }
+
+ private:
+  std::vector<uint32_t> latest_;  // birth that a row of each length can end with; falls
+};
+
+// What happened to blocks in one range. Peak and births are those of its own blocks.
+struct RangeFacts {
+  size_t depth = 0;  // of nested lives
+  uint64_t born_bytes = 0;
+  uint64_t died_bytes = 0;    // of its own blocks, inside
+  uint64_t handed_bytes = 0;  // ... in the next range
+  uint64_t peak_bytes = 0;
+  double old_bytes = 0;   // died here and born before the range before
+  double old_births = 0;  // the sum of their births, each times its bytes
+
+  [[nodiscard]] uint64_t kept_bytes() const { return born_bytes - died_bytes - handed_bytes; }
+};
+
+double share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRange> ranges) {
+  std::vector<RangeFacts> facts(ranges.size());
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const EventRange range = ranges[i];
+    uint64_t live = 0;
+    NestedLives lives;
+    for (uint64_t e = range.first; e < range.end; ++e) {
+      const uint32_t index = history.lifetime_of_event[e];
+      if (index == kNoLifetime) continue;
+      const Lifetime& l = history.lifetimes[index];
+      const bool before = l.alloc_event == kBeforeRecording;
+      if (l.alloc_event == e) {
+        facts[i].born_bytes += l.requested_bytes;
+        live += l.requested_bytes;
+        facts[i].peak_bytes = std::max(facts[i].peak_bytes, live);
+      }
+      if (std::min(l.free_requested_event, l.free_completed_event) != e) continue;
+      if (!before && l.alloc_event >= range.first) {
+        facts[i].died_bytes += l.requested_bytes;
+        live -= l.requested_bytes;
+        lives.died(l.alloc_event);
+      } else if (!before && i > 0 && l.alloc_event >= ranges[i - 1].first) {
+        facts[i - 1].handed_bytes += l.alloc_event < ranges[i - 1].end ? l.requested_bytes : 0;
+      } else {
+        const auto bytes = static_cast<double>(l.requested_bytes);
+        facts[i].old_bytes += bytes;
+        facts[i].old_births += before ? 0 : bytes * l.alloc_event;
+      }
+    }
+    facts[i].depth = lives.depth();
+  }
+  return facts;
+}
+
+// Do the ranges free, one after the other, what was allocated before them, the last born first?
+// What was there before the recording was born at one time, for all that is known.
+bool lie_in_a_backward_pass(std::span<const RangeFacts> facts) {
+  size_t pairs = 0;
+  size_t descending = 0;
+  for (size_t i = 1; i < facts.size(); ++i) {
+    if (facts[i].old_bytes == 0 || facts[i - 1].old_bytes == 0) continue;
+    ++pairs;
+    const double before = facts[i - 1].old_births / facts[i - 1].old_bytes;
+    descending += facts[i].old_births / facts[i].old_bytes <= before ? 1 : 0;
+  }
+  return pairs * 4 >= facts.size() &&
+         static_cast<double>(descending) >= kMinDescending * static_cast<double>(pairs);
+}
+
+}  // namespace
+
+StepEvidence find_evidence(const History& history, std::span<const EventRange> ranges) {
+  if (ranges.size() < 2) return {};
+  const std::vector<RangeFacts> facts = facts_of(history, ranges);
+  if (lie_in_a_backward_pass(facts)) return {};
+  // What the last range hands on is not known.
+  const std::span<const RangeFacts> judged = std::span(facts).first(facts.size() - 1);
+  size_t trains = 0;
+  size_t alone = 0;
+  for (const RangeFacts& f : judged) {
+    if (share(f.kept_bytes(), f.peak_bytes) > kMaxKept) continue;
+    trains += f.depth >= kMinNested ? 1 : 0;
+    alone += share(f.handed_bytes, f.peak_bytes) <= kMaxHanded ? 1 : 0;
+  }
+  const auto most = [&](size_t count) {
+    return static_cast<double>(count) >= kMostRanges * static_cast<double>(judged.size());
+  };
+  return {most(trains), most(alone)};
+}
+
+}  // namespace vram::explain

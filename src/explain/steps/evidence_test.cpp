@@ -1,0 +1,221 @@
+#include "explain/steps/evidence.hpp"
+
+#include "explain/steps/steps.hpp"
+#include "explain/testing/trace_builder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace vram::explain {
+namespace {
+
+using testing::Made;
+using testing::TraceBuilder;
+using Blocks = std::vector<TraceBuilder::Block>;
+
+constexpr uint64_t kMb = 1 << 20;
+constexpr uint32_t kLayers = 24;
+
+// One layer without gradients; its output is handed on.
+TraceBuilder::Block infer(TraceBuilder& b, TraceBuilder::Block input) {
+  for (uint64_t i = 0; i < 8; ++i) b.temporary(kMb + i * 512);
+  const auto output = b.alloc(kMb);
+  b.free(input);
+  return output;
+}
+
+// One layer with gradients: what the backward pass needs of it stays.
+void remember(TraceBuilder& b, Blocks* activations) {
+  for (uint64_t i = 0; i < 4; ++i) {
+    b.temporary(kMb + i * 512);
+    activations->push_back(b.alloc(kMb + i * 1024));
+  }
+}
+
+void go_back(TraceBuilder& b, Blocks* activations, Blocks* gradients) {
+  gradients->push_back(b.alloc(kMb / 4));
+  for (int i = 0; i < 4; ++i) {
+    b.temporary(kMb / 2 + 512);
+    b.free(activations->back());
+    activations->pop_back();
+  }
+}
+
+Steps steps_in(const Made& made) {
+  const Scopes scopes = build_scopes(made.trace, made.device());
+  return find_steps(made.trace, made.device(), made.history, scopes, made.trace.events[0].time_ns);
+}
+
+void expect_none(TraceBuilder& b) {
+  const Steps steps = steps_in(b.build());
+  EXPECT_EQ(steps.source, StepSource::kNone) << steps.steps.size() << " steps: " << steps.evidence;
+  EXPECT_TRUE(steps.steps.empty());
+}
+
+TEST(NoSteps, AreTheLayersOfAForwardPassWithoutGradients) {
+  TraceBuilder b;
+  auto hidden = b.alloc(kMb);
+  for (uint32_t i = 0; i < kLayers; ++i) hidden = infer(b, hidden);
+  expect_none(b);
+}
+
+TEST(NoSteps, AreTheLayersOfAForwardPassThatFillsACacheOfKeys) {
+  TraceBuilder b;
+  auto hidden = b.alloc(kMb);
+  for (uint32_t i = 0; i < kLayers; ++i) {
+    hidden = infer(b, hidden);
+    b.alloc(kMb / 2);
+    b.alloc(kMb / 2);
+  }
+  expect_none(b);
+}
+
+TEST(NoSteps, AreTheLayersOfAForwardPassWithGradients) {
+  for (const bool named : {false, true}) {
+    TraceBuilder b;
+    Blocks activations;
+    for (uint32_t i = 0; i < kLayers; ++i) {
+      if (named) b.begin("layer" + std::to_string(i));
+      remember(b, &activations);
+      if (named) b.end("layer" + std::to_string(i));
+    }
+    expect_none(b);
+  }
+}
+
+TEST(NoSteps, AreTheLayersOfOneForwardAndBackwardPass) {
+  TraceBuilder b;
+  Blocks activations;
+  Blocks gradients;
+  for (uint32_t i = 0; i < kLayers; ++i) remember(b, &activations);
+  for (uint32_t i = 0; i < kLayers; ++i) go_back(b, &activations, &gradients);
+  expect_none(b);
+}
+
+// Activation checkpointing: each layer of the backward pass has a small forward and backward of its
+// own.
+TEST(NoSteps, AreTheLayersOfABackwardPassThatComputesTheForwardAgain) {
+  for (const bool begins_before : {false, true}) {
+    TraceBuilder b;
+    Blocks inputs;
+    Blocks gradients;
+    for (uint32_t i = 0; i < 2 * kLayers; ++i)
+      inputs.push_back(begins_before ? b.before_recording(kMb) : b.alloc(kMb));
+    for (uint32_t i = 0; i < 2 * kLayers; ++i) {
+      Blocks activations;
+      for (int part = 0; part < 3; ++part) remember(b, &activations);
+      for (int part = 0; part < 3; ++part) go_back(b, &activations, &gradients);
+      b.free(inputs.back());
+      inputs.pop_back();
+    }
+    expect_none(b);
+  }
+}
+
+TEST(NoSteps, AreTheRoundsOfABenchmark) {
+  TraceBuilder b;
+  for (int i = 0; i < 40; ++i) {
+    b.begin("benchmark_all_configs");
+    const auto output = b.alloc(4 * kMb);
+    for (uint64_t k = 0; k < 9; ++k) b.temporary(kMb + k * 512);
+    b.free(output);
+    b.end("benchmark_all_configs");
+  }
+  expect_none(b);
+}
+
+TEST(Steps, OfARegionOfAnyNameAreThoseThatTrain) {
+  TraceBuilder b;
+  for (int i = 0; i < 6; ++i) {
+    b.begin("work");
+    Blocks activations;
+    Blocks gradients;
+    for (uint32_t k = 0; k < kLayers; ++k) remember(b, &activations);
+    for (uint32_t k = 0; k < kLayers; ++k) go_back(b, &activations, &gradients);
+    b.free_all(&gradients);
+    b.end("work");
+  }
+  const Steps steps = steps_in(b.build());
+  EXPECT_EQ(steps.source, StepSource::kAnnotations);
+  EXPECT_EQ(steps.steps.size(), 6U);
+  EXPECT_NE(steps.evidence.find("annotation work, 6 times; most free"), std::string::npos)
+      << steps.evidence;
+}
+
+TEST(Steps, AreRequestsThatStartAnew) {
+  TraceBuilder b;
+  b.alloc(8 * kMb);
+  for (int i = 0; i < 12; ++i) {
+    const auto ids = b.alloc(kMb / 8);
+    for (uint64_t k = 0; k < 9; ++k) b.temporary(kMb / 8 + k * 512);
+    auto hidden = b.alloc(kMb);
+    for (uint32_t k = 0; k < kLayers; ++k) hidden = infer(b, hidden);
+    const auto logits = b.alloc(3 * kMb);
+    b.free(hidden);
+    b.free(logits);
+    b.free(ids);
+  }
+  const Steps steps = steps_in(b.build());
+  EXPECT_EQ(steps.source, StepSource::kRepetition) << steps.evidence;
+  EXPECT_EQ(steps.steps.size(), 12U) << steps.evidence;
+}
+
+// The ranges of `count` calls, each with its own number of events.
+StepEvidence evidence_of(size_t count, const std::function<void(TraceBuilder&)>& one) {
+  TraceBuilder b;
+  std::vector<EventRange> ranges;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t first = b.event();
+    one(b);
+    ranges.push_back({first, b.event()});
+  }
+  return find_evidence(b.build().history, ranges);
+}
+
+void train(TraceBuilder& b, size_t activations, bool backwards) {
+  Blocks blocks;
+  for (size_t i = 0; i < activations; ++i) blocks.push_back(b.alloc(kMb));
+  if (backwards) std::ranges::reverse(blocks);
+  b.free_all(&blocks);
+}
+
+TEST(FindEvidence, OfTrainingIsTheOrderOfFrees) {
+  EXPECT_TRUE(evidence_of(4, [](auto& b) { train(b, kMinNested, true); }).trains);
+  EXPECT_FALSE(evidence_of(4, [](auto& b) { train(b, 2 * kMinNested, false); }).trains);
+  EXPECT_FALSE(evidence_of(4, [](auto& b) { train(b, kMinNested - 1, true); }).trains);
+  EXPECT_FALSE(evidence_of(1, [](auto& b) { train(b, kMinNested, true); }).trains);
+}
+
+TEST(FindEvidence, OfTrainingMayKeepLessThanHalf) {
+  const auto keeping = [](uint64_t bytes) {
+    return [bytes](TraceBuilder& b) {
+      b.alloc(bytes);
+      train(b, 10, true);
+    };
+  };
+  EXPECT_TRUE(evidence_of(12, keeping(9 * kMb)).trains);
+  EXPECT_FALSE(evidence_of(12, keeping(11 * kMb)).trains);
+}
+
+TEST(FindEvidence, OfStandingAloneIsThatNothingIsHandedOn) {
+  TraceBuilder::Block handed = 0;
+  const auto handing = [&](uint64_t bytes) {
+    handed = TraceBuilder::Block(-1);
+    return [&handed, bytes](TraceBuilder& b) {
+      const auto old = handed;
+      b.temporary(50 * kMb);
+      handed = b.alloc(bytes);
+      if (old != TraceBuilder::Block(-1)) b.free(old);
+    };
+  };
+  EXPECT_TRUE(evidence_of(8, handing(kMb)).stands_alone);
+  EXPECT_FALSE(evidence_of(8, handing(2 * kMb)).stands_alone);
+  EXPECT_FALSE(evidence_of(8, handing(kMb)).trains);
+}
+
+}  // namespace
+}  // namespace vram::explain

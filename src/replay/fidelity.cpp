@@ -1,0 +1,38 @@
+#include "replay/fidelity.hpp"
+
+namespace vram::replay {
+
+Fidelity fidelity_of(const Program& program, const ReplayResult& own) {
+  Fidelity fidelity{.recorded_calls = program.recorded_calls.size(),
+                    .made_calls = own.made_calls,
+                    .matched_calls = own.matched_calls};
+  for (const InitialSegment& segment : program.initial_segments)
+    fidelity.start_reserved_bytes += segment.size_bytes;
+  fidelity.peak_is_before = !program.initial_blocks.empty() &&
+                            program.largest_reserved_bytes == fidelity.start_reserved_bytes;
+  return fidelity;
+}
+
+Fidelity prove(const Program& program, const AllocatorSpec& recorded,
+               const std::optional<RecordedLimit>& limit) {
+  ReplayOptions options;
+  if (limit) {
+    options.capacity_bytes = limit->bytes;
+    options.capacity_is_fraction = limit->is_fraction;
+  }
+  options.curve_slices = 0;
+  options.address_layouts = 1;
+  const auto own = replay(program, recorded, options);
+  return fidelity_of(program, own.value_or(ReplayResult()));
+}
+
+Basis basis_of(const ReplayResult& result, bool is_recorded, const Fidelity& fidelity) {
+  if (result.model) return Basis::kModel;
+  if (!fidelity.is_exact()) return Basis::kEstimate;
+  const bool is_same = result.matched_calls == fidelity.recorded_calls &&
+                       result.made_calls == fidelity.recorded_calls;
+  if (is_recorded && is_same) return Basis::kExact;
+  return result.start == Start::kBeginning ? Basis::kEmulated : Basis::kEstimate;
+}
+
+}  // namespace vram::replay
