@@ -135,7 +135,7 @@ void states(benchmark::State& state) {
   const Curve drawn = draw_curve(trace, device, history, clock, 1000);
   const Scopes scopes = build_scopes(trace, device);
   const Names names = find_names(trace, device, history);
-  const std::vector<uint64_t> events = {drawn.peak.requested.event, drawn.peak.reserved.event};
+  const std::vector<int64_t> events = {drawn.peak.requested.event, drawn.peak.reserved.event};
   for (auto _ : state) {
     benchmark::DoNotOptimize(
         states_after({trace, device, history, clock, drawn, scopes, names}, events).size());
