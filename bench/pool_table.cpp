@@ -42,7 +42,7 @@ class Recording {
         program_ = std::move(program);
       }
     }
-    limit_bytes_ = replay::settle_recorded(program_, replay::recorded_spec(trace));
+    limit_ = replay::settle_recorded(program_, replay::recorded_spec(trace));
     ops_ = std::move(program_.ops);
     for (size_t i = 0; i < ops_.size(); ++i) {
       if (ops_[i].kind == OpKind::kAlloc) requests_.push_back(i);
@@ -73,7 +73,10 @@ class Recording {
   [[nodiscard]] replay::ReplayResult replay_first(size_t count, replay::ReplayOptions options) {
     program_.ops.truncate(0);
     program_.ops.append(ops_.data(), count);
-    options.capacity_bytes = limit_bytes_;
+    if (limit_) {
+      options.capacity_bytes = limit_->bytes;
+      options.capacity_is_fraction = limit_->is_fraction;
+    }
     return replay::replay(program_, replay::parse_spec("vram").value(), options).value();
   }
   [[nodiscard]] int64_t driver_ns_of(size_t first_ops) {
@@ -81,7 +84,7 @@ class Recording {
   }
 
   Program program_;
-  std::optional<uint64_t> limit_bytes_;
+  std::optional<replay::RecordedLimit> limit_;
   PodVector<Op> ops_;
   std::vector<size_t> requests_;  // among the ops
 };
