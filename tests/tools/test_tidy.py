@@ -40,7 +40,8 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "build.ninja").write_text(NINJA.format(merged=merged))
     command = {"directory": str(folder), "file": str(merged), "command": f"c++ -o one.o -c {merged}"}
     (folder / "compile_commands.json").write_text(json.dumps([command]))
-    subprocess.run(["ninja", "-C", folder], check=True, capture_output=True, env={**os.environ, "CCACHE_DISABLE": "1"})
+    without_ccache = {**os.environ, "CCACHE_DISABLE": "1"}
+    subprocess.run(["ninja", "-C", folder], check=True, capture_output=True, timeout=60, env=without_ccache)
     return folder
 
 
