@@ -135,7 +135,7 @@ TEST(StressText, SaysWhatMatters) {
   for (const char* part : {"ERRORS FOUND", "GPU 3  H200", "pid 4711 alice", "0x7f0000001238",
                            "0x5010", "8000000000000000", "cuMemMap", "CUDA_ERROR_UNKNOWN (999)",
                            "75.0 %", "Xid 48: 1 more", "41 C -> 78 C -> 41 C", "corrected - -> 7",
-                           "6.7 us", "3 GiB/s", "+11.7 %", "worse by more than 10 %"}) {
+                           "6.7 us", "3 GiB/s", "+11.7 %", "worse by > 10 %"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << "a process chooses its own command line";

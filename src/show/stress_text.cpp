@@ -218,7 +218,7 @@ Line trend_line(doctor::Trend trend, double limit) {
   constexpr std::array<std::string_view, 4> kWords = {"as before", "better", "worse", ""};
   const Style style = kStyles.at(static_cast<size_t>(trend));
   if (trend == doctor::Trend::kFailing)
-    return Line(fmt::format("worse by more than {:.0f} %", 100 * limit), style);
+    return Line(fmt::format("worse by > {:.0f} %", 100 * limit), style);
   return Line(kWords.at(static_cast<size_t>(trend)), style);
 }
 
