@@ -107,6 +107,13 @@ Result<> name_holders(const trace::Trace& trace, const Console& console, show::T
 
 Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned jobs,
                                             const Console& console) const {
+  const replay::AllocatorSpec own = replay::recorded_spec(trace);
+  if (own.name != "torch") {
+    return fail(Code::kUnsupported,
+                "{}: expected a recording under PyTorch's own allocator, whose settings vram tune "
+                "ranks, found one under {}; compare allocators with: vram replay {}",
+                trace.origin.path, own.name, trace.origin.path);
+  }
   const auto recorded = recorded_program(trace, device_, console);
   if (!recorded) return tl::unexpected(recorded.error());
   const auto capacity = capacity_for(*recorded, capacity_);
@@ -119,7 +126,7 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned 
   Progress progress(console, "tuning");
   progress.announce(report.events);
   report.result = replay::tune(
-      recorded->program, replay::recorded_spec(trace),
+      recorded->program, own,
       {.capacity_bytes = capacity->bytes,
        .capacity_is_fraction = capacity->is_fraction,
        .jobs = jobs,
