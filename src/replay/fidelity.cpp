@@ -15,14 +15,7 @@ Fidelity fidelity_of(const Program& program, const ReplayResult& own) {
 
 Fidelity prove(const Program& program, const AllocatorSpec& recorded,
                const std::optional<RecordedLimit>& limit) {
-  ReplayOptions options;
-  if (limit) {
-    options.capacity_bytes = limit->bytes;
-    options.capacity_is_fraction = limit->is_fraction;
-  }
-  options.curve_slices = 0;
-  options.address_layouts = 1;
-  const auto own = replay(program, recorded, options);
+  const auto own = replay(program, recorded, options_under(limit));
   return fidelity_of(program, own.value_or(ReplayResult()));
 }
 

@@ -183,10 +183,7 @@ std::vector<RecordedLimit> possible_limits(const LimitBounds& bounds) {
 class LimitFit {
  public:
   LimitFit(const Program& program, const AllocatorSpec& recorded)
-      : program_(program), recorded_(recorded) {
-    options_.curve_slices = 0;
-    options_.address_layouts = 1;
-  }
+      : program_(program), recorded_(recorded) {}
   // Between low and high, ever closer around the limit that the replay likes best.
   uint64_t find(uint64_t low, uint64_t high) {
     uint64_t best = low;
@@ -203,9 +200,8 @@ class LimitFit {
 
  private:
   bool improves(uint64_t limit) {
-    options_.capacity_bytes = limit;
-    options_.capacity_is_fraction = true;
-    const auto result = replay(program_, recorded_, options_);
+    const RecordedLimit fraction{.bytes = limit, .is_fraction = true};
+    const auto result = replay(program_, recorded_, options_under(fraction));
     const uint64_t matched = result ? result->matched_calls : 0;
     is_done_ = matched == program_.recorded_calls.size();
     if (matched <= most_matched_) return false;
@@ -215,7 +211,6 @@ class LimitFit {
 
   const Program& program_;
   const AllocatorSpec& recorded_;
-  ReplayOptions options_;
   uint64_t most_matched_ = 0;
   bool is_done_ = false;
 };
@@ -280,14 +275,7 @@ class CacheFit {
     return is_better;
   }
   [[nodiscard]] std::optional<uint64_t> matched_at(const std::optional<RecordedLimit>& limit) {
-    ReplayOptions options;
-    if (limit) {
-      options.capacity_bytes = limit->bytes;
-      options.capacity_is_fraction = limit->is_fraction;
-    }
-    options.curve_slices = 0;
-    options.address_layouts = 1;
-    const auto result = replay(program_, recorded_, options);
+    const auto result = replay(program_, recorded_, options_under(limit));
     if (!result) return std::nullopt;
     return result->matched_calls;
   }
@@ -332,6 +320,17 @@ std::optional<RecordedLimit> likeliest(const std::vector<RecordedLimit>& limits)
 }
 
 }  // namespace
+
+ReplayOptions options_under(const std::optional<RecordedLimit>& limit) {
+  ReplayOptions options;
+  if (limit) {
+    options.capacity_bytes = limit->bytes;
+    options.capacity_is_fraction = limit->is_fraction;
+  }
+  options.curve_slices = 0;
+  options.address_layouts = 1;
+  return options;
+}
 
 void read_limit_bounds(const trace::Trace& trace, const trace::DeviceTrace& device,
                        Program& program) {

@@ -24,6 +24,9 @@ struct RecordedLimit {
   friend bool operator==(const RecordedLimit&, const RecordedLimit&) = default;
 };
 
+// Of a replay that only follows the recording, under that limit: without curves or other layouts.
+[[nodiscard]] ReplayOptions options_under(const std::optional<RecordedLimit>& limit);
+
 // A limit on reserved bytes that explains every refusal of the recording, and is no larger than
 // what the process had and the device had free at an OOM. None where nothing was refused, and where
 // no constant limit explains it (other programs filled and left the device).

@@ -132,7 +132,7 @@ std::string difference_of_two(const ReplayReport& report, const Replayed& other)
                        own_name(report), format_bytes(own));
   }
   const bool less = reserved < own;
-  const std::string text =
+  std::string text =
       fmt::format("{} would reserve {}{} {} than {}: {} instead of {}.", name_of(other), about,
                   format_bytes(less ? own - reserved : reserved - own), less ? "less" : "more",
                   own_name(report), format_bytes(reserved), format_bytes(own));

@@ -55,7 +55,7 @@ std::string save_memory(const DeviceReport& report, const Oom& oom) {
 }
 
 std::string oom_advice(const trace::Trace& trace, const DeviceReport& report, const Oom& oom) {
-  const std::string setting = recommended_setting(trace, report);
+  std::string setting = recommended_setting(trace, report);
   if (!setting.empty()) return setting;
   const Waste& waste = oom.state.waste;
   if (waste.pending_bytes >= oom.requested_bytes) {

@@ -51,7 +51,7 @@ Program every(uint32_t steps, uint32_t k) {
 }
 
 // In each step with the probability that `rate` gives.
-Program at_random(uint32_t steps, std::function<double(uint32_t)> rate) {
+Program at_random(uint32_t steps, const std::function<double(uint32_t)>& rate) {
   return [=](std::mt19937& random) {
     Births births;
     for (uint32_t i = 0; i < steps; ++i) births.push_back(by_chance(rate(i), random));

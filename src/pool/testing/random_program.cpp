@@ -208,12 +208,12 @@ void RandomProgram::write_new(uint64_t bytes, StreamHandle stream) {
              .tag = ++last_tag_,
              .life = lives_[stream]};
   gpu_.work(stream, {{block.address, bytes, block.tag, true}});
-  live_.push_back(std::move(block));
+  live_.push_back(block);
 }
 
 RandomProgram::Live RandomProgram::take(size_t index) {
-  Live block = std::move(live_[index]);
-  live_[index] = std::move(live_.back());
+  const Live block = live_[index];
+  live_[index] = live_.back();
   live_.pop_back();
   return block;
 }
