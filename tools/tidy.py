@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,12 +18,15 @@ from source_files import ROOT, source_files
 from steps import StepFailed, cores, digest, shared_stamps
 
 CLANG_TIDY = "clang-tidy-19"
+# Of the compiler that ships, and an error to clang.
+GCC_ONLY = "-mtune-ctrl="
 
 
 @dataclass(frozen=True)
 class Unit:
     source: Path
     size_bytes: int  # of it, or of all that it merges
+    arguments: tuple[str, ...]  # of the compiler
     key: str
 
 
@@ -44,7 +48,9 @@ def units(build: Path) -> list[Unit]:
         system = sorted(str(path) for path in read if not path.is_relative_to(ROOT))
         command = entry["command"].replace(str(ROOT), ".")
         key = digest([version, command, *system, ROOT / ".clang-tidy", *sources, *ours])
-        found.append(Unit(source, sum(path.stat().st_size for path in sources), key))
+        size_bytes = sum(path.stat().st_size for path in sources)
+        arguments = shlex.split(entry["command"])[1:]
+        found.append(Unit(source, size_bytes, tuple(a for a in arguments if not a.startswith(GCC_ONLY)), key))
         compiled.update(sources)
     missing = [path for path in source_files(".cpp", under="src") if ROOT / path not in compiled]
     if missing:
@@ -74,8 +80,8 @@ def check(build: Path) -> str:
 def _complaint(build: Path, unit: Unit) -> str:
     done = subprocess.run(
         # The compilers' own warnings are judged by the build, with the compiler that ships.
-        [CLANG_TIDY, "--quiet", "-p", str(build), "--extra-arg=-Wno-everything", str(unit.source)],
-        cwd=ROOT,
+        [CLANG_TIDY, "--quiet", str(unit.source), "--", *unit.arguments, "-Wno-everything"],
+        cwd=build,
         capture_output=True,
         text=True,
         check=False,
