@@ -36,6 +36,7 @@ void try_address(std::string_view text) {
 }  // namespace
 }  // namespace vram::serve
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const vram::serve::Token token("0123456789abcdef");
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -77,6 +77,7 @@ void try_bytes(std::span<const std::byte> bytes) {
 }  // namespace
 }  // namespace vram::trace
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
   vram::trace::try_bytes(bytes);

@@ -77,6 +77,7 @@ void try_events(std::span<const uint8_t> bytes) {
 }  // namespace
 }  // namespace vram::trace
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const uint8_t> bytes(data, size);
   vram::trace::try_file(bytes);
