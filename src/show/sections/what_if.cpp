@@ -2,6 +2,7 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "show/draw/table.hpp"
+#include "show/names.hpp"
 #include "show/replay_subject.hpp"
 #include "show/sections/sections.hpp"
 
