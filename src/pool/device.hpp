@@ -9,6 +9,7 @@
 #include "gpu/memory.hpp"
 
 #include <cstdint>
+#include <limits>
 
 namespace vram::pool {
 
@@ -16,6 +17,8 @@ using gpu::Address;
 using gpu::Status;
 using gpu::StreamHandle;
 using Stamp = uint64_t;
+// Of all work that has been stamped so far.
+inline constexpr Stamp kLastStamp = std::numeric_limits<Stamp>::max();
 
 class Device {
  public:
@@ -47,13 +50,16 @@ class Device {
   [[nodiscard]] virtual bool is_done(StreamHandle stream, Stamp stamp) = 0;
   // Later work of `waiting` starts after the stamped work; the host does not wait. Where an event
   // stands right behind that work, nothing that was queued later is waited for. kNotReady: a stream
-  // that is gone, and no event stands behind its work.
+  // that is gone, and no event stands behind its work; or recording was ever not allowed. Then
+  // graphs may be launched, and NVIDIA's driver (580.159) loses a wait that one thread queues while
+  // another one launches a graph in the same stream (docs/pool.md).
   [[nodiscard]] virtual Status stream_wait(StreamHandle waiting, StreamHandle stream,
                                            Stamp stamp) = 0;
-  // The host waits until the stream's stamped work is done, and for nothing of other streams: where
-  // an event stands behind that work, no capture of a graph is disturbed. kNotReady: some of it
-  // can't be waited for, as while the stream is captured.
-  [[nodiscard]] virtual Status wait(StreamHandle stream) = 0;
+  // The host waits until the stamped work is done, and for nothing of other streams; nor for what
+  // was queued later, where an event stands right behind that work. Where one stands behind it, no
+  // capture of a graph is disturbed. kNotReady: some of it can't be waited for, as while the stream
+  // is captured.
+  [[nodiscard]] virtual Status wait(StreamHandle stream, Stamp stamp) = 0;
   // The host waits for all of the device: breaks whatever graph is being captured.
   [[nodiscard]] virtual Status synchronize() = 0;
   // Where it is not allowed, nothing is recorded but by close(), and only events that stand already

@@ -7,6 +7,7 @@
 #include "pool/device.hpp"
 #include "pool/fence.hpp"
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <vector>
@@ -53,7 +54,10 @@ class DeviceOn : public Base {
   }
 
   [[nodiscard]] Stamp stamp(StreamHandle) override { return ++last_stamp_; }
-  void allow_recording(bool is_allowed) override { may_record_ = is_allowed; }
+  void allow_recording(bool is_allowed) override {
+    may_record_ = is_allowed;
+    knows_graphs_ = knows_graphs_ || !is_allowed;
+  }
   void mark(StreamHandle stream) override {
     if (!may_record_) return;
     if (Fence<M>* fence = fence_of(stream)) fence->mark(memory_, ordinal_, last_stamp_);
@@ -70,21 +74,23 @@ class DeviceOn : public Base {
                                    Stamp stamp) override {
     Fence<M>* fence = fence_of(stream);
     if (fence == nullptr || fence->done() >= stamp) return Status::kOk;
+    if (knows_graphs_) return Status::kNotReady;
     if (const gpu::EventHandle behind = fence->event_behind(stamp); behind != 0) {
       return memory_.stream_wait(ordinal_, waiting, behind);
     }
-    if (fence->is_closed() || !may_record_) return Status::kNotReady;
+    if (fence->is_closed()) return Status::kNotReady;
     gpu::EventHandle event = 0;
     if (const Status s = memory_.record(ordinal_, stream, &event); s != Status::kOk) return s;
     const Status waited = memory_.stream_wait(ordinal_, waiting, event);
     (void)memory_.destroy(event);
     return waited;
   }
-  [[nodiscard]] Status wait(StreamHandle stream) override {
+  [[nodiscard]] Status wait(StreamHandle stream, Stamp stamp) override {
     Fence<M>* fence = fence_of(stream);
     if (fence == nullptr) return Status::kOk;
-    const Status status = may_record_ ? fence->wait(memory_, ordinal_, last_stamp_)
-                                      : fence->wait(memory_, last_stamp_);
+    stamp = std::min(stamp, last_stamp_);
+    const Status status =
+        may_record_ ? fence->wait(memory_, ordinal_, stamp) : fence->wait(memory_, stamp);
     const bool has_no_event = status == Status::kNotReady && fence->is_closed() && may_record_;
     return has_no_event ? synchronize() : status;
   }
@@ -124,6 +130,7 @@ class DeviceOn : public Base {
   Stamp last_stamp_ = 0;
   StreamHandle last_alias_ = kFirstAlias;
   bool may_record_ = true;
+  bool knows_graphs_ = false;  // there are some, or will be
   std::vector<Fence<M>> fences_;
 };
 

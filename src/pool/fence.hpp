@@ -36,7 +36,7 @@ class Fence {
   }
   // The stream goes: its last work has the stamp `last`, and goes by that alias.
   void close(M& memory, uint32_t ordinal, Stamp last, StreamHandle alias) {
-    if (done_ < last && count_ == kMost) drop_last(memory);
+    if (done_ < last && count_ == kMost) drop(memory, count_ - 1);
     if (done_ < last) mark(memory, ordinal, last);
     stream_ = alias;
     last_ = last;
@@ -62,18 +62,20 @@ class Fence {
     mark(memory, ordinal, last_stamp);
     return is_done(memory, stamp);
   }
-  // The host waits for all of its work up to the stamp, or as far as its events stand behind it.
-  // kNotReady: not far enough. With the ordinal, an event is recorded behind it all, if that can
-  // be.
+  // The host waits for its work up to the stamp, and for no more where an event stands right behind
+  // that; or as far as its events stand behind it. kNotReady: not far enough. With the ordinal, an
+  // event is recorded behind it all, if that can be.
   [[nodiscard]] Status wait(M& memory, Stamp stamp) {
     stamp = std::min(stamp, last_);
     if (done_ >= stamp) return Status::kOk;
     if (count_ == 0) return Status::kNotReady;
-    const Mark last = at(count_ - 1);
-    const Status status = memory.wait(last.event);
-    if (status == Status::kInvalidValue) drop_last(memory);
+    uint32_t index = 0;
+    while (index + 1 < count_ && at(index).stamp < stamp) ++index;
+    const Status status = memory.wait(at(index).event);
+    if (status == Status::kInvalidValue) drop(memory, index);
     if (status != Status::kOk) return status;
-    retire(memory, last.stamp);
+    done_ = std::max(done_, at(index).stamp);
+    for (uint32_t i = 0; i <= index; ++i) drop_first(memory);
     return done_ >= stamp ? Status::kOk : Status::kNotReady;
   }
   [[nodiscard]] Status wait(M& memory, uint32_t ordinal, Stamp stamp) {
@@ -110,7 +112,10 @@ class Fence {
     --count_;
   }
 
-  void drop_last(M& memory) { (void)memory.destroy(at(--count_).event); }
+  void drop(M& memory, uint32_t index) {
+    (void)memory.destroy(at(index).event);
+    for (--count_; index < count_; ++index) at(index) = at(index + 1);
+  }
 
   StreamHandle stream_;
   Stamp done_ = 0;

@@ -75,7 +75,7 @@ void Pool::settle_held() {
 Status Pool::wait() {
   Status status = Status::kOk;
   for (StreamIndex i = 1; i < arena_.stream_count(); ++i) {
-    const Status waited = device_.wait(arena_.stream(i));
+    const Status waited = device_.wait(arena_.stream(i), kLastStamp);
     if (waited != Status::kOk) status = waited;
   }
   if (status == Status::kOk) {
@@ -103,7 +103,7 @@ void Pool::forget(StreamHandle stream) {
 // Of streams that are gone, and whose work is done, nothing need be known.
 void Pool::drop_closed_streams() {
   std::erase_if(closed_, [this](StreamIndex index) {
-    if (!device_.is_done(arena_.stream(index), std::numeric_limits<Stamp>::max())) return false;
+    if (!device_.is_done(arena_.stream(index), kLastStamp)) return false;
     settle_held();
     settle_stream(index);
     std::erase_if(uses_, [index](const Use& use) { return use.stream == index; });

@@ -151,10 +151,12 @@ Allocation Pool::search_other_lanes(const Wanted& wanted) {
 bool Pool::stream_waits_for(const Wanted& wanted, NodeId id) {
   const Node& node = arena_[id];
   if (node.stream == wanted.stream || node.stream == kNoStream) return true;
-  ++stats_.stream_waits;
   const StreamHandle stream = arena_.stream(node.stream);
-  return device_.stream_wait(arena_.stream(wanted.stream), stream, node.stamp) == Status::kOk ||
-         device_.wait(stream) == Status::kOk;
+  if (device_.stream_wait(arena_.stream(wanted.stream), stream, node.stamp) == Status::kOk) {
+    ++stats_.stream_waits;
+    return true;
+  }
+  return device_.wait(stream, node.stamp) == Status::kOk;
 }
 
 Allocation Pool::wait_for_stream(const Wanted& wanted) {

@@ -199,6 +199,21 @@ TEST_F(OrderTest, WhatACapturedStreamHoldsDoesNotKeepOthersFromBeingWaitedFor) {
   EXPECT_NE(write_new(8 * kMiB, kB).address, 0u);
 }
 
+// Where graphs are launched, no stream is made to wait (lost_wait.cu says why): the host waits for
+// A's work up to the free, and for nothing that came later.
+TEST_F(OrderTest, TheHostWaitsForTheWorkBeforeTheFreeAloneWhereThereAreGraphs) {
+  pool_.allow_recording(false);
+  pool_.allow_recording(true);
+  const Allocation block = write_new(16 * kMiB, kA);
+  (void)write_new(512, kB);
+  allow_no_more();
+  pool_.free(block.block);
+  gpu_.work(kA, {}, kFlag);
+  EXPECT_EQ(write_new(16 * kMiB, kB).address, block.address);
+  EXPECT_EQ(pool_.stats().stream_waits, 0u);
+  gpu_.work(kB, {}, 0, kFlag);
+}
+
 // An event from before the capture stands behind what the stream used until then.
 TEST_F(OrderTest, TheWorkOfACapturedStreamFromBeforeTheCaptureIsWaitedFor) {
   const Allocation block = write_new(16 * kMiB, kB);

@@ -16,7 +16,7 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "tests" / "gpu" / "programs" / "verify_pool.cu"
+PROGRAMS = ROOT / "tests" / "gpu" / "programs"
 SECONDS = max(20, int(os.environ.get("VRAM_DEEP", "0")))
 SMALL = ("--limit-mib", "256", "--max-mib", "32")
 
@@ -27,21 +27,24 @@ def tool(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join(folders))
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build(folder: Path, source: str, *words: str) -> Path:
     nvcc = tool("nvcc")
     if nvcc is None:
         pytest.skip("needs nvcc on PATH or in /usr/local/cuda*/bin")
+    built = folder / Path(source).stem
+    major, minor = torch.cuda.get_device_capability(0)
+    flags = ["-O2", "-std=c++17", "-lineinfo", f"-arch=sm_{major}{minor}"]
+    subprocess.run([nvcc, *flags, "-o", str(built), str(PROGRAMS / source), *words], check=True, timeout=300)
+    return built
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from vram import _library
 
     library = _library.path()
-    built = tmp_path_factory.mktemp("verify") / "verify_pool"
-    major, minor = torch.cuda.get_device_capability(0)
-    words = [nvcc, "-O2", "-std=c++17", "-lineinfo", f"-arch=sm_{major}{minor}", f"-I{ROOT / 'include'}"]
-    words += ["-o", str(built), str(PROGRAM), f"-L{library.parent}", f"-l:{library.name}"]
-    words += ["-Xlinker", f"-rpath={library.parent}"]
-    subprocess.run(words, check=True, timeout=300)
-    return built
+    links = [f"-L{library.parent}", f"-l:{library.name}", "-Xlinker", f"-rpath={library.parent}"]
+    return build(tmp_path_factory.mktemp("verify"), "verify_pool.cu", f"-I{ROOT / 'include'}", *links)
 
 
 def verify(words: list[str | Path], expected_code: int, timeout: float, wrong_allocator: str = "") -> Any:
@@ -104,3 +107,15 @@ def test_an_allocator_that_ignores_an_order_is_found(program: Path, order: str) 
 def test_an_allocator_that_breaks_captures_is_found(program: Path) -> None:
     told = verify([program, "--seconds", "20", *SMALL], 1, 120, wrong_allocator="capture")
     assert told["broken_captures"] > 0
+
+
+def test_waits_hold_beside_launches_that_a_lock_keeps_apart(tmp_path: Path) -> None:
+    """What verify_pool and docs/pool.md stand on. How many waits are lost without the lock depends on the driver."""
+    done = subprocess.run(
+        [build(tmp_path, "lost_wait.cu"), "2"], check=True, capture_output=True, text=True, timeout=60
+    )
+    print(done.stdout)
+    told = json.loads(done.stdout)
+    held = ("kernels", "graph_of_1_locked", "graph_of_3_locked")
+    assert {kind: told[kind]["wrong"] for kind in held} == dict.fromkeys(held, 0)
+    assert all(told[kind]["rounds"] > 0 for kind in held)

@@ -60,8 +60,8 @@ class MaybeWaitingDevice final : public DeviceOn<gpu::CheckedGpu> {
  public:
   using DeviceOn::DeviceOn;
   void allow_waiting(bool may_wait) { may_wait_ = may_wait; }
-  [[nodiscard]] Status wait(StreamHandle stream) override {
-    return may_wait_ ? DeviceOn::wait(stream) : Status::kNotReady;
+  [[nodiscard]] Status wait(StreamHandle stream, Stamp stamp) override {
+    return may_wait_ ? DeviceOn::wait(stream, stamp) : Status::kNotReady;
   }
 
  private:

@@ -32,7 +32,7 @@ class RecordedDevice final : public pool::DeviceOn<gpu::SimGpu> {
     if (stamp <= done_) return true;
     return now_ns_ - static_cast<int64_t>(stamp - 1) >= lag_ns_;
   }
-  [[nodiscard]] gpu::Status wait(gpu::StreamHandle) override { return synchronize(); }
+  [[nodiscard]] gpu::Status wait(gpu::StreamHandle, pool::Stamp) override { return synchronize(); }
   // One wait a moment: the device has nothing to do after the first.
   [[nodiscard]] gpu::Status synchronize() override {
     if (done_ == stamp(0)) return gpu::Status::kOk;

@@ -177,6 +177,9 @@ int reclaim(void* user, int /*device*/, size_t /*bytes*/) {
   Block block;
   int count = 0;
   while (count < 8 && machine.take(machine.spare, &block)) {
+    (void)machine.journal.note({0, "reclaimed", block.life->stream, nullptr,
+                                reinterpret_cast<Word>(block.address), block.bytes, block.tag,
+                                machine.options.threads});
     machine.check(machine.devices[static_cast<size_t>(block.device)]->memory.free(block.address),
                   "vram_free");
     machine.workers.back()->counters.reclaimed.fetch_add(1);
@@ -229,6 +232,7 @@ void check_what_is_left(Machine& machine) {
     Checked checked{};
     machine.check(cudaMemcpy(&checked, device.checked, sizeof checked, cudaMemcpyDeviceToHost),
                   "cudaMemcpy");
+    if (device.wrong->words > 0) machine.journal.explain(device.wrong->first[0].address);
     words += checked.words;
     kernels += checked.kernels;
     vram_pool* const pool = device.memory.pool;
@@ -299,7 +303,8 @@ int main(int count, char** words) {
     std::fprintf(stderr,
                  "usage: verify_pool [--seconds N] [--threads 1..14] [--streams N] [--devices 1|2] "
                  "[--limit-mib N] "
-                 "[--max-mib N] [--seed N] [--crossed N] [--without OPERATIONS]; VERIFY_BREAK=free|record|capture\n");
+                 "[--max-mib N] [--seed N] [--crossed N] [--without OPERATIONS]; "
+                 "VERIFY_BREAK=free|record|capture\n");
     return 2;
   }
   Machine machine(options);

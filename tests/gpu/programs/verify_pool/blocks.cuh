@@ -58,6 +58,7 @@ class Blocks : protected Queue {
       add(worker_.counters.not_ready);
     } else {
       check(status, "vram_alloc");
+      note("allocated", *block);
       add(worker_.counters.allocations);
       live_bytes_ += bytes;
       if (reinterpret_cast<size_t>(address) % 512 != 0)
@@ -113,14 +114,17 @@ class Blocks : protected Queue {
     release(block);
   }
   void release(const Block& block) {
+    note("freed", block);
     check(memory(block.device).free(block.address), "vram_free");
     live_bytes_ -= std::min(live_bytes_, block.bytes);
   }
   // Another thread's, with its checks queued.
   void free_all(std::vector<Block>& store) {
     Block block;
-    while (machine_.take(store, &block))
+    while (machine_.take(store, &block)) {
+      note("freed", block);
       check(memory(block.device).free(block.address), "vram_free");
+    }
   }
 
   void verify_if_orphan(Block* block) {
@@ -171,6 +175,7 @@ class Blocks : protected Queue {
     // The pool need not know of a stream that the block's own stream waits for.
     const bool is_named = !is_joined || chance(500), is_named_first = chance(500);
     const auto name = [&] {
+      note("named", block, stream);
       check(memory(block.device).record_stream(block.address, stream), "vram_record_stream");
     };
     order(block.device, own, block.device, stream);

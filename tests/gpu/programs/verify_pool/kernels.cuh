@@ -13,6 +13,8 @@ struct WrongWord {
   Word address;
   Word expected;
   Word found;
+  Word check;  // the journal's number of it
+  Word time_ns;
 };
 
 // In pinned memory, so that the host sees it while kernels run. One for each device.
@@ -61,8 +63,8 @@ __global__ void write_words(Word* block, Word words, Tag tag) {
     block[i] = pattern(tag, i);
 }
 
-__global__ void check_words(const Word* block, Word words, Tag tag, Wrong* wrong,
-                            Checked* checked) {
+__global__ void check_words(const Word* block, Word words, Tag tag, Wrong* wrong, Checked* checked,
+                            Word check) {
   const Range range = range_of_block(words);
   const volatile Word* const seen = block;
   for (Word i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) {
@@ -73,6 +75,8 @@ __global__ void check_words(const Word* block, Word words, Tag tag, Wrong* wrong
     wrong->first[before].address = reinterpret_cast<Word>(block + i);
     wrong->first[before].expected = pattern(tag, i);
     wrong->first[before].found = found;
+    wrong->first[before].check = check;
+    wrong->first[before].time_ns = nanoseconds();
   }
   if (threadIdx.x != 0) return;
   atomicAdd(&checked->words, range.end - range.begin);

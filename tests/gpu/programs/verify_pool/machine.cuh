@@ -2,6 +2,7 @@
 // thread hands to another.
 #pragma once
 
+#include "journal.cuh"
 #include "kernels.cuh"
 #include "memory.cuh"
 
@@ -25,16 +26,18 @@ struct Options {
   size_t max_bytes = size_t{512} << 20;  // of one block
   Word seed = 1;
   int crossed_rounds = 10;
-  std::string without;  // names of operations that are left out
+  std::string without;          // names of operations that are left out
   std::string wrong_allocator;  // VERIFY_BREAK
 };
 
-#define FOR_EACH_COUNTER(X)                                                                 \
-  X(operations)                                                                             \
-  X(allocations)                                                                            \
-  X(checks) X(checked_words) X(out_of_memory) X(not_ready) X(captures) X(broken_captures)   \
-      X(graph_launches) X(forgotten_streams) X(other_stream_uses) X(orphans) X(handed_over) \
-          X(reclaimed) X(trims) X(flag_waits) X(early_frees) X(copies)
+#define FOR_EACH_COUNTER(X)                                                                     \
+  X(operations)                                                                                 \
+  X(allocations)                                                                                \
+  X(checks)                                                                                     \
+  X(checked_words)                                                                              \
+  X(out_of_memory) X(not_ready) X(captures) X(broken_captures) X(graph_launches)                \
+      X(forgotten_streams) X(other_stream_uses) X(orphans) X(handed_over) X(reclaimed) X(trims) \
+          X(flag_waits) X(early_frees) X(copies)
 
 // One thread's, which alone changes them; others read.
 struct Counters {
@@ -101,6 +104,7 @@ class Machine {
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Worker>> workers;
   std::atomic<bool> should_stop{false};
+  Journal journal;
 
   // Records what is wrong besides wrong words; the program ends soon, with exit code 1.
   void fail(const std::string& what) {
@@ -201,11 +205,11 @@ inline bool Machine::report() {
       std::snprintf(text, sizeof text,
                     "%s{\"address\": \"0x%llx\", \"expected_tag\": %u, \"expected_index\": %u, "
                     "\"found_tag\": %u, "
-                    "\"found_index\": %u}",
+                    "\"found_index\": %u, \"check\": %llu, \"time_ns\": %llu}",
                     first.empty() ? "" : ", ", word.address,
                     static_cast<unsigned>(word.expected >> 32),
                     static_cast<unsigned>(word.expected), static_cast<unsigned>(word.found >> 32),
-                    static_cast<unsigned>(word.found));
+                    static_cast<unsigned>(word.found), word.check, word.time_ns);
       first += text;
     }
   }

@@ -116,6 +116,7 @@ class Program : private Blocks {
     graph.life = slot.life;
     const cudaStream_t stream = graph.life->stream;
     const auto mode = chance(500) ? cudaStreamCaptureModeThreadLocal : cudaStreamCaptureModeRelaxed;
+    note("is captured", stream);
     vram_pool* const pool = memory(slot.device).pool;
     if (pool != nullptr) check(vram_begin_capture(pool), "vram_begin_capture");
     check(cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture");
@@ -123,6 +124,7 @@ class Program : private Blocks {
     cudaGraph_t captured = nullptr;
     const cudaError_t ended = cudaStreamEndCapture(stream, &captured);
     if (pool != nullptr) check(vram_end_capture(pool), "vram_end_capture");
+    note("is captured no more", stream);
     add(worker_.counters.captures);
     if (filled == cudaSuccess && ended == cudaSuccess) {
       check(cudaGraphInstantiateWithFlags(&graph.exec, captured, 0),
@@ -199,11 +201,15 @@ class Program : private Blocks {
     const size_t index = below(graphs_.size());
     Graph& graph = graphs_[index];
     {
-      const Shared shared(graph.slot->lock);
+      // Alone: a wait that another thread queues in the stream while a graph is launched there may
+      // be lost (lost_wait.cu shows it without vram).
+      const Alone alone = alone_with(*graph.slot);
+      if (!alone.owns_lock()) return;
       if (graph.slot->life == graph.life) {
         on(graph.slot->device);
         const cudaStream_t stream = graph.life->stream;
         if (chance(200)) delay(graph.slot->device, stream);
+        for (const Block& block : graph.blocks) note("launched in a graph", block);
         check(cudaGraphLaunch(graph.exec, stream), "cudaGraphLaunch");
         count_checks(graph.checks, graph.checked_words);
         if (!graph.blocks.empty()) verify(graph.blocks[below(graph.blocks.size())], stream);

@@ -29,6 +29,7 @@ class Queue {
   Queue(Machine& machine, int thread)
       : machine_(machine),
         worker_(*machine.workers[static_cast<size_t>(thread)]),
+        thread_(thread),
         random_(machine.options.seed * 1000 + static_cast<Word>(thread)),
         last_tag_(static_cast<Tag>(thread + 1) << 28) {
     for (int device = 0; device < machine.options.devices; ++device) {
@@ -48,19 +49,30 @@ class Queue {
     check(cudaSetDevice(device), "cudaSetDevice");
     device_ = device;
   }
+  void note(const char* what, const void* stream, const void* other = nullptr) {
+    (void)machine_.journal.note({0, what, stream, other, 0, 0, 0, thread_});
+  }
+  Word note(const char* what, const Block& block, const void* stream = nullptr) {
+    const void* const own = block.life != nullptr ? block.life->stream : nullptr;
+    return machine_.journal.note({0, what, stream != nullptr ? stream : own, own,
+                                  reinterpret_cast<Word>(block.address), block.bytes, block.tag,
+                                  thread_});
+  }
   void check(cudaError_t result, const char* call) { machine_.check(result, call); }
   void check(vram_status status, const char* call) { machine_.check(status, call); }
 
   // These two may be captured, where an error is no end of the program. The stream's device is
   // current.
   [[nodiscard]] cudaError_t try_write(const Block& block, cudaStream_t stream) {
+    note("write", block, stream);
     return launch(write_words, blocks_for(block.words()), kThreadsPerBlock, stream, block.address,
                   block.words(), block.tag);
   }
   [[nodiscard]] cudaError_t try_verify(const Block& block, int device, cudaStream_t stream) {
+    const Word check = note("check", block, stream);
     Device& on_it = *machine_.devices[static_cast<size_t>(device)];
     return launch(check_words, blocks_for(block.words()), kThreadsPerBlock, stream, block.address,
-                  block.words(), block.tag, on_it.wrong, on_it.checked);
+                  block.words(), block.tag, on_it.wrong, on_it.checked, check);
   }
   void write(Block& block, cudaStream_t stream) {
     block.tag = new_tag();
@@ -79,6 +91,7 @@ class Queue {
   // The stream is late, mostly not.
   void delay(int device, cudaStream_t stream) {
     const Word dice = below(1000);
+    if (dice < 68) note("is delayed", stream);
     if (dice < 6) {
       const unsigned value = worker_.flag.asked.fetch_add(1) + 1;
       check(launch(wait_for_flag, 1, 1, stream, worker_.flag.value, value,
@@ -95,6 +108,7 @@ class Queue {
   // suffices: a wait is for what the event stood for when the wait was queued.
   void order(int earlier_device, cudaStream_t earlier, int later_device, cudaStream_t later) {
     const cudaEvent_t event = events_[static_cast<size_t>(earlier_device)];
+    note("is waited for by the other", earlier, later);
     on(earlier_device);
     check(cudaEventRecord(event, earlier), "cudaEventRecord");
     on(later_device);
@@ -104,6 +118,7 @@ class Queue {
  protected:
   Machine& machine_;
   Worker& worker_;
+  const int thread_;
 
  private:
   std::mt19937_64 random_;
