@@ -44,7 +44,7 @@ explain::Report long_report() {
   for (int i = 0; i < 12; ++i) device.ooms.push_back(device.ooms.front());
   for (int i = 0; i < 8; ++i) device.growth.push_back(device.growth.front());
   for (int i = 0; i < 15; ++i) report.notes.push_back({words, 2});
-  for (int i = 0; i < 7; ++i) report.devices.push_back(device);
+  report.devices.resize(8, explain::DeviceReport(device));
   return report;
 }
 
