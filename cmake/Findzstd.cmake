@@ -1,5 +1,5 @@
-# zstd by its header and library: distributions disagree on whether it has a CMake package and on its targets' names.
-# Honours CMAKE_FIND_LIBRARY_SUFFIXES, so a static build gets the archive. Defines zstd::zstd.
+# Finds zstd by its header and library, since only some distributions have a CMake package of it, and its targets have different
+# names. Respects CMAKE_FIND_LIBRARY_SUFFIXES, so a static build gets the static library. Defines zstd::zstd.
 find_path(zstd_INCLUDE_DIR zstd.h)
 find_library(zstd_LIBRARY zstd)
 if(zstd_INCLUDE_DIR)

@@ -1,6 +1,6 @@
-# What `vram --version` says besides the version: the commit and the build type. They are in one small source file that is
-# written at each build, by this file run as a script, and compiled only if its text has changed: a new commit compiles that
-# file and links the program. Nothing else of the program may depend on the commit.
+# The commit and the build type that `vram --version` prints besides the version. Each build runs this file as a script, which
+# writes them to one small source file; that file is compiled only if its text has changed. So a new commit compiles one file
+# and links the program. Nothing else in the program may depend on the commit.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(vram_build_type "${CMAKE_BUILD_TYPE}")
   if(VRAM_SANITIZE)
@@ -18,11 +18,11 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-# `git archive`, and so the archives of a release's sources, put the commit in here (.gitattributes).
+# `git archive`, and therefore the source archives of a release, insert the commit here (.gitattributes).
 set(archived "$Format:%h$")
 
-# Only of a repository whose root this folder is: the sources may lie unpacked inside somebody else's. Whose the folder is
-# does not matter (safe.directory): root builds in users' clones, too.
+# Asks only the repository whose root this folder is: the sources may be unpacked inside another repository. The owner of the
+# folder does not matter (safe.directory), since root builds in users' clones, too.
 function(ask_git result)
   find_program(GIT git)
   set(${result} "" PARENT_SCOPE)
@@ -35,8 +35,8 @@ function(ask_git result)
   if(failed)
     return()
   endif()
-  # --dirty does not see files that git does not track yet, and a new source file is compiled all the same
-  # (tools/build_backend.py has the same list).
+  # --dirty ignores files that git does not track yet, although a new source file is compiled (tools/build_backend.py has the
+  # same list).
   if(NOT described MATCHES "-dirty$")
     execute_process(COMMAND ${git} status --porcelain --untracked-files=normal
       -- src include cmake python demo tools CMakeLists.txt
@@ -49,7 +49,7 @@ function(ask_git result)
 endfunction()
 
 ask_git(commit)
-# A source distribution has it in a file (tools/build_backend.py).
+# A source distribution contains the commit in a file (tools/build_backend.py).
 if(NOT commit AND EXISTS "${SOURCE}/COMMIT")
   file(STRINGS "${SOURCE}/COMMIT" commit LIMIT_COUNT 1)
 endif()

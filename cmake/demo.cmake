@@ -1,5 +1,5 @@
-# The recordings of `vram demo` and `--gpu sim`: the program looks for them in <its folder>/../share/vram/demo. A wheel puts
-# them there, and a build folder has a link to the sources' demo/ there.
+# The recordings of `vram demo` and `--gpu sim`: the program searches for them in <its folder>/../share/vram/demo. A wheel
+# installs them there, and a build folder has a link to the sources' demo/ there.
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/share/vram")
 file(CREATE_LINK "${CMAKE_SOURCE_DIR}/demo" "${CMAKE_BINARY_DIR}/share/vram/demo" SYMBOLIC)
 

@@ -1,11 +1,10 @@
-# Every third-party library, in one file, as vram::dep::<name>.
+# All third-party libraries, as vram::dep::<name>.
 #
-# Each is looked for on the system first; a machine that lacks it downloads the release named here, checked against its
-# SHA-256. Distributions therefore never download: `make setup` installs the packages, and the download is exercised
-# only on machines without them (or with -DCMAKE_DISABLE_FIND_PACKAGE_<name>=ON). Sources that lie on the disk already
-# are used instead of a download with -DFETCHCONTENT_SOURCE_DIR_<NAME>=<folder>.
+# CMake searches for each on the system first. If it is missing, CMake downloads the release named here and compares it with
+# its SHA-256. After `make setup`, which installs the packages, nothing is downloaded; -DCMAKE_DISABLE_FIND_PACKAGE_<name>=ON
+# downloads all the same. -DFETCHCONTENT_SOURCE_DIR_<NAME>=<folder> uses sources that are on the disk instead.
 #
-# Headers come in as SYSTEM, so our warnings are about our code alone.
+# Headers are included as SYSTEM, so that they cause no warnings.
 include(FetchContent)
 
 # vram_dependency(<name> <url> <sha256> [SUBDIR <folder with CMakeLists.txt>] [FIND <arguments of find_package>…])
@@ -14,7 +13,7 @@ macro(vram_dependency name url sha256)
   FetchContent_Declare(${name} URL "${url}" URL_HASH SHA256=${sha256} DOWNLOAD_EXTRACT_TIMESTAMP OFF
     SOURCE_SUBDIR "${dep_SUBDIR}" SYSTEM FIND_PACKAGE_ARGS ${dep_FIND})
   FetchContent_MakeAvailable(${name})
-  # Of a downloaded project only what we link is built, not its tools and examples.
+  # Builds only the targets of a downloaded project that we link, not its tools and examples.
   string(TOLOWER ${name} dep_lower)
   if(${dep_lower}_SOURCE_DIR)
     cmake_path(APPEND ${dep_lower}_SOURCE_DIR "${dep_SUBDIR}" OUTPUT_VARIABLE dep_directory)
@@ -22,7 +21,7 @@ macro(vram_dependency name url sha256)
   endif()
 endmacro()
 
-# vram_expose(<name> <target>…): the first of the targets that exists becomes vram::dep::<name>.
+# vram_expose(<name> <target>…): makes the first of the targets that exists vram::dep::<name>.
 function(vram_expose name)
   foreach(target IN LISTS ARGN)
     if(TARGET ${target})
@@ -37,18 +36,18 @@ function(vram_expose name)
   message(FATAL_ERROR "${name}: found or downloaded, but it defines none of the targets ${ARGN}")
 endfunction()
 
-# What a downloaded project would build beside its library: nothing. CMP0077 makes it heed these plain variables. Several
-# of these releases ask for the policies of a CMake older than 3.5, which CMake 4 refuses unless told of a newer one.
+# Downloaded projects build their library alone. CMP0077 makes them respect these plain variables. Several of these releases
+# require the policies of a CMake older than 3.5, which CMake 4 refuses unless a newer minimum is set.
 set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)
 set(CMAKE_POLICY_VERSION_MINIMUM 3.5)
 set(BUILD_SHARED_LIBS OFF)
 set(BUILD_TESTING OFF)
 
-# fmt: text formatting (g++ 12 has no std::format). MIT. An archive in every build: libvram.so and the wheel may need
-# nothing at run time, and fmt compiled into every file would cost three seconds a file.
+# fmt: text formatting (g++ 12 has no std::format). MIT. A static library in every build: libvram.so and the wheel must
+# need nothing at run time, and fmt compiled into every file would cost three seconds a file.
 vram_dependency(fmt https://github.com/fmtlib/fmt/archive/refs/tags/9.1.0.tar.gz
   5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2 FIND 9)
-if(fmt_SOURCE_DIR)  # downloaded: an archive already
+if(fmt_SOURCE_DIR)  # downloaded: already a static library
   vram_expose(fmt fmt::fmt)
 elseif(fmt_VERSION VERSION_LESS 11)
   add_library(vram_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt.cpp")
@@ -77,20 +76,20 @@ vram_dependency(nlohmann_json https://github.com/nlohmann/json/archive/v3.11.2.t
   d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273 FIND 3.11)
 vram_expose(json nlohmann_json::nlohmann_json)
 
-# zstd: the frames of .vtrace files, and .zst snapshots. BSD-3. An archive in every build, as libvram.so holds it.
+# zstd: the frames of .vtrace files, and .zst snapshots. BSD-3. A static library in every build, since libvram.so contains it.
 set(vram_saved_suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
 set(ZSTD_BUILD_PROGRAMS OFF)
 set(ZSTD_BUILD_SHARED OFF)
 vram_dependency(zstd https://github.com/facebook/zstd/releases/download/v1.5.5/zstd-1.5.5.tar.gz
   9c4396cc829cfae319a6e2615202e82aad41372073482fce286fac78646d3ee4 SUBDIR build/cmake FIND 1.4 MODULE)
-if(TARGET libzstd_static)  # upstream's target does not say where its header is
+if(TARGET libzstd_static)  # upstream's target has no include directory
   target_include_directories(libzstd_static SYSTEM INTERFACE "$<BUILD_INTERFACE:${zstd_SOURCE_DIR}/lib>")
 endif()
 vram_expose(zstd zstd::zstd libzstd_static)
 
-# The other compressors, SQLite and ncurses are archives unless VRAM_STATIC is off: the machine that runs the program needs
-# none of them, and what is not used is not in memory.
+# The other compressors, SQLite and ncurses are static libraries unless VRAM_STATIC is off: then the machine that runs the
+# program needs none of them, and parts that are not used are not in memory.
 if(NOT VRAM_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
 endif()
@@ -99,27 +98,28 @@ endif()
 set(ZLIB_BUILD_EXAMPLES OFF)
 vram_dependency(ZLIB https://github.com/madler/zlib/releases/download/v1.3.1/zlib-1.3.1.tar.gz
   9a93b2b7dfdac77ceba5a558a580e74667dd6fede4585b91eefb60f03b72df23 FIND 1.2)
-if(TARGET zlibstatic)  # neither does zlib's; zconf.h is made in the build folder
+if(TARGET zlibstatic)  # nor has zlib's; zconf.h is generated in the build folder
   target_include_directories(zlibstatic SYSTEM INTERFACE "${zlib_SOURCE_DIR}" "${zlib_BINARY_DIR}")
 endif()
 vram_expose(zlib ZLIB::ZLIB zlibstatic)
 
-# liblzma: .xz snapshots. Public domain (0BSD from 5.6 on). Ninja refuses the links that its tools would get.
+# liblzma: .xz snapshots. Public domain (0BSD from 5.6 on). Ninja refuses the symbolic links of its tools.
 set(CREATE_XZ_SYMLINKS OFF)
 set(CREATE_LZMA_SYMLINKS OFF)
 vram_dependency(LibLZMA https://github.com/tukaani-project/xz/releases/download/v5.4.7/xz-5.4.7.tar.gz
   8db6664c48ca07908b92baedcfe7f3ba23f49ef2476864518ab5db6723836e71 FIND 5.2)
-if(TARGET liblzma)  # nor does liblzma's
+if(TARGET liblzma)  # nor has liblzma's
   target_include_directories(liblzma SYSTEM INTERFACE "$<BUILD_INTERFACE:${liblzma_SOURCE_DIR}/src/liblzma/api>")
 endif()
 vram_expose(lzma LibLZMA::LibLZMA liblzma)
 set(CMAKE_FIND_LIBRARY_SUFFIXES ${vram_saved_suffixes})
 
-# What is not downloaded, since its releases are large or made by tools of their own: the system's packages.
+# These libraries are not downloaded, since their releases are large or need tools of their own: the system's packages have
+# them.
 function(vram_needs variable name packages)
   if(NOT ${variable})
-    message(FATAL_ERROR "${name} is missing: install ${packages} (`make setup` does), or say where it lies with "
-      "CMAKE_PREFIX_PATH; where the system has no archives, -DVRAM_STATIC=OFF takes shared libraries")
+    message(FATAL_ERROR "${name} is missing: install ${packages} (`make setup` does), or set CMAKE_PREFIX_PATH "
+      "to its folder; on a system without static libraries, -DVRAM_STATIC=OFF uses shared ones")
   endif()
 endfunction()
 
@@ -129,7 +129,7 @@ vram_needs(BOOST_INCLUDE_DIR "Boost (1.74 or newer)" "libboost-dev")
 find_package(Threads REQUIRED)
 add_library(vram_beast INTERFACE)
 target_include_directories(vram_beast SYSTEM INTERFACE "${BOOST_INCLUDE_DIR}")
-# Asio 1.74 takes std::result_of, which C++20 has removed and libc++ no longer has, unless told of std::invoke_result.
+# Asio 1.74 uses std::result_of, which C++20 has removed and libc++ no longer has, unless this macro is set.
 target_compile_definitions(vram_beast INTERFACE BOOST_ERROR_CODE_HEADER_ONLY BOOST_ASIO_NO_DEPRECATED
   BOOST_ASIO_HAS_STD_INVOKE_RESULT=1)
 target_link_libraries(vram_beast INTERFACE Threads::Threads)

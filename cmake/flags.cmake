@@ -1,4 +1,4 @@
-# What every target of ours is compiled with. Third-party headers come in as SYSTEM, so warnings are ours alone.
+# The compiler options of all our targets. Third-party headers are included as SYSTEM, so that they cause no warnings.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -8,12 +8,12 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
-# ccache where there is one: the presets compile the same sources again and again. Paths below this folder count as relative
-# ones, so that another clone or worktree finds what this one has compiled.
+# Uses ccache if it is installed, since the presets compile the same sources again and again. Paths below this folder count as
+# relative, so that another clone or worktree can reuse the results of this one.
 find_program(VRAM_CCACHE ccache)
 find_program(VRAM_ENV env)
 if(VRAM_CCACHE AND VRAM_ENV AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Where its folder can't be written (a home that is read-only) it would fail each compilation.
+  # If its folder cannot be written (a read-only home), ccache would make each compilation fail.
   file(WRITE "${CMAKE_BINARY_DIR}/ccache_probe.cpp" "")
   execute_process(COMMAND "${VRAM_CCACHE}" "${CMAKE_CXX_COMPILER}" -c ccache_probe.cpp -o ccache_probe.o
     WORKING_DIRECTORY "${CMAKE_BINARY_DIR}" RESULT_VARIABLE vram_ccache_fails OUTPUT_QUIET ERROR_QUIET)
@@ -26,27 +26,28 @@ endif()
 
 add_library(vram_flags INTERFACE)
 target_compile_options(vram_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
-# Nobody replaces a function of ours at run time, so g++ may inline what lies in the same file (clang always does).
+# Our functions are never replaced at run time, so g++ may inline those of the same file (clang always does).
 target_compile_options(vram_flags INTERFACE -fno-semantic-interposition)
 target_include_directories(vram_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
 find_package(Threads REQUIRED)
 target_link_libraries(vram_flags INTERFACE Threads::Threads)
 target_compile_definitions(vram_flags INTERFACE VRAM_VERSION="${PROJECT_VERSION}")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  # clang counts this one to -Wconversion, g++ does not: both compilers are to ask for the same.
-  # And libstdc++'s stable_sort calls what libstdc++ deprecates.
+  # -Wconversion includes -Wsign-conversion in clang and not in g++: both compilers should warn of the same things. And
+  # libstdc++'s stable_sort calls a function that libstdc++ deprecates.
   target_compile_options(vram_flags INTERFACE -Wno-sign-conversion -Wno-deprecated-declarations)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # g++ 12 sees overlaps inside std::string's operator+ that are not there (its bug 105651).
+  # g++ 12 warns of overlaps inside std::string's operator+ where there are none (its bug 105651).
   target_compile_options(vram_flags INTERFACE -Wno-restrict)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND VRAM_UNITY)
-  # A source that is included by another one may have members of types that only it knows. The strict build has the warning.
+  # In a unity build a source is included by another one, and g++ warns of members whose types are local to it. The strict
+  # build has the warning.
   target_compile_options(vram_flags INTERFACE -Wno-subobject-linkage)
 endif()
 if(VRAM_SANITIZE)
-  # Warnings are not errors here: a sanitizer's extra code makes g++ guess wrongly (maybe-uninitialized and its kind).
+  # Warnings are not errors here: a sanitizer's extra code causes false ones in g++ (maybe-uninitialized and similar ones).
   target_compile_options(vram_flags INTERFACE -fsanitize=${VRAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_compile_definitions(vram_flags INTERFACE _GLIBCXX_ASSERTIONS)
   target_link_options(vram_flags INTERFACE -fsanitize=${VRAM_SANITIZE})

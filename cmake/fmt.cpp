@@ -1,6 +1,6 @@
-// fmt as an archive, made of the headers that the system's package brings: that package holds fmt
-// beside them as a shared library only, and what we ship may need none. What our sources use of
-// fmt's templates is instantiated here.
+// fmt as a static library, compiled from the headers of the system's package. That package has only
+// a shared library besides, and our products must not need one at run time. The templates of fmt
+// that our sources use are instantiated here.
 #include <fmt/format-inl.h>
 
 namespace fmt::detail {

@@ -1,6 +1,6 @@
-# libvram.so: capi/ and what it needs of other rooms, for somebody else's process: nothing but vram_* is seen from outside
-# (src/capi/vram.map), and nothing but libc is needed, so libstdc++, libgcc, fmt and zstd lie inside it. Not in builds with
-# sanitizers, whose run-time libraries it would need: there the rooms' own tests cover the same code.
+# libvram.so: capi/ and what it needs of other modules, loaded into other people's processes. It exports vram_* alone
+# (src/capi/vram.map) and needs libc alone at run time, so libstdc++, libgcc, fmt and zstd are linked in. It is not part of
+# builds with sanitizers, whose run-time libraries it would need: there the modules' own tests cover the same code.
 if(VRAM_SANITIZE)
   return()
 endif()
@@ -12,7 +12,7 @@ target_link_libraries(vram_library PRIVATE vram_capi)
 target_link_options(vram_library PRIVATE -Wl,-z,nodelete -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/capi/vram.map" -Wl,--no-undefined)
 
-# libvram_tap.so: preloaded into programs that are recorded. Needs libc alone, without a C++ run-time library.
+# libvram_tap.so: preloaded into programs that are recorded. It needs libc alone, without a C++ run-time library.
 file(GLOB tap_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tap/*.cpp")
 add_library(vram_tap SHARED ${tap_sources})
 set_target_properties(vram_tap PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON

@@ -1,8 +1,9 @@
-# What keeps a build short: most of a source's compile time goes to headers that all of them include. With -DVRAM_UNITY=OFF
-# (`make build-strict`) each source is compiled by itself, which proves that it includes what it uses and no more than its
-# module may.
+# Unity builds, which shorten a build: most of a source's compile time goes to headers that all sources include. With
+# -DVRAM_UNITY=OFF (`make build-strict`) each source is compiled by itself, which proves that it includes what it uses and no
+# more than its module may.
 
-# vram_merge(<target> <source>…): compiles up to eight sources of one folder as one. So names in unnamed namespaces are unique in their folder.
+# vram_merge(<target> <source>…): compiles up to eight sources of one folder as one. Names in unnamed namespaces must
+# therefore be unique in their folder.
 function(vram_merge target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${VRAM_UNITY} UNITY_BUILD_MODE GROUP)
   set(previous "")

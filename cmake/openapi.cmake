@@ -1,4 +1,4 @@
-# The description of the server's API, as a string in the program. `vram serve` shows it; tests hold the answers to it.
+# The description of the server's API as a string in the program. `vram serve` serves it, and tests compare the answers with it.
 set(vram_openapi "${CMAKE_CURRENT_SOURCE_DIR}/serve/openapi.json")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${vram_openapi}")
 file(READ "${vram_openapi}" VRAM_OPENAPI)

@@ -1,5 +1,5 @@
-# Programs of tests. What they are compiled with beside the flags of all: little optimization, since their code runs once,
-# and their usual headers precompiled. Runtime checks of speed belong in bench/.
+# Test programs. Beside the flags of all targets they are compiled with little optimization, since their code runs once, and
+# with precompiled headers. Measurements of speed belong in bench/.
 set(VRAM_TEST_TIMEOUT 120 CACHE STRING "Seconds after which one test counts as failed")
 if(NOT VRAM_TESTS)
   return()
@@ -8,15 +8,15 @@ include(GoogleTest)
 
 add_library(vram_test_flags INTERFACE)
 target_link_libraries(vram_test_flags INTERFACE vram::dep::gtest vram::dep::fmt vram::dep::expected)
-# g++ 12 at -O1 sees copies past the end of short strings that are none (its bug 105329).
+# g++ 12 at -O1 warns of copies past the end of short strings where there are none (its bug 105329).
 target_compile_options(vram_test_flags INTERFACE $<$<CONFIG:Release>:-O1>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
 
-# vram_add_tests(<program>): each of its tests becomes an entry of ctest with a deadline.
+# vram_add_tests(<program>): makes each test of the program an entry of ctest with a timeout.
 function(vram_add_tests program)
   target_link_libraries(${program} PRIVATE vram_test_flags)
   if(VRAM_UNITY)
-    # One compiled header for all programs: they are compiled with the same flags.
+    # All programs share one precompiled header, since they are compiled with the same flags.
     get_property(owner GLOBAL PROPERTY vram_precompiled)
     if(owner)
       target_precompile_headers(${program} REUSE_FROM ${owner})
@@ -27,12 +27,12 @@ function(vram_add_tests program)
         <string> <string_view> <thread> <unordered_map> <utility> <vector>)
     endif()
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(${program} PRIVATE -fpch-preprocess)  # without it ccache can't tell what a header holds
+      target_compile_options(${program} PRIVATE -fpch-preprocess)  # without it ccache cannot tell the contents of the header
     else()
       target_compile_options(${program} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
     endif()
   endif()
-  # Asked when ctest runs, not when the program is built.
+  # The tests are listed when ctest runs, not when the program is built.
   gtest_discover_tests(${program} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_PREFIX "${program}:" PROPERTIES TIMEOUT ${VRAM_TEST_TIMEOUT} LABELS ${program})
 endfunction()

@@ -47,6 +47,13 @@ def blanked(text: str) -> str:
     return _SKIPPED.sub(spaces, text)
 
 
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """The offset and the text of every comment, in order."""
+    for match in _SKIPPED.finditer(text):
+        if match.group().startswith(("//", "/*")):
+            yield match.start(), match.group()
+
+
 def functions(text: str) -> Iterator[Function]:
     """Every function body outside another one, in order."""
     code = blanked(text)

@@ -45,6 +45,10 @@ def check_links() -> str:
     return last_line(call(PYTHON, "tools/check_links.py"))
 
 
+def check_paths() -> str:
+    return last_line(call(PYTHON, "tools/check_paths.py"))
+
+
 def check_python() -> str:
     files = source_files(".py")
     call(PYTHON, "-m", "ruff", "check", "--quiet", *files)
@@ -211,6 +215,7 @@ CHECKS: list[Step | Together] = [
     Step("layers", check_layers, _whole),
     Step("sizes", check_sizes, _whole),
     Step("links", check_links, _whole),
+    Step("paths", check_paths, _whole),
     Step("python", check_python, _whole),
 ]
 QUICK: list[Step | Together] = [

@@ -13,7 +13,7 @@ from program import BINARY, ROOT
 LIBRARY = pathlib.Path(BINARY).with_name("libvram.so")
 FAKE_DRIVER = pathlib.Path(BINARY).parents[1] / "tests" / "fake_cuda"
 
-# Their run-time libraries would be in it; the rooms' own tests cover the same code there.
+# Their run-time libraries would be in it; the modules' own tests cover the same code there.
 pytestmark = pytest.mark.skipif(
     pathlib.Path(BINARY).parents[1].name in {"asan", "tsan"}, reason="builds with sanitizers have no libvram.so"
 )

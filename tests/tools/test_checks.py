@@ -1,26 +1,26 @@
-"""The checks find what they are there to find, and let pass what is right."""
+"""The static checks report each kind of problem and accept correct code."""
 
 from pathlib import Path
 
 import pytest
 
-from check_layers import Room, include_problems, law_problems, link_problems, read_law
+from check_layers import Module, include_problems, layer_problems, link_problems, read_layers
 from check_sizes import problems
 
-LAW = """
+LAYERS = """
 [base]
-rooms = []
+modules = []
 third_party = ["fmt"]
 [trace]
-rooms = ["base"]
+modules = ["base"]
 third_party = []
 third_party_in = { "trace/import" = ["zlib.h"], "trace/frame.cpp" = ["zstd.h"] }
 """
 KNOWN = {Path("base/bytes.hpp"), Path("trace/event.hpp")}
 
 
-def law() -> dict[str, Room]:
-    return read_law(LAW)
+def layers() -> dict[str, Module]:
+    return read_layers(LAYERS)
 
 
 @pytest.mark.parametrize(
@@ -38,46 +38,49 @@ def law() -> dict[str, Room]:
         ("main.cpp", '#include "trace/event.hpp"'),
     ],
 )
-def test_lawful_includes(path: str, line: str) -> None:
-    assert list(include_problems(law(), Path(path), line, KNOWN)) == []
+def test_allowed_includes(path: str, line: str) -> None:
+    assert list(include_problems(layers(), Path(path), line, KNOWN)) == []
 
 
 @pytest.mark.parametrize(
     ("path", "line", "complaint"),
     [
         ("base/a.cpp", '#include "trace/event.hpp"', "base may not include trace"),
-        ("trace/a.cpp", '#include "event.hpp"', "is not a header below src/"),
-        ("trace/a.cpp", '#include "../base/bytes.hpp"', "is not a header below src/"),
-        ("trace/a.cpp", "#include <zlib.h>", "<zlib.h> is not among"),
-        ("trace/other.cpp", "#include <zstd.h>", "<zstd.h> is not among"),
-        ("trace/a.cpp", "#include <gtest/gtest.h>", "<gtest/gtest.h> is not among"),
-        ("trace/a.cpp", "  #  include <fmt/format.h>", "<fmt/format.h> is not among"),
-        ("main.cpp", "#include <fmt/format.h>", "<fmt/format.h> is not among"),
+        ("trace/a.cpp", '#include "event.hpp"', "is not a header in src/"),
+        ("trace/a.cpp", '#include "../base/bytes.hpp"', "is not a header in src/"),
+        ("trace/a.cpp", "#include <zlib.h>", "<zlib.h> is not a third-party header"),
+        ("trace/other.cpp", "#include <zstd.h>", "<zstd.h> is not a third-party header"),
+        ("trace/a.cpp", "#include <gtest/gtest.h>", "<gtest/gtest.h> is not a third-party header"),
+        ("trace/a.cpp", "  #  include <fmt/format.h>", "<fmt/format.h> is not a third-party header"),
+        ("main.cpp", "#include <fmt/format.h>", "<fmt/format.h> is not a third-party header"),
     ],
 )
-def test_unlawful_includes(path: str, line: str, complaint: str) -> None:
-    (found,) = include_problems(law(), Path(path), "\n" + line, KNOWN)
+def test_forbidden_includes(path: str, line: str, complaint: str) -> None:
+    (found,) = include_problems(layers(), Path(path), "\n" + line, KNOWN)
     assert found.startswith(f"src/{path}:2: ")
     assert complaint in found
 
 
-def test_the_law_names_every_room_in_order() -> None:
-    assert list(law_problems(law(), {"base", "trace"})) == []
-    assert list(law_problems(law(), {"base", "trace", "new"})) == ["src/new: a folder that layers.toml does not name"]
-    assert list(law_problems(law(), {"base"})) == ["layers.toml: trace is no folder of src/ with code in it"]
-    upside_down = {"trace": Room(["base"], []), "base": Room([], [])}
-    assert list(law_problems(upside_down, {"base", "trace"})) == [
+def test_layers_name_every_module_in_order() -> None:
+    assert list(layer_problems(layers(), {"base", "trace"})) == []
+    assert list(layer_problems(layers(), {"base", "trace", "new"})) == [
+        "src/new: this folder has no entry in layers.toml"
+    ]
+    assert list(layer_problems(layers(), {"base"})) == ["layers.toml: trace: src/ has no such folder with code in it"]
+    upside_down = {"trace": Module(["base"], []), "base": Module([], [])}
+    assert list(layer_problems(upside_down, {"base", "trace"})) == [
         "layers.toml: trace names base, which is not above it"
     ]
 
 
-def test_links_follow_the_law() -> None:
+def test_links_follow_the_layers() -> None:
     assert (
-        list(link_problems(law(), "vram_room(base vram::dep::fmt)\nvram_room(trace vram_base vram::dep::zstd)")) == []
+        list(link_problems(layers(), "vram_module(base vram::dep::fmt)\nvram_module(trace vram_base vram::dep::zstd)"))
+        == []
     )
-    assert "links vram_trace" in next(link_problems(law(), "vram_room(base vram_trace)"))
-    assert "links vram::dep::json" in next(link_problems(law(), "vram_room(trace vram_base\n  vram::dep::json)"))
-    assert "not in layers.toml" in next(link_problems(law(), "vram_room(new)"))
+    assert "links vram_trace" in next(link_problems(layers(), "vram_module(base vram_trace)"))
+    assert "links vram::dep::json" in next(link_problems(layers(), "vram_module(trace vram_base\n  vram::dep::json)"))
+    assert "not in layers.toml" in next(link_problems(layers(), "vram_module(new)"))
 
 
 def function(lines: int, reason: str = "") -> str:

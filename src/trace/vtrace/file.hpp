@@ -1,7 +1,7 @@
-// A .vtrace file for reading parts of it: its tables and the list of its frames are loaded at once,
-// events on request. The list comes from the index, or, where the recorder was stopped, from the
-// frames' headers. For whole recordings read_vtrace() (vtrace_reader.hpp) is the way. One thread at
-// a time; keeps the tables and the buffers of one frame.
+// A .vtrace file for reading parts of it: the tables and the list of frames are loaded at once,
+// events on request. The list comes from the index or, if the recorder was stopped before it wrote
+// one, from the headers of the frames. read_vtrace() (reader.hpp) reads whole recordings. One
+// thread at a time; keeps the tables and the buffers of one frame.
 #pragma once
 
 #include "base/result.hpp"

@@ -41,12 +41,12 @@ struct FileHeader {
 };
 
 enum class FrameType : uint8_t {
-  kMeta = 1,         // records: devices, settings, notes (vtrace_meta.hpp)
-  kTables = 2,       // what later frames refer to by id (vtrace_tables.hpp)
-  kEvents = 3,       // events of one device, in order (vtrace_events.hpp)
-  kState = 4,        // segments and blocks of one device (vtrace_state.hpp)
-  kAnnotations = 5,  // named regions' beginnings and ends (vtrace_state.hpp)
-  kIndex = 6,        // the frames before it (vtrace_index.hpp)
+  kMeta = 1,         // records: devices, settings, notes (meta.hpp)
+  kTables = 2,       // what later frames refer to by id (tables.hpp)
+  kEvents = 3,       // events of one device, in order (events.hpp)
+  kState = 4,        // segments and blocks of one device (state.hpp)
+  kAnnotations = 5,  // named regions' beginnings and ends (state.hpp)
+  kIndex = 6,        // the frames before it (index.hpp)
 };
 
 // A reader that does not know a frame's type steps over it if this is set, and stops if not.

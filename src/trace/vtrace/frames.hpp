@@ -1,5 +1,5 @@
 // Frames of a source, one at a time: header checked, payload read, decompressed and checked.
-// Between the bytes (vtrace_source.hpp) and the two readers (vtrace_reader.hpp, vtrace_file.hpp).
+// Between the bytes (source.hpp) and the two readers (reader.hpp, file.hpp).
 // Keeps the buffers of one frame.
 #pragma once
 

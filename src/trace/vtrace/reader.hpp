@@ -2,7 +2,7 @@
 // ends in the middle of a frame, or holds a damaged one, gives everything before it, with
 // Origin::truncated_at_byte and a note saying so. Nothing the file says is believed before it was
 // checked. Not thread-safe; allocates what the Trace needs and the buffers of one frame.
-// docs/vtrace.md has the format, vtrace_file.hpp the access by time.
+// docs/vtrace.md specifies the format; file.hpp reads parts of a file by time.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,9 +1,11 @@
-# A room is a folder of src/ and one static library, vram_<room>: its sources are the .cpp files below it that are not
-# tests; the files *_test.cpp beside them, and what helps them in <room>/testing/, become the program <room>_test. Links
-# say which rooms it may include (src/layers.toml is the law; tools/check_layers.py enforces it).
-# vram_tell_tests(<test> <NAME> <path>): defines NAME in those sources of the test that use it, or a helper that does. The
-# others are compiled alike in every clone, whose path this is.
-function(vram_tell_tests test name path)
+# A module is a folder of src/ and one static library, vram_<module>. Its sources are the .cpp files below the folder that are
+# not tests. The *_test.cpp files beside them and the helpers in <module>/testing/ become the program <module>_test. The
+# libraries that a module links are the modules that it may include: src/layers.toml has the rules and tools/check_layers.py
+# checks them.
+
+# vram_define_path(<test> <NAME> <path>): defines NAME as the path, as a string, in those sources of the test that use it or
+# include a helper that uses it. All other sources get the same compiler options in every clone, so ccache can reuse them.
+function(vram_define_path test name path)
   set(users "${name}")
   file(GLOB_RECURSE helpers RELATIVE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/src/*/testing/*.hpp")
   foreach(helper IN LISTS helpers)
@@ -21,7 +23,8 @@ function(vram_tell_tests test name path)
   endforeach()
 endfunction()
 
-function(vram_room name)
+# vram_module(<name> <library>…): adds the module's library and its test program.
+function(vram_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp")
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$|/testing/")
@@ -29,13 +32,13 @@ function(vram_room name)
   add_library(vram_${name} STATIC ${sources})
   vram_merge(vram_${name} ${sources})
   target_link_libraries(vram_${name} PUBLIC vram_flags ${ARGN})
-  # libvram.so takes of the rooms what it needs, and shows none of it.
+  # libvram.so links parts of these libraries and must export none of their symbols.
   set_target_properties(vram_${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_options(vram_${name} PRIVATE -ffunction-sections -fdata-sections)
   if(VRAM_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE vram_${name})
-    vram_tell_tests(${name}_test VRAM_TEST_DATA "${CMAKE_SOURCE_DIR}/tests/data")
+    vram_define_path(${name}_test VRAM_TEST_DATA "${CMAKE_SOURCE_DIR}/tests/data")
     vram_add_tests(${name}_test)
   endif()
 endfunction()
