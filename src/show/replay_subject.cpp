@@ -17,8 +17,9 @@ std::string capacity_text(const ReplaySubject& subject) {
       return fmt::format("a device of {}{}", format_bytes(subject.capacity_bytes.value_or(0)),
                          subject.card.empty() ? "" : " (" + subject.card + ")");
     case CapacitySource::kRecorded:
-      return fmt::format("a device of {}, the limit that the recorded program met",
-                         format_bytes(subject.capacity_bytes.value_or(0)));
+      return fmt::format("a device of {}, the {}", format_bytes(subject.capacity_bytes.value_or(0)),
+                         subject.recorded_limit_unknown ? "most that the recorded program had"
+                                                        : "limit that the recorded program met");
   }
   return "";
 }
@@ -79,7 +80,7 @@ void draw_subject(const ReplaySubject& subject, Page& page) {
   if (subject.recorded_limit_unknown) {
     page.paragraph(bad,
                    "no one limit explains where the recorded program was refused memory (others "
-                   "may have filled the device), so none is assumed; --capacity sets one");
+                   "may have filled the device); --capacity sets another than the most it had");
   }
 }
 

@@ -156,6 +156,15 @@ TEST(ReplayText, SaysWhatTheDeviceHeld) {
               HasSubstr("a device of 16 GiB, the limit that the recorded program met"));
 }
 
+TEST(ReplayText, ALimitThatIsAssumedIsNotCalledTheOneThatWasMet) {
+  ReplayReport report = testing::sample_replay();
+  report.capacity_bytes = 16 * kGiB;
+  report.capacity_source = CapacitySource::kRecorded;
+  report.recorded_limit_unknown = true;
+  EXPECT_THAT(unwrapped(draw_replay(report)),
+              HasSubstr("a device of 16 GiB, the most that the recorded program had"));
+}
+
 TEST(ReplayText, SaysWhatTheRecordingLacks) {
   ReplayReport report = testing::sample_replay();
   EXPECT_THAT(draw_replay(report), Not(HasSubstr("✖")));
