@@ -3,9 +3,12 @@
 namespace vram::replay {
 
 Fidelity fidelity_of(const Program& program, const ReplayResult& own) {
-  Fidelity fidelity{.recorded_calls = program.recorded_calls.size(),
-                    .made_calls = own.made_calls,
-                    .matched_calls = own.matched_calls};
+  Fidelity fidelity{
+      .recorded_calls = program.recorded_calls.size(),
+      .made_calls = own.made_calls,
+      .matched_calls = own.matched_calls,
+      .recorded_peak_bytes = program.knows_layout ? program.largest_reserved_bytes : 0,
+      .made_peak_bytes = own.peak_reserved_bytes};
   for (const InitialSegment& segment : program.initial_segments)
     fidelity.start_reserved_bytes += segment.size_bytes;
   fidelity.peak_is_before = !program.initial_blocks.empty() &&

@@ -38,6 +38,17 @@ TEST(Fidelity, APeakThatLiesBeforeTheRecordingIsTold) {
   EXPECT_TRUE(grown.is_exact());
 }
 
+// Two requests that need a segment each; the recording has the first one's alone.
+TEST(Fidelity, TellsWhatTheProgramReservedAndWhatItsReplayDoes) {
+  TraceMaker t;
+  t.add(EventKind::kSegmentAlloc, at_mib(0), 30 * kMiB);
+  t.add(EventKind::kAlloc, at_mib(0), 30 * kMiB);
+  t.add(EventKind::kAlloc, at_mib(100), 50 * kMiB);
+  const Fidelity fidelity = prove(t.make(), {"torch", {}}, {});
+  EXPECT_EQ(fidelity.recorded_peak_bytes, 30 * kMiB);
+  EXPECT_EQ(fidelity.made_peak_bytes, 80 * kMiB);
+}
+
 TEST(Fidelity, FiguresAreWhatTheReplayOfTheRecordedSettingsProved) {
   ReplayResult result;
   result.matched_calls = result.made_calls = 5;

@@ -43,6 +43,9 @@ struct Fidelity {
   uint64_t recorded_calls = 0;
   uint64_t made_calls = 0;
   uint64_t matched_calls = 0;  // equal, up to the first that is not
+  // Reserved; 0 where it is unknown what was there before the first event.
+  uint64_t recorded_peak_bytes = 0;
+  uint64_t made_peak_bytes = 0;
   // The recording begins with blocks alive, and with as much reserved as at any time in it: the
   // program's peak lies before, or elsewhere, and no saving can be based on it.
   bool peak_is_before = false;

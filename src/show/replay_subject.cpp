@@ -6,8 +6,12 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace vram::show {
 namespace {
+
+constexpr double kNoticedError = 0.02;  // of the recorded peak
 
 std::string capacity_text(const ReplaySubject& subject) {
   switch (subject.capacity_source) {
@@ -24,13 +28,7 @@ std::string capacity_text(const ReplaySubject& subject) {
   return "";
 }
 
-}  // namespace
-
-std::string duration_text(int64_t duration_ns) {
-  return duration_ns == 0 ? "0 s" : format_duration_ns(duration_ns);
-}
-
-std::string doubt_text(const replay::Fidelity& fidelity) {
+std::string why_no_proof(const replay::Fidelity& fidelity) {
   if (fidelity.recorded_calls == 0) {
     return fmt::format(
         "no driver call is recorded to check a replay against; one of the recording's own settings "
@@ -47,6 +45,28 @@ std::string doubt_text(const replay::Fidelity& fidelity) {
                        counted(fidelity.made_calls, "driver call"), recorded);
   }
   return "the recording begins in the middle of the program";
+}
+
+// Savings are told against a replay of the recorded settings: one that reserves another amount than
+// the program did makes them another program's.
+std::string missed_peak(const replay::Fidelity& fidelity) {
+  const auto recorded = static_cast<double>(fidelity.recorded_peak_bytes);
+  const auto made = static_cast<double>(fidelity.made_peak_bytes);
+  const bool is_known = fidelity.recorded_peak_bytes > 0;
+  if (!is_known || std::abs(made - recorded) <= kNoticedError * recorded) return "";
+  return fmt::format(", and reserves {} at its peak where the program reserved {}",
+                     format_bytes(fidelity.made_peak_bytes),
+                     format_bytes(fidelity.recorded_peak_bytes));
+}
+
+}  // namespace
+
+std::string duration_text(int64_t duration_ns) {
+  return duration_ns == 0 ? "0 s" : format_duration_ns(duration_ns);
+}
+
+std::string doubt_text(const replay::Fidelity& fidelity) {
+  return why_no_proof(fidelity) + missed_peak(fidelity);
 }
 
 std::string peak_before_text(const replay::Fidelity& fidelity) {

@@ -120,6 +120,12 @@ TEST(ReplayText, ExactMeansThatEveryRecordedCallCameOut) {
   EXPECT_THAT(text, HasSubstr("diverges after call 40 of 102 recorded driver calls"));
   EXPECT_THAT(text, HasSubstr("would reserve about 8 GiB less"));
   EXPECT_THAT(line_with(draw_replay(report), " 2  torch:exp"), HasSubstr("estimate"));
+  EXPECT_THAT(text, Not(HasSubstr("where the program reserved")));
+  report.fidelity.recorded_peak_bytes = 30 * kGiB;
+  report.fidelity.made_peak_bytes = 24 * kGiB;
+  EXPECT_THAT(
+      unwrapped(draw_replay(report)),
+      HasSubstr("calls, and reserves 24 GiB at its peak where the program reserved 30 GiB"));
   report.fidelity = {};
   EXPECT_THAT(unwrapped(draw_replay(report)), HasSubstr("no driver call is recorded to check"));
 }
