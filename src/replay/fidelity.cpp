@@ -11,8 +11,12 @@ Fidelity fidelity_of(const Program& program, const ReplayResult& own) {
       .made_peak_bytes = own.peak_reserved_bytes};
   for (const InitialSegment& segment : program.initial_segments)
     fidelity.start_reserved_bytes += segment.size_bytes;
-  fidelity.peak_is_before = !program.initial_blocks.empty() &&
-                            program.largest_reserved_bytes == fidelity.start_reserved_bytes;
+  uint64_t alive_bytes = 0;
+  for (const InitialBlock& block : program.initial_blocks) alive_bytes += block.requested_bytes;
+  fidelity.start_is_unknown = alive_bytes > fidelity.start_reserved_bytes;
+  fidelity.peak_is_before = fidelity.start_is_unknown ||
+                            (!program.initial_blocks.empty() &&
+                             program.largest_reserved_bytes == fidelity.start_reserved_bytes);
   return fidelity;
 }
 

@@ -70,6 +70,11 @@ std::string doubt_text(const replay::Fidelity& fidelity) {
 }
 
 std::string peak_before_text(const replay::Fidelity& fidelity) {
+  if (fidelity.start_is_unknown) {
+    return "What other settings would save is unknown: the recording begins in the middle of the "
+           "program, and nothing says how much was reserved then. Record from the beginning of the "
+           "program.";
+  }
   return fmt::format(
       "What other settings would save is unknown: the recording begins with {} reserved and never "
       "has more, so the program's peak lies before it. Record from the beginning of the program.",

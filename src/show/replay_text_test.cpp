@@ -150,6 +150,8 @@ TEST(ReplayText, APeakBeforeTheRecordingIsNoBaseForASaving) {
   EXPECT_THAT(text, HasSubstr("What other settings would save is unknown: the recording begins "
                               "with 25 GiB reserved and never has more"));
   EXPECT_THAT(text, Not(HasSubstr("less than")));
+  report.fidelity.start_is_unknown = true;
+  EXPECT_THAT(unwrapped(draw_replay(report)), HasSubstr("nothing says how much was reserved then"));
 }
 
 TEST(ReplayText, SaysWhatTheDeviceHeld) {
