@@ -2,8 +2,6 @@
 
 #include "base/bytes.hpp"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <optional>
 #include <string>
@@ -34,20 +32,6 @@ Result<Report> at_step(const trace::Trace& trace, const Report& report, uint64_t
   }
   options.at_event = steps[index].peak_event;
   return explain::explain(trace, options);
-}
-
-std::string times(size_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
-
-Result<Report> at_oom(Report report, uint64_t index) {
-  DeviceReport& device = report.devices[report.main_device];
-  if (device.ooms.empty())
-    return fail(Code::kNotFound, "--at oom: nothing ran out of memory in this recording");
-  if (index >= device.ooms.size()) {
-    return fail(Code::kNotFound, "--at oom:{}: the recording ran out of memory {}, counted from 0",
-                index, times(device.ooms.size()));
-  }
-  device.at = device.ooms[index].state;
-  return report;
 }
 
 // A moment after the end would silently be the end.
@@ -87,13 +71,13 @@ Result<Report> explain_at(const trace::Trace& trace, const MomentRequest& reques
     options.at_ns = static_cast<int64_t>(request.value);
   }
   if (request.kind == MomentKind::kEvent) options.at_event = request.value;
+  if (request.kind == MomentKind::kOom) options.at_oom = request.value;
   Result<Report> report = explain::explain(trace, options);
   if (!report) return report;
   if (request.kind == MomentKind::kTime) {
     return within_the_recording(std::move(*report), request.value);
   }
   if (request.kind == MomentKind::kStep) return at_step(trace, *report, request.value, options);
-  if (request.kind == MomentKind::kOom) return at_oom(std::move(*report), request.value);
   if (request.kind == MomentKind::kPeak) {
     DeviceReport& device = report->devices[report->main_device];
     device.at = device.at_peak;

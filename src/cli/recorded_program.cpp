@@ -60,14 +60,12 @@ RecordedProgram largest_program(const trace::Trace& trace,
 }
 
 Capacity recorded_capacity(const RecordedProgram& recorded) {
-  if (const auto& limit = recorded.limit) {
-    return {.bytes = limit->bytes,
-            .is_fraction = limit->is_fraction,
-            .source = show::CapacitySource::kRecorded};
-  }
-  Capacity unknown;
-  unknown.recorded_limit_unknown = recorded.program.limit_bounds.has_refused();
-  return unknown;
+  const auto& limit = recorded.limit;
+  if (!limit) return {};
+  return {.bytes = limit->bytes,
+          .is_fraction = limit->is_fraction,
+          .source = show::CapacitySource::kRecorded,
+          .recorded_limit_unknown = limit->is_assumed};
 }
 
 Result<Capacity> card_capacity(const CapacityOptions& options) {

@@ -37,7 +37,7 @@ struct Capacity {
   bool is_fraction = false;  // a memory fraction that the recorded program had set
   show::CapacitySource source = show::CapacitySource::kUnlimited;
   std::string card = {};                // what the bytes are left of, where a card was named
-  bool recorded_limit_unknown = false;  // the recording met one, and none was named instead
+  bool recorded_limit_unknown = false;  // the bytes are assumed: RecordedLimit::is_assumed
 };
 
 // The options' values; empty where they were not given.

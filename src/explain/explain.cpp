@@ -27,8 +27,22 @@ namespace {
 // Which event --at means on this device; nullopt when it was not asked for.
 using AtEvent = std::optional<int64_t>;
 
+std::string times(size_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
+
+Result<AtEvent> asked_oom(std::span<const trace::Event> events, uint64_t index) {
+  const std::vector<uint64_t> ooms = oom_events(events);
+  if (ooms.empty())
+    return fail(Code::kNotFound, "--at oom: nothing ran out of memory in this recording");
+  if (index >= ooms.size()) {
+    return fail(Code::kNotFound, "--at oom:{}: the recording ran out of memory {}, counted from 0",
+                index, times(ooms.size()));
+  }
+  return AtEvent(static_cast<int64_t>(ooms[index]));
+}
+
 Result<AtEvent> asked_event(const EventClock& clock, const trace::DeviceTrace& device,
-                            const ExplainOptions& options) {
+                            std::span<const trace::Event> events, const ExplainOptions& options) {
+  if (options.at_oom) return asked_oom(events, *options.at_oom);
   if (options.at_event) {
     if (*options.at_event >= std::max<uint64_t>(device.event_count, 1)) {
       return fail(Code::kNotFound, "event {} is not in the recording: device {} has events 0 to {}",
@@ -113,7 +127,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   };
   const std::span<const trace::Event> events = trace.events_of(device);
   const EventClock clock(trace, device);
-  const auto at = asked_event(clock, device, options);
+  const auto at = asked_event(clock, device, events, options);
   if (!at) return tl::unexpected(at.error());
 
   DeviceReport report;
@@ -142,7 +156,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   report.steps = find_steps(trace, device, history, scopes, clock.origin_unix_ns());
   report.steps.phases = find_phases(trace, device, history, scopes, report.steps);
   report.growth = find_growth(trace, device, history, report.steps, clock.origin_unix_ns(), names);
-  report.oom_count = count_ooms(sources);
+  report.oom_count = oom_events(events).size();
   report.ooms = find_ooms(sources);
   name_oom_steps(report);
   enter(kWhatIfStage);
@@ -230,6 +244,7 @@ Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options)
   ExplainOptions without_moment = options;
   without_moment.at_ns.reset();
   without_moment.at_event.reset();
+  without_moment.at_oom.reset();
 
   Report report;
   describe_origin(trace, report);
@@ -239,7 +254,7 @@ Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options)
     report.devices.push_back(std::move(*explained));
   }
   report.main_device = lead.value_or(lead_by_default(report.devices));
-  if (!lead && (options.at_ns || options.at_event)) {
+  if (!lead && (options.at_ns || options.at_event || options.at_oom)) {
     auto again = explain_device(trace, trace.devices[report.main_device], options);
     if (!again) return tl::unexpected(again.error());
     report.devices[report.main_device] = std::move(*again);

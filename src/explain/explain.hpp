@@ -17,6 +17,7 @@ struct ExplainOptions {
   // the moment after this event of the device it leads with.
   std::optional<int64_t> at_ns;
   std::optional<uint64_t> at_event;
+  std::optional<uint64_t> at_oom;  // of that device's OOMs this one, counted from 0
   std::optional<uint32_t> device;  // the device to lead with
   uint32_t timeline_slices = 1000;
   // Called as each stage of the work begins, with the share of all work before it: 0 to 1. From the

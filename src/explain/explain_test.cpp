@@ -2,10 +2,13 @@
 
 #include "explain/testing/trace_builder.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace vram::explain {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Device 0 peaks at 3 MiB, device 1 at 8 MiB.
 trace::Trace two_devices() {
@@ -32,7 +35,9 @@ TEST(Explain, LeadsWithTheLargestPeakUnlessAsked) {
   ASSERT_EQ(report.devices.size(), 2U);
   EXPECT_EQ(report.main_device, 1U);
   EXPECT_EQ(report.devices[1].peak.requested.totals.requested_bytes, uint64_t{8} << 20);
-  EXPECT_EQ(explain(trace, {.at_ns = {}, .at_event = {}, .device = 0}).value().main_device, 0U);
+  EXPECT_EQ(
+      explain(trace, {.at_ns = {}, .at_event = {}, .at_oom = {}, .device = 0}).value().main_device,
+      0U);
 }
 
 TEST(Explain, CountsWhatHappened) {
@@ -44,6 +49,27 @@ TEST(Explain, CountsWhatHappened) {
   ASSERT_EQ(device.ooms.size(), 1U);
   EXPECT_EQ(device.ooms[0].requested_bytes, uint64_t{1} << 30);
   EXPECT_EQ(device.ooms[0].device_free_bytes, uint64_t{5} << 20);
+}
+
+// A report keeps the states of the first and the last OOMs only.
+TEST(Explain, EveryOomCanBeAskedFor) {
+  testing::TraceBuilder builder;
+  constexpr uint64_t kOoms = 40;
+  for (uint64_t i = 0; i < kOoms; ++i) {
+    builder.alloc(uint64_t{1} << 20);
+    builder.oom(uint64_t{1} << 30, 5 << 20);
+  }
+  const trace::Trace trace = builder.build().trace;
+  for (const uint64_t asked : {uint64_t{0}, uint64_t{8}, uint64_t{20}, kOoms - 1}) {
+    ExplainOptions options;
+    options.at_oom = asked;
+    const Report report = explain(trace, options).value();
+    ASSERT_TRUE(report.devices[0].at);
+    EXPECT_EQ(report.devices[0].at->moment.totals.requested_bytes, (asked + 1) << 20) << asked;
+  }
+  ExplainOptions options;
+  options.at_oom = kOoms;
+  EXPECT_THAT(explain(trace, options).error().message, HasSubstr("40 times"));
 }
 
 // Times count from the recording's first event, whichever device it is of; clocks may step back.

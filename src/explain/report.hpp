@@ -189,6 +189,7 @@ struct WhatIfs {
   replay::Fidelity fidelity = {};  // of the replay of the recorded settings
   // The limit that it met, or the most it was granted where others filled the device; or none.
   std::optional<uint64_t> capacity_bytes;
+  bool capacity_is_assumed = false;
   std::vector<WhatIf> replays;  // the recorded settings first
 };
 

@@ -38,6 +38,30 @@ TEST(Fidelity, APeakThatLiesBeforeTheRecordingIsTold) {
   EXPECT_TRUE(grown.is_exact());
 }
 
+// A free of what was never allocated, and no end state, as in the export of a ring.
+TEST(Fidelity, WithoutTheSegmentsThatWereThereThePeakIsNotKnown) {
+  TraceMaker t;
+  t.add(EventKind::kFreeRequested, at_mib(0), 20 * kMiB);
+  t.add(EventKind::kFreeCompleted, at_mib(0), 20 * kMiB);
+  t.add(EventKind::kSegmentAlloc, at_mib(100), 30 * kMiB);
+  t.add(EventKind::kAlloc, at_mib(100), 30 * kMiB);
+  const Fidelity fidelity = prove(t.make(), {"torch", {}}, {});
+  EXPECT_TRUE(fidelity.start_is_unknown);
+  EXPECT_TRUE(fidelity.peak_is_before);
+  EXPECT_FALSE(prove(from_the_middle().make(), {"torch", {}}, {}).start_is_unknown);
+}
+
+// Two requests that need a segment each; the recording has the first one's alone.
+TEST(Fidelity, TellsWhatTheProgramReservedAndWhatItsReplayDoes) {
+  TraceMaker t;
+  t.add(EventKind::kSegmentAlloc, at_mib(0), 30 * kMiB);
+  t.add(EventKind::kAlloc, at_mib(0), 30 * kMiB);
+  t.add(EventKind::kAlloc, at_mib(100), 50 * kMiB);
+  const Fidelity fidelity = prove(t.make(), {"torch", {}}, {});
+  EXPECT_EQ(fidelity.recorded_peak_bytes, 30 * kMiB);
+  EXPECT_EQ(fidelity.made_peak_bytes, 80 * kMiB);
+}
+
 TEST(Fidelity, FiguresAreWhatTheReplayOfTheRecordedSettingsProved) {
   ReplayResult result;
   result.matched_calls = result.made_calls = 5;

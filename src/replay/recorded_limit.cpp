@@ -351,8 +351,11 @@ std::optional<RecordedLimit> recorded_limit(const Program& program) {
 }
 
 std::optional<RecordedLimit> settle_recorded(Program& program, const AllocatorSpec& recorded) {
-  if (program.given_back.empty()) return likeliest(fit_limits(program, recorded));
-  return CacheFit(program, recorded).settle();
+  const auto limit = program.given_back.empty() ? likeliest(fit_limits(program, recorded))
+                                                : CacheFit(program, recorded).settle();
+  const uint64_t had_bytes = program.largest_reserved_bytes;
+  if (limit || !program.limit_bounds.has_refused() || had_bytes == 0) return limit;
+  return RecordedLimit{.bytes = had_bytes, .is_fraction = false, .is_assumed = true};
 }
 
 }  // namespace vram::replay

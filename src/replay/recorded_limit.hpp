@@ -21,6 +21,9 @@ void read_limit_bounds(const trace::Trace& trace, const trace::DeviceTrace& devi
 struct RecordedLimit {
   uint64_t bytes = 0;
   bool is_fraction = false;
+  // No one limit explains the refusals (other programs filled and left the device): the most that
+  // the program ever had.
+  bool is_assumed = false;
   friend bool operator==(const RecordedLimit&, const RecordedLimit&) = default;
 };
 
@@ -36,7 +39,8 @@ struct RecordedLimit {
 // collection gave memory back at a share, which given_back was an emptied cache, and whether the
 // device or a memory fraction refused where no OOM says so. Of all answers tried, those with which
 // the replay follows the recording farthest; a few dozen replays at most, and one where nothing was
-// given back.
+// given back. Where something was refused and no limit explains it, one is assumed, so that all
+// replays of a recording stand under the same one.
 [[nodiscard]] std::optional<RecordedLimit> settle_recorded(Program& program,
                                                            const AllocatorSpec& recorded);
 

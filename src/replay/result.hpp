@@ -43,9 +43,16 @@ struct Fidelity {
   uint64_t recorded_calls = 0;
   uint64_t made_calls = 0;
   uint64_t matched_calls = 0;  // equal, up to the first that is not
+  // Reserved; 0 where it is unknown what was there before the first event.
+  uint64_t recorded_peak_bytes = 0;
+  uint64_t made_peak_bytes = 0;
   // The recording begins with blocks alive, and with as much reserved as at any time in it: the
   // program's peak lies before, or elsewhere, and no saving can be based on it.
   bool peak_is_before = false;
+  // More was alive at first than the segments hold that are known to have been there: no end state
+  // says what was reserved, as in the export of such a recording. Then the peak may lie before, too,
+  // and is taken to.
+  bool start_is_unknown = false;
   uint64_t start_reserved_bytes = 0;
   [[nodiscard]] bool is_exact() const {
     return recorded_calls > 0 && matched_calls == recorded_calls && made_calls == recorded_calls;

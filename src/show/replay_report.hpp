@@ -28,7 +28,8 @@ struct ReplaySubject {
   uint32_t device = 0;
   bool has_time = true;  // else every time is the number of an event
   bool ring_overflowed = false;
-  bool recorded_limit_unknown = false;  // it was refused memory, by a device that others filled too
+  // It was refused memory, by a device that others filled too, and no capacity was named.
+  bool recorded_limit_unknown = false;
   uint64_t events = 0;
   uint64_t requests = 0;      // allocations replayed
   replay::Fidelity fidelity;  // of replays of this recording

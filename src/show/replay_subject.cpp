@@ -6,8 +6,12 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace vram::show {
 namespace {
+
+constexpr double kNoticedError = 0.02;  // of the recorded peak
 
 std::string capacity_text(const ReplaySubject& subject) {
   switch (subject.capacity_source) {
@@ -17,19 +21,14 @@ std::string capacity_text(const ReplaySubject& subject) {
       return fmt::format("a device of {}{}", format_bytes(subject.capacity_bytes.value_or(0)),
                          subject.card.empty() ? "" : " (" + subject.card + ")");
     case CapacitySource::kRecorded:
-      return fmt::format("a device of {}, the limit that the recorded program met",
-                         format_bytes(subject.capacity_bytes.value_or(0)));
+      return fmt::format("a device of {}, the {}", format_bytes(subject.capacity_bytes.value_or(0)),
+                         subject.recorded_limit_unknown ? "most that the recorded program had"
+                                                        : "limit that the recorded program met");
   }
   return "";
 }
 
-}  // namespace
-
-std::string duration_text(int64_t duration_ns) {
-  return duration_ns == 0 ? "0 s" : format_duration_ns(duration_ns);
-}
-
-std::string doubt_text(const replay::Fidelity& fidelity) {
+std::string why_no_proof(const replay::Fidelity& fidelity) {
   if (fidelity.recorded_calls == 0) {
     return fmt::format(
         "no driver call is recorded to check a replay against; one of the recording's own settings "
@@ -48,7 +47,34 @@ std::string doubt_text(const replay::Fidelity& fidelity) {
   return "the recording begins in the middle of the program";
 }
 
+// Savings are told against a replay of the recorded settings: one that reserves another amount than
+// the program did makes them another program's.
+std::string missed_peak(const replay::Fidelity& fidelity) {
+  const auto recorded = static_cast<double>(fidelity.recorded_peak_bytes);
+  const auto made = static_cast<double>(fidelity.made_peak_bytes);
+  const bool is_known = fidelity.recorded_peak_bytes > 0;
+  if (!is_known || std::abs(made - recorded) <= kNoticedError * recorded) return "";
+  return fmt::format(", and reserves {} at its peak where the program reserved {}",
+                     format_bytes(fidelity.made_peak_bytes),
+                     format_bytes(fidelity.recorded_peak_bytes));
+}
+
+}  // namespace
+
+std::string duration_text(int64_t duration_ns) {
+  return duration_ns == 0 ? "0 s" : format_duration_ns(duration_ns);
+}
+
+std::string doubt_text(const replay::Fidelity& fidelity) {
+  return why_no_proof(fidelity) + missed_peak(fidelity);
+}
+
 std::string peak_before_text(const replay::Fidelity& fidelity) {
+  if (fidelity.start_is_unknown) {
+    return "What other settings would save is unknown: the recording begins in the middle of the "
+           "program, and nothing says how much was reserved then. Record from the beginning of the "
+           "program.";
+  }
   return fmt::format(
       "What other settings would save is unknown: the recording begins with {} reserved and never "
       "has more, so the program's peak lies before it. Record from the beginning of the program.",
@@ -79,7 +105,7 @@ void draw_subject(const ReplaySubject& subject, Page& page) {
   if (subject.recorded_limit_unknown) {
     page.paragraph(bad,
                    "no one limit explains where the recorded program was refused memory (others "
-                   "may have filled the device), so none is assumed; --capacity sets one");
+                   "may have filled the device); --capacity sets another than the most it had");
   }
 }
 

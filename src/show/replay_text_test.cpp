@@ -120,6 +120,12 @@ TEST(ReplayText, ExactMeansThatEveryRecordedCallCameOut) {
   EXPECT_THAT(text, HasSubstr("diverges after call 40 of 102 recorded driver calls"));
   EXPECT_THAT(text, HasSubstr("would reserve about 8 GiB less"));
   EXPECT_THAT(line_with(draw_replay(report), " 2  torch:exp"), HasSubstr("estimate"));
+  EXPECT_THAT(text, Not(HasSubstr("where the program reserved")));
+  report.fidelity.recorded_peak_bytes = 30 * kGiB;
+  report.fidelity.made_peak_bytes = 24 * kGiB;
+  EXPECT_THAT(
+      unwrapped(draw_replay(report)),
+      HasSubstr("calls, and reserves 24 GiB at its peak where the program reserved 30 GiB"));
   report.fidelity = {};
   EXPECT_THAT(unwrapped(draw_replay(report)), HasSubstr("no driver call is recorded to check"));
 }
@@ -144,6 +150,8 @@ TEST(ReplayText, APeakBeforeTheRecordingIsNoBaseForASaving) {
   EXPECT_THAT(text, HasSubstr("What other settings would save is unknown: the recording begins "
                               "with 25 GiB reserved and never has more"));
   EXPECT_THAT(text, Not(HasSubstr("less than")));
+  report.fidelity.start_is_unknown = true;
+  EXPECT_THAT(unwrapped(draw_replay(report)), HasSubstr("nothing says how much was reserved then"));
 }
 
 TEST(ReplayText, SaysWhatTheDeviceHeld) {
@@ -154,6 +162,15 @@ TEST(ReplayText, SaysWhatTheDeviceHeld) {
   report.capacity_source = CapacitySource::kRecorded;
   EXPECT_THAT(unwrapped(draw_replay(report)),
               HasSubstr("a device of 16 GiB, the limit that the recorded program met"));
+}
+
+TEST(ReplayText, ALimitThatIsAssumedIsNotCalledTheOneThatWasMet) {
+  ReplayReport report = testing::sample_replay();
+  report.capacity_bytes = 16 * kGiB;
+  report.capacity_source = CapacitySource::kRecorded;
+  report.recorded_limit_unknown = true;
+  EXPECT_THAT(unwrapped(draw_replay(report)),
+              HasSubstr("a device of 16 GiB, the most that the recorded program had"));
 }
 
 TEST(ReplayText, SaysWhatTheRecordingLacks) {

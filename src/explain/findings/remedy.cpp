@@ -19,7 +19,9 @@ std::string outcome(const WhatIfs& replays, const WhatIf& own, const WhatIf& oth
   }
   const std::string limit =
       replays.capacity_bytes
-          ? fmt::format(" at the limit of {}", format_bytes(*replays.capacity_bytes))
+          ? fmt::format(" {} {}",
+                        replays.capacity_is_assumed ? "with no more than" : "at the limit of",
+                        format_bytes(*replays.capacity_bytes))
           : "";
   return fmt::format("Replayed so{}, this program completes with {} reserved at its peak{}.", limit,
                      format_bytes(other.peak_reserved_bytes), doubt);

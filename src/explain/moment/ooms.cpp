@@ -2,29 +2,23 @@
 
 #include "explain/moment/state.hpp"
 
-#include <span>
 #include <utility>
 
 namespace vram::explain {
-namespace {
 
-std::vector<int64_t> oom_events(const Sources& sources) {
-  const std::span<const trace::Event> events = sources.trace.events_of(sources.device);
-  std::vector<int64_t> found;
-  for (uint64_t i = 0; i < sources.history.lifetime_of_event.size(); ++i) {
-    if (events[i].kind == trace::EventKind::kOom) found.push_back(static_cast<int64_t>(i));
+std::vector<uint64_t> oom_events(std::span<const trace::Event> events) {
+  std::vector<uint64_t> found;
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (events[i].kind == trace::EventKind::kOom) found.push_back(i);
   }
   return found;
 }
 
-}  // namespace
-
-uint64_t count_ooms(const Sources& sources) { return oom_events(sources).size(); }
-
 std::vector<Oom> find_ooms(const Sources& sources) {
   const std::span<const trace::Event> events = sources.trace.events_of(sources.device);
-  std::vector<int64_t> found = oom_events(sources);
-  if (found.empty()) return {};
+  const std::vector<uint64_t> all = oom_events(events);
+  if (all.empty()) return {};
+  std::vector<int64_t> found(all.begin(), all.end());
   if (found.size() > kMostOoms) {
     const auto half = static_cast<std::ptrdiff_t>(kMostOoms / 2);
     found.erase(found.begin() + half, found.end() - half);

@@ -6,6 +6,8 @@
 #include "explain/report.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace vram::explain {
@@ -14,8 +16,8 @@ namespace vram::explain {
 // are explained.
 inline constexpr size_t kMostOoms = 16;
 
-// All of them.
-[[nodiscard]] uint64_t count_ooms(const Sources& sources);
+// The numbers of their events: all of them.
+[[nodiscard]] std::vector<uint64_t> oom_events(std::span<const trace::Event> events);
 // At most kMostOoms. Leaves Oom::step to whoever knows the steps.
 [[nodiscard]] std::vector<Oom> find_ooms(const Sources& sources);
 

@@ -109,7 +109,7 @@ TEST(Ooms, AreAllCountedWhereAFewAreExplained) {
     recording.add(trace::EventKind::kOom, 7 * kMiB, 64 * kMiB);
   const Device device(std::move(recording));
   EXPECT_EQ(find_ooms(device.sources()).size(), kMostOoms);
-  EXPECT_EQ(count_ooms(device.sources()), kMostOoms + 100);
+  EXPECT_EQ(oom_events(device.trace.events).size(), kMostOoms + 100);
 }
 
 // Of expandable segments, whole granules go back without anybody being freed: they are not pinned.

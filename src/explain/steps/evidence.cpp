@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <ranges>
 #include <vector>
 
 namespace vram::explain {
@@ -11,6 +13,8 @@ constexpr double kMaxKept = 0.5;     // of the range's peak, beyond the end of t
 constexpr double kMaxHanded = 0.02;  // of the range's peak, to the next range alone
 constexpr double kMostRanges = 0.75;
 constexpr double kMinDescending = 0.8;
+constexpr double kGone = 0.1;       // of what had piled up: less is left after a pass
+constexpr double kPassShare = 0.5;  // of the range's peak: less is no pass
 
 // How many blocks lie one inside the other's life: the longest row of them that was born in one
 // order and died in the reverse. Patience sorting of the births, as blocks die.
@@ -30,9 +34,33 @@ class NestedLives {
   std::vector<uint32_t> latest_;  // birth that a row of each length can end with; falls
 };
 
+// The heights to which live bytes rise between falls to next to nothing.
+class Piles {
+ public:
+  void set_live(uint64_t bytes) {
+    height_ = std::max(height_, bytes);
+    if (static_cast<double>(bytes) > kGone * static_cast<double>(height_)) return;
+    heights_.push_back(height_);
+    height_ = bytes;
+  }
+  // Of at least kPassShare of the highest.
+  [[nodiscard]] size_t count_high() const {
+    std::vector<uint64_t> all = heights_;
+    all.push_back(height_);
+    const double least = kPassShare * static_cast<double>(std::ranges::max(all));
+    return static_cast<size_t>(std::ranges::count_if(
+        all, [&](uint64_t height) { return static_cast<double>(height) >= least; }));
+  }
+
+ private:
+  std::vector<uint64_t> heights_;
+  uint64_t height_ = 0;  // of the pile that has not gone yet
+};
+
 // What happened to blocks in one range. Peak and births are those of its own blocks.
 struct RangeFacts {
   size_t depth = 0;  // of nested lives
+  size_t passes = 0;
   uint64_t born_bytes = 0;
   uint64_t died_bytes = 0;    // of its own blocks, inside
   uint64_t handed_bytes = 0;  // ... in the next range
@@ -53,6 +81,7 @@ std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRa
     const EventRange range = ranges[i];
     uint64_t live = 0;
     NestedLives lives;
+    Piles piles;
     for (uint64_t e = range.first; e < range.end; ++e) {
       const uint32_t index = history.lifetime_of_event[e];
       if (index == kNoLifetime) continue;
@@ -61,12 +90,14 @@ std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRa
       if (l.alloc_event == e) {
         facts[i].born_bytes += l.requested_bytes;
         live += l.requested_bytes;
+        piles.set_live(live);
         facts[i].peak_bytes = std::max(facts[i].peak_bytes, live);
       }
       if (std::min(l.free_requested_event, l.free_completed_event) != e) continue;
       if (!before && l.alloc_event >= range.first) {
         facts[i].died_bytes += l.requested_bytes;
         live -= l.requested_bytes;
+        piles.set_live(live);
         lives.died(l.alloc_event);
       } else if (!before && i > 0 && l.alloc_event >= ranges[i - 1].first) {
         facts[i - 1].handed_bytes += l.alloc_event < ranges[i - 1].end ? l.requested_bytes : 0;
@@ -77,6 +108,7 @@ std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRa
       }
     }
     facts[i].depth = lives.depth();
+    facts[i].passes = piles.count_high();
   }
   return facts;
 }
@@ -94,6 +126,13 @@ bool lie_in_a_backward_pass(std::span<const RangeFacts> facts) {
   }
   return pairs * 4 >= facts.size() &&
          static_cast<double>(descending) >= kMinDescending * static_cast<double>(pairs);
+}
+
+// The largest number of ranges with equally many passes.
+size_t most_alike(std::span<const RangeFacts> facts) {
+  std::map<size_t, size_t> ranges_with;
+  for (const RangeFacts& f : facts) ++ranges_with[f.passes];
+  return std::ranges::max(ranges_with | std::views::values);
 }
 
 }  // namespace
@@ -114,7 +153,7 @@ StepEvidence find_evidence(const History& history, std::span<const EventRange> r
   const auto most = [&](size_t count) {
     return static_cast<double>(count) >= kMostRanges * static_cast<double>(judged.size());
   };
-  return {most(trains), most(alone)};
+  return {most(trains), most(alone), most(most_alike(judged))};
 }
 
 }  // namespace vram::explain

@@ -25,6 +25,10 @@ struct StepEvidence {
   // Next to nothing is handed to the next range. A layer hands its output on, and so does a step of
   // an iterative method.
   bool stands_alone = false;
+  // As many passes in each: times that what the range allocates piles up and goes again. Sizes that
+  // change from step to step recur in some steps alone; ranges between those hold one step or
+  // several.
+  bool is_even = false;
 };
 
 // A two-layer LSTM nests 11 to 15 blocks in a step of training, larger models 20 to 350; a layer of

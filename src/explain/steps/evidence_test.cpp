@@ -164,15 +164,50 @@ TEST(Steps, AreRequestsThatStartAnew) {
   EXPECT_EQ(steps.steps.size(), 12U) << steps.evidence;
 }
 
-// The ranges of `count` calls, each with its own number of events.
-StepEvidence evidence_of(size_t count, const std::function<void(TraceBuilder&)>& one) {
+// Of batches that change their size, some sequences recur in some steps alone: what lies between
+// two of them is one step, or several.
+TEST(Steps, AreNotCountedWhereTheBatchSizeRecursNowAndThen) {
   TraceBuilder b;
+  uint32_t random = 1;
+  b.alloc(32 * kMb);
+  constexpr size_t kSteps = 30;
+  for (size_t i = 0; i < kSteps; ++i) {
+    random = random * 1664525 + 1013904223;
+    const uint64_t scale = 5 + (random >> 30);  // one of four
+    Blocks activations;
+    for (uint64_t k = 0; k < 8; ++k) {
+      b.temporary(scale * kMb / 2 + k * 2048);
+      activations.push_back(b.alloc(scale * kMb + k * 1024));
+    }
+    while (!activations.empty()) {
+      b.temporary(scale * kMb + 512);
+      b.free(activations.back());
+      activations.pop_back();
+    }
+    for (uint64_t k = 0; k < 8; ++k) b.temporary(4 * kMb + k * 512);  // the optimizer's
+  }
+  const Steps steps = steps_in(b.build());
+  if (!steps.steps.empty()) {
+    EXPECT_NEAR(static_cast<double>(steps.steps.size()), kSteps, 1) << steps.evidence;
+  }
+}
+
+using One = std::function<void(TraceBuilder&)>;
+
+// The ranges of `count` calls, each with its own number of events.
+std::vector<EventRange> ranges_of(TraceBuilder& b, size_t count, const One& one) {
   std::vector<EventRange> ranges;
   for (size_t i = 0; i < count; ++i) {
     const uint64_t first = b.event();
     one(b);
     ranges.push_back({first, b.event()});
   }
+  return ranges;
+}
+
+StepEvidence evidence_of(size_t count, const One& one) {
+  TraceBuilder b;
+  const std::vector<EventRange> ranges = ranges_of(b, count, one);
   return find_evidence(b.build().history, ranges);
 }
 
@@ -199,6 +234,29 @@ TEST(FindEvidence, OfTrainingMayKeepLessThanHalf) {
   };
   EXPECT_TRUE(evidence_of(12, keeping(9 * kMb)).trains);
   EXPECT_FALSE(evidence_of(12, keeping(11 * kMb)).trains);
+}
+
+TEST(FindEvidence, OfEvenRangesIsThatMostHaveAsManyPasses) {
+  const auto passes = [](size_t most) {
+    return [most, i = size_t{0}](TraceBuilder& b) mutable {
+      for (size_t k = 0; k <= i % most; ++k) train(b, kMinNested, true);
+      ++i;
+    };
+  };
+  EXPECT_TRUE(evidence_of(8, passes(1)).is_even);
+  EXPECT_FALSE(evidence_of(8, passes(2)).is_even);
+  const auto with_evaluation = [i = 0](TraceBuilder& b) mutable {
+    const int more = ++i % 6 == 0 ? 3 : 0;
+    for (int k = 0; k <= more; ++k) train(b, kMinNested, true);
+  };
+  EXPECT_TRUE(evidence_of(24, with_evaluation).is_even);
+  // Small ones beside the pass, and what is kept.
+  EXPECT_TRUE(evidence_of(8, [i = 0](TraceBuilder& b) mutable {
+                for (int k = 0; k < i % 3; ++k) b.temporary(kMb);
+                train(b, kMinNested, true);
+                b.alloc(kMb / 8);
+                ++i;
+              }).is_even);
 }
 
 TEST(FindEvidence, OfStandingAloneIsThatNothingIsHandedOn) {

@@ -266,7 +266,8 @@ bool holds_a_loop(const Repetition& outer, const std::vector<Repetition>& all) {
   });
 }
 
-// The best repetition that trains; else the best that holds a loop and stands alone.
+// Of those with evenly many passes the best repetition that trains; else the best that holds a loop
+// and stands alone.
 std::optional<Repeated> find_repeated(const Input& in, const Allocations& all,
                                       const std::vector<Repetition>& found) {
   std::optional<Repeated> alone;
@@ -280,6 +281,7 @@ std::optional<Repeated> find_repeated(const Input& in, const Allocations& all,
       marks.push_back({all.event_of[anchor], all.event_of[anchor] + 1});
     Repeated repeated{&repetition, ranges_around(in, marks, true), {}};
     repeated.evidence = find_evidence(in.history, repeated.ranges);
+    if (!repeated.evidence.is_even) continue;
     if (repeated.evidence.trains) return repeated;
     if (!alone && repeated.evidence.stands_alone && holds_a_loop(repetition, found))
       alone = std::move(repeated);
@@ -299,7 +301,8 @@ Steps steps_from_repetition(const Input& in, int64_t origin_ns) {
               "recording"
             : fmt::format(
                   "no annotations; what recurs in the allocations ({} times, every {} allocations) "
-                  "may be layers: it shows no backward pass, nor a loop that starts anew",
+                  "may be layers, or parts of some steps: it shows neither a backward pass in each "
+                  "nor a loop that starts anew",
                   found.front().anchors.size(), found.front().typical_distance);
     return steps;
   }

@@ -137,14 +137,13 @@ void add_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
   Program program = replay::make_program(trace, device);
   const std::vector<AllocatorSpec> specs = specs_to_ask(trace);
   replay::TuneOptions options;
+  bool limit_is_assumed = false;
   if (const auto limit = replay::settle_recorded(program, specs.front())) {
     options.capacity_bytes = limit->bytes;
     options.capacity_is_fraction = limit->is_fraction;
+    limit_is_assumed = limit->is_assumed;
     for (Oom& oom : report.ooms) name_limit(*limit, oom);
   }
-  // Others filled the device at times: then no more than it was ever granted.
-  if (!options.capacity_bytes && program.limit_bounds.has_refused())
-    options.capacity_bytes = program.largest_reserved_bytes;
   const std::vector<TuneCandidate> candidates =
       replay_all(program, specs, replay::tune_replay_options(options));
   const ReplayResult& own = candidates.front().result;
@@ -155,6 +154,7 @@ void add_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
   WhatIfs& answer = report.what_if.emplace();
   answer.fidelity = fidelity;
   answer.capacity_bytes = options.capacity_bytes;
+  answer.capacity_is_assumed = limit_is_assumed;
   for (const TuneCandidate& each : candidates) {
     answer.replays.push_back(told(each, fidelity));
     answer.replays.back().is_recommended = &each == best;

@@ -180,8 +180,9 @@ void expect_one_answer(const trace::Trace& trace, const DeviceReport& report,
   const replay::AllocatorSpec own = replay::recorded_spec(trace);
   const auto limit = replay::settle_recorded(program, own);
   replay::TuneOptions options;
-  options.capacity_bytes = report.what_if->capacity_bytes;
+  if (limit) options.capacity_bytes = limit->bytes;
   options.capacity_is_fraction = limit && limit->is_fraction;
+  EXPECT_EQ(options.capacity_bytes, report.what_if->capacity_bytes);
   const replay::TuneResult tuned = replay::tune(program, own, options);
   std::vector<replay::TuneCandidate> all = tuned.ranked;
   all.insert(all.end(), tuned.others.begin(), tuned.others.end());
@@ -228,6 +229,22 @@ TEST(WhatIf, ReportsAndTuneGiveOneAnswer) {
   EXPECT_GE(replayed, 2U);
   Recording torn = torn_in_two();
   expect_one_answer(torn.trace(), torn.report(), torn.trace().devices.front());
+}
+
+// 600 MiB were refused beside 300, for others held the device; later the program got 800 in all. No
+// one limit explains both.
+TEST(WhatIf, WhereNoLimitExplainsTheRefusalsReportsAndTuneAssumeTheSame) {
+  Recording r;
+  r.segment(0, 300);
+  r.oom(600, 1);
+  r.segment(400, 500);
+  r.free(0, 300);
+  r.alloc(0, 200);
+  const DeviceReport report = r.report();
+  ASSERT_TRUE(report.what_if);
+  EXPECT_TRUE(report.what_if->capacity_is_assumed);
+  EXPECT_EQ(report.what_if->capacity_bytes, 800 * kMiB);
+  expect_one_answer(r.trace(), report, r.trace().devices.front());
 }
 
 DeviceReport report_of(const std::string& name) {

@@ -68,17 +68,21 @@ std::vector<Line> titles() {
   return row;
 }
 
+std::string device_text(const explain::WhatIfs& what_if) {
+  if (!what_if.capacity_bytes) return "replayed without a limit";
+  const std::string bytes = format_bytes(*what_if.capacity_bytes);
+  return what_if.capacity_is_assumed
+             ? fmt::format("replayed with {}, the most that the program had", bytes)
+             : fmt::format("replayed at the limit of {}", bytes);
+}
+
 }  // namespace
 
 void draw_what_if(const Subject& subject, Page& page) {
   const auto& what_if = subject.device.what_if;
   if (!what_if) return;
   if (subject.detail.what_ifs == 0) return page.leave_out("replays with other settings");
-  const std::string device =
-      what_if->capacity_bytes
-          ? fmt::format("replayed at the limit of {}", format_bytes(*what_if->capacity_bytes))
-          : std::string("replayed without a limit");
-  page.heading("WHAT IF", device + "; vram tune tries more");
+  page.heading("WHAT IF", device_text(*what_if) + "; vram tune tries more");
   Table table({{Align::kLeft, Shrink::kEnd},
                {},
                {Align::kRight},
