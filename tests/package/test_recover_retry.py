@@ -259,3 +259,26 @@ def test_an_allocator_that_gives_its_cache_back_again_and_again_is_told(monkeypa
     assert vram.micro_batches(batch, lambda part: model(part).mean(), model=model).alloc_retries == 2
     with pytest.warns(UserWarning, match="fit, but only just"):
         vram.micro_batches(batch, lambda part: model(part).mean(), model=model)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Triton Error [CUDA]: out of memory",
+        "CUDA driver error: out of memory",
+        "CUDA error: out of memory",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`",
+        "CUDA error: CUSPARSE_STATUS_ALLOC_FAILED",
+        "cuFFT error: CUFFT_ALLOC_FAILED",
+    ],
+)
+def test_out_of_memory_in_other_words_is_known(text: str) -> None:
+    def train(batch_size: int) -> int:
+        if batch_size > 8:
+            raise RuntimeError(text)
+        return batch_size
+
+    assert vram.retry_on_oom(train)(16) == 8

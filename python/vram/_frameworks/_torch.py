@@ -11,8 +11,10 @@ from vram._frameworks import DeviceMemory, Figures, Tensor
 
 # What libraries under PyTorch say instead of raising OutOfMemoryError.
 _IN_DISGUISE = re.compile(
-    r"CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED"
-    r"|cuFFT error: CUFFT_ALLOC_FAILED|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
+    r"CUDA out of memory|(?:CUDA|CUDA driver|Triton) [Ee]rror(?: \[CUDA\])?: out of memory|CUFFT_ALLOC_FAILED"
+    r"|(?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_ALLOC_FAILED|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"
+    r"|CUBLAS_STATUS_NOT_INITIALIZED when calling `cublas(?:Lt)?Create"  # there was no memory for the handle
+    r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
 )
 
 
