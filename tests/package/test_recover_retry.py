@@ -282,3 +282,23 @@ def test_out_of_memory_in_other_words_is_known(text: str) -> None:
         return batch_size
 
     assert vram.retry_on_oom(train)(16) == 8
+
+
+def test_an_error_that_the_caller_handles_keeps_its_frames() -> None:
+    kept: list[Any] = []
+
+    def fail() -> None:
+        local = "mine"
+        kept.append(local)
+        raise torch.OutOfMemoryError("CUDA out of memory, before")
+
+    handled: BaseException | None = None
+    try:
+        fail()
+    except torch.OutOfMemoryError as error:
+        handled = error
+        vram.retry_on_oom(lambda batch_size: too_many(batch_size, 8))(16)
+    assert handled is not None
+    assert handled.__traceback__ is not None
+    assert handled.__traceback__.tb_next is not None
+    assert handled.__traceback__.tb_next.tb_frame.f_locals["local"] == "mine"
