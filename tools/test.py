@@ -131,7 +131,9 @@ def check_tidy() -> str:
 
 def test_slow() -> str:
     """The tests that are scaled by VRAM_DEEP, at full length."""
-    return unit.check(BUILD / "release", deep=True)
+    deep = {**os.environ, unit.DEEP: "1"}
+    steps, ranks = (_pytest(PYTHON, f"tests/package/test_recover_{name}.py", deep) for name in ("steps", "ranks"))
+    return f"{unit.check(BUILD / 'release', deep=True)}; training steps: {steps}; of two ranks: {ranks}"
 
 
 def test_asan() -> str:

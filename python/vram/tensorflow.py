@@ -10,12 +10,13 @@ import importlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vram._error import VramError
 from vram._frameworks import Figures, Framework, framework_of
 from vram._sizes import parse_limit
+from vram.look import _peaks
 
 _MIB = 1 << 20
 
@@ -177,12 +178,15 @@ class _Figures:
     def __init__(self, framework: Framework, sink: Callable[[KerasFigures], object], every: int) -> None:
         self._framework, self._sink, self._every = framework, sink, every
         self._epoch = 0
+        self._peaks: dict[int, _peaks.PeakOf] = {}
         self._epoch_began = self._batch_began = time.perf_counter()
 
     def begin_epoch(self, epoch: int) -> None:
         self._epoch, self._epoch_began = epoch, time.perf_counter()
-        for device in self._framework.devices():
-            self._framework.reset_peaks(device)
+        self._end_peaks()
+        self._peaks = {device: _peaks.PeakOf() for device in self._framework.devices()}
+        for device, peak in self._peaks.items():
+            _peaks.begin(self._framework, device, peak, reset=True)
 
     def begin_batch(self) -> None:
         self._batch_began = time.perf_counter()
@@ -193,9 +197,20 @@ class _Figures:
 
     def end_epoch(self) -> None:
         self._tell(None, self._epoch_began)
+        self._end_peaks()
+
+    def _end_peaks(self) -> None:
+        for device, peak in self._peaks.items():
+            _peaks.end(self._framework, device, peak)
+        self._peaks = {}
+
+    def _figures(self, device: int) -> Figures:
+        """Peaks since the epoch began, whoever else has reset them since."""
+        figures, peak = _peaks.current(self._framework, device), self._peaks.get(device)
+        return figures if peak is None else replace(figures, peak_allocated_bytes=peak.allocated)
 
     def _tell(self, batch: int | None, began: float) -> None:
-        figures = {device: self._framework.figures(device) for device in self._framework.devices()}
+        figures = {device: self._figures(device) for device in self._framework.devices()}
         self._sink(KerasFigures(self._epoch, batch, time.perf_counter() - began, figures))
 
 

@@ -1,8 +1,10 @@
 """These tests import the package from its sources, and the C library from the release build: what they test needs no
 installation. The test command builds the library before it runs them."""
 
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -18,6 +20,15 @@ BASES = {
     "transformers": "TrainerCallback",
     "keras.callbacks": "Callback",
 }
+
+
+@pytest.fixture(scope="module")
+def quick_collections() -> Iterator[None]:
+    """Collections leave out what PyTorch itself has made: they'd take most of the time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

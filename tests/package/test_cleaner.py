@@ -75,6 +75,10 @@ class FakeFramework:
     def current_device(self) -> int | None:
         return 0
 
+    def storage_users(self, item: object) -> int | None:
+        del item
+        return None
+
     def reset_peaks(self, device: int) -> None: ...
     def synchronize(self, device: int) -> None: ...
     def is_out_of_memory(self, error: BaseException) -> bool:

@@ -314,3 +314,15 @@ def test_a_million_living_objects_cost_about_a_collection() -> None:
 def test_another_device_is_an_error() -> None:
     with pytest.raises(vram.VramError, match="'gpu' or 'all', not 'cuda:0'"):
         vram.find_cycles(devices="cuda:0")
+
+
+def test_what_a_living_tensor_shares_is_no_find_even_if_it_is_frozen() -> None:
+    living = torch.zeros(64, 1024)
+    gc.freeze()
+
+    def plant(living: torch.Tensor) -> None:
+        node = Node()
+        node.me, node.x = node, living[:10]
+
+    plant(living)
+    assert vram.find_cycles(devices="all", collect=True) == []

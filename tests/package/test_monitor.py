@@ -6,10 +6,12 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
 
 import pytest
 
 import vram
+import vram.tensorflow
 from vram._frameworks import Figures
 from vram.look import _peaks, _region
 from vram.look._measurement import DeviceUse, Measurement
@@ -329,3 +331,45 @@ def test_a_gpu_that_fails_hides_no_error_of_the_program(gpu: Counters, monkeypat
 def test_a_callback_of_what_is_not_installed_is_an_error() -> None:
     with pytest.raises(vram.VramError, match=r"expected no_such_one or no_such_other for its callback, .*; install it"):
         vram.callbacks._module("no_such_one", "no_such_other")
+
+
+def test_a_region_that_another_thread_ends_hides_no_error_of_the_program(seen: list[Measurement]) -> None:
+    monitor, errors = vram.monitor("handed over"), []
+    monitor.__enter__()
+
+    def end() -> None:
+        try:
+            monitor.__exit__(None, None, None)
+            monitor.__exit__(None, None, None)  # once more than it began
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    thread.join()
+    assert errors == []
+    assert [measurement.name for measurement in seen] == ["handed over"]
+    with monitor as region:  # what this thread's stack still says of the first is no open region
+        pass
+    assert region.result is not None
+    assert len(seen) == 2
+
+
+def test_a_class_is_not_decorated() -> None:
+    with pytest.raises(vram.VramError, match="decorate methods of"):
+
+        @vram.monitor
+        class Trainer: ...
+
+
+def test_regions_do_not_lower_the_peaks_that_keras_is_told(gpu: Counters) -> None:
+    told: list[vram.tensorflow.KerasFigures] = []
+    figures = vram.tensorflow._Figures(cast(Any, gpu), told.append, every=0)
+    gpu.spike(500)
+    figures.begin_epoch(0)
+    gpu.spike(90)
+    with vram.monitor("x"):  # resets the counter
+        gpu.spike(10)
+    figures.end_epoch()
+    assert told[0].devices[0].peak_allocated_bytes == 90
+    assert vram.peaks() == vram.Peaks(500, 100)

@@ -15,6 +15,7 @@ from torch import nn
 import vram
 from vram._frameworks import _training
 from vram._frameworks._torch_training import TorchTraining
+from vram.look import _region
 
 
 @pytest.fixture(autouse=True)
@@ -149,3 +150,17 @@ def test_pytorch_tells_when_backward_and_steps_begin() -> None:
     model(torch.ones(3, 2)).sum().backward()
     optimizer.step()
     assert len(said) == 4
+
+
+def test_regions_measured_within_the_step_hide_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    training, plain = SimulatedTraining(line(), capacity=16 * GIB), SimulatedTraining(line(), capacity=16 * GIB)
+    monkeypatch.setattr(_region, "used_framework", lambda: training)
+
+    def step(batch_size: int) -> None:
+        with vram.monitor("step"):
+            training.step(batch_size)
+        with vram.monitor("log"):  # resets the counter
+            pass
+
+    found = vram.find_batch_size(step, framework=training)
+    assert found.trials == vram.find_batch_size(plain.step, framework=plain).trials

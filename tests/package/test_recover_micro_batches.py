@@ -47,7 +47,8 @@ def training_loop(failures_of: Any, batches: int) -> tuple[int, int, int]:
         expected = reference(model, batch)
         optimizer.zero_grad()
         with Injector(failures_of()) as injector:
-            vram.micro_batches(batch, lambda part: loss_of(model, part), model=nn.Sequential(model))
+            compared = random.random() < 0.2  # it takes as long as the rest
+            vram.micro_batches(batch, lambda part: loss_of(model, part), model=nn.Sequential(model), check=compared)
         assert_equal_gradients(model, expected)
         optimizer.step()
         optimizer.zero_grad()
@@ -57,6 +58,7 @@ def training_loop(failures_of: Any, batches: int) -> tuple[int, int, int]:
     return raised, outlived, live_tensors() - before
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("frozen")
 def test_a_thousand_failures_leak_nothing_and_change_no_gradient() -> None:
     random.seed(3)
@@ -111,7 +113,7 @@ def test_an_uneven_last_part_counts_by_its_samples() -> None:
         return loss_of(model, part)
 
     expected = reference(model, batch)
-    done = vram.micro_batches(batch, step, model=model)
+    done = vram.micro_batches(batch, step, model=model, check=False)
     assert sizes == [3, 3, 3, 1]  # 10 and 5 failed
     assert_equal_gradients(model, expected)
     assert float(done.loss) == pytest.approx(float(loss_of(model, batch).detach()), rel=1e-6)
@@ -220,10 +222,10 @@ def test_the_size_that_worked_is_where_the_next_batch_starts() -> None:
         check(part)
         return loss_of(model, part)
 
-    vram.micro_batches(make_batch(16), step, model=model)
+    vram.micro_batches(make_batch(16), step, model=model, check=False)
     assert seen == [16, 8, 4, 4, 4, 4]
     seen.clear()
-    assert vram.micro_batches(make_batch(9), step, model=model).retries == 0
+    assert vram.micro_batches(make_batch(9), step, model=model, check=False).retries == 0
     assert seen == [4, 4, 1]
 
 

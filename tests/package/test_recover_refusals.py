@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import gc
+import weakref
 from typing import Any, NamedTuple
 
 import pytest
 import torch
+from oom_injection import Injector
 from small_training import Batch, Net, limit, loss_of, make_batch
 from torch import nn
 
 import vram
+
+pytestmark = pytest.mark.usefixtures("quick_collections")
 
 
 def test_batch_norm_in_training_is_refused_unless_allowed() -> None:
@@ -50,16 +55,43 @@ def test_a_check_finds_losses_that_compare_samples() -> None:
         out = model(part)
         return nn.functional.cross_entropy(out @ part.T, torch.arange(len(part)))
 
-    vram.micro_batches(batch, contrastive, model=nn.Sequential(model))
-    model.zero_grad()
-    with pytest.raises(vram.VramError, match="compares samples"):
-        vram.micro_batches(batch, contrastive, model=model, check=True)
-    assert model.weight.grad is None
+    def run(**options: Any) -> vram.MicroBatches:
+        with Injector([1]):
+            return vram.micro_batches(batch, contrastive, model=nn.Sequential(model), **options)
 
-    dropping = nn.Sequential(model, nn.Dropout(0.5))
-    vram.micro_batches(batch, lambda part: dropping(part).square().mean(), model=dropping, check=True)
-    assert dropping.training
-    assert dropping[1].training
+    with pytest.raises(vram.VramError, match="compares samples"):
+        run()
+    assert model.weight.grad is None
+    done = run(check=False)
+    assert done.count == 2
+    assert done.notes == ("not compared with the whole batch (check=False)",)
+
+
+def test_a_step_function_is_compared_once_and_again_when_tokens_are_shared_out_otherwise() -> None:
+    torch.manual_seed(4)
+    model, forwards = nn.Linear(4, 3), []
+
+    def step(part: Batch) -> torch.Tensor:
+        forwards.append(len(part["y"]))
+        limit_to_3(part)
+        return nn.functional.cross_entropy(model(part["x"]).flatten(0, 1), part["y"].flatten())
+
+    def limit_to_3(part: Batch) -> None:
+        if len(part["y"]) > 3 and torch.is_grad_enabled():
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def run(labels: torch.Tensor) -> list[int]:
+        forwards.clear()
+        vram.micro_batches({"x": torch.randn(6, 2, 4), "y": labels}, step, model=model)
+        return forwards.copy()
+
+    even = torch.randint(0, 3, (6, 2))
+    assert run(even) == [6, 3, 1, 2, 3, 3, 6]  # gradients of 3 whole and in two; both parts; the whole, without a graph
+    assert [run(even) for _ in range(5)] == [[3, 3, 6], [3, 3], [3, 3, 6], [3, 3], [3, 3]]
+    uneven = even.clone()
+    uneven[0, 0] = -100
+    with pytest.raises(vram.VramError, match="number of tokens"):
+        run(uneven)
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -158,7 +190,7 @@ def test_trees_of_every_kind_are_cut_alike() -> None:
         parts.append(part)
         return model(part["pair"].left).mean()  # type: ignore[no-any-return]
 
-    assert vram.micro_batches(batch, step, model=model).size == 2
+    assert vram.micro_batches(batch, step, model=model, check=False).size == 2
     assert [part["pair"].right[0].tolist() for part in parts] == [[0, 1], [2, 3], [4]]
     assert [part["sample"].names for part in parts] == [["a", "b"], ["c", "d"], ["e"]]
     assert [part["sample"].image.tolist() for part in parts][2] == [[8, 9]]
@@ -179,5 +211,91 @@ def test_a_batch_without_one_size_is_refused_and_can_be_cut_by_hand() -> None:
 
     with pytest.raises(vram.VramError, match=r"batch\[0\] has 4, batch\[1\] has 2"):
         vram.micro_batches(batch, step, model=model)
-    done = vram.micro_batches(batch, step, model=model, samples=2, split=lambda whole, start, stop: whole[start:stop])
+    options: dict[str, Any] = {"samples": 2, "split": lambda whole, start, stop: whole[start:stop]}
+    with pytest.raises(vram.VramError, match="not even two samples fit"):
+        vram.micro_batches(batch, step, model=model, **options)
+    done = vram.micro_batches(batch, step, model=model, check=False, **options)
     assert done.count == 2
+
+
+def test_a_refusal_leaves_earlier_gradients() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    model(torch.randn(4, 3)).sum().backward()
+    before = [p.grad for p in model.parameters()]
+    for options in ({}, {"samples": 4}, {"reduction": "max"}, {"allow_batch_norm": True}):
+        with pytest.raises(vram.VramError):
+            vram.micro_batches(
+                [torch.randn(4, 3), torch.randn(2, 3)], lambda part: model(part[0]).sum(), model=model, **options
+            )
+    assert all(p.grad is grad for p, grad in zip(model.parameters(), before, strict=True))
+
+
+def test_an_optimizer_does_not_stand_for_a_model() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(vram.VramError, match="pass model="):
+        vram.micro_batches(torch.randn(4, 3), lambda part: model(part).sum(), optimizer=optimizer)
+
+
+@pytest.mark.parametrize(("samples", "largest"), [(8, 2), (10, 4), (9, 4)])
+def test_allowed_batch_norm_averages_for_ever_and_takes_no_part_of_one_sample(samples: int, largest: int) -> None:
+    norm, batch = nn.BatchNorm1d(1, momentum=None), torch.arange(float(samples))[:, None]
+    norm.running_mean, norm.num_batches_tracked = torch.tensor([1.0]), torch.tensor(1)
+    sizes = []
+
+    def step(part: torch.Tensor) -> torch.Tensor:
+        if len(part) > largest:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        sizes.append(len(part))
+        return norm(part).square().mean()  # type: ignore[no-any-return]
+
+    vram.micro_batches(batch, step, model=norm, allow_batch_norm=True)
+    assert min(sizes) > 1
+    assert norm.running_mean is not None
+    assert float(norm.running_mean) == pytest.approx((1 + float(batch.mean())) / 2)
+
+
+def test_batch_norm_with_an_odd_number_of_samples_two_at_a_time_is_refused() -> None:
+    norm = nn.BatchNorm1d(1)
+
+    def step(part: torch.Tensor) -> torch.Tensor:
+        if len(part) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return norm(part).square().mean()  # type: ignore[no-any-return]
+
+    with pytest.raises(vram.VramError, match="a single sample: 5 samples, two at a time"):
+        vram.micro_batches(torch.randn(5, 1), step, model=norm, allow_batch_norm=True)
+
+
+def test_an_output_is_not_held_while_backward_runs() -> None:
+    @dataclasses.dataclass
+    class Output:
+        loss: torch.Tensor
+        logits: torch.Tensor
+
+    model, logits = nn.Linear(3, 2), []
+
+    def step(part: torch.Tensor) -> Output:
+        out = model(part)
+        logits.append(weakref.ref(out))
+        return Output(out.exp().mean(), out.detach().clone())
+
+    def backward(loss: torch.Tensor) -> None:
+        gc.collect()
+        alive.append(logits[0]() is not None)
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    alive: list[bool] = []
+    vram.micro_batches(torch.randn(4, 3), step, model=model, backward=backward)
+    assert alive == [False]
+
+
+def test_a_batch_that_drew_says_so_whatever_drew() -> None:
+    model = nn.Linear(3, 2)
+
+    def step(part: torch.Tensor) -> torch.Tensor:
+        return (model(part) * torch.rand(len(part), 1).add(0.8).floor()).square().mean()  # type: ignore[no-any-return]
+
+    with Injector([2]):
+        done = vram.micro_batches(torch.randn(4, 3), step, model=model)
+    assert any("in distribution" in note for note in done.notes)

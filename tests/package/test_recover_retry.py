@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from numbers import Integral
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ import vram
 from vram._frameworks import Figures
 from vram._frameworks._torch_training import TorchTraining
 from vram.recover import _micro, _oom, _retry
+
+pytestmark = pytest.mark.usefixtures("quick_collections")
 
 
 def too_many(size: int, largest: int) -> None:
@@ -74,7 +77,8 @@ def test_a_batch_is_cut_and_the_results_are_joined() -> None:
         return {"y": batch["x"] + 1, "names": [str(int(x)) for x in batch["x"]], "one": 1}
 
     expected = {"y": list(range(1, 11)), "names": [str(x) for x in range(10)], "one": 1}
-    for sizes in ([10, 5, 2, 2, 2, 2, 2], [2, 2, 2, 2, 2]):  # a batch is cut with the same result: remembered
+    # The first time, one part is run again in two. The size is remembered: a batch is cut with the same result.
+    for sizes in ([10, 5, 2, 2, 2, 2, 2, 1, 1], [2, 2, 2, 2, 2]):
         found = infer({"x": torch.arange(10)})
         assert {**found, "y": found["y"].tolist()} == expected
         assert seen == sizes
@@ -259,3 +263,107 @@ def test_an_allocator_that_gives_its_cache_back_again_and_again_is_told(monkeypa
     assert vram.micro_batches(batch, lambda part: model(part).mean(), model=model).alloc_retries == 2
     with pytest.warns(UserWarning, match="fit, but only just"):
         vram.micro_batches(batch, lambda part: model(part).mean(), model=model)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_gradients_of_a_failed_call_are_dropped_or_it_is_not_called_again(earlier: bool) -> None:
+    weight = torch.nn.Parameter(torch.ones(1))
+    if earlier:
+        weight.grad = torch.ones(1)
+
+    @vram.retry_on_oom
+    def train(batch_size: int) -> int:
+        (weight * batch_size).sum().backward()  # type: ignore[no-untyped-call]
+        too_many(batch_size, 8)
+        return batch_size
+
+    if earlier:
+        with pytest.raises(torch.OutOfMemoryError, match="zero_grad"):
+            train(16)
+    else:
+        assert train(16) == 8
+        assert weight.grad is not None
+        assert weight.grad.tolist() == [8]
+
+
+def test_what_fails_later_than_it_is_called_is_refused() -> None:
+    async def later(batch_size: int) -> int:
+        return batch_size
+
+    def items(batch_size: int) -> Any:
+        yield batch_size
+
+    class Made:
+        def __init__(self, batch_size: int) -> None: ...
+
+    for function in (later, items, Made):
+        with pytest.raises(vram.VramError, match="async, a generator or a class"):
+            vram.retry_on_oom(function)
+
+
+def test_sizes_of_other_integer_types_are_sizes() -> None:
+    Integral.register(Wrapped)
+
+    def train(batch_size: Any) -> int:
+        too_many(int(batch_size), 8)
+        return int(batch_size)
+
+    assert vram.retry_on_oom(train)(Wrapped(16)) == 8
+
+
+class Wrapped:
+    """An integer as NumPy's are: no int."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Triton Error [CUDA]: out of memory",
+        "CUDA driver error: out of memory",
+        "CUDA error: out of memory",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`",
+        "CUDA error: CUSPARSE_STATUS_ALLOC_FAILED",
+        "cuFFT error: CUFFT_ALLOC_FAILED",
+    ],
+)
+def test_out_of_memory_in_other_words_is_known(text: str) -> None:
+    def train(batch_size: int) -> int:
+        if batch_size > 8:
+            raise RuntimeError(text)
+        return batch_size
+
+    assert vram.retry_on_oom(train)(16) == 8
+
+
+def test_an_error_that_the_caller_handles_keeps_its_frames() -> None:
+    kept: list[Any] = []
+
+    def fail() -> None:
+        local = "mine"
+        kept.append(local)
+        raise torch.OutOfMemoryError("CUDA out of memory, before")
+
+    handled: BaseException | None = None
+    try:
+        fail()
+    except torch.OutOfMemoryError as error:
+        handled = error
+        vram.retry_on_oom(lambda batch_size: too_many(batch_size, 8))(16)
+    assert handled is not None
+    assert handled.__traceback__ is not None
+    assert handled.__traceback__.tb_next is not None
+    assert handled.__traceback__.tb_next.tb_frame.f_locals["local"] == "mine"

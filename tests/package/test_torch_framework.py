@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from types import SimpleNamespace
 from typing import Any, cast
@@ -54,6 +55,16 @@ def test_torch_keeps_workspaces_that_graphs_write_to(stand_in: StandInTorch) -> 
     assert TorchFramework(stand_in).clear_workspaces() == "CUDA graphs use them"
     del graph
     assert TorchFramework(stand_in).clear_workspaces() is None
+
+
+def test_torch_keeps_workspaces_where_graphs_may_be_hidden(stand_in: StandInTorch) -> None:
+    gc.collect()
+    gc.freeze()
+    try:
+        assert "gc.freeze()" in str(TorchFramework(stand_in).clear_workspaces())
+    finally:
+        gc.unfreeze()
+    assert stand_in.done == []
 
 
 def test_torch_keeps_workspaces_of_compiled_code(stand_in: StandInTorch, monkeypatch: pytest.MonkeyPatch) -> None:

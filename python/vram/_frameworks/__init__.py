@@ -99,6 +99,9 @@ class Framework(Counters, Protocol):
     def tensor(self, item: object) -> Tensor | None:
         """None: no tensor of this framework. Runs no code of the item's class."""
 
+    def storage_users(self, item: object) -> int | None:
+        """How many tensors, and others, hold the memory of that tensor, itself counted; None: the framework can't tell."""
+
     def hidden_base(self, item: object) -> object | None:
         """The tensor of which that one is a view, if the program itself has no hold of it; None: no such."""
 

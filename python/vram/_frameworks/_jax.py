@@ -84,6 +84,10 @@ class JaxFramework:
             storage_bytes=int(array.nbytes),
         )
 
+    def storage_users(self, item: object) -> int | None:
+        del item
+        return None
+
     def hidden_base(self, item: object) -> object | None:
         del item
         return None  # it has no views

@@ -82,6 +82,10 @@ class TensorFlowFramework:
             storage_bytes=math.prod(shape) * int(held.dtype.size or 0),
         )
 
+    def storage_users(self, item: object) -> int | None:
+        del item
+        return None
+
     def hidden_base(self, item: object) -> object | None:
         del item
         return None  # it has no views

@@ -11,8 +11,10 @@ from vram._frameworks import DeviceMemory, Figures, Tensor
 
 # What libraries under PyTorch say instead of raising OutOfMemoryError.
 _IN_DISGUISE = re.compile(
-    r"CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED"
-    r"|cuFFT error: CUFFT_ALLOC_FAILED|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
+    r"CUDA out of memory|(?:CUDA|CUDA driver|Triton) [Ee]rror(?: \[CUDA\])?: out of memory|CUFFT_ALLOC_FAILED"
+    r"|(?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_ALLOC_FAILED|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"
+    r"|CUBLAS_STATUS_NOT_INITIALIZED when calling `cublas(?:Lt)?Create"  # there was no memory for the handle
+    r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
 )
 
 
@@ -24,6 +26,7 @@ class TorchFramework:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._own_references = 0  # 0: not known yet
+        self._own_users = 0  # of a storage, while they are counted; 0: not known yet
 
     def devices(self) -> list[int]:
         """To synchronize, or to ask what is free, would take hundreds of MiB of a GPU that the program lets be."""
@@ -115,6 +118,20 @@ class TorchFramework:
         except (RuntimeError, NotImplementedError):  # has no storage: sparse, functional, or of another kind
             return None
 
+    def storage_users(self, item: object) -> int | None:
+        count = getattr(self._torch._C, "_storage_Use_Count", None)
+        if count is None:
+            return None
+        with self._torch._C.DisableTorchFunctionSubclass():
+            if not self._own_users:
+                self._own_users = self._count_users(count, self._torch.empty(1)) - 1
+            return self._count_users(count, item) - self._own_users
+
+    @staticmethod
+    def _count_users(count: Any, item: Any) -> int:
+        storage = item.untyped_storage()
+        return int(count(storage._cdata))
+
     def hidden_base(self, item: object) -> object | None:
         return self._hidden(item, "_base")
 
@@ -153,6 +170,8 @@ class TorchFramework:
         counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
         if counters is not None and counters["frames"]["ok"]:
             return "torch.compile has compiled code, whose CUDA graphs may use them"
+        if gc.get_freeze_count():
+            return "gc.freeze() has hidden objects, CUDA graphs that use them perhaps"
         graph = self._torch.cuda.CUDAGraph
         if any(issubclass(type(item), graph) for item in gc.get_objects()):
             return "CUDA graphs use them"

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from vram import torch as under_torch
+from vram._frameworks import _torch_graph
 from vram._frameworks._torch import TorchFramework
+from vram._frameworks._training import Precision
 from vram._stats import stats
+
+_COARSE = {"torch.float16", "torch.bfloat16"}
+_DOUBLE = {"torch.float64", "torch.complex128"}
 
 
 class TorchTraining(TorchFramework):
@@ -25,6 +31,28 @@ class TorchTraining(TorchFramework):
         self._torch.set_rng_state(cpu)
         for device, device_state in of_device.items():
             self._torch.cuda.set_rng_state(device_state, device)
+
+    def same_rng(self, one: Any, other: Any) -> bool:
+        """Whether nothing was drawn between these two of rng_state()."""
+        (cpu, of_device), (other_cpu, of_other) = one, other
+        return bool(self._torch.equal(cpu, other_cpu)) and all(
+            device in of_other and self._torch.equal(state, of_other[device]) for device, state in of_device.items()
+        )
+
+    def is_close(self, one: Any, other: Any, exact: bool) -> bool:
+        """By the norm of the difference: single numbers may be next to nothing."""
+        one, other = self._torch.as_tensor(one), self._torch.as_tensor(other)
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        if not one.dtype.is_floating_point and not one.dtype.is_complex:
+            return bool((one == other).all())
+        nowhere = one.isnan()
+        if not bool((nowhere == other.isnan()).all()):
+            return False
+        allowed = 0.0 if exact else self._allowed_difference(str(one.dtype))
+        one, other = (tensor.detach().masked_fill(nowhere, 0).flatten() for tensor in (one, other))
+        same = one == other  # infinities too
+        return bool((one - other).masked_fill(same, 0).norm() <= allowed * other.masked_fill(other.isinf(), 0).norm())
 
     @contextmanager
     def optimizer_steps(self, begins: Callable[[], None], ends: Callable[[], None]) -> Iterator[None]:
@@ -60,12 +88,95 @@ class TorchTraining(TorchFramework):
         finally:
             autograd.backward = backward
 
+    @contextmanager
+    def accumulations(self, begins: Callable[[Any], None]) -> Iterator[None]:
+        """Within it, called before each backward pass, inner ones too, with each tensor to whose .grad the pass adds."""
+        autograd = self._torch.autograd
+        backward = autograd.backward
+
+        def noted(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            roots = [tensors] if isinstance(tensors, self._torch.Tensor) else list(tensors)
+            for leaf in _torch_graph.leaves(roots):
+                begins(leaf)
+            return backward(tensors, *args, **kwargs)
+
+        autograd.backward = noted
+        try:
+            yield
+        finally:
+            autograd.backward = backward
+
+    @contextmanager
+    def tensor_hooks(self, registers: Callable[[Any], None]) -> Iterator[None]:
+        """Within it, called with each hook that this thread registers on a tensor, before it is registered."""
+        tensor, here = self._torch.Tensor, threading.get_ident()
+        register = tensor.register_hook
+
+        def noted(this: Any, hook: Any) -> Any:
+            if threading.get_ident() == here:
+                registers(hook)
+            return register(this, hook)
+
+        tensor.register_hook = noted
+        try:
+            yield
+        finally:
+            tensor.register_hook = register
+
+    def comparing(self) -> Any:
+        """A context within which nothing is random; see Comparing."""
+        from vram._frameworks._torch_modes import Comparing
+
+        return Comparing()
+
+    def silent(self, why: str) -> AbstractContextManager[Any]:
+        """Within it a collective raises VramError, which says why, before anything is sent."""
+        from vram._frameworks._torch_modes import Silent
+
+        return Silent(why)
+
+    def divisors(self, loss: Any) -> list[Any]:
+        """See _torch_graph."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            return _torch_graph.divisors(loss)
+
+    def no_grad(self) -> AbstractContextManager[Any]:
+        context: AbstractContextManager[Any] = self._torch.no_grad()
+        return context
+
+    def precision(self, loss: Any) -> Precision:
+        """By the graph, autocast around the caller, and what GPUs are allowed."""
+        dtypes = _torch_graph.dtypes(loss)
+        if self._is_autocast() or dtypes & _COARSE:
+            return Precision.COARSE
+        return Precision.TF32 if self._is_tf32() else Precision.DOUBLE if dtypes <= _DOUBLE else Precision.SINGLE
+
+    def _is_autocast(self) -> bool:
+        try:
+            return any(self._torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda"))
+        except TypeError:  # PyTorch before 2.4
+            return bool(self._torch.is_autocast_enabled() or self._torch.is_autocast_cpu_enabled())
+
+    def _is_tf32(self) -> bool:
+        backends = self._torch.backends
+        return bool(self.devices()) and (backends.cudnn.allow_tf32 or backends.cuda.matmul.allow_tf32)
+
+    def _allowed_difference(self, dtype: str) -> float:
+        if dtype in _DOUBLE:
+            return 1e-9
+        return 5e-2 if dtype in _COARSE else 5e-3 if self._is_tf32() else 1e-4
+
     def out_of_memory(self, text: str) -> BaseException:
         error: BaseException = self._torch.cuda.OutOfMemoryError(text)
         return error
 
     def concatenate(self, parts: Sequence[Any]) -> Any:
-        return self._torch.cat(list(parts))
+        first = parts[0]
+        if isinstance(first, self._torch.Tensor):
+            return self._torch.cat(list(parts))
+        return sys.modules["numpy"].concatenate(list(parts))  # what else has a shape that is no tensor
 
     def free_bytes(self, device: int) -> int:
         free, total = self._torch.cuda.mem_get_info(device)

@@ -8,10 +8,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from enum import IntEnum
 from typing import Any, Protocol
 
 from vram._error import VramError
 from vram._frameworks import Counters
+
+
+class Precision(IntEnum):
+    """In which a loss is computed; a larger one is coarser."""
+
+    DOUBLE = 0
+    SINGLE = 1
+    TF32 = 2  # 32 bits, products with 10 bits of mantissa
+    COARSE = 3  # 16 bits
 
 
 class Training(Counters, Protocol):
@@ -29,6 +39,9 @@ class Training(Counters, Protocol):
     def backward_passes(self, begins: Callable[[], None]) -> AbstractContextManager[None]:
         """Within it, called before each backward pass. One thread at a time."""
 
+    def silent(self, why: str) -> AbstractContextManager[Any]:
+        """Within it a collective of the framework raises VramError, which says why, before anything is sent."""
+
     def out_of_memory(self, text: str) -> BaseException:
         """The framework's own error of that kind, so that handlers that wait for it get it."""
 
@@ -42,7 +55,35 @@ class Training(Counters, Protocol):
         """How often the allocator had to give its cache back before it could serve a request."""
 
 
-def training_framework() -> Training:
+class Differentiating(Training, Protocol):
+    """And as one whose gradients are left in tensors: what micro_batches needs."""
+
+    def same_rng(self, one: Any, other: Any) -> bool:
+        """Whether nothing was drawn between these two of rng_state()."""
+
+    def is_close(self, one: Any, other: Any, exact: bool) -> bool:
+        """Whether two tensors, arrays or numbers are the same, but for rounding if not exact; without a fraction, exactly."""
+
+    def accumulations(self, begins: Callable[[Any], None]) -> AbstractContextManager[None]:
+        """Within it, called before each backward pass, inner ones too, with each tensor to whose .grad the pass adds."""
+
+    def tensor_hooks(self, registers: Callable[[Any], None]) -> AbstractContextManager[None]:
+        """Within it, called with each hook that this thread registers on a tensor, before it is registered."""
+
+    def comparing(self) -> Any:
+        """A context within which random operators give constants; its scale(loss) is the size of the loss's terms."""
+
+    def divisors(self, loss: Any) -> list[Any]:
+        """What the loss was divided by after it was reduced (counts, sums of masks), each of them float() of it."""
+
+    def no_grad(self) -> AbstractContextManager[Any]:
+        """Within it no graph is made."""
+
+    def precision(self, loss: Any) -> Precision:
+        """The coarsest that it was computed in, as far as its graph shows."""
+
+
+def training_framework() -> Differentiating:
     """PyTorch, if the program has imported it. VramError: it has not."""
     torch = sys.modules.get("torch")
     if torch is None:

@@ -105,7 +105,10 @@ def _look_through(found: list[Any], frameworks: list[Framework], hosts_too: bool
     if not goals or len(found) > _MOST_OBJECTS:
         return _too_many(len(found), facts, goals)
     graph = Graph.of(found, gradients).leading_to(goals)
-    living = _living_storages(_dead(graph, frameworks), frameworks)
+    dead = _dead(graph, frameworks)
+    living = _living_storages(dead, frameworks)
+    if gc.get_freeze_count():  # those that gc.freeze() has hidden are not among gc.get_objects()
+        living |= _held_by_others(dead, frameworks)
     facts = {key: fact for key, fact in facts.items() if key in goals and fact.storage not in living}
     return sorted(_cycles(graph, facts), key=lambda cycle: -cycle.bytes)
 
@@ -139,15 +142,24 @@ def _add_gradients(found: list[Any], facts: dict[int, Tensor], frameworks: list[
     return gradients
 
 
-def _dead(graph: Graph, frameworks: list[Framework]) -> set[int]:
+def _dead(graph: Graph, frameworks: list[Framework]) -> dict[int, Any]:
     """What lives no longer than the garbage, by id()."""
     bases = (framework.hidden_base(item) for item in graph.objects.values() for framework in frameworks)
-    return {*graph.objects, *(id(base) for base in bases if base is not None)}
+    return {**graph.objects, **{id(base): base for base in bases if base is not None}}
 
 
-def _living_storages(dead: set[int], frameworks: list[Framework]) -> set[int]:
+def _living_storages(dead: dict[int, Any], frameworks: list[Framework]) -> set[int]:
     """Of tensors in use: what shares them is not freed with a cycle."""
     return {fact.storage for item, fact in _tensors(gc.get_objects(), frameworks) if id(item) not in dead}
+
+
+def _held_by_others(dead: dict[int, Any], frameworks: list[Framework]) -> set[int]:
+    """Storages with more users than dead tensors, or nobody knows how many; what autograd keeps of the dead counts, too."""
+    users: dict[int, list[int | None]] = {}
+    for item, fact in _tensors(list(dead.values()), frameworks):
+        counts = (framework.storage_users(item) for framework in frameworks if framework.tensor(item) is not None)
+        users.setdefault(fact.storage, []).append(next(counts, None))
+    return {key for key, counts in users.items() if any(count is None or count > len(counts) for count in counts)}
 
 
 def _cycles(graph: Graph, facts: dict[int, Tensor]) -> Iterator[Cycle]:

@@ -31,21 +31,32 @@ class Monitor:
         self._every = every
         self._reset_peaks = reset_peaks
         self.calls = itertools.count(1)
+        self._begun: list[Region] = []  # by `with`, and not ended: any thread may end one
 
     def __enter__(self) -> Region:
         region = self._region(self._name or "region")
         self._begin(region)
         _open.set((*_open.get(), (self, region)))
+        self._begun.append(region)
         return region
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         stack = _open.get()
-        last = max(i for i, (monitor, _) in enumerate(stack) if monitor is self)
-        _open.set(stack[:last] + stack[last + 1 :])
-        self._end(stack[last][1], error)
+        mine = [i for i, (monitor, region) in enumerate(stack) if monitor is self and region in self._begun]
+        if mine:
+            region = stack[mine[-1]][1]
+            _open.set(stack[: mine[-1]] + stack[mine[-1] + 1 :])
+        elif self._begun:  # by another thread or task than this one, which must not hide the program's own error
+            region = self._begun[-1]
+        else:
+            return
+        self._begun.remove(region)
+        self._end(region, error)
 
     def __call__(self, function: F) -> F:
         """As a decorator: each call of the function is a region."""
+        if inspect.isclass(function):
+            raise VramError(f"monitor decorates functions, not classes; decorate methods of {function.__qualname__}")
         if not callable(function):  # a classmethod, say: the decorator belongs below @classmethod
             raise VramError(f"monitor decorates a function, not {function!r}; put it next to the function itself")
         name = self._name or str(getattr(function, "__qualname__", type(function).__name__))

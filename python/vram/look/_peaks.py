@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from vram._frameworks import Figures, Framework, used_framework
+from vram._frameworks import Counters, Figures, used_framework
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class _Counters:
         self.lock = threading.Lock()  # of counters and of every reset; held while a framework's counters are read
         self.by_device: dict[tuple[str, int], _Counter] = {}
 
-    def of(self, framework: Framework, device: int) -> _Counter:
+    def of(self, framework: Counters, device: int) -> _Counter:
         return self.by_device.setdefault((framework.name, device), _Counter())
 
 
 _counters = _Counters()
 
 
-def _look(framework: Framework, device: int, counter: _Counter) -> Figures:
+def _look(framework: Counters, device: int, counter: _Counter) -> Figures:
     """Reads the counter and carries its peak to all who wait for it."""
     figures = framework.figures(device)
     peak = figures.peak_allocated_bytes
@@ -74,7 +74,7 @@ def _look(framework: Framework, device: int, counter: _Counter) -> Figures:
     return figures
 
 
-def begin(framework: Framework, device: int, peak: PeakOf, reset: bool) -> Figures:
+def begin(framework: Counters, device: int, peak: PeakOf, reset: bool) -> Figures:
     """What a device has now; from here on its peaks are carried to ``peak``."""
     with _counters.lock:
         counter = _counters.of(framework, device)
@@ -86,7 +86,7 @@ def begin(framework: Framework, device: int, peak: PeakOf, reset: bool) -> Figur
         return figures
 
 
-def end(framework: Framework, device: int, peak: PeakOf) -> Figures:
+def end(framework: Counters, device: int, peak: PeakOf) -> Figures:
     """What a device has now; ``peak`` has had its last."""
     with _counters.lock:
         counter = _counters.of(framework, device)
@@ -94,6 +94,12 @@ def end(framework: Framework, device: int, peak: PeakOf) -> Figures:
             return _look(framework, device, counter)
         finally:
             counter.waiting = [waiting for waiting in counter.waiting if waiting is not peak]
+
+
+def current(framework: Counters, device: int) -> Figures:
+    """What a device has now; its peaks are carried to all who wait for them."""
+    with _counters.lock:
+        return _look(framework, device, _counters.of(framework, device))
 
 
 def peaks(device: int | None = None) -> Peaks:

@@ -22,7 +22,8 @@ class _Begun:
 class Region:
     """What ``with vram.monitor(…) as region`` gives: ``region.result`` is None until the end, then a Measurement.
 
-    It stays None where ``every=N`` left this use out. A region is ended by the thread or task that began it.
+    It stays None where ``every=N`` left this use out. If another thread or task ends it than began it, the monitor's
+    latest open region ends.
 
     >>> import vram
     >>> with vram.monitor("load") as region:

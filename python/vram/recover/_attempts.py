@@ -1,47 +1,27 @@
 """The attempts of one batch: all micro-batches of one size, then, if any rank failed, all of them in half the size.
 
-What a failed attempt did is undone (gradients, random numbers, running statistics). So what stays in the end is, bit for
-bit, what a run would have left that had begun with the size that worked.
+What a failed attempt did is undone (gradients, random numbers, buffers). So what stays in the end is, bit for bit, what a
+run would have left that had begun with the size that worked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from vram._error import VramError
-from vram._frameworks._training import Training
 from vram._sizes import format_size
-from vram.recover import _check, _ranks
-from vram.recover._batch_norm import RunningStatistics
-from vram.recover._gradients import Gradients
+from vram.recover import _check, _refusals
+from vram.recover._job import Job, Part, run_part, share
 from vram.recover._oom import Failure, attempt, free
 from vram.recover._randomness import Randomness
-from vram.recover._remembered import Remembered
+from vram.recover._votes import OUT_OF_MEMORY, WORKED
 
-
-@dataclass
-class Job:
-    """One call of micro_batches."""
-
-    framework: Training
-    batch: Any
-    samples: int
-    step: Callable[[Any], Any]
-    cut: Callable[[Any, int, int], Any]
-    weigh: Callable[[Any, int], float] | None  # of a part, given its samples; None: the loss is a sum
-    backward: Callable[[Any], object]
-    statistics: RunningStatistics
-    gradients: Gradients
-    randomness: Randomness
-    ranks: _ranks.Ranks
-    remembered: Remembered
-    models: list[Any]
-    check: bool
-    attempts: int = 0
-    failures: list[tuple[int, Failure]] = field(default_factory=list)  # of this rank, with the size that failed
-    freed_bytes: int = 0
+_TALKS = (
+    "step() communicates with other ranks: one that ran out of memory would leave the others waiting, and parts would not be "
+    "as many on all. Communicate after vram.micro_batches, or call backward without it"
+)
 
 
 def until_it_fits(job: Job, size: int) -> tuple[int, Any]:
@@ -58,25 +38,25 @@ def until_it_fits(job: Job, size: int) -> tuple[int, Any]:
 def _voted(job: Job, size: int) -> tuple[Any, int]:
     """The loss if all ranks came through; else None, and everything is undone. With it, the largest rank's size."""
     job.attempts += 1
-    try:
+    with job.ranks.votes.telling():
         outcome = attempt(job.framework, lambda: _run(job, size))
         if outcome.stepped:
             raise _stepped(job, outcome.failure)
-    except BaseException:
-        job.ranks.worst(_ranks.BROKEN, size)  # so that the others do not wait for this one
-        raise
-    status = _ranks.WORKED if outcome.failure is None else _ranks.OUT_OF_MEMORY
-    worst, largest = job.ranks.worst(status, size)
-    if worst == _ranks.BROKEN:
-        raise VramError("another rank failed by an error that is not about memory; its own output says which")
     if outcome.failure is not None:
         job.failures.append((size, outcome.failure))
-    if worst == _ranks.WORKED and job.ranks.complete(job.gradients.has, lambda make: _made(job, size, make)):
+    worst, largest = job.ranks.votes.worst(WORKED if outcome.failure is None else OUT_OF_MEMORY, size)
+    if worst == WORKED and job.ranks.complete(job.gradients, lambda make: _made(job, size, make)):
         return outcome.value, largest
+    with job.ranks.votes.telling():
+        _undo(job)
+        job.freed_bytes += free(job.framework)
+    return None, largest
+
+
+def _undo(job: Job) -> None:
     job.gradients.drop()
     job.randomness.restore()
-    job.freed_bytes += free(job.framework)
-    return None, largest
+    job.buffers.restore()
 
 
 def _made(job: Job, size: int, make: Callable[[], None]) -> bool:
@@ -88,49 +68,71 @@ def _made(job: Job, size: int, make: Callable[[], None]) -> bool:
 
 def _run(job: Job, size: int) -> Any:
     """Forward and backward of the whole batch. Its loss."""
-    if job.check and not job.remembered.checked and size >= _check.SAMPLES:
-        _check.check_split(lambda part: _run_parts(job, _check.SAMPLES, part), job.gradients, job.models)
-        job.remembered.checked = True
-        job.randomness.restore()
-    return _run_parts(job, job.samples, size)
-
-
-def _run_parts(job: Job, samples: int, size: int) -> Any:
-    """Of the first samples of the batch."""
-    job.statistics.begin(-(-samples // size))
-    whole = job.batch if samples == job.samples else job.cut(job.batch, 0, samples)
-    if size >= samples:
-        return _run_part(job, whole, 1.0)
-    total = job.weigh(whole, samples) if job.weigh is not None else None
-    loss: Any = None
-    for start in range(0, samples, size):
-        stop = min(start + size, samples)
-        part = job.cut(job.batch, start, stop)
-        factor = 1.0 if total is None or job.weigh is None else _share(job.weigh(part, stop - start), total)
-        if factor:  # a mean over nothing is not a number, and adds nothing
-            of_part = _run_part(job, part, factor)
-            loss = of_part if loss is None else loss + of_part
+    known = job.ranks.votes.alone or job.remembered.silent
+    job.buffers.save()
+    with nullcontext() if known else job.framework.silent(_TALKS):
+        fits = size >= job.samples
+        loss = run_part(job, job.batch, 1.0, split=False).loss if fits else _run_split(job, size)
+    job.gradients.merge()
     return loss
 
 
-def _share(weight: float, total: float) -> float:
-    if not total > 0:
-        raise VramError(f"the batch's weight must be more than 0 to take a mean over it; weight(batch) gave {total}")
-    return weight / total
+def _run_split(job: Job, size: int) -> Any:
+    _refusals.refuse_to_split(job.models)
+    ranges = _ranges(job, size)
+    with _splitting(job):
+        if job.shown is not None and not job.shown.gradients:
+            _check.check_gradients(job, job.shown, size)
+        before = Randomness(job.framework)
+        parts, loss = _run_parts(job, ranges)
+        job.drew = before.has_moved(job.framework)
+        if job.shown is not None:
+            _check.check_losses(job, job.shown, parts, size)
+    job.buffers.settle([((part.stop - part.start) / job.samples, part.left) for part in parts])
+    job.gradients.run_hooks()
+    return loss
 
 
-def _run_part(job: Job, part: Any, factor: float) -> Any:
-    result = job.step(part)
-    loss = getattr(result, "loss", result)
-    if not getattr(loss, "requires_grad", False):
+@contextmanager
+def _splitting(job: Job) -> Iterator[None]:
+    """Within it hooks of parameters do not run, and others are refused."""
+    with job.gradients.hooks_apart(), job.framework.tensor_hooks(_refusals.refuse_hook):
+        yield
+
+
+def _ranges(job: Job, size: int) -> list[tuple[int, int]]:
+    """From where to where each micro-batch goes: of that size, and one of the rest."""
+    starts = list(range(0, job.samples, size))
+    if job.buffers.norms and size > 1 and job.samples - starts[-1] == 1:
+        if size == 2:
+            raise VramError(
+                f"BatchNorm can't normalise the last micro-batch, a single sample: {job.samples} samples, two at a time. "
+                "Use a batch of an even number of samples"
+            )
+        starts[-1] -= 1
+    return list(zip(starts, [*starts[1:], job.samples]))
+
+
+def _run_parts(job: Job, ranges: list[tuple[int, int]]) -> tuple[list[Part], Any]:
+    total = job.weight(job.batch, job.samples)
+    parts: list[Part] = []
+    loss: Any = None
+    for start, stop in ranges:
+        job.buffers.restore()
+        part = job.part(start, stop)
+        weight = job.weight(part, stop - start)
+        factor = 1.0 if job.weigh is None else share(weight, total)
+        if factor:  # a mean over nothing is not a number, and adds nothing
+            done = run_part(job, part, factor, split=True)
+            done.start, done.stop, done.weight, done.left = start, stop, weight, job.buffers.left()
+            parts.append(done)
+            loss = done.loss * factor if loss is None else loss + done.loss * factor
+    if job.weigh is not None and not abs(sum(part.weight for part in parts) - total) <= 1e-4 * total:
         raise VramError(
-            f"step() must return the loss, with its graph (or an object with .loss), and leave backward to "
-            f"vram.micro_batches; it returned {type(result).__name__}"
+            f"weight(batch) gave {total:g}, but the parts of the batch have {sum(part.weight for part in parts):g} together; "
+            "weight(part) must give over how many the part's mean is, a number that adds up"
         )
-    if factor != 1.0:
-        loss = loss * factor
-    job.backward(loss)
-    return loss.detach()
+    return parts, loss
 
 
 def _stepped(job: Job, failure: Failure | None) -> BaseException:

@@ -1,53 +1,213 @@
-"""A trial of whether a step's gradients are those of the full batch when it is split: on a few samples, before it counts."""
+"""Whether a step's loss is, in parts, the whole batch's: compared by numbers, since no reading of code could say.
+
+Losses: of the whole batch, without a graph, against those of the parts; where that is too much for memory, of runs of
+neighbouring parts that overlap. Gradients: of one micro-batch, whole against split, before the first batch that is split.
+Nothing is random meanwhile, so that dropout makes no difference.
+
+Both are done at the first batch of a step function that is split; the losses again after 1, 2, 4, 8 … of those, and
+whenever what the loss is divided by (tokens that count, the sum of a mask) is not shared out as in the batches before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 from vram._error import VramError
-from vram.recover._gradients import Gradients
+from vram._frameworks._training import Precision
+from vram.recover._job import Job, Part, run_part, share
+from vram.recover._oom import attempt, free
+from vram.recover._randomness import Randomness
+from vram.recover._remembered import Shown
 
-SAMPLES = 4
-_RELATIVE = {"torch.float64": 1e-6, "torch.float32": 1e-3}  # of other types, which are coarser:
-_RELATIVE_COARSE = 5e-2
+# What rounding may do, relative: to a loss; to one tensor's gradient; to it, in parts of all gradients.
+_TOLERANCES = {
+    Precision.DOUBLE: (1e-9, 1e-8, 1e-9),
+    Precision.SINGLE: (2e-5, 1e-4, 1e-5),
+    Precision.TF32: (1e-3, 5e-3, 1e-3),
+    Precision.COARSE: (1e-2, 1e-1, 3e-2),
+}
+_ADVICE = (
+    "The loss compares samples (contrastive losses, in-batch negatives, balance, statistics of the batch), or its mean is over "
+    "something else than samples (pass weight=, the number of tokens that count, say; reduction='sum' for a sum). If the "
+    "difference is meant, pass check=False"
+)
 
 
-def check_split(run: Callable[[int], object], gradients: Gradients, models: list[Any]) -> None:
-    """`run(size)` leaves the gradients of a few samples, in micro-batches of that size. VramError: they differ.
+def check_gradients(job: Job, shown: Shown, size: int) -> None:
+    """Of the first `size` samples, split in two. VramError: they differ. Leaves no gradients."""
+    if size < 2:
+        return
+    cuts = [(0, (size + 2) // 3), ((size + 2) // 3, size)]
 
-    Modules are in eval mode meanwhile: dropout would differ anyway.
-    """
-    with _evaluating(models):
-        run(SAMPLES)
-        whole = gradients.taken()
-        run(SAMPLES // 2)
-        split = gradients.taken()
-    for one, other in zip(whole, split):
-        if one is None and other is None:
-            continue
-        difference = 1.0 if one is None or other is None else _relative(one, other)
-        allowed = 0.0 if one is None else _RELATIVE.get(str(one.dtype), _RELATIVE_COARSE)
-        if not difference <= allowed:
+    def run(start: int, stop: int, total: float | None) -> None:
+        part = job.part(start, stop)
+        weight = job.weight(part, stop - start)
+        # The parts are taken away from the whole: one set of gradients is enough.
+        factor = 1.0 if total is None else -1.0 if job.weigh is None else -share(weight, total)
+        if factor and weight:
+            job.buffers.restore()
+            randomness.restore()
+            run_part(job, part, factor, split=True, backward=lambda loss: loss.backward())
+
+    with _undisturbed(job) as randomness, job.framework.comparing():
+        run(0, size, None)
+        whole = [_norm(gradient) for gradient in job.gradients.current()]
+        total = job.weight(job.part(0, size), size)
+        for start, stop in cuts:
+            run(start, stop, total)
+        left = [_norm(gradient) for gradient in job.gradients.current()]
+        job.gradients.drop()
+    _compare_norms(shown, whole, left, size)
+
+
+def _compare_norms(shown: Shown, whole: list[float], left: list[float], size: int) -> None:
+    _, relative, floor = _TOLERANCES[shown.precision]
+    total = math.sqrt(sum(norm * norm for norm in whole))
+    if not total or not math.isfinite(total):
+        return  # says nothing, or has overflown: tried again with the next batch
+    whole += [0.0] * (len(left) - len(whole))  # found on the way
+    for norm, rest in zip(whole, left):
+        if not rest <= relative * norm + floor * total:
             raise VramError(
-                f"split in two, a batch of {SAMPLES} samples gives gradients that differ by {difference:.1e} (relative; "
-                f"{allowed:.0e} is allowed): the loss compares samples (contrastive losses, in-batch negatives), or its "
-                "mean is over something else than samples (pass weight=, tokens say, or reduction='sum')"
+                f"split in two, the first {size} samples give gradients that differ by {rest / max(norm, 1e-30):.1e} "
+                f"(relative, of one tensor; {relative:.0e} is allowed). {_ADVICE}"
             )
+    shown.gradients = True
 
 
-def _relative(one: Any, other: Any) -> float:
-    return float((one - other).norm()) / max(float(one.norm()), 1e-30)
+def check_losses(job: Job, shown: Shown, parts: list[Part], size: int) -> None:
+    """Of the parts that were run, if it is time. VramError: together they are not the whole's."""
+    kinds = kinds_of([(part.weight, [float(divisor) for divisor in part.divisors]) for part in parts])
+    still = None if shown.kinds is None or kinds is None else _narrowed(shown.kinds, kinds)
+    shown.batches += 1
+    if still is not None and shown.batches & (shown.batches - 1):
+        shown.kinds = still
+        return
+    if shown.precision == Precision.COARSE and kinds is not None and not all(kinds):
+        raise VramError(
+            "what the loss is divided by is not shared out among the micro-batches as their weights (samples, if weight= "
+            f"says nothing else) are. {_ADVICE}"
+        )
+    with _undisturbed(job) as randomness:
+        _Comparison(job, randomness, _TOLERANCES[shown.precision][0], parts).settle(size)
+    shown.kinds = kinds
 
 
 @contextmanager
-def _evaluating(models: list[Any]) -> Iterator[None]:
-    training = [module for model in models for module in model.modules() if module.training]
-    for module in training:
-        module.training = False
+def _undisturbed(job: Job) -> Iterator[Randomness]:
+    """After it random numbers go on as if it had not been. VramError: step() failed, but not for memory."""
+    randomness = Randomness(job.framework)
     try:
-        yield
+        yield randomness
+    except Exception as error:
+        if isinstance(error, VramError) or job.framework.is_out_of_memory(error):
+            raise
+        raise VramError(
+            f"the whole batch did not fit, and step() failed when parts of it were compared ({type(error).__name__}: {error}). "
+            "If it can't take so few samples, or is not to be called for a comparison, pass check=False"
+        ) from error
     finally:
-        for module in training:
-            module.training = True
+        randomness.restore()
+
+
+def _norm(gradient: Any) -> float:
+    if gradient is None:
+        return 0.0
+    return float((gradient.coalesce().values() if gradient.is_sparse else gradient).norm())
+
+
+def kinds_of(parts: list[tuple[float, list[float]]]) -> list[set[str]] | None:
+    """How each divisor is shared out: in proportion to the parts' weights, the same in all parts, or neither.
+
+    None: the parts do not have the same divisors.
+    """
+    if len({len(divisors) for _, divisors in parts}) != 1:
+        return None
+    kinds: list[set[str]] = []
+    for place in range(len(parts[0][1])):
+        values = [divisors[place] for _, divisors in parts]
+        ratios = [value / weight for value, (weight, _) in zip(values, parts)]
+        kinds.append(({"shared"} if _all_equal(ratios) else set()) | ({"same"} if _all_equal(values) else set()))
+    return kinds
+
+
+def _all_equal(values: list[float]) -> bool:
+    return max(values) - min(values) <= 1e-6 * max(map(abs, values))
+
+
+def _narrowed(shown: list[set[str]], kinds: list[set[str]]) -> list[set[str]] | None:
+    """What a divisor may be after both; None: not the same divisors, or not of the same kind."""
+    both = [one & other for one, other in zip(shown, kinds)]
+    return both if len(shown) == len(kinds) and all(both) else None
+
+
+class _Comparison:
+    """Of the losses of one batch's parts with those of runs of them."""
+
+    def __init__(self, job: Job, randomness: Randomness, relative: float, parts: list[Part]) -> None:
+        self._job = job
+        self._relative = relative
+        # What was drawn for them can't be drawn again for the whole.
+        self._known = {} if job.drew else {(part.start, part.stop): float(part.loss) for part in parts}
+        self._randomness = randomness
+        self._graph = False  # step() takes gradients itself, and needs a graph
+
+    def settle(self, size: int) -> None:
+        """VramError: they differ, or memory is not enough to see."""
+        unit, length = size, -(-self._job.samples // size)  # of a run, in units
+        while unit:
+            try:
+                if attempt(self._job.framework, partial(self._compare, unit, length)).failure is None:
+                    return
+                unit, length = (unit, (length + 1) // 2) if length > 2 else (unit // 2, 2)
+            except VramError:
+                raise
+            except RuntimeError:
+                if self._graph:
+                    raise
+                self._graph = True
+            free(self._job.framework)
+        raise VramError(
+            "the whole batch did not fit, and in parts it can't be compared with anything: not even two samples fit. If its "
+            "loss is a mean over samples (or what weight= says), so that split it is the same, pass check=False"
+        )
+
+    def _compare(self, unit: int, length: int) -> None:
+        starts = list(range(0, self._job.samples, unit))
+        ranges = list(zip(starts, [*starts[1:], self._job.samples]))
+        for first in range(0, max(1, len(ranges) - 1), length - 1):
+            self._compare_run(ranges[first : first + length])
+
+    def _compare_run(self, ranges: list[tuple[int, int]]) -> None:
+        """VramError: the mean (or sum) of the parts is not the whole's loss."""
+        job, start, stop = self._job, ranges[0][0], ranges[-1][1]
+        weights = [job.weight(job.part(*part), part[1] - part[0]) for part in ranges]
+        total = 1.0 if job.weigh is None else sum(weights)
+        if not total:
+            return
+        found = [(weight / total, *self._loss(*part)) for part, weight in zip(ranges, weights) if weight]
+        parts = math.fsum(share * loss for share, loss, _ in found)
+        whole, scale = self._loss(start, stop)
+        if math.isfinite(whole) or math.isfinite(parts):
+            scale = max(scale, sum(share * size for share, _, size in found))
+            if not abs(whole - parts) <= self._relative * scale:
+                raise VramError(
+                    f"the whole batch did not fit, and split it has another loss: {whole:.9g} for {stop - start} samples, "
+                    f"{parts:.9g} for the same in {len(ranges)} parts. {_ADVICE}"
+                )
+
+    def _loss(self, start: int, stop: int) -> tuple[float, float]:
+        """Of these samples, and the size of its terms."""
+        if (start, stop) in self._known and not self._graph:
+            return self._known[start, stop], abs(self._known[start, stop])
+        job = self._job
+        job.buffers.restore()
+        self._randomness.restore()
+        with nullcontext() if self._graph else job.framework.no_grad(), job.framework.comparing() as mode:
+            result = job.step(job.part(start, stop))
+            loss = getattr(result, "loss", result)
+            return float(loss), mode.scale(loss)

@@ -5,14 +5,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from vram._error import VramError
 from vram._frameworks._training import Training, training_framework
 from vram._sizes import parse_limit
+from vram.look import _peaks
+from vram.look._peaks import PeakOf
 from vram.recover._fit import Trial, next_size
 from vram.recover._oom import attempt, free
 from vram.recover._randomness import Randomness
+from vram.recover._votes import WORKED, Votes, refuse_unknown_ranks
+
+_UNKNOWN = -1  # of what may be unknown, on its way to other ranks
+_TALKS = (
+    "the trial communicates with other ranks: if one of them ran out of memory, the others would wait for it. Let it run "
+    "within no_sync() of DistributedDataParallel made with broadcast_buffers=False, or on the module within it: that takes "
+    "as much memory once the buckets are there. What communicates within forward (FullyShardedDataParallel) can't be "
+    "searched"
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,7 @@ def find_batch_size(
     largest: int | None = None,
     max_trials: int = 8,
     device: int | None = None,
+    group: Any = None,
     framework: Training | None = None,
 ) -> BatchSize:
     """The largest batch size whose training step fits, from about three real steps: two small ones and the proof.
@@ -52,11 +65,13 @@ def find_batch_size(
     budget: what this process may hold of the device, in bytes or as "20GiB"; None: what it holds and all that is free now,
     within the limits set by ``torch.cuda.set_per_process_memory_fraction()`` and ``vram.enable(device_limit=...)``.
     multiple_of: of the result, unless only less fits. start: the first size, small (multiple_of). largest: no more than
-    that. device: its number; None: the current one. framework: in place of PyTorch, for tests.
+    that. device: its number; None: the current one. group: the ranks that search together, a process group: they try the
+    same sizes, and what does not fit on one of them fits on none; the trial must not communicate. False: this rank works
+    by itself. Where several ranks run, one of the two must be given. framework: in place of PyTorch, for tests.
 
-    The result was run, within the budget. Random numbers are afterwards as before. Errors: the framework's
-    out-of-memory error if not even one sample fits; VramError: no GPU. Errors of the trial pass through. One thread;
-    each rank for itself: the least of their results holds for all.
+    The result was run, within the budget, on all ranks of the group. Random numbers are afterwards as before. Errors: the
+    framework's out-of-memory error if not even one sample fits; VramError: no GPU, another rank failed, the trial
+    communicates. Errors of the trial pass through. One thread.
 
     >>> import torch, vram
     >>> vram.find_batch_size(lambda batch_size: None)  # doctest: +ELLIPSIS
@@ -64,15 +79,8 @@ def find_batch_size(
     vram._error.VramError: a batch size is found by measuring steps on a GPU...
     """
     used = framework if framework is not None else training_framework()
-    number = device if device is not None else used.current_device()
-    if number is None:
-        raise VramError(
-            "a batch size is found by measuring steps on a GPU, and PyTorch uses none here; put the model on one first"
-        )
-    free(used)
-    held = used.figures(number).reserved_bytes or 0
-    budget_bytes = parse_limit(budget) if budget is not None else held + used.free_bytes(number)
-    search = _Search(used, number, trial, budget_bytes)
+    refuse_unknown_ranks(group, "vram.find_batch_size()")
+    search = _begun(used, trial, budget, device, Votes(group), [start or 0, largest or 0, multiple_of, max_trials])
     randomness = Randomness(used)
     first = min(start or multiple_of, largest or sys.maxsize)
     search.run(first)
@@ -80,7 +88,7 @@ def find_batch_size(
         first, multiple_of = first // 8 or 1, 1
         search.run(first)
     while len(search.trials) < max_trials:
-        size = next_size(search.trials, budget_bytes, multiple_of, largest)
+        size = search.next_size(multiple_of, largest)
         if size is None:
             break
         search.run(size)
@@ -88,11 +96,41 @@ def find_batch_size(
     return search.result(multiple_of, largest)
 
 
-class _Search:
-    """The steps run so far."""
+def _begun(
+    used: Training,
+    trial: Callable[[int], object],
+    budget: int | str | None,
+    device: int | None,
+    votes: Votes,
+    asked: list[int],
+) -> _Search:
+    """Before the first trial. VramError: no GPU; ranks that were not asked for the same."""
+    with votes.telling():
+        number = device if device is not None else used.current_device()
+        if number is None:
+            raise VramError(
+                "a batch size is found by measuring steps on a GPU, and PyTorch uses none here; put the model on one first"
+            )
+        free(used)
+        held = used.figures(number).reserved_bytes or 0
+        budget_bytes = parse_limit(budget) if budget is not None else held + used.free_bytes(number)
+    votes.worst(WORKED)
+    if any(other != asked for other in votes.all(asked)):
+        raise VramError(
+            f"start, largest, multiple_of and max_trials must be the same on all ranks; here they are {asked}"
+        )
+    return _Search(used, number, trial, budget_bytes, votes)
 
-    def __init__(self, framework: Training, device: int, step: Callable[[int], object], budget_bytes: int) -> None:
-        self.trials: list[Trial] = []
+
+class _Search:
+    """The steps run so far, on all ranks the same sizes."""
+
+    def __init__(
+        self, framework: Training, device: int, step: Callable[[int], object], budget_bytes: int, votes: Votes
+    ) -> None:
+        self.trials: list[Trial] = []  # this rank's; one fits only if it fits on all
+        self._votes = votes
+        self._ranks = [(budget, list[Trial]()) for (budget,) in votes.all([budget_bytes])]
         self._framework = framework
         self._device = device
         self._step = step
@@ -103,20 +141,38 @@ class _Search:
     def best(self) -> Trial | None:
         return max((t for t in self.trials if t.fits), key=lambda trial: trial.batch_size, default=None)
 
+    def next_size(self, multiple_of: int, largest: int | None) -> int | None:
+        """The least that any rank would try; None: some rank has no more to try."""
+        sizes = [next_size(trials, budget, multiple_of, largest) for budget, trials in self._ranks]
+        return None if None in sizes else min(size for size in sizes if size is not None)
+
     def run(self, batch_size: int) -> None:
+        with self._votes.telling():
+            mine = self._measured(batch_size)
+        self._votes.worst(WORKED)
+        everybody = [_decoded(batch_size, values) for values in self._votes.all(_encoded(mine))]
+        fits = all(trial.fits for trial in everybody)
+        for (_, trials), trial in zip(self._ranks, everybody):
+            trials.append(replace(trial, fits=fits))
+        self.trials.append(replace(mine, fits=fits))
+
+    def _measured(self, batch_size: int) -> Trial:
         phases = _Phases(self._framework, self._device)
-        with ExitStack() as stack:
-            stack.enter_context(self._framework.backward_passes(phases.backward_begins))
-            stack.enter_context(self._framework.optimizer_steps(phases.optimizer_begins, phases.optimizer_ends))
-            outcome = attempt(self._framework, lambda: self._step(batch_size))
-        self._framework.synchronize(self._device)
-        phases.end()
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(self._framework.backward_passes(phases.backward_begins))
+                stack.enter_context(self._framework.optimizer_steps(phases.optimizer_begins, phases.optimizer_ends))
+                if not self._votes.alone and not self.best:  # then it is known that it does not
+                    stack.enter_context(self._framework.silent(_TALKS))
+                outcome = attempt(self._framework, lambda: self._step(batch_size))
+            self._framework.synchronize(self._device)
+        finally:
+            phases.end()
         free(self._framework)
         if outcome.failure is not None:
             self._failures.append(f"{batch_size}: {outcome.failure}")
-            self.trials.append(Trial(batch_size, fits=False))
-        else:
-            self.trials.append(phases.trial(batch_size, self._budget_bytes))
+            return Trial(batch_size, fits=False)
+        return phases.trial(batch_size, self._budget_bytes)
 
     def result(self, multiple_of: int, largest: int | None) -> BatchSize:
         best = self.best
@@ -145,8 +201,19 @@ class _Search:
         return "by the line through the trials, more than 1 % more (or the next multiple) would not fit"
 
 
+def _encoded(trial: Trial) -> list[int]:
+    optional = [_UNKNOWN if value is None else value for value in (trial.peak_bytes, trial.saved_bytes)]
+    return [trial.fits, *optional, trial.growing_bytes, trial.slack_bytes, trial.floor_bytes, trial.settled_bytes]
+
+
+def _decoded(batch_size: int, values: list[int]) -> Trial:
+    peak, saved = (None if value == _UNKNOWN else value for value in values[1:3])
+    growing, slack, floor, settled = values[3:]
+    return Trial(batch_size, bool(values[0]), peak, growing, saved, slack, floor, settled)
+
+
 class _Phases:
-    """Peaks of one step: of forward, of backward, of the optimizer. Called by its hooks."""
+    """Peaks of one step: of forward, of backward, of the optimizer. Called by its hooks; end() ends it."""
 
     def __init__(self, framework: Training, device: int) -> None:
         self._framework = framework
@@ -157,7 +224,8 @@ class _Phases:
         self._allocated = 0
         self._before, self._settled, self._at_begin = self._current(), 0, 0
         self._saved: int | None = None
-        framework.reset_peaks(device)
+        self._waiting = PeakOf()
+        _peaks.begin(framework, device, self._waiting, reset=True)
 
     def backward_begins(self) -> None:
         self._growing.append(self._peak() - self._made)
@@ -174,7 +242,7 @@ class _Phases:
         self._made += max(0, self._current() - self._at_begin)
 
     def end(self) -> None:
-        self._growing.append(self._peak() - self._made)
+        self._growing.append(self._taken() - self._made)
 
     def trial(self, batch_size: int, budget_bytes: int) -> Trial:
         peak = self._reserved + self._late()
@@ -202,8 +270,13 @@ class _Phases:
 
     def _peak(self) -> int:
         """In tensors, since the last call."""
-        figures = self._framework.figures(self._device)
-        self._framework.reset_peaks(self._device)
-        self._reserved = max(self._reserved, figures.peak_reserved_bytes or 0)
-        self._allocated = max(self._allocated, figures.peak_allocated_bytes or 0)
-        return figures.peak_allocated_bytes or 0
+        peak = self._taken()
+        self._waiting = PeakOf()
+        _peaks.begin(self._framework, self._device, self._waiting, reset=True)
+        return peak
+
+    def _taken(self) -> int:
+        _peaks.end(self._framework, self._device, self._waiting)
+        self._reserved = max(self._reserved, self._waiting.reserved or 0)
+        self._allocated = max(self._allocated, self._waiting.allocated or 0)
+        return self._waiting.allocated or 0

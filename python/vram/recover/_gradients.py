@@ -1,28 +1,28 @@
 """Gradients while a batch may have to be run again: what earlier batches accumulated is set aside, not copied.
 
-The parameters start the batch with no gradient, so that an attempt that failed is undone by dropping what it left. In
-the end the new gradient is added to the one set aside, as autograd would have done. That costs memory only under
-accumulation: a second set of gradients while the batch runs.
+Tensors start the batch with no gradient, so that an attempt that failed is undone by dropping what it left. In the end the
+new gradient is added to the one set aside, as autograd would have done. That costs memory only under accumulation: a
+second set of gradients while the batch runs.
+
+Parameters that nobody named (a loss's own, one that step() unfreezes) and inputs that want gradients are found in the
+graph before each backward pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from vram._error import VramError
 
 
 def parameters_of(models: list[Any], optimizer: Any) -> list[Any]:
-    """Those that get gradients, each once. VramError: none was given, or some are stepped within backward."""
-    if not models and optimizer is None:
-        raise VramError(
-            "which gradients to restore after a failure is not known; pass model=, the module (or a list of them) that "
-            "step() trains, or optimizer="
-        )
+    """Those that get gradients, each once. VramError: some are stepped within backward."""
     found = {id(parameter): parameter for parameter in _all(models, optimizer) if parameter.requires_grad}
     for parameter in found.values():
-        _refuse_steps_in_backward(parameter)
+        refuse_steps_in_backward(parameter)
     return list(found.values())
 
 
@@ -33,10 +33,13 @@ def _all(models: list[Any], optimizer: Any) -> Iterator[Any]:
         yield from group["params"]
 
 
-def _refuse_steps_in_backward(parameter: Any) -> None:
+def is_foreign(hook: Any) -> bool:
+    return not str(getattr(hook, "__module__", "")).startswith("vram.")
+
+
+def refuse_steps_in_backward(parameter: Any) -> None:
     hooks = (getattr(parameter, "_post_accumulate_grad_hooks", None) or {}).values()
-    foreign = [hook for hook in hooks if not str(getattr(hook, "__module__", "")).startswith("vram.")]
-    if foreign or hasattr(parameter, "_in_backward_optimizers"):
+    if any(map(is_foreign, hooks)) or hasattr(parameter, "_in_backward_optimizers"):
         raise VramError(
             "a parameter has a hook that runs within backward once its gradient is there (an optimizer that steps in "
             "backward, say): what it did can't be undone for another try, and it would run once for each micro-batch. "
@@ -44,39 +47,127 @@ def _refuse_steps_in_backward(parameter: Any) -> None:
         )
 
 
+def _hooks(tensor: Any) -> list[Any]:
+    """Those that register_hook() has put there, unless they are vram's."""
+    return list(filter(is_foreign, (getattr(tensor, "_backward_hooks", None) or {}).values()))
+
+
+@dataclass
+class _Entry:
+    tensor: Any
+    earlier: Any  # its gradient before the batch
+    merged: Any = None  # that and the batch's, where they can't be added in place
+
+    @property
+    def layout(self) -> int:
+        """Of what accumulate() will leave: 0 is no gradient, 1 a dense one, 2 + n a sparse one of n sparse dimensions."""
+        found = [grad for grad in (self.merged, self.earlier, self.tensor.grad) if grad is not None]
+        if not found:
+            return 0
+        return max(2 + grad.sparse_dim() for grad in found) if all(grad.is_sparse for grad in found) else 1
+
+
 class Gradients:
-    """Of these parameters, for one batch. One thread."""
+    """Of these tensors, for one batch. One thread. Nothing changes before set_aside()."""
 
     def __init__(self, parameters: list[Any]) -> None:
         self._parameters = parameters
-        self._earlier = [parameter.grad for parameter in parameters]
-        self._with_earlier = {id(p) for p, earlier in zip(parameters, self._earlier) if earlier is not None}
-        self.drop()
+        self._entries: dict[int, _Entry] = {}
+        self._passing: list[Any] = []  # weak: tensors that came up in backward, had no gradient and are no parameters
+        self._apart: list[tuple[Any, Any]] | None = None  # hooks that do not run now, and what was in them
+
+    def set_aside(self) -> None:
+        for parameter in self._parameters:
+            self._enter(parameter)
+
+    def adopt(self, leaf: Any) -> None:
+        """Before a backward pass that adds to its gradient."""
+        known = self._entries.get(id(leaf))
+        if (known is not None and known.tensor is leaf) or any(reference() is leaf for reference in self._passing):
+            return
+        refuse_steps_in_backward(leaf)
+        if leaf.grad is None and type(leaf).__name__ != "Parameter" and not _hooks(leaf):
+            import torch.utils.weak  # the program has imported PyTorch; made within step(), it must not live longer
+
+            self._passing.append(torch.utils.weak.TensorWeakRef(leaf))
+        else:
+            self._enter(leaf)
+
+    def _enter(self, tensor: Any) -> None:
+        self._entries[id(tensor)] = _Entry(tensor, tensor.grad)
+        tensor.grad = None
+        self._take_hooks(tensor)
 
     def drop(self) -> None:
         """What the current attempt has left."""
-        for parameter in self._parameters:
-            parameter.grad = None
+        for entry in self._entries.values():
+            entry.tensor.grad = entry.merged = None
+        for tensor in [reference() for reference in self._passing]:
+            if tensor is not None:
+                tensor.grad = None
+        self._passing.clear()
 
-    def taken(self) -> list[Any]:
-        """What the current attempt has left, taken away from the parameters."""
-        gradients = [parameter.grad for parameter in self._parameters]
-        self.drop()
-        return gradients
+    def current(self) -> list[Any]:
+        """What the current attempt has left, of each tensor; None: nothing."""
+        return [entry.tensor.grad for entry in self._entries.values()]
 
-    def has(self, parameter: Any) -> bool:
-        """Whether it has a gradient, of the batch or an earlier one."""
-        return parameter.grad is not None or id(parameter) in self._with_earlier
+    def layout(self, parameter: Any) -> int:
+        """See _Entry."""
+        entry = self._entries.get(id(parameter))
+        return entry.layout if entry is not None else _Entry(parameter, None).layout
+
+    def give(self, parameter: Any, make: Any) -> None:
+        """Gives it what `make` makes of its whole gradient, or of None."""
+        entry = self._entries.get(id(parameter)) or self._entries.setdefault(id(parameter), _Entry(parameter, None))
+        entry.merged = make(next((g for g in (entry.merged, entry.earlier, parameter.grad) if g is not None), None))
 
     def put_back(self) -> None:
         """As before the batch."""
-        for parameter, earlier in zip(self._parameters, self._earlier):
-            parameter.grad = earlier
+        self.drop()
+        for entry in self._entries.values():
+            entry.tensor.grad = entry.earlier
+
+    def merge(self) -> None:
+        """Adds where that takes memory: what is sparse, before or now. The rest is left to accumulate()."""
+        for entry in self._entries.values():
+            new, earlier = entry.tensor.grad, entry.earlier
+            if new is not None and earlier is not None and (new.is_sparse or earlier.is_sparse):
+                # A dense one first, as autograd adds them: the other way round it is not implemented.
+                entry.merged = new + earlier if earlier.is_sparse else earlier + new
 
     def accumulate(self) -> None:
-        """The earlier ones and those of the batch. Allocates nothing."""
-        for parameter, earlier in zip(self._parameters, self._earlier):
-            if earlier is not None:
-                if parameter.grad is not None:
-                    earlier.add_(parameter.grad)
-                parameter.grad = earlier
+        """The earlier ones and those of the batch. After merge() it allocates nothing."""
+        for entry in self._entries.values():
+            tensor, earlier = entry.tensor, entry.earlier
+            if entry.merged is not None:
+                tensor.grad = entry.merged
+            elif earlier is not None:
+                if tensor.grad is not None:
+                    earlier.add_(tensor.grad)
+                tensor.grad = earlier
+
+    @contextmanager
+    def hooks_apart(self) -> Iterator[None]:
+        """Within it the tensors' own hooks do not run. They are called by run_hooks(), once for the whole batch."""
+        self._apart = []
+        for entry in self._entries.values():
+            self._take_hooks(entry.tensor)
+        try:
+            yield
+        finally:
+            for hooks, before in self._apart:
+                hooks.update(before)
+            self._apart = None
+
+    def _take_hooks(self, tensor: Any) -> None:
+        if self._apart is not None and _hooks(tensor):
+            hooks = tensor._backward_hooks
+            self._apart.append((hooks, dict(hooks)))
+            hooks.clear()
+
+    def run_hooks(self) -> None:
+        """With the gradients of the batch, in the order in which they were registered. May take memory."""
+        for entry in self._entries.values():
+            for hook in _hooks(entry.tensor) if entry.tensor.grad is not None else ():
+                changed = hook(entry.tensor.grad)
+                entry.tensor.grad = entry.tensor.grad if changed is None else changed

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from vram._error import VramError
 from vram._frameworks._training import Training, training_framework
-from vram.recover import _ranks, _trees
-from vram.recover._attempts import Job, until_it_fits
-from vram.recover._batch_norm import RunningStatistics
+from vram.recover import _trees
+from vram.recover._attempts import until_it_fits
+from vram.recover._buffers import Buffers
 from vram.recover._gradients import Gradients, parameters_of
+from vram.recover._job import Job
 from vram.recover._randomness import Randomness
-from vram.recover._remembered import remembered_of
+from vram.recover._ranks import Ranks
+from vram.recover._remembered import Shown, remembered_of
+from vram.recover._votes import WORKED
 
 _THRASHING_AFTER = 2  # batches in a row
 
@@ -48,29 +51,32 @@ def micro_batches(  # size: most of it says what the parameters mean
     backward: Callable[[Any], object] | None = None,
     samples: int | None = None,
     split: Callable[[Any, int, int], Any] | None = None,
-    grow_after: int | None = None,
+    grow_after: int | None = 100,
     allow_batch_norm: bool = False,
-    check: bool = False,
+    check: bool = True,
     group: Any = None,
 ) -> MicroBatches:
     """Runs forward and backward over the batch; when memory runs out, again in smaller and smaller micro-batches.
 
     ``step(part)`` computes the loss and returns it (or an object with ``.loss``); it does not call backward and does not
-    scale: this function does both. It is called once for each part, so nothing else in it may count calls. Afterwards
-    ``.grad`` has what ``step(batch).backward()`` would have left (fp32: to 1e-6 relative), added to what was there
-    before. Clip, step the optimizer and zero gradients after the call.
+    scale: this function does both. Afterwards ``.grad`` has what ``step(batch).backward()`` would have left (fp32: to 1e-6
+    relative), added to what was there before, or VramError says why it can't. It is called for each part, and a few times
+    more to compare parts with the whole; so nothing in it may count calls. Clip, step the optimizer and zero gradients after
+    the call.
 
-    model: the module that is trained, or a list of them; DistributedDataParallel is known. optimizer: in its place, or
-    with it. reduction: how the loss comes from samples, "mean" or "sum". weight: over what the mean is, if not samples:
+    model: the module that is trained, or a list of them; with DistributedDataParallel, the wrapper. optimizer: what it steps is
+    looked at, too. reduction: how the loss comes from samples, "mean" or "sum". weight: over what the mean is, if not samples:
     ``weight(part)`` gives the number of tokens that count, say. backward: called with each scaled loss in place of
     ``loss.backward()``, for a gradient scaler. split(batch, start, stop), with samples: cuts batches that are no trees of
     tensors with the same dimension 0. grow_after: after so many batches at the size that worked, try twice that
-    (None: never). allow_batch_norm: run though BatchNorm makes equality impossible. check: once, compare a few samples
-    whole and split. group: ranks that must split alike for another reason than DistributedDataParallel.
+    (None: never). allow_batch_norm: run though BatchNorm makes equality impossible. check: False takes the difference of a loss
+    that, split, is not the whole batch's; nothing is compared then. group: ranks that call this together for another reason
+    than DistributedDataParallel, a process group; False: this rank trains by itself.
 
     Errors: the framework's out-of-memory error when one sample is too much, and when an optimizer had begun to step
-    (never run again). VramError: equality is impossible, the batch can't be cut, another rank failed. Any other error of
-    the step passes through, gradients as before the call. Ranks call it together; in a process, one thread at a time.
+    (never run again). VramError: equality is impossible or not to be seen, the batch can't be cut, another rank failed. Any other
+    error of the step passes through. After each error gradients are as before the call. Ranks call it together; in a
+    process, one thread at a time.
 
     >>> import torch, vram
     >>> model = torch.nn.Linear(4, 1)
@@ -84,32 +90,71 @@ def micro_batches(  # size: most of it says what the parameters mean
     (4, 2, 1)
     """
     framework = training_framework()
+    _refuse_contradictions(weight, reduction, samples, split)
+    models = _modules_of(model)
+    ranks = Ranks(models, group)
+    with ranks.votes.telling():  # what fails on this rank alone must not leave the others waiting
+        total = samples if samples is not None else _trees.samples(batch)
+        if total < 1:
+            raise VramError("the batch has no samples")
+        remembered = remembered_of(models[0])
+        buffers = Buffers(models, allow_batch_norm, remembered)
+        job = Job(
+            framework=framework,
+            batch=batch,
+            samples=total,
+            step=step,
+            cut=split or (lambda whole, start, stop: _trees.part(whole, start, stop, total)),
+            weigh=_weigher(weight, reduction),
+            backward=backward or (lambda loss: loss.backward()),
+            buffers=buffers,
+            gradients=Gradients(parameters_of(models, optimizer)),
+            randomness=Randomness(framework),
+            ranks=ranks,
+            remembered=remembered,
+            models=models,
+            shown=remembered.shown.setdefault(_claim(step, weight, reduction), Shown())
+            if check and not buffers.norms
+            else None,
+        )
+    return _run(job, grow_after)
+
+
+def _refuse_contradictions(weight: Any, reduction: str, samples: int | None, split: Any) -> None:
     if reduction not in ("mean", "sum") or (weight is not None and reduction == "sum"):
         raise VramError(f"reduction is 'mean' (with a weight, perhaps) or 'sum' (without), not {reduction!r}")
     if (split is None) != (samples is None):
         raise VramError("split and samples are given together: how to cut the batch, and how many samples it has")
-    models = list(model) if isinstance(model, (list, tuple)) else [model] if model is not None else []
-    parameters = parameters_of(models, optimizer)
-    total = samples if samples is not None else _trees.samples(batch)
-    if total < 1:
-        raise VramError("the batch has no samples")
-    job = Job(
-        framework=framework,
-        batch=batch,
-        samples=total,
-        step=step,
-        cut=split or (lambda whole, start, stop: _trees.part(whole, start, stop, total)),
-        weigh=_weigher(weight, reduction),
-        backward=backward or (lambda loss: loss.backward()),
-        statistics=RunningStatistics(models, allow_batch_norm),
-        gradients=Gradients(parameters),
-        randomness=Randomness(framework),
-        ranks=_ranks.Ranks(models, group),
-        remembered=remembered_of(models, optimizer),
-        models=models,
-        check=check,
-    )
-    return _run(job, grow_after)
+
+
+def _modules_of(model: Any) -> list[Any]:
+    """Each once. VramError: there is none."""
+    models = list({id(one): one for one in (model if isinstance(model, (list, tuple)) else [model])}.values())
+    if not models or not all(hasattr(one, "named_modules") for one in models):
+        raise VramError(
+            "what step() trains is not known, so that a failure could not be undone and its layers not be looked at; pass "
+            f"model=, the torch.nn.Module (or a list of them), not {model!r}"
+        )
+    return models
+
+
+def _claim(step: Any, weight: Any, reduction: str) -> Hashable:
+    """What is shown once for all batches: by code, since a new function with it for each batch is usual."""
+    return _code(step), _code(weight), reduction
+
+
+def _code(function: Any) -> Hashable:
+    function = getattr(function, "func", function)  # of functools.partial
+    code = getattr(function, "__code__", type(function))
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if _is_filled(cell)]
+    return code, tuple(getattr(one, "__code__", type(one)) for one in cells if callable(one))
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def _weigher(weight: Callable[[Any], Any] | None, reduction: str) -> Callable[[Any, int], float] | None:
@@ -121,15 +166,19 @@ def _weigher(weight: Callable[[Any], Any] | None, reduction: str) -> Callable[[A
 
 def _run(job: Job, grow_after: int | None) -> MicroBatches:
     retries_before = _alloc_retries(job.framework)
+    job.ranks.votes.worst(WORKED)  # all are here, and none has a reason not to begin
     worked = False
+    job.gradients.set_aside()
     try:
         with job.ranks.apart():
             size, loss = until_it_fits(job, job.remembered.start(job.samples, grow_after))
         worked = True
     finally:
-        job.statistics.end(worked)
         if not worked:
             job.gradients.put_back()
+            job.buffers.restore()
+    job.buffers.note()
+    job.remembered.silent = True
     job.gradients.accumulate()
     job.ranks.average()
     job.remembered.worked()
@@ -155,12 +204,13 @@ def _report(job: Job, size: int, loss: Any, alloc_retries: int) -> MicroBatches:
 
 def _notes(job: Job, count: int) -> tuple[str, ...]:
     notes = []
-    if count > 1 and job.statistics.names:
-        notes.append(f"BatchNorm ({len(job.statistics.names)}) normalised by micro-batch: other gradients")
-    if count > 1 and any(_drops(module) for model in job.models for module in model.modules()):
-        notes.append("dropout drew for each micro-batch: gradients equal the full batch's in distribution only")
+    if count > 1 and job.buffers.norms:
+        notes.append(f"BatchNorm ({len(job.buffers.norms)}) normalised by micro-batch: other gradients")
+    if count > 1 and job.drew:
+        notes.append(
+            "random numbers (of dropout, say) were drawn for each micro-batch: gradients equal the full batch's in "
+            "distribution only"
+        )
+    if count > 1 and job.shown is None and not job.buffers.norms:
+        notes.append("not compared with the whole batch (check=False)")
     return tuple(notes)
-
-
-def _drops(module: Any) -> bool:
-    return module.training and "Dropout" in type(module).__name__ and getattr(module, "p", 0) > 0

@@ -44,6 +44,7 @@ class Outcome(Generic[T]):
 def attempt(framework: Training, call: Callable[[], T]) -> Outcome[T]:
     """Calls it. Errors that are not about memory pass through, those of a broken device among them."""
     steps: list[None] = []
+    handled = sys.exc_info()[1]  # by the caller, whose frames are none of ours
     with framework.optimizer_steps(lambda: steps.append(None), lambda: None):
         try:
             return Outcome(value=call(), stepped=bool(steps))
@@ -52,7 +53,7 @@ def attempt(framework: Training, call: Callable[[], T]) -> Outcome[T]:
                 raise
             allocated, reserved = held(framework)
             failure = Failure(str(error).strip()[:_TEXT_LIMIT], allocated, reserved, bool(steps))
-            _empty_frames(error)
+            _empty_frames(error, handled)
     return Outcome(failure=failure, stepped=failure.stepped)
 
 
@@ -83,8 +84,11 @@ def _chain(error: BaseException | None, seen: set[int]) -> Iterator[BaseExceptio
         yield from _chain(other, seen)
 
 
-def _empty_frames(error: BaseException) -> None:
-    for link in _chain(error, set()):
+def _empty_frames(error: BaseException, but: BaseException | None = None) -> None:
+    others = set[int]()
+    for _ in _chain(but, others):
+        pass
+    for link in _chain(error, others):
         traceback.clear_frames(link.__traceback__)  # frames that still run are left alone
 
 

@@ -6,7 +6,7 @@ import random
 import sys
 from typing import Any
 
-from vram._frameworks._training import Training
+from vram._frameworks._training import Differentiating, Training
 
 
 class Randomness:
@@ -17,7 +17,15 @@ class Randomness:
         self._state = framework.rng_state()
         self._python = random.getstate()
         numpy: Any = sys.modules.get("numpy.random")
-        self._numpy = numpy.get_state() if numpy is not None else None
+        self._numpy: Any = numpy.get_state() if numpy is not None else None
+
+    def has_moved(self, framework: Differentiating) -> bool:
+        """Whether something was drawn since, by whom ever."""
+        numpy: Any = sys.modules.get("numpy.random")
+        now = numpy.get_state() if numpy is not None and self._numpy is not None else None
+        drawn = now is not None and (now[2:] != self._numpy[2:] or bool((now[1] != self._numpy[1]).any()))
+        drawn = drawn or random.getstate() != self._python
+        return drawn or not framework.same_rng(self._state, framework.rng_state())
 
     def restore(self) -> None:
         self._framework.restore_rng(self._state)

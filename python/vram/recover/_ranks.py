@@ -1,23 +1,23 @@
 """The ranks of a data-parallel training, kept out of collectives until all of them know that nobody failed.
 
-While micro-batches run, DistributedDataParallel communicates nothing: gradients stay local (no_sync), and what it
-would send with the first forward (buffers, the order of its buckets) is sent before. Then the ranks vote, on the CPU over gloo, where no GPU memory
-is needed. Only when all of them came through are the gradients averaged, in place, by this module.
+While micro-batches run, DistributedDataParallel communicates nothing: gradients stay local (no_sync), and what it would
+send with the first forward (buffers, the order of its buckets) is sent before. Then the ranks vote. Only when all of them
+came through are the gradients averaged, in place, by this module.
 """
 
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from vram._error import VramError
+from vram.recover._gradients import Gradients
+from vram.recover._votes import OUT_OF_MEMORY, WORKED, Votes, refuse_unknown_ranks
 
-WORKED, OUT_OF_MEMORY, BROKEN = range(3)  # in this order: the worst that any rank says counts
 _TALKATIVE = {"FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
-_side_groups: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # by DDP module
+_DENSE = 1  # see Gradients.layout
 
 
 def _class_names(module: Any) -> set[str]:
@@ -25,23 +25,39 @@ def _class_names(module: Any) -> set[str]:
 
 
 def _parallel_modules(models: list[Any]) -> list[Any]:
-    found = []
+    found: dict[int, Any] = {}
     for module in (module for model in models for module in model.modules()):
         names = _class_names(module)
         if names & _TALKATIVE or ("SyncBatchNorm" in names and module.training):
             raise VramError(
                 f"{type(module).__name__} communicates within forward and backward, so that a rank that runs out of "
-                "memory leaves the others waiting; no retry can be agreed on. Find a batch size that fits beforehand "
-                "(vram.find_batch_size) and leave it some room"
+                "memory leaves the others waiting; no retry can be agreed on. Choose a batch size that surely fits, and "
+                "run forward and backward without vram.micro_batches"
             )
-        if "DistributedDataParallel" in names:
-            found.append(module)
-            if getattr(module, "_comm_hooks", None):
-                raise VramError(
-                    "this DistributedDataParallel has a communication hook; vram.micro_batches averages gradients "
-                    "itself, after a vote, and would leave the hook out. Remove it"
-                )
-    return found
+        if "DistributedDataParallel" in names and id(module) not in found:
+            _refuse_special(module)
+            found[id(module)] = module
+    return list(found.values())
+
+
+def _refuse_special(module: Any) -> None:
+    """What of DDP's work would be left out, or can't be done in parts."""
+    if getattr(module, "_comm_hooks", None):
+        raise VramError(
+            "this DistributedDataParallel has a communication hook; vram.micro_batches averages gradients "
+            "itself, after a vote, and would leave the hook out. Remove it"
+        )
+    if getattr(module, "static_graph", False):
+        raise VramError(
+            "this DistributedDataParallel has static_graph=True: it counts the backward passes of its first batch, and "
+            "can't run without communication. Make it without static_graph; find_unused_parameters=True is not needed "
+            "with vram.micro_batches"
+        )
+    if getattr(getattr(module, "_join_config", None), "enable", False):
+        raise VramError(
+            "this DistributedDataParallel is within join(), which communicates with each forward. Let all ranks have as "
+            "many batches, and leave join() out"
+        )
 
 
 class Ranks:
@@ -49,91 +65,103 @@ class Ranks:
 
     def __init__(self, models: list[Any], group: Any) -> None:
         self._modules = _parallel_modules(models)
+        if not self._modules:
+            refuse_unknown_ranks(group, "vram.micro_batches(), whose model= has no DistributedDataParallel in it,")
+        self._torch: Any = sys.modules.get("torch")
         # Within the user's own no_sync() an earlier part of an accumulation runs: its end averages.
         self._averages = [module for module in self._modules if module.require_backward_grad_sync]
-        self._torch: Any = sys.modules.get("torch")
-        self._group = group if group is not None else self._side_group()
-        self._trained = [pair for module in self._averages for pair in _reduced(module)]
+        self._trained = self._reduced()
         self._averaged: list[tuple[Any, Any]] = []
+        self.votes = Votes(group or (self._group_of_all() if self._modules else None))
+
+    def _reduced(self) -> list[tuple[Any, Any]]:
+        """The parameters whose gradients are averaged, each once, and over which group."""
+        found: dict[int, tuple[Any, Any]] = {}
+        for module in self._averages:
+            ignored = getattr(module, "parameters_to_ignore", ())
+            for name, parameter in module.module.named_parameters():
+                if parameter.requires_grad and name not in ignored:
+                    found.setdefault(id(parameter), (parameter, module.process_group))
+        return list(found.values())
+
+    def _group_of_all(self) -> Any:
+        """VramError: the modules act over other ranks than one another."""
+        distributed = self._torch.distributed
+        groups = [module.process_group for module in self._modules]
+        if len({tuple(distributed.get_process_group_ranks(group)) for group in groups}) > 1:
+            raise VramError(
+                "the DistributedDataParallel modules in model= act over different ranks; pass group=, a process group of "
+                "all ranks that call vram.micro_batches together"
+            )
+        return groups[0]
 
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Within it, forward and backward of the modules communicate nothing."""
-        self._send_buffers()
         self._rebuild_buckets()
+        for module in self._modules:
+            if module.will_sync_module_buffers():
+                module._sync_buffers()
+        before = [(module, module.require_forward_param_sync) for module in self._modules]
         with ExitStack() as stack:
             for module in self._modules:
                 module.require_forward_param_sync = False
                 stack.enter_context(module.no_sync())
-            yield
+            try:
+                yield
+            finally:  # the next forward, ours or not, sends the buffers again if this one would have
+                for module, sync in before:
+                    module.require_forward_param_sync = sync
 
-    def worst(self, status: int, size: int) -> tuple[int, int]:
-        """Of the status and of the micro-batch size: the largest that any rank has. Waits for all of them."""
-        if self._group is None:
-            return status, size
-        worst, largest = self._largest([status, size])
-        return worst, largest
+    def complete(self, gradients: Gradients, attempt: Callable[[Callable[[], None]], bool]) -> bool:
+        """Gives this rank zeros for gradients that only others have, and the others' layout. Whether all could.
 
-    def complete(self, has: Callable[[Any], bool], attempt: Callable[[Callable[[], None]], bool]) -> bool:
-        """Gives this rank zeros for gradients that only others have, as `attempt`: it takes memory. Whether all could."""
-        mine = [int(has(parameter)) for parameter, _ in self._trained]
-        if not mine:
+        `attempt` calls what takes memory.
+        """
+        layouts = [gradients.layout(parameter) for parameter, _ in self._trained]
+        if not layouts or self.votes.alone:
+            self._averaged = [pair for pair, layout in zip(self._trained, layouts) if layout]
             return True
-        largest = self._largest([*mine, *(1 - here for here in mine)])
-        somewhere, lacking = largest[: len(mine)], largest[len(mine) :]
-        self._averaged = [pair for pair, present in zip(self._trained, somewhere) if present]
-        if not any(present and absent for present, absent in zip(somewhere, lacking)):
+        count = len(layouts)
+        dense = [int(layout == _DENSE) for layout in layouts]
+        lacking = [int(layout == 0) for layout in layouts]
+        found = self.votes.largest([*layouts, *dense, *lacking])
+        self._averaged = [pair for pair, layout in zip(self._trained, found) if layout]
+        wanted = [
+            _DENSE if some_dense else layout for layout, some_dense in zip(found[:count], found[count : 2 * count])
+        ]
+        if not any(layout and lacks for layout, lacks in zip(found, found[2 * count :])) and wanted == found[:count]:
             return True
 
         def make() -> None:
-            for parameter, _ in self._averaged:
-                if not has(parameter):
-                    parameter.grad = self._torch.zeros_like(parameter)
+            for (parameter, _), layout, own in zip(self._trained, wanted, layouts):
+                if layout != own:
+                    gradients.give(parameter, lambda grad, p=parameter, to=layout: self._made(grad, p, to))
 
-        worst, _ = self.worst(WORKED if attempt(make) else OUT_OF_MEMORY, 0)
+        worst, _ = self.votes.worst(WORKED if attempt(make) else OUT_OF_MEMORY)
         return worst == WORKED
+
+    def _made(self, gradient: Any, parameter: Any, layout: int) -> Any:
+        if gradient is not None:
+            return gradient.to_dense()
+        if layout == _DENSE:
+            return self._torch.zeros_like(parameter)
+        sparse = layout - 2
+        empty = self._torch.empty((sparse, 0), dtype=self._torch.int64, device=parameter.device)
+        values = parameter.new_empty((0, *parameter.shape[sparse:]))
+        return self._torch.sparse_coo_tensor(empty, values, parameter.shape)
 
     def average(self) -> None:
         """The gradients that any rank has, in place; the order is that of the parameters, on all ranks the same."""
-        distributed, waiting = self._torch.distributed, []
+        distributed: Any = getattr(self._torch, "distributed", None)
+        waiting = []
         for parameter, group in self._averaged:
             parameter.grad.div_(distributed.get_world_size(group))  # first, so that half precision holds the sum
             waiting.append(distributed.all_reduce(parameter.grad, group=group, async_op=True))
         for work in waiting:
             work.wait()
         for module in self._averages:
-            module.require_forward_param_sync = True  # the next forward, ours or not, sends the buffers again
-
-    def _largest(self, values: list[int]) -> list[int]:
-        distributed = self._torch.distributed
-        tensor = self._torch.tensor(values, dtype=self._torch.int64)
-        distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, group=self._group)
-        largest: list[int] = tensor.tolist()
-        return largest
-
-    def _side_group(self) -> Any:
-        """Of the same ranks, over gloo. To make one is a collective, at the first batch, before anything can fail."""
-        if not self._modules:
-            return None
-        first = self._modules[0]
-        if first not in _side_groups:
-            distributed = self._torch.distributed
-            ranks = distributed.get_process_group_ranks(first.process_group)
-            gloo = distributed.get_backend(first.process_group) == "gloo"
-            _side_groups[first] = (
-                first.process_group
-                if gloo
-                else distributed.new_group(ranks, backend="gloo", use_local_synchronization=True)
-            )
-        return _side_groups[first]
-
-    def _send_buffers(self) -> None:
-        for module in self._modules:
-            distributed = self._torch.distributed
-            if module.will_sync_module_buffers():
-                group = module.process_group
-                for buffer in module.modules_buffers:
-                    distributed.broadcast(buffer, distributed.get_global_rank(group, 0), group=group)
+            module.require_forward_param_sync = True
 
     def _rebuild_buckets(self) -> None:
         """Once, after DDP's own first backward, its next forward would agree on buckets with the other ranks: not all of
@@ -141,10 +169,3 @@ class Ranks:
         for module in self._modules:
             if module.reducer._rebuild_buckets():
                 module._has_rebuilt_buckets = True
-
-
-def _reduced(module: Any) -> list[tuple[Any, Any]]:
-    """The parameters whose gradients are averaged, and over which group."""
-    ignored = getattr(module, "parameters_to_ignore", ())
-    named = module.module.named_parameters()
-    return [(p, module.process_group) for name, p in named if p.requires_grad and name not in ignored]

@@ -1,23 +1,39 @@
-"""The micro-batch size that worked, remembered from one batch to the next, and tried larger again if that is asked for."""
+"""What is remembered from one batch to the next: the micro-batch size that worked, and what was shown to be equal."""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any
+
+from vram._frameworks._training import Precision
 
 _sizes: weakref.WeakKeyDictionary[Any, Remembered] = weakref.WeakKeyDictionary()
 
 
-class Remembered:
-    """In samples. All ranks of a training go through the same calls, so theirs agree. One thread."""
+@dataclass
+class Shown:
+    """Of one step function: that split its loss is the whole batch's, for divisors of these kinds."""
 
-    def __init__(self) -> None:
-        self.limit: int | None = None  # None: nothing failed so far
-        self.checked = False
-        self.thrashed = 0  # batches in a row during which the allocator had to give its cache back
-        self._worked = 0  # batches since the limit last changed
-        self._patience = 1  # by how much longer than asked to wait before growing: doubles with each growth that failed
-        self._growing = False
+    kinds: list[set[str]] | None = None  # see _check.kinds_of; None: not known
+    precision: Precision = Precision.DOUBLE  # the coarsest that was seen
+    gradients: bool = False  # they were compared too
+    batches: int = 0  # that were split, since
+
+
+@dataclass
+class Remembered:
+    """Of a model, as long as it lives. Sizes in samples. All ranks of a training go through the same calls, so theirs agree. One thread."""
+
+    limit: int | None = None  # None: nothing failed so far
+    thrashed: int = 0  # batches in a row during which the allocator had to give its cache back
+    silent: bool = False  # a batch was run without communication, though other ranks were there
+    moving: set[str] | None = None  # names of the buffers that a batch has moved; None: there was no batch
+    shown: dict[Hashable, Shown] = field(default_factory=dict)
+    _worked: int = 0  # batches since the limit last changed
+    _patience: int = 1  # by how much longer than asked to wait before growing: doubles with each growth that failed
+    _growing: bool = False
 
     def start(self, samples: int, grow_after: int | None) -> int:
         """The size to begin a batch with."""
@@ -41,9 +57,8 @@ class Remembered:
             self._growing, self._worked = False, 0
 
 
-def remembered_of(models: list[Any], optimizer: Any) -> Remembered:
+def remembered_of(model: Any) -> Remembered:
     """Of what is trained (not of the step: a new function each time is usual), for as long as that lives."""
-    key = models[0] if models else optimizer
-    if key not in _sizes:
-        _sizes[key] = Remembered()
-    return _sizes[key]
+    if model not in _sizes:
+        _sizes[model] = Remembered()
+    return _sizes[model]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from numbers import Integral
 from typing import Any, TypeVar, cast, overload
 
 from vram._error import VramError
-from vram._frameworks._training import Training, training_framework
-from vram.recover import _trees
-from vram.recover._oom import Failure, attempt, free
-from vram.recover._randomness import Randomness
+from vram._frameworks._training import training_framework
+from vram.recover._parts import InParts
+from vram.recover._tries import Rules, Tries
+from vram.recover._votes import Votes
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NAMES = ("batch_size", "batch")
@@ -33,6 +33,7 @@ def retry_on_oom(
     tries: int = 16,
     from_scratch: bool = False,
     join: Callable[[list[Any]], Any] | None = None,
+    group: Any = None,
 ) -> Callable[[F], F]: ...
 
 
@@ -46,6 +47,7 @@ def retry_on_oom(  # size: most of it says what the parameters mean
     tries: int = 16,
     from_scratch: bool = False,
     join: Callable[[list[Any]], Any] | None = None,
+    group: Any = None,
 ) -> F | Callable[[F], F]:
     """Decorates a function that may run out of memory: it is called again, with a smaller batch.
 
@@ -56,12 +58,19 @@ def retry_on_oom(  # size: most of it says what the parameters mean
     turn, and the results joined along dimension 0 (or by ``join(results)``); the size that worked, in samples, is
     where the next call starts. Not below `minimum`; at most `tries` calls that fail.
 
+    A batch's results are joined only if they belong to samples: what is neither one for each sample nor the same for all
+    parts (a mean, a count) is refused, and so are results that change with the samples beside them. To see that, the first
+    time that a batch is cut, part of it is run again in smaller parts. With `join` that is yours to know.
+
     After a failure everything that it held is freed before the next call; if that gave memory back to the device, the
     same size is tried once more. Random numbers begin each time where they began first. Nothing else is undone: a
-    function that computes gradients is one for ``vram.micro_batches``. Once an optimizer has begun to step, nothing is
-    called again; from_scratch=True says that the function makes its own model and optimizer, so that it may be.
+    function that computes gradients is one for ``vram.micro_batches``. It is not called again after its backward has added to
+    gradients that were there before, nor once an optimizer has begun to step; from_scratch=True says that the function makes
+    its own model and optimizer, so that it may be. group: ranks that call it together, a process group, and agree on sizes;
+    the function must not communicate. Without it, a rank that works by itself is called again only without communication.
 
-    Errors: the framework's out-of-memory error, with what was tried and bytes; VramError: no such argument. Other errors
+    Errors: the framework's out-of-memory error, with what was tried and bytes; VramError: no such argument, a function that
+    can't be called again (async, a generator), results that can't be joined, another rank failed. Other errors
     pass through at once, those of a broken device too. Threads: sizes of one decorated function are shared, nothing else.
 
     >>> import torch, vram
@@ -80,118 +89,49 @@ def retry_on_oom(  # size: most of it says what the parameters mean
     ...     largest.append(len(batch))
     ...     return batch * 2
     >>> double(torch.arange(6)).tolist(), largest
-    ([0, 2, 4, 6, 8, 10], [3, 3])
+    ([0, 2, 4, 6, 8, 10], [3, 3, 1, 2])
     """
     if function is None:
-        options = (argument, shrink, multiple_of, minimum, tries, from_scratch, join)
-        return lambda decorated: _decorated(decorated, _Rules(*options))
-    return _decorated(function, _Rules(argument, shrink, multiple_of, minimum, tries, from_scratch, join))
+        options = (argument, shrink, multiple_of, minimum, tries, from_scratch, join, group)
+        return lambda decorated: _decorated(decorated, Rules(*options))
+    return _decorated(function, Rules(argument, shrink, multiple_of, minimum, tries, from_scratch, join, group))
 
 
-@dataclass
-class _Rules:
-    argument: str | None
-    shrink: Callable[[int], int] | None
-    multiple_of: int
-    minimum: int
-    tries: int
-    from_scratch: bool
-    join: Callable[[list[Any]], Any] | None
-    remembered: int | None = None  # samples; of functions that take a batch
-
-    def smaller(self, size: int) -> int:
-        """0 where nothing smaller may be tried."""
-        if self.shrink is not None:
-            smaller = int(self.shrink(size))
-            if smaller >= size:
-                raise VramError(f"shrink({size}) gave {smaller}; it must give less")
-        else:
-            half = size // 2
-            smaller = half // self.multiple_of * self.multiple_of or half
-        return smaller if smaller >= self.minimum else 0
-
-
-def _decorated(function: F, rules: _Rules) -> F:
+def _decorated(function: F, rules: Rules) -> F:
+    name = getattr(function, "__qualname__", str(function))
+    _refuse_what_runs_later(function, name)
     signature = inspect.signature(function)
     names = (rules.argument,) if rules.argument is not None else _NAMES
-    name = next((name for name in names if name in signature.parameters), None)
-    if name is None:
-        raise VramError(
-            f"{getattr(function, '__qualname__', function)} has no argument {' or '.join(map(repr, names))} to reduce; "
-            "name one with argument="
-        )
-    reduced: str = name
+    reduced = next((name for name in names if name in signature.parameters), None)
+    if reduced is None:
+        raise VramError(f"{name} has no argument {' or '.join(map(repr, names))} to reduce; name one with argument=")
+    key: str = reduced
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        whole = bound.arguments[reduced]
+        whole = bound.arguments[key]
 
         def call(value: Any) -> Any:
-            bound.arguments[reduced] = value
+            bound.arguments[key] = value
             try:
                 return function(*bound.args, **bound.kwargs)
             finally:
-                bound.arguments[reduced] = whole
+                bound.arguments[key] = whole
 
-        tries = _Tries(training_framework(), rules, getattr(function, "__qualname__", str(function)))
-        if isinstance(whole, int):
-            return tries.until_it_works(whole, call)
-        return _in_parts(tries, whole, call)
+        tries = Tries(training_framework(), rules, Votes(rules.group), name)
+        if isinstance(whole, Integral):
+            return tries.until_it_works(int(whole), lambda size: call(whole if size == whole else size))
+        return InParts(tries, whole, call).result()
 
     return cast("F", wrapper)
 
 
-def _in_parts(tries: _Tries, whole: Any, call: Callable[[Any], Any]) -> Any:
-    rules, total = tries.rules, _trees.samples(whole)
-
-    def run(size: int) -> Any:
-        if size >= total:
-            return call(whole)
-        parts = [_trees.part(whole, start, min(start + size, total), total) for start in range(0, total, size)]
-        return _joined([call(part) for part in parts], rules, tries.framework)
-
-    result = tries.until_it_works(min(total, rules.remembered or total), run)
-    if tries.failures:
-        rules.remembered = tries.size
-    return result
-
-
-def _joined(results: Sequence[Any], rules: _Rules, framework: Training) -> Any:
-    return rules.join(list(results)) if rules.join is not None else _trees.join(results, framework.concatenate)
-
-
-class _Tries:
-    """Of one call of a decorated function."""
-
-    def __init__(self, framework: Training, rules: _Rules, name: str) -> None:
-        self.framework = framework
-        self.rules = rules
-        self.size = 0
-        self.failures: list[tuple[int, Failure]] = []
-        self._name = name
-        self._randomness = Randomness(framework)
-
-    def until_it_works(self, size: int, run: Callable[[int], Any]) -> Any:
-        again = True  # with the same size, if there was something to free
-        while True:
-            self.size = size
-            outcome = attempt(self.framework, lambda: run(self.size))
-            if outcome.failure is None:
-                return outcome.value
-            self.failures.append((size, outcome.failure))
-            if outcome.stepped and not self.rules.from_scratch:
-                raise self._error("an optimizer had begun its step, which is never run again (see from_scratch)")
-            freed = free(self.framework)
-            self._randomness.restore()
-            if len(self.failures) >= self.rules.tries:
-                raise self._error("no more tries")
-            again, same = False, again and freed > 0
-            size = size if same else self.rules.smaller(size)
-            if not size:
-                raise self._error(f"nothing smaller may be tried (minimum {self.rules.minimum})")
-
-    def _error(self, why: str) -> BaseException:
-        tried = "; ".join(f"{size}: {failure}" for size, failure in self.failures)
-        return self.framework.out_of_memory(f"{self._name} ran out of memory: {why}. Tried sizes {tried}")
+def _refuse_what_runs_later(function: Any, name: str) -> None:
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction, inspect.isclass)
+    if any(applies(function) for applies in kinds):
+        raise VramError(
+            f"retry_on_oom calls a function again that has failed; {name} is async, a generator or a class, which fails later "
+            "than it is called. Decorate the function within it that does the work"
+        )

@@ -10,9 +10,19 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from vram._error import VramError
+
+
+class Leaves(Protocol):
+    """What a framework knows of tensors in a tree."""
+
+    def concatenate(self, parts: Sequence[Any]) -> Any:
+        """Along dimension 0."""
+
+    def is_close(self, one: Any, other: Any, exact: bool) -> bool:
+        """Whether they are the same, but for rounding if not exact."""
 
 
 def samples(batch: Any) -> int:
@@ -36,14 +46,46 @@ def part(batch: Any, start: int, stop: int, total: int) -> Any:
     return _rebuilt(batch, lambda _key, child: part(child, start, stop, total))
 
 
-def join(parts: Sequence[Any], concatenate: Callable[[Sequence[Any]], Any]) -> Any:
-    """Trees of the same form become one: tensors and lists without tensors joined, the rest taken from the first."""
+def join(parts: Sequence[Any], lengths: Sequence[int], leaves: Leaves, advice: str, path: str = "the result") -> Any:
+    """Trees of the same form become one: what has an item for each of the parts' `lengths` samples is joined.
+
+    VramError: something has not, and is not the same in all parts either.
+    """
     first = parts[0]
-    if _is_tensor(first):
-        return concatenate(parts)
-    if isinstance(first, list) and next(_tensors(first, ""), None) is None:
+    if _is_tensor(first) and all(_is_tensor(one) and one.shape[0] == n for one, n in zip(parts, lengths)):
+        return leaves.concatenate(parts)
+    is_list = isinstance(first, list) and next(_tensors(first, ""), None) is None
+    if is_list and all(isinstance(one, list) and len(one) == n for one, n in zip(parts, lengths)):
         return [item for one in parts for item in one]
-    return _rebuilt(first, lambda key, _child: join([_child_at(one, key) for one in parts], concatenate))
+    forms = [(type(one), [key for key, _ in _children(one)]) for one in parts]
+    if forms[0][1] and all(form == forms[0] for form in forms):
+        return _rebuilt(
+            first,
+            lambda key, _child: join(
+                [_child_at(one, key) for one in parts], lengths, leaves, advice, f"{path}[{key!r}]"
+            ),
+        )
+    for one in parts[1:]:
+        if difference(first, one, leaves, exact=True) is not None:
+            raise VramError(f"{path} is neither one value for each sample nor the same in all parts. {advice}")
+    return first
+
+
+def difference(one: Any, other: Any, leaves: Leaves, path: str = "the result", *, exact: bool = False) -> str | None:
+    """Where two trees differ, if not exact but for rounding; None: nowhere."""
+    if hasattr(one, "shape") or isinstance(one, float):
+        alike = type(one) is type(other) and leaves.is_close(one, other, exact)
+        return None if alike else path
+    form, other_form = ((type(tree), [key for key, _ in _children(tree)]) for tree in (one, other))
+    if form != other_form:
+        return path
+    if form[1]:
+        found = (
+            difference(child, _child_at(other, key), leaves, f"{path}[{key!r}]", exact=exact)
+            for key, child in _children(one)
+        )
+        return next((where for where in found if where is not None), None)
+    return None if one is other or bool(one == other) else path
 
 
 def _is_tensor(item: Any) -> bool:
