@@ -50,8 +50,8 @@ struct Fidelity {
   // program's peak lies before, or elsewhere, and no saving can be based on it.
   bool peak_is_before = false;
   // More was alive at first than the segments hold that are known to have been there: no end state
-  // says what was reserved, as in the export of such a recording. Then the peak may lie before, too,
-  // and is taken to.
+  // says what was reserved, as in the export of such a recording. Then the peak may lie before,
+  // too, and is taken to.
   bool start_is_unknown = false;
   uint64_t start_reserved_bytes = 0;
   [[nodiscard]] bool is_exact() const {
