@@ -368,7 +368,10 @@ void RandomProgram::relay(Op op) {
   end_captures();
   gpu_.finish_work();
   pool_.limit(pool_.stats().reserved_bytes.current);
+  const bool is_beside_capture = world_.announces_captures && op.b % 2 == 0;
+  if (is_beside_capture) pool_.allow_recording(false);
   free({OpKind::kFree, static_cast<uint32_t>(index), 0});
+  if (is_beside_capture) pool_.allow_recording(true);
   gpu_.work(block.stream, {}, kFlag);
   write_new(block.bytes, other.stream);
   gpu_.work(other.stream, {}, 0, kFlag);
