@@ -127,7 +127,9 @@ VRAM_API vram_status vram_enable_peer(vram_pool* pool, int device);
 /* A CUDA graph is being captured in this process: until as many ends as begins, the pool records no event in any stream.
  * Otherwise a thread that frees a block could record one in the captured stream just as another thread begins or ends
  * the capture, which the driver does not survive. Begin before the capture does and end after it, in all pools of the
- * process. Meanwhile freed memory serves its own stream, and other streams as far as earlier events show that it is done. */
+ * process. Meanwhile freed memory serves its own stream, and other streams as far as earlier events show that it is done.
+ * From the first begin on, graphs may be launched at any time: where a stream would have waited for memory that another
+ * stream freed, the host waits. If graphs were captured before the pool was opened, call both functions once. */
 VRAM_API vram_status vram_begin_capture(vram_pool* pool);
 VRAM_API vram_status vram_end_capture(vram_pool* pool);
 

@@ -43,8 +43,9 @@ class Device {
 
   // Stands for all work queued in the stream so far. Called at every free: no driver call.
   [[nodiscard]] virtual Stamp stamp(StreamHandle stream) = 0;
-  // What is queued in the stream so far shall be told from what comes: worth an event. One that
-  // can't be had is done without.
+  // What is queued in the stream so far shall be told from what comes: worth an event. Where
+  // recording is not allowed, the event is recorded once it is. One that can't be had is done
+  // without.
   virtual void mark(StreamHandle stream) = 0;
   // Whether that work is done. May ask the driver; false where it can't be known.
   [[nodiscard]] virtual bool is_done(StreamHandle stream, Stamp stamp) = 0;

@@ -57,10 +57,14 @@ class DeviceOn : public Base {
   void allow_recording(bool is_allowed) override {
     may_record_ = is_allowed;
     knows_graphs_ = knows_graphs_ || !is_allowed;
+    if (!is_allowed) return;
+    for (Fence<M>& fence : fences_) fence.mark_if_due(memory_, ordinal_, last_stamp_);
   }
   void mark(StreamHandle stream) override {
-    if (!may_record_) return;
-    if (Fence<M>* fence = fence_of(stream)) fence->mark(memory_, ordinal_, last_stamp_);
+    Fence<M>* fence = fence_of(stream);
+    if (fence == nullptr) return;
+    if (!may_record_) return fence->mark_later();
+    fence->mark(memory_, ordinal_, last_stamp_);
   }
   [[nodiscard]] bool is_done(StreamHandle stream, Stamp stamp) override {
     Fence<M>* fence = fence_of(stream);

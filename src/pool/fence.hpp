@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace vram::pool {
 
@@ -33,6 +34,11 @@ class Fence {
     gpu::EventHandle event = 0;
     if (memory.record(ordinal, stream_, &event) != Status::kOk) return;
     at(count_++) = {stamp, event};
+  }
+  // While no event may be recorded: one is due as soon as it may.
+  void mark_later() { is_mark_due_ = true; }
+  void mark_if_due(M& memory, uint32_t ordinal, Stamp stamp) {
+    if (std::exchange(is_mark_due_, false)) mark(memory, ordinal, stamp);
   }
   // The stream goes: its last work has the stamp `last`, and goes by that alias.
   void close(M& memory, uint32_t ordinal, Stamp last, StreamHandle alias) {
@@ -121,6 +127,7 @@ class Fence {
   Stamp done_ = 0;
   Stamp last_ = std::numeric_limits<Stamp>::max();  // no work comes after it
   bool is_closed_ = false;
+  bool is_mark_due_ = false;
   uint32_t first_ = 0;
   uint32_t count_ = 0;
   std::array<Mark, kMost> marks_{};

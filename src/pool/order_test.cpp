@@ -214,6 +214,66 @@ TEST_F(OrderTest, TheHostWaitsForTheWorkBeforeTheFreeAloneWhereThereAreGraphs) {
   gpu_.work(kB, {}, 0, kFlag);
 }
 
+// What was freed during a capture has no event then. It gets one when the capture ends, so that what
+// is queued afterwards is not waited for.
+TEST_F(OrderTest, TheHostDoesNotWaitForWorkAfterTheCaptureDuringWhichABlockWasFreed) {
+  const Allocation block = write_new(16 * kMiB, kA);
+  (void)write_new(512, kB);
+  allow_no_more();
+  pool_.allow_recording(false);
+  pool_.free(block.block);
+  pool_.allow_recording(true);
+  gpu_.work(kA, {}, kFlag);
+  EXPECT_EQ(write_new(16 * kMiB, kB).address, block.address);
+  gpu_.work(kB, {}, 0, kFlag);
+}
+
+// |A...|A...|C...|C...|: B needs 8 MiB, of which A and C have freed a half each.
+TEST_F(OrderTest, TheHostWaitsForTheFreesAloneOfTheParts) {
+  pool_.allow_recording(false);
+  pool_.allow_recording(true);
+  std::vector<Allocation> blocks;
+  for (const StreamHandle stream : {kA, kA, kC, kC}) blocks.push_back(write_new(4 * kMiB, stream));
+  (void)write_new(512, kB);
+  allow_no_more();
+  pool_.free(blocks[0].block);
+  pool_.free(blocks[2].block);
+  gpu_.work(kA, {}, kFlag);
+  gpu_.work(kC, {}, kFlag + 1);
+  EXPECT_NE(write_new(8 * kMiB, kB).address, 0u);
+  gpu_.work(kB, {}, 0, kFlag);
+  gpu_.work(kB, {}, 0, kFlag + 1);
+}
+
+// |x...|1...|y...|: A frees x, then y behind work that waits for B's. B needs x alone.
+TEST_F(OrderTest, TheHostWaitsForTheEarliestEventBehindTheFree) {
+  pool_.allow_recording(false);
+  pool_.allow_recording(true);
+  std::vector<Allocation> blocks;
+  for (int i = 0; i < 3; ++i) blocks.push_back(write_new(8 * kMiB, kA));
+  (void)write_new(512, kB);
+  allow_no_more();
+  pool_.free(blocks[0].block);
+  gpu_.work(kA, {}, kFlag);
+  pool_.free(blocks[2].block);
+  EXPECT_EQ(write_new(8 * kMiB, kB).address, blocks[0].address);
+  gpu_.work(kB, {}, 0, kFlag);
+}
+
+// A forgotten stream's memory, while a capture goes on elsewhere: its last event is enough.
+TEST_F(OrderTest, AForgottenStreamsMemoryIsWaitedForDuringACapture) {
+  const Allocation block = write_new(16 * kMiB, kA);
+  (void)write_new(512, kB);
+  allow_no_more();
+  pool_.allow_recording(false);
+  gpu_.begin_capture(kC);
+  pool_.free(block.block);
+  forget_and_end(kA);
+  EXPECT_EQ(write_new(16 * kMiB, kB).address, block.address);
+  gpu_.end_capture(kC);
+  pool_.allow_recording(true);
+}
+
 // An event from before the capture stands behind what the stream used until then.
 TEST_F(OrderTest, TheWorkOfACapturedStreamFromBeforeTheCaptureIsWaitedFor) {
   const Allocation block = write_new(16 * kMiB, kB);

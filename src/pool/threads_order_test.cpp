@@ -33,8 +33,9 @@ struct Handed {
 
 class Crowd {
  public:
-  explicit Crowd(uint64_t capacity_bytes)
-      : gpu_(device_of(capacity_bytes)),
+  Crowd(uint64_t capacity_bytes, bool announces_captures)
+      : announces_captures_(announces_captures),
+        gpu_(device_of(capacity_bytes)),
         device_(gpu_, 0),
         pool_(device_, {.handle_bytes = kSmallHandleBytes}) {}
   ~Crowd() {
@@ -137,11 +138,14 @@ class Crowd {
     EXPECT_TRUE(pool_.free(block.address));
   }
   void capture(StreamHandle stream, bool begins) {
+    if (announces_captures_ && begins) pool_.begin_capture();
     gpu_.with([&](gpu::CheckedGpu& gpu) {
       begins ? gpu.begin_capture(stream) : gpu.end_capture(stream);
     });
+    if (announces_captures_ && !begins) pool_.end_capture();
   }
 
+  bool announces_captures_;
   LockedGpu gpu_;
   DeviceOn<LockedGpu> device_;
   SharedPool pool_;
@@ -154,10 +158,12 @@ class Crowd {
 TEST(ThreadsOrderTest, NothingIsUsedOutOfOrder) {
   const bool is_deep = std::getenv("VRAM_DEEP") != nullptr;  // NOLINT(concurrency-mt-unsafe)
   for (const uint64_t capacity_bytes : {64 * kMiB, 1024 * kMiB}) {
-    Crowd crowd(capacity_bytes);
-    crowd.run(is_deep ? 5 : 1);
-    EXPECT_GT(crowd.stats().allocation.allocated, 10'000u);
-    EXPECT_GT(crowd.stats().shelf_hits, 1000u) << "the test no longer tests it";
+    for (const bool announces_captures : {false, true}) {
+      Crowd crowd(capacity_bytes, announces_captures);
+      crowd.run(is_deep ? 5 : 1);
+      EXPECT_GT(crowd.stats().allocation.allocated, 10'000u);
+      EXPECT_GT(crowd.stats().shelf_hits, 1000u) << "the test no longer tests it";
+    }
   }
 }
 

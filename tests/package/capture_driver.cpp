@@ -195,6 +195,16 @@ void captures_are_counted_whoever_waits_meanwhile() {
   stand_in::vram().is_short = false;
 }
 
+// Its graphs may be launched at any time, beside which the pool makes no stream wait.
+void a_pool_that_is_opened_after_a_capture_is_told_of_it() {
+  const size_t begins = times_called("begin capture");
+  const size_t ends = times_called("end capture");
+  set_current(3, 8);
+  current().allocate(310).clear();
+  CHECK(times_called("begin capture") == begins + 1);
+  CHECK(times_called("end capture") == ends + 1);
+}
+
 // More than the pool has room for, were their frees put off. A block of the captured stream is,
 // whichever thread frees it.
 void threads_go_on_beside_a_capture() {
@@ -241,6 +251,7 @@ int main(int, char** arguments) {
   beside_a_mem_pool_the_pool_waits_as_ever();
   threads_wait_together_beside_a_mem_pool();
   captures_are_counted_whoever_waits_meanwhile();
+  a_pool_that_is_opened_after_a_capture_is_told_of_it();
   if (failures == 0) std::puts("all checks hold");
   return failures;
 }

@@ -73,6 +73,7 @@ World world_of(uint64_t seed) {
   world.capacity_bytes = world.has_room ? 64 * kGiB : (48 + seed % 3 * 32) * kMiB;
   world.options.handle_bytes = seed % 2 == 0 ? 4 * kMiB : 2 * kMiB;
   if (seed % 11 == 1) world.options.backing = Backing::kSegments;
+  world.announces_captures = seed % 5 < 2;
   world.options.stitched_percent = seed % 5 == 0 ? 20 : 200;
   return world;
 }
@@ -301,12 +302,17 @@ void RandomProgram::capture(Op op) {
   const StreamHandle stream = op.a % kStreams;
   if (gpu_.is_captured(stream)) return end_capture(stream);
   if (world_.has_faults && has_forgotten_) return;
+  if (world_.announces_captures) pool_.allow_recording(false);
   gpu_.begin_stream(stream);
   gpu_.begin_capture(stream);
 }
 
 void RandomProgram::end_capture(StreamHandle stream) {
-  if (gpu_.is_captured(stream)) gpu_.end_capture(stream);
+  if (!gpu_.is_captured(stream)) return;
+  gpu_.end_capture(stream);
+  bool is_any = false;
+  for (StreamHandle other = 0; other < kStreams; ++other) is_any |= gpu_.is_captured(other);
+  if (world_.announces_captures) pool_.allow_recording(!is_any);
 }
 
 void RandomProgram::end_captures() {
@@ -362,7 +368,10 @@ void RandomProgram::relay(Op op) {
   end_captures();
   gpu_.finish_work();
   pool_.limit(pool_.stats().reserved_bytes.current);
+  const bool is_beside_capture = world_.announces_captures && op.b % 2 == 0;
+  if (is_beside_capture) pool_.allow_recording(false);
   free({OpKind::kFree, static_cast<uint32_t>(index), 0});
+  if (is_beside_capture) pool_.allow_recording(true);
   gpu_.work(block.stream, {}, kFlag);
   write_new(block.bytes, other.stream);
   gpu_.work(other.stream, {}, 0, kFlag);

@@ -51,6 +51,7 @@ struct World {
   uint64_t capacity_bytes = 0;
   bool has_faults = false;
   bool has_room = false;  // so much that the pool need not wait, whatever happens
+  bool announces_captures = false;
 };
 [[nodiscard]] World world_of(uint64_t seed);
 [[nodiscard]] std::vector<Op> random_ops(uint64_t seed, size_t count);

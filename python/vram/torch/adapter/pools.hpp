@@ -6,7 +6,8 @@
 //
 // Pools are told of a capture before it begins and until it has ended, all of them, those included
 // that are opened meanwhile: whoever calls the library then (another thread, CuPy, C) does not wait
-// for the device, which would break the capture.
+// for the device, which would break the capture. A pool that is opened after a capture has ended is
+// told that there was one.
 #pragma once
 
 #include "strict.hpp"
@@ -126,7 +127,7 @@ class Pools {
     options.limit_bytes = limit_bytes_;
     vram_pool* pool = nullptr;
     if (vram_pool_open(device, &options, &pool) == VRAM_OK) {
-      if (are_told_) (void)vram_begin_capture(pool);
+      tell_of_captures_so_far(pool);
       let_peers_in(device, pool);
       const int count = opened_count_.load(std::memory_order_relaxed);
       slot.pool.store(pool, std::memory_order_release);
@@ -137,6 +138,14 @@ class Pools {
                       ", PyTorch's own allocator serves it: ", vram_last_error());
     }
     return pool;
+  }
+
+  // With the mutex held. Graphs that were captured earlier may be launched at any time: beside
+  // launches the pool makes no stream wait (docs/pool.md).
+  void tell_of_captures_so_far(vram_pool* pool) const {
+    if (begins_ == 0) return;
+    (void)vram_begin_capture(pool);
+    if (!are_told_) (void)vram_end_capture(pool);
   }
 
   // With the mutex held. Waits for a pool that waits for the device: a capture begins after that.
