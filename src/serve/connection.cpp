@@ -32,6 +32,15 @@ Method method_of(http::verb verb) {
   return verb == http::verb::head ? Method::kHead : Method::kOther;
 }
 
+// What the parser does not know as an encoding it takes for no body at all, and reads what comes as
+// the next request: whoever stands between may see other requests there than we do.
+bool is_encoding_understood(const http::request<http::string_body>& message) {
+  const size_t count = message.count(http::field::transfer_encoding);
+  if (count == 0) return true;
+  return count == 1 && message.version() >= 11 &&
+         boost::beast::iequals(message[http::field::transfer_encoding], "chunked");
+}
+
 }  // namespace
 
 struct Connection::Exchange {
@@ -133,6 +142,13 @@ void Connection::read_header() {
 
 void Connection::header_was_read(ErrorCode error) {
   if (error) return reading_failed(error);
+  if (!is_encoding_understood(exchange_->parser->get())) {
+    hub_.hooks.incident(client_, "sends a body in an unknown transfer encoding");
+    keeps_alive_ = false;
+    return write(error_response(
+        400,
+        "Transfer-Encoding: expected 'chunked', once and in HTTP/1.1; requests here need no body"));
+  }
   const bool changes = method_of(exchange_->parser->get().method()) == Method::kOther;
   if (exchange_->parser->is_done()) return request_was_read({});
   if (changes) {  // refused whatever its body is

@@ -138,6 +138,24 @@ TEST(HttpServer, SaysWhatIsWrongWithARequest) {
   }
 }
 
+TEST(HttpServer, ABodyInAnUnknownEncodingEndsTheConnection) {
+  Server server;
+  const std::string next = std::string("GET /smuggled HTTP/1.1\r\n") + kClose;
+  for (const char* encoding : {"Transfer-Encoding: xchunked", "Transfer-Encoding: gzip, chunked",
+                               "Transfer-Encoding: identity", "Transfer-Encoding: \"chunked\"",
+                               "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"}) {
+    const std::string answer =
+        server.ask(fmt::format("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n\r\n", encoding) + next);
+    EXPECT_EQ(testing::status_of(answer), 400) << encoding;
+    EXPECT_EQ(answer.find("smuggled"), std::string::npos) << encoding << ": " << answer;
+    EXPECT_NE(answer.find("Connection: close"), std::string::npos) << encoding;
+  }
+  EXPECT_EQ(server.status("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 400);
+  EXPECT_EQ(server.status("GET / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n" + std::string(kClose) +
+                          "0\r\n\r\n"),
+            200);
+}
+
 TEST(HttpServer, ARequestThatDoesNotEndGets408) {
   ServerLimits limits;
   limits.read = milliseconds(50);
