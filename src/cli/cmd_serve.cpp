@@ -31,6 +31,7 @@ class ServeCommand final : public Command {
   std::string gpu_;
   std::string token_file_;
   bool no_token_ = false;
+  std::vector<std::string> host_names_;
   bool dcgm_names_ = false;
   std::string process_series_;
   std::string history_;
@@ -76,6 +77,10 @@ std::vector<Option> ServeCommand::options() {
       {"--token-file", "FILE",
        "let in only who shows the line in this file, which nobody else may read", &token_file_},
       {"--no-token", "", "let everybody in who reaches an address beyond this machine", &no_token_},
+      {"--host-name", "NAME",
+       "a name by which clients call this machine beside its own, may be named again; without a "
+       "token, others get 421",
+       &host_names_},
       {"--dcgm-names", "", "dcgm-exporter's metrics, too, for dashboards that know these",
        &dcgm_names_},
       {"--process-series", "N", "metrics of the N processes with the most memory (none)",
@@ -197,6 +202,7 @@ Result<ServeSettings> ServeCommand::settings() const {
                        .period = *period,
                        .gpu = gpu_,
                        .token_file = token_file_,
+                       .host_names = host_names_,
                        .dcgm_names = dcgm_names_,
                        .process_series = *process_series,
                        .history = history_.empty()    ? usual_history()

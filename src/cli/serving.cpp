@@ -58,6 +58,7 @@ class Serving {
   [[nodiscard]] serve::Sights sights() const;
   [[nodiscard]] serve::Router router() const;
   [[nodiscard]] serve::ServerHooks server_hooks();
+  [[nodiscard]] std::vector<std::string> host_names() const;
   void say_started() const;
   void wait_and_work();
   // False: it is to end.
@@ -154,6 +155,13 @@ serve::Router Serving::router() const {
   return serve::Router(std::move(routes));
 }
 
+std::vector<std::string> Serving::host_names() const {
+  std::vector<std::string> names = settings_.host_names;
+  const std::string host = watch::here_and_now().host;
+  if (!host.empty()) names.insert(names.end(), {host, host.substr(0, host.find('.'))});
+  return names;
+}
+
 serve::ServerHooks Serving::server_hooks() {
   const auto refused = [this](const serve::Request& request, std::string_view why) {
     log_->write_seldom({.level = LogLevel::kWarning,
@@ -163,7 +171,7 @@ serve::ServerHooks Serving::server_hooks() {
                         .fields = {{"client.address", request.client}}});
   };
   serve::ServerHooks hooks;
-  hooks.handle = serve::Guard{router(), token_, refused};
+  hooks.handle = serve::Guard{router(), token_, host_names(), refused};
   hooks.is_slow = serve::is_about_history;
   hooks.incident = [this](std::string_view client, std::string_view what) {
     log_->write_seldom({.level = LogLevel::kWarning,

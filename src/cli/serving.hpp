@@ -32,7 +32,8 @@ struct ServeSettings {
   std::vector<serve::Address> addresses;
   std::chrono::nanoseconds period{};
   std::string gpu;
-  std::string token_file;  // empty: no token
+  std::string token_file;               // empty: no token
+  std::vector<std::string> host_names;  // by which clients call it, besides the machine's own
   bool dcgm_names = false;
   std::optional<uint32_t> process_series;
   std::string history;         // a file; empty: none

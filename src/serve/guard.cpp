@@ -13,9 +13,9 @@ bool is_probe(const Request& request) {
 Response misdirected() {
   return error_response(
       421,
-      "this server is reached at localhost, and the request names another host: web pages could "
-      "read it by such names (DNS rebinding). Ask for localhost or 127.0.0.1; let a proxy send "
-      "'Host: localhost'");
+      "the request names a host that is none of this machine's known names: web pages could read "
+      "it by such names (DNS rebinding). Ask for localhost or an IP address, let a proxy send "
+      "'Host: localhost', or start the server with --host-name NAME");
 }
 
 Response unauthorized(bool shows_one) {
@@ -30,7 +30,8 @@ Response unauthorized(bool shows_one) {
 }  // namespace
 
 Response Guard::operator()(const Request& request) const {
-  if (request.came_locally && !is_local_name(request.host)) {
+  const bool needs_name = request.came_locally || !token->is_wanted();
+  if (needs_name && !is_trusted_host(request.host, host_names)) {
     refused(request, "names another host");
     return misdirected();
   }

@@ -1,6 +1,7 @@
 // Who is let in, before anybody looks at what is asked for. A page in a browser can be made to ask
-// localhost by a name of its own (DNS rebinding), so local requests must name this machine; and
-// where a token is wanted, it is wanted for everything but the probes.
+// an address by a name of its own (DNS rebinding), so requests must name this machine: where no
+// token is wanted, and at a local address in any case, since a proxy there may add the token. Where
+// a token is wanted, it is wanted for everything but the probes.
 //
 //     Request ─▶ Guard ─▶ router        421, 401
 //
@@ -12,13 +13,16 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace vram::serve {
 
 struct Guard {
   Handler inner;
   std::shared_ptr<const Token> token;
+  std::vector<std::string> host_names = {};  // of this machine, beside localhost and addresses
   // Told of each refusal; the text holds nothing of the token.
   std::function<void(const Request&, std::string_view why)> refused;
 

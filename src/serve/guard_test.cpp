@@ -52,9 +52,21 @@ TEST(Guard, LocalRequestsMustNameThisMachine) {
   EXPECT_EQ(gate.refusals.size(), 3U);
 }
 
-TEST(Guard, RequestsFromAfarMayCallItWhatTheyLike) {
+// A port that a container publishes is reached by a page in a browser, and comes from the bridge.
+TEST(Guard, WithoutATokenRequestsFromAfarMustNameItToo) {
   Gate gate("");
+  Request request = from_afar("/metrics", "");
+  EXPECT_EQ(gate.status(request), 421);
+  EXPECT_EQ(gate.status(from_afar("/healthz", "")), 421);
+  request.host = "10.1.2.3:9877";
+  EXPECT_EQ(gate.status(request), 200);
+  gate.guard.host_names = {"gpu01.example"};
   EXPECT_EQ(gate.status(from_afar("/metrics", "")), 200);
+}
+
+TEST(Guard, WithATokenRequestsFromAfarMayCallItWhatTheyLike) {
+  Gate gate(kSecret);
+  EXPECT_EQ(gate.status(from_afar("/metrics", "Bearer 0123456789abcdef")), 200);
 }
 
 TEST(Guard, ATokenIsWantedForAllButTheProbes) {
