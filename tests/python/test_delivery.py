@@ -92,7 +92,7 @@ def test_a_fault_of_the_driver_is_told(machine: Machine, tmp_path: pathlib.Path)
 def test_a_receivers_password_is_seen_by_it_alone(machine: Machine, tmp_path: pathlib.Path) -> None:
     with webhook() as hook:
         good = secret_file(tmp_path, "good", f"http://ann:{PASSWORD}@{hook.url}/alerts?key={PASSWORD}")
-        nobody = secret_file(tmp_path, "nobody", f"http://ann:{PASSWORD}@127.0.0.1:1/?key={PASSWORD}")
+        nobody = secret_file(tmp_path, "nobody", f"http://ann:{PASSWORD}@127.0.0.1:1/{PASSWORD}?key={PASSWORD}")
         receivers = ["--webhook", good, "--webhook", nobody, "--alertmanager", nobody]
         with Serve(machine, tmp_path, *options(tmp_path), *receivers).with_a_look() as serve:
             machine.become(FULL)

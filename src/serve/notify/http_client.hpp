@@ -14,7 +14,8 @@
 
 namespace vram::serve::notify {
 
-// Where to post to. `shown` is for errors and logs: no name, no password, no query.
+// Where to post to. `shown` is for errors and logs: scheme, host and port. The rest of a receiver's
+// URL is often its password, as with the webhooks of chat services.
 struct Target {
   std::string host;
   std::string port;
@@ -25,6 +26,10 @@ struct Target {
 
 // "http://user:password@host:9093/prefix"; a user's and password's %xx are decoded.
 [[nodiscard]] Result<Target> parse_target(std::string_view url);
+
+// Whether a text repeats a part of the address that is not shown: some servers answer with the path
+// that they were asked for.
+[[nodiscard]] bool repeats_secret(std::string_view text, const Target& target);
 
 struct Answer {
   unsigned status = 0;

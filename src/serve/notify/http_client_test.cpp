@@ -23,7 +23,7 @@ TEST(ParseTarget, TakesHostPortPathAndWhoAsks) {
   EXPECT_EQ(target.port, "9093");
   EXPECT_EQ(target.path, "/prefix?token=s3");
   EXPECT_EQ(target.authorization, "Basic YW5uOnBAc3M6dw==");  // ann:p@ss:w
-  EXPECT_EQ(target.shown, "http://am.example:9093/prefix");
+  EXPECT_EQ(target.shown, "http://am.example:9093");
 }
 
 TEST(ParseTarget, FillsInWhatIsLeftOut) {
@@ -43,7 +43,8 @@ TEST(ParseTarget, RefusesTheRestAndRepeatsNoSecret) {
   for (const char* const url :
        {"", "am.example:9093", "ftp://u:s3cret@h", "http://", "http://u:s3cret@", "http://h:0",
         "http://u:s3cret@h:99999", "http://h:9x", "http://[::1", "http://h/a b",
-        "http://h/\r\nX: y", "http://u:s3cret@h:70000/s3cret?s3cret", "u:s3cret@h"}) {
+        "http://h/\r\nX: y", "http://u:s3cret/x@h", "http://u:s3cret@h:70000/s3cret?s3cret",
+        "u:s3cret@h"}) {
     const auto target = parse_target(url);
     ASSERT_FALSE(target) << url;
     EXPECT_THAT(target.error().message, HasSubstr("expected a")) << url;
@@ -118,8 +119,19 @@ TEST_F(PostTest, NobodyThereIsAnErrorWithoutThePassword) {
   url.insert(7, "ann:s3cret@");
   const auto answer = post_json(parse_target(url).value(), "{}", kLong, must_end_);
   ASSERT_FALSE(answer);
-  EXPECT_THAT(answer.error().message, HasSubstr("/x: tried to connect: "));
+  EXPECT_THAT(answer.error().message, HasSubstr(": tried to connect: "));
   EXPECT_THAT(answer.error().message, Not(HasSubstr("s3cret")));
+  EXPECT_THAT(answer.error().message, Not(HasSubstr("/x")));
+}
+
+TEST(RepeatsSecret, KnowsThePartsOfAnAddressThatAreNotShown) {
+  const Target target =
+      parse_target("http://ann:p%40ss@chat.example/services/T0%2Bab/v1?key=k3yk3y").value();
+  for (const char* text : {"Cannot POST /services/T0%2Bab/v1", "no T0+ab", "bad k3yk3y",
+                           "Basic YW5uOnBAc3M= is unknown"})
+    EXPECT_TRUE(repeats_secret(text, target)) << text;
+  for (const char* text : {"", "not found", "v1: no such team", "chat.example is down"})
+    EXPECT_FALSE(repeats_secret(text, target)) << text;
 }
 
 }  // namespace

@@ -106,15 +106,31 @@ Result<Target> parse_target(std::string_view url) {
   if (!place)
     return fail(Code::kBadInput,
                 "expected a host and perhaps a port (1 to 65535) after http://, as in "
-                "http://127.0.0.1:9093 or http://[::1]:9093, found '{}'",
-                shorten_end(authority, 80));
+                "http://127.0.0.1:9093 or http://[::1]:9093, found another text, which is not "
+                "repeated here: a password may be in it");
   target.host = place->first;
   target.port = place->second;
   target.path = std::string(url.substr(end));
   if (!target.path.starts_with('/')) target.path.insert(0, "/");
-  target.shown =
-      fmt::format("http://{}{}", authority, target.path.substr(0, target.path.find('?')));
+  target.shown = fmt::format("http://{}", authority);
   return target;
+}
+
+bool repeats_secret(std::string_view text, const Target& target) {
+  constexpr size_t kShortest = 4;  // "v1" and "api" are in many texts
+  constexpr std::string_view kMarks = "/?&=;";
+  const auto repeats = [&](std::string_view part) {
+    return part.size() >= kShortest && (text.find(part) != std::string_view::npos ||
+                                        text.find(unescaped(part)) != std::string_view::npos);
+  };
+  std::string_view rest = target.path;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find_first_of(kMarks), rest.size());
+    if (repeats(rest.substr(0, end))) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return !target.authorization.empty() &&
+         repeats(std::string_view(target.authorization).substr(target.authorization.find(' ') + 1));
 }
 
 }  // namespace vram::serve::notify
