@@ -1,6 +1,7 @@
 #include "cli/serving.hpp"
 
 #include "base/bytes.hpp"
+#include "base/detachable_thread.hpp"
 #include "base/environment.hpp"
 #include "cli/live.hpp"
 #include "cli/service_signals.hpp"
@@ -52,7 +53,9 @@ class Serving {
   Result<int> run();
 
  private:
-  [[nodiscard]] Result<> open_history();
+  [[nodiscard]] Result<bool> open_history();
+  // Whether it was told to end while this work went on.
+  [[nodiscard]] bool ends_before(DetachableThread& work) const;
   [[nodiscard]] Result<> open_alerts();
   [[nodiscard]] watch::SamplerHooks sampler_hooks() const;
   [[nodiscard]] serve::Sights sights() const;
@@ -85,23 +88,39 @@ class Serving {
   std::vector<std::string> notes_;  // of the last look
 };
 
-Result<> Serving::open_history() {
-  if (settings_.history.empty()) return {};
+// Opening a file on a mount whose server is gone may take for ever.
+bool Serving::ends_before(DetachableThread& work) const {
+  constexpr auto kSlice = std::chrono::milliseconds(100);
+  while (!work.join_for(kSlice)) {
+    while (const auto wish = signals_.take()) {
+      if (*wish == Wish::kEnd) return true;
+    }
+  }
+  return false;
+}
+
+// False: the program is to end instead.
+Result<bool> Serving::open_history() {
+  if (settings_.history.empty()) return true;
   watch::HistoryOptions options;
   options.keep = settings_.keep;
   options.tell = [log = log_](const std::string& what) {
     log->write({.level = LogLevel::kWarning, .action = "history", .message = what});
   };
-  auto opened = watch::History::open(settings_.history, std::move(options));
+  const auto found = std::make_shared<std::optional<Result<watch::History>>>();
+  DetachableThread opening(
+      [found, path = settings_.history, options] { *found = watch::History::open(path, options); });
+  if (ends_before(opening)) return false;
+  auto& opened = **found;
   if (opened) {
     history_ = std::make_shared<watch::History>(*std::move(opened));
-    return {};
+    return true;
   }
   if (settings_.needs_history) return fail(Code::kIo, "--history: {}", opened.error().message);
   log_->write({.level = LogLevel::kWarning,
                .action = "no-history",
                .message = "no history is kept: " + opened.error().message});
-  return {};
+  return true;
 }
 
 Result<> Serving::open_alerts() {
@@ -311,7 +330,12 @@ Result<int> Serving::run() {
   if (!server) return tl::unexpected(server.error());
   server_ = *std::move(server);
   if (const auto opened = open_alerts(); !opened) return tl::unexpected(opened.error());
-  if (const auto opened = open_history(); !opened) return tl::unexpected(opened.error());
+  const auto opened = open_history();
+  if (!opened) return tl::unexpected(opened.error());
+  if (!*opened) {
+    log_->write({.action = "stopped", .message = "ends, as it was asked to while it started"});
+    _exit(0);  // the history is still being opened, and uses what would be torn down
+  }
   sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
   server_->start(server_hooks());
   say_started();

@@ -36,7 +36,7 @@ bool has_scheme(std::string_view authorization) {
 }  // namespace
 
 Result<std::string> read_token(const std::string& path) {
-  auto text = read_secret(path, kLongest);
+  auto text = read_secret(path);
   if (!text) return fail(text.error().code, "--token-file: {}", text.error().message);
   if (!is_token(*text))
     return fail(Code::kBadInput,
