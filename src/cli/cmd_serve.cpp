@@ -32,6 +32,7 @@ class ServeCommand final : public Command {
   std::string token_file_;
   bool no_token_ = false;
   std::vector<std::string> host_names_;
+  std::string command_lines_;
   bool dcgm_names_ = false;
   std::string process_series_;
   std::string history_;
@@ -81,6 +82,10 @@ std::vector<Option> ServeCommand::options() {
        "a name by which clients call this machine beside its own, may be named again; without a "
        "token, others get 421",
        &host_names_},
+      {"--command-lines", "HOW",
+       "what is shown of processes' command lines, which may hold secrets: off, name (the program "
+       "alone) or full (full with a token, else name)",
+       &command_lines_},
       {"--dcgm-names", "", "dcgm-exporter's metrics, too, for dashboards that know these",
        &dcgm_names_},
       {"--process-series", "N", "metrics of the N processes with the most memory (none)",
@@ -134,6 +139,14 @@ Result<serve::LogFormat> log_format_of(const std::string& text) {
   if (text == "text") return serve::LogFormat::kText;
   if (text == "json") return serve::LogFormat::kJson;
   return fail(Code::kBadInput, "--log-format: expected text or json, found '{}'", text);
+}
+
+// Whoever has shown a token may read what `ps` shows.
+Result<watch::CommandLines> commands_of(const std::string& text, bool has_token) {
+  if (text == "off") return watch::CommandLines::kOff;
+  if (text == "name" || (text.empty() && !has_token)) return watch::CommandLines::kName;
+  if (text == "full" || text.empty()) return watch::CommandLines::kFull;
+  return fail(Code::kBadInput, "--command-lines: expected off, name or full, found '{}'", text);
 }
 
 Result<std::optional<uint32_t>> process_series_of(const std::string& text) {
@@ -190,6 +203,8 @@ Result<ServeSettings> ServeCommand::settings() const {
   if (!period) return tl::unexpected(period.error());
   const auto log_format = log_format_of(log_format_);
   if (!log_format) return tl::unexpected(log_format.error());
+  const auto commands = commands_of(command_lines_, !token_file_.empty());
+  if (!commands) return tl::unexpected(commands.error());
   const auto process_series = process_series_of(process_series_);
   if (!process_series) return tl::unexpected(process_series.error());
   auto webhooks = urls_of("--webhook", webhooks_);
@@ -203,6 +218,7 @@ Result<ServeSettings> ServeCommand::settings() const {
                        .gpu = gpu_,
                        .token_file = token_file_,
                        .host_names = host_names_,
+                       .commands = *commands,
                        .dcgm_names = dcgm_names_,
                        .process_series = *process_series,
                        .history = history_.empty()    ? usual_history()

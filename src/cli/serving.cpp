@@ -167,7 +167,8 @@ serve::Router Serving::router() const {
   routes.push_back(serve::metrics_route(
       sights(), tally_,
       {.dcgm_names = settings_.dcgm_names, .process_series = settings_.process_series}));
-  add(serve::history_routes(history_, [] { return watch::here_and_now().time_ns; }));
+  add(serve::history_routes(
+      history_, [] { return watch::here_and_now().time_ns; }, settings_.commands));
   add(serve::alert_routes(desk_));
   routes.push_back(serve::openapi_route());
   routes.push_back(serve::index_page(routes, watch::here_and_now().host));
@@ -217,7 +218,12 @@ void Serving::say_started() const {
     log_->write({.level = LogLevel::kWarning,
                  .action = "no-token",
                  .message = "WITHOUT A TOKEN: everybody who reaches this machine reads who runs "
-                            "what on its GPUs, command lines too; --token-file FILE asks for one"});
+                            "what on its GPUs; --token-file FILE asks for one"});
+  if (settings_.commands == watch::CommandLines::kFull && !token_->is_wanted())
+    log_->write({.level = LogLevel::kWarning,
+                 .action = "no-token",
+                 .message = "--command-lines full without a token: everybody who can log in here, "
+                            "or reaches the address, reads all arguments of all processes"});
 }
 
 void Serving::reload() {
@@ -348,7 +354,7 @@ Result<int> Serving::run() {
 }  // namespace
 
 Result<int> serve_until_told(const ServeSettings& settings, const std::string& token) {
-  auto live = Live::of(settings.gpu);
+  auto live = Live::of(settings.gpu, settings.commands);
   if (!live) return tl::unexpected(live.error());
   return Serving(settings, token, *std::move(live)).run();
 }

@@ -12,6 +12,7 @@
 #include "serve/address.hpp"
 #include "serve/log.hpp"
 #include "watch/history/history.hpp"
+#include "watch/process_texts.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -34,6 +35,7 @@ struct ServeSettings {
   std::string gpu;
   std::string token_file;               // empty: no token
   std::vector<std::string> host_names;  // by which clients call it, besides the machine's own
+  watch::CommandLines commands = watch::CommandLines::kName;
   bool dcgm_names = false;
   std::optional<uint32_t> process_series;
   std::string history;         // a file; empty: none

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace vram::serve {
 namespace {
@@ -26,6 +27,11 @@ constexpr int64_t kMsNs = 1'000'000;
 constexpr int64_t kMostPoints = 5'000;
 constexpr int64_t kUsualPoints = 500;
 constexpr size_t kMostProcesses = 100;
+
+struct Past {
+  std::shared_ptr<const History> history;
+  watch::CommandLines commands;
+};
 
 struct Span {
   int64_t from_ns = 0;
@@ -94,11 +100,11 @@ Json points_json(const std::vector<watch::HistoryPoint>& points) {
   return list;
 }
 
-Json process_json(const watch::HistoryProcess& process) {
+Json process_json(const watch::HistoryProcess& process, watch::CommandLines commands) {
   return {{"pid", process.pid},
           {"start_ticks", show::json_or_null(process.start_ticks)},
           {"user", text_or_null(process.user)},
-          {"command", text_or_null(process.command)},
+          {"command", text_or_null(shown_command(process.command, commands))},
           {"container", text_or_null(process.container)},
           {"pod", text_or_null(process.pod)},
           {"slurm_job", text_or_null(process.slurm_job)}};
@@ -123,16 +129,16 @@ Response unknown_metric() {
   return error_response(400, fmt::format("metric: expected one of {}", names));
 }
 
-Response courses(const History& history, const Query& query, int64_t now_ns) {
+Response courses(const Past& past, const Query& query, int64_t now_ns) {
   const auto metric = watch::find_metric(parameter(query, "metric").value_or(""));
   if (!metric) return unknown_metric();
   const auto span = span_of(query, now_ns);
   if (!span) return refused(span.error());
-  const auto found = history.query({.metric = std::string(metric->name),
-                                    .device = text_parameter(query, "device"),
-                                    .from_ns = span->from_ns,
-                                    .to_ns = span->to_ns,
-                                    .step_ns = span->step_ns});
+  const auto found = past.history->query({.metric = std::string(metric->name),
+                                          .device = text_parameter(query, "device"),
+                                          .from_ns = span->from_ns,
+                                          .to_ns = span->to_ns,
+                                          .step_ns = span->step_ns});
   if (!found) return refused(found.error());
   Json document = head("vram.history/1", *span, now_ns);
   document["metric"] = metric->name;
@@ -159,21 +165,21 @@ Result<size_t> most_of(const Query& query) {
   return most;
 }
 
-Response holders(const History& history, const Query& query, int64_t now_ns) {
+Response holders(const Past& past, const Query& query, int64_t now_ns) {
   const auto span = span_of(query, now_ns);
   if (!span) return refused(span.error());
   const auto most = most_of(query);
   if (!most) return refused(most.error());
-  const auto found = history.processes({.device = text_parameter(query, "device"),
-                                        .from_ns = span->from_ns,
-                                        .to_ns = span->to_ns,
-                                        .step_ns = span->step_ns,
-                                        .most = *most});
+  const auto found = past.history->processes({.device = text_parameter(query, "device"),
+                                              .from_ns = span->from_ns,
+                                              .to_ns = span->to_ns,
+                                              .step_ns = span->step_ns,
+                                              .most = *most});
   if (!found) return refused(found.error());
   Json document = head("vram.history_processes/1", *span, now_ns);
   Json series = Json::array();
   for (const watch::ProcessSeries& each : *found) {
-    series.push_back({{"process", process_json(each.process)},
+    series.push_back({{"process", process_json(each.process, past.commands)},
                       {"device", device_json(each.device)},
                       {"step_ns", each.step_ns},
                       {"points", points_json(each.points)}});
@@ -182,29 +188,30 @@ Response holders(const History& history, const Query& query, int64_t now_ns) {
   return json_response(document.dump(-1, ' ', true) + "\n");
 }
 
-using HistoryAnswer = Response (*)(const History&, const Query&, int64_t);
+using HistoryAnswer = Response (*)(const Past&, const Query&, int64_t);
 
 Route route_of(std::string path, std::vector<std::string> parameters, std::string about,
-               HistoryAnswer answer, std::shared_ptr<const History> history,
-               std::function<int64_t()> now_ns) {
+               HistoryAnswer answer, Past past, std::function<int64_t()> now_ns) {
   return {std::move(path), std::move(parameters), std::move(about),
-          [answer, history = std::move(history), now_ns = std::move(now_ns)](const Request& request,
-                                                                             std::string_view) {
-            if (!history)
+          [answer, past = std::move(past), now_ns = std::move(now_ns)](const Request& request,
+                                                                       std::string_view) {
+            if (!past.history)
               return error_response(404, "there is no history: start it with --history FILE");
-            return answer(*history, request.query, now_ns());
+            return answer(past, request.query, now_ns());
           }};
 }
 
 }  // namespace
 
 std::vector<Route> history_routes(const std::shared_ptr<const History>& history,
-                                  const std::function<int64_t()>& now_ns) {
+                                  const std::function<int64_t()>& now_ns,
+                                  watch::CommandLines commands) {
   const std::string path(kPath);
+  const Past past{history, commands};
   return {route_of(path, {"metric", "device", "from", "to", "step"},
-                   "a figure's course on each GPU, or on one", courses, history, now_ns),
+                   "a figure's course on each GPU, or on one", courses, past, now_ns),
           route_of(path + "/processes", {"device", "from", "to", "step", "most"},
-                   "the processes that held the memory", holders, history, now_ns)};
+                   "the processes that held the memory", holders, past, now_ns)};
 }
 
 bool is_about_history(const Request& request) { return request.path.starts_with(kPath); }

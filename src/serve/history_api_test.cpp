@@ -55,7 +55,8 @@ class HistoryApi : public ::testing::Test {
   watch::testing::Folder folder_;
   std::shared_ptr<watch::History> history_ =
       std::make_shared<watch::History>(watch::testing::opened(folder_.file()));
-  Router router_{history_routes(history_, [] { return kDayBegin + 2 * kMinute; })};
+  Router router_{
+      history_routes(history_, [] { return kDayBegin + 2 * kMinute; }, watch::CommandLines::kFull)};
 };
 
 const Query kOfMinutes = {{"metric", "used_bytes"}, {"device", "GPU-a"}, {"step", "1min"}};
@@ -154,8 +155,21 @@ TEST_F(HistoryApi, WhatCantBeMeantIsRefusedWithWhatWasExpected) {
   EXPECT_EQ(ask("/api/v1/history", {{"metric", "used_bytes"}, {"device", "GPU-z"}}).status, 404);
 }
 
+// The file may be of a time when arguments were shown.
+TEST_F(HistoryApi, CommandLinesAreShownAsFarAsIsAllowed) {
+  const std::pair<watch::CommandLines, Json> cases[] = {
+      {watch::CommandLines::kOff, nullptr},
+      {watch::CommandLines::kName, "python"},
+      {watch::CommandLines::kFull, "python train.py"}};
+  for (const auto& [commands, shown] : cases) {
+    router_ = Router(history_routes(history_, [] { return kDayBegin + 2 * kMinute; }, commands));
+    EXPECT_EQ(holders({{"device", "GPU-a"}})["series"][0]["process"]["command"], shown);
+  }
+}
+
 TEST(NoHistory, SaysHowToHaveOne) {
-  const Router router(history_routes(nullptr, [] { return kDayBegin; }));
+  const Router router(
+      history_routes(nullptr, [] { return kDayBegin; }, watch::CommandLines::kFull));
   Request request;
   request.path = "/api/v1/history";
   const Response response = router(request);
