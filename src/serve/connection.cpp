@@ -1,13 +1,9 @@
 #include "serve/connection.hpp"
 
-#include "base/check.hpp"
 #include "serve/errors.hpp"
-#include "serve/response_head.hpp"
 #include "serve/target.hpp"
 
-#include <array>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -22,8 +18,8 @@ namespace http = boost::beast::http;
 using Socket = asio::ip::tcp::socket;
 
 constexpr size_t kLongestTarget = 4096;
-constexpr size_t kMostDrainedBytes = 1 << 20;
-constexpr std::chrono::milliseconds kDrainTime{1000};
+// Else the kernel would take MiB for each client that does not read.
+constexpr int kSendBufferBytes = 128 << 10;
 
 std::string view_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -56,13 +52,16 @@ struct Connection::Exchange {
   std::optional<http::request_parser<http::string_body>> parser;
 };
 
-bool Hub::make_room() {
-  if (waiting.empty()) return false;
-  Connection& longest = *waiting.front();
-  if (Connection::Clock::now() - longest.waiting_since_ < limits.patience) return false;
-  hooks.incident(longest.client_, "kept the server waiting while others came: closed");
-  longest.close();
-  return true;
+bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
+  const auto now = Connection::Clock::now();
+  for (Connection* const each : waiting) {
+    if (now - each->waiting_since_ < limits.patience) return false;  // nor have those behind it
+    if (!would_help(*each)) continue;
+    hooks.incident(each->client_, "kept the server waiting while others came: closed");
+    each->close();
+    return true;
+  }
+  return false;
 }
 
 Connection::Connection(Socket socket, Hub& hub)
@@ -74,10 +73,12 @@ Connection::Connection(Socket socket, Hub& hub)
   const auto local = socket_.local_endpoint(error);
   if (!error) came_locally_ = is_loopback(local.address().to_string());
   socket_.set_option(asio::ip::tcp::no_delay(true), error);
+  socket_.set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), error);
 }
 
 Connection::~Connection() {
   end_waiting();
+  let_go();
   --hub_.open_count;
 }
 
@@ -114,16 +115,19 @@ void Connection::expect_within(std::chrono::milliseconds time) {
 
 void Connection::close() {
   end_waiting();
+  let_go();
   deadline_.cancel();
   ErrorCode ignored;
   socket_.close(ignored);
 }
 
+void Connection::forget_request() { exchange_.reset(); }
+
 void Connection::wait_for_request() {
   begin_waiting();
   const bool has_some = exchange_ && exchange_->buffer.size() > 0;
   if (has_some) return read_header();
-  exchange_.reset();  // an idle connection has no buffers
+  forget_request();  // an idle connection has no buffers
   expect_within(hub_.limits.idle);
   socket_.async_wait(Socket::wait_read, [self = shared_from_this()](ErrorCode error) {
     if (error) return self->close();
@@ -191,6 +195,7 @@ void Connection::answer() {
   end_waiting();
   const auto& message = exchange_->parser->get();
   is_head_ = message.method() == http::verb::head;
+  is_http11_ = message.version() >= 11;
   const auto refuse_with = [this](int status, std::string_view why) {
     keeps_alive_ = false;
     write(error_response(status, why));
@@ -228,60 +233,20 @@ Response Connection::handled(const Request& request) const {
 }
 
 void Connection::answer_slowly(Request request) {
-  if (hub_.slow_count == hub_.limits.slow_requests)
+  const bool has_room = hub_.slow_count < hub_.limits.slow_requests ||
+                        hub_.make_room([](const Connection& other) { return other.is_slow_; });
+  if (!has_room)
     return write(error_response(503, "too many questions to the history at once; try again"));
   ++hub_.slow_count;
+  is_slow_ = true;
   deadline_.cancel();
   asio::post(hub_.slow, [self = shared_from_this(), request = std::move(request)]() mutable {
     Response response = self->handled(request);
     Hub& hub = self->hub_;
     asio::post(hub.context, [self = std::move(self), response = std::move(response)]() mutable {
-      --self->hub_.slow_count;
       self->write(std::move(response));
     });
   });
-}
-
-void Connection::write(Response response) {
-  end_waiting();
-  VRAM_CHECK(response.body != nullptr);
-  const bool is_packed = wants_gzip_ && !response.body->gzipped().empty();
-  const std::string& bytes = is_packed ? response.body->gzipped() : response.body->text();
-  head_ = response_head(
-      response, {.body_bytes = bytes.size(), .is_gzip = is_packed, .keeps_alive = keeps_alive_});
-  body_ = std::move(response.body);
-  const std::array<asio::const_buffer, 2> parts = {
-      asio::buffer(head_), is_head_ ? asio::const_buffer() : asio::buffer(bytes)};
-  expect_within(hub_.limits.write);
-  asio::async_write(socket_, parts, [self = shared_from_this()](ErrorCode error, size_t) {
-    self->was_written(error);
-  });
-}
-
-void Connection::was_written(ErrorCode error) {
-  body_.reset();
-  if (error) {
-    if (is_late_) hub_.hooks.incident(client_, "does not read its answer: closed");
-    return close();
-  }
-  if (keeps_alive_) return wait_for_request();
-  ErrorCode ignored;
-  socket_.shutdown(Socket::shutdown_send, ignored);
-  exchange_.reset();
-  expect_within(kDrainTime);
-  drain();
-}
-
-// Closing with bytes unread would make the kernel take the answer back.
-void Connection::drain() {
-  head_.resize(4096);
-  socket_.async_read_some(asio::buffer(head_),
-                          [self = shared_from_this()](ErrorCode error, size_t count) {
-                            self->drained_bytes_ += count;
-                            if (error || self->drained_bytes_ > kMostDrainedBytes)
-                              return self->close();
-                            self->drain();
-                          });
 }
 
 }  // namespace vram::serve

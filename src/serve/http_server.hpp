@@ -1,11 +1,12 @@
 // HTTP/1.1 for any number of clients on one thread: none of them waits for another, however slowly
-// it reads or writes. What takes long by itself (a search in the history) is answered on a second
-// thread.
+// it reads or writes. What takes long by itself (a search in the history, packing what is large) is
+// done on a second thread.
 //
 //     clients ─▶ HttpServer ─▶ Connection (one each) ─▶ Request ─▶ Handler ─▶ Response ─▶ client
 //
-// The hooks are called on the server's threads. When there are too many connections, the one that
-// has kept the server waiting longest makes room; where none has, a new one gets 503.
+// The hooks are called on the server's threads. When there are too many connections, slow answers,
+// or answers that are not read, the one that has kept the server waiting longest makes room; where
+// none has, a new one gets 503.
 #pragma once
 
 #include "base/result.hpp"
@@ -32,7 +33,8 @@ struct ServerLimits {
   std::chrono::milliseconds write{20'000};
   std::chrono::milliseconds idle{120'000};    // between two requests
   std::chrono::milliseconds patience{1'000};  // after which a silent one may be put out
-  size_t slow_requests = 32;                  // at once; more get 503
+  size_t slow_requests = 32;                  // at once, each until it is written; more get 503
+  size_t held_bytes = size_t{8} << 20;        // of answers that clients have yet to read
 };
 
 struct ServerHooks {

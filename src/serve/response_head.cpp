@@ -26,9 +26,10 @@ std::string date_text(time_t now) {
 
 std::string response_head(const Response& response, const Sending& sending) {
   std::string head =
-      fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n",
-                  response.status, reason_of(response.status), date_text(time(nullptr)),
-                  response.content_type, sending.body_bytes);
+      fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\nContent-Type: {}\r\n", response.status,
+                  reason_of(response.status), date_text(time(nullptr)), response.content_type);
+  if (sending.body_bytes) head += fmt::format("Content-Length: {}\r\n", *sending.body_bytes);
+  if (sending.is_chunked) head += "Transfer-Encoding: chunked\r\n";
   head +=
       "Cache-Control: no-store\r\nVary: Accept, Accept-Encoding\r\n"
       "X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\n";
