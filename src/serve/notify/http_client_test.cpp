@@ -1,6 +1,7 @@
 // URLs and one exchange, with servers that do not always do what they should.
 #include "serve/notify/http_client.hpp"
 
+#include "serve/notify/curl_api.hpp"
 #include "serve/notify/testing/stub_server.hpp"
 
 #include <gmock/gmock.h>
@@ -36,10 +37,25 @@ TEST(ParseTarget, FillsInWhatIsLeftOut) {
   EXPECT_EQ(parse_target("http://ab@h").value().authorization, "Basic YWI=");
 }
 
+TEST(ParseTarget, TakesHttps) {
+  const Target target = parse_target("https://ann:s3cret@chat.example/services/T0").value();
+  EXPECT_TRUE(target.is_https);
+  EXPECT_EQ(target.port, "443");
+  EXPECT_EQ(target.path, "/services/T0");
+  EXPECT_EQ(target.shown, "https://chat.example");
+  EXPECT_FALSE(parse_target("http://chat.example").value().is_https);
+}
+
+TEST(CurlApi, SaysWhatToInstallWhereThereIsNone) {
+  const auto api = CurlApi::load({"libcurl-that-is-not-there.so.4"});
+  ASSERT_FALSE(api);
+  EXPECT_EQ(api.error().code, Code::kUnsupported);
+  EXPECT_THAT(api.error().message, HasSubstr("libcurl-that-is-not-there.so.4"));
+  EXPECT_THAT(api.error().message, HasSubstr("install it"));
+  EXPECT_FALSE(CurlApi::load({"libm.so.6"})) << "another library";
+}
+
 TEST(ParseTarget, RefusesTheRestAndRepeatsNoSecret) {
-  EXPECT_EQ(parse_target("https://am.example").error().code, Code::kUnsupported);
-  EXPECT_THAT(parse_target("https://am.example").error().message,
-              HasSubstr("a proxy on this machine"));
   for (const char* const url :
        {"", "am.example:9093", "ftp://u:s3cret@h", "http://", "http://u:s3cret@", "http://h:0",
         "http://u:s3cret@h:99999", "http://h:9x", "http://[::1", "http://h/a b",
