@@ -4,9 +4,11 @@
 #include "base/detachable_thread.hpp"
 #include "base/environment.hpp"
 #include "cli/live.hpp"
+#include "cli/reloading.hpp"
 #include "cli/service_signals.hpp"
 #include "serve/alert_desk.hpp"
 #include "serve/api.hpp"
+#include "serve/file_watch.hpp"
 #include "serve/guard.hpp"
 #include "serve/history_api.hpp"
 #include "serve/http_server.hpp"
@@ -62,12 +64,13 @@ class Serving {
   [[nodiscard]] serve::Router router() const;
   [[nodiscard]] serve::ServerHooks server_hooks();
   [[nodiscard]] std::vector<std::string> host_names() const;
+  [[nodiscard]] std::string url_of(const serve::Address& address) const;
+  [[nodiscard]] bool asks_who_it_is() const;
   void say_started() const;
   void wait_and_work();
   // False: it is to end.
   bool obey(Wish wish);
   void reload();
-  void reload_token();
   void reload_receivers();
   void reload_receiver(size_t number, const ReceiverUrl& receiver);
   void after_look();
@@ -86,6 +89,7 @@ class Serving {
   std::unique_ptr<serve::HttpServer> server_;
   std::unique_ptr<watch::Sampler> sampler_;
   std::vector<std::string> notes_;  // of the last look
+  std::optional<serve::FileWatch> file_watch_;
 };
 
 // Opening a file on a mount whose server is gone may take for ever.
@@ -134,7 +138,7 @@ Result<> Serving::open_alerts() {
   for (const ReceiverUrl& each : settings_.webhooks) receivers.webhooks.push_back(each.url);
   for (const ReceiverUrl& each : settings_.alertmanagers)
     receivers.alertmanagers.push_back(each.url);
-  receivers.link = fmt::format("http://{}/", server_->addresses().front().text());
+  receivers.link = url_of(server_->addresses().front()) + "/";
   auto desk = serve::AlertDesk::open(
       settings_.rules, {.sees_all_processes = watch::sees_all_processes()}, receivers);
   if (!desk) return tl::unexpected(desk.error());
@@ -191,8 +195,17 @@ serve::ServerHooks Serving::server_hooks() {
                         .fields = {{"client.address", request.client}}});
   };
   serve::ServerHooks hooks;
-  hooks.handle = serve::Guard{router(), token_, host_names(), refused};
+  const auto guard = std::make_shared<const serve::Guard>(
+      serve::Guard{router(), token_, settings_.web, host_names(), refused});
+  hooks.handle = [guard](const serve::Request& request) { return (*guard)(request); };
+  hooks.needs_password_check = [guard](const serve::Request& request) {
+    return guard->needs_password_check(request);
+  };
+  hooks.check_password = [guard](const serve::Request& request) {
+    return guard->check_password(request);
+  };
   hooks.is_slow = serve::is_about_history;
+  if (settings_.web) hooks.tls = [web = settings_.web] { return web->now()->tls; };
   hooks.incident = [this](std::string_view client, std::string_view what) {
     log_->write_seldom({.level = LogLevel::kWarning,
                         .action = "client-trouble",
@@ -202,10 +215,18 @@ serve::ServerHooks Serving::server_hooks() {
   return hooks;
 }
 
+std::string Serving::url_of(const serve::Address& address) const {
+  const bool is_tls = settings_.web && settings_.web->now()->tls;
+  return fmt::format("{}://{}", is_tls ? "https" : "http", address.text());
+}
+
+bool Serving::asks_who_it_is() const {
+  return token_->is_wanted() || (settings_.web && settings_.web->now()->asks_who_it_is);
+}
+
 void Serving::say_started() const {
   std::vector<std::string> urls;
-  for (const serve::Address& address : server_->addresses())
-    urls.push_back("http://" + address.text());
+  for (const serve::Address& address : server_->addresses()) urls.push_back(url_of(address));
   log_->write({.action = "started",
                .message = fmt::format("vram " VRAM_VERSION " serves at {}, a look each {}{}",
                                       fmt::join(urls, " and "),
@@ -214,12 +235,14 @@ void Serving::say_started() const {
                .fields = {{"url.full", urls.front()}}});
   const bool is_public = std::ranges::any_of(
       server_->addresses(), [](const auto& address) { return !serve::is_loopback(address.ip); });
-  if (is_public && !token_->is_wanted())
+  if (is_public && !asks_who_it_is())
     log_->write({.level = LogLevel::kWarning,
                  .action = "no-token",
-                 .message = "WITHOUT A TOKEN: everybody who reaches this machine reads who runs "
-                            "what on its GPUs; --token-file FILE asks for one"});
-  if (settings_.commands == watch::CommandLines::kFull && !token_->is_wanted())
+                 .message =
+                     "WITHOUT A TOKEN: everybody who reaches this machine reads who runs "
+                     "what on its GPUs; --token-file FILE asks for one, and --web-config FILE for "
+                     "passwords"});
+  if (settings_.commands == watch::CommandLines::kFull && !asks_who_it_is())
     log_->write({.level = LogLevel::kWarning,
                  .action = "no-token",
                  .message = "--command-lines full without a token: everybody who can log in here, "
@@ -227,23 +250,14 @@ void Serving::say_started() const {
 }
 
 void Serving::reload() {
-  if (!settings_.token_file.empty()) reload_token();
+  if (!settings_.token_file.empty()) reload_token(settings_.token_file, *token_, *log_);
+  if (settings_.web) reload_web(*settings_.web, *log_);
   reload_receivers();
   if (const auto rules = desk_->reload(); !rules)
     return log_->write({.level = LogLevel::kError,
                         .action = "reload-failed",
                         .message = rules.error().message + "; the old rules stay"});
   log_->write({.action = "reloaded", .message = "the rules were read again"});
-}
-
-void Serving::reload_token() {
-  auto secret = serve::read_token(settings_.token_file);
-  if (!secret)
-    return log_->write({.level = LogLevel::kError,
-                        .action = "reload-failed",
-                        .message = secret.error().message + "; the old token stays"});
-  token_->replace(*std::move(secret));
-  log_->write({.action = "reloaded", .message = "the token was read again"});
 }
 
 // By the numbers that notify::Notifier gives them.
@@ -321,6 +335,7 @@ void Serving::wait_and_work() {
 
 void Serving::end() {
   manager_.tell("STOPPING=1");
+  file_watch_.reset();
   server_.reset();
   desk_.reset();
   const bool has_ended = sampler_->end();
@@ -344,6 +359,8 @@ Result<int> Serving::run() {
   }
   sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
   server_->start(server_hooks());
+  if (auto rotated = rotated_files(settings_, token_, log_); !rotated.empty())
+    file_watch_.emplace(std::move(rotated));
   say_started();
   manager_.tell("READY=1");
   wait_and_work();

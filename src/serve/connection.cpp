@@ -65,15 +65,15 @@ bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
 }
 
 Connection::Connection(Socket socket, Hub& hub)
-    : socket_(std::move(socket)), hub_(hub), deadline_(hub.context) {
+    : channel_(std::move(socket), hub.hooks.tls()), hub_(hub), deadline_(hub.context) {
   ++hub_.open_count;
   ErrorCode error;
-  const auto peer = socket_.remote_endpoint(error);
+  const auto peer = channel_.socket().remote_endpoint(error);
   if (!error) client_ = Address{.ip = peer.address().to_string(), .port = peer.port()}.text();
-  const auto local = socket_.local_endpoint(error);
+  const auto local = channel_.socket().local_endpoint(error);
   if (!error) came_locally_ = is_loopback(local.address().to_string());
-  socket_.set_option(asio::ip::tcp::no_delay(true), error);
-  socket_.set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), error);
+  channel_.socket().set_option(asio::ip::tcp::no_delay(true), error);
+  channel_.socket().set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), error);
 }
 
 Connection::~Connection() {
@@ -82,10 +82,21 @@ Connection::~Connection() {
   --hub_.open_count;
 }
 
-void Connection::start() { wait_for_request(); }
+void Connection::start() {
+  if (!channel_.is_tls()) return wait_for_request();
+  begin_waiting();
+  expect_within(hub_.limits.read);
+  channel_.async_handshake([self = shared_from_this()](ErrorCode error, size_t) {
+    if (!error) return self->wait_for_request();
+    const std::string why = self->channel_.trouble();
+    if (!why.empty()) self->hub_.hooks.incident(self->client_, "TLS: " + why);
+    self->close();
+  });
+}
 
 void Connection::refuse() {
   hub_.hooks.incident(client_, "too many connections: answered 503");
+  if (channel_.is_tls()) return close();  // a handshake would cost what there is not
   keeps_alive_ = false;
   write(error_response(503, "too many connections at once; try again"));
 }
@@ -109,7 +120,7 @@ void Connection::expect_within(std::chrono::milliseconds time) {
     if (error || !self || self->deadline_.expiry() > Clock::now()) return;
     self->is_late_ = true;
     ErrorCode ignored;
-    self->socket_.cancel(ignored);
+    self->channel_.socket().cancel(ignored);
   });
 }
 
@@ -118,18 +129,18 @@ void Connection::close() {
   let_go();
   deadline_.cancel();
   ErrorCode ignored;
-  socket_.close(ignored);
+  channel_.socket().close(ignored);
 }
 
 void Connection::forget_request() { exchange_.reset(); }
 
 void Connection::wait_for_request() {
   begin_waiting();
-  const bool has_some = exchange_ && exchange_->buffer.size() > 0;
+  const bool has_some = (exchange_ && exchange_->buffer.size() > 0) || channel_.has_input();
   if (has_some) return read_header();
   forget_request();  // an idle connection has no buffers
   expect_within(hub_.limits.idle);
-  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](ErrorCode error) {
+  channel_.socket().async_wait(Socket::wait_read, [self = shared_from_this()](ErrorCode error) {
     if (error) return self->close();
     self->read_header();
   });
@@ -140,7 +151,7 @@ void Connection::read_header() {
   exchange_->begin(hub_.limits);
   expect_within(hub_.limits.read);
   http::async_read_header(
-      socket_, exchange_->buffer, *exchange_->parser,
+      channel_, exchange_->buffer, *exchange_->parser,
       [self = shared_from_this()](ErrorCode error, size_t) { self->header_was_read(error); });
 }
 
@@ -160,7 +171,7 @@ void Connection::header_was_read(ErrorCode error) {
     return answer();
   }
   http::async_read(
-      socket_, exchange_->buffer, *exchange_->parser,
+      channel_, exchange_->buffer, *exchange_->parser,
       [self = shared_from_this()](ErrorCode ended, size_t) { self->request_was_read(ended); });
 }
 
@@ -219,8 +230,28 @@ void Connection::answer() {
                   .client = client_,
                   .came_locally = came_locally_};
   wants_gzip_ = accepts_gzip(request.accept_encoding);
+  if (hub_.hooks.needs_password_check(request)) return check_password(std::move(request));
+  answer_request(std::move(request));
+}
+
+void Connection::answer_request(Request request) {
   if (hub_.hooks.is_slow(request)) return answer_slowly(std::move(request));
   write(handled(request));
+}
+
+void Connection::check_password(Request request) {
+  if (hub_.password_checks == hub_.limits.password_checks)
+    return write(error_response(503, "too many passwords to check at once; try again"));
+  ++hub_.password_checks;
+  deadline_.cancel();
+  asio::post(hub_.gate, [self = shared_from_this(), request = std::move(request)]() mutable {
+    Hub& hub = self->hub_;
+    request.password_is_right = hub.hooks.check_password(request);
+    asio::post(hub.context, [self = std::move(self), request = std::move(request)]() mutable {
+      --self->hub_.password_checks;
+      self->answer_request(std::move(request));
+    });
+  });
 }
 
 Response Connection::handled(const Request& request) const {

@@ -8,6 +8,7 @@
 // one before. connection.cpp reads, sending.cpp writes.
 #pragma once
 
+#include "serve/channel.hpp"
 #include "serve/gzip_stream.hpp"
 #include "serve/http_server.hpp"
 
@@ -33,6 +34,7 @@ struct Hub {
   ServerLimits limits;
   size_t open_count = 0;
   size_t slow_count = 0;  // of slow answers that are not written to their end
+  size_t password_checks = 0;
   // Memory that answers take until their clients have read them.
   size_t held_bytes = 0;
   struct Sent {
@@ -46,6 +48,7 @@ struct Hub {
   // The last to be made and the first to go: connections lie in what they have yet to do.
   boost::asio::io_context context{1};
   boost::asio::thread_pool slow{1};
+  boost::asio::thread_pool gate{1};  // for passwords: guessing holds up nobody who has shown theirs
 
   // Closes the connection that has kept the server waiting longest among those that `would_help`,
   // if it has for as long as patience lasts.
@@ -92,6 +95,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void request_was_read(ErrorCode error);
   void reading_failed(ErrorCode error);
   void answer();
+  void answer_request(Request request);
+  void check_password(Request request);
   void answer_slowly(Request request);
   [[nodiscard]] Response handled(const Request& request) const;
   void write(Response response);
@@ -112,7 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void begin_waiting();
   void end_waiting();
 
-  boost::asio::ip::tcp::socket socket_;
+  Channel channel_;
   Hub& hub_;
   boost::asio::steady_timer deadline_;
   bool is_late_ = false;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +32,7 @@ struct Request {
   std::string authorization;
   std::string client;        // "127.0.0.1:52144"
   bool came_locally = true;  // to an address that only this machine reaches
+  std::optional<bool> password_is_right = std::nullopt;  // nothing: it was not checked
 };
 
 // A body that is made while it is sent, so that a large answer is never whole in memory. Used on

@@ -5,12 +5,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <iterator>
+#include <string_view>
 
 namespace vram::serve {
 namespace {
+
+constexpr std::string_view kTypeOptions = "X-Content-Type-Options";
 
 // "Sun, 22 Nov 2026 09:14:05 GMT"
 std::string date_text(time_t now) {
@@ -32,7 +36,10 @@ std::string response_head(const Response& response, const Sending& sending) {
   if (sending.is_chunked) head += "Transfer-Encoding: chunked\r\n";
   head +=
       "Cache-Control: no-store\r\nVary: Accept, Accept-Encoding\r\n"
-      "X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\n";
+      "Cross-Origin-Resource-Policy: same-origin\r\n";
+  const bool has_own_policy = std::ranges::any_of(
+      response.headers, [](const auto& header) { return header.first == kTypeOptions; });
+  if (!has_own_policy) fmt::format_to(std::back_inserter(head), "{}: nosniff\r\n", kTypeOptions);
   if (sending.is_gzip) head += "Content-Encoding: gzip\r\n";
   for (const auto& [name, value] : response.headers) {
     VRAM_CHECK(value.find_first_of("\r\n") == std::string::npos);

@@ -94,7 +94,7 @@ void Connection::send(Response response) {
       asio::buffer(head_), is_head_ ? asio::const_buffer() : asio::buffer(bytes)};
   begin_waiting();
   expect_within(hub_.limits.write);
-  asio::async_write(socket_, parts, [self = shared_from_this()](ErrorCode error, size_t) {
+  asio::async_write(channel_, parts, [self = shared_from_this()](ErrorCode error, size_t) {
     self->was_written(error);
   });
 }
@@ -164,9 +164,9 @@ void Connection::send_piece(Piece piece) {
   head_ += piece.text;
   begin_waiting();
   expect_within(hub_.limits.write);
-  asio::async_write(socket_, asio::buffer(head_),
+  asio::async_write(channel_, asio::buffer(head_),
                     [self = shared_from_this(), is_last = piece.is_last](ErrorCode error, size_t) {
-                      const bool goes_on = !error && !is_last && self->socket_.is_open();
+                      const bool goes_on = !error && !is_last && self->channel_.socket().is_open();
                       if (!goes_on) return self->was_written(error);
                       self->end_waiting();
                       self->head_.clear();
@@ -182,10 +182,9 @@ void Connection::was_written(ErrorCode error) {
     if (is_late_) hub_.hooks.incident(client_, "does not read its answer: closed");
     return close();
   }
-  if (!socket_.is_open()) return;  // it made room when all was written
+  if (!channel_.socket().is_open()) return;  // it made room when all was written
   if (keeps_alive_) return wait_for_request();
-  ErrorCode ignored;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  channel_.shut_down();
   forget_request();
   expect_within(kDrainTime);
   drain();
@@ -194,13 +193,13 @@ void Connection::was_written(ErrorCode error) {
 // Closing with bytes unread would make the kernel take the answer back.
 void Connection::drain() {
   head_.resize(4096);
-  socket_.async_read_some(asio::buffer(head_),
-                          [self = shared_from_this()](ErrorCode error, size_t count) {
-                            self->drained_bytes_ += count;
-                            if (error || self->drained_bytes_ > kMaxDrainedBytes)
-                              return self->close();
-                            self->drain();
-                          });
+  channel_.socket().async_read_some(asio::buffer(head_),
+                                    [self = shared_from_this()](ErrorCode error, size_t count) {
+                                      self->drained_bytes_ += count;
+                                      if (error || self->drained_bytes_ > kMaxDrainedBytes)
+                                        return self->close();
+                                      self->drain();
+                                    });
 }
 
 }  // namespace vram::serve
