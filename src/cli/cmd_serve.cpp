@@ -23,7 +23,9 @@ class ServeCommand final : public Command {
 
  private:
   [[nodiscard]] Result<std::vector<serve::Address>> addresses() const;
-  [[nodiscard]] Result<> check_token(const std::vector<serve::Address>& addresses) const;
+  // has_users: passwords or certificates say who it is.
+  [[nodiscard]] Result<> check_token(const std::vector<serve::Address>& addresses,
+                                     bool has_users) const;
   [[nodiscard]] Result<ServeSettings> settings() const;
 
   std::vector<std::string> listen_;
@@ -31,6 +33,9 @@ class ServeCommand final : public Command {
   std::string gpu_;
   std::string token_file_;
   bool no_token_ = false;
+  std::string web_config_;
+  std::vector<std::string> host_names_;
+  std::string command_lines_;
   bool dcgm_names_ = false;
   std::string process_series_;
   std::string history_;
@@ -75,7 +80,18 @@ std::vector<Option> ServeCommand::options() {
        &gpu_},
       {"--token-file", "FILE",
        "let in only who shows the line in this file, which nobody else may read", &token_file_},
+      {"--web-config", "FILE",
+       "TLS and users, in the format of Prometheus' exporter toolkit; read again when it changes",
+       &web_config_},
       {"--no-token", "", "let everybody in who reaches an address beyond this machine", &no_token_},
+      {"--host-name", "NAME",
+       "a name by which clients call this machine beside its own, may be named again; without a "
+       "token, others get 421",
+       &host_names_},
+      {"--command-lines", "HOW",
+       "what is shown of processes' command lines, which may hold secrets: off, name (the program "
+       "alone) or full (full with a token, else name)",
+       &command_lines_},
       {"--dcgm-names", "", "dcgm-exporter's metrics, too, for dashboards that know these",
        &dcgm_names_},
       {"--process-series", "N", "metrics of the N processes with the most memory (none)",
@@ -113,15 +129,17 @@ Result<std::vector<serve::Address>> ServeCommand::addresses() const {
   return found;
 }
 
-Result<> ServeCommand::check_token(const std::vector<serve::Address>& addresses) const {
+Result<> ServeCommand::check_token(const std::vector<serve::Address>& addresses,
+                                   bool has_users) const {
   if (no_token_ && !token_file_.empty())
     return fail(Code::kBadInput, "--token-file asks for a token, --no-token for none: name one");
   const auto open = std::ranges::find_if(
       addresses, [](const auto& address) { return !serve::is_loopback(address.ip); });
-  if (open == addresses.end() || no_token_ || !token_file_.empty()) return {};
+  if (open == addresses.end() || no_token_ || has_users || !token_file_.empty()) return {};
   return fail(Code::kBadInput,
               "other machines reach {}: ask them for a token with --token-file FILE ('umask 077; "
-              "openssl rand -hex 32 > FILE' makes one), or say --no-token",
+              "openssl rand -hex 32 > FILE' makes one) or for passwords or certificates with "
+              "--web-config FILE, or say --no-token",
               open->text());
 }
 
@@ -129,6 +147,14 @@ Result<serve::LogFormat> log_format_of(const std::string& text) {
   if (text == "text") return serve::LogFormat::kText;
   if (text == "json") return serve::LogFormat::kJson;
   return fail(Code::kBadInput, "--log-format: expected text or json, found '{}'", text);
+}
+
+// Whoever has shown a token or password may read what `ps` shows.
+Result<watch::CommandLines> commands_of(const std::string& text, bool asks_who_it_is) {
+  if (text == "off") return watch::CommandLines::kOff;
+  if (text == "name" || (text.empty() && !asks_who_it_is)) return watch::CommandLines::kName;
+  if (text == "full" || text.empty()) return watch::CommandLines::kFull;
+  return fail(Code::kBadInput, "--command-lines: expected off, name or full, found '{}'", text);
 }
 
 Result<std::optional<uint32_t>> process_series_of(const std::string& text) {
@@ -179,12 +205,18 @@ std::string usual_history() {
 Result<ServeSettings> ServeCommand::settings() const {
   auto addresses = this->addresses();
   if (!addresses) return tl::unexpected(addresses.error());
-  if (const auto checked = check_token(*addresses); !checked)
+  auto web = web_config_.empty() ? Result<std::shared_ptr<serve::WebAccess>>(nullptr)
+                                 : serve::WebAccess::open(web_config_);
+  if (!web) return tl::unexpected(web.error());
+  const bool has_users = *web && (*web)->now()->asks_who_it_is;
+  if (const auto checked = check_token(*addresses, has_users); !checked)
     return tl::unexpected(checked.error());
   const auto period = parse_period("--period", period_);
   if (!period) return tl::unexpected(period.error());
   const auto log_format = log_format_of(log_format_);
   if (!log_format) return tl::unexpected(log_format.error());
+  const auto commands = commands_of(command_lines_, has_users || !token_file_.empty());
+  if (!commands) return tl::unexpected(commands.error());
   const auto process_series = process_series_of(process_series_);
   if (!process_series) return tl::unexpected(process_series.error());
   auto webhooks = urls_of("--webhook", webhooks_);
@@ -197,6 +229,9 @@ Result<ServeSettings> ServeCommand::settings() const {
                        .period = *period,
                        .gpu = gpu_,
                        .token_file = token_file_,
+                       .web = *std::move(web),
+                       .host_names = host_names_,
+                       .commands = *commands,
                        .dcgm_names = dcgm_names_,
                        .process_series = *process_series,
                        .history = history_.empty()    ? usual_history()

@@ -56,16 +56,19 @@ std::vector<watch::Opener> all_openers() {
 
 }  // namespace
 
-Live::Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings)
-    : sources_(std::move(openers)), table_(roots().proc), postings_(std::move(postings)) {}
+Live::Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings,
+           watch::CommandLines commands)
+    : sources_(std::move(openers)),
+      table_(roots().proc, commands),
+      postings_(std::move(postings)) {}
 
 Live Live::playing(watch::Playable playable) {
   auto playback = std::make_shared<watch::Playback>(std::move(playable));
   const auto open = [playback]() -> Result<watch::PlayedGpu> { return watch::PlayedGpu(playback); };
-  return Live({watch::opener_of("sim", open)}, playback);
+  return Live({watch::opener_of("sim", open)}, playback, watch::CommandLines::kFull);
 }
 
-Result<Live> Live::of(const std::string& source) {
+Result<Live> Live::of(const std::string& source, watch::CommandLines commands) {
   if (source == kPlayDemo) return open_demo().map(playing);
   if (source == kPlay)
     return fail(Code::kBadInput,
@@ -74,14 +77,14 @@ Result<Live> Live::of(const std::string& source) {
   if (source.starts_with(kPlay)) return open_playable(source.substr(kPlay.size())).map(playing);
   std::vector<watch::Opener> openers = all_openers();
   auto postings = std::make_shared<watch::Boards>(boards());
-  if (source.empty()) return Live(std::move(openers), std::move(postings));
+  if (source.empty()) return Live(std::move(openers), std::move(postings), commands);
   std::erase_if(openers, [&](const watch::Opener& opener) { return opener.name != source; });
   if (openers.empty())
     return fail(Code::kBadInput,
                 "--gpu: expected nvml (NVIDIA), drm (AMD, Intel), sim or sim:RECORDING, found "
                 "'{}'",
                 source);
-  return Live(std::move(openers), std::move(postings));
+  return Live(std::move(openers), std::move(postings), commands);
 }
 
 std::vector<std::string> board_folders() { return watch::board_folders(named_board()); }

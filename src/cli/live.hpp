@@ -27,7 +27,8 @@ class Live {
   // `source` is the value of --gpu: "nvml", "drm", "sim:RECORDING", "sim" (plays a demo
   // recording), or empty for whatever the machine has. Opens nothing yet but the recording.
   // kBadInput: no such source.
-  [[nodiscard]] static Result<Live> of(const std::string& source);
+  [[nodiscard]] static Result<Live> of(const std::string& source,
+                                       watch::CommandLines commands = watch::CommandLines::kFull);
   // One look; what is slow to open stays open in between. A machine without GPUs is no error: the
   // notes say why it has none. From one thread.
   [[nodiscard]] watch::Snapshot look();
@@ -39,7 +40,8 @@ class Live {
   [[nodiscard]] watch::Reclaimable reclaimable_of(const watch::Snapshot& snapshot);
 
  private:
-  Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings);
+  Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings,
+       watch::CommandLines commands);
   [[nodiscard]] static Live playing(watch::Playable playable);
 
   watch::Sources sources_;

@@ -24,7 +24,8 @@ Result<std::vector<std::string>> recordings_in(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (is_recording(it->path()) && !it->is_directory(error)) paths.push_back(it->path().string());
+    if (is_recording(it->path()) && it->is_regular_file(error))
+      paths.push_back(it->path().string());
   }
   if (error) return fail(Code::kBadInput, "{}: can't be read: {}", folder, error.message());
   if (paths.empty()) {

@@ -1,11 +1,14 @@
 #include "cli/serving.hpp"
 
 #include "base/bytes.hpp"
+#include "base/detachable_thread.hpp"
 #include "base/environment.hpp"
 #include "cli/live.hpp"
+#include "cli/reloading.hpp"
 #include "cli/service_signals.hpp"
 #include "serve/alert_desk.hpp"
 #include "serve/api.hpp"
+#include "serve/file_watch.hpp"
 #include "serve/guard.hpp"
 #include "serve/history_api.hpp"
 #include "serve/http_server.hpp"
@@ -52,18 +55,22 @@ class Serving {
   Result<int> run();
 
  private:
-  [[nodiscard]] Result<> open_history();
+  [[nodiscard]] Result<bool> open_history();
+  // Whether it was told to end while this work went on.
+  [[nodiscard]] bool ends_before(DetachableThread& work) const;
   [[nodiscard]] Result<> open_alerts();
   [[nodiscard]] watch::SamplerHooks sampler_hooks() const;
   [[nodiscard]] serve::Sights sights() const;
   [[nodiscard]] serve::Router router() const;
   [[nodiscard]] serve::ServerHooks server_hooks();
+  [[nodiscard]] std::vector<std::string> host_names() const;
+  [[nodiscard]] std::string url_of(const serve::Address& address) const;
+  [[nodiscard]] bool asks_who_it_is() const;
   void say_started() const;
   void wait_and_work();
   // False: it is to end.
   bool obey(Wish wish);
   void reload();
-  void reload_token();
   void reload_receivers();
   void reload_receiver(size_t number, const ReceiverUrl& receiver);
   void after_look();
@@ -82,25 +89,42 @@ class Serving {
   std::unique_ptr<serve::HttpServer> server_;
   std::unique_ptr<watch::Sampler> sampler_;
   std::vector<std::string> notes_;  // of the last look
+  std::optional<serve::FileWatch> file_watch_;
 };
 
-Result<> Serving::open_history() {
-  if (settings_.history.empty()) return {};
+// Opening a file on a mount whose server is gone may take for ever.
+bool Serving::ends_before(DetachableThread& work) const {
+  constexpr auto kSlice = std::chrono::milliseconds(100);
+  while (!work.join_for(kSlice)) {
+    while (const auto wish = signals_.take()) {
+      if (*wish == Wish::kEnd) return true;
+    }
+  }
+  return false;
+}
+
+// False: the program is to end instead.
+Result<bool> Serving::open_history() {
+  if (settings_.history.empty()) return true;
   watch::HistoryOptions options;
   options.keep = settings_.keep;
   options.tell = [log = log_](const std::string& what) {
     log->write({.level = LogLevel::kWarning, .action = "history", .message = what});
   };
-  auto opened = watch::History::open(settings_.history, std::move(options));
+  const auto found = std::make_shared<std::optional<Result<watch::History>>>();
+  DetachableThread opening(
+      [found, path = settings_.history, options] { *found = watch::History::open(path, options); });
+  if (ends_before(opening)) return false;
+  auto& opened = **found;
   if (opened) {
     history_ = std::make_shared<watch::History>(*std::move(opened));
-    return {};
+    return true;
   }
   if (settings_.needs_history) return fail(Code::kIo, "--history: {}", opened.error().message);
   log_->write({.level = LogLevel::kWarning,
                .action = "no-history",
                .message = "no history is kept: " + opened.error().message});
-  return {};
+  return true;
 }
 
 Result<> Serving::open_alerts() {
@@ -114,7 +138,7 @@ Result<> Serving::open_alerts() {
   for (const ReceiverUrl& each : settings_.webhooks) receivers.webhooks.push_back(each.url);
   for (const ReceiverUrl& each : settings_.alertmanagers)
     receivers.alertmanagers.push_back(each.url);
-  receivers.link = fmt::format("http://{}/", server_->addresses().front().text());
+  receivers.link = url_of(server_->addresses().front()) + "/";
   auto desk = serve::AlertDesk::open(
       settings_.rules, {.sees_all_processes = watch::sees_all_processes()}, receivers);
   if (!desk) return tl::unexpected(desk.error());
@@ -147,11 +171,19 @@ serve::Router Serving::router() const {
   routes.push_back(serve::metrics_route(
       sights(), tally_,
       {.dcgm_names = settings_.dcgm_names, .process_series = settings_.process_series}));
-  add(serve::history_routes(history_, [] { return watch::here_and_now().time_ns; }));
+  add(serve::history_routes(
+      history_, [] { return watch::here_and_now().time_ns; }, settings_.commands));
   add(serve::alert_routes(desk_));
   routes.push_back(serve::openapi_route());
   routes.push_back(serve::index_page(routes, watch::here_and_now().host));
   return serve::Router(std::move(routes));
+}
+
+std::vector<std::string> Serving::host_names() const {
+  std::vector<std::string> names = settings_.host_names;
+  const std::string host = watch::here_and_now().host;
+  if (!host.empty()) names.insert(names.end(), {host, host.substr(0, host.find('.'))});
+  return names;
 }
 
 serve::ServerHooks Serving::server_hooks() {
@@ -163,8 +195,17 @@ serve::ServerHooks Serving::server_hooks() {
                         .fields = {{"client.address", request.client}}});
   };
   serve::ServerHooks hooks;
-  hooks.handle = serve::Guard{router(), token_, refused};
+  const auto guard = std::make_shared<const serve::Guard>(
+      serve::Guard{router(), token_, settings_.web, host_names(), refused});
+  hooks.handle = [guard](const serve::Request& request) { return (*guard)(request); };
+  hooks.needs_password_check = [guard](const serve::Request& request) {
+    return guard->needs_password_check(request);
+  };
+  hooks.check_password = [guard](const serve::Request& request) {
+    return guard->check_password(request);
+  };
   hooks.is_slow = serve::is_about_history;
+  if (settings_.web) hooks.tls = [web = settings_.web] { return web->now()->tls; };
   hooks.incident = [this](std::string_view client, std::string_view what) {
     log_->write_seldom({.level = LogLevel::kWarning,
                         .action = "client-trouble",
@@ -174,10 +215,18 @@ serve::ServerHooks Serving::server_hooks() {
   return hooks;
 }
 
+std::string Serving::url_of(const serve::Address& address) const {
+  const bool is_tls = settings_.web && settings_.web->now()->tls;
+  return fmt::format("{}://{}", is_tls ? "https" : "http", address.text());
+}
+
+bool Serving::asks_who_it_is() const {
+  return token_->is_wanted() || (settings_.web && settings_.web->now()->asks_who_it_is);
+}
+
 void Serving::say_started() const {
   std::vector<std::string> urls;
-  for (const serve::Address& address : server_->addresses())
-    urls.push_back("http://" + address.text());
+  for (const serve::Address& address : server_->addresses()) urls.push_back(url_of(address));
   log_->write({.action = "started",
                .message = fmt::format("vram " VRAM_VERSION " serves at {}, a look each {}{}",
                                       fmt::join(urls, " and "),
@@ -186,31 +235,29 @@ void Serving::say_started() const {
                .fields = {{"url.full", urls.front()}}});
   const bool is_public = std::ranges::any_of(
       server_->addresses(), [](const auto& address) { return !serve::is_loopback(address.ip); });
-  if (is_public && !token_->is_wanted())
+  if (is_public && !asks_who_it_is())
     log_->write({.level = LogLevel::kWarning,
                  .action = "no-token",
-                 .message = "WITHOUT A TOKEN: everybody who reaches this machine reads who runs "
-                            "what on its GPUs, command lines too; --token-file FILE asks for one"});
+                 .message =
+                     "WITHOUT A TOKEN: everybody who reaches this machine reads who runs "
+                     "what on its GPUs; --token-file FILE asks for one, and --web-config FILE for "
+                     "passwords"});
+  if (settings_.commands == watch::CommandLines::kFull && !asks_who_it_is())
+    log_->write({.level = LogLevel::kWarning,
+                 .action = "no-token",
+                 .message = "--command-lines full without a token: everybody who can log in here, "
+                            "or reaches the address, reads all arguments of all processes"});
 }
 
 void Serving::reload() {
-  if (!settings_.token_file.empty()) reload_token();
+  if (!settings_.token_file.empty()) reload_token(settings_.token_file, *token_, *log_);
+  if (settings_.web) reload_web(*settings_.web, *log_);
   reload_receivers();
   if (const auto rules = desk_->reload(); !rules)
     return log_->write({.level = LogLevel::kError,
                         .action = "reload-failed",
                         .message = rules.error().message + "; the old rules stay"});
   log_->write({.action = "reloaded", .message = "the rules were read again"});
-}
-
-void Serving::reload_token() {
-  auto secret = serve::read_token(settings_.token_file);
-  if (!secret)
-    return log_->write({.level = LogLevel::kError,
-                        .action = "reload-failed",
-                        .message = secret.error().message + "; the old token stays"});
-  token_->replace(*std::move(secret));
-  log_->write({.action = "reloaded", .message = "the token was read again"});
 }
 
 // By the numbers that notify::Notifier gives them.
@@ -288,6 +335,7 @@ void Serving::wait_and_work() {
 
 void Serving::end() {
   manager_.tell("STOPPING=1");
+  file_watch_.reset();
   server_.reset();
   desk_.reset();
   const bool has_ended = sampler_->end();
@@ -303,9 +351,16 @@ Result<int> Serving::run() {
   if (!server) return tl::unexpected(server.error());
   server_ = *std::move(server);
   if (const auto opened = open_alerts(); !opened) return tl::unexpected(opened.error());
-  if (const auto opened = open_history(); !opened) return tl::unexpected(opened.error());
+  const auto opened = open_history();
+  if (!opened) return tl::unexpected(opened.error());
+  if (!*opened) {
+    log_->write({.action = "stopped", .message = "ends, as it was asked to while it started"});
+    _exit(0);  // the history is still being opened, and uses what would be torn down
+  }
   sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
   server_->start(server_hooks());
+  if (auto rotated = rotated_files(settings_, token_, log_); !rotated.empty())
+    file_watch_.emplace(std::move(rotated));
   say_started();
   manager_.tell("READY=1");
   wait_and_work();
@@ -316,7 +371,7 @@ Result<int> Serving::run() {
 }  // namespace
 
 Result<int> serve_until_told(const ServeSettings& settings, const std::string& token) {
-  auto live = Live::of(settings.gpu);
+  auto live = Live::of(settings.gpu, settings.commands);
   if (!live) return tl::unexpected(live.error());
   return Serving(settings, token, *std::move(live)).run();
 }

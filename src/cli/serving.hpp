@@ -4,17 +4,20 @@
 //                      ├─▶ History
 //                      └─▶ the main thread: rules, the log
 //
-// Threads: the sampler's, which alone waits for drivers; the server's two; those of the history and
-// of whoever is told of alerts; the main one, which takes signals.
+// Threads: the sampler's, which alone waits for drivers; the server's three; one that watches
+// files; those of the history and of whoever is told of alerts; the main one, which takes signals.
 #pragma once
 
 #include "base/result.hpp"
 #include "serve/address.hpp"
 #include "serve/log.hpp"
+#include "serve/web_access.hpp"
 #include "watch/history/history.hpp"
+#include "watch/process_texts.hpp"
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,7 +35,10 @@ struct ServeSettings {
   std::vector<serve::Address> addresses;
   std::chrono::nanoseconds period{};
   std::string gpu;
-  std::string token_file;  // empty: no token
+  std::string token_file;                 // empty: no token
+  std::shared_ptr<serve::WebAccess> web;  // null: plain HTTP
+  std::vector<std::string> host_names;    // by which clients call it, besides the machine's own
+  watch::CommandLines commands = watch::CommandLines::kName;
   bool dcgm_names = false;
   std::optional<uint32_t> process_series;
   std::string history;         // a file; empty: none

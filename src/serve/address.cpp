@@ -62,6 +62,11 @@ Result<Address> parse_address(std::string_view text) {
   return Address{.ip = named, .port = *number};
 }
 
+bool is_ip_address(std::string_view text) {
+  const std::string ip(text);
+  return is_ip4(ip) || ip6_of(ip).has_value();
+}
+
 bool is_loopback(std::string_view ip) {
   const std::string text(ip);
   if (is_ip4(text)) return text.starts_with("127.");

@@ -23,6 +23,8 @@ inline constexpr uint16_t kDefaultPort = 9877;
 // "127.0.0.1:9877", "[::1]:9877", "localhost:9877"; without ":PORT" it is 9877.
 [[nodiscard]] Result<Address> parse_address(std::string_view text);
 
+[[nodiscard]] bool is_ip_address(std::string_view text);
+
 // Whether only this machine reaches it: 127.0.0.0/8 and ::1. False for what is no address.
 [[nodiscard]] bool is_loopback(std::string_view ip);
 

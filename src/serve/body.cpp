@@ -31,10 +31,12 @@ std::string gzip(std::string_view text) {
 
 const std::string& Body::gzipped() const {
   std::call_once(once_, [this] {
-    if (text_.size() < kTinyBytes) return;
-    std::string packed = gzip(text_);
-    packed.shrink_to_fit();
-    if (packed.size() < text_.size()) gzipped_ = std::move(packed);
+    if (text_.size() >= kTinyBytes) {
+      std::string packed = gzip(text_);
+      packed.shrink_to_fit();
+      if (packed.size() < text_.size()) gzipped_ = std::move(packed);
+    }
+    is_packed_ = true;
   });
   return gzipped_;
 }

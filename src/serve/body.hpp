@@ -2,6 +2,8 @@
 // most once. Any thread.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -16,11 +18,18 @@ class Body {
   [[nodiscard]] const std::string& text() const { return text_; }
   // Smaller by a gzip member around it; empty where that is not worth the trouble.
   [[nodiscard]] const std::string& gzipped() const;
+  // Whether gzipped() takes no time any more.
+  [[nodiscard]] bool is_packed() const { return is_packed_; }
+  // In both forms, as far as they are made.
+  [[nodiscard]] size_t size_bytes() const {
+    return text_.size() + (is_packed_ ? gzipped_.size() : 0);
+  }
 
  private:
   std::string text_;
   mutable std::once_flag once_;
   mutable std::string gzipped_;
+  mutable std::atomic<bool> is_packed_ = false;
 };
 
 // One gzip member; empty if zlib has no memory for it.

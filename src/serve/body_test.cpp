@@ -1,27 +1,13 @@
 #include "serve/body.hpp"
 
-#define ZLIB_CONST
+#include "serve/testing/gunzip.hpp"
+
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 namespace vram::serve {
 namespace {
 
-// As a client would.
-std::string unpacked(const std::string& packed) {
-  z_stream stream{};
-  EXPECT_EQ(inflateInit2(&stream, 15 + 16), Z_OK);
-  std::string text(1 << 20, '\0');
-  stream.next_in = reinterpret_cast<const Bytef*>(packed.data());
-  stream.avail_in = static_cast<uInt>(packed.size());
-  stream.next_out = reinterpret_cast<Bytef*>(text.data());
-  stream.avail_out = static_cast<uInt>(text.size());
-  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
-  EXPECT_EQ(stream.avail_in, 0U);
-  text.resize(stream.total_out);
-  (void)inflateEnd(&stream);
-  return text;
-}
+using testing::gunzip;
 
 TEST(Body, ComesBackWholeFromGzip) {
   std::string text;
@@ -29,13 +15,17 @@ TEST(Body, ComesBackWholeFromGzip) {
     text += "vram_memory_used_bytes " + std::to_string(i * 7919) + "\n";
   const Body body(text);
   EXPECT_LT(body.gzipped().size(), text.size() / 2);
-  EXPECT_EQ(unpacked(body.gzipped()), text);
+  EXPECT_EQ(gunzip(body.gzipped()), text);
   EXPECT_EQ(body.text(), text);
 }
 
 TEST(Body, IsPackedOnce) {
   const Body body(std::string(5000, 'a'));
+  EXPECT_FALSE(body.is_packed());
+  EXPECT_EQ(body.size_bytes(), 5000U);
   EXPECT_EQ(body.gzipped().data(), body.gzipped().data());
+  EXPECT_TRUE(body.is_packed());
+  EXPECT_EQ(body.size_bytes(), 5000U + body.gzipped().size());
 }
 
 TEST(Body, TinyOnesAreNotPacked) {
@@ -43,7 +33,7 @@ TEST(Body, TinyOnesAreNotPacked) {
   EXPECT_EQ(Body("").gzipped(), "");
 }
 
-TEST(Gzip, TakesTheEmptyText) { EXPECT_EQ(unpacked(gzip("")), ""); }
+TEST(Gzip, TakesTheEmptyText) { EXPECT_EQ(gunzip(gzip("")), ""); }
 
 }  // namespace
 }  // namespace vram::serve

@@ -1,13 +1,9 @@
 #include "serve/connection.hpp"
 
-#include "base/check.hpp"
 #include "serve/errors.hpp"
-#include "serve/response_head.hpp"
 #include "serve/target.hpp"
 
-#include <array>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -22,14 +18,23 @@ namespace http = boost::beast::http;
 using Socket = asio::ip::tcp::socket;
 
 constexpr size_t kLongestTarget = 4096;
-constexpr size_t kMostDrainedBytes = 1 << 20;
-constexpr std::chrono::milliseconds kDrainTime{1000};
+// Else the kernel would take MiB for each client that does not read.
+constexpr int kSendBufferBytes = 128 << 10;
 
 std::string view_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 Method method_of(http::verb verb) {
   if (verb == http::verb::get) return Method::kGet;
   return verb == http::verb::head ? Method::kHead : Method::kOther;
+}
+
+// What the parser does not know as an encoding it takes for no body at all, and reads what comes as
+// the next request: whoever stands between may see other requests there than we do.
+bool is_encoding_understood(const http::request<http::string_body>& message) {
+  const size_t count = message.count(http::field::transfer_encoding);
+  if (count == 0) return true;
+  return count == 1 && message.version() >= 11 &&
+         boost::beast::iequals(message[http::field::transfer_encoding], "chunked");
 }
 
 }  // namespace
@@ -47,35 +52,51 @@ struct Connection::Exchange {
   std::optional<http::request_parser<http::string_body>> parser;
 };
 
-bool Hub::make_room() {
-  if (waiting.empty()) return false;
-  Connection& longest = *waiting.front();
-  if (Connection::Clock::now() - longest.waiting_since_ < limits.patience) return false;
-  hooks.incident(longest.client_, "kept the server waiting while others came: closed");
-  longest.close();
-  return true;
+bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
+  const auto now = Connection::Clock::now();
+  for (Connection* const each : waiting) {
+    if (now - each->waiting_since_ < limits.patience) return false;  // nor have those behind it
+    if (!would_help(*each)) continue;
+    hooks.incident(each->client_, "kept the server waiting while others came: closed");
+    each->close();
+    return true;
+  }
+  return false;
 }
 
 Connection::Connection(Socket socket, Hub& hub)
-    : socket_(std::move(socket)), hub_(hub), deadline_(hub.context) {
+    : channel_(std::move(socket), hub.hooks.tls()), hub_(hub), deadline_(hub.context) {
   ++hub_.open_count;
   ErrorCode error;
-  const auto peer = socket_.remote_endpoint(error);
+  const auto peer = channel_.socket().remote_endpoint(error);
   if (!error) client_ = Address{.ip = peer.address().to_string(), .port = peer.port()}.text();
-  const auto local = socket_.local_endpoint(error);
+  const auto local = channel_.socket().local_endpoint(error);
   if (!error) came_locally_ = is_loopback(local.address().to_string());
-  socket_.set_option(asio::ip::tcp::no_delay(true), error);
+  channel_.socket().set_option(asio::ip::tcp::no_delay(true), error);
+  channel_.socket().set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), error);
 }
 
 Connection::~Connection() {
   end_waiting();
+  let_go();
   --hub_.open_count;
 }
 
-void Connection::start() { wait_for_request(); }
+void Connection::start() {
+  if (!channel_.is_tls()) return wait_for_request();
+  begin_waiting();
+  expect_within(hub_.limits.read);
+  channel_.async_handshake([self = shared_from_this()](ErrorCode error, size_t) {
+    if (!error) return self->wait_for_request();
+    const std::string why = self->channel_.trouble();
+    if (!why.empty()) self->hub_.hooks.incident(self->client_, "TLS: " + why);
+    self->close();
+  });
+}
 
 void Connection::refuse() {
   hub_.hooks.incident(client_, "too many connections: answered 503");
+  if (channel_.is_tls()) return close();  // a handshake would cost what there is not
   keeps_alive_ = false;
   write(error_response(503, "too many connections at once; try again"));
 }
@@ -99,24 +120,27 @@ void Connection::expect_within(std::chrono::milliseconds time) {
     if (error || !self || self->deadline_.expiry() > Clock::now()) return;
     self->is_late_ = true;
     ErrorCode ignored;
-    self->socket_.cancel(ignored);
+    self->channel_.socket().cancel(ignored);
   });
 }
 
 void Connection::close() {
   end_waiting();
+  let_go();
   deadline_.cancel();
   ErrorCode ignored;
-  socket_.close(ignored);
+  channel_.socket().close(ignored);
 }
+
+void Connection::forget_request() { exchange_.reset(); }
 
 void Connection::wait_for_request() {
   begin_waiting();
-  const bool has_some = exchange_ && exchange_->buffer.size() > 0;
+  const bool has_some = (exchange_ && exchange_->buffer.size() > 0) || channel_.has_input();
   if (has_some) return read_header();
-  exchange_.reset();  // an idle connection has no buffers
+  forget_request();  // an idle connection has no buffers
   expect_within(hub_.limits.idle);
-  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](ErrorCode error) {
+  channel_.socket().async_wait(Socket::wait_read, [self = shared_from_this()](ErrorCode error) {
     if (error) return self->close();
     self->read_header();
   });
@@ -127,12 +151,19 @@ void Connection::read_header() {
   exchange_->begin(hub_.limits);
   expect_within(hub_.limits.read);
   http::async_read_header(
-      socket_, exchange_->buffer, *exchange_->parser,
+      channel_, exchange_->buffer, *exchange_->parser,
       [self = shared_from_this()](ErrorCode error, size_t) { self->header_was_read(error); });
 }
 
 void Connection::header_was_read(ErrorCode error) {
   if (error) return reading_failed(error);
+  if (!is_encoding_understood(exchange_->parser->get())) {
+    hub_.hooks.incident(client_, "sends a body in an unknown transfer encoding");
+    keeps_alive_ = false;
+    return write(error_response(
+        400,
+        "Transfer-Encoding: expected 'chunked', once and in HTTP/1.1; requests here need no body"));
+  }
   const bool changes = method_of(exchange_->parser->get().method()) == Method::kOther;
   if (exchange_->parser->is_done()) return request_was_read({});
   if (changes) {  // refused whatever its body is
@@ -140,7 +171,7 @@ void Connection::header_was_read(ErrorCode error) {
     return answer();
   }
   http::async_read(
-      socket_, exchange_->buffer, *exchange_->parser,
+      channel_, exchange_->buffer, *exchange_->parser,
       [self = shared_from_this()](ErrorCode ended, size_t) { self->request_was_read(ended); });
 }
 
@@ -175,6 +206,7 @@ void Connection::answer() {
   end_waiting();
   const auto& message = exchange_->parser->get();
   is_head_ = message.method() == http::verb::head;
+  is_http11_ = message.version() >= 11;
   const auto refuse_with = [this](int status, std::string_view why) {
     keeps_alive_ = false;
     write(error_response(status, why));
@@ -198,8 +230,28 @@ void Connection::answer() {
                   .client = client_,
                   .came_locally = came_locally_};
   wants_gzip_ = accepts_gzip(request.accept_encoding);
+  if (hub_.hooks.needs_password_check(request)) return check_password(std::move(request));
+  answer_request(std::move(request));
+}
+
+void Connection::answer_request(Request request) {
   if (hub_.hooks.is_slow(request)) return answer_slowly(std::move(request));
   write(handled(request));
+}
+
+void Connection::check_password(Request request) {
+  if (hub_.password_checks == hub_.limits.password_checks)
+    return write(error_response(503, "too many passwords to check at once; try again"));
+  ++hub_.password_checks;
+  deadline_.cancel();
+  asio::post(hub_.gate, [self = shared_from_this(), request = std::move(request)]() mutable {
+    Hub& hub = self->hub_;
+    request.password_is_right = hub.hooks.check_password(request);
+    asio::post(hub.context, [self = std::move(self), request = std::move(request)]() mutable {
+      --self->hub_.password_checks;
+      self->answer_request(std::move(request));
+    });
+  });
 }
 
 Response Connection::handled(const Request& request) const {
@@ -212,60 +264,20 @@ Response Connection::handled(const Request& request) const {
 }
 
 void Connection::answer_slowly(Request request) {
-  if (hub_.slow_count == hub_.limits.slow_requests)
+  const bool has_room = hub_.slow_count < hub_.limits.slow_requests ||
+                        hub_.make_room([](const Connection& other) { return other.is_slow_; });
+  if (!has_room)
     return write(error_response(503, "too many questions to the history at once; try again"));
   ++hub_.slow_count;
+  is_slow_ = true;
   deadline_.cancel();
   asio::post(hub_.slow, [self = shared_from_this(), request = std::move(request)]() mutable {
     Response response = self->handled(request);
     Hub& hub = self->hub_;
     asio::post(hub.context, [self = std::move(self), response = std::move(response)]() mutable {
-      --self->hub_.slow_count;
       self->write(std::move(response));
     });
   });
-}
-
-void Connection::write(Response response) {
-  end_waiting();
-  VRAM_CHECK(response.body != nullptr);
-  const bool is_packed = wants_gzip_ && !response.body->gzipped().empty();
-  const std::string& bytes = is_packed ? response.body->gzipped() : response.body->text();
-  head_ = response_head(
-      response, {.body_bytes = bytes.size(), .is_gzip = is_packed, .keeps_alive = keeps_alive_});
-  body_ = std::move(response.body);
-  const std::array<asio::const_buffer, 2> parts = {
-      asio::buffer(head_), is_head_ ? asio::const_buffer() : asio::buffer(bytes)};
-  expect_within(hub_.limits.write);
-  asio::async_write(socket_, parts, [self = shared_from_this()](ErrorCode error, size_t) {
-    self->was_written(error);
-  });
-}
-
-void Connection::was_written(ErrorCode error) {
-  body_.reset();
-  if (error) {
-    if (is_late_) hub_.hooks.incident(client_, "does not read its answer: closed");
-    return close();
-  }
-  if (keeps_alive_) return wait_for_request();
-  ErrorCode ignored;
-  socket_.shutdown(Socket::shutdown_send, ignored);
-  exchange_.reset();
-  expect_within(kDrainTime);
-  drain();
-}
-
-// Closing with bytes unread would make the kernel take the answer back.
-void Connection::drain() {
-  head_.resize(4096);
-  socket_.async_read_some(asio::buffer(head_),
-                          [self = shared_from_this()](ErrorCode error, size_t count) {
-                            self->drained_bytes_ += count;
-                            if (error || self->drained_bytes_ > kMostDrainedBytes)
-                              return self->close();
-                            self->drain();
-                          });
 }
 
 }  // namespace vram::serve

@@ -3,8 +3,13 @@
 //
 //     wait (idle) ─▶ read ─▶ answer ─▶ write ─┬─▶ wait
 //                     └── error ─▶ write ─────┴─▶ drain, close
+//
+// A stream is written piece by piece, each made on the second thread when the client has taken the
+// one before. connection.cpp reads, sending.cpp writes.
 #pragma once
 
+#include "serve/channel.hpp"
+#include "serve/gzip_stream.hpp"
 #include "serve/http_server.hpp"
 
 #include <atomic>
@@ -12,10 +17,12 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 namespace vram::serve {
 
@@ -26,16 +33,27 @@ struct Hub {
   ServerHooks hooks;
   ServerLimits limits;
   size_t open_count = 0;
-  size_t slow_count = 0;
+  size_t slow_count = 0;  // of slow answers that are not written to their end
+  size_t password_checks = 0;
+  // Memory that answers take until their clients have read them.
+  size_t held_bytes = 0;
+  struct Sent {
+    size_t connections = 0;
+    size_t bytes = 0;  // of held_bytes
+  };
+  std::unordered_map<const Body*, Sent> bodies = {};
   // Connections that keep the server waiting, since when the front one longest.
   std::list<Connection*> waiting = {};
+  Deflater deflater = {};  // the second thread's
   // The last to be made and the first to go: connections lie in what they have yet to do.
   boost::asio::io_context context{1};
   boost::asio::thread_pool slow{1};
+  boost::asio::thread_pool gate{1};  // for passwords: guessing holds up nobody who has shown theirs
 
-  // Makes room for one by closing the one that has kept the server waiting longest, if it has for
-  // as long as patience lasts.
-  [[nodiscard]] bool make_room();
+  // Closes the connection that has kept the server waiting longest among those that `would_help`,
+  // if it has for as long as patience lasts.
+  [[nodiscard]] bool make_room(const std::function<bool(const Connection&)>& would_help =
+                                   [](const Connection&) { return true; });
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -54,17 +72,43 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Clock = std::chrono::steady_clock;
   using ErrorCode = boost::system::error_code;
   struct Exchange;  // a request while it is read, with the parser
+  // A stream while it is sent.
+  struct Flow {
+    std::shared_ptr<Stream> stream;
+    GzipStream gzip = {};
+    bool is_chunked = true;  // HTTP/1.0 ends a body by closing the connection
+    bool is_packed = false;
+    bool has_begun = false;  // the client has a part of it
+  };
+  struct Piece {
+    std::string text;  // as it goes over the wire
+    size_t held_bytes = 0;
+    bool is_last = false;
+    std::string trouble = {};  // instead of a text
+  };
+  [[nodiscard]] static Piece piece_of(Flow& flow, Deflater& deflater);
 
   void wait_for_request();
+  void forget_request();
   void read_header();
   void header_was_read(ErrorCode error);
   void request_was_read(ErrorCode error);
   void reading_failed(ErrorCode error);
   void answer();
+  void answer_request(Request request);
+  void check_password(Request request);
   void answer_slowly(Request request);
   [[nodiscard]] Response handled(const Request& request) const;
   void write(Response response);
+  [[nodiscard]] bool make_room_for(size_t bytes);
+  void send(Response response);
   void was_written(ErrorCode error);
+  void begin_stream(const Response& response);
+  void ask_for_piece();
+  void send_piece(Piece piece);
+  void hold(size_t bytes);
+  // Counts what it has been sending as sent.
+  void let_go();
   void drain();
   void close();
 
@@ -73,7 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void begin_waiting();
   void end_waiting();
 
-  boost::asio::ip::tcp::socket socket_;
+  Channel channel_;
   Hub& hub_;
   boost::asio::steady_timer deadline_;
   bool is_late_ = false;
@@ -83,8 +127,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_head_ = false;
   bool wants_gzip_ = false;
   bool keeps_alive_ = true;
-  std::string head_;  // of the response that is being written
+  bool is_http11_ = true;
+  bool is_slow_ = false;     // counts in the hub's slow_count
+  bool is_sending_ = false;  // counts body_ in the hub's bodies
+  // Of the response that is being written: its head, or a piece of a stream; the body's owner.
+  std::string head_;
   std::shared_ptr<const Body> body_;
+  std::shared_ptr<Flow> flow_;
+  size_t held_bytes_ = 0;
   std::optional<std::list<Connection*>::iterator> place_;  // in the hub's list
   Clock::time_point waiting_since_;
   size_t drained_bytes_ = 0;

@@ -44,7 +44,7 @@ std::string_view reason_of(int status) { return status_of(status).reason; }
 
 Response json_response(std::string text) {
   return {.status = 200,
-          .content_type = "application/json; charset=utf-8",
+          .content_type = std::string(kJsonType),
           .body = std::make_shared<Body>(std::move(text)),
           .headers = {}};
 }

@@ -14,6 +14,7 @@ namespace vram::serve {
 // `message` says what was expected, what was found, what to do. Texts of the client in it come out
 // escaped.
 [[nodiscard]] Response error_response(int status, std::string_view message);
+inline constexpr std::string_view kJsonType = "application/json; charset=utf-8";
 [[nodiscard]] Response json_response(std::string text);
 
 }  // namespace vram::serve

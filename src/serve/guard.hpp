@@ -1,6 +1,7 @@
 // Who is let in, before anybody looks at what is asked for. A page in a browser can be made to ask
-// localhost by a name of its own (DNS rebinding), so local requests must name this machine; and
-// where a token is wanted, it is wanted for everything but the probes.
+// an address by a name of its own (DNS rebinding), so requests must name this machine: where no
+// token is wanted, and at a local address in any case, since a proxy there may add the token. Where
+// a token or a password is wanted, it is wanted for everything but the probes; either will do.
 //
 //     Request ─▶ Guard ─▶ router        421, 401
 //
@@ -9,20 +10,33 @@
 
 #include "serve/http.hpp"
 #include "serve/token.hpp"
+#include "serve/web_access.hpp"
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace vram::serve {
 
 struct Guard {
   Handler inner;
   std::shared_ptr<const Token> token;
+  std::shared_ptr<const WebAccess> web = nullptr;  // null: no users, no headers
+  std::vector<std::string> host_names = {};  // of this machine, beside localhost and addresses
   // Told of each refusal; the text holds nothing of the token.
   std::function<void(const Request&, std::string_view why)> refused;
 
   [[nodiscard]] Response operator()(const Request& request) const;
+  // Whether the answer depends on a password that is not known to be right or wrong; and whether it
+  // is right, which takes a part of a second.
+  [[nodiscard]] bool needs_password_check(const Request& request) const;
+  [[nodiscard]] bool check_password(const Request& request) const;
+
+ private:
+  [[nodiscard]] bool is_misdirected(const Request& request) const;
+  [[nodiscard]] std::shared_ptr<Users> users() const;
 };
 
 }  // namespace vram::serve

@@ -1,9 +1,11 @@
 #include "serve/guard.hpp"
 
 #include "serve/errors.hpp"
+#include "watch/testing/history_looks.hpp"
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -52,9 +54,21 @@ TEST(Guard, LocalRequestsMustNameThisMachine) {
   EXPECT_EQ(gate.refusals.size(), 3U);
 }
 
-TEST(Guard, RequestsFromAfarMayCallItWhatTheyLike) {
+// A port that a container publishes is reached by a page in a browser, and comes from the bridge.
+TEST(Guard, WithoutATokenRequestsFromAfarMustNameItToo) {
   Gate gate("");
+  Request request = from_afar("/metrics", "");
+  EXPECT_EQ(gate.status(request), 421);
+  EXPECT_EQ(gate.status(from_afar("/healthz", "")), 421);
+  request.host = "10.1.2.3:9877";
+  EXPECT_EQ(gate.status(request), 200);
+  gate.guard.host_names = {"gpu01.example"};
   EXPECT_EQ(gate.status(from_afar("/metrics", "")), 200);
+}
+
+TEST(Guard, WithATokenRequestsFromAfarMayCallItWhatTheyLike) {
+  Gate gate(kSecret);
+  EXPECT_EQ(gate.status(from_afar("/metrics", "Bearer 0123456789abcdef")), 200);
 }
 
 TEST(Guard, ATokenIsWantedForAllButTheProbes) {
@@ -68,13 +82,78 @@ TEST(Guard, ATokenIsWantedForAllButTheProbes) {
   EXPECT_EQ(gate.status(local("/metrics", "localhost")), 401);
 }
 
+class UserGuard : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Bcrypt::library()) GTEST_SKIP() << Bcrypt::library().error().message;
+    const std::string hash =
+        Bcrypt::library()->hash("open sesame", "$2b$04$abcdefghijklmnopqrstuu");
+    std::ofstream(folder_.file("web.yml"))
+        << "basic_auth_users: {}\nhttp_server_config:\n  headers:\n    X-Frame-Options: deny\n";
+    std::ofstream(folder_.file("users.yml")) << "basic_auth_users:\n  alice: " << hash << "\n";
+  }
+  watch::testing::Folder folder_;
+};
+
+TEST_F(UserGuard, APasswordIsWantedForAllButTheProbes) {
+  Gate gate("");
+  gate.guard.web = WebAccess::open(folder_.file("users.yml")).value();
+  EXPECT_EQ(gate.status(from_afar("/healthz", "")), 200);
+  EXPECT_EQ(gate.status(from_afar("/metrics", "")), 401);
+  Request request = from_afar("/metrics", "Basic YWxpY2U6b3BlbiBzZXNhbWU=");
+  EXPECT_TRUE(gate.guard.needs_password_check(request));
+  EXPECT_EQ(gate.status(request), 401) << "not checked";
+  request.password_is_right = gate.guard.check_password(request);
+  EXPECT_EQ(gate.status(request), 200);
+  request.password_is_right = std::nullopt;
+  EXPECT_FALSE(gate.guard.needs_password_check(request)) << "it is known";
+  EXPECT_EQ(gate.status(request), 200);
+  request.password_is_right = false;
+  EXPECT_EQ(gate.status(request), 401);
+  Request misdirected = local("/metrics", "rebound.example");
+  misdirected.authorization = "Basic YWxpY2U6eA==";
+  EXPECT_FALSE(gate.guard.needs_password_check(misdirected)) << "pages can't make it work";
+}
+
+TEST_F(UserGuard, ATokenWillDoAsWell) {
+  Gate gate(kSecret);
+  gate.guard.web = WebAccess::open(folder_.file("users.yml")).value();
+  const Request request = from_afar("/metrics", std::string("Bearer ") + kSecret);
+  EXPECT_FALSE(gate.guard.needs_password_check(request));
+  EXPECT_EQ(gate.status(request), 200);
+  const Response refused = gate.guard(from_afar("/metrics", "Bearer 0123456789abcdeF"));
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_EQ(refused.headers.size(), 2U) << "both ways are offered";
+}
+
+TEST_F(UserGuard, HeadersComeWithEachAnswer) {
+  Gate gate("");
+  gate.guard.web = WebAccess::open(folder_.file("web.yml")).value();
+  const Response response = gate.guard(local("/metrics", "localhost"));
+  EXPECT_EQ(response.status, 200) << "no users, no password";
+  ASSERT_EQ(response.headers.size(), 1U);
+  EXPECT_EQ(response.headers[0], (std::pair<std::string, std::string>("X-Frame-Options", "deny")));
+}
+
+TEST_F(UserGuard, ReloadingNeverLetsMoreIn) {
+  const auto web = WebAccess::open(folder_.file("users.yml")).value();
+  const auto before = web->now();
+  std::ofstream(folder_.file("users.yml")) << "basic_auth_users: {}\n";
+  const auto weaker = web->reload();
+  ASSERT_FALSE(weaker);
+  EXPECT_NE(weaker.error().message.find("takes a restart"), std::string::npos);
+  std::ofstream(folder_.file("users.yml")) << "basic_auth_users: [\n";
+  EXPECT_FALSE(web->reload());
+  EXPECT_EQ(web->now(), before);
+}
+
 TEST(Guard, ARefusalSaysHowToAskAndNotTheToken) {
   Gate gate(kSecret);
   const Response response = gate.guard(from_afar("/metrics", "Bearer 0123456789abcdeF"));
   EXPECT_EQ(response.headers.at(0).first, "WWW-Authenticate");
   EXPECT_EQ(response.body->text().find("0123456789"), std::string::npos);
   ASSERT_EQ(gate.refusals.size(), 1U);
-  EXPECT_EQ(gate.refusals[0], "shows a wrong token");
+  EXPECT_EQ(gate.refusals[0], "shows a wrong token or password");
 }
 
 }  // namespace

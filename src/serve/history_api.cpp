@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "serve/errors.hpp"
+#include "serve/series_stream.hpp"
 #include "serve/target.hpp"
 #include "serve/when.hpp"
 #include "show/status_objects.hpp"
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace vram::serve {
 namespace {
@@ -26,6 +28,13 @@ constexpr int64_t kMsNs = 1'000'000;
 constexpr int64_t kMostPoints = 5'000;
 constexpr int64_t kUsualPoints = 500;
 constexpr size_t kMostProcesses = 100;
+constexpr int64_t kMostPointsOfHolders = 50'000;  // a device
+constexpr size_t kPointsAtOnce = 8'192;           // in memory for an answer, 320 KiB
+
+struct Past {
+  std::shared_ptr<const History> history;
+  watch::CommandLines commands;
+};
 
 struct Span {
   int64_t from_ns = 0;
@@ -82,23 +91,11 @@ Json device_json(const watch::HistoryDevice& device) {
           {"total_bytes", show::json_or_null(device.total_bytes)}};
 }
 
-Json points_json(const std::vector<watch::HistoryPoint>& points) {
-  Json list = Json::array();
-  for (const watch::HistoryPoint& point : points) {
-    list.push_back({{"time_unix_ns", point.time_ns},
-                    {"average", point.average},
-                    {"minimum", point.minimum},
-                    {"maximum", point.maximum},
-                    {"count", point.count}});
-  }
-  return list;
-}
-
-Json process_json(const watch::HistoryProcess& process) {
+Json process_json(const watch::HistoryProcess& process, watch::CommandLines commands) {
   return {{"pid", process.pid},
           {"start_ticks", show::json_or_null(process.start_ticks)},
           {"user", text_or_null(process.user)},
-          {"command", text_or_null(process.command)},
+          {"command", text_or_null(shown_command(process.command, commands))},
           {"container", text_or_null(process.container)},
           {"pod", text_or_null(process.pod)},
           {"slurm_job", text_or_null(process.slurm_job)}};
@@ -123,28 +120,54 @@ Response unknown_metric() {
   return error_response(400, fmt::format("metric: expected one of {}", names));
 }
 
-Response courses(const History& history, const Query& query, int64_t now_ns) {
+// All devices', or the one that is asked for.
+Result<std::vector<std::string>> devices_of(const History& history, const Query& query) {
+  if (const auto key = parameter(query, "device")) return std::vector{std::string(*key)};
+  const auto devices = history.devices();
+  if (!devices) return tl::unexpected(devices.error());
+  std::vector<std::string> keys;
+  for (const watch::HistoryDevice& device : *devices) keys.push_back(device.key);
+  return keys;
+}
+
+Response streamed(const Json& document, SeriesStream::Source source) {
+  auto stream = SeriesStream::begin(document, std::move(source));
+  if (!stream) return refused(stream.error());
+  return {.status = 200,
+          .content_type = std::string(kJsonType),
+          .body = nullptr,
+          .stream = *std::move(stream),
+          .headers = {}};
+}
+
+Response courses(const Past& past, const Query& query, int64_t now_ns) {
   const auto metric = watch::find_metric(parameter(query, "metric").value_or(""));
   if (!metric) return unknown_metric();
   const auto span = span_of(query, now_ns);
   if (!span) return refused(span.error());
-  const auto found = history.query({.metric = std::string(metric->name),
-                                    .device = text_parameter(query, "device"),
-                                    .from_ns = span->from_ns,
-                                    .to_ns = span->to_ns,
-                                    .step_ns = span->step_ns});
-  if (!found) return refused(found.error());
   Json document = head("vram.history/1", *span, now_ns);
   document["metric"] = metric->name;
   document["unit"] = metric->unit;
-  Json series = Json::array();
-  for (const watch::Series& each : *found) {
-    series.push_back({{"device", device_json(each.device)},
-                      {"step_ns", each.step_ns},
-                      {"points", points_json(each.points)}});
-  }
-  document["series"] = std::move(series);
-  return json_response(document.dump(-1, ' ', true) + "\n");
+  auto devices = devices_of(*past.history, query);
+  if (!devices) return refused(devices.error());
+  // A device at a time.
+  const auto source = [history = past.history, name = std::string(metric->name), span = *span,
+                       keys = *std::move(devices),
+                       next = size_t{0}]() mutable -> Result<std::vector<SeriesPart>> {
+    std::vector<SeriesPart> parts;
+    if (next == keys.size()) return parts;
+    auto found = history->query({.metric = name,
+                                 .device = keys[next++],
+                                 .from_ns = span.from_ns,
+                                 .to_ns = span.to_ns,
+                                 .step_ns = span.step_ns});
+    if (!found) return tl::unexpected(found.error());
+    for (watch::Series& each : *found)
+      parts.push_back({Json({{"device", device_json(each.device)}, {"step_ns", each.step_ns}}),
+                       std::move(each.points)});
+    return parts;
+  };
+  return streamed(document, source);
 }
 
 Result<size_t> most_of(const Query& query) {
@@ -159,52 +182,75 @@ Result<size_t> most_of(const Query& query) {
   return most;
 }
 
-Response holders(const History& history, const Query& query, int64_t now_ns) {
+Response holders(const Past& past, const Query& query, int64_t now_ns) {
   const auto span = span_of(query, now_ns);
   if (!span) return refused(span.error());
   const auto most = most_of(query);
   if (!most) return refused(most.error());
-  const auto found = history.processes({.device = text_parameter(query, "device"),
-                                        .from_ns = span->from_ns,
-                                        .to_ns = span->to_ns,
-                                        .step_ns = span->step_ns,
-                                        .most = *most});
-  if (!found) return refused(found.error());
-  Json document = head("vram.history_processes/1", *span, now_ns);
-  Json series = Json::array();
-  for (const watch::ProcessSeries& each : *found) {
-    series.push_back({{"process", process_json(each.process)},
-                      {"device", device_json(each.device)},
-                      {"step_ns", each.step_ns},
-                      {"points", points_json(each.points)}});
-  }
-  document["series"] = std::move(series);
-  return json_response(document.dump(-1, ' ', true) + "\n");
+  // What a device's points may take while they are sent.
+  const int64_t steps = (span->to_ns - span->from_ns) / span->step_ns;
+  if (steps > 0 && static_cast<int64_t>(*most) > kMostPointsOfHolders / steps)
+    return error_response(
+        400, fmt::format("expected at most {} points a device, which are 'most' times the steps "
+                         "from 'from' to 'to': found {} times {}; take fewer processes or a longer "
+                         "'step'",
+                         kMostPointsOfHolders, *most, steps));
+  watch::ProcessQuery asked{.device = text_parameter(query, "device"),
+                            .from_ns = span->from_ns,
+                            .to_ns = span->to_ns,
+                            .step_ns = span->step_ns,
+                            .most = *most};
+  auto holders = past.history->holders(asked);
+  if (!holders) return refused(holders.error());
+  // As many processes of a device at a time as have few points together.
+  const size_t at_once = std::max<size_t>(1, kPointsAtOnce / static_cast<size_t>(steps + 1));
+  const auto source = [past, asked, at_once, all = *std::move(holders),
+                       next = size_t{0}]() mutable -> Result<std::vector<SeriesPart>> {
+    std::vector<SeriesPart> parts;
+    while (parts.empty() && next < all.size()) {
+      asked.device = all[next].device.key;
+      asked.only.clear();
+      for (; next < all.size() && asked.only.size() < at_once &&
+             all[next].device.key == *asked.device;
+           ++next)
+        asked.only.push_back(all[next].id);
+      auto found = past.history->processes(asked);
+      if (!found) return tl::unexpected(found.error());
+      for (watch::ProcessSeries& each : *found)
+        parts.push_back({Json({{"process", process_json(each.process, past.commands)},
+                               {"device", device_json(each.device)},
+                               {"step_ns", each.step_ns}}),
+                         std::move(each.points)});
+    }
+    return parts;
+  };
+  return streamed(head("vram.history_processes/1", *span, now_ns), source);
 }
 
-using HistoryAnswer = Response (*)(const History&, const Query&, int64_t);
+using HistoryAnswer = Response (*)(const Past&, const Query&, int64_t);
 
 Route route_of(std::string path, std::vector<std::string> parameters, std::string about,
-               HistoryAnswer answer, std::shared_ptr<const History> history,
-               std::function<int64_t()> now_ns) {
+               HistoryAnswer answer, Past past, std::function<int64_t()> now_ns) {
   return {std::move(path), std::move(parameters), std::move(about),
-          [answer, history = std::move(history), now_ns = std::move(now_ns)](const Request& request,
-                                                                             std::string_view) {
-            if (!history)
+          [answer, past = std::move(past), now_ns = std::move(now_ns)](const Request& request,
+                                                                       std::string_view) {
+            if (!past.history)
               return error_response(404, "there is no history: start it with --history FILE");
-            return answer(*history, request.query, now_ns());
+            return answer(past, request.query, now_ns());
           }};
 }
 
 }  // namespace
 
 std::vector<Route> history_routes(const std::shared_ptr<const History>& history,
-                                  const std::function<int64_t()>& now_ns) {
+                                  const std::function<int64_t()>& now_ns,
+                                  watch::CommandLines commands) {
   const std::string path(kPath);
+  const Past past{history, commands};
   return {route_of(path, {"metric", "device", "from", "to", "step"},
-                   "a figure's course on each GPU, or on one", courses, history, now_ns),
+                   "a figure's course on each GPU, or on one", courses, past, now_ns),
           route_of(path + "/processes", {"device", "from", "to", "step", "most"},
-                   "the processes that held the memory", holders, history, now_ns)};
+                   "the processes that held the memory", holders, past, now_ns)};
 }
 
 bool is_about_history(const Request& request) { return request.path.starts_with(kPath); }

@@ -1,9 +1,11 @@
 // What the API says of the past: a metric's course on each device, and the processes that held the
-// memory. Answers come from the history's file, so they are made on the server's second thread.
+// memory. Answers come from the history's file, so they are made on the server's second thread,
+// while they are sent.
 #pragma once
 
 #include "serve/router.hpp"
 #include "watch/history/history.hpp"
+#include "watch/process_texts.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -12,9 +14,11 @@
 
 namespace vram::serve {
 
-// Without a history (null) they say how to have one.
+// Without a history (null) they say how to have one. The file may know more of command lines than
+// is to be shown: it may be of a time with other settings.
 [[nodiscard]] std::vector<Route> history_routes(
-    const std::shared_ptr<const watch::History>& history, const std::function<int64_t()>& now_ns);
+    const std::shared_ptr<const watch::History>& history, const std::function<int64_t()>& now_ns,
+    watch::CommandLines commands);
 [[nodiscard]] bool is_about_history(const Request& request);
 
 }  // namespace vram::serve

@@ -1,10 +1,13 @@
 #include "serve/history_api.hpp"
 
+#include "serve/testing/whole.hpp"
 #include "show/testing/documented.hpp"
 #include "watch/testing/history_looks.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 namespace vram::serve {
 namespace {
@@ -43,19 +46,18 @@ class HistoryApi : public ::testing::Test {
   }
   Json course(Query query) {
     const Response response = ask("/api/v1/history", std::move(query));
-    EXPECT_EQ(response.status, 200) << response.body->text();
-    return Json::parse(response.body->text());
+    return Json::parse(testing::whole(response));
   }
   Json holders(Query query) {
     const Response response = ask("/api/v1/history/processes", std::move(query));
-    EXPECT_EQ(response.status, 200) << response.body->text();
-    return Json::parse(response.body->text());
+    return Json::parse(testing::whole(response));
   }
 
   watch::testing::Folder folder_;
   std::shared_ptr<watch::History> history_ =
       std::make_shared<watch::History>(watch::testing::opened(folder_.file()));
-  Router router_{history_routes(history_, [] { return kDayBegin + 2 * kMinute; })};
+  Router router_{
+      history_routes(history_, [] { return kDayBegin + 2 * kMinute; }, watch::CommandLines::kFull)};
 };
 
 const Query kOfMinutes = {{"metric", "used_bytes"}, {"device", "GPU-a"}, {"step", "1min"}};
@@ -154,8 +156,55 @@ TEST_F(HistoryApi, WhatCantBeMeantIsRefusedWithWhatWasExpected) {
   EXPECT_EQ(ask("/api/v1/history", {{"metric", "used_bytes"}, {"device", "GPU-z"}}).status, 404);
 }
 
+// The file may be of a time when arguments were shown.
+TEST_F(HistoryApi, CommandLinesAreShownAsFarAsIsAllowed) {
+  const std::pair<watch::CommandLines, Json> cases[] = {
+      {watch::CommandLines::kOff, nullptr},
+      {watch::CommandLines::kName, "python"},
+      {watch::CommandLines::kFull, "python train.py"}};
+  for (const auto& [commands, shown] : cases) {
+    router_ = Router(history_routes(history_, [] { return kDayBegin + 2 * kMinute; }, commands));
+    EXPECT_EQ(holders({{"device", "GPU-a"}})["series"][0]["process"]["command"], shown);
+  }
+}
+
+TEST_F(HistoryApi, ALargeAnswerIsMadeInSmallPieces) {
+  constexpr int kSamples = 4'000;
+  for (int i = 0; i < kSamples; ++i)
+    history_->add(look_at(kDayBegin + 2 * kMinute + i * kSecond, 5, "GPU-b"));
+  const Response response =
+      ask("/api/v1/history",
+          {{"metric", "used_bytes"}, {"from", "1795305600"}, {"step", "1s"}, {"to", "1795310500"}});
+  ASSERT_NE(response.stream, nullptr) << response.body->text();
+  std::string text;
+  size_t pieces = 0;
+  size_t held = 0;
+  for (auto piece = response.stream->next(); piece && !piece->empty();
+       piece = response.stream->next(), ++pieces) {
+    text += *piece;
+    EXPECT_LT(piece->size(), size_t{40} << 10);
+    held = std::max(held, response.stream->held_bytes());
+  }
+  EXPECT_GT(pieces, 5U);
+  EXPECT_GT(held, kSamples * sizeof(watch::HistoryPoint) / 2);
+  EXPECT_LT(held, 2 * kSamples * sizeof(watch::HistoryPoint));
+  EXPECT_EQ(response.stream->held_bytes(), 0U) << "after the end";
+  const Json document = Json::parse(text);
+  ASSERT_EQ(document["series"].size(), 2U);
+  EXPECT_EQ(document["series"][0]["points"].size(), 3U);
+  EXPECT_EQ(document["series"][1]["points"].size(), kSamples + 1U);
+}
+
+TEST_F(HistoryApi, PointsOfHoldersAreBounded) {
+  const Response response =
+      ask("/api/v1/history/processes", {{"most", "100"}, {"from", "-12h"}, {"step", "1min"}});
+  EXPECT_EQ(response.status, 400);
+  EXPECT_THAT(response.body->text(), HasSubstr("found 100 times 720"));
+}
+
 TEST(NoHistory, SaysHowToHaveOne) {
-  const Router router(history_routes(nullptr, [] { return kDayBegin; }));
+  const Router router(
+      history_routes(nullptr, [] { return kDayBegin; }, watch::CommandLines::kFull));
   Request request;
   request.path = "/api/v1/history";
   const Response response = router(request);

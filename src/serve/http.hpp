@@ -2,11 +2,14 @@
 // who know what to answer (guard, router, api). No type of a network library here.
 #pragma once
 
+#include "base/result.hpp"
 #include "serve/body.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,12 +32,26 @@ struct Request {
   std::string authorization;
   std::string client;        // "127.0.0.1:52144"
   bool came_locally = true;  // to an address that only this machine reaches
+  std::optional<bool> password_is_right = std::nullopt;  // nothing: it was not checked
+};
+
+// A body that is made while it is sent, so that a large answer is never whole in memory. Used on
+// the server's second thread, one call at a time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // The next piece, of some tens of KiB; empty: that was all. After an error the connection is
+  // closed, by which the client knows that the answer is incomplete.
+  [[nodiscard]] virtual Result<std::string> next() = 0;
+  // What it keeps in memory until the next call.
+  [[nodiscard]] virtual size_t held_bytes() const = 0;
 };
 
 struct Response {
   int status = 200;
   std::string content_type;
-  std::shared_ptr<const Body> body;
+  std::shared_ptr<const Body> body;  // this or a stream
+  std::shared_ptr<Stream> stream = nullptr;
   std::vector<std::pair<std::string, std::string>> headers;
 };
 

@@ -5,6 +5,8 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
+#include <exception>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -103,8 +105,12 @@ void HttpServer::State::greet(Tcp::socket socket) {
   const size_t limit = hub.limits.connections;
   if (hub.open_count >= limit + kMostRefusals) return;
   const bool has_room = hub.open_count < limit || hub.make_room();
-  const auto connection = std::make_shared<Connection>(std::move(socket), hub);
-  has_room ? connection->start() : connection->refuse();
+  try {  // no memory, also of OpenSSL's
+    const auto connection = std::make_shared<Connection>(std::move(socket), hub);
+    has_room ? connection->start() : connection->refuse();
+  } catch (const std::exception& exception) {
+    hub.hooks.incident("", std::string("cannot take a connection: ") + exception.what());
+  }
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::open(std::span<const Address> addresses,
@@ -129,6 +135,8 @@ HttpServer::~HttpServer() {
   state_->hub.context.stop();
   if (state_->thread.joinable()) state_->thread.join();
   state_->hub.slow.join();
+  state_->hub.gate.stop();  // nobody waits for those that were not begun
+  state_->hub.gate.join();
 }
 
 const std::vector<Address>& HttpServer::addresses() const { return state_->addresses; }

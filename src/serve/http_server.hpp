@@ -1,11 +1,12 @@
 // HTTP/1.1 for any number of clients on one thread: none of them waits for another, however slowly
-// it reads or writes. What takes long by itself (a search in the history) is answered on a second
-// thread.
+// it reads or writes. What takes long by itself (a search in the history, packing what is large) is
+// done on a second thread.
 //
 //     clients ─▶ HttpServer ─▶ Connection (one each) ─▶ Request ─▶ Handler ─▶ Response ─▶ client
 //
-// The hooks are called on the server's threads. When there are too many connections, the one that
-// has kept the server waiting longest makes room; where none has, a new one gets 503.
+// The hooks are called on the server's threads. When there are too many connections, slow answers,
+// or answers that are not read, the one that has kept the server waiting longest makes room; where
+// none has, a new one gets 503.
 #pragma once
 
 #include "base/result.hpp"
@@ -24,6 +25,8 @@
 
 namespace vram::serve {
 
+class TlsContext;
+
 struct ServerLimits {
   size_t connections = 2048;
   uint32_t header_bytes = 8192;
@@ -32,13 +35,21 @@ struct ServerLimits {
   std::chrono::milliseconds write{20'000};
   std::chrono::milliseconds idle{120'000};    // between two requests
   std::chrono::milliseconds patience{1'000};  // after which a silent one may be put out
-  size_t slow_requests = 32;                  // at once; more get 503
+  size_t slow_requests = 32;                  // at once, each until it is written; more get 503
+  size_t password_checks = 32;                // at once; more get 503
+  size_t held_bytes = size_t{8} << 20;        // of answers that clients have yet to read
 };
 
 struct ServerHooks {
   Handler handle;
   // Whether the answer is made on the second thread.
   std::function<bool(const Request&)> is_slow = [](const Request&) { return false; };
+  // Of connections that begin now; null: plain TCP.
+  std::function<std::shared_ptr<const TlsContext>()> tls = [] { return nullptr; };
+  // Whether the request shows a password that has to be checked, which takes a part of a second;
+  // and the check, on a thread of its own, after which the request has `password_is_right`.
+  std::function<bool(const Request&)> needs_password_check = [](const Request&) { return false; };
+  std::function<bool(const Request&)> check_password = [](const Request&) { return false; };
   // A client was refused, too slow, or spoke no HTTP.
   std::function<void(std::string_view client, std::string_view what)> incident =
       [](std::string_view, std::string_view) {};

@@ -2,7 +2,7 @@
 
 #include "base/testing/waiting.hpp"
 #include "serve/errors.hpp"
-#include "serve/testing/client.hpp"
+#include "serve/testing/test_server.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <future>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace vram::serve {
 namespace {
@@ -17,50 +18,9 @@ namespace {
 using std::chrono::milliseconds;
 using testing::Client;
 
-Response echo(const Request& request) {
-  std::string text = fmt::format("{}|{}|{}|{}", request.path, request.query.size(), request.host,
-                                 request.came_locally);
-  return {.status = 200,
-          .content_type = "text/plain",
-          .body = std::make_shared<Body>(std::move(text)),
-          .headers = {}};
-}
-
-class Server {
- public:
-  explicit Server(
-      Handler handle = echo, ServerLimits limits = {},
-      std::function<bool(const Request&)> is_slow = [](const Request&) { return false; }) {
-    const std::vector<Address> addresses = {{.ip = "127.0.0.1"}};
-    server_ = HttpServer::open(addresses, limits).value();
-    server_->start({.handle = std::move(handle),
-                    .is_slow = std::move(is_slow),
-                    .incident = [this](std::string_view, std::string_view what) {
-                      const std::lock_guard guard(mutex_);
-                      incidents_ += std::string(what) + "\n";
-                    }});
-  }
-
-  [[nodiscard]] uint16_t port() const { return server_->addresses().front().port; }
-  [[nodiscard]] std::string incidents() {
-    const std::lock_guard guard(mutex_);
-    return incidents_;
-  }
-  // What comes back until the server closes.
-  std::string ask(const std::string& bytes) {
-    Client client(port());
-    client.send(bytes);
-    return client.read_to_end();
-  }
-  int status(const std::string& bytes) { return testing::status_of(ask(bytes)); }
-
- private:
-  std::mutex mutex_;
-  std::string incidents_;
-  std::unique_ptr<HttpServer> server_;
-};
-
-constexpr const char* kClose = "Host: localhost\r\nConnection: close\r\n\r\n";
+using testing::echo;
+using testing::kClose;
+using testing::Server;
 
 TEST(HttpServer, AnswersWithWhatEveryAnswerSays) {
   Server server;
@@ -136,6 +96,24 @@ TEST(HttpServer, SaysWhatIsWrongWithARequest) {
     EXPECT_NE(answer.find("\"vram.error/1\""), std::string::npos);
     EXPECT_NE(answer.find("Connection: close"), std::string::npos);
   }
+}
+
+TEST(HttpServer, ABodyInAnUnknownEncodingEndsTheConnection) {
+  Server server;
+  const std::string next = std::string("GET /smuggled HTTP/1.1\r\n") + kClose;
+  for (const char* encoding : {"Transfer-Encoding: xchunked", "Transfer-Encoding: gzip, chunked",
+                               "Transfer-Encoding: identity", "Transfer-Encoding: \"chunked\"",
+                               "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"}) {
+    const std::string answer =
+        server.ask(fmt::format("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n\r\n", encoding) + next);
+    EXPECT_EQ(testing::status_of(answer), 400) << encoding;
+    EXPECT_EQ(answer.find("smuggled"), std::string::npos) << encoding << ": " << answer;
+    EXPECT_NE(answer.find("Connection: close"), std::string::npos) << encoding;
+  }
+  EXPECT_EQ(server.status("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 400);
+  EXPECT_EQ(server.status("GET / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n" + std::string(kClose) +
+                          "0\r\n\r\n"),
+            200);
 }
 
 TEST(HttpServer, ARequestThatDoesNotEndGets408) {

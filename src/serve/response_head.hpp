@@ -4,12 +4,14 @@
 #include "serve/http.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace vram::serve {
 
 struct Sending {
-  size_t body_bytes = 0;
+  std::optional<size_t> body_bytes = 0;  // unknown of a stream
+  bool is_chunked = false;
   bool is_gzip = false;
   bool keeps_alive = true;
 };

@@ -4,7 +4,6 @@
 
 #include "base/result.hpp"
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,9 +12,9 @@ namespace vram::serve {
 // Printable ASCII without spaces, and some of it.
 [[nodiscard]] bool is_one_word(std::string_view text);
 
-// The file's content without the ends of line at its end; of one that is longer than `longest` a
-// beginning that is longer, too. Refused: what is no plain file, or may be read by others.
-[[nodiscard]] Result<std::string> read_secret(const std::string& path, size_t longest);
+// The file's content without the ends of line at its end. Refused: what is no plain file, may be
+// read by others, or is not read within kSettingsPatience.
+[[nodiscard]] Result<std::string> read_secret(const std::string& path);
 
 // As an option gives it: a URL, or @FILE, a file whose only line is one.
 [[nodiscard]] Result<std::string> url_of(const std::string& given);

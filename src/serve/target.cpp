@@ -89,6 +89,14 @@ std::optional<std::string_view> without_port(std::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
+std::optional<std::string> name_of(std::string_view host) {
+  const auto bare = without_port(host);
+  if (!bare || bare->empty()) return std::nullopt;
+  std::string name = lower(*bare);
+  if (name.ends_with('.')) name.pop_back();
+  return name;
+}
+
 }  // namespace
 
 Result<Target> parse_target(std::string_view text) {
@@ -135,11 +143,14 @@ bool accepts_gzip(std::string_view accept_encoding) {
 }
 
 bool is_local_name(std::string_view host) {
-  const auto bare = without_port(host);
-  if (!bare) return false;
-  std::string name = lower(*bare);
-  if (name.ends_with('.')) name.pop_back();
-  return name == "localhost" || name.ends_with(".localhost") || is_loopback(name);
+  const auto name = name_of(host);
+  return name && (*name == "localhost" || name->ends_with(".localhost") || is_loopback(*name));
+}
+
+bool is_trusted_host(std::string_view host, std::span<const std::string> names) {
+  const auto name = name_of(host);
+  return name && (is_local_name(host) || is_ip_address(*name) ||
+                  std::ranges::any_of(names, [&](const auto& own) { return lower(own) == *name; }));
 }
 
 }  // namespace vram::serve

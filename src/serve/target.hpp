@@ -6,6 +6,7 @@
 #include "serve/http.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -29,5 +30,9 @@ struct Target {
 // Whether a header "Host" names this very machine from its own point of view: localhost, below it,
 // or an address that only this machine reaches; with or without a port.
 [[nodiscard]] bool is_local_name(std::string_view host);
+
+// Whether a header "Host" is one that no web page can have pointed here: a local name, any IP
+// address (a page's own name is none), or one of `names`; with or without a port, in any case.
+[[nodiscard]] bool is_trusted_host(std::string_view host, std::span<const std::string> names);
 
 }  // namespace vram::serve

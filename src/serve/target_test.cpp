@@ -68,5 +68,15 @@ TEST(IsLocalName, KnowsThisMachineFromItsOwnPointOfView) {
     EXPECT_FALSE(is_local_name(host)) << host;
 }
 
+TEST(IsTrustedHost, TakesAddressesAndTheNamesGivenAndNoOtherName) {
+  const std::vector<std::string> names = {"gpu01", "Gpu01.Example.org"};
+  for (const char* host : {"localhost:9877", "10.0.0.1:9877", "[fe80::1]:80", "gpu01", "GPU01:9877",
+                           "gpu01.example.org.", "gpu01.example.org:1"})
+    EXPECT_TRUE(is_trusted_host(host, names)) << host;
+  for (const char* host : {"", "rebound.example", "gpu01.evil.example", "gpu02", "10.0.0.1.evil",
+                           "xgpu01", "[gpu01", ":9877", "10.0.0.1@evil", "1.2.3"})
+    EXPECT_FALSE(is_trusted_host(host, names)) << host;
+}
+
 }  // namespace
 }  // namespace vram::serve

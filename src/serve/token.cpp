@@ -15,28 +15,10 @@ bool is_token(std::string_view text) {
   return text.size() >= kShortest && text.size() <= kLongest && is_one_word(text);
 }
 
-// Looks at every byte of both, whatever they are.
-bool is_same(std::string_view shown, std::string_view secret) {
-  unsigned difference = shown.size() == secret.size() ? 0 : 1;
-  for (size_t i = 0; i < shown.size(); ++i) {
-    const char other = secret[i % secret.size()];
-    difference |= static_cast<unsigned char>(shown[i] ^ other);
-  }
-  return difference == 0;
-}
-
-bool has_scheme(std::string_view authorization) {
-  if (authorization.size() <= kScheme.size()) return false;
-  for (size_t i = 0; i < kScheme.size(); ++i) {
-    if ((authorization[i] | 0x20) != kScheme[i]) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 Result<std::string> read_token(const std::string& path) {
-  auto text = read_secret(path, kLongest);
+  auto text = read_secret(path);
   if (!text) return fail(text.error().code, "--token-file: {}", text.error().message);
   if (!is_token(*text))
     return fail(Code::kBadInput,
@@ -46,9 +28,26 @@ Result<std::string> read_token(const std::string& path) {
   return text;
 }
 
-void Token::replace(std::string secret) {
+bool is_same_secret(std::string_view shown, std::string_view secret) {
+  unsigned difference = shown.size() == secret.size() ? 0 : 1;
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const char other = secret[i % secret.size()];
+    difference |= static_cast<unsigned char>(shown[i] ^ other);
+  }
+  return difference == 0;
+}
+
+bool has_scheme(std::string_view authorization, std::string_view scheme) {
+  if (authorization.size() <= scheme.size()) return false;
+  for (size_t i = 0; i < scheme.size(); ++i) {
+    if ((authorization[i] | 0x20) != scheme[i]) return false;
+  }
+  return true;
+}
+
+bool Token::replace(std::string secret) {
   const std::lock_guard guard(mutex_);
-  secret_ = std::move(secret);
+  return std::exchange(secret_, std::move(secret)) != secret_;
 }
 
 bool Token::is_wanted() const {
@@ -59,7 +58,8 @@ bool Token::is_wanted() const {
 bool Token::lets_in(std::string_view authorization) const {
   const std::lock_guard guard(mutex_);
   if (secret_.empty()) return true;
-  return has_scheme(authorization) && is_same(authorization.substr(kScheme.size()), secret_);
+  return has_scheme(authorization, kScheme) &&
+         is_same_secret(authorization.substr(kScheme.size()), secret_);
 }
 
 }  // namespace vram::serve

@@ -15,11 +15,17 @@ namespace vram::serve {
 // one.
 [[nodiscard]] Result<std::string> read_token(const std::string& path);
 
+// Looks at every byte of both, whatever they are; `secret` is not empty.
+[[nodiscard]] bool is_same_secret(std::string_view shown, std::string_view secret);
+// Whether a header "Authorization" begins with this, in any case: "bearer ".
+[[nodiscard]] bool has_scheme(std::string_view authorization, std::string_view scheme);
+
 class Token {
  public:
   // Empty: everybody is let in.
   explicit Token(std::string secret) : secret_(std::move(secret)) {}
-  void replace(std::string secret);
+  // Whether it is another one.
+  [[nodiscard]] bool replace(std::string secret);
   [[nodiscard]] bool is_wanted() const;
   // Of a header "Authorization". Takes as long for a wrong token as for the right one.
   [[nodiscard]] bool lets_in(std::string_view authorization) const;

@@ -79,7 +79,8 @@ TEST(Token, NobodyElse) {
 
 TEST(Token, CanBeReplaced) {
   Token token{kSecret};
-  token.replace("another-secret-of-32-characters!");
+  EXPECT_TRUE(token.replace("another-secret-of-32-characters!"));
+  EXPECT_FALSE(token.replace("another-secret-of-32-characters!"));
   EXPECT_FALSE(token.lets_in(std::string("Bearer ") + kSecret));
   EXPECT_TRUE(token.lets_in("Bearer another-secret-of-32-characters!"));
 }

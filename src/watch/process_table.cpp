@@ -113,7 +113,7 @@ KnownProcess ProcessTable::read(uint32_t pid, const ProcessStat& stat) {
   }
   if (facts.uid) facts.user = users_.name(*facts.uid);
   if (const auto cmdline = read_start(path(pid, "cmdline"), kCommandBytes)) {
-    facts.command = command_of(cmdline->text, stat.name, cmdline->is_cut);
+    facts.command = shown_command(command_of(cmdline->text, stat.name, cmdline->is_cut), commands_);
   }
   if (const auto cgroup = read_start(path(pid, "cgroup"), kCgroupBytes)) {
     Placement placement = placement_of(cgroup->text);

@@ -15,6 +15,7 @@
 
 #include "base/process_stat.hpp"
 #include "watch/life_watch.hpp"
+#include "watch/process_texts.hpp"
 #include "watch/snapshot.hpp"
 #include "watch/users.hpp"
 
@@ -40,7 +41,9 @@ struct KnownProcess {
 
 class ProcessTable {
  public:
-  explicit ProcessTable(std::string root = "/proc") : root_(root), lives_(std::move(root)) {}
+  // What is not to be shown of command lines is not kept either.
+  explicit ProcessTable(std::string root = "/proc", CommandLines commands = CommandLines::kFull)
+      : root_(root), commands_(commands), lives_(std::move(root)) {}
 
   // Asks which of the known processes have ended. Until the tick ends, look() takes its word for
   // those that have not; without this call it reads the stat of each.
@@ -72,6 +75,7 @@ class ProcessTable {
   [[nodiscard]] bool is_host_name(std::string_view name) const;
 
   std::string root_;
+  CommandLines commands_;
   Users users_;
   LifeWatch lives_;
   uint64_t tick_ = 0;

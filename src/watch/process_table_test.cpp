@@ -57,6 +57,16 @@ TEST_F(ProcessTableTest, ACommandObeysNobodysTerminal) {
   EXPECT_EQ(facts_of({.pid = 4, .cmdline = std::nullopt}).command, std::nullopt);
 }
 
+TEST_F(ProcessTableTest, OfACommandOnlyWhatMayBeShownIsKept) {
+  tree_.put({.pid = 5, .cmdline = "/opt/py thon/python3\0train.py\0--key\0s3cret\0"s});
+  tree_.put({.pid = 6, .name = "kworker/0", .cmdline = ""});
+  ProcessTable names(tree_.root(), CommandLines::kName);
+  EXPECT_EQ(names.facts(5).command, "py");
+  EXPECT_EQ(names.facts(6).command, "[kworker/0]");
+  ProcessTable off(tree_.root(), CommandLines::kOff);
+  EXPECT_EQ(off.facts(5).command, std::nullopt);
+}
+
 TEST_F(ProcessTableTest, ALongCommandIsCutBetweenCharacters) {
   // 4095 bytes, then one of three: the bound of 4096 lies inside it.
   const auto facts = facts_of({.pid = 1, .cmdline = std::string(4095, 'x') + "\u20ac and more"});

@@ -29,6 +29,19 @@ std::string command_of(std::string_view cmdline, std::string_view name, bool is_
   return printable(command) + "…";
 }
 
+std::string program_name(std::string_view command) {
+  const bool is_thread = command.starts_with('[') && command.find(' ') == std::string_view::npos;
+  if (is_thread) return std::string(command);  // of the kernel: "[kworker/0]"
+  const std::string_view word = command.substr(0, command.find(' '));
+  return std::string(word.substr(word.rfind('/') + 1));
+}
+
+std::optional<std::string> shown_command(std::optional<std::string> command, CommandLines shown) {
+  if (!command || shown == CommandLines::kFull) return command;
+  if (shown == CommandLines::kOff) return std::nullopt;
+  return program_name(*command);
+}
+
 std::optional<uint32_t> effective_uid(std::string_view status) {
   constexpr std::string_view kLine = "\nUid:\t";
   const size_t at = status.find(kLine);

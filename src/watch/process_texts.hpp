@@ -13,6 +13,12 @@ namespace vram::watch {
 // The arguments between spaces; "[name]" of a kernel thread or a dead process, which have none.
 // is_cut: the text is a longer one's beginning.
 [[nodiscard]] std::string command_of(std::string_view cmdline, std::string_view name, bool is_cut);
+// How much of a command line others get to see: arguments may hold secrets.
+enum class CommandLines : uint8_t { kOff, kName, kFull };
+// The program's name alone: "/usr/bin/python3 train.py --key k" -> "python3".
+[[nodiscard]] std::string program_name(std::string_view command);
+[[nodiscard]] std::optional<std::string> shown_command(std::optional<std::string> command,
+                                                       CommandLines shown);
 // With whose rights the process acts, from /proc/<pid>/status.
 [[nodiscard]] std::optional<uint32_t> effective_uid(std::string_view status);
 // A variable's value in /proc/<pid>/environ; one that is cut off is none.

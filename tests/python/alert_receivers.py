@@ -7,6 +7,8 @@ import http.server
 import json
 import pathlib
 import shutil
+import socket
+import ssl
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -31,24 +33,71 @@ class Posted:
 
 
 @contextlib.contextmanager
-def webhook() -> Iterator[Posted]:
+def webhook(certificate: tuple[pathlib.Path, pathlib.Path] | None = None, redirect: str = "") -> Iterator[Posted]:
+    """With a certificate and its key it speaks TLS; with a redirect it sends everybody there."""
+
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             posted.authorizations.append(self.headers["Authorization"])
             posted.documents.append(json.loads(body))
-            self.send_response(204)
+            self.send_response(307 if redirect else 204)
+            if redirect:
+                self.send_header("Location", redirect)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     posted = Posted(f"127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
         yield posted
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=60)
+
+
+@contextlib.contextmanager
+def proxy() -> Iterator[tuple[str, list[str]]]:
+    """An HTTP proxy for CONNECT: its URL, and the targets that it was asked for."""
+    asked: list[str] = []
+
+    class Connect(http.server.BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:
+            asked.append(self.path)
+            host, port = self.path.rsplit(":", 1)
+            with socket.create_connection((host, int(port)), timeout=60) as upstream:
+                self.send_response(200)
+                self.end_headers()
+                forward = threading.Thread(target=copy, args=(self.connection, upstream))
+                forward.start()
+                copy(upstream, self.connection)
+                forward.join(timeout=60)
+            self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(1 << 16):
+                target.sendall(piece)
+            target.shutdown(socket.SHUT_WR)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Connect)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
     finally:
         server.shutdown()
         server.server_close()

@@ -6,9 +6,12 @@ VRAM_BINARY names the program under test.
 import base64
 import pathlib
 import signal
+import socket
+import time
 
 import pytest
-from alert_receivers import alertmanager, webhook
+from alert_receivers import alertmanager, proxy, webhook
+from certificates import Authority
 from fake_gpus import Machine, wait_until
 from program import vram
 from serving import TWO, Serve
@@ -92,7 +95,7 @@ def test_a_fault_of_the_driver_is_told(machine: Machine, tmp_path: pathlib.Path)
 def test_a_receivers_password_is_seen_by_it_alone(machine: Machine, tmp_path: pathlib.Path) -> None:
     with webhook() as hook:
         good = secret_file(tmp_path, "good", f"http://ann:{PASSWORD}@{hook.url}/alerts?key={PASSWORD}")
-        nobody = secret_file(tmp_path, "nobody", f"http://ann:{PASSWORD}@127.0.0.1:1/?key={PASSWORD}")
+        nobody = secret_file(tmp_path, "nobody", f"http://ann:{PASSWORD}@127.0.0.1:1/{PASSWORD}?key={PASSWORD}")
         receivers = ["--webhook", good, "--webhook", nobody, "--alertmanager", nobody]
         with Serve(machine, tmp_path, *options(tmp_path), *receivers).with_a_look() as serve:
             machine.become(FULL)
@@ -106,6 +109,60 @@ def test_a_receivers_password_is_seen_by_it_alone(machine: Machine, tmp_path: pa
             assert serve.end() == 0
         assert PASSWORD not in serve.log_file.read_text()
         assert expected not in serve.log_file.read_text()
+
+
+def test_a_webhook_over_https(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """With the authority in SSL_CERT_FILE; what another one signed is not trusted, redirects are not followed."""
+    authority = Authority(tmp_path)
+    known, unknown = authority.sign("known"), Authority(tmp_path, "stranger").sign("unknown")
+    with (
+        webhook(known) as hook,
+        webhook(unknown) as stranger,
+        webhook() as other,
+        webhook(known, redirect=f"http://{other.url}/") as redirecting,
+    ):
+        urls = [f"https://ann:{PASSWORD}@{each.url}/services/{PASSWORD}" for each in (hook, stranger, redirecting)]
+        named = [secret_file(tmp_path, str(number), url) for number, url in enumerate(urls)]
+        receivers = [word for each in named for word in ("--webhook", each)]
+        changes = {"SSL_CERT_FILE": str(authority.certificate), "NO_PROXY": "*"}
+        with Serve(machine, tmp_path, *options(tmp_path), *receivers, **changes).with_a_look() as serve:
+            machine.become(FULL)
+            wait_until(lambda: hook.alerts("memory-full", "firing") != [])
+            assert hook.authorizations == ["Basic " + base64.b64encode(f"ann:{PASSWORD}".encode()).decode()]
+            wait_until(lambda: len(serve.events("notify")) >= 2)
+            troubles = {stranger.url: "certificate", redirecting.url: "redirects are not followed"}
+            for url, words in troubles.items():
+                assert any(
+                    f"https://{url}: " in line["message"] and words in line["message"]
+                    for line in serve.events("notify")
+                )
+            assert (stranger.documents, other.documents) == ([], [])
+            assert serve.end() == 0
+        assert PASSWORD not in serve.log_file.read_text()
+
+
+def test_https_goes_through_the_proxy_that_curl_would_take(machine: Machine, tmp_path: pathlib.Path) -> None:
+    authority = Authority(tmp_path)
+    with webhook(authority.sign("known")) as hook, proxy() as (url, asked):
+        changes = {"CURL_CA_BUNDLE": str(authority.certificate), "https_proxy": url}
+        words = [*options(tmp_path), "--webhook", f"https://{hook.url}/"]
+        with Serve(machine, tmp_path, *words, **changes).with_a_look():
+            machine.become(FULL)
+            wait_until(lambda: hook.alerts("memory-full", "firing") != [])
+            assert set(asked) == {hook.url}
+
+
+def test_a_receiver_over_https_that_hangs_does_not_hold_up_the_end(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/"
+        words = [*options(tmp_path), "--webhook", url]
+        with Serve(machine, tmp_path, *words, NO_PROXY="*").with_a_look() as serve:
+            machine.become(FULL)
+            connection, _ = silent.accept()
+            begin = time.monotonic()
+            assert serve.end() == 0
+            assert time.monotonic() - begin < 5
+            connection.close()
 
 
 @pytest.mark.parametrize("option", ["--webhook", "--alertmanager"])

@@ -140,6 +140,16 @@ def test_other_hosts_names_are_refused(machine: Machine, tmp_path: pathlib.Path)
         assert serve.events("client-refused")
 
 
+def test_without_a_token_the_host_is_checked_for_everybody(machine: Machine, tmp_path: pathlib.Path) -> None:
+    options = ["--listen", "0.0.0.0:0", "--no-token", "--host-name", "gpu01.example"]
+    with Serve(machine, tmp_path, *options).with_a_look() as serve:
+        own = socket.gethostname()
+        for host in ("127.0.0.1", "10.2.3.4:9877", own, own.split(".")[0] + ":80", "GPU01.example"):
+            assert serve.get("/metrics", Host=host).status == 200, host
+        for host in ("rebound.example", f"{own}.rebound.example", "gpu01"):
+            assert serve.get("/metrics", Host=host).status == 421, host
+
+
 def token_file(folder: pathlib.Path, mode: int = 0o600) -> pathlib.Path:
     path = folder / "token"
     path.write_text(SECRET + "\n")

@@ -1,15 +1,19 @@
 """`vram serve` among crowds, slow clients, nonsense and drivers that fail. VRAM_BINARY names the program under test."""
 
 import asyncio
+import contextlib
+import ctypes
+import os
 import pathlib
 import random
 import signal
 import socket
 import time
+from collections.abc import Iterator
 
 import pytest
 from fake_gpus import Machine, wait_until
-from program import IS_SANITIZED
+from program import IS_SANITIZED, vram
 from serving import TWO, Serve
 
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -160,6 +164,77 @@ def test_it_ends_while_the_first_look_hangs(machine: Machine, tmp_path: pathlib.
         assert serve.get("/readyz").status == 503
         assert serve.get("/metrics").status == 503
         assert serve.end() == 0
+
+
+NEW_MOUNTS = 0x20000  # CLONE_NEWNS
+PRIVATE = 0x44000  # MS_REC | MS_PRIVATE
+DETACH = 2  # MNT_DETACH
+
+
+@contextlib.contextmanager
+def dead_mount(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A mount whose server never answers, so that whoever touches a file below it hangs.
+
+    Only this process and those that it starts see it.
+    """
+    folder.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    here = os.getcwd()
+
+    def needs(result: int, what: str) -> None:
+        if result != 0:
+            pytest.skip(f"{what}: {os.strerror(ctypes.get_errno())}")
+
+    with contextlib.ExitStack() as cleanup:
+        try:
+            server = os.open("/dev/fuse", os.O_RDWR)
+            before = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+        except OSError as error:
+            pytest.skip(str(error))
+        cleanup.callback(os.chdir, here)
+        cleanup.callback(libc.setns, before, NEW_MOUNTS)
+        cleanup.callback(os.close, server)  # whoever hangs gets an error
+        needs(libc.unshare(NEW_MOUNTS), "unshare")
+        needs(libc.mount(None, b"/", None, PRIVATE, None), "mount")
+        settings = f"fd={server},rootmode=40000,user_id=0,group_id=0".encode()
+        needs(libc.mount(b"fuse", os.fsencode(folder), b"fuse", 0, settings), "mount")
+        cleanup.callback(libc.umount2, os.fsencode(folder), DETACH)
+        yield folder
+    os.close(before)
+
+
+@pytest.mark.parametrize("option", ["--rules", "--token-file", "--webhook"])
+def test_a_fifo_for_a_file_is_refused_at_once(option: str, tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "fifo", 0o600)
+    named = ("@" if option == "--webhook" else "") + str(tmp_path / "fifo")
+    done = vram("serve", "--listen", "127.0.0.1:0", "--history", "off", option, named)
+    assert (done.returncode, "is no plain file" in done.stderr) == (2, True), done.stderr
+
+
+def test_rules_on_a_dead_mount_are_an_error_after_a_while(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with dead_mount(tmp_path / "dead") as dead:
+        done = vram("serve", "--listen", "127.0.0.1:0", "--history", "off", "--rules", dead / "rules.toml")
+        assert (done.returncode, "no answer within" in done.stderr) == (3, True), done.stderr
+    rules = tmp_path / "rules.toml"
+    rules.write_text("")
+    with dead_mount(tmp_path / "gone") as gone, Serve(machine, tmp_path, "--rules", str(rules)).with_a_look() as serve:
+        rules.unlink()
+        rules.symlink_to(gone / "rules.toml")
+        serve.signal(signal.SIGHUP)
+        wait_until(lambda: serve.events("reload-failed") != [])
+        assert serve.get("/api/v1/rules").status == 200
+        assert serve.end() == 0
+
+
+def test_it_ends_while_its_history_hangs(machine: Machine, tmp_path: pathlib.Path) -> None:
+    with dead_mount(tmp_path / "dead") as dead:
+        serve = Serve(machine, tmp_path, "--history", str(dead / "history.db"))
+        try:
+            time.sleep(1)  # by then it waits for the file
+            assert serve.end() == 0
+            assert "while it started" in serve.events("stopped")[0]["message"]
+        finally:
+            serve.kill()
 
 
 def test_the_driver_goes_and_comes_back(machine: Machine, tmp_path: pathlib.Path) -> None:

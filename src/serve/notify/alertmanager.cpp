@@ -42,14 +42,10 @@ Json json_alert(const Alert& alert, const std::string& host, const std::string& 
   return json;
 }
 
-std::string below(std::string path) {
-  while (path.ends_with('/')) path.pop_back();
-  return path + "/api/v2/alerts";
-}
-
 Target of_the_api(Target target) {
-  target.path = below(target.path.substr(0, target.path.find('?')));
-  target.shown = below(target.shown);
+  target.path.resize(std::min(target.path.find('?'), target.path.size()));
+  while (target.path.ends_with('/')) target.path.pop_back();
+  target.path += "/api/v2/alerts";
   return target;
 }
 

@@ -151,7 +151,7 @@ TEST_F(AlertmanagerTest, ShowsWhatFiresUntilItIsResolved) {
   EXPECT_EQ(wait_for(0).size(), 0U);
   const ReceiverState state = notifier_->receivers().at(1);
   EXPECT_EQ(state.failed, 0U) << state.trouble;
-  EXPECT_EQ(state.name, api() + "/api/v2/alerts");
+  EXPECT_EQ(state.name, url_);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "serve/notify/http_client.hpp"
 
 #include "base/text.hpp"
+#include "serve/notify/https_client.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -23,9 +24,9 @@ constexpr uint32_t kMostHeader = 16 << 10;
 constexpr auto kSlice = std::chrono::milliseconds(50);  // how late a wish to end is heard
 
 // One exchange, from the host's name to its answer; each step begins the next.
-class Exchange {
+class PlainExchange {
  public:
-  Exchange(const Target& target, std::string_view body) : target_(target) {
+  PlainExchange(const Target& target, std::string_view body) : target_(target) {
     request_.method(http::verb::post);
     request_.target(target.path);
     request_.version(11);
@@ -122,8 +123,9 @@ class Exchange {
 
 Result<Answer> post_json(const Target& target, std::string_view body,
                          std::chrono::milliseconds at_most, const std::atomic<bool>& must_end) {
+  if (target.is_https) return post_by_curl(target, body, at_most, must_end);
   try {
-    return Exchange(target, body).run(at_most, must_end);
+    return PlainExchange(target, body).run(at_most, must_end);
   } catch (const std::exception& error) {  // Asio's, where the system has no descriptors left
     return fail(Code::kIo, "{}: {}", target.shown, printable(error.what()));
   }

@@ -1,5 +1,5 @@
 // An HTTP client as small as telling somebody needs: one POST, one answer, a limit to how long it
-// may take. Without TLS: https is for a proxy on this machine. Redirects are not followed.
+// may take. https:// is spoken by libcurl (https_client). Redirects are not followed.
 //
 // Any thread; waits as long as the exchange does, and no longer than asked for, but for a host's
 // name: the system's look-up can't be left before it ends.
@@ -14,8 +14,10 @@
 
 namespace vram::serve::notify {
 
-// Where to post to. `shown` is for errors and logs: no name, no password, no query.
+// Where to post to. `shown` is for errors and logs: scheme, host and port. The rest of a receiver's
+// URL is often its password, as with the webhooks of chat services.
 struct Target {
+  bool is_https = false;
   std::string host;
   std::string port;
   std::string path;           // with the query
@@ -23,8 +25,14 @@ struct Target {
   std::string shown;
 };
 
-// "http://user:password@host:9093/prefix"; a user's and password's %xx are decoded.
+// "http://user:password@host:9093/prefix", or https://; a user's and password's %xx are decoded.
 [[nodiscard]] Result<Target> parse_target(std::string_view url);
+// The same; kUnsupported: it is https:// and there is no libcurl.
+[[nodiscard]] Result<Target> usable_target(std::string_view url);
+
+// Whether a text repeats a part of the address that is not shown: some servers answer with the path
+// that they were asked for.
+[[nodiscard]] bool repeats_secret(std::string_view text, const Target& target);
 
 struct Answer {
   unsigned status = 0;

@@ -1,6 +1,7 @@
 // URLs and one exchange, with servers that do not always do what they should.
 #include "serve/notify/http_client.hpp"
 
+#include "serve/notify/curl_api.hpp"
 #include "serve/notify/testing/stub_server.hpp"
 
 #include <gmock/gmock.h>
@@ -23,7 +24,7 @@ TEST(ParseTarget, TakesHostPortPathAndWhoAsks) {
   EXPECT_EQ(target.port, "9093");
   EXPECT_EQ(target.path, "/prefix?token=s3");
   EXPECT_EQ(target.authorization, "Basic YW5uOnBAc3M6dw==");  // ann:p@ss:w
-  EXPECT_EQ(target.shown, "http://am.example:9093/prefix");
+  EXPECT_EQ(target.shown, "http://am.example:9093");
 }
 
 TEST(ParseTarget, FillsInWhatIsLeftOut) {
@@ -36,14 +37,30 @@ TEST(ParseTarget, FillsInWhatIsLeftOut) {
   EXPECT_EQ(parse_target("http://ab@h").value().authorization, "Basic YWI=");
 }
 
+TEST(ParseTarget, TakesHttps) {
+  const Target target = parse_target("https://ann:s3cret@chat.example/services/T0").value();
+  EXPECT_TRUE(target.is_https);
+  EXPECT_EQ(target.port, "443");
+  EXPECT_EQ(target.path, "/services/T0");
+  EXPECT_EQ(target.shown, "https://chat.example");
+  EXPECT_FALSE(parse_target("http://chat.example").value().is_https);
+}
+
+TEST(CurlApi, SaysWhatToInstallWhereThereIsNone) {
+  const auto api = CurlApi::load({"libcurl-that-is-not-there.so.4"});
+  ASSERT_FALSE(api);
+  EXPECT_EQ(api.error().code, Code::kUnsupported);
+  EXPECT_THAT(api.error().message, HasSubstr("libcurl-that-is-not-there.so.4"));
+  EXPECT_THAT(api.error().message, HasSubstr("install it"));
+  EXPECT_FALSE(CurlApi::load({"libm.so.6"})) << "another library";
+}
+
 TEST(ParseTarget, RefusesTheRestAndRepeatsNoSecret) {
-  EXPECT_EQ(parse_target("https://am.example").error().code, Code::kUnsupported);
-  EXPECT_THAT(parse_target("https://am.example").error().message,
-              HasSubstr("a proxy on this machine"));
   for (const char* const url :
        {"", "am.example:9093", "ftp://u:s3cret@h", "http://", "http://u:s3cret@", "http://h:0",
         "http://u:s3cret@h:99999", "http://h:9x", "http://[::1", "http://h/a b",
-        "http://h/\r\nX: y", "http://u:s3cret@h:70000/s3cret?s3cret", "u:s3cret@h"}) {
+        "http://h/\r\nX: y", "http://u:s3cret/x@h", "http://u:s3cret@h:70000/s3cret?s3cret",
+        "u:s3cret@h"}) {
     const auto target = parse_target(url);
     ASSERT_FALSE(target) << url;
     EXPECT_THAT(target.error().message, HasSubstr("expected a")) << url;
@@ -118,8 +135,19 @@ TEST_F(PostTest, NobodyThereIsAnErrorWithoutThePassword) {
   url.insert(7, "ann:s3cret@");
   const auto answer = post_json(parse_target(url).value(), "{}", kLong, must_end_);
   ASSERT_FALSE(answer);
-  EXPECT_THAT(answer.error().message, HasSubstr("/x: tried to connect: "));
+  EXPECT_THAT(answer.error().message, HasSubstr(": tried to connect: "));
   EXPECT_THAT(answer.error().message, Not(HasSubstr("s3cret")));
+  EXPECT_THAT(answer.error().message, Not(HasSubstr("/x")));
+}
+
+TEST(RepeatsSecret, KnowsThePartsOfAnAddressThatAreNotShown) {
+  const Target target =
+      parse_target("http://ann:p%40ss@chat.example/services/T0%2Bab/v1?key=k3yk3y").value();
+  for (const char* text : {"Cannot POST /services/T0%2Bab/v1", "no T0+ab", "bad k3yk3y",
+                           "Basic YW5uOnBAc3M= is unknown"})
+    EXPECT_TRUE(repeats_secret(text, target)) << text;
+  for (const char* text : {"", "not found", "v1: no such team", "chat.example is down"})
+    EXPECT_FALSE(repeats_secret(text, target)) << text;
 }
 
 }  // namespace

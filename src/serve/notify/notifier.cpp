@@ -15,7 +15,7 @@ using Receivers = std::vector<std::unique_ptr<Receiver>>;
 Result<> add_all(const std::vector<std::string>& urls, std::string_view kind, MakeReceiver make,
                  const NotifierOptions& options, Receivers& receivers) {
   for (const std::string& url : urls) {
-    auto target = parse_target(url);
+    auto target = usable_target(url);
     if (!target) return fail(target.error().code, "{}: {}", kind, target.error().message);
     receivers.push_back(make(std::move(*target), options));
   }
@@ -66,7 +66,7 @@ void Notifier::tell(const News& news) {
 // The log is the first courier.
 Result<> Notifier::readdress(size_t number, const std::string& url) {
   VRAM_CHECK(number + 1 < couriers_.size());
-  const auto target = parse_target(url);
+  const auto target = usable_target(url);
   if (!target) return tl::unexpected(target.error());
   couriers_[number + 1]->readdress(*target);
   return {};

@@ -102,7 +102,11 @@ Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
   if (status >= 200 && status < 300) return {};
   std::string trouble =
       fmt::format("{}: expected an answer of 200 to 299, found {}", target.shown, status);
-  if (!answer->body.empty()) trouble += ": " + shorten_end(printable(answer->body), kShownAnswer);
+  if (repeats_secret(answer->body, target)) {
+    trouble += ": its text is left out, since it repeats a part of the URL";
+  } else if (!answer->body.empty()) {
+    trouble += ": " + shorten_end(printable(answer->body), kShownAnswer);
+  }
   if (status >= 300 && status < 400)
     trouble += "; redirects are not followed: name the address meant";
   // Too slow, too many at once, or the server's own trouble: later it may be different.

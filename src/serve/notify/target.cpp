@@ -1,5 +1,6 @@
 // URLs, as far as http_client takes them.
 #include "base/text.hpp"
+#include "serve/notify/curl_api.hpp"
 #include "serve/notify/http_client.hpp"
 
 #include <algorithm>
@@ -53,7 +54,8 @@ bool is_port(std::string_view text) {
 }
 
 // "host", "host:80", "[::1]:80".
-std::optional<std::pair<std::string, std::string>> host_and_port(std::string_view text) {
+std::optional<std::pair<std::string, std::string>> host_and_port(std::string_view text,
+                                                                 std::string_view usual_port) {
   std::string_view host = text;
   std::string_view rest;
   if (text.starts_with('[')) {
@@ -67,7 +69,7 @@ std::optional<std::pair<std::string, std::string>> host_and_port(std::string_vie
   }
   if (host.empty() || (!rest.empty() && (rest[0] != ':' || !is_port(rest.substr(1)))))
     return std::nullopt;
-  return std::pair(std::string(host), std::string(rest.empty() ? "80" : rest.substr(1)));
+  return std::pair(std::string(host), std::string(rest.empty() ? usual_port : rest.substr(1)));
 }
 
 bool is_plain(std::string_view url) {
@@ -80,41 +82,63 @@ bool is_plain(std::string_view url) {
 // Nothing of a URL that can't be understood is repeated in the error but its scheme: there may be a
 // password anywhere in it.
 Result<Target> parse_target(std::string_view url) {
-  constexpr std::string_view kScheme = "http://";
-  if (url.starts_with("https://")) {
-    return fail(Code::kUnsupported,
-                "https:// is not spoken here, only http://: send to an Alertmanager or a proxy on "
-                "this machine, which speaks TLS to the rest of the world");
-  }
-  if (!url.starts_with(kScheme) || !is_plain(url)) {
+  constexpr std::string_view kHttp = "http://";
+  constexpr std::string_view kHttps = "https://";
+  Target target;
+  target.is_https = url.starts_with(kHttps);
+  const std::string_view scheme = target.is_https ? kHttps : kHttp;
+  if (!url.starts_with(scheme) || !is_plain(url)) {
     return fail(Code::kBadInput,
-                "expected a URL such as http://127.0.0.1:9093/path (http://, ASCII, no spaces), "
-                "found '{}'",
+                "expected a URL such as http://127.0.0.1:9093/path (http:// or https://, ASCII, no "
+                "spaces), found '{}'",
                 shorten_end(printable(url.substr(0, url.find(':'))), 20));
   }
-  url.remove_prefix(kScheme.size());
+  url.remove_prefix(scheme.size());
   url = url.substr(0, url.find('#'));
   const size_t end = std::min(url.find_first_of("/?"), url.size());
   std::string_view authority = url.substr(0, end);
-  Target target;
   const size_t at = authority.rfind('@');
   if (at != std::string_view::npos) {
     target.authorization = "Basic " + base64(unescaped(authority.substr(0, at)));
     authority.remove_prefix(at + 1);
   }
-  const auto place = host_and_port(authority);
+  const auto place = host_and_port(authority, target.is_https ? "443" : "80");
   if (!place)
     return fail(Code::kBadInput,
                 "expected a host and perhaps a port (1 to 65535) after http://, as in "
-                "http://127.0.0.1:9093 or http://[::1]:9093, found '{}'",
-                shorten_end(authority, 80));
+                "http://127.0.0.1:9093 or http://[::1]:9093, found another text, which is not "
+                "repeated here: a password may be in it");
   target.host = place->first;
   target.port = place->second;
   target.path = std::string(url.substr(end));
   if (!target.path.starts_with('/')) target.path.insert(0, "/");
-  target.shown =
-      fmt::format("http://{}{}", authority, target.path.substr(0, target.path.find('?')));
+  target.shown = fmt::format("{}{}", scheme, authority);
   return target;
+}
+
+Result<Target> usable_target(std::string_view url) {
+  auto target = parse_target(url);
+  if (!target || !target->is_https) return target;
+  const auto& library = CurlApi::library();
+  if (!library) return tl::unexpected(library.error());
+  return target;
+}
+
+bool repeats_secret(std::string_view text, const Target& target) {
+  constexpr size_t kShortest = 4;  // "v1" and "api" are in many texts
+  constexpr std::string_view kMarks = "/?&=;";
+  const auto repeats = [&](std::string_view part) {
+    return part.size() >= kShortest && (text.find(part) != std::string_view::npos ||
+                                        text.find(unescaped(part)) != std::string_view::npos);
+  };
+  std::string_view rest = target.path;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find_first_of(kMarks), rest.size());
+    if (repeats(rest.substr(0, end))) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return !target.authorization.empty() &&
+         repeats(std::string_view(target.authorization).substr(target.authorization.find(' ') + 1));
 }
 
 }  // namespace vram::serve::notify

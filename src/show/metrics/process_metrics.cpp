@@ -3,6 +3,7 @@
 #include "show/metrics/parts.hpp"
 #include "show/status_words.hpp"
 #include "watch/bounds.hpp"
+#include "watch/process_texts.hpp"
 
 #include <algorithm>
 #include <map>
@@ -116,16 +117,10 @@ void add_hidden(const watch::Snapshot& snapshot, const std::vector<Labels>& devi
   }
 }
 
-std::string program_of(const watch::ProcessFacts& facts) {
-  const std::string command = facts.command.value_or("");
-  const std::string word = command.substr(0, command.find(' '));
-  return word.substr(word.rfind('/') + 1);
-}
-
 void add_facts(const watch::ProcessFacts& facts, const Labels& pid, Families& families) {
   const watch::Pod pod = facts.pod.value_or(watch::Pod());
   const Labels info = pid.with("user", facts.user.value_or(""))
-                          .with("command", program_of(facts))
+                          .with("command", watch::program_name(facts.command.value_or("")))
                           .with("container", facts.container ? short_id(*facts.container) : "")
                           .with("namespace", pod.space.value_or(""))
                           .with("pod", pod.name.value_or(pod.uid))

@@ -315,6 +315,15 @@ Result<std::vector<ProcessSeries>> History::processes(const ProcessQuery& query)
   return std::move(answer->answer);
 }
 
+Result<std::vector<HistoryHolder>> History::holders(const ProcessQuery& query) const {
+  const Unwritten unwritten =
+      state_->unwritten([](const Fold& fold) { return fold.processes_chunks(); });
+  auto answer = read_holders(state_->path(), query, unwritten);
+  if (!answer) return tl::unexpected(state_->not_read(answer.error()));
+  state_->note(answer->unreadable);
+  return std::move(answer->answer);
+}
+
 Result<std::vector<HistoryDevice>> History::devices() const {
   const Unwritten unwritten = state_->unwritten([](const Fold&) { return ChunkRows(); });
   auto rows = read_devices(state_->path(), std::nullopt, unwritten);

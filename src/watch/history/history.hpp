@@ -71,6 +71,8 @@ class History {
   [[nodiscard]] Result<std::vector<Series>> query(const HistoryQuery& query) const;
   // For each device those with the highest peaks, highest first.
   [[nodiscard]] Result<std::vector<ProcessSeries>> processes(const ProcessQuery& query) const;
+  // The same without points, for who asks for these by and by.
+  [[nodiscard]] Result<std::vector<HistoryHolder>> holders(const ProcessQuery& query) const;
   [[nodiscard]] Result<std::vector<HistoryDevice>> devices() const;
   [[nodiscard]] HistoryFacts facts() const;
 

@@ -12,8 +12,7 @@
 namespace vram::watch {
 namespace {
 
-constexpr size_t kMostPoints = 100'000;       // of an answer
-constexpr size_t kMostStepsRead = 1'000'000;  // until the processes to show are chosen
+constexpr size_t kMostPoints = 100'000;  // of an answer
 
 Error too_many() {
   return {Code::kTooLarge, fmt::format("the answer has more than {} points: ask for longer steps, "
@@ -21,12 +20,15 @@ Error too_many() {
                                        kMostPoints)};
 }
 
-// What both questions share: the connection, what to leave out of the file since memory has it
-// newer, and what could not be read.
+constexpr const char* kProcessRows =
+    "SELECT id, begin_s, samples, process FROM process_chunk WHERE device=?1 AND begin_s>=?2 AND "
+    "begin_s<?3 AND ?4>0";
+
+// What all questions share: the connection, and what to leave out of the file since memory has it
+// newer.
 class Reading {
  public:
-  Reading(const QueryPlan& plan, uint32_t metric, const Unwritten& unwritten)
-      : plan_(plan), metric_(metric), unwritten_(unwritten) {
+  Reading(const QueryPlan& plan, const Unwritten& unwritten) : plan_(plan), unwritten_(unwritten) {
     for (const auto& row : unwritten.chunks) newer_.insert(row->id);
   }
 
@@ -40,45 +42,36 @@ class Reading {
     return {};
   }
 
-  // The device's rows that are in the plan: id, begin_s, samples, and what the caller asks besides.
-  // steps_of(statement) and steps_of(row) say where they are added up.
-  template <typename StepsOf>
-  Result<> read(const DeviceRow& device, StepsOf steps_of) {
+  // Calls use(process, begin_s, samples) for each of the device's rows in the plan; `process` is 0
+  // where the rows are the device's own. The error of `use` ends it.
+  template <typename Use>
+  Result<> read(const DeviceRow& device, Use use) {
     const Grain& grain = kGrains[plan_.grain];
     statement_.bind(1, device.id).bind(2, plan_.from_ms / 1000 - grain.span_s);
     statement_.bind(3, plan_.to_ms / 1000 + 1).bind(4, grain.grain_s);
+    Result<> used;
     auto row = statement_.step();
-    for (; row && *row; row = statement_.step()) {
+    for (; used && row && *row; row = statement_.step()) {
       const int64_t id = statement_.number(0);
       if (id > unwritten_.last_chunk_id || newer_.contains(id)) continue;
-      add(steps_of(statement_), statement_.number(1), statement_.bytes(2));
-      if (steps_read_ > kMostStepsRead) return tl::unexpected(too_many());
+      used = use(statement_.number(3), statement_.number(1), statement_.bytes(2));
     }
     statement_.reset();
     if (!row) return tl::unexpected(row.error());
     for (const auto& chunk : unwritten_.chunks)
-      if (chunk->device->id == device.id) add(steps_of(*chunk), chunk->begin_s, chunk->bytes);
-    return {};
+      if (used && chunk->device->id == device.id)
+        used = use(chunk->process ? chunk->process->id : 0, chunk->begin_s, chunk->bytes);
+    return used;
   }
 
-  [[nodiscard]] uint64_t unreadable() const { return unreadable_; }
   [[nodiscard]] Database& database() { return database_; }
 
  private:
-  void add(Steps& steps, int64_t begin_s, std::span<const uint8_t> bytes) {
-    const size_t before = steps.size();
-    if (!steps.add(plan_, begin_s, bytes, metric_)) ++unreadable_;
-    steps_read_ += steps.size() - before;
-  }
-
   const QueryPlan& plan_;
-  uint32_t metric_;
   const Unwritten& unwritten_;
   std::unordered_set<int64_t> newer_;
   Database database_;
   Statement statement_;
-  uint64_t unreadable_ = 0;
-  size_t steps_read_ = 0;
 };
 
 HistoryProcess process_of(const Statement& row) {
@@ -96,15 +89,45 @@ HistoryProcess process_of(const Statement& row) {
 using StepsById = std::unordered_map<int64_t, Steps>;
 
 // Ids of the processes with the highest peaks, highest first.
-std::vector<int64_t> highest(const StepsById& all, size_t most) {
-  std::vector<std::pair<int64_t, int64_t>> peaks;
-  for (const auto& [id, steps] : all)
-    if (steps.size() > 0) peaks.emplace_back(-steps.highest(), id);
-  std::ranges::sort(peaks);
-  if (peaks.size() > most) peaks.resize(most);
+Result<std::vector<int64_t>> highest_ids(Reading& reading, const DeviceRow& device,
+                                         const QueryPlan& plan, size_t most, uint64_t& unreadable) {
+  std::unordered_map<int64_t, int64_t> peaks;
+  const auto look = [&](int64_t id, int64_t begin_s, std::span<const uint8_t> bytes) -> Result<> {
+    const auto peak = highest(plan, begin_s, bytes, kUsedBytes);
+    if (!peak) ++unreadable;
+    if (!peak || !*peak) return {};
+    int64_t& known = peaks.try_emplace(id, **peak).first->second;
+    known = std::max(known, **peak);
+    return {};
+  };
+  if (auto read = reading.read(device, look); !read) return tl::unexpected(read.error());
+  std::vector<std::pair<int64_t, int64_t>> order;
+  for (const auto& [id, peak] : peaks) order.emplace_back(-peak, id);
+  std::ranges::sort(order);
+  if (order.size() > most) order.resize(most);
   std::vector<int64_t> ids;
-  for (const auto& [peak, id] : peaks) ids.push_back(id);
+  for (const auto& [peak, id] : order) ids.push_back(id);
   return ids;
+}
+
+// A reading after the one that has chosen the processes: what takes memory are the steps of those,
+// not of all that ever ran.
+Result<StepsById> steps_of(Reading& reading, const DeviceRow& device, const QueryPlan& plan,
+                           const std::vector<int64_t>& ids) {
+  StepsById all;
+  for (const int64_t id : ids) all.try_emplace(id);
+  size_t points = 0;
+  const auto add = [&](int64_t id, int64_t begin_s, std::span<const uint8_t> bytes) -> Result<> {
+    const auto found = all.find(id);
+    if (found == all.end()) return {};
+    points -= found->second.size();
+    (void)found->second.add(plan, begin_s, bytes, kUsedBytes);  // unreadable: the first found it
+    points += found->second.size();
+    if (points > kMostPoints) return tl::unexpected(too_many());
+    return {};
+  };
+  if (auto read = reading.read(device, add); !read) return tl::unexpected(read.error());
+  return all;
 }
 
 // Facts of processes by id: from memory if they are there, else from the file.
@@ -167,22 +190,24 @@ Result<SeriesAnswer> read_series(const std::string& path, uint32_t metric,
                                  const Unwritten& unwritten) {
   auto devices = read_devices(path, device, unwritten);
   if (!devices) return tl::unexpected(devices.error());
-  Reading reading(plan, metric, unwritten);
+  Reading reading(plan, unwritten);
   auto opened = reading.open(path,
-                             "SELECT id, begin_s, samples FROM device_chunk WHERE device=?1 AND "
+                             "SELECT id, begin_s, samples, 0 FROM device_chunk WHERE device=?1 AND "
                              "begin_s>=?2 AND begin_s<?3 AND grain_s=?4");
   if (!opened) return tl::unexpected(opened.error());
   SeriesAnswer answer;
   size_t points = 0;
   for (const DeviceRow& row : *devices) {
     Steps steps;
-    auto read = reading.read(row, [&steps](const auto&) -> Steps& { return steps; });
-    if (!read) return tl::unexpected(read.error());
+    const auto add = [&](int64_t, int64_t begin_s, std::span<const uint8_t> bytes) -> Result<> {
+      if (!steps.add(plan, begin_s, bytes, metric)) ++answer.unreadable;
+      if (points + steps.size() > kMostPoints) return tl::unexpected(too_many());
+      return {};
+    };
+    if (auto read = reading.read(row, add); !read) return tl::unexpected(read.error());
     points += steps.size();
-    if (points > kMostPoints) return tl::unexpected(too_many());
     answer.answer.push_back({row.device, plan.step_ms * 1'000'000, steps.points()});
   }
-  answer.unreadable = reading.unreadable();
   return answer;
 }
 
@@ -191,33 +216,50 @@ Result<ProcessesAnswer> read_processes(const std::string& path, const ProcessQue
   const QueryPlan plan = plan_query(query);
   auto devices = read_devices(path, query.device, unwritten);
   if (!devices) return tl::unexpected(devices.error());
-  Reading reading(plan, kUsedBytes, unwritten);
-  auto opened = reading.open(path,
-                             "SELECT id, begin_s, samples, process FROM process_chunk WHERE "
-                             "device=?1 AND begin_s>=?2 AND begin_s<?3 AND ?4>0");
-  if (!opened) return tl::unexpected(opened.error());
+  Reading reading(plan, unwritten);
+  if (auto opened = reading.open(path, kProcessRows); !opened)
+    return tl::unexpected(opened.error());
   ProcessNames names(reading.database(), unwritten);
   ProcessesAnswer answer;
   size_t points = 0;
   for (const DeviceRow& row : *devices) {
-    StepsById all;
-    struct StepsOf {
-      Steps& operator()(const Statement& written) const { return all[written.number(3)]; }
-      Steps& operator()(const ChunkRow& chunk) const { return all[chunk.process->id]; }
-      StepsById& all;
-    };
-    auto read = reading.read(row, StepsOf{all});
-    if (!read) return tl::unexpected(read.error());
-    for (const int64_t id : highest(all, query.most)) {
+    auto ids = query.only;
+    if (ids.empty()) {
+      auto found = highest_ids(reading, row, plan, query.most, answer.unreadable);
+      if (!found) return tl::unexpected(found.error());
+      ids = *std::move(found);
+    }
+    auto all = steps_of(reading, row, plan, ids);
+    if (!all) return tl::unexpected(all.error());
+    for (const int64_t id : ids) {
+      const Steps& steps = all->at(id);
+      points += steps.size();
+      if (points > kMostPoints) return tl::unexpected(too_many());
+      if (steps.size() == 0) continue;
       auto process = names.of(id);
       if (!process) return tl::unexpected(process.error());
-      points += all[id].size();
-      if (points > kMostPoints) return tl::unexpected(too_many());
       answer.answer.push_back(
-          {std::move(*process), row.device, plan.step_ms * 1'000'000, all[id].points()});
+          {std::move(*process), row.device, plan.step_ms * 1'000'000, steps.points()});
+      all->erase(id);
     }
   }
-  answer.unreadable = reading.unreadable();
+  return answer;
+}
+
+Result<HoldersAnswer> read_holders(const std::string& path, const ProcessQuery& query,
+                                   const Unwritten& unwritten) {
+  const QueryPlan plan = plan_query(query);
+  auto devices = read_devices(path, query.device, unwritten);
+  if (!devices) return tl::unexpected(devices.error());
+  Reading reading(plan, unwritten);
+  if (auto opened = reading.open(path, kProcessRows); !opened)
+    return tl::unexpected(opened.error());
+  HoldersAnswer answer;
+  for (const DeviceRow& row : *devices) {
+    const auto ids = highest_ids(reading, row, plan, query.most, answer.unreadable);
+    if (!ids) return tl::unexpected(ids.error());
+    for (const int64_t id : *ids) answer.answer.push_back({row.device, id});
+  }
   return answer;
 }
 

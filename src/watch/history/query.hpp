@@ -31,6 +31,7 @@ struct Answered {
 
 using SeriesAnswer = Answered<std::vector<Series>>;
 using ProcessesAnswer = Answered<std::vector<ProcessSeries>>;
+using HoldersAnswer = Answered<std::vector<HistoryHolder>>;
 
 [[nodiscard]] Result<SeriesAnswer> read_series(const std::string& path, uint32_t metric,
                                                const std::optional<std::string>& device,
@@ -38,6 +39,8 @@ using ProcessesAnswer = Answered<std::vector<ProcessSeries>>;
 [[nodiscard]] Result<ProcessesAnswer> read_processes(const std::string& path,
                                                      const ProcessQuery& query,
                                                      const Unwritten& unwritten);
+[[nodiscard]] Result<HoldersAnswer> read_holders(const std::string& path, const ProcessQuery& query,
+                                                 const Unwritten& unwritten);
 // By key; all, or the one with this key.
 [[nodiscard]] Result<std::vector<DeviceRow>> read_devices(const std::string& path,
                                                           const std::optional<std::string>& key,

@@ -60,6 +60,14 @@ struct ProcessQuery {
   int64_t to_ns = INT64_MAX;
   int64_t step_ns = 0;  // rounded up to whole minutes
   size_t most = 10;     // processes a device
+  // Ids of History::holders(), at most so many; empty: those with the highest peaks.
+  std::vector<int64_t> only = {};
+};
+
+// A process that held memory of a device.
+struct HistoryHolder {
+  HistoryDevice device;
+  int64_t id = 0;  // of the process, in this history
 };
 
 // A process on one device. Averages are over the samples in which it was there, not the step.

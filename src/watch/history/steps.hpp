@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,7 +19,6 @@ class Steps {
   [[nodiscard]] Result<> add(const QueryPlan& plan, int64_t begin_s, std::span<const uint8_t> bytes,
                              uint32_t metric);
   [[nodiscard]] size_t size() const { return totals_.size(); }
-  [[nodiscard]] int64_t highest() const { return highest_; }
   [[nodiscard]] std::vector<HistoryPoint> points() const;
 
  private:
@@ -29,7 +29,11 @@ class Steps {
     uint64_t count = 0;
   };
   std::map<int64_t, Total> totals_;  // by the step's beginning, in ms
-  int64_t highest_ = INT64_MIN;
 };
+
+// The highest value among the rows that Steps would take; nothing: it would take none.
+[[nodiscard]] Result<std::optional<int64_t>> highest(const QueryPlan& plan, int64_t begin_s,
+                                                     std::span<const uint8_t> bytes,
+                                                     uint32_t metric);
 
 }  // namespace vram::watch

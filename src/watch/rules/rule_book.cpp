@@ -1,6 +1,6 @@
 #include "watch/rules/rule_book.hpp"
 
-#include "base/file.hpp"
+#include "base/settings_file.hpp"
 #include "base/text.hpp"
 #include "watch/rules/built_in.hpp"
 #include "watch/rules/measures.hpp"
@@ -94,9 +94,9 @@ Result<const Setting*> rules_of(const std::string& file, const Setting& top) {
 RuleBook RuleBook::built_in() { return RuleBook(built_in_rules()); }
 
 Result<RuleBook> RuleBook::load(const std::string& path) {
-  const auto text = read_whole(path, kLongestFile);
-  if (!text) return tl::unexpected(text.error());
-  return parse(*text, path);
+  const auto file = read_settings(path, kLongestFile);
+  if (!file) return tl::unexpected(file.error());
+  return parse(file->text, path);
 }
 
 Result<RuleBook> RuleBook::parse(std::string_view text, const std::string& name) {

@@ -1,0 +1,24 @@
+// What vram serve reads again while it runs: by SIGHUP, or since the files have changed. With an
+// error the old ones stay, and the log says so. Any thread.
+#pragma once
+
+#include "cli/serving.hpp"
+#include "serve/file_watch.hpp"
+#include "serve/log.hpp"
+#include "serve/token.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vram::cli {
+
+void reload_token(const std::string& file, serve::Token& token, serve::Log& log);
+void reload_web(serve::WebAccess& web, serve::Log& log);
+
+// Secrets and certificates, which programs rotate that send no signal.
+[[nodiscard]] std::vector<serve::WatchedFiles> rotated_files(
+    const ServeSettings& settings, const std::shared_ptr<serve::Token>& token,
+    const std::shared_ptr<serve::Log>& log);
+
+}  // namespace vram::cli

@@ -1,0 +1,72 @@
+#include "serve/gzip_stream.hpp"
+
+#include "base/check.hpp"
+
+#include <new>
+
+#define ZLIB_CONST
+#include <zlib.h>
+
+namespace vram::serve {
+namespace {
+
+constexpr int kFastLevel = 3;    // as Body's
+constexpr int kRawWindow = -15;  // no header: GzipStream writes it
+constexpr int kUsualMemory = 8;
+constexpr size_t kFlushBytes = 64;  // deflateBound() knows of no flush
+
+// No name, no time, from Unix.
+constexpr std::string_view kHeader("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10);
+
+void append_little_endian(std::string& text, uint32_t number) {
+  for (int shift = 0; shift < 32; shift += 8) text += static_cast<char>(number >> shift & 0xffU);
+}
+
+}  // namespace
+
+void Deflater::End::operator()(z_stream_s* stream) const {
+  (void)deflateEnd(stream);
+  delete stream;
+}
+
+Deflater::Deflater() = default;
+Deflater::~Deflater() = default;
+
+std::string Deflater::pack(std::string_view text, bool is_last) {
+  if (!stream_) {
+    auto made = std::make_unique<z_stream>();
+    if (deflateInit2(made.get(), kFastLevel, Z_DEFLATED, kRawWindow, kUsualMemory,
+                     Z_DEFAULT_STRATEGY) != Z_OK)
+      throw std::bad_alloc();
+    stream_.reset(made.release());
+  }
+  z_stream& stream = *stream_;
+  (void)deflateReset(&stream);
+  std::string packed(deflateBound(&stream, text.size()) + kFlushBytes, '\0');
+  stream.next_in = reinterpret_cast<const Bytef*>(text.data());
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  const int done = deflate(&stream, is_last ? Z_FINISH : Z_SYNC_FLUSH);
+  VRAM_CHECK(done == (is_last ? Z_STREAM_END : Z_OK) && stream.avail_in == 0);
+  packed.resize(stream.total_out);
+  packed.shrink_to_fit();
+  return packed;
+}
+
+std::string GzipStream::pack(std::string_view text, bool is_last, Deflater& deflater) {
+  std::string packed;
+  if (!has_begun_) packed = kHeader;
+  has_begun_ = true;
+  checksum_ = static_cast<uint32_t>(crc32(checksum_, reinterpret_cast<const Bytef*>(text.data()),
+                                          static_cast<uInt>(text.size())));
+  size_ += static_cast<uint32_t>(text.size());
+  packed += deflater.pack(text, is_last);
+  if (is_last) {
+    append_little_endian(packed, checksum_);
+    append_little_endian(packed, size_);
+  }
+  return packed;
+}
+
+}  // namespace vram::serve

@@ -1,0 +1,49 @@
+// A document with series of points, made part by part while it is sent: what it keeps are the
+// points that its source gave last and that are not sent yet.
+#pragma once
+
+#include "serve/http.hpp"
+#include "show/status_objects.hpp"
+#include "watch/history/series.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace vram::serve {
+
+// One element of "series": `facts` with "points" at its end.
+struct SeriesPart {
+  show::Json facts;
+  std::vector<watch::HistoryPoint> points;
+};
+
+class SeriesStream final : public Stream {
+ public:
+  // The next parts; none: there are no more.
+  using Source = std::function<Result<std::vector<SeriesPart>>()>;
+
+  // The source is asked at once, so that what is wrong with the request is an error. `document` is
+  // everything but "series".
+  [[nodiscard]] static Result<std::shared_ptr<Stream>> begin(const show::Json& document,
+                                                             Source source);
+
+  [[nodiscard]] Result<std::string> next() override;
+  [[nodiscard]] size_t held_bytes() const override;
+
+ private:
+  SeriesStream(std::string text, Source source);
+  [[nodiscard]] Result<> load();
+  void add_some(std::string& text);
+
+  std::string text_;  // of the document, up to the first series
+  Source source_;
+  std::vector<SeriesPart> parts_;  // that the source gave last; none: it has no more
+  size_t part_ = 0;
+  size_t point_ = 0;        // of that part
+  bool has_begun_ = false;  // that part
+  bool is_first_ = true;
+  bool has_ended_ = false;
+};
+
+}  // namespace vram::serve

@@ -1,0 +1,184 @@
+#include "serve/tls.hpp"
+
+#include "base/settings_file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <new>
+#include <utility>
+
+namespace vram::serve {
+namespace {
+
+// Commands, modes and answers of openssl/ssl.h.
+constexpr int kSetMode = 33;
+constexpr int kSetSessionCache = 44;
+constexpr int kSetCurves = 92;
+constexpr int kSetMinVersion = 123;
+constexpr int kSetMaxVersion = 124;
+constexpr long kReleaseBuffers = 0x10;  // of idle connections
+constexpr long kNoSessionCache = 0;
+constexpr int kPem = 1;
+constexpr int kVerifyPeer = 1;
+constexpr int kFailWithoutCertificate = 2;
+constexpr int kWantRead = 2;
+constexpr int kWantWrite = 3;
+constexpr int kZeroReturn = 6;
+
+constexpr uint64_t kMaxPemBytes = uint64_t{1} << 20;
+constexpr std::string_view kSessionName = "vram serve";
+
+// Nobody is there to type it.
+int no_password(char*, int, int, void*) { return 0; }
+int take_any_certificate(int, void*) { return 1; }
+
+// OpenSSL would wait for a FIFO or a dead mount.
+Result<> check_file(std::string_view key, const std::string& path) {
+  const auto file = read_settings(path, kMaxPemBytes);
+  if (file) return {};
+  return fail(Code::kBadInput, "{}: {}", key, file.error().message);
+}
+
+}  // namespace
+
+TlsContext::TlsContext(const OpenSsl& api)
+    : api_(api), context_(api.context_new(api.server_method()), api.context_free) {
+  if (!context_) throw std::bad_alloc();
+}
+
+Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsSettings& settings) {
+  const auto& api = OpenSsl::library();
+  if (!api) return tl::unexpected(api.error());
+  const std::shared_ptr<TlsContext> context(new TlsContext(*api));
+  (void)api->take_errors();
+  if (const auto applied = context->apply(settings); !applied)
+    return tl::unexpected(applied.error());
+  return context;
+}
+
+Result<> TlsContext::use_certificate(const TlsSettings& settings) {
+  for (const auto& [key, path] :
+       {std::pair("cert_file", settings.cert_file), std::pair("key_file", settings.key_file)}) {
+    if (auto checked = check_file(key, path); !checked) return checked;
+  }
+  if (api_.use_certificate_chain(get(), settings.cert_file.c_str()) != 1)
+    return fail(Code::kBadInput, "cert_file {}: expected certificates in PEM: {}",
+                settings.cert_file, api_.take_errors());
+  if (api_.use_private_key(get(), settings.key_file.c_str(), kPem) != 1)
+    return fail(Code::kBadInput,
+                "key_file {}: expected a private key in PEM without a passphrase, "
+                "which belongs to cert_file: {}",
+                settings.key_file, api_.take_errors());
+  if (api_.check_private_key(get()) != 1)
+    return fail(Code::kBadInput, "key_file {}: expected the key of cert_file {}: {}",
+                settings.key_file, settings.cert_file, api_.take_errors());
+  return {};
+}
+
+Result<> TlsContext::verify_clients(const TlsSettings& settings) {
+  if (settings.client_auth == ClientAuth::kNone) return {};
+  const bool requires_one = settings.client_auth == ClientAuth::kRequireAny ||
+                            settings.client_auth == ClientAuth::kRequireAndVerify;
+  const int mode = kVerifyPeer | (requires_one ? kFailWithoutCertificate : 0);
+  if (settings.client_ca_file.empty()) {
+    api_.set_verify(get(), mode, take_any_certificate);
+    return {};
+  }
+  if (auto checked = check_file("client_ca_file", settings.client_ca_file); !checked)
+    return checked;
+  const char* const file = settings.client_ca_file.c_str();
+  OpenSsl::NameList* const names =
+      api_.load_authorities(get(), file, nullptr) == 1 ? api_.load_authority_names(file) : nullptr;
+  if (names == nullptr)
+    return fail(Code::kBadInput, "client_ca_file {}: expected certificates in PEM: {}",
+                settings.client_ca_file, api_.take_errors());
+  api_.set_authority_names(get(), names);
+  api_.set_verify(get(), mode, nullptr);
+  return {};
+}
+
+Result<> TlsContext::apply(const TlsSettings& settings) {
+  api_.set_password_callback(get(), no_password);
+  (void)api_.context_control(get(), kSetMode, kReleaseBuffers, nullptr);
+  (void)api_.context_control(get(), kSetSessionCache, kNoSessionCache, nullptr);
+  (void)api_.set_session_id_context(get(),
+                                    reinterpret_cast<const unsigned char*>(kSessionName.data()),
+                                    static_cast<unsigned>(kSessionName.size()));
+  (void)api_.context_control(get(), kSetMinVersion, settings.min_version, nullptr);
+  (void)api_.context_control(get(), kSetMaxVersion, settings.max_version, nullptr);
+  const std::string ciphers = fmt::format("{}", fmt::join(settings.cipher_suites, ":"));
+  if (!ciphers.empty() && api_.set_cipher_list(get(), ciphers.c_str()) != 1)
+    return fail(Code::kBadInput, "cipher_suites: this OpenSSL has none of {}: {}", ciphers,
+                api_.take_errors());
+  std::string curves = fmt::format("{}", fmt::join(settings.curves, ":"));
+  if (!curves.empty() && api_.context_control(get(), kSetCurves, 0, curves.data()) != 1)
+    return fail(Code::kBadInput, "curve_preferences: this OpenSSL does not have {}: {}", curves,
+                api_.take_errors());
+  if (auto used = use_certificate(settings); !used) return used;
+  return verify_clients(settings);
+}
+
+TlsSession::TlsSession(std::shared_ptr<const TlsContext> context)
+    : context_(std::move(context)),
+      session_(context_->api().session_new(context_->get()), context_->api().session_free) {
+  const OpenSsl& api = context_->api();
+  in_ = api.bio_new(api.bio_memory());
+  out_ = api.bio_new(api.bio_memory());
+  if (!session_ || in_ == nullptr || out_ == nullptr) throw std::bad_alloc();
+  api.set_bio(session_.get(), in_, out_);
+  api.set_accept_state(session_.get());
+}
+
+void TlsSession::feed(std::string_view bytes) {
+  (void)context_->api().bio_write(in_, bytes.data(), static_cast<int>(bytes.size()));
+}
+
+std::string TlsSession::take_output() {
+  const OpenSsl& api = context_->api();
+  std::string output(api.bio_pending(out_), '\0');
+  if (output.empty()) return output;
+  const int count = api.bio_read(out_, output.data(), static_cast<int>(output.size()));
+  output.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  return output;
+}
+
+TlsStep TlsSession::step_of(int result) {
+  if (result > 0) return TlsStep::kDone;
+  const OpenSsl& api = context_->api();
+  const int error = api.get_error(session_.get(), result);
+  if (error == kWantRead || error == kWantWrite) return TlsStep::kNeedsInput;
+  if (error == kZeroReturn) return TlsStep::kClosed;
+  trouble_ = api.take_errors();
+  return TlsStep::kFailed;
+}
+
+TlsStep TlsSession::handshake() {
+  (void)context_->api().take_errors();  // of another session on this thread
+  return step_of(context_->api().do_handshake(session_.get()));
+}
+
+TlsStep TlsSession::read(std::span<char> buffer, size_t& count) {
+  (void)context_->api().take_errors();
+  const int result =
+      context_->api().read(session_.get(), buffer.data(), static_cast<int>(buffer.size()));
+  count = result > 0 ? static_cast<size_t>(result) : 0;
+  return step_of(result);
+}
+
+TlsStep TlsSession::write(std::string_view text) {
+  (void)context_->api().take_errors();
+  return step_of(context_->api().write(session_.get(), text.data(), static_cast<int>(text.size())));
+}
+
+void TlsSession::shut_down() {
+  (void)context_->api().shutdown(session_.get());
+  (void)context_->api().take_errors();
+}
+
+bool TlsSession::has_input() const {
+  return context_->api().pending(session_.get()) > 0 || context_->api().bio_pending(in_) > 0;
+}
+
+}  // namespace vram::serve

@@ -1,0 +1,76 @@
+// TLS without a socket: bytes of the client go in, bytes for it come out. Channel moves them.
+//
+//     TlsSettings ─▶ TlsContext ─(each connection)─▶ TlsSession
+//
+// A context is used by any thread and never changes: other certificates are another context, and
+// sessions go on with the one that they began with. A session belongs to one thread at a time.
+#pragma once
+
+#include "base/result.hpp"
+#include "serve/openssl_api.hpp"
+#include "serve/web_config.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace vram::serve {
+
+class TlsContext {
+ public:
+  // kUnsupported: there is no OpenSSL. kBadInput: a file of these settings is not what it should
+  // be.
+  [[nodiscard]] static Result<std::shared_ptr<const TlsContext>> make(const TlsSettings& settings);
+  [[nodiscard]] const OpenSsl& api() const { return api_; }
+  [[nodiscard]] OpenSsl::Context* get() const { return context_.get(); }
+
+ private:
+  explicit TlsContext(const OpenSsl& api);
+  [[nodiscard]] Result<> apply(const TlsSettings& settings);
+  [[nodiscard]] Result<> use_certificate(const TlsSettings& settings);
+  [[nodiscard]] Result<> verify_clients(const TlsSettings& settings);
+
+  const OpenSsl& api_;
+  std::unique_ptr<OpenSsl::Context, void (*)(OpenSsl::Context*)> context_;
+};
+
+enum class TlsStep : uint8_t {
+  kDone,
+  kNeedsInput,
+  kClosed,  // the client says that nothing more comes
+  kFailed,
+};
+
+class TlsSession {
+ public:
+  explicit TlsSession(std::shared_ptr<const TlsContext> context);
+
+  // What the client has sent.
+  void feed(std::string_view bytes);
+  // What is to be sent to the client; it grows with each of the calls below.
+  [[nodiscard]] std::string take_output();
+
+  [[nodiscard]] TlsStep handshake();
+  // At least one byte where it is done; `count` says how many.
+  [[nodiscard]] TlsStep read(std::span<char> buffer, size_t& count);
+  // All of it where it is done.
+  [[nodiscard]] TlsStep write(std::string_view text);
+  // Tells the client that nothing more comes.
+  void shut_down();
+  // Whether read() has something without more input, or may have.
+  [[nodiscard]] bool has_input() const;
+  // Why the last step failed.
+  [[nodiscard]] std::string trouble() const { return trouble_; }
+
+ private:
+  [[nodiscard]] TlsStep step_of(int result);
+
+  std::shared_ptr<const TlsContext> context_;
+  std::unique_ptr<OpenSsl::Session, void (*)(OpenSsl::Session*)> session_;
+  OpenSsl::Bio* in_ = nullptr;  // both are the session's
+  OpenSsl::Bio* out_ = nullptr;
+  std::string trouble_;
+};
+
+}  // namespace vram::serve

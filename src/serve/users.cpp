@@ -1,0 +1,78 @@
+#include "serve/users.hpp"
+
+#include "serve/token.hpp"
+
+namespace vram::serve {
+namespace {
+
+constexpr std::string_view kBasic = "basic ";
+
+struct Shown {
+  std::string name;
+  std::string password;
+};
+
+std::optional<std::string> from_base64(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  if (text.size() % 4 != 0) return std::nullopt;
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
+  std::string bytes;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    bits = (bits << 6 | static_cast<unsigned>(digit)) & 0xffffU;
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count & 0xffU);
+  }
+  return bytes;
+}
+
+std::optional<Shown> shown_in(std::string_view authorization) {
+  if (!has_scheme(authorization, kBasic)) return std::nullopt;
+  const auto text = from_base64(authorization.substr(kBasic.size()));
+  if (!text || text->find('\0') != std::string::npos) return std::nullopt;
+  const size_t colon = text->find(':');
+  if (colon == std::string::npos) return std::nullopt;
+  return Shown{text->substr(0, colon), text->substr(colon + 1)};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Users>> Users::of(
+    const std::vector<std::pair<std::string, std::string>>& hashes) {
+  const auto& bcrypt = Bcrypt::library();
+  if (!bcrypt) return tl::unexpected(bcrypt.error());
+  std::shared_ptr<Users> users(new Users(*bcrypt));
+  for (const auto& [name, hash] : hashes) users->users_[name].hash = hash;
+  return users;
+}
+
+std::optional<bool> Users::lets_in(std::string_view authorization) const {
+  const auto shown = shown_in(authorization);
+  if (!shown) return false;
+  const std::lock_guard guard(mutex_);
+  const auto user = users_.find(shown->name);
+  const bool is_known = user != users_.end() && !user->second.known_password.empty() &&
+                        is_same_secret(shown->password, user->second.known_password);
+  return is_known ? std::optional(true) : std::nullopt;
+}
+
+bool Users::check(std::string_view authorization) {
+  const auto shown = shown_in(authorization);
+  if (!shown || users_.empty()) return false;
+  const auto user = users_.find(shown->name);  // names and hashes never change
+  const bool is_user = user != users_.end();
+  const std::string& hash = (is_user ? user : users_.begin())->second.hash;
+  const std::string found = bcrypt_.hash(shown->password, hash);
+  if (!is_user || found.empty() || !is_same_secret(found, hash)) return false;
+  const std::lock_guard guard(mutex_);
+  user->second.known_password = shown->password;
+  return true;
+}
+
+}  // namespace vram::serve

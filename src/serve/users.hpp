@@ -1,0 +1,43 @@
+// Who may ask, by name and password (HTTP's Basic). Files have bcrypt's hashes; a password that was
+// right is remembered, so that a scrape does not cost a part of a second each time. In no log and
+// no error. Any thread.
+#pragma once
+
+#include "base/result.hpp"
+#include "serve/bcrypt.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace vram::serve {
+
+class Users {
+ public:
+  // Names and hashes; kUnsupported: the system has no bcrypt.
+  [[nodiscard]] static Result<std::shared_ptr<Users>> of(
+      const std::vector<std::pair<std::string, std::string>>& hashes);
+
+  // Of a header "Authorization". Nothing: check() knows.
+  [[nodiscard]] std::optional<bool> lets_in(std::string_view authorization) const;
+  // Takes as long for a name that there is not.
+  [[nodiscard]] bool check(std::string_view authorization);
+
+ private:
+  struct User {
+    std::string hash;
+    std::string known_password = {};  // one that was right
+  };
+  explicit Users(const Bcrypt& bcrypt) : bcrypt_(bcrypt) {}
+
+  const Bcrypt& bcrypt_;
+  mutable std::mutex mutex_;  // guards the passwords
+  std::map<std::string, User> users_;
+};
+
+}  // namespace vram::serve

@@ -1,0 +1,43 @@
+// What the file of --web-config says, as it is now: certificates, users, headers. Any thread.
+//
+//     file ─▶ WebConfig ─▶ Access (never changes; a reload makes another) ─▶ HttpServer, Guard
+#pragma once
+
+#include "serve/tls.hpp"
+#include "serve/users.hpp"
+#include "serve/web_config.hpp"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vram::serve {
+
+class WebAccess {
+ public:
+  struct Access {
+    std::shared_ptr<const TlsContext> tls;  // null: plain HTTP
+    std::shared_ptr<Users> users;           // null: everybody
+    std::vector<std::pair<std::string, std::string>> headers;
+    bool asks_who_it_is = false;
+    std::vector<std::string> files;  // that it was made of
+  };
+
+  [[nodiscard]] static Result<std::shared_ptr<WebAccess>> open(const std::string& path);
+  [[nodiscard]] std::shared_ptr<const Access> now() const;
+  // Reads all files again. With an error the old access stays; an access that asks for less than
+  // the old one (no TLS, no users) is an error: that takes a restart.
+  [[nodiscard]] Result<> reload();
+
+ private:
+  WebAccess(std::string path, std::shared_ptr<const Access> access)
+      : path_(std::move(path)), access_(std::move(access)) {}
+
+  const std::string path_;
+  mutable std::mutex mutex_;  // guards the access
+  std::shared_ptr<const Access> access_;
+};
+
+}  // namespace vram::serve
