@@ -200,6 +200,35 @@ TEST(DrmTest, AnApuShowsBothMemoriesAndTheSleepingCardIsLeftAlone) {
   EXPECT_EQ(drm.sample(0).processes.value()[0].used_bytes, 1 * kMiB);
 }
 
+void add_card(const RecordedTree& tree, const std::string& name, const std::string& pci_id) {
+  const std::string folder = "sys/class/drm/" + name + "/device/";
+  tree.write(folder + "uevent", "DRIVER=amdgpu\nPCI_ID=1002:744C\nPCI_SLOT_NAME=" + pci_id + "\n");
+  tree.write(folder + "mem_info_vram_total", "1000000\n");
+}
+
+// Loaded after us, a driver has cards; plugged in, a dock has one more.
+TEST(DrmTest, CardsThatComeLateAreFound) {
+  const RecordedTree tree;
+  const Drm drm = Drm::open(tree.roots());
+  EXPECT_EQ(drm.device_count(), 0u);
+  add_card(tree, "card1", "0000:0b:00.0");
+  EXPECT_EQ(drm.device_count(), 1u);
+  EXPECT_EQ(drm.sample(0).memory.total_bytes, 1'000'000u);
+  add_card(tree, "card0", "0000:03:00.0");
+  for (int look = 0; look < 8; ++look) (void)drm.device_count();
+  ASSERT_EQ(drm.device_count(), 2u);
+  EXPECT_EQ(drm.identity(0).pci_id, "0000:03:00.0");
+  EXPECT_EQ(drm.identity(1).pci_id, "0000:0b:00.0");
+  EXPECT_EQ(drm.sample(1).memory.total_bytes, 1'000'000u);
+
+  tree.remove("sys/class/drm/card0");
+  add_card(tree, "card2", "0000:0c:00.0");
+  for (int look = 0; look < 8; ++look) (void)drm.device_count();
+  ASSERT_EQ(drm.device_count(), 3u);
+  EXPECT_TRUE(drm.sample(0).trouble) << "gone, and not forgotten";
+  EXPECT_FALSE(drm.sample(2).trouble);
+}
+
 // What a second look at the second device opens.
 uint64_t opened_by_sample(const RecordedTree& tree) {
   const Drm drm = Drm::open(tree.roots());
