@@ -201,7 +201,8 @@ Result<Store::File> Store::open_file(const std::string& path) {
         "samples=?5"},
        {&file.put_process_chunk,
         "INSERT INTO process_chunk VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE SET "
-        "samples=?5"}});
+        "samples=?5"},
+       {&file.put_kept, "INSERT OR REPLACE INTO kept VALUES(?1,?2)"}});
   if (!prepared) return tl::unexpected(prepared.error());
   return file;
 }
@@ -270,6 +271,17 @@ Result<Store::Span> Store::span() {
   return Span{statement->number_if_any(0), statement->number_if_any(1)};
 }
 
+Result<KeptTexts> Store::kept() {
+  auto all = file_->database.prepare("SELECT name, text FROM kept");
+  if (!all) return tl::unexpected(all.error());
+  KeptTexts texts;
+  auto row = all->step();
+  for (; row && *row; row = all->step())
+    texts[all->text(0).value_or("")] = all->text(1).value_or("");
+  if (!row) return tl::unexpected(row.error());
+  return texts;
+}
+
 Result<> Store::put(const ChunkRow& row) {
   auto& device = written_devices_[row.device->id];
   if (device != row.device) {
@@ -296,16 +308,20 @@ Result<> Store::put(const ChunkRow& row) {
   return file_->put_process_chunk.run();
 }
 
-Result<> Store::put_all(const ChunkRows& rows) {
+Result<> Store::put_all(const ChunkRows& rows, const KeptTexts& texts) {
   if (auto begun = file_->database.execute("BEGIN IMMEDIATE"); !begun) return begun;
   for (const auto& row : rows)
     if (auto put_row = put(*row); !put_row) return put_row;
+  for (const auto& [name, text] : texts) {
+    file_->put_kept.bind(1, std::string_view(name)).bind(2, std::string_view(text));
+    if (auto put_text = file_->put_kept.run(); !put_text) return put_text;
+  }
   return file_->database.execute("COMMIT");
 }
 
-Result<> Store::write(const ChunkRows& rows) {
+Result<> Store::write(const ChunkRows& rows, const KeptTexts& texts) {
   if (!is_there()) return fail(Code::kBadInput, "it is not there any more");
-  auto done = put_all(rows);
+  auto done = put_all(rows, texts);
   if (done) return done;
   // SQLite may have rolled back by itself; then there is nothing to roll back.
   (void)file_->database.execute("ROLLBACK");

@@ -47,8 +47,11 @@ class Store {
   };
   [[nodiscard]] Result<Span> span();
 
+  // What others keep here, by name.
+  [[nodiscard]] Result<KeptTexts> kept();
+
   // All of them or none. kBadInput: the file is broken, or is not there any more.
-  [[nodiscard]] Result<> write(const ChunkRows& rows);
+  [[nodiscard]] Result<> write(const ChunkRows& rows, const KeptTexts& texts = {});
   // What is older than it is kept goes, and its room is given back bit by bit.
   [[nodiscard]] Result<> prune(int64_t now_s, const HistoryKeep& keep);
   // Whether another reader's complaint is right.
@@ -63,12 +66,13 @@ class Store {
     Statement put_process;
     Statement put_device_chunk;
     Statement put_process_chunk;
+    Statement put_kept;
     uint64_t inode = 0;
   };
   Store(std::string path, Tell tell, WriterLock lock);
   [[nodiscard]] static Result<File> open_file(const std::string& path);
   [[nodiscard]] Result<> put(const ChunkRow& row);
-  [[nodiscard]] Result<> put_all(const ChunkRows& rows);
+  [[nodiscard]] Result<> put_all(const ChunkRows& rows, const KeptTexts& texts);
   [[nodiscard]] bool is_there() const;
 
   std::string path_;
