@@ -40,6 +40,14 @@ void raise_descriptor_limit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Where people who are told of an alert can look; empty: nowhere but on this machine.
+std::string link_for_others(const std::vector<serve::Address>& addresses, const std::string& host) {
+  const auto open = std::ranges::find_if(
+      addresses, [](const auto& address) { return !serve::is_loopback(address.ip); });
+  if (open == addresses.end() || host.empty()) return "";
+  return fmt::format("http://{}:{}/", host, open->port);
+}
+
 class Serving {
  public:
   Serving(const ServeSettings& settings, const std::string& secret, Live live)
@@ -114,9 +122,16 @@ Result<> Serving::open_alerts() {
   for (const ReceiverUrl& each : settings_.webhooks) receivers.webhooks.push_back(each.url);
   for (const ReceiverUrl& each : settings_.alertmanagers)
     receivers.alertmanagers.push_back(each.url);
-  receivers.link = fmt::format("http://{}/", server_->addresses().front().text());
-  auto desk = serve::AlertDesk::open(
-      settings_.rules, {.sees_all_processes = watch::sees_all_processes()}, receivers);
+  const watch::Moment moment = watch::here_and_now();
+  receivers.link = link_for_others(server_->addresses(), moment.host);
+  auto desk = serve::AlertDesk::open({.rules_file = settings_.rules,
+                                      .judge = {.sees_all_processes = watch::sees_all_processes()},
+                                      .receivers = std::move(receivers),
+                                      .host = moment.host,
+                                      .history = history_,
+                                      .now = {.now_ns = watch::monotonic_ns(),
+                                              .unix_ns = moment.time_ns,
+                                              .boot = watch::this_boot()}});
   if (!desk) return tl::unexpected(desk.error());
   desk_ = *std::move(desk);
   return {};
@@ -302,8 +317,8 @@ Result<int> Serving::run() {
   auto server = serve::HttpServer::open(settings_.addresses);
   if (!server) return tl::unexpected(server.error());
   server_ = *std::move(server);
-  if (const auto opened = open_alerts(); !opened) return tl::unexpected(opened.error());
   if (const auto opened = open_history(); !opened) return tl::unexpected(opened.error());
+  if (const auto opened = open_alerts(); !opened) return tl::unexpected(opened.error());
   sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
   server_->start(server_hooks());
   say_started();

@@ -31,7 +31,7 @@ class Posted:
 
 
 @contextlib.contextmanager
-def webhook() -> Iterator[Posted]:
+def webhook(address: str = "127.0.0.1:0") -> Iterator[Posted]:
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -43,7 +43,8 @@ def webhook() -> Iterator[Posted]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    host, port = address.split(":")
+    server = http.server.ThreadingHTTPServer((host, int(port)), Answer)
     posted = Posted(f"127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

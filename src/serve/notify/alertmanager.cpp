@@ -73,7 +73,9 @@ class Alertmanager final : public HttpReceiver {
     for (const Alert& alert : news.alerts) {
       if (alert.state != AlertState::kPending) alerts_.push_back(alert);
     }
-    if (!news.changes.empty()) changed_ = changed_.value_or(now);
+    // What a process before this one told of, or could not, is told again at the start.
+    const bool is_first = std::exchange(is_first_, false) && !alerts_.empty();
+    if (!news.changes.empty() || is_first) changed_ = changed_.value_or(now);
     return 0;
   }
 
@@ -110,6 +112,7 @@ class Alertmanager final : public HttpReceiver {
   std::optional<Clock::time_point> changed_;  // since when it has not been told of the newest
   std::optional<Clock::time_point> taken_;    // the same, of what is on its way
   Clock::time_point told_;
+  bool is_first_ = true;
 };
 
 }  // namespace
