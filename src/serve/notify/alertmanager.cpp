@@ -90,6 +90,8 @@ class Alertmanager final : public HttpReceiver {
   size_t settle(Outcome outcome, Clock::time_point now) override {
     told_ = now;
     if (outcome == Outcome::kFailed && !changed_) changed_ = taken_.value_or(now);
+    // Refused, be it for a proxy's sake: with the next repeat, also where nothing fires any more.
+    if (outcome == Outcome::kRefused && !changed_) changed_ = now + repeat_;
     return 0;
   }
 

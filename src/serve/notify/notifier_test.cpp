@@ -307,6 +307,22 @@ TEST(Notifier, RepeatsFiringAlertsToAnAlertmanager) {
   wait_for(*notifier, 1, [](const auto& s) { return s.queued == 0; });
 }
 
+// A proxy on the way may refuse the last word, after which nothing fires any more.
+TEST(Notifier, AnEndThatIsRefusedIsToldWithTheNextRepeat) {
+  StubServer server([](size_t number) { return answer_with(number == 0 ? 403 : 200); });
+  NotifierOptions options = quick_options();
+  options.alertmanagers = {server.url()};
+  options.repeat = std::chrono::milliseconds(5);
+  const auto notifier = Notifier::open(options).value();
+  News news = news_of(3);
+  for (watch::Alert* const alert : {&news.changes[0].alert, news.alerts.data()}) {
+    alert->state = watch::AlertState::kResolved;
+    alert->ended_unix_ns = kTime + 1;
+  }
+  notifier->tell(news);
+  EXPECT_EQ(wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; }).failed, 1U);
+}
+
 // As after a restart: what there is, without a change.
 TEST(Notifier, AnAlertmanagerIsToldAtOnceOfWhatThereIs) {
   StubServer server([](size_t) { return answer_with(200); });
