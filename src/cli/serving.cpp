@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/environment.hpp"
 #include "cli/live.hpp"
+#include "cli/rights.hpp"
 #include "cli/service_signals.hpp"
 #include "serve/alert_desk.hpp"
 #include "serve/api.hpp"
@@ -20,6 +21,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <iterator>
 #include <poll.h>
 #include <sys/resource.h>
@@ -60,9 +62,16 @@ class Serving {
   Result<int> run();
 
  private:
+  // What the sampler waits for before it looks.
+  struct Start {
+    bool is_to_look = false;
+    std::shared_ptr<watch::History> history;  // null: none is kept
+  };
+
+  void give_up_rights();
   [[nodiscard]] Result<> open_history();
   [[nodiscard]] Result<> open_alerts();
-  [[nodiscard]] watch::SamplerHooks sampler_hooks() const;
+  [[nodiscard]] watch::SamplerHooks sampler_hooks();
   [[nodiscard]] serve::Sights sights() const;
   [[nodiscard]] serve::Router router() const;
   [[nodiscard]] serve::ServerHooks server_hooks();
@@ -88,6 +97,7 @@ class Serving {
   std::shared_ptr<watch::History> history_;  // null: none is kept
   std::shared_ptr<serve::AlertDesk> desk_;
   std::unique_ptr<serve::HttpServer> server_;
+  std::promise<Start> start_;
   std::unique_ptr<watch::Sampler> sampler_;
   std::vector<std::string> notes_;  // of the last look
 };
@@ -137,14 +147,25 @@ Result<> Serving::open_alerts() {
   return {};
 }
 
-watch::SamplerHooks Serving::sampler_hooks() const {
-  return {.look = [live = live_] { return live->look(); },
+watch::SamplerHooks Serving::sampler_hooks() {
+  const std::shared_future<Start> start = start_.get_future();
+  return {.look = [live = live_,
+                   start] { return start.get().is_to_look ? live->look() : watch::Snapshot(); },
           .release = [live = live_] { live->release(); },
           .seen =
-              [tally = tally_, history = history_](const watch::Sampled& sampled) {
+              [tally = tally_, start](const watch::Sampled& sampled) {
                 tally->count_look(sampled);
-                if (history) history->add(sampled);
+                if (const auto& history = start.get().history) history->add(sampled);
               }};
+}
+
+// All threads but the sampler's, which is there already.
+void Serving::give_up_rights() {
+  for (const auto& done : {refuse_dangerous_calls(), drop_capabilities()}) {
+    if (!done)
+      log_->write(
+          {.level = LogLevel::kWarning, .action = "rights", .message = done.error().message});
+  }
 }
 
 serve::Sights Serving::sights() const {
@@ -317,9 +338,13 @@ Result<int> Serving::run() {
   auto server = serve::HttpServer::open(settings_.addresses);
   if (!server) return tl::unexpected(server.error());
   server_ = *std::move(server);
-  if (const auto opened = open_history(); !opened) return tl::unexpected(opened.error());
-  if (const auto opened = open_alerts(); !opened) return tl::unexpected(opened.error());
+  // The one thread that keeps the right to see other users' processes.
   sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
+  give_up_rights();
+  auto opened = open_history();
+  if (opened) opened = open_alerts();
+  start_.set_value({.is_to_look = opened.has_value(), .history = history_});
+  if (!opened) return tl::unexpected(opened.error());
   server_->start(server_hooks());
   say_started();
   manager_.tell("READY=1");

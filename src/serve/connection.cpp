@@ -216,7 +216,7 @@ void Connection::answer_slowly(Request request) {
     return write(error_response(503, "too many questions to the history at once; try again"));
   ++hub_.slow_count;
   deadline_.cancel();
-  asio::post(hub_.slow, [self = shared_from_this(), request = std::move(request)]() mutable {
+  asio::post(*hub_.slow, [self = shared_from_this(), request = std::move(request)]() mutable {
     Response response = self->handled(request);
     Hub& hub = self->hub_;
     asio::post(hub.context, [self = std::move(self), response = std::move(response)]() mutable {

@@ -31,7 +31,7 @@ struct Hub {
   std::list<Connection*> waiting = {};
   // The last to be made and the first to go: connections lie in what they have yet to do.
   boost::asio::io_context context{1};
-  boost::asio::thread_pool slow{1};
+  std::optional<boost::asio::thread_pool> slow;  // from start() on: with the rights of its caller
 
   // Makes room for one by closing the one that has kept the server waiting longest, if it has for
   // as long as patience lasts.
