@@ -327,8 +327,7 @@ def test_the_pods_of_the_daemonset() -> None:
     (container,) = pod["containers"]
     port = container["ports"][0]
     assert f"--listen=0.0.0.0:{port['containerPort']}" in container["args"]
-    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
-        assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["name"]}
     volumes = {volume["name"] for volume in pod["volumes"]}
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert set(mounts) == volumes
