@@ -5,6 +5,7 @@
 #include "base/environment.hpp"
 #include "cli/live.hpp"
 #include "cli/reloading.hpp"
+#include "cli/rights.hpp"
 #include "cli/service_signals.hpp"
 #include "serve/alert_desk.hpp"
 #include "serve/api.hpp"
@@ -23,6 +24,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <iterator>
 #include <poll.h>
 #include <sys/resource.h>
@@ -43,6 +45,14 @@ void raise_descriptor_limit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Where people who are told of an alert can look; empty: nowhere but on this machine.
+std::string link_for_others(const std::vector<serve::Address>& addresses, const std::string& host) {
+  const auto open = std::ranges::find_if(
+      addresses, [](const auto& address) { return !serve::is_loopback(address.ip); });
+  if (open == addresses.end() || host.empty()) return "";
+  return fmt::format("http://{}:{}/", host, open->port);
+}
+
 class Serving {
  public:
   Serving(const ServeSettings& settings, const std::string& secret, Live live)
@@ -55,11 +65,18 @@ class Serving {
   Result<int> run();
 
  private:
-  [[nodiscard]] Result<bool> open_history();
   // Whether it was told to end while this work went on.
   [[nodiscard]] bool ends_before(DetachableThread& work) const;
+  // What the sampler waits for before it looks.
+  struct Start {
+    bool is_to_look = false;
+    std::shared_ptr<watch::History> history;  // null: none is kept
+  };
+
+  void give_up_rights();
+  [[nodiscard]] Result<bool> open_history();
   [[nodiscard]] Result<> open_alerts();
-  [[nodiscard]] watch::SamplerHooks sampler_hooks() const;
+  [[nodiscard]] watch::SamplerHooks sampler_hooks();
   [[nodiscard]] serve::Sights sights() const;
   [[nodiscard]] serve::Router router() const;
   [[nodiscard]] serve::ServerHooks server_hooks();
@@ -87,6 +104,7 @@ class Serving {
   std::shared_ptr<watch::History> history_;  // null: none is kept
   std::shared_ptr<serve::AlertDesk> desk_;
   std::unique_ptr<serve::HttpServer> server_;
+  std::promise<Start> start_;
   std::unique_ptr<watch::Sampler> sampler_;
   std::vector<std::string> notes_;  // of the last look
   std::optional<serve::FileWatch> file_watch_;
@@ -138,22 +156,40 @@ Result<> Serving::open_alerts() {
   for (const ReceiverUrl& each : settings_.webhooks) receivers.webhooks.push_back(each.url);
   for (const ReceiverUrl& each : settings_.alertmanagers)
     receivers.alertmanagers.push_back(each.url);
-  receivers.link = url_of(server_->addresses().front()) + "/";
-  auto desk = serve::AlertDesk::open(
-      settings_.rules, {.sees_all_processes = watch::sees_all_processes()}, receivers);
+  const watch::Moment moment = watch::here_and_now();
+  receivers.link = link_for_others(server_->addresses(), moment.host);
+  auto desk = serve::AlertDesk::open({.rules_file = settings_.rules,
+                                      .judge = {.sees_all_processes = watch::sees_all_processes()},
+                                      .receivers = std::move(receivers),
+                                      .host = moment.host,
+                                      .history = history_,
+                                      .now = {.now_ns = watch::monotonic_ns(),
+                                              .unix_ns = moment.time_ns,
+                                              .boot = watch::this_boot()}});
   if (!desk) return tl::unexpected(desk.error());
   desk_ = *std::move(desk);
   return {};
 }
 
-watch::SamplerHooks Serving::sampler_hooks() const {
-  return {.look = [live = live_] { return live->look(); },
+watch::SamplerHooks Serving::sampler_hooks() {
+  const std::shared_future<Start> start = start_.get_future();
+  return {.look = [live = live_,
+                   start] { return start.get().is_to_look ? live->look() : watch::Snapshot(); },
           .release = [live = live_] { live->release(); },
           .seen =
-              [tally = tally_, history = history_](const watch::Sampled& sampled) {
+              [tally = tally_, start](const watch::Sampled& sampled) {
                 tally->count_look(sampled);
-                if (history) history->add(sampled);
+                if (const auto& history = start.get().history) history->add(sampled);
               }};
+}
+
+// All threads but the sampler's, which is there already.
+void Serving::give_up_rights() {
+  for (const auto& done : {refuse_dangerous_calls(), drop_capabilities()}) {
+    if (!done)
+      log_->write(
+          {.level = LogLevel::kWarning, .action = "rights", .message = done.error().message});
+  }
 }
 
 serve::Sights Serving::sights() const {
@@ -350,14 +386,17 @@ Result<int> Serving::run() {
   auto server = serve::HttpServer::open(settings_.addresses);
   if (!server) return tl::unexpected(server.error());
   server_ = *std::move(server);
-  if (const auto opened = open_alerts(); !opened) return tl::unexpected(opened.error());
-  const auto opened = open_history();
-  if (!opened) return tl::unexpected(opened.error());
-  if (!*opened) {
+  // The one thread that keeps the right to see other users' processes.
+  sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
+  give_up_rights();
+  const auto history = open_history();
+  if (history && !*history) {
     log_->write({.action = "stopped", .message = "ends, as it was asked to while it started"});
     _exit(0);  // the history is still being opened, and uses what would be torn down
   }
-  sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
+  const Result<> opened = history ? open_alerts() : tl::unexpected(history.error());
+  start_.set_value({.is_to_look = opened.has_value(), .history = history_});
+  if (!opened) return tl::unexpected(opened.error());
   server_->start(server_hooks());
   if (auto rotated = rotated_files(settings_, token_, log_); !rotated.empty())
     file_watch_.emplace(std::move(rotated));

@@ -154,6 +154,86 @@ TEST(Examine, RepairsAreForWhoAsksAndWhere) {
               ElementsAre("sudo usermod -aG render $USER"));
 }
 
+std::vector<std::string> commands_in(const Facts& facts) {
+  std::vector<std::string> commands;
+  for (const Finding& finding : examine(facts).findings)
+    commands.insert(commands.end(), finding.repair.commands.begin(), finding.repair.commands.end());
+  return commands;
+}
+
+// Indices count from 0 in each container; without -i all GPUs are meant.
+TEST(Examine, EveryCommandThatChangesAGpuNamesItsUuid) {
+  size_t found = 0;
+  for (const Case& one : all_cases()) {
+    for (const bool is_inside : {false, true}) {
+      Facts facts = healthy();
+      one.ill(facts);
+      if (is_inside) put_into_container(facts);
+      for (const std::string& command : commands_in(facts)) {
+        for (const char* change : {"--gpu-reset", "-c DEFAULT", "-mig ", "-cgi"}) {
+          if (command.find(change) == std::string::npos) continue;
+          EXPECT_THAT(command, ::testing::ContainsRegex("nvidia-smi (mig )?-i GPU-[0-9]abc "))
+              << one.id;
+          ++found;
+        }
+      }
+    }
+  }
+  EXPECT_GE(found, 10U);
+}
+
+TEST(Examine, ADeadProcesssGpusAloneAreReset) {
+  Facts facts = healthy();
+  add_holder(facts, true, false);
+  const uint32_t pid = facts.holders->holders.front().facts.pid;
+  watch::Process process;
+  process.facts.edit().pid = pid;
+  process.uses.push_back({1, {}, std::nullopt});
+  facts.snapshot->processes.push_back(std::move(process));
+  EXPECT_THAT(finding_in(examine(facts), "health.zombie").repair.commands,
+              ElementsAre("sudo fuser -v /dev/nvidia*", "sudo nvidia-smi -i GPU-1abc --gpu-reset"));
+}
+
+TEST(Examine, ADriverThatAsksForLessThanAResetGetsLess) {
+  const auto commands = [](const char* action) {
+    Facts facts = healthy();
+    first_device(facts).health.recovery_action = action;
+    return finding_in(examine(facts), "health.recovery").repair.commands;
+  };
+  EXPECT_THAT(commands("reboot"), ElementsAre("sudo reboot"));
+  EXPECT_THAT(commands("drain peer to peer"), ElementsAre("nvidia-smi -i GPU-0abc -q"));
+  EXPECT_THAT(commands("reset"),
+              ElementsAre("sudo nvidia-smi -i GPU-0abc --gpu-reset", "sudo reboot"));
+}
+
+TEST(Examine, AnUuidThatIsNoneGetsIntoNoCommand) {
+  Facts facts = healthy();
+  first_device(facts).identity.uuid = "GPU-0;touch /tmp/x";
+  first_device(facts).health.recovery_action = "reset";
+  EXPECT_THAT(commands_in(facts), Not(Contains(HasSubstr("touch"))));
+}
+
+TEST(Examine, InWslTheDriverAloneIsRemoved) {
+  Facts facts = healthy();
+  be_a_wsl(facts);
+  facts.nvidia.libraries = {
+      {"/usr/local/cuda/compat/libcuda.so.550.54.15", "libcuda", "550.54.15"}};
+  EXPECT_THAT(ids_in(examine(facts)), Not(Contains("platform.wsl_linux_driver")));
+  facts.nvidia.libraries.push_back(
+      {"/usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15", "libcuda", "550.54.15"});
+  const auto commands = finding_in(examine(facts), "platform.wsl_linux_driver").repair.commands;
+  EXPECT_THAT(commands, Contains("dpkg -S /usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15"));
+  for (const char* other : {"'nvidia-*'", "'libnvidia-*'"})
+    EXPECT_THAT(commands, Not(Contains(HasSubstr(other)))) << "the container toolkit's, too";
+}
+
+TEST(Examine, ASharedMemoryThatIsThereIsNotHidden) {
+  Facts facts = healthy();
+  facts.shared_memory.is_writable = false;
+  EXPECT_THAT(finding_in(examine(facts), "permissions.shared_memory").repair.commands,
+              ElementsAre("sudo chmod 1777 /dev/shm"));
+}
+
 TEST(Examine, TorchSettingsAreCorrected) {
   const auto command = [](const std::string& value) {
     Facts facts = healthy();

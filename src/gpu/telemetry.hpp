@@ -45,7 +45,7 @@ struct DeviceProcess {
   std::optional<uint64_t> used_bytes;
   std::optional<uint64_t> host_bytes;    // of the host's memory that the device uses (AMD's GTT)
   std::optional<uint32_t> busy_percent;  // of the device's time, in a second of the last few
-  std::optional<uint64_t> busy_ns;       // of it, since the process began; only ever grows
+  std::optional<uint64_t> busy_ns;       // of its busiest engine; only ever grows
   std::optional<uint32_t> gpu_instance;  // of MIG
   std::optional<uint32_t> compute_instance;
 };

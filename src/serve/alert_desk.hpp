@@ -1,13 +1,21 @@
 // AlertDesk: the rules, judged at each look, and who is told of what they find.
 //
-//     Sampled ─▶ Judge ─▶ Notifier ─▶ log, webhooks, Alertmanagers
+//     Sampled ─▶ Judge ─▶ Outbox ─▶ History ─▶ Notifier ─▶ log, webhooks, Alertmanagers
 //                  └─▶ /api/v1/alerts, /api/v1/rules
 //
-// Any thread; each waits for a judgement at most, which waits for nothing.
+// Where there is a history, alerts survive a restart: what the judge knows and what receivers are
+// owed is in its file before anybody is told, so after a kill -9 each of them is told of each
+// beginning and each end at least once.
+//
+// judge() and judge_overdue() are for one thread, which waits for that file, two seconds at most
+// and only when an alert begins or ends; everything else is for any thread and waits for a
+// judgement at most, which waits for nothing.
 #pragma once
 
 #include "serve/notify/notifier.hpp"
+#include "serve/outbox.hpp"
 #include "serve/router.hpp"
+#include "watch/history/history.hpp"
 #include "watch/rules/judge.hpp"
 
 #include <cstdint>
@@ -18,12 +26,19 @@
 
 namespace vram::serve {
 
+struct AlertDeskOptions {
+  std::string rules_file;  // changes the built-in rules; empty: nothing does
+  watch::JudgeOptions judge;
+  notify::NotifierOptions receivers;
+  std::string host;                         // of whose alerts receivers are told before a look
+  std::shared_ptr<watch::History> history;  // null: a restart forgets
+  watch::ClockReading now;                  // of the looks' clocks
+};
+
 class AlertDesk {
  public:
-  // `rules_file` changes the built-in rules; empty: nothing does.
-  [[nodiscard]] static Result<std::shared_ptr<AlertDesk>> open(
-      std::string rules_file, watch::JudgeOptions options,
-      const notify::NotifierOptions& receivers);
+  [[nodiscard]] static Result<std::shared_ptr<AlertDesk>> open(AlertDeskOptions options);
+  ~AlertDesk();  // what is known by then is in the history
 
   void judge(const watch::Sampled& sampled);
   // While a look does not end.
@@ -39,14 +54,27 @@ class AlertDesk {
   [[nodiscard]] std::string rules_json() const;
 
  private:
-  AlertDesk(std::string rules_file, watch::Judge judge, std::unique_ptr<notify::Notifier> notifier)
-      : rules_file_(std::move(rules_file)),
-        judge_(std::move(judge)),
-        notifier_(std::move(notifier)) {}
+  AlertDesk(AlertDeskOptions options, watch::Judge judge,
+            std::unique_ptr<notify::Notifier> notifier);
+  enum class Part : uint8_t { kAlerts, kAll };
+  void restore(const watch::ClockReading& now);
+  template <typename Judging>
+  void judge_by(const watch::ClockReading& now, Judging judging);
   void tell(std::vector<watch::AlertChange> changes);
+  // `next_news`: the first of which no receiver has been told.
+  void save(Part part, uint64_t next_news, std::chrono::milliseconds patience);
+  void save_now_and_then();
 
   const std::string rules_file_;
-  mutable std::mutex mutex_;  // guards what follows
+  const std::shared_ptr<watch::History> history_;
+  // Of the thread that judges.
+  Outbox outbox_;
+  notify::Owed owed_;        // as it was saved
+  watch::ClockReading now_;  // of the last judgement
+  uint64_t saved_ns_ = 0;    // when, by that clock
+  uint64_t figures_saved_ns_ = 0;
+
+  mutable std::mutex mutex_;  // guards what follows against those that read
   watch::Judge judge_;
   show::AlertsMoment moment_;  // of the last look
   std::unique_ptr<notify::Notifier> notifier_;

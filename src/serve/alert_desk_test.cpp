@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
@@ -18,6 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using watch::kSecondNs;
 using watch::testing::healthy_device;
 using watch::testing::kBeginning;
@@ -45,10 +47,17 @@ struct Written {
 
 class Desk : public ::testing::Test {
  protected:
-  std::shared_ptr<AlertDesk> open(const std::string& rules_file = "") {
-    notify::NotifierOptions receivers;
-    receivers.write = [written = written_](std::string_view line) { written->add(line); };
-    return AlertDesk::open(rules_file, {}, receivers).value();
+  std::shared_ptr<AlertDesk> open(const std::string& rules_file = "", uint64_t second = 0) {
+    AlertDeskOptions options;
+    options.rules_file = rules_file;
+    options.receivers.write = [written = written_](std::string_view line) { written->add(line); };
+    options.receivers.webhooks = webhooks_;
+    options.host = "node17";
+    options.history = history_;
+    options.now = {.now_ns = second * kSecondNs,
+                   .unix_ns = kBeginning + static_cast<int64_t>(second * kSecondNs),
+                   .boot = 1};
+    return AlertDesk::open(std::move(options)).value();
   }
 
   // `second` after the beginning.
@@ -78,6 +87,8 @@ class Desk : public ::testing::Test {
   }
 
   watch::testing::Folder folder_;
+  std::shared_ptr<watch::History> history_;  // null: a restart forgets
+  std::vector<std::string> webhooks_;
   std::shared_ptr<Written> written_ = std::make_shared<Written>();
 };
 
@@ -124,10 +135,70 @@ TEST_F(Desk, RulesAreReadAgainButNotBrokenOnes) {
 }
 
 TEST_F(Desk, WhatCantBeReadOpensNothing) {
-  EXPECT_FALSE(AlertDesk::open(folder_.file("none.toml"), {}, {}));
-  notify::NotifierOptions receivers;
-  receivers.webhooks = {"ftp://127.0.0.1/"};
-  EXPECT_FALSE(AlertDesk::open("", {}, receivers));
+  AlertDeskOptions options;
+  options.rules_file = folder_.file("none.toml");
+  EXPECT_FALSE(AlertDesk::open(options));
+  options = {};
+  options.receivers.webhooks = {"ftp://127.0.0.1/"};
+  EXPECT_FALSE(AlertDesk::open(options));
+}
+
+class DeskWithHistory : public Desk {
+ protected:
+  DeskWithHistory() { open_history(); }
+  void open_history() {
+    history_.reset();
+    history_ = std::make_shared<watch::History>(watch::testing::opened(folder_.file()));
+  }
+};
+
+TEST_F(DeskWithHistory, AnotherDeskGoesOnWhereTheFirstEnded) {
+  {
+    const auto desk = open();
+    desk->judge(look(0));
+    desk->judge(look(10, {{79, 1, 0}}));
+  }
+  open_history();
+  const auto desk = open("", 20);
+  EXPECT_THAT(rules_in(*desk, "firing"), ElementsAre("xid-critical")) << "before the first look";
+  desk->judge(look(20));
+  EXPECT_THAT(rules_in(*desk, "firing"), ElementsAre("xid-critical"));
+  desk->judge(look(20 * 60));
+  EXPECT_THAT(rules_in(*desk, "resolved"), ElementsAre("xid-critical"));
+  EXPECT_THAT(written_->once_there_are(2), SizeIs(2)) << "one beginning, one end";
+}
+
+// A kill -9 right after a delivery finds in the file what was delivered.
+TEST_F(DeskWithHistory, WhatIsToldIsInTheFileBefore) {
+  webhooks_ = {"http://127.0.0.1:1/"};
+  const auto desk = open();
+  desk->judge(look(0));
+  desk->judge(look(10, {{79, 1, 0}}));
+  (void)written_->once_there_are(1);
+  const std::string copy = folder_.file("copy.db");
+  for (const char* end : {"", "-wal"}) std::filesystem::copy_file(folder_.file() + end, copy + end);
+  const watch::History history = watch::testing::opened(copy);
+  EXPECT_THAT(history.kept("alerts"), HasSubstr("xid-critical"));
+  const Json outbox = Json::parse(history.kept("alert outbox"));
+  ASSERT_EQ(outbox["news"].size(), 1U);
+  EXPECT_EQ(outbox["owed"]["http://127.0.0.1:1/"], outbox["news"][0]["number"]);
+}
+
+TEST_F(DeskWithHistory, WhatWasKeptAndIsNoneIsAsIfNothingWas) {
+  for (const char* text : {"{", "[]", "{\"form\": 2}", "{\"form\": 1, \"cases\": 7}", "null"}) {
+    history_->keep({{"alerts", text}, {"alert figures", text}, {"alert outbox", text}},
+                   std::chrono::seconds(60));
+    open_history();
+    const auto desk = open();
+    EXPECT_THAT(rules_in(*desk, "firing"), IsEmpty()) << text;
+    desk->judge(look(0));
+  }
+}
+
+TEST_F(Desk, AlertmanagersKnowTheHostBeforeTheFirstLook) {
+  const auto desk = open();
+  desk->judge_overdue(70 * kSecondNs, kBeginning, 70 * kSecondNs);
+  EXPECT_EQ(Json::parse(desk->alerts_json())["host"], "node17");
 }
 
 TEST_F(Desk, ItsRoutesGiveOutBothDocuments) {

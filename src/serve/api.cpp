@@ -111,11 +111,15 @@ Route route_of_look(Route route, Sights sights, Answer answer) {
     const Health health = health_of(sampled.get(), sights);
     if (!sampled) return error_response(503, health.why);
     Response response = answer(*sampled, request, rest);
-    response.headers.emplace_back(
-        kAgeHeader, fmt::format("{:.3f}", static_cast<double>(health.age_ns.value_or(0)) / 1e9));
+    add_age(response, health);
     return response;
   };
   return route;
+}
+
+void add_age(Response& response, const Health& health) {
+  response.headers.emplace_back(
+      kAgeHeader, fmt::format("{:.3f}", static_cast<double>(health.age_ns.value_or(0)) / 1e9));
 }
 
 std::vector<Route> live_routes(const Sights& sights) {

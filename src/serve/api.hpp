@@ -22,6 +22,7 @@ using Answer = std::function<Response(const watch::Sampled& sampled, const Reque
 [[nodiscard]] Route route_of_look(Route route, Sights sights, Answer answer);
 
 inline constexpr std::string_view kAgeHeader = "X-Vram-Age-Seconds";
+void add_age(Response& response, const Health& health);
 
 [[nodiscard]] std::vector<Route> live_routes(const Sights& sights);
 

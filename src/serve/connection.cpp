@@ -244,7 +244,7 @@ void Connection::check_password(Request request) {
     return write(error_response(503, "too many passwords to check at once; try again"));
   ++hub_.password_checks;
   deadline_.cancel();
-  asio::post(hub_.gate, [self = shared_from_this(), request = std::move(request)]() mutable {
+  asio::post(*hub_.gate, [self = shared_from_this(), request = std::move(request)]() mutable {
     Hub& hub = self->hub_;
     request.password_is_right = hub.hooks.check_password(request);
     asio::post(hub.context, [self = std::move(self), request = std::move(request)]() mutable {
@@ -271,7 +271,7 @@ void Connection::answer_slowly(Request request) {
   ++hub_.slow_count;
   is_slow_ = true;
   deadline_.cancel();
-  asio::post(hub_.slow, [self = shared_from_this(), request = std::move(request)]() mutable {
+  asio::post(*hub_.slow, [self = shared_from_this(), request = std::move(request)]() mutable {
     Response response = self->handled(request);
     Hub& hub = self->hub_;
     asio::post(hub.context, [self = std::move(self), response = std::move(response)]() mutable {

@@ -47,8 +47,10 @@ struct Hub {
   Deflater deflater = {};  // the second thread's
   // The last to be made and the first to go: connections lie in what they have yet to do.
   boost::asio::io_context context{1};
-  boost::asio::thread_pool slow{1};
-  boost::asio::thread_pool gate{1};  // for passwords: guessing holds up nobody who has shown theirs
+  // Both from start() on: with the rights of its caller.
+  std::optional<boost::asio::thread_pool> slow;
+  std::optional<boost::asio::thread_pool> gate;  // for passwords: guessing holds up nobody who has
+                                                 // shown theirs
 
   // Closes the connection that has kept the server waiting longest among those that `would_help`,
   // if it has for as long as patience lasts.

@@ -127,6 +127,8 @@ HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) 
 
 void HttpServer::start(ServerHooks hooks) {
   state_->hub.hooks = std::move(hooks);
+  state_->hub.slow.emplace(1);
+  state_->hub.gate.emplace(1);
   for (Door& door : state_->doors) state_->accept(door);
   state_->thread = std::thread([this] { state_->hub.context.run(); });
 }
@@ -134,9 +136,11 @@ void HttpServer::start(ServerHooks hooks) {
 HttpServer::~HttpServer() {
   state_->hub.context.stop();
   if (state_->thread.joinable()) state_->thread.join();
-  state_->hub.slow.join();
-  state_->hub.gate.stop();  // nobody waits for those that were not begun
-  state_->hub.gate.join();
+  if (state_->hub.slow) state_->hub.slow->join();
+  if (state_->hub.gate) {
+    state_->hub.gate->stop();  // nobody waits for those that were not begun
+    state_->hub.gate->join();
+  }
 }
 
 const std::vector<Address>& HttpServer::addresses() const { return state_->addresses; }

@@ -14,7 +14,7 @@ constexpr uint64_t kNsPerSecond = 1'000'000'000;
 // second.
 uint64_t edition(const watch::Sampled& sampled, uint64_t overdue_ns) {
   const uint64_t late_s = overdue_ns / kNsPerSecond;
-  return (sampled.number << 24) + (late_s & 0xff'ffff);
+  return ((sampled.number + 1) << 24) + (late_s & 0xff'ffff);
 }
 
 struct Pages {
@@ -26,22 +26,27 @@ struct Pages {
 Route metrics_route(const Sights& sights, std::shared_ptr<Tally> tally,
                     show::MetricsOptions options) {
   const auto pages = std::make_shared<Pages>();
-  const auto answer = [sights, pages, tally = std::move(tally), options](
-                          const watch::Sampled& sampled, const Request& request,
-                          std::string_view) -> Response {
+  const auto answer = [sights, pages, tally = std::move(tally), options](const Request& request,
+                                                                         std::string_view) {
+    static const watch::Sampled kNone{};
+    const auto latest = sights.latest();
+    const watch::Sampled& sampled = latest ? *latest : kNone;
     show::MetricsOptions wanted = options;
     wanted.format = show::negotiate(request.accept);
     const uint64_t overdue_ns = sights.overdue_ns();
     tally->count_scrape();
     LookCache& cache = pages->caches.at(static_cast<size_t>(wanted.format));
-    return {.status = 200,
-            .content_type = std::string(show::content_type(wanted.format)),
-            .body = cache.get(
-                edition(sampled, overdue_ns),
-                [&] { return show::metrics_text(sampled, tally->figures(overdue_ns), wanted); }),
-            .headers = {}};
+    Response response{
+        .status = 200,
+        .content_type = std::string(show::content_type(wanted.format)),
+        .body = cache.get(
+            edition(sampled, overdue_ns),
+            [&] { return show::metrics_text(sampled, tally->figures(overdue_ns), wanted); }),
+        .headers = {}};
+    if (latest) add_age(response, health_of(latest.get(), sights));
+    return response;
   };
-  return route_of_look({"/metrics", {}, "for Prometheus and OpenMetrics", {}}, sights, answer);
+  return {"/metrics", {}, "for Prometheus and OpenMetrics", answer};
 }
 
 }  // namespace vram::serve

@@ -1,4 +1,5 @@
 // /metrics: the page of the last look, made at most once a look and format, however many ask.
+// Before there has been one, what the server says of itself: that the first look is overdue.
 #pragma once
 
 #include "serve/api.hpp"

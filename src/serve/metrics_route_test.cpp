@@ -59,6 +59,20 @@ TEST_F(MetricsRoute, WhileALookHangsThereIsANewPageEachSecond) {
   EXPECT_TRUE(says("vram_exporter_look_overdue_seconds 31"));
 }
 
+// Else nobody is told that the driver hangs when the server is started anew meanwhile.
+TEST_F(MetricsRoute, BeforeTheFirstLookItSaysHowLateThatIs) {
+  sampled_.reset();
+  overdue_ns_ = 90 * kSecondNs;
+  const Response page = get();
+  EXPECT_EQ(page.status, 200);
+  ASSERT_TRUE(page.body);
+  EXPECT_TRUE(says("vram_exporter_look_overdue_seconds 90"));
+  EXPECT_NE(page.body->text().find("vram_build_info{"), std::string::npos);
+  for (const char* looked : {"vram_exporter_devices", "vram_exporter_look_timestamp_seconds"})
+    EXPECT_EQ(page.body->text().find(looked), std::string::npos) << "nobody has looked";
+  EXPECT_TRUE(page.headers.empty()) << "it has no age";
+}
+
 TEST_F(MetricsRoute, CountsWhatItGivesOutAndWhichSourcesFailed) {
   (void)get();
   (void)get();

@@ -64,7 +64,7 @@ void Connection::write(Response response) {
                           response.body->text().size() > kQuicklyPackedBytes;
   if (!takes_long) return send(std::move(response));
   deadline_.cancel();
-  asio::post(hub_.slow, [self = shared_from_this(), response = std::move(response)]() mutable {
+  asio::post(*hub_.slow, [self = shared_from_this(), response = std::move(response)]() mutable {
     (void)response.body->gzipped();
     Hub& hub = self->hub_;
     asio::post(hub.context, [self = std::move(self), response = std::move(response)]() mutable {
@@ -139,7 +139,7 @@ Connection::Piece Connection::piece_of(Flow& flow, Deflater& deflater) {
 
 void Connection::ask_for_piece() {
   deadline_.cancel();
-  asio::post(hub_.slow, [self = shared_from_this(), flow = flow_]() mutable {
+  asio::post(*hub_.slow, [self = shared_from_this(), flow = flow_]() mutable {
     Hub& hub = self->hub_;
     Piece piece = piece_of(*flow, hub.deflater);
     asio::post(hub.context, [self = std::move(self), piece = std::move(piece)]() mutable {

@@ -33,7 +33,9 @@ class Posted:
 
 
 @contextlib.contextmanager
-def webhook(certificate: tuple[pathlib.Path, pathlib.Path] | None = None, redirect: str = "") -> Iterator[Posted]:
+def webhook(
+    certificate: tuple[pathlib.Path, pathlib.Path] | None = None, redirect: str = "", address: str = "127.0.0.1:0"
+) -> Iterator[Posted]:
     """With a certificate and its key it speaks TLS; with a redirect it sends everybody there."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
@@ -49,7 +51,8 @@ def webhook(certificate: tuple[pathlib.Path, pathlib.Path] | None = None, redire
         def log_message(self, *_: object) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    host, port = address.split(":")
+    server = http.server.ThreadingHTTPServer((host, int(port)), Answer)
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*certificate)

@@ -3,6 +3,7 @@
 VRAM_BINARY names the program under test, which the units start and the image holds.
 """
 
+import copy
 import enum
 import json
 import pathlib
@@ -78,7 +79,26 @@ def test_systemd_finds_a_service_hardened(name: str, units: pathlib.Path) -> Non
 
 def manifests() -> Iterator[dict[str, Any]]:
     for file in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
-        yield from yaml.safe_load_all(file.read_text())
+        for manifest in yaml.safe_load_all(file.read_text()):
+            if manifest["kind"] != "Kustomization":
+                yield manifest
+
+
+def patched(manifest: dict[str, Any], overlay: str) -> dict[str, Any]:
+    """As `kubectl apply -k` makes it: overlays add to lists, and nothing else."""
+    kustomization = yaml.safe_load((DEPLOY / "kubernetes" / overlay / "kustomization.yaml").read_text())
+    assert kustomization["resources"] == [".."]
+    manifest = copy.deepcopy(manifest)
+    for patch in kustomization["patches"]:
+        assert patch["target"] == {"kind": manifest["kind"], "name": manifest["metadata"]["name"]}
+        for step in yaml.safe_load(patch["patch"]):
+            *path, last = step["path"].strip("/").split("/")
+            assert (step["op"], last) == ("add", "-")
+            place: Any = manifest
+            for key in path:
+                place = place[int(key) if key.isdigit() else key]
+            place.append(step["value"])
+    return manifest
 
 
 @pytest.mark.parametrize("release", KUBERNETES)
@@ -88,11 +108,82 @@ def test_kubernetes_takes_the_manifests(release: str) -> None:
         kinds.append(manifest["kind"])
         if manifest["apiVersion"].startswith("monitoring.coreos.com/"):
             continue  # the operator's, not of Kubernetes: test_prometheus_takes_what_the_pod_monitor_relabels
-        assert kubernetes_validate.validate(manifest, release, strict=True) == release
-        manifest["spec"]["template"]["spec"]["hostPids"] = True
+        variants = [manifest, patched(manifest, "mig")] if manifest["kind"] == "DaemonSet" else [manifest]
+        for variant in variants:
+            assert kubernetes_validate.validate(variant, release, strict=True) == release
+        manifest["spec"]["podSelectors"] = {}
         with pytest.raises(kubernetes_validate.ValidationError):
             kubernetes_validate.validate(manifest, release, strict=True)
-    assert sorted(kinds) == ["DaemonSet", "PodMonitor"]
+    assert sorted(kinds) == ["DaemonSet", "NetworkPolicy", "PodMonitor"]
+
+
+def test_kustomize_takes_all_files_that_there_are() -> None:
+    folder = DEPLOY / "kubernetes"
+    (kustomization,) = yaml.safe_load_all((folder / "kustomization.yaml").read_text())
+    resources = set(kustomization["resources"])
+    assert resources | {"kustomization.yaml", "podmonitor.yaml"} == {file.name for file in folder.glob("*.yaml")}
+
+
+def test_only_whoever_may_monitor_mig_asks_for_it() -> None:
+    """NVIDIA's container toolkit refuses to start a container that asks for it without CAP_SYS_ADMIN."""
+    daemonset = next(each for each in manifests() if each["kind"] == "DaemonSet")
+    wanted = {"usual": (daemonset, False), "mig": (patched(daemonset, "mig"), True)}
+    for name, (manifest, expected) in wanted.items():
+        (container,) = manifest["spec"]["template"]["spec"]["containers"]
+        asks = any(each["name"] == "NVIDIA_MIG_MONITOR_DEVICES" for each in container["env"])
+        may = "SYS_ADMIN" in container["securityContext"]["capabilities"]["add"]
+        assert (asks, may) == (expected, expected), name
+    image = (DEPLOY / "container/Containerfile").read_text()
+    assert "NVIDIA_MIG_MONITOR_DEVICES=" not in image
+
+
+def test_the_policy_is_about_the_pods_and_their_port() -> None:
+    policy, daemonset = (
+        next(each for each in manifests() if each["kind"] == k) for k in ("NetworkPolicy", "DaemonSet")
+    )
+    assert policy["metadata"]["namespace"] == daemonset["metadata"]["namespace"]
+    assert policy["spec"]["podSelector"] == daemonset["spec"]["selector"]
+    ((port,),) = (rule["ports"] for rule in policy["spec"]["ingress"])
+    (container,) = daemonset["spec"]["template"]["spec"]["containers"]
+    assert port["port"] in {each["name"] for each in container["ports"]}
+    assert "egress" not in policy["spec"]
+    assert "Egress" in policy["spec"]["policyTypes"]
+
+
+def test_a_driver_that_hangs_does_not_end_the_pod() -> None:
+    daemonset = next(each for each in manifests() if each["kind"] == "DaemonSet")
+    (container,) = daemonset["spec"]["template"]["spec"]["containers"]
+    assert container["livenessProbe"]["tcpSocket"] == {"port": container["ports"][0]["name"]}
+    assert re.search(r"@sha256:[0-9a-f]{64}$", container["image"])
+
+
+def test_the_unit_has_nvidias_driver_loaded_before_device_files_are_allowed() -> None:
+    unit = (DEPLOY / "systemd/vram-serve.service").read_text()
+    for key in ("Wants", "After"):
+        assert any("modprobe@nvidia.service" in line for line in re.findall(f"^{key}=(.*)", unit, re.MULTILINE)), key
+
+
+def builders() -> list[str]:
+    """Those that work: docker's program may be there without its daemon."""
+    found = [each for each in ("podman", "docker", "buildah") if shutil.which(each)]
+    return [each for each in found if run(each, "info").returncode == 0]
+
+
+def test_the_image_is_built_and_starts() -> None:
+    """As the DaemonSet starts it: without a right but the two."""
+    usable = builders()
+    if not usable:
+        pytest.skip("this machine has no podman, docker or buildah that works")
+    builder = usable[0]
+    build = ["build", "-f", DEPLOY / "container/Containerfile", "-t", "vram-test", ROOT]
+    done = subprocess.run(list(map(str, [builder, *build])), capture_output=True, text=True, check=False, timeout=3600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    if builder == "buildah":
+        return
+    rights = ["--cap-drop", "ALL", "--cap-add", "SYS_PTRACE", "--cap-add", "DAC_READ_SEARCH", "--user", "0"]
+    done = run(builder, "run", "--rm", "--read-only", *rights, "vram-test", "status", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["schema"].startswith("vram.status/")
 
 
 def test_prometheus_takes_what_the_pod_monitor_relabels(tmp_path: pathlib.Path) -> None:

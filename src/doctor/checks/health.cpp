@@ -11,16 +11,38 @@
 namespace vram::doctor {
 namespace {
 
-std::string with_index(std::string_view command, const watch::Device& device) {
-  return fmt::format("{} -i {}", command, device.identity.index);
+std::string where(const MachineFacts& facts) {
+  return facts.container.is_inside ? " (" + place(facts) + ")" : std::string();
+}
+
+Repair restart(const MachineFacts& facts) {
+  return {"end all programs on its GPUs, then restart the machine" + where(facts),
+          {on_host(facts, "reboot")}};
 }
 
 Repair reset(const MachineFacts& facts, const watch::Device& device) {
-  const std::string where = facts.container.is_inside ? " (" + place(facts) + ")" : std::string();
-  if (device.identity.vendor != gpu::Vendor::kNvidia)
-    return {"end all programs on it, then restart the machine" + where, {on_host(facts, "reboot")}};
-  return {"end all programs on it, then reset it; a restart of the machine does the same" + where,
-          {on_host(facts, with_index("nvidia-smi --gpu-reset", device)), on_host(facts, "reboot")}};
+  const auto command = nvidia_smi(device, "--gpu-reset");
+  if (!command) return restart(facts);
+  return {"end all programs on it, then reset it; a restart of the machine does the same" +
+              where(facts),
+          {on_host(facts, *command), on_host(facts, "reboot")}};
+}
+
+std::vector<std::string> asked_for(const watch::Device& device, std::string_view what) {
+  const auto command = nvidia_smi(device, what);
+  return command ? std::vector<std::string>{*command} : std::vector<std::string>();
+}
+
+// What the driver asks for, and no more.
+Repair recovery(const MachineFacts& facts, const watch::Device& device, std::string_view action) {
+  if (action == "reboot") return restart(facts);
+  if (action == "drain peer to peer")
+    return {
+        "end the programs that use it together with other GPUs (NVLink, peer to peer), and see "
+        "whether the driver still asks for it" +
+            where(facts),
+        asked_for(device, "-q")};
+  return reset(facts, device);
 }
 
 void add_trouble(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
@@ -37,23 +59,24 @@ void add_recovery(const MachineFacts& facts, const watch::Device& device, Findin
   findings.push_back(
       {"health.recovery", Severity::kBad,
        fmt::format("the driver asks for a recovery of {}: {}", name_of(device), printable(action)),
-       "After a fault it considers the GPU unreliable until that is done.", reset(facts, device)});
+       "After a fault it considers the GPU unreliable until that is done.",
+       recovery(facts, device, action)});
 }
 
 void add_ecc(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
   const uint64_t errors = device.health.ecc_since_boot.uncorrected.value_or(0);
   if (errors == 0) return;
+  Repair repair = reset(facts, device);
+  repair.how += "; then test it, and have it replaced when errors come again";
+  for (std::string& command : asked_for(device, "-q -d ECC,ROW_REMAPPER"))
+    repair.commands.push_back(std::move(command));
   findings.push_back(
-      {"health.ecc",
-       Severity::kBad,
+      {"health.ecc", Severity::kBad,
        fmt::format("{} in the memory of {} since the driver was loaded",
                    counted(errors, "uncorrected error"), name_of(device)),
        "Programs that touched that memory were ended (Xid 48, 94, 95), or computed with wrong "
        "values where ECC does not reach.",
-       {"reset the GPU, so that the bad rows are taken out of use, then test it; when errors come "
-        "again, have it replaced",
-        {on_host(facts, with_index("nvidia-smi --gpu-reset", device)),
-         with_index("nvidia-smi -q -d ECC,ROW_REMAPPER", device)}}});
+       std::move(repair)});
 }
 
 void add_rows(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
@@ -67,12 +90,14 @@ void add_rows(const MachineFacts& facts, const watch::Device& device, Findings& 
          "Errors will come again at that place: this GPU is to be replaced "
          "(NVIDIA's criterion for a return).",
          {"take it out of use, and ask for a replacement with this report",
-          {with_index("nvidia-smi -q -d ROW_REMAPPER", device)}}});
+          asked_for(device, "-q -d ROW_REMAPPER")}});
   if (rows->is_pending)
     findings.push_back(
         {"health.row_remap_pending", Severity::kWarning,
          fmt::format("{} replaces a bad row of memory at its next reset", name_of(device)),
-         "Until then programs may be given the bad row again.", reset(facts, device)});
+         "Programs go on unaffected: the driver keeps that memory from them. The reset gives them "
+         "as much as before.",
+         reset(facts, device)});
 }
 
 void add_pages(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
@@ -116,7 +141,7 @@ void add_throttling(const watch::Device& device, Findings& findings) {
        {is_power ? "look at the power supply, its cables and the rack's limit"
                  : "look at fans, dust, air flow and the room; a lower power limit keeps the clock "
                    "steady until then",
-        {with_index("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER", device)}}});
+        asked_for(device, "-q -d PERFORMANCE,TEMPERATURE,POWER")}});
 }
 
 void add_bar(const watch::Device& device, Findings& findings) {

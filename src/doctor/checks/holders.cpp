@@ -15,14 +15,30 @@ std::string held(const watch::Holder& holder) {
   return holder.held_bytes ? format_bytes(*holder.held_bytes) : "GPU memory";
 }
 
+// Of the GPUs on which the driver names it, and of no other.
+std::vector<std::string> resets(const MachineFacts& facts, const watch::Holder& holder) {
+  std::vector<std::string> commands;
+  if (!facts.snapshot) return commands;
+  for (const watch::Process& process : facts.snapshot->processes) {
+    if (process.facts->pid != holder.facts.pid) continue;
+    for (const watch::Use& use : process.uses) {
+      const auto command = nvidia_smi(facts.snapshot->devices.at(use.device), "--gpu-reset");
+      if (command) commands.push_back(as_root(facts, *command));
+    }
+  }
+  return commands;
+}
+
 Finding zombie(const MachineFacts& facts, const watch::Holder& holder) {
+  std::vector<std::string> commands = resets(facts, holder);
+  commands.insert(commands.begin(), as_root(facts, "fuser -v /dev/nvidia*"));
   return {"health.zombie",
           Severity::kWarning,
           fmt::format("process {} is gone and still holds {}", holder.facts.pid, held(holder)),
           "The driver names it, and the kernel knows no such process: a child that shares its GPU "
           "context may live on, or the driver has not let go.",
           {"find who has the device open and end it; what then stays goes with a reset of the GPU",
-           {as_root(facts, "fuser -v /dev/nvidia*"), as_root(facts, "nvidia-smi --gpu-reset")}}};
+           std::move(commands)}};
 }
 
 Finding idle(const watch::Holder& holder) {

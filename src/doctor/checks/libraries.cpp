@@ -80,8 +80,9 @@ Finding nvml_failed(const MachineFacts& facts) {
     finding.why = "This user may not use the driver.";
     finding.repair = {"look at the files' permissions", {"ls -l /dev/nvidia*"}};
   } else if (answer.error == nvml::kGpuIsLost || answer.error == nvml::kResetRequired) {
-    finding.repair.how = "a GPU has to be reset, or the machine restarted";
-    finding.repair.commands.push_back(as_root(facts, "nvidia-smi --gpu-reset"));
+    finding.repair.how =
+        "the kernel's log names the GPU; a restart of the machine brings it back, or it is broken";
+    finding.repair.commands.push_back(on_host(facts, "reboot"));
   }
   return finding;
 }
@@ -128,7 +129,7 @@ Repair repair_of_cuda(const MachineFacts& facts) {
               {"unset CUDA_VISIBLE_DEVICES"}};
     case kDevicesUnavailable:
       return {"another program has it for itself (compute mode), or it is in trouble",
-              {as_root(facts, "nvidia-smi -c DEFAULT")}};
+              {"nvidia-smi --query-gpu=uuid,compute_mode --format=csv"}};
     case kSystemNotReady:
       return {"GPUs behind NVSwitch wait for the fabric manager, of the driver's version",
               {as_root(facts, "systemctl enable --now nvidia-fabricmanager")}};

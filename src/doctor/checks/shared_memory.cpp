@@ -12,14 +12,18 @@ constexpr uint64_t kDockersDefault = 64 * kMiB;
 
 Finding unusable(const MachineFacts& facts) {
   const FolderFacts& folder = facts.shared_memory;
-  return {"permissions.shared_memory",
-          Severity::kBad,
+  // A new one over it would hide what others have there.
+  const Repair repair =
+      folder.exists ? Repair{"let everybody write to it", {as_root(facts, "chmod 1777 /dev/shm")}}
+                    : Repair{"mount it, for everybody to write",
+                             {as_root(facts, "mkdir -p /dev/shm"),
+                              as_root(facts, "mount -t tmpfs -o mode=1777 tmpfs /dev/shm")}};
+  return {"permissions.shared_memory", Severity::kBad,
           fmt::format("{} {}", folder.path,
                       folder.exists ? "may not be written by this user" : "is not there"),
           "PyTorch's data loaders pass batches through it, NCCL speaks between GPUs through it, "
           "and programs post their figures for vram on it.",
-          {"mount it, for everybody to write",
-           {as_root(facts, "mount -t tmpfs -o mode=1777 tmpfs /dev/shm")}}};
+          repair};
 }
 
 Finding small(const MachineFacts& facts) {

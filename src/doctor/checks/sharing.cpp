@@ -52,13 +52,16 @@ void add_stale_pipe(const MachineFacts& facts, Findings& findings) {
        {printable(facts.mps.pipe_folder) + "/control"}});
 }
 
-std::string set_mode(const MachineFacts& facts, const watch::Device& device) {
-  return on_host(facts, fmt::format("nvidia-smi -i {} -c DEFAULT", device.identity.index));
+void add_host_command(const MachineFacts& facts, const watch::Device& device, std::string_view what,
+                      std::vector<std::string>& commands) {
+  if (const auto command = nvidia_smi(device, what)) commands.push_back(on_host(facts, *command));
 }
 
 void add_compute_mode(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
   const std::string mode = device.health.compute_mode.value_or("");
   const bool is_exclusive = mode == "exclusive process" || mode == "exclusive thread";
+  std::vector<std::string> commands;
+  add_host_command(facts, device, "-c DEFAULT", commands);
   if (mode == "prohibited") {
     findings.push_back(
         {"mps.prohibited",
@@ -66,8 +69,9 @@ void add_compute_mode(const MachineFacts& facts, const watch::Device& device, Fi
          fmt::format("{} takes no CUDA program (compute mode prohibited)", name_of(device)),
          "Every program that tries gets CUDA_ERROR_NO_DEVICE or 'devices "
          "unavailable', or skips this GPU.",
-         {place(facts), {set_mode(facts, device)}}});
+         {facts.container.is_inside ? place(facts) : "let programs in", std::move(commands)}});
   } else if (is_exclusive && facts.mps.processes.value_or(0) == 0) {
+    commands.emplace_back("nvidia-cuda-mps-control -d");
     findings.push_back(
         {"mps.exclusive_without",
          Severity::kWarning,
@@ -76,8 +80,7 @@ void add_compute_mode(const MachineFacts& facts, const watch::Device& device, Fi
              name_of(device), mode),
          "A second process fails with 'all CUDA-capable devices are busy or unavailable', even "
          "where memory is free: a notebook's kernel that is still open is enough.",
-         {"let several in, or start MPS to share it",
-          {set_mode(facts, device), "nvidia-cuda-mps-control -d"}}});
+         {"let several in, or start MPS to share it", std::move(commands)}});
   }
 }
 
@@ -105,15 +108,16 @@ void add_mig(const MachineFacts& facts, const watch::Device& device, Findings& f
   const auto& parts = device.health.mig_instances;
   if (!device.health.is_mig.value_or(false)) return;
   const auto visible = variable(facts, "CUDA_VISIBLE_DEVICES");
-  const uint32_t index = device.identity.index;
+  std::vector<std::string> commands;
+  if (const auto name = nvidia_name(device))
+    commands.push_back(on_host(facts, fmt::format("nvidia-smi mig -i {} -cgi 0 -C", *name)));
+  add_host_command(facts, device, "-mig 0", commands);
   if (parts.empty() && !facts.container.is_inside) {
     findings.push_back({"mig.no_instances",
                         Severity::kBad,
                         fmt::format("{} is in MIG mode and has no instances", name_of(device)),
                         "CUDA uses instances only, so no program can use this GPU.",
-                        {"make one over the whole GPU, or switch MIG off",
-                         {on_host(facts, fmt::format("nvidia-smi mig -i {} -cgi 0 -C", index)),
-                          on_host(facts, fmt::format("nvidia-smi -i {} -mig 0", index))}}});
+                        {"make one over the whole GPU, or switch MIG off", std::move(commands)}});
   } else if (parts.size() > 1 && (!visible || !visible->starts_with("MIG-"))) {
     const std::string uuid = printable(parts.front().uuid.value_or("MIG-UUID"));
     findings.push_back(

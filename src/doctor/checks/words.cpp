@@ -108,6 +108,21 @@ uint64_t largest_memory(const MachineFacts& facts) {
   return largest;
 }
 
+std::optional<std::string> nvidia_name(const watch::Device& device) {
+  constexpr std::string_view kLetters =
+      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:.-";
+  const std::string name =
+      device.identity.uuid ? *device.identity.uuid : device.identity.pci_id.value_or("");
+  const bool is_name = !name.empty() && name.find_first_not_of(kLetters) == std::string::npos;
+  if (device.identity.vendor != gpu::Vendor::kNvidia || !is_name) return std::nullopt;
+  return name;
+}
+
+std::optional<std::string> nvidia_smi(const watch::Device& device, std::string_view what) {
+  const auto name = nvidia_name(device);
+  return name ? std::optional(fmt::format("nvidia-smi -i {} {}", *name, what)) : std::nullopt;
+}
+
 std::string name_of(const watch::Device& device) {
   const std::string number = fmt::format("GPU {}", device.identity.index);
   return device.identity.name ? fmt::format("{} ({})", number, printable(*device.identity.name))

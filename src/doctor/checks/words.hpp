@@ -47,6 +47,12 @@ namespace vram::doctor {
 
 [[nodiscard]] const std::vector<watch::Device>& devices(const MachineFacts& facts);
 [[nodiscard]] uint64_t largest_memory(const MachineFacts& facts);  // 0: unknown
+// What nvidia-smi calls a GPU by also outside of a container, where indices are others: its UUID,
+// else its PCI id. Nothing: it has none that is fit for a command, or is not NVIDIA's.
+[[nodiscard]] std::optional<std::string> nvidia_name(const watch::Device& device);
+// "nvidia-smi -i GPU-…" and what follows.
+[[nodiscard]] std::optional<std::string> nvidia_smi(const watch::Device& device,
+                                                    std::string_view what);
 // "GPU 1 (NVIDIA H200)"
 [[nodiscard]] std::string name_of(const watch::Device& device);
 // "1 GPU", "2 GPUs"

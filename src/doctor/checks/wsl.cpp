@@ -50,7 +50,8 @@ Finding linux_driver(const MachineFacts& facts, const LibraryFile& file) {
           "Windows' driver is the only one that works here; libraries of a Linux driver hide its "
           "own in /usr/lib/wsl/lib, and CUDA does not start.",
           {"remove it; of CUDA's packages, only those without the driver belong here",
-           {as_root(facts, "apt purge 'nvidia-*' 'libnvidia-*'")}},
+           {"dpkg -S " + file.path,
+            as_root(facts, "apt purge 'nvidia-driver-*' 'libnvidia-compute-*' 'cuda-drivers*'")}},
           {file.path}};
 }
 
@@ -79,7 +80,10 @@ Findings check_wsl(const MachineFacts& facts) {
     findings.push_back(library_path(facts));
   if (is_too_old(facts)) findings.push_back(old_kernel(facts));
   const auto& libraries = facts.nvidia.libraries;
-  const auto file = std::ranges::find(libraries, "libcuda", &LibraryFile::name);
+  // Those of CUDA's compatibility package lie where no program looks unless it is told to.
+  const auto file = std::ranges::find_if(libraries, [](const LibraryFile& each) {
+    return each.name == "libcuda" && each.path.find("/compat/") == std::string::npos;
+  });
   if (file != libraries.end()) findings.push_back(linux_driver(facts, *file));
   if (facts.platform.has_dxg) findings.push_back(no_process_memory());
   return findings;

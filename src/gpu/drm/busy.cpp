@@ -7,45 +7,70 @@ namespace {
 
 constexpr uint64_t kMostNs = uint64_t{1} << 62;  // 146 years
 
-// Of the busiest engine.
-std::optional<uint32_t> percent_between(const std::vector<EngineCycles>& before,
-                                        const std::vector<EngineCycles>& now) {
-  std::optional<uint32_t> percent;
-  for (const EngineCycles& engine : now) {
-    const auto same = std::ranges::find(before, engine.name, &EngineCycles::name);
-    if (same == before.end() || engine.total <= same->total || engine.busy < same->busy) continue;
-    const auto busy = static_cast<double>(engine.busy - same->busy);
-    const auto all = static_cast<double>(engine.total - same->total) * engine.capacity;
-    percent = std::max(
-        percent, std::optional(static_cast<uint32_t>(std::min(100.0, 100.0 * busy / all + 0.5))));
-  }
-  return percent;
+// Since `before`; nothing where the counters began anew.
+std::optional<double> share_between(const std::vector<EngineCycles>& before,
+                                    const EngineCycles& now) {
+  const auto same = std::ranges::find(before, now.name, &EngineCycles::name);
+  if (same == before.end() || now.total <= same->total || now.busy < same->busy)
+    return std::nullopt;
+  const auto busy = static_cast<double>(now.busy - same->busy);
+  return busy / (static_cast<double>(now.total - same->total) * now.capacity);
+}
+
+// By how much a counter is beyond the most that it ever said, which it then is.
+uint64_t grow(std::vector<EngineTime>& times, const EngineTime& now) {
+  auto seen = std::ranges::find(times, now.name, &EngineTime::name);
+  if (seen == times.end()) seen = times.insert(times.end(), EngineTime{now.name, 0});
+  const uint64_t grown = now.busy_ns - std::min(now.busy_ns, seen->busy_ns);
+  seen->busy_ns += grown;
+  return grown;
 }
 
 }  // namespace
+
+BusyTimes::Engine& BusyTimes::engine_of(History& history, const std::string& name) {
+  const auto found = std::ranges::find(history.engines, name, &Engine::name);
+  return found != history.engines.end() ? *found
+                                        : history.engines.emplace_back(Engine{name, {}, {}});
+}
+
+std::optional<uint64_t> BusyTimes::busy_ns_of(const History& history) {
+  std::optional<uint64_t> grown;
+  for (const Engine& engine : history.engines) grown = std::max(grown, engine.grown_ns);
+  if (!grown) return history.busy_before_ns;
+  return std::min(history.busy_before_ns.value_or(0) + *grown, kMostNs);
+}
 
 void BusyTimes::add(const ProcessKey& process, uint64_t client, const ClientFigures& figures) {
   History& history = processes_[process];
   ClientHistory& seen = history.clients[client];
   seen.tick = tick_;
-  if (figures.busy_ns && *figures.busy_ns < kMostNs) {
-    const uint64_t grown = *figures.busy_ns - std::min(*figures.busy_ns, seen.busy_ns);
-    seen.busy_ns += grown;
-    history.busy_ns = std::min(history.busy_ns.value_or(0) + grown, kMostNs);
+  for (const EngineTime& time : figures.times) {
+    if (time.busy_ns >= kMostNs) continue;
+    auto& grown = engine_of(history, time.name).grown_ns;
+    grown = std::min(grown.value_or(0) + grow(seen.times, time), kMostNs);
   }
-  if (const auto percent = percent_between(seen.cycles, figures.cycles))
-    history.percent = std::min(100U, history.percent.value_or(0) + *percent);
+  for (const EngineCycles& cycles : figures.cycles) {
+    if (const auto part = share_between(seen.cycles, cycles)) {
+      auto& share = engine_of(history, cycles.name).share;
+      share = share.value_or(0) + *part;
+    }
+  }
   seen.cycles = figures.cycles;
 }
 
 std::optional<uint64_t> BusyTimes::busy_ns(const ProcessKey& process) const {
   const auto found = processes_.find(process);
-  return found == processes_.end() ? std::nullopt : found->second.busy_ns;
+  return found == processes_.end() ? std::nullopt : busy_ns_of(found->second);
 }
 
 std::optional<uint32_t> BusyTimes::busy_percent(const ProcessKey& process) const {
   const auto found = processes_.find(process);
-  return found == processes_.end() ? std::nullopt : found->second.percent;
+  if (found == processes_.end()) return std::nullopt;
+  std::optional<double> busiest;
+  for (const Engine& engine : found->second.engines) busiest = std::max(busiest, engine.share);
+  if (!busiest) return std::nullopt;
+  return static_cast<uint32_t>(std::min(100.0, 100.0 * *busiest + 0.5));
 }
 
 // A client that is not read for a while (its device sleeps) may come back, and would then count

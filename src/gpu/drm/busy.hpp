@@ -1,5 +1,7 @@
 // BusyTimes: how long processes kept a device busy, as a sum that only ever grows, from their
-// clients' counters, which may step back, appear and vanish. Explicit state; one thread at a time.
+// clients' counters, which may step back, appear and vanish. Engines work beside each other: from
+// tick to tick the time of the busiest one counts, so that a second has no more than a second.
+// Explicit state; one thread at a time.
 #pragma once
 
 #include "gpu/drm/fdinfo.hpp"
@@ -7,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -34,7 +37,8 @@ class BusyTimes {
     ++tick_;
     std::erase_if(processes_, [&](const auto& entry) { return !is_alive(entry.first); });
     for (auto& [key, history] : processes_) {
-      history.percent.reset();
+      history.busy_before_ns = busy_ns_of(history);
+      history.engines.clear();
       forget_old_clients(history);
     }
   }
@@ -43,15 +47,23 @@ class BusyTimes {
   static constexpr size_t kMostClients = 1024;  // of a process, before old ones are forgotten
 
   struct ClientHistory {
-    uint64_t busy_ns = 0;  // the most it ever said
+    std::vector<EngineTime> times;  // the most that it ever said
     std::vector<EngineCycles> cycles;
     uint64_t tick = 0;
   };
+  // What all clients of a process did on one engine in this tick.
+  struct Engine {
+    std::string name;
+    std::optional<uint64_t> grown_ns;
+    std::optional<double> share;  // where it counts cycles
+  };
   struct History {
-    std::optional<uint64_t> busy_ns;
-    std::optional<uint32_t> percent;
+    std::optional<uint64_t> busy_before_ns;  // of the ticks before
+    std::vector<Engine> engines;
     std::map<uint64_t, ClientHistory> clients;
   };
+  [[nodiscard]] static Engine& engine_of(History& history, const std::string& name);
+  [[nodiscard]] static std::optional<uint64_t> busy_ns_of(const History& history);
   void forget_old_clients(History& history) const;
 
   std::map<ProcessKey, History> processes_;

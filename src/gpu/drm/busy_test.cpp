@@ -14,7 +14,7 @@ constexpr BusyTimes::ProcessKey kProcess{0, 100, 7};
 
 ClientFigures busy(uint64_t ns) {
   ClientFigures figures;
-  figures.busy_ns = ns;
+  figures.times = {{"gfx", ns}};
   return figures;
 }
 
@@ -37,6 +37,37 @@ TEST_F(BusyTest, NeverStepsBack) {
   times_.add(kProcess, 1, busy(110));  // ten more than it ever said
   times_.add(kProcess, 3, busy(5));
   EXPECT_EQ(times_.busy_ns(kProcess), 165u);
+}
+
+// Compute all the time and copies beside it: a second has no 1.4 seconds.
+TEST_F(BusyTest, TheBusiestEngineOfEachTickCounts) {
+  constexpr uint64_t kMs = 1'000'000;
+  ClientFigures figures;
+  for (uint64_t second = 1; second <= 10; ++second) {
+    begin_tick();
+    figures.times = {{"compute", 1000 * kMs * second}, {"dma", 400 * kMs * second}};
+    times_.add(kProcess, 1, figures);
+    EXPECT_EQ(times_.busy_ns(kProcess), 1000 * kMs * second);
+  }
+  begin_tick();  // the other one is the busiest now, and far behind
+  figures.times[1].busy_ns += 300 * kMs;
+  times_.add(kProcess, 1, figures);
+  EXPECT_EQ(times_.busy_ns(kProcess), 10'300 * kMs);
+}
+
+TEST_F(BusyTest, AnEngineIsOfAllClientsTogether) {
+  ClientFigures figures;
+  for (const uint64_t tick : {0, 1}) {
+    begin_tick();
+    figures.times = {{"gfx", tick * 30}, {"dma", tick * 50}};
+    figures.cycles = {{"ccs", tick * 60, tick * 100, 1}};
+    times_.add(kProcess, 1, figures);
+    figures.times = {{"gfx", tick * 40}};
+    figures.cycles = {{"bcs", tick * 50, tick * 100, 1}};
+    times_.add(kProcess, 2, figures);
+  }
+  EXPECT_EQ(times_.busy_ns(kProcess), 70u);
+  EXPECT_EQ(times_.busy_percent(kProcess), 60u);
 }
 
 TEST_F(BusyTest, GrowsOnlyWhateverTheCountersSay) {

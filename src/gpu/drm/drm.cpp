@@ -53,17 +53,47 @@ struct Drm::State {
     uint64_t tick = 0;  // in which its processes were last told
   };
 
-  State(Roots at, const OpenAmdExtras& open_extras)
-      : roots(std::move(at)), devices(find_devices()), processes(roots.proc, open_kfd()) {
-    const bool has_amd = std::ranges::any_of(
-        devices, [](const Device& device) { return device.card.driver == Driver::kAmdgpu; });
-    if (open_extras && has_amd) extras = open_extras(roots);
+  State(Roots at, OpenAmdExtras open)
+      : roots(std::move(at)),
+        open_extras(std::move(open)),
+        devices(devices_of(find_cards(files, roots.sys))),
+        processes(roots.proc, open_kfd()) {
+    add_extras();
   }
 
-  [[nodiscard]] std::vector<Device> find_devices() {
+  [[nodiscard]] static std::vector<Device> devices_of(std::vector<Card> cards) {
     std::vector<Device> found;
-    for (Card& card : find_cards(files, roots.sys)) found.push_back({std::move(card), {}, 0});
+    for (Card& card : cards) found.push_back({std::move(card), {}, 0});
     return found;
+  }
+
+  void add_extras() {
+    const bool has_amd = std::ranges::any_of(
+        devices, [](const Device& device) { return device.card.driver == Driver::kAmdgpu; });
+    if (open_extras && has_amd && !extras) extras = open_extras(roots);
+  }
+
+  // A driver may be loaded, and a card plugged in, long after this began. What processes did until
+  // then is forgotten: places of devices change.
+  void look_for_cards() {
+    constexpr uint64_t kCallsBetween = 8;
+    if (!devices.empty() && ++counts % kCallsBetween != 0) return;
+    std::vector<Card> cards = find_cards(files, roots.sys);
+    const auto has = [](const auto& all, const std::string& pci_id, auto pci_id_of) {
+      return std::ranges::find(all, pci_id, pci_id_of) != all.end();
+    };
+    const auto pci_id_of_device = [](const Device& device) { return device.card.pci_id; };
+    if (std::ranges::all_of(
+            cards, [&](const Card& card) { return has(devices, card.pci_id, pci_id_of_device); }))
+      return;
+    for (const Device& device : devices) {
+      if (!has(cards, device.card.pci_id, &Card::pci_id)) cards.push_back(device.card);
+    }
+    std::ranges::sort(cards, {}, &Card::pci_id);
+    devices = devices_of(std::move(cards));
+    processes = Processes(roots.proc, open_kfd());
+    tick = 0;
+    add_extras();
   }
 
   // The cards learn the nodes of their parts from it.
@@ -114,9 +144,11 @@ struct Drm::State {
   std::mutex mutex;
   Files files;
   Roots roots;
+  OpenAmdExtras open_extras;
   std::vector<Device> devices;
   Processes processes;
   uint64_t tick = 0;
+  uint64_t counts = 0;                // of the devices
   std::unique_ptr<AmdExtras> extras;  // null: there are none
 };
 
@@ -129,7 +161,11 @@ Drm Drm::open(Roots roots, const OpenAmdExtras& open_extras) {
   return Drm(std::make_unique<State>(std::move(roots), open_extras));
 }
 
-Result<uint32_t> Drm::device_count() const { return static_cast<uint32_t>(state_->devices.size()); }
+Result<uint32_t> Drm::device_count() const {
+  const std::lock_guard lock(state_->mutex);
+  state_->look_for_cards();
+  return static_cast<uint32_t>(state_->devices.size());
+}
 
 DeviceIdentity Drm::identity(uint32_t index) const {
   const std::lock_guard lock(state_->mutex);

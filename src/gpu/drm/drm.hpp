@@ -22,13 +22,14 @@ namespace vram::gpu::drm {
 
 class Drm {
  public:
-  // Never fails: where there is nothing, there are no devices. They are those of now; one that
-  // comes later is found by opening again.
+  // Never fails: where there is nothing, there are no devices.
   [[nodiscard]] static Drm open(Roots roots = {}, const OpenAmdExtras& open_extras = {});
   Drm(Drm&& other) noexcept;
   Drm& operator=(Drm&& other) noexcept;
   ~Drm();
 
+  // Finds cards that have come since, within eight calls: then there are more than before, in
+  // another order. One that is gone stays, in trouble.
   [[nodiscard]] Result<uint32_t> device_count() const;
   // Of a device that sleeps, what its bus knows.
   [[nodiscard]] DeviceIdentity identity(uint32_t index) const;

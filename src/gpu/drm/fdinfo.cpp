@@ -62,6 +62,7 @@ struct EngineLines {
   std::string_view name;
   std::optional<uint64_t> busy;
   std::optional<uint64_t> total;
+  std::optional<uint64_t> busy_ns;
   uint32_t capacity = 1;
 };
 
@@ -96,6 +97,8 @@ class Reading {
       if (engine.busy && engine.total)
         figures_.cycles.push_back(
             {std::string(engine.name), *engine.busy, *engine.total, engine.capacity});
+      if (engine.busy_ns)
+        figures_.times.push_back({std::string(engine.name), *engine.busy_ns / engine.capacity});
     }
     return std::move(figures_);
   }
@@ -141,9 +144,8 @@ class Reading {
   void take_engine(std::string_view name, std::string_view value) {
     if (!value.ends_with("ns")) return;
     const auto busy_ns = as_number(value.substr(0, value.size() - 2));
-    uint64_t sum = 0;
-    if (!busy_ns || __builtin_add_overflow(figures_.busy_ns.value_or(0), *busy_ns, &sum)) return;
-    figures_.busy_ns = sum;
+    if (!busy_ns) return;
+    named(engines_, name).busy_ns = busy_ns;
     note_kind(name, *busy_ns);
   }
 

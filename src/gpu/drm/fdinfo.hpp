@@ -20,12 +20,19 @@ struct EngineCycles {
   uint32_t capacity = 1;  // engines of that name
 };
 
+// An engine's time in nanoseconds (amdgpu, i915): of one engine, where there are several of its
+// name.
+struct EngineTime {
+  std::string name;
+  uint64_t busy_ns = 0;
+};
+
 struct ClientFigures {
   std::optional<std::string> pci_id;
   std::optional<uint64_t> id;          // with the device, this client and no other
   std::optional<uint64_t> used_bytes;  // of the device's memory
   std::optional<uint64_t> host_bytes;  // of the host's
-  std::optional<uint64_t> busy_ns;     // of all engines
+  std::vector<EngineTime> times;
   std::vector<EngineCycles> cycles;
   bool is_compute = false;
   bool is_graphics = false;

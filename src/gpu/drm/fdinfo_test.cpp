@@ -48,14 +48,17 @@ TEST(FdinfoTest, SizesThatCannotBeAreUnknown) {
   EXPECT_EQ(parse("drm-memory-vram:\n").used_bytes, std::nullopt);
 }
 
-TEST(FdinfoTest, EnginesAddUpAndNameTheKindOfWork) {
+TEST(FdinfoTest, EnginesNameTheKindOfWork) {
   const ClientFigures figures = parse(
       "drm-engine-gfx:\t0 ns\ndrm-engine-compute:\t30 ns\ndrm-engine-dec:\t12 ns\n"
       "drm-engine-capacity-dec:\t2\ndrm-engine-enc:\t5 Hz\n");
-  EXPECT_EQ(figures.busy_ns, 42u);
+  ASSERT_EQ(figures.times.size(), 3u);
+  EXPECT_EQ(figures.times[1].name, "compute");
+  EXPECT_EQ(figures.times[1].busy_ns, 30u);
+  EXPECT_EQ(figures.times[2].busy_ns, 6u);  // of each of two
   EXPECT_TRUE(figures.is_compute);
   EXPECT_FALSE(figures.is_graphics);
-  EXPECT_EQ(parse("").busy_ns, std::nullopt);
+  EXPECT_TRUE(parse("").times.empty());
 }
 
 TEST(FdinfoTest, CyclesNeedBothCounters) {

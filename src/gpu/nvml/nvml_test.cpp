@@ -87,6 +87,19 @@ TEST_P(NvmlTest, WhatFailsTakesOnlyItselfAway) {
   EXPECT_EQ(lost.processes, std::nullopt);
 }
 
+// WSL answers a figure that it does not have like this.
+TEST_P(NvmlTest, AFigureThatIsAnsweredWithUnknownErrorIsNoLostGpu) {
+  const Nvml nvml = open();
+  const Environment broken("FAKE_NVML_FAIL", "nvmlDeviceGetUtilizationRates=999");
+  const DeviceSample sample = nvml.sample(0);
+  EXPECT_EQ(sample.trouble, std::nullopt);
+  EXPECT_EQ(sample.busy_percent, std::nullopt);
+  EXPECT_TRUE(sample.memory.used_bytes.has_value());
+  EXPECT_TRUE(sample.processes.has_value());
+  const Environment lost("FAKE_NVML_FAIL", "nvmlDeviceGetUtilizationRates=15");
+  EXPECT_EQ(nvml.sample(0).trouble, "GPU is lost (15)");
+}
+
 TEST_P(NvmlTest, NoPermissionIsUnknownNotZero) {
   const Nvml nvml = open();
   std::string all;

@@ -20,6 +20,7 @@ struct NvmlWhenAwake::State {
   // Opens or closes the library, as it must be now, and counts the devices.
   [[nodiscard]] Result<> look();
   [[nodiscard]] Result<> count_library();
+  [[nodiscard]] bool has_new_device();
   [[nodiscard]] bool are_all_asleep();
   [[nodiscard]] bool is_any_asleep();
   void close();
@@ -38,6 +39,7 @@ struct NvmlWhenAwake::State {
   std::optional<Nvml> nvml;  // nothing: all devices sleep, or it did not open
   std::optional<NvmlEvents> events;
   uint32_t looks = 0;  // since the library was opened, for events
+  uint32_t bus_looks = 0;
   uint32_t count = 0;  // of the library's devices while it is open, else of the bus's
   std::map<uint32_t, std::string> pci_ids;      // as the library told them, since it was opened
   std::map<std::string, DeviceIdentity> known;  // by PCI id: of all that were ever awake
@@ -54,13 +56,30 @@ bool NvmlWhenAwake::State::is_any_asleep() {
       devices, [&](const PciDevice& device) { return drm::is_asleep(files, device.folder); });
 }
 
+bool NvmlWhenAwake::State::has_new_device() {
+  constexpr uint32_t kLooksBetween = 8;
+  if (++bus_looks % kLooksBetween != 0) return false;
+  const auto is_new = [&](const PciDevice& device) {
+    return std::ranges::find(devices, device.pci_id, &PciDevice::pci_id) == devices.end();
+  };
+  return std::ranges::any_of(find_pci_devices(files, sys), is_new);
+}
+
 void NvmlWhenAwake::State::close() {
   events.reset();
   nvml.reset();
 }
 
 Result<> NvmlWhenAwake::State::look() {
-  if (!nvml) devices = find_pci_devices(files, sys);  // plugged in meanwhile, or taken away
+  if (!nvml) {
+    devices = find_pci_devices(files, sys);  // plugged in meanwhile, or taken away
+  } else if (has_new_device()) {
+    close();
+    return fail(Code::kUnsupported,
+                "a GPU came to the bus: {} is opened again, since it knows those alone that were "
+                "there at its start",
+                library);
+  }
   if (are_all_asleep()) {
     close();
     count = static_cast<uint32_t>(devices.size());

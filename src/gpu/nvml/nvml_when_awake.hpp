@@ -28,7 +28,9 @@ class NvmlWhenAwake {
   NvmlWhenAwake& operator=(NvmlWhenAwake&&) = delete;
   ~NvmlWhenAwake();
 
-  // An error also when devices woke and the library does not open.
+  // An error also when devices woke and the library does not open; and once, within eight calls,
+  // when a device came to the bus: the library knows those that were there when it was opened, so
+  // it is to be opened again.
   [[nodiscard]] Result<uint32_t> device_count() const;
   // The library counts its devices by address, as the bus does. Where it counts others (a container
   // has only some), each is asked once which it is, and that may wake it.

@@ -83,6 +83,23 @@ TEST_F(NvmlWhenAwakeTest, NothingIsCalledWhileAllSleep) {
   EXPECT_EQ(calls_.lines(), "");
 }
 
+// The library knows the devices that there were at its start.
+TEST_F(NvmlWhenAwakeTest, AGpuThatComesLateIsAReasonToOpenTheLibraryAgain) {
+  scenario_.change("device 0\nname One\nuuid GPU-1\npci 0 0x19 0\ntotal 100M\nused 10M\n");
+  add(kFirst, "active");
+  const NvmlWhenAwake nvml = open();
+  for (int look = 0; look < 50; ++look) ASSERT_TRUE(nvml.device_count());
+  add(kSecond, "active");
+  Result<uint32_t> count = nvml.device_count();
+  for (int look = 0; look < 8 && count; ++look) count = nvml.device_count();
+  ASSERT_FALSE(count) << "found " << *count;
+  EXPECT_THAT(count.error().message, HasSubstr("a GPU came to the bus"));
+  EXPECT_FALSE(is_library_open());
+  scenario_.change(kBoth);
+  const NvmlWhenAwake again = open();
+  for (int look = 0; look < 50; ++look) ASSERT_EQ(again.device_count().value(), 2u);
+}
+
 TEST_F(NvmlWhenAwakeTest, TheLibraryIsOpenWhileADeviceIsAwake) {
   scenario_.change("device 0\nname One\nuuid GPU-1\npci 0 0x19 0\ntotal 100M\nused 10M\n");
   add(kFirst, "suspended");

@@ -16,6 +16,7 @@ namespace {
 
 using Processes = std::vector<DeviceProcess>;
 
+// A device of which not even the memory is known, for one of these reasons, can't be asked at all.
 // What is unknown or impossible for one function alone is NVML's other answers.
 bool is_out_of_reach(NvmlReturn answer) {
   static constexpr std::array kAnswers{kUninitialized, kInvalidArgument,     kDriverNotLoaded,
@@ -23,6 +24,10 @@ bool is_out_of_reach(NvmlReturn answer) {
                                        kUnknown,       kLibRmVersionMismatch};
   return std::ranges::find(kAnswers, answer) != kAnswers.end();
 }
+
+// Of any function's answers these alone are about the whole device: WSL, for one, answers
+// kUnknown for a single figure.
+bool is_lost(NvmlReturn answer) { return answer == kGpuIsLost || answer == kResetRequired; }
 
 NvmlReturn ask_busy(const NvmlApi& api, nvmlDevice device, DeviceSample& sample) {
   if (api.device_get_utilization == nullptr) return kFunctionNotFound;
@@ -126,8 +131,7 @@ void add_kept(const Kept& kept, DeviceSample& sample) {
 NvmlReturn take_sample(const NvmlApi& api, Kept& kept, DeviceSample& sample) {
   if (const auto answer = ask_memory(api, kept.device, sample.memory); is_out_of_reach(answer))
     return answer;
-  if (const auto answer = ask_busy(api, kept.device, sample); is_out_of_reach(answer))
-    return answer;
+  if (const auto answer = ask_busy(api, kept.device, sample); is_lost(answer)) return answer;
   sample.processes = list_processes(api, ProcessKind::kCompute, kept.device);
   append(sample.processes, list_processes(api, ProcessKind::kGraphics, kept.device));
   ask_traffic_and_power(api, kept, sample);

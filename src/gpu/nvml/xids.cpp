@@ -44,6 +44,8 @@ constexpr std::array kMeanings = {
                "update the driver; see which program it was"},
     XidMeaning{119, kBroken, "the GPU's system processor did not answer", kResetAndUpdate},
     XidMeaning{120, kBroken, "the GPU's system processor failed", kResetAndUpdate},
+    XidMeaning{140, kBroken, "memory errors that could not be corrected, found by the driver",
+               "reset the GPU; when it comes again, have it replaced"},
     XidMeaning{154, kWatch, "the driver asks for another recovery action than before",
                "see which: nvidia-smi -q has it as GPU Recovery Action"},
 };

@@ -69,7 +69,9 @@ class Alertmanager final : public HttpReceiver {
     for (const Alert& alert : news.alerts) {
       if (alert.state != AlertState::kPending) alerts_.push_back(alert);
     }
-    if (!news.changes.empty()) changed_ = changed_.value_or(now);
+    // What a process before this one told of, or could not, is told again at the start.
+    const bool is_first = std::exchange(is_first_, false) && !alerts_.empty();
+    if (!news.changes.empty() || is_first) changed_ = changed_.value_or(now);
     return 0;
   }
 
@@ -84,6 +86,8 @@ class Alertmanager final : public HttpReceiver {
   size_t settle(Outcome outcome, Clock::time_point now) override {
     told_ = now;
     if (outcome == Outcome::kFailed && !changed_) changed_ = taken_.value_or(now);
+    // Refused, be it for a proxy's sake: with the next repeat, also where nothing fires any more.
+    if (outcome == Outcome::kRefused && !changed_) changed_ = now + repeat_;
     return 0;
   }
 
@@ -106,6 +110,7 @@ class Alertmanager final : public HttpReceiver {
   std::optional<Clock::time_point> changed_;  // since when it has not been told of the newest
   std::optional<Clock::time_point> taken_;    // the same, of what is on its way
   Clock::time_point told_;
+  bool is_first_ = true;
 };
 
 }  // namespace

@@ -53,6 +53,16 @@ ReceiverState Courier::state() const {
   return state;
 }
 
+bool Courier::wants_each_change() const {
+  const std::lock_guard guard(mutex_);
+  return receiver_->wants_each_change();
+}
+
+std::optional<uint64_t> Courier::first_owed() const {
+  const std::lock_guard guard(mutex_);
+  return receiver_->first_owed();
+}
+
 void Courier::close() {
   const std::lock_guard guard(mutex_);
   is_closing_ = true;

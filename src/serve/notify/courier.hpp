@@ -37,6 +37,9 @@ class Courier {
   // What waits for another try is tried there at once.
   void readdress(const Target& target);
   [[nodiscard]] ReceiverState state() const;
+  // As Receiver has them.
+  [[nodiscard]] bool wants_each_change() const;
+  [[nodiscard]] std::optional<uint64_t> first_owed() const;
 
   // Delivers what is queued, but tries nothing again; then its thread ends.
   void close();

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <string>
@@ -18,8 +19,8 @@ class DocumentQueue {
   DocumentQueue(size_t most, std::chrono::milliseconds longest) : most_(most), longest_(longest) {}
 
   // How many were dropped to make room: the oldest.
-  size_t add(std::string text, Clock::time_point now) {
-    documents_.push_back({std::move(text), now, ++count_});
+  size_t add(std::string text, Clock::time_point now, uint64_t news = 0) {
+    documents_.push_back({std::move(text), now, ++count_, news});
     const size_t dropped = documents_.size() > most_ ? documents_.size() - most_ : 0;
     for (size_t i = 0; i < dropped; ++i) documents_.pop_front();
     return dropped;
@@ -28,6 +29,11 @@ class DocumentQueue {
   [[nodiscard]] size_t size() const { return documents_.size(); }
   [[nodiscard]] std::optional<Clock::time_point> due() const {
     return documents_.empty() ? std::nullopt : std::optional(documents_.front().since);
+  }
+
+  // Which news the oldest is of.
+  [[nodiscard]] std::optional<uint64_t> first_news() const {
+    return documents_.empty() ? std::nullopt : std::optional(documents_.front().news);
   }
 
   // There is one.
@@ -54,6 +60,7 @@ class DocumentQueue {
     std::string text;
     Clock::time_point since;
     size_t number = 0;
+    uint64_t news = 0;
   };
   size_t most_;
   std::chrono::milliseconds longest_;

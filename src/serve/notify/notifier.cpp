@@ -4,6 +4,7 @@
 #include "serve/notify/courier.hpp"
 #include "serve/notify/receivers.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace vram::serve::notify {
@@ -22,6 +23,12 @@ Result<> add_all(const std::vector<std::string>& urls, std::string_view kind, Ma
   return {};
 }
 
+void complain_to(Courier& log, const std::string& message) {
+  log.with_receiver([&](Receiver& receiver, Clock::time_point now) {
+    return static_cast<LogReceiver&>(receiver).take_complaint(message, now);
+  });
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Notifier>> Notifier::open(const NotifierOptions& options) {
@@ -35,11 +42,7 @@ Result<std::unique_ptr<Notifier>> Notifier::open(const NotifierOptions& options)
   const Patience patience{options.first_pause, options.longest_pause};
   auto log = Courier::start(log_receiver(options), patience, {});
   // What goes wrong with the others is written by the log's thread: none of them waits for it.
-  const auto complain = [log](const std::string& message) {
-    log->with_receiver([&](Receiver& receiver, Clock::time_point now) {
-      return static_cast<LogReceiver&>(receiver).take_complaint(message, now);
-    });
-  };
+  const auto complain = [log](const std::string& message) { complain_to(*log, message); };
   std::vector<std::shared_ptr<Courier>> couriers{std::move(log)};
   for (auto& receiver : receivers)
     couriers.push_back(Courier::start(std::move(receiver), patience, complain));
@@ -49,8 +52,11 @@ Result<std::unique_ptr<Notifier>> Notifier::open(const NotifierOptions& options)
 Notifier::Notifier(std::vector<std::shared_ptr<Courier>> couriers)
     : couriers_(std::move(couriers)) {}
 
+Notifier::~Notifier() { close(); }
+
 // The log comes last: the others may still complain.
-Notifier::~Notifier() {
+void Notifier::close() {
+  if (std::exchange(is_closed_, true)) return;
   constexpr auto kPatience = std::chrono::seconds(1);
   const auto deadline = Clock::now() + kPatience;
   for (size_t i = 1; i < couriers_.size(); ++i) couriers_[i]->close();
@@ -59,8 +65,29 @@ Notifier::~Notifier() {
   couriers_[0]->end_by(deadline);
 }
 
+void Notifier::complain(const std::string& message) { complain_to(*couriers_[0], message); }
+
 void Notifier::tell(const News& news) {
   for (const auto& courier : couriers_) courier->tell(news);
+}
+
+Owed Notifier::owed(uint64_t next) const {
+  Owed owed;
+  for (const auto& courier : couriers_) {
+    if (!courier->wants_each_change()) continue;
+    const auto first = courier->first_owed().value_or(next);
+    const auto [entry, is_new] = owed.try_emplace(courier->state().name, first);
+    entry->second = std::min(entry->second, first);  // two may differ in what is not shown
+  }
+  return owed;
+}
+
+void Notifier::tell_again(const News& news, const Owed& owed) {
+  for (const auto& courier : couriers_) {
+    const auto first = owed.find(courier->state().name);
+    if (courier->wants_each_change() && first != owed.end() && first->second <= news.number)
+      courier->tell(news);
+  }
 }
 
 // The log is the first courier.

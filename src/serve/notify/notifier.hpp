@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -47,7 +48,12 @@ struct News {
   show::AlertsMoment moment;
   std::vector<watch::AlertChange> changes;
   std::vector<watch::Alert> alerts;  // all there are: Judge::alerts()
+  uint64_t number = 0;               // of those with changes: one more each time
 };
+
+// By the receivers' names: the number of the first news that they may not have had yet. Of those
+// alone that want each change; the others are told of what is so.
+using Owed = std::map<std::string, uint64_t>;
 
 // How a receiver does.
 struct ReceiverState {
@@ -68,8 +74,12 @@ class Notifier {
   [[nodiscard]] static Result<std::unique_ptr<Notifier>> open(const NotifierOptions& options);
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
+  ~Notifier();  // as close()
+
   // Gives what is queued a second, then ends; whoever hangs longer is left behind.
-  ~Notifier();
+  void close();
+  // To the log's reader: in words, as of a receiver in trouble.
+  void complain(const std::string& message);
 
   // After each look, or only after those with changes: without, it costs next to nothing.
   void tell(const News& news);
@@ -78,9 +88,15 @@ class Notifier {
   [[nodiscard]] Result<> readdress(size_t number, const std::string& url);
   [[nodiscard]] std::vector<ReceiverState> receivers() const;
 
+  // `next`: the number of the next news.
+  [[nodiscard]] Owed owed(uint64_t next) const;
+  // News of before: to receivers that are named there with its number or an earlier one.
+  void tell_again(const News& news, const Owed& owed);
+
  private:
   explicit Notifier(std::vector<std::shared_ptr<Courier>> couriers);
   std::vector<std::shared_ptr<Courier>> couriers_;
+  bool is_closed_ = false;
 };
 
 }  // namespace vram::serve::notify

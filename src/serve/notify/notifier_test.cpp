@@ -319,5 +319,57 @@ TEST(Notifier, RepeatsFiringAlertsToAnAlertmanager) {
   wait_for(*notifier, 1, [](const auto& s) { return s.queued == 0; });
 }
 
+// A proxy on the way may refuse the last word, after which nothing fires any more.
+TEST(Notifier, AnEndThatIsRefusedIsToldWithTheNextRepeat) {
+  StubServer server([](size_t number) { return answer_with(number == 0 ? 403 : 200); });
+  NotifierOptions options = quick_options();
+  options.alertmanagers = {server.url()};
+  options.repeat = std::chrono::milliseconds(5);
+  const auto notifier = Notifier::open(options).value();
+  News news = news_of(3);
+  for (watch::Alert* const alert : {&news.changes[0].alert, news.alerts.data()}) {
+    alert->state = watch::AlertState::kResolved;
+    alert->ended_unix_ns = kTime + 1;
+  }
+  notifier->tell(news);
+  EXPECT_EQ(wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; }).failed, 1U);
+}
+
+// As after a restart: what there is, without a change.
+TEST(Notifier, AnAlertmanagerIsToldAtOnceOfWhatThereIs) {
+  StubServer server([](size_t) { return answer_with(200); });
+  NotifierOptions options = quick_options();
+  options.alertmanagers = {server.url()};
+  const auto notifier = Notifier::open(options).value();
+  News news = news_of(3);
+  news.changes.clear();
+  news.alerts[0].state = watch::AlertState::kResolved;
+  news.alerts[0].ended_unix_ns = kTime + 1;
+  notifier->tell(news);
+  EXPECT_EQ(body_of(server.wait_for(1).at(0)).size(), 1U);
+}
+
+TEST(Notifier, KnowsWhatAWebhookHasNotHadYet) {
+  StubServer server([](size_t number) { return answer_with(number < 3 ? 500 : 200); });
+  NotifierOptions options = quick_options();
+  options.webhooks = {server.url()};
+  options.alertmanagers = {"http://127.0.0.1:1/"};
+  options.first_pause = options.longest_pause = std::chrono::milliseconds(50);
+  const auto notifier = Notifier::open(options).value();
+  EXPECT_EQ(notifier->owed(7), (Owed{{notifier->receivers()[1].name, 7}}));
+  News news = news_of(3);
+  news.number = 7;
+  notifier->tell(news);
+  EXPECT_EQ(notifier->owed(8).begin()->second, 7U);
+  wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; });
+  EXPECT_EQ(notifier->owed(8).begin()->second, 8U);
+  const Owed owed{{notifier->receivers()[1].name, 7}};
+  news.number = 6;
+  notifier->tell_again(news, owed);
+  news.number = 7;
+  notifier->tell_again(news, owed);
+  wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 2; });
+}
+
 }  // namespace
 }  // namespace vram::serve::notify

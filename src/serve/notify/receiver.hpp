@@ -43,6 +43,10 @@ class Receiver {
   // From when on there is something to deliver; nothing: there is not.
   [[nodiscard]] virtual std::optional<Clock::time_point> due() const = 0;
   [[nodiscard]] virtual size_t queued() const = 0;
+  // Whether a change that it was not told of is lost, be it by a restart.
+  [[nodiscard]] virtual bool wants_each_change() const { return false; }
+  // Of the oldest news that is not yet delivered; nothing: all is.
+  [[nodiscard]] virtual std::optional<uint64_t> first_owed() const { return std::nullopt; }
   // What is to be delivered now; it is due.
   [[nodiscard]] virtual std::string next() = 0;
   virtual Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) = 0;

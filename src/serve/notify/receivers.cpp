@@ -79,8 +79,10 @@ class Webhook final : public HttpReceiver {
 
   size_t take(const News& news, Clock::time_point now) override {
     if (news.changes.empty()) return 0;
-    return queue_.add(show::alerts_json(news.moment, alerts_of(news)), now);
+    return queue_.add(show::alerts_json(news.moment, alerts_of(news)), now, news.number);
   }
+  bool wants_each_change() const override { return true; }
+  std::optional<uint64_t> first_owed() const override { return queue_.first_news(); }
   std::optional<Clock::time_point> due() const override { return queue_.due(); }
   size_t queued() const override { return queue_.size(); }
   size_t settle(Outcome outcome, Clock::time_point now) override {

@@ -21,7 +21,11 @@ std::optional<uint64_t> mib_of(const std::optional<uint64_t>& bytes) {
 }
 
 // There the domain has eight digits: "00000000:19:00.0".
-std::string long_pci_id(const std::string& pci_id) { return "0000" + pci_id; }
+std::string long_pci_id(std::string pci_id) {
+  for (char& letter : pci_id)
+    if (letter >= 'a' && letter <= 'f') letter = static_cast<char>(letter - 'a' + 'A');
+  return "0000" + pci_id;
+}
 
 // The host's name has an initial capital in older releases and none in newer ones.
 Labels labels_of(const watch::Device& device, const std::string& host) {

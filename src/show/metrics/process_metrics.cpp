@@ -169,7 +169,7 @@ void add_use(const watch::Use& use, Bytes most, const Labels& labels, Families& 
                labels, ratio_of(process.busy_percent));
   if (process.busy_ns) {
     families.add({"vram_process_busy_seconds_total", kCounter,
-                  "Time it kept the GPU busy: fdinfo drm-engine."},
+                  "Time it kept the GPU's busiest engine busy: fdinfo drm-engine."},
                  labels, Number(seconds_of(*process.busy_ns)));
   }
   if (process.is_mps) {

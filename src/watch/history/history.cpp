@@ -64,12 +64,19 @@ class PruneClock {
 
 class History::State {
  public:
-  State(std::string path, HistoryOptions options, Store store, FoldStart start, Store::Span span);
+  struct Begin {
+    FoldStart fold;
+    Store::Span span;
+    KeptTexts kept;
+  };
+  State(std::string path, HistoryOptions options, Store store, Begin begin);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
 
   void add(const Sampled& sampled);
+  void keep(KeptTexts texts, std::chrono::milliseconds patience);
+  std::string kept(const std::string& name) const;
   Result<> flush();
   HistoryFacts facts() const;
   QueryScope scope() const;
@@ -84,7 +91,7 @@ class History::State {
   void run();
   bool wait();
   Result<> write_once(bool all);
-  Result<> write_rows(const ChunkRows& rows);
+  Result<> write_rows(const ChunkRows& rows, const KeptTexts& texts);
   Result<> prune_if_due();
   void tell_of(const Result<>& done);
 
@@ -101,25 +108,30 @@ class History::State {
   std::optional<int64_t> newest_ns_;
   uint64_t added_ = 0;
   std::optional<std::string> last_error_;
+  const KeptTexts kept_before_;
+  KeptTexts texts_;      // all that were kept since
+  KeptTexts new_texts_;  // of these what is not in the file
 
   std::mutex work_mutex_;  // guards what follows
   std::condition_variable changed_;
   bool must_end_ = false;
   uint64_t flushes_wanted_ = 0;
   uint64_t flushes_done_ = 0;
+  uint64_t keeps_wanted_ = 0;
+  uint64_t keeps_done_ = 0;
   Result<> flushed_;
   std::thread thread_;
 };
 
-History::State::State(std::string path, HistoryOptions options, Store store, FoldStart start,
-                      Store::Span span)
+History::State::State(std::string path, HistoryOptions options, Store store, Begin begin)
     : path_(std::move(path)),
       options_(std::move(options)),
       store_(std::move(store)),
-      fold_(std::move(start), options_.unwritten_bytes),
-      prune_clock_(options_.prune_period) {
-  if (span.oldest_s) oldest_ns_ = *span.oldest_s * kNsPerS;
-  if (span.newest_s) newest_ns_ = *span.newest_s * kNsPerS;
+      fold_(std::move(begin.fold), options_.unwritten_bytes),
+      prune_clock_(options_.prune_period),
+      kept_before_(std::move(begin.kept)) {
+  if (begin.span.oldest_s) oldest_ns_ = *begin.span.oldest_s * kNsPerS;
+  if (begin.span.newest_s) newest_ns_ = *begin.span.newest_s * kNsPerS;
   thread_ = std::thread([this] { run(); });
 }
 
@@ -142,10 +154,28 @@ void History::State::add(const Sampled& sampled) {
   ++added_;
 }
 
+void History::State::keep(KeptTexts texts, std::chrono::milliseconds patience) {
+  {
+    const std::lock_guard guard(memory_mutex_);
+    for (auto& [name, text] : texts) new_texts_[name] = texts_[name] = std::move(text);
+  }
+  std::unique_lock lock(work_mutex_);
+  const uint64_t mine = ++keeps_wanted_;
+  changed_.notify_all();
+  changed_.wait_for(lock, patience, [this, mine] { return keeps_done_ >= mine; });
+}
+
+std::string History::State::kept(const std::string& name) const {
+  const auto found = kept_before_.find(name);
+  return found == kept_before_.end() ? "" : found->second;
+}
+
 // True: there is more to come.
 bool History::State::wait() {
   std::unique_lock lock(work_mutex_);
-  const auto is_wanted = [this] { return must_end_ || flushes_wanted_ > flushes_done_; };
+  const auto is_wanted = [this] {
+    return must_end_ || flushes_wanted_ > flushes_done_ || keeps_wanted_ > keeps_done_;
+  };
   changed_.wait_for(lock, options_.write_period, is_wanted);
   return !must_end_;
 }
@@ -155,48 +185,56 @@ void History::State::run() {
   while (goes_on) {
     goes_on = wait();
     uint64_t wanted = 0;
+    uint64_t keeps_wanted = 0;
     {
       const std::lock_guard guard(work_mutex_);
       wanted = flushes_wanted_;
+      keeps_wanted = keeps_wanted_;
     }
     auto done = write_once(!goes_on || wanted > flushes_done_);
     const std::lock_guard guard(work_mutex_);
     flushed_ = std::move(done);
     flushes_done_ = wanted;
+    keeps_done_ = keeps_wanted;
     changed_.notify_all();
   }
 }
 
 Result<> History::State::write_once(bool all) {
   ChunkRows rows;
+  KeptTexts texts;
   {
     const std::lock_guard guard(memory_mutex_);
     rows = fold_.take(all);
+    texts = std::exchange(new_texts_, {});
   }
-  auto done = write_rows(rows);
+  auto done = write_rows(rows, texts);
   {
     const std::lock_guard guard(memory_mutex_);
     if (done)
       fold_.written();
     else
       fold_.not_written();
+    if (!done) new_texts_.merge(texts);  // newer ones stay
   }
   if (done) done = prune_if_due();
   tell_of(done);
   return done;
 }
 
-Result<> History::State::write_rows(const ChunkRows& rows) {
+Result<> History::State::write_rows(const ChunkRows& rows, const KeptTexts& texts) {
   const bool is_broken = is_suspect_.exchange(false) && store_.is_broken();
-  auto done = is_broken ? fail(Code::kBadInput, "its pages disagree") : store_.write(rows);
+  auto done = is_broken ? fail(Code::kBadInput, "its pages disagree") : store_.write(rows, texts);
   if (done || done.error().code != Code::kBadInput) return done;
   if (auto begun = store_.begin_anew(done.error().message); !begun) return begun;
+  KeptTexts all_texts;
   {
     const std::lock_guard guard(memory_mutex_);
     fold_.begin_anew();
     oldest_ns_ = newest_ns_;
+    all_texts = texts_;
   }
-  return store_.write(rows);
+  return store_.write(rows, all_texts);
 }
 
 Result<> History::State::prune_if_due() {
@@ -279,8 +317,11 @@ Result<History> History::open(const std::string& path, HistoryOptions options) {
   if (!start) return tl::unexpected(start.error());
   auto span = store->span();
   if (!span) return tl::unexpected(span.error());
-  return History(std::make_unique<State>(path, std::move(options), std::move(*store),
-                                         std::move(*start), *span));
+  auto kept = store->kept();
+  if (!kept) return tl::unexpected(kept.error());
+  return History(std::make_unique<State>(
+      path, std::move(options), std::move(*store),
+      State::Begin{.fold = *std::move(start), .span = *span, .kept = *std::move(kept)}));
 }
 
 History::History(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -289,6 +330,10 @@ History& History::operator=(History&&) noexcept = default;
 History::~History() = default;
 
 void History::add(const Sampled& sampled) { state_->add(sampled); }
+void History::keep(KeptTexts texts, std::chrono::milliseconds patience) {
+  state_->keep(std::move(texts), patience);
+}
+std::string History::kept(const std::string& name) const { return state_->kept(name); }
 Result<> History::flush() { return state_->flush(); }
 HistoryFacts History::facts() const { return state_->facts(); }
 

@@ -7,10 +7,13 @@
 // Any thread may call any of it. add() waits for no disk: it takes a mutex that is never held while
 // the file is touched. While the file can't be written, up to unwritten_bytes are kept for later;
 // then the oldest is dropped, and counted. A file that breaks is moved aside, never deleted.
+//
+// Others may keep a few short texts beside it: keep(), kept().
 #pragma once
 
 #include "base/result.hpp"
 #include "watch/history/metrics.hpp"
+#include "watch/history/rows.hpp"
 #include "watch/history/series.hpp"
 #include "watch/sampler.hpp"
 
@@ -58,13 +61,19 @@ struct HistoryFacts {
 class History {
  public:
   // The folder must be there. Fails if another process writes this file, if a newer vram made it,
-  // or if it is another program's database; a file that is none, or is broken, is moved aside.
+  // or if it is no database or another program's. A database that is broken is moved aside.
   [[nodiscard]] static Result<History> open(const std::string& path, HistoryOptions options = {});
   History(History&&) noexcept;
   History& operator=(History&&) noexcept;
   ~History();  // writes what it can, once
 
   void add(const Sampled& sampled);
+
+  // Texts under those names from now on; the others stay. Written together, soon: waits for that,
+  // for `patience` at most. What a kill -9 may not take is there when this was not broken off.
+  void keep(KeptTexts texts, std::chrono::milliseconds patience);
+  // What a process before this one kept; "": nothing.
+  [[nodiscard]] std::string kept(const std::string& name) const;
 
   // Devices in the order of their keys; one without points has a series, too. The error says what
   // to ask for instead.

@@ -100,6 +100,40 @@ TEST_F(HistoryTest, AnotherServerGoesOnWhereTheFirstEnded) {
   expect_point(minute[0], kDayBegin, 20, 10, 30, 2);
 }
 
+TEST_F(HistoryTest, TextsAreKeptForAnotherServer) {
+  {
+    History history = opened(folder_.file());
+    EXPECT_EQ(history.kept("a"), "");
+    history.keep({{"a", "one"}, {"b", "two"}}, std::chrono::seconds(60));
+    history.keep({{"a", "three"}}, {});
+    EXPECT_EQ(history.kept("a"), "") << "of a server before this one";
+  }
+  const History history = opened(folder_.file());
+  EXPECT_EQ(history.kept("a"), "three");
+  EXPECT_EQ(history.kept("b"), "two");
+}
+
+// What a kill -9 would find.
+TEST_F(HistoryTest, WhatWasWaitedForIsInTheFile) {
+  HistoryOptions options;
+  options.write_period = std::chrono::hours(1);
+  History history = opened(folder_.file(), options);
+  history.keep({{"a", "one"}}, std::chrono::seconds(60));
+  for (const char* end : {"", "-wal"})
+    std::filesystem::copy_file(folder_.file() + end, folder_.file("copy.db") + end);
+  EXPECT_EQ(opened(folder_.file("copy.db")).kept("a"), "one");
+}
+
+TEST_F(HistoryTest, AFileOfAnEarlierVersionLearnsToKeep) {
+  {
+    const History history = opened(folder_.file());
+  }
+  ASSERT_TRUE(Database::open(folder_.file(), false).value().execute("DROP TABLE kept"));
+  History history = opened(folder_.file());
+  history.keep({{"a", "one"}}, {});
+  EXPECT_TRUE(history.flush());
+}
+
 TEST_F(HistoryTest, TheFileIsItsOwnersAlone) {
   const History history = opened(folder_.file());
   for (const char* end : {"", "-wal", ".lock"}) {

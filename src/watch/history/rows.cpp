@@ -26,16 +26,15 @@ uint64_t mix(uint64_t hash, std::string_view text) {
   return mix(hash, text.size());
 }
 
-// Of this boot of the machine: pids and starts begin anew with each.
-uint64_t boot_hash() {
+}  // namespace
+
+uint64_t this_boot() {
   static const uint64_t kHash = [] {
     const auto file = read_start("/proc/sys/kernel/random/boot_id", kMostBootIdBytes);
     return mix(kSeed, file ? std::string_view(file->text) : std::string_view());
   }();
   return kHash;
 }
-
-}  // namespace
 
 int64_t floor_to(int64_t value, int64_t unit) {
   const int64_t rest = value % unit;
@@ -66,7 +65,7 @@ HistoryProcess history_process(const ProcessFacts& facts) {
 
 int64_t process_id(const ProcessFacts& facts) {
   const uint64_t start = facts.start_ticks ? *facts.start_ticks + 1 : 0;
-  const uint64_t hash = mix(mix(boot_hash(), facts.pid), start);
+  const uint64_t hash = mix(mix(this_boot(), facts.pid), start);
   return static_cast<int64_t>(hash >> 1) | 1;
 }
 

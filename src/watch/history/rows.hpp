@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace vram::watch {
@@ -40,6 +42,12 @@ struct ChunkRow {
   uint64_t samples = 0;  // that are lost with it
 };
 using ChunkRows = std::vector<std::shared_ptr<const ChunkRow>>;
+
+// Short texts that others keep in the file, by name.
+using KeptTexts = std::map<std::string, std::string>;
+
+// The same until the machine is started anew: pids, starts and monotonic times begin anew then.
+[[nodiscard]] uint64_t this_boot();
 
 // value, down to a multiple of unit, also below 0.
 [[nodiscard]] int64_t floor_to(int64_t value, int64_t unit);

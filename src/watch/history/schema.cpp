@@ -29,6 +29,10 @@ CREATE TABLE process_chunk(
 CREATE INDEX process_chunk_by_time ON process_chunk(device, begin_s);
 )";
 
+// Files of earlier versions have none; those versions leave it alone.
+constexpr const char* kKept =
+    "CREATE TABLE IF NOT EXISTS kept(name TEXT PRIMARY KEY, text TEXT NOT NULL);";
+
 // Each connection: a commit waits for no disk, and what SQLite keeps in memory and in the log is
 // little. 256 pages of log are 1 MiB.
 constexpr const char* kSettings =
@@ -78,7 +82,7 @@ Result<> prepare_schema(Database& database, const std::string& path) {
   } else if (auto ours = check_owner(*application, *version, path); !ours) {
     return ours;
   }
-  return database.execute(kSettings);
+  return database.execute(std::string(kSettings) + kKept);
 }
 
 }  // namespace vram::watch

@@ -1,5 +1,6 @@
 #include "watch/history/store.hpp"
 
+#include "base/text.hpp"
 #include "watch/history/schema.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <utility>
 
@@ -38,6 +40,19 @@ std::string time_for_name() {
                      utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
 }
 
+// SQLite's log is shared memory, which programs on several machines do not have.
+Result<> check_file_system(const std::string& path) {
+  struct statfs about{};
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  if (statfs(folder.empty() ? "." : folder.c_str(), &about) != 0) return {};  // opening says why
+  const auto name = network_file_system(static_cast<uint32_t>(about.f_type));
+  if (!name) return {};
+  return fail(Code::kUnsupported,
+              "the history {} would be on {}: expected a file system of this machine; name a file "
+              "elsewhere with --history",
+              path, *name);
+}
+
 bool exists(const std::string& path) {
   struct stat status{};
   return lstat(path.c_str(), &status) == 0;
@@ -58,6 +73,23 @@ Result<std::string> move_aside(const std::string& path) {
   for (const char* end : {"-wal", "-shm"})
     (void)std::rename((path + end).c_str(), (aside + end).c_str());
   return aside;
+}
+
+// SQLite would call another program's file a broken database, and we would move it away. Whose
+// database it is, if it is one, schema.cpp asks. What can't be read is for others to complain of.
+Result<> check_is_database(const std::string& path) {
+  constexpr std::string_view kMagic("SQLite format 3\0", 16);
+  std::array<char, kMagic.size()> head{};
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return {};
+  const ssize_t length = pread(descriptor, head.data(), head.size(), 0);
+  (void)close(descriptor);
+  const std::string_view found(head.data(), length > 0 ? static_cast<size_t>(length) : 0);
+  if (found.empty() || found.starts_with(kMagic)) return {};
+  return fail(Code::kUnsupported,
+              "{} is not a history: expected a file that begins as SQLite's do, found '{}'; give "
+              "the history a file of its own, or move this one away if it was one and is broken",
+              path, printable(found));
 }
 
 // For its owner alone: command lines may hold what others must not see. SQLite gives what it puts
@@ -116,7 +148,18 @@ WriterLock::~WriterLock() {
 Store::Store(std::string path, Tell tell, WriterLock lock)
     : path_(std::move(path)), tell_(std::move(tell)), lock_(std::move(lock)) {}
 
+std::optional<std::string_view> network_file_system(uint32_t magic) {
+  constexpr uint32_t kNfs = 0x6969;
+  constexpr uint32_t kCifs = 0xff534d42;
+  constexpr uint32_t kSmb2 = 0xfe534d42;
+  if (magic == kNfs) return "NFS";
+  if (magic == kCifs || magic == kSmb2) return "SMB";
+  return std::nullopt;
+}
+
 Result<Store> Store::open(const std::string& path, Tell tell) {
+  for (const auto& checked : {check_file_system(path), check_is_database(path)})
+    if (!checked) return tl::unexpected(checked.error());
   auto lock = WriterLock::take(path);
   if (!lock) return tl::unexpected(lock.error());
   Store store(path, std::move(tell), std::move(*lock));
@@ -133,6 +176,8 @@ Result<Store> Store::open(const std::string& path, Tell tell) {
 }
 
 Result<Store::File> Store::open_file(const std::string& path) {
+  if (const auto checked = check_is_database(path); !checked)
+    return tl::unexpected(checked.error());
   auto inode = make_file(path);
   if (!inode) return tl::unexpected(inode.error());
   auto database = Database::open(path, false);
@@ -142,6 +187,7 @@ Result<Store::File> Store::open_file(const std::string& path) {
   file.inode = *inode;
   if (auto ready = prepare_schema(file.database, path); !ready)
     return tl::unexpected(ready.error());
+  (void)chmod(path.c_str(), 0600);  // one that was there already may be anybody's to read
   auto prepared = prepare_all(
       file.database,
       {{&file.put_device,
@@ -155,7 +201,8 @@ Result<Store::File> Store::open_file(const std::string& path) {
         "samples=?5"},
        {&file.put_process_chunk,
         "INSERT INTO process_chunk VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE SET "
-        "samples=?5"}});
+        "samples=?5"},
+       {&file.put_kept, "INSERT OR REPLACE INTO kept VALUES(?1,?2)"}});
   if (!prepared) return tl::unexpected(prepared.error());
   return file;
 }
@@ -169,7 +216,8 @@ Result<> Store::begin_anew(const std::string& why) {
     aside = *moved;
     return {};
   };
-  if (std::exchange(had_file_, false))
+  // One that somebody put in its place is none of ours to move.
+  if (std::exchange(had_file_, false) && is_there())
     if (auto moved = move_it(); !moved) return moved;
   file_.reset();
   written_devices_.clear();
@@ -223,6 +271,17 @@ Result<Store::Span> Store::span() {
   return Span{statement->number_if_any(0), statement->number_if_any(1)};
 }
 
+Result<KeptTexts> Store::kept() {
+  auto all = file_->database.prepare("SELECT name, text FROM kept");
+  if (!all) return tl::unexpected(all.error());
+  KeptTexts texts;
+  auto row = all->step();
+  for (; row && *row; row = all->step())
+    texts[all->text(0).value_or("")] = all->text(1).value_or("");
+  if (!row) return tl::unexpected(row.error());
+  return texts;
+}
+
 Result<> Store::put(const ChunkRow& row) {
   auto& device = written_devices_[row.device->id];
   if (device != row.device) {
@@ -249,16 +308,20 @@ Result<> Store::put(const ChunkRow& row) {
   return file_->put_process_chunk.run();
 }
 
-Result<> Store::put_all(const ChunkRows& rows) {
+Result<> Store::put_all(const ChunkRows& rows, const KeptTexts& texts) {
   if (auto begun = file_->database.execute("BEGIN IMMEDIATE"); !begun) return begun;
   for (const auto& row : rows)
     if (auto put_row = put(*row); !put_row) return put_row;
+  for (const auto& [name, text] : texts) {
+    file_->put_kept.bind(1, std::string_view(name)).bind(2, std::string_view(text));
+    if (auto put_text = file_->put_kept.run(); !put_text) return put_text;
+  }
   return file_->database.execute("COMMIT");
 }
 
-Result<> Store::write(const ChunkRows& rows) {
+Result<> Store::write(const ChunkRows& rows, const KeptTexts& texts) {
   if (!is_there()) return fail(Code::kBadInput, "it is not there any more");
-  auto done = put_all(rows);
+  auto done = put_all(rows, texts);
   if (done) return done;
   // SQLite may have rolled back by itself; then there is nothing to roll back.
   (void)file_->database.execute("ROLLBACK");

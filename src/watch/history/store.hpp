@@ -14,8 +14,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace vram::watch {
+
+// What a file system is called on which there is no history, by its number (statfs(2)).
+[[nodiscard]] std::optional<std::string_view> network_file_system(uint32_t magic);
 
 // Held by one process; the kernel lets go of it with the process, however that ends.
 class WriterLock {
@@ -43,8 +47,11 @@ class Store {
   };
   [[nodiscard]] Result<Span> span();
 
+  // What others keep here, by name.
+  [[nodiscard]] Result<KeptTexts> kept();
+
   // All of them or none. kBadInput: the file is broken, or is not there any more.
-  [[nodiscard]] Result<> write(const ChunkRows& rows);
+  [[nodiscard]] Result<> write(const ChunkRows& rows, const KeptTexts& texts = {});
   // What is older than it is kept goes, and its room is given back bit by bit.
   [[nodiscard]] Result<> prune(int64_t now_s, const HistoryKeep& keep);
   // Whether another reader's complaint is right.
@@ -59,12 +66,13 @@ class Store {
     Statement put_process;
     Statement put_device_chunk;
     Statement put_process_chunk;
+    Statement put_kept;
     uint64_t inode = 0;
   };
   Store(std::string path, Tell tell, WriterLock lock);
   [[nodiscard]] static Result<File> open_file(const std::string& path);
   [[nodiscard]] Result<> put(const ChunkRow& row);
-  [[nodiscard]] Result<> put_all(const ChunkRows& rows);
+  [[nodiscard]] Result<> put_all(const ChunkRows& rows, const KeptTexts& texts);
   [[nodiscard]] bool is_there() const;
 
   std::string path_;

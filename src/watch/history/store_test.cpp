@@ -1,5 +1,7 @@
 // The history's file in bad company: broken, somebody else's, newer, taken, in a folder that can't
 // be written, gone; and that what is too old goes and gives its room back.
+#include "watch/history/store.hpp"
+
 #include "base/testing/waiting.hpp"
 #include "watch/history/database.hpp"
 #include "watch/history/history.hpp"
@@ -66,20 +68,30 @@ class StoreTest : public ::testing::Test {
   std::vector<std::string> told_;
 };
 
-TEST_F(StoreTest, AFileThatIsNoDatabaseIsMovedAside) {
-  const std::string text(5000, 'x');
-  write(text);
-  {
-    History history = opened(folder_.file(), options());
-    history.add(look_at(kDayBegin, 5));
-    ASSERT_TRUE(history.flush());
-    EXPECT_EQ(points_of(history, used()).size(), 1u);
+TEST_F(StoreTest, AFileThatIsNoDatabaseIsLeftAlone) {
+  for (const std::string& text : {std::string(5000, 'x'), std::string("x"), std::string(1, '\0')}) {
+    write(text);
+    EXPECT_THAT(refusal(), HasSubstr("is not a history: expected a file that begins as SQLite's"));
+    EXPECT_EQ(read("history.db"), text);
+    EXPECT_EQ(folder_.names_with("").size(), 1u) << "and nothing is put beside it";
   }
-  const auto aside = folder_.names_with(".broken-");
-  ASSERT_EQ(aside.size(), 1u);
-  EXPECT_EQ(read(aside[0]), text);
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_THAT(told_[0], HasSubstr(aside[0]));
+}
+
+TEST(Store, HasNoHistoryWhereOtherMachinesWrite) {
+  EXPECT_EQ(network_file_system(0x6969), "NFS");
+  EXPECT_EQ(network_file_system(0xfe534d42), "SMB");
+  for (const uint32_t local :
+       {0xef53U, 0x58465342U, 0x01021994U, 0x794c7630U})  // ext4, XFS, tmpfs, overlay
+    EXPECT_EQ(network_file_system(local), std::nullopt);
+}
+
+TEST_F(StoreTest, AFileThatOthersMayReadIsClosedToThem) {
+  {
+    const History history = opened(folder_.file());
+  }
+  std::filesystem::permissions(folder_.file(), std::filesystem::perms(0666));
+  const History history = opened(folder_.file());
+  EXPECT_EQ(std::filesystem::status(folder_.file()).permissions(), std::filesystem::perms(0600));
 }
 
 TEST_F(StoreTest, AnEmptyFileBecomesOne) {

@@ -127,18 +127,20 @@ std::vector<Rule> waste_rules() {
   };
 }
 
-// 48, 95: memory errors that could not be contained; 62, 119, 120: the device's own processors;
-// 64: a row could not be replaced; 74: NVLink; 79: off the bus. 63, 92, 94: memory that is going
-// bad and was contained. 13, 31, 43, 45, 68, 109: what programs do wrong themselves.
+// 48, 95, 140: memory errors that could not be contained; 62, 119, 120: the device's own
+// processors; 64: a row could not be replaced; 74: NVLink; 79: off the bus. 63, 92, 94: memory that
+// is going bad and was contained; 154: what the driver asks for has changed. 13, 31, 43, 45, 68,
+// 109: what programs do wrong themselves.
 std::vector<Rule> fault_rules() {
   return {
       xid_rule("xid-critical", Severity::kCritical, "{device}: {detail}",
                "drain it: no new jobs; `dmesg` has the driver's words. A reset, and if it comes "
                "again the card's maker, are next",
-               {48, 62, 64, 74, 79, 95, 119, 120}),
+               {48, 62, 64, 74, 79, 95, 119, 120, 140}),
       xid_rule("xid-warning", Severity::kWarning, "{device}: {detail}",
-               "the memory is going bad and was contained: reset the device when its jobs are done",
-               {63, 92, 94}),
+               "the device dealt with a fault, of its memory as a rule: reset it when its jobs are "
+               "done",
+               {63, 92, 94, 154}),
       xid_rule("xid-application", Severity::kInfo, "{device}: {detail}",
                "a program's own fault, most often an address out of bounds: its log has more",
                {13, 31, 43, 45, 68, 109}),
@@ -155,13 +157,14 @@ std::vector<Rule> fault_rules() {
               "take it out of use: the card has no spare rows left there"),
       rule_of("row-remap-pending", Measure::kRowRemapPending, Severity::kWarning,
               "{device}: a bad row of its memory is replaced at the next reset",
-              "reset it when its jobs are done: `nvidia-smi --gpu-reset -i N`"),
+              "its jobs go on unaffected; reset it when they are done: `nvidia-smi --gpu-reset -i "
+              "UUID`"),
       rule_of("page-retirement-failed", Measure::kPageRetirementFailed, Severity::kCritical,
               "{device}: a bad page of its memory could not be taken out of use",
               "take it out of use: jobs go on getting that page"),
       rule_of("page-retirement-pending", Measure::kPageRetirementPending, Severity::kWarning,
               "{device}: a bad page of its memory is in use until the next reset",
-              "reset it when its jobs are done: `nvidia-smi --gpu-reset -i N`, for AMD's "
+              "reset it when its jobs are done: `nvidia-smi --gpu-reset -i UUID`, for AMD's "
               "`rocm-smi --gpureset -d N`"),
       rule_of("recovery-action", Measure::kRecoveryAction, Severity::kCritical,
               "{device}: the driver asks for: {detail}",
@@ -200,7 +203,7 @@ std::vector<Rule> device_rules() {
                                     "{device} was there, and is not listed any more",
                                     "`lspci` tells whether the bus still has it; `dmesg` why not"),
                             5 * kMinuteNs);
-        rule.window_ns = 6 * kHourNs;
+        rule.window_ns = 30 * 24 * kHourNs;
         return rule;
       }(),
   };
@@ -218,7 +221,7 @@ std::vector<Rule> watcher_rules() {
                          "a driver has not answered for {value}: all figures are that old",
                          "`dmesg` may tell why; processes in state D wait for the same driver");
   overdue.threshold = 60;
-  overdue.clear = 60;
+  overdue.clear = 10;  // so that a driver that answers once a minute is one alert
   return {
       lasting(rule_of("source-failing", Measure::kSourceFailing, Severity::kWarning, "{detail}",
                       "nothing is known of its devices until it works: `vram status` says more"),

@@ -1,8 +1,7 @@
 #include "watch/rules/judge.hpp"
 
 #include "watch/rules/alert_words.hpp"
-#include "watch/rules/measurer.hpp"
-#include "watch/rules/phase.hpp"
+#include "watch/rules/judge_state.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,18 +14,6 @@ namespace {
 
 constexpr size_t kMostResolved = 256;
 
-// What is happening to one subject of a rule.
-struct Case {
-  Phase phase;
-  Alert alert;
-  uint64_t seen = 0;  // the look that had a value for it, or could have had one
-};
-
-struct Ruled {
-  Rule rule;
-  std::map<Subject, Case> cases;
-};
-
 Verdict verdict_of(const Rule& rule, const Measured& measured) {
   if (!measured.value) return Verdict::kUnknown;
   const double value = *measured.value;
@@ -35,12 +22,6 @@ Verdict verdict_of(const Rule& rule, const Measured& measured) {
   if (holds && measured.counts) return Verdict::kHolds;
   const bool is_clear = is_below ? value > rule.clear : value < rule.clear;
   return is_clear || !measured.counts ? Verdict::kClear : Verdict::kBetween;
-}
-
-// The receivers' name for an alert: with another one it is another alert.
-bool has_same_name(const Rule& a, const Rule& b) {
-  return a.name == b.name && a.measure == b.measure && a.severity == b.severity &&
-         a.labels == b.labels;
 }
 
 Alert new_alert(const Rule& rule, const Measured& measured, int64_t time_ns) {
@@ -57,35 +38,6 @@ Alert new_alert(const Rule& rule, const Measured& measured, int64_t time_ns) {
 }
 
 }  // namespace
-
-struct Judge::State {
-  State(RuleBook given, JudgeOptions wanted)
-      : book(std::move(given)), options(wanted), measurer(wanted.sees_all_processes) {}
-
-  void set_rules(RuleBook given);
-  std::vector<AlertChange> judge(const Look& look, bool is_whole);
-  void judge_rule(Ruled& ruled, const Look& look, std::vector<AlertChange>& changes);
-  void judge_one(Ruled& ruled, const Measured& measured, const Look& look,
-                 std::vector<AlertChange>& changes);
-  void judge_unseen(Ruled& ruled, const Look& look, std::vector<AlertChange>& changes);
-  // True: the case is over.
-  bool take_turn(Turn turn, Case& subject, int64_t time_ns, std::vector<AlertChange>& changes);
-  void resolve(Alert alert, Ending ending, int64_t time_ns, std::vector<AlertChange>& changes);
-  void forget_resolved();
-
-  RuleBook book;
-  JudgeOptions options;
-  Measurer measurer;
-  std::vector<Ruled> rules;    // enabled ones
-  std::vector<Alert> orphans;  // firing, of rules that are no more
-  struct Resolved {
-    Alert alert;
-    uint64_t ended_ns = 0;
-  };
-  std::deque<Resolved> resolved;  // by end
-  uint64_t now_ns = 0;
-  uint64_t look_count = 0;
-};
 
 void Judge::State::set_rules(RuleBook given) {
   book = std::move(given);
@@ -189,6 +141,10 @@ void Judge::State::forget_resolved() {
     resolved.pop_front();
 }
 
+void Judge::State::see(uint64_t monotonic_ns) {
+  now_ns = std::max(now_ns, monotonic_ns + static_cast<uint64_t>(ahead_ns));
+}
+
 std::vector<AlertChange> Judge::State::judge(const Look& look, bool is_whole) {
   std::vector<AlertChange> changes;
   ++look_count;
@@ -210,13 +166,13 @@ Judge::Judge(Judge&&) noexcept = default;
 Judge::~Judge() = default;
 
 std::vector<AlertChange> Judge::judge(const Sampled& sampled) {
-  state_->now_ns = std::max(state_->now_ns, sampled.begin_ns);
+  state_->see(sampled.begin_ns);
   return state_->judge(Look{sampled, state_->now_ns, 0}, true);
 }
 
 std::vector<AlertChange> Judge::judge_overdue(uint64_t now_ns, int64_t now_unix_ns,
                                               uint64_t overdue_ns) {
-  state_->now_ns = std::max(state_->now_ns, now_ns);
+  state_->see(now_ns);
   Sampled none;
   none.snapshot.time_ns = now_unix_ns;
   return state_->judge(Look{none, state_->now_ns, overdue_ns}, false);

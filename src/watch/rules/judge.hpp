@@ -6,14 +6,20 @@
 //
 // One thread at a time. Waits for nothing. Time is the looks' own (monotonic), so a clock that is
 // set changes nothing; the same looks make the same alerts.
+//
+// What it knows can be saved and restored by a later process: alerts and their clocks go on. The
+// time between the two counts as a time without looks.
 #pragma once
 
+#include "base/result.hpp"
 #include "watch/rules/alert.hpp"
+#include "watch/rules/clock.hpp"
 #include "watch/rules/rule_book.hpp"
 #include "watch/sampler.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace vram::watch {
@@ -23,6 +29,12 @@ struct JudgeOptions {
   // sees_all_processes(). Otherwise only those are known to be gone that were seen before.
   bool sees_all_processes = false;
   uint64_t resolved_kept_ns = 15 * kMinuteNs;
+};
+
+// What a Judge knows, as texts to be kept: JSON of a form of its own. Empty: nothing was.
+struct SavedJudge {
+  std::string alerts;   // short; changes while something holds
+  std::string figures;  // what values are judged by: trends, faults, devices; changes always
 };
 
 class Judge {
@@ -41,6 +53,13 @@ class Judge {
 
   // Firing ones first, then pending, then those resolved lately; the worst first.
   [[nodiscard]] std::vector<Alert> alerts() const;
+
+  // `now`: of the looks' clock, as `begin_ns` and `time_ns` have it.
+  [[nodiscard]] std::string saved_alerts(const ClockReading& now) const;
+  [[nodiscard]] std::string saved_figures(const ClockReading& now) const;
+  // Before the first look. With an error nothing has changed:
+  // expected is what a Judge saved.
+  [[nodiscard]] Result<> restore(const SavedJudge& saved, const ClockReading& now);
 
   // Other rules from now on. What an unchanged rule has seen so far stays; alerts of rules that are
   // not there any more are resolved by the next look.

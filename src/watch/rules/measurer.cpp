@@ -161,7 +161,8 @@ const std::vector<Measured>& Measurer::measure(const Look& look, const Rule& rul
 bool Measurer::is_gone(const Subject& subject) const {
   if (subject.device == kNoNumber) return false;
   const auto known = devices_.find(subject.device);
-  if (known == devices_.end() || !known->second.place) return true;
+  if (known == devices_.end()) return true;
+  if (!known->second.place) return known->second.is_seen;
   const Device& device = look_->sampled.snapshot.devices[*known->second.place];
   return subject.pid != kNoNumber && device.sample.processes.has_value();
 }

@@ -8,6 +8,7 @@
 
 #include "watch/rules/occurrences.hpp"
 #include "watch/rules/rule.hpp"
+#include "watch/rules/saved.hpp"
 #include "watch/rules/subject.hpp"
 #include "watch/rules/trend.hpp"
 
@@ -34,14 +35,24 @@ class Measurer {
   // Of the look that began last, or of one that has not ended: of that only its being overdue.
   // Valid until the next call.
   [[nodiscard]] const std::vector<Measured>& measure(const Look& look, const Rule& rule);
-  // What it was about is not there any more, as far as this look can tell.
+  // What it was about is not there any more, as far as this look can tell. A device that only a
+  // process before this one saw may just be late.
   [[nodiscard]] bool is_gone(const Subject& subject) const;
+
+  // What it knows, for a later process. That has numbers of its own: a subject goes along with the
+  // names of its device and its source.
+  [[nodiscard]] Json save() const;
+  [[nodiscard]] Json names_of(const Subject& subject) const;
+  // Before the first look, with the rules set. Throws Json::exception on JSON of another form.
+  void restore(const Json& saved);
+  void renumber(Subject& subject, const Json& names);
 
  private:
   struct KnownDevice {
     gpu::DeviceIdentity identity;
     uint64_t seen_ns = 0;
     std::optional<size_t> place;  // in this look
+    bool is_seen = true;          // by this process
   };
   struct KnownSource {
     std::string says;
@@ -67,6 +78,11 @@ class Measurer {
   void note_processes();
   void note_uses();
   void note_sources();
+
+  [[nodiscard]] Json saved_trends() const;
+  void restore_devices(const Json& saved);
+  void restore_faults(const Json& saved);
+  void restore_trends(const Json& saved);
 
   void measure_memory(const Rule& rule, std::vector<Measured>& found) const;
   void measure_device(const Rule& rule, std::vector<Measured>& found) const;

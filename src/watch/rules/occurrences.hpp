@@ -7,16 +7,25 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <utility>
 
 namespace vram::watch {
 
-// No window is longer.
+// No window of a measure that counts is longer.
 inline constexpr uint64_t kLongestWindowNs = 24 * kHourNs;
 
 class Occurrences {
  public:
+  struct Batch {
+    uint64_t time_ns = 0;  // of the first in it
+    uint64_t count = 0;
+  };
+
   // `from`: where the counter stood before it was first read; unknown: where it stands then.
+  // `batches`: those that are known already, by time.
   explicit Occurrences(std::optional<uint64_t> from) : last_(from) {}
+  Occurrences(std::optional<uint64_t> from, std::deque<Batch> batches)
+      : last_(from), batches_(std::move(batches)) {}
 
   // Time must not go back.
   void add(uint64_t now_ns, uint64_t count) {
@@ -38,12 +47,11 @@ class Occurrences {
     return sum;
   }
 
+  [[nodiscard]] std::optional<uint64_t> last() const { return last_; }
+  [[nodiscard]] const std::deque<Batch>& batches() const { return batches_; }
+
  private:
   static constexpr uint64_t kBatchNs = 10 * kSecondNs;  // a storm does not fill the memory
-  struct Batch {
-    uint64_t time_ns = 0;  // of the first in it
-    uint64_t count = 0;
-  };
   std::optional<uint64_t> last_;
   std::deque<Batch> batches_;
 };

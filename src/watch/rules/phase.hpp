@@ -29,23 +29,30 @@ enum class Turn : uint8_t {
 
 class Phase {
  public:
+  // All that it knows.
+  struct Times {
+    uint64_t since_ns = 0;
+    uint64_t known_ns = 0;
+    std::optional<uint64_t> clear_since_ns = std::nullopt;
+    bool is_firing = false;
+  };
+
   // When the rule holds for the first time.
-  explicit Phase(uint64_t now_ns) : since_ns_(now_ns), known_ns_(now_ns) {}
+  explicit Phase(uint64_t now_ns) : Phase(Times{.since_ns = now_ns, .known_ns = now_ns}) {}
+  explicit Phase(const Times& times) : times_(times) {}
 
   // After a verdict, also the first one. Time must not go back.
   [[nodiscard]] Turn advance(const Rule& rule, uint64_t now_ns, Verdict verdict);
 
-  [[nodiscard]] bool is_firing() const { return is_firing_; }
-  [[nodiscard]] uint64_t since_ns() const { return since_ns_; }  // it holds without a break
+  [[nodiscard]] bool is_firing() const { return times_.is_firing; }
+  [[nodiscard]] uint64_t since_ns() const { return times_.since_ns; }  // it holds without a break
+  [[nodiscard]] const Times& times() const { return times_; }
 
  private:
   [[nodiscard]] Turn advance_pending(const Rule& rule, uint64_t now_ns, Verdict verdict);
   [[nodiscard]] Turn advance_firing(const Rule& rule, uint64_t now_ns, Verdict verdict);
 
-  uint64_t since_ns_;
-  uint64_t known_ns_;  // the last verdict that was one
-  std::optional<uint64_t> clear_since_ns_;
-  bool is_firing_ = false;
+  Times times_;
 };
 
 }  // namespace vram::watch

@@ -211,8 +211,12 @@ class Section {
   }
   Result<> set_window(const Setting& setting) {
     auto set = set_time(setting, rule_.window_ns);
-    if (set && (rule_.window_ns < kMinuteNs || rule_.window_ns > kLongestWindowNs))
-      return expected(setting, "a time from \"1min\" to \"24h\"");
+    // Which devices there were is remembered for as long as one likes, figures for a day.
+    const bool is_long = facts_.measure == Measure::kMissing;
+    const uint64_t longest_ns = is_long ? 365 * kLongestWindowNs : kLongestWindowNs;
+    if (set && (rule_.window_ns < kMinuteNs || rule_.window_ns > longest_ns))
+      return expected(setting, is_long ? "a time from \"1min\" to \"8760h\""
+                                       : "a time from \"1min\" to \"24h\"");
     return set;
   }
   Result<> set_at_least(const Setting& setting) { return set_bytes(setting, rule_.at_least_bytes); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace vram::watch {
@@ -33,43 +34,63 @@ double slope_of(const Floors& floors, size_t first) {
 }  // namespace
 
 Trend::Trend(uint64_t window_ns, uint64_t at_least_bytes)
-    : part_ns_(std::max<uint64_t>(window_ns / kParts, 1)), at_least_bytes_(at_least_bytes) {}
+    : Trend(window_ns, at_least_bytes, Seen()) {}
+
+Trend::Trend(uint64_t window_ns, uint64_t at_least_bytes, Seen seen)
+    : part_ns_(std::max<uint64_t>(window_ns / kParts, 1)),
+      at_least_bytes_(at_least_bytes),
+      seen_(std::move(seen)),
+      growth_(judge()) {}
+
+bool Trend::is_possible(const Seen& seen) {
+  std::optional<uint64_t> last;
+  const auto comes_after = [&](const Floor& floor) {
+    const bool is_later = !last || floor.part > *last;
+    last = floor.part;
+    return is_later;
+  };
+  return std::ranges::all_of(seen.earlier, comes_after) &&
+         std::ranges::all_of(seen.floors, comes_after) && (!seen.open || comes_after(*seen.open));
+}
 
 void Trend::add(uint64_t time_ns, uint64_t bytes) {
   const uint64_t part = time_ns / part_ns_;
-  if (open_ && part > open_->part) close();
-  if (open_) {
-    open_->bytes = std::min(open_->bytes, bytes);
+  if (seen_.open && part > seen_.open->part) close();
+  if (seen_.open) {
+    seen_.open->bytes = std::min(seen_.open->bytes, bytes);
   } else {
-    open_ = Floor{part, bytes};
+    seen_.open = Floor{part, bytes};
     forget(part);
     growth_ = judge();
   }
 }
 
 void Trend::close() {
-  floors_.push_back(*open_);
-  open_.reset();
+  seen_.floors.push_back(*seen_.open);
+  seen_.open.reset();
 }
 
 // What is older than the window is remembered by its heights, what is much older not at all.
 void Trend::forget(uint64_t part) {
-  while (!floors_.empty() && floors_.front().part + kParts < part) {
-    const Floor& old = floors_.front();
-    while (!earlier_.empty() && earlier_.back().bytes <= old.bytes) earlier_.pop_back();
-    earlier_.push_back(old);
-    floors_.pop_front();
+  while (!seen_.floors.empty() && seen_.floors.front().part + kParts < part) {
+    const Floor& old = seen_.floors.front();
+    while (!seen_.earlier.empty() && seen_.earlier.back().bytes <= old.bytes)
+      seen_.earlier.pop_back();
+    seen_.earlier.push_back(old);
+    seen_.floors.pop_front();
   }
   const uint64_t remembered = kParts * (1 + kEarlierWindows);
-  while (!earlier_.empty() && earlier_.front().part + remembered < part) earlier_.pop_front();
+  while (!seen_.earlier.empty() && seen_.earlier.front().part + remembered < part)
+    seen_.earlier.pop_front();
 }
 
 bool Trend::comes_back(double growth_bytes) const {
-  const uint64_t now = floors_.back().bytes;
-  if (!earlier_.empty() && now < earlier_.front().bytes + at_least_bytes_ / 2) return true;
+  const uint64_t now = seen_.floors.back().bytes;
+  if (!seen_.earlier.empty() && now < seen_.earlier.front().bytes + at_least_bytes_ / 2)
+    return true;
   uint64_t highest = 0;
   uint64_t fall = 0;
-  for (const Floor& floor : floors_) {
+  for (const Floor& floor : seen_.floors) {
     highest = std::max(highest, floor.bytes);
     fall = std::max(fall, highest - floor.bytes);
   }
@@ -77,11 +98,12 @@ bool Trend::comes_back(double growth_bytes) const {
 }
 
 std::optional<double> Trend::judge() const {
-  if (floors_.size() < kFewest) return std::nullopt;
-  const Floor& first = floors_.front();
-  const Floor& last = floors_.back();
+  if (seen_.floors.size() < kFewest) return std::nullopt;
+  const Floor& first = seen_.floors.front();
+  const Floor& last = seen_.floors.back();
   if (last.bytes < first.bytes + at_least_bytes_) return 0;
-  const double slope = std::min(slope_of(floors_, 0), slope_of(floors_, floors_.size() * 2 / 3));
+  const double slope =
+      std::min(slope_of(seen_.floors, 0), slope_of(seen_.floors, seen_.floors.size() * 2 / 3));
   const double growth_bytes = slope * as_double(last.part - first.part);
   if (growth_bytes <= 0 || growth_bytes < as_double(at_least_bytes_)) return 0;
   if (comes_back(growth_bytes)) return 0;

@@ -19,21 +19,31 @@ namespace vram::watch {
 
 class Trend {
  public:
-  // Growth by less than at_least_bytes is none.
+  struct Floor {
+    uint64_t part = 0;  // of time: its number
+    uint64_t bytes = 0;
+  };
+  // All that it has seen.
+  struct Seen {
+    std::optional<Floor> open;  // the part that has not ended
+    std::deque<Floor> floors;   // of the window, by time
+    std::deque<Floor> earlier;  // before it: each higher than all that came after it
+  };
+
+  // Growth by less than at_least_bytes is none. `seen`: by a trend of the same window.
   Trend(uint64_t window_ns, uint64_t at_least_bytes);
+  Trend(uint64_t window_ns, uint64_t at_least_bytes, Seen seen);
+  // Whether it could be a trend's: parts one after the other.
+  [[nodiscard]] static bool is_possible(const Seen& seen);
 
   // Time must not go back.
   void add(uint64_t time_ns, uint64_t bytes);
 
   // Bytes a second; 0: not without end. Unknown: too little has been seen.
   [[nodiscard]] std::optional<double> growth_per_second() const { return growth_; }
+  [[nodiscard]] const Seen& seen() const { return seen_; }
 
  private:
-  struct Floor {
-    uint64_t part = 0;  // of time: its number
-    uint64_t bytes = 0;
-  };
-
   void close();
   void forget(uint64_t part);
   [[nodiscard]] std::optional<double> judge() const;
@@ -41,9 +51,7 @@ class Trend {
 
   uint64_t part_ns_;
   uint64_t at_least_bytes_;
-  std::optional<Floor> open_;  // the part that has not ended
-  std::deque<Floor> floors_;   // of the window, by time
-  std::deque<Floor> earlier_;  // before it: each higher than all that came after it
+  Seen seen_;
   std::optional<double> growth_;
 };
 

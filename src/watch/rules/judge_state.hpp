@@ -1,0 +1,69 @@
+// What a Judge knows: part of it, for judge.cpp and judge_saved.cpp.
+#pragma once
+
+#include "watch/rules/judge.hpp"
+#include "watch/rules/measurer.hpp"
+#include "watch/rules/phase.hpp"
+#include "watch/rules/saved.hpp"
+
+#include <deque>
+#include <map>
+#include <utility>
+
+namespace vram::watch {
+
+// What is happening to one subject of a rule.
+struct Case {
+  Phase phase;
+  Alert alert;
+  uint64_t seen = 0;  // the look that had a value for it, or could have had one
+};
+
+// The receivers' name for an alert: with another one it is another alert.
+[[nodiscard]] inline bool has_same_name(const Rule& a, const Rule& b) {
+  return a.name == b.name && a.measure == b.measure && a.severity == b.severity &&
+         a.labels == b.labels;
+}
+
+struct Ruled {
+  Rule rule;
+  std::map<Subject, Case> cases;
+};
+
+struct Judge::State {
+  State(RuleBook given, JudgeOptions wanted)
+      : book(std::move(given)), options(wanted), measurer(wanted.sees_all_processes) {}
+
+  void set_rules(RuleBook given);
+  std::vector<AlertChange> judge(const Look& look, bool is_whole);
+  void judge_rule(Ruled& ruled, const Look& look, std::vector<AlertChange>& changes);
+  void judge_one(Ruled& ruled, const Measured& measured, const Look& look,
+                 std::vector<AlertChange>& changes);
+  void judge_unseen(Ruled& ruled, const Look& look, std::vector<AlertChange>& changes);
+  // True: the case is over.
+  bool take_turn(Turn turn, Case& subject, int64_t time_ns, std::vector<AlertChange>& changes);
+  void resolve(Alert alert, Ending ending, int64_t time_ns, std::vector<AlertChange>& changes);
+  void forget_resolved();
+  void see(uint64_t monotonic_ns);
+  [[nodiscard]] Json clock(const ClockReading& now) const;
+  // Alerts that a process before this one had, by the rules of now.
+  void take_over(const Json& saved);
+  // Cases of rules that are no more become orphans.
+  void take_case(const Json& saved);
+
+  RuleBook book;
+  JudgeOptions options;
+  Measurer measurer;
+  std::vector<Ruled> rules;    // enabled ones
+  std::vector<Alert> orphans;  // firing, of rules that are no more
+  struct Resolved {
+    Alert alert;
+    uint64_t ended_ns = 0;
+  };
+  std::deque<Resolved> resolved;  // by end
+  uint64_t now_ns = 0;            // of the last look, by the judge's own clock
+  int64_t ahead_ns = 0;           // of the monotonic clock: what a process before this one has seen
+  uint64_t look_count = 0;
+};
+
+}  // namespace vram::watch

@@ -1,0 +1,37 @@
+// Values of the judge as JSON and back, for a later process to go on from. Of our own file, but a
+// file all the same: what can't be is refused, or left out where it says so.
+//
+// Readers throw Json::exception on JSON of another form; whoever restores catches it.
+#pragma once
+
+#include "watch/rules/alert.hpp"
+#include "watch/rules/clock.hpp"
+#include "watch/rules/subject.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+
+namespace vram::watch {
+
+using Json = nlohmann::json;
+
+template <typename Value>
+void put_if_any(Json& json, const char* name, const std::optional<Value>& value) {
+  if (value) json[name] = *value;
+}
+template <typename Value>
+[[nodiscard]] std::optional<Value> get_if_any(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found == json.end() ? std::nullopt : std::optional(found->get<Value>());
+}
+
+// An alert of a measure that this program does not know is none.
+[[nodiscard]] Json to_json(const Alert& alert);
+[[nodiscard]] std::optional<Alert> alert_of(const Json& json);
+
+// The numbers of device and source are another process's: their names go along (Measurer::Names).
+[[nodiscard]] Json to_json(const Subject& subject);
+[[nodiscard]] Subject subject_of(const Json& json);
+
+}  // namespace vram::watch
