@@ -214,8 +214,8 @@ TEST_F(OrderTest, TheHostWaitsForTheWorkBeforeTheFreeAloneWhereThereAreGraphs) {
   gpu_.work(kB, {}, 0, kFlag);
 }
 
-// What was freed during a capture has no event then. It gets one when the capture ends, so that what
-// is queued afterwards is not waited for.
+// What was freed during a capture has no event then. It gets one when the capture ends, so that
+// what is queued afterwards is not waited for.
 TEST_F(OrderTest, TheHostDoesNotWaitForWorkAfterTheCaptureDuringWhichABlockWasFreed) {
   const Allocation block = write_new(16 * kMiB, kA);
   (void)write_new(512, kB);
