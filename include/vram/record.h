@@ -57,6 +57,8 @@ VRAM_API vram_status vram_record_start_as_told(void);
  * vram_last_error() says why. Where nothing is
  * recorded: VRAM_OK. */
 VRAM_API vram_status vram_record_stop(void);
+/* 1: something is recorded. 0 as well from the moment on at which a recording has failed (the disk
+ * is full): it is to be stopped all the same, and vram_record_stop() says why. */
 VRAM_API int vram_is_recording(void);
 
 typedef struct vram_record_counts {

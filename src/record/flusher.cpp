@@ -40,8 +40,9 @@ void Flusher::guard(const Work& work) {
   }
 }
 
-Result<std::shared_ptr<Flusher>> Flusher::start(RecordingOptions options, bool is_lazy) {
-  std::shared_ptr<Flusher> flusher(new Flusher(std::move(options), is_lazy));
+Result<std::shared_ptr<Flusher>> Flusher::start(RecordingOptions options, bool is_lazy,
+                                                void (*on_failure)()) {
+  std::shared_ptr<Flusher> flusher(new Flusher(std::move(options), is_lazy, on_failure));
   auto thread = start_background_thread([flusher] { flusher->run(); });
   if (!thread) return tl::unexpected(thread.error());
   flusher->thread_ = std::move(*thread);
@@ -227,6 +228,8 @@ void Flusher::keep_failure(Result<> done) {
   if (done || failure_) return;
   failure_ = std::move(done.error());
   has_failed_ = true;
+  const std::lock_guard guard(Rings::lock());  // against abandon(): another recording may run then
+  if (!is_abandoned_) on_failure_();
 }
 
 void Flusher::write(bool is_time_to_flush) {

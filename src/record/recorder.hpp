@@ -57,7 +57,12 @@ class Recorder {
   // All that was said is in the file, which is whole. What went wrong since the start comes back
   // here; kIo: also that the disk has taken nothing for Flusher::kMaxStall, and was given up.
   [[nodiscard]] static Result<> stop();
+  // Something is recorded: not any more once a recording has failed, as on a full disk.
   [[nodiscard]] static bool is_on() { return has_recording.load(std::memory_order_relaxed); }
+  // The recording has failed: what happens from now on is no part of it. Any thread.
+  static void switch_off() { has_recording.store(false, std::memory_order_relaxed); }
+  // From start() to stop(), whether it has failed meanwhile or not.
+  [[nodiscard]] static bool is_started();
   [[nodiscard]] static RecorderCounts counts();
   // The file that is written, once it is known: as much of its path as fits, with a 0 behind it.
   // Answers how long it is.
