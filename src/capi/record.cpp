@@ -1,7 +1,8 @@
 // The functions of record.h: arguments checked, answers turned into a status.
+#include "base/environment.hpp"
+#include "base/output_target.hpp"
 #include "capi/last_error.hpp"
 #include "capi/registry.hpp"
-#include "record/file/file_sink.hpp"
 #include "record/process.hpp"
 #include "record/recorder.hpp"
 #include "record/threads.hpp"
@@ -41,12 +42,13 @@ vram_stacks stacks_told() {
 
 // A rank's file from before this run: nobody else has its name.
 void remove_earlier(const std::string& path) {
+  if (!vram::record::rank_of_process()) return;
+  const auto earlier = vram::find_output_target(path, vram::Replace::kOwn);
   struct stat found{};
-  const bool is_earlier =
-      vram::record::rank_of_process() && stat(path.c_str(), &found) == 0 &&
-      static_cast<uint64_t>(found.st_mtime) < number_told("VRAM_RECORD_SINCE") &&
-      !vram::record::FileSink::is_live(path);
-  if (is_earlier) (void)unlink(path.c_str());
+  const bool is_earlier = earlier && earlier->file.is_open() &&
+                          fstat(earlier->file.number(), &found) == 0 &&
+                          static_cast<uint64_t>(found.st_mtime) < number_told("VRAM_RECORD_SINCE");
+  if (is_earlier) (void)unlink(earlier->path.c_str());
 }
 
 }  // namespace
@@ -65,14 +67,15 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
     return refuse(VRAM_INVALID_VALUE, "expected limit_bytes to be 0, or 1 MiB or more");
   const std::string own_path =
       wanted.is_named_by_rank != 0 ? vram::record::path_of_rank(path) : path;
-  const auto started = Recorder::start({.path = own_path,
-                                        .stacks = static_cast<vram::record::Stacks>(wanted.stacks),
-                                        .limit_bytes = wanted.limit_bytes,
-                                        .is_lazy = wanted.is_lazy != 0,
-                                        .facts = vram::record::facts_of_process()});
+  const auto started = Recorder::start(
+      {.path = own_path,
+       .stacks = static_cast<vram::record::Stacks>(wanted.stacks),
+       .limit_bytes = wanted.limit_bytes,
+       .is_lazy = wanted.is_lazy != 0,
+       .replace = wanted.replaces_any != 0 ? vram::Replace::kAny : vram::Replace::kOwn,
+       .facts = vram::record::facts_of_process()});
   if (!started) {
-    const bool is_running = started.error().code == vram::Code::kBadInput;
-    return refuse(is_running ? VRAM_INVALID_VALUE : VRAM_FILE_FAILED,
+    return refuse(Recorder::is_started() ? VRAM_INVALID_VALUE : VRAM_FILE_FAILED,
                   started.error().message.c_str());
   }
   vram::capi::Registry::get().tell_all();

@@ -76,11 +76,13 @@ fs::path c_library(const std::string& startup_folder) {
   return fs::path(startup_folder).parent_path() / "lib" / "libvram.so";
 }
 
-// By making it, under a name of its own: a recording of an earlier run stays.
-Result<> check_can_be_written(const std::string& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error))
-    return fail(Code::kIo, "--record: {} is a folder; name a file in it", path);
+// By making it, under a name of its own: a recording of an earlier run stays. What is written in
+// place is not opened beforehand: that could end whoever reads a pipe.
+Result<> check_can_be_written(const RecordSettings& record) {
+  const auto target = find_output_target(record.path, record.replace);
+  if (!target) return tl::unexpected(target.error());
+  if (target->kind == OutputTarget::Kind::kInPlace) return {};
+  const std::string& path = target->path;
   std::string probe = path + ".XXXXXX";
   const int descriptor = mkstemp(probe.data());
   if (descriptor < 0)
@@ -107,7 +109,7 @@ Result<> check_startup(const Surroundings& surroundings, const StartupSettings& 
                 "install vram again",
                 library.string());
   }
-  return check_can_be_written(settings.record->path);
+  return check_can_be_written(*settings.record);
 }
 
 namespace {
@@ -172,10 +174,13 @@ Result<> check_python_options(const std::vector<std::string>& command) {
   return {};
 }
 
-Result<> remove_earlier_recording(const std::string& path) {
-  if (unlink(path.c_str()) == 0 || errno == ENOENT) return {};
-  return fail(Code::kIo, "--record: can't replace {}: {}; remove it, or name another file", path,
-              std::strerror(errno));
+Result<> remove_earlier_recording(const RecordSettings& record) {
+  const auto target = find_output_target(record.path, record.replace);
+  if (!target) return tl::unexpected(target.error());
+  if (target->kind != OutputTarget::Kind::kFile) return {};
+  if (unlink(target->path.c_str()) == 0 || errno == ENOENT) return {};
+  return fail(Code::kIo, "--record: can't replace {}: {}; remove it, or name another file",
+              record.path, std::strerror(errno));
 }
 
 namespace {

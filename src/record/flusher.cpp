@@ -97,12 +97,11 @@ Result<> Flusher::abandon() {
 
 Result<> Flusher::make_file() {
   const std::string path = options_.path;
-  options_.existing = is_lazy_ ? Existing::kKeep : Existing::kReplaceUnlessLive;
   auto made = Recording::create(options_);
-  for (int i = 1; !made && made.error().code == Code::kBadInput && i <= kMaxNames; ++i) {
+  const auto is_taken = [&] { return !made && made.error().code == Code::kBadInput; };
+  for (int i = 1; is_lazy_ && is_taken() && i <= kMaxNames; ++i) {
     const std::string pid = std::to_string(getpid());
     options_.path = path_with(path, i == 1 ? pid : fmt::format("{}-{}", pid, i));
-    options_.existing = Existing::kKeep;
     made = Recording::create(options_);
   }
   if (!made) return tl::unexpected(made.error());

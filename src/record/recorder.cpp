@@ -62,11 +62,17 @@ int64_t time_ns() {
   return clock_ns(CLOCK_MONOTONIC) + state().clock_offset_ns.load(std::memory_order_relaxed);
 }
 
+Existing existing_for(const RecorderOptions& options) {
+  if (options.is_lazy) return Existing::kKeep;
+  return options.replace == Replace::kAny ? Existing::kReplaceAny : Existing::kReplaceOwn;
+}
+
 // The lock is held.
 Result<> start_flusher() {
   RecorderOptions& options = state().options;
   if (std::exchange(state().is_child, false)) renew_facts(options.facts);
   auto flusher = Flusher::start({.path = options.path,
+                                 .existing = existing_for(options),
                                  .limit_bytes = options.limit_bytes,
                                  .describe = &describe_frame,
                                  .facts = options.facts},
