@@ -127,7 +127,9 @@ vram_status vram_board_open(void) {
 void vram_board_close(void) { OpenBoard::get().close(); }
 
 vram_status vram_board_post(const vram_board_figures* figures) {
-  if (figures->struct_bytes != sizeof(vram_board_figures)) return VRAM_INVALID_VALUE;
+  if (figures == nullptr || figures->struct_bytes != sizeof(vram_board_figures) ||
+      (figures->devices == nullptr && figures->device_count != 0))
+    return VRAM_INVALID_VALUE;
   Board* const board = OpenBoard::get().current();
   if (board == nullptr) return VRAM_OK;
   std::array<BoardDevice, VRAM_BOARD_DEVICES> devices;
@@ -145,7 +147,7 @@ vram_status vram_board_post(const vram_board_figures* figures) {
 }
 
 vram_status vram_board_request(vram_board_wish* wish) {
-  if (wish->struct_bytes != sizeof(vram_board_wish)) return VRAM_INVALID_VALUE;
+  if (wish == nullptr || wish->struct_bytes != sizeof(vram_board_wish)) return VRAM_INVALID_VALUE;
   const Board* const board = OpenBoard::get().current();
   const auto asked = board == nullptr ? std::nullopt : board->request();
   const auto request = asked.value_or(TrimRequest{});
@@ -159,7 +161,7 @@ void vram_board_answer(uint64_t number, uint64_t bytes) {
 
 vram_status vram_board_read(uint32_t pid, vram_board_page* page) {
   last_error().clear();
-  if (page->struct_bytes != sizeof(vram_board_page)) {
+  if (page == nullptr || page->struct_bytes != sizeof(vram_board_page)) {
     return refuse(VRAM_INVALID_VALUE, "expected struct_bytes to be sizeof(vram_board_page)");
   }
   const auto reading = vram::record::read_board(OpenBoard::folder(), pid);

@@ -40,7 +40,10 @@ vram_stacks stacks_told() {
   return kind == "native" ? VRAM_STACKS_NATIVE : VRAM_STACKS_NONE;
 }
 
-// A rank's file from before this run: nobody else has its name.
+// NULL is no name.
+std::string_view or_empty(const char* text) { return text != nullptr ? text : ""; }
+
+// A rank's recording from before this run: nobody else has its name.
 void remove_earlier(const std::string& path) {
   if (!vram::record::rank_of_process()) return;
   const auto earlier = vram::find_output_target(path, vram::Replace::kOwn);
@@ -105,31 +108,36 @@ vram_status vram_record_stop(void) {
 int vram_is_recording(void) { return Recorder::is_on() ? 1 : 0; }
 
 vram_status vram_get_record_counts(vram_record_counts* counts) {
-  if (counts->struct_bytes != sizeof *counts) return VRAM_INVALID_VALUE;
+  if (counts == nullptr || counts->struct_bytes != sizeof *counts) return VRAM_INVALID_VALUE;
   const auto found = Recorder::counts();
   *counts = {sizeof *counts, found.events, found.lost_records, found.file_bytes};
   return VRAM_OK;
 }
 
 size_t vram_record_path(char* path, size_t capacity) {
-  return Recorder::copy_path({path, capacity});
+  return Recorder::copy_path({path, path == nullptr ? 0 : capacity});
 }
 
-void vram_scope_begin(const char* name) { Recorder::scope_begin(name); }
+void vram_scope_begin(const char* name) { Recorder::scope_begin(or_empty(name)); }
 void vram_scope_end(void) { Recorder::scope_end(); }
 void vram_step(void) { Recorder::step(); }
 
 void vram_name(int device, const void* address, size_t bytes, const char* name,
                const char* category) {
-  Recorder::name(static_cast<uint16_t>(device), reinterpret_cast<uint64_t>(address), bytes, name,
-                 category);
+  Recorder::name(static_cast<uint16_t>(device), reinterpret_cast<uint64_t>(address), bytes,
+                 or_empty(name), or_empty(category));
 }
 
-void vram_record_about(const char* key, const char* value) { Recorder::about(key, value); }
-void vram_record_setting(const char* key, const char* value) { Recorder::setting(key, value); }
+void vram_record_about(const char* key, const char* value) {
+  if (key != nullptr) Recorder::about(key, or_empty(value));
+}
+void vram_record_setting(const char* key, const char* value) {
+  if (key != nullptr) Recorder::setting(key, or_empty(value));
+}
 
 void vram_record_event(const vram_event* event) {
-  if (!Recorder::is_on() || static_cast<size_t>(event->kind) >= kOps.size()) return;
+  if (!Recorder::is_on() || event == nullptr) return;
+  if (static_cast<size_t>(event->kind) >= kOps.size()) return;
   const bool is_of_all_memory = event->kind >= VRAM_EVENT_HELD_SEGMENT;
   if (is_of_all_memory && vram::capi::Registry::get().has_pool(event->device)) return;
   Recorder::emit({.address = event->address,
