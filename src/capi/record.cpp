@@ -29,13 +29,11 @@ constexpr std::array kOps = {
     Op::kHeldSegment,   Op::kHeldBlock,    Op::kHeldPending, Op::kHeldFree};
 
 uint64_t number_told(const char* variable) {
-  const char* const text = std::getenv(variable);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 0;
+  return std::strtoull(vram::trusted_environment(variable).c_str(), nullptr, 10);
 }
 
 vram_stacks stacks_told() {
-  const char* const text = std::getenv("VRAM_RECORD_STACKS");
-  const std::string_view kind = text != nullptr ? text : "";
+  const std::string kind = vram::trusted_environment("VRAM_RECORD_STACKS");
   if (kind == "python") return VRAM_STACKS_PYTHON;
   return kind == "native" ? VRAM_STACKS_NATIVE : VRAM_STACKS_NONE;
 }
@@ -86,8 +84,8 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
 }
 
 vram_status vram_record_start_as_told(void) {
-  const char* const path = std::getenv("VRAM_RECORD");
-  if (path == nullptr || *path == '\0' || Recorder::is_on()) return VRAM_OK;
+  const std::string path = vram::trusted_environment("VRAM_RECORD");
+  if (path.empty() || Recorder::is_started()) return VRAM_OK;
   remove_earlier(vram::record::path_of_rank(path));
   vram_record_options options{};
   options.struct_bytes = sizeof options;
@@ -95,7 +93,7 @@ vram_status vram_record_start_as_told(void) {
   options.is_lazy = 1;
   options.is_named_by_rank = 1;
   options.limit_bytes = number_told("VRAM_RECORD_LIMIT");
-  const vram_status started = vram_record_start(path, &options);
+  const vram_status started = vram_record_start(path.c_str(), &options);
   if (started == VRAM_OK) (void)std::atexit([] { (void)vram_record_stop(); });
   return started;
 }

@@ -1,8 +1,9 @@
 #include "capi/registry.hpp"
 
 #include "base/bytes.hpp"
+#include "base/environment.hpp"
 
-#include <cstdlib>
+#include <memory>
 #include <pthread.h>
 #include <string>
 
@@ -13,8 +14,8 @@ constexpr uint64_t kHandleUnitBytes = 2 * kMiB;
 
 // Another driver library, for tests on machines without a GPU.
 std::string driver_path() {
-  const char* path = std::getenv("VRAM_CUDA_DRIVER");
-  return path != nullptr && *path != '\0' ? path : "libcuda.so.1";
+  std::string named = trusted_environment("VRAM_CUDA_DRIVER");
+  return named.empty() ? "libcuda.so.1" : named;
 }
 
 Result<pool::Options> read_options(const vram_pool_options& options) {

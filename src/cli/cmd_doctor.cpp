@@ -1,5 +1,6 @@
 // vram doctor: what is wrong with this machine's GPUs, drivers and settings, and what repairs it;
 // with --stress what a GPU's memory does under pressure (stress_run).
+#include "base/environment.hpp"
 #include "cli/command.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
@@ -13,7 +14,6 @@
 #include "show/doctor_text.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -95,8 +95,8 @@ Result<doctor::Pid> DoctorCommand::pid() const {
 
 doctor::Libraries libraries() {
   doctor::Libraries libraries{.nvml = gpu::nvml::Nvml::library()};
-  const char* const cuda = std::getenv("VRAM_CUDA_DRIVER");  // NOLINT(concurrency-mt-unsafe)
-  if (cuda != nullptr) libraries.cuda = cuda;
+  if (std::string cuda = trusted_environment("VRAM_CUDA_DRIVER"); !cuda.empty())
+    libraries.cuda = std::move(cuda);
   return libraries;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/startup.hpp"
 
+#include "base/environment.hpp"
 #include "cli/installed.hpp"
 
 #include <fmt/format.h>
@@ -43,8 +44,8 @@ std::optional<fs::path> find_below(const fs::path& prefix) {
 }  // namespace
 
 Result<std::string> startup_folder() {
-  if (const char* const named = std::getenv("VRAM_STARTUP"); named != nullptr && *named != '\0') {
-    if (has_startup(named)) return std::string(named);
+  if (std::string named = trusted_environment("VRAM_STARTUP"); !named.empty()) {
+    if (has_startup(named)) return named;
     return fail(Code::kBadInput, "VRAM_STARTUP names {}, which has no {}; unset it", named, kFile);
   }
   const fs::path program = program_path();
@@ -58,10 +59,9 @@ Result<std::string> startup_folder() {
 }
 
 std::string tap_library(const std::string& startup_folder) {
-  const char* const library = std::getenv("VRAM_LIBRARY");
-  const fs::path folder = library != nullptr && *library != '\0'
-                              ? fs::path(library).parent_path()
-                              : fs::path(startup_folder).parent_path() / "lib";
+  const std::string library = trusted_environment("VRAM_LIBRARY");
+  const fs::path folder = library.empty() ? fs::path(startup_folder).parent_path() / "lib"
+                                          : fs::path(library).parent_path();
   const fs::path tap = folder / "libvram_tap.so";
   std::error_code error;
   return fs::is_regular_file(tap, error) ? tap.string() : "";
@@ -71,8 +71,7 @@ namespace {
 
 // libvram.so, as the package finds it (python/vram/_library.py).
 fs::path c_library(const std::string& startup_folder) {
-  const char* const named = std::getenv("VRAM_LIBRARY");
-  if (named != nullptr && *named != '\0') return named;
+  if (std::string named = trusted_environment("VRAM_LIBRARY"); !named.empty()) return named;
   return fs::path(startup_folder).parent_path() / "lib" / "libvram.so";
 }
 
