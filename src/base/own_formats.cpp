@@ -44,4 +44,14 @@ bool is_own_format(std::string_view head, std::string_view tail) {
          is_document(head) || is_text(tail);
 }
 
+bool is_history(std::string_view head) {
+  constexpr std::string_view kSqlite("SQLite format 3\0", 16);
+  constexpr size_t kApplicationAt = 68;
+  if (!head.starts_with(kSqlite) || head.size() < kApplicationAt + sizeof(uint32_t)) return false;
+  uint32_t application = 0;  // big-endian
+  for (size_t i = 0; i < sizeof application; ++i)
+    application = application << 8 | static_cast<uint8_t>(head[kApplicationAt + i]);
+  return application == kHistoryApplication;
+}
+
 }  // namespace vram
