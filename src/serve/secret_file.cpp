@@ -18,6 +18,11 @@ Result<> check_owner(const std::string& path, int descriptor) {
   struct stat found{};
   if (fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode))
     return fail(Code::kBadInput, "{} is no plain file, so no secret is read from it", path);
+  if (found.st_uid != geteuid() && found.st_uid != 0)
+    return fail(Code::kBadInput,
+                "{} belongs to user {}, who knows the secret and may change it: expected a file of "
+                "user {} or of root ('chown {} {}')",
+                path, found.st_uid, geteuid(), geteuid(), path);
   if ((found.st_mode & 077U) != 0)
     return fail(Code::kBadInput,
                 "{} can be read by others (its mode is {:04o}): 'chmod 600 {}', and make a new "

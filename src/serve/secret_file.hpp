@@ -14,7 +14,8 @@ namespace vram::serve {
 [[nodiscard]] bool is_one_word(std::string_view text);
 
 // The file's content without the ends of line at its end; of one that is longer than `longest` a
-// beginning that is longer, too. Refused: what is no plain file, or may be read by others.
+// beginning that is longer, too. Refused: what is no plain file, may be read by
+// others, or belongs to another user than this one and root.
 [[nodiscard]] Result<std::string> read_secret(const std::string& path, size_t longest);
 
 // As an option gives it: a URL, or @FILE, a file whose only line is one.
