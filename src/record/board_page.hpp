@@ -89,5 +89,6 @@ inline constexpr const char* kSharedMemoryFolder = "/dev/shm";
 [[nodiscard]] uint64_t start_ticks_of(uint32_t pid);
 // Of this process: 0 where the system does not say.
 [[nodiscard]] uint64_t own_pid_namespace();
+inline constexpr uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // the machine's own
 
 }  // namespace vram::record

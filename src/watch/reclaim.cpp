@@ -18,8 +18,6 @@ namespace {
 
 using Bytes = std::optional<uint64_t>;
 
-constexpr uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // the machine's own, whose pids drivers name
-
 // What a process posts may be anything: a sum that can't be is unknown. So is one of nothing.
 Bytes sum_of(const std::vector<Bytes>& figures) {
   Bytes sum;
@@ -159,7 +157,7 @@ Bytes Holder::cached_bytes(std::optional<uint32_t> index) const {
 }
 
 bool sees_all_processes() {
-  return record::this_process().pid_namespace == kFirstPidNamespace &&
+  return record::this_process().pid_namespace == record::kFirstPidNamespace &&
          access("/proc/1/stat", R_OK) == 0;  // as root alone with hidepid
 }
 
