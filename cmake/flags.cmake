@@ -46,6 +46,22 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND VRAM_UNITY)
   # build has the warning.
   target_compile_options(vram_flags INTERFACE -Wno-subobject-linkage)
 endif()
+# What makes a bug that gets at memory harder to use. libvram.so lies in other people's processes, the program reads
+# files that others wrote and listens. Not with sanitizers, which see more; FORTIFY takes an optimizing compiler.
+if(NOT VRAM_SANITIZE)
+  include(CheckPIESupported)
+  check_pie_supported()
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-fcf-protection=full VRAM_HAS_CF_PROTECTION)             # x86
+  check_cxx_compiler_flag(-mbranch-protection=standard VRAM_HAS_BRANCH_PROTECTION)  # aarch64
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" vram_type)
+  string(REGEX MATCH "-O[1-3s]" vram_optimizes "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${vram_type}}")
+  target_compile_options(vram_flags INTERFACE -fstack-protector-strong
+    $<$<BOOL:${VRAM_HAS_CF_PROTECTION}>:-fcf-protection=full>
+    $<$<BOOL:${VRAM_HAS_BRANCH_PROTECTION}>:-mbranch-protection=standard>
+    $<$<BOOL:${vram_optimizes}>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=3>)
+  target_link_options(vram_flags INTERFACE -Wl,-z,relro -Wl,-z,now)
+endif()
 if(VRAM_SANITIZE)
   # Warnings are not errors here: a sanitizer's extra code causes false ones in g++ (maybe-uninitialized and similar ones).
   target_compile_options(vram_flags INTERFACE -fsanitize=${VRAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

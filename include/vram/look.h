@@ -78,7 +78,7 @@ VRAM_API vram_status vram_look_device(vram_look* look, uint32_t index, vram_devi
 /* ---------------------------------------------------------------------------------------------- the board */
 
 /* The board is a folder of shared memory, /dev/shm/vram-<uid> (the environment variable VRAM_BOARD
- * names another), mode 0700, in which each process that posts has a page, mode 0600, named by its
+ * names another; where that can't be had, $XDG_RUNTIME_DIR/vram), mode 0700, in which each process that posts has a page, mode 0600, named by its
  * pid. `vram top` reads it, `vram free` asks there for memory. */
 
 #define VRAM_BOARD_DEVICES 16

@@ -33,20 +33,23 @@ typedef struct vram_record_options {
   vram_stacks stacks;
   /* 1: the file is made when something is recorded, a process that finds its name taken adds its
    * number to it (run.4711.vtrace, or run.4711-2.vtrace where there is one), and children of fork()
-   * record, too, each into its own file. 0: the file is made at once, in place of one of that name
-   * that nobody is writing, and children do not record. */
+   * record, too, each into its own file. 0: the file is made at once, in place of a recording or a
+   * report of that name that nobody is writing, and children do not record. */
   uint32_t is_lazy;
   /* 1: a rank of several (RANK and WORLD_SIZE, or what MPI and Slurm set) adds its number to the
    * name: run.rank0.vtrace. */
   uint32_t is_named_by_rank;
-  uint32_t reserved; /* 0 */
+  /* 1, where is_lazy is 0: a file of that name is replaced even if vram did not write it. */
+  uint32_t replaces_any;
   /* What the recording may take on the disk: what is older goes (run.old.vtrace has the older part
    * of what stays). At least 1 MiB; 0: no limit. */
   uint64_t limit_bytes;
 } vram_record_options;
 
 /* VRAM_INVALID_VALUE: something is recorded already, or such options can't be. VRAM_FILE_FAILED: no
- * such file can be made, or the system grants no thread. vram_last_error() says it in words. */
+ * such file can be made, another recording is writing it, it is a file that vram did not write, or
+ * the system grants no thread. A pipe or a device is written in place, and takes no limit.
+ * vram_last_error() says why in words. */
 VRAM_API vram_status vram_record_start(const char* path, const vram_record_options* options);
 /* Starts what the environment asks for (as `vram run --record` sets it: VRAM_RECORD names the
  * file), until the process ends. Does nothing where it asks for nothing, or something is recorded
@@ -57,6 +60,8 @@ VRAM_API vram_status vram_record_start_as_told(void);
  * vram_last_error() says why. Where nothing is
  * recorded: VRAM_OK. */
 VRAM_API vram_status vram_record_stop(void);
+/* 1: something is recorded. 0 as well from the moment on at which a recording has failed (the disk
+ * is full): it is to be stopped all the same, and vram_record_stop() says why. */
 VRAM_API int vram_is_recording(void);
 
 typedef struct vram_record_counts {

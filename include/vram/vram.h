@@ -14,7 +14,9 @@
  *     is compiled with --default-stream per-thread must not pass its default stream as NULL either.
  *   - Any function may be called from any thread at any time, and none needs a current CUDA context, unless it says
  *     otherwise. Of two calls about one block, one must happen before the other.
- *   - Every failure is a vram_status; nothing is thrown, printed, or changed by a call that fails.
+ *   - Every failure is a vram_status; nothing is thrown, printed, or changed by a call that fails. A NULL where something
+ *     is expected, and a pool that was closed as often as it was opened, are answered with VRAM_INVALID_VALUE (or 0, where
+ *     a function answers a number; functions without an answer do nothing).
  *   - The GPU's driver is opened at the first vram_pool_open(), not when the library is loaded.
  *   - After fork() the child has no pools, as it has no CUDA: every call there answers VRAM_FORKED (or 0, where a
  *     function answers a number). The parent goes on undisturbed.
@@ -79,7 +81,7 @@ typedef struct vram_pool_options {
  * VRAM_INVALID_VALUE: options no pool can have. VRAM_NOT_SUPPORTED: the backing that was asked for. */
 VRAM_API vram_status vram_pool_open(int device, const vram_pool_options* options, vram_pool** pool);
 /* The last close waits for the device and gives all of its memory back; blocks that live become invalid. No other call
- * about this pool may run beside the last one. */
+ * about this pool may run beside the last one. VRAM_INVALID_VALUE: it is closed already. */
 VRAM_API vram_status vram_pool_close(vram_pool* pool);
 /* Why the last function of this thread failed that says here why (vram_pool_open(), those that refuse a stream, those of
  * look.h and record.h), in one line; "" if it did not. */

@@ -62,7 +62,7 @@ class RecordOptions(ctypes.Structure):
         ("stacks", ctypes.c_int),
         ("is_lazy", ctypes.c_uint32),
         ("is_named_by_rank", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("replaces_any", ctypes.c_uint32),
         ("limit_bytes", ctypes.c_uint64),
     ]
 

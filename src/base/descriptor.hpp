@@ -20,6 +20,8 @@ class Descriptor {
   }
 
   [[nodiscard]] int number() const { return number_; }
+  // The holder's no more: to be closed by the caller.
+  [[nodiscard]] int release() { return std::exchange(number_, -1); }
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
 
  private:

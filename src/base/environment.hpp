@@ -13,4 +13,12 @@ namespace vram {
   return value == nullptr ? "" : value;
 }
 
+// The same of what names a library to load or a file to write. Empty in a program that has more
+// rights than whoever started it (set-user-ID, capabilities of its file): the caller's library
+// would have them, too.
+[[nodiscard]] inline std::string trusted_environment(const char* name) {
+  const char* const value = ::secure_getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 }  // namespace vram

@@ -93,35 +93,47 @@ Result<std::string> read_whole(const std::string& path, uint64_t most_bytes) {
               format_bytes(most_bytes));
 }
 
-Result<AtomicFile> AtomicFile::create(const std::string& path) {
-  if (path == "-") return AtomicFile(path, "", STDOUT_FILENO);
-  std::string temporary = path + ".tmp-XXXXXX";
-  const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) return system_failure("cannot create a file beside", path);
-  // mkstemp makes it private; an output has the permissions any new file gets.
+namespace {
+
+// mkstemp makes it private. An output has the permissions that any new file gets, or those of the
+// file that it replaces.
+void set_permissions(int descriptor, const OutputTarget& target) {
+  if (target.kind == OutputTarget::Kind::kFile) return pass_permissions_on(target, descriptor);
   const mode_t mask = ::umask(0);
   ::umask(mask);
   (void)::fchmod(descriptor, 0666 & ~mask);
-  return AtomicFile(path, std::move(temporary), descriptor);
 }
 
-AtomicFile::AtomicFile(std::string path, std::string temporary_path, int descriptor)
-    : path_(std::move(path)), temporary_path_(std::move(temporary_path)), descriptor_(descriptor) {}
+}  // namespace
+
+Result<AtomicFile> AtomicFile::create(const std::string& path, Replace replace) {
+  auto target = find_output_target(path, replace);
+  if (!target) return tl::unexpected(target.error());
+  if (target->kind == OutputTarget::Kind::kInPlace) {
+    auto file = open_in_place(*target, Opening::kWaits);
+    if (!file) return tl::unexpected(file.error());
+    return AtomicFile(path, replace, "", *std::move(file));
+  }
+  std::string temporary = target->path + ".tmp-XXXXXX";
+  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.is_open()) return system_failure("cannot create a file beside", path);
+  set_permissions(file.number(), *target);
+  return AtomicFile(path, replace, std::move(temporary), std::move(file));
+}
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
+      replace_(other.replace_),
       temporary_path_(std::exchange(other.temporary_path_, "")),
       buffer_(std::move(other.buffer_)),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
+      file_(std::move(other.file_)) {}
 
 AtomicFile::~AtomicFile() {
-  if (temporary_path_.empty()) return;
-  ::close(descriptor_);
-  ::unlink(temporary_path_.c_str());
+  if (!temporary_path_.empty()) ::unlink(temporary_path_.c_str());
 }
 
 Result<> AtomicFile::write(std::string_view bytes) {
-  VRAM_CHECK(descriptor_ >= 0);
+  VRAM_CHECK(file_.is_open());
   buffer_.append(bytes);
   return buffer_.size() < kBufferBytes ? Result<>() : flush();
 }
@@ -129,7 +141,7 @@ Result<> AtomicFile::write(std::string_view bytes) {
 Result<> AtomicFile::flush() {
   size_t done = 0;
   while (done < buffer_.size()) {
-    const ssize_t count = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
+    const ssize_t count = ::write(file_.number(), buffer_.data() + done, buffer_.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return system_failure("cannot write", path_);
     done += static_cast<size_t>(count);
@@ -140,13 +152,17 @@ Result<> AtomicFile::flush() {
 
 Result<> AtomicFile::commit() {
   if (auto flushed = flush(); !flushed) return flushed;
-  if (temporary_path_.empty()) return {};
+  if (is_in_place()) return {};
   // Data before name: after a crash the name shows the whole file or the old one.
-  if (::fsync(descriptor_) != 0 && errno != EINVAL) return system_failure("cannot write", path_);
-  if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) {
+  if (::fsync(file_.number()) != 0 && errno != EINVAL) return system_failure("cannot write", path_);
+  // Again: somebody may have put another file there, or have begun to write it.
+  const auto target = find_output_target(path_, replace_);
+  if (!target) return tl::unexpected(target.error());
+  if (target->kind == OutputTarget::Kind::kInPlace)
+    return fail(Code::kIo, "cannot replace {}: it has become a pipe or a device", path_);
+  if (::rename(temporary_path_.c_str(), target->path.c_str()) != 0)
     return system_failure("cannot replace", path_);
-  }
-  ::close(std::exchange(descriptor_, -1));
+  file_ = Descriptor();
   temporary_path_.clear();
   return {};
 }

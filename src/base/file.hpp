@@ -1,8 +1,9 @@
-// Files, with errors in people's words. Output goes to a temporary name beside the target and is
+// Files, with errors in people's words. Output to a file goes to a temporary name beside it and is
 // renamed into place when it is complete, so a reader never sees half a file and a failure leaves
 // what was there before.
 #pragma once
 
+#include "base/output_target.hpp"
 #include "base/result.hpp"
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace vram {
 
@@ -40,24 +42,35 @@ class InputFile {
 // more was read than that takes to know.
 [[nodiscard]] Result<std::string> read_whole(const std::string& path, uint64_t most_bytes);
 
-// A file that appears under its name only when commit() succeeds. "-" writes to standard output.
+// A file that appears under its name only when commit() succeeds. What was there before passes its
+// permissions on, and its owner where this process may do that. What is no regular file is written
+// in place (output_target.hpp).
 class AtomicFile {
  public:
-  [[nodiscard]] static Result<AtomicFile> create(const std::string& path);
+  // kBadInput: what is there may not be replaced, as find_output_target() says.
+  [[nodiscard]] static Result<AtomicFile> create(const std::string& path,
+                                                 Replace replace = Replace::kOwn);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();  // without commit(): the temporary file is removed
 
+  // What is written is seen at once, and commit() only writes the rest.
+  [[nodiscard]] bool is_in_place() const { return temporary_path_.empty(); }
   [[nodiscard]] Result<> write(std::string_view bytes);
   [[nodiscard]] Result<> commit();
 
  private:
-  AtomicFile(std::string path, std::string temporary_path, int descriptor);
+  AtomicFile(std::string path, Replace replace, std::string temporary_path, Descriptor file)
+      : path_(std::move(path)),
+        replace_(replace),
+        temporary_path_(std::move(temporary_path)),
+        file_(std::move(file)) {}
   [[nodiscard]] Result<> flush();
   std::string path_;
-  std::string temporary_path_;
+  Replace replace_;
+  std::string temporary_path_;  // empty: in place
   std::string buffer_;
-  int descriptor_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace vram

@@ -1,5 +1,7 @@
 #include "base/file.hpp"
 
+#include "base/own_formats.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -51,12 +53,13 @@ TEST_F(FileTest, AppearsOnlyWhenCommitted) {
 }
 
 TEST_F(FileTest, AbandonedLeavesWhatWasThere) {
-  std::ofstream(path("out")) << "old";
+  const std::string old = std::string(kVtraceStart) + "old";
+  std::ofstream(path("out")) << old;
   {
     auto file = AtomicFile::create(path("out")).value();
     ASSERT_TRUE(file.write(std::string(1 << 20, 'x')).has_value());
   }
-  EXPECT_EQ(content(path("out")), "old");
+  EXPECT_EQ(content(path("out")), old);
   EXPECT_EQ(count_files(), 1);
 }
 

@@ -33,7 +33,7 @@ Result<SettingsFile> read_now(const std::string& path, uint64_t max_bytes) {
   if (!S_ISREG(found.st_mode))
     return fail(Code::kBadInput, "{} is no plain file: name one, not a folder, FIFO or device",
                 path);
-  SettingsFile settings{.text = {}, .mode = found.st_mode & 0777U};
+  SettingsFile settings{.text = {}, .mode = found.st_mode & 0777U, .owner = found.st_uid};
   while (settings.text.size() <= max_bytes) {
     const size_t known = settings.text.size();
     settings.text.resize(known + kPieceBytes);

@@ -13,7 +13,8 @@ namespace vram {
 
 struct SettingsFile {
   std::string text;
-  uint32_t mode = 0;  // its permissions, 0777 at most
+  uint32_t mode = 0;   // its permissions, 0777 at most
+  uint32_t owner = 0;  // the user's number
 };
 
 inline constexpr std::chrono::milliseconds kSettingsPatience{2'000};

@@ -1,9 +1,11 @@
 // The functions of look.h about the board: this process's page, and reading those of others.
 #include "record/board.hpp"
 
+#include "base/environment.hpp"
 #include "base/spin_lock.hpp"
 #include "capi/last_error.hpp"
 #include "record/board_reader.hpp"
+#include "record/sweep.hpp"
 
 #include <algorithm>
 #include <array>
@@ -42,7 +44,7 @@ class OpenBoard {
     const std::scoped_lock lock(lock_);
     is_to_be_renewed_ = false;
     if (board_.load(std::memory_order_relaxed) != nullptr) return {};
-    auto board = Board::open(folder());
+    auto board = make();
     if (!board) return tl::unexpected(board.error());
     if (!has_handlers_) {
       has_handlers_ = true;
@@ -57,7 +59,10 @@ class OpenBoard {
   void close() {
     const std::scoped_lock lock(lock_);
     is_to_be_renewed_ = false;
-    if (const Board* const board = board_.exchange(nullptr)) board->withdraw();
+    const Board* const board = board_.exchange(nullptr);
+    if (board == nullptr) return;
+    board->withdraw();
+    (void)vram::record::sweep_board(board->folder());  // forked children that ended meanwhile
   }
 
   // The one to post on; null: none.
@@ -66,12 +71,23 @@ class OpenBoard {
     return board_.load(std::memory_order_acquire);
   }
 
-  static std::string folder() {
-    const char* const named = std::getenv("VRAM_BOARD");  // NOLINT(concurrency-mt-unsafe)
-    return named == nullptr ? vram::record::default_board_folder() : named;
+  // Where pages of this user's processes lie.
+  static std::vector<std::string> folders() {
+    if (std::string named = vram::trusted_environment("VRAM_BOARD"); !named.empty()) return {named};
+    return {vram::record::board_folder_of(geteuid()),
+            vram::record::second_board_folder_of(geteuid())};
   }
 
  private:
+  // In the first folder where it can be made; the error of the first one.
+  static vram::Result<Board> make() {
+    const std::vector<std::string> all = folders();
+    auto first = Board::open(all.front());
+    if (first || all.size() == 1) return first;
+    auto second = Board::open(all.back());
+    return second ? std::move(second) : std::move(first);
+  }
+
   // In the child of a fork, which has this one thread.
   void forget() {
     lock_.unlock();  // whoever held it is not here
@@ -127,7 +143,9 @@ vram_status vram_board_open(void) {
 void vram_board_close(void) { OpenBoard::get().close(); }
 
 vram_status vram_board_post(const vram_board_figures* figures) {
-  if (figures->struct_bytes != sizeof(vram_board_figures)) return VRAM_INVALID_VALUE;
+  if (figures == nullptr || figures->struct_bytes != sizeof(vram_board_figures) ||
+      (figures->devices == nullptr && figures->device_count != 0))
+    return VRAM_INVALID_VALUE;
   Board* const board = OpenBoard::get().current();
   if (board == nullptr) return VRAM_OK;
   std::array<BoardDevice, VRAM_BOARD_DEVICES> devices;
@@ -145,7 +163,7 @@ vram_status vram_board_post(const vram_board_figures* figures) {
 }
 
 vram_status vram_board_request(vram_board_wish* wish) {
-  if (wish->struct_bytes != sizeof(vram_board_wish)) return VRAM_INVALID_VALUE;
+  if (wish == nullptr || wish->struct_bytes != sizeof(vram_board_wish)) return VRAM_INVALID_VALUE;
   const Board* const board = OpenBoard::get().current();
   const auto asked = board == nullptr ? std::nullopt : board->request();
   const auto request = asked.value_or(TrimRequest{});
@@ -159,10 +177,14 @@ void vram_board_answer(uint64_t number, uint64_t bytes) {
 
 vram_status vram_board_read(uint32_t pid, vram_board_page* page) {
   last_error().clear();
-  if (page->struct_bytes != sizeof(vram_board_page)) {
+  if (page == nullptr || page->struct_bytes != sizeof(vram_board_page)) {
     return refuse(VRAM_INVALID_VALUE, "expected struct_bytes to be sizeof(vram_board_page)");
   }
-  const auto reading = vram::record::read_board(OpenBoard::folder(), pid);
+  const std::vector<std::string> folders = OpenBoard::folders();
+  auto reading = vram::record::read_board(folders.front(), pid);
+  if (!reading && folders.size() > 1) {
+    if (auto second = vram::record::read_board(folders.back(), pid)) reading = std::move(second);
+  }
   if (!reading) return refuse(VRAM_INVALID_VALUE, reading.error().message);
   *page = as_c(*reading);
   return VRAM_OK;

@@ -107,4 +107,64 @@ TEST_F(BoardDoorTest, AFolderThatCantBeMadeIsSaid) {
   EXPECT_THAT(vram_last_error(), testing::HasSubstr("/nowhere/board"));
 }
 
+// As a user whose folder another one, here root, has made: of this number there is none.
+int open_as(uid_t uid, const std::string& runtime) {
+  unsetenv("VRAM_BOARD");  // NOLINT(concurrency-mt-unsafe)
+  if (runtime.empty())
+    unsetenv("XDG_RUNTIME_DIR");  // NOLINT(concurrency-mt-unsafe)
+  else
+    setenv("XDG_RUNTIME_DIR", runtime.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  if (setresgid(uid, uid, uid) != 0 || setresuid(uid, uid, uid) != 0) return 2;
+  if (vram_board_open() != VRAM_OK) {
+    const std::string why = vram_last_error();
+    const bool is_told =
+        why.find("found one of user 0, which only that user") != std::string::npos &&
+        why.find("VRAM_BOARD") != std::string::npos;
+    return is_told ? 3 : 4;
+  }
+  const vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, "forward", nullptr, 0};
+  if (vram_board_post(&figures) != VRAM_OK) return 5;
+  vram_board_page page{};
+  page.struct_bytes = sizeof page;
+  if (vram_board_read(static_cast<uint32_t>(getpid()), &page) != VRAM_OK) return 6;
+  const std::string own = runtime + "/vram/" + std::to_string(getpid());
+  return page.step == 7 && std::filesystem::exists(own) ? 0 : 7;
+}
+
+TEST_F(BoardDoorTest, WhereAnotherUserHasTakenTheNameThePageLiesInTheRuntimeFolder) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const auto uid = static_cast<uid_t>(700'000'000 + getpid());
+  const std::string taken = "/dev/shm/vram-" + std::to_string(uid);
+  const std::string runtime = testing::TempDir() + "vram-runtime-" + std::to_string(getpid());
+  std::filesystem::create_directory(taken);
+  std::filesystem::create_directory(runtime);
+  ASSERT_EQ(chown(runtime.c_str(), uid, uid), 0);
+  const auto ends = [&](const std::string& folder) {
+    const pid_t child = fork();
+    if (child == 0) _exit(open_as(uid, folder));
+    return WEXITSTATUS(vram::status_of_child(child));
+  };
+  EXPECT_EQ(ends(runtime), 0);
+  EXPECT_EQ(ends(""), 3) << "and without one it is said who has the name";
+  std::filesystem::remove_all(taken);
+  std::filesystem::remove_all(runtime);
+}
+
+// DataLoader's workers that post and end by _exit().
+TEST_F(BoardDoorTest, PagesOfDeadChildrenGo) {
+  ASSERT_EQ(vram_board_open(), VRAM_OK) << vram_last_error();
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder_),
+                         std::filesystem::directory_iterator());
+  };
+  for (int round = 0; round < 5; ++round) {
+    const pid_t child = fork();
+    if (child == 0) _exit(post("worker") == VRAM_OK && read(getpid()) == "worker" ? 0 : 1);
+    ASSERT_EQ(WEXITSTATUS(vram::status_of_child(child)), 0);
+    EXPECT_LE(files(), 2) << "this process's, and the last child's";
+  }
+  vram_board_close();
+  EXPECT_EQ(files(), 0);
+}
+
 }  // namespace

@@ -14,6 +14,8 @@
 
 namespace {
 
+using vram::capi::opened;
+using vram::capi::OpenPool;
 using vram::capi::Registry;
 using vram::record::Recorder;
 
@@ -25,8 +27,10 @@ vram_stat as_c(const vram::pool::Stat& stat) {
 
 extern "C" {
 
-vram_status vram_get_stats(vram_pool* pool, vram_stats* stats) {
+vram_status vram_get_stats(vram_pool* handle, vram_stats* stats) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr || stats == nullptr) return VRAM_INVALID_VALUE;
   if (stats->struct_bytes != sizeof(vram_stats)) return VRAM_INVALID_VALUE;
   const vram::pool::Stats now = pool->pool.stats();
   const uint64_t limit = pool->pool.limit_bytes();
@@ -50,20 +54,25 @@ vram_status vram_get_stats(vram_pool* pool, vram_stats* stats) {
   return VRAM_OK;
 }
 
-vram_status vram_reset_peaks(vram_pool* pool) {
+vram_status vram_reset_peaks(vram_pool* handle) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
   pool->pool.reset_peaks();
   return VRAM_OK;
 }
 
-vram_status vram_reset_sums(vram_pool* pool) {
+vram_status vram_reset_sums(vram_pool* handle) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
   pool->pool.reset_sums();
   return VRAM_OK;
 }
 
-size_t vram_visit(vram_pool* pool, void (*visit)(void* user, const vram_part* part), void* user) {
-  if (Registry::get().is_forked()) return 0;
+size_t vram_visit(vram_pool* handle, void (*visit)(void* user, const vram_part* part), void* user) {
+  OpenPool* const pool = opened(handle);
+  if (Registry::get().is_forked() || pool == nullptr || visit == nullptr) return 0;
   std::vector<vram_part> parts;
   pool->pool.visit([&](const vram::pool::BlockInfo& info) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): streams are pointers to CUDA, numbers to us
@@ -76,8 +85,9 @@ size_t vram_visit(vram_pool* pool, void (*visit)(void* user, const vram_part* pa
   return parts.size();
 }
 
-size_t vram_explain_oom(vram_pool* pool, char* text, size_t capacity) {
-  if (Registry::get().is_forked()) return 0;
+size_t vram_explain_oom(vram_pool* handle, char* text, size_t capacity) {
+  OpenPool* const pool = opened(handle);
+  if (Registry::get().is_forked() || pool == nullptr) return 0;
   const vram::pool::OomFacts facts = pool->pool.last_oom();
   if (facts.requested_bytes == 0) return 0;
   std::array<char, PATH_MAX> recording{};
@@ -85,14 +95,15 @@ size_t vram_explain_oom(vram_pool* pool, char* text, size_t capacity) {
   const vram::pool::OomScene scene{.device = static_cast<uint32_t>(pool->device),
                                    .allocated_bytes = pool->pool.stats().allocated_bytes.current,
                                    .recording = recording.data()};
-  return write_oom_text(facts, scene, {text, capacity});
+  return write_oom_text(facts, scene, {text, text == nullptr ? 0 : capacity});
 }
 
-int vram_validate(vram_pool* pool, char* text, size_t capacity) {
-  if (Registry::get().is_forked()) return 0;
+int vram_validate(vram_pool* handle, char* text, size_t capacity) {
+  OpenPool* const pool = opened(handle);
+  if (Registry::get().is_forked() || pool == nullptr) return 0;
   std::string why;
   const bool is_valid = pool->pool.validate(&why);
-  if (capacity > 0) (void)std::snprintf(text, capacity, "%s", why.c_str());
+  if (text != nullptr && capacity > 0) (void)std::snprintf(text, capacity, "%s", why.c_str());
   return is_valid ? 1 : 0;
 }
 

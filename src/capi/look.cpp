@@ -81,16 +81,18 @@ vram_status vram_look_close(vram_look* look) {
 }
 
 uint32_t vram_look_device_count(vram_look* look) {
-  return look->is_forked() ? 0 : look->nvml.device_count().value_or(0);
+  return look == nullptr || look->is_forked() ? 0 : look->nvml.device_count().value_or(0);
 }
 
 vram_status vram_look_device(vram_look* look, uint32_t index, vram_device_info* info,
                              vram_process_info* processes, size_t* capacity) {
+  if (look == nullptr || info == nullptr) return VRAM_INVALID_VALUE;
   if (look->is_forked()) return VRAM_FORKED;
   if (info->struct_bytes != sizeof(vram_device_info)) return VRAM_INVALID_VALUE;
   const DeviceSample sample = look->nvml.sample(index);
   *info = as_c(look->nvml.identity(index), sample);
   if (capacity == nullptr) return VRAM_OK;
+  if (processes == nullptr) *capacity = 0;
   *capacity = std::min(*capacity, sample.processes ? sample.processes->size() : 0);
   for (size_t i = 0; i < *capacity; ++i) processes[i] = as_c((*sample.processes)[i]);
   return VRAM_OK;

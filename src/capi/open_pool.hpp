@@ -1,4 +1,7 @@
 // What is behind a vram_pool: one device's memory, its order, and the pool of all threads on it.
+//
+// The handle itself is never freed, so that one that was closed is known as such for good: 16 bytes
+// stay for each last close.
 #pragma once
 
 #include "capi/pool_tap.hpp"
@@ -6,11 +9,14 @@
 #include "pool/device_on.hpp"
 #include "pool/shared_pool.hpp"
 
+#include <atomic>
 #include <memory>
 
-struct vram_pool {  // NOLINT(readability-identifier-naming): its name in C
-  vram_pool(int number, std::unique_ptr<vram::gpu::cuda::CudaMemory> gpu,
-            const vram::pool::Options& options)
+namespace vram::capi {
+
+struct OpenPool {
+  OpenPool(int number, std::unique_ptr<gpu::cuda::CudaMemory> gpu,
+           const vram::pool::Options& options)
       : device(number),
         memory(std::move(gpu)),
         order(*memory, memory->ordinal()),
@@ -20,9 +26,24 @@ struct vram_pool {  // NOLINT(readability-identifier-naming): its name in C
   }
 
   int device;
-  int opens = 1;  // guarded by the registry
-  std::unique_ptr<vram::gpu::cuda::CudaMemory> memory;
-  vram::pool::DeviceOn<vram::gpu::cuda::CudaMemory> order;
+  std::unique_ptr<gpu::cuda::CudaMemory> memory;
+  vram::pool::DeviceOn<gpu::cuda::CudaMemory> order;
   vram::pool::SharedPool pool;
-  vram::capi::PoolTap tap;
+  PoolTap tap;
 };
+
+}  // namespace vram::capi
+
+struct vram_pool {  // NOLINT(readability-identifier-naming): its name in C
+  std::atomic<vram::capi::OpenPool*> open{nullptr};  // nullptr: closed
+  int opens = 1;                                     // guarded by the registry
+};
+
+namespace vram::capi {
+
+// nullptr: no handle, or a closed one.
+[[nodiscard]] inline OpenPool* opened(const vram_pool* handle) {
+  return handle == nullptr ? nullptr : handle->open.load(std::memory_order_acquire);
+}
+
+}  // namespace vram::capi

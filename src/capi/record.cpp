@@ -1,7 +1,8 @@
 // The functions of record.h: arguments checked, answers turned into a status.
+#include "base/environment.hpp"
+#include "base/output_target.hpp"
 #include "capi/last_error.hpp"
 #include "capi/registry.hpp"
-#include "record/file/file_sink.hpp"
 #include "record/process.hpp"
 #include "record/recorder.hpp"
 #include "record/threads.hpp"
@@ -28,25 +29,27 @@ constexpr std::array kOps = {
     Op::kHeldSegment,   Op::kHeldBlock,    Op::kHeldPending, Op::kHeldFree};
 
 uint64_t number_told(const char* variable) {
-  const char* const text = std::getenv(variable);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 0;
+  return std::strtoull(vram::trusted_environment(variable).c_str(), nullptr, 10);
 }
 
 vram_stacks stacks_told() {
-  const char* const text = std::getenv("VRAM_RECORD_STACKS");
-  const std::string_view kind = text != nullptr ? text : "";
+  const std::string kind = vram::trusted_environment("VRAM_RECORD_STACKS");
   if (kind == "python") return VRAM_STACKS_PYTHON;
   return kind == "native" ? VRAM_STACKS_NATIVE : VRAM_STACKS_NONE;
 }
 
-// A rank's file from before this run: nobody else has its name.
+// NULL is no name.
+std::string_view or_empty(const char* text) { return text != nullptr ? text : ""; }
+
+// A rank's recording from before this run: nobody else has its name.
 void remove_earlier(const std::string& path) {
+  if (!vram::record::rank_of_process()) return;
+  const auto earlier = vram::find_output_target(path, vram::Replace::kOwn);
   struct stat found{};
-  const bool is_earlier =
-      vram::record::rank_of_process() && stat(path.c_str(), &found) == 0 &&
-      static_cast<uint64_t>(found.st_mtime) < number_told("VRAM_RECORD_SINCE") &&
-      !vram::record::FileSink::is_live(path);
-  if (is_earlier) (void)unlink(path.c_str());
+  const bool is_earlier = earlier && earlier->file.is_open() &&
+                          fstat(earlier->file.number(), &found) == 0 &&
+                          static_cast<uint64_t>(found.st_mtime) < number_told("VRAM_RECORD_SINCE");
+  if (is_earlier) (void)unlink(earlier->path.c_str());
 }
 
 }  // namespace
@@ -65,14 +68,15 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
     return refuse(VRAM_INVALID_VALUE, "expected limit_bytes to be 0, or 1 MiB or more");
   const std::string own_path =
       wanted.is_named_by_rank != 0 ? vram::record::path_of_rank(path) : path;
-  const auto started = Recorder::start({.path = own_path,
-                                        .stacks = static_cast<vram::record::Stacks>(wanted.stacks),
-                                        .limit_bytes = wanted.limit_bytes,
-                                        .is_lazy = wanted.is_lazy != 0,
-                                        .facts = vram::record::facts_of_process()});
+  const auto started = Recorder::start(
+      {.path = own_path,
+       .stacks = static_cast<vram::record::Stacks>(wanted.stacks),
+       .limit_bytes = wanted.limit_bytes,
+       .is_lazy = wanted.is_lazy != 0,
+       .replace = wanted.replaces_any != 0 ? vram::Replace::kAny : vram::Replace::kOwn,
+       .facts = vram::record::facts_of_process()});
   if (!started) {
-    const bool is_running = started.error().code == vram::Code::kBadInput;
-    return refuse(is_running ? VRAM_INVALID_VALUE : VRAM_FILE_FAILED,
+    return refuse(Recorder::is_started() ? VRAM_INVALID_VALUE : VRAM_FILE_FAILED,
                   started.error().message.c_str());
   }
   vram::capi::Registry::get().tell_all();
@@ -80,8 +84,8 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
 }
 
 vram_status vram_record_start_as_told(void) {
-  const char* const path = std::getenv("VRAM_RECORD");
-  if (path == nullptr || *path == '\0' || Recorder::is_on()) return VRAM_OK;
+  const std::string path = vram::trusted_environment("VRAM_RECORD");
+  if (path.empty() || Recorder::is_started()) return VRAM_OK;
   remove_earlier(vram::record::path_of_rank(path));
   vram_record_options options{};
   options.struct_bytes = sizeof options;
@@ -89,7 +93,7 @@ vram_status vram_record_start_as_told(void) {
   options.is_lazy = 1;
   options.is_named_by_rank = 1;
   options.limit_bytes = number_told("VRAM_RECORD_LIMIT");
-  const vram_status started = vram_record_start(path, &options);
+  const vram_status started = vram_record_start(path.c_str(), &options);
   if (started == VRAM_OK) (void)std::atexit([] { (void)vram_record_stop(); });
   return started;
 }
@@ -102,31 +106,36 @@ vram_status vram_record_stop(void) {
 int vram_is_recording(void) { return Recorder::is_on() ? 1 : 0; }
 
 vram_status vram_get_record_counts(vram_record_counts* counts) {
-  if (counts->struct_bytes != sizeof *counts) return VRAM_INVALID_VALUE;
+  if (counts == nullptr || counts->struct_bytes != sizeof *counts) return VRAM_INVALID_VALUE;
   const auto found = Recorder::counts();
   *counts = {sizeof *counts, found.events, found.lost_records, found.file_bytes};
   return VRAM_OK;
 }
 
 size_t vram_record_path(char* path, size_t capacity) {
-  return Recorder::copy_path({path, capacity});
+  return Recorder::copy_path({path, path == nullptr ? 0 : capacity});
 }
 
-void vram_scope_begin(const char* name) { Recorder::scope_begin(name); }
+void vram_scope_begin(const char* name) { Recorder::scope_begin(or_empty(name)); }
 void vram_scope_end(void) { Recorder::scope_end(); }
 void vram_step(void) { Recorder::step(); }
 
 void vram_name(int device, const void* address, size_t bytes, const char* name,
                const char* category) {
-  Recorder::name(static_cast<uint16_t>(device), reinterpret_cast<uint64_t>(address), bytes, name,
-                 category);
+  Recorder::name(static_cast<uint16_t>(device), reinterpret_cast<uint64_t>(address), bytes,
+                 or_empty(name), or_empty(category));
 }
 
-void vram_record_about(const char* key, const char* value) { Recorder::about(key, value); }
-void vram_record_setting(const char* key, const char* value) { Recorder::setting(key, value); }
+void vram_record_about(const char* key, const char* value) {
+  if (key != nullptr) Recorder::about(key, or_empty(value));
+}
+void vram_record_setting(const char* key, const char* value) {
+  if (key != nullptr) Recorder::setting(key, or_empty(value));
+}
 
 void vram_record_event(const vram_event* event) {
-  if (!Recorder::is_on() || static_cast<size_t>(event->kind) >= kOps.size()) return;
+  if (!Recorder::is_on() || event == nullptr) return;
+  if (static_cast<size_t>(event->kind) >= kOps.size()) return;
   const bool is_of_all_memory = event->kind >= VRAM_EVENT_HELD_SEGMENT;
   if (is_of_all_memory && vram::capi::Registry::get().has_pool(event->device)) return;
   Recorder::emit({.address = event->address,

@@ -1,8 +1,9 @@
 #include "capi/registry.hpp"
 
 #include "base/bytes.hpp"
+#include "base/environment.hpp"
 
-#include <cstdlib>
+#include <memory>
 #include <pthread.h>
 #include <string>
 
@@ -13,8 +14,8 @@ constexpr uint64_t kHandleUnitBytes = 2 * kMiB;
 
 // Another driver library, for tests on machines without a GPU.
 std::string driver_path() {
-  const char* path = std::getenv("VRAM_CUDA_DRIVER");
-  return path != nullptr && *path != '\0' ? path : "libcuda.so.1";
+  std::string named = trusted_environment("VRAM_CUDA_DRIVER");
+  return named.empty() ? "libcuda.so.1" : named;
 }
 
 Result<pool::Options> read_options(const vram_pool_options& options) {
@@ -45,7 +46,7 @@ Result<pool::Backing> choose_backing(const gpu::cuda::CudaMemory& memory, vram_b
 }
 
 // How much memory the device has, for whoever asks the recording what was left.
-void say_memory(vram_pool& pool) {
+void say_memory(const OpenPool& pool) {
   gpu::MemoryInfo info;
   const auto device = static_cast<uint32_t>(pool.device);
   if (!record::Recorder::is_on()) return;
@@ -88,9 +89,8 @@ Result<vram_pool*> Registry::open_anew(int device, const vram_pool_options& opti
   const auto backing = choose_backing(**memory, options.backing);
   if (!backing) return tl::unexpected(backing.error());
   settings->backing = *backing;
-  auto* pool = new vram_pool(device, std::move(*memory), *settings);
+  auto pool = std::make_unique<OpenPool>(device, std::move(*memory), *settings);
   if (!pool->pool.is_ready()) {
-    delete pool;
     return fail(Code::kUnsupported,
                 "device {} grants no address space for a pool: see with `ulimit -v` whether it is "
                 "limited",
@@ -99,26 +99,32 @@ Result<vram_pool*> Registry::open_anew(int device, const vram_pool_options& opti
   if (options.limit_bytes != 0) pool->pool.limit(options.limit_bytes);
   pool->pool.on_oom(
       [](void* owner, uint64_t bytes) {
-        return get().run_hooks(static_cast<vram_pool*>(owner)->device, bytes);
+        return get().run_hooks(static_cast<OpenPool*>(owner)->device, bytes);
       },
-      pool);
-  pools_[static_cast<size_t>(device)].store(pool, std::memory_order_release);
-  if (pool_end_.load() <= device) pool_end_.store(device + 1);
+      pool.get());
   say_memory(*pool);
-  return pool;
+  auto* const handle = new vram_pool;
+  handle->open.store(pool.release(), std::memory_order_release);
+  pools_[static_cast<size_t>(device)].store(handle, std::memory_order_release);
+  if (pool_end_.load() <= device) pool_end_.store(device + 1);
+  return handle;
 }
 
-void Registry::close(vram_pool* pool) {
+bool Registry::close(vram_pool* handle) {
   const std::lock_guard guard(lock_);
-  if (--pool->opens > 0) return;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return false;
+  if (--handle->opens > 0) return true;
   pools_[static_cast<size_t>(pool->device)].store(nullptr, std::memory_order_release);
+  handle->open.store(nullptr, std::memory_order_release);
   delete pool;
+  return true;
 }
 
 bool Registry::owns(uint64_t address) {
   const auto end = static_cast<size_t>(pool_end_.load(std::memory_order_relaxed));
   for (size_t device = 0; device < end; ++device) {
-    vram_pool* pool = pools_[device].load(std::memory_order_acquire);
+    OpenPool* const pool = opened(pools_[device].load(std::memory_order_acquire));
     if (pool != nullptr && pool->pool.owns(address)) return true;
   }
   return false;
@@ -127,10 +133,10 @@ bool Registry::owns(uint64_t address) {
 void Registry::tell_all() {
   const std::lock_guard guard(lock_);
   if (is_forked()) return;
-  for (auto& pool : pools_) {
-    if (vram_pool* open = pool.load(std::memory_order_acquire); open != nullptr) {
-      say_memory(*open);
-      open->tap.tell_all();
+  for (const auto& handle : pools_) {
+    if (OpenPool* const pool = opened(handle.load(std::memory_order_acquire)); pool != nullptr) {
+      say_memory(*pool);
+      pool->tap.tell_all();
     }
   }
 }

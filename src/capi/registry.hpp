@@ -27,7 +27,8 @@ class Registry {
 
   // The pool of a device, opened if it is not. kNotFound, kUnsupported, kInvalidArgument.
   [[nodiscard]] Result<vram_pool*> open(int device, const vram_pool_options& options);
-  void close(vram_pool* pool);
+  // False: the handle is closed already.
+  [[nodiscard]] bool close(vram_pool* handle);
 
   // Whether the address is in the memory of a pool that is open.
   [[nodiscard]] bool owns(uint64_t address);

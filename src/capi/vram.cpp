@@ -9,6 +9,8 @@
 namespace {
 
 using vram::capi::last_error;
+using vram::capi::opened;
+using vram::capi::OpenPool;
 using vram::capi::refuse;
 using vram::capi::Registry;
 using vram::gpu::Status;
@@ -112,17 +114,17 @@ vram_status vram_pool_open(int device, const vram_pool_options* options, vram_po
   return VRAM_OK;
 }
 
-vram_status vram_pool_close(vram_pool* pool) {
+vram_status vram_pool_close(vram_pool* handle) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
-  if (pool == nullptr) return VRAM_INVALID_VALUE;
-  Registry::get().close(pool);
-  return VRAM_OK;
+  return Registry::get().close(handle) ? VRAM_OK : VRAM_INVALID_VALUE;
 }
 
-vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void** block) {
+vram_status vram_alloc(vram_pool* handle, size_t bytes, vram_stream stream, void** block) {
   if (block == nullptr) return VRAM_INVALID_VALUE;
   *block = nullptr;
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
   if (as_number(stream) == kPerThreadStream) return refuse_per_thread_stream();
   const auto stack = vram::capi::PoolTap::stack_of_caller();
   const uint64_t address = pool->pool.allocate(bytes, as_number(stream));
@@ -131,30 +133,38 @@ vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream stream, void**
   return *block != nullptr ? VRAM_OK : VRAM_OUT_OF_MEMORY;
 }
 
-vram_status vram_free(vram_pool* pool, void* block) {
+vram_status vram_free(vram_pool* handle, void* block) {
   if (block == nullptr) return VRAM_OK;
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
   pool->tap.freeing(as_number(block));
   return pool->pool.free(as_number(block)) ? VRAM_OK : VRAM_INVALID_VALUE;
 }
 
-vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream) {
+vram_status vram_record_stream(vram_pool* handle, void* block, vram_stream stream) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
   if (as_number(stream) == kPerThreadStream) return refuse_per_thread_stream();
   const bool is_known = pool->pool.record_stream(as_number(block), as_number(stream));
   if (is_known) pool->tap.used_by(as_number(block), as_number(stream));
   return is_known ? VRAM_OK : VRAM_INVALID_VALUE;
 }
 
-vram_status vram_forget_stream(vram_pool* pool, vram_stream stream) {
+vram_status vram_forget_stream(vram_pool* handle, vram_stream stream) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
   if (as_number(stream) == kPerThreadStream) return refuse_per_thread_stream();
   pool->pool.forget(as_number(stream));
   return VRAM_OK;
 }
 
-vram_status vram_find_block(vram_pool* pool, const void* address, vram_block_info* info) {
+vram_status vram_find_block(vram_pool* handle, const void* address, vram_block_info* info) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr || info == nullptr) return VRAM_INVALID_VALUE;
   const auto found = pool->pool.block_at(as_number(address));
   if (found.address == 0) return VRAM_INVALID_VALUE;
   *info = {as_pointer(found.address), found.size_bytes, found.requested_bytes,
@@ -166,31 +176,39 @@ int vram_owns(const void* address) {
   return !Registry::get().is_forked() && Registry::get().owns(as_number(address)) ? 1 : 0;
 }
 
-size_t vram_trim(vram_pool* pool, size_t bytes) {
-  return Registry::get().is_forked() ? 0 : pool->pool.trim(bytes);
+size_t vram_trim(vram_pool* handle, size_t bytes) {
+  OpenPool* const pool = opened(handle);
+  return Registry::get().is_forked() || pool == nullptr ? 0 : pool->pool.trim(bytes);
 }
 
-vram_status vram_limit(vram_pool* pool, uint64_t bytes) {
+vram_status vram_limit(vram_pool* handle, uint64_t bytes) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
   pool->pool.limit(bytes == 0 ? UINT64_MAX : bytes);
   return VRAM_OK;
 }
 
-vram_status vram_enable_peer(vram_pool* pool, int device) {
+vram_status vram_enable_peer(vram_pool* handle, int device) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
-  if (device < 0) return VRAM_INVALID_VALUE;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr || device < 0) return VRAM_INVALID_VALUE;
   const Status status = pool->memory->allow_peer(static_cast<uint32_t>(device));
   return status_of(status == Status::kOk ? pool->pool.renew_access() : status);
 }
 
-vram_status vram_begin_capture(vram_pool* pool) {
+vram_status vram_begin_capture(vram_pool* handle) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
   pool->pool.begin_capture();
   return VRAM_OK;
 }
 
-vram_status vram_end_capture(vram_pool* pool) {
+vram_status vram_end_capture(vram_pool* handle) {
   if (Registry::get().is_forked()) return VRAM_FORKED;
+  OpenPool* const pool = opened(handle);
+  if (pool == nullptr) return VRAM_INVALID_VALUE;
   pool->pool.end_capture();
   return VRAM_OK;
 }

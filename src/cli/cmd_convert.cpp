@@ -2,6 +2,7 @@
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
 #include "cli/open.hpp"
+#include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "explain/explain.hpp"
 #include "trace/export/csv.hpp"
@@ -19,17 +20,12 @@ namespace {
 
 struct Format {
   std::string_view extension;
-  Result<> (*write)(const trace::Trace& trace, const std::string& path);
+  Result<> (*write)(const trace::Trace& trace, const std::string& path, Replace replace);
 };
 
-constexpr std::array kFormats = {
-    Format{".vtrace", [](const trace::Trace& trace,
-                         const std::string& path) { return trace::write_vtrace(trace, path); }},
-    Format{".csv", [](const trace::Trace& trace,
-                      const std::string& path) { return trace::export_csv(trace, path); }},
-    Format{".jsonl", [](const trace::Trace& trace,
-                        const std::string& path) { return trace::export_jsonl(trace, path); }},
-};
+constexpr std::array kFormats = {Format{".vtrace", &trace::write_vtrace},
+                                 Format{".csv", &trace::export_csv},
+                                 Format{".jsonl", &trace::export_jsonl}};
 
 class ConvertCommand final : public Command {
  public:
@@ -39,7 +35,7 @@ class ConvertCommand final : public Command {
 
  private:
   std::string trace_;
-  std::string out_;
+  Output out_;
   std::string max_size_;
 };
 
@@ -52,7 +48,7 @@ const Manual& ConvertCommand::manual() const {
       "to read), .csv (a line "
       "an event, for spreadsheets and data frames) or .jsonl (a JSON object a line, for jq). OUT "
       "appears when it is "
-      "complete.",
+      "complete, and replaces only what vram wrote.",
       {{"vram convert run.pickle run.vtrace", "keep it in a fraction of the space"},
        {"vram convert run.pickle run.csv", "load it with pandas or DuckDB"}}};
   return kManual;
@@ -60,7 +56,8 @@ const Manual& ConvertCommand::manual() const {
 
 std::vector<Option> ConvertCommand::options() {
   return {{"TRACE", "TRACE", "the recording to read", &trace_},
-          {"OUT", "OUT", "the file to write: its extension names the form", &out_},
+          {"OUT", "OUT", "the file to write: its extension names the form", &out_.path},
+          force_option(out_),
           max_size_option(max_size_)};
 }
 
@@ -78,12 +75,13 @@ bool same_file(const std::string& a, const std::string& b) {
 }
 
 Result<int> ConvertCommand::run(Console& console) {
-  const auto format = format_of(out_);
+  const auto format = format_of(out_.path);
   if (!format) return tl::unexpected(format.error());
-  if (same_file(trace_, out_)) {
+  if (same_file(trace_, out_.path)) {
     return fail(Code::kBadInput, "{}: input and output are the same file; name another output",
-                out_);
+                out_.path);
   }
+  if (const auto checked = check_output(out_); !checked) return tl::unexpected(checked.error());
   const auto trace = open_with_progress(trace_, max_size_, console);
   if (!trace) return tl::unexpected(trace.error());
   if (const auto checked = explain::check_contents(*trace); !checked)
@@ -92,9 +90,9 @@ Result<int> ConvertCommand::run(Console& console) {
     console.warning(fmt::format("{}: cut off at byte {}; what is whole before it is converted",
                                 trace_, format_count(*cut)));
   }
-  Progress progress(console, "writing " + out_);
+  Progress progress(console, "writing " + out_.path);
   progress.announce(trace->events.size());
-  return format->write(*trace, out_).map([] { return 0; });
+  return format->write(*trace, out_.path, replace_for(out_.is_forced)).map([] { return 0; });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // vram doctor: what is wrong with this machine's GPUs, drivers and settings, and what repairs it;
 // with --stress what a GPU's memory does under pressure (stress_run).
+#include "base/environment.hpp"
 #include "cli/command.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
@@ -13,7 +14,6 @@
 #include "show/doctor_text.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -69,9 +69,7 @@ const Manual& DoctorCommand::manual() const {
 std::vector<Option> DoctorCommand::options() {
   std::vector<Option> options = {
       {"--json", "", "print vram.doctor/1, or vram.stress/1 (docs/json.md)", &stress_.json},
-      {"-o,--output", "FILE",
-       "write there instead of standard output; the file appears when it is complete",
-       &stress_.output},
+      output_option(stress_.output),
       {"--all", "", "say why of notes, too, and what each finding was found by", &all_},
       {"--pid", "PID", "examine this process's environment and limits, not this shell's", &pid_}};
   std::ranges::move(stress_options(stress_), std::back_inserter(options));
@@ -97,8 +95,8 @@ Result<doctor::Pid> DoctorCommand::pid() const {
 
 doctor::Libraries libraries() {
   doctor::Libraries libraries{.nvml = gpu::nvml::Nvml::library()};
-  const char* const cuda = std::getenv("VRAM_CUDA_DRIVER");  // NOLINT(concurrency-mt-unsafe)
-  if (cuda != nullptr) libraries.cuda = cuda;
+  if (std::string cuda = trusted_environment("VRAM_CUDA_DRIVER"); !cuda.empty())
+    libraries.cuda = std::move(cuda);
   return libraries;
 }
 
@@ -127,6 +125,8 @@ Result<> DoctorCommand::check() const {
 
 Result<int> DoctorCommand::run(Console& console) {
   if (const auto checked = check(); !checked) return tl::unexpected(checked.error());
+  if (const auto checked = check_output(stress_.output); !checked)
+    return tl::unexpected(checked.error());
   return stress_.length.empty() ? examine(console) : run_stress_request(stress_, console);
 }
 

@@ -121,7 +121,7 @@ Result<uint64_t> FreeCommand::timeout_ns() const {
 
 Result<int> FreeCommand::list(const watch::Reclaimable& found, Console& console) const {
   const auto printed = console.print(
-      json_ ? show::free_json(found) : show::draw_reclaimable(found, text_options("", console)));
+      json_ ? show::free_json(found) : show::draw_reclaimable(found, text_options({}, console)));
   if (!printed) return tl::unexpected(printed.error());
   return 0;
 }
@@ -134,7 +134,7 @@ Result<int> FreeCommand::ask(const watch::Reclaimable& found, const watch::TrimC
   const size_t swept = all_ ? watch::sweep(board_folders()) : 0;
   const auto printed =
       console.print(json_ ? show::free_json(found, answers, swept)
-                          : show::draw_answers(found, answers, swept, text_options("", console)));
+                          : show::draw_answers(found, answers, swept, text_options({}, console)));
   if (!printed) return tl::unexpected(printed.error());
   const bool all_answered = std::ranges::all_of(answers, [](const watch::TrimAnswer& answer) {
     return answer.outcome == watch::TrimOutcome::kAnswered;

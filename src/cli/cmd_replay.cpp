@@ -43,7 +43,7 @@ class ReplayCommand final : public Command {
   bool min_capacity_ = false;
   bool json_ = false;
   std::string device_;
-  std::string output_;
+  Output output_;
   std::string max_size_;
 };
 
@@ -77,8 +77,8 @@ std::vector<Option> ReplayCommand::options() {
       lag_option(lag_),
       replayed_device_option(device_),
       {"--json", "", "print vram.replay/1 (docs/json.md)", &json_},
-      {"-o,--output", "FILE",
-       "write there instead of standard output; the file appears when it is complete", &output_},
+      output_option(output_),
+      force_option(output_),
       max_size_option(max_size_)};
   const std::vector<Option> capacity = capacity_options(capacity_);
   options.insert(options.begin() + 2, capacity.begin(), capacity.end());
@@ -170,6 +170,7 @@ Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProg
 Result<int> ReplayCommand::run(Console& console) {
   auto specs = asked_specs();
   if (!specs) return tl::unexpected(specs.error());
+  if (const auto checked = check_output(output_); !checked) return tl::unexpected(checked.error());
   const auto trace = open_with_progress(trace_, max_size_, console);
   if (!trace) return tl::unexpected(trace.error());
   const auto recorded = recorded_program(*trace, device_, console);

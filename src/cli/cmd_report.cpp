@@ -65,7 +65,7 @@ class ReportCommand final : public Command {
   std::string top_;
   std::string at_;
   std::string device_;
-  std::string output_;
+  Output output_;
   std::string max_size_;
 };
 
@@ -102,8 +102,8 @@ std::vector<Option> ReportCommand::options() {
       {"--at", "TIME",
        "also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1", &at_},
       {"--device", "N", "the device to lead with (else the one with the largest peak)", &device_},
-      {"-o,--output", "FILE",
-       "write there instead of standard output; the file appears when it is complete", &output_},
+      output_option(output_),
+      force_option(output_),
       max_size_option(max_size_)};
 }
 
@@ -239,12 +239,13 @@ Result<int> ReportCommand::write_all(const Request& request, Console& console) c
 Result<int> ReportCommand::run(Console& console) {
   const auto request = this->request();
   if (!request) return tl::unexpected(request.error());
+  if (const auto checked = check_output(output_); !checked) return tl::unexpected(checked.error());
   auto recordings = find_recordings(words_);
   if (!recordings) return tl::unexpected(recordings.error());
   traces_ = std::move(recordings->paths);
   if (recordings->is_folder || recordings->are_named_ranks)
     return print_together(*request, console);
-  const bool for_the_screen = !json_ && output_.empty();
+  const bool for_the_screen = !json_ && output_.path.empty();
   return for_the_screen ? print_each(*request, console) : write_all(*request, console);
 }
 

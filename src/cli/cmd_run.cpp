@@ -4,6 +4,7 @@
 #include "base/environment.hpp"
 #include "cli/command.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/output.hpp"
 #include "cli/recordings.hpp"
 #include "cli/startup.hpp"
 
@@ -37,6 +38,7 @@ class RunCommand final : public Command {
   std::string record_;
   std::string stacks_;
   std::string record_limit_;
+  bool force_ = false;
   bool strict_ = false;
 };
 
@@ -44,12 +46,13 @@ const Manual& RunCommand::manual() const {
   static const Manual kManual = {
       "run",
       "a program under vram's pool, or recorded, without a change to it",
-      "[--pool [--limit SIZE]] [--record FILE [--stacks KIND]] [--strict] -- CMD...",
+      "[--pool [--limit SIZE]] [--record FILE [--stacks KIND] [--force]] [--strict] -- CMD...",
       "Runs CMD, unchanged. --pool puts vram's pool under PyTorch or CuPy as soon as that is "
       "imported. --record writes what happens to GPU memory to FILE: what vram's pool and "
       "PyTorch's own allocator do, and in programs of any other kind the CUDA driver's calls "
       "(docs/record.md). A rank of several writes to run.rank0.vtrace and so on, a second "
       "process to run.4711.vtrace; where there was nothing to record there is no file. "
+      "A recording or report of that name is replaced, any other file with --force alone. "
       "Processes that CMD starts (DataLoader workers, torchrun's ranks) inherit all this. Where "
       "something can't be had (no GPU, a PyTorch without CUDA) one line on standard error says "
       "why, and the program runs as without vram; with --strict it does not: the command, or a "
@@ -75,6 +78,7 @@ std::vector<Option> RunCommand::options() {
       {"--stacks", "KIND", "also record which code asked for memory: python or native", &stacks_},
       {"--record-limit", "SIZE",
        "the recording takes at most so much of the disk: the latest stays", &record_limit_},
+      {"--force", "", "replace FILE even if vram did not write it", &force_},
       {"--strict", "", "end with exit code 3 where the pool or the recording can't be set up",
        &strict_}};
 }
@@ -105,6 +109,7 @@ Result<RecordSettings> RunCommand::record_settings() const {
   if (!stacks_.empty() && stacks_ != "python" && stacks_ != "native")
     return fail(Code::kBadInput, "--stacks takes python or native, found '{}'", stacks_);
   settings.stacks = stacks_;
+  settings.replace = replace_for(force_);
   if (record_limit_.empty()) return settings;
   const auto bytes = size_of("--record-limit", record_limit_);
   if (!bytes) return tl::unexpected(bytes.error());
@@ -126,9 +131,9 @@ Result<StartupSettings> RunCommand::settings() const {
     const auto record = record_settings();
     if (!record) return tl::unexpected(record.error());
     settings.record = *record;
-  } else if (!stacks_.empty() || !record_limit_.empty()) {
+  } else if (!stacks_.empty() || !record_limit_.empty() || force_) {
     return fail(Code::kBadInput,
-                "--stacks and --record-limit are about a recording: name --record");
+                "--stacks, --record-limit and --force are about a recording: name --record");
   }
   return settings;
 }
@@ -157,8 +162,17 @@ void tell_of_earlier_runs(const std::string& path, const Console& console) {
       left.size() == 1 ? "" : " and others"));
 }
 
-Result<> check_folder(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+// That what is there may be replaced, and that files can be made beside it; a pipe or a device is
+// written in place.
+Result<> check_place(const RecordSettings& record) {
+  const auto target = find_output_target(record.path, record.replace);
+  if (!target) {
+    const Error error =
+        record.replace == Replace::kAny ? target.error() : with_force(target.error());
+    return fail(error.code, "--record: {}", error.message);
+  }
+  if (target->kind == OutputTarget::Kind::kInPlace) return {};
+  const std::filesystem::path folder = std::filesystem::path(target->path).parent_path();
   if (access(folder.c_str(), W_OK) == 0) return {};
   return fail(Code::kBadInput, "--record: can't write in {}: {}", folder.string(),
               std::strerror(errno));
@@ -168,7 +182,7 @@ Result<> check_folder(const std::string& path) {
 Result<Surroundings> surroundings_for(const StartupSettings& settings,
                                       const std::vector<std::string>& command) {
   if (settings.record) {
-    if (const auto checked = check_folder(settings.record->path); !checked)
+    if (const auto checked = check_place(*settings.record); !checked)
       return tl::unexpected(checked.error());
   }
   const auto folder = startup_folder();
@@ -188,7 +202,7 @@ Result<Surroundings> surroundings_for(const StartupSettings& settings,
 Result<> free_name(const StartupSettings& settings, const Console& console) {
   if (!settings.record) return {};
   const std::string& path = settings.record->path;
-  if (const auto removed = remove_earlier_recording(path); !removed) {
+  if (const auto removed = remove_earlier_recording(*settings.record); !removed) {
     if (settings.is_strict) return removed;
     console.warning(
         fmt::format("{}; this run is recorded beside it, with process numbers in the "

@@ -151,7 +151,7 @@ std::string StatusCommand::drawn(const watch::Snapshot& snapshot, const Console&
     const std::string head = std::exchange(has_head_, true) ? "" : show::status_csv_head();
     return head + show::status_csv(snapshot);
   }
-  const show::TextOptions options = text_options("", console);
+  const show::TextOptions options = text_options({}, console);
   return query_ ? show::draw_status_detail(snapshot, options)
                 : show::draw_status(snapshot, options);
 }

@@ -41,7 +41,7 @@ class TuneCommand final : public Command {
   std::string jobs_;
   std::string top_;
   bool json_ = false;
-  std::string output_;
+  Output output_;
   std::string max_size_;
 };
 
@@ -69,8 +69,8 @@ std::vector<Option> TuneCommand::options() {
       {"--jobs", "N", "replay on so many threads (0, the default: one for each core)", &jobs_},
       {"--top", "N", "settings to list, 0 for all (10); JSON has all of them", &top_},
       {"--json", "", "print vram.tune/1 (docs/json.md)", &json_},
-      {"-o,--output", "FILE",
-       "write there instead of standard output; the file appears when it is complete", &output_},
+      output_option(output_),
+      force_option(output_),
       max_size_option(max_size_)};
   const std::vector<Option> capacity = capacity_options(capacity_);
   options.insert(options.begin() + 1, capacity.begin(), capacity.end());
@@ -143,6 +143,7 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned 
 Result<int> TuneCommand::run(Console& console) {
   const auto numbers = this->numbers();
   if (!numbers) return tl::unexpected(numbers.error());
+  if (const auto checked = check_output(output_); !checked) return tl::unexpected(checked.error());
   const auto trace = open_with_progress(trace_, max_size_, console);
   if (!trace) return tl::unexpected(trace.error());
   const auto report = tuned(*trace, numbers->jobs, console);

@@ -19,11 +19,11 @@ namespace {
 constexpr std::string_view kPlayDemo = "sim";
 constexpr std::string_view kPlay = "sim:";
 
-std::string named_board() { return environment("VRAM_BOARD"); }
+std::string named_board() { return trusted_environment("VRAM_BOARD"); }
 
 // Of this machine; or in a folder that has both as another machine has them.
 gpu::drm::Roots roots() {
-  const std::string root = environment("VRAM_DRM_ROOT");
+  const std::string root = trusted_environment("VRAM_DRM_ROOT");
   return {root + "/sys", root + "/proc"};
 }
 

@@ -1,5 +1,6 @@
 #include "cli/startup.hpp"
 
+#include "base/environment.hpp"
 #include "cli/installed.hpp"
 
 #include <fmt/format.h>
@@ -43,8 +44,8 @@ std::optional<fs::path> find_below(const fs::path& prefix) {
 }  // namespace
 
 Result<std::string> startup_folder() {
-  if (const char* const named = std::getenv("VRAM_STARTUP"); named != nullptr && *named != '\0') {
-    if (has_startup(named)) return std::string(named);
+  if (std::string named = trusted_environment("VRAM_STARTUP"); !named.empty()) {
+    if (has_startup(named)) return named;
     return fail(Code::kBadInput, "VRAM_STARTUP names {}, which has no {}; unset it", named, kFile);
   }
   const fs::path program = program_path();
@@ -58,10 +59,9 @@ Result<std::string> startup_folder() {
 }
 
 std::string tap_library(const std::string& startup_folder) {
-  const char* const library = std::getenv("VRAM_LIBRARY");
-  const fs::path folder = library != nullptr && *library != '\0'
-                              ? fs::path(library).parent_path()
-                              : fs::path(startup_folder).parent_path() / "lib";
+  const std::string library = trusted_environment("VRAM_LIBRARY");
+  const fs::path folder = library.empty() ? fs::path(startup_folder).parent_path() / "lib"
+                                          : fs::path(library).parent_path();
   const fs::path tap = folder / "libvram_tap.so";
   std::error_code error;
   return fs::is_regular_file(tap, error) ? tap.string() : "";
@@ -71,16 +71,17 @@ namespace {
 
 // libvram.so, as the package finds it (python/vram/_library.py).
 fs::path c_library(const std::string& startup_folder) {
-  const char* const named = std::getenv("VRAM_LIBRARY");
-  if (named != nullptr && *named != '\0') return named;
+  if (std::string named = trusted_environment("VRAM_LIBRARY"); !named.empty()) return named;
   return fs::path(startup_folder).parent_path() / "lib" / "libvram.so";
 }
 
-// By making it, under a name of its own: a recording of an earlier run stays.
-Result<> check_can_be_written(const std::string& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error))
-    return fail(Code::kIo, "--record: {} is a folder; name a file in it", path);
+// By making it, under a name of its own: a recording of an earlier run stays. What is written in
+// place is not opened beforehand: that could end whoever reads a pipe.
+Result<> check_can_be_written(const RecordSettings& record) {
+  const auto target = find_output_target(record.path, record.replace);
+  if (!target) return tl::unexpected(target.error());
+  if (target->kind == OutputTarget::Kind::kInPlace) return {};
+  const std::string& path = target->path;
   std::string probe = path + ".XXXXXX";
   const int descriptor = mkstemp(probe.data());
   if (descriptor < 0)
@@ -107,7 +108,7 @@ Result<> check_startup(const Surroundings& surroundings, const StartupSettings& 
                 "install vram again",
                 library.string());
   }
-  return check_can_be_written(settings.record->path);
+  return check_can_be_written(*settings.record);
 }
 
 namespace {
@@ -172,10 +173,13 @@ Result<> check_python_options(const std::vector<std::string>& command) {
   return {};
 }
 
-Result<> remove_earlier_recording(const std::string& path) {
-  if (unlink(path.c_str()) == 0 || errno == ENOENT) return {};
-  return fail(Code::kIo, "--record: can't replace {}: {}; remove it, or name another file", path,
-              std::strerror(errno));
+Result<> remove_earlier_recording(const RecordSettings& record) {
+  const auto target = find_output_target(record.path, record.replace);
+  if (!target) return tl::unexpected(target.error());
+  if (target->kind != OutputTarget::Kind::kFile) return {};
+  if (unlink(target->path.c_str()) == 0 || errno == ENOENT) return {};
+  return fail(Code::kIo, "--record: can't replace {}: {}; remove it, or name another file",
+              record.path, std::strerror(errno));
 }
 
 namespace {

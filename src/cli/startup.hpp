@@ -3,6 +3,7 @@
 // program's children inherit it.
 #pragma once
 
+#include "base/output_target.hpp"
 #include "base/result.hpp"
 
 #include <cstdint>
@@ -19,7 +20,8 @@ struct PoolSettings {
 };
 
 struct RecordSettings {
-  std::string path;    // absolute
+  std::string path;  // absolute
+  Replace replace = Replace::kOwn;
   std::string stacks;  // "python", "native", or none
   std::optional<uint64_t> limit_bytes;
 };
@@ -55,8 +57,8 @@ struct StartupSettings {
 [[nodiscard]] Result<> check_python_options(const std::vector<std::string>& command);
 
 // Removes the recording of an earlier run, so that the program can write to its name. kIo: there
-// is something that can't be removed.
-[[nodiscard]] Result<> remove_earlier_recording(const std::string& path);
+// is something that can't be removed. Else as find_output_target().
+[[nodiscard]] Result<> remove_earlier_recording(const RecordSettings& record);
 
 // The environment's changes for a program under vram, as name and value; tap and preloaded may be
 // empty. now_s: unix time.

@@ -1,12 +1,12 @@
 #include "cli/stress_card.hpp"
 
+#include "base/environment.hpp"
 #include "doctor/stress/card_on.hpp"
 #include "gpu/cuda/cuda_copies.hpp"
 #include "gpu/cuda/cuda_memory.hpp"
 #include "gpu/sim/sim_gpu.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -88,8 +88,8 @@ class CudaCard final : public StressCard {
 };
 
 std::string driver_path() {
-  const char* const named = std::getenv("VRAM_CUDA_DRIVER");  // NOLINT(concurrency-mt-unsafe)
-  return named != nullptr && *named != '\0' ? named : "libcuda.so.1";
+  std::string named = trusted_environment("VRAM_CUDA_DRIVER");
+  return named.empty() ? "libcuda.so.1" : named;
 }
 
 Result<std::unique_ptr<Driver>> open_driver() {

@@ -5,6 +5,7 @@
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/console.hpp"
+#include "cli/output.hpp"
 
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ struct StressRequest {
   std::string seed;
   std::string compare;
   std::string fail_above = "10%";
-  std::string output;
+  Output output;
   bool json = false;
   bool force = false;
 };

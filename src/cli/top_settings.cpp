@@ -66,7 +66,7 @@ Result<> keep_top_settings(const std::string& path, const Settings& changed) {
   if (error) return fail(Code::kIo, "cannot find {}: {}", path, error.message());
   const Privately privately;
   if (auto made = make_folder(real.parent_path()); !made) return made;
-  auto file = AtomicFile::create(real);
+  auto file = AtomicFile::create(real, Replace::kAny);
   if (!file) return tl::unexpected(file.error());
   if (auto written = file->write(to_toml(put_over(*known, changed))); !written) return written;
   return file->commit();

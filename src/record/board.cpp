@@ -1,6 +1,7 @@
 #include "record/board.hpp"
 
 #include "record/page_file.hpp"
+#include "record/sweep.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -30,11 +31,17 @@ Result<> check_folder(const std::string& folder) {
   const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat facts{};
   if (opened.number() < 0 || fstat(opened.number(), &facts) != 0) return refused(folder, "open");
-  if (facts.st_uid != geteuid() || (facts.st_mode & 0077U) != 0) {
+  if (facts.st_uid != geteuid()) {
     return fail(Code::kIo,
-                "expected {} to be a folder of user {} with mode 0700, found user {} and mode "
-                "{:04o}: remove it, or name another folder by VRAM_BOARD",
-                folder, geteuid(), facts.st_uid, facts.st_mode & 07777U);
+                "expected {} to be a folder of user {}, found one of user {}, which only that user "
+                "and root can remove: name another folder with VRAM_BOARD",
+                folder, geteuid(), facts.st_uid);
+  }
+  if ((facts.st_mode & 0077U) != 0) {
+    return fail(Code::kIo,
+                "expected {} to be a folder with mode 0700, found mode {:04o}: chmod 700 {}, or "
+                "name another folder with VRAM_BOARD",
+                folder, facts.st_mode & 07777U, folder);
   }
   return {};
 }
@@ -95,6 +102,7 @@ Board::Board(std::string path, BoardPage* page)
 
 Result<Board> Board::open(const std::string& folder) {
   if (const auto checked = check_folder(folder); !checked) return tl::unexpected(checked.error());
+  (void)sweep_board(folder);
   const BoardOwner owner = this_process();
   std::string path = fmt::format("{}/{}", folder, owner.pid);
   const std::string second = fmt::format("{}.{}", path, owner.pid_namespace);

@@ -36,8 +36,9 @@ class Board {
  public:
   // Makes the folder (mode 0700) if it is not there, and the page (0600), which appears whole; one
   // that a dead process of the same pid has left is replaced, but not one of another pid namespace,
-  // beside which this one gets a name of its own. kIo: the folder or the page can't be
-  // made, or the folder is another user's, or open to others.
+  // beside which this one gets a name of its own. Pages of other dead processes are removed: a
+  // forked child that ends by _exit() leaves one. kIo: the folder or the page can't be made, or the
+  // folder is another user's, or open to others.
   [[nodiscard]] static Result<Board> open(const std::string& folder);
   Board(Board&& other) noexcept
       : path_(std::move(other.path_)),
@@ -45,6 +46,7 @@ class Board {
         page_(std::exchange(other.page_, nullptr)) {}
   Board& operator=(Board&&) = delete;
   ~Board();  // withdraws the page, too
+  [[nodiscard]] std::string folder() const { return path_.substr(0, path_.rfind('/')); }
   // The page is taken off the board, unless this is a fork of the process whose page it is. post()
   // may still be called: nobody sees it.
   void withdraw() const;

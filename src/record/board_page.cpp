@@ -1,5 +1,6 @@
 #include "record/board_page.hpp"
 
+#include "base/environment.hpp"
 #include "base/file.hpp"
 #include "base/process_stat.hpp"
 
@@ -14,7 +15,10 @@ std::string board_folder_of(uint32_t uid) {
   return fmt::format("{}/vram-{}", kSharedMemoryFolder, uid);
 }
 
-std::string default_board_folder() { return board_folder_of(geteuid()); }
+std::string second_board_folder_of(uint32_t uid) {
+  const std::string own = uid == geteuid() ? trusted_environment("XDG_RUNTIME_DIR") : "";
+  return own.starts_with('/') ? own + "/vram" : fmt::format("{}/{}/vram", kRuntimeFolders, uid);
+}
 
 BoardOwner this_process() {
   BoardOwner owner;

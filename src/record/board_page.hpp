@@ -80,14 +80,19 @@ static_assert(sizeof(BoardPage) == kBoardPageBytes);
 static_assert(std::is_trivially_copyable_v<BoardPage>);
 
 inline constexpr const char* kSharedMemoryFolder = "/dev/shm";
-// /dev/shm/vram-<uid>, of that user; of this one.
+// Where a user's processes have their pages: /dev/shm/vram-<uid>. Where that can't be had, as when
+// another user has made a folder of that name, <runtime folder>/vram. The runtime folder is
+// $XDG_RUNTIME_DIR for this user, else /run/user/<uid>; it is not the first choice, since it goes
+// when the user logs out, and a training job does not.
 [[nodiscard]] std::string board_folder_of(uint32_t uid);
-[[nodiscard]] std::string default_board_folder();
+[[nodiscard]] std::string second_board_folder_of(uint32_t uid);
+inline constexpr const char* kRuntimeFolders = "/run/user";
 // This process, or another one. A process that is not there (any more), or has ended, has no start:
 // 0.
 [[nodiscard]] BoardOwner this_process();
 [[nodiscard]] uint64_t start_ticks_of(uint32_t pid);
 // Of this process: 0 where the system does not say.
 [[nodiscard]] uint64_t own_pid_namespace();
+inline constexpr uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // the machine's own
 
 }  // namespace vram::record

@@ -99,6 +99,11 @@ TEST_F(BoardTest, FoldersThatOthersCouldChangeAreRefused) {
   std::filesystem::remove(folder_);
   std::filesystem::create_directory_symlink("/tmp", folder_);
   EXPECT_EQ(Board::open(folder_).error().code, Code::kIo);
+  std::filesystem::remove(folder_);
+  std::filesystem::create_directory(folder_);
+  if (chown(folder_.c_str(), 12345, 12345) != 0) return;  // not root
+  EXPECT_THAT(Board::open(folder_).error().message,
+              testing::HasSubstr("found one of user 12345, which only that user"));
 }
 
 TEST_F(BoardTest, ThePageGoesWithItsOwner) {

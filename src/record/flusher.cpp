@@ -40,8 +40,9 @@ void Flusher::guard(const Work& work) {
   }
 }
 
-Result<std::shared_ptr<Flusher>> Flusher::start(RecordingOptions options, bool is_lazy) {
-  std::shared_ptr<Flusher> flusher(new Flusher(std::move(options), is_lazy));
+Result<std::shared_ptr<Flusher>> Flusher::start(RecordingOptions options, bool is_lazy,
+                                                void (*on_failure)()) {
+  std::shared_ptr<Flusher> flusher(new Flusher(std::move(options), is_lazy, on_failure));
   auto thread = start_background_thread([flusher] { flusher->run(); });
   if (!thread) return tl::unexpected(thread.error());
   flusher->thread_ = std::move(*thread);
@@ -96,12 +97,11 @@ Result<> Flusher::abandon() {
 
 Result<> Flusher::make_file() {
   const std::string path = options_.path;
-  options_.existing = is_lazy_ ? Existing::kKeep : Existing::kReplaceUnlessLive;
   auto made = Recording::create(options_);
-  for (int i = 1; !made && made.error().code == Code::kBadInput && i <= kMaxNames; ++i) {
+  const auto is_taken = [&] { return !made && made.error().code == Code::kBadInput; };
+  for (int i = 1; is_lazy_ && is_taken() && i <= kMaxNames; ++i) {
     const std::string pid = std::to_string(getpid());
     options_.path = path_with(path, i == 1 ? pid : fmt::format("{}-{}", pid, i));
-    options_.existing = Existing::kKeep;
     made = Recording::create(options_);
   }
   if (!made) return tl::unexpected(made.error());
@@ -227,6 +227,8 @@ void Flusher::keep_failure(Result<> done) {
   if (done || failure_) return;
   failure_ = std::move(done.error());
   has_failed_ = true;
+  const std::lock_guard guard(Rings::lock());  // against abandon(): another recording may run then
+  if (!is_abandoned_) on_failure_();
 }
 
 void Flusher::write(bool is_time_to_flush) {

@@ -34,8 +34,10 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
 
   // Starts the thread. The file is there, unless is_lazy: then it is made at the first record. kIo:
   // it can't be made, or there is no thread to be had.
+  // on_failure is called once, in the thread, as soon as nothing can be written any more; not after
+  // stop().
   [[nodiscard]] static Result<std::shared_ptr<Flusher>> start(RecordingOptions options,
-                                                              bool is_lazy);
+                                                              bool is_lazy, void (*on_failure)());
   Flusher(const Flusher&) = delete;
   Flusher& operator=(const Flusher&) = delete;
   ~Flusher() = default;
@@ -55,8 +57,8 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
  private:
   enum class Phase : uint8_t { kOpening, kOpen, kRunning, kStopping, kEnded };
 
-  Flusher(RecordingOptions options, bool is_lazy)
-      : options_(std::move(options)), is_lazy_(is_lazy) {}
+  Flusher(RecordingOptions options, bool is_lazy, void (*on_failure)())
+      : options_(std::move(options)), is_lazy_(is_lazy), on_failure_(on_failure) {}
   void run();
   void go_on_until_stopped();
   void write_last();
@@ -79,6 +81,7 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
 
   RecordingOptions options_;
   bool is_lazy_;
+  void (*on_failure_)();
   uint64_t next_ = 0;  // the number of the record that comes next
   uint64_t end_ = 0;   // while stopping
   uint64_t first_put_ =

@@ -2,6 +2,7 @@
 // of other processes.
 #include "record/process.hpp"
 
+#include "base/own_formats.hpp"
 #include "base/testing/waiting.hpp"
 #include "record/stacks/native_stack.hpp"
 #include "record/testing/recorder_fixture.hpp"
@@ -15,6 +16,7 @@
 #include <set>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <vector>
@@ -82,7 +84,7 @@ int record_without_threads(const std::string& path, bool is_lazy) {
   const auto started = Recorder::start({.path = path, .is_lazy = is_lazy});
   if (started.has_value() != is_lazy) return 5;
   for (uint64_t i = 0; i < 1000; ++i) Recorder::emit({.address = i << 12, .op = Op::kAlloc});
-  if (is_lazy && Recorder::counts().lost_records != 1000) return 6;
+  if (is_lazy && (Recorder::is_on() || Recorder::counts().lost_records != 1)) return 6;
   const auto stopped = Recorder::stop();
   return stopped.has_value() != is_lazy ? 0 : 7;
 }
@@ -187,24 +189,107 @@ TEST_F(ProcessTest, AFileOfAnotherProcessOfTheSameNumberIsKept) {
   EXPECT_EQ(read(path(second)).events.size(), 1u);
 }
 
-// vram.record("run.vtrace") replaces a file, but not one that somebody is writing.
-TEST_F(ProcessTest, AFileThatIsBeingWrittenIsNotReplaced) {
+// vram.record("run.vtrace") replaces a recording, but not one that somebody is writing.
+TEST_F(ProcessTest, OfTwoRecordersOfOnePathTheSecondGetsAnError) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer starts no threads in the child of a program that has some";
 #endif
-  std::ofstream(path()) << "dead";
+  std::ofstream(path()) << kVtraceStart << "of a process that was killed";
   start({.path = path()});
   alloc(0x1000);
-  EXPECT_EQ(in_child([&] {
-              if (!Recorder::start({.path = path()})) return 1;
-              alloc(0x2000);
-              return Recorder::stop() ? 0 : 2;
-            }),
-            0);
+  for (const Replace replace : {Replace::kOwn, Replace::kAny}) {
+    EXPECT_EQ(in_child([&] {
+                const auto started = Recorder::start({.path = path(), .replace = replace});
+                return !started &&
+                               started.error().message.find("is being written") != std::string::npos
+                           ? 0
+                           : 1;
+              }),
+              0);
+  }
   ASSERT_TRUE(Recorder::stop());
   ASSERT_EQ(read(path()).events.size(), 1u);
   EXPECT_EQ(read(path()).events[0].address, 0x1000u);
-  EXPECT_EQ(files().size(), 2u);
+  EXPECT_EQ(files().size(), 1u);
+}
+
+TEST_F(ProcessTest, AFileThatVramDidNotWriteIsReplacedOnlyWhenAskedFor) {
+  std::ofstream(path("weights.pt")) << "weights";
+  const auto refused = Recorder::start({.path = path("weights.pt")});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("weights.pt was not written by vram"), std::string::npos)
+      << refused.error().message;
+  EXPECT_FALSE(Recorder::is_on());
+  EXPECT_EQ(std::filesystem::file_size(path("weights.pt")), 7u);
+  EXPECT_EQ(files().size(), 1u) << "nothing is left beside it";
+  start({.path = path("weights.pt"), .replace = Replace::kAny});
+  alloc(0x1000);
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_EQ(read(path("weights.pt")).events.size(), 1u);
+}
+
+// The older part of a recording with a limit takes a name that nobody has named.
+TEST_F(ProcessTest, WhatLiesWhereTheOlderPartGoesStays) {
+  std::ofstream(path("run.old.vtrace")) << "mine";
+  const auto refused = Recorder::start({.path = path(), .limit_bytes = 1 << 20});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("run.old.vtrace was not written by vram"),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(files().size(), 1u);
+  ASSERT_EQ(std::filesystem::remove(path("run.old.vtrace")), true);
+  start({.path = path(), .limit_bytes = 1 << 20});
+  std::ofstream(path("run.old.vtrace")) << "mine";  // while it is recorded
+  EXPECT_TRUE(eventually([&] {
+    for (uint64_t i = 0; i < 10'000; ++i) alloc(i * 2654435761u, i);
+    return !Recorder::is_on();
+  }));
+  const auto stopped = Recorder::stop();
+  ASSERT_FALSE(stopped);
+  EXPECT_NE(stopped.error().message.find("run.old.vtrace was not written by vram"),
+            std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(path("run.old.vtrace")), 4u);
+  EXPECT_GT(read(path()).events.size(), 1000u) << "what fitted is there";
+}
+
+TEST_F(ProcessTest, ALinkStaysAndTheFileBehindItIsWritten) {
+  std::filesystem::create_directory(folder_ / "disk");
+  std::filesystem::create_symlink("disk/run.vtrace", path("link.vtrace"));
+  for (int round = 0; round < 2; ++round) {  // where there is nothing, and where there is
+    start({.path = path("link.vtrace")});
+    alloc(0x1000);
+    ASSERT_TRUE(Recorder::stop());
+    EXPECT_TRUE(std::filesystem::is_symlink(path("link.vtrace")));
+    EXPECT_EQ(read(path("disk/run.vtrace")).events.size(), 1u);
+  }
+}
+
+TEST_F(ProcessTest, APipeAndADeviceAreWrittenInPlace) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  const auto unread = Recorder::start({.path = path("pipe")});
+  ASSERT_FALSE(unread);
+  EXPECT_NE(unread.error().message.find("no process reads this pipe"), std::string::npos);
+  const int reader = ::open(path("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  start({.path = path("pipe")});
+  alloc(0x1000);
+  ASSERT_TRUE(Recorder::stop());
+  std::string bytes(1 << 16, '\0');
+  const ssize_t size = ::read(reader, bytes.data(), bytes.size());
+  (void)close(reader);
+  ASSERT_GT(size, 0);
+  std::ofstream(path("copy.vtrace"), std::ios::binary)
+      << bytes.substr(0, static_cast<size_t>(size));
+  EXPECT_EQ(read(path("copy.vtrace")).events.size(), 1u);
+  EXPECT_TRUE(std::filesystem::is_fifo(path("pipe")));
+
+  const auto limited = Recorder::start({.path = "/dev/null", .limit_bytes = 1 << 20});
+  ASSERT_FALSE(limited);
+  EXPECT_NE(limited.error().message.find("cannot have a size limit"), std::string::npos);
+  start({.path = "/dev/null", .is_lazy = true});
+  alloc(0x1000);
+  ASSERT_TRUE(Recorder::stop());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_EQ(Recorder::counts().events, 1u);
 }
 
 // Between the renaming of a part and the making of the next, the name is never free to be taken.

@@ -37,7 +37,8 @@ struct State {
   RecorderCounts counts;             // of the last one that ended
   std::string path;
   bool watches_forks = false;
-  bool is_child = false;  // the options are from before a fork
+  bool is_started = false;  // until it is stopped, by whoever starts and stops
+  bool is_child = false;    // the options are from before a fork
   std::atomic<Phase> phase{Phase::kAsleep};
   uint64_t first_number = 0;
   std::atomic<int64_t> clock_offset_ns{0};
@@ -61,15 +62,21 @@ int64_t time_ns() {
   return clock_ns(CLOCK_MONOTONIC) + state().clock_offset_ns.load(std::memory_order_relaxed);
 }
 
+Existing existing_for(const RecorderOptions& options) {
+  if (options.is_lazy) return Existing::kKeep;
+  return options.replace == Replace::kAny ? Existing::kReplaceAny : Existing::kReplaceOwn;
+}
+
 // The lock is held.
 Result<> start_flusher() {
   RecorderOptions& options = state().options;
   if (std::exchange(state().is_child, false)) renew_facts(options.facts);
   auto flusher = Flusher::start({.path = options.path,
+                                 .existing = existing_for(options),
                                  .limit_bytes = options.limit_bytes,
                                  .describe = &describe_frame,
                                  .facts = options.facts},
-                                options.is_lazy);
+                                options.is_lazy, &Recorder::switch_off);
   if (!flusher) return tl::unexpected(flusher.error());
   state().flusher = *std::move(flusher);
   return {};
@@ -84,6 +91,7 @@ bool wake_flusher() {
   if (auto done = start_flusher(); !done) {
     state().failure = std::move(done.error());
     state().phase = Phase::kFailed;
+    Recorder::switch_off();
     return false;
   }
   state().flusher->begin(state().first_number);
@@ -150,6 +158,7 @@ void Recorder::begin_child(bool is_whole) {
   const bool goes_on = is_whole && is_on() && state().options.is_lazy;
   if (!is_whole) (void)new (&state()) State;  // another thread was changing it
   state().watches_forks = true;
+  state().is_started = goes_on;
   state().is_child = true;
   (void)new std::shared_ptr<Flusher>(std::move(state().flusher));
   state().flusher.reset();
@@ -166,7 +175,7 @@ void Recorder::begin_child(bool is_whole) {
 
 Result<> Recorder::start(const RecorderOptions& options) {
   const std::lock_guard guard(state().lock);
-  if (is_on()) {
+  if (state().is_started) {
     return fail(Code::kBadInput, "{} is being recorded already; stop that first",
                 state().options.path);
   }
@@ -187,14 +196,15 @@ Result<> Recorder::start(const RecorderOptions& options) {
   traffic().given_up.open_at_zero();
   state().phase = options.is_lazy ? Phase::kAsleep : Phase::kRunning;
   state().first_number = traffic().numbers.open();
-  if (!options.is_lazy) state().flusher->begin(state().first_number);
+  state().is_started = true;
   has_recording.store(true, std::memory_order_release);
+  if (!options.is_lazy) state().flusher->begin(state().first_number);
   return {};
 }
 
 Result<> Recorder::stop() {
   const std::lock_guard guard(state().lock);
-  if (!is_on()) return {};
+  if (!std::exchange(state().is_started, false)) return {};
   has_recording.store(false);
   (void)traffic().given_up.close();
   const uint64_t end = traffic().numbers.close();
@@ -209,7 +219,12 @@ Result<> Recorder::stop() {
 
 RecorderCounts Recorder::counts() {
   const std::lock_guard guard(state().lock);
-  return is_on() ? count() : state().counts;
+  return state().is_started ? count() : state().counts;
+}
+
+bool Recorder::is_started() {
+  const std::lock_guard guard(state().lock);
+  return state().is_started;
 }
 
 size_t Recorder::copy_path(std::span<char> room) {

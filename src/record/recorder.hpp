@@ -15,6 +15,7 @@
 // child of a lazy recording records into a file of its own, that of another one records nothing.
 #pragma once
 
+#include "base/output_target.hpp"
 #include "base/result.hpp"
 #include "record/fact.hpp"
 #include "record/record.hpp"
@@ -36,9 +37,11 @@ struct RecorderOptions {
   std::string path;
   Stacks stacks = Stacks::kNone;
   uint64_t limit_bytes = 0;  // what may stay on the disk; 0: no limit
-  // The file is made at the first record, and named after the process where another one has taken
-  // the name: for programs of which nobody knows which processes use a GPU.
+  // The file is made at the first record, and named after the process where another file has the
+  // name: for programs of which nobody knows which processes use a GPU. It replaces nothing.
   bool is_lazy = false;
+  // Of one that is not lazy: it replaces what is there even if that is no recording.
+  Replace replace = Replace::kOwn;
   std::vector<Fact> facts = {};
 };
 
@@ -51,13 +54,18 @@ struct RecorderCounts {
 
 class Recorder {
  public:
-  // kBadInput: one is running already. kIo: the file can't be made, or there is no thread to be
-  // had for it.
+  // kBadInput: one is running already, or the file may not be written, as find_output_target()
+  // says. kIo: the file can't be made, or there is no thread to be had for it.
   [[nodiscard]] static Result<> start(const RecorderOptions& options);
   // All that was said is in the file, which is whole. What went wrong since the start comes back
   // here; kIo: also that the disk has taken nothing for Flusher::kMaxStall, and was given up.
   [[nodiscard]] static Result<> stop();
+  // Something is recorded: not any more once a recording has failed, as on a full disk.
   [[nodiscard]] static bool is_on() { return has_recording.load(std::memory_order_relaxed); }
+  // The recording has failed: what happens from now on is no part of it. Any thread.
+  static void switch_off() { has_recording.store(false, std::memory_order_relaxed); }
+  // From start() to stop(), whether it has failed meanwhile or not.
+  [[nodiscard]] static bool is_started();
   [[nodiscard]] static RecorderCounts counts();
   // The file that is written, once it is known: as much of its path as fits, with a 0 behind it.
   // Answers how long it is.

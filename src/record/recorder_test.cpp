@@ -136,15 +136,25 @@ int record_too_much(const std::string& path) {
   if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 3;
   if (!Recorder::start({.path = path})) return 4;
   std::mt19937_64 random(3);
-  for (int i = 0; i < 100'000; ++i)
-    Recorder::emit({.address = random(), .size_bytes = random() % kGiB, .op = Op::kAlloc});
+  uint64_t recorded = 0;
+  const auto is_off = [&] {
+    for (int i = 0; i < 1000; ++i)
+      recorded +=
+          Recorder::emit({.address = random(), .size_bytes = random() % kGiB, .op = Op::kAlloc});
+    return !Recorder::is_on();
+  };
+  if (!eventually(is_off)) return 7;
+  if (Recorder::emit({.address = 1, .op = Op::kAlloc}) || Recorder::capture_stack() != 0) return 8;
+  if (Recorder::start({.path = path + ".other"})) return 9;  // it was not stopped yet
   const auto stopped = Recorder::stop();
   const RecorderCounts counts = Recorder::counts();
-  if (counts.lost_records == 0 || counts.written_records + counts.lost_records != 100'000) return 6;
-  return !stopped && stopped.error().message.find("File too large") != std::string::npos ? 0 : 5;
+  if (counts.lost_records == 0 || counts.written_records + counts.lost_records != recorded)
+    return 6;
+  if (stopped || stopped.error().message.find("File too large") == std::string::npos) return 5;
+  return Recorder::stop() ? 0 : 4;  // said once
 }
 
-TEST_F(RecorderTest, ADiskThatIsFullEndsTheRecordingAndIsSaidAtTheEnd) {
+TEST_F(RecorderTest, ADiskThatIsFullSwitchesTheRecordingOffAndIsSaidOnceAtTheEnd) {
   const pid_t child = fork();
   if (child == 0) _exit(record_too_much(path()));
   const int status = status_of_child(child);

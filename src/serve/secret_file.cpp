@@ -3,6 +3,7 @@
 #include "base/settings_file.hpp"
 
 #include <algorithm>
+#include <unistd.h>
 #include <utility>
 
 namespace vram::serve {
@@ -20,6 +21,11 @@ bool is_one_word(std::string_view text) {
 Result<std::string> read_secret(const std::string& path) {
   auto file = read_settings(path, kMaxSecretBytes);
   if (!file) return fail(Code::kBadInput, "{}", file.error().message);
+  if (file->owner != geteuid() && file->owner != 0)
+    return fail(Code::kBadInput,
+                "{} belongs to user {}, who knows the secret and may change it: expected a file of "
+                "user {} or of root ('chown {} {}')",
+                path, file->owner, geteuid(), geteuid(), path);
   if ((file->mode & 077U) != 0)
     return fail(Code::kBadInput,
                 "{} can be read by others (its mode is {:04o}): 'chmod 600 {}', and make a new "

@@ -13,7 +13,8 @@ namespace vram::serve {
 [[nodiscard]] bool is_one_word(std::string_view text);
 
 // The file's content without the ends of line at its end. Refused: what is no plain file, may be
-// read by others, or is not read within kSettingsPatience.
+// read by others, belongs to another user than this one and root, or is not read within
+// kSettingsPatience.
 [[nodiscard]] Result<std::string> read_secret(const std::string& path);
 
 // As an option gives it: a URL, or @FILE, a file whose only line is one.

@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace vram::serve {
 namespace {
@@ -51,6 +52,12 @@ TEST_F(SecretFile, ThatOthersMayReadOrThatIsNoneIsRefused) {
   EXPECT_FALSE(url_of("@" + folder_.file("none")));
   EXPECT_FALSE(url_of("@" + folder_.path().string()));
   EXPECT_FALSE(url_of("@"));
+}
+
+TEST_F(SecretFile, ThatAnotherUserOwnsIsRefused) {
+  const std::string path = file(kUrl);
+  if (chown(path.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "only root can give a file away";
+  EXPECT_THAT(url_of("@" + path).error().message, HasSubstr("belongs to user 12345"));
 }
 
 }  // namespace

@@ -98,22 +98,28 @@ AllocatorFigures allocator_figures(const BoardDevice& posted) {
 }
 
 void Boards::begin_look() {
-  std::erase_if(folders_, [this](const auto& entry) { return entry.second.look != look_; });
+  std::erase_if(users_, [this](const auto& entry) { return entry.second.look != look_; });
   ++look_;
 }
 
-// Once a look: whose it is, and if it changed, what lies in it.
-const Boards::Folder& Boards::folder_of(uint32_t uid) {
-  const auto [entry, is_new] = folders_.try_emplace(uid);
-  Folder& folder = entry->second;
-  if (is_new) folder.path = folder_.empty() ? fmt::format("{}{}", prefix_, uid) : folder_;
-  if (is_new || look_ == 0 || folder.look != look_) examine(folder, uid);
-  folder.look = look_;
-  return folder;
+// Once a look: whose the folders are, and of those that changed, what lies in them.
+const Boards::User& Boards::user_of(uint32_t uid) {
+  const auto [entry, is_new] = users_.try_emplace(uid);
+  User& user = entry->second;
+  if (is_new) {
+    const auto paths = folders_of_(uid);
+    for (size_t i = 0; i < paths.size(); ++i) user.folders[i].path = paths[i];
+  }
+  if (is_new || look_ == 0 || user.look != look_) {
+    for (Folder& folder : user.folders) examine(folder, uid);
+  }
+  user.look = look_;
+  return user;
 }
 
 void Boards::examine(Folder& folder, uint32_t uid) {
   struct stat facts{};
+  if (folder.path.empty()) return;
   folder.is_theirs =
       lstat(folder.path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == uid;
   if (!folder.is_theirs) return;
@@ -123,12 +129,19 @@ void Boards::examine(Folder& folder, uint32_t uid) {
   folder.pids = record::list_small_board(folder.path, kMostListed);
 }
 
-std::optional<record::BoardFigures> Boards::figures_of(const ProcessFacts& facts) {
-  if (!facts.uid || !facts.start_ticks) return std::nullopt;
-  const Folder& folder = folder_of(*facts.uid);
+std::optional<record::BoardFigures> Boards::figures_in(const Folder& folder,
+                                                       const ProcessFacts& facts) const {
   if (!folder.is_theirs) return std::nullopt;
   if (folder.pids && !std::ranges::binary_search(*folder.pids, facts.pid)) return std::nullopt;
   return record::read_living(folder.path, facts.pid, *facts.start_ticks, pid_namespace_);
+}
+
+std::optional<record::BoardFigures> Boards::figures_of(const ProcessFacts& facts) {
+  if (!facts.uid || !facts.start_ticks) return std::nullopt;
+  for (const Folder& folder : user_of(*facts.uid).folders) {
+    if (auto figures = figures_in(folder, facts)) return figures;
+  }
+  return std::nullopt;
 }
 
 void add_figures(Process& process, const record::BoardFigures& figures, const KnownProcess& known,

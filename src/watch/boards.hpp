@@ -13,7 +13,9 @@
 #include "watch/process_table.hpp"
 #include "watch/snapshot.hpp"
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <sys/stat.h>
@@ -36,13 +38,17 @@ class Postings {
 
 class Boards final : public Postings {
  public:
-  // Folders are named by the prefix and the number of their user.
-  explicit Boards(std::string prefix = "/dev/shm/vram-") : prefix_(std::move(prefix)) {}
+  // Where pages of a user's processes lie.
+  using FoldersOf = std::function<std::array<std::string, 2>(uint32_t uid)>;
+
+  Boards()
+      : Boards([](uint32_t uid) {
+          return std::array{record::board_folder_of(uid), record::second_board_folder_of(uid)};
+        }) {}
+  explicit Boards(FoldersOf folders_of) : folders_of_(std::move(folders_of)) {}
   // One folder, whose owner's processes post in it.
-  [[nodiscard]] static Boards in(std::string folder) {
-    Boards boards;
-    boards.folder_ = std::move(folder);
-    return boards;
+  [[nodiscard]] static Boards in(const std::string& folder) {
+    return Boards([folder](uint32_t) { return std::array{folder, std::string()}; });
   }
 
   void begin_look() override;
@@ -51,21 +57,25 @@ class Boards final : public Postings {
  private:
   // The folder as it was when it was looked at last. A change of what lies in it changes its facts.
   struct Folder {
-    std::string path;
-    uint64_t look = 0;
+    std::string path;  // empty: none
     bool is_theirs = false;
     struct stat facts{};
     std::optional<std::vector<uint32_t>> pids;  // of all pages, in order; nothing: not known
     bool can_be_kept = false;                   // while the facts stay the same
   };
-  [[nodiscard]] const Folder& folder_of(uint32_t uid);
+  struct User {
+    std::array<Folder, 2> folders;
+    uint64_t look = 0;
+  };
+  [[nodiscard]] const User& user_of(uint32_t uid);
   static void examine(Folder& folder, uint32_t uid);
+  [[nodiscard]] std::optional<record::BoardFigures> figures_in(const Folder& folder,
+                                                               const ProcessFacts& facts) const;
 
-  std::string prefix_;
-  std::string folder_;  // instead; empty: by the prefix
+  FoldersOf folders_of_;
   uint64_t pid_namespace_ = record::own_pid_namespace();
-  uint64_t look_ = 0;                             // 0: none has begun, so nothing is remembered
-  std::unordered_map<uint32_t, Folder> folders_;  // by user
+  uint64_t look_ = 0;                         // 0: none has begun, so nothing is remembered
+  std::unordered_map<uint32_t, User> users_;  // by number
 };
 
 // As posted, whatever the device has.

@@ -27,11 +27,14 @@ class BoardsTest : public ::testing::Test {
   ~BoardsTest() override {
     std::filesystem::remove_all(folder_of(geteuid()));
     std::filesystem::remove_all(folder_of(geteuid() + 1));
+    std::filesystem::remove_all(second_of(geteuid()));
   }
   [[nodiscard]] std::string folder_of(uint32_t uid) const { return prefix_ + std::to_string(uid); }
 
   std::string prefix_ = "/dev/shm/vram-boards-test-" + std::to_string(getpid()) + "-";
-  Boards boards_{prefix_};
+  // Another user has taken the first name, where a test makes it a file.
+  [[nodiscard]] std::string second_of(uint32_t uid) const { return folder_of(uid) + "-second"; }
+  Boards boards_{[this](uint32_t uid) { return std::array{folder_of(uid), second_of(uid)}; }};
   ProcessFacts facts_;
 };
 
@@ -99,6 +102,17 @@ TEST_F(BoardsTest, NobodySpeaksForAnotherUsersProcess) {
   *facts_.uid -= 1;
   std::filesystem::create_directory_symlink(folder_of(geteuid() + 1), folder_of(geteuid()));
   EXPECT_FALSE(boards_.figures_of(facts_).has_value());
+}
+
+TEST_F(BoardsTest, WhereTheFirstFolderIsTakenThePageInTheSecondCounts) {
+  std::ofstream(folder_of(geteuid())).put('x');
+  record::Board board = record::Board::open(second_of(geteuid())).value();
+  board.post({.step = 12});
+  for (int look = 0; look < 2; ++look) {
+    boards_.begin_look();
+    ASSERT_TRUE(boards_.figures_of(facts_).has_value());
+    EXPECT_EQ(boards_.figures_of(facts_)->step, 12U);
+  }
 }
 
 TEST_F(BoardsTest, AFolderMayBeNamed) {

@@ -1,5 +1,6 @@
 #include "watch/process_table.hpp"
 
+#include "record/board_page.hpp"
 #include "watch/container.hpp"
 #include "watch/process_files.hpp"
 #include "watch/process_texts.hpp"
@@ -8,6 +9,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <string_view>
 #include <utility>
 
 namespace vram::watch {
@@ -19,6 +22,7 @@ constexpr size_t kCommandBytes = 4096;
 constexpr size_t kCgroupBytes = 16 * 1024;
 constexpr size_t kEnvironmentBytes = 256 * 1024;
 constexpr size_t kNameBytes = 256;
+constexpr size_t kMostFiles = 65536;  // of one process, looked through for a GPU
 // How many ticks lie between two looks at a stat, and no more time than this. A program that holds
 // a device's memory loses it when it becomes another, so one that has settled hardly ever does.
 struct Turn {
@@ -70,6 +74,37 @@ const KnownProcess& ProcessTable::look(uint32_t pid) {
   return entry.process;
 }
 
+// Another machine's tree is as that machine's drivers count.
+ProcessTable::Numbers ProcessTable::numbers_in(const std::string& root) {
+  const uint64_t own = record::own_pid_namespace();
+  const bool is_the_machines = own == record::kFirstPidNamespace || own == 0;
+  return root != "/proc" || is_the_machines ? Numbers::kTheSame : Numbers::kPerhapsOthers;
+}
+
+const KnownProcess& ProcessTable::look_named(uint32_t pid) {
+  const KnownProcess& known = look(pid);
+  if (numbers_ == Numbers::kTheSame) return known;
+  Entry& entry = entries_[pid];
+  if (known.facts->start_ticks && !entry.has_gpu) entry.has_gpu = has_gpu_open(pid);
+  if (entry.has_gpu) return known;
+  if (entry.stranger.facts->pid != pid) entry.stranger.facts.edit().pid = pid;
+  return entry.stranger;
+}
+
+// Nothing of another user's process can be seen here, so it counts as one without.
+bool ProcessTable::has_gpu_open(uint32_t pid) const {
+  std::error_code error;
+  size_t files = 0;
+  for (std::filesystem::directory_iterator at(path(pid, "fd"), error), end;
+       !error && at != end && ++files < kMostFiles; at.increment(error)) {
+    std::error_code unread;
+    const std::string to = std::filesystem::read_symlink(at->path(), unread);
+    for (const std::string_view device : {"/dev/nvidia", "/dev/dri/", "/dev/kfd"})
+      if (to.starts_with(device)) return true;
+  }
+  return false;
+}
+
 // Watched before its stat is read: should it end in between, and its pid be used again, what is
 // watched has ended and the next tick finds out.
 bool ProcessTable::may_be_there(uint32_t pid, Entry& entry) {
@@ -88,6 +123,7 @@ void ProcessTable::check(uint32_t pid, Entry& entry) {
   if (!stat) {
     process = KnownProcess();
     process.facts.edit().pid = pid;
+    entry.has_gpu = false;
     entry.same = 0;
     return;
   }
@@ -95,6 +131,7 @@ void ProcessTable::check(uint32_t pid, Entry& entry) {
   entry.same = is_same ? entry.same + 1 : 0;
   // A shell that becomes its program keeps pid and start, and changes its name.
   if (!is_same) {
+    entry.has_gpu = false;
     process = read(pid, *stat);
     entry.name = stat->name;
   }

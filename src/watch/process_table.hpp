@@ -41,15 +41,24 @@ struct KnownProcess {
 
 class ProcessTable {
  public:
+  // Whether a number by which a driver names a process is that of the files here. Drivers count as
+  // the machine's own pid namespace does, some as the caller's: in a container's namespace it may
+  // be the number of a process that has nothing to do with it.
+  enum class Numbers : uint8_t { kTheSame, kPerhapsOthers };
   // What is not to be shown of command lines is not kept either.
   explicit ProcessTable(std::string root = "/proc", CommandLines commands = CommandLines::kFull)
-      : root_(root), commands_(commands), lives_(std::move(root)) {}
+      : ProcessTable(root, commands, numbers_in(root)) {}
+  ProcessTable(std::string root, CommandLines commands, Numbers numbers)
+      : root_(root), commands_(commands), numbers_(numbers), lives_(std::move(root)) {}
 
   // Asks which of the known processes have ended. Until the tick ends, look() takes its word for
   // those that have not; without this call it reads the stat of each.
   void begin_tick();
   // Of a process that is not to be seen: its pid alone. Valid until it is forgotten.
   [[nodiscard]] const KnownProcess& look(uint32_t pid);
+  // The same of a process that a driver names. Where numbers may be others', it is the process here
+  // only if that has a GPU open; else its pid alone is known.
+  [[nodiscard]] const KnownProcess& look_named(uint32_t pid);
   [[nodiscard]] const ProcessFacts& facts(uint32_t pid) { return *look(pid).facts; }
   // Those that were not asked for since the last call; ends a tick.
   void forget_unasked();
@@ -63,8 +72,12 @@ class ProcessTable {
     uint32_t same = 0;  // times that its stat said nothing new, one after another
     bool is_asked = false;
     bool is_watched = false;
-    bool lives = false;  // so said the kernel in this tick
+    bool has_gpu = false;   // open, as far as it was looked for
+    KnownProcess stranger;  // who has the number elsewhere
+    bool lives = false;     // so said the kernel in this tick
   };
+  [[nodiscard]] static Numbers numbers_in(const std::string& root);
+  [[nodiscard]] bool has_gpu_open(uint32_t pid) const;
   [[nodiscard]] bool is_due(uint32_t pid, const Entry& entry) const;
   [[nodiscard]] bool may_be_there(uint32_t pid, Entry& entry);
   void check(uint32_t pid, Entry& entry);
@@ -76,6 +89,7 @@ class ProcessTable {
 
   std::string root_;
   CommandLines commands_;
+  Numbers numbers_;
   Users users_;
   LifeWatch lives_;
   uint64_t tick_ = 0;

@@ -48,6 +48,30 @@ TEST_F(ProcessTableTest, AProcessOfAUserIsDescribed) {
   EXPECT_FALSE(facts.slurm_job.has_value());
 }
 
+// In a container's pid namespace: the driver may mean a process of the machine.
+TEST_F(ProcessTableTest, ANumberOfTheMachineIsNoProcessOfTheContainer) {
+  ProcessTable table(tree_.root(), CommandLines::kFull, ProcessTable::Numbers::kPerhapsOthers);
+  tree_.put({.pid = 70});
+  tree_.put({.pid = 71});
+  std::filesystem::create_directories(tree_.path(70, "fd"));
+  std::filesystem::create_symlink("/dev/null", tree_.path(70, "fd/0"));
+  const ProcessFacts& stranger = *table.look_named(70).facts;
+  EXPECT_EQ(stranger.pid, 70U);
+  EXPECT_FALSE(stranger.start_ticks.has_value()) << "so nobody signals it";
+  EXPECT_FALSE(stranger.command.has_value());
+  EXPECT_FALSE(table.look_named(71).facts->command.has_value()) << "its files may not be seen";
+  EXPECT_EQ(table.facts(70).command, "python3 train.py") << "asked for by its own number";
+
+  std::filesystem::create_symlink("/dev/nvidia3", tree_.path(70, "fd/7"));
+  EXPECT_EQ(table.look_named(70).facts->command, "python3 train.py");
+  tree_.remove(70);
+  tree_.put({.pid = 70, .start_ticks = 9000});  // another process
+  table.begin_tick();
+  EXPECT_FALSE(table.look_named(70).facts->command.has_value());
+  EXPECT_EQ(table.look_named(99).facts->pid, 99U);
+  EXPECT_EQ(table_.look_named(70).facts->start_ticks, 9000U) << "where the numbers are the same";
+}
+
 TEST_F(ProcessTableTest, ACommandObeysNobodysTerminal) {
   EXPECT_EQ(facts_of({.pid = 1, .cmdline = "a\0\x1b]0;owned\x07\0b\nc\xff\xc3\0"s}).command,
             "a \\x1b]0;owned\\x07 b c\xEF\xBF\xBD\xEF\xBF\xBD");

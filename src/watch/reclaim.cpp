@@ -18,8 +18,6 @@ namespace {
 
 using Bytes = std::optional<uint64_t>;
 
-constexpr uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // the machine's own, whose pids drivers name
-
 // What a process posts may be anything: a sum that can't be is unknown. So is one of nothing.
 Bytes sum_of(const std::vector<Bytes>& figures) {
   Bytes sum;
@@ -148,6 +146,26 @@ class Search {
   std::set<uint32_t> posters_;
 };
 
+// With their owners' numbers.
+std::vector<std::pair<std::string, uid_t>> entries_of(const std::string& folder) {
+  std::vector<std::pair<std::string, uid_t>> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    struct stat facts{};
+    if (lstat(at->path().c_str(), &facts) == 0) entries.emplace_back(at->path(), facts.st_uid);
+  }
+  return entries;
+}
+
+// If it is a folder of that user.
+void add_folder(const std::string& path, uid_t owner, std::vector<std::string>& folders) {
+  struct stat facts{};
+  const bool is_theirs =
+      lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == owner;
+  if (is_theirs) folders.push_back(path);
+}
+
 }  // namespace
 
 Bytes Holder::cached_bytes(std::optional<uint32_t> index) const {
@@ -159,7 +177,7 @@ Bytes Holder::cached_bytes(std::optional<uint32_t> index) const {
 }
 
 bool sees_all_processes() {
-  return record::this_process().pid_namespace == kFirstPidNamespace &&
+  return record::this_process().pid_namespace == record::kFirstPidNamespace &&
          access("/proc/1/stat", R_OK) == 0;  // as root alone with hidepid
 }
 
@@ -173,17 +191,17 @@ bool is_idle(const Process& process, const Snapshot& snapshot, Bytes held_bytes,
 
 std::vector<std::string> board_folders(const std::string& named) {
   if (!named.empty()) return {named};
-  if (geteuid() != 0) return {record::default_board_folder()};
-  std::vector<std::string> folders;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(record::kSharedMemoryFolder, error), end;
-       !error && at != end; at.increment(error)) {
-    struct stat facts{};
-    const std::string path = at->path();
-    const bool is_there = lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
-    if (is_there && path == record::board_folder_of(facts.st_uid)) folders.push_back(path);
-  }
+  const uid_t own = geteuid();
+  std::vector<std::string> folders = {record::board_folder_of(own)};
+  add_folder(record::second_board_folder_of(own), own, folders);
+  if (own != 0) return folders;
+  for (const auto& [path, owner] : entries_of(record::kSharedMemoryFolder))
+    if (path == record::board_folder_of(owner)) add_folder(path, owner, folders);
+  for (const auto& [path, owner] : entries_of(record::kRuntimeFolders))
+    add_folder(record::second_board_folder_of(owner), owner, folders);
   std::ranges::sort(folders);
+  const auto twice = std::ranges::unique(folders);
+  folders.erase(twice.begin(), twice.end());
   return folders;
 }
 

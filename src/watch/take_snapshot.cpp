@@ -103,7 +103,7 @@ std::vector<Use> next_uses(std::span<const Word>& words) {
 
 Process process_of(std::vector<Use> uses, const std::vector<Device>& devices, ProcessTable& table,
                    Postings& postings) {
-  const KnownProcess& known = table.look(uses.front().process.pid);
+  const KnownProcess& known = table.look_named(uses.front().process.pid);
   Process process;
   process.facts = known.facts;
   process.uses = std::move(uses);

@@ -50,7 +50,8 @@ class TakeSnapshotTest : public ::testing::Test {
   testing::ProcTree tree_;
   ProcessTable table_{tree_.root()};
   std::string prefix_ = "/dev/shm/vram-take-test-" + std::to_string(getpid()) + "-";
-  Boards boards_{prefix_};
+  Boards boards_{
+      [this](uint32_t uid) { return std::array{prefix_ + std::to_string(uid), std::string()}; }};
 };
 
 TEST_F(TakeSnapshotTest, TrafficIsTheSamplesAsFarAsItCanBe) {

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -127,10 +128,78 @@ def test_ranks_that_start_together_compile_once(libraries: Path, cache: Path) ->
     assert cache.is_dir()
 
 
-def test_a_folder_that_others_can_write_to_is_not_trusted(cache: Path) -> None:
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_a_folder_that_others_can_write_to_is_not_trusted(cache: Path, temporary: Path) -> None:
     cache.mkdir(parents=True)
     cache.chmod(0o777)
-    assert _adapter._cache_folder() != cache
+    shared = temporary / f"vram-cache-{os.getuid()}"
+    assert _adapter._cache_folder() == shared
+    assert shared.stat().st_mode & 0o777 == 0o700
+    assert _adapter._cache_folder() == shared  # what one rank compiles serves the others
+
+
+CACHES = """
+import os, sys
+from vram.torch import _adapter
+print(_adapter._cache_folder())
+"""
+
+
+def caches(folder: Path, code: str = CACHES, **environment: str) -> str:
+    """The folder that a process chooses whose user has no home."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import os; os.getuid = lambda: 987654\n" + code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        cwd=folder,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TMPDIR": str(folder / "tmp"),
+            **environment,
+        },
+    )
+    return done.stdout.strip()
+
+
+def test_no_home_is_no_folder_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    chosen = caches(tmp_path)
+    assert not (tmp_path / "~").exists()
+    assert Path(chosen).parent == tmp_path / "tmp"
+    assert caches(tmp_path, XDG_CACHE_HOME="relative") != "relative/vram"
+    assert not (tmp_path / "relative").exists()
+
+
+FORKS = """
+import os, sys
+from vram.torch import _adapter
+folder = _adapter._cache_folder()
+print(folder, flush=True)
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+assert folder.is_dir()
+"""
+
+
+def test_a_folder_of_one_process_goes_with_it(tmp_path: Path) -> None:
+    """Whoever else has made the shared one: all that is left is a folder of the process's own."""
+    (tmp_path / "tmp" / "vram-cache-987654").mkdir(parents=True)  # the owner is not user 987654
+    chosen = caches(tmp_path, FORKS)
+    assert Path(chosen).parent == tmp_path / "tmp"
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == ["vram-cache-987654"]
 
 
 def test_no_compiler_says_what_was_looked_for(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

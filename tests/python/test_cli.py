@@ -151,9 +151,10 @@ def test_one_bad_recording_does_not_hide_the_others(demo: pathlib.Path) -> None:
 
 def test_json_is_whole_or_absent(demo: pathlib.Path, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "report.json"
-    out.write_text("before")
+    before = '{"schema": "vram.report/1"}'
+    out.write_text(before)
     assert vram("report", demo, "missing", "--json", "-o", out).returncode == 2
-    assert out.read_text() == "before"
+    assert out.read_text() == before
     assert vram("report", demo, "missing", "--json").stdout == ""
     assert vram("report", demo, "--json", "-o", out).returncode == 0
     assert out.read_text() == vram("report", demo, "--json").stdout
@@ -162,11 +163,11 @@ def test_json_is_whole_or_absent(demo: pathlib.Path, tmp_path: pathlib.Path) -> 
 
 def test_a_failed_conversion_leaves_what_was_there(demo: pathlib.Path, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "run.vtrace"
-    out.write_text("before")
+    out.write_bytes(b"\x89vtrace\nbefore")
     bad = tmp_path / "bad.pickle"
     bad.write_bytes(b"not a pickle")
     assert vram("convert", bad, out).returncode == 2
-    assert out.read_text() == "before"
+    assert out.read_bytes() == b"\x89vtrace\nbefore"
     same = tmp_path / "same.vtrace"
     assert vram("convert", demo, same).returncode == 0
     content = same.read_bytes()

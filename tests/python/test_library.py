@@ -76,3 +76,54 @@ def test_without_a_driver_it_says_so() -> None:
     status, text = run_in_c_types(body, LD_LIBRARY_PATH="").stdout.splitlines()
     assert status == "4"
     assert "libcuda.so.1" in text
+
+
+GUEST = """
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+int main(int count, char** words) {
+  void* vram = dlopen(words[1], RTLD_NOW);
+  if (count != 3 || vram == NULL) return 1;
+  int (*start)(const char*, const void*) = (int (*)(const char*, const void*))dlsym(vram, "vram_record_start");
+  void (*step)(void) = (void (*)(void))dlsym(vram, "vram_step");
+  if (start == NULL || step == NULL || start(words[2], NULL) != 0) return 2;
+  step();
+%s
+}
+"""
+
+
+def run_guest(folder: pathlib.Path, body: str) -> "subprocess.CompletedProcess[str]":
+    """A C program that records, and then does that."""
+    source, program = folder / "guest.c", folder / "guest"
+    source.write_text(GUEST % body)
+    subprocess.run(["cc", source, "-o", program, "-ldl"], check=True, timeout=120)
+    words = [program, LIBRARY, folder / "run.vtrace"]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_it_may_be_closed_while_it_records(tmp_path: pathlib.Path) -> None:
+    """Its thread and what it does at the end of the process go on: the library stays."""
+    body = """
+  if (dlclose(vram) != 0) return 3;
+  struct timespec time = {0, 300000000};
+  nanosleep(&time, NULL);
+  step();
+  return 0;"""
+    assert run_guest(tmp_path, body).returncode == 0
+
+
+def test_a_program_that_waits_for_signals_gets_them(tmp_path: pathlib.Path) -> None:
+    """As one that checkpoints on Slurm's --signal: a thread that did not block them would end the process."""
+    body = """
+  sigset_t wanted;
+  int got = 0;
+  sigemptyset(&wanted);
+  sigaddset(&wanted, SIGUSR1);
+  if (sigprocmask(SIG_BLOCK, &wanted, NULL) != 0 || kill(getpid(), SIGUSR1) != 0) return 3;
+  return sigwait(&wanted, &got) == 0 && got == SIGUSR1 ? 0 : 4;"""
+    assert run_guest(tmp_path, body).returncode == 0

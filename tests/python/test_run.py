@@ -131,7 +131,8 @@ def test_real_pytorch_without_cuda_goes_on() -> None:
     [
         (
             ["--pool"],
-            "missing CMD; usage: vram run [--pool [--limit SIZE]] [--record FILE [--stacks KIND]] [--strict] -- CMD...",
+            "missing CMD; usage: vram run [--pool [--limit SIZE]] [--record FILE [--stacks KIND] [--force]] [--strict] "
+            "-- CMD...",
         ),
         (
             ["--", "python", "a.py"],

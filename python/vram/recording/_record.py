@@ -73,16 +73,24 @@ class Recording:
         self.stop()
 
 
-def record(path: str | Path = "run.vtrace", stacks: str | None = None, limit: int | str | None = None) -> Recording:
+def record(
+    path: str | Path = "run.vtrace",
+    stacks: str | None = None,
+    limit: int | str | None = None,
+    *,
+    force: bool = False,
+) -> Recording:
     """Records GPU memory from now on into a ``.vtrace`` file, for ``vram report``; to be stopped, or used by ``with``.
 
     stacks: where each request came from: "python", "native" (C++), or None, which costs least. limit: what the file may
     take on the disk ("2GiB", or bytes, at least 1 MiB): the latest stays. A rank of several (``RANK``, ``WORLD_SIZE``)
-    writes to its own file: ``run.rank0.vtrace``. A file of that name is replaced. What is recorded: vram's pool; under
+    writes to its own file: ``run.rank0.vtrace``. A recording or report of that name is replaced, any other file only with
+    force=True; a pipe or a device is written in place. What is recorded: vram's pool; under
     PyTorch's own allocator its events, once torch is imported. What a process had recorded up to 200 ms before it is
     killed is in the file.
 
-    VramError: something is recorded already, the file can't be made, or PyTorch can't be listened to.
+    VramError: something is recorded already, the file can't be made, is written by another recording or was not written
+    by vram, or PyTorch can't be listened to.
 
     >>> import vram, tempfile, os
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -99,6 +107,7 @@ def record(path: str | Path = "run.vtrace", stacks: str | None = None, limit: in
         struct_bytes=ctypes.sizeof(_library.RecordOptions),
         stacks=STACKS[stacks],
         is_named_by_rank=1,
+        replaces_any=int(force),
         limit_bytes=0 if limit is None else parse_limit(limit),
     )
     with _State.lock:

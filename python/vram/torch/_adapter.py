@@ -1,4 +1,5 @@
-"""Compiles the adapter against the user's PyTorch, once, and keeps it: ``~/.cache/vram/`` (or ``$XDG_CACHE_HOME/vram/``).
+"""Compiles the adapter against the user's PyTorch, once, and keeps it: ``~/.cache/vram/`` (or ``$XDG_CACHE_HOME/vram/``; where
+neither can be had ``/tmp/vram-cache-<uid>``).
 
 What is kept is named by all that it was made of (the sources, PyTorch's header and version, the ABI), so a new PyTorch
 or a new vram gets an adapter of its own. The compiler is not part of the name: any one's output fits, and an adapter
@@ -8,11 +9,14 @@ for the first one's.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import hashlib
 import os
 import platform
+import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -70,17 +74,44 @@ def _fingerprint(torch: Torch, generated: str, c_header: Path) -> str:
 
 
 def _cache_folder() -> Path:
-    """A folder that nobody else can write to: what lies there is loaded into the process."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = Path(base) / "vram"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-        if found.st_uid == os.getuid() and not found.st_mode & 0o022 and os.access(folder, os.W_OK | os.X_OK):
-            return folder
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="vram-"))
+    """A folder that nobody else can write to: what lies there is loaded into the process.
+
+    Where the user's cache can't be had (a home that is read-only, or none), it is one below the folder of temporary files,
+    which ranks share. A folder of this process alone is the last resort, and goes with it.
+    """
+    for folder in _cache_folders():
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_ours_alone(folder):
+                return folder
+    return _folder_of_this_process()
+
+
+def _cache_folders() -> Iterator[Path]:
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    base = named if os.path.isabs(named) else os.path.join(os.path.expanduser("~"), ".cache")
+    if os.path.isabs(base):  # "~" stays as it is where neither HOME nor the system says whose home it is
+        yield Path(base) / "vram"
+    yield Path(tempfile.gettempdir()) / f"vram-cache-{os.getuid()}"
+
+
+def _is_ours_alone(folder: Path) -> bool:
+    found = folder.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        return False
+    return found.st_uid == os.getuid() and not found.st_mode & 0o022 and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _folder_of_this_process() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="vram-"))
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # not in its forks
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 #include "gpu/nvml/nvml.hpp"
 
+#include "base/environment.hpp"
 #include "gpu/nvml/identity.hpp"
 
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -30,8 +30,8 @@ constexpr unsigned kMostDevices = 1024;
 }  // namespace
 
 std::string Nvml::library() {
-  const char* const named = std::getenv("VRAM_NVML");  // NOLINT(concurrency-mt-unsafe)
-  return named == nullptr ? kLibrary : named;
+  std::string named = trusted_environment("VRAM_NVML");
+  return named.empty() ? kLibrary : named;
 }
 
 Result<Nvml> Nvml::open(const std::string& path) {

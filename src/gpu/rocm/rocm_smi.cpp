@@ -1,10 +1,11 @@
 #include "gpu/rocm/rocm_smi.hpp"
 
+#include "base/environment.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 namespace vram::gpu::rocm {
@@ -70,8 +71,7 @@ std::optional<RetiredPages> ask_pages(const RocmApi& api, uint32_t index) {
 }  // namespace
 
 std::vector<std::string> libraries() {
-  const char* const named = std::getenv("VRAM_ROCM_SMI");  // NOLINT(concurrency-mt-unsafe)
-  if (named != nullptr && *named != '\0') return {named};
+  if (std::string named = trusted_environment("VRAM_ROCM_SMI"); !named.empty()) return {named};
   return {"librocm_smi64.so.7", "librocm_smi64.so.6", "librocm_smi64.so.5",
           "librocm_smi64.so.1", "librocm_smi64.so",   "/opt/rocm/lib/librocm_smi64.so"};
 }

@@ -1,6 +1,7 @@
 #include "record/file/file_sink.hpp"
 
 #include "base/descriptor.hpp"
+#include "record/process.hpp"
 #include "record/traffic.hpp"
 
 #include <fmt/format.h>
@@ -43,10 +44,31 @@ tl::unexpected<Error> cant_be_written(const std::string& path, int error) {
               std::strerror(error));  // NOLINT(concurrency-mt-unsafe)
 }
 
+Result<OutputTarget> target_of_old(const std::string& path, Replace replace) {
+  auto target = find_output_target(path_with(path, "old"), replace);
+  if (target && target->kind == OutputTarget::Kind::kInPlace)
+    return fail(Code::kIo, "{} is a pipe or a device, expected room for a file", target->path);
+  return target;
+}
+
+Result<> check_succession(const OutputTarget& target, Replace replace) {
+  if (target.kind == OutputTarget::Kind::kInPlace) {
+    return fail(
+        Code::kIo,
+        "{} is not a regular file, so a recording there cannot have a size limit: name a file, or "
+        "omit the limit",
+        target.path);
+  }
+  return target_of_old(target.path, replace).map([](const OutputTarget&) {});
+}
+
 }  // namespace
 
-FileSink::FileSink(std::string path, std::string temporary, int descriptor)
-    : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {
+FileSink::FileSink(std::string path, std::string temporary, Replace replace, int descriptor)
+    : path_(std::move(path)),
+      temporary_(std::move(temporary)),
+      replace_(replace),
+      descriptor_(descriptor) {
   change_open_file(-1, descriptor_);
 }
 
@@ -61,7 +83,8 @@ void FileSink::close_all_in_child() {
     if (const int descriptor = file.exchange(-1); descriptor >= 0) (void)close(descriptor);
 }
 
-Result<std::unique_ptr<FileSink>> FileSink::create_beside(const std::string& path) {
+Result<std::unique_ptr<FileSink>> FileSink::create_beside(const std::string& path,
+                                                          Replace replace) {
   for (int i = 0; i < kMaxTemporaries; ++i) {
     std::string temporary = fmt::format("{}.{}.{}.new", path, getpid(), i);
     const int descriptor = open(
@@ -69,19 +92,47 @@ Result<std::unique_ptr<FileSink>> FileSink::create_beside(const std::string& pat
     if (descriptor < 0 && errno == EEXIST) continue;
     if (descriptor < 0) return cant_be_written(path, errno);
     (void)flock(descriptor, LOCK_EX | LOCK_NB);  // fails where the file system has no locks
-    return std::unique_ptr<FileSink>(new FileSink(path, std::move(temporary), descriptor));
+    return std::unique_ptr<FileSink>(new FileSink(path, std::move(temporary), replace, descriptor));
   }
   return cant_be_written(path, EEXIST);
 }
 
-Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& path, Existing existing) {
+// Locked as a file is, so that two recordings don't mix in a pipe; a device, such as /dev/null, has
+// no contents that could mix.
+Result<std::unique_ptr<FileSink>> FileSink::open_in_place(const OutputTarget& target) {
+  auto opened = vram::open_in_place(target, Opening::kAtOnce);
+  if (!opened) return tl::unexpected(opened.error());
+  struct stat found{};
+  const bool is_device = fstat(opened->number(), &found) == 0 && S_ISCHR(found.st_mode);
+  if (!is_device && flock(opened->number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return fail(Code::kIo, "{} is being written by another recording", target.path);
+  return std::unique_ptr<FileSink>(new FileSink(target.path, "", Replace::kOwn, opened->release()));
+}
+
+Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& path, Existing existing,
+                                                   Succession succession) {
   const Traffic::DiskCall call(traffic());
-  auto made = create_beside(path);
+  const Replace replace = existing == Existing::kReplaceAny ? Replace::kAny : Replace::kOwn;
+  const auto target = find_output_target(path, replace);
+  if (existing == Existing::kKeep) {
+    const bool is_taken =
+        target ? target->kind == OutputTarget::Kind::kFile : access(path.c_str(), F_OK) == 0;
+    if (is_taken) return cant_be_written(path, EEXIST);
+  }
+  if (!target) return tl::unexpected(target.error());
+  if (succession == Succession::kFollowed) {
+    if (auto checked = check_succession(*target, replace); !checked)
+      return tl::unexpected(checked.error());
+  }
+  if (target->kind == OutputTarget::Kind::kInPlace) return open_in_place(*target);
+  auto made = create_beside(target->path, replace);
   if (!made) return made;
   FileSink& sink = **made;
-  bool is_done = sink.take_name();
-  if (!is_done && errno == EEXIST && existing == Existing::kReplaceUnlessLive)
-    is_done = sink.replace_unless_live();
+  if (target->kind == OutputTarget::Kind::kFile) pass_permissions_on(*target, sink.descriptor_);
+  // The file that is replaced stays locked meanwhile, so two can't replace it.
+  const bool is_done = target->kind == OutputTarget::Kind::kFile
+                           ? rename(sink.temporary_.c_str(), sink.path_.c_str()) == 0
+                           : sink.take_name();
   if (auto named = sink.named(is_done); !named) return tl::unexpected(named.error());
   return made;
 }
@@ -102,40 +153,16 @@ bool FileSink::take_name() {
   return rename(temporary_.c_str(), path_.c_str()) == 0;
 }
 
-// EEXIST: it is live. Whoever replaces a file holds its lock meanwhile, so two do not.
-bool FileSink::replace_unless_live() {
-  struct stat named{};
-  if (lstat(path_.c_str(), &named) != 0) return take_name();
-  if (S_ISLNK(named.st_mode)) return rename(temporary_.c_str(), path_.c_str()) == 0;
-  if (!S_ISREG(named.st_mode)) {
-    errno = S_ISDIR(named.st_mode) ? EISDIR : EPERM;
-    return false;
-  }
-  const Descriptor file(open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat opened{};
-  const bool is_live =
-      file.is_open() && flock(file.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  const bool has_changed =
-      file.is_open() && (fstat(file.number(), &opened) != 0 || lstat(path_.c_str(), &named) != 0 ||
-                         !is_same(opened, named));
-  if (is_live || has_changed) {
-    errno = EEXIST;
-    return false;
-  }
-  return rename(temporary_.c_str(), path_.c_str()) == 0;
-}
-
 Result<> FileSink::named(bool is_done) {
   if (!is_done) return cant_be_written(path_, errno);
   temporary_.clear();
   return {};
 }
 
-Result<std::unique_ptr<FileSink>> FileSink::follow(const FileSink& before,
-                                                   const std::string& old_path) {
+Result<std::unique_ptr<FileSink>> FileSink::follow(const FileSink& before) {
   const Traffic::DiskCall call(traffic());
   const std::string& path = before.path_;
-  auto made = create_beside(path);
+  auto made = create_beside(path, before.replace_);
   if (!made) return made;
   FileSink& sink = **made;
   struct stat own{};
@@ -146,22 +173,17 @@ Result<std::unique_ptr<FileSink>> FileSink::follow(const FileSink& before,
   }
   if (fstat(before.descriptor_, &own) != 0 || !is_same(own, named))
     return fail(Code::kIo, "{}: another file has been put in its place", path);
+  const auto kept = target_of_old(path, before.replace_);
+  if (!kept) return tl::unexpected(kept.error());
   // Under a second name before the first one passes on; without hard links it has none for a
   // moment.
-  const std::string aside = old_path + ".new";
-  (void)unlink(aside.c_str());
-  const bool is_kept = link(path.c_str(), aside.c_str()) == 0
-                           ? rename(aside.c_str(), old_path.c_str()) == 0
-                           : rename(path.c_str(), old_path.c_str()) == 0;
-  if (!is_kept) return fail(Code::kIo, "{}: can't be renamed to {}", path, old_path);
+  const std::string aside = fmt::format("{}.{}.new", kept->path, getpid());
+  const bool is_linked = link(path.c_str(), aside.c_str()) == 0;
+  const bool is_kept = rename(is_linked ? aside.c_str() : path.c_str(), kept->path.c_str()) == 0;
+  if (!is_kept) return fail(Code::kIo, "{}: can't be renamed to {}", path, kept->path);
   if (auto done = sink.named(rename(sink.temporary_.c_str(), path.c_str()) == 0); !done)
     return tl::unexpected(done.error());
   return made;
-}
-
-bool FileSink::is_live(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  return file.is_open() && flock(file.number(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 Result<> FileSink::write(std::string_view bytes) {

@@ -47,7 +47,9 @@ Record as_found(const Record& alloc) {
 
 Result<std::unique_ptr<Recording>> Recording::create(const RecordingOptions& options) {
   auto recording = std::unique_ptr<Recording>(new Recording(options));
-  auto sink = FileSink::create(options.path, options.existing);
+  auto sink =
+      FileSink::create(options.path, options.existing,
+                       options.limit_bytes != 0 ? Succession::kFollowed : Succession::kNone);
   if (auto done = recording->open_part(std::move(sink)); !done) return tl::unexpected(done.error());
   return recording;
 }
@@ -329,8 +331,7 @@ bool Recording::is_full() const {
 Result<> Recording::begin_anew() {
   if (auto done = part_->writer->finish(); !done) return done;
   const uint64_t bytes = part_->sink->size_bytes();
-  const std::string old_path = path_with(options_.path, "old");
-  if (auto done = open_part(FileSink::follow(*part_->sink, old_path)); !done) return done;
+  if (auto done = open_part(FileSink::follow(*part_->sink)); !done) return done;
   closed_bytes_ += bytes;
   auto held = std::exchange(held_, {});  // no event changes it here
   if (auto done = write_what_is_there(); !done) return done;

@@ -21,7 +21,7 @@ namespace vram::record {
 
 struct RecordingOptions {
   std::string path;
-  Existing existing = Existing::kReplaceUnlessLive;
+  Existing existing = Existing::kReplaceOwn;
   uint64_t limit_bytes = 0;  // 0: none
   Translator::Describe describe = nullptr;
   std::vector<Fact> facts = {};

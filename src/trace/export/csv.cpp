@@ -1,14 +1,14 @@
 #include "trace/export/csv.hpp"
 
+#include "base/own_formats.hpp"
 #include "trace/export/escape.hpp"
 #include "trace/export/event_rows.hpp"
 
 namespace vram::trace {
 namespace {
 
-constexpr std::string_view kHead =
-    "device,device_kind,index,time_ns,action,address,size_bytes,stream,pool,compile_id,"
-    "user_metadata,stack,category\r\n";
+constexpr std::string_view kMoreColumns =
+    "action,address,size_bytes,stream,pool,compile_id,user_metadata,stack,category\r\n";
 
 void append_plain(std::string& out, std::string_view text) { out += text; }
 
@@ -81,8 +81,9 @@ class CsvRows {
 
 }  // namespace
 
-Result<> export_csv(const Trace& trace, const std::string& path) {
-  return export_rows(trace, path, kHead, CsvRows(trace));
+Result<> export_csv(const Trace& trace, const std::string& path, Replace replace) {
+  const std::string head = std::string(kCsvStart).append(kMoreColumns);
+  return export_rows(trace, path, replace, head, CsvRows(trace));
 }
 
 }  // namespace vram::trace

@@ -2,6 +2,7 @@
 // frames.
 #pragma once
 
+#include "base/output_target.hpp"
 #include "base/result.hpp"
 #include "trace/trace.hpp"
 
@@ -14,6 +15,7 @@ namespace vram::trace {
 // unknown), compile_id, user_metadata, stack ("file:line function" joined by ';', innermost first),
 // category (of a name or a block). import/rows reads it back.
 // "-" is standard output.
-[[nodiscard]] Result<> export_csv(const Trace& trace, const std::string& path);
+[[nodiscard]] Result<> export_csv(const Trace& trace, const std::string& path,
+                                  Replace replace = Replace::kOwn);
 
 }  // namespace vram::trace

@@ -56,9 +56,9 @@ class FrameTexts {
 // Writes head, then what append_row(out, device, number of the event, event) appends for every
 // event, to a file that appears under its name when it is complete.
 template <typename AppendRow>
-[[nodiscard]] Result<> export_rows(const Trace& trace, const std::string& path,
+[[nodiscard]] Result<> export_rows(const Trace& trace, const std::string& path, Replace replace,
                                    std::string_view head, AppendRow&& append_row) {
-  auto file = AtomicFile::create(path);
+  auto file = AtomicFile::create(path, replace);
   if (!file) return tl::unexpected(file.error());
   if (auto done = file->write(head); !done) return done;
   std::string row;

@@ -1,5 +1,6 @@
 #include "trace/export/jsonl.hpp"
 
+#include "base/own_formats.hpp"
 #include "trace/export/escape.hpp"
 #include "trace/export/event_rows.hpp"
 
@@ -12,9 +13,9 @@ class JsonRows {
       : trace_(trace), frames_(trace.tables, append_json_string) {}
 
   void operator()(std::string& out, const DeviceTrace& device, uint64_t index, const Event& event) {
-    out += R"({"device":)";
+    out += kJsonLinesStart;
     append_number(out, device.ordinal);
-    out += R"(,"device_kind":")";
+    out += kJsonLinesNext;
     out += to_string(device.kind);
     out += R"(","index":)";
     append_number(out, index);
@@ -81,8 +82,8 @@ class JsonRows {
 
 }  // namespace
 
-Result<> export_jsonl(const Trace& trace, const std::string& path) {
-  return export_rows(trace, path, "", JsonRows(trace));
+Result<> export_jsonl(const Trace& trace, const std::string& path, Replace replace) {
+  return export_rows(trace, path, replace, "", JsonRows(trace));
 }
 
 }  // namespace vram::trace

@@ -1,6 +1,7 @@
 // Events as JSON lines: one object an event, device after device, for jq, DuckDB and data frames.
 #pragma once
 
+#include "base/output_target.hpp"
 #include "base/result.hpp"
 #include "trace/trace.hpp"
 
@@ -13,6 +14,7 @@ namespace vram::trace {
 // where unknown), compile_id, user_metadata and category (of a name or a block; null where there is
 // none), stack (array of "file:line function", innermost first). import/rows reads it back. "-" is
 // standard output.
-[[nodiscard]] Result<> export_jsonl(const Trace& trace, const std::string& path);
+[[nodiscard]] Result<> export_jsonl(const Trace& trace, const std::string& path,
+                                    Replace replace = Replace::kOwn);
 
 }  // namespace vram::trace

@@ -3,8 +3,10 @@
 // is its code. Pure functions.
 #pragma once
 
+#include "base/own_formats.hpp"
 #include "base/result.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -12,7 +14,11 @@
 
 namespace vram::trace {
 
-inline constexpr std::array<uint8_t, 8> kVtraceMagic = {0x89, 'v', 't', 'r', 'a', 'c', 'e', '\n'};
+inline constexpr std::array<uint8_t, 8> kVtraceMagic = [] {
+  std::array<uint8_t, kVtraceStart.size()> bytes{};
+  std::ranges::copy(kVtraceStart, bytes.begin());
+  return bytes;
+}();
 inline constexpr std::array<uint8_t, 8> kVtraceEndMagic = {'v', 't', 'r', '-', 'e', 'n', 'd', '\n'};
 inline constexpr uint32_t kVtraceVersion = 1;
 

@@ -221,11 +221,7 @@ Trace Assembly::take() {
 
 }  // namespace
 
-bool is_vtrace(std::string_view first_bytes) {
-  return first_bytes.size() >= kVtraceMagic.size() &&
-         std::equal(kVtraceMagic.begin(), kVtraceMagic.end(), first_bytes.begin(),
-                    [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); });
-}
+bool is_vtrace(std::string_view first_bytes) { return first_bytes.starts_with(kVtraceStart); }
 
 Result<Trace> read_vtrace(const VtraceSource& source, const std::string& path,
                           const OpenOptions& options) {

@@ -41,8 +41,8 @@ Result<> write_vtrace(const Trace& trace, VtraceSink& sink) {
   return writer->finish();
 }
 
-Result<> write_vtrace(const Trace& trace, const std::string& path) {
-  auto file = AtomicFile::create(path);
+Result<> write_vtrace(const Trace& trace, const std::string& path, Replace replace) {
+  auto file = AtomicFile::create(path, replace);
   if (!file) return tl::unexpected(file.error());
   FileSink sink(*file);
   if (auto done = write_vtrace(trace, sink); !done) return done;

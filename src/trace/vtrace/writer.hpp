@@ -72,7 +72,8 @@ class VtraceWriter {
 };
 
 // The whole trace into a file that appears when it is complete ("-": standard output).
-[[nodiscard]] Result<> write_vtrace(const Trace& trace, const std::string& path);
+[[nodiscard]] Result<> write_vtrace(const Trace& trace, const std::string& path,
+                                    Replace replace = Replace::kOwn);
 [[nodiscard]] Result<> write_vtrace(const Trace& trace, VtraceSink& sink);
 
 }  // namespace vram::trace

@@ -1,5 +1,7 @@
 #include "watch/history/store.hpp"
 
+#include "base/descriptor.hpp"
+#include "base/own_formats.hpp"
 #include "base/text.hpp"
 #include "watch/history/schema.hpp"
 
@@ -75,34 +77,59 @@ Result<std::string> move_aside(const std::string& path) {
   return aside;
 }
 
+std::string first_bytes(int descriptor) {
+  std::string bytes(kFormatBytes, '\0');
+  const ssize_t count = pread(descriptor, bytes.data(), bytes.size(), 0);
+  bytes.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  return bytes;
+}
+
 // SQLite would call another program's file a broken database, and we would move it away. Whose
 // database it is, if it is one, schema.cpp asks. What can't be read is for others to complain of.
 Result<> check_is_database(const std::string& path) {
   constexpr std::string_view kMagic("SQLite format 3\0", 16);
-  std::array<char, kMagic.size()> head{};
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return {};
-  const ssize_t length = pread(descriptor, head.data(), head.size(), 0);
-  (void)close(descriptor);
-  const std::string_view found(head.data(), length > 0 ? static_cast<size_t>(length) : 0);
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) return {};
+  const std::string found = first_bytes(file.number());
   if (found.empty() || found.starts_with(kMagic)) return {};
   return fail(Code::kUnsupported,
               "{} is not a history: expected a file that begins as SQLite's do, found '{}'; give "
               "the history a file of its own, or move this one away if it was one and is broken",
-              path, printable(found));
+              path, printable(found.substr(0, kMagic.size())));
 }
 
-// For its owner alone: command lines may hold what others must not see. SQLite gives what it puts
-// beside the file the same mode.
+// For its owner alone: command lines may hold what others must not see. So is one that was there
+// before, as far as this process may change it. SQLite gives what it puts beside the file the same
+// mode; what lies there already is named again.
 Result<uint64_t> make_file(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+  const Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
   struct stat status{};
-  const bool is_open = descriptor >= 0 && fstat(descriptor, &status) == 0;
-  const std::string words = is_open ? "" : words_of_errno();
-  if (descriptor >= 0) (void)close(descriptor);
-  if (!is_open) return fail(Code::kIo, "{}", words);
+  if (!file.is_open() || fstat(file.number(), &status) != 0)
+    return fail(Code::kIo, "{}", words_of_errno());
   if (!S_ISREG(status.st_mode)) return fail(Code::kIo, "it is no plain file");
+  if ((status.st_mode & 0077U) != 0) {
+    (void)fchmod(file.number(), 0600);
+    for (const char* end : {"-wal", "-shm"}) {
+      const Descriptor beside(
+          open((path + end).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+      if (beside.is_open()) (void)fchmod(beside.number(), 0600);
+    }
+  }
   return status.st_ino;
+}
+
+// What is broken and may be moved aside; any other file that is no database is somebody's.
+bool is_broken_history(const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  return file.is_open() && is_history(first_bytes(file.number()));
+}
+
+// A number and the end of a line, as WriterLock writes it; or nothing yet.
+bool is_lock_file(int descriptor) {
+  struct stat status{};
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  const std::string text = first_bytes(descriptor);
+  return text.empty() || text.find_first_not_of("0123456789") == text.size() - 1;
 }
 
 Result<> prepare_all(Database& database,
@@ -123,6 +150,12 @@ Result<WriterLock> WriterLock::take(const std::string& path) {
   if (descriptor < 0)
     return fail(Code::kIo, "the history {} can't be written: {}: {}", path, name, words_of_errno());
   WriterLock lock(descriptor);
+  if (!is_lock_file(descriptor)) {
+    return fail(Code::kIo,
+                "the history {} needs {} as its lock, but the file there was not written by vram: "
+                "choose another name for the history",
+                path, name);
+  }
   char text[32] = {};
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK)
@@ -170,6 +203,13 @@ Result<Store> Store::open(const std::string& path, Tell tell) {
     return store;
   }
   if (file.error().code != Code::kBadInput) return tl::unexpected(with_path(file.error(), path));
+  if (!is_broken_history(path)) {
+    return fail(
+        Code::kUnsupported,
+        "{} is not a history written by vram and is left unchanged ({}): give the history a file "
+        "of its own",
+        path, file.error().message);
+  }
   if (auto begun = store.begin_anew(file.error().message); !begun)
     return tl::unexpected(begun.error());
   return store;
@@ -187,7 +227,6 @@ Result<Store::File> Store::open_file(const std::string& path) {
   file.inode = *inode;
   if (auto ready = prepare_schema(file.database, path); !ready)
     return tl::unexpected(ready.error());
-  (void)chmod(path.c_str(), 0600);  // one that was there already may be anybody's to read
   auto prepared = prepare_all(
       file.database,
       {{&file.put_device,

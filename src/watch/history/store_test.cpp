@@ -85,13 +85,60 @@ TEST(Store, HasNoHistoryWhereOtherMachinesWrite) {
     EXPECT_EQ(network_file_system(local), std::nullopt);
 }
 
-TEST_F(StoreTest, AFileThatOthersMayReadIsClosedToThem) {
+TEST_F(StoreTest, AnotherProgramsBrokenDatabaseIsLeftAlone) {
+  sql("CREATE TABLE theirs(x); INSERT INTO theirs VALUES(1);");
+  const auto size = std::filesystem::file_size(folder_.file());
   {
-    const History history = opened(folder_.file());
+    std::fstream file(folder_.file(), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(100);  // behind the header
+    file << std::string(size - 100, '\x5a');
   }
-  std::filesystem::permissions(folder_.file(), std::filesystem::perms(0666));
+  EXPECT_THAT(refusal(), HasSubstr("is left unchanged"));
+  EXPECT_TRUE(folder_.names_with(".broken-").empty());
+}
+
+TEST_F(StoreTest, AHistoryWhoseFirstPageIsBrokenIsMovedAside) {
+  (void)opened(folder_.file());
+  {
+    std::fstream file(folder_.file(), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(100);
+    file << std::string(3000, '\x5a');
+  }
+  const std::string broken = read("history.db");
+  {
+    History history = opened(folder_.file(), options());
+    history.add(look_at(kDayBegin, 5));
+    ASSERT_TRUE(history.flush());
+    EXPECT_EQ(points_of(history, used()).size(), 1u);
+  }
+  const auto aside = folder_.names_with(".broken-");
+  ASSERT_EQ(aside.size(), 1u);
+  EXPECT_EQ(read(aside[0]), broken);
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_THAT(told_[0], HasSubstr(aside[0]));
+}
+
+TEST_F(StoreTest, AFileWhereTheLockGoesStays) {
+  const std::string lock = folder_.file() + ".lock";
+  std::ofstream(lock) << "[[package]]\nname = \"torch\"\n";
+  EXPECT_THAT(refusal(), HasSubstr("but the file there was not written by vram"));
+  EXPECT_EQ(std::filesystem::file_size(lock), 27u);
+}
+
+TEST_F(StoreTest, AHistoryThatOthersMayReadIsMadePrivate) {
+  {
+    History history = opened(folder_.file());
+    history.add(look_at(kDayBegin, 5));
+    ASSERT_TRUE(history.flush());
+  }
+  std::ofstream(folder_.file() + "-wal").flush();
+  for (const char* end : {"", "-wal"})
+    std::filesystem::permissions(folder_.file() + end, static_cast<std::filesystem::perms>(0666));
   const History history = opened(folder_.file());
-  EXPECT_EQ(std::filesystem::status(folder_.file()).permissions(), std::filesystem::perms(0600));
+  for (const char* end : {"", "-wal", "-shm"}) {
+    const auto found = std::filesystem::status(folder_.file() + end);
+    EXPECT_EQ(static_cast<unsigned>(found.permissions()), 0600u) << end;
+  }
 }
 
 TEST_F(StoreTest, AnEmptyFileBecomesOne) {
