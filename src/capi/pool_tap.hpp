@@ -13,10 +13,9 @@ class PoolTap final : public pool::Observer {
  public:
   PoolTap(uint16_t device, pool::SharedPool& pool) : device_(device), pool_(pool) {}
 
-  // The stack of a request, taken before it: no lock of the pool is held then, but maybe the
-  // caller's.
+  // The stack of a request, taken before it: no lock is held then.
   [[nodiscard]] static record::StackId stack_of_caller() {
-    return record::Recorder::is_on() ? record::Recorder::try_capture_stack() : 0;
+    return record::Recorder::is_on() ? record::Recorder::capture_stack() : 0;
   }
   // After the block was granted; address 0: it was not.
   void allocated(uint64_t address, uint64_t bytes, uint64_t stream, record::StackId stack) {
