@@ -31,6 +31,7 @@
 #include <unistd.h>
 #include <utility>
 
+// size: the order in which a server starts, changes and ends is in one place.
 namespace vram::cli {
 namespace {
 

@@ -346,7 +346,7 @@ def test_a_region_that_another_thread_ends_hides_no_error_of_the_program(seen: l
 
     thread = threading.Thread(target=end)
     thread.start()
-    thread.join()
+    thread.join(timeout=60)
     assert errors == []
     assert [measurement.name for measurement in seen] == ["handed over"]
     with monitor as region:  # what this thread's stack still says of the first is no open region

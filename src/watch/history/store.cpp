@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <utility>
 
+// size: what may happen to a history's file is in one place.
 namespace vram::watch {
 namespace {
 
