@@ -50,17 +50,17 @@ class AddressScan {
   }
   void see_free(const Event& event, Fate fate) {
     if (!is_believable(event.address, event.size_bytes)) return;
-    const uint32_t before = fates_.find(event.address);
-    if (before == AddressMap::kNone) {
+    uint32_t& known = fates_.at(event.address);
+    if (known == AddressMap::kNone) {
       initial_.push_back({.address = event.address,
                           .requested_bytes = event.size_bytes,
                           .stream = event.stream,
                           .pool = event.pool,
                           .is_pending = fate == kGone});
-      if (fate == kRequested) fate = kInitialRequested;
+      known = fate == kRequested ? kInitialRequested : fate;
+    } else if (known != kGone && !(known == kFound && fate == kRequested)) {
+      known = fate;
     }
-    if (before == kFound && fate == kRequested) return;
-    if (before != kGone) fates_.set(event.address, fate);
   }
 
   const FoundBlocks& found_;

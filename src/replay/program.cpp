@@ -68,16 +68,15 @@ class Writer {
   }
 
   void see_alloc(uint32_t i) {
-    end_lost_block(i);
-    Op op = at(i, OpKind::kAlloc, program_.block_count++);
+    uint32_t& here = live_.at(events_[i].address);
+    if (here != AddressMap::kNone) end_lost_block(i, here);
+    here = program_.block_count++;
+    Op op = at(i, OpKind::kAlloc, here);
     op.size_bytes = events_[i].size_bytes;
-    live_.set(events_[i].address, op.block);
     put(op);
   }
   // The recording lacks the free of a block that was where this allocation is.
-  void end_lost_block(uint32_t i) {
-    const uint32_t block = live_.take(events_[i].address);
-    if (block == AddressMap::kNone) return;
+  void end_lost_block(uint32_t i, uint32_t block) {
     const bool was_pending = pending_.take(events_[i].address) != AddressMap::kNone;
     program_.ops.push_back(at(i, was_pending ? OpKind::kComplete : OpKind::kFree, block));
   }
