@@ -173,6 +173,11 @@ class Writer {
 }  // namespace
 
 Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device) {
+  return make_program(trace, device, find_baseline(trace, device, FoundBlocks(trace.tables)));
+}
+
+Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device,
+                     Baseline baseline) {
   const std::span<const Event> events = trace.events_of(device);
   Program program;
   program.stream_count = static_cast<uint32_t>(trace.tables.streams.size());
@@ -182,7 +187,6 @@ Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device
   if (!events.empty()) {
     program.duration_ns = std::max<int64_t>(events.back().time_ns - events.front().time_ns, 0);
   }
-  Baseline baseline = find_baseline(trace, device, FoundBlocks(trace.tables));
   Writer writer(trace.tables, events, program, baseline.completes_on_request);
   writer.begin_with(baseline.blocks);
   writer.write();
