@@ -24,18 +24,24 @@ class AddressMap {
     }
   }
 
-  // Adds or overwrites. `value` must not be kNone.
-  void set(uint64_t key, uint32_t value) {
+  // The key's number, to read and to set; kNone where it was absent, and then it must be set before
+  // anything else is done.
+  [[nodiscard]] uint32_t& at(uint64_t key) {
     size_t i = home(key);
     while (slots_[i].value != kNone && slots_[i].key != key) i = next(i);
-    if (slots_[i].value == kNone && ++used_ * kSparse > slots_.size()) {
-      --used_;
-      grow();
-      set(key, value);
-      return;
+    if (slots_[i].value == kNone) {
+      if ((used_ + 1) * kSparse > slots_.size()) {
+        grow();
+        return at(key);
+      }
+      ++used_;
+      slots_[i].key = key;
     }
-    slots_[i] = {key, value};
+    return slots_[i].value;
   }
+
+  // Adds or overwrites. `value` must not be kNone.
+  void set(uint64_t key, uint32_t value) { at(key) = value; }
 
   void erase(uint64_t key) { (void)take(key); }
 
@@ -75,7 +81,8 @@ class AddressMap {
   [[nodiscard]] size_t distance(size_t from, size_t to) const {
     return (to - from) & (slots_.size() - 1);
   }
-  void grow() {
+  // Seldom: what calls it stays short without it.
+  [[gnu::noinline]] void grow() {
     std::vector<Slot> old(slots_.size() * 2);
     old.swap(slots_);
     --shift_;

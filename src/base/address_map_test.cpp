@@ -37,6 +37,17 @@ TEST(AddressMap, WhatIsTakenIsGone) {
   EXPECT_EQ(map.size(), 0u);
 }
 
+TEST(AddressMap, ANumberCanBeReadAndSetInOneGo) {
+  AddressMap map;
+  for (uint32_t i = 0; i < 10'000; ++i) {
+    uint32_t& number = map.at(i % 5000 * uint64_t{512});
+    EXPECT_EQ(number, i < 5000 ? AddressMap::kNone : i - 5000);
+    number = i;
+  }
+  EXPECT_EQ(map.size(), 5000u);
+  EXPECT_EQ(map.find(512), 5001u);
+}
+
 TEST(AddressMap, ZeroIsAnOrdinaryKey) {
   AddressMap map;
   EXPECT_EQ(map.find(0), AddressMap::kNone);

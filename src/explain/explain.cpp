@@ -139,7 +139,9 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   count_events(events, report);
 
   enter(kHistoryStage);
-  const History history = replay_history(trace, device);
+  const replay::Baseline baseline =
+      replay::find_baseline(trace, device, replay::FoundBlocks(trace.tables));
+  const History history = replay_history(trace, device, baseline);
   enter(kCurveStage);
   const Curve curve = draw_curve(trace, device, history, clock, options.timeline_slices);
   const Scopes scopes = build_scopes(trace, device);
@@ -160,7 +162,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   report.ooms = find_ooms(sources);
   name_oom_steps(report);
   enter(kWhatIfStage);
-  add_what_ifs(trace, device, report);
+  add_what_ifs(trace, device, baseline, report);
   report.findings = find_findings(trace, device, report);
   return report;
 }

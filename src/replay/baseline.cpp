@@ -17,7 +17,7 @@ using trace::EventKind;
 class AddressScan {
  public:
   AddressScan(std::span<const Event> events, const FoundBlocks& found) : found_(found) {
-    for (const Event& event : events) see(event);
+    for (size_t i = 0; i < events.size(); ++i) see(i, events[i]);
   }
 
   // kInitialRequested: the free of a block from before was requested, and nothing more happened.
@@ -28,6 +28,8 @@ class AddressScan {
   [[nodiscard]] std::vector<InitialBlock>& freed_before_allocated() { return initial_; }
   [[nodiscard]] uint32_t fate(uint64_t address) const { return fates_.find(address); }
   [[nodiscard]] bool completes_on_request() const { return requests_ > 0 && completions_ == 0; }
+  // Their numbers, rising.
+  [[nodiscard]] const std::vector<size_t>& segment_events() const { return segment_events_; }
 
   // A completion alone was requested before the first event, in recordings that have requests.
   void settle_pending() {
@@ -36,7 +38,7 @@ class AddressScan {
   }
 
  private:
-  void see(const Event& event) {
+  void see(size_t i, const Event& event) {
     if (event.kind == EventKind::kAlloc) {
       if (is_believable(event.address, event.size_bytes))
         fates_.set(event.address, found_.is_one(event) ? kFound : kLive);
@@ -46,26 +48,29 @@ class AddressScan {
     } else if (event.kind == EventKind::kFreeCompleted) {
       ++completions_;
       see_free(event, kGone);
+    } else if (is_segment_event(event.kind)) {
+      segment_events_.push_back(i);
     }
   }
   void see_free(const Event& event, Fate fate) {
     if (!is_believable(event.address, event.size_bytes)) return;
-    const uint32_t before = fates_.find(event.address);
-    if (before == AddressMap::kNone) {
+    uint32_t& known = fates_.at(event.address);
+    if (known == AddressMap::kNone) {
       initial_.push_back({.address = event.address,
                           .requested_bytes = event.size_bytes,
                           .stream = event.stream,
                           .pool = event.pool,
                           .is_pending = fate == kGone});
-      if (fate == kRequested) fate = kInitialRequested;
+      known = fate == kRequested ? kInitialRequested : fate;
+    } else if (known != kGone && !(known == kFound && fate == kRequested)) {
+      known = fate;
     }
-    if (before == kFound && fate == kRequested) return;
-    if (before != kGone) fates_.set(event.address, fate);
   }
 
   const FoundBlocks& found_;
   AddressMap fates_;
   std::vector<InitialBlock> initial_;
+  std::vector<size_t> segment_events_;
   uint64_t requests_ = 0;
   uint64_t completions_ = 0;
 };
@@ -75,27 +80,29 @@ void note(Baseline& baseline, std::string text) {
 }
 
 void undo_segment_events(const trace::DeviceTrace& device, std::span<const Event> events,
-                         Baseline& baseline) {
+                         std::span<const size_t> segment_events, Baseline& baseline) {
   for (const trace::Segment& segment : device.segments) {
     if (!baseline.segments.add(segment.address, range_of(segment))) {
       note(baseline, fmt::format("segment {:#x} overlaps another one", segment.address));
     }
   }
-  for (size_t i = events.size(); i-- > 0;) {
-    if (is_segment_event(events[i].kind) && !baseline.segments.undo(events[i])) {
-      note(baseline,
-           fmt::format(
-               "event {} ({} of {} bytes at {:#x}) does not lead to the end state's segments", i,
-               trace::to_string(events[i].kind), events[i].size_bytes, events[i].address));
-    }
+  for (size_t k = segment_events.size(); k-- > 0;) {
+    const Event& event = events[segment_events[k]];
+    if (baseline.segments.undo(event)) continue;
+    note(baseline,
+         fmt::format("event {} ({} of {} bytes at {:#x}) does not lead to the end state's segments",
+                     segment_events[k], trace::to_string(event.kind), event.size_bytes,
+                     event.address));
   }
 }
 
 // Without an end state: what is given back and was never taken was there before.
-void find_segments_given_back(std::span<const Event> events, Baseline& baseline) {
+void find_segments_given_back(std::span<const Event> events, std::span<const size_t> segment_events,
+                              Baseline& baseline) {
   SegmentMap now;
-  for (const Event& event : events) {
-    if (is_segment_event(event.kind) && !now.apply(event) &&
+  for (const size_t i : segment_events) {
+    const Event& event = events[i];
+    if (!now.apply(event) &&
         (event.kind == EventKind::kSegmentFree || event.kind == EventKind::kSegmentUnmap)) {
       baseline.segments.add(event.address, range_of(event));
     }
@@ -177,11 +184,11 @@ Baseline find_baseline(const trace::Trace& trace, const trace::DeviceTrace& devi
       scan.completes_on_request() && device.has_end_state && !has_pending_block(device);
   baseline.blocks = std::move(scan.freed_before_allocated());
   if (has_checkable_end_state(trace, device)) {
-    undo_segment_events(device, events, baseline);
+    undo_segment_events(device, events, scan.segment_events(), baseline);
     complete_sizes(device, scan, baseline.blocks);
     add_survivors(device, scan, baseline);
   } else {
-    find_segments_given_back(events, baseline);
+    find_segments_given_back(events, scan.segment_events(), baseline);
   }
   std::sort(baseline.blocks.begin(), baseline.blocks.end(),
             [](const InitialBlock& a, const InitialBlock& b) { return a.address < b.address; });

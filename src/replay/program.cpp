@@ -68,23 +68,18 @@ class Writer {
   }
 
   void see_alloc(uint32_t i) {
-    end_lost_block(i);
-    Op op = at(i, OpKind::kAlloc, program_.block_count++);
-    op.size_bytes = events_[i].size_bytes;
-    live_.set(events_[i].address, op.block);
-    put(op);
+    uint32_t& here = live_.at(events_[i].address);
+    if (here != AddressMap::kNone) end_lost_block(i, here);
+    here = program_.block_count++;
+    put(i, OpKind::kAlloc, here, events_[i].size_bytes);
   }
   // The recording lacks the free of a block that was where this allocation is.
-  void end_lost_block(uint32_t i) {
-    const uint32_t block = live_.take(events_[i].address);
-    if (block == AddressMap::kNone) return;
+  void end_lost_block(uint32_t i, uint32_t block) {
     const bool was_pending = pending_.take(events_[i].address) != AddressMap::kNone;
     program_.ops.push_back(at(i, was_pending ? OpKind::kComplete : OpKind::kFree, block));
   }
   void see_refused(uint32_t i) {
-    Op op = at(i, OpKind::kRefused, program_.block_count++);
-    op.size_bytes = events_[i].size_bytes;
-    put(op);
+    put(i, OpKind::kRefused, program_.block_count++, events_[i].size_bytes);
   }
   void see_request(uint32_t i) {
     const uint64_t address = events_[i].address;
@@ -93,7 +88,7 @@ class Writer {
     const bool at_once =
         completes_on_request_ || (i + 1 < events_.size() && events_[i + 1].address == address &&
                                   events_[i + 1].kind == EventKind::kFreeCompleted);
-    put(at(i, at_once ? OpKind::kFree : OpKind::kFreeLater, block));
+    put(i, at_once ? OpKind::kFree : OpKind::kFreeLater, block);
     if (at_once) {
       live_.erase(address);
     } else {
@@ -108,7 +103,7 @@ class Writer {
     const bool was_pending = pending_.find(address) != AddressMap::kNone;
     live_.erase(address);
     pending_.erase(address);
-    if (!was_pending) return put(at(i, OpKind::kFree, block));
+    if (!was_pending) return put(i, OpKind::kFree, block);
     held_.push_back(at(i, OpKind::kComplete, block));
   }
   // Inside a call of malloc that found no memory, or torch.cuda.empty_cache: the former ends by
@@ -125,14 +120,18 @@ class Writer {
     inside_call_until_ = next;
     keep_held_ =
         end == EventKind::kSegmentAlloc || end == EventKind::kSegmentMap || end == EventKind::kOom;
-    if (!keep_held_) return put(at(i, OpKind::kEmptyCache, 0));
+    if (!keep_held_) return put(i, OpKind::kEmptyCache, 0);
     program_.given_back.push_back({.op = static_cast<uint32_t>(program_.ops.size()), .event = i});
     program_.ops.push_back(at(i, OpKind::kGivenBack, 0));
   }
 
-  void put(const Op& op) {
+  // Written where it stays: a copy of what was just written, field by field, waits for the writes.
+  void put(uint32_t i, OpKind kind, uint32_t block, uint64_t size_bytes = 0) {
     if (!keep_held_) flush();
-    program_.ops.push_back(op);
+    Op& op = *program_.ops.extend(1);
+    op = {};
+    set(op, i, kind, block);
+    op.size_bytes = size_bytes;
     keep_held_ = false;
     flush();
   }
@@ -141,13 +140,18 @@ class Writer {
     held_.clear();
   }
   [[nodiscard]] Op at(uint32_t i, OpKind kind, uint32_t block) const {
-    const int64_t time_ns = events_[i].time_ns - events_.front().time_ns;
-    return {.time_ns = std::max<int64_t>(time_ns, 0),
-            .block = block,
-            .event = i,
-            .stream = events_[i].stream,
-            .pool = events_[i].pool,
-            .kind = kind};
+    Op op;
+    set(op, i, kind, block);
+    return op;
+  }
+  void set(Op& op, uint32_t i, OpKind kind, uint32_t block) const {
+    const Event& event = events_[i];
+    op.time_ns = std::max<int64_t>(event.time_ns - events_.front().time_ns, 0);
+    op.block = block;
+    op.event = i;
+    op.stream = event.stream;
+    op.pool = event.pool;
+    op.kind = kind;
   }
   static Op of(Op op, OpKind kind) {
     op.kind = kind;
@@ -169,6 +173,11 @@ class Writer {
 }  // namespace
 
 Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device) {
+  return make_program(trace, device, find_baseline(trace, device, FoundBlocks(trace.tables)));
+}
+
+Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device,
+                     Baseline baseline) {
   const std::span<const Event> events = trace.events_of(device);
   Program program;
   program.stream_count = static_cast<uint32_t>(trace.tables.streams.size());
@@ -178,7 +187,6 @@ Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device
   if (!events.empty()) {
     program.duration_ns = std::max<int64_t>(events.back().time_ns - events.front().time_ns, 0);
   }
-  Baseline baseline = find_baseline(trace, device, FoundBlocks(trace.tables));
   Writer writer(trace.tables, events, program, baseline.completes_on_request);
   writer.begin_with(baseline.blocks);
   writer.write();

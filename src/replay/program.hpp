@@ -116,7 +116,10 @@ struct Program {
   std::vector<GivenBack> given_back;
 };
 
-// Linear in the events, but for a search among the initial segments.
+// Linear in the events, but for a search among the initial segments. `baseline`: what
+// find_baseline() found, where that was asked for already.
+[[nodiscard]] Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device,
+                                   Baseline baseline);
 [[nodiscard]] Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device);
 
 }  // namespace vram::replay

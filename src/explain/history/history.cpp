@@ -228,12 +228,17 @@ bool is_pending_before(std::span<const Event> events, const History& history, ui
 }
 
 History replay_history(const trace::Trace& trace, const trace::DeviceTrace& device) {
+  return replay_history(trace, device,
+                        replay::find_baseline(trace, device, FoundBlocks(trace.tables)));
+}
+
+History replay_history(const trace::Trace& trace, const trace::DeviceTrace& device,
+                       Baseline baseline) {
   const std::span<const Event> all = trace.events_of(device);
   // Event numbers are 32 bits wide, with one value to spare.
   const std::span<const Event> events = all.first(std::min<size_t>(all.size(), kNever));
   const AllocatorRules rules = rules_of(trace, device.kind);
   const FoundBlocks found(trace.tables);
-  Baseline baseline = replay::find_baseline(trace, device, found);
   std::vector<Heap::Outside> outside;
   {
     Replay replay(rules, events, baseline, found);

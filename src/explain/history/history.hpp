@@ -8,6 +8,7 @@
 
 #include "base/pod_vector.hpp"
 #include "explain/report.hpp"
+#include "replay/baseline.hpp"
 #include "replay/segment_map.hpp"
 #include "trace/trace.hpp"
 
@@ -76,7 +77,9 @@ struct History {
                                      uint32_t lifetime);
 
 // Linear in the events. Never fails: what contradicts itself is counted in the verdict and left
-// out.
+// out. `baseline`: what replay::find_baseline() found, where that was asked for already.
+[[nodiscard]] History replay_history(const trace::Trace& trace, const trace::DeviceTrace& device,
+                                     replay::Baseline baseline);
 [[nodiscard]] History replay_history(const trace::Trace& trace, const trace::DeviceTrace& device);
 
 }  // namespace vram::explain

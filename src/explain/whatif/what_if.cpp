@@ -132,9 +132,9 @@ const WhatIf* first_if(const DeviceReport& report, bool WhatIf::* is) {
 }  // namespace
 
 void add_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
-                  DeviceReport& report) {
+                  const replay::Baseline& baseline, DeviceReport& report) {
   if (!is_worth_asking(report)) return;
-  Program program = replay::make_program(trace, device);
+  Program program = replay::make_program(trace, device, baseline);
   const std::vector<AllocatorSpec> specs = specs_to_ask(trace);
   replay::TuneOptions options;
   bool limit_is_assumed = false;

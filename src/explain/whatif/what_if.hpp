@@ -7,6 +7,7 @@
 #pragma once
 
 #include "explain/report.hpp"
+#include "replay/baseline.hpp"
 #include "trace/trace.hpp"
 
 #include <optional>
@@ -23,7 +24,7 @@ inline constexpr double kMinWasteShare = 0.05;
 // can be believed either. Nor is it filled where the peak lies before the recording, unless the
 // program ran out of memory.
 void add_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
-                  DeviceReport& report);
+                  const replay::Baseline& baseline, DeviceReport& report);
 
 // The replay with these settings; nullptr where none was made.
 [[nodiscard]] const WhatIf* what_if(const DeviceReport& report, std::string_view allocator);

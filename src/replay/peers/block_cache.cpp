@@ -35,24 +35,25 @@ uint32_t BlockCache::add_lane(uint64_t key) {
   return id;
 }
 
-NodeId BlockCache::add_node(const Node& node) {
+NodeId BlockCache::new_node() {
   if (unused_.empty()) {
-    nodes_.push_back(node);
+    nodes_.emplace_back();
     return static_cast<NodeId>(nodes_.size() - 1);
   }
   const NodeId id = unused_.back();
   unused_.pop_back();
-  nodes_[id] = node;
   return id;
 }
 
+// Copied once, and then changed where it is: a copy of what was just written waits for the writes.
 NodeId BlockCache::split(NodeId id, uint64_t size_bytes) {
-  Node upper = nodes_[id];
+  const NodeId upper_id = new_node();
+  Node& lower = nodes_[id];
+  Node& upper = nodes_[upper_id];
+  upper = lower;
   upper.address += size_bytes;
   upper.size_bytes -= size_bytes;
   upper.prev = id;
-  const NodeId upper_id = add_node(upper);
-  Node& lower = nodes_[id];
   lower.size_bytes = size_bytes;
   if (lower.next != kNoNode) nodes_[lower.next].prev = upper_id;
   lower.next = upper_id;

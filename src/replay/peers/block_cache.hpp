@@ -21,7 +21,8 @@ inline constexpr NodeId kNoNode = 0xffffffff;
 // kPending: the tensor is gone, other streams still use it.
 enum class NodeState : uint8_t { kFree, kAllocated, kPending };
 
-struct Node {
+// A line of the cache.
+struct alignas(64) Node {
   uint64_t address = 0;
   uint64_t size_bytes = 0;
   uint64_t requested_bytes = 0;
@@ -70,7 +71,11 @@ class BlockCache {
   [[nodiscard]] LaneGroup& default_group(bool is_small) { return groups_[is_small ? 1 : 0]; }
 
   [[nodiscard]] Node& operator[](NodeId id) { return nodes_[id]; }
-  [[nodiscard]] NodeId add_node(const Node& node);
+  [[nodiscard]] NodeId add_node(const Node& node) {
+    const NodeId id = new_node();
+    nodes_[id] = node;
+    return id;
+  }
   void drop_node(NodeId id) { unused_.push_back(id); }
 
   void put_free(NodeId id) {
@@ -155,6 +160,8 @@ class BlockCache {
     return (uint64_t{pool} << 17) | (uint64_t{stream} << 1) | (is_small ? 1 : 0);
   }
   uint32_t add_lane(uint64_t key);
+  // Its contents are those of a node before, or a new one's.
+  [[nodiscard]] NodeId new_node();
 
   std::span<const uint64_t> stream_handles_;
   std::vector<Node> nodes_;

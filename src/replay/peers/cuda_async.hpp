@@ -14,6 +14,7 @@
 #pragma once
 
 #include "replay/allocator.hpp"
+#include "replay/peers/free_set.hpp"
 #include "replay/registry.hpp"
 #include "replay/segment_source.hpp"
 
@@ -45,61 +46,94 @@ class CudaAsync final : public Allocator {
 
  private:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::min() / 2;
-  // A free part of the arena, all mapped or all unmapped.
-  struct Range {
+  static constexpr uint32_t kNeverUsed = 0xffffffff;  // where a stream's number might be
+
+  using PartId = uint32_t;
+  // Between the arena's end and its beginning: of no bytes, and never free.
+  static constexpr PartId kEdge = 0;
+  static constexpr PartId kNoPart = 0xffffffff;
+  // A part of the arena: a block, or a free range, all mapped or all unmapped. A line of the cache.
+  struct alignas(64) Part {
+    uint64_t offset = 0;  // in the arena
     uint64_t bytes = 0;
-    int64_t freed_ns = kNever;              // the latest of its parts
-    std::optional<trace::StreamId> stream;  // that used it last; none: never used
+    uint64_t requested_bytes = 0;  // of a block
+    int64_t freed_ns = kNever;     // of a free range: the latest of its parts
+    uint32_t stream = kNeverUsed;  // that used it last
+    PartId prev = kEdge;           // its neighbours
+    PartId next = kEdge;
+    bool is_free = false;
     bool is_mapped = false;
-  };
-  [[nodiscard]] static Range unmapped(uint64_t bytes);
-  using Ranges = std::map<uint64_t, Range>;   // by offset in the arena
-  using Runs = std::map<uint64_t, uint64_t>;  // bytes of free ranges without a gap, by offset
-  struct Block {
-    uint64_t offset = 0;
-    uint64_t size_bytes = 0;
-    uint64_t requested_bytes = 0;
-    trace::StreamId stream = 0;
-    bool is_live = false;
     bool is_pending = false;
+    [[nodiscard]] uint64_t end() const { return offset + bytes; }
   };
+  // Free ranges without a gap between them: several, or an unmapped one. A single mapped range,
+  // as which mostly all free memory lies there, is found by its size and stands in no run.
+  struct Run {
+    uint64_t bytes = 0;
+    PartId first = kNoPart;
+  };
+  using Runs = std::map<uint64_t, Run>;  // by offset
   struct Wanted {
     uint64_t size_bytes = 0;
     trace::StreamId stream = 0;
     int64_t time_ns = 0;
     bool may_wait = false;
   };
+  // An offset in the arena, and the free range that holds it; invalid after any change.
+  struct Place {
+    PartId range = kNoPart;
+    uint64_t offset = 0;
+  };
+  // An offset in a run of free ranges, and the part before the run, which stays where it is
+  // whatever becomes of the ranges.
+  struct RunPlace {
+    PartId before = kEdge;
+    uint64_t offset = 0;
+  };
 
-  [[nodiscard]] bool is_done(const Range& range, const Wanted& wanted) const;
-  [[nodiscard]] bool is_usable(const Range& range, const Wanted& wanted) const;
-  [[nodiscard]] std::optional<uint64_t> place_for(const Wanted& wanted);
-  [[nodiscard]] std::optional<uint64_t> best_fit(const Wanted& wanted) const;
-  [[nodiscard]] uint64_t first_run(const Wanted& wanted);
-  [[nodiscard]] std::optional<uint64_t> place_in_run(uint64_t run, const Wanted& wanted) const;
-  [[nodiscard]] bool back(uint64_t offset, const Wanted& wanted);
-  [[nodiscard]] bool back_chunk(uint64_t chunk, uint64_t low, uint64_t high, const Wanted& wanted);
-  [[nodiscard]] std::optional<uint64_t> spare_chunk(uint64_t low, uint64_t high,
-                                                    const Wanted& wanted) const;
-  [[nodiscard]] bool joins(const Range& a, const Range& b) const;
-  void count_waits(uint64_t offset, const Wanted& wanted);
-  void set_mapped(uint64_t chunk, bool is_mapped);
-  Range carve(uint64_t offset, uint64_t bytes);
-  void put(uint64_t offset, Range range);
-  Ranges::iterator drop(Ranges::iterator range);
-  void add_to_runs(uint64_t offset, uint64_t bytes);
-  void take_from_runs(uint64_t offset, uint64_t bytes);
-  Runs::iterator drop_run(Runs::iterator run);
+  [[nodiscard]] bool is_done(const Part& range, const Wanted& wanted) const;
+  [[nodiscard]] bool is_usable(const Part& range, const Wanted& wanted) const;
+  [[nodiscard]] std::optional<Place> place_for(const Wanted& wanted);
+  [[nodiscard]] PartId best_fit(const Wanted& wanted) const;
+  [[nodiscard]] RunPlace first_run(const Wanted& wanted);
+  [[nodiscard]] std::optional<uint64_t> place_in_run(PartId first, const Wanted& wanted) const;
+  [[nodiscard]] RunPlace grow(const Wanted& wanted);
+  [[nodiscard]] PartId range_at(const RunPlace& place) const;
+  [[nodiscard]] bool back(const RunPlace& place, const Wanted& wanted);
+  [[nodiscard]] bool back_chunk(const RunPlace& chunk, uint64_t low, uint64_t high,
+                                const Wanted& wanted);
+  [[nodiscard]] std::optional<Place> spare_chunk(uint64_t low, uint64_t high,
+                                                 const Wanted& wanted) const;
+  void count_waits(const Place& place, const Wanted& wanted);
+  void set_mapped(const Place& chunk, bool is_mapped);
+
+  [[nodiscard]] PartId carve(const Place& place, uint64_t bytes);
+  void put(PartId id);
+  void take_out(PartId id);
+  void put_rest(PartId id, uint64_t bytes);
+  [[nodiscard]] bool joins(const Part& a, const Part& b) const;
+  void absorb(PartId id, PartId neighbour);
+  [[nodiscard]] PartId split(PartId id, uint64_t bytes);
+  void swallow(PartId id, PartId neighbour);
+  [[nodiscard]] PartId add_part(PartId after);
+
+  [[nodiscard]] bool is_in_run(const Part& range) const;
+  void add_to_runs(PartId id);
+  void take_from_runs(PartId id);
+  void add_run(PartId first, uint64_t end);
+  [[nodiscard]] Runs::iterator run_of(PartId id);
+  void drop_run(Runs::iterator run);
 
   SegmentSource& segments_;
   int64_t lag_ns_;
   uint64_t base_ = 0;  // the arena's address
-  uint64_t end_ = 0;   // offset of what was never used
   int64_t now_ns_ = 0;
-  Ranges free_;
-  std::set<std::pair<uint64_t, uint64_t>> mapped_by_size_;  // (bytes, offset)
+  std::vector<Part> parts_ = std::vector<Part>(1);
+  std::vector<PartId> unused_;
+  FreeSet mapped_;  // the free ranges that are
   Runs runs_;
   std::set<std::pair<uint64_t, uint64_t>> runs_by_size_;  // (bytes, offset)
-  std::vector<Block> blocks_;
+  std::vector<PartId> part_of_block_;                     // kNoPart: not in use
   Usage usage_;
   Counters counters_;
 };

@@ -1,60 +1,85 @@
 #include "replay/peers/free_set.hpp"
 
-#include <algorithm>
+#include <utility>
 
 namespace vram::replay {
 
-uint32_t FreeSet::new_run() {
-  if (unused_runs_.empty()) {
-    runs_.emplace_back();
-    return static_cast<uint32_t>(runs_.size() - 1);
+const FreeBlock* FreeSet::largest() const {
+  const FreeBlock* largest = has_newest_ ? &newest_ : nullptr;
+  for (size_t word = used_.size(); word-- > 0;) {
+    if (used_[word] == 0) continue;
+    const size_t bin = word * 64 + 63 - static_cast<size_t>(std::countl_zero(used_[word]));
+    const FreeBlock& stored = bins_[bin].front().first;
+    return largest == nullptr || *largest < stored ? &stored : largest;
   }
-  const uint32_t run = unused_runs_.back();
+  return largest;
+}
+
+// Empty.
+FreeSet::Run* FreeSet::new_run() {
+  if (unused_runs_.empty()) return runs_.emplace_back(std::make_unique<Run>()).get();
+  Run* run = unused_runs_.back();
   unused_runs_.pop_back();
-  runs_[run].count = 0;
   return run;
 }
 
-// The upper half of a full run becomes a run of its own.
-void FreeSet::split(uint32_t run) {
-  const uint32_t added = new_run();
-  Run& low = runs_[directory_[run].run];
-  Run& high = runs_[added];
+// The lower half of a full run becomes a run of its own.
+void FreeSet::split(Bin& bin, uint32_t run) {
+  Run& high = *bin[run].run;
+  Run& low = *new_run();
   constexpr uint32_t kHalf = kRunCapacity / 2;
-  std::copy(low.blocks + kHalf, low.blocks + kRunCapacity, high.blocks);
-  high.count = kRunCapacity - kHalf;
-  low.count = kHalf;
-  directory_.insert(directory_.begin() + run + 1, Entry{high.blocks[0], added});
+  std::copy(high.blocks + kHalf, high.blocks + kRunCapacity, low.blocks);
+  low.count = kRunCapacity - kHalf;
+  high.count = kHalf;
+  bin.insert(bin.begin() + run + 1, Entry{low.blocks[0], &low});
 }
 
-void FreeSet::insert(const FreeBlock& block) {
+// From one bin to all of them.
+void FreeSet::spread() {
+  const Run all = std::exchange(*bins_[0][0].run, Run{});
+  bins_.resize(kBinCount);
+  bin_mask_ = kBinCount - 1;
+  used_[0] = 0;
+  count_ = 0;
+  for (uint32_t i = 0; i < all.count; ++i) store(all.blocks[i]);
+}
+
+void FreeSet::store(const FreeBlock& block) {
+  if (count_ == kFewBlocks && bin_mask_ == 0) spread();
   ++count_;
-  if (directory_.empty()) directory_.push_back({block, new_run()});
-  uint32_t at = run_for(block);
-  if (runs_[directory_[at].run].count == kRunCapacity) {
-    split(at);
-    at = run_for(block);
+  const uint32_t number = bin_of(block.size_bytes);
+  Bin& bin = bins_[number];
+  if (bin.empty()) bin.push_back({block, new_run()});
+  used_[number / 64] |= uint64_t{1} << (number % 64);
+  uint32_t at = run_for(bin, block);
+  if (bin[at].run->count == kRunCapacity) {
+    split(bin, at);
+    at = run_for(bin, block);
   }
-  Run& run = runs_[directory_[at].run];
-  const uint32_t slot = count_below(run.blocks, run.count, block);
-  std::memmove(run.blocks + slot + 1, run.blocks + slot, (run.count - slot) * sizeof(FreeBlock));
+  Run& run = *bin[at].run;
+  const uint32_t slot = count_from(run, block);
+  std::copy_backward(run.blocks + slot, run.blocks + run.count, run.blocks + run.count + 1);
   run.blocks[slot] = block;
   ++run.count;
-  if (slot == 0) directory_[at].first = block;
+  if (slot == 0) bin[at].first = block;
 }
 
-void FreeSet::erase(Cursor cursor) {
+void FreeSet::erase_stored(Cursor cursor) {
   --count_;
-  Entry& entry = directory_[cursor.run];
-  Run& run = runs_[entry.run];
+  const uint32_t number = cursor.bin();
+  Bin& bin = bins_[number];
+  Entry& entry = bin[cursor.run()];
+  Run& run = *entry.run;
+  FreeBlock* gone = run.blocks + cursor.slot();
+  std::copy(gone + 1, run.blocks + run.count, gone);
   --run.count;
-  std::memmove(run.blocks + cursor.slot, run.blocks + cursor.slot + 1,
-               (run.count - cursor.slot) * sizeof(FreeBlock));
-  if (run.count == 0) {
-    unused_runs_.push_back(entry.run);
-    directory_.erase(directory_.begin() + cursor.run);
-  } else if (cursor.slot == 0) {
+  if (run.count > 0) {
     entry.first = run.blocks[0];
+  } else if (bin.size() > 1) {
+    unused_runs_.push_back(entry.run);
+    bin.erase(bin.begin() + cursor.run());
+  } else {
+    used_[number / 64] &= ~(uint64_t{1} << (number % 64));
   }
 }
 

@@ -49,7 +49,8 @@ TEST_P(FreeSetAgainstStd, FindsWalksInsertsAndErasesAlike) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, FreeSetAgainstStd, testing::Values(3, 50, 1'000'000));
+INSTANTIATE_TEST_SUITE_P(Sizes, FreeSetAgainstStd,
+                         testing::Values(3, 50, 1'000'000, uint64_t{1} << 50));
 
 }  // namespace
 }  // namespace vram::replay
