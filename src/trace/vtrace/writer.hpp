@@ -5,6 +5,7 @@
 // a time; nothing is thrown, errors of the sink come back and the file so far stays readable.
 #pragma once
 
+#include "base/output_target.hpp"
 #include "base/result.hpp"
 #include "trace/trace.hpp"
 #include "trace/vtrace/format.hpp"
