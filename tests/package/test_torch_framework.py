@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,6 +15,9 @@ import torch
 from vram._frameworks import _torch_training, framework_of
 from vram._frameworks._torch import TorchFramework
 from vram._frameworks._torch_training import TorchTraining
+
+
+PACKAGE = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 class StandInTorch:
@@ -65,6 +70,26 @@ def test_torch_keeps_workspaces_where_graphs_may_be_hidden(stand_in: StandInTorc
     finally:
         gc.unfreeze()
     assert stand_in.done == []
+
+
+@pytest.mark.parametrize(("initialized", "answer"), [(False, "None"), (True, "gc.freeze() has hidden")])
+def test_objects_frozen_before_cuda_is_initialized_hide_no_graphs(initialized: bool, answer: str) -> None:
+    """As CPython 3.12 and later have them from the start."""
+    program = f"""
+import gc, sys, types
+gc.freeze()
+cuda = types.SimpleNamespace(is_initialized=lambda: {initialized})
+sys.modules["torch"] = types.SimpleNamespace(cuda=cuda)
+import vram
+cuda.CUDAGraph = type("CUDAGraph", (), {{}})
+from vram._frameworks._torch import TorchFramework
+print(TorchFramework(sys.modules.pop("torch"))._graphs())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=PACKAGE, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(answer)
 
 
 def test_torch_keeps_workspaces_of_compiled_code(stand_in: StandInTorch, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vram._error import VramError
+from vram._frameworks import _frozen as _frozen  # counts what is frozen before the program can have CUDA graphs
 
 _NAMES = ("torch", "tensorflow", "jax")
 _KNOWN = ", ".join(f"'{name}'" for name in _NAMES)

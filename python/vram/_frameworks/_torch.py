@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from vram._frameworks import DeviceMemory, Figures, Tensor
+from vram._frameworks._frozen import may_hide_graphs
 
 # What libraries under PyTorch say instead of raising OutOfMemoryError.
 _IN_DISGUISE = re.compile(
@@ -170,7 +171,7 @@ class TorchFramework:
         counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
         if counters is not None and counters["frames"]["ok"]:
             return "torch.compile has compiled code, whose CUDA graphs may use them"
-        if gc.get_freeze_count():
+        if may_hide_graphs():
             return "gc.freeze() has hidden objects, CUDA graphs that use them perhaps"
         graph = self._torch.cuda.CUDAGraph
         if any(issubclass(type(item), graph) for item in gc.get_objects()):
