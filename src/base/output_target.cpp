@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <sys/file.h>
 #include <sys/stat.h>

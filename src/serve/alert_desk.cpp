@@ -30,7 +30,7 @@ Result<std::shared_ptr<AlertDesk>> AlertDesk::open(AlertDeskOptions options) {
   if (!notifier) return tl::unexpected(std::move(notifier.error()));
   watch::Judge judge(*std::move(book), options.judge);
   const watch::ClockReading now = options.now;
-  const std::shared_ptr<AlertDesk> desk(
+  std::shared_ptr<AlertDesk> desk(
       new AlertDesk(std::move(options), std::move(judge), *std::move(notifier)));
   if (desk->history_) desk->restore(now);
   return desk;

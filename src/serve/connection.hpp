@@ -107,7 +107,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void was_written(ErrorCode error);
   void begin_stream(const Response& response);
   void ask_for_piece();
-  void send_piece(Piece piece);
+  void send_piece(const Piece& piece);
   void hold(size_t bytes);
   // Counts what it has been sending as sent.
   void let_go();

@@ -55,8 +55,9 @@ struct FileWatch::State {
 };
 
 FileWatch::FileWatch(std::vector<WatchedFiles> watched, std::chrono::milliseconds period)
-    : state_(std::make_shared<State>()), thread_([state = state_, watched, period] {
-        state->watched = watched;
+    : state_(std::make_shared<State>()),
+      thread_([state = state_, watched = std::move(watched), period]() mutable {
+        state->watched = std::move(watched);
         state->period = period;
         state->run();
       }) {}

@@ -24,23 +24,25 @@ void append_little_endian(std::string& text, uint32_t number) {
 
 }  // namespace
 
-void Deflater::End::operator()(z_stream_s* stream) const {
-  (void)deflateEnd(stream);
-  delete stream;
-}
+struct Deflater::Stream {
+  z_stream state{};
+
+  Stream() {
+    if (deflateInit2(&state, kFastLevel, Z_DEFLATED, kRawWindow, kUsualMemory,
+                     Z_DEFAULT_STRATEGY) != Z_OK)
+      throw std::bad_alloc();
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { (void)deflateEnd(&state); }
+};
 
 Deflater::Deflater() = default;
 Deflater::~Deflater() = default;
 
 std::string Deflater::pack(std::string_view text, bool is_last) {
-  if (!stream_) {
-    auto made = std::make_unique<z_stream>();
-    if (deflateInit2(made.get(), kFastLevel, Z_DEFLATED, kRawWindow, kUsualMemory,
-                     Z_DEFAULT_STRATEGY) != Z_OK)
-      throw std::bad_alloc();
-    stream_.reset(made.release());
-  }
-  z_stream& stream = *stream_;
+  if (!stream_) stream_ = std::make_unique<Stream>();
+  z_stream& stream = stream_->state;
   (void)deflateReset(&stream);
   std::string packed(deflateBound(&stream, text.size()) + kFlushBytes, '\0');
   stream.next_in = reinterpret_cast<const Bytef*>(text.data());

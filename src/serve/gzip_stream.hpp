@@ -8,8 +8,6 @@
 #include <string>
 #include <string_view>
 
-struct z_stream_s;
-
 namespace vram::serve {
 
 // deflate's working memory, allocated when it is first used. One thread at a time.
@@ -21,10 +19,8 @@ class Deflater {
   [[nodiscard]] std::string pack(std::string_view text, bool is_last);
 
  private:
-  struct End {
-    void operator()(z_stream_s* stream) const;
-  };
-  std::unique_ptr<z_stream_s, End> stream_;
+  struct Stream;
+  std::unique_ptr<Stream> stream_;
 };
 
 // One thread at a time.

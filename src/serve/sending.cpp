@@ -142,13 +142,12 @@ void Connection::ask_for_piece() {
   asio::post(*hub_.slow, [self = shared_from_this(), flow = flow_]() mutable {
     Hub& hub = self->hub_;
     Piece piece = piece_of(*flow, hub.deflater);
-    asio::post(hub.context, [self = std::move(self), piece = std::move(piece)]() mutable {
-      self->send_piece(std::move(piece));
-    });
+    asio::post(hub.context,
+               [self = std::move(self), piece = std::move(piece)] { self->send_piece(piece); });
   });
 }
 
-void Connection::send_piece(Piece piece) {
+void Connection::send_piece(const Piece& piece) {
   if (!piece.trouble.empty()) {
     hub_.hooks.incident(client_, "its answer is not complete: " + piece.trouble);
     if (flow_->has_begun) return close();

@@ -51,7 +51,7 @@ TlsContext::TlsContext(const OpenSsl& api)
 Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsSettings& settings) {
   const auto& api = OpenSsl::library();
   if (!api) return tl::unexpected(api.error());
-  const std::shared_ptr<TlsContext> context(new TlsContext(*api));
+  std::shared_ptr<TlsContext> context(new TlsContext(*api));
   (void)api->take_errors();
   if (const auto applied = context->apply(settings); !applied)
     return tl::unexpected(applied.error());

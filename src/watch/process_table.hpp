@@ -46,10 +46,11 @@ class ProcessTable {
   // be the number of a process that has nothing to do with it.
   enum class Numbers : uint8_t { kTheSame, kPerhapsOthers };
   // What is not to be shown of command lines is not kept either.
-  explicit ProcessTable(std::string root = "/proc", CommandLines commands = CommandLines::kFull)
+  explicit ProcessTable(const std::string& root = "/proc",
+                        CommandLines commands = CommandLines::kFull)
       : ProcessTable(root, commands, numbers_in(root)) {}
-  ProcessTable(std::string root, CommandLines commands, Numbers numbers)
-      : root_(root), commands_(commands), numbers_(numbers), lives_(std::move(root)) {}
+  ProcessTable(const std::string& root, CommandLines commands, Numbers numbers)
+      : root_(root), commands_(commands), numbers_(numbers), lives_(root) {}
 
   // Asks which of the known processes have ended. Until the tick ends, look() takes its word for
   // those that have not; without this call it reads the stat of each.

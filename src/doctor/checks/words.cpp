@@ -111,7 +111,7 @@ uint64_t largest_memory(const MachineFacts& facts) {
 std::optional<std::string> nvidia_name(const watch::Device& device) {
   constexpr std::string_view kLetters =
       "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:.-";
-  const std::string name =
+  std::string name =
       device.identity.uuid ? *device.identity.uuid : device.identity.pci_id.value_or("");
   const bool is_name = !name.empty() && name.find_first_not_of(kLetters) == std::string::npos;
   if (device.identity.vendor != gpu::Vendor::kNvidia || !is_name) return std::nullopt;

@@ -128,10 +128,8 @@ class CurlExchange {
     (void)api_.easy_setopt(easy_.get(), option, value);
   }
   void add_header(const std::string& line) {
-    if (CurlApi::List* const longer = api_.list_append(headers_.get(), line.c_str())) {
-      (void)headers_.release();
-      headers_.reset(longer);
-    }
+    CurlApi::List* const list = api_.list_append(headers_.get(), line.c_str());
+    if (!headers_) headers_.reset(list);  // appending to a list returns the same one, or null
   }
   [[nodiscard]] std::string trouble(int code, const Target& target,
                                     std::chrono::milliseconds at_most) const {
