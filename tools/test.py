@@ -79,7 +79,12 @@ def test_use() -> str:
 
 def test_package() -> str:
     """The Python package from its sources, and its adapter between stand-ins of PyTorch and the library."""
-    return _pytest(PYTHON, "tests/package")
+    return _pytest(PYTHON, "tests/package", *(f"--ignore={file}" for file in _recovery_tests()))
+
+
+def test_recovery() -> str:
+    """Recovery from out-of-memory errors: Python alone, so these run without the library and not again when C++ changes."""
+    return _pytest(PYTHON, *_recovery_tests(), env={**os.environ, "VRAM_LIBRARY": "/dev/null"})
 
 
 def test_wheel() -> str:
@@ -132,7 +137,7 @@ def check_tidy() -> str:
 def test_slow() -> str:
     """The tests that are scaled by VRAM_DEEP, at full length."""
     deep = {**os.environ, unit.DEEP: "1"}
-    steps, ranks = (_pytest(PYTHON, f"tests/package/test_recover_{name}.py", deep) for name in ("steps", "ranks"))
+    steps, ranks = (_pytest(PYTHON, f"tests/package/test_recover_{name}.py", env=deep) for name in ("steps", "ranks"))
     return f"{unit.check(BUILD / 'release', deep=True)}; training steps: {steps}; of two ranks: {ranks}"
 
 
@@ -178,9 +183,9 @@ def _pip(python: Path, *arguments: str | Path, env: dict[str, str] | None = None
     call(python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments, env=env)
 
 
-def _pytest(python: Path, folder: str, env: dict[str, str] | None = None) -> str:
-    """Runs a folder's tests beside each other; the slow ones are named in the remark."""
-    output = call(python, "-m", "pytest", "-q", "-n", JOBS, "--dist", "worksteal", folder, env=env)
+def _pytest(python: Path, *tests: str, env: dict[str, str] | None = None) -> str:
+    """Runs the tests of folders and files beside each other; the slow ones are named in the remark."""
+    output = call(python, "-m", "pytest", "-q", "-n", JOBS, "--dist", "worksteal", *tests, env=env)
     slow = re.findall(r"^(\d+\.\d+)s call +\S+?([\w.]+::.*)$", output, re.MULTILINE)
     named = "".join(
         f"\n{'':22}{seconds:>7} s  {name}" for seconds, name in slow[:8] if float(seconds) >= unit.SLOW_SECONDS
@@ -190,7 +195,11 @@ def _pytest(python: Path, folder: str, env: dict[str, str] | None = None) -> str
 
 def _use(preset: str) -> str:
     environment = {**os.environ, "VRAM_BINARY": str(BUILD / preset / "src" / "vram")}
-    return _pytest(PYTHON, "tests/python", environment)
+    return _pytest(PYTHON, "tests/python", env=environment)
+
+
+def _recovery_tests() -> list[str]:
+    return [str(file.relative_to(ROOT)) for file in sorted((ROOT / "tests/package").glob("test_recover_*.py"))]
 
 
 def _whole() -> Iterable[str | Path]:
@@ -212,6 +221,14 @@ def _products() -> Iterable[str | Path]:
     yield from sorted(release.glob("tests/fake_*/**/*.so*"))
 
 
+def _python() -> Iterable[str | Path]:
+    """What tests depend on that use the Python package and not the library."""
+    yield sys.version
+    for path in source_files(""):
+        if path.parts[0] in ("python", "examples", "tools") or path.parts[:2] == ("tests", "package"):
+            yield from (str(path), ROOT / path)
+
+
 CHECKS: list[Step | Together] = [
     Step("format", check_format, _whole),
     Step("layers", check_layers, _whole),
@@ -231,6 +248,7 @@ QUICK: list[Step | Together] = [
         (
             Step("use", test_use, _products),
             Step("package", test_package, _products),
+            Step("recovery", test_recovery, _python),
             Step("wheel", test_wheel, _whole),
         )
     ),
