@@ -266,14 +266,17 @@ TEST_F(BoardTest, ReadersInAnotherProcessSeeWholePostings) {
   if (reader == 0) {
     int seen = 0;
     uint64_t last = 0;
-    for (int i = 0; i < 200'000 && seen < 2000; ++i) {
-      const auto reading = read_board(folder_, owner);
-      if (!reading || !reading->figures) continue;
-      if (!is_whole(*reading->figures)) _exit(1);
-      seen += reading->figures->step != last ? 1 : 0;
-      last = reading->figures->step;
-    }
-    _exit(seen == 2000 ? 0 : 2);
+    const bool has_seen_enough = eventually(
+        [&] {
+          const auto reading = read_board(folder_, owner);
+          if (!reading || !reading->figures) return false;
+          if (!is_whole(*reading->figures)) _exit(1);
+          seen += reading->figures->step != last ? 1 : 0;
+          last = reading->figures->step;
+          return seen == 2000;
+        },
+        kWaitLimit * 3 / 4, {});
+    _exit(has_seen_enough ? 0 : 2);
   }
   std::atomic<bool> is_over{false};
   std::atomic<uint64_t> posted{0};
