@@ -12,9 +12,15 @@ target_link_libraries(vram_test_flags INTERFACE vram::dep::gtest vram::dep::fmt 
 target_compile_options(vram_test_flags INTERFACE $<$<CONFIG:Release>:-O1>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
 
+# The only object that knows where this clone lies: all others have the same compiler options in every clone, so ccache can
+# reuse them.
+configure_file(cmake/test_paths.cpp.in test_paths.cpp @ONLY)
+add_library(vram_test_paths OBJECT "${CMAKE_BINARY_DIR}/test_paths.cpp")
+target_link_libraries(vram_test_paths PRIVATE vram_flags)
+
 # vram_add_tests(<program>): makes each test of the program an entry of ctest with a timeout.
 function(vram_add_tests program)
-  target_link_libraries(${program} PRIVATE vram_test_flags)
+  target_link_libraries(${program} PRIVATE vram_test_flags vram_test_paths)
   if(VRAM_UNITY)
     # All programs share one precompiled header, since they are compiled with the same flags.
     get_property(owner GLOBAL PROPERTY vram_precompiled)

@@ -1,4 +1,5 @@
 // What no correct program passes: NULL, and handles that are closed.
+#include "base/testing/paths.hpp"
 #include "capi/testing/fake_machine.hpp"
 
 #include <cstdint>
@@ -112,7 +113,8 @@ TEST_F(ArgumentsTest, OfTheMachineAndTheBoard) {
   info.struct_bytes = sizeof info;
   EXPECT_EQ(vram_look_device(nullptr, 0, &info, nullptr, nullptr), VRAM_INVALID_VALUE);
   vram_look* look = nullptr;
-  ASSERT_EQ(vram_look_open(VRAM_FAKE_NVML "/3/libnvidia-ml.so.1", &look), VRAM_OK);
+  ASSERT_EQ(vram_look_open(vram::build_path("tests/fake_nvml/3/libnvidia-ml.so.1").c_str(), &look),
+            VRAM_OK);
   EXPECT_EQ(vram_look_device(look, 0, nullptr, nullptr, nullptr), VRAM_INVALID_VALUE);
   size_t count = 5;
   EXPECT_EQ(vram_look_device(look, 0, &info, nullptr, &count), VRAM_OK);

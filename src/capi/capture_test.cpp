@@ -1,5 +1,5 @@
 // vram.h beside a CUDA graph that is being captured: nothing is added to the graph, nothing spoils
-// it; what no captured stream uses comes and goes as ever, what one uses waits for the end.
+// it; what no captured stream_of uses comes and goes as ever, what one uses waits for the end.
 #include "capi/testing/fake_machine.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace vram::capi {
 namespace {
 
 // NOLINTNEXTLINE(performance-no-int-to-ptr): streams are the caller's, any values
-vram_stream stream(uintptr_t number) { return reinterpret_cast<vram_stream>(number); }
+vram_stream stream_of(uintptr_t number) { return reinterpret_cast<vram_stream>(number); }
 
 constexpr uintptr_t kCaptured = 24;
 // Of the device's 256 MiB, so that there is no second one beside it.
@@ -18,15 +18,15 @@ constexpr size_t kMost = 200 * kMiB;
 
 class CaptureTest : public FakeMachine {
  protected:
-  // In a stream that does not synchronize with the default one: no question tells of it.
-  void begin() { fake_cuda_begin_capture(0, stream(kCaptured)); }
+  // In a stream_of that does not synchronize with the default one: no question tells of it.
+  void begin() { fake_cuda_begin_capture(0, stream_of(kCaptured)); }
   void end(vram_pool* pool) {
-    EXPECT_EQ(fake_cuda_end_capture(0, stream(kCaptured)), 0) << "nothing added, nothing spoilt";
+    EXPECT_EQ(fake_cuda_end_capture(0, stream_of(kCaptured)), 0) << "nothing added, nothing spoilt";
     expect_valid(pool);
   }
   static vram_status ask(vram_pool* pool, size_t bytes, uintptr_t number) {
     void* block = nullptr;
-    const vram_status status = vram_alloc(pool, bytes, stream(number), &block);
+    const vram_status status = vram_alloc(pool, bytes, stream_of(number), &block);
     EXPECT_EQ(vram_free(pool, block), VRAM_OK);
     return status;
   }
@@ -34,9 +34,9 @@ class CaptureTest : public FakeMachine {
 
 TEST_F(CaptureTest, StreamsThatAreNotCapturedAreWaitedFor) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream(8));
-  ASSERT_EQ(vram_record_stream(pool, block, stream(16)), VRAM_OK);
-  fake_cuda_queue(0, stream(16));
+  void* block = alloc(pool, kMost, stream_of(8));
+  ASSERT_EQ(vram_record_stream(pool, block, stream_of(16)), VRAM_OK);
+  fake_cuda_queue(0, stream_of(16));
   ASSERT_EQ(vram_free(pool, block), VRAM_OK);
   begin();
   EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
@@ -44,11 +44,11 @@ TEST_F(CaptureTest, StreamsThatAreNotCapturedAreWaitedFor) {
   end(pool);
 }
 
-// Memory for the captured stream itself.
+// Memory for the captured stream_of itself.
 TEST_F(CaptureTest, TheHostWaitsInThePlaceOfACapturedStream) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream(16));
-  fake_cuda_queue(0, stream(16));
+  void* block = alloc(pool, kMost, stream_of(16));
+  fake_cuda_queue(0, stream_of(16));
   ASSERT_EQ(vram_free(pool, block), VRAM_OK);
   begin();
   EXPECT_EQ(ask(pool, kMost, kCaptured), VRAM_OK);
@@ -58,11 +58,11 @@ TEST_F(CaptureTest, TheHostWaitsInThePlaceOfACapturedStream) {
 // Though its memory would fit better.
 TEST_F(CaptureTest, WhatTheCapturedStreamHasFreedIsLeftAside) {
   vram_pool* pool = open();
-  void* of_captured = alloc(pool, 80 * kMiB, stream(kCaptured));
-  void* between = alloc(pool, 20 * kMiB, stream(8));  // or the two would be joined
-  void* block = alloc(pool, 120 * kMiB, stream(16));
+  void* of_captured = alloc(pool, 80 * kMiB, stream_of(kCaptured));
+  void* between = alloc(pool, 20 * kMiB, stream_of(8));  // or the two would be joined
+  void* block = alloc(pool, 120 * kMiB, stream_of(16));
   ASSERT_EQ(vram_limit(pool, stats_of(pool).reserved_bytes.current), VRAM_OK);
-  fake_cuda_queue(0, stream(16));
+  fake_cuda_queue(0, stream_of(16));
   begin();
   EXPECT_EQ(vram_free(pool, of_captured), VRAM_OK);
   EXPECT_EQ(vram_free(pool, block), VRAM_OK);
@@ -71,12 +71,12 @@ TEST_F(CaptureTest, WhatTheCapturedStreamHasFreedIsLeftAside) {
   end(pool);
 }
 
-// Another thread may be at the beginning or the end of a capture of any stream.
+// Another thread may be at the beginning or the end of a capture of any stream_of.
 TEST_F(CaptureTest, NothingIsRecordedWhereThePoolKnowsOfIt) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream(8));
-  void* small = alloc(pool, kMiB, stream(16));
-  ASSERT_EQ(vram_record_stream(pool, block, stream(16)), VRAM_OK);
+  void* block = alloc(pool, kMost, stream_of(8));
+  void* small = alloc(pool, kMiB, stream_of(16));
+  ASSERT_EQ(vram_record_stream(pool, block, stream_of(16)), VRAM_OK);
   ASSERT_EQ(vram_begin_capture(pool), VRAM_OK);
   begin();
   const uint64_t recorded = fake_cuda_calls("cuEventRecord");
@@ -95,7 +95,7 @@ TEST_F(CaptureTest, NothingIsRecordedWhereThePoolKnowsOfIt) {
 
 TEST_F(CaptureTest, WhatNoCapturedStreamUsesServesAgainAtOnce) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream(8));
+  void* block = alloc(pool, kMost, stream_of(8));
   const uint64_t reserved = stats_of(pool).reserved_bytes.current;
   begin();
   EXPECT_EQ(vram_free(pool, block), VRAM_OK);
@@ -106,7 +106,7 @@ TEST_F(CaptureTest, WhatNoCapturedStreamUsesServesAgainAtOnce) {
 
 TEST_F(CaptureTest, ACapturedStreamsBlockServesOthersOnceItHasEnded) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream(kCaptured));
+  void* block = alloc(pool, kMost, stream_of(kCaptured));
   begin();
   EXPECT_EQ(vram_free(pool, block), VRAM_OK);
   EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY);
@@ -118,29 +118,29 @@ TEST_F(CaptureTest, WhatACapturedStreamUsesIsKeptUntilItHasEnded) {
   vram_pool* pool = open();
   for (const bool is_recorded_before : {true, false}) {
     SCOPED_TRACE(is_recorded_before);
-    void* block = alloc(pool, kMost, stream(8));
+    void* block = alloc(pool, kMost, stream_of(8));
     const auto record = [&] {
-      EXPECT_EQ(vram_record_stream(pool, block, stream(kCaptured)), VRAM_OK);
+      EXPECT_EQ(vram_record_stream(pool, block, stream_of(kCaptured)), VRAM_OK);
     };
     if (is_recorded_before) record();
     begin();
     if (!is_recorded_before) record();
     EXPECT_EQ(vram_free(pool, block), VRAM_OK);
-    EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY) << "its own stream gets it no sooner";
+    EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY) << "its own stream_of gets it no sooner";
     EXPECT_EQ(ask(pool, kMost, 16), VRAM_OUT_OF_MEMORY);
     end(pool);
     EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
   }
 }
 
-// After VRAM_OK the stream may be destroyed.
+// After VRAM_OK the stream_of may be destroyed.
 TEST_F(CaptureTest, AStreamIsForgotten) {
   vram_pool* pool = open();
-  EXPECT_EQ(vram_free(pool, alloc(pool, kMost, stream(16))), VRAM_OK);
+  EXPECT_EQ(vram_free(pool, alloc(pool, kMost, stream_of(16))), VRAM_OK);
   begin();
   const uint64_t waits = fake_cuda_calls("cuCtxSynchronize");
-  EXPECT_EQ(vram_forget_stream(pool, stream(16)), VRAM_OK);
-  fake_cuda_destroy_stream(0, stream(16));
+  EXPECT_EQ(vram_forget_stream(pool, stream_of(16)), VRAM_OK);
+  fake_cuda_destroy_stream(0, stream_of(16));
   EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
   (void)vram_trim(pool, SIZE_MAX);
   EXPECT_EQ(fake_cuda_calls("cuCtxSynchronize"), waits);
@@ -148,18 +148,18 @@ TEST_F(CaptureTest, AStreamIsForgotten) {
   EXPECT_EQ(fake_cuda_uses_of_destroyed_streams(), 0u);
 }
 
-// The default stream can't be used meanwhile.
+// The default stream_of can't be used meanwhile.
 TEST_F(CaptureTest, OfABlockingStream) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream(8));
-  ASSERT_EQ(vram_record_stream(pool, block, stream(16)), VRAM_OK);
-  fake_cuda_queue(0, stream(16));
+  void* block = alloc(pool, kMost, stream_of(8));
+  ASSERT_EQ(vram_record_stream(pool, block, stream_of(16)), VRAM_OK);
+  fake_cuda_queue(0, stream_of(16));
   ASSERT_EQ(vram_free(pool, block), VRAM_OK);
-  fake_cuda_begin_blocking_capture(0, stream(kCaptured));
+  fake_cuda_begin_blocking_capture(0, stream_of(kCaptured));
   EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
   (void)vram_trim(pool, SIZE_MAX);
-  EXPECT_EQ(vram_forget_stream(pool, stream(16)), VRAM_OK);
-  fake_cuda_destroy_stream(0, stream(16));
+  EXPECT_EQ(vram_forget_stream(pool, stream_of(16)), VRAM_OK);
+  fake_cuda_destroy_stream(0, stream_of(16));
   end(pool);
   EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
   EXPECT_EQ(fake_cuda_uses_of_destroyed_streams(), 0u);
@@ -168,27 +168,27 @@ TEST_F(CaptureTest, OfABlockingStream) {
 // Nothing but the device is left to be waited for.
 TEST_F(CaptureTest, AStreamThatIsForgottenWithoutAnEventGivesItsMemoryBack) {
   vram_pool* pool = open();
-  EXPECT_EQ(vram_free(pool, alloc(pool, kMost, stream(16))), VRAM_OK);
-  fake_cuda_queue(0, stream(16));
+  EXPECT_EQ(vram_free(pool, alloc(pool, kMost, stream_of(16))), VRAM_OK);
+  fake_cuda_queue(0, stream_of(16));
   fake_cuda_fail_nth("cuEventRecord", 1, 2);
-  EXPECT_EQ(vram_forget_stream(pool, stream(16)), VRAM_OK);
-  fake_cuda_destroy_stream(0, stream(16));
+  EXPECT_EQ(vram_forget_stream(pool, stream_of(16)), VRAM_OK);
+  fake_cuda_destroy_stream(0, stream_of(16));
   EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
   EXPECT_EQ(fake_cuda_uses_of_destroyed_streams(), 0u);
 }
 
 TEST_F(CaptureTest, ThreadsGoOnBesideIt) {
   vram_pool* pool = open();
-  auto* kept = static_cast<unsigned char*>(alloc(pool, 64 * kMiB, stream(8)));
+  auto* kept = static_cast<unsigned char*>(alloc(pool, 64 * kMiB, stream_of(8)));
   std::memset(kept, 0xAB, 64 * kMiB);
   begin();
-  ASSERT_EQ(vram_record_stream(pool, kept, stream(kCaptured)), VRAM_OK);
+  ASSERT_EQ(vram_record_stream(pool, kept, stream_of(kCaptured)), VRAM_OK);
   ASSERT_EQ(vram_free(pool, kept), VRAM_OK);
   std::vector<std::thread> threads;
   for (uintptr_t thread = 1; thread <= 3; ++thread) {
     threads.emplace_back([pool, thread] {
       for (int i = 0; i < 300; ++i) {
-        auto* block = static_cast<unsigned char*>(alloc(pool, 24 * kMiB, stream(100 + thread)));
+        auto* block = static_cast<unsigned char*>(alloc(pool, 24 * kMiB, stream_of(100 + thread)));
         if (block == nullptr) return;
         block[0] = block[24 * kMiB - 1] = static_cast<unsigned char>(thread);
         EXPECT_EQ(vram_free(pool, block), VRAM_OK);

@@ -1,5 +1,6 @@
 // look.h as a C program uses it, on the fake library (tests/fake_nvml).
 #include "base/bytes.hpp"
+#include "base/testing/paths.hpp"
 #include "base/testing/waiting.hpp"
 
 #include <gmock/gmock.h>
@@ -12,11 +13,11 @@
 
 namespace {
 
-constexpr const char* kLibrary = VRAM_FAKE_NVML "/3/libnvidia-ml.so.1";
+const std::string kLibrary = vram::build_path("tests/fake_nvml/3/libnvidia-ml.so.1");
 
 TEST(Look, DevicesAndProcessesAsPlainStructs) {
   vram_look* look = nullptr;
-  ASSERT_EQ(vram_look_open(kLibrary, &look), VRAM_OK) << vram_last_error();
+  ASSERT_EQ(vram_look_open(kLibrary.c_str(), &look), VRAM_OK) << vram_last_error();
   ASSERT_EQ(vram_look_device_count(look), 2u);
   vram_device_info info{};
   EXPECT_EQ(vram_look_device(look, 0, &info, nullptr, nullptr), VRAM_INVALID_VALUE);
@@ -44,13 +45,13 @@ TEST(Look, SaysWhyItCantBeOpened) {
   vram_look* look = nullptr;
   EXPECT_EQ(vram_look_open("/nowhere.so", &look), VRAM_NO_DRIVER);
   EXPECT_THAT(vram_last_error(), testing::HasSubstr("/nowhere.so"));
-  EXPECT_EQ(vram_look_open(kLibrary, nullptr), VRAM_INVALID_VALUE);
+  EXPECT_EQ(vram_look_open(kLibrary.c_str(), nullptr), VRAM_INVALID_VALUE);
   EXPECT_EQ(vram_look_close(nullptr), VRAM_INVALID_VALUE);
 }
 
 TEST(Look, AForkHasNothingOpen) {
   vram_look* look = nullptr;
-  ASSERT_EQ(vram_look_open(kLibrary, &look), VRAM_OK);
+  ASSERT_EQ(vram_look_open(kLibrary.c_str(), &look), VRAM_OK);
   if (const pid_t child = fork(); child == 0) {
     vram_device_info info{};
     info.struct_bytes = sizeof info;

@@ -1,6 +1,7 @@
 // What is played is what `vram report --at` says of the same recording at the same time.
 #include "cli/played.hpp"
 
+#include "base/testing/paths.hpp"
 #include "cli/moment.hpp"
 #include "trace/open.hpp"
 
@@ -21,7 +22,7 @@ watch::ProcessFacts this_process() {
 
 class Played : public ::testing::TestWithParam<const char*> {
  protected:
-  static std::string path() { return std::string(VRAM_TEST_DATA "/") + GetParam(); }
+  static std::string path() { return data_path(GetParam()); }
 };
 INSTANTIATE_TEST_SUITE_P(Recordings, Played,
                          ::testing::Values("../../demo/unet_multiscale.pickle.xz",

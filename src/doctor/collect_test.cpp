@@ -2,8 +2,10 @@
 #include "doctor/collect.hpp"
 
 #include "base/bytes.hpp"
+#include "base/testing/paths.hpp"
 #include "doctor/examine.hpp"
 #include "doctor/facts/readers.hpp"
+#include "gpu/testing/fake_cuda.hpp"
 #include "gpu/testing/fake_nvml.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
@@ -23,8 +25,7 @@ using ::testing::Not;
 
 class Machine {
  public:
-  explicit Machine(const std::string& name)
-      : tree_(std::string(VRAM_TEST_DATA "/doctor/") + name + ".tree") {}
+  explicit Machine(const std::string& name) : tree_(data_path("doctor/") + name + ".tree") {}
   [[nodiscard]] const gpu::RecordedTree& tree() const { return tree_; }
   [[nodiscard]] std::string root() const {
     return std::filesystem::path(tree_.roots().sys).parent_path();
@@ -216,7 +217,7 @@ constexpr auto kLong = std::chrono::seconds(100);
 
 TEST(Libraries, WorkOrSayWhy) {
   MachineFacts facts;
-  ask_libraries(facts, {gpu::testing::fake_nvml("3"), VRAM_FAKE_CUDA, kLong});
+  ask_libraries(facts, {gpu::testing::fake_nvml("3"), fake_cuda_path(), kLong});
   EXPECT_EQ(facts.nvidia.nvml.devices, 2U);
   EXPECT_EQ(facts.nvidia.nvml.error, 0);
   EXPECT_TRUE(facts.nvidia.cuda.was_asked);
@@ -244,7 +245,7 @@ TEST(Libraries, OneThatHangsIsLeftBehind) {
   const gpu::testing::Scenario scenario("devices 1\nhang nvmlInit_v2 3000\n");
   MachineFacts facts;
   ask_libraries(facts,
-                {gpu::testing::fake_nvml("3"), VRAM_FAKE_CUDA, std::chrono::milliseconds(10)});
+                {gpu::testing::fake_nvml("3"), fake_cuda_path(), std::chrono::milliseconds(10)});
   EXPECT_TRUE(facts.nvidia.nvml.is_hanging);
   EXPECT_FALSE(facts.nvidia.cuda.was_asked);
   EXPECT_THAT(ids_of(facts), Contains("driver.hangs"));

@@ -2,6 +2,7 @@
 // what a finding says where the words matter.
 #include "doctor/examine.hpp"
 
+#include "base/testing/paths.hpp"
 #include "doctor/testing/cases.hpp"
 
 #include <gmock/gmock.h>
@@ -62,7 +63,7 @@ TEST(Examine, EveryFindingHasItsCase) {
 }
 
 TEST(Examine, EveryFindingIsDocumented) {
-  std::ifstream file(VRAM_TEST_DATA "/../../docs/doctor.md");
+  std::ifstream file(source_path("docs/doctor.md"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   for (const std::string_view id : finding_ids())
     EXPECT_THAT(text, HasSubstr("| `" + std::string(id) + "` |"));

@@ -1,6 +1,8 @@
 // Each rule of copies.hpp, kept and broken by hand, on everything that claims to be gpu::Copies.
 #include "base/bytes.hpp"
 #include "gpu/copies.hpp"
+#include "gpu/testing/fake_cuda.hpp"
+#include "gpu/testing/page.hpp"
 #include "gpu/testing/worlds.hpp"
 
 #include <gtest/gtest.h>
@@ -10,8 +12,6 @@
 
 namespace vram::gpu {
 namespace {
-
-constexpr uint64_t kPage = kGranularityBytes;
 
 template <typename World>
 class CopiesRulesTest : public testing::Test {
@@ -106,7 +106,7 @@ TEST(SimCopies, FailOnRequestAndNeedBacking) {
 
 TEST(CudaCopies, NamesItsDeviceAndItsLastFailure) {
   FakeCudaWorld world;
-  const auto names = cuda::names_of(cuda::CopyApi::load(VRAM_FAKE_CUDA).value(), 1);
+  const auto names = cuda::names_of(cuda::CopyApi::load(fake_cuda_path()).value(), 1);
   EXPECT_EQ(names.name, "Fake GPU");
   EXPECT_EQ(names.uuid, "GPU-00000000-0000-0000-0000-000000000001");
   EXPECT_EQ(names.pci_id, "0000:02:00.0");

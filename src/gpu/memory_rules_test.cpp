@@ -1,5 +1,6 @@
 // Each rule of memory.hpp, kept and broken by hand, on everything that claims to be a gpu::Memory.
 #include "base/bytes.hpp"
+#include "gpu/testing/page.hpp"
 #include "gpu/testing/worlds.hpp"
 
 #include <gtest/gtest.h>
@@ -9,8 +10,6 @@
 
 namespace vram::gpu {
 namespace {
-
-constexpr uint64_t kPage = kGranularityBytes;
 
 template <typename World>
 class MemoryRulesTest : public testing::Test {

@@ -32,7 +32,7 @@ std::atomic<uint64_t> emitted{0};
 std::atomic<bool> is_over{false};
 
 // Each makes one event in a file that does not begin anew: an address is allocated once.
-void record_one(std::mt19937& random) {
+void record_random_event(std::mt19937& random) {
   static std::atomic<uint64_t> next_address{0};
   const bool is_alloc = random() % 8 == 0;
   const bool is_taken = Recorder::emit({.address = is_alloc ? ++next_address << 12 : 0,
@@ -50,7 +50,7 @@ struct Dying {
   Dying(const Dying&) = delete;
   Dying& operator=(const Dying&) = delete;
   ~Dying() {
-    for (int i = 0; is_used && i < 20; ++i) record_one(random);
+    for (int i = 0; is_used && i < 20; ++i) record_random_event(random);
   }
 };
 thread_local Dying dying;
@@ -60,7 +60,7 @@ void live_shortly(uint64_t seed) {
   dying.random.seed(seed);
   std::mt19937 random(seed);
   const uint64_t count = random() % 300;
-  for (uint64_t i = 0; i < count; ++i) record_one(random);
+  for (uint64_t i = 0; i < count; ++i) record_random_event(random);
 }
 
 void come_and_go(uint64_t seed) {
@@ -75,7 +75,7 @@ void come_and_go(uint64_t seed) {
 void go_on(uint64_t seed) {
   std::mt19937 random(seed);
   while (!is_over) {
-    for (int i = 0; i < 200; ++i) record_one(random);
+    for (int i = 0; i < 200; ++i) record_random_event(random);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
   }
 }
@@ -86,7 +86,7 @@ int record_in_child(uint64_t seed) {
   disk().hangs = false;
   std::mt19937 random(seed);
   emitted = 0;
-  for (int i = 0; i < 100; ++i) record_one(random);
+  for (int i = 0; i < 100; ++i) record_random_event(random);
   std::thread(live_shortly, seed).join();
   const bool is_on = Recorder::is_on();
   (void)Recorder::stop();

@@ -1,6 +1,7 @@
 // Real recordings, replayed with their own settings: every driver call must be the recorded one, at
 // the same request.
 #include "base/bytes.hpp"
+#include "base/testing/paths.hpp"
 #include "replay/run.hpp"
 #include "trace/open.hpp"
 
@@ -26,8 +27,7 @@ constexpr Truth kTruths[] = {
 };
 
 trace::Trace load(const char* name) {
-  return trace::open_trace(std::string(VRAM_TEST_DATA "/../../demo/") + name + ".pickle.xz")
-      .value();
+  return trace::open_trace(source_path("demo/") + name + ".pickle.xz").value();
 }
 
 // The op of the request during which a recorded call was made: the next alloc.
@@ -75,7 +75,7 @@ constexpr Middle kMiddles[] = {
 };
 
 trace::Trace load_middle(const char* name) {
-  return trace::open_trace(std::string(VRAM_TEST_DATA "/middle/") + name + ".pickle.xz").value();
+  return trace::open_trace(data_path("middle/") + name + ".pickle.xz").value();
 }
 
 class ExactFromTheMiddle : public testing::TestWithParam<Middle> {};

@@ -11,16 +11,16 @@ namespace {
 using trace::BlockState;
 using trace::EventKind;
 
-constexpr uint64_t at_mib(uint64_t mib) { return (uint64_t{1} << 40) + mib * kMiB; }
+constexpr uint64_t address_at_mib(uint64_t mib) { return (uint64_t{1} << 40) + mib * kMiB; }
 
 // 60 MiB are reserved at first, with room for the only request.
 TraceMaker from_the_middle() {
   TraceMaker t;
-  t.add(EventKind::kAlloc, at_mib(15), 20 * kMiB);
-  t.end_segment(at_mib(0), 60 * kMiB);
-  t.end_block(at_mib(0), 15 * kMiB, BlockState::kAllocated);
-  t.end_block(at_mib(15), 20 * kMiB, BlockState::kAllocated);
-  t.end_block(at_mib(35), 25 * kMiB, BlockState::kInactive);
+  t.add(EventKind::kAlloc, address_at_mib(15), 20 * kMiB);
+  t.end_segment(address_at_mib(0), 60 * kMiB);
+  t.end_block(address_at_mib(0), 15 * kMiB, BlockState::kAllocated);
+  t.end_block(address_at_mib(15), 20 * kMiB, BlockState::kAllocated);
+  t.end_block(address_at_mib(35), 25 * kMiB, BlockState::kInactive);
   return t;
 }
 
@@ -29,10 +29,10 @@ TEST(Fidelity, APeakThatLiesBeforeTheRecordingIsTold) {
   EXPECT_TRUE(prove(flat, {"torch", {}}, {}).peak_is_before);
   EXPECT_EQ(prove(flat, {"torch", {}}, {}).start_reserved_bytes, 60 * kMiB);
   TraceMaker t = from_the_middle();
-  t.add(EventKind::kSegmentAlloc, at_mib(100), 30 * kMiB);
-  t.add(EventKind::kAlloc, at_mib(100), 30 * kMiB);
-  t.end_segment(at_mib(100), 30 * kMiB);
-  t.end_block(at_mib(100), 30 * kMiB, BlockState::kAllocated);
+  t.add(EventKind::kSegmentAlloc, address_at_mib(100), 30 * kMiB);
+  t.add(EventKind::kAlloc, address_at_mib(100), 30 * kMiB);
+  t.end_segment(address_at_mib(100), 30 * kMiB);
+  t.end_block(address_at_mib(100), 30 * kMiB, BlockState::kAllocated);
   const Fidelity grown = prove(t.make(), {"torch", {}}, {});
   EXPECT_FALSE(grown.peak_is_before);
   EXPECT_TRUE(grown.is_exact());
@@ -41,10 +41,10 @@ TEST(Fidelity, APeakThatLiesBeforeTheRecordingIsTold) {
 // A free of what was never allocated, and no end state, as in the export of a ring.
 TEST(Fidelity, WithoutTheSegmentsThatWereThereThePeakIsNotKnown) {
   TraceMaker t;
-  t.add(EventKind::kFreeRequested, at_mib(0), 20 * kMiB);
-  t.add(EventKind::kFreeCompleted, at_mib(0), 20 * kMiB);
-  t.add(EventKind::kSegmentAlloc, at_mib(100), 30 * kMiB);
-  t.add(EventKind::kAlloc, at_mib(100), 30 * kMiB);
+  t.add(EventKind::kFreeRequested, address_at_mib(0), 20 * kMiB);
+  t.add(EventKind::kFreeCompleted, address_at_mib(0), 20 * kMiB);
+  t.add(EventKind::kSegmentAlloc, address_at_mib(100), 30 * kMiB);
+  t.add(EventKind::kAlloc, address_at_mib(100), 30 * kMiB);
   const Fidelity fidelity = prove(t.make(), {"torch", {}}, {});
   EXPECT_TRUE(fidelity.start_is_unknown);
   EXPECT_TRUE(fidelity.peak_is_before);
@@ -54,9 +54,9 @@ TEST(Fidelity, WithoutTheSegmentsThatWereThereThePeakIsNotKnown) {
 // Two requests that need a segment each; the recording has the first one's alone.
 TEST(Fidelity, TellsWhatTheProgramReservedAndWhatItsReplayDoes) {
   TraceMaker t;
-  t.add(EventKind::kSegmentAlloc, at_mib(0), 30 * kMiB);
-  t.add(EventKind::kAlloc, at_mib(0), 30 * kMiB);
-  t.add(EventKind::kAlloc, at_mib(100), 50 * kMiB);
+  t.add(EventKind::kSegmentAlloc, address_at_mib(0), 30 * kMiB);
+  t.add(EventKind::kAlloc, address_at_mib(0), 30 * kMiB);
+  t.add(EventKind::kAlloc, address_at_mib(100), 50 * kMiB);
   const Fidelity fidelity = prove(t.make(), {"torch", {}}, {});
   EXPECT_EQ(fidelity.recorded_peak_bytes, 30 * kMiB);
   EXPECT_EQ(fidelity.made_peak_bytes, 80 * kMiB);

@@ -1,6 +1,7 @@
 #include "replay/run.hpp"
 
 #include "base/bytes.hpp"
+#include "base/testing/paths.hpp"
 #include "replay/testing/program_builder.hpp"
 #include "trace/open.hpp"
 
@@ -115,7 +116,7 @@ TEST(Curve, IsTheMostThatWasHeldInEachSlice) {
 }
 
 TEST(Curve, OfARealProgram) {
-  const auto trace = trace::open_trace(VRAM_TEST_DATA "/../../demo/unet_multiscale.pickle.xz");
+  const auto trace = trace::open_trace(source_path("demo/unet_multiscale.pickle.xz"));
   ASSERT_TRUE(trace) << trace.error().message;
   expect_curve(make_program(*trace, trace->devices.front()), 200);
 }

@@ -4,6 +4,7 @@
 #include "show/status_json.hpp"
 #include "show/testing/documented.hpp"
 #include "show/testing/sample_snapshot.hpp"
+#include "watch/rules/rule.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -15,9 +16,8 @@ namespace vram::serve {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using watch::kSecondNs;
 using watch::Sampled;
-
-constexpr uint64_t kSecondNs = 1'000'000'000;
 
 // A server's picture, with a clock of the test's own.
 struct Machine {

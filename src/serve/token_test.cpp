@@ -9,7 +9,7 @@
 namespace vram::serve {
 namespace {
 
-constexpr const char* kSecret = "0123456789abcdef0123456789abcdef";
+constexpr const char* kTokenSecret = "0123456789abcdef0123456789abcdef";
 
 class TokenFile : public ::testing::Test {
  protected:
@@ -30,16 +30,16 @@ class TokenFile : public ::testing::Test {
 };
 
 TEST_F(TokenFile, IsOneLine) {
-  EXPECT_EQ(read_token(file(std::string(kSecret) + "\n")).value(), kSecret);
-  EXPECT_EQ(read_token(file(kSecret, 0400)).value(), kSecret);
+  EXPECT_EQ(read_token(file(std::string(kTokenSecret) + "\n")).value(), kTokenSecret);
+  EXPECT_EQ(read_token(file(kTokenSecret, 0400)).value(), kTokenSecret);
 }
 
 TEST_F(TokenFile, ThatOthersMayReadIsRefusedWithWhatToDo) {
   for (const mode_t mode : {0640, 0604, 0660, 0644}) {
-    const auto token = read_token(file(kSecret, mode));
+    const auto token = read_token(file(kTokenSecret, mode));
     ASSERT_FALSE(token);
     EXPECT_NE(token.error().message.find("chmod 600"), std::string::npos);
-    EXPECT_EQ(token.error().message.find(kSecret), std::string::npos);
+    EXPECT_EQ(token.error().message.find(kTokenSecret), std::string::npos);
   }
 }
 
@@ -60,15 +60,15 @@ TEST_F(TokenFile, ThatIsNoFileIsRefused) {
 }
 
 TEST(Token, LetsInWhoShowsIt) {
-  Token token{kSecret};
+  Token token{kTokenSecret};
   EXPECT_TRUE(token.is_wanted());
-  EXPECT_TRUE(token.lets_in(std::string("Bearer ") + kSecret));
-  EXPECT_TRUE(token.lets_in(std::string("bearer ") + kSecret));
+  EXPECT_TRUE(token.lets_in(std::string("Bearer ") + kTokenSecret));
+  EXPECT_TRUE(token.lets_in(std::string("bearer ") + kTokenSecret));
 }
 
 TEST(Token, NobodyElse) {
-  Token token{kSecret};
-  const std::string secret = kSecret;
+  Token token{kTokenSecret};
+  const std::string secret = kTokenSecret;
   for (const std::string& shown :
        {std::string(), std::string("Bearer "), std::string("Bearer"), secret, "Basic " + secret,
         "Bearer  " + secret, "Bearer " + secret + "0", "Bearer " + secret + secret,
@@ -78,10 +78,10 @@ TEST(Token, NobodyElse) {
 }
 
 TEST(Token, CanBeReplaced) {
-  Token token{kSecret};
+  Token token{kTokenSecret};
   EXPECT_TRUE(token.replace("another-secret-of-32-characters!"));
   EXPECT_FALSE(token.replace("another-secret-of-32-characters!"));
-  EXPECT_FALSE(token.lets_in(std::string("Bearer ") + kSecret));
+  EXPECT_FALSE(token.lets_in(std::string("Bearer ") + kTokenSecret));
   EXPECT_TRUE(token.lets_in("Bearer another-secret-of-32-characters!"));
 }
 

@@ -5,23 +5,23 @@
 namespace vram::serve {
 namespace {
 
-constexpr int64_t kSecondNs = 1'000'000'000;
-constexpr int64_t kNow = 1'795'338'845 * kSecondNs;  // 2026-11-22 09:14:05 UTC
+constexpr int64_t kOneSecond = 1'000'000'000;
+constexpr int64_t kNow = 1'795'338'845 * kOneSecond;  // 2026-11-22 09:14:05 UTC
 
 TEST(When, IsSecondsACalendarTimeOrSoLongAgo) {
   const std::pair<const char*, int64_t> cases[] = {
       {"0", 0},
       {"1795338845", kNow},
-      {"1795338845.25", kNow + kSecondNs / 4},
+      {"1795338845.25", kNow + kOneSecond / 4},
       {"1795338845.000000001", kNow + 1},
       {"2026-11-22T09:14:05Z", kNow},
-      {"1970-01-01T00:00:01Z", kSecondNs},
-      {"2024-02-29T00:00:00Z", 1'709'164'800 * kSecondNs},
+      {"1970-01-01T00:00:01Z", kOneSecond},
+      {"2024-02-29T00:00:00Z", 1'709'164'800 * kOneSecond},
       {"now", kNow},
       {"-0s", kNow},
-      {"-1", kNow - kSecondNs},
-      {"-90min", kNow - 5400 * kSecondNs},
-      {"-1h", kNow - 3600 * kSecondNs},
+      {"-1", kNow - kOneSecond},
+      {"-90min", kNow - 5400 * kOneSecond},
+      {"-1h", kNow - 3600 * kOneSecond},
   };
   for (const auto& [text, time_ns] : cases) {
     const auto parsed = parse_when(text, kNow);

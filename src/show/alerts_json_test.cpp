@@ -1,5 +1,6 @@
 #include "show/alerts_json.hpp"
 
+#include "base/testing/paths.hpp"
 #include "base/text.hpp"
 #include "show/testing/documented.hpp"
 #include "show/testing/sample_snapshot.hpp"
@@ -46,12 +47,12 @@ watch::Alert unknown() {
   return alert;
 }
 
-Json parsed(const std::vector<watch::Alert>& alerts) {
+Json parsed_alerts(const std::vector<watch::Alert>& alerts) {
   return Json::parse(alerts_json({kSnapshotTime, "node17"}, alerts));
 }
 
 TEST(AlertsJson, CarriesAlerts) {
-  const Json json = parsed({leak()});
+  const Json json = parsed_alerts({leak()});
   EXPECT_EQ(json["schema"], "vram.alerts/1");
   EXPECT_EQ(json["time_unix_ns"], kSnapshotTime);
   EXPECT_EQ(json["host"], "node17");
@@ -79,7 +80,7 @@ TEST(AlertsJson, UnknownIsNullAndTextsAreHarmless) {
 }
 
 TEST(AlertsJson, IsDocumented) {
-  const Json json = parsed({leak()});
+  const Json json = parsed_alerts({leak()});
   testing::expect_documented("vram.alerts/1", json, {{"alerts", ""}, {"alert", "/alerts/0"}});
   testing::expect_integers(json, "");
 }
@@ -99,7 +100,7 @@ TEST(RulesJson, IsDocumentedAndWhole) {
 
 // docs/alerts.md has a row for every rule, with its severity, and one for every measure.
 TEST(RulesJson, EveryRuleAndMeasureIsExplained) {
-  std::ifstream file(VRAM_TEST_DATA "/../../docs/alerts.md");
+  std::ifstream file(source_path("docs/alerts.md"));
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const watch::RuleBook book = watch::RuleBook::built_in();
   for (const watch::Rule& rule : book.rules()) {

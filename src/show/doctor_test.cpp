@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using testing::lines_of;
 using ::testing::Not;
 
-doctor::Report sample() {
+doctor::Report sample_doctor_report() {
   doctor::Report report;
   report.host = "node7";
   report.usable_gpus = 1;
@@ -37,7 +37,7 @@ doctor::Report sample() {
   return report;
 }
 
-std::vector<std::string> drawn(bool all, const doctor::Report& report = sample()) {
+std::vector<std::string> drawn(bool all, const doctor::Report& report = sample_doctor_report()) {
   return lines_of(draw_doctor(report, all, {.columns = 80}));
 }
 
@@ -53,21 +53,21 @@ TEST(DoctorText, TheWorstFirstAndCommandsOnTheirOwn) {
 }
 
 TEST(DoctorText, AllSaysWhyAndByWhatToo) {
-  const std::string text = draw_doctor(sample(), true, {.columns = 80});
+  const std::string text = draw_doctor(sample_doctor_report(), true, {.columns = 80});
   for (const char* part :
        {"    CUDA 13 does not start.\n", "    found: driver: 535\n", "    driver.old\n"})
     EXPECT_THAT(text, HasSubstr(part));
 }
 
 TEST(DoctorText, CommandsAreNeverBroken) {
-  doctor::Report report = sample();
+  doctor::Report report = sample_doctor_report();
   const std::string longest = "echo " + std::string(200, 'x') + " | sudo tee /etc/x";
   report.findings[0].repair.commands = {longest};
   EXPECT_THAT(draw_doctor(report, false, {.columns = 72}), HasSubstr("      " + longest + "\n"));
 }
 
 TEST(DoctorText, NothingReachesATerminalThatItWouldObey) {
-  doctor::Report report = sample();
+  doctor::Report report = sample_doctor_report();
   const std::string evil = "a\x1b[2Jb\nc\xff";
   report.host = evil;
   report.findings = {{"health.ecc", Severity::kBad, evil, evil, {evil, {evil}}, {evil}}};
@@ -79,7 +79,7 @@ TEST(DoctorText, NothingReachesATerminalThatItWouldObey) {
 }
 
 TEST(DoctorJson, CarriesEverything) {
-  const auto json = nlohmann::ordered_json::parse(doctor_json(sample()));
+  const auto json = nlohmann::ordered_json::parse(doctor_json(sample_doctor_report()));
   EXPECT_EQ(json["host"], "node7");
   EXPECT_TRUE(json["time_unix_ns"].is_null());
   EXPECT_EQ(json["bad"], 1);
@@ -95,7 +95,7 @@ TEST(DoctorJson, CarriesEverything) {
 
 TEST(DoctorJson, IsDocumented) {
   testing::expect_documented(
-      "vram.doctor/1", nlohmann::ordered_json::parse(doctor_json(sample())),
+      "vram.doctor/1", nlohmann::ordered_json::parse(doctor_json(sample_doctor_report())),
       {{"doctor", ""}, {"finding", "/findings/0"}, {"repair", "/findings/0/repair"}});
 }
 

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using watch::TrimAnswer;
 using watch::TrimOutcome;
 
-watch::Reclaimable sample() {
+watch::Reclaimable sample_reclaimable() {
   watch::Reclaimable all;
   all.host = "node1";
   all.time_ns = testing::kSnapshotTime;
@@ -47,7 +47,7 @@ std::vector<TrimAnswer> answers() {
 }
 
 TEST(FreeText, SaysWhoWouldGiveWhat) {
-  const std::string text = draw_reclaimable(sample());
+  const std::string text = draw_reclaimable(sample_reclaimable());
   EXPECT_THAT(text, HasSubstr("4711"));
   EXPECT_THAT(text, HasSubstr("2 GiB"));
   EXPECT_THAT(text, HasSubstr("idle"));
@@ -58,7 +58,7 @@ TEST(FreeText, SaysWhoWouldGiveWhat) {
 }
 
 TEST(FreeText, SaysWhatCameBackAndWhoDidNotAnswer) {
-  const std::string text = draw_answers(sample(), answers(), 2);
+  const std::string text = draw_answers(sample_reclaimable(), answers(), 2);
   EXPECT_THAT(text, HasSubstr("1 GiB came back; 1 of 3 answered."));
   EXPECT_THAT(text, HasSubstr("silent"));
   EXPECT_THAT(text, HasSubstr("Pages of dead processes removed: 2."));
@@ -67,7 +67,7 @@ TEST(FreeText, SaysWhatCameBackAndWhoDidNotAnswer) {
 }
 
 TEST(FreeJson, EveryFieldIsDocumentedAndUnknownIsNull) {
-  const auto json = nlohmann::ordered_json::parse(free_json(sample(), answers(), 2));
+  const auto json = nlohmann::ordered_json::parse(free_json(sample_reclaimable(), answers(), 2));
   testing::expect_documented("vram.free/1", json,
                              {{"free", ""},
                               {"process", "/processes/0"},

@@ -11,10 +11,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json sample() { return Json::parse(ranks_json(testing::sample_ranks())); }
+Json sample_ranks_json() { return Json::parse(ranks_json(testing::sample_ranks())); }
 
 TEST(RanksJson, SaysWhichRankIsWorstAndWhy) {
-  const Json json = sample();
+  const Json json = sample_ranks_json();
   EXPECT_EQ(json["schema"], "vram.ranks/1");
   EXPECT_EQ(json["worst"]["rank"], 3);
   EXPECT_EQ(json["worst"]["by"], "headroom");
@@ -37,7 +37,7 @@ TEST(RanksJson, UnknownIsNull) {
 }
 
 TEST(RanksJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
-  testing::expect_documented("vram.ranks/1", sample(),
+  testing::expect_documented("vram.ranks/1", sample_ranks_json(),
                              {{"ranks", ""},
                               {"rank", "/ranks/0"},
                               {"worst", "/worst"},

@@ -17,10 +17,10 @@ ReplayReport with_oom() {
   return report;
 }
 
-Json sample() { return Json::parse(replay_json(with_oom())); }
+Json sample_replay_json() { return Json::parse(replay_json(with_oom())); }
 
 TEST(ReplayJson, CarriesTheFigures) {
-  const Json json = sample();
+  const Json json = sample_replay_json();
   EXPECT_EQ(json["schema"], "vram.replay/1");
   EXPECT_EQ(json["results"].size(), 4U);
   const Json& own = json["results"][0];
@@ -45,7 +45,7 @@ TEST(ReplayJson, CarriesTheFigures) {
 }
 
 TEST(ReplayJson, SaysWhereMemoryRanOut) {
-  const Json result = sample()["results"][3];
+  const Json result = sample_replay_json()["results"][3];
   EXPECT_EQ(result["completed"], false);
   const Json& oom = result["oom"];
   EXPECT_EQ(oom["event"], 4'711);
@@ -86,10 +86,12 @@ TEST(ReplayJson, NamesTheCapacityAndItsSource) {
   EXPECT_EQ(json["capacity_bytes"], 16 * kGiB);
 }
 
-TEST(ReplayJson, EveryByteAndTimeFieldIsAnInteger) { testing::expect_integers(sample(), ""); }
+TEST(ReplayJson, EveryByteAndTimeFieldIsAnInteger) {
+  testing::expect_integers(sample_replay_json(), "");
+}
 
 TEST(ReplayJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
-  testing::expect_documented("vram.replay/1", sample(),
+  testing::expect_documented("vram.replay/1", sample_replay_json(),
                              {{"replay", ""},
                               {"result", "/results/0"},
                               {"call", "/results/0/driver_calls/0"},

@@ -15,10 +15,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json sample() { return Json::parse(report_json(testing::sample_report())); }
+Json sample_report_json() { return Json::parse(report_json(testing::sample_report())); }
 
 TEST(ReportJson, CarriesTheFiguresAsIntegers) {
-  const Json json = sample();
+  const Json json = sample_report_json();
   EXPECT_EQ(json["schema"], "vram.report/1");
   EXPECT_EQ(json["peak"]["requested_bytes"], 15 * testing::kSampleGiB);
   EXPECT_EQ(json["peak"]["reserved_bytes"], 17 * testing::kSampleGiB);
@@ -32,7 +32,9 @@ TEST(ReportJson, CarriesTheFiguresAsIntegers) {
   EXPECT_EQ(json["truncated_at_byte"], 123'456);
 }
 
-TEST(ReportJson, EveryByteAndTimeFieldIsAnInteger) { testing::expect_integers(sample(), ""); }
+TEST(ReportJson, EveryByteAndTimeFieldIsAnInteger) {
+  testing::expect_integers(sample_report_json(), "");
+}
 
 TEST(ReportJson, TheTopLevelIsTheMainDevice) {
   explain::Report report = testing::sample_report();
@@ -97,7 +99,7 @@ TEST(ReportJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
       {"finding", "/findings/0"},
       {"slice", "/timeline/0"},
       {"note", "/notes/0"}};
-  const Json json = sample();
+  const Json json = sample_report_json();
   auto documents = testing::documented("vram.report/1");
   for (const auto& [name, pointer] : objects) {
     testing::Names keys = testing::keys_of(json.at(Json::json_pointer(pointer)));

@@ -12,10 +12,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json parsed(const watch::Snapshot& snapshot) { return Json::parse(status_json(snapshot)); }
+Json parsed_status(const watch::Snapshot& snapshot) { return Json::parse(status_json(snapshot)); }
 
 TEST(StatusJson, CarriesDevicesAndProcesses) {
-  const Json json = parsed(testing::sample_snapshot());
+  const Json json = parsed_status(testing::sample_snapshot());
   EXPECT_EQ(json["schema"], "vram.status/1");
   EXPECT_EQ(json["time_unix_ns"], testing::kSnapshotTime);
   ASSERT_EQ(json["devices"].size(), 8U);
@@ -46,10 +46,10 @@ void expect_unknown(const Json& value, const std::string& name) {
   }
 }
 
-TEST(StatusJson, UnknownIsNull) { expect_unknown(parsed(testing::unknown_snapshot()), ""); }
+TEST(StatusJson, UnknownIsNull) { expect_unknown(parsed_status(testing::unknown_snapshot()), ""); }
 
 TEST(StatusJson, ZeroIsNotUnknown) {
-  const Json json = parsed(testing::sample_snapshot());
+  const Json json = parsed_status(testing::sample_snapshot());
   EXPECT_EQ(json["devices"][0]["unattributed_bytes"], 0);
   EXPECT_EQ(json["devices"][0]["ecc_since_boot"]["uncorrected"], 0);
 }
@@ -57,7 +57,7 @@ TEST(StatusJson, ZeroIsNotUnknown) {
 TEST(StatusJson, HasTrafficHostMemoryAndMps) {
   watch::Snapshot snapshot = testing::awkward_snapshot();
   snapshot.processes[0].uses[0].process.is_mps = true;
-  const Json json = parsed(snapshot);
+  const Json json = parsed_status(snapshot);
   const Json& device = json["devices"][0];
   EXPECT_EQ(device["memory_bandwidth_percent"], 73);
   EXPECT_EQ(device["pcie_sent_bytes_per_second"], 1'048'576'000);
@@ -80,7 +80,7 @@ TEST(StatusJson, TextsComeBackWholeAndDoNothingToATerminal) {
 }
 
 TEST(StatusJson, InstancesOfOneProcessAreOneProcess) {
-  const Json json = parsed(testing::awkward_snapshot());
+  const Json json = parsed_status(testing::awkward_snapshot());
   EXPECT_EQ(json["devices"][1]["process_count"], 1);
   EXPECT_EQ(json["processes"][1]["uses"].size(), 2U);
   EXPECT_EQ(json["devices"][1]["mig_instances"][2]["memory"]["total_bytes"], 16 * kGiB);
@@ -88,14 +88,14 @@ TEST(StatusJson, InstancesOfOneProcessAreOneProcess) {
 }
 
 TEST(StatusJson, EveryByteAndTimeFieldIsAnInteger) {
-  testing::expect_integers(parsed(testing::awkward_snapshot()), "");
+  testing::expect_integers(parsed_status(testing::awkward_snapshot()), "");
 }
 
 TEST(StatusJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
   watch::Snapshot snapshot = testing::awkward_snapshot();
   snapshot.processes.push_back(testing::sample_snapshot().processes[0]);
   snapshot.processes.push_back(testing::sample_snapshot().processes[8]);
-  testing::expect_documented("vram.status/1", parsed(snapshot),
+  testing::expect_documented("vram.status/1", parsed_status(snapshot),
                              {{"status", ""},
                               {"device", "/devices/0"},
                               {"memory", "/devices/0/bar1"},

@@ -2,6 +2,7 @@
 #include "show/status_text.hpp"
 
 #include "base/file.hpp"
+#include "base/testing/paths.hpp"
 #include "base/text.hpp"
 #include "show/status_detail.hpp"
 #include "show/testing/lines.hpp"
@@ -24,11 +25,11 @@ using ::testing::Not;
 using testing::unwrapped;
 
 std::string expected_screen(const std::string& name, int columns) {
-  std::ifstream file(fmt::format("{}/status/{}_{}.txt", VRAM_TEST_DATA, name, columns));
+  std::ifstream file(data_path(fmt::format("status/{}_{}.txt", name, columns)));
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-std::array<watch::Snapshot, 4> all_samples() {
+std::array<watch::Snapshot, 4> sample_snapshots() {
   return {testing::sample_snapshot(), testing::unknown_snapshot(), testing::awkward_snapshot(),
           watch::Snapshot()};
 }
@@ -51,7 +52,7 @@ TEST(StatusDetail, LooksAsExpected) {
 }
 
 TEST(StatusText, NoLineIsWiderThanTheScreen) {
-  for (const watch::Snapshot& snapshot : all_samples()) {
+  for (const watch::Snapshot& snapshot : sample_snapshots()) {
     for (int columns = 60; columns <= 250; ++columns) {
       for (const bool bars : {true, false}) {
         const std::string text = draw_status(snapshot, {.columns = columns, .bars = bars});
@@ -86,7 +87,7 @@ void expect_nothing_a_terminal_obeys(const std::string& text) {
 }
 
 TEST(StatusText, NothingFromOutsideReachesTheTerminal) {
-  for (const watch::Snapshot& snapshot : all_samples()) {
+  for (const watch::Snapshot& snapshot : sample_snapshots()) {
     expect_nothing_a_terminal_obeys(draw_status(snapshot));
     expect_nothing_a_terminal_obeys(draw_status_detail(snapshot));
   }

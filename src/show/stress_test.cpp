@@ -24,7 +24,7 @@ Figure figure(std::string name, Unit unit, uint64_t median) {
   return made;
 }
 
-StressReport sample() {
+StressReport sample_stress_report() {
   StressReport report;
   report.time_ns = 1'795'000'000'000'000'000;
   report.host = "node1";
@@ -66,14 +66,14 @@ StressReport sample() {
 }
 
 StressReport earlier() {
-  StressReport report = sample();
+  StressReport report = sample_stress_report();
   report.figures = {figure("cuMemCreate", Unit::kNanoseconds, 6'000)};
   return report;
 }
 
 TEST(StressJson, IsAsDocumented) {
-  const auto comparison = doctor::compare(earlier(), sample(), 0.1).value();
-  const auto json = nlohmann::ordered_json::parse(stress_json(sample(), comparison));
+  const auto comparison = doctor::compare(earlier(), sample_stress_report(), 0.1).value();
+  const auto json = nlohmann::ordered_json::parse(stress_json(sample_stress_report(), comparison));
   testing::expect_documented("vram.stress/1", json,
                              {{"stress", ""},
                               {"device", "/device"},
@@ -99,11 +99,11 @@ TEST(StressJson, IsAsDocumented) {
 }
 
 TEST(StressJson, ComesBackAsFarAsComparingNeeds) {
-  const auto read = read_stress_json(stress_json(sample(), std::nullopt));
+  const auto read = read_stress_json(stress_json(sample_stress_report(), std::nullopt));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->device.uuid, "GPU-1");
-  EXPECT_EQ(read->time_ns, sample().time_ns);
-  const auto comparison = doctor::compare(*read, sample(), 0.1);
+  EXPECT_EQ(read->time_ns, sample_stress_report().time_ns);
+  const auto comparison = doctor::compare(*read, sample_stress_report(), 0.1);
   ASSERT_TRUE(comparison) << comparison.error().message;
   ASSERT_EQ(comparison->changes.size(), 2u);
   for (const doctor::Change& change : comparison->changes) {
@@ -113,7 +113,7 @@ TEST(StressJson, ComesBackAsFarAsComparingNeeds) {
 }
 
 TEST(StressJson, WhatIsNoReportIsRefused) {
-  const std::string whole = stress_json(sample(), std::nullopt);
+  const std::string whole = stress_json(sample_stress_report(), std::nullopt);
   const auto with = [&](const std::string& old, const std::string& text) {
     std::string changed = whole;
     changed.replace(changed.find(old), old.size(), text);
@@ -131,7 +131,8 @@ TEST(StressJson, WhatIsNoReportIsRefused) {
 }
 
 TEST(StressText, SaysWhatMatters) {
-  const std::string text = draw_stress(sample(), doctor::compare(earlier(), sample(), 0.1).value());
+  const std::string text = draw_stress(
+      sample_stress_report(), doctor::compare(earlier(), sample_stress_report(), 0.1).value());
   for (const char* part : {"ERRORS FOUND", "GPU 3  H200", "pid 4711 alice", "0x7f0000001238",
                            "0x5010", "8000000000000000", "cuMemMap", "CUDA_ERROR_UNKNOWN (999)",
                            "75.0 %", "Xid 48: 1 more", "41 C -> 78 C -> 41 C", "corrected - -> 7",
@@ -142,7 +143,7 @@ TEST(StressText, SaysWhatMatters) {
 }
 
 TEST(StressText, APassIsSaidAndNothingElse) {
-  StressReport report = sample();
+  StressReport report = sample_stress_report();
   report.bad = {};
   report.failures.clear();
   report.health.after->xids.reset();

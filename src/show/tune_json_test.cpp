@@ -11,10 +11,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json parsed(const TuneReport& report) { return Json::parse(tune_json(report)); }
+Json parsed_tune(const TuneReport& report) { return Json::parse(tune_json(report)); }
 
 TEST(TuneJson, CarriesTheAnswerAndEveryCandidate) {
-  const Json json = parsed(testing::sample_tune());
+  const Json json = parsed_tune(testing::sample_tune());
   EXPECT_EQ(json["schema"], "vram.tune/1");
   EXPECT_EQ(json["verdict"], "better");
   EXPECT_EQ(json["conf"], "expandable_segments:True");
@@ -39,7 +39,7 @@ TEST(TuneJson, CarriesTheAnswerAndEveryCandidate) {
 }
 
 TEST(TuneJson, NamesTheHoldersWhereNothingFits) {
-  const Json json = parsed(testing::sample_cannot_fit());
+  const Json json = parsed_tune(testing::sample_cannot_fit());
   EXPECT_EQ(json["verdict"], "cannot_fit");
   EXPECT_TRUE(json["conf"].is_null());
   ASSERT_EQ(json["holders"].size(), 3U);
@@ -50,28 +50,28 @@ TEST(TuneJson, NamesTheHoldersWhereNothingFits) {
 TEST(TuneJson, EveryVerdictHasAWord) {
   TuneReport report = testing::sample_tune();
   report.result.verdict = replay::TuneVerdict::kRecordedIsBest;
-  EXPECT_EQ(parsed(report)["verdict"], "recorded_is_best");
+  EXPECT_EQ(parsed_tune(report)["verdict"], "recorded_is_best");
   report.result.verdict = replay::TuneVerdict::kPeakIsBefore;
-  EXPECT_EQ(parsed(report)["verdict"], "peak_is_before");
-  EXPECT_TRUE(parsed(report)["conf"].is_null());
+  EXPECT_EQ(parsed_tune(report)["verdict"], "peak_is_before");
+  EXPECT_TRUE(parsed_tune(report)["conf"].is_null());
   report.result.verdict = replay::TuneVerdict::kNoneCompletes;
-  EXPECT_EQ(parsed(report)["verdict"], "none_completes");
+  EXPECT_EQ(parsed_tune(report)["verdict"], "none_completes");
 }
 
 TEST(TuneJson, WithoutAClockThereAreNoTimes) {
   TuneReport report = testing::sample_cannot_fit();
   report.has_time = false;
-  const Json json = parsed(report);
+  const Json json = parsed_tune(report);
   EXPECT_TRUE(json["duration_ns"].is_null());
   EXPECT_TRUE(json["settings"][0]["oom"]["time_ns"].is_null());
 }
 
 TEST(TuneJson, EveryByteAndTimeFieldIsAnInteger) {
-  testing::expect_integers(parsed(testing::sample_cannot_fit()), "");
+  testing::expect_integers(parsed_tune(testing::sample_cannot_fit()), "");
 }
 
 TEST(TuneJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
-  testing::expect_documented("vram.tune/1", parsed(testing::sample_cannot_fit()),
+  testing::expect_documented("vram.tune/1", parsed_tune(testing::sample_cannot_fit()),
                              {{"tune", ""},
                               {"candidate", "/settings/0"},
                               {"call", "/settings/0/driver_calls/0"},

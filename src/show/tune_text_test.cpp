@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::unwrapped;
 
-std::vector<TuneReport> all_samples() {
+std::vector<TuneReport> sample_tunings() {
   std::vector<TuneReport> reports = {testing::sample_tune(), testing::sample_cannot_fit(),
                                      testing::sample_tune(), testing::sample_cannot_fit()};
   reports[2].result.verdict = TuneVerdict::kRecordedIsBest;
@@ -29,7 +29,7 @@ std::vector<TuneReport> all_samples() {
 }
 
 TEST(TuneText, FitsEveryWidthItAccepts) {
-  for (const TuneReport& report : all_samples()) {
+  for (const TuneReport& report : sample_tunings()) {
     for (int columns = 60; columns <= 120; ++columns) {
       std::istringstream text(draw_tune(report, {.columns = columns}));
       for (std::string line; std::getline(text, line);) {
@@ -118,7 +118,7 @@ TEST(TuneText, LinesToExportAreSafeForAShell) {
 }
 
 TEST(TuneText, WithoutUnicodeEveryByteIsPrintableAscii) {
-  for (const TuneReport& report : all_samples()) {
+  for (const TuneReport& report : sample_tunings()) {
     for (const char c : draw_tune(report, {.unicode = false}))
       EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << static_cast<int>(c);
     EXPECT_THAT(draw_tune(report, {.unicode = false}), Not(HasSubstr("?")));

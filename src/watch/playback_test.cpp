@@ -3,6 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "watch/take_snapshot.hpp"
+#include "watch/testing/second.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,15 +12,13 @@
 namespace vram::watch {
 namespace {
 
-constexpr uint64_t kSecond = 1'000'000'000;
-
 class PlaybackTest : public ::testing::Test {
  protected:
   // Reserved 100 from 0 s, 300 from 2 s; allocated 10 from 0 s, 250 from 2 s, 50 from 3 s; a round
   // takes 5 s.
   static Playable playable() {
-    return {.points = {{0, 10, 100}, {2 * kSecond, 250, 300}, {3 * kSecond, 50, 300}},
-            .length_ns = 5 * kSecond,
+    return {.points = {{0, 10, 100}, {2 * kOneSecond, 250, 300}, {3 * kOneSecond, 50, 300}},
+            .length_ns = 5 * kOneSecond,
             .device = 3,
             .total_bytes = 1000};
   }
@@ -31,7 +30,7 @@ class PlaybackTest : public ::testing::Test {
     facts.pid = static_cast<uint32_t>(getpid());
     return facts;
   }
-  uint64_t now_ns_ = 77 * kSecond;  // when the playing begins
+  uint64_t now_ns_ = 77 * kOneSecond;  // when the playing begins
 };
 
 TEST_F(PlaybackTest, HoldsWhatTheRecordingHeldAtThatTimeAndBeginsAnew) {
@@ -40,13 +39,13 @@ TEST_F(PlaybackTest, HoldsWhatTheRecordingHeldAtThatTimeAndBeginsAnew) {
     uint64_t at_ns, reserved, allocated, peak;
   };
   for (const Expected& expected : {Expected{0, 100, 10, 10},
-                                   {2 * kSecond - 1, 100, 10, 10},
-                                   {2 * kSecond, 300, 250, 250},
-                                   {3 * kSecond, 300, 50, 250},
-                                   {5 * kSecond - 1, 300, 50, 250},
-                                   {5 * kSecond, 100, 10, 10},
-                                   {12 * kSecond, 300, 250, 250}}) {
-    now_ns_ = 77 * kSecond + expected.at_ns;
+                                   {2 * kOneSecond - 1, 100, 10, 10},
+                                   {2 * kOneSecond, 300, 250, 250},
+                                   {3 * kOneSecond, 300, 50, 250},
+                                   {5 * kOneSecond - 1, 300, 50, 250},
+                                   {5 * kOneSecond, 100, 10, 10},
+                                   {12 * kOneSecond, 300, 250, 250}}) {
+    now_ns_ = 77 * kOneSecond + expected.at_ns;
     const gpu::DeviceSample sample = playback->look();
     EXPECT_EQ(sample.memory.total_bytes, 1000U);
     EXPECT_EQ(sample.memory.used_bytes, expected.reserved) << expected.at_ns;
@@ -65,7 +64,7 @@ TEST_F(PlaybackTest, HoldsWhatTheRecordingHeldAtThatTimeAndBeginsAnew) {
 TEST_F(PlaybackTest, FiguresAreThoseOfTheSampleNotOfTheMomentTheyAreAskedFor) {
   const auto playback = play(playable());
   (void)playback->look();
-  now_ns_ += 2 * kSecond;
+  now_ns_ += 2 * kOneSecond;
   EXPECT_EQ(playback->figures_of(this_process()).value().devices[0].allocated_bytes, 10U);
   ProcessFacts other = this_process();
   ++other.pid;
@@ -96,7 +95,7 @@ TEST_F(PlaybackTest, ASnapshotHasTheDeviceTheProcessAndItsAllocator) {
   const auto playback = play(playable());
   Sources sources({opener_of("sim", [&]() -> Result<PlayedGpu> { return PlayedGpu(playback); })});
   ProcessTable table;
-  now_ns_ += 3 * kSecond;
+  now_ns_ += 3 * kOneSecond;
   const Snapshot snapshot = take_snapshot({77, "node7"}, sources.read(), table, *playback);
   EXPECT_TRUE(snapshot.notes.empty());
   ASSERT_EQ(snapshot.devices.size(), 1U);

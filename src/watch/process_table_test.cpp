@@ -19,10 +19,10 @@ using testing::FakeProcess;
 using testing::ProcTree;
 using std::string_literals::operator""s;
 
-const std::string kId(64, 'a');
+const std::string kContainerId(64, 'a');
 const std::string kPodCgroup =
     "0::/kubepods.slice/kubepods-pod11111111_2222_3333_4444_555555555555.slice/cri-containerd-" +
-    kId + ".scope\n";
+    kContainerId + ".scope\n";
 constexpr const char* kSpaceFolder = "root/var/run/secrets/kubernetes.io/serviceaccount";
 
 class ProcessTableTest : public ::testing::Test {
@@ -98,7 +98,8 @@ TEST_F(ProcessTableTest, ALongCommandIsCutBetweenCharacters) {
 }
 
 TEST_F(ProcessTableTest, ContainersPodsAndJobsAreTold) {
-  const auto docker = facts_of({.pid = 1, .cgroup = "0::/system.slice/docker-" + kId + ".scope\n"});
+  const auto docker =
+      facts_of({.pid = 1, .cgroup = "0::/system.slice/docker-" + kContainerId + ".scope\n"});
   ASSERT_TRUE(docker.container.has_value());
   EXPECT_EQ(docker.container->runtime, "docker");
   const auto slurm = facts_of({.pid = 2,
@@ -121,7 +122,7 @@ TEST_F(ProcessTableTest, APodHasItsNameAndItsNamespace) {
   EXPECT_EQ(facts.pod->uid, "11111111-2222-3333-4444-555555555555");
   EXPECT_EQ(facts.pod->name, "train-0");
   EXPECT_EQ(facts.pod->space, "research");
-  EXPECT_EQ(facts.container->id, kId);
+  EXPECT_EQ(facts.container->id, kContainerId);
 }
 
 TEST_F(ProcessTableTest, TheMachinesNameIsNoPods) {

@@ -3,6 +3,7 @@
 #include "watch/reclaim.hpp"
 
 #include "watch/ask_to_trim.hpp"
+#include "watch/testing/second.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,6 @@ namespace vram::watch {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kSecond = 1'000'000'000;
 
 using Percent = std::optional<uint32_t>;
 
@@ -40,10 +40,10 @@ TEST(Idle, WhoDoesNotPostIsWhatTheDriverSays) {
 }
 
 TEST(Idle, WhoPostsIsIdleAfterAMinuteWithoutWork) {
-  EXPECT_TRUE(idles({}, {}, 256 * kMiB, 60 * kSecond));
-  EXPECT_FALSE(idles({}, {}, 256 * kMiB, 59 * kSecond));
-  EXPECT_FALSE(idles(0, 0, 256 * kMiB, 59 * kSecond)) << "between two steps";
-  EXPECT_FALSE(idles({}, 7, 256 * kMiB, 600 * kSecond)) << "computes without posting";
+  EXPECT_TRUE(idles({}, {}, 256 * kMiB, 60 * kOneSecond));
+  EXPECT_FALSE(idles({}, {}, 256 * kMiB, 59 * kOneSecond));
+  EXPECT_FALSE(idles(0, 0, 256 * kMiB, 59 * kOneSecond)) << "between two steps";
+  EXPECT_FALSE(idles({}, 7, 256 * kMiB, 600 * kOneSecond)) << "computes without posting";
 }
 
 TEST(Idle, WhoHoldsLittleDoesNotMatter) {
@@ -85,7 +85,7 @@ std::vector<uint32_t> pids_of(const Result<std::vector<TrimOrder>>& orders) {
 }
 
 TEST(Choose, ThoseThatCacheMostUntilItIsEnough) {
-  using testing::ElementsAre;
+  using ::testing::ElementsAre;
   EXPECT_THAT(pids_of(choose(machine(), {})), ElementsAre(3, 2, 4));
   EXPECT_THAT(pids_of(choose(machine(), {.pids = {}, .device = {}, .bytes = 50 * kMiB})),
               ElementsAre(3));
@@ -99,12 +99,12 @@ TEST(Choose, ADeviceIsNamedAsTheProcessNamesIt) {
   EXPECT_EQ(orders[0].pid, 3u);
   EXPECT_EQ(orders[0].device, 1u);
   EXPECT_THAT(pids_of(choose(machine(), {.pids = {}, .device = 5, .bytes = {}})),
-              testing::ElementsAre(2, 3));
+              ::testing::ElementsAre(2, 3));
 }
 
 TEST(Choose, NamedOnesAreAskedInAnyCaseOrNobodyIs) {
   EXPECT_THAT(pids_of(choose(machine(), {.pids = {5, 4}, .device = {}, .bytes = {}})),
-              testing::ElementsAre(5, 4));
+              ::testing::ElementsAre(5, 4));
   EXPECT_EQ(choose(machine(), {.pids = {5, 1}, .device = {}, .bytes = {}}).error().code,
             Code::kNotFound);
   EXPECT_EQ(choose(machine(), {.pids = {2}, .device = 6, .bytes = {}}).error().code,

@@ -2,6 +2,7 @@
 #include "watch/sources.hpp"
 
 #include "watch/testing/fake_telemetry.hpp"
+#include "watch/testing/second.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,12 +18,10 @@ using ::testing::IsEmpty;
 using testing::opener_of_machine;
 using testing::sample_of;
 
-constexpr uint64_t kSecond = 1'000'000'000;
-
 class SourcesTest : public ::testing::Test {
  protected:
-  Readings read_at(Sources& sources, uint64_t seconds) {
-    first_.now_ns = second_.now_ns = seconds * kSecond;
+  Readings read_at(Sources& sources, uint64_t second) {
+    first_.now_ns = second_.now_ns = second * kOneSecond;
     return sources.read();
   }
   Sources make() {
@@ -48,7 +47,7 @@ TEST_F(SourcesTest, AllSourcesDevicesAreOneRow) {
     EXPECT_EQ(readings.devices[i].sample.index, i);
     EXPECT_EQ(readings.devices[i].identity.uuid, uuids[i]);
     EXPECT_EQ(readings.devices[i].sample.memory.used_bytes, 40U);
-    EXPECT_EQ(readings.devices[i].time_ns, 7 * kSecond);
+    EXPECT_EQ(readings.devices[i].time_ns, 7 * kOneSecond);
   }
   EXPECT_THAT(readings.notes, IsEmpty());
 }
@@ -67,8 +66,8 @@ TEST_F(SourcesTest, IdentityIsAskedOnceAndHealthEachFiveSeconds) {
   EXPECT_EQ(first_.opened, 1);
   // Both at the start; then one after half a period, the other after a whole, and each 5 s later.
   EXPECT_THAT(first_.health_asked_ns,
-              ElementsAre(0, 0, 3 * kSecond, 5 * kSecond, 8 * kSecond, 10 * kSecond, 13 * kSecond,
-                          15 * kSecond, 18 * kSecond));
+              ElementsAre(0, 0, 3 * kOneSecond, 5 * kOneSecond, 8 * kOneSecond, 10 * kOneSecond,
+                          13 * kOneSecond, 15 * kOneSecond, 18 * kOneSecond));
 }
 
 TEST_F(SourcesTest, ASleepingDeviceIsNotAskedForItsHealth) {

@@ -7,7 +7,7 @@ namespace {
 
 using Xids = std::optional<std::vector<uint64_t>>;
 
-Readings reading_of(const std::string& uuid, Xids xids) {
+Readings readings_of(const std::string& uuid, Xids xids) {
   Readings readings;
   DeviceReading& reading = readings.devices.emplace_back();
   if (!uuid.empty()) reading.identity.uuid = uuid;
@@ -17,7 +17,7 @@ Readings reading_of(const std::string& uuid, Xids xids) {
 
 std::optional<std::vector<XidCount>> tally(XidTally& tally, const std::string& uuid,
                                            const Xids& xids, int64_t time_ns) {
-  Readings readings = reading_of(uuid, xids);
+  Readings readings = readings_of(uuid, xids);
   tally.apply(readings, time_ns);
   return readings.devices[0].xids;
 }

@@ -20,7 +20,7 @@ namespace vram::capi {
 class FakeMachine : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(setenv("VRAM_CUDA_DRIVER", VRAM_FAKE_CUDA, 1), 0);
+    ASSERT_EQ(setenv("VRAM_CUDA_DRIVER", fake_cuda_path().c_str(), 1), 0);
     start_machine();
   }
   // The process has started the driver once; a new machine's must be started again.

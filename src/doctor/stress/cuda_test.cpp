@@ -18,14 +18,14 @@ class CudaStressTest : public testing::Test {
  protected:
   CudaStressTest() {
     fake_cuda_reset(1, 24 * kMiB);
-    driver_ = gpu::cuda::DriverApi::load(VRAM_FAKE_CUDA).value();
+    driver_ = gpu::cuda::DriverApi::load(fake_cuda_path()).value();
   }
 
   // With several lanes, as on a real device.
   StressReport run() {
     const auto memory = CudaMemory::open(driver_, 0).value();
     const auto copies =
-        CudaCopies::open(driver_, gpu::cuda::CopyApi::load(VRAM_FAKE_CUDA).value(), 0).value();
+        CudaCopies::open(driver_, gpu::cuda::CopyApi::load(fake_cuda_path()).value(), 0).value();
     StressReport report;
     {
       const auto answer = [&](gpu::Call, Status) {

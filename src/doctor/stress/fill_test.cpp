@@ -14,7 +14,7 @@
 namespace vram::doctor {
 namespace {
 
-constexpr uint64_t kCardBytes = 40 * kMiB;
+constexpr uint64_t kFilledBytes = 40 * kMiB;
 constexpr uint64_t kLeave = 2 * kMiB;
 constexpr int64_t kLong = 7'000'000;  // of the stepping clock: each pattern several times
 
@@ -37,7 +37,7 @@ class FillTest : public testing::Test {
   }
   // A sixteenth of the card, in whole pages.
   static constexpr uint64_t kPiece = 4 * kMiB;
-  BadGpu gpu_{kCardBytes};
+  BadGpu gpu_{kFilledBytes};
   Ledger ledger_;
   BadWords bad_;
   std::vector<CallFailure> failures_;
@@ -47,8 +47,8 @@ TEST_F(FillTest, GoodMemoryPasses) {
   const FillReport report = fill();
   EXPECT_EQ(bad_.count, 0u);
   EXPECT_TRUE(failures_.empty());
-  EXPECT_EQ(report.free_bytes, kCardBytes);
-  EXPECT_EQ(report.obtained_bytes, kCardBytes - kLeave);
+  EXPECT_EQ(report.free_bytes, kFilledBytes);
+  EXPECT_EQ(report.obtained_bytes, kFilledBytes - kLeave);
   EXPECT_EQ(report.handles, 10u);  // nine of 4 MiB, one of what is left
   EXPECT_EQ(report.covered_bytes, report.obtained_bytes);
   ASSERT_GT(report.passes.size(), std::size(kPatterns));

@@ -6,7 +6,7 @@
 namespace vram::doctor::testing {
 namespace {
 
-constexpr auto kCases = std::to_array<Case>(
+constexpr auto kContainerCases = std::to_array<Case>(
     {{"container.no_gpu_given",
       [](Facts& f) {
         put_into_container(f);
@@ -83,6 +83,6 @@ constexpr auto kCases = std::to_array<Case>(
 
 }  // namespace
 
-std::span<const Case> container_cases() { return kCases; }
+std::span<const Case> container_cases() { return kContainerCases; }
 
 }  // namespace vram::doctor::testing

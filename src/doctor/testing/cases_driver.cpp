@@ -6,7 +6,7 @@
 namespace vram::doctor::testing {
 namespace {
 
-constexpr auto kCases = std::to_array<Case>(
+constexpr auto kDriverCases = std::to_array<Case>(
     {{"driver.nouveau",
       [](Facts& f) {
         take_driver_away(f);
@@ -83,6 +83,6 @@ constexpr auto kCases = std::to_array<Case>(
 
 }  // namespace
 
-std::span<const Case> driver_cases() { return kCases; }
+std::span<const Case> driver_cases() { return kDriverCases; }
 
 }  // namespace vram::doctor::testing

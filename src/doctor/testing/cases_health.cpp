@@ -6,7 +6,7 @@
 namespace vram::doctor::testing {
 namespace {
 
-constexpr auto kCases = std::to_array<Case>(
+constexpr auto kHealthCases = std::to_array<Case>(
     {{"health.trouble", [](Facts& f) { first_device(f).sample.trouble = "GPU is lost (15)"; },
       nothing},
      {"health.recovery", [](Facts& f) { first_device(f).health.recovery_action = "reset"; },
@@ -42,6 +42,6 @@ constexpr auto kCases = std::to_array<Case>(
 
 }  // namespace
 
-std::span<const Case> health_cases() { return kCases; }
+std::span<const Case> health_cases() { return kHealthCases; }
 
 }  // namespace vram::doctor::testing

@@ -6,7 +6,7 @@
 namespace vram::doctor::testing {
 namespace {
 
-constexpr auto kCases = std::to_array<Case>(
+constexpr auto kPermissionCases = std::to_array<Case>(
     {{"permissions.nodes_missing", take_nodes_away,
       [](Facts& f) {
         put_into_container(f);
@@ -54,6 +54,6 @@ constexpr auto kCases = std::to_array<Case>(
 
 }  // namespace
 
-std::span<const Case> permission_cases() { return kCases; }
+std::span<const Case> permission_cases() { return kPermissionCases; }
 
 }  // namespace vram::doctor::testing

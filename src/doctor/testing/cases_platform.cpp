@@ -6,7 +6,7 @@
 namespace vram::doctor::testing {
 namespace {
 
-constexpr auto kCases = std::to_array<Case>(
+constexpr auto kPlatformCases = std::to_array<Case>(
     {{"platform.no_gpu",
       [](Facts& f) {
         take_driver_away(f);
@@ -62,6 +62,6 @@ constexpr auto kCases = std::to_array<Case>(
 
 }  // namespace
 
-std::span<const Case> platform_cases() { return kCases; }
+std::span<const Case> platform_cases() { return kPlatformCases; }
 
 }  // namespace vram::doctor::testing

@@ -6,7 +6,7 @@
 namespace vram::doctor::testing {
 namespace {
 
-constexpr auto kCases = std::to_array<Case>(
+constexpr auto kSharingCases = std::to_array<Case>(
     {{"mps.prohibited", [](Facts& f) { first_device(f).health.compute_mode = "prohibited"; },
       nothing},
      {"mps.exclusive_without",
@@ -52,6 +52,6 @@ constexpr auto kCases = std::to_array<Case>(
 
 }  // namespace
 
-std::span<const Case> sharing_cases() { return kCases; }
+std::span<const Case> sharing_cases() { return kSharingCases; }
 
 }  // namespace vram::doctor::testing

@@ -6,7 +6,7 @@
 namespace vram::doctor::testing {
 namespace {
 
-constexpr auto kCases = std::to_array<Case>(
+constexpr auto kTorchCases = std::to_array<Case>(
     {{"torch.unknown_key", [](Facts& f) { torch(f, "max_split_size:512"); },
       [](Facts& f) { torch(f, "max_split_size_mb:512"); }},
      {"torch.bad_value", [](Facts& f) { torch(f, "max_split_size_mb:20"); },
@@ -47,6 +47,6 @@ constexpr auto kCases = std::to_array<Case>(
 
 }  // namespace
 
-std::span<const Case> torch_cases() { return kCases; }
+std::span<const Case> torch_cases() { return kTorchCases; }
 
 }  // namespace vram::doctor::testing

@@ -6,7 +6,7 @@
 namespace vram::doctor::testing {
 namespace {
 
-constexpr auto kCases = std::to_array<Case>(
+constexpr auto kVariableCases = std::to_array<Case>(
     {{"cuda.visible_none", [](Facts& f) { set(f, "CUDA_VISIBLE_DEVICES", "-1"); },
       [](Facts& f) { set(f, "CUDA_VISIBLE_DEVICES", "0,-1"); }},
      {"cuda.visible_invalid", [](Facts& f) { set(f, "CUDA_VISIBLE_DEVICES", "0,2"); },
@@ -63,6 +63,6 @@ constexpr auto kCases = std::to_array<Case>(
 
 }  // namespace
 
-std::span<const Case> variable_cases() { return kCases; }
+std::span<const Case> variable_cases() { return kVariableCases; }
 
 }  // namespace vram::doctor::testing

@@ -19,8 +19,8 @@ constexpr uint32_t kRuns = 60;
 constexpr uint64_t kKeptBytes = 1 << 18;
 
 // Which steps keep one block more, for ever.
-using Births = std::vector<bool>;
-using Program = std::function<Births(std::mt19937&)>;
+using BirthFlags = std::vector<bool>;
+using Program = std::function<BirthFlags(std::mt19937&)>;
 
 bool by_chance(double probability, std::mt19937& random) {
   return std::uniform_real_distribution<double>(0, 1)(random) < probability;
@@ -35,7 +35,7 @@ Program cache(uint32_t steps, uint32_t keys, bool zipf, uint32_t filled = 0) {
     std::discrete_distribution<uint32_t> key(weights.begin(), weights.end());
     std::set<uint32_t> known;
     for (uint32_t i = 0; i < filled; ++i) known.insert(key(random));
-    Births births;
+    BirthFlags births;
     for (uint32_t i = 0; i < steps; ++i) births.push_back(known.insert(key(random)).second);
     return births;
   };
@@ -44,7 +44,7 @@ Program cache(uint32_t steps, uint32_t keys, bool zipf, uint32_t filled = 0) {
 Program every(uint32_t steps, uint32_t k) {
   return [=](std::mt19937& random) {
     const uint32_t phase = static_cast<uint32_t>(random() % k);
-    Births births;
+    BirthFlags births;
     for (uint32_t i = 0; i < steps; ++i) births.push_back(i % k == phase);
     return births;
   };
@@ -53,13 +53,13 @@ Program every(uint32_t steps, uint32_t k) {
 // In each step with the probability that `rate` gives.
 Program at_random(uint32_t steps, const std::function<double(uint32_t)>& rate) {
   return [=](std::mt19937& random) {
-    Births births;
+    BirthFlags births;
     for (uint32_t i = 0; i < steps; ++i) births.push_back(by_chance(rate(i), random));
     return births;
   };
 }
 
-testing::Made run(const Births& births, std::mt19937& random) {
+testing::Made run(const BirthFlags& births, std::mt19937& random) {
   testing::TraceBuilder b;
   b.alloc(8 << 20);
   for (size_t i = 0; i < births.size(); ++i) {
@@ -77,7 +77,7 @@ uint32_t leaks_in(const Program& program) {
   uint32_t leaking = 0;
   for (uint32_t seed = 1; seed <= kRuns; ++seed) {
     std::mt19937 random(seed);
-    const Births births = program(random);
+    const BirthFlags births = program(random);
     const testing::Made made = run(births, random);
     const Scopes scopes = build_scopes(made.trace, made.device());
     const int64_t origin = made.trace.events[0].time_ns;

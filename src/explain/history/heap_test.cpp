@@ -5,7 +5,7 @@
 namespace vram::explain {
 namespace {
 
-constexpr uint64_t kBase = uint64_t{1} << 40;
+constexpr uint64_t kHeapBase = uint64_t{1} << 40;
 
 SegmentRange segment_of(uint64_t size_bytes, bool is_expandable = false) {
   return {.size_bytes = size_bytes,
@@ -20,21 +20,21 @@ uint64_t block_bytes(const Heap& heap, uint64_t address) {
 
 TEST(Heap, SmallPoolSplitsFrom512Bytes) {
   Heap heap({});
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(2 * kMiB)));
-  heap.allocate(kBase, 100, 0);
-  EXPECT_EQ(block_bytes(heap, kBase), 512u);
-  EXPECT_EQ(block_bytes(heap, kBase + 512), 2 * kMiB - 512);
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(2 * kMiB)));
+  heap.allocate(kHeapBase, 100, 0);
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 512u);
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 512), 2 * kMiB - 512);
   EXPECT_EQ(heap.block_count(), 2u);
 }
 
 TEST(Heap, LargePoolKeepsRemaindersUpToOneMebibyte) {
   Heap heap({});
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(20 * kMiB)));
-  heap.allocate(kBase, 19 * kMiB, 0);
-  EXPECT_EQ(block_bytes(heap, kBase), 20 * kMiB);
-  heap.complete_free(heap.find(kBase));
-  heap.allocate(kBase, 19 * kMiB - 512, 1);
-  EXPECT_EQ(block_bytes(heap, kBase), 19 * kMiB - 512);
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(20 * kMiB)));
+  heap.allocate(kHeapBase, 19 * kMiB, 0);
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 20 * kMiB);
+  heap.complete_free(heap.find(kHeapBase));
+  heap.allocate(kHeapBase, 19 * kMiB - 512, 1);
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 19 * kMiB - 512);
   EXPECT_EQ(heap.block_count(), 2u);
 }
 
@@ -42,116 +42,116 @@ TEST(Heap, AtTheSplitLimitABlockKeepsItsSegment) {
   replay::TorchSettings settings;
   settings.max_split_bytes = 32 * kMiB;
   Heap heap{AllocatorRules(settings)};
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(40 * kMiB)));
-  heap.allocate(kBase, 33 * kMiB, 0);
-  EXPECT_EQ(block_bytes(heap, kBase), 40 * kMiB);
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(40 * kMiB)));
+  heap.allocate(kHeapBase, 33 * kMiB, 0);
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 40 * kMiB);
 }
 
 TEST(Heap, FreeNeighboursMergeWithinTheirSegmentOnly) {
   Heap heap({});
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(2 * kMiB)));
-  ASSERT_TRUE(heap.add_segment(kBase + 2 * kMiB, segment_of(2 * kMiB)));
-  for (uint32_t i = 0; i < 3; ++i) heap.allocate(kBase + i * 512, 512, i);
-  heap.complete_free(heap.find(kBase));
-  heap.complete_free(heap.find(kBase + 1024));  // with the tail of the segment
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(2 * kMiB)));
+  ASSERT_TRUE(heap.add_segment(kHeapBase + 2 * kMiB, segment_of(2 * kMiB)));
+  for (uint32_t i = 0; i < 3; ++i) heap.allocate(kHeapBase + i * 512, 512, i);
+  heap.complete_free(heap.find(kHeapBase));
+  heap.complete_free(heap.find(kHeapBase + 1024));  // with the tail of the segment
   EXPECT_EQ(heap.block_count(), 4u);
-  heap.complete_free(heap.find(kBase + 512));
-  EXPECT_EQ(block_bytes(heap, kBase), 2 * kMiB);
-  EXPECT_EQ(block_bytes(heap, kBase + 2 * kMiB), 2 * kMiB);
+  heap.complete_free(heap.find(kHeapBase + 512));
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 2 * kMiB);
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 2 * kMiB), 2 * kMiB);
   EXPECT_EQ(heap.contradictions(), 0u);
 }
 
 TEST(Heap, APendingBlockDoesNotMerge) {
   Heap heap({});
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(2 * kMiB)));
-  heap.allocate(kBase, 512, 0);
-  heap.allocate(kBase + 512, 512, 1);
-  heap.request_free(heap.find(kBase));
-  heap.complete_free(heap.find(kBase + 512));
-  EXPECT_EQ(block_bytes(heap, kBase), 512u);
-  heap.complete_free(heap.find(kBase));
-  EXPECT_EQ(block_bytes(heap, kBase), 2 * kMiB);
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(2 * kMiB)));
+  heap.allocate(kHeapBase, 512, 0);
+  heap.allocate(kHeapBase + 512, 512, 1);
+  heap.request_free(heap.find(kHeapBase));
+  heap.complete_free(heap.find(kHeapBase + 512));
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 512u);
+  heap.complete_free(heap.find(kHeapBase));
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 2 * kMiB);
 }
 
 TEST(Heap, MappedPagesJoinTheFreeTailBeforeThem) {
   Heap heap({});
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(20 * kMiB, true)));
-  heap.allocate(kBase, 15 * kMiB, 0);
-  ASSERT_TRUE(heap.add_segment(kBase + 20 * kMiB, segment_of(20 * kMiB, true)));
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(20 * kMiB, true)));
+  heap.allocate(kHeapBase, 15 * kMiB, 0);
+  ASSERT_TRUE(heap.add_segment(kHeapBase + 20 * kMiB, segment_of(20 * kMiB, true)));
   EXPECT_EQ(heap.segments().ranges().size(), 1u);
-  heap.allocate(kBase + 15 * kMiB, 24 * kMiB, 1);  // across the former end
-  EXPECT_EQ(block_bytes(heap, kBase + 39 * kMiB), kMiB);
+  heap.allocate(kHeapBase + 15 * kMiB, 24 * kMiB, 1);  // across the former end
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 39 * kMiB), kMiB);
   EXPECT_EQ(heap.contradictions(), 0u);
 }
 
 TEST(Heap, UnmappingTheMiddleOfAFreeBlockLeavesItsEdges) {
   Heap heap({});
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(80 * kMiB, true)));
-  heap.allocate(kBase, 5 * kMiB, 0);
-  ASSERT_TRUE(heap.remove_segment(kBase + 20 * kMiB, 40 * kMiB));
-  EXPECT_EQ(block_bytes(heap, kBase + 5 * kMiB), 15 * kMiB);
-  EXPECT_EQ(block_bytes(heap, kBase + 60 * kMiB), 20 * kMiB);
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(80 * kMiB, true)));
+  heap.allocate(kHeapBase, 5 * kMiB, 0);
+  ASSERT_TRUE(heap.remove_segment(kHeapBase + 20 * kMiB, 40 * kMiB));
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 5 * kMiB), 15 * kMiB);
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 60 * kMiB), 20 * kMiB);
   EXPECT_EQ(heap.segments().ranges().size(), 2u);
   // And the hole can be mapped again, from both sides.
-  ASSERT_TRUE(heap.add_segment(kBase + 20 * kMiB, segment_of(40 * kMiB, true)));
-  EXPECT_EQ(block_bytes(heap, kBase + 5 * kMiB), 75 * kMiB);
+  ASSERT_TRUE(heap.add_segment(kHeapBase + 20 * kMiB, segment_of(40 * kMiB, true)));
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 5 * kMiB), 75 * kMiB);
   EXPECT_EQ(heap.segments().ranges().size(), 1u);
   EXPECT_EQ(heap.contradictions(), 0u);
 }
 
 TEST(Heap, AnAllocationOverALiveBlockEvictsIt) {
   Heap heap({});
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(2 * kMiB)));
-  heap.allocate(kBase, 512, 7);
-  heap.allocate(kBase + 512, 512, 8);
-  EXPECT_NE(heap.allocate(kBase, 1024, 9), Heap::kNone);
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(2 * kMiB)));
+  heap.allocate(kHeapBase, 512, 7);
+  heap.allocate(kHeapBase + 512, 512, 8);
+  EXPECT_NE(heap.allocate(kHeapBase, 1024, 9), Heap::kNone);
   EXPECT_EQ(heap.evicted(), (std::vector<uint32_t>{7, 8}));
   EXPECT_GT(heap.contradictions(), 0u);
-  EXPECT_EQ(block_bytes(heap, kBase), 1024u);
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 1024u);
 }
 
 TEST(Heap, AnAllocationOutsideIsRefusedAndNoted) {
   Heap heap({});
-  EXPECT_EQ(heap.allocate(kBase, 512, 0), Heap::kNone);
+  EXPECT_EQ(heap.allocate(kHeapBase, 512, 0), Heap::kNone);
   ASSERT_EQ(heap.outside().size(), 1u);
-  EXPECT_EQ(heap.outside()[0].address, kBase);
+  EXPECT_EQ(heap.outside()[0].address, kHeapBase);
 }
 
 TEST(Heap, APlacedBlockOfUnknownSizeTakesWhatCouldNotBeSplitOff) {
   Heap heap({});
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(20 * kMiB)));
-  ASSERT_TRUE(heap.place(kBase, 8 * kMiB, 0, 0));
-  ASSERT_TRUE(heap.place(kBase + 8 * kMiB + 512 * kKiB, 11 * kMiB, 0, 1));
-  EXPECT_EQ(block_bytes(heap, kBase), 8 * kMiB + 512 * kKiB);  // up to its neighbour
-  EXPECT_EQ(block_bytes(heap, kBase + 8 * kMiB + 512 * kKiB),
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(20 * kMiB)));
+  ASSERT_TRUE(heap.place(kHeapBase, 8 * kMiB, 0, 0));
+  ASSERT_TRUE(heap.place(kHeapBase + 8 * kMiB + 512 * kKiB, 11 * kMiB, 0, 1));
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 8 * kMiB + 512 * kKiB);  // up to its neighbour
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 8 * kMiB + 512 * kKiB),
             11 * kMiB + 512 * kKiB);  // to the end
 }
 
 TEST(Heap, AnAllocationBehindAPlacedBlockTellsItsSize) {
   Heap heap({});
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(20 * kMiB)));
-  ASSERT_TRUE(heap.place(kBase, 8 * kMiB, 0, 0));
-  EXPECT_EQ(block_bytes(heap, kBase), 8 * kMiB);
-  heap.allocate(kBase + 8 * kMiB + 4096, 2 * kMiB, 1);
-  EXPECT_EQ(block_bytes(heap, kBase), 8 * kMiB + 4096);
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(20 * kMiB)));
+  ASSERT_TRUE(heap.place(kHeapBase, 8 * kMiB, 0, 0));
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 8 * kMiB);
+  heap.allocate(kHeapBase + 8 * kMiB + 4096, 2 * kMiB, 1);
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 8 * kMiB + 4096);
   EXPECT_EQ(heap.contradictions(), 0u);
 }
 
 // Which remainder was kept by a block that was found shows by what lies behind it.
 TEST(Heap, FoundBlocksLieAnywhereInFreeMemory) {
   Heap heap({});
-  ASSERT_TRUE(heap.add_segment(kBase, segment_of(20 * kMiB)));
-  EXPECT_NE(heap.settle(kBase + 4 * kMiB, 2 * kMiB, 0, 0), Heap::kNone);
-  EXPECT_NE(heap.settle(kBase + 7 * kMiB, 3 * kMiB, 0, 1), Heap::kNone);
-  EXPECT_NE(heap.settle(kBase + 12 * kMiB, 2 * kMiB, 3 * kMiB, 2), Heap::kNone);
-  EXPECT_EQ(block_bytes(heap, kBase), 4 * kMiB);
-  EXPECT_EQ(block_bytes(heap, kBase + 4 * kMiB), 3 * kMiB) << "1 MiB is never left over alone";
-  EXPECT_EQ(block_bytes(heap, kBase + 7 * kMiB), 3 * kMiB);
-  EXPECT_EQ(block_bytes(heap, kBase + 10 * kMiB), 2 * kMiB);
-  EXPECT_EQ(block_bytes(heap, kBase + 12 * kMiB), 3 * kMiB) << "its size was known";
-  EXPECT_EQ(block_bytes(heap, kBase + 15 * kMiB), 5 * kMiB);
+  ASSERT_TRUE(heap.add_segment(kHeapBase, segment_of(20 * kMiB)));
+  EXPECT_NE(heap.settle(kHeapBase + 4 * kMiB, 2 * kMiB, 0, 0), Heap::kNone);
+  EXPECT_NE(heap.settle(kHeapBase + 7 * kMiB, 3 * kMiB, 0, 1), Heap::kNone);
+  EXPECT_NE(heap.settle(kHeapBase + 12 * kMiB, 2 * kMiB, 3 * kMiB, 2), Heap::kNone);
+  EXPECT_EQ(block_bytes(heap, kHeapBase), 4 * kMiB);
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 4 * kMiB), 3 * kMiB) << "1 MiB is never left over alone";
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 7 * kMiB), 3 * kMiB);
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 10 * kMiB), 2 * kMiB);
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 12 * kMiB), 3 * kMiB) << "its size was known";
+  EXPECT_EQ(block_bytes(heap, kHeapBase + 15 * kMiB), 5 * kMiB);
   EXPECT_EQ(heap.contradictions(), 0u);
-  EXPECT_NE(heap.settle(kBase + kMiB, kMiB, 0, 3), Heap::kNone)
+  EXPECT_NE(heap.settle(kHeapBase + kMiB, kMiB, 0, 3), Heap::kNone)
       << "behind the others: as allocated";
   EXPECT_EQ(heap.contradictions(), 1u);
 }

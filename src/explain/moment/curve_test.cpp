@@ -13,7 +13,7 @@ namespace {
 
 using testing::Recording;
 
-constexpr uint64_t kBase = uint64_t{1} << 40;
+constexpr uint64_t kCurveBase = uint64_t{1} << 40;
 
 struct Drawn {
   explicit Drawn(Recording recording, uint32_t slices = 4)
@@ -32,9 +32,9 @@ struct Drawn {
 
 TEST(Curve, PendingBlocksStayActiveUntilTheirFreeCompletes) {
   Recording recording;
-  recording.segment(kBase, 20 * kMiB).alloc(kBase, 4 * kMiB - 100);
-  recording.request(kBase, 4 * kMiB - 100).alloc(kBase + 4 * kMiB, 2 * kMiB);
-  recording.complete(kBase, 4 * kMiB - 100);
+  recording.segment(kCurveBase, 20 * kMiB).alloc(kCurveBase, 4 * kMiB - 100);
+  recording.request(kCurveBase, 4 * kMiB - 100).alloc(kCurveBase + 4 * kMiB, 2 * kMiB);
+  recording.complete(kCurveBase, 4 * kMiB - 100);
   Drawn drawn(std::move(recording));
   EXPECT_EQ(drawn.after(1).totals, (Totals{4 * kMiB - 100, 4 * kMiB, 4 * kMiB, 20 * kMiB}));
   EXPECT_EQ(drawn.after(2).totals, (Totals{4 * kMiB - 100, 0, 4 * kMiB, 20 * kMiB}));
@@ -47,8 +47,8 @@ TEST(Curve, PendingBlocksStayActiveUntilTheirFreeCompletes) {
 
 TEST(Curve, ThePeakIsTheFirstOfEqualMomentsAndKnowsItsTime) {
   Recording recording;
-  recording.segment(kBase, 2 * kMiB);
-  for (int i = 0; i < 3; ++i) recording.alloc(kBase, 512).free(kBase, 512).wait_ns(5000);
+  recording.segment(kCurveBase, 2 * kMiB);
+  for (int i = 0; i < 3; ++i) recording.alloc(kCurveBase, 512).free(kCurveBase, 512).wait_ns(5000);
   const Drawn drawn(std::move(recording));
   EXPECT_EQ(drawn.curve.peak.requested.event, 1);
   EXPECT_EQ(drawn.curve.peak.requested.time_ns, 1000);
@@ -57,9 +57,9 @@ TEST(Curve, ThePeakIsTheFirstOfEqualMomentsAndKnowsItsTime) {
 // A segment is reserved in the middle of a request: before its end it would count as unused.
 TEST(Curve, TheReservedPeakStandsWhereTheRequestHasItsMemory) {
   Recording recording;
-  recording.segment(kBase, 24 * kMiB).alloc(kBase, 24 * kMiB);
-  recording.segment(kBase + 64 * kMiB, 30 * kMiB).alloc(kBase + 64 * kMiB, 30 * kMiB);
-  recording.free(kBase, 24 * kMiB);
+  recording.segment(kCurveBase, 24 * kMiB).alloc(kCurveBase, 24 * kMiB);
+  recording.segment(kCurveBase + 64 * kMiB, 30 * kMiB).alloc(kCurveBase + 64 * kMiB, 30 * kMiB);
+  recording.free(kCurveBase, 24 * kMiB);
   const Drawn drawn(std::move(recording));
   EXPECT_EQ(drawn.curve.peak.reserved.event, 3);
   EXPECT_EQ(drawn.curve.peak.reserved.totals.allocated_bytes, 54 * kMiB);
@@ -69,8 +69,8 @@ TEST(Curve, TheReservedPeakStandsWhereTheRequestHasItsMemory) {
 // A recording that begins with a free: more was alive before its first event than ever after.
 TEST(Curve, ThePeakMayStandBeforeTheFirstEvent) {
   Recording recording;
-  recording.free(kBase, 8 * kMiB).wait_ns(5000).alloc(kBase, 4 * kMiB);
-  recording.end_segment(kBase, {{4 * kMiB, 4 * kMiB}, {16 * kMiB}});
+  recording.free(kCurveBase, 8 * kMiB).wait_ns(5000).alloc(kCurveBase, 4 * kMiB);
+  recording.end_segment(kCurveBase, {{4 * kMiB, 4 * kMiB}, {16 * kMiB}});
   Drawn drawn(std::move(recording));
   const Peak& peak = drawn.curve.peak;
   for (const Moment& moment : {peak.requested, peak.allocated, peak.active, peak.reserved}) {
@@ -85,9 +85,9 @@ TEST(Curve, ThePeakMayStandBeforeTheFirstEvent) {
 // Reserved memory reaches its peak before most of it is used, and stays there.
 TEST(Curve, TheFullestMomentIsThatOfMostLiveMemoryAtTheReservedPeak) {
   Recording recording;
-  recording.segment(kBase, 20 * kMiB).alloc(kBase, 4 * kMiB).free(kBase, 4 * kMiB);
-  recording.alloc(kBase, 18 * kMiB).free(kBase, 18 * kMiB).alloc(kBase, 18 * kMiB);
-  recording.free(kBase, 18 * kMiB).segment_free(kBase, 20 * kMiB);
+  recording.segment(kCurveBase, 20 * kMiB).alloc(kCurveBase, 4 * kMiB).free(kCurveBase, 4 * kMiB);
+  recording.alloc(kCurveBase, 18 * kMiB).free(kCurveBase, 18 * kMiB).alloc(kCurveBase, 18 * kMiB);
+  recording.free(kCurveBase, 18 * kMiB).segment_free(kCurveBase, 20 * kMiB);
   const Drawn drawn(std::move(recording));
   EXPECT_EQ(drawn.curve.peak.reserved.event, 1);
   EXPECT_EQ(drawn.curve.fullest.event, 4);
@@ -97,8 +97,10 @@ TEST(Curve, TheFullestMomentIsThatOfMostLiveMemoryAtTheReservedPeak) {
 
 TEST(Curve, SlicesWithoutEventsCarryTheLastTotalsOn) {
   Recording recording;
-  recording.segment(kBase, 20 * kMiB).alloc(kBase, 4 * kMiB).alloc(kBase + 4 * kMiB, 4 * kMiB);
-  recording.free(kBase + 4 * kMiB, 4 * kMiB).wait_ns(1'000'000).free(kBase, 4 * kMiB);
+  recording.segment(kCurveBase, 20 * kMiB)
+      .alloc(kCurveBase, 4 * kMiB)
+      .alloc(kCurveBase + 4 * kMiB, 4 * kMiB);
+  recording.free(kCurveBase + 4 * kMiB, 4 * kMiB).wait_ns(1'000'000).free(kCurveBase, 4 * kMiB);
   const Drawn drawn(std::move(recording), 10);
   const auto& timeline = drawn.curve.timeline;
   ASSERT_EQ(timeline.size(), 10u);
@@ -113,9 +115,9 @@ TEST(Curve, SlicesWithoutEventsCarryTheLastTotalsOn) {
 
 TEST(Curve, TheTimelineReachesEveryPeakAlsoWhenTheClockStepsBack) {
   Recording recording;
-  recording.segment(kBase, 20 * kMiB).wait_ns(50'000).alloc(kBase, 4 * kMiB);
-  recording.wait_ns(-40'000).alloc(kBase + 4 * kMiB, 8 * kMiB);
-  recording.wait_ns(90'000).free(kBase, 4 * kMiB);
+  recording.segment(kCurveBase, 20 * kMiB).wait_ns(50'000).alloc(kCurveBase, 4 * kMiB);
+  recording.wait_ns(-40'000).alloc(kCurveBase + 4 * kMiB, 8 * kMiB);
+  recording.wait_ns(90'000).free(kCurveBase, 4 * kMiB);
   const Drawn drawn(std::move(recording), 7);
   uint64_t largest = 0;
   for (const TimelineSlice& slice : drawn.curve.timeline) {
@@ -126,7 +128,7 @@ TEST(Curve, TheTimelineReachesEveryPeakAlsoWhenTheClockStepsBack) {
 
 TEST(Curve, WithoutEventsTheEndStateIsThePeak) {
   Recording recording;
-  recording.end_segment(kBase, {{4 * kMiB, 4 * kMiB - 1}, {16 * kMiB}});
+  recording.end_segment(kCurveBase, {{4 * kMiB, 4 * kMiB - 1}, {16 * kMiB}});
   const Drawn drawn(std::move(recording));
   EXPECT_EQ(drawn.curve.peak.requested.totals,
             (Totals{4 * kMiB - 1, 4 * kMiB, 4 * kMiB, 20 * kMiB}));
@@ -136,10 +138,10 @@ TEST(Curve, WithoutEventsTheEndStateIsThePeak) {
 
 TEST(Curve, TotalsAtAnyEventEqualThoseOfTheWholeWalk) {
   Recording recording;
-  recording.segment(kBase, 2 * kMiB);
+  recording.segment(kCurveBase, 2 * kMiB);
   for (uint64_t i = 0; i < 5000; ++i) {
-    recording.alloc(kBase + i % 7 * 512, 1 + i % 512);
-    recording.free(kBase + i % 7 * 512, 1 + i % 512);
+    recording.alloc(kCurveBase + i % 7 * 512, 1 + i % 512);
+    recording.free(kCurveBase + i % 7 * 512, 1 + i % 512);
   }
   Drawn drawn(std::move(recording));
   TotalsWalker walker(drawn.made.trace().events_of(drawn.made.device()), drawn.history);
@@ -153,7 +155,7 @@ TEST(Curve, TotalsAtAnyEventEqualThoseOfTheWholeWalk) {
 
 TEST(EventClock, AMomentIsTheLastEventBeforeALaterOne) {
   Recording recording;
-  recording.segment(kBase, 2 * kMiB).wait_ns(9000).alloc(kBase, 512);
+  recording.segment(kCurveBase, 2 * kMiB).wait_ns(9000).alloc(kCurveBase, 512);
   const EventClock clock(recording.trace(), recording.device());
   EXPECT_EQ(clock.event_at(-1), std::nullopt);
   EXPECT_EQ(clock.event_at(0), 0u);

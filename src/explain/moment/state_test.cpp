@@ -18,7 +18,7 @@ namespace {
 using testing::CachingAllocator;
 using testing::Recording;
 
-constexpr uint64_t kBase = uint64_t{1} << 40;
+constexpr uint64_t kStateBase = uint64_t{1} << 40;
 
 // A device with all that states are made from.
 struct Device {
@@ -59,9 +59,9 @@ std::vector<std::string> names(const Breakdown& breakdown) {
 
 TEST(Waste, TellsPendingRoundingReleasableAndStrandedApart) {
   Recording recording;
-  recording.segment(kBase, 20 * kMiB).alloc(kBase, 4 * kMiB - 100);
-  recording.alloc(kBase + 4 * kMiB, 3 * kMiB).request(kBase + 4 * kMiB, 3 * kMiB);
-  recording.segment(kBase + 64 * kMiB, 2 * kMiB);
+  recording.segment(kStateBase, 20 * kMiB).alloc(kStateBase, 4 * kMiB - 100);
+  recording.alloc(kStateBase + 4 * kMiB, 3 * kMiB).request(kStateBase + 4 * kMiB, 3 * kMiB);
+  recording.segment(kStateBase + 64 * kMiB, 2 * kMiB);
   const State state = Device(std::move(recording)).after(4);
   EXPECT_EQ(state.waste.pending_bytes, 3 * kMiB);
   EXPECT_EQ(state.waste.rounding_bytes, 100u);
@@ -76,13 +76,13 @@ TEST(Waste, TellsPendingRoundingReleasableAndStrandedApart) {
 
 TEST(Waste, TheSmallPoolServesNoMoreThanAMebibyte) {
   Recording recording;
-  recording.segment(kBase, 2 * kMiB).alloc(kBase, 512);
+  recording.segment(kStateBase, 2 * kMiB).alloc(kStateBase, 512);
   EXPECT_EQ(Device(std::move(recording)).after(1).waste.largest_hole_bytes, kMiB);
 }
 
 TEST(Waste, OfExpandableSegmentsWholeGranulesAreReleasable) {
   Recording recording;
-  recording.map(kBase, 80 * kMiB).alloc(kBase, 30 * kMiB);
+  recording.map(kStateBase, 80 * kMiB).alloc(kStateBase, 30 * kMiB);
   const Waste waste = Device(std::move(recording)).after(1).waste;
   EXPECT_EQ(waste.releasable_bytes, 40 * kMiB);
   EXPECT_EQ(waste.stranded_bytes, 10 * kMiB);
@@ -90,10 +90,10 @@ TEST(Waste, OfExpandableSegmentsWholeGranulesAreReleasable) {
 
 TEST(Pinners, AreSitesWhoseBlocksAloneHoldASegment) {
   Recording recording;
-  recording.segment(kBase, 20 * kMiB).alloc(kBase, 2 * kMiB);
-  recording.segment(kBase + 64 * kMiB, 20 * kMiB).alloc(kBase + 64 * kMiB, 2 * kMiB);
-  recording.segment(kBase + 128 * kMiB, 20 * kMiB).alloc(kBase + 128 * kMiB, 2 * kMiB);
-  recording.alloc(kBase + 130 * kMiB, 3 * kMiB);  // two sites: none of them alone
+  recording.segment(kStateBase, 20 * kMiB).alloc(kStateBase, 2 * kMiB);
+  recording.segment(kStateBase + 64 * kMiB, 20 * kMiB).alloc(kStateBase + 64 * kMiB, 2 * kMiB);
+  recording.segment(kStateBase + 128 * kMiB, 20 * kMiB).alloc(kStateBase + 128 * kMiB, 2 * kMiB);
+  recording.alloc(kStateBase + 130 * kMiB, 3 * kMiB);  // two sites: none of them alone
   const State state = Device(std::move(recording)).after(6);
   ASSERT_EQ(state.pinners.size(), 1u);
   EXPECT_EQ(state.pinners[0].name, "2 MiB blocks");
@@ -104,7 +104,7 @@ TEST(Pinners, AreSitesWhoseBlocksAloneHoldASegment) {
 
 TEST(Ooms, AreAllCountedWhereAFewAreExplained) {
   Recording recording;
-  recording.segment(kBase, 20 * kMiB).alloc(kBase, 12 * kMiB);
+  recording.segment(kStateBase, 20 * kMiB).alloc(kStateBase, 12 * kMiB);
   for (size_t i = 0; i < kMostOoms + 100; ++i)
     recording.add(trace::EventKind::kOom, 7 * kMiB, 64 * kMiB);
   const Device device(std::move(recording));
@@ -115,8 +115,8 @@ TEST(Ooms, AreAllCountedWhereAFewAreExplained) {
 // Of expandable segments, whole granules go back without anybody being freed: they are not pinned.
 TEST(Pinners, StrandNoMoreThanTheWasteHas) {
   Recording recording;
-  recording.map(kBase, 80 * kMiB).alloc(kBase + 20 * kMiB, 30 * kMiB);
-  recording.end_segment(kBase, {{20 * kMiB}, {30 * kMiB, 30 * kMiB}, {30 * kMiB}}, true);
+  recording.map(kStateBase, 80 * kMiB).alloc(kStateBase + 20 * kMiB, 30 * kMiB);
+  recording.end_segment(kStateBase, {{20 * kMiB}, {30 * kMiB, 30 * kMiB}, {30 * kMiB}}, true);
   const State state = Device(std::move(recording)).after(1);
   EXPECT_EQ(state.waste.releasable_bytes, 40 * kMiB);
   EXPECT_EQ(state.waste.stranded_bytes, 10 * kMiB);
@@ -128,10 +128,10 @@ TEST(Pinners, StrandNoMoreThanTheWasteHas) {
 TEST(Waste, WhatIsFreeInPrivatePoolsIsToldApart) {
   Recording recording;
   const trace::PoolId pool = recording.trace().tables.pools.intern({1, 0});
-  recording.segment(kBase, 40 * kMiB);
+  recording.segment(kStateBase, 40 * kMiB);
   recording.trace().events.back().pool = pool;
-  recording.alloc(kBase, 4 * kMiB);
-  recording.segment(kBase + 64 * kMiB, 20 * kMiB).alloc(kBase + 64 * kMiB, 15 * kMiB);
+  recording.alloc(kStateBase, 4 * kMiB);
+  recording.segment(kStateBase + 64 * kMiB, 20 * kMiB).alloc(kStateBase + 64 * kMiB, 15 * kMiB);
   const State state = Device(std::move(recording)).after(3);
   EXPECT_EQ(state.waste.private_pool_bytes, 36 * kMiB);
   EXPECT_EQ(state.waste.stranded_bytes, 5 * kMiB);
@@ -143,8 +143,8 @@ TEST(Waste, WhatIsFreeInPrivatePoolsIsToldApart) {
 
 TEST(Breakdown, ShowsBlocksFromBeforeTheRecordingAsSuch) {
   Recording recording;
-  recording.alloc(kBase + 8 * kMiB, 2 * kMiB).free(kBase, 4 * kMiB);
-  recording.end_segment(kBase,
+  recording.alloc(kStateBase + 8 * kMiB, 2 * kMiB).free(kStateBase, 4 * kMiB);
+  recording.end_segment(kStateBase,
                         {{4 * kMiB}, {4 * kMiB, 4 * kMiB}, {2 * kMiB, 2 * kMiB}, {10 * kMiB}});
   const State state = Device(std::move(recording)).after(0);
   for (const Dimension dimension :
@@ -174,15 +174,15 @@ TEST(Breakdown, NamesTheUsersFrameScopeStreamAndPool) {
       frame("loss_fn", "/home/me/train.py", 42)};
   recording.trace().has_stacks = true;
   const auto stream = tables.streams.intern(0x55);
-  recording.segment(kBase, 20 * kMiB).wait_ns(10'000);
-  recording.add(trace::EventKind::kAlloc, kBase, 2 * kMiB, stream);
+  recording.segment(kStateBase, 20 * kMiB).wait_ns(10'000);
+  recording.add(trace::EventKind::kAlloc, kStateBase, 2 * kMiB, stream);
   trace::Event& event = recording.trace().events.back();
   event.stack = tables.stacks.intern(stack);
   event.pool = tables.pools.intern({3, 0});
   recording.trace().annotations = {
       {event.time_ns - 5, tables.strings.intern("forward"), 0, true, {}},
       {event.time_ns + 5, tables.strings.intern("forward"), 0, false, {}}};
-  recording.wait_ns(10'000).alloc(kBase + 2 * kMiB, 2 * kMiB);
+  recording.wait_ns(10'000).alloc(kStateBase + 2 * kMiB, 2 * kMiB);
   const State state = Device(std::move(recording)).after(2);
   EXPECT_THAT(names(by(state, Dimension::kUserFrame)),
               ::testing::UnorderedElementsAre("train.py:42 loss_fn", "no stack recorded"));
@@ -201,7 +201,7 @@ TEST(Breakdown, NamesTheUsersFrameScopeStreamAndPool) {
 
 TEST(Ooms, TellWhatWasAskedAndWhoHeldTheRest) {
   Recording recording;
-  recording.segment(kBase, 20 * kMiB).alloc(kBase, 12 * kMiB);
+  recording.segment(kStateBase, 20 * kMiB).alloc(kStateBase, 12 * kMiB);
   recording.add(trace::EventKind::kOom, 7 * kMiB, 64 * kMiB);  // address: free on the device
   const Device device(std::move(recording));
   const std::vector<Oom> ooms = find_ooms(device.sources());

@@ -19,27 +19,27 @@ std::vector<Phase> phases_of(const Made& made) {
   return find_phases(made.trace, made.device(), made.history, scopes, steps);
 }
 
-constexpr uint64_t kMb = 1 << 20;
+constexpr uint64_t kMegabyte = 1 << 20;
 
 TEST(Phases, AreTheScopesInsideTheStep) {
   TraceBuilder b;
-  b.alloc(kMb);
+  b.alloc(kMegabyte);
   for (int i = 0; i < 6; ++i) {
     b.begin("step");
     b.begin("forward");
-    const auto x = b.alloc(4 * kMb);
-    const auto y = b.alloc(2 * kMb);
+    const auto x = b.alloc(4 * kMegabyte);
+    const auto y = b.alloc(2 * kMegabyte);
     b.begin("attention");  // inside a phase: not one itself
-    b.temporary(kMb);
+    b.temporary(kMegabyte);
     b.end("attention");
     b.end("forward");
     b.begin("backward");
-    const auto g = b.alloc(3 * kMb);
+    const auto g = b.alloc(3 * kMegabyte);
     b.free(y);
     b.free(x);
     b.end("backward");
     b.begin("optimizer");
-    b.temporary(5 * kMb);
+    b.temporary(5 * kMegabyte);
     b.end("optimizer");
     b.free(g);
     b.end("step");
@@ -47,15 +47,15 @@ TEST(Phases, AreTheScopesInsideTheStep) {
   const std::vector<Phase> phases = phases_of(b.build());
   ASSERT_EQ(phases.size(), 4U);
   EXPECT_EQ(phases[0].name, "forward");
-  EXPECT_EQ(phases[0].delta_bytes, static_cast<int64_t>(6 * kMb));
-  EXPECT_EQ(phases[0].peak_bytes, 8 * kMb);
-  EXPECT_EQ(phases[0].allocated_bytes, 7 * kMb);
+  EXPECT_EQ(phases[0].delta_bytes, static_cast<int64_t>(6 * kMegabyte));
+  EXPECT_EQ(phases[0].peak_bytes, 8 * kMegabyte);
+  EXPECT_EQ(phases[0].allocated_bytes, 7 * kMegabyte);
   EXPECT_GT(phases[0].duration_ns, 0);
   EXPECT_EQ(phases[1].name, "backward");
-  EXPECT_EQ(phases[1].delta_bytes, -static_cast<int64_t>(3 * kMb));
-  EXPECT_EQ(phases[1].peak_bytes, 10 * kMb);
+  EXPECT_EQ(phases[1].delta_bytes, -static_cast<int64_t>(3 * kMegabyte));
+  EXPECT_EQ(phases[1].peak_bytes, 10 * kMegabyte);
   EXPECT_EQ(phases[2].name, "optimizer");
-  EXPECT_EQ(phases[2].allocated_bytes, 5 * kMb);
+  EXPECT_EQ(phases[2].allocated_bytes, 5 * kMegabyte);
   EXPECT_EQ(phases[3].name, "other");
 }
 
@@ -64,14 +64,14 @@ TEST(Phases, TheMedianOfAnEvenNumberLiesBetweenTheTwoInTheMiddle) {
   std::vector<uint64_t> medians;
   for (const int steps : {8, 9}) {
     TraceBuilder b;
-    b.alloc(kMb);
+    b.alloc(kMegabyte);
     for (int i = 0; i < steps; ++i) {
       b.begin("step");
       b.begin("forward");
-      b.temporary((i % 2 == 0 ? 2 : 4) * kMb);
+      b.temporary((i % 2 == 0 ? 2 : 4) * kMegabyte);
       b.end("forward");
       b.begin("optimizer");
-      b.temporary(kMb);
+      b.temporary(kMegabyte);
       b.end("optimizer");
       b.end("step");
     }
@@ -79,7 +79,7 @@ TEST(Phases, TheMedianOfAnEvenNumberLiesBetweenTheTwoInTheMiddle) {
       if (phase.name == "forward") medians.push_back(phase.allocated_bytes);
     }
   }
-  EXPECT_THAT(medians, ::testing::Contains(3 * kMb));
+  EXPECT_THAT(medians, ::testing::Contains(3 * kMegabyte));
 }
 
 TEST(Phases, ComeFromStacksWhereNoScopesAre) {
@@ -92,11 +92,11 @@ TEST(Phases, ComeFromStacksWhereNoScopesAre) {
       {{"/x/site-packages/torch/optim/adam.py", 5, "step"}, {"/home/me/train.py", 3, "main"}});
   for (int i = 0; i < 6; ++i) {
     b.begin("step");
-    const auto x = b.alloc(4 * kMb, forward);
-    const auto g = b.alloc(3 * kMb, backward);
-    b.temporary(kMb);  // autograd's thread: no stack
+    const auto x = b.alloc(4 * kMegabyte, forward);
+    const auto g = b.alloc(3 * kMegabyte, backward);
+    b.temporary(kMegabyte);  // autograd's thread: no stack
     b.free(x);
-    b.temporary(2 * kMb, optimizer);
+    b.temporary(2 * kMegabyte, optimizer);
     b.free(g);
     b.end("step");
   }
@@ -104,9 +104,9 @@ TEST(Phases, ComeFromStacksWhereNoScopesAre) {
   ASSERT_EQ(phases.size(), 3U);
   EXPECT_EQ(phases[0].name, "forward");
   EXPECT_EQ(phases[1].name, "backward");
-  EXPECT_EQ(phases[1].allocated_bytes, 4 * kMb);
+  EXPECT_EQ(phases[1].allocated_bytes, 4 * kMegabyte);
   EXPECT_EQ(phases[2].name, "optimizer");
-  EXPECT_EQ(phases[2].allocated_bytes, 2 * kMb);
+  EXPECT_EQ(phases[2].allocated_bytes, 2 * kMegabyte);
 }
 
 TEST(Phases, FollowTheCurveWhereNothingIsSaid) {
@@ -122,7 +122,7 @@ TEST(Phases, FollowTheCurveWhereNothingIsSaid) {
 
 TEST(Phases, NeedSteps) {
   TraceBuilder b;
-  b.temporary(kMb);
+  b.temporary(kMegabyte);
   EXPECT_TRUE(phases_of(b.build()).empty());
 }
 

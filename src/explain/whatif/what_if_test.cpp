@@ -1,6 +1,7 @@
 #include "explain/whatif/what_if.hpp"
 
 #include "base/bytes.hpp"
+#include "base/testing/paths.hpp"
 #include "explain/explain.hpp"
 #include "replay/recorded_limit.hpp"
 #include "replay/replay.hpp"
@@ -130,7 +131,7 @@ TEST(WhatIf, AReplayThatMissesTheRecordedPeakIsNotBelieved) {
 }
 
 TEST(WhatIf, ARealProgramThatFragments) {
-  const auto trace = trace::open_trace(VRAM_TEST_DATA "/../../demo/unet_multiscale.pickle.xz");
+  const auto trace = trace::open_trace(source_path("demo/unet_multiscale.pickle.xz"));
   ASSERT_TRUE(trace) << trace.error().message;
   const DeviceReport report = explain(*trace).value().devices.front();
   ASSERT_TRUE(report.what_if);
@@ -212,7 +213,7 @@ void expect_one_answer(const trace::Trace& trace, const DeviceReport& report,
 }
 
 TEST(WhatIf, ReportsAndTuneGiveOneAnswer) {
-  const std::filesystem::path data = VRAM_TEST_DATA;
+  const std::filesystem::path data = data_path("");
   size_t replayed = 0;
   for (const auto& folder : {data / "../../demo", data / "snapshots"}) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -248,7 +249,7 @@ TEST(WhatIf, WhereNoLimitExplainsTheRefusalsReportsAndTuneAssumeTheSame) {
 }
 
 DeviceReport report_of(const std::string& name) {
-  return explain(*trace::open_trace(VRAM_TEST_DATA "/middle/" + name + ".pickle.xz"))
+  return explain(*trace::open_trace(data_path("middle/") + name + ".pickle.xz"))
       .value()
       .devices.front();
 }

@@ -1,5 +1,6 @@
 // While a CUDA graph is captured: memory goes on as ever, and the capture holds what it would have
 // held without us.
+#include "gpu/testing/page.hpp"
 #include "gpu/testing/worlds.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,6 @@
 namespace vram::gpu::cuda {
 namespace {
 
-constexpr uint64_t kPage = 2 * kMiB;
 constexpr StreamHandle kStream = 1;
 
 // The driver's, and whether another thread captures at the same moment.

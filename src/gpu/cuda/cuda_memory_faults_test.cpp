@@ -1,5 +1,6 @@
 // The driver fails: each of its calls in turn, and at random. Nothing crashes, what failed changed
 // nothing, and what a careful caller gives back is all there was.
+#include "gpu/testing/page.hpp"
 #include "gpu/testing/worlds.hpp"
 
 #include <gtest/gtest.h>
@@ -10,8 +11,6 @@
 
 namespace vram::gpu::cuda {
 namespace {
-
-constexpr uint64_t kPage = 2 * kMiB;
 
 // Tries a call until the driver does it: faults of this test are few.
 template <typename Call>

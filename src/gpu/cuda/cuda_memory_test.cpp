@@ -2,6 +2,8 @@
 // lack something or are lost.
 #include "gpu/cuda/cuda_memory.hpp"
 
+#include "gpu/testing/fake_cuda.hpp"
+#include "gpu/testing/page.hpp"
 #include "gpu/testing/worlds.hpp"
 
 #include <gmock/gmock.h>
@@ -14,8 +16,6 @@
 
 namespace vram::gpu::cuda {
 namespace {
-
-constexpr uint64_t kPage = 2 * kMiB;
 
 class CudaMemoryTest : public testing::Test {
  protected:
@@ -227,7 +227,7 @@ class CudaMemoryOpenTest : public testing::Test {
  protected:
   void SetUp() override {
     fake_cuda_reset(2, kWorldBytes);
-    driver_ = DriverApi::load(VRAM_FAKE_CUDA).value();
+    driver_ = DriverApi::load(fake_cuda_path()).value();
   }
   DriverApi driver_;
 };

@@ -20,7 +20,7 @@ class DriverApiTest : public testing::Test {
 };
 
 TEST_F(DriverApiTest, StartsTheDriverOnceItIsComplete) {
-  const Result<DriverApi> driver = DriverApi::load(VRAM_FAKE_CUDA);
+  const Result<DriverApi> driver = DriverApi::load(fake_cuda_path());
   ASSERT_TRUE(driver.has_value()) << driver.error().message;
   EXPECT_EQ(fake_cuda_calls("cuInit"), 1u);
   int count = 0;
@@ -29,8 +29,8 @@ TEST_F(DriverApiTest, StartsTheDriverOnceItIsComplete) {
 }
 
 TEST_F(DriverApiTest, FindsItAgain) {
-  const Result<DriverApi> first = DriverApi::load(VRAM_FAKE_CUDA);
-  const Result<DriverApi> second = DriverApi::load(VRAM_FAKE_CUDA);
+  const Result<DriverApi> first = DriverApi::load(fake_cuda_path());
+  const Result<DriverApi> second = DriverApi::load(fake_cuda_path());
   ASSERT_TRUE(first.has_value()) << first.error().message;
   ASSERT_TRUE(second.has_value()) << second.error().message;
   EXPECT_EQ(first->mem_create, second->mem_create);
@@ -55,7 +55,7 @@ TEST_F(DriverApiTest, ALibraryThatIsNoDriverIsToldByWhatItLacks) {
 
 TEST_F(DriverApiTest, AMachineWithoutAGpuIsToldSo) {
   fake_cuda_reset(0, 0);
-  const Result<DriverApi> driver = DriverApi::load(VRAM_FAKE_CUDA);
+  const Result<DriverApi> driver = DriverApi::load(fake_cuda_path());
   ASSERT_FALSE(driver.has_value());
   EXPECT_EQ(driver.error().code, Code::kNotFound);
   EXPECT_THAT(driver.error().message, HasSubstr("cuInit answers CUDA_ERROR_NO_DEVICE (100)"));
@@ -64,13 +64,13 @@ TEST_F(DriverApiTest, AMachineWithoutAGpuIsToldSo) {
 
 TEST_F(DriverApiTest, ADriverThatDoesNotStartIsToldByItsAnswer) {
   fake_cuda_fail_nth("cuInit", 1, kErrorSystemDriverMismatch);
-  const Result<DriverApi> mismatch = DriverApi::load(VRAM_FAKE_CUDA);
+  const Result<DriverApi> mismatch = DriverApi::load(fake_cuda_path());
   ASSERT_FALSE(mismatch.has_value());
   EXPECT_EQ(mismatch.error().code, Code::kUnsupported);
   EXPECT_THAT(mismatch.error().message, HasSubstr("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"));
   EXPECT_THAT(mismatch.error().message, HasSubstr("reboot"));
   fake_cuda_fail_nth("cuInit", 1, 777);
-  const Result<DriverApi> unknown = DriverApi::load(VRAM_FAKE_CUDA);
+  const Result<DriverApi> unknown = DriverApi::load(fake_cuda_path());
   ASSERT_FALSE(unknown.has_value());
   EXPECT_THAT(unknown.error().message, HasSubstr("an error without a name (777)"));
 }

@@ -1,5 +1,8 @@
 // The fake driver itself: it refuses what the real one refuses, and its memory is real. What can be
 // seen through CudaMemory is tested there.
+#include "gpu/testing/fake_cuda.hpp"
+
+#include "gpu/testing/page.hpp"
 #include "gpu/testing/worlds.hpp"
 
 #include <gtest/gtest.h>
@@ -11,8 +14,6 @@
 
 namespace vram::gpu::cuda {
 namespace {
-
-constexpr uint64_t kPage = 2 * kMiB;
 
 // Whether this process can read the byte: asked of the kernel, which answers without a signal.
 bool is_readable(CUdeviceptr address) {
@@ -28,7 +29,7 @@ class FakeCudaTest : public testing::Test {
  protected:
   void SetUp() override {
     fake_cuda_reset(2, kWorldBytes);
-    driver_ = DriverApi::load(VRAM_FAKE_CUDA).value();
+    driver_ = DriverApi::load(fake_cuda_path()).value();
   }
   CUmemHandle create(size_t bytes = kPage) {
     CUmemHandle handle = 0;
@@ -149,7 +150,7 @@ TEST_F(FakeCudaTest, CapacityMayFallBelowWhatIsUsed) {
 // Nobody here calls it, but programs under test may.
 TEST_F(FakeCudaTest, SynchronizingAStreamFinishesItAlone) {
   FakeCudaWorld world;
-  void* const library = dlopen(VRAM_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  void* const library = dlopen(fake_cuda_path().c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr);
   const auto synchronize =
       reinterpret_cast<CUresult (*)(CUstream)>(dlsym(library, "cuStreamSynchronize"));

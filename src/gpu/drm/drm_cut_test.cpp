@@ -1,5 +1,6 @@
 // Drm where one file of a recorded machine is cut off, at every byte of it: what it still tells is
 // what the whole file told. Half a number is none, and part of the memory is not all of it.
+#include "base/testing/paths.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
@@ -102,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Trees, DrmCutTest,
                          [](const auto& tree) { return test_name_of(tree.param); });
 
 TEST_P(DrmCutTest, WhatIsStillToldIsAsBefore) {
-  const RecordedTree tree(std::string(VRAM_TEST_DATA "/recorded_gpus/") + GetParam());
+  const RecordedTree tree(data_path("recorded_gpus/") + GetParam());
   const Figures whole = figures_of(tree);
   const uint64_t used = used_by_processes(tree);
   for (const auto& path : tree.files()) {

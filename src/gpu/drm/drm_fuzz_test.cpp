@@ -2,6 +2,7 @@
 // never crashes, and says nothing that cannot be.
 #include "base/bytes.hpp"
 #include "base/check.hpp"
+#include "base/testing/paths.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
@@ -117,7 +118,7 @@ void ask_everything(const Drm& drm) {
 // Every tree that tests have, in order.
 std::vector<std::filesystem::path> recorded_trees() {
   std::vector<std::filesystem::path> found;
-  for (const char* folder : {VRAM_TEST_DATA "/drm", VRAM_TEST_DATA "/recorded_gpus"}) {
+  for (const std::string& folder : {data_path("drm"), data_path("recorded_gpus")}) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (entry.path().extension() == ".tree") found.push_back(entry.path());
     }

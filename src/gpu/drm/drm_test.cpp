@@ -2,6 +2,7 @@
 #include "gpu/drm/drm.hpp"
 
 #include "base/bytes.hpp"
+#include "base/testing/paths.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
 #include <gmock/gmock.h>
@@ -17,9 +18,7 @@ using testing::SizeIs;
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
-std::string tree_file(const std::string& name) {
-  return std::string(VRAM_TEST_DATA "/drm/") + name + ".tree";
-}
+std::string tree_file(const std::string& name) { return data_path("drm/") + name + ".tree"; }
 
 // Everything of a sample but that it is asleep.
 void expect_nothing_known(const DeviceSample& sample) {

@@ -1,6 +1,7 @@
 // What amdgpu says of a card's bad memory.
 #include "gpu/drm/ras.hpp"
 
+#include "base/testing/paths.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ constexpr const char* kPages = "sys/class/drm/card2/device/ras/gpu_vram_bad_page
 
 class RasTest : public testing::Test {
  protected:
-  RasTest() : tree(VRAM_TEST_DATA "/drm/amdgpu_6.8_kfd.tree") {
+  RasTest() : tree(data_path("drm/amdgpu_6.8_kfd.tree")) {
     card = find_cards(files, tree.roots().sys).at(0);
   }
   std::optional<RetiredPages> pages_of(const std::string& list) {

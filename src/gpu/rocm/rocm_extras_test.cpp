@@ -2,6 +2,7 @@
 // nobody waits for a library that hangs.
 #include "gpu/rocm/rocm_extras.hpp"
 
+#include "base/testing/paths.hpp"
 #include "base/testing/waiting.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/testing/fake_rocm_smi.hpp"
@@ -35,9 +36,7 @@ pages RPR
 )";
 constexpr const char* kLaptop = "device 0x300\nname sleeper\ndevice 0xc400\nname Radeon 780M\n";
 
-std::string tree_file(const char* name) {
-  return std::string(VRAM_TEST_DATA "/drm/") + name + ".tree";
-}
+std::string tree_file(const char* name) { return data_path("drm/") + name + ".tree"; }
 
 ExtrasOptions options_for(const RecordedTree& tree) {
   return {fake_rocm_smi(), tree.roots().sys, 5ms, 30s};

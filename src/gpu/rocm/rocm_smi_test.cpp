@@ -19,7 +19,7 @@ using gpu::testing::RocmCalls;
 using gpu::testing::RocmScenario;
 using ::testing::HasSubstr;
 
-constexpr const char* kTwo = R"(
+constexpr const char* kTwoDevices = R"(
 device 0x4300
 market-name AMD Instinct MI210
 name Aldebaran/MI200
@@ -41,7 +41,7 @@ RocmSmi open(const std::string& version = "7") {
 }
 
 TEST(RocmSmiTest, SaysWhatItKnowsOfTheDeviceAtAnAddress) {
-  const RocmScenario scenario(kTwo);
+  const RocmScenario scenario(kTwoDevices);
   const RocmSmi smi = open();
   const drm::AmdExtra first = smi.ask("0000:43:00.0");
   EXPECT_EQ(first.name, "AMD Instinct MI210");
@@ -63,7 +63,7 @@ TEST(RocmSmiTest, SaysWhatItKnowsOfTheDeviceAtAnAddress) {
 }
 
 TEST(RocmSmiTest, OlderVersionsLackFunctions) {
-  const RocmScenario scenario(kTwo);
+  const RocmScenario scenario(kTwoDevices);
   EXPECT_EQ(open("5").ask("0000:43:00.0").name, "Aldebaran/MI200");
   EXPECT_EQ(open("5").ask("0000:43:00.0").retired_pages.value().of_any_cause, 3u);
   expect_nothing(open("4").ask("0000:43:00.0"));
@@ -140,7 +140,7 @@ TEST(RocmSmiTest, WhatDoesNotOpenSaysWhy) {
 }
 
 TEST(RocmSmiTest, TheFirstFileThatThereIsIsTaken) {
-  const RocmScenario scenario(kTwo);
+  const RocmScenario scenario(kTwoDevices);
   const auto smi = RocmSmi::open({"/nowhere/a.so", fake_rocm_smi()[0], fake_rocm_smi("4")[0]});
   EXPECT_EQ(smi.value().ask("0000:43:00.0").name, "AMD Instinct MI210");
   const Environment named("VRAM_ROCM_SMI", "/some/file.so");
@@ -148,7 +148,7 @@ TEST(RocmSmiTest, TheFirstFileThatThereIsIsTaken) {
 }
 
 TEST(RocmSmiTest, ItsEndLetsGoOfTheLibrary) {
-  const RocmScenario scenario(kTwo);
+  const RocmScenario scenario(kTwoDevices);
   const RocmCalls calls;
   const std::string file = fake_rocm_smi()[0];
   {
@@ -164,7 +164,7 @@ TEST(RocmSmiTest, ItsEndLetsGoOfTheLibrary) {
 }
 
 TEST(RocmSmiTest, ALibraryThatAnswersAnythingSaysWhatCanBe) {
-  const RocmScenario scenario(kTwo);
+  const RocmScenario scenario(kTwoDevices);
   size_t named = 0;
   size_t with_pages = 0;
   for (int seed = 1; seed <= 2000; ++seed) {

@@ -2,6 +2,7 @@
 #include "gpu/sim/checked_gpu.hpp"
 
 #include "base/bytes.hpp"
+#include "gpu/testing/page.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,8 +18,6 @@ using testing::IsEmpty;
 
 constexpr StreamHandle kA = 1;
 constexpr StreamHandle kB = 2;
-constexpr uint64_t kPage = 2 * kMiB;
-
 // Two handles side by side, and the second one mapped again elsewhere.
 class CheckedGpuTest : public testing::Test {
  protected:

@@ -1,6 +1,7 @@
 // Contents: what is written through one address is read through another, and nothing else is.
 #include "base/bytes.hpp"
 #include "gpu/sim/sim_gpu.hpp"
+#include "gpu/testing/page.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +10,6 @@
 
 namespace vram::gpu {
 namespace {
-
-constexpr uint64_t kPage = kGranularityBytes;
 
 SimOptions with_bytes(bool poison_on_unmap = false) {
   SimOptions options;

@@ -1,6 +1,7 @@
 // Random calls, right and wrong, against a naive model of the rules (an array of pages); and faults
 // at random against a twin that never sees the calls that failed.
 #include "gpu/sim/sim_gpu.hpp"
+#include "gpu/testing/page.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,6 @@
 namespace vram::gpu {
 namespace {
 
-constexpr uint64_t kPage = kGranularityBytes;
 constexpr uint32_t kRangePages = 12;
 constexpr uint64_t kCapacityPages = 24;
 

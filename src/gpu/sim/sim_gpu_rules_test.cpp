@@ -2,6 +2,7 @@
 // devices at once, where segments go.
 #include "base/bytes.hpp"
 #include "gpu/sim/sim_gpu.hpp"
+#include "gpu/testing/page.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +11,6 @@
 
 namespace vram::gpu {
 namespace {
-
-constexpr uint64_t kPage = kGranularityBytes;
 
 SimOptions two_devices(uint64_t capacity_bytes) {
   SimOptions options;

@@ -1,13 +1,12 @@
 // The virtual clock: what calls cost, when work ends, who waits for whom.
 #include "base/bytes.hpp"
 #include "gpu/sim/sim_gpu.hpp"
+#include "gpu/testing/page.hpp"
 
 #include <gtest/gtest.h>
 
 namespace vram::gpu {
 namespace {
-
-constexpr uint64_t kPage = kGranularityBytes;
 
 TEST(SimGpuTimeTest, TheClockIsTheSumOfWhatTheCallsCost) {
   SimGpu gpu;

@@ -1,13 +1,16 @@
 // The controls of the fake CUDA driver (tests/fake_cuda): what a test does to the machine that the
-// driver pretends to be. The driver itself is opened by dlopen, at the path VRAM_FAKE_CUDA, as the
-// real one is; a program that has this header links the target fake_cuda beside that.
+// driver pretends to be. The driver itself is opened by dlopen, at fake_cuda_path(), as the real
+// one is; a program that has this header links the target fake_cuda beside that.
 //
 // Devices count from 0; results are CUresult values; a function is named as it is exported
 // ("cuMemAlloc_v2"), or null for any. Any thread.
 #pragma once
 
+#include "base/testing/paths.hpp"
+
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 extern "C" {
 
@@ -72,3 +75,9 @@ bool fake_cuda_can_touch(int device, uint64_t address);
 bool fake_cuda_last_was_rdma_capable();
 
 }  // extern "C"
+
+namespace vram {
+
+inline std::string fake_cuda_path() { return build_path("tests/fake_cuda/libcuda.so.1"); }
+
+}  // namespace vram

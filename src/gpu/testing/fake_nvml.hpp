@@ -1,6 +1,7 @@
 // The fake of NVIDIA's management library (tests/fake_nvml), for tests, and its controls.
 #pragma once
 
+#include "base/testing/paths.hpp"
 #include "gpu/testing/controls.hpp"
 
 #include <string>
@@ -8,7 +9,7 @@
 namespace vram::gpu::testing {
 
 inline std::string fake_nvml(const std::string& generation) {
-  return std::string(VRAM_FAKE_NVML "/") + generation + "/libnvidia-ml.so.1";
+  return build_path("tests/fake_nvml/") + generation + "/libnvidia-ml.so.1";
 }
 
 }  // namespace vram::gpu::testing

@@ -2,6 +2,7 @@
 // variables of their own.
 #pragma once
 
+#include "base/testing/paths.hpp"
 #include "gpu/testing/controls.hpp"
 
 #include <string>
@@ -11,7 +12,7 @@ namespace vram::gpu::testing {
 
 // As what gpu/rocm takes: the files to try.
 inline std::vector<std::string> fake_rocm_smi(const std::string& version = "7") {
-  return {std::string(VRAM_FAKE_ROCM_SMI "/") + version + "/librocm_smi64.so"};
+  return {build_path("tests/fake_rocm_smi/") + version + "/librocm_smi64.so"};
 }
 
 class RocmScenario : public Scenario {

@@ -2,6 +2,7 @@
 // it was published and what was added). One thread at a time.
 #pragma once
 
+#include "base/testing/paths.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
@@ -17,8 +18,7 @@ namespace vram::gpu::drm {
 class Recorded {
  public:
   explicit Recorded(const std::string& name)
-      : tree_(std::string(VRAM_TEST_DATA "/recorded_gpus/") + name + ".tree"),
-        drm_(Drm::open(tree_.roots())) {}
+      : tree_(data_path("recorded_gpus/") + name + ".tree"), drm_(Drm::open(tree_.roots())) {}
 
   [[nodiscard]] const RecordedTree& tree() const { return tree_; }
   [[nodiscard]] const Drm& drm() const { return drm_; }

@@ -60,10 +60,10 @@ class FakeCudaWorld {
  public:
   FakeCudaWorld() {
     fake_cuda_reset(2, kWorldBytes);
-    driver_ = cuda::DriverApi::load(VRAM_FAKE_CUDA).value();
+    driver_ = cuda::DriverApi::load(fake_cuda_path()).value();
     memory_ = cuda::CudaMemory::open(driver_, 0).value();
     copies_ =
-        cuda::CudaCopies::open(driver_, cuda::CopyApi::load(VRAM_FAKE_CUDA).value(), 0).value();
+        cuda::CudaCopies::open(driver_, cuda::CopyApi::load(fake_cuda_path()).value(), 0).value();
   }
   ~FakeCudaWorld() {
     memory_.reset();

@@ -12,7 +12,7 @@ namespace {
 using Kind = DriverCall::Kind;
 using testing::HasSubstr;
 
-ReplayOptions lag(int64_t milliseconds) {
+ReplayOptions with_lag(int64_t milliseconds) {
   ReplayOptions options;
   options.lag_ns = milliseconds * 1'000'000;
   return options;
@@ -150,7 +150,7 @@ TEST(RmmPool, NobodyWaitsForAFreeThatLiesBackAsFarAsTheLag) {
     p.free(p.alloc(8 * kMiB, 1));
     wait(p, passed - 1);
     p.alloc(8 * kMiB, 2);
-    const Outcome outcome = run_on("rmm_pool", p.build(), lag(3));
+    const Outcome outcome = run_on("rmm_pool", p.build(), with_lag(3));
     EXPECT_EQ(outcome.result.stream_waits, passed < 3 ? 1u : 0u) << passed;
   }
 }
@@ -163,7 +163,7 @@ TEST(RmmPool, WaitsForTheStreamsLastFreeWhicheverBlockItWas) {
   wait(p, 10);
   p.free(other);
   p.alloc(2 * kMiB, 2);
-  const Outcome outcome = run_on("rmm_pool", p.build(), lag(3));
+  const Outcome outcome = run_on("rmm_pool", p.build(), with_lag(3));
   EXPECT_EQ(outcome.result.stream_waits, 1u);
   EXPECT_EQ(outcome.result.device_allocs, 2u);
 }
@@ -175,7 +175,7 @@ TEST(RmmPool, AFreeOnAnotherStreamIsThereFromItsCompletion) {
   wait(p, 10);
   p.complete(block);
   p.alloc(8 * kMiB, 2);
-  const Outcome outcome = run_on("rmm_pool", p.build(), lag(3));
+  const Outcome outcome = run_on("rmm_pool", p.build(), with_lag(3));
   EXPECT_EQ(outcome.result.stream_waits, 1u);
 }
 

@@ -11,16 +11,17 @@ namespace {
 
 using Kind = DriverCall::Kind;
 
-struct Outcome {
+struct NativeOutcome {
   ReplayResult result;
   std::vector<std::pair<Kind, uint64_t>> calls;  // sizes in MiB
 };
 
-Outcome run_on(std::string_view spec, const Program& program, uint64_t capacity_mib = 0) {
+NativeOutcome run_native(std::string_view spec, const Program& program, uint64_t capacity_mib = 0) {
   ReplayOptions options;
   if (capacity_mib > 0) options.capacity_bytes = capacity_mib * kMiB;
   std::vector<DriverCall> log;
-  Outcome outcome{run(program, *find_peer("torch"), parse_spec(spec).value(), options, &log), {}};
+  NativeOutcome outcome{run(program, *find_peer("torch"), parse_spec(spec).value(), options, &log),
+                        {}};
   for (const DriverCall& call : log) outcome.calls.emplace_back(call.kind, call.size_bytes / kMiB);
   return outcome;
 }
@@ -35,7 +36,7 @@ TEST(TorchNative, SegmentSizesByRequest) {
   p.alloc(10 * kMiB - 512);
   p.alloc(10 * kMiB);
   p.alloc(11 * kMiB);
-  const Outcome outcome = run_on("torch", p.build());
+  const NativeOutcome outcome = run_native("torch", p.build());
   EXPECT_EQ(outcome.calls,
             (Calls{{Kind::kAlloc, 2}, {Kind::kAlloc, 20}, {Kind::kAlloc, 10}, {Kind::kAlloc, 12}}));
   EXPECT_EQ(outcome.result.peak_reserved_bytes, 44 * kMiB);
@@ -44,7 +45,8 @@ TEST(TorchNative, SegmentSizesByRequest) {
 TEST(TorchNative, SmallSegmentsComeLargeOnesFromTheSetting) {
   ProgramBuilder p;
   p.alloc(2 * kMiB);
-  EXPECT_EQ(run_on("torch:large_segment_size_mb=64", p.build()).calls, (Calls{{Kind::kAlloc, 64}}));
+  EXPECT_EQ(run_native("torch:large_segment_size_mb=64", p.build()).calls,
+            (Calls{{Kind::kAlloc, 64}}));
 }
 
 TEST(TorchNative, StreamsAndPoolsShareNothing) {
@@ -54,7 +56,7 @@ TEST(TorchNative, StreamsAndPoolsShareNothing) {
   p.free(p.alloc(30 * kMiB, 1, 4));
   p.alloc(30 * kMiB, 1);
   p.alloc(30 * kMiB, 1, 4);
-  EXPECT_EQ(run_on("torch", p.build()).calls.size(), 3u);
+  EXPECT_EQ(run_native("torch", p.build()).calls.size(), 3u);
 }
 
 TEST(TorchNative, OneMebibyteOfRestStaysWithTheBlock) {
@@ -64,7 +66,7 @@ TEST(TorchNative, OneMebibyteOfRestStaysWithTheBlock) {
   p.free(block);
   p.alloc(28 * kMiB);  // leaves 2 MiB
   p.alloc(2 * kMiB);
-  const Outcome outcome = run_on("torch", p.build());
+  const NativeOutcome outcome = run_native("torch", p.build());
   EXPECT_EQ(outcome.calls.size(), 1u);
   EXPECT_EQ(outcome.result.peak_allocated_bytes, 30 * kMiB);
 }
@@ -78,7 +80,7 @@ TEST(TorchNative, ARetryGivesBackWholeSegmentsAndDoesNotSearchAgain) {
   p.alloc(60 *
           kMiB);  // does not fit; waiting completes `pending`, which is given back and taken again
   p.free(kept);
-  const Outcome outcome = run_on("torch", p.build(), 100);
+  const NativeOutcome outcome = run_native("torch", p.build(), 100);
   EXPECT_TRUE(outcome.result.completed);
   EXPECT_EQ(outcome.result.retries, 1u);
   EXPECT_EQ(outcome.calls,
@@ -94,7 +96,7 @@ TEST(TorchNative, WhatTheWaitFreesInsideASegmentIsNotFoundBySameRequest) {
   p.free_later(pending);
   p.alloc(8 * kMiB);  // the 8 MiB become free, but only a new segment is asked for
   p.free(rest);
-  const Outcome outcome = run_on("torch", p.build(), 24);
+  const NativeOutcome outcome = run_native("torch", p.build(), 24);
   EXPECT_FALSE(outcome.result.completed);
   ASSERT_TRUE(outcome.result.oom);
   EXPECT_EQ(outcome.result.oom->requested_bytes, 8 * kMiB);
@@ -109,7 +111,7 @@ TEST(TorchNative, OversizeBlocksAreKeptForOversizeRequests) {
   p.alloc(50 * kMiB);           // below 100: may not take 200
   p.free(p.alloc(150 * kMiB));  // may not either: 200 >= 150 + 20
   p.alloc(190 * kMiB);          // takes the whole 200
-  const Outcome outcome = run_on("torch:max_split_size_mb=100", p.build());
+  const NativeOutcome outcome = run_native("torch:max_split_size_mb=100", p.build());
   EXPECT_EQ(outcome.calls, (Calls{{Kind::kAlloc, 200}, {Kind::kAlloc, 50}, {Kind::kAlloc, 150}}));
   EXPECT_EQ(outcome.result.peak_allocated_bytes, 250 * kMiB);
 }
@@ -121,7 +123,7 @@ TEST(TorchNative, MaxSplitReleasesTheSmallestBlockThatSuffices) {
   p.free(a);
   p.free(b);
   p.alloc(160 * kMiB);
-  const Outcome outcome = run_on("torch:max_split_size_mb=100", p.build(), 560);
+  const NativeOutcome outcome = run_native("torch:max_split_size_mb=100", p.build(), 560);
   EXPECT_EQ(
       outcome.calls,
       (Calls{{Kind::kAlloc, 300}, {Kind::kAlloc, 200}, {Kind::kFree, 200}, {Kind::kAlloc, 160}}));
@@ -135,7 +137,7 @@ TEST(TorchNative, MaxSplitReleasesTheLargestUntilTheySuffice) {
   const uint32_t c = p.alloc(120 * kMiB);
   for (const uint32_t block : {a, b, c}) p.free(block);
   p.alloc(330 * kMiB);
-  const Outcome outcome = run_on("torch:max_split_size_mb=100", p.build(), 480);
+  const NativeOutcome outcome = run_native("torch:max_split_size_mb=100", p.build(), 480);
   EXPECT_EQ(outcome.calls, (Calls{{Kind::kAlloc, 150},
                                   {Kind::kAlloc, 200},
                                   {Kind::kAlloc, 120},
@@ -152,8 +154,8 @@ TEST(TorchNative, GarbageCollectionFreesSegmentsOlderThanTheAverage) {
   p.free(busy);  // young
   p.alloc(120 * kMiB);
   const Program program = p.build();
-  EXPECT_EQ(run_on("torch", program, 600).result.device_frees, 0u);
-  const Outcome outcome = run_on("torch:garbage_collection_threshold=0.5", program, 600);
+  EXPECT_EQ(run_native("torch", program, 600).result.device_frees, 0u);
+  const NativeOutcome outcome = run_native("torch:garbage_collection_threshold=0.5", program, 600);
   EXPECT_EQ(outcome.calls, (Calls{{Kind::kAlloc, 40},
                                   {Kind::kAlloc, 100},
                                   {Kind::kAlloc, 200},
@@ -167,7 +169,7 @@ TEST(TorchNative, EmptyCacheGivesBackWhatIsWholeAndFree) {
   p.free(p.alloc(10));
   p.alloc(5 * kMiB);
   p.empty_cache();
-  EXPECT_EQ(run_on("torch", p.build()).result.device_frees, 1u);
+  EXPECT_EQ(run_native("torch", p.build()).result.device_frees, 1u);
 }
 
 TEST(TorchNative, ARefusedRequestThatIsServedNowDoesNotStay) {
@@ -176,10 +178,10 @@ TEST(TorchNative, ARefusedRequestThatIsServedNowDoesNotStay) {
   p.refused(50 * kMiB);
   p.alloc(50 * kMiB);
   const Program program = p.build();
-  const Outcome roomy = run_on("torch", program);
+  const NativeOutcome roomy = run_native("torch", program);
   EXPECT_TRUE(roomy.result.completed);
   EXPECT_EQ(roomy.result.peak_reserved_bytes, 80 * kMiB);
-  const Outcome tight = run_on("torch", program, 60);
+  const NativeOutcome tight = run_native("torch", program, 60);
   EXPECT_FALSE(tight.result.completed);
   EXPECT_EQ(tight.result.oom->event, 2u) << "what the program went on without does not end it";
   EXPECT_EQ(tight.result.caught_ooms, 1u);

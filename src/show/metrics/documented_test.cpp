@@ -1,5 +1,6 @@
 // docs/metrics.md has every metric that is published, with its type, unit, labels and help, and no
 // other.
+#include "base/testing/paths.hpp"
 #include "show/metrics/metrics.hpp"
 #include "show/testing/full_snapshot.hpp"
 
@@ -16,7 +17,7 @@ namespace vram::show {
 namespace {
 
 std::vector<std::string> documented_rows(const std::string& prefix) {
-  std::ifstream file(VRAM_TEST_DATA "/../../docs/metrics.md");
+  std::ifstream file(source_path("docs/metrics.md"));
   std::vector<std::string> rows;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("| `" + prefix)) rows.push_back(line);

@@ -1,6 +1,7 @@
 // The pages under tests/data/metrics were read line by line before they became the expectation.
 #include "show/metrics/metrics.hpp"
 
+#include "base/testing/paths.hpp"
 #include "show/testing/full_snapshot.hpp"
 #include "show/testing/parsed_metrics.hpp"
 
@@ -23,7 +24,7 @@ using testing::ParsedPage;
 constexpr auto kOpenMetrics = MetricsFormat::kOpenMetrics;
 
 std::string expected_page(const std::string& name) {
-  std::ifstream file(VRAM_TEST_DATA "/metrics/" + name);
+  std::ifstream file(data_path("metrics/") + name);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 

@@ -1,6 +1,8 @@
 // What docs/json.md promises, for the tests that hold the JSON against it.
 #pragma once
 
+#include "base/testing/paths.hpp"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +19,7 @@ using Names = std::set<std::string>;
 // A chapter "# SCHEMA" has a table under "### name" for each kind of object; the first column names
 // the fields.
 inline std::map<std::string, Names> documented(const std::string& schema) {
-  std::ifstream file(VRAM_TEST_DATA "/../../docs/json.md");
+  std::ifstream file(source_path("docs/json.md"));
   std::map<std::string, Names> result;
   std::string chapter;
   std::string object;

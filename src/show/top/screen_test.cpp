@@ -1,6 +1,7 @@
 // The screens under tests/data/top were read line by line before they became the expectation.
 #include "show/top/screen.hpp"
 
+#include "base/testing/paths.hpp"
 #include "base/text.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_snapshot.hpp"
@@ -66,8 +67,7 @@ std::string screen(const watch::Snapshot& snapshot, Size size, const TopState& s
 }
 
 std::string expected(const std::string& name, Size size) {
-  std::ifstream file(
-      fmt::format("{}/top/{}_{}x{}.txt", VRAM_TEST_DATA, name, size.columns, size.rows));
+  std::ifstream file(data_path(fmt::format("top/{}_{}x{}.txt", name, size.columns, size.rows)));
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 

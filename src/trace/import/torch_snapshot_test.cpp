@@ -1,6 +1,7 @@
 // Every version of the format, as each protocol writes it, against what Python says the file holds.
 #include "trace/import/torch_snapshot.hpp"
 
+#include "base/testing/paths.hpp"
 #include "trace/testing/import_bytes.hpp"
 #include "trace/testing/trace_equality.hpp"
 #include "trace/testing/trace_text.hpp"
@@ -26,8 +27,7 @@ std::string file_of(const Fixture& f) {
 
 std::vector<Fixture> fixtures() {
   std::vector<Fixture> all;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(VRAM_TEST_DATA) + "/snapshots")) {
+  for (const auto& entry : std::filesystem::directory_iterator(data_path("snapshots"))) {
     const std::string stem = entry.path().stem().string();
     const size_t dot = stem.rfind('.');
     all.push_back({stem.substr(0, dot), stem.substr(dot + 1)});
@@ -142,7 +142,7 @@ std::string demo_text(const std::string& name, const Trace& trace) {
 }
 
 TEST(TorchSnapshotTest, ReadsTheDemoRecordingsAsPythonDoes) {
-  const std::filesystem::path demo = std::filesystem::path(VRAM_TEST_DATA) / "../../demo";
+  const std::filesystem::path demo = source_path("demo");
   std::string text;
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(demo)) {

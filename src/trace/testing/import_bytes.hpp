@@ -1,6 +1,7 @@
 // Files and bytes for the tests of import/.
 #pragma once
 
+#include "base/testing/paths.hpp"
 #include "trace/import/torch_snapshot.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@
 namespace vram::trace {
 
 inline std::string test_file(const std::string& name) {
-  const std::string path = std::string(VRAM_TEST_DATA) + "/" + name;
+  const std::string path = data_path(name);
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file) << path;
   return {std::istreambuf_iterator<char>(file), {}};

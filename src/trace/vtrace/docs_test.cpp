@@ -1,4 +1,5 @@
 // The example of docs/vtrace.md is the file it says it is.
+#include "base/testing/paths.hpp"
 #include "trace/testing/memory_sink.hpp"
 #include "trace/testing/sample_trace.hpp"
 #include "trace/vtrace/frames.hpp"
@@ -15,7 +16,7 @@ namespace {
 
 // The bytes of the page's ```hex block; '#' starts a comment.
 FileBytes example_bytes() {
-  std::ifstream page(VRAM_TEST_DATA "/../../docs/vtrace.md");
+  std::ifstream page(source_path("docs/vtrace.md"));
   EXPECT_TRUE(page.is_open());
   FileBytes bytes;
   bool is_inside = false;

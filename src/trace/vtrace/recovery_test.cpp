@@ -1,4 +1,5 @@
 // What becomes of a file that was cut anywhere, damaged anywhere, or made to harm.
+#include "base/testing/paths.hpp"
 #include "base/varint.hpp"
 #include "trace/testing/memory_sink.hpp"
 #include "trace/testing/sample_trace.hpp"
@@ -167,7 +168,7 @@ TEST(VtraceVersions, OtherFilesAreNoVtrace) {
 
 // The first version's file must be read by every later version.
 TEST(VtraceVersions, TheFirstVersionsFileIsStillRead) {
-  const std::string path = VRAM_TEST_DATA "/vtrace/sample.v1.vtrace";
+  const std::string path = data_path("vtrace/sample.v1.vtrace");
   const auto trace = read_vtrace(path);
   ASSERT_TRUE(trace) << trace.error().message;
   expect_same_trace(sample_trace(), *trace);

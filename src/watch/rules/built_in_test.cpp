@@ -2,6 +2,7 @@
 // stays silent.
 #include "watch/rules/built_in.hpp"
 
+#include "base/testing/paths.hpp"
 #include "gpu/nvml/xids.hpp"
 #include "watch/rules/testing/looks.hpp"
 
@@ -316,7 +317,7 @@ TEST(BuiltInRules, OneIsSwitchedOnByTheFile) {
 
 // deploy/rules.toml is what people start from: every rule with all its settings, and nothing else.
 TEST(BuiltInRules, AreWrittenOutForPeople) {
-  std::ifstream file(VRAM_TEST_DATA "/../../deploy/rules.toml");
+  std::ifstream file(source_path("deploy/rules.toml"));
   std::ostringstream text;
   text << file.rdbuf();
   const size_t end_of_head = text.str().find("\n\n");
