@@ -16,7 +16,6 @@ from vram._frameworks import _torch_training, framework_of
 from vram._frameworks._torch import TorchFramework
 from vram._frameworks._torch_training import TorchTraining
 
-
 PACKAGE = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 

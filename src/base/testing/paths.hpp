@@ -8,7 +8,7 @@ namespace vram {
 
 // A file of the source tree: source_path("docs/json.md").
 [[nodiscard]] std::string source_path(std::string_view name);
-// A file that the build made: build_path("tests/fake_cuda/libcuda.so.1").
+// A file in the build folder.
 [[nodiscard]] std::string build_path(std::string_view name);
 // A file in tests/data.
 [[nodiscard]] inline std::string data_path(std::string_view name) {
