@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 import torch
 
 import vram
+from vram._frameworks._torch_training import TorchTraining
 
 pytestmark = pytest.mark.usefixtures("quick_collections")
 
@@ -73,3 +76,41 @@ def test_backward_in_parts_is_refused_before_it_adds_anything() -> None:
     with pytest.raises(vram.VramError, match=r"Use vram\.micro_batches"):
         cut_of(train, torch.ones(8))
     assert weight.grad is None
+
+
+def test_threads_do_not_hear_one_anothers_backward_passes() -> None:
+    weight, cutting, trained = torch.nn.Parameter(torch.ones(1)), threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+
+    def train() -> None:
+        assert cutting.wait(60)
+        try:
+            (2 * weight).sum().backward()  # type: ignore[no-untyped-call]
+        except BaseException as error:
+            errors.append(error)
+        trained.set()
+
+    def evaluate(batch: torch.Tensor) -> torch.Tensor:
+        cutting.set()
+        assert trained.wait(60)
+        return batch + 1
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    assert cut_of(evaluate, torch.zeros(8)).tolist() == [1.0] * 8
+    thread.join()
+    assert errors == []
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [2.0]
+
+
+def test_nothing_listens_for_ever_whoever_ends_first() -> None:
+    before, heard = torch.autograd.backward, list[Any]()
+    first, second = ExitStack(), ExitStack()  # of two threads, say
+    first.enter_context(TorchTraining(torch).accumulations(heard.append))
+    second.enter_context(TorchTraining(torch).accumulations(heard.append))
+    first.close()
+    second.close()
+    assert torch.autograd.backward is before
+    torch.ones(1, requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]
+    assert heard == []
