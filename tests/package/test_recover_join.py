@@ -78,6 +78,41 @@ def test_backward_in_parts_is_refused_before_it_adds_anything() -> None:
     assert weight.grad is None
 
 
+def test_a_count_that_was_nothing_at_first_is_not_kept() -> None:
+    """As many in both parts the second time: that looks as if it were the same for the whole batch."""
+
+    @vram.retry_on_oom
+    def zeros(batch: torch.Tensor) -> dict[str, Any]:
+        if len(batch) > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return {"twice": batch * 2, "zeros": int((batch == 0).sum())}
+
+    assert zeros(torch.ones(8))["zeros"] == 0
+    assert zeros(torch.ones(8))["zeros"] == 0
+    with pytest.raises(vram.VramError, match="join="):
+        zeros(torch.tensor([0.0, 1, 1, 1, 0, 1, 1, 1]))
+
+
+@pytest.mark.parametrize("samples", [6, 8, 10, 12])
+def test_what_is_the_same_in_all_parts_is_kept_whatever_its_size(samples: int) -> None:
+    found = cut_of(
+        lambda batch: {"out": batch + 1, "names": ["a", "b", "c"], "table": torch.ones(3, 2)},
+        torch.arange(float(samples)),
+        largest=3,
+    )
+    assert found["out"].tolist() == [1.0 + sample for sample in range(samples)]
+    assert found["names"] == ["a", "b", "c"]
+    assert found["table"].shape == (3, 2)
+
+
+def test_results_that_are_as_long_as_their_part_are_refused() -> None:
+    def padded(batch: torch.Tensor) -> torch.Tensor:
+        return batch[:, None].expand(-1, int(batch.max()) + 1)
+
+    with pytest.raises(vram.VramError, match=r"other extents in each part \(\(2, 2\), \(2, 4\)\).*join="):
+        cut_of(padded, torch.arange(8.0))
+
+
 def test_threads_do_not_hear_one_anothers_backward_passes() -> None:
     weight, cutting, trained = torch.nn.Parameter(torch.ones(1)), threading.Event(), threading.Event()
     errors: list[BaseException] = []

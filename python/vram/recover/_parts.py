@@ -9,6 +9,7 @@ from typing import Any
 from vram._error import VramError
 from vram.recover import _trees
 from vram.recover._randomness import Randomness
+from vram.recover._trees import Joining
 from vram.recover._tries import Tries
 
 _ADVICE = (
@@ -43,25 +44,24 @@ class InParts:
             results = [self._of(*part) for part in ranges]
             if rules.join is not None:
                 return rules.join(results)
-            joined = self._joined(results, ranges)
-            if not rules.shown:
-                self._show(results[0], ranges[0][1], before.has_moved(framework))
-        return joined
-
-    def _again(self, randomness: Randomness, start: int, stop: int) -> Any:
-        """With what Python and NumPy draw the same each time."""
-        randomness.restore()
-        return self._of(start, stop)
+            if rules.shown is not None:
+                joining, joined = self._joined(results, ranges)
+                if joining.is_as(rules.shown):
+                    return joined
+            rules.shown = self._show(results[0], ranges[0][1], before.has_moved(framework))
+            return self._joined(results, ranges, rules.shown)[1]
 
     def _of(self, start: int, stop: int) -> Any:
         return self._call(_trees.part(self._whole, start, stop, self._total))
 
-    def _joined(self, results: list[Any], ranges: list[tuple[int, int]]) -> Any:
-        lengths = [stop - start for start, stop in ranges]
-        return _trees.join(results, lengths, self._tries.framework, _ADVICE)
+    def _joined(
+        self, results: list[Any], ranges: list[tuple[int, int]], like: Joining | None = None
+    ) -> tuple[Joining, Any]:
+        joining = Joining(self._tries.framework, _ADVICE, like)
+        return joining, joining.result(results, [stop - start for start, stop in ranges])
 
-    def _show(self, first: Any, size: int, drew: bool) -> None:
-        """That the first part's result is the same in two parts. VramError: it is not."""
+    def _show(self, first: Any, size: int, drew: bool) -> Joining:
+        """How results are put together, by the first part's in two parts, which must be the same. VramError: they are not."""
         framework = self._tries.framework
         if size < 2:
             raise VramError(
@@ -76,13 +76,19 @@ class InParts:
                 results = [self._again(randomness, *part) for part in ranges]
         finally:
             randomness.restore()
-        different = _trees.difference(first, self._joined(results, ranges), framework)
+        joining, joined = self._joined(results, ranges)
+        different = _trees.difference(first, joined, framework)
         if different is not None:
             raise VramError(
                 f"{different} of the first {size} samples is another one when they come in two parts: it depends on which samples "
                 f"are there. {_ADVICE}"
             )
-        self._tries.rules.shown = True
+        return joining
+
+    def _again(self, randomness: Randomness, start: int, stop: int) -> Any:
+        """With what Python and NumPy draw the same each time."""
+        randomness.restore()
+        return self._of(start, stop)
 
     @contextmanager
     def _without_backward(self) -> Iterator[None]:

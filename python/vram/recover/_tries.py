@@ -11,6 +11,7 @@ from vram._error import VramError
 from vram._frameworks._training import Differentiating
 from vram.recover._oom import Failure, attempt, free
 from vram.recover._randomness import Randomness
+from vram.recover._trees import Joining
 from vram.recover._votes import OUT_OF_MEMORY, WORKED, Votes, world_size
 
 _TALKS = (
@@ -32,7 +33,7 @@ class Rules:
     join: Callable[[list[Any]], Any] | None
     group: Any = None
     remembered: int | None = None  # samples; of functions that take a batch
-    shown: bool = False  # results belong to samples
+    shown: Joining | None = None  # how results were put together that were shown to belong to samples
     silent: bool = False  # the function was seen to work without communication
 
     def smaller(self, size: int) -> int:
