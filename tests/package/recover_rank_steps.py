@@ -262,6 +262,21 @@ def functions() -> None:
     with pytest.raises(vram.VramError, match="communicates with other ranks"):
         talks_after_it_failed(torch.zeros(4))
 
+    weight = nn.Parameter(torch.ones(1))
+
+    @vram.retry_on_oom(group=dist.group.WORLD)
+    def trains(batch_size: int) -> int:
+        (weight * batch_size).sum().backward()  # type: ignore[no-untyped-call]
+        if RANK and batch_size > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory (simulated)")
+        return batch_size
+
+    assert trains(8) == 4
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [4.0]  # on rank 0, too, where 8 had worked
+    with pytest.raises((torch.OutOfMemoryError, vram.VramError), match="can't be undone"):
+        trains(8)
+
 
 PARTS: list[Callable[[], None]] = [
     out_of_memory_anywhere,
