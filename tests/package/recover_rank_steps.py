@@ -193,6 +193,10 @@ def refusals() -> None:
 
     with pytest.raises(vram.VramError, match="communicates with other ranks"):
         vram.micro_batches(batch, talks, model=DistributedDataParallel(copy.deepcopy(net)))
+    ddp = DistributedDataParallel(copy.deepcopy(net))  # another step of the same model was silent
+    assert vram.micro_batches(batch, lambda part: F.mse_loss(ddp(part["x"]), part["y"]), model=ddp).count == 1
+    with pytest.raises(vram.VramError, match="communicates with other ranks"):
+        vram.micro_batches(batch, talks, model=ddp)
 
 
 def batch_sizes() -> None:

@@ -113,6 +113,26 @@ def test_results_that_are_as_long_as_their_part_are_refused() -> None:
         cut_of(padded, torch.arange(8.0))
 
 
+def test_what_was_shown_holds_for_what_the_function_was_given_then() -> None:
+    norm = torch.nn.BatchNorm1d(1, track_running_stats=False).eval()
+    model = torch.nn.BatchNorm1d(1).eval()
+
+    @vram.retry_on_oom
+    def run(batch: torch.Tensor, how: str, layer: torch.nn.Module) -> torch.Tensor:
+        if len(batch) > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return layer(batch - batch.mean() if how == "centred" else batch)  # type: ignore[no-any-return]
+
+    batch = torch.arange(8.0)[:, None]
+    assert torch.allclose(run(batch, "plain", model), model(batch))
+    with pytest.raises(vram.VramError, match="join="):
+        run(batch, "centred", model)
+    with pytest.raises(vram.VramError, match="join="):
+        run(batch, "plain", norm)
+    with pytest.raises(vram.VramError, match="join="):
+        run(batch, "plain", model.train())
+
+
 def test_threads_do_not_hear_one_anothers_backward_passes() -> None:
     weight, cutting, trained = torch.nn.Parameter(torch.ones(1)), threading.Event(), threading.Event()
     errors: list[BaseException] = []

@@ -68,7 +68,7 @@ def _made(job: Job, size: int, make: Callable[[], None]) -> bool:
 
 def _run(job: Job, size: int) -> Any:
     """Forward and backward of the whole batch. Its loss."""
-    known = job.ranks.votes.alone or job.remembered.silent
+    known = job.ranks.votes.alone or job.known.silent
     job.buffers.save()
     with nullcontext() if known else job.framework.silent(_TALKS):
         fits = size >= job.samples

@@ -45,7 +45,8 @@ class Job:
     ranks: Ranks
     remembered: Remembered
     models: list[Any]
-    shown: Shown | None  # None: the user takes the difference
+    known: Shown  # of this step, whether it is compared or not
+    shown: Shown | None  # the same; None: the user takes the difference
     attempts: int = 0
     failures: list[tuple[int, Failure]] = field(default_factory=list)  # of this rank, with the size that failed
     freed_bytes: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,12 @@ from vram._frameworks._training import Training, training_framework
 from vram.recover import _trees
 from vram.recover._attempts import until_it_fits
 from vram.recover._buffers import Buffers
+from vram.recover._claims import claim_of
 from vram.recover._gradients import Gradients, parameters_of
 from vram.recover._job import Job
 from vram.recover._randomness import Randomness
 from vram.recover._ranks import Ranks
-from vram.recover._remembered import Shown, remembered_of
+from vram.recover._remembered import remembered_of
 from vram.recover._votes import WORKED
 
 _THRASHING_AFTER = 2  # batches in a row
@@ -98,6 +99,7 @@ def micro_batches(  # size: most of it says what the parameters mean
         if total < 1:
             raise VramError("the batch has no samples")
         remembered = remembered_of(models[0])
+        known = remembered.step((claim_of(step), claim_of(weight), reduction, tuple(map(claim_of, models))))
         buffers = Buffers(models, allow_batch_norm, remembered)
         job = Job(
             framework=framework,
@@ -113,9 +115,8 @@ def micro_batches(  # size: most of it says what the parameters mean
             ranks=ranks,
             remembered=remembered,
             models=models,
-            shown=remembered.shown.setdefault(_claim(step, weight, reduction), Shown())
-            if check and not buffers.norms
-            else None,
+            known=known,
+            shown=known if check and not buffers.norms else None,
         )
     return _run(job, grow_after)
 
@@ -136,25 +137,6 @@ def _modules_of(model: Any) -> list[Any]:
             f"model=, the torch.nn.Module (or a list of them), not {model!r}"
         )
     return models
-
-
-def _claim(step: Any, weight: Any, reduction: str) -> Hashable:
-    """What is shown once for all batches: by code, since a new function with it for each batch is usual."""
-    return _code(step), _code(weight), reduction
-
-
-def _code(function: Any) -> Hashable:
-    function = getattr(function, "func", function)  # of functools.partial
-    code = getattr(function, "__code__", type(function))
-    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if _is_filled(cell)]
-    return code, tuple(getattr(one, "__code__", type(one)) for one in cells if callable(one))
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
 
 
 def _weigher(weight: Callable[[Any], Any] | None, reduction: str) -> Callable[[Any, int], float] | None:
@@ -178,7 +160,7 @@ def _run(job: Job, grow_after: int | None) -> MicroBatches:
             job.gradients.put_back()
             job.buffers.restore()
     job.buffers.note()
-    job.remembered.silent = True
+    job.known.silent = True
     job.gradients.accumulate()
     job.ranks.average()
     job.remembered.worked()

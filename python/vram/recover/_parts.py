@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -21,8 +21,10 @@ _ADVICE = (
 class InParts:
     """One call of a function with a batch."""
 
-    def __init__(self, tries: Tries, whole: Any, call: Callable[[Any], Any]) -> None:
+    def __init__(self, tries: Tries, whole: Any, call: Callable[[Any], Any], claim: Hashable) -> None:
+        """claim: for what its results are shown to belong to samples."""
         self._tries = tries
+        self._claim = claim
         self._whole = whole
         self._call = call
         self._total = _trees.samples(whole)
@@ -44,12 +46,13 @@ class InParts:
             results = [self._of(*part) for part in ranges]
             if rules.join is not None:
                 return rules.join(results)
-            if rules.shown is not None:
+            shown = rules.shown.get(self._claim)
+            if shown is not None:
                 joining, joined = self._joined(results, ranges)
-                if joining.is_as(rules.shown):
+                if joining.is_as(shown):
                     return joined
-            rules.shown = self._show(results[0], ranges[0][1], before.has_moved(framework))
-            return self._joined(results, ranges, rules.shown)[1]
+            shown = rules.shown[self._claim] = self._show(results[0], ranges[0][1], before.has_moved(framework))
+            return self._joined(results, ranges, shown)[1]
 
     def _of(self, start: int, stop: int) -> Any:
         return self._call(_trees.part(self._whole, start, stop, self._total))

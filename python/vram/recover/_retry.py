@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast, overload
 
 from vram._error import VramError
 from vram._frameworks._training import training_framework
+from vram.recover._claims import claim_of
 from vram.recover._parts import InParts
 from vram.recover._tries import Rules, Tries
 from vram.recover._votes import Votes
@@ -123,7 +124,8 @@ def _decorated(function: F, rules: Rules) -> F:
         tries = Tries(training_framework(), rules, Votes(rules.group), name)
         if isinstance(whole, Integral):
             return tries.until_it_works(int(whole), lambda size: call(whole if size == whole else size))
-        return InParts(tries, whole, call).result()
+        others = [value for name, value in bound.arguments.items() if name != key]
+        return InParts(tries, whole, call, tuple(map(claim_of, [function, *others]))).result()
 
     return cast("F", wrapper)
 

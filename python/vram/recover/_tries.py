@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vram._error import VramError
@@ -33,7 +33,8 @@ class Rules:
     join: Callable[[list[Any]], Any] | None
     group: Any = None
     remembered: int | None = None  # samples; of functions that take a batch
-    shown: Joining | None = None  # how results were put together that were shown to belong to samples
+    # How results were put together that were shown to belong to samples, by claim.
+    shown: dict[Hashable, Joining] = field(default_factory=dict)
     silent: bool = False  # the function was seen to work without communication
 
     def smaller(self, size: int) -> int:
