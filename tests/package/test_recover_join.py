@@ -113,6 +113,18 @@ def test_results_that_are_as_long_as_their_part_are_refused() -> None:
         cut_of(padded, torch.arange(8.0))
 
 
+def test_a_function_that_changes_its_batch_is_not_called_again_with_it() -> None:
+    def normalised(batch: torch.Tensor) -> torch.Tensor:
+        batch.sub_(1)
+        if len(batch) > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return batch * 2
+
+    for join in (torch.cat, None):
+        with pytest.raises(vram.VramError, match="changes batch in place"):
+            vram.retry_on_oom(join=join)(normalised)(torch.zeros(8))
+
+
 def test_what_was_shown_holds_for_what_the_function_was_given_then() -> None:
     norm = torch.nn.BatchNorm1d(1, track_running_stats=False).eval()
     model = torch.nn.BatchNorm1d(1).eval()

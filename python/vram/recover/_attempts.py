@@ -57,6 +57,7 @@ def _undo(job: Job) -> None:
     job.gradients.drop()
     job.randomness.restore()
     job.buffers.restore()
+    job.versions.require_unchanged("step()")
 
 
 def _made(job: Job, size: int, make: Callable[[], None]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vram._error import VramError
+from vram.recover._changed import version_of
 from vram.recover._remembered import Remembered
 
 _ALWAYS_SAVED_BYTES = 1 << 20  # larger ones only at a model's first batch, and once they have moved
@@ -33,12 +34,8 @@ class _Buffer:
     @property
     def has_moved(self) -> bool:
         """Or changed in place, which batch norm does without counting a version."""
-        counted = self.is_other or _version(self.tensor) != self.version
+        counted = self.is_other or version_of(self.tensor) != self.version
         return counted or (self.saved is not None and not _same(self.saved, self.tensor))
-
-
-def _version(tensor: Any) -> int:
-    return 0 if tensor is None or tensor.is_inference() else int(tensor._version)
 
 
 def norms_of(models: list[Any]) -> list[str]:
@@ -76,7 +73,7 @@ class Buffers:
         for number, model in enumerate(self._models):
             for path, module in model.named_modules():
                 for key, tensor in module._buffers.items() if id(module) not in modules else ():
-                    found.append(_Buffer(f"{number}.{path}.{key}", module, key, tensor, _version(tensor)))
+                    found.append(_Buffer(f"{number}.{path}.{key}", module, key, tensor, version_of(tensor)))
                 modules.add(id(module))
         for buffer in found:
             if buffer.tensor is not None and (
@@ -87,14 +84,14 @@ class Buffers:
 
     def note(self) -> None:
         """Those that have moved will be saved from now on."""
-        moved = {b.name for b in self._buffers or () if b.is_other or _version(b.tensor) != b.version}
+        moved = {b.name for b in self._buffers or () if b.is_other or version_of(b.tensor) != b.version}
         self._remembered.moving = (self._remembered.moving or set()) | moved
 
     def restore(self) -> None:
         """As before the batch. Allocates nothing, and waits for no device: memory may just have run out."""
         self.note()
         for buffer in self._buffers or ():
-            if buffer.tensor is not None and buffer.saved is None and _version(buffer.tensor) != buffer.version:
+            if buffer.tensor is not None and buffer.saved is None and version_of(buffer.tensor) != buffer.version:
                 raise VramError(
                     f"the buffer {_shown(buffer)} ({_bytes(buffer.tensor)} bytes) has moved in this batch for the first "
                     "time and was not saved, so that the batch can't be run again. Run the next batch: it will be saved"
@@ -102,7 +99,7 @@ class Buffers:
             buffer.module._buffers[buffer.key] = buffer.tensor
             if buffer.saved is not None:
                 buffer.tensor.data.copy_(buffer.saved)  # graphs of others that have it saved stay valid
-                buffer.version = _version(buffer.tensor)
+                buffer.version = version_of(buffer.tensor)
 
     def left(self) -> dict[str, Any]:
         """Copies of those that have moved since restore(), by name."""

@@ -210,4 +210,6 @@ class _Comparison:
         with nullcontext() if self._graph else job.framework.no_grad(), job.framework.comparing() as mode:
             result = job.step(job.part(start, stop))
             loss = getattr(result, "loss", result)
-            return float(loss), mode.scale(loss)
+            found = float(loss), mode.scale(loss)
+        job.versions.require_unchanged("step()")
+        return found

@@ -9,6 +9,7 @@ from typing import Any
 from vram._error import VramError
 from vram._frameworks._training import Differentiating
 from vram.recover._buffers import Buffers
+from vram.recover._changed import Versions
 from vram.recover._gradients import Gradients
 from vram.recover._oom import Failure
 from vram.recover._randomness import Randomness
@@ -45,6 +46,7 @@ class Job:
     ranks: Ranks
     remembered: Remembered
     models: list[Any]
+    versions: Versions  # of the batch
     known: Shown  # of this step, whether it is compared or not
     shown: Shown | None  # the same; None: the user takes the difference
     attempts: int = 0
@@ -74,6 +76,8 @@ def run_part(
         job.gradients.adopt
     ):  # a step that calls backward itself must not lose earlier gradients
         loss = _loss_of(job.step(part))
+        if split:
+            job.versions.require_unchanged("step()")
         found, value = job.framework.divisors(loss) if split else [], loss.detach()
         if split and job.shown is not None and not job.shown.gradients:
             job.shown.precision = max(job.shown.precision, job.framework.precision(loss))

@@ -12,6 +12,7 @@ from vram._frameworks._training import Training, training_framework
 from vram.recover import _trees
 from vram.recover._attempts import until_it_fits
 from vram.recover._buffers import Buffers
+from vram.recover._changed import Versions
 from vram.recover._claims import claim_of
 from vram.recover._gradients import Gradients, parameters_of
 from vram.recover._job import Job
@@ -115,6 +116,7 @@ def micro_batches(  # size: most of it says what the parameters mean
             ranks=ranks,
             remembered=remembered,
             models=models,
+            versions=Versions(batch),
             known=known,
             shown=known if check and not buffers.norms else None,
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from vram._error import VramError
 from vram.recover import _trees
+from vram.recover._changed import Versions
 from vram.recover._randomness import Randomness
 from vram.recover._trees import Joining
 from vram.recover._tries import Tries
@@ -25,6 +26,7 @@ class InParts:
         """claim: for what its results are shown to belong to samples."""
         self._tries = tries
         self._claim = claim
+        self._versions = Versions(whole)
         self._whole = whole
         self._call = call
         self._total = _trees.samples(whole)
@@ -37,6 +39,8 @@ class InParts:
         return result
 
     def _run(self, size: int) -> Any:
+        if self._tries.count > 1:
+            self._versions.require_unchanged("the function")
         if size >= self._total:
             return self._call(self._whole)
         rules, framework = self._tries.rules, self._tries.framework
@@ -90,6 +94,7 @@ class InParts:
 
     def _again(self, randomness: Randomness, start: int, stop: int) -> Any:
         """With what Python and NumPy draw the same each time."""
+        self._versions.require_unchanged("the function")
         randomness.restore()
         return self._of(start, stop)
 

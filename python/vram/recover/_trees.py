@@ -27,7 +27,7 @@ class Leaves(Protocol):
 
 def samples(batch: Any) -> int:
     """How many the batch has: dimension 0 of all of its tensors. VramError: they differ, or there is none."""
-    sizes = {int(leaf.shape[0]): path for path, leaf in _tensors(batch, "batch")}
+    sizes = {int(leaf.shape[0]): path for path, leaf in tensors(batch)}
     if len(sizes) == 1:
         return next(iter(sizes))
     found = ", ".join(f"{path} has {size}" for size, path in sizes.items()) or "no tensor"
@@ -142,6 +142,11 @@ def _children(item: Any) -> Iterator[tuple[Any, Any]]:
 
 def _child_at(item: Any, key: Any) -> Any:
     return getattr(item, key) if _is_dataclass(item) and not isinstance(item, Mapping) else item[key]
+
+
+def tensors(batch: Any) -> Iterator[tuple[str, Any]]:
+    """Yields those that can be cut, each with the path to it."""
+    yield from _tensors(batch, "batch")
 
 
 def _tensors(item: Any, path: str) -> Iterator[tuple[str, Any]]:
