@@ -1,11 +1,16 @@
-"""Steps that differ in what they keep, zero, and change in place; see recover_steps.py."""
+"""Steps that differ in what they keep, zero, and change in place, and in what they train; see recover_steps.py."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  as PyTorch's own documentation calls it
 from recover_steps import REFUSED, SAMPLES, Training, mlp, of, step, xy
+from recover_steps_layers import normalising
 from torch import Tensor, nn
+
+import vram
 
 # What is kept from one call to the next, and changed in place
 
@@ -44,3 +49,146 @@ def outputs_changed_in_place() -> Training:
 def embedding_of_bounded_norm() -> Training:
     model = nn.Sequential(nn.Embedding(7, 4, max_norm=1.0), nn.Linear(4, 3))
     return of(F.mse_loss, model, {"x": torch.randint(0, 7, (SAMPLES,)), "y": torch.randn(SAMPLES, 3)})
+
+
+# Gradients that are changed
+
+
+def with_gradients(training: Training) -> Training:
+    for tensor in training.trained():
+        tensor.grad = torch.ones_like(tensor)
+    return training
+
+
+@step()
+def perturbed_by_gradients() -> Training:
+    model = mlp()
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        x = part["x"].clone().requires_grad_()
+        (slope,) = torch.autograd.grad(F.mse_loss(model(x), part["y"], reduction="sum"), x)
+        return F.mse_loss(model((x + 0.1 * slope.sign()).detach()), part["y"])
+
+    return Training(model, xy(), loss)
+
+
+@step(REFUSED)
+def backward_within() -> Training:
+    model, other = mlp(), nn.Linear(3, 1)
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        out: Tensor = model(part["x"])
+        other(out.detach()).mean().backward()
+        return F.mse_loss(out, part["y"])
+
+    return Training(nn.ModuleList([model, other]), xy(), loss)
+
+
+@step(REFUSED)
+def clipped_in_backward() -> Training:
+    training = of(F.mse_loss)
+
+    def backward(loss: Tensor) -> None:
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(training.model.parameters(), 0.1)
+
+    training.options["backward"] = backward
+    return training
+
+
+@step(REFUSED)
+def hook_of_a_node() -> Training:
+    def loss(out: Tensor, y: Tensor) -> Tensor:
+        assert out.grad_fn is not None
+        out.grad_fn.register_prehook(lambda grads: (grads[0] / grads[0].norm(),))
+        return F.mse_loss(out, y)
+
+    return of(loss)
+
+
+# Tensors that are no parameters
+
+
+def of_plain_tensors(loss: Any) -> Training:
+    weight = torch.randn(4, 3, requires_grad=True)
+    return Training(nn.Identity(), xy(), lambda part: loss(part["x"] @ weight, part["y"]), others=[weight])
+
+
+@step()
+def plain_tensors() -> Training:
+    return of_plain_tensors(F.mse_loss)
+
+
+@step()
+def plain_tensors_with_gradients() -> Training:
+    return with_gradients(of_plain_tensors(F.mse_loss))
+
+
+@step(REFUSED)
+def plain_tensors_and_a_backward_that_normalises() -> Training:
+    return of_plain_tensors(lambda out, y: F.mse_loss(normalising(out), y))
+
+
+@step()
+def parameters_by_a_function() -> Training:
+    model = mlp()
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        scaled = {name: 1.5 * parameter for name, parameter in model.named_parameters()}
+        return F.mse_loss(torch.func.functional_call(model, scaled, (part["x"],)), part["y"])
+
+    return Training(model, xy(), loss)
+
+
+@step()
+def models_in_one() -> Training:
+    models = [mlp() for _ in range(3)]
+    stacked, _ = torch.func.stack_module_state(models)
+    parameters = {name: tensor.detach().requires_grad_() for name, tensor in stacked.items()}
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        out: Tensor = torch.func.vmap(lambda own: torch.func.functional_call(models[0], own, (part["x"],)))(parameters)
+        return (out - part["y"]).square().mean()
+
+    return Training(nn.Identity(), xy(), loss, others=list(parameters.values()))
+
+
+@step()
+def gradients_of_each_sample() -> Training:
+    model = mlp()
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        def of_one(own: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+            return F.mse_loss(torch.func.functional_call(model, own, (x,)), y)
+
+        own = dict(model.named_parameters())
+        slopes = torch.func.vmap(torch.func.grad(of_one), (None, 0, 0))(own, part["x"], part["y"])
+        return sum((slope.flatten(1).square().sum(1).mean() for slope in slopes.values()), torch.zeros(()))
+
+    return Training(model, xy(), loss)
+
+
+@step(REFUSED)
+def gradient_of_the_batch() -> Training:
+    model = mlp()
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        def inner(own: dict[str, Tensor]) -> Tensor:
+            return F.mse_loss(torch.func.functional_call(model, own, (part["x"],)), part["y"])
+
+        own = dict(model.named_parameters())
+        slopes = torch.func.grad(inner)(own)
+        return inner({name: tensor - 0.5 * slopes[name] for name, tensor in own.items()})
+
+    return Training(model, xy(), loss)
+
+
+@step()
+def function_that_recovers_within() -> Training:
+    model = mlp()
+
+    @vram.retry_on_oom(join=torch.cat)
+    def outputs(batch: Tensor) -> Tensor:
+        return model(batch)  # type: ignore[no-any-return]
+
+    return Training(model, xy(), lambda part: F.mse_loss(outputs(part["x"]), part["y"]))

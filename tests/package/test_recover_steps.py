@@ -151,15 +151,15 @@ def test_a_step_that_fits_is_left_as_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, kind in STEPS.items() if isinstance(kind.make().batch, dict)])
-@pytest.mark.parametrize("largest", [4, 2, 1])
-def test_a_step_with_room_for_few_samples_is_equal_or_refused(name: str, largest: int) -> None:
-    """Not even the whole batch's forward fits then, without a graph."""
+@pytest.mark.parametrize(("largest", "without_graph"), [(4, False), (2, False), (1, False), (4, True), (1, True)])
+def test_a_step_with_room_for_few_samples_is_equal_or_refused(name: str, largest: int, without_graph: bool) -> None:
+    """Not even the whole batch's forward fits then, or only without a graph."""
     kind = STEPS[name]
     training = made(kind)
     inner, before = training.step, made(kind)
 
     def limited(part: Any) -> torch.Tensor:
-        if len(part["x"]) > largest:
+        if len(part["x"]) > largest and (torch.is_grad_enabled() or not without_graph):
             raise torch.OutOfMemoryError("CUDA out of memory (simulated)")
         return inner(part)
 

@@ -1,7 +1,8 @@
 """Whether a step's loss is, in parts, the whole batch's: compared by numbers, since no reading of code could say.
 
 Losses: of the whole batch, without a graph, against those of the parts; where that is too much for memory, of runs of
-neighbouring parts that overlap. Gradients: of one micro-batch, whole against split, before the first batch that is split.
+neighbouring parts that overlap. Gradients: of one micro-batch, whole against split, before the first batch that is split;
+of a single sample that they are in proportion to the loss.
 Nothing is random meanwhile, so that dropout makes no difference.
 
 Both are done at the first batch of a step function that is split; the losses again after 1, 2, 4, 8 … of those, and
@@ -11,7 +12,7 @@ whenever what the loss is divided by (tokens that count, the sum of a mask) is n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -39,44 +40,54 @@ _ADVICE = (
 
 def check_gradients(job: Job, shown: Shown, size: int) -> None:
     """Of the first `size` samples, split in two. VramError: they differ. Leaves no gradients."""
-    if size < 2:
-        return
-    cuts = [(0, (size + 2) // 3), ((size + 2) // 3, size)]
+    middle = (size + 2) // 3
+    cuts = [(0, middle), (middle, size)] if size > 1 else [(0, 1), (0, 1)]
 
-    def run(start: int, stop: int, total: float | None) -> None:
-        part = job.part(start, stop)
-        weight = job.weight(part, stop - start)
-        # The parts are taken away from the whole: one set of gradients is enough.
-        factor = 1.0 if total is None else -1.0 if job.weigh is None else -share(weight, total)
-        if factor and weight:
+    def run(start: int, stop: int, factor: float, backward: Callable[[Any], object]) -> None:
+        if factor:
             job.buffers.restore()
             randomness.restore()
-            run_part(job, part, factor, split=True, backward=lambda loss: loss.backward())
+            run_part(job, job.part(start, stop), factor, split=True, backward=backward)
+
+    def compared(backward: Callable[[Any], object]) -> bool:
+        run(0, size, 1.0, backward)
+        whole = _norms(job)
+        for (start, stop), factor in zip(cuts, factors):
+            run(start, stop, -factor, backward)  # taken away from the whole: one set of gradients is enough
+        left = _norms(job)
+        lasting = job.gradients.lasting()
+        job.gradients.drop()
+        return _compare_norms(shown, whole, {key: left[key] for key in left if key in lasting}, size)
 
     with _undisturbed(job) as randomness, job.framework.comparing():
-        run(0, size, None)
-        whole = [_norm(gradient) for gradient in job.gradients.current()]
-        total = job.weight(job.part(0, size), size)
-        for start, stop in cuts:
-            run(start, stop, total)
-        left = [_norm(gradient) for gradient in job.gradients.current()]
-        job.gradients.drop()
-    _compare_norms(shown, whole, left, size)
+        weights = [job.weight(job.part(start, stop), stop - start) for start, stop in cuts]
+        if not sum(weights):
+            return
+        factors = [1.0 if job.weigh is None and size > 1 else share(weight, sum(weights)) for weight in weights]
+        # By the user's own backward, unless its gradients overflow (those of a gradient scaler, say).
+        if compared(job.backward) or compared(lambda loss: loss.backward()):
+            shown.gradients = min(size, 2)
 
 
-def _compare_norms(shown: Shown, whole: list[float], left: list[float], size: int) -> None:
+def _norms(job: Job) -> dict[int, float]:
+    return {key: _norm(gradient) for key, gradient in job.gradients.current().items()}
+
+
+def _compare_norms(shown: Shown, whole: dict[int, float], left: dict[int, float], size: int) -> bool:
+    """False: they say nothing. VramError: what is left of the whole is more than rounding."""
     _, relative, floor = _TOLERANCES[shown.precision]
-    total = math.sqrt(sum(norm * norm for norm in whole))
+    total = math.sqrt(sum(whole.get(key, 0.0) ** 2 for key in left))
     if not total or not math.isfinite(total):
-        return  # says nothing, or has overflown: tried again with the next batch
-    whole += [0.0] * (len(left) - len(whole))  # found on the way
-    for norm, rest in zip(whole, left):
+        return False
+    for key, rest in left.items():
+        norm = whole.get(key, 0.0)  # 0: found on the way
         if not rest <= relative * norm + floor * total:
             raise VramError(
-                f"split in two, the first {size} samples give gradients that differ by {rest / max(norm, 1e-30):.1e} "
-                f"(relative, of one tensor; {relative:.0e} is allowed). {_ADVICE}"
+                f"{f'split in two, the first {size} samples give' if size > 1 else 'the loss of one sample, times a number, gives'} "
+                f"gradients that differ by {rest / max(norm, 1e-30):.1e} (relative, of one tensor; {relative:.0e} is allowed). "
+                f"{_ADVICE}"
             )
-    shown.gradients = True
+    return True
 
 
 def check_losses(job: Job, shown: Shown, parts: list[Part], size: int) -> None:

@@ -72,6 +72,7 @@ def run_part(
     job: Job, part: Any, factor: float, *, split: bool, backward: Callable[[Any], object] | None = None
 ) -> Part:
     """Forward, and backward of the loss times the factor."""
+    job.gradients.begin_run()
     with job.framework.accumulations(
         job.gradients.adopt
     ):  # a step that calls backward itself must not lose earlier gradients

@@ -63,8 +63,8 @@ def micro_batches(  # size: most of it says what the parameters mean
     ``step(part)`` computes the loss and returns it (or an object with ``.loss``); it does not call backward and does not
     scale: this function does both. Afterwards ``.grad`` has what ``step(batch).backward()`` would have left (fp32: to 1e-6
     relative), added to what was there before, or VramError says why it can't. It is called for each part, and a few times
-    more to compare parts with the whole; so nothing in it may count calls. Clip, step the optimizer and zero gradients after
-    the call.
+    more to compare parts with the whole, and so is ``backward``; so nothing in them may count calls. Clip, step the optimizer and
+    zero gradients after the call.
 
     model: the module that is trained, or a list of them; with DistributedDataParallel, the wrapper. optimizer: what it steps is
     looked at, too. reduction: how the loss comes from samples, "mean" or "sum". weight: over what the mean is, if not samples:

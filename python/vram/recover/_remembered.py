@@ -19,7 +19,7 @@ class Shown:
 
     kinds: list[set[str]] | None = None  # see _check.kinds_of; None: not known
     precision: Precision = Precision.DOUBLE  # the coarsest that was seen
-    gradients: bool = False  # they were compared too
+    gradients: int = 0  # samples of the micro-batch whose gradients were compared too, at most 2
     batches: int = 0  # that were split, since
     silent: bool = False  # a batch was run without communication, though other ranks were there
 
