@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -51,13 +52,56 @@ def embedding_of_bounded_norm() -> Training:
     return of(F.mse_loss, model, {"x": torch.randint(0, 7, (SAMPLES,)), "y": torch.randn(SAMPLES, 3)})
 
 
-# Gradients that are changed
+# Gradients that are zeroed or changed
 
 
 def with_gradients(training: Training) -> Training:
     for tensor in training.trained():
         tensor.grad = torch.ones_like(tensor)
     return training
+
+
+@step(REFUSED)
+def zero_grad_within() -> Training:
+    model = mlp()
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        model.zero_grad()
+        return F.mse_loss(model(part["x"]), part["y"])
+
+    return Training(model, xy(), loss, {"check": False})
+
+
+@step(REFUSED)
+def zero_grad_within_accumulation() -> Training:
+    return with_gradients(dataclasses.replace(zero_grad_within(), options={}))
+
+
+@step(REFUSED)
+def zero_grad_of_an_optimizer_within_accumulation() -> Training:
+    training = with_gradients(of(F.mse_loss))
+    optimizer, inner = torch.optim.SGD(training.model.parameters(), lr=0.1), training.step
+
+    def loss(part: Any) -> Tensor:
+        optimizer.zero_grad(set_to_none=False)
+        return inner(part)
+
+    return dataclasses.replace(training, step=loss)
+
+
+@step(REFUSED)
+def perturbed_by_backward() -> Training:
+    model = mlp()
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        x = part["x"].clone().requires_grad_()
+        F.mse_loss(model(x), part["y"]).backward()  # type: ignore[no-untyped-call]
+        assert x.grad is not None
+        moved = (x + 0.1 * x.grad.sign()).detach()
+        model.zero_grad()
+        return F.mse_loss(model(moved), part["y"])
+
+    return Training(model, xy(), loss)
 
 
 @step()

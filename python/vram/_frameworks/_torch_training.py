@@ -81,6 +81,19 @@ class TorchTraining(TorchFramework):
     def tensor_hooks(self, registers: Callable[[Any], None]) -> AbstractContextManager[None]:
         return preceded(self._torch.Tensor, "register_hook", lambda _tensor, hook: registers(hook))
 
+    @contextmanager
+    def zeroings(self, begins: Callable[[list[Any]], None]) -> Iterator[None]:
+        optimizer, module = self._torch.optim.Optimizer, self._torch.nn.Module
+
+        def of_optimizer(this: Any, *_: Any, **__: Any) -> None:
+            begins([tensor for group in this.param_groups for tensor in group["params"]])
+
+        def of_module(this: Any, *_: Any, **__: Any) -> None:
+            begins(list(this.parameters()))
+
+        with preceded(optimizer, "zero_grad", of_optimizer), preceded(module, "zero_grad", of_module):
+            yield
+
     def comparing(self) -> Any:
         """A context within which nothing is random; see Comparing."""
         from vram._frameworks._torch_modes import Comparing

@@ -70,6 +70,9 @@ class Differentiating(Training, Protocol):
     def tensor_hooks(self, registers: Callable[[Any], None]) -> AbstractContextManager[None]:
         """Within it, called with each hook that this thread registers on a tensor, before it is registered."""
 
+    def zeroings(self, begins: Callable[[list[Any]], None]) -> AbstractContextManager[None]:
+        """Within it, called before this thread zeroes gradients, with the tensors whose they are."""
+
     def comparing(self) -> Any:
         """A context within which random operators give constants; its scale(loss) is the size of the loss's terms."""
 

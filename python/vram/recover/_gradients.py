@@ -109,6 +109,16 @@ class Gradients:
         tensor.grad = None
         self._take_hooks(tensor)
 
+    def refuse_to_zero(self, tensors: list[Any], split: bool) -> None:
+        """Before step() zeroes their gradients. VramError: those of earlier batches, or of this one's parts, would be lost."""
+        for tensor in tensors:
+            entry = self._entries.get(id(tensor))
+            if split or (entry is not None and entry.tensor is tensor and entry.earlier is not None):
+                raise VramError(
+                    "step() calls zero_grad(), which would drop the gradients of earlier batches and micro-batches. Call it "
+                    "outside vram.micro_batches, once for the whole batch"
+                )
+
     def drop(self) -> None:
         """What the current attempt has left."""
         for entry in self._entries.values():

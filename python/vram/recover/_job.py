@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,9 +74,10 @@ def run_part(
 ) -> Part:
     """Forward, and backward of the loss times the factor."""
     job.gradients.begin_run()
-    with job.framework.accumulations(
-        job.gradients.adopt
-    ):  # a step that calls backward itself must not lose earlier gradients
+    with ExitStack() as stack:
+        # A step that calls backward itself must not lose earlier gradients.
+        stack.enter_context(job.framework.accumulations(job.gradients.adopt))
+        stack.enter_context(job.framework.zeroings(lambda tensors: job.gradients.refuse_to_zero(tensors, split)))
         loss = _loss_of(job.step(part))
         if split:
             job.versions.require_unchanged("step()")

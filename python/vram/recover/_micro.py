@@ -152,8 +152,8 @@ def _run(job: Job, grow_after: int | None) -> MicroBatches:
     retries_before = _alloc_retries(job.framework)
     job.ranks.votes.worst(WORKED)  # all are here, and none has a reason not to begin
     worked = False
-    job.gradients.set_aside()
     try:
+        job.gradients.set_aside()
         with job.ranks.apart():
             size, loss = until_it_fits(job, job.remembered.start(job.samples, grow_after))
         worked = True
