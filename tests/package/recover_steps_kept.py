@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -44,6 +45,76 @@ def labels_changed_in_place() -> Training:
 @step()
 def outputs_changed_in_place() -> Training:
     return of(lambda out, y: F.mse_loss(out.mul_(2), y))
+
+
+@step(REFUSED)
+def teacher_that_follows() -> Training:
+    """Its first loss is that of any teacher: it begins as a copy."""
+    model = mlp()
+    teacher = copy.deepcopy(model)
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        out: Tensor = model(part["x"])
+        found = F.mse_loss(out, part["y"]) + F.mse_loss(out, teacher(part["x"]).detach())
+        with torch.no_grad():
+            for mine, other in zip(teacher.parameters(), model.parameters(), strict=True):
+                mine.data.lerp_(other, 0.1)
+        return found
+
+    return Training(model, xy(), loss)
+
+
+@step(REFUSED)
+def queue_of_keys() -> Training:
+    model, queue, place = mlp(), torch.zeros(100, 3), [0]
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        out: Tensor = model(part["x"])
+        found = F.mse_loss(out, part["y"]) + 0.1 * (out @ queue.clone().T).mean()
+        queue[place[0] : place[0] + len(out)] = 0 * out.detach()
+        place[0] += len(out)
+        return found
+
+    return Training(model, xy(), loss)
+
+
+@step(REFUSED)
+def running_baseline() -> Training:
+    model, baseline = mlp(), torch.zeros(3)
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        out: Tensor = model(part["x"])
+        found = ((out - baseline) * part["y"]).mean()
+        baseline.lerp_(out.detach().mean(0), 0.1)
+        return found
+
+    return Training(model, xy(), loss)
+
+
+@step()
+def count_of_samples_seen() -> Training:
+    """Nothing that the loss is made of."""
+    model, seen = mlp(), torch.zeros(())
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        seen.add_(len(part["x"]))
+        assert seen.item() > 0
+        return F.mse_loss(model(part["x"]), part["y"])
+
+    return Training(model, xy(), loss)
+
+
+@step()
+def mask_made_at_first_use() -> Training:
+    model = mlp()
+    kept: list[Tensor] = []
+
+    def loss(part: dict[str, Tensor]) -> Tensor:
+        if not kept:
+            kept.append(torch.tensor([1.0, 1.0, 1.0]).index_fill_(0, torch.tensor([1]), 0.5))
+        return F.mse_loss(model(part["x"]) * kept[0], part["y"])
+
+    return Training(model, xy(), loss)
 
 
 @step()

@@ -11,7 +11,8 @@ import random
 from typing import Any
 
 import pytest
-import recover_steps_kept  # noqa: F401  adds to STEPS, as the next three do
+import recover_steps_drawn  # noqa: F401  adds to STEPS, as the next four do
+import recover_steps_kept  # noqa: F401
 import recover_steps_layers  # noqa: F401
 import recover_steps_losses  # noqa: F401
 import recover_steps_trained  # noqa: F401

@@ -94,11 +94,11 @@ class TorchTraining(TorchFramework):
         with preceded(optimizer, "zero_grad", of_optimizer), preceded(module, "zero_grad", of_module):
             yield
 
-    def comparing(self) -> Any:
-        """A context within which nothing is random; see Comparing."""
-        from vram._frameworks._torch_modes import Comparing
+    def rehearsal(self, allowed: Sequence[Any]) -> Any:
+        """See Rehearsal."""
+        from vram._frameworks._torch_rehearsal import Rehearsal
 
-        return Comparing()
+        return Rehearsal(allowed)
 
     def silent(self, why: str) -> AbstractContextManager[Any]:
         """Within it a collective raises VramError, which says why, before anything is sent."""

@@ -73,8 +73,11 @@ class Differentiating(Training, Protocol):
     def zeroings(self, begins: Callable[[list[Any]], None]) -> AbstractContextManager[None]:
         """Within it, called before this thread zeroes gradients, with the tensors whose they are."""
 
-    def comparing(self) -> Any:
-        """A context within which random operators give constants; its scale(loss) is the size of the loss's terms."""
+    def rehearsal(self, allowed: Sequence[Any]) -> Any:
+        """Runs to be compared, of what may change the allowed tensors alone: each within `with rehearsal.run(draw) as mode`.
+
+        Random operators give constants there; `mode.scale(loss)` is the size of the loss's terms. Draws: rehearsal.extremes.
+        """
 
     def divisors(self, loss: Any) -> list[Any]:
         """What the loss was divided by after it was reduced (counts, sums of masks), each of them float() of it."""

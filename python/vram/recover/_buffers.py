@@ -83,6 +83,10 @@ class Buffers:
                 buffer.saved = buffer.tensor.detach().clone()
         self._buffers = found
 
+    def tensors(self) -> list[Any]:
+        """After save()."""
+        return [buffer.tensor for buffer in self._buffers or () if buffer.tensor is not None]
+
     def note(self) -> None:
         """Those that have moved will be saved from now on."""
         moved = {b.name for b in self._buffers or () if b.is_other or version_of(b.tensor) != b.version}

@@ -3,7 +3,7 @@
 Losses: of the whole batch, without a graph, against those of the parts; where that is too much for memory, of runs of
 neighbouring parts that overlap. Gradients: of one micro-batch, whole against split, before the first batch that is split;
 of a single sample that they are in proportion to the loss.
-Nothing is random meanwhile, so that dropout makes no difference.
+Nothing is random meanwhile, so that dropout makes no difference; and nothing may go from one run to the next but buffers.
 
 Both are done at the first batch of a step function that is split; the losses again after 1, 2, 4, 8 … of those, and
 whenever what the loss is divided by (tokens that count, the sum of a mask) is not shared out as in the batches before.
@@ -47,7 +47,8 @@ def check_gradients(job: Job, shown: Shown, size: int) -> None:
         if factor:
             job.buffers.restore()
             randomness.restore()
-            run_part(job, job.part(start, stop), factor, split=True, backward=backward)
+            with rehearsal.run():
+                run_part(job, job.part(start, stop), factor, split=True, backward=backward)
 
     def compared(backward: Callable[[Any], object]) -> bool:
         run(0, size, 1.0, backward)
@@ -59,7 +60,8 @@ def check_gradients(job: Job, shown: Shown, size: int) -> None:
         job.gradients.drop()
         return _compare_norms(shown, whole, {key: left[key] for key in left if key in lasting}, size)
 
-    with _undisturbed(job) as randomness, job.framework.comparing():
+    with _undisturbed(job) as randomness:
+        rehearsal = job.framework.rehearsal(job.buffers.tensors())
         weights = [job.weight(job.part(start, stop), stop - start) for start, stop in cuts]
         if not sum(weights):
             return
@@ -98,7 +100,8 @@ def check_losses(job: Job, shown: Shown, parts: list[Part], size: int) -> None:
     if still is not None and shown.batches & (shown.batches - 1):
         shown.kinds = still
         return
-    if shown.precision == Precision.COARSE and kinds is not None and not all(kinds):
+    # Rounding hides too much, or constants in place of random numbers: a mask that is drawn selects as much from each part.
+    if (shown.precision == Precision.COARSE or job.drew) and kinds is not None and not all(kinds):
         raise VramError(
             "what the loss is divided by is not shared out among the micro-batches as their weights (samples, if weight= "
             f"says nothing else) are. {_ADVICE}"
@@ -164,7 +167,9 @@ class _Comparison:
         self._relative = relative
         # What was drawn for them can't be drawn again for the whole.
         self._known = {} if job.drew else {(part.start, part.stop): float(part.loss) for part in parts}
+        self._is_finite = all(math.isfinite(float(part.loss)) for part in parts)
         self._randomness = randomness
+        self._rehearsal = job.framework.rehearsal(job.buffers.tensors())
         self._graph = False  # step() takes gradients itself, and needs a graph
 
     def settle(self, size: int) -> None:
@@ -195,30 +200,46 @@ class _Comparison:
 
     def _compare_run(self, ranges: list[tuple[int, int]]) -> None:
         """VramError: the mean (or sum) of the parts is not the whole's loss."""
-        job, start, stop = self._job, ranges[0][0], ranges[-1][1]
+        job = self._job
         weights = [job.weight(job.part(*part), part[1] - part[0]) for part in ranges]
         total = 1.0 if job.weigh is None else sum(weights)
         if not total:
             return
-        found = [(weight / total, *self._loss(*part)) for part, weight in zip(ranges, weights) if weight]
-        parts = math.fsum(share * loss for share, loss, _ in found)
-        whole, scale = self._loss(start, stop)
-        if math.isfinite(whole) or math.isfinite(parts):
-            scale = max(scale, sum(share * size for share, _, size in found))
-            if not abs(whole - parts) <= self._relative * scale:
-                raise VramError(
-                    f"the whole batch did not fit, and split it has another loss: {whole:.9g} for {stop - start} samples, "
-                    f"{parts:.9g} for the same in {len(ranges)} parts. {_ADVICE}"
-                )
+        shares = [(weight / total, part) for part, weight in zip(ranges, weights) if weight]
+        draws = self._rehearsal.extremes if job.drew else self._rehearsal.extremes[:1]
+        said = [self._compare_once(ranges, shares, draw) for draw in draws]
+        if not any(said) and self._is_finite:
+            raise VramError(
+                "the whole batch did not fit, and its loss can't be compared with that of its parts: it is no finite number "
+                "when random operators give constants. If split it is the same, pass check=False"
+            )
 
-    def _loss(self, start: int, stop: int) -> tuple[float, float]:
+    def _compare_once(
+        self, ranges: list[tuple[int, int]], shares: list[tuple[float, tuple[int, int]]], draw: float
+    ) -> bool:
+        """With such random numbers. False: the losses say nothing."""
+        start, stop = ranges[0][0], ranges[-1][1]
+        found = [(share, *self._loss(*part, draw)) for share, part in shares]
+        parts = math.fsum(share * loss for share, loss, _ in found)
+        whole, scale = self._loss(start, stop, draw)
+        if not math.isfinite(whole) and not math.isfinite(parts):
+            return False
+        scale = max(scale, sum(share * size for share, _, size in found))
+        if not abs(whole - parts) <= self._relative * scale:
+            raise VramError(
+                f"the whole batch did not fit, and split it has another loss: {whole:.9g} for {stop - start} samples, "
+                f"{parts:.9g} for the same in {len(ranges)} parts. {_ADVICE}"
+            )
+        return True
+
+    def _loss(self, start: int, stop: int, draw: float) -> tuple[float, float]:
         """Of these samples, and the size of its terms."""
         if (start, stop) in self._known and not self._graph:
             return self._known[start, stop], abs(self._known[start, stop])
         job = self._job
         job.buffers.restore()
         self._randomness.restore()
-        with nullcontext() if self._graph else job.framework.no_grad(), job.framework.comparing() as mode:
+        with nullcontext() if self._graph else job.framework.no_grad(), self._rehearsal.run(draw) as mode:
             result = job.step(job.part(start, stop))
             loss = getattr(result, "loss", result)
             found = float(loss), mode.scale(loss)
