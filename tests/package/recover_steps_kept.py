@@ -123,6 +123,13 @@ def embedding_of_bounded_norm() -> Training:
     return of(F.mse_loss, model, {"x": torch.randint(0, 7, (SAMPLES,)), "y": torch.randn(SAMPLES, 3)})
 
 
+@step(REFUSED)
+def graph_from_outside() -> Training:
+    model, weight = mlp(), nn.Parameter(torch.randn(3))
+    scale = weight.exp()
+    return Training(model, xy(), lambda part: F.mse_loss(model(part["x"]) * scale, part["y"]), others=[weight])
+
+
 # Gradients that are zeroed or changed
 
 

@@ -86,8 +86,20 @@ def run_part(
             job.shown.precision = max(job.shown.precision, job.framework.precision(loss))
         scaled = loss if factor == 1.0 else loss * factor
         del loss
-        (backward or job.backward)(scaled)
+        _backward(backward or job.backward, scaled, split)
     return Part(0, 0, 0.0, value, found, {})
+
+
+def _backward(backward: Callable[[Any], object], loss: Any, split: bool) -> None:
+    try:
+        backward(loss)
+    except RuntimeError as error:
+        if split and "through the graph a second time" in str(error):
+            raise VramError(
+                "the whole batch did not fit, and it can't be split: what the loss is computed from has a graph that was made "
+                "outside step(), and backward can go through that once only. Compute it in step(), or detach it"
+            ) from error
+        raise
 
 
 def _loss_of(result: Any) -> Any:
