@@ -24,6 +24,8 @@ from recover_allocations import Allocations
 from recover_rank_cases import CASES, RANK, Case, Parts, loss_of, mlp, plain, xy
 from simulated_training import SimulatedTraining, random_model
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import vram
@@ -197,6 +199,14 @@ def refusals() -> None:
     assert vram.micro_batches(batch, lambda part: F.mse_loss(ddp(part["x"]), part["y"]), model=ddp).count == 1
     with pytest.raises(vram.VramError, match="communicates with other ranks"):
         vram.micro_batches(batch, talks, model=ddp)
+
+    if RANK:  # on one of them alone
+        ddp.register_comm_hook(None, lambda _state, bucket: bucket.buffer())
+    with pytest.raises(vram.VramError, match="communication hook"):
+        vram.micro_batches(batch, step, model=ddp)
+    sharded = fully_shard(copy.deepcopy(net), mesh=init_device_mesh("cpu", (2,)))
+    with pytest.raises(vram.VramError, match="communicates within forward and backward"):
+        vram.micro_batches(batch, lambda part: F.mse_loss(sharded(part["x"]), part["y"]), model=sharded)
 
 
 def batch_sizes() -> None:

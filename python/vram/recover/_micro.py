@@ -96,6 +96,7 @@ def micro_batches(  # size: most of it says what the parameters mean
     models = _modules_of(model)
     ranks = Ranks(models, group)
     with ranks.votes.telling():  # what fails on this rank alone must not leave the others waiting
+        ranks.refuse_special()
         total = samples if samples is not None else _trees.samples(batch)
         if total < 1:
             raise VramError("the batch has no samples")
