@@ -101,3 +101,18 @@ def test_what_was_shown_of_a_step_does_not_hold_for_another_of_the_same_code(mak
     with pytest.raises(vram.VramError, match="compares samples"):
         vram.micro_batches(batch, compared, model=model)
     assert all(parameter.grad is grad for parameter, grad in zip(model.parameters(), before, strict=True))
+
+
+def test_precision_may_become_coarser() -> None:
+    torch.manual_seed(4)
+    model, batch, coarse = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1)), torch.randn(30, 64), [False]
+
+    def step(part: torch.Tensor) -> torch.Tensor:
+        out_of_memory_in_backward(part)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=coarse[0]):
+            out = model(part)
+            return out.abs().mean().float()  # type: ignore[no-any-return]
+
+    for batches in range(4):
+        coarse[0] = batches > 0
+        assert vram.micro_batches(batch, step, model=model).count == 8

@@ -96,8 +96,9 @@ def check_losses(job: Job, shown: Shown, parts: list[Part], size: int) -> None:
     """Of the parts that were run, if it is time. VramError: together they are not the whole's."""
     kinds = kinds_of([(part.weight, [float(divisor) for divisor in part.divisors]) for part in parts])
     still = None if shown.kinds is None or kinds is None else _narrowed(shown.kinds, kinds)
+    due = shown.is_due
     shown.batches += 1
-    if still is not None and shown.batches & (shown.batches - 1):
+    if still is not None and not due:
         shown.kinds = still
         return
     # Rounding hides too much, or constants in place of random numbers: a mask that is drawn selects as much from each part.

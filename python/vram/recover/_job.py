@@ -82,7 +82,7 @@ def run_part(
         if split:
             job.versions.require_unchanged("step()")
         found, value = job.framework.divisors(loss) if split else [], loss.detach()
-        if split and job.shown is not None and not job.shown.gradients:
+        if split and job.shown is not None and job.shown.is_due:
             job.shown.precision = max(job.shown.precision, job.framework.precision(loss))
         scaled = loss if factor == 1.0 else loss * factor
         del loss

@@ -23,6 +23,11 @@ class Shown:
     batches: int = 0  # that were split, since
     silent: bool = False  # a batch was run without communication, though other ranks were there
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the next batch that is split is to be compared, after 1, 2, 4, 8 of them."""
+        return not self.batches & (self.batches + 1)
+
 
 @dataclass
 class Remembered:
