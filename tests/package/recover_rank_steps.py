@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812  as PyTorch's own documentation calls it
 from recover_allocations import Allocations
-from recover_rank_cases import CASES, RANK, Case, Parts, loss_of, mlp, plain, xy
+from recover_rank_cases import CASES, RANK, Case, Parts, Transposed, loss_of, mlp, plain, xy
 from simulated_training import SimulatedTraining, random_model
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -136,6 +136,16 @@ def errors_anywhere() -> None:
             assert all(parameter.grad is None for parameter in parameters(case))
     parts, _ = run(made(plain), None)
     loss_of(parts, made(plain).batch).backward()  # type: ignore[no-untyped-call]
+
+    def breaks(_part: Any) -> Tensor:
+        raise KeyError("injected")
+
+    ddp = DistributedDataParallel(Transposed())
+    with pytest.raises(KeyError, match="injected"):
+        vram.micro_batches(xy(), breaks, model=ddp)
+    ddp.module.shift.fill_(RANK)
+    ddp(xy()["x"])
+    assert not ddp.module.shift.any()  # rank 0 has sent its buffer, as if there had been no error
 
 
 def errors_before_the_first_vote() -> None:
