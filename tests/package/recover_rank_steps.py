@@ -21,9 +21,11 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812  as PyTorch's own documentation calls it
 from recover_allocations import Allocations
-from recover_rank_cases import CASES, RANK, Case, Parts, loss_of, mlp, plain, xy
+from recover_rank_cases import CASES, RANK, Case, Parts, Transposed, loss_of, mlp, plain, xy
 from simulated_training import SimulatedTraining, random_model
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import vram
@@ -135,6 +137,16 @@ def errors_anywhere() -> None:
     parts, _ = run(made(plain), None)
     loss_of(parts, made(plain).batch).backward()  # type: ignore[no-untyped-call]
 
+    def breaks(_part: Any) -> Tensor:
+        raise KeyError("injected")
+
+    ddp = DistributedDataParallel(Transposed())
+    with pytest.raises(KeyError, match="injected"):
+        vram.micro_batches(xy(), breaks, model=ddp)
+    ddp.module.shift.fill_(RANK)
+    ddp(xy()["x"])
+    assert not ddp.module.shift.any()  # rank 0 has sent its buffer, as if there had been no error
+
 
 def errors_before_the_first_vote() -> None:
     case = made(plain)
@@ -193,6 +205,18 @@ def refusals() -> None:
 
     with pytest.raises(vram.VramError, match="communicates with other ranks"):
         vram.micro_batches(batch, talks, model=DistributedDataParallel(copy.deepcopy(net)))
+    ddp = DistributedDataParallel(copy.deepcopy(net))  # another step of the same model was silent
+    assert vram.micro_batches(batch, lambda part: F.mse_loss(ddp(part["x"]), part["y"]), model=ddp).count == 1
+    with pytest.raises(vram.VramError, match="communicates with other ranks"):
+        vram.micro_batches(batch, talks, model=ddp)
+
+    if RANK:  # on one of them alone
+        ddp.register_comm_hook(None, lambda _state, bucket: bucket.buffer())
+    with pytest.raises(vram.VramError, match="communication hook"):
+        vram.micro_batches(batch, step, model=ddp)
+    sharded = fully_shard(copy.deepcopy(net), mesh=init_device_mesh("cpu", (2,)))
+    with pytest.raises(vram.VramError, match="communicates within forward and backward"):
+        vram.micro_batches(batch, lambda part: F.mse_loss(sharded(part["x"]), part["y"]), model=sharded)
 
 
 def batch_sizes() -> None:
@@ -261,6 +285,21 @@ def functions() -> None:
 
     with pytest.raises(vram.VramError, match="communicates with other ranks"):
         talks_after_it_failed(torch.zeros(4))
+
+    weight = nn.Parameter(torch.ones(1))
+
+    @vram.retry_on_oom(group=dist.group.WORLD)
+    def trains(batch_size: int) -> int:
+        (weight * batch_size).sum().backward()  # type: ignore[no-untyped-call]
+        if RANK and batch_size > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory (simulated)")
+        return batch_size
+
+    assert trains(8) == 4
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [4.0]  # on rank 0, too, where 8 had worked
+    with pytest.raises((torch.OutOfMemoryError, vram.VramError), match="can't be undone"):
+        trains(8)
 
 
 PARTS: list[Callable[[], None]] = [

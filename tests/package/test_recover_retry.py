@@ -300,6 +300,10 @@ def test_what_fails_later_than_it_is_called_is_refused() -> None:
         with pytest.raises(vram.VramError, match="async, a generator or a class"):
             vram.retry_on_oom(function)
 
+    for made in (lambda batch_size: items(batch_size), lambda batch_size: (size for size in [batch_size])):
+        with pytest.raises(vram.VramError, match="async, a generator or a class"):
+            vram.retry_on_oom(made)(8)
+
 
 def test_sizes_of_other_integer_types_are_sizes() -> None:
     Integral.register(Wrapped)

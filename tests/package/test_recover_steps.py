@@ -11,7 +11,9 @@ import random
 from typing import Any
 
 import pytest
-import recover_steps_layers  # noqa: F401  adds to STEPS, as the next two do
+import recover_steps_drawn  # noqa: F401  adds to STEPS, as the next four do
+import recover_steps_kept  # noqa: F401
+import recover_steps_layers  # noqa: F401
 import recover_steps_losses  # noqa: F401
 import recover_steps_trained  # noqa: F401
 import torch
@@ -150,15 +152,15 @@ def test_a_step_that_fits_is_left_as_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, kind in STEPS.items() if isinstance(kind.make().batch, dict)])
-@pytest.mark.parametrize("largest", [4, 2, 1])
-def test_a_step_with_room_for_few_samples_is_equal_or_refused(name: str, largest: int) -> None:
-    """Not even the whole batch's forward fits then, without a graph."""
+@pytest.mark.parametrize(("largest", "without_graph"), [(4, False), (2, False), (1, False), (4, True), (1, True)])
+def test_a_step_with_room_for_few_samples_is_equal_or_refused(name: str, largest: int, without_graph: bool) -> None:
+    """Not even the whole batch's forward fits then, or only without a graph."""
     kind = STEPS[name]
     training = made(kind)
     inner, before = training.step, made(kind)
 
     def limited(part: Any) -> torch.Tensor:
-        if len(part["x"]) > largest:
+        if len(part["x"]) > largest and (torch.is_grad_enabled() or not without_graph):
             raise torch.OutOfMemoryError("CUDA out of memory (simulated)")
         return inner(part)
 

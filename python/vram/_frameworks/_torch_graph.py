@@ -13,11 +13,12 @@ _NUMELS = ("_saved_self_sym_numel", "_saved_self_numel")
 
 
 def leaves(roots: Iterable[Any]) -> Iterator[Any]:
-    """Yields the tensors to whose `.grad` a backward pass from these adds, each once."""
+    """Yields the tensors to whose `.grad` a backward pass from these tensors (or edges of the graph) adds, each once."""
+    roots = list(roots)
     for root in roots:
-        if root.grad_fn is None and root.requires_grad:
+        if not hasattr(root, "node") and root.grad_fn is None and root.requires_grad:
             yield root
-    for node in _nodes(root.grad_fn for root in roots):
+    for node in _nodes(root.node if hasattr(root, "node") else root.grad_fn for root in roots):
         if type(node).__name__ == "AccumulateGrad":
             yield node.variable
 

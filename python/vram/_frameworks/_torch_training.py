@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -11,11 +10,13 @@ from typing import Any
 from vram import torch as under_torch
 from vram._frameworks import _torch_graph
 from vram._frameworks._torch import TorchFramework
+from vram._frameworks._torch_passes import Passes, preceded
 from vram._frameworks._training import Precision
 from vram._stats import stats
 
 _COARSE = {"torch.float16", "torch.bfloat16"}
 _DOUBLE = {"torch.float64", "torch.complex128"}
+_passes = Passes()
 
 
 class TorchTraining(TorchFramework):
@@ -67,67 +68,37 @@ class TorchTraining(TorchFramework):
             for hook in hooks:
                 hook.remove()
 
-    @contextmanager
-    def backward_passes(self, begins: Callable[[], None]) -> Iterator[None]:
-        autograd, running = self._torch.autograd, [False]
-        backward = autograd.backward  # what Tensor.backward calls; there is no hook before a whole pass
+    def backward_passes(self, begins: Callable[[], None]) -> AbstractContextManager[None]:
+        return _passes.heard(self._torch.autograd, lambda _roots: begins(), inner_too=False)
 
-        def noted(*args: Any, **kwargs: Any) -> Any:
-            if running[0]:  # a pass within a pass: re-entrant checkpoints
-                return backward(*args, **kwargs)
-            begins()
-            running[0] = True
-            try:
-                return backward(*args, **kwargs)
-            finally:
-                running[0] = False
-
-        autograd.backward = noted
-        try:
-            yield
-        finally:
-            autograd.backward = backward
-
-    @contextmanager
-    def accumulations(self, begins: Callable[[Any], None]) -> Iterator[None]:
-        """Within it, called before each backward pass, inner ones too, with each tensor to whose .grad the pass adds."""
-        autograd = self._torch.autograd
-        backward = autograd.backward
-
-        def noted(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            roots = [tensors] if isinstance(tensors, self._torch.Tensor) else list(tensors)
+    def accumulations(self, begins: Callable[[Any], None]) -> AbstractContextManager[None]:
+        def begin(roots: list[Any]) -> None:
             for leaf in _torch_graph.leaves(roots):
                 begins(leaf)
-            return backward(tensors, *args, **kwargs)
 
-        autograd.backward = noted
-        try:
-            yield
-        finally:
-            autograd.backward = backward
+        return _passes.heard(self._torch.autograd, begin, inner_too=True)
+
+    def tensor_hooks(self, registers: Callable[[Any], None]) -> AbstractContextManager[None]:
+        return preceded(self._torch.Tensor, "register_hook", lambda _tensor, hook: registers(hook))
 
     @contextmanager
-    def tensor_hooks(self, registers: Callable[[Any], None]) -> Iterator[None]:
-        """Within it, called with each hook that this thread registers on a tensor, before it is registered."""
-        tensor, here = self._torch.Tensor, threading.get_ident()
-        register = tensor.register_hook
+    def zeroings(self, begins: Callable[[list[Any]], None]) -> Iterator[None]:
+        optimizer, module = self._torch.optim.Optimizer, self._torch.nn.Module
 
-        def noted(this: Any, hook: Any) -> Any:
-            if threading.get_ident() == here:
-                registers(hook)
-            return register(this, hook)
+        def of_optimizer(this: Any, *_: Any, **__: Any) -> None:
+            begins([tensor for group in this.param_groups for tensor in group["params"]])
 
-        tensor.register_hook = noted
-        try:
+        def of_module(this: Any, *_: Any, **__: Any) -> None:
+            begins(list(this.parameters()))
+
+        with preceded(optimizer, "zero_grad", of_optimizer), preceded(module, "zero_grad", of_module):
             yield
-        finally:
-            tensor.register_hook = register
 
-    def comparing(self) -> Any:
-        """A context within which nothing is random; see Comparing."""
-        from vram._frameworks._torch_modes import Comparing
+    def rehearsal(self, allowed: Sequence[Any]) -> Any:
+        """See Rehearsal."""
+        from vram._frameworks._torch_rehearsal import Rehearsal
 
-        return Comparing()
+        return Rehearsal(allowed)
 
     def silent(self, why: str) -> AbstractContextManager[Any]:
         """Within it a collective raises VramError, which says why, before anything is sent."""

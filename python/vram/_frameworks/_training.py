@@ -37,7 +37,7 @@ class Training(Counters, Protocol):
         """Within it, both are called around each step of each optimizer, whatever thread it is in."""
 
     def backward_passes(self, begins: Callable[[], None]) -> AbstractContextManager[None]:
-        """Within it, called before each backward pass. One thread at a time."""
+        """Within it, called before each backward pass of this thread; not before passes within a pass."""
 
     def silent(self, why: str) -> AbstractContextManager[Any]:
         """Within it a collective of the framework raises VramError, which says why, before anything is sent."""
@@ -65,13 +65,19 @@ class Differentiating(Training, Protocol):
         """Whether two tensors, arrays or numbers are the same, but for rounding if not exact; without a fraction, exactly."""
 
     def accumulations(self, begins: Callable[[Any], None]) -> AbstractContextManager[None]:
-        """Within it, called before each backward pass, inner ones too, with each tensor to whose .grad the pass adds."""
+        """Within it, called before each backward pass of this thread, inner ones too, with each tensor to whose .grad the pass adds."""
 
     def tensor_hooks(self, registers: Callable[[Any], None]) -> AbstractContextManager[None]:
         """Within it, called with each hook that this thread registers on a tensor, before it is registered."""
 
-    def comparing(self) -> Any:
-        """A context within which random operators give constants; its scale(loss) is the size of the loss's terms."""
+    def zeroings(self, begins: Callable[[list[Any]], None]) -> AbstractContextManager[None]:
+        """Within it, called before this thread zeroes gradients, with the tensors whose they are."""
+
+    def rehearsal(self, allowed: Sequence[Any]) -> Any:
+        """Runs to be compared, of what may change the allowed tensors alone: each within `with rehearsal.run(draw) as mode`.
+
+        Random operators give constants there; `mode.scale(loss)` is the size of the loss's terms. Draws: rehearsal.extremes.
+        """
 
     def divisors(self, loss: Any) -> list[Any]:
         """What the loss was divided by after it was reduced (counts, sums of masks), each of them float() of it."""

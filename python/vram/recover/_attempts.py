@@ -57,6 +57,7 @@ def _undo(job: Job) -> None:
     job.gradients.drop()
     job.randomness.restore()
     job.buffers.restore()
+    job.versions.require_unchanged("step()")
 
 
 def _made(job: Job, size: int, make: Callable[[], None]) -> bool:
@@ -68,7 +69,7 @@ def _made(job: Job, size: int, make: Callable[[], None]) -> bool:
 
 def _run(job: Job, size: int) -> Any:
     """Forward and backward of the whole batch. Its loss."""
-    known = job.ranks.votes.alone or job.remembered.silent
+    known = job.ranks.votes.alone or job.known.silent
     job.buffers.save()
     with nullcontext() if known else job.framework.silent(_TALKS):
         fits = size >= job.samples
@@ -81,7 +82,7 @@ def _run_split(job: Job, size: int) -> Any:
     _refusals.refuse_to_split(job.models)
     ranges = _ranges(job, size)
     with _splitting(job):
-        if job.shown is not None and not job.shown.gradients:
+        if job.shown is not None and job.shown.gradients < min(size, 2):
             _check.check_gradients(job, job.shown, size)
         before = Randomness(job.framework)
         parts, loss = _run_parts(job, ranges)

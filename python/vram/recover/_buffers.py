@@ -7,10 +7,12 @@ Each micro-batch begins with the buffers as they were before the batch, as the w
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 from vram._error import VramError
+from vram.recover._changed import version_of
 from vram.recover._remembered import Remembered
 
 _ALWAYS_SAVED_BYTES = 1 << 20  # larger ones only at a model's first batch, and once they have moved
@@ -33,12 +35,8 @@ class _Buffer:
     @property
     def has_moved(self) -> bool:
         """Or changed in place, which batch norm does without counting a version."""
-        counted = self.is_other or _version(self.tensor) != self.version
+        counted = self.is_other or version_of(self.tensor) != self.version
         return counted or (self.saved is not None and not _same(self.saved, self.tensor))
-
-
-def _version(tensor: Any) -> int:
-    return 0 if tensor is None or tensor.is_inference() else int(tensor._version)
 
 
 def norms_of(models: list[Any]) -> list[str]:
@@ -76,7 +74,7 @@ class Buffers:
         for number, model in enumerate(self._models):
             for path, module in model.named_modules():
                 for key, tensor in module._buffers.items() if id(module) not in modules else ():
-                    found.append(_Buffer(f"{number}.{path}.{key}", module, key, tensor, _version(tensor)))
+                    found.append(_Buffer(f"{number}.{path}.{key}", module, key, tensor, version_of(tensor)))
                 modules.add(id(module))
         for buffer in found:
             if buffer.tensor is not None and (
@@ -85,24 +83,31 @@ class Buffers:
                 buffer.saved = buffer.tensor.detach().clone()
         self._buffers = found
 
+    def tensors(self) -> list[Any]:
+        """After save()."""
+        return [buffer.tensor for buffer in self._buffers or () if buffer.tensor is not None]
+
     def note(self) -> None:
         """Those that have moved will be saved from now on."""
-        moved = {b.name for b in self._buffers or () if b.is_other or _version(b.tensor) != b.version}
+        moved = {b.name for b in self._buffers or () if b.is_other or version_of(b.tensor) != b.version}
         self._remembered.moving = (self._remembered.moving or set()) | moved
 
     def restore(self) -> None:
         """As before the batch. Allocates nothing, and waits for no device: memory may just have run out."""
         self.note()
+        lost: list[_Buffer] = []
         for buffer in self._buffers or ():
-            if buffer.tensor is not None and buffer.saved is None and _version(buffer.tensor) != buffer.version:
-                raise VramError(
-                    f"the buffer {_shown(buffer)} ({_bytes(buffer.tensor)} bytes) has moved in this batch for the first "
-                    "time and was not saved, so that the batch can't be run again. Run the next batch: it will be saved"
-                )
             buffer.module._buffers[buffer.key] = buffer.tensor
-            if buffer.saved is not None:
+            if buffer.saved is not None and _is_changeable(buffer.tensor):
                 buffer.tensor.data.copy_(buffer.saved)  # graphs of others that have it saved stay valid
-                buffer.version = _version(buffer.tensor)
+                buffer.version = version_of(buffer.tensor)
+            elif buffer.tensor is not None and version_of(buffer.tensor) != buffer.version:
+                lost.append(buffer)
+        if lost:
+            raise VramError(
+                f"the buffer {_shown(lost[0])} ({_bytes(lost[0].tensor)} bytes) has moved in this batch for the first "
+                "time and was not saved, so that the batch can't be run again. Run the next batch: it will be saved"
+            )
 
     def left(self) -> dict[str, Any]:
         """Copies of those that have moved since restore(), by name."""
@@ -144,10 +149,24 @@ def _bytes(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
+def _is_changeable(tensor: Any) -> bool:
+    """Whether PyTorch changes it in place: not if several of its elements are one in memory (expanded)."""
+    if tensor.layout is not sys.modules["torch"].strided:
+        return True
+    return not any(extent > 1 and stride == 0 for extent, stride in zip(tensor.shape, tensor.stride()))
+
+
 def _same(one: Any, other: Any) -> bool:
     if one is None or other is None:
         return one is other
-    return one.shape == other.shape and bool(((one == other) | (one != one) & (other != other)).all())
+    if one.shape != other.shape or one.layout != other.layout:
+        return False
+    if one.is_sparse:
+        one, other = one.coalesce(), other.coalesce()
+        return _same(one.indices(), other.indices()) and _same(one.values(), other.values())
+    if one.layout is not sys.modules["torch"].strided:  # of compressed rows, say
+        return _same(one.to_sparse(), other.to_sparse())
+    return bool(((one == other) | (one != one) & (other != other)).all())
 
 
 def _mean(values: list[tuple[float, Any]]) -> Any:

@@ -1,8 +1,9 @@
 """Whether a step's loss is, in parts, the whole batch's: compared by numbers, since no reading of code could say.
 
 Losses: of the whole batch, without a graph, against those of the parts; where that is too much for memory, of runs of
-neighbouring parts that overlap. Gradients: of one micro-batch, whole against split, before the first batch that is split.
-Nothing is random meanwhile, so that dropout makes no difference.
+neighbouring parts that overlap. Gradients: of one micro-batch, whole against split, before the first batch that is split;
+of a single sample that they are in proportion to the loss.
+Nothing is random meanwhile, so that dropout makes no difference; and nothing may go from one run to the next but buffers.
 
 Both are done at the first batch of a step function that is split; the losses again after 1, 2, 4, 8 … of those, and
 whenever what the loss is divided by (tokens that count, the sum of a mask) is not shared out as in the batches before.
@@ -11,7 +12,7 @@ whenever what the loss is divided by (tokens that count, the sum of a mask) is n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -39,55 +40,69 @@ _ADVICE = (
 
 def check_gradients(job: Job, shown: Shown, size: int) -> None:
     """Of the first `size` samples, split in two. VramError: they differ. Leaves no gradients."""
-    if size < 2:
-        return
-    cuts = [(0, (size + 2) // 3), ((size + 2) // 3, size)]
+    middle = (size + 2) // 3
+    cuts = [(0, middle), (middle, size)] if size > 1 else [(0, 1), (0, 1)]
 
-    def run(start: int, stop: int, total: float | None) -> None:
-        part = job.part(start, stop)
-        weight = job.weight(part, stop - start)
-        # The parts are taken away from the whole: one set of gradients is enough.
-        factor = 1.0 if total is None else -1.0 if job.weigh is None else -share(weight, total)
-        if factor and weight:
+    def run(start: int, stop: int, factor: float, backward: Callable[[Any], object]) -> None:
+        if factor:
             job.buffers.restore()
             randomness.restore()
-            run_part(job, part, factor, split=True, backward=lambda loss: loss.backward())
+            with rehearsal.run():
+                run_part(job, job.part(start, stop), factor, split=True, backward=backward)
 
-    with _undisturbed(job) as randomness, job.framework.comparing():
-        run(0, size, None)
-        whole = [_norm(gradient) for gradient in job.gradients.current()]
-        total = job.weight(job.part(0, size), size)
-        for start, stop in cuts:
-            run(start, stop, total)
-        left = [_norm(gradient) for gradient in job.gradients.current()]
+    def compared(backward: Callable[[Any], object]) -> bool:
+        run(0, size, 1.0, backward)
+        whole = _norms(job)
+        for (start, stop), factor in zip(cuts, factors):
+            run(start, stop, -factor, backward)  # taken away from the whole: one set of gradients is enough
+        left = _norms(job)
+        lasting = job.gradients.lasting()
         job.gradients.drop()
-    _compare_norms(shown, whole, left, size)
+        return _compare_norms(shown, whole, {key: left[key] for key in left if key in lasting}, size)
+
+    with _undisturbed(job) as randomness:
+        rehearsal = job.framework.rehearsal(job.buffers.tensors())
+        weights = [job.weight(job.part(start, stop), stop - start) for start, stop in cuts]
+        if not sum(weights):
+            return
+        factors = [1.0 if job.weigh is None and size > 1 else share(weight, sum(weights)) for weight in weights]
+        # By the user's own backward, unless its gradients overflow (those of a gradient scaler, say).
+        if compared(job.backward) or compared(lambda loss: loss.backward()):
+            shown.gradients = min(size, 2)
 
 
-def _compare_norms(shown: Shown, whole: list[float], left: list[float], size: int) -> None:
+def _norms(job: Job) -> dict[int, float]:
+    return {key: _norm(gradient) for key, gradient in job.gradients.current().items()}
+
+
+def _compare_norms(shown: Shown, whole: dict[int, float], left: dict[int, float], size: int) -> bool:
+    """False: they say nothing. VramError: what is left of the whole is more than rounding."""
     _, relative, floor = _TOLERANCES[shown.precision]
-    total = math.sqrt(sum(norm * norm for norm in whole))
+    total = math.sqrt(sum(whole.get(key, 0.0) ** 2 for key in left))
     if not total or not math.isfinite(total):
-        return  # says nothing, or has overflown: tried again with the next batch
-    whole += [0.0] * (len(left) - len(whole))  # found on the way
-    for norm, rest in zip(whole, left):
+        return False
+    for key, rest in left.items():
+        norm = whole.get(key, 0.0)  # 0: found on the way
         if not rest <= relative * norm + floor * total:
             raise VramError(
-                f"split in two, the first {size} samples give gradients that differ by {rest / max(norm, 1e-30):.1e} "
-                f"(relative, of one tensor; {relative:.0e} is allowed). {_ADVICE}"
+                f"{f'split in two, the first {size} samples give' if size > 1 else 'the loss of one sample, times a number, gives'} "
+                f"gradients that differ by {rest / max(norm, 1e-30):.1e} (relative, of one tensor; {relative:.0e} is allowed). "
+                f"{_ADVICE}"
             )
-    shown.gradients = True
+    return True
 
 
 def check_losses(job: Job, shown: Shown, parts: list[Part], size: int) -> None:
     """Of the parts that were run, if it is time. VramError: together they are not the whole's."""
     kinds = kinds_of([(part.weight, [float(divisor) for divisor in part.divisors]) for part in parts])
     still = None if shown.kinds is None or kinds is None else _narrowed(shown.kinds, kinds)
+    due = shown.is_due
     shown.batches += 1
-    if still is not None and shown.batches & (shown.batches - 1):
+    if still is not None and not due:
         shown.kinds = still
         return
-    if shown.precision == Precision.COARSE and kinds is not None and not all(kinds):
+    # Rounding hides too much, or constants in place of random numbers: a mask that is drawn selects as much from each part.
+    if (shown.precision == Precision.COARSE or job.drew) and kinds is not None and not all(kinds):
         raise VramError(
             "what the loss is divided by is not shared out among the micro-batches as their weights (samples, if weight= "
             f"says nothing else) are. {_ADVICE}"
@@ -153,7 +168,9 @@ class _Comparison:
         self._relative = relative
         # What was drawn for them can't be drawn again for the whole.
         self._known = {} if job.drew else {(part.start, part.stop): float(part.loss) for part in parts}
+        self._is_finite = all(math.isfinite(float(part.loss)) for part in parts)
         self._randomness = randomness
+        self._rehearsal = job.framework.rehearsal(job.buffers.tensors())
         self._graph = False  # step() takes gradients itself, and needs a graph
 
     def settle(self, size: int) -> None:
@@ -184,30 +201,48 @@ class _Comparison:
 
     def _compare_run(self, ranges: list[tuple[int, int]]) -> None:
         """VramError: the mean (or sum) of the parts is not the whole's loss."""
-        job, start, stop = self._job, ranges[0][0], ranges[-1][1]
+        job = self._job
         weights = [job.weight(job.part(*part), part[1] - part[0]) for part in ranges]
         total = 1.0 if job.weigh is None else sum(weights)
         if not total:
             return
-        found = [(weight / total, *self._loss(*part)) for part, weight in zip(ranges, weights) if weight]
-        parts = math.fsum(share * loss for share, loss, _ in found)
-        whole, scale = self._loss(start, stop)
-        if math.isfinite(whole) or math.isfinite(parts):
-            scale = max(scale, sum(share * size for share, _, size in found))
-            if not abs(whole - parts) <= self._relative * scale:
-                raise VramError(
-                    f"the whole batch did not fit, and split it has another loss: {whole:.9g} for {stop - start} samples, "
-                    f"{parts:.9g} for the same in {len(ranges)} parts. {_ADVICE}"
-                )
+        shares = [(weight / total, part) for part, weight in zip(ranges, weights) if weight]
+        draws = self._rehearsal.extremes if job.drew else self._rehearsal.extremes[:1]
+        said = [self._compare_once(ranges, shares, draw) for draw in draws]
+        if not any(said) and self._is_finite:
+            raise VramError(
+                "the whole batch did not fit, and its loss can't be compared with that of its parts: it is no finite number "
+                "when random operators give constants. If split it is the same, pass check=False"
+            )
 
-    def _loss(self, start: int, stop: int) -> tuple[float, float]:
+    def _compare_once(
+        self, ranges: list[tuple[int, int]], shares: list[tuple[float, tuple[int, int]]], draw: float
+    ) -> bool:
+        """With such random numbers. False: the losses say nothing."""
+        start, stop = ranges[0][0], ranges[-1][1]
+        found = [(share, *self._loss(*part, draw)) for share, part in shares]
+        parts = math.fsum(share * loss for share, loss, _ in found)
+        whole, scale = self._loss(start, stop, draw)
+        if not math.isfinite(whole) and not math.isfinite(parts):
+            return False
+        scale = max(scale, sum(share * size for share, _, size in found))
+        if not abs(whole - parts) <= self._relative * scale:
+            raise VramError(
+                f"the whole batch did not fit, and split it has another loss: {whole:.9g} for {stop - start} samples, "
+                f"{parts:.9g} for the same in {len(ranges)} parts. {_ADVICE}"
+            )
+        return True
+
+    def _loss(self, start: int, stop: int, draw: float) -> tuple[float, float]:
         """Of these samples, and the size of its terms."""
         if (start, stop) in self._known and not self._graph:
             return self._known[start, stop], abs(self._known[start, stop])
         job = self._job
         job.buffers.restore()
         self._randomness.restore()
-        with nullcontext() if self._graph else job.framework.no_grad(), job.framework.comparing() as mode:
+        with nullcontext() if self._graph else job.framework.no_grad(), self._rehearsal.run(draw) as mode:
             result = job.step(job.part(start, stop))
             loss = getattr(result, "loss", result)
-            return float(loss), mode.scale(loss)
+            found = float(loss), mode.scale(loss)
+        job.versions.require_unchanged("step()")
+        return found

@@ -73,23 +73,34 @@ class Gradients:
     def __init__(self, parameters: list[Any]) -> None:
         self._parameters = parameters
         self._entries: dict[int, _Entry] = {}
-        self._passing: list[Any] = []  # weak: tensors that came up in backward, had no gradient and are no parameters
+        # Tensors that came up in backward, had no gradient and are no parameters: weak, and in which run. By id().
+        self._passing: dict[int, tuple[Any, int]] = {}
+        self._runs = 0
         self._apart: list[tuple[Any, Any]] | None = None  # hooks that do not run now, and what was in them
 
     def set_aside(self) -> None:
         for parameter in self._parameters:
             self._enter(parameter)
 
+    def begin_run(self) -> None:
+        """Of a micro-batch."""
+        self._runs += 1
+
     def adopt(self, leaf: Any) -> None:
         """Before a backward pass that adds to its gradient."""
         known = self._entries.get(id(leaf))
-        if (known is not None and known.tensor is leaf) or any(reference() is leaf for reference in self._passing):
+        if known is not None and known.tensor is leaf:
+            return
+        reference, run = self._passing.get(id(leaf), (None, 0))
+        if reference is not None and reference() is leaf:
+            if run != self._runs:  # it lives longer than a run: it is trained, or an input
+                self._entries[id(leaf)] = _Entry(leaf, None)
             return
         refuse_steps_in_backward(leaf)
         if leaf.grad is None and type(leaf).__name__ != "Parameter" and not _hooks(leaf):
             import torch.utils.weak  # the program has imported PyTorch; made within step(), it must not live longer
 
-            self._passing.append(torch.utils.weak.TensorWeakRef(leaf))
+            self._passing[id(leaf)] = torch.utils.weak.TensorWeakRef(leaf), self._runs
         else:
             self._enter(leaf)
 
@@ -98,18 +109,35 @@ class Gradients:
         tensor.grad = None
         self._take_hooks(tensor)
 
+    def refuse_to_zero(self, tensors: list[Any], split: bool) -> None:
+        """Before step() zeroes their gradients. VramError: those of earlier batches, or of this one's parts, would be lost."""
+        for tensor in tensors:
+            entry = self._entries.get(id(tensor))
+            if split or (entry is not None and entry.tensor is tensor and entry.earlier is not None):
+                raise VramError(
+                    "step() calls zero_grad(), which would drop the gradients of earlier batches and micro-batches. Call it "
+                    "outside vram.micro_batches, once for the whole batch"
+                )
+
     def drop(self) -> None:
         """What the current attempt has left."""
         for entry in self._entries.values():
             entry.tensor.grad = entry.merged = None
-        for tensor in [reference() for reference in self._passing]:
-            if tensor is not None:
-                tensor.grad = None
+        for tensor in self._still_passing():
+            tensor.grad = None
         self._passing.clear()
 
-    def current(self) -> list[Any]:
-        """What the current attempt has left, of each tensor; None: nothing."""
-        return [entry.tensor.grad for entry in self._entries.values()]
+    def current(self) -> dict[int, Any]:
+        """What the current attempt has left, by id() of the tensor, first of those that live longer than a run; None: nothing."""
+        tensors = [*(entry.tensor for entry in self._entries.values()), *self._still_passing()]
+        return {id(tensor): tensor.grad for tensor in tensors}
+
+    def lasting(self) -> set[int]:
+        """The tensors that live longer than a run, by id()."""
+        return set(self._entries)
+
+    def _still_passing(self) -> list[Any]:
+        return [tensor for reference, _ in self._passing.values() if (tensor := reference()) is not None]
 
     def layout(self, parameter: Any) -> int:
         """See _Entry."""

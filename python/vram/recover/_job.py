@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from vram._error import VramError
 from vram._frameworks._training import Differentiating
 from vram.recover._buffers import Buffers
+from vram.recover._changed import Versions
 from vram.recover._gradients import Gradients
 from vram.recover._oom import Failure
 from vram.recover._randomness import Randomness
@@ -45,7 +47,9 @@ class Job:
     ranks: Ranks
     remembered: Remembered
     models: list[Any]
-    shown: Shown | None  # None: the user takes the difference
+    versions: Versions  # of the batch
+    known: Shown  # of this step, whether it is compared or not
+    shown: Shown | None  # the same; None: the user takes the difference
     attempts: int = 0
     failures: list[tuple[int, Failure]] = field(default_factory=list)  # of this rank, with the size that failed
     freed_bytes: int = 0
@@ -69,17 +73,33 @@ def run_part(
     job: Job, part: Any, factor: float, *, split: bool, backward: Callable[[Any], object] | None = None
 ) -> Part:
     """Forward, and backward of the loss times the factor."""
-    with job.framework.accumulations(
-        job.gradients.adopt
-    ):  # a step that calls backward itself must not lose earlier gradients
+    job.gradients.begin_run()
+    with ExitStack() as stack:
+        # A step that calls backward itself must not lose earlier gradients.
+        stack.enter_context(job.framework.accumulations(job.gradients.adopt))
+        stack.enter_context(job.framework.zeroings(lambda tensors: job.gradients.refuse_to_zero(tensors, split)))
         loss = _loss_of(job.step(part))
+        if split:
+            job.versions.require_unchanged("step()")
         found, value = job.framework.divisors(loss) if split else [], loss.detach()
-        if split and job.shown is not None and not job.shown.gradients:
+        if split and job.shown is not None and job.shown.is_due:
             job.shown.precision = max(job.shown.precision, job.framework.precision(loss))
         scaled = loss if factor == 1.0 else loss * factor
         del loss
-        (backward or job.backward)(scaled)
+        _backward(backward or job.backward, scaled, split)
     return Part(0, 0, 0.0, value, found, {})
+
+
+def _backward(backward: Callable[[Any], object], loss: Any, split: bool) -> None:
+    try:
+        backward(loss)
+    except RuntimeError as error:
+        if split and "through the graph a second time" in str(error):
+            raise VramError(
+                "the whole batch did not fit, and it can't be split: what the loss is computed from has a graph that was made "
+                "outside step(), and backward can go through that once only. Compute it in step(), or detach it"
+            ) from error
+        raise
 
 
 def _loss_of(result: Any) -> Any:

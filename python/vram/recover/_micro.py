@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,13 @@ from vram._frameworks._training import Training, training_framework
 from vram.recover import _trees
 from vram.recover._attempts import until_it_fits
 from vram.recover._buffers import Buffers
+from vram.recover._changed import Versions
+from vram.recover._claims import claim_of
 from vram.recover._gradients import Gradients, parameters_of
 from vram.recover._job import Job
 from vram.recover._randomness import Randomness
 from vram.recover._ranks import Ranks
-from vram.recover._remembered import Shown, remembered_of
+from vram.recover._remembered import remembered_of
 from vram.recover._votes import WORKED
 
 _THRASHING_AFTER = 2  # batches in a row
@@ -61,8 +63,8 @@ def micro_batches(  # size: most of it says what the parameters mean
     ``step(part)`` computes the loss and returns it (or an object with ``.loss``); it does not call backward and does not
     scale: this function does both. Afterwards ``.grad`` has what ``step(batch).backward()`` would have left (fp32: to 1e-6
     relative), added to what was there before, or VramError says why it can't. It is called for each part, and a few times
-    more to compare parts with the whole; so nothing in it may count calls. Clip, step the optimizer and zero gradients after
-    the call.
+    more to compare parts with the whole, and so is ``backward``; so nothing in them may count calls. Clip, step the optimizer and
+    zero gradients after the call.
 
     model: the module that is trained, or a list of them; with DistributedDataParallel, the wrapper. optimizer: what it steps is
     looked at, too. reduction: how the loss comes from samples, "mean" or "sum". weight: over what the mean is, if not samples:
@@ -94,10 +96,12 @@ def micro_batches(  # size: most of it says what the parameters mean
     models = _modules_of(model)
     ranks = Ranks(models, group)
     with ranks.votes.telling():  # what fails on this rank alone must not leave the others waiting
+        ranks.refuse_special()
         total = samples if samples is not None else _trees.samples(batch)
         if total < 1:
             raise VramError("the batch has no samples")
         remembered = remembered_of(models[0])
+        known = remembered.step((claim_of(step), claim_of(weight), reduction, tuple(map(claim_of, models))))
         buffers = Buffers(models, allow_batch_norm, remembered)
         job = Job(
             framework=framework,
@@ -113,9 +117,9 @@ def micro_batches(  # size: most of it says what the parameters mean
             ranks=ranks,
             remembered=remembered,
             models=models,
-            shown=remembered.shown.setdefault(_claim(step, weight, reduction), Shown())
-            if check and not buffers.norms
-            else None,
+            versions=Versions(batch),
+            known=known,
+            shown=known if check and not buffers.norms else None,
         )
     return _run(job, grow_after)
 
@@ -138,25 +142,6 @@ def _modules_of(model: Any) -> list[Any]:
     return models
 
 
-def _claim(step: Any, weight: Any, reduction: str) -> Hashable:
-    """What is shown once for all batches: by code, since a new function with it for each batch is usual."""
-    return _code(step), _code(weight), reduction
-
-
-def _code(function: Any) -> Hashable:
-    function = getattr(function, "func", function)  # of functools.partial
-    code = getattr(function, "__code__", type(function))
-    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if _is_filled(cell)]
-    return code, tuple(getattr(one, "__code__", type(one)) for one in cells if callable(one))
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
-
-
 def _weigher(weight: Callable[[Any], Any] | None, reduction: str) -> Callable[[Any, int], float] | None:
     if weight is not None:
         of_part = weight
@@ -168,8 +153,8 @@ def _run(job: Job, grow_after: int | None) -> MicroBatches:
     retries_before = _alloc_retries(job.framework)
     job.ranks.votes.worst(WORKED)  # all are here, and none has a reason not to begin
     worked = False
-    job.gradients.set_aside()
     try:
+        job.gradients.set_aside()
         with job.ranks.apart():
             size, loss = until_it_fits(job, job.remembered.start(job.samples, grow_after))
         worked = True
@@ -178,7 +163,7 @@ def _run(job: Job, grow_after: int | None) -> MicroBatches:
             job.gradients.put_back()
             job.buffers.restore()
     job.buffers.note()
-    job.remembered.silent = True
+    job.known.silent = True
     job.gradients.accumulate()
     job.ranks.average()
     job.remembered.worked()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from vram._error import VramError
 from vram.recover import _trees
+from vram.recover._changed import Versions
 from vram.recover._randomness import Randomness
+from vram.recover._trees import Joining
 from vram.recover._tries import Tries
 
 _ADVICE = (
@@ -20,8 +22,11 @@ _ADVICE = (
 class InParts:
     """One call of a function with a batch."""
 
-    def __init__(self, tries: Tries, whole: Any, call: Callable[[Any], Any]) -> None:
+    def __init__(self, tries: Tries, whole: Any, call: Callable[[Any], Any], claim: Hashable) -> None:
+        """claim: for what its results are shown to belong to samples."""
         self._tries = tries
+        self._claim = claim
+        self._versions = Versions(whole)
         self._whole = whole
         self._call = call
         self._total = _trees.samples(whole)
@@ -34,6 +39,8 @@ class InParts:
         return result
 
     def _run(self, size: int) -> Any:
+        if self._tries.count > 1:
+            self._versions.require_unchanged("the function")
         if size >= self._total:
             return self._call(self._whole)
         rules, framework = self._tries.rules, self._tries.framework
@@ -43,25 +50,25 @@ class InParts:
             results = [self._of(*part) for part in ranges]
             if rules.join is not None:
                 return rules.join(results)
-            joined = self._joined(results, ranges)
-            if not rules.shown:
-                self._show(results[0], ranges[0][1], before.has_moved(framework))
-        return joined
-
-    def _again(self, randomness: Randomness, start: int, stop: int) -> Any:
-        """With what Python and NumPy draw the same each time."""
-        randomness.restore()
-        return self._of(start, stop)
+            shown = rules.shown.get(self._claim)
+            if shown is not None:
+                joining, joined = self._joined(results, ranges)
+                if joining.is_as(shown):
+                    return joined
+            shown = rules.shown[self._claim] = self._show(results[0], ranges[0][1], before.has_moved(framework))
+            return self._joined(results, ranges, shown)[1]
 
     def _of(self, start: int, stop: int) -> Any:
         return self._call(_trees.part(self._whole, start, stop, self._total))
 
-    def _joined(self, results: list[Any], ranges: list[tuple[int, int]]) -> Any:
-        lengths = [stop - start for start, stop in ranges]
-        return _trees.join(results, lengths, self._tries.framework, _ADVICE)
+    def _joined(
+        self, results: list[Any], ranges: list[tuple[int, int]], like: Joining | None = None
+    ) -> tuple[Joining, Any]:
+        joining = Joining(self._tries.framework, _ADVICE, like)
+        return joining, joining.result(results, [stop - start for start, stop in ranges])
 
-    def _show(self, first: Any, size: int, drew: bool) -> None:
-        """That the first part's result is the same in two parts. VramError: it is not."""
+    def _show(self, first: Any, size: int, drew: bool) -> Joining:
+        """How results are put together, by the first part's in two parts, which must be the same. VramError: they are not."""
         framework = self._tries.framework
         if size < 2:
             raise VramError(
@@ -71,18 +78,25 @@ class InParts:
         ranges = [(0, (size + 2) // 3), ((size + 2) // 3, size)]
         randomness = Randomness(framework)
         try:
-            with framework.comparing() if drew else nullcontext():
+            with framework.rehearsal([]).run() if drew else nullcontext():
                 first = self._again(randomness, 0, size) if drew else first
                 results = [self._again(randomness, *part) for part in ranges]
         finally:
             randomness.restore()
-        different = _trees.difference(first, self._joined(results, ranges), framework)
+        joining, joined = self._joined(results, ranges)
+        different = _trees.difference(first, joined, framework)
         if different is not None:
             raise VramError(
                 f"{different} of the first {size} samples is another one when they come in two parts: it depends on which samples "
                 f"are there. {_ADVICE}"
             )
-        self._tries.rules.shown = True
+        return joining
+
+    def _again(self, randomness: Randomness, start: int, stop: int) -> Any:
+        """With what Python and NumPy draw the same each time."""
+        self._versions.require_unchanged("the function")
+        randomness.restore()
+        return self._of(start, stop)
 
     @contextmanager
     def _without_backward(self) -> Iterator[None]:

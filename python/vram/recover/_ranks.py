@@ -34,8 +34,12 @@ def _parallel_modules(models: list[Any]) -> list[Any]:
                 "memory leaves the others waiting; no retry can be agreed on. Choose a batch size that surely fits, and "
                 "run forward and backward without vram.micro_batches"
             )
-        if "DistributedDataParallel" in names and id(module) not in found:
-            _refuse_special(module)
+        if "DistributedDataParallel" in names and not hasattr(module, "require_forward_param_sync"):
+            raise VramError(
+                f"{type(module).__module__}.DistributedDataParallel is not PyTorch's, and how it communicates is not known. "
+                "Use torch.nn.parallel.DistributedDataParallel, or run forward and backward without vram.micro_batches"
+            )
+        if "DistributedDataParallel" in names:
             found[id(module)] = module
     return list(found.values())
 
@@ -95,6 +99,11 @@ class Ranks:
             )
         return groups[0]
 
+    def refuse_special(self) -> None:
+        """VramError: a module can't be run without communication."""
+        for module in self._modules:
+            _refuse_special(module)
+
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Within it, forward and backward of the modules communicate nothing."""
@@ -138,7 +147,9 @@ class Ranks:
                 if layout != own:
                     gradients.give(parameter, lambda grad, p=parameter, to=layout: self._made(grad, p, to))
 
-        worst, _ = self.votes.worst(WORKED if attempt(make) else OUT_OF_MEMORY)
+        with self.votes.telling():
+            made = attempt(make)
+        worst, _ = self.votes.worst(WORKED if made else OUT_OF_MEMORY)
         return worst == WORKED
 
     def _made(self, gradient: Any, parameter: Any, layout: int) -> Any:

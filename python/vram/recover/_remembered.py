@@ -9,17 +9,24 @@ from typing import Any
 
 from vram._frameworks._training import Precision
 
+_MAX_STEPS = 1000  # functions of one model
 _sizes: weakref.WeakKeyDictionary[Any, Remembered] = weakref.WeakKeyDictionary()
 
 
 @dataclass
 class Shown:
-    """Of one step function: that split its loss is the whole batch's, for divisors of these kinds."""
+    """Of one step function: that split its loss is the whole batch's, for divisors of these kinds; and that it keeps silent."""
 
     kinds: list[set[str]] | None = None  # see _check.kinds_of; None: not known
     precision: Precision = Precision.DOUBLE  # the coarsest that was seen
-    gradients: bool = False  # they were compared too
+    gradients: int = 0  # samples of the micro-batch whose gradients were compared too, at most 2
     batches: int = 0  # that were split, since
+    silent: bool = False  # a batch was run without communication, though other ranks were there
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next batch that is split is to be compared, after 1, 2, 4, 8 of them."""
+        return not self.batches & (self.batches + 1)
 
 
 @dataclass
@@ -28,7 +35,6 @@ class Remembered:
 
     limit: int | None = None  # None: nothing failed so far
     thrashed: int = 0  # batches in a row during which the allocator had to give its cache back
-    silent: bool = False  # a batch was run without communication, though other ranks were there
     moving: set[str] | None = None  # names of the buffers that a batch has moved; None: there was no batch
     shown: dict[Hashable, Shown] = field(default_factory=dict)
     _worked: int = 0  # batches since the limit last changed
@@ -55,6 +61,11 @@ class Remembered:
         if self._growing and self.limit is not None:
             self.limit *= 2
             self._growing, self._worked = False, 0
+
+    def step(self, claim: Hashable) -> Shown:
+        if len(self.shown) >= _MAX_STEPS:  # a program that makes new kinds of steps all the time
+            self.shown.clear()
+        return self.shown.setdefault(claim, Shown())
 
 
 def remembered_of(model: Any) -> Remembered:

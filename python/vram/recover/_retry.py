@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast, overload
 
 from vram._error import VramError
 from vram._frameworks._training import training_framework
+from vram.recover._claims import claim_of
 from vram.recover._parts import InParts
 from vram.recover._tries import Rules, Tries
 from vram.recover._votes import Votes
@@ -116,14 +117,18 @@ def _decorated(function: F, rules: Rules) -> F:
         def call(value: Any) -> Any:
             bound.arguments[key] = value
             try:
-                return function(*bound.args, **bound.kwargs)
+                result = function(*bound.args, **bound.kwargs)
             finally:
                 bound.arguments[key] = whole
+            if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+                raise _runs_later(name)
+            return result
 
         tries = Tries(training_framework(), rules, Votes(rules.group), name)
         if isinstance(whole, Integral):
             return tries.until_it_works(int(whole), lambda size: call(whole if size == whole else size))
-        return InParts(tries, whole, call).result()
+        others = [value for name, value in bound.arguments.items() if name != key]
+        return InParts(tries, whole, call, tuple(map(claim_of, [function, *others]))).result()
 
     return cast("F", wrapper)
 
@@ -131,7 +136,11 @@ def _decorated(function: F, rules: Rules) -> F:
 def _refuse_what_runs_later(function: Any, name: str) -> None:
     kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction, inspect.isclass)
     if any(applies(function) for applies in kinds):
-        raise VramError(
-            f"retry_on_oom calls a function again that has failed; {name} is async, a generator or a class, which fails later "
-            "than it is called. Decorate the function within it that does the work"
-        )
+        raise _runs_later(name)
+
+
+def _runs_later(name: str) -> VramError:
+    return VramError(
+        f"retry_on_oom calls a function again that has failed; {name} is async, a generator or a class, which fails later "
+        "than it is called. Decorate the function within it that does the work"
+    )

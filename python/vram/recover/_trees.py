@@ -27,7 +27,7 @@ class Leaves(Protocol):
 
 def samples(batch: Any) -> int:
     """How many the batch has: dimension 0 of all of its tensors. VramError: they differ, or there is none."""
-    sizes = {int(leaf.shape[0]): path for path, leaf in _tensors(batch, "batch")}
+    sizes = {int(leaf.shape[0]): path for path, leaf in tensors(batch)}
     if len(sizes) == 1:
         return next(iter(sizes))
     found = ", ".join(f"{path} has {size}" for size, path in sizes.items()) or "no tensor"
@@ -46,29 +46,63 @@ def part(batch: Any, start: int, stop: int, total: int) -> Any:
     return _rebuilt(batch, lambda _key, child: part(child, start, stop, total))
 
 
-def join(parts: Sequence[Any], lengths: Sequence[int], leaves: Leaves, advice: str, path: str = "the result") -> Any:
-    """Trees of the same form become one: what has an item for each of the parts' `lengths` samples is joined.
+class Joining:
+    """Puts results of parts together, leaf by leaf: values for each sample are joined, what is the same in all parts is kept.
 
-    VramError: something has not, and is not the same in all parts either.
+    like: how other parts' results were put together. What was not joined there is not joined here, whatever its size.
     """
-    first = parts[0]
-    if _is_tensor(first) and all(_is_tensor(one) and one.shape[0] == n for one, n in zip(parts, lengths)):
-        return leaves.concatenate(parts)
-    is_list = isinstance(first, list) and next(_tensors(first, ""), None) is None
-    if is_list and all(isinstance(one, list) and len(one) == n for one, n in zip(parts, lengths)):
-        return [item for one in parts for item in one]
-    forms = [(type(one), [key for key, _ in _children(one)]) for one in parts]
-    if forms[0][1] and all(form == forms[0] for form in forms):
-        return _rebuilt(
-            first,
-            lambda key, _child: join(
-                [_child_at(one, key) for one in parts], lengths, leaves, advice, f"{path}[{key!r}]"
-            ),
+
+    def __init__(self, leaves: Leaves, advice: str, like: Joining | None = None) -> None:
+        self._leaves = leaves
+        self._advice = advice
+        self._like = like
+        self._joined: set[str] = set()
+        self._kept: dict[str, Any] = {}
+
+    def result(self, parts: Sequence[Any], lengths: Sequence[int], path: str = "the result") -> Any:
+        """Of trees of the same form, for parts of so many samples.
+
+        VramError: something is neither one value for each sample nor the same in all parts.
+        """
+        first = parts[0]
+        if self._like is None or path in self._like._joined:
+            joined = self._each_sample(parts, lengths, path)
+            if joined is not None:
+                self._joined.add(path)
+                return joined
+        forms = [(type(one), [key for key, _ in _children(one)]) for one in parts]
+        if forms[0][1] and all(form == forms[0] for form in forms):
+            return _rebuilt(
+                first, lambda key, _: self.result([_child_at(one, key) for one in parts], lengths, f"{path}[{key!r}]")
+            )
+        for one in parts[1:]:
+            if difference(first, one, self._leaves, exact=True) is not None:
+                raise VramError(
+                    f"{path} is neither one value for each sample nor the same in all parts. {self._advice}"
+                )
+        self._kept[path] = first.detach() if hasattr(first, "detach") else first
+        return first
+
+    def is_as(self, other: Joining) -> bool:
+        """Whether the same was joined and kept as there, with the same values."""
+        return (
+            self._joined == other._joined
+            and self._kept.keys() == other._kept.keys()
+            and difference(self._kept, other._kept, self._leaves, exact=True) is None
         )
-    for one in parts[1:]:
-        if difference(first, one, leaves, exact=True) is not None:
-            raise VramError(f"{path} is neither one value for each sample nor the same in all parts. {advice}")
-    return first
+
+    def _each_sample(self, parts: Sequence[Any], lengths: Sequence[int], path: str) -> Any:
+        """None: there is not one value for each."""
+        first = parts[0]
+        if _is_tensor(first) and all(_is_tensor(one) and one.shape[0] == n for one, n in zip(parts, lengths)):
+            if len({tuple(one.shape[1:]) for one in parts}) > 1:
+                shapes = ", ".join(str(tuple(one.shape)) for one in parts[:4])
+                raise VramError(f"{path} has other extents in each part ({shapes}) and can't be joined. {self._advice}")
+            return self._leaves.concatenate(parts)
+        is_list = isinstance(first, list) and next(_tensors(first, ""), None) is None
+        if is_list and all(isinstance(one, list) and len(one) == n for one, n in zip(parts, lengths)):
+            return [item for one in parts for item in one]
+        return None
 
 
 def difference(one: Any, other: Any, leaves: Leaves, path: str = "the result", *, exact: bool = False) -> str | None:
@@ -108,6 +142,11 @@ def _children(item: Any) -> Iterator[tuple[Any, Any]]:
 
 def _child_at(item: Any, key: Any) -> Any:
     return getattr(item, key) if _is_dataclass(item) and not isinstance(item, Mapping) else item[key]
+
+
+def tensors(batch: Any) -> Iterator[tuple[str, Any]]:
+    """Yields those that can be cut, each with the path to it."""
+    yield from _tensors(batch, "batch")
 
 
 def _tensors(item: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vram._error import VramError
 from vram._frameworks._training import Differentiating
-from vram.recover._oom import Failure, attempt, free
+from vram.recover._oom import Failure, Outcome, attempt, free
 from vram.recover._randomness import Randomness
+from vram.recover._trees import Joining
 from vram.recover._votes import OUT_OF_MEMORY, WORKED, Votes, world_size
 
 _TALKS = (
@@ -32,7 +33,8 @@ class Rules:
     join: Callable[[list[Any]], Any] | None
     group: Any = None
     remembered: int | None = None  # samples; of functions that take a batch
-    shown: bool = False  # results belong to samples
+    # How results were put together that were shown to belong to samples, by claim.
+    shown: dict[Hashable, Joining] = field(default_factory=dict)
     silent: bool = False  # the function was seen to work without communication
 
     def smaller(self, size: int) -> int:
@@ -85,14 +87,16 @@ class Tries:
         asked, again = size, True  # again: with the same size, if there was something to free
         while True:
             self.size, self.count = size, self.count + 1
+            added = Added()
             with self._votes.telling():
-                value, failed = self._once(size, run)
-            worst, largest = self._votes.worst(OUT_OF_MEMORY if failed else WORKED, size)
+                outcome = self._once(size, run, added)
+            worst, largest = self._votes.worst(OUT_OF_MEMORY if outcome.failure else WORKED, size)
             if worst == WORKED:
                 self.rules.silent = True
-                return value
-            del value
+                return outcome.value
             with self._votes.telling():
+                self._undo(outcome.stepped, added)
+                del outcome
                 freed = free(self.framework)
                 self._randomness.restore()
             _, freed = self._votes.worst(WORKED, freed)
@@ -104,28 +108,29 @@ class Tries:
             if not size:
                 raise self._error(f"nothing smaller may be tried (minimum {self.rules.minimum})")
 
-    def _once(self, size: int, run: Callable[[int], Any]) -> tuple[Any, bool]:
-        """The value, and whether memory ran out. Raises where nothing may be called again."""
-        added = Added()
+    def _once(self, size: int, run: Callable[[int], Any], added: Added) -> Outcome[Any]:
         together = self.rules.group is not None and not self.rules.silent
         with ExitStack() as stack:
             stack.enter_context(self.framework.accumulations(added.begins))
             if together or self.count > 1:
                 stack.enter_context(self.silently())
             outcome = attempt(self.framework, lambda: run(size))
-        if outcome.failure is None:
-            return outcome.value, False
-        self._failures.append((size, outcome.failure))
-        if not self.rules.from_scratch:
-            if outcome.stepped:
-                raise self._error("an optimizer had begun its step, which is never run again (see from_scratch)")
-            if added.to_earlier:
-                raise self._error(
-                    "its backward had added to gradients that were there before the call, which can't be undone. Begin it "
-                    "with zero_grad(set_to_none=True), or use vram.micro_batches"
-                )
-            added.undo()
-        return None, True
+        if outcome.failure is not None:
+            self._failures.append((size, outcome.failure))
+        return outcome
+
+    def _undo(self, stepped: bool, added: Added) -> None:
+        """Before the function is called again, here or on all ranks. Raises where that can't be."""
+        if self.rules.from_scratch:
+            return
+        if stepped:
+            raise self._error("an optimizer had begun its step, which is never run again (see from_scratch)")
+        if added.to_earlier:
+            raise self._error(
+                "its backward had added to gradients that were there before the call, which can't be undone. Begin it "
+                "with zero_grad(set_to_none=True), or use vram.micro_batches"
+            )
+        added.undo()
 
     def silently(self) -> AbstractContextManager[Any]:
         """Within it the function must not communicate: ranks do not call it equally often."""
