@@ -116,6 +116,15 @@ TEST(HttpServer, ABodyInAnUnknownEncodingEndsTheConnection) {
             200);
 }
 
+// Whoever stands between has seen no such header when it let the request pass.
+TEST(HttpServer, WhatComesBehindABodyIsNoHeader) {
+  Server server;
+  const std::string answer =
+      server.ask(std::string("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n") + kClose +
+                 "5\r\nhello\r\n0\r\nHost: elsewhere\r\n\r\n");
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n/|0|localhost|true")) << answer;
+}
+
 TEST(HttpServer, ARequestThatDoesNotEndGets408) {
   ServerLimits limits;
   limits.read = milliseconds(50);
