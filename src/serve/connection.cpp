@@ -132,6 +132,7 @@ void Connection::wait_for_request() {
 void Connection::read_header() {
   if (!exchange_) exchange_ = std::make_unique<Exchange>(hub_.limits);
   exchange_->parser.emplace(hub_.limits);
+  is_head_ = false;  // the one before may have been a HEAD
   expect_within(hub_.limits.read);
   http::async_read_header(
       channel_, exchange_->buffer, *exchange_->parser,
@@ -140,6 +141,7 @@ void Connection::read_header() {
 
 void Connection::header_was_read(ErrorCode error) {
   if (error) return reading_failed(error);
+  is_head_ = exchange_->parser->method() == http::verb::head;
   if (!exchange_->parser->is_encoding_understood()) {
     hub_.hooks.incident(client_, "sends a body in an unknown transfer encoding");
     keeps_alive_ = false;
@@ -189,7 +191,6 @@ void Connection::answer() {
   end_waiting();
   const RequestParser& parser = *exchange_->parser;
   const RequestParser::Headers& headers = parser.headers();
-  is_head_ = parser.method() == http::verb::head;
   is_http11_ = parser.is_http11();
   const auto refuse_with = [this](int status, std::string_view why) {
     keeps_alive_ = false;
