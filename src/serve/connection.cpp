@@ -18,6 +18,7 @@ namespace http = boost::beast::http;
 using Socket = asio::ip::tcp::socket;
 
 constexpr size_t kLongestTarget = 4096;
+constexpr std::chrono::milliseconds kCancelAgain{10};
 // Else the kernel would take MiB for each client that does not read.
 constexpr int kSendBufferBytes = 128 << 10;
 
@@ -97,6 +98,10 @@ void Connection::end_waiting() {
 void Connection::expect_within(std::chrono::milliseconds time) {
   is_late_ = false;
   deadline_.expires_after(time);
+  wait_for_deadline();
+}
+
+void Connection::wait_for_deadline() {
   deadline_.async_wait([weak = weak_from_this()](ErrorCode error) {
     const auto self = weak.lock();
     // A timer that was set anew is not over, though its last end may still be on its way.
@@ -104,6 +109,10 @@ void Connection::expect_within(std::chrono::milliseconds time) {
     self->is_late_ = true;
     ErrorCode ignored;
     self->channel_.socket().cancel(ignored);
+    // What has been done and waits to be handled is not cancelled, and may be followed by another
+    // read or write: that one is cancelled the next time.
+    self->deadline_.expires_after(kCancelAgain);
+    self->wait_for_deadline();
   });
 }
 

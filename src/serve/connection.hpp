@@ -116,6 +116,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // From now until the next of these calls: when the time is over, what goes on is cancelled.
   void expect_within(std::chrono::milliseconds time);
+  void wait_for_deadline();
   void begin_waiting();
   void end_waiting();
 
