@@ -241,7 +241,10 @@ serve::ServerHooks Serving::server_hooks() {
   hooks.check_password = [guard](const serve::Request& request) {
     return guard->check_password(request);
   };
-  hooks.is_slow = serve::is_about_history;
+  // Whoever is refused takes no place among those who wait for the history.
+  hooks.is_slow = [guard](const serve::Request& request) {
+    return serve::is_about_history(request) && guard->lets_in(request);
+  };
   if (settings_.web) hooks.tls = [web = settings_.web] { return web->now()->tls; };
   hooks.incident = [this](std::string_view client, std::string_view what) {
     log_->write_seldom({.level = LogLevel::kWarning,

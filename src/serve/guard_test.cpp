@@ -115,6 +115,22 @@ TEST_F(UserGuard, APasswordIsWantedForAllButTheProbes) {
   EXPECT_FALSE(gate.guard.needs_password_check(misdirected)) << "pages can't make it work";
 }
 
+// So that no work is begun for others.
+TEST_F(UserGuard, ItKnowsBeforehandWhoIsLetIn) {
+  Gate gate(kSecret);
+  gate.guard.web = WebAccess::open(folder_.file("users.yml")).value();
+  EXPECT_TRUE(gate.guard.lets_in(from_afar("/healthz", "")));
+  EXPECT_TRUE(gate.guard.lets_in(from_afar("/metrics", std::string("Bearer ") + kSecret)));
+  EXPECT_FALSE(gate.guard.lets_in(from_afar("/metrics", "")));
+  EXPECT_FALSE(gate.guard.lets_in(from_afar("/metrics", "Bearer 0123456789abcdeF")));
+  Request request = from_afar("/metrics", "Basic YWxpY2U6b3BlbiBzZXNhbWU=");
+  EXPECT_FALSE(gate.guard.lets_in(request)) << "not checked";
+  request.password_is_right = true;
+  EXPECT_TRUE(gate.guard.lets_in(request));
+  EXPECT_FALSE(gate.guard.lets_in(local("/healthz", "rebound.example")));
+  EXPECT_TRUE(gate.refusals.empty());
+}
+
 TEST_F(UserGuard, ATokenWillDoAsWell) {
   Gate gate(kSecret);
   gate.guard.web = WebAccess::open(folder_.file("users.yml")).value();

@@ -129,6 +129,23 @@ def test_requests_that_do_not_end_take_little_memory(tmp_path: pathlib.Path) -> 
         assert peak_bytes(serve) < 40 * MIB
 
 
+def test_whoever_is_refused_puts_nobody_out(history: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text("a-token-of-the-tests-0123456789\n")
+    options = ["--history", str(history), "--token-file", str(token)]
+    with (
+        Serve(Machine(tmp_path, scenario()), tmp_path, *options).with_a_look() as serve,
+        contextlib.ExitStack() as connections,
+    ):
+        for _ in range(32):  # as many as there may be at once
+            slow = unread(serve, HOLDERS, f"Authorization: Bearer {token.read_text().strip()}")
+            assert connections.enter_context(slow).recv(12) == b"HTTP/1.1 200"
+        time.sleep(1.1)  # after a second of silence they may be put out
+        assert {serve.get(COURSES).status for _ in range(5)} == {401}
+        assert not any("kept the server waiting" in line["message"] for line in serve.events("client-trouble"))
+
+
 @pytest.mark.skipif(IS_SANITIZED, reason="of the program as it is shipped")
 def test_answers_that_nobody_reads_make_room(history: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """As many as there may be at once: those who read come after, and are answered."""
