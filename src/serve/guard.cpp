@@ -74,17 +74,19 @@ bool Guard::lets_in(const Request& request) const {
   return !is_misdirected(request) && has_shown_enough(request);
 }
 
-Response Guard::operator()(const Request& request) const {
+Response Guard::answer(const Request& request) const {
   if (is_misdirected(request)) {
     refused(request, "names another host");
     return misdirected();
   }
-  if (!has_shown_enough(request)) {
-    const bool shows_one = !request.authorization.empty();
-    refused(request, shows_one ? "shows a wrong token or password" : "shows no token or password");
-    return unauthorized(shows_one, token->is_wanted(), users() != nullptr);
-  }
-  Response response = inner(request);
+  if (has_shown_enough(request)) return inner(request);
+  const bool shows_one = !request.authorization.empty();
+  refused(request, shows_one ? "shows a wrong token or password" : "shows no token or password");
+  return unauthorized(shows_one, token->is_wanted(), users() != nullptr);
+}
+
+Response Guard::operator()(const Request& request) const {
+  Response response = answer(request);
   if (web) std::ranges::copy(web->now()->headers, std::back_inserter(response.headers));
   return response;
 }

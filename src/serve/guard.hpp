@@ -39,6 +39,7 @@ struct Guard {
  private:
   [[nodiscard]] bool is_misdirected(const Request& request) const;
   [[nodiscard]] bool has_shown_enough(const Request& request) const;
+  [[nodiscard]] Response answer(const Request& request) const;
   [[nodiscard]] std::shared_ptr<Users> users() const;
 };
 

@@ -3,6 +3,7 @@
 #include "serve/errors.hpp"
 #include "watch/testing/history_looks.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -148,7 +149,11 @@ TEST_F(UserGuard, HeadersComeWithEachAnswer) {
   const Response response = gate.guard(local("/metrics", "localhost"));
   EXPECT_EQ(response.status, 200) << "no users, no password";
   ASSERT_EQ(response.headers.size(), 1U);
-  EXPECT_EQ(response.headers[0], (std::pair<std::string, std::string>("X-Frame-Options", "deny")));
+  const std::pair<std::string, std::string> header("X-Frame-Options", "deny");
+  EXPECT_EQ(response.headers[0], header);
+  const Response refused = gate.guard(local("/metrics", "rebound.example"));
+  EXPECT_EQ(refused.status, 421);
+  EXPECT_THAT(refused.headers, ::testing::Contains(header));
 }
 
 TEST_F(UserGuard, ReloadingNeverLetsMoreIn) {
