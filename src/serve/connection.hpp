@@ -47,8 +47,9 @@ struct Hub {
   Deflater deflater = {};  // the second thread's
   // The last to be made and the first to go: connections lie in what they have yet to do.
   boost::asio::io_context context{1};
-  // Both from start() on: with the rights of its caller.
+  // All from start() on: with the rights of its caller.
   std::optional<boost::asio::thread_pool> slow;
+  std::optional<boost::asio::thread_pool> packer;  // a history's file that hangs delays no scrape
   std::optional<boost::asio::thread_pool> gate;  // for passwords: guessing holds up nobody who has
                                                  // shown theirs
 
@@ -103,7 +104,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] Response handled(const Request& request) const;
   void write(Response response);
   [[nodiscard]] bool make_room_for(size_t bytes);
+  [[nodiscard]] bool take_body(std::shared_ptr<const Body> body);
+  void count_body();
   void send(Response response);
+  void refuse_for_want_of_room();
   void was_written(ErrorCode error);
   void begin_stream(const Response& response);
   void ask_for_piece();

@@ -128,6 +128,7 @@ HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) 
 void HttpServer::start(ServerHooks hooks) {
   state_->hub.hooks = std::move(hooks);
   state_->hub.slow.emplace(1);
+  state_->hub.packer.emplace(1);
   state_->hub.gate.emplace(1);
   for (Door& door : state_->doors) state_->accept(door);
   state_->thread = std::thread([this] { state_->hub.context.run(); });

@@ -1,6 +1,6 @@
 // HTTP/1.1 for any number of clients on one thread: none of them waits for another, however slowly
-// it reads or writes. What takes long by itself (a search in the history, packing what is large) is
-// done on a second thread.
+// it reads or writes. What takes long by itself is done on other threads: searches in the history
+// and their answers, packing what is large, passwords.
 //
 //     clients ─▶ HttpServer ─▶ Connection (one each) ─▶ Request ─▶ Handler ─▶ Response ─▶ client
 //

@@ -4,9 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <future>
+#include <memory>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 namespace vram::serve {
 namespace {
@@ -81,6 +85,66 @@ TEST(BusyHttpServer, WhoGoesOnSendingBehindTheLastAnswerIsClosed) {
   EXPECT_TRUE(eventually([&] {
     return (*server).status(std::string("GET / HTTP/1.1\r\n") + kClose) == 200;
   })) << "the first connection is open for good, and nobody can put it out";
+}
+
+TEST(BusyHttpServer, PacksWhileTheHistoryIsWaitedFor) {
+  std::promise<void> may_go;
+  const std::shared_future<void> go = may_go.get_future().share();
+  std::atomic<bool> has_waited = false;
+  const auto big = std::make_shared<Body>(std::string(100'000, 'x'));
+  Server server(
+      [&](const Request& request) {
+        if (request.path == "/slow") {
+          (void)go.wait_for(kWaitLimit);
+          has_waited = true;
+        }
+        return Response{.status = 200, .content_type = "text/plain", .body = big, .headers = {}};
+      },
+      {}, [](const Request& request) { return request.path == "/slow"; });
+  Client slow(server.port());
+  slow.send(std::string("GET /slow HTTP/1.1\r\n") + kClose);
+  const std::string packed =
+      server.ask(std::string("GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\n") + kClose);
+  EXPECT_NE(packed.find("Content-Encoding: gzip"), std::string::npos);
+  EXPECT_FALSE(has_waited);
+  may_go.set_value();
+  EXPECT_EQ(testing::status_of(slow.read_to_end()), 200);
+}
+
+// Answers that wait to be packed take memory like those that wait to be read.
+TEST(BusyHttpServer, WhatWaitsToBePackedIsBounded) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  std::string text(kMiB, '\0');
+  std::ranges::generate(text, [state = 17U]() mutable {
+    state = state * 1'664'525 + 1'013'904'223;
+    return static_cast<char>(state >> 24);
+  });
+  ServerLimits limits;
+  limits.patience = std::chrono::hours(1);
+  std::mutex mutex;
+  std::vector<std::weak_ptr<const Body>> bodies;
+  long most = 0;
+  Server server(
+      [&](const Request&) {
+        const auto body = std::make_shared<Body>(text);
+        const std::lock_guard guard(mutex);
+        bodies.emplace_back(body);
+        most = std::max<long>(
+            most, std::ranges::count_if(bodies, [](const auto& each) { return !each.expired(); }));
+        return Response{.status = 200, .content_type = "text/plain", .body = body, .headers = {}};
+      },
+      limits);
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 60; ++i) {
+    clients.push_back(std::make_unique<Client>(server.port()));
+    clients.back()->send(std::string("GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\n") + kClose);
+  }
+  EXPECT_TRUE(eventually([&] {
+    const std::lock_guard guard(mutex);
+    return bodies.size() == clients.size();
+  }));
+  const std::lock_guard guard(mutex);
+  EXPECT_LE(most, static_cast<long>(limits.held_bytes / kMiB) + 1) << "MiB at once";
 }
 
 }  // namespace
