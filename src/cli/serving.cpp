@@ -37,6 +37,10 @@ namespace {
 
 using serve::LogLevel;
 
+// When it ends: for answers that are being made, and for what receivers and the history wait for.
+constexpr auto kAnswersPatience = std::chrono::seconds(1);
+constexpr auto kSavingPatience = std::chrono::seconds(4);
+
 // A connection takes a descriptor, and many systems begin with 1024.
 void raise_descriptor_limit() {
   rlimit limit{};
@@ -376,10 +380,15 @@ void Serving::wait_and_work() {
 void Serving::end() {
   manager_.tell("STOPPING=1");
   file_watch_.reset();
-  server_.reset();
-  desk_.reset();
-  const bool has_ended = sampler_->end();
-  if (history_) (void)history_->flush();
+  // Each may wait for a file that hangs. What is left behind then uses the members.
+  DetachableThread answers([this] { server_.reset(); });
+  bool has_ended = answers.join_for(kAnswersPatience);
+  DetachableThread saving([this] {
+    desk_->close();
+    if (history_) (void)history_->flush();
+  });
+  has_ended = saving.join_for(kSavingPatience) && has_ended;
+  has_ended = sampler_->end() && has_ended;
   log_->write({.action = "stopped", .message = "ends, as it was asked to"});
   // The driver's library would be torn down below the feet of the look that hangs in it.
   if (!has_ended) _exit(0);

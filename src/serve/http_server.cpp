@@ -135,12 +135,13 @@ void HttpServer::start(ServerHooks hooks) {
 }
 
 HttpServer::~HttpServer() {
-  state_->hub.context.stop();
+  Hub& hub = state_->hub;
+  hub.context.stop();
   if (state_->thread.joinable()) state_->thread.join();
-  if (state_->hub.slow) state_->hub.slow->join();
-  if (state_->hub.gate) {
-    state_->hub.gate->stop();  // nobody waits for those that were not begun
-    state_->hub.gate->join();
+  for (auto* const pool : {&hub.slow, &hub.packer, &hub.gate}) {
+    if (!*pool) continue;
+    (*pool)->stop();  // nobody waits for what was not begun
+    (*pool)->join();
   }
 }
 

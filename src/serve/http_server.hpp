@@ -64,7 +64,7 @@ class HttpServer {
   void start(ServerHooks hooks);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
-  // Closes all connections; waits for an answer that is being made.
+  // Closes all connections; waits for an answer that is being made, not for those behind it.
   ~HttpServer();
 
   // With the ports that the kernel chose.

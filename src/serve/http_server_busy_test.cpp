@@ -147,5 +147,32 @@ TEST(BusyHttpServer, WhatWaitsToBePackedIsBounded) {
   EXPECT_LE(most, static_cast<long>(limits.held_bytes / kMiB) + 1) << "MiB at once";
 }
 
+TEST(BusyHttpServer, WhatWasNotBegunIsNotWaitedForAtItsEnd) {
+  constexpr int kCount = 100;
+  ServerLimits limits;
+  limits.slow_requests = kCount;
+  std::atomic<int> begun = 0;
+  std::atomic<int> asked = 0;
+  auto server = std::make_unique<Server>(
+      [&](const Request& request) {
+        ++begun;
+        std::this_thread::sleep_for(milliseconds(50));
+        return echo(request);
+      },
+      limits,
+      [&](const Request&) {
+        ++asked;
+        return true;
+      });
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < kCount; ++i) {
+    clients.push_back(std::make_unique<Client>(server->port()));
+    clients.back()->send(std::string("GET / HTTP/1.1\r\n") + kClose);
+  }
+  EXPECT_TRUE(eventually([&] { return asked == kCount; }));
+  server.reset();
+  EXPECT_LT(begun, kCount);
+}
+
 }  // namespace
 }  // namespace vram::serve

@@ -239,6 +239,27 @@ def test_it_ends_while_its_history_hangs(machine: Machine, tmp_path: pathlib.Pat
             serve.kill()
 
 
+SEIZE, INTERRUPT = 0x4206, 0x4207  # ptrace
+WALL = 0x40000000  # waitpid, also for threads
+
+
+def test_it_ends_while_the_disk_of_its_history_hangs(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """The thread that writes is stopped, as by a write to a mount whose server is gone."""
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    with Serve(machine, tmp_path, "--history", str(tmp_path / "history.db")).with_a_look() as serve:
+        tasks = pathlib.Path(f"/proc/{serve.process.pid}/task").iterdir()
+        (writer,) = [int(task.name) for task in tasks if (task / "comm").read_text() == "history\n"]
+        if ptrace(SEIZE, writer, None, None) != 0:
+            pytest.skip(f"ptrace: {os.strerror(ctypes.get_errno())}")
+        assert ptrace(INTERRUPT, writer, None, None) == 0
+        os.waitpid(writer, WALL)
+        serve.signal(signal.SIGTERM)
+        wait_until(lambda: os.waitpid(writer, WALL | os.WNOHANG)[0] == writer)
+        assert serve.process.wait(timeout=60) == 0
+        assert serve.events("stopped") != []
+
+
 def test_the_driver_goes_and_comes_back(machine: Machine, tmp_path: pathlib.Path) -> None:
     with Serve(machine, tmp_path, "--period", "0.1").with_a_look() as serve:
         machine.become("driver unloaded\n" + TWO)
