@@ -71,7 +71,7 @@ class Serving {
 
  private:
   // Whether it was told to end while this work went on.
-  [[nodiscard]] bool ends_before(DetachableThread& work) const;
+  [[nodiscard]] bool ends_before(DetachableThread& work);
   // What the sampler waits for before it looks.
   struct Start {
     bool is_to_look = false;
@@ -111,16 +111,18 @@ class Serving {
   std::unique_ptr<serve::HttpServer> server_;
   std::promise<Start> start_;
   std::unique_ptr<watch::Sampler> sampler_;
+  std::vector<Wish> early_wishes_;  // that came while it started
   std::vector<std::string> notes_;  // of the last look
   std::optional<serve::FileWatch> file_watch_;
 };
 
 // Opening a file on a mount whose server is gone may take for ever.
-bool Serving::ends_before(DetachableThread& work) const {
+bool Serving::ends_before(DetachableThread& work) {
   constexpr auto kSlice = std::chrono::milliseconds(100);
   while (!work.join_for(kSlice)) {
     while (const auto wish = signals_.take()) {
       if (*wish == Wish::kEnd) return true;
+      early_wishes_.push_back(*wish);
     }
   }
   return false;
@@ -364,6 +366,7 @@ void Serving::wait_and_work() {
                : kPatienceMs;
   std::array<pollfd, 2> asked = {{{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
                                   {.fd = sampler_->wake_fd(), .events = POLLIN, .revents = 0}}};
+  for (const Wish wish : early_wishes_) (void)obey(wish);
   while (true) {
     (void)poll(asked.data(), asked.size(), patience_ms);
     // The server's thread says so itself: if it hangs, nobody does.

@@ -239,6 +239,24 @@ def test_it_ends_while_its_history_hangs(machine: Machine, tmp_path: pathlib.Pat
             serve.kill()
 
 
+def test_a_signal_while_it_starts_is_obeyed_later(machine: Machine, tmp_path: pathlib.Path) -> None:
+    url = tmp_path / "url"
+    url.touch(mode=0o600)
+    url.write_text("http://127.0.0.1:9/\n")
+    (tmp_path / "vram").mkdir()
+    with contextlib.ExitStack() as cleanup:
+        with dead_mount(tmp_path / "dead") as dead:
+            (tmp_path / "vram" / "history.db").symlink_to(dead / "history.db")
+            serve = Serve(machine, tmp_path, "--webhook", f"@{url}", XDG_STATE_HOME=str(tmp_path))
+            cleanup.callback(serve.kill)
+            time.sleep(1)  # by then it waits for the file
+            serve.signal(signal.SIGHUP)
+            time.sleep(0.5)
+            assert serve.events("started") == []
+        wait_until(lambda: serve.events("started") != [])  # the mount is gone: it has no history
+        wait_until(lambda: any("--webhook" in line["message"] for line in serve.events("reloaded")))
+
+
 SEIZE, INTERRUPT = 0x4206, 0x4207  # ptrace
 WALL = 0x40000000  # waitpid, also for threads
 
