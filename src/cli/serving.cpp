@@ -41,13 +41,18 @@ using serve::LogLevel;
 constexpr auto kAnswersPatience = std::chrono::seconds(1);
 constexpr auto kSavingPatience = std::chrono::seconds(4);
 
-// A connection takes a descriptor, and many systems begin with 1024.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+// A connection takes a descriptor, and many systems begin with 1024. Half of them stay for drivers,
+// the history and what is read of processes.
+serve::ServerLimits limits_of_descriptors() {
+  serve::ServerLimits limits;
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return limits;
   constexpr rlim_t kWanted = 8192;
-  limit.rlim_cur = std::max(limit.rlim_cur, std::min(kWanted, limit.rlim_max));
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
+  descriptors.rlim_cur = std::max(descriptors.rlim_cur, std::min(kWanted, descriptors.rlim_max));
+  (void)setrlimit(RLIMIT_NOFILE, &descriptors);
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
+    limits.connections = std::min<size_t>(limits.connections, descriptors.rlim_cur / 2);
+  return limits;
 }
 
 // Where people who are told of an alert can look; empty: nowhere but on this machine.
@@ -398,8 +403,7 @@ void Serving::end() {
 }
 
 Result<int> Serving::run() {
-  raise_descriptor_limit();
-  auto server = serve::HttpServer::open(settings_.addresses);
+  auto server = serve::HttpServer::open(settings_.addresses, limits_of_descriptors());
   if (!server) return tl::unexpected(server.error());
   server_ = *std::move(server);
   // The one thread that keeps the right to see other users' processes.

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 from fake_gpus import Machine, wait_until
-from program import IS_SANITIZED, vram
+from program import BINARY, IS_SANITIZED, vram
 from serving import TWO, Serve
 
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -75,6 +75,22 @@ def test_those_who_keep_it_waiting_make_room(machine: Machine, tmp_path: pathlib
         silent = [serve.connect() for _ in range(2200)]  # more than it has connections
         time.sleep(1.1)  # after a second of silence they may be put out
         assert serve.get("/healthz").status == 200
+        for connection in silent:
+            connection.close()
+
+
+def test_connections_leave_descriptors_for_the_rest(
+    machine: Machine, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = tmp_path / "few"
+    few.write_text(f'#!/bin/sh\nulimit -n 256\nexec {BINARY} "$@"\n')
+    few.chmod(0o700)
+    monkeypatch.setattr("serving.BINARY", str(few))
+    with Serve(machine, tmp_path).with_a_look() as serve:
+        silent = [serve.connect() for _ in range(300)]
+        time.sleep(1.1)  # after a second of silence they may be put out
+        assert serve.get("/healthz").status == 200
+        assert not any("cannot take" in line["message"] for line in serve.events("client-trouble"))
         for connection in silent:
             connection.close()
 
