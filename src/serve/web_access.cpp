@@ -22,7 +22,9 @@ Result<std::shared_ptr<const WebAccess::Access>> read_access(const std::string& 
     access->users = *std::move(users);
   }
   if (config->tls) {
-    auto tls = TlsContext::make(*config->tls);
+    const auto texts = TlsTexts::read(*config->tls);
+    if (!texts) return fail(texts.error().code, "{}: {}", path, texts.error().message);
+    auto tls = TlsContext::make(*config->tls, *texts);
     if (!tls) return fail(tls.error().code, "{}: {}", path, tls.error().message);
     access->tls = *std::move(tls);
     for (const std::string* const each :
