@@ -168,6 +168,17 @@ TEST_F(UserGuard, ReloadingNeverLetsMoreIn) {
   EXPECT_EQ(web->now(), before);
 }
 
+TEST_F(UserGuard, ReloadingTheSameFilesForgetsNoPassword) {
+  const auto web = WebAccess::open(folder_.file("users.yml")).value();
+  const std::string shown = "Basic YWxpY2U6b3BlbiBzZXNhbWU=";
+  EXPECT_TRUE(web->now()->users->check(shown));
+  EXPECT_FALSE(web->reload().value());
+  EXPECT_EQ(web->now()->users->lets_in(shown), true);
+  std::ofstream(folder_.file("users.yml"), std::ios::app) << "  # another text\n";
+  EXPECT_TRUE(web->reload().value());
+  EXPECT_EQ(web->now()->users->lets_in(shown), std::nullopt);
+}
+
 TEST(Guard, ARefusalSaysHowToAskAndNotTheToken) {
   Gate gate(kSecret);
   const Response response = gate.guard(from_afar("/metrics", "Bearer 0123456789abcdeF"));
