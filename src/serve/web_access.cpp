@@ -34,6 +34,7 @@ Result<std::shared_ptr<const WebAccess::Access>> read_access(const std::string& 
     auto tls = TlsContext::make(*config->tls, *texts);
     if (!tls) return fail(tls.error().code, "{}: {}", path, tls.error().message);
     access->tls = *std::move(tls);
+    access->wants_certificates = config->tls->client_auth == ClientAuth::kRequireAndVerify;
     for (const std::string* const each :
          {&config->tls->cert_file, &config->tls->key_file, &config->tls->client_ca_file}) {
       if (!each->empty()) access->files.push_back(*each);
@@ -61,13 +62,13 @@ Result<bool> WebAccess::reload() {
   if (!access) return tl::unexpected(access.error());
   const std::lock_guard guard(mutex_);
   if ((*access)->texts_hash == access_->texts_hash) return false;
-  const bool is_weaker =
-      (access_->asks_who_it_is && !(*access)->asks_who_it_is) || (access_->tls && !(*access)->tls);
-  if (is_weaker || (!access_->tls && (*access)->tls))
+  const bool is_weaker = (access_->users && !(*access)->users) ||
+                         (access_->wants_certificates && !(*access)->wants_certificates);
+  if (is_weaker || (access_->tls != nullptr) != ((*access)->tls != nullptr))
     return fail(
         Code::kBadInput,
-        "{}: expected TLS as before and nobody let in without a password or certificate who "
-        "was not before: such a change takes a restart",
+        "{}: expected TLS as before, and users and required certificates of clients where there "
+        "were some: such a change takes a restart",
         path_);
   access_ = *std::move(access);
   return true;

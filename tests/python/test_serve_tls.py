@@ -133,6 +133,18 @@ def test_client_certificates(machine: Machine, tmp_path: pathlib.Path, authority
         assert serve.events("no-token") == []
 
 
+def test_asking_for_less_takes_a_restart(machine: Machine, tmp_path: pathlib.Path, authority: Authority) -> None:
+    more = f"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: {authority.certificate}\n"
+    users = bcrypt(PASSWORD)
+    config = web_config(tmp_path, authority, users, more)
+    with Serve(machine, tmp_path, "--web-config", str(config)) as serve:
+        for fewer, less in (("", more), (users, "")):  # each asks who it is, but for less than both
+            before = len(serve.events("reload-failed"))
+            web_config(tmp_path, authority, fewer, less)
+            wait_until(lambda before=before: len(serve.events("reload-failed")) > before)
+            assert "takes a restart" in serve.events("reload-failed")[-1]["message"]
+
+
 def test_certificates_are_rotated_without_a_signal(
     machine: Machine, tmp_path: pathlib.Path, authority: Authority
 ) -> None:
