@@ -48,6 +48,10 @@ bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
   return false;
 }
 
+void Hub::let_in() {
+  while (handshakes < limits.handshakes && !knocking.empty()) knocking.back()->shake_hands();
+}
+
 Connection::Connection(Socket socket, Hub& hub)
     : channel_(std::move(socket), hub.hooks.tls()), hub_(hub), deadline_(hub.context) {
   ++hub_.open_count;
@@ -62,6 +66,7 @@ Connection::Connection(Socket socket, Hub& hub)
 
 Connection::~Connection() {
   end_waiting();
+  if (knock_place_) hub_.knocking.erase(*knock_place_);
   let_go();
   --hub_.open_count;
 }
@@ -70,12 +75,51 @@ void Connection::start() {
   if (!channel_.is_tls()) return wait_for_request();
   begin_waiting();
   expect_within(hub_.limits.read);
-  channel_.async_handshake([self = shared_from_this()](ErrorCode error, size_t) {
-    if (!error) return self->wait_for_request();
-    const std::string why = self->channel_.trouble();
-    if (!why.empty()) self->hub_.hooks.incident(self->client_, "TLS: " + why);
-    self->close();
+  channel_.socket().async_wait(Socket::wait_read, [self = shared_from_this()](ErrorCode error) {
+    if (error) return self->close();
+    self->knock();
   });
+}
+
+// A handshake takes up to 150 KiB: OpenSSL allocates at once what a client says that its greeting
+// has.
+void Connection::knock() {
+  knock_place_ = hub_.knocking.insert(hub_.knocking.end(), this);
+  if (hub_.handshakes == hub_.limits.handshakes)
+    (void)hub_.make_room([](const Connection& other) { return other.is_shaking_hands_; });
+  hub_.let_in();
+  if (!knock_place_) return;
+  // Until the time is over.
+  channel_.socket().async_wait(Socket::wait_error, [self = shared_from_this()](ErrorCode) {
+    if (self->knock_place_) self->close();
+  });
+}
+
+void Connection::shake_hands() {
+  hub_.knocking.erase(*std::exchange(knock_place_, std::nullopt));
+  ErrorCode ignored;
+  channel_.socket().cancel(ignored);
+  is_shaking_hands_ = true;
+  ++hub_.handshakes;
+  try {  // no memory
+    channel_.async_handshake([self = shared_from_this()](ErrorCode error, size_t) {
+      self->end_handshake();
+      if (!error) return self->wait_for_request();
+      const std::string why = self->channel_.trouble();
+      if (!why.empty()) self->hub_.hooks.incident(self->client_, "TLS: " + why);
+      self->close();
+    });
+  } catch (const std::exception& exception) {
+    hub_.hooks.incident(client_, std::string("TLS: ") + exception.what());
+    close();
+  }
+}
+
+void Connection::end_handshake() {
+  if (knock_place_) hub_.knocking.erase(*std::exchange(knock_place_, std::nullopt));
+  if (!std::exchange(is_shaking_hands_, false)) return;
+  --hub_.handshakes;
+  hub_.let_in();
 }
 
 void Connection::refuse() {
@@ -122,6 +166,7 @@ void Connection::close() {
   deadline_.cancel();
   ErrorCode ignored;
   channel_.socket().close(ignored);
+  end_handshake();
 }
 
 void Connection::forget_request() { exchange_.reset(); }
