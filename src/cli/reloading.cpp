@@ -20,7 +20,9 @@ void reload_web(serve::WebAccess& web, serve::Log& log) {
     return log.write({.level = serve::LogLevel::kError,
                       .action = "reload-failed",
                       .message = done.error().message + "; the old certificates and users stay"});
-  log.write({.action = "reloaded", .message = "certificates and users were read again"});
+  if (*done)
+    log.write({.action = "reloaded",
+               .message = "certificates and users were read again: they are others"});
 }
 
 std::vector<serve::WatchedFiles> rotated_files(const ServeSettings& settings,

@@ -37,13 +37,22 @@ namespace {
 
 using serve::LogLevel;
 
-// A connection takes a descriptor, and many systems begin with 1024.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+// When it ends: for answers that are being made, and for what receivers and the history wait for.
+constexpr auto kAnswersPatience = std::chrono::seconds(1);
+constexpr auto kSavingPatience = std::chrono::seconds(4);
+
+// A connection takes a descriptor, and many systems begin with 1024. Half of them stay for drivers,
+// the history and what is read of processes.
+serve::ServerLimits limits_of_descriptors() {
+  serve::ServerLimits limits;
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return limits;
   constexpr rlim_t kWanted = 8192;
-  limit.rlim_cur = std::max(limit.rlim_cur, std::min(kWanted, limit.rlim_max));
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
+  descriptors.rlim_cur = std::max(descriptors.rlim_cur, std::min(kWanted, descriptors.rlim_max));
+  (void)setrlimit(RLIMIT_NOFILE, &descriptors);
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
+    limits.connections = std::min<size_t>(limits.connections, descriptors.rlim_cur / 2);
+  return limits;
 }
 
 // Where people who are told of an alert can look; empty: nowhere but on this machine.
@@ -67,7 +76,7 @@ class Serving {
 
  private:
   // Whether it was told to end while this work went on.
-  [[nodiscard]] bool ends_before(DetachableThread& work) const;
+  [[nodiscard]] bool ends_before(DetachableThread& work);
   // What the sampler waits for before it looks.
   struct Start {
     bool is_to_look = false;
@@ -107,16 +116,18 @@ class Serving {
   std::unique_ptr<serve::HttpServer> server_;
   std::promise<Start> start_;
   std::unique_ptr<watch::Sampler> sampler_;
+  std::vector<Wish> early_wishes_;  // that came while it started
   std::vector<std::string> notes_;  // of the last look
   std::optional<serve::FileWatch> file_watch_;
 };
 
 // Opening a file on a mount whose server is gone may take for ever.
-bool Serving::ends_before(DetachableThread& work) const {
+bool Serving::ends_before(DetachableThread& work) {
   constexpr auto kSlice = std::chrono::milliseconds(100);
   while (!work.join_for(kSlice)) {
     while (const auto wish = signals_.take()) {
       if (*wish == Wish::kEnd) return true;
+      early_wishes_.push_back(*wish);
     }
   }
   return false;
@@ -241,7 +252,10 @@ serve::ServerHooks Serving::server_hooks() {
   hooks.check_password = [guard](const serve::Request& request) {
     return guard->check_password(request);
   };
-  hooks.is_slow = serve::is_about_history;
+  // Whoever is refused takes no place among those who wait for the history.
+  hooks.is_slow = [guard](const serve::Request& request) {
+    return serve::is_about_history(request) && guard->lets_in(request);
+  };
   if (settings_.web) hooks.tls = [web = settings_.web] { return web->now()->tls; };
   hooks.incident = [this](std::string_view client, std::string_view what) {
     log_->write_seldom({.level = LogLevel::kWarning,
@@ -357,6 +371,7 @@ void Serving::wait_and_work() {
                : kPatienceMs;
   std::array<pollfd, 2> asked = {{{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
                                   {.fd = sampler_->wake_fd(), .events = POLLIN, .revents = 0}}};
+  for (const Wish wish : early_wishes_) (void)obey(wish);
   while (true) {
     (void)poll(asked.data(), asked.size(), patience_ms);
     // The server's thread says so itself: if it hangs, nobody does.
@@ -373,18 +388,22 @@ void Serving::wait_and_work() {
 void Serving::end() {
   manager_.tell("STOPPING=1");
   file_watch_.reset();
-  server_.reset();
-  desk_.reset();
-  const bool has_ended = sampler_->end();
-  if (history_) (void)history_->flush();
+  // Each may wait for a file that hangs. What is left behind then uses the members.
+  DetachableThread answers([this] { server_.reset(); });
+  bool has_ended = answers.join_for(kAnswersPatience);
+  DetachableThread saving([this] {
+    desk_->close();
+    if (history_) (void)history_->flush();
+  });
+  has_ended = saving.join_for(kSavingPatience) && has_ended;
+  has_ended = sampler_->end() && has_ended;
   log_->write({.action = "stopped", .message = "ends, as it was asked to"});
   // The driver's library would be torn down below the feet of the look that hangs in it.
   if (!has_ended) _exit(0);
 }
 
 Result<int> Serving::run() {
-  raise_descriptor_limit();
-  auto server = serve::HttpServer::open(settings_.addresses);
+  auto server = serve::HttpServer::open(settings_.addresses, limits_of_descriptors());
   if (!server) return tl::unexpected(server.error());
   server_ = *std::move(server);
   // The one thread that keeps the right to see other users' processes.

@@ -5,7 +5,7 @@
 //                      └─▶ the main thread: rules, the log
 //
 // Threads: the sampler's, which alone waits for drivers and has capabilities, if any; the server's
-// three; one that watches files; those of the history and of whoever is told of alerts; the main
+// four; one that watches files; those of the history and of whoever is told of alerts; the main
 // one, which takes signals.
 #pragma once
 

@@ -45,10 +45,13 @@ AlertDesk::AlertDesk(AlertDeskOptions options, watch::Judge judge,
       moment_{.time_unix_ns = options.now.unix_ns, .host = std::move(options.host)},
       notifier_(std::move(notifier)) {}
 
-// Receivers get a second for what waits; what they have then is not told again.
-AlertDesk::~AlertDesk() {
-  if (!history_) return;
+AlertDesk::~AlertDesk() { close(); }
+
+// What receivers have by then is not told again.
+void AlertDesk::close() {
+  if (std::exchange(is_closed_, true)) return;
   notifier_->close();
+  if (!history_) return;
   save(Part::kAll, outbox_.next_number(), kPatience);
 }
 

@@ -38,9 +38,12 @@ struct AlertDeskOptions {
 class AlertDesk {
  public:
   [[nodiscard]] static Result<std::shared_ptr<AlertDesk>> open(AlertDeskOptions options);
-  ~AlertDesk();  // what is known by then is in the history
+  ~AlertDesk();  // closes it
 
   void judge(const watch::Sampled& sampled);
+  // Gives receivers a second for what waits; what is known by then is in the history. Nothing is
+  // judged afterwards.
+  void close();
   // While a look does not end.
   void judge_overdue(uint64_t now_ns, int64_t now_unix_ns, uint64_t overdue_ns);
   // Reads the rules again; those with an error change nothing.
@@ -73,6 +76,7 @@ class AlertDesk {
   watch::ClockReading now_;  // of the last judgement
   uint64_t saved_ns_ = 0;    // when, by that clock
   uint64_t figures_saved_ns_ = 0;
+  bool is_closed_ = false;
 
   mutable std::mutex mutex_;  // guards what follows against those that read
   watch::Judge judge_;

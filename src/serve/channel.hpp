@@ -24,19 +24,21 @@ class Channel {
   using executor_type = Socket::executor_type;
 
   // Without a context it is plain TCP.
-  Channel(Socket socket, const std::shared_ptr<const TlsContext>& context)
-      : socket_(std::move(socket)), tls_(context ? std::make_unique<Tls>(context) : nullptr) {}
+  Channel(Socket socket, std::shared_ptr<const TlsContext> context)
+      : socket_(std::move(socket)), context_(std::move(context)) {}
 
   executor_type get_executor() { return socket_.get_executor(); }
   [[nodiscard]] Socket& socket() { return socket_; }
-  [[nodiscard]] bool is_tls() const { return tls_ != nullptr; }
+  [[nodiscard]] bool is_tls() const { return context_ != nullptr; }
   // Whether a read needs nothing from the socket, or may not.
   [[nodiscard]] bool has_input() const { return tls_ && tls_->session.has_input(); }
   [[nodiscard]] std::string trouble() const { return tls_ ? tls_->session.trouble() : ""; }
 
-  // Only with TLS. The handler takes an error and a count without meaning.
+  // Only with TLS, and before all else; until then the connection takes no memory for it. The
+  // handler takes an error and a count without meaning. Throws std::bad_alloc.
   template <typename Handler>
   void async_handshake(Handler handler) {
+    tls_ = std::make_unique<Tls>(context_);
     run([this] { return tls_->session.handshake(); }, handler);
   }
 
@@ -145,6 +147,7 @@ class Channel {
   }
 
   Socket socket_;
+  std::shared_ptr<const TlsContext> context_;
   std::unique_ptr<Tls> tls_;
 };
 

@@ -1,12 +1,12 @@
 #include "serve/connection.hpp"
 
 #include "serve/errors.hpp"
+#include "serve/request_parser.hpp"
 #include "serve/target.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <exception>
 #include <utility>
 
@@ -18,38 +18,22 @@ namespace http = boost::beast::http;
 using Socket = asio::ip::tcp::socket;
 
 constexpr size_t kLongestTarget = 4096;
+constexpr std::chrono::milliseconds kCancelAgain{10};
 // Else the kernel would take MiB for each client that does not read.
 constexpr int kSendBufferBytes = 128 << 10;
-
-std::string view_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 Method method_of(http::verb verb) {
   if (verb == http::verb::get) return Method::kGet;
   return verb == http::verb::head ? Method::kHead : Method::kOther;
 }
 
-// What the parser does not know as an encoding it takes for no body at all, and reads what comes as
-// the next request: whoever stands between may see other requests there than we do.
-bool is_encoding_understood(const http::request<http::string_body>& message) {
-  const size_t count = message.count(http::field::transfer_encoding);
-  if (count == 0) return true;
-  return count == 1 && message.version() >= 11 &&
-         boost::beast::iequals(message[http::field::transfer_encoding], "chunked");
-}
-
 }  // namespace
 
 struct Connection::Exchange {
-  explicit Exchange(const ServerLimits& limits) : buffer(size_t{2} * limits.header_bytes) {}
-
-  void begin(const ServerLimits& limits) {
-    parser.emplace();
-    parser->header_limit(limits.header_bytes);
-    parser->body_limit(limits.body_bytes);
-  }
+  explicit Exchange(const ServerLimits& limits) : buffer(limits.header_bytes) {}
 
   boost::beast::flat_buffer buffer;  // what the client sent ahead stays in it
-  std::optional<http::request_parser<http::string_body>> parser;
+  std::optional<RequestParser> parser;
 };
 
 bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
@@ -62,6 +46,10 @@ bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
     return true;
   }
   return false;
+}
+
+void Hub::let_in() {
+  while (handshakes < limits.handshakes && !knocking.empty()) knocking.back()->shake_hands();
 }
 
 Connection::Connection(Socket socket, Hub& hub)
@@ -78,6 +66,7 @@ Connection::Connection(Socket socket, Hub& hub)
 
 Connection::~Connection() {
   end_waiting();
+  if (knock_place_) hub_.knocking.erase(*knock_place_);
   let_go();
   --hub_.open_count;
 }
@@ -86,12 +75,51 @@ void Connection::start() {
   if (!channel_.is_tls()) return wait_for_request();
   begin_waiting();
   expect_within(hub_.limits.read);
-  channel_.async_handshake([self = shared_from_this()](ErrorCode error, size_t) {
-    if (!error) return self->wait_for_request();
-    const std::string why = self->channel_.trouble();
-    if (!why.empty()) self->hub_.hooks.incident(self->client_, "TLS: " + why);
-    self->close();
+  channel_.socket().async_wait(Socket::wait_read, [self = shared_from_this()](ErrorCode error) {
+    if (error) return self->close();
+    self->knock();
   });
+}
+
+// A handshake takes up to 150 KiB: OpenSSL allocates at once what a client says that its greeting
+// has.
+void Connection::knock() {
+  knock_place_ = hub_.knocking.insert(hub_.knocking.end(), this);
+  if (hub_.handshakes == hub_.limits.handshakes)
+    (void)hub_.make_room([](const Connection& other) { return other.is_shaking_hands_; });
+  hub_.let_in();
+  if (!knock_place_) return;
+  // Until the time is over.
+  channel_.socket().async_wait(Socket::wait_error, [self = shared_from_this()](ErrorCode) {
+    if (self->knock_place_) self->close();
+  });
+}
+
+void Connection::shake_hands() {
+  hub_.knocking.erase(*std::exchange(knock_place_, std::nullopt));
+  ErrorCode ignored;
+  channel_.socket().cancel(ignored);
+  is_shaking_hands_ = true;
+  ++hub_.handshakes;
+  try {  // no memory
+    channel_.async_handshake([self = shared_from_this()](ErrorCode error, size_t) {
+      self->end_handshake();
+      if (!error) return self->wait_for_request();
+      const std::string why = self->channel_.trouble();
+      if (!why.empty()) self->hub_.hooks.incident(self->client_, "TLS: " + why);
+      self->close();
+    });
+  } catch (const std::exception& exception) {
+    hub_.hooks.incident(client_, std::string("TLS: ") + exception.what());
+    close();
+  }
+}
+
+void Connection::end_handshake() {
+  if (knock_place_) hub_.knocking.erase(*std::exchange(knock_place_, std::nullopt));
+  if (!std::exchange(is_shaking_hands_, false)) return;
+  --hub_.handshakes;
+  hub_.let_in();
 }
 
 void Connection::refuse() {
@@ -114,6 +142,10 @@ void Connection::end_waiting() {
 void Connection::expect_within(std::chrono::milliseconds time) {
   is_late_ = false;
   deadline_.expires_after(time);
+  wait_for_deadline();
+}
+
+void Connection::wait_for_deadline() {
   deadline_.async_wait([weak = weak_from_this()](ErrorCode error) {
     const auto self = weak.lock();
     // A timer that was set anew is not over, though its last end may still be on its way.
@@ -121,6 +153,10 @@ void Connection::expect_within(std::chrono::milliseconds time) {
     self->is_late_ = true;
     ErrorCode ignored;
     self->channel_.socket().cancel(ignored);
+    // What has been done and waits to be handled is not cancelled, and may be followed by another
+    // read or write: that one is cancelled the next time.
+    self->deadline_.expires_after(kCancelAgain);
+    self->wait_for_deadline();
   });
 }
 
@@ -130,6 +166,7 @@ void Connection::close() {
   deadline_.cancel();
   ErrorCode ignored;
   channel_.socket().close(ignored);
+  end_handshake();
 }
 
 void Connection::forget_request() { exchange_.reset(); }
@@ -148,7 +185,8 @@ void Connection::wait_for_request() {
 
 void Connection::read_header() {
   if (!exchange_) exchange_ = std::make_unique<Exchange>(hub_.limits);
-  exchange_->begin(hub_.limits);
+  exchange_->parser.emplace(hub_.limits);
+  is_head_ = false;  // the one before may have been a HEAD
   expect_within(hub_.limits.read);
   http::async_read_header(
       channel_, exchange_->buffer, *exchange_->parser,
@@ -157,14 +195,15 @@ void Connection::read_header() {
 
 void Connection::header_was_read(ErrorCode error) {
   if (error) return reading_failed(error);
-  if (!is_encoding_understood(exchange_->parser->get())) {
+  is_head_ = exchange_->parser->method() == http::verb::head;
+  if (!exchange_->parser->is_encoding_understood()) {
     hub_.hooks.incident(client_, "sends a body in an unknown transfer encoding");
     keeps_alive_ = false;
     return write(error_response(
         400,
         "Transfer-Encoding: expected 'chunked', once and in HTTP/1.1; requests here need no body"));
   }
-  const bool changes = method_of(exchange_->parser->get().method()) == Method::kOther;
+  const bool changes = method_of(exchange_->parser->method()) == Method::kOther;
   if (exchange_->parser->is_done()) return request_was_read({});
   if (changes) {  // refused whatever its body is
     keeps_alive_ = false;
@@ -191,7 +230,7 @@ void Connection::reading_failed(ErrorCode error) {
   if (error == http::error::end_of_stream ||
       error.category() != http::make_error_code(http::error::end_of_stream).category())
     return close();
-  const bool has_target = !exchange_->parser->get().target().empty();
+  const bool has_target = !exchange_->parser->target().empty();
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return has_target ? refuse_with(431, "the headers are larger than 8 KiB")
                       : refuse_with(414, "the request's target is longer than 4 KiB");
@@ -204,32 +243,34 @@ void Connection::reading_failed(ErrorCode error) {
 
 void Connection::answer() {
   end_waiting();
-  const auto& message = exchange_->parser->get();
-  is_head_ = message.method() == http::verb::head;
-  is_http11_ = message.version() >= 11;
+  const RequestParser& parser = *exchange_->parser;
+  const RequestParser::Headers& headers = parser.headers();
+  is_http11_ = parser.is_http11();
   const auto refuse_with = [this](int status, std::string_view why) {
     keeps_alive_ = false;
     write(error_response(status, why));
   };
-  if (message.method() == http::verb::unknown)
+  if (parser.method() == http::verb::unknown)
     return refuse_with(501, "the method is unknown; GET and HEAD are answered");
-  if (message.target().size() > kLongestTarget)
+  if (parser.target().size() > kLongestTarget)
     return refuse_with(414, "the request's target is longer than 4 KiB");
-  auto target = parse_target({message.target().data(), message.target().size()});
+  auto target = parse_target(parser.target());
   if (!target) return refuse_with(400, target.error().message);
-  const size_t hosts = message.count(http::field::host);
-  if (hosts > 1 || (hosts == 0 && message.version() >= 11))
+  if (headers.hosts > 1 || (headers.hosts == 0 && is_http11_))
     return refuse_with(400, "expected one header 'Host'");
-  Request request{.method = method_of(message.method()),
+  Request request{.method = method_of(parser.method()),
                   .path = std::move(target->path),
                   .query = std::move(target->query),
-                  .host = target->host.empty() ? view_of(message[http::field::host]) : target->host,
-                  .accept = view_of(message[http::field::accept]),
-                  .accept_encoding = view_of(message[http::field::accept_encoding]),
-                  .authorization = view_of(message[http::field::authorization]),
+                  .host = target->host.empty() ? headers.host : target->host,
+                  .accept = headers.accept,
+                  .accept_encoding = headers.accept_encoding,
+                  .authorization = headers.authorization,
                   .client = client_,
                   .came_locally = came_locally_};
   wants_gzip_ = accepts_gzip(request.accept_encoding);
+  // Whoever does not read the answer takes no memory for the request.
+  exchange_->parser.reset();
+  if (exchange_->buffer.size() == 0) forget_request();
   if (hub_.hooks.needs_password_check(request)) return check_password(std::move(request));
   answer_request(std::move(request));
 }

@@ -35,6 +35,8 @@ struct Hub {
   size_t open_count = 0;
   size_t slow_count = 0;  // of slow answers that are not written to their end
   size_t password_checks = 0;
+  size_t handshakes = 0;
+  std::list<Connection*> knocking = {};  // that wait for a handshake, the last to come at the back
   // Memory that answers take until their clients have read them.
   size_t held_bytes = 0;
   struct Sent {
@@ -47,8 +49,9 @@ struct Hub {
   Deflater deflater = {};  // the second thread's
   // The last to be made and the first to go: connections lie in what they have yet to do.
   boost::asio::io_context context{1};
-  // Both from start() on: with the rights of its caller.
+  // All from start() on: with the rights of its caller.
   std::optional<boost::asio::thread_pool> slow;
+  std::optional<boost::asio::thread_pool> packer;  // a history's file that hangs delays no scrape
   std::optional<boost::asio::thread_pool> gate;  // for passwords: guessing holds up nobody who has
                                                  // shown theirs
 
@@ -56,6 +59,9 @@ struct Hub {
   // if it has for as long as patience lasts.
   [[nodiscard]] bool make_room(const std::function<bool(const Connection&)>& would_help =
                                    [](const Connection&) { return true; });
+  // Begins as many handshakes as there may be, the last to come first: whoever comes is not kept
+  // out by many that came before and say nothing.
+  void let_in();
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -90,6 +96,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   [[nodiscard]] static Piece piece_of(Flow& flow, Deflater& deflater);
 
+  void knock();
+  void shake_hands();
+  void end_handshake();
   void wait_for_request();
   void forget_request();
   void read_header();
@@ -103,7 +112,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] Response handled(const Request& request) const;
   void write(Response response);
   [[nodiscard]] bool make_room_for(size_t bytes);
+  [[nodiscard]] bool take_body(std::shared_ptr<const Body> body);
+  void count_body();
   void send(Response response);
+  void refuse_for_want_of_room();
   void was_written(ErrorCode error);
   void begin_stream(const Response& response);
   void ask_for_piece();
@@ -116,6 +128,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // From now until the next of these calls: when the time is over, what goes on is cancelled.
   void expect_within(std::chrono::milliseconds time);
+  void wait_for_deadline();
   void begin_waiting();
   void end_waiting();
 
@@ -130,14 +143,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool wants_gzip_ = false;
   bool keeps_alive_ = true;
   bool is_http11_ = true;
-  bool is_slow_ = false;     // counts in the hub's slow_count
-  bool is_sending_ = false;  // counts body_ in the hub's bodies
+  bool is_shaking_hands_ = false;  // counts in the hub's handshakes
+  bool is_slow_ = false;           // counts in the hub's slow_count
+  bool is_sending_ = false;        // counts body_ in the hub's bodies
   // Of the response that is being written: its head, or a piece of a stream; the body's owner.
   std::string head_;
   std::shared_ptr<const Body> body_;
   std::shared_ptr<Flow> flow_;
   size_t held_bytes_ = 0;
-  std::optional<std::list<Connection*>::iterator> place_;  // in the hub's list
+  std::optional<std::list<Connection*>::iterator> place_;        // in the hub's `waiting`
+  std::optional<std::list<Connection*>::iterator> knock_place_;  // in its `knocking`
   Clock::time_point waiting_since_;
   size_t drained_bytes_ = 0;
 };

@@ -10,13 +10,15 @@
 namespace vram::serve {
 namespace {
 
+// With the time of the inode's change: that of the text stays the same where a mode is mended, or
+// where a copy keeps the time of its original.
 using Signature = std::tuple<uint64_t, uint64_t, int64_t, int64_t, int64_t>;
 
 // All zeros where there is no file.
 Signature signature_of(const std::string& name) {
   struct stat found{};
   if (stat(name.c_str(), &found) != 0) return {};
-  return {found.st_dev, found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+  return {found.st_dev, found.st_ino, found.st_size, found.st_ctim.tv_sec, found.st_ctim.tv_nsec};
 }
 
 std::vector<Signature> signatures_of(const WatchedFiles& files) {
@@ -41,8 +43,7 @@ struct FileWatch::State {
   }
 
   void run() {
-    std::vector<std::vector<Signature>> known;
-    for (const WatchedFiles& each : watched) known.push_back(signatures_of(each));
+    std::vector<std::vector<Signature>> known(watched.size());
     while (sleep()) {
       for (size_t i = 0; i < watched.size(); ++i) {
         auto found = signatures_of(watched[i]);

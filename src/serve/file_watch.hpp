@@ -1,6 +1,8 @@
 // Files that are read again when they change: secrets and certificates are rotated by programs that
 // send no signal. They are looked at each second, by their number, size and time of change; links
 // are followed, as Kubernetes swaps them.
+//
+// The first time all count as changed: nobody knows what has happened since they were read.
 #pragma once
 
 #include "base/detachable_thread.hpp"

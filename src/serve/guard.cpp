@@ -62,24 +62,31 @@ bool Guard::check_password(const Request& request) const {
   return known && known->check(request.authorization);
 }
 
-Response Guard::operator()(const Request& request) const {
+bool Guard::has_shown_enough(const Request& request) const {
+  const auto known = users();
+  if (is_probe(request) || (!token->is_wanted() && !known)) return true;
+  if (token->is_wanted() && token->lets_in(request.authorization)) return true;
+  return known &&
+         request.password_is_right.value_or(known->lets_in(request.authorization).value_or(false));
+}
+
+bool Guard::lets_in(const Request& request) const {
+  return !is_misdirected(request) && has_shown_enough(request);
+}
+
+Response Guard::answer(const Request& request) const {
   if (is_misdirected(request)) {
     refused(request, "names another host");
     return misdirected();
   }
-  const auto known = users();
-  if (!is_probe(request) && (token->is_wanted() || known)) {
-    const bool has_token = token->is_wanted() && token->lets_in(request.authorization);
-    const bool has_password = known && request.password_is_right.value_or(
-                                           known->lets_in(request.authorization).value_or(false));
-    if (!has_token && !has_password) {
-      const bool shows_one = !request.authorization.empty();
-      refused(request,
-              shows_one ? "shows a wrong token or password" : "shows no token or password");
-      return unauthorized(shows_one, token->is_wanted(), known != nullptr);
-    }
-  }
-  Response response = inner(request);
+  if (has_shown_enough(request)) return inner(request);
+  const bool shows_one = !request.authorization.empty();
+  refused(request, shows_one ? "shows a wrong token or password" : "shows no token or password");
+  return unauthorized(shows_one, token->is_wanted(), users() != nullptr);
+}
+
+Response Guard::operator()(const Request& request) const {
+  Response response = answer(request);
   if (web) std::ranges::copy(web->now()->headers, std::back_inserter(response.headers));
   return response;
 }

@@ -29,6 +29,8 @@ struct Guard {
   std::function<void(const Request&, std::string_view why)> refused;
 
   [[nodiscard]] Response operator()(const Request& request) const;
+  // Whether `inner` would be asked: before work that takes longer than a refusal.
+  [[nodiscard]] bool lets_in(const Request& request) const;
   // Whether the answer depends on a password that is not known to be right or wrong; and whether it
   // is right, which takes a part of a second.
   [[nodiscard]] bool needs_password_check(const Request& request) const;
@@ -36,6 +38,8 @@ struct Guard {
 
  private:
   [[nodiscard]] bool is_misdirected(const Request& request) const;
+  [[nodiscard]] bool has_shown_enough(const Request& request) const;
+  [[nodiscard]] Response answer(const Request& request) const;
   [[nodiscard]] std::shared_ptr<Users> users() const;
 };
 

@@ -3,6 +3,7 @@
 #include "serve/errors.hpp"
 #include "watch/testing/history_looks.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -115,6 +116,22 @@ TEST_F(UserGuard, APasswordIsWantedForAllButTheProbes) {
   EXPECT_FALSE(gate.guard.needs_password_check(misdirected)) << "pages can't make it work";
 }
 
+// So that no work is begun for others.
+TEST_F(UserGuard, ItKnowsBeforehandWhoIsLetIn) {
+  Gate gate(kSecret);
+  gate.guard.web = WebAccess::open(folder_.file("users.yml")).value();
+  EXPECT_TRUE(gate.guard.lets_in(from_afar("/healthz", "")));
+  EXPECT_TRUE(gate.guard.lets_in(from_afar("/metrics", std::string("Bearer ") + kSecret)));
+  EXPECT_FALSE(gate.guard.lets_in(from_afar("/metrics", "")));
+  EXPECT_FALSE(gate.guard.lets_in(from_afar("/metrics", "Bearer 0123456789abcdeF")));
+  Request request = from_afar("/metrics", "Basic YWxpY2U6b3BlbiBzZXNhbWU=");
+  EXPECT_FALSE(gate.guard.lets_in(request)) << "not checked";
+  request.password_is_right = true;
+  EXPECT_TRUE(gate.guard.lets_in(request));
+  EXPECT_FALSE(gate.guard.lets_in(local("/healthz", "rebound.example")));
+  EXPECT_TRUE(gate.refusals.empty());
+}
+
 TEST_F(UserGuard, ATokenWillDoAsWell) {
   Gate gate(kSecret);
   gate.guard.web = WebAccess::open(folder_.file("users.yml")).value();
@@ -132,7 +149,11 @@ TEST_F(UserGuard, HeadersComeWithEachAnswer) {
   const Response response = gate.guard(local("/metrics", "localhost"));
   EXPECT_EQ(response.status, 200) << "no users, no password";
   ASSERT_EQ(response.headers.size(), 1U);
-  EXPECT_EQ(response.headers[0], (std::pair<std::string, std::string>("X-Frame-Options", "deny")));
+  const std::pair<std::string, std::string> header("X-Frame-Options", "deny");
+  EXPECT_EQ(response.headers[0], header);
+  const Response refused = gate.guard(local("/metrics", "rebound.example"));
+  EXPECT_EQ(refused.status, 421);
+  EXPECT_THAT(refused.headers, ::testing::Contains(header));
 }
 
 TEST_F(UserGuard, ReloadingNeverLetsMoreIn) {
@@ -145,6 +166,17 @@ TEST_F(UserGuard, ReloadingNeverLetsMoreIn) {
   std::ofstream(folder_.file("users.yml")) << "basic_auth_users: [\n";
   EXPECT_FALSE(web->reload());
   EXPECT_EQ(web->now(), before);
+}
+
+TEST_F(UserGuard, ReloadingTheSameFilesForgetsNoPassword) {
+  const auto web = WebAccess::open(folder_.file("users.yml")).value();
+  const std::string shown = "Basic YWxpY2U6b3BlbiBzZXNhbWU=";
+  EXPECT_TRUE(web->now()->users->check(shown));
+  EXPECT_FALSE(web->reload().value());
+  EXPECT_EQ(web->now()->users->lets_in(shown), true);
+  std::ofstream(folder_.file("users.yml"), std::ios::app) << "  # another text\n";
+  EXPECT_TRUE(web->reload().value());
+  EXPECT_EQ(web->now()->users->lets_in(shown), std::nullopt);
 }
 
 TEST(Guard, ARefusalSaysHowToAskAndNotTheToken) {

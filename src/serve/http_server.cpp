@@ -17,8 +17,6 @@ namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-// Beyond the limit so many more are answered 503; what comes on top is closed unheard.
-constexpr size_t kMostRefusals = 256;
 constexpr std::chrono::milliseconds kPause{100};
 
 tl::unexpected<Error> cannot_listen(const Address& address, const ErrorCode& error) {
@@ -103,7 +101,9 @@ void HttpServer::State::accepted(Door& door, ErrorCode error, Tcp::socket socket
 
 void HttpServer::State::greet(Tcp::socket socket) {
   const size_t limit = hub.limits.connections;
-  if (hub.open_count >= limit + kMostRefusals) return;
+  // Beyond it some are answered 503; what comes on top is closed unheard.
+  const size_t most_refusals = limit / 8 + 1;
+  if (hub.open_count >= limit + most_refusals) return;
   const bool has_room = hub.open_count < limit || hub.make_room();
   try {  // no memory, also of OpenSSL's
     const auto connection = std::make_shared<Connection>(std::move(socket), hub);
@@ -128,18 +128,20 @@ HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) 
 void HttpServer::start(ServerHooks hooks) {
   state_->hub.hooks = std::move(hooks);
   state_->hub.slow.emplace(1);
+  state_->hub.packer.emplace(1);
   state_->hub.gate.emplace(1);
   for (Door& door : state_->doors) state_->accept(door);
   state_->thread = std::thread([this] { state_->hub.context.run(); });
 }
 
 HttpServer::~HttpServer() {
-  state_->hub.context.stop();
+  Hub& hub = state_->hub;
+  hub.context.stop();
   if (state_->thread.joinable()) state_->thread.join();
-  if (state_->hub.slow) state_->hub.slow->join();
-  if (state_->hub.gate) {
-    state_->hub.gate->stop();  // nobody waits for those that were not begun
-    state_->hub.gate->join();
+  for (auto* const pool : {&hub.slow, &hub.packer, &hub.gate}) {
+    if (!*pool) continue;
+    (*pool)->stop();  // nobody waits for what was not begun
+    (*pool)->join();
   }
 }
 

@@ -1,6 +1,6 @@
 // HTTP/1.1 for any number of clients on one thread: none of them waits for another, however slowly
-// it reads or writes. What takes long by itself (a search in the history, packing what is large) is
-// done on a second thread.
+// it reads or writes. What takes long by itself is done on other threads: searches in the history
+// and their answers, packing what is large, passwords.
 //
 //     clients ─▶ HttpServer ─▶ Connection (one each) ─▶ Request ─▶ Handler ─▶ Response ─▶ client
 //
@@ -37,6 +37,7 @@ struct ServerLimits {
   std::chrono::milliseconds patience{1'000};  // after which a silent one may be put out
   size_t slow_requests = 32;                  // at once, each until it is written; more get 503
   size_t password_checks = 32;                // at once; more get 503
+  size_t handshakes = 128;                    // of TLS at once; more wait
   size_t held_bytes = size_t{8} << 20;        // of answers that clients have yet to read
 };
 
@@ -64,7 +65,7 @@ class HttpServer {
   void start(ServerHooks hooks);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
-  // Closes all connections; waits for an answer that is being made.
+  // Closes all connections; waits for an answer that is being made, not for those behind it.
   ~HttpServer();
 
   // With the ports that the kernel chose.

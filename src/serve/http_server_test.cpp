@@ -116,6 +116,27 @@ TEST(HttpServer, ABodyInAnUnknownEncodingEndsTheConnection) {
             200);
 }
 
+// Whoever stands between has seen no such header when it let the request pass.
+TEST(HttpServer, WhatComesBehindABodyIsNoHeader) {
+  Server server;
+  const std::string answer =
+      server.ask(std::string("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n") + kClose +
+                 "5\r\nhello\r\n0\r\nHost: elsewhere\r\n\r\n");
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n/|0|localhost|true")) << answer;
+}
+
+TEST(HttpServer, AnErrorBehindAHeadIsNoAnswerToAHead) {
+  Server server;
+  for (const char* next :
+       {"nonsense\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: x\r\n\r\n"}) {
+    const std::string answer = server.ask(std::string("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n") + next);
+    EXPECT_TRUE(answer.ends_with("}\n")) << answer;
+  }
+  const std::string answer =
+      server.ask("HEAD / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: x\r\n\r\n");
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n")) << answer;
+}
+
 TEST(HttpServer, ARequestThatDoesNotEndGets408) {
   ServerLimits limits;
   limits.read = milliseconds(50);

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <climits>
 #include <ctime>
 #include <poll.h>
 #include <unistd.h>
@@ -18,7 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kMostOfAKind = 5;
 constexpr auto kBudgetTime = std::chrono::seconds(10);
-constexpr size_t kLongestText = 1000;  // a line fits a pipe in one piece
+constexpr size_t kLongestText = 1000;    // a line fits a pipe in one piece
+constexpr size_t kPipeBytes = PIPE_BUF;  // a pipe that can take anything takes that without a wait
 constexpr int64_t kSecondNs = 1'000'000'000;
 
 std::string_view word_of(LogLevel level) {
@@ -65,7 +68,7 @@ int64_t now_ns() {
   return int64_t{now.tv_sec} * kSecondNs + now.tv_nsec;
 }
 
-bool can_take_a_line(int descriptor) {
+bool can_take_a_piece(int descriptor) {
   pollfd asked{.fd = descriptor, .events = POLLOUT, .revents = 0};
   return poll(&asked, 1, 0) == 1 && (asked.revents & POLLOUT) != 0;
 }
@@ -86,7 +89,8 @@ void Log::write_line(std::string_view line) { put(std::string(line) + "\n"); }
 
 void Log::put(std::string line) {
   const std::lock_guard guard(mutex_);
-  if (!can_take_a_line(descriptor_)) {
+  write_rest();
+  if (!rest_.empty() || !can_take_a_piece(descriptor_)) {
     ++dropped_;
     return;
   }
@@ -97,7 +101,16 @@ void Log::put(std::string line) {
     line = log_line(lost, format_, host_, now_ns()) + line;
     dropped_ = 0;
   }
-  (void)!::write(descriptor_, line.data(), line.size());
+  rest_ = std::move(line);
+  write_rest();
+}
+
+void Log::write_rest() {
+  while (!rest_.empty() && can_take_a_piece(descriptor_)) {
+    const size_t size = std::min(rest_.size(), kPipeBytes);
+    const ssize_t count = ::write(descriptor_, rest_.data(), size);
+    rest_.erase(0, count > 0 ? static_cast<size_t>(count) : rest_.size());
+  }
 }
 
 void Log::write_seldom(LogEvent event) {

@@ -49,6 +49,7 @@ class Log {
 
  private:
   void put(std::string line);
+  void write_rest();
   struct Budget {
     std::chrono::steady_clock::time_point begin;
     uint32_t written = 0;
@@ -61,6 +62,7 @@ class Log {
   std::mutex mutex_;  // guards what follows, and that lines stay whole
   std::map<std::string, Budget> budgets_;
   uint64_t dropped_ = 0;
+  std::string rest_;  // of a line that was begun
 };
 
 }  // namespace vram::serve

@@ -1,5 +1,6 @@
 #include "serve/log.hpp"
 
+#include "base/detachable_thread.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <fcntl.h>
+#include <memory>
 #include <unistd.h>
 
 namespace vram::serve {
@@ -93,6 +96,23 @@ TEST_F(LogPipe, AReaderThatDoesNotReadMakesNobodyWait) {
   EXPECT_NE(text.find(std::to_string(5000 - lines(first)) + " lines that nobody read"),
             std::string::npos);
   EXPECT_NE(text.find("z: after"), std::string::npos);
+}
+
+// As standard error is: a write of more than the pipe takes would wait for its reader.
+TEST_F(LogPipe, ALineLongerThanThePipeMakesNobodyWait) {
+  EXPECT_EQ(fcntl(ends_[1], F_SETPIPE_SZ, 4096), 4096);
+  EXPECT_EQ(fcntl(ends_[1], F_SETFL, 0), 0);
+  const auto log = std::make_shared<Log>(LogFormat::kText, "h", ends_[1]);
+  const std::string line(10'000, 'x');
+  DetachableThread writing([log, line] { log->write_line(line); });
+  ASSERT_TRUE(writing.join_for(std::chrono::seconds(20)));
+  std::string text;
+  for (int i = 0; i < 10; ++i) {
+    text += read_all();
+    log->write_line("later");
+  }
+  EXPECT_TRUE(text.starts_with(line + "\n")) << text.substr(line.size());
+  EXPECT_NE(text.find(" lines that nobody read\nlater\n"), std::string::npos);
 }
 
 }  // namespace

@@ -56,15 +56,41 @@ bool Connection::make_room_for(size_t bytes) {
   return true;
 }
 
+bool Connection::take_body(std::shared_ptr<const Body> body) {
+  const size_t size = body->size_bytes();
+  // A body that others are being sent, too, takes no more memory.
+  const bool has_room =
+      size <= kAlwaysSentBytes || hub_.bodies.contains(body.get()) || make_room_for(size);
+  if (!has_room) return false;
+  body_ = std::move(body);
+  is_sending_ = true;
+  ++hub_.bodies[body_.get()].connections;
+  count_body();
+  return true;
+}
+
+// Packing makes it larger.
+void Connection::count_body() {
+  Hub::Sent& sent = hub_.bodies[body_.get()];
+  const size_t size = body_->size_bytes();
+  hub_.held_bytes += size - std::exchange(sent.bytes, size);
+}
+
 void Connection::write(Response response) {
   end_waiting();
   if (response.stream) return begin_stream(response);
   VRAM_CHECK(response.body != nullptr);
+  const bool is_crowded = hub_.held_bytes > hub_.limits.held_bytes / 2;
+  if (!take_body(response.body)) return refuse_for_want_of_room();
   const bool takes_long = wants_gzip_ && !response.body->is_packed() &&
                           response.body->text().size() > kQuicklyPackedBytes;
   if (!takes_long) return send(std::move(response));
+  if (is_crowded) {  // what waits to be packed can't make room, what is sent as it is can
+    wants_gzip_ = false;
+    return send(std::move(response));
+  }
   deadline_.cancel();
-  asio::post(*hub_.slow, [self = shared_from_this(), response = std::move(response)]() mutable {
+  asio::post(*hub_.packer, [self = shared_from_this(), response = std::move(response)]() mutable {
     (void)response.body->gzipped();
     Hub& hub = self->hub_;
     asio::post(hub.context, [self = std::move(self), response = std::move(response)]() mutable {
@@ -73,23 +99,13 @@ void Connection::write(Response response) {
   });
 }
 
+// Of a body that is taken already.
 void Connection::send(Response response) {
-  const bool is_packed = wants_gzip_ && !response.body->gzipped().empty();
-  // A body that others are being sent, too, takes no more memory.
-  const size_t size = response.body->size_bytes();
-  const bool has_room =
-      size <= kAlwaysSentBytes || hub_.bodies.contains(response.body.get()) || make_room_for(size);
-  if (!has_room) {
-    hub_.hooks.incident(client_, "others have yet to read too much: answered 503");
-    return send(error_response(503, "too much is waiting to be read by others; try again"));
-  }
-  const std::string& bytes = is_packed ? response.body->gzipped() : response.body->text();
+  const bool is_packed = wants_gzip_ && !body_->gzipped().empty();
+  count_body();
+  const std::string& bytes = is_packed ? body_->gzipped() : body_->text();
   head_ = response_head(
       response, {.body_bytes = bytes.size(), .is_gzip = is_packed, .keeps_alive = keeps_alive_});
-  body_ = std::move(response.body);
-  is_sending_ = true;
-  Hub::Sent& sent = hub_.bodies[body_.get()];
-  if (++sent.connections == 1) hub_.held_bytes += sent.bytes = body_->size_bytes();
   const std::array<asio::const_buffer, 2> parts = {
       asio::buffer(head_), is_head_ ? asio::const_buffer() : asio::buffer(bytes)};
   begin_waiting();
@@ -99,12 +115,14 @@ void Connection::send(Response response) {
   });
 }
 
+void Connection::refuse_for_want_of_room() {
+  hub_.hooks.incident(client_, "others have yet to read too much: answered 503");
+  write(error_response(503, "too much is waiting to be read by others; try again"));
+}
+
 void Connection::begin_stream(const Response& response) {
   const size_t held_bytes = response.stream->held_bytes();
-  if (!make_room_for(held_bytes)) {
-    hub_.hooks.incident(client_, "others have yet to read too much: answered 503");
-    return send(error_response(503, "too much is waiting to be read by others; try again"));
-  }
+  if (!make_room_for(held_bytes)) return refuse_for_want_of_room();
   hold(held_bytes);
   if (!is_http11_) keeps_alive_ = false;
   flow_ = std::make_shared<Flow>(

@@ -1,12 +1,15 @@
 #include "serve/tls.hpp"
 
+#include "base/descriptor.hpp"
 #include "base/settings_file.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
 #include <new>
+#include <sys/mman.h>
+#include <tuple>
+#include <unistd.h>
 #include <utility>
 
 namespace vram::serve {
@@ -34,39 +37,61 @@ constexpr std::string_view kSessionName = "vram serve";
 int no_password(char*, int, int, void*) { return 0; }
 int take_any_certificate(int, void*) { return 1; }
 
-// OpenSSL would wait for a FIFO or a dead mount.
-Result<> check_file(std::string_view key, const std::string& path) {
-  const auto file = read_settings(path, kMaxPemBytes);
-  if (file) return {};
-  return fail(Code::kBadInput, "{}: {}", key, file.error().message);
-}
+// A file in memory for OpenSSL, which opens files by name: by the name of the real one it would
+// wait for a FIFO or a dead mount that has taken that file's place since it was read.
+class PemFile {
+ public:
+  explicit PemFile(std::string_view text) : file_(memfd_create("pem", MFD_CLOEXEC)) {
+    const ssize_t count = write(file_.number(), text.data(), text.size());
+    if (count == static_cast<ssize_t>(text.size()))
+      name_ = fmt::format("/proc/self/fd/{}", file_.number());
+  }
+  // "" where there was no memory: no file has that name.
+  [[nodiscard]] const char* name() const { return name_.c_str(); }
+
+ private:
+  Descriptor file_;
+  std::string name_;
+};
 
 }  // namespace
+
+Result<TlsTexts> TlsTexts::read(const TlsSettings& settings) {
+  TlsTexts texts;
+  const std::tuple<const char*, const std::string&, std::string&> files[] = {
+      {"cert_file", settings.cert_file, texts.certificates},
+      {"key_file", settings.key_file, texts.key},
+      {"client_ca_file", settings.client_ca_file, texts.authorities}};
+  for (const auto& [key, path, text] : files) {
+    if (path.empty()) continue;
+    auto file = read_settings(path, kMaxPemBytes);
+    if (!file) return fail(Code::kBadInput, "{}: {}", key, file.error().message);
+    text = std::move(file->text);
+  }
+  return texts;
+}
 
 TlsContext::TlsContext(const OpenSsl& api)
     : api_(api), context_(api.context_new(api.server_method()), api.context_free) {
   if (!context_) throw std::bad_alloc();
 }
 
-Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsSettings& settings) {
+Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsSettings& settings,
+                                                           const TlsTexts& texts) {
   const auto& api = OpenSsl::library();
   if (!api) return tl::unexpected(api.error());
   std::shared_ptr<TlsContext> context(new TlsContext(*api));
   (void)api->take_errors();
-  if (const auto applied = context->apply(settings); !applied)
+  if (const auto applied = context->apply(settings, texts); !applied)
     return tl::unexpected(applied.error());
   return context;
 }
 
-Result<> TlsContext::use_certificate(const TlsSettings& settings) {
-  for (const auto& [key, path] :
-       {std::pair("cert_file", settings.cert_file), std::pair("key_file", settings.key_file)}) {
-    if (auto checked = check_file(key, path); !checked) return checked;
-  }
-  if (api_.use_certificate_chain(get(), settings.cert_file.c_str()) != 1)
+Result<> TlsContext::use_certificate(const TlsSettings& settings, const TlsTexts& texts) {
+  if (api_.use_certificate_chain(get(), PemFile(texts.certificates).name()) != 1)
     return fail(Code::kBadInput, "cert_file {}: expected certificates in PEM: {}",
                 settings.cert_file, api_.take_errors());
-  if (api_.use_private_key(get(), settings.key_file.c_str(), kPem) != 1)
+  if (api_.use_private_key(get(), PemFile(texts.key).name(), kPem) != 1)
     return fail(Code::kBadInput,
                 "key_file {}: expected a private key in PEM without a passphrase, "
                 "which belongs to cert_file: {}",
@@ -77,7 +102,7 @@ Result<> TlsContext::use_certificate(const TlsSettings& settings) {
   return {};
 }
 
-Result<> TlsContext::verify_clients(const TlsSettings& settings) {
+Result<> TlsContext::verify_clients(const TlsSettings& settings, const TlsTexts& texts) {
   if (settings.client_auth == ClientAuth::kNone) return {};
   const bool requires_one = settings.client_auth == ClientAuth::kRequireAny ||
                             settings.client_auth == ClientAuth::kRequireAndVerify;
@@ -86,11 +111,10 @@ Result<> TlsContext::verify_clients(const TlsSettings& settings) {
     api_.set_verify(get(), mode, take_any_certificate);
     return {};
   }
-  if (auto checked = check_file("client_ca_file", settings.client_ca_file); !checked)
-    return checked;
-  const char* const file = settings.client_ca_file.c_str();
-  OpenSsl::NameList* const names =
-      api_.load_authorities(get(), file, nullptr) == 1 ? api_.load_authority_names(file) : nullptr;
+  const PemFile file(texts.authorities);
+  OpenSsl::NameList* const names = api_.load_authorities(get(), file.name(), nullptr) == 1
+                                       ? api_.load_authority_names(file.name())
+                                       : nullptr;
   if (names == nullptr)
     return fail(Code::kBadInput, "client_ca_file {}: expected certificates in PEM: {}",
                 settings.client_ca_file, api_.take_errors());
@@ -99,7 +123,7 @@ Result<> TlsContext::verify_clients(const TlsSettings& settings) {
   return {};
 }
 
-Result<> TlsContext::apply(const TlsSettings& settings) {
+Result<> TlsContext::apply(const TlsSettings& settings, const TlsTexts& texts) {
   api_.set_password_callback(get(), no_password);
   (void)api_.context_control(get(), kSetMode, kReleaseBuffers, nullptr);
   (void)api_.context_control(get(), kSetSessionCache, kNoSessionCache, nullptr);
@@ -116,8 +140,8 @@ Result<> TlsContext::apply(const TlsSettings& settings) {
   if (!curves.empty() && api_.context_control(get(), kSetCurves, 0, curves.data()) != 1)
     return fail(Code::kBadInput, "curve_preferences: this OpenSSL does not have {}: {}", curves,
                 api_.take_errors());
-  if (auto used = use_certificate(settings); !used) return used;
-  return verify_clients(settings);
+  if (auto used = use_certificate(settings, texts); !used) return used;
+  return verify_clients(settings, texts);
 }
 
 TlsSession::TlsSession(std::shared_ptr<const TlsContext> context)

@@ -17,19 +17,29 @@
 
 namespace vram::serve {
 
+// What the files of the settings say; empty where none is named.
+struct TlsTexts {
+  std::string certificates;
+  std::string key;
+  std::string authorities;
+
+  [[nodiscard]] static Result<TlsTexts> read(const TlsSettings& settings);
+};
+
 class TlsContext {
  public:
   // kUnsupported: there is no OpenSSL. kBadInput: a file of these settings is not what it should
   // be.
-  [[nodiscard]] static Result<std::shared_ptr<const TlsContext>> make(const TlsSettings& settings);
+  [[nodiscard]] static Result<std::shared_ptr<const TlsContext>> make(const TlsSettings& settings,
+                                                                      const TlsTexts& texts);
   [[nodiscard]] const OpenSsl& api() const { return api_; }
   [[nodiscard]] OpenSsl::Context* get() const { return context_.get(); }
 
  private:
   explicit TlsContext(const OpenSsl& api);
-  [[nodiscard]] Result<> apply(const TlsSettings& settings);
-  [[nodiscard]] Result<> use_certificate(const TlsSettings& settings);
-  [[nodiscard]] Result<> verify_clients(const TlsSettings& settings);
+  [[nodiscard]] Result<> apply(const TlsSettings& settings, const TlsTexts& texts);
+  [[nodiscard]] Result<> use_certificate(const TlsSettings& settings, const TlsTexts& texts);
+  [[nodiscard]] Result<> verify_clients(const TlsSettings& settings, const TlsTexts& texts);
 
   const OpenSsl& api_;
   std::unique_ptr<OpenSsl::Context, void (*)(OpenSsl::Context*)> context_;

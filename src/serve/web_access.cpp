@@ -7,6 +7,10 @@ namespace {
 
 constexpr uint64_t kMaxConfigBytes = uint64_t{256} << 10;
 
+void hash_on(size_t& hash, const std::string& text) {
+  hash = hash * 31 + std::hash<std::string>()(text);
+}
+
 Result<std::shared_ptr<const WebAccess::Access>> read_access(const std::string& path) {
   const auto file = read_settings(path, kMaxConfigBytes);
   if (!file) return fail(Code::kBadInput, "--web-config: {}", file.error().message);
@@ -16,15 +20,21 @@ Result<std::shared_ptr<const WebAccess::Access>> read_access(const std::string& 
   access->headers = std::move(config->headers);
   access->asks_who_it_is = config->asks_who_it_is();
   access->files = {path};
+  hash_on(access->texts_hash, file->text);
   if (!config->users.empty()) {
     auto users = Users::of(config->users);
     if (!users) return fail(users.error().code, "{}: {}", path, users.error().message);
     access->users = *std::move(users);
   }
   if (config->tls) {
-    auto tls = TlsContext::make(*config->tls);
+    const auto texts = TlsTexts::read(*config->tls);
+    if (!texts) return fail(texts.error().code, "{}: {}", path, texts.error().message);
+    for (const std::string* const each : {&texts->certificates, &texts->key, &texts->authorities})
+      hash_on(access->texts_hash, *each);
+    auto tls = TlsContext::make(*config->tls, *texts);
     if (!tls) return fail(tls.error().code, "{}: {}", path, tls.error().message);
     access->tls = *std::move(tls);
+    access->wants_certificates = config->tls->client_auth == ClientAuth::kRequireAndVerify;
     for (const std::string* const each :
          {&config->tls->cert_file, &config->tls->key_file, &config->tls->client_ca_file}) {
       if (!each->empty()) access->files.push_back(*each);
@@ -46,20 +56,22 @@ std::shared_ptr<const WebAccess::Access> WebAccess::now() const {
   return access_;
 }
 
-Result<> WebAccess::reload() {
+Result<bool> WebAccess::reload() {
+  const std::lock_guard reloading(reload_mutex_);
   auto access = read_access(path_);
   if (!access) return tl::unexpected(access.error());
   const std::lock_guard guard(mutex_);
-  const bool is_weaker =
-      (access_->asks_who_it_is && !(*access)->asks_who_it_is) || (access_->tls && !(*access)->tls);
-  if (is_weaker || (!access_->tls && (*access)->tls))
+  if ((*access)->texts_hash == access_->texts_hash) return false;
+  const bool is_weaker = (access_->users && !(*access)->users) ||
+                         (access_->wants_certificates && !(*access)->wants_certificates);
+  if (is_weaker || (access_->tls != nullptr) != ((*access)->tls != nullptr))
     return fail(
         Code::kBadInput,
-        "{}: expected TLS as before and nobody let in without a password or certificate who "
-        "was not before: such a change takes a restart",
+        "{}: expected TLS as before, and users and required certificates of clients where there "
+        "were some: such a change takes a restart",
         path_);
   access_ = *std::move(access);
-  return {};
+  return true;
 }
 
 }  // namespace vram::serve

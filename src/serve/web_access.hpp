@@ -22,20 +22,24 @@ class WebAccess {
     std::shared_ptr<Users> users;           // null: everybody
     std::vector<std::pair<std::string, std::string>> headers;
     bool asks_who_it_is = false;
-    std::vector<std::string> files;  // that it was made of
+    bool wants_certificates = false;  // of clients
+    std::vector<std::string> files;   // that it was made of
+    size_t texts_hash = 0;            // of what they said
   };
 
   [[nodiscard]] static Result<std::shared_ptr<WebAccess>> open(const std::string& path);
   [[nodiscard]] std::shared_ptr<const Access> now() const;
-  // Reads all files again. With an error the old access stays; an access that asks for less than
-  // the old one (no TLS, no users) is an error: that takes a restart.
-  [[nodiscard]] Result<> reload();
+  // Reads all files again; true: they say something else. With an error the old access stays; an
+  // access that asks for less than the old one (no TLS, no users, no certificates of clients) is an
+  // error: that takes a restart.
+  [[nodiscard]] Result<bool> reload();
 
  private:
   WebAccess(std::string path, std::shared_ptr<const Access> access)
       : path_(std::move(path)), access_(std::move(access)) {}
 
   const std::string path_;
+  std::mutex reload_mutex_;   // so that what was read last stays
   mutable std::mutex mutex_;  // guards the access
   std::shared_ptr<const Access> access_;
 };

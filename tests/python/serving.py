@@ -37,7 +37,7 @@ class Serve:
         words = [BINARY, "serve", "--gpu", "nvml", "--log-format", "json"]
         if "--listen" not in options:
             words += ["--listen", "127.0.0.1:0"]
-        if "--history" not in options:
+        if "--history" not in options and "XDG_STATE_HOME" not in changes:
             words += ["--history", "off"]
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(

@@ -113,6 +113,40 @@ def test_memory_and_patience_under_attack(history: pathlib.Path, tmp_path: pathl
 
 
 @pytest.mark.skipif(IS_SANITIZED, reason="of the program as it is shipped")
+@pytest.mark.usefixtures("descriptors")
+def test_requests_that_do_not_end_take_little_memory(tmp_path: pathlib.Path) -> None:
+    """As much as each connection may send: thousands of headers, and a body."""
+    head = b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65536\r\n"
+    lines = b"a:\r\n" * 2000
+    kinds = [head + lines, head + lines + b"\r\n" + b"x" * 65000, head + b"Authorization: " + b"x" * 8000]
+    with Serve(Machine(tmp_path, scenario()), tmp_path).with_a_look() as serve, contextlib.ExitStack() as connections:
+        for number in range(2000):
+            slow = connections.enter_context(serve.connect())
+            slow.sendall(kinds[number % len(kinds)])
+        assert serve.get("/healthz").status == 200
+        time.sleep(1)
+        print(json.dumps({"peak_mib": round(peak_bytes(serve) / MIB, 1)}))
+        assert peak_bytes(serve) < 40 * MIB
+
+
+def test_whoever_is_refused_puts_nobody_out(history: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text("a-token-of-the-tests-0123456789\n")
+    options = ["--history", str(history), "--token-file", str(token)]
+    with (
+        Serve(Machine(tmp_path, scenario()), tmp_path, *options).with_a_look() as serve,
+        contextlib.ExitStack() as connections,
+    ):
+        for _ in range(32):  # as many as there may be at once
+            slow = unread(serve, HOLDERS, f"Authorization: Bearer {token.read_text().strip()}")
+            assert connections.enter_context(slow).recv(12) == b"HTTP/1.1 200"
+        time.sleep(1.1)  # after a second of silence they may be put out
+        assert {serve.get(COURSES).status for _ in range(5)} == {401}
+        assert not any("kept the server waiting" in line["message"] for line in serve.events("client-trouble"))
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="of the program as it is shipped")
 def test_answers_that_nobody_reads_make_room(history: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """As many as there may be at once: those who read come after, and are answered."""
     with (

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 from fake_gpus import Machine, wait_until
-from program import IS_SANITIZED, vram
+from program import BINARY, IS_SANITIZED, vram
 from serving import TWO, Serve
 
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -75,6 +75,22 @@ def test_those_who_keep_it_waiting_make_room(machine: Machine, tmp_path: pathlib
         silent = [serve.connect() for _ in range(2200)]  # more than it has connections
         time.sleep(1.1)  # after a second of silence they may be put out
         assert serve.get("/healthz").status == 200
+        for connection in silent:
+            connection.close()
+
+
+def test_connections_leave_descriptors_for_the_rest(
+    machine: Machine, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = tmp_path / "few"
+    few.write_text(f'#!/bin/sh\nulimit -n 256\nexec {BINARY} "$@"\n')
+    few.chmod(0o700)
+    monkeypatch.setattr("serving.BINARY", str(few))
+    with Serve(machine, tmp_path).with_a_look() as serve:
+        silent = [serve.connect() for _ in range(300)]
+        time.sleep(1.1)  # after a second of silence they may be put out
+        assert serve.get("/healthz").status == 200
+        assert not any("cannot take" in line["message"] for line in serve.events("client-trouble"))
         for connection in silent:
             connection.close()
 
@@ -237,6 +253,45 @@ def test_it_ends_while_its_history_hangs(machine: Machine, tmp_path: pathlib.Pat
             assert "while it started" in serve.events("stopped")[0]["message"]
         finally:
             serve.kill()
+
+
+def test_a_signal_while_it_starts_is_obeyed_later(machine: Machine, tmp_path: pathlib.Path) -> None:
+    url = tmp_path / "url"
+    url.touch(mode=0o600)
+    url.write_text("http://127.0.0.1:9/\n")
+    (tmp_path / "vram").mkdir()
+    with contextlib.ExitStack() as cleanup:
+        with dead_mount(tmp_path / "dead") as dead:
+            (tmp_path / "vram" / "history.db").symlink_to(dead / "history.db")
+            serve = Serve(machine, tmp_path, "--webhook", f"@{url}", XDG_STATE_HOME=str(tmp_path))
+            cleanup.callback(serve.kill)
+            time.sleep(1)  # by then it waits for the file
+            serve.signal(signal.SIGHUP)
+            time.sleep(0.5)
+            assert serve.events("started") == []
+        wait_until(lambda: serve.events("started") != [])  # the mount is gone: it has no history
+        wait_until(lambda: any("--webhook" in line["message"] for line in serve.events("reloaded")))
+
+
+SEIZE, INTERRUPT = 0x4206, 0x4207  # ptrace
+WALL = 0x40000000  # waitpid, also for threads
+
+
+def test_it_ends_while_the_disk_of_its_history_hangs(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """The thread that writes is stopped, as by a write to a mount whose server is gone."""
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    with Serve(machine, tmp_path, "--history", str(tmp_path / "history.db")).with_a_look() as serve:
+        tasks = pathlib.Path(f"/proc/{serve.process.pid}/task").iterdir()
+        (writer,) = [int(task.name) for task in tasks if (task / "comm").read_text() == "history\n"]
+        if ptrace(SEIZE, writer, None, None) != 0:
+            pytest.skip(f"ptrace: {os.strerror(ctypes.get_errno())}")
+        assert ptrace(INTERRUPT, writer, None, None) == 0
+        os.waitpid(writer, WALL)
+        serve.signal(signal.SIGTERM)
+        wait_until(lambda: os.waitpid(writer, WALL | os.WNOHANG)[0] == writer)
+        assert serve.process.wait(timeout=60) == 0
+        assert serve.events("stopped") != []
 
 
 def test_the_driver_goes_and_comes_back(machine: Machine, tmp_path: pathlib.Path) -> None:

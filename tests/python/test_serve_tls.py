@@ -3,6 +3,7 @@
 VRAM_BINARY names the program under test.
 """
 
+import contextlib
 import ctypes
 import http.client
 import json
@@ -16,9 +17,9 @@ from typing import Any
 
 import pytest
 from certificates import Authority
-from fake_gpus import Machine, wait_until
+from fake_gpus import MIB, Machine, wait_until
 from filled_history import fill
-from program import vram
+from program import IS_SANITIZED, vram
 from serving import TWO, Serve
 
 PASSWORD = "open sesame, said the tests"
@@ -133,6 +134,18 @@ def test_client_certificates(machine: Machine, tmp_path: pathlib.Path, authority
         assert serve.events("no-token") == []
 
 
+def test_asking_for_less_takes_a_restart(machine: Machine, tmp_path: pathlib.Path, authority: Authority) -> None:
+    more = f"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: {authority.certificate}\n"
+    users = bcrypt(PASSWORD)
+    config = web_config(tmp_path, authority, users, more)
+    with Serve(machine, tmp_path, "--web-config", str(config)) as serve:
+        for fewer, less in (("", more), (users, "")):  # each asks who it is, but for less than both
+            before = len(serve.events("reload-failed"))
+            web_config(tmp_path, authority, fewer, less)
+            wait_until(lambda before=before: len(serve.events("reload-failed")) > before)
+            assert "takes a restart" in serve.events("reload-failed")[-1]["message"]
+
+
 def test_certificates_are_rotated_without_a_signal(
     machine: Machine, tmp_path: pathlib.Path, authority: Authority
 ) -> None:
@@ -217,6 +230,25 @@ def test_slow_handshakes_hold_up_nobody(machine: Machine, tmp_path: pathlib.Path
         for connection in silent:
             connection.close()
         assert serve.end() == 0
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="of the program as it is shipped")
+def test_handshakes_that_do_not_end_take_little_memory(
+    machine: Machine, tmp_path: pathlib.Path, authority: Authority
+) -> None:
+    config = web_config(tmp_path, authority)
+    # The first bytes of a greeting, which says that it has as many as OpenSSL takes.
+    greeting = b"\x01" + (131_000).to_bytes(3, "big") + b"\x03\x03"
+    record = b"\x16\x03\x01" + len(greeting).to_bytes(2, "big") + greeting
+    with Serve(machine, tmp_path, "--web-config", str(config)) as serve, contextlib.ExitStack() as connections:
+        before = serve.resident_bytes()
+        for _ in range(800):
+            slow = connections.enter_context(serve.connect())
+            slow.sendall(record)
+        assert served_certificate(serve) == (tmp_path / "server.crt").read_text()  # whoever comes is served
+        grown = serve.resident_bytes() - before
+        print(json.dumps({"mib": round(grown / MIB, 1)}))
+        assert grown < 40 * MIB
 
 
 def test_the_file_is_one_of_prometheus(tmp_path: pathlib.Path, authority: Authority) -> None:

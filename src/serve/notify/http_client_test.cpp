@@ -60,7 +60,7 @@ TEST(ParseTarget, RefusesTheRestAndRepeatsNoSecret) {
        {"", "am.example:9093", "ftp://u:s3cret@h", "http://", "http://u:s3cret@", "http://h:0",
         "http://u:s3cret@h:99999", "http://h:9x", "http://[::1", "http://h/a b",
         "http://h/\r\nX: y", "http://u:s3cret/x@h", "http://u:s3cret@h:70000/s3cret?s3cret",
-        "u:s3cret@h"}) {
+        "u:s3cret@h", "s3cret"}) {
     const auto target = parse_target(url);
     ASSERT_FALSE(target) << url;
     EXPECT_THAT(target.error().message, HasSubstr("expected a")) << url;

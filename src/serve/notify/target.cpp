@@ -88,10 +88,15 @@ Result<Target> parse_target(std::string_view url) {
   target.is_https = url.starts_with(kHttps);
   const std::string_view scheme = target.is_https ? kHttps : kHttp;
   if (!url.starts_with(scheme) || !is_plain(url)) {
-    return fail(Code::kBadInput,
-                "expected a URL such as http://127.0.0.1:9093/path (http:// or https://, ASCII, no "
-                "spaces), found '{}'",
-                shorten_end(printable(url.substr(0, url.find(':'))), 20));
+    // Without a scheme it may be any secret: the file of another one was named.
+    const size_t mark = url.find("://");
+    return fail(
+        Code::kBadInput,
+        "expected a URL such as http://127.0.0.1:9093/path (http:// or https://, ASCII, no "
+        "spaces), found {}",
+        mark == std::string_view::npos
+            ? "a text without ://"
+            : fmt::format("one with {}://", shorten_end(printable(url.substr(0, mark)), 20)));
   }
   url.remove_prefix(scheme.size());
   url = url.substr(0, url.find('#'));

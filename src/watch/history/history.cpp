@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <thread>
 #include <utility>
@@ -181,6 +182,7 @@ bool History::State::wait() {
 }
 
 void History::State::run() {
+  (void)pthread_setname_np(pthread_self(), "history");  // for whoever wonders what hangs
   bool goes_on = true;
   while (goes_on) {
     goes_on = wait();

@@ -1,0 +1,64 @@
+// The parser of one request, which keeps of its head what answers depend on and of its body
+// nothing: what a client sends takes little memory, however many headers and bytes those are. Part
+// of http_server, included by nothing else.
+#pragma once
+
+#include "serve/http_server.hpp"
+
+#include <boost/beast/http/basic_parser.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace vram::serve {
+
+class RequestParser final : public boost::beast::http::basic_parser<true> {
+ public:
+  explicit RequestParser(const ServerLimits& limits);
+
+  // Known once the request's first line was read.
+  [[nodiscard]] boost::beast::http::verb method() const { return method_; }
+  [[nodiscard]] const std::string& target() const { return target_; }
+  [[nodiscard]] bool is_http11() const { return is_http11_; }
+
+  // Known once the whole head was read.
+  struct Headers {
+    size_t hosts = 0;  // how often there is one
+    std::string host;
+    std::string accept;
+    std::string accept_encoding;
+    std::string authorization;
+  };
+  [[nodiscard]] const Headers& headers() const { return headers_; }
+  // What the base class does not know as an encoding it takes for no body at all, and reads what
+  // comes as the next request: whoever stands between may see other requests there than we do.
+  [[nodiscard]] bool is_encoding_understood() const {
+    return encodings_ == 0 || (encodings_ == 1 && is_http11_ && is_chunked_);
+  }
+
+ private:
+  using Verb = boost::beast::http::verb;
+  using Field = boost::beast::http::field;
+  using Text = boost::beast::string_view;
+  using ErrorCode = boost::beast::error_code;
+
+  void on_request_impl(Verb method, Text method_text, Text target, int version,
+                       ErrorCode& error) override;
+  void on_response_impl(int, Text, int, ErrorCode&) override {}
+  void on_field_impl(Field field, Text name, Text value, ErrorCode& error) override;
+  void on_header_impl(ErrorCode&) override {}
+  void on_body_init_impl(const boost::optional<uint64_t>&, ErrorCode&) override {}
+  size_t on_body_impl(Text body, ErrorCode&) override { return body.size(); }
+  void on_chunk_header_impl(uint64_t, Text, ErrorCode&) override {}
+  size_t on_chunk_body_impl(uint64_t, Text body, ErrorCode&) override { return body.size(); }
+  void on_finish_impl(ErrorCode&) override {}
+
+  Verb method_ = Verb::unknown;
+  std::string target_;
+  bool is_http11_ = false;
+  Headers headers_;
+  size_t encodings_ = 0;
+  bool is_chunked_ = false;  // by the last of them
+};
+
+}  // namespace vram::serve

@@ -1,0 +1,43 @@
+#include "serve/tls.hpp"
+
+#include "base/detachable_thread.hpp"
+#include "watch/testing/history_looks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fcntl.h>
+#include <fstream>
+#include <memory>
+#include <sys/stat.h>
+#include <thread>
+
+namespace vram::serve {
+namespace {
+
+// A certificate whose place a FIFO takes now and then, just as it is read.
+TEST(TlsContext, NoFileThatTakesTheirPlaceHoldsItUp) {
+  if (!OpenSsl::library()) GTEST_SKIP() << OpenSsl::library().error().message;
+  const watch::testing::Folder folder;
+  const std::string certificate = folder.file("certificate");
+  const std::string fifo = folder.file("fifo");
+  std::ofstream(certificate) << "no certificate";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::atomic<bool> is_over = false;
+  std::thread swapping([&] {
+    while (!is_over)
+      (void)renameat2(AT_FDCWD, certificate.c_str(), AT_FDCWD, fifo.c_str(), RENAME_EXCHANGE);
+  });
+  const TlsSettings settings{.cert_file = certificate, .key_file = certificate};
+  DetachableThread reading([settings] {
+    for (int i = 0; i < 300; ++i) {
+      if (const auto texts = TlsTexts::read(settings)) (void)TlsContext::make(settings, *texts);
+    }
+  });
+  EXPECT_TRUE(reading.join_for(std::chrono::seconds(60)));
+  is_over = true;
+  swapping.join();
+}
+
+}  // namespace
+}  // namespace vram::serve
