@@ -5,7 +5,7 @@
     model.fit(…, callbacks=[vram.callbacks.keras()])
 
 Each measures the regions ``epoch`` and ``train_step`` as ``vram.monitor`` does, and validation where the framework says
-when it begins; who is told are the same sinks (docs/look.md). Importing this imports no framework; the functions do.
+when it begins; who is told are the same sinks (docs/measure.md). Importing this imports no framework; the functions do.
 """
 
 from __future__ import annotations

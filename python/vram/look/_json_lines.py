@@ -41,7 +41,7 @@ def _figures(use: DeviceUse | None) -> dict[str, Any]:
 
 
 class JsonLines:
-    """A sink that appends each measurement to a file, one JSON object a line and a device; docs/look.md has the fields.
+    """A sink that appends each measurement to a file, one JSON object a line and a device; docs/measure.md has the fields.
 
     Sizes are integers whose names end in ``_bytes``, unknown ones null; ``event.duration`` is nanoseconds, as ECS has it.
     A line is one write to the end of the file, so threads, forks and other processes may share it. A file that would
