@@ -1,8 +1,8 @@
-"""Holds the live half against nvidia-smi on an NVIDIA GPU, and times it; prints Markdown.
+"""Compares the monitoring commands with nvidia-smi on an NVIDIA GPU, and measures their time; prints Markdown.
 
     python live.py [--seconds N]
 
-`vram` must be on the PATH, and PyTorch with CUDA and vram be importable.
+`vram` must be on the PATH, and Python must be able to import vram and PyTorch with CUDA.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def is_within_mib(said: str, found: int | None) -> bool:
 
 @dataclass
 class Agreement:
-    """Samples of vram between two of nvidia-smi that say the same."""
+    """How many of vram's samples, taken between two equal samples of nvidia-smi, agree with these."""
 
     pairs: int = 0
     agreeing: int = 0
@@ -83,7 +83,7 @@ def compare_once(devices: Agreement, processes: Agreement) -> None:
 
 
 def start_load(index: int, seconds: float) -> subprocess.Popen[bytes]:
-    """On the GPU of this number of nvidia-smi's."""
+    """On the GPU with this number in nvidia-smi."""
     words = [sys.executable, str(HERE / "random_load.py"), str(seconds)]
     variables = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(index)}
     return subprocess.Popen(words, env=variables)
@@ -112,7 +112,7 @@ def open_descriptors(pid: int) -> int:
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
             links.append(os.readlink(link))
-        except OSError:  # closed meanwhile
+        except OSError:  # it was closed meanwhile
             continue
     return sum("nvidia" in link for link in links)
 
