@@ -79,7 +79,7 @@ def _os_release() -> dict[str, str]:
 def source_packages(names: list[str], into: Path) -> dict[str, Path]:
     """Sources of this release's packages with its patches, unpacked below `into`; signatures are checked by apt.
 
-    What lies there already is taken for a day, then only if the archive has nothing newer.
+    Existing sources are used for a day, and after that only if the archive has nothing newer.
     """
     need("dpkg-source", "dpkg-dev")
     state = into / "apt"

@@ -49,6 +49,10 @@ def check_paths() -> str:
     return last_line(call(PYTHON, "tools/check_paths.py"))
 
 
+def check_words() -> str:
+    return last_line(call(PYTHON, "tools/check_words.py"))
+
+
 def check_python() -> str:
     files = source_files(".py")
     call(PYTHON, "-m", "ruff", "check", "--quiet", *files)
@@ -218,6 +222,7 @@ CHECKS: list[Step | Together] = [
     Step("sizes", check_sizes, _whole),
     Step("links", check_links, _whole),
     Step("paths", check_paths, _whole),
+    Step("words", check_words, _whole),
     Step("python", check_python, _whole),
 ]
 QUICK: list[Step | Together] = [
