@@ -2,7 +2,7 @@
 
 Right after torch or cupy has been imported, the pool is put under it, and the recording begins. Until then nothing of
 vram is loaded. Whatever goes wrong here is one line on standard error, said once by a program and its children, and the
-program goes on without the pool, or without being recorded; under ``vram run --strict`` the process ends with exit code 3.
+program continues without the pool, or without being recorded; under ``vram run --strict`` the process ends with exit code 3.
 The user's own sitecustomize, if there is one, runs as it would have.
 """
 
