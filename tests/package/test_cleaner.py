@@ -1,4 +1,4 @@
-"""vram.Cleaner's decisions, on a framework whose figures the tests set: what pays happens, what does not is left."""
+"""vram.Cleaner's decisions, on a framework whose figures the tests set: grades run if that is worthwhile, and not otherwise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vram.clean import _cleaner, _host
 
 GIB = 1 << 30
 MIB = 1 << 20
-WAIT = 10  # occasions that the first wait lasts, and calls that a cleaning is watched
+WAIT = 10  # occasions of the first wait, and calls for which freed memory is observed
 
 
 @dataclass
@@ -70,7 +70,7 @@ class FakeFramework:
         return (FakeFramework,)
 
     def tensor(self, item: object) -> Tensor | None:
-        raise AssertionError(f"find_cycles() is replaced: nobody asks for {type(item)}")
+        raise AssertionError(f"find_cycles() is replaced: no code asks for {type(item)}")
 
     def current_device(self) -> int | None:
         return 0
@@ -93,7 +93,7 @@ class FakeFramework:
 
 @dataclass
 class Clock:
-    """Stands still, unless it is told to pass."""
+    """Does not advance, unless a test advances it."""
 
     now: float = 1000.0
 
@@ -190,7 +190,7 @@ def test_a_cleaning_that_lasts_is_repeated_when_needed(fake: FakeFramework) -> N
     for _ in range(3):
         fake.cache, fake.others = 20 * GIB, 45 * GIB
         assert _of(cleaner.step(), Grade.CACHE).skipped is None
-        for _ in range(WAIT):  # somebody else takes it; little comes back
+        for _ in range(WAIT):  # another process takes it; little is freed
             fake.cache, fake.others = 0, 65 * GIB
             assert _of(cleaner.step(), Grade.CACHE).skipped == "no more than 0 B would come back"
     assert fake.done.count("cache") == 3

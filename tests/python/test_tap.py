@@ -1,4 +1,4 @@
-"""The tap on PyTorch's own allocator (a stand-in of it) into the real recorder: the file has all of it, and is exact."""
+"""The tap on a stand-in for PyTorch's own allocator with the real recorder: the file is complete and exact."""
 
 import json
 import pathlib
