@@ -46,10 +46,10 @@ def look() -> Any:
     return json.loads(subprocess.run(["vram", "status", "--json"], capture_output=True, text=True, check=True).stdout)
 
 
-def is_within_mib(said: str, found: int | None) -> bool:
-    if not said.isdigit():
+def is_within_mib(value: str, found: int | None) -> bool:
+    if not value.isdigit():
         return found is None
-    return found is not None and abs(int(said) - found / MIB) <= 1
+    return found is not None and abs(int(value) - found / MIB) <= 1
 
 
 @dataclass
@@ -74,11 +74,11 @@ def compare_once(devices: Agreement, processes: Agreement) -> None:
     memory = [device["memory"] for device in found["devices"]]
     for line, later, sizes in zip(before[0], after[0], memory, strict=True):
         if line == later:
-            same = [is_within_mib(said, sizes[f"{name}_bytes"]) for name, said in zip(MEMORY, line, strict=True)]
+            same = [is_within_mib(value, sizes[f"{name}_bytes"]) for name, value in zip(MEMORY, line, strict=True)]
             devices.add(all(same), (line, sizes))
     if before[1] == after[1]:
         uses = {str(process["pid"]): process["uses"][0]["used_bytes"] for process in found["processes"]}
-        is_same = all(pid in uses and is_within_mib(said, uses[pid]) for pid, said in before[1])
+        is_same = all(pid in uses and is_within_mib(value, uses[pid]) for pid, value in before[1])
         processes.add(is_same and len(uses) == len(before[1]), (before[1], uses))
 
 

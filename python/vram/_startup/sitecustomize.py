@@ -112,7 +112,7 @@ def _record() -> None:
 
 
 def _finish(recording: ModuleType, is_first: bool) -> None:
-    """At the end of the process; of the program's first one it is said if it had nothing to record."""
+    """Finish at the end of the process; the program's first process reports that it had nothing to record."""
     try:
         if recording.finish_as_told() is None and is_first:
             _say("nothing was recorded: the program used no GPU memory")

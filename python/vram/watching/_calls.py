@@ -46,7 +46,7 @@ def unwatch(module: Any) -> None:
 
 
 class Watcher(Protocol):
-    is_telling: bool  # gradients may arrive after the watch has ended; then nothing is said
+    is_telling: bool  # False after the watch has ended, when gradients may still arrive
 
     def prepare(self, args: Any, kwargs: Any) -> None:
         """Said of a recorded call that no other watched one is around."""
