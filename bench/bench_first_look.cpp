@@ -1,6 +1,6 @@
-// Where the time of one `vram status` goes, on this machine: each step of the first look on its
-// own, in the order in which the program takes them, then whole programs from start to exit.
-// Nothing is repeated but the programs: what is asked for the second time is cheaper.
+// The time of one `vram status` on this machine: each step of the first sample, in the order of the
+// program, then whole programs from start to exit. Only the programs are repeated, because reading
+// a figure again is cheaper.
 //
 //   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_first_look vram &&
 //   build/release/bench/bench_first_look build/release/src/vram
@@ -119,8 +119,9 @@ void time_sources() {
        {watch::opener_of("nvml", open_nvml), watch::opener_of("drm", open_drm)}) {
     watch::Sources sources({opener});
     watch::Readings readings;
-    time(fmt::format("  {}: open and first look", opener.name), [&] { readings = sources.read(); });
-    time(fmt::format("  {}: second look", opener.name), [&] { (void)sources.read(); });
+    time(fmt::format("  {}: open and first sample", opener.name),
+         [&] { readings = sources.read(); });
+    time(fmt::format("  {}: second sample", opener.name), [&] { (void)sources.read(); });
     watch::ProcessTable table;
     watch::Boards boards;
     time(fmt::format("  {}: processes and board", opener.name),

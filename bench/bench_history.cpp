@@ -1,9 +1,9 @@
 // The history of a day: 24 hours of samples of 8 GPUs at 1 Hz, with 8 processes on each, written as
 // `vram serve` writes them (each 10 s), only faster. How long that takes, how large the file is,
-// what a look costs the sampler's thread, and how long questions about that day take.
+// what a sample costs the sampler's thread, and how long queries for that day take.
 //
-// The GPUs train: memory goes up and down like a saw, power, temperature and clocks are noisy. The
-// promise is 50 MB a day.
+// The GPUs train: memory is a sawtooth; power, temperature and clocks are noisy. The target is
+// 50 MB a day.
 #include "watch/history/history.hpp"
 
 #include <benchmark/benchmark.h>
@@ -125,7 +125,7 @@ class Day {
   std::unique_ptr<History> history_;
 };
 
-// What the sampler's thread pays for each look, nothing being written.
+// The cost of a sample on the sampler's thread while nothing is being written.
 void add_a_look(benchmark::State& state) {
   Day day;
   Machine machine;

@@ -1,9 +1,9 @@
-// How long the pool takes for an operation, beside the driver: recorded sequences of requests and
-// frees, again and again on one pool, so that it is warm: `alone` the allocator itself, `shared`
-// what the C library hands out, by 1, 2 and 4 threads with streams of their own. The simulated
-// GPU's own arithmetic is in the figure where the pool calls the driver; `slow` is the share of
-// requests that got there, `visits` that of operations that took the pool's lock, `memory` what the
-// pool had reserved at most by what the threads had live at most, each by itself.
+// The time of a pool operation without the driver: recorded sequences of requests and frees, played
+// repeatedly on one warm pool. `alone` measures the allocator, `shared` the C library, with 1, 2
+// and 4 threads that have their own streams. If the pool calls the driver, the time includes the
+// simulated GPU's arithmetic. `slow` is the share of requests that reached the driver, `visits` the
+// share of operations that took the pool's lock, `memory` the pool's peak of reserved memory
+// divided by the sum of the threads' own peaks of live memory.
 //
 //   cmake --preset release -DVRAM_BENCH=ON && ninja -C build/release bench_pool &&
 //   build/release/bench/bench_pool            # demo/, or: VRAM_TRACES=FOLDER bench_pool

@@ -56,7 +56,7 @@ void new_processes(benchmark::State& state) {
 }
 BENCHMARK(new_processes)->Unit(benchmark::kMillisecond);
 
-// The kernel writes its text anew for each reading. Argument 1: it is asked who lives.
+// The kernel writes its text again for each read. Argument 1: asks the kernel which are alive.
 void real_processes(benchmark::State& state) {
   const std::vector<testing::Child> children(kProcesses);
   ProcessTable table;

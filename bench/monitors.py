@@ -1,20 +1,20 @@
-"""What monitors cost: vram top, vram status --watch, and nvtop, nvitop, gpustat where they are installed.
+"""Measures what monitors cost: vram top, vram status --watch, and nvtop, nvitop, gpustat if they are installed.
 
     python bench/monitors.py [--seconds N] [--period S] [--gpus N] [--processes N] [MONITOR…]
 
-All look at the same fake NVIDIA library (tests/fake_nvml), which answers at once, so what is measured is the monitor itself: a
-lower bound. Its processes are real, asleep, so that /proc is real, too. Each monitor runs in a terminal of 200 by 50 that reads
-what it writes. After a warm-up, for N seconds:
+All monitors read the same fake NVIDIA library (tests/fake_nvml), which answers at once, so the figures are those of the monitor
+itself: a lower bound. The library's processes are real, sleeping ones, so that /proc is real, too. Each monitor runs in a terminal
+of 200 by 50 that reads its output. After a warm-up, for N seconds, it measures:
 
-    CPU     of one core, of all its threads (/proc/PID/task/*/schedstat)
+    CPU     of one core, for all threads (/proc/PID/task/*/schedstat)
     RSS     at the end
-    calls   of the library, for each GPU and refresh, those that are made less often with them; in a run of its own, since writing them down costs
-    period  between refreshes, less what was asked for
+    calls   of the library per GPU and refresh, including less frequent ones; in a separate run, because logging them costs time
+    period  between refreshes, minus the requested one
 
-for vram top how long a key takes to the screen while a call of the library hangs, the longest of some; for vram status once,
-from start to exit.
+for vram top also the longest time from a key to the screen while a library call hangs; for vram status, once, the time from
+start to exit.
 
-Prints a row a monitor as soon as it is measured; one that ends early is named with what it said.
+A row per monitor is printed as soon as it is measured; for a monitor that ends early, the row contains its output.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Figures:
 
 
 def commands(period: float) -> dict[str, list[str]]:
-    """Those that can be run here."""
+    """Returns the monitors that are installed."""
     known = {
         "vram top": [VRAM, "top", "--no-settings", "--gpu", "nvml", "--period", f"{period}s"],
         "vram status": [VRAM, "status", "--gpu", "nvml", "--watch", str(period)],
@@ -71,7 +71,7 @@ def commands(period: float) -> dict[str, list[str]]:
 
 
 def scenario(gpus: int, pids: list[int]) -> str:
-    # As the real one does, by its documentation: it counts for so long.
+    # The real nvmlDeviceGetPcieThroughput counts for 20 ms, according to its documentation.
     lines = [f"devices {gpus}", "version 580.95.05", "hang nvmlDeviceGetPcieThroughput 20"]
     each = len(pids) // gpus
     for gpu in range(gpus):
@@ -109,7 +109,7 @@ def sleepers(count: int) -> Iterator[list[int]]:
 
 @dataclass
 class Running:
-    """A monitor in a terminal of its own."""
+    """A monitor in its own terminal."""
 
     words: list[str]
     variables: dict[str, str]
@@ -133,12 +133,12 @@ class Running:
             while piece := os.read(self._terminal, 1 << 16):
                 self.said = (self.said + piece)[-2000:]
                 self.written += len(piece)
-                # As terminals do: gpustat's terminal library asks and waits for the answer.
+                # Terminals answer this query, for which gpustat's terminal library waits.
                 if asked := piece.count(WHERE_IS_THE_CURSOR):
                     os.write(self._terminal, CURSOR * asked)
 
     def answer_ms(self, key: bytes) -> float:
-        """From a key to the first that is written for it."""
+        """Returns the time from a key to the first output that follows it."""
         before = self.written
         begin = time.monotonic()
         os.write(self._terminal, key)
@@ -189,9 +189,10 @@ def measure_cost(words: list[str], variables: dict[str, str], seconds: float) ->
 def count_calls(
     words: list[str], variables: dict[str, str], gpus: int, period: float, calls: Path
 ) -> tuple[float, float]:
-    """Calls a GPU and refresh, and how much longer the period is than asked for, as a share."""
+    """Returns the calls per GPU and refresh, and the relative excess of the period over the requested one."""
     calls.write_text("")
-    ticks: list[float] = []  # when device 0 was asked for its memory; a second question at once is the same refresh
+    # The times of queries of device 0's memory; an immediate second query belongs to the same refresh.
+    ticks: list[float] = []
     counted = 0
     with Running(words, {**variables, "FAKE_NVML_CALLS": str(calls)}) as running, calls.open() as lines:
         wait(running, WARM_UP_S)
@@ -204,7 +205,7 @@ def count_calls(
                 before += line.startswith("nvmlDevice")
                 is_tick = line.startswith("nvmlDeviceGetMemoryInfo") and line.endswith(" 0")
                 if is_tick and (not ticks or now - ticks[-1] > period / 2):
-                    counted += before if ticks else 0  # what came since the refresh before
+                    counted += before if ticks else 0  # calls since the previous refresh
                     before = 0
                     ticks.append(now)
             time.sleep(0.004)
@@ -215,7 +216,7 @@ def count_calls(
 
 
 def measure_keys(words: list[str], variables: dict[str, str], shown: str, folder: Path) -> float:
-    """The help page, opened and closed."""
+    """Returns the longest time from a key that opens or closes the help page to its effect, while a call hangs."""
     with Running(words, variables) as running:
         wait(running, 2)
         hanging = folder / "hanging"
@@ -225,12 +226,12 @@ def measure_keys(words: list[str], variables: dict[str, str], shown: str, folder
         longest = 0.0
         for _ in range(KEYS):
             longest = max(longest, running.answer_ms(b"h"))
-            time.sleep(0.1)  # what else is written for the last one
+            time.sleep(0.1)  # the rest of the output for the previous key
         return longest
 
 
 def start_to_exit_ms(variables: dict[str, str]) -> float:
-    """Of `vram status`, once: the median."""
+    """Returns the median for one `vram status`."""
     times = []
     for _ in range(STARTS):
         begin = time.monotonic()

@@ -1,9 +1,9 @@
-"""Draws what the pool's settings buy: utilization against time in the driver, a panel a recording.
+"""Draws the effect of the pool's settings: utilization against time in the driver, one panel per recording.
 
     python bench/pool_knee.py OUT.png RECORDING…      # needs matplotlib and build/release/src/vram
 
-Each point is `vram replay RECORDING --allocator vram:handle_size=…,slack_permille=…` on the simulated GPU, whose calls cost
-what they cost on an H200. The default is drawn large.
+Each point is `vram replay RECORDING --allocator vram:handle_size=…,slack_permille=…` on the simulated GPU, whose calls have
+the costs measured on an H200. The default is drawn larger.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
 def point(recording: str, handle: int, slack: int) -> tuple[float, float]:
-    """Utilization and share of the recorded time in the driver, in percent."""
+    """Returns utilization and the share of the recorded time in the driver, in percent."""
     spec = f"vram:handle_size={handle}MiB,slack_permille={slack}"
     words = [str(VRAM), "replay", recording, "--allocator", spec, "--json"]
     answer = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)

@@ -4,7 +4,7 @@
 //   build/release/bench/pool_table RECORDING STEPS [RECORDING STEPS]…
 //
 // Recordings don't mark steps: the third of STEPS steps is taken to begin at 2/STEPS of the
-// requests. Whoever knows no steps passes 0.
+// requests. Pass 0 if the steps are unknown.
 
 #include "base/bytes.hpp"
 #include "base/pod_vector.hpp"

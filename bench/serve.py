@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What `vram serve` costs: 8 GPUs, 64 processes on all or on each, a look each second, a scrape each 15 s.
+"""Measures what `vram serve` costs: 8 GPUs, 64 processes on all or on each, a sample every second, a scrape every 15 s.
 
-Runs the program over the fake library (tests/fake_nvml: no driver's cost in it), measures its CPU by the scheduler's own
-count and its memory, then how long 2,000 scrapes take beside the running sampler. Figures of one run; a busy machine
-makes them worse, nothing makes them better.
+Runs the program with the fake library (tests/fake_nvml, so without a driver's cost), measures its CPU time by the scheduler's
+count and its memory, then the time of 2,000 scrapes during sampling. The figures are from one run; other work on the machine
+can only increase them.
 
     bench/serve.py --build build/release --seconds 60
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 
 GPUS = 8
 SCRAPE_PERIOD_S = 15
-WARM_UP_S = 30  # by then it reads of each process as seldom as it will
+WARM_UP_S = 30  # after that, it reads each process at the lowest rate
 LIMITS = {"cpu_percent": 0.2, "rss_mib": 15.0, "scrape_p99_ms": 5.0}
 
 
@@ -40,7 +40,7 @@ def scenario(pids: list[int]) -> str:
 
 
 def cpu_ns(pid: int) -> int:
-    """Of all threads, to the nanosecond: /proc/PID/stat counts in hundredths of a second."""
+    """Returns the time of all threads in nanoseconds; /proc/PID/stat counts in hundredths of a second."""
     tasks = Path(f"/proc/{pid}/task")
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir())
 
@@ -64,12 +64,12 @@ def latencies_ms(port: int, count: int, headers: dict[str, str]) -> list[float]:
         begin = time.perf_counter()
         scrape(port, headers)
         found.append((time.perf_counter() - begin) * 1000)
-        time.sleep(0.002)  # so that there are several looks among them
+        time.sleep(0.002)  # so that the scrapes span several samples
     return sorted(found)
 
 
 def idle_cost(pid: int, port: int, seconds: float) -> float:
-    """Of one core, in percent, with a scrape now and then."""
+    """Returns the CPU time in percent of one core, with a scrape from time to time."""
     begin, before = time.monotonic(), cpu_ns(pid)
     next_scrape = begin
     while time.monotonic() - begin < seconds:

@@ -46,8 +46,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND VRAM_UNITY)
   # build has the warning.
   target_compile_options(vram_flags INTERFACE -Wno-subobject-linkage)
 endif()
-# What makes a bug that gets at memory harder to use. libvram.so lies in other people's processes, the program reads
-# files that others wrote and listens. Not with sanitizers, which see more; FORTIFY takes an optimizing compiler.
+# Hardening makes memory errors harder to exploit: libvram.so is loaded into other people's processes, and the program reads
+# untrusted files and listens on the network. Sanitizers detect more, so it is off with them; FORTIFY requires optimization.
 if(NOT VRAM_SANITIZE)
   include(CheckPIESupported)
   check_pie_supported()

@@ -24,7 +24,7 @@ target_link_libraries(vram_tap PRIVATE vram_flags)
 target_link_options(vram_tap PRIVATE -static-libstdc++ -static-libgcc -Wl,--as-needed -Wl,-z,defs
   "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/tap/tap.map")
 
-# Beside the Python package, which loads it; the headers beside it, for C and C++.
+# Installed next to the Python package, which loads it; the headers for C and C++ are next to it.
 set(VRAM_PACKAGE_DIR "lib/vram" CACHE STRING "Where the library and its headers are installed")
 if(SKBUILD)
   set(VRAM_PACKAGE_DIR "vram")

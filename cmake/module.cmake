@@ -1,5 +1,5 @@
 # A module is a folder of src/ and one static library, vram_<module>. Its sources are the .cpp files below the folder that are
-# not tests. The *_test.cpp files beside them and the helpers in <module>/testing/ become the program <module>_test. The
+# not tests. The *_test.cpp files next to them and the helpers in <module>/testing/ become the program <module>_test. The
 # libraries that a module links are the modules that it may include: src/layers.toml has the rules and tools/check_layers.py
 # checks them.
 

@@ -1,6 +1,6 @@
-"""Which cycles hold tensors, and when does a cleaning pay? A small training that leaks, its leak named, and a Cleaner.
+"""Find the cycles that hold tensors in a small training that leaks, and free memory with a Cleaner if that is worthwhile.
 
-Runs anywhere: without a GPU the cycles are found among the host's tensors, and the cleaner says that it has nothing to do.
+Runs anywhere: without a GPU the cycles are found among the host's tensors, and the cleaner reports that it has nothing to do.
 
     python examples/clean.py
 """

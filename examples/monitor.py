@@ -1,6 +1,6 @@
-"""What do the parts of a training step cost? Time, GPU memory and its peak, to the log and to a file of JSON lines.
+"""Measure the parts of a training step: time, GPU memory and its peak, to the log and to a file of JSON lines.
 
-Runs anywhere: without a GPU the times are measured, and the log says why the memory is not known.
+Runs anywhere: without a GPU the times are measured, and the log says why the memory is unknown.
 
     python examples/monitor.py [vram.jsonl]
 """

@@ -1,4 +1,4 @@
-"""Where does a training step's memory go? A training, recorded with names, and explained by the program `vram`.
+"""Record a training with names, and let the program `vram` explain where the memory of a step goes.
 
 Runs anywhere: without a GPU there are steps and scopes, but no memory to record.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Train with a batch that does not fit: vram runs it in micro-batches, with the gradients of the whole.
+"""Train with a batch that does not fit: vram runs it in micro-batches, with the gradients of the whole batch.
 
 On a machine with a GPU, PyTorch is limited to a small part of it. Without one, the model refuses more than 24 samples.
 """

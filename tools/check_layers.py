@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the includes in src/ against src/layers.toml: which module may include which, and which third-party headers.
 
-Checked: every folder of src/ is a module in layers.toml and the other way round; a module names only modules above it; each
-include of our own is written from src/ ("module/file.hpp"), exists, and belongs to an allowed module; third-party headers
+It checks that every folder of src/ is a module in layers.toml, and the reverse; a module lists only modules above it; each include
+of vram's own headers is relative to src/ ("module/file.hpp"), exists, and belongs to an allowed module; third-party headers
 appear only where layers.toml allows them; and src/CMakeLists.txt links only modules and libraries that layers.toml allows.
 """
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the links between the files of this repository: every relative link and image in a Markdown file leads to a file
-that git knows, and every anchor to a heading of that file. Addresses of the web are not visited.
+that git knows, and every anchor to a heading of that file. Web addresses are not visited.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def slug(heading: str) -> str:
 
 
 def read_document(text: str) -> Document:
-    """Returns the links and the anchors of a Markdown text. What stands in code blocks is neither."""
+    """Returns the links and the anchors of a Markdown text, except those in code blocks."""
     links: list[Link] = []
     anchors: set[str] = set()
     times: dict[str, int] = {}
@@ -105,7 +105,7 @@ def problems(root: Path, files: set[PurePosixPath]) -> Iterator[str]:
 
 
 def _resolve(file: PurePosixPath, path: str) -> PurePosixPath | None:
-    """The path relative to the root that a link in `file` means, or nothing if it lies outside."""
+    """The path relative to the root of the target of a link in `file`, or None if it is outside the repository."""
     parts: list[str] = [] if path.startswith("/") else list(file.parent.parts)
     for part in PurePosixPath(path).parts:
         if part == "..":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks that every file and folder of this repository that a document or a C++ comment names exists.
 
-A path counts as one of ours if it begins with a folder of the repository ("docs/json.md", "trace/import/", "watch/cuda_order")
-or is the name of a C++, CUDA, CMake or Markdown file ("heap.hpp"). It may be relative to the root, to src/, to the folder that
-names it or to a folder above that one, and may leave out the extension. Links in Markdown files are checked by check_links.py.
+A path is checked if it begins with a folder of the repository ("docs/json.md", "trace/import/", "watch/cuda_order") or is the
+name of a C++, CUDA, CMake or Markdown file ("heap.hpp"). It may be relative to the root, to src/, to the folder of the file that
+names it or to a parent of that folder, and may omit the extension. check_links.py checks links in Markdown files.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import PurePosixPath
 from cpp_text import comments
 from source_files import CPP, ROOT, source_files
 
-# Not after a character that makes it a part of something longer: a URL, an absolute path, a path with a variable.
+# Not after a character that makes it part of a longer name: a URL, an absolute path, a path with a variable.
 PATH = re.compile(r"(?<![\w./<>$~*:%-])(?:\.\./)*(?:[A-Za-z_][\w.+-]*/)+(?:[A-Za-z_*<{][\w.+*<>{}-]*)?")
 FILE_NAME = re.compile(r"(?<![\w./<>$~*:%-])[a-z_][\w-]*\.(?:hpp|cpp|cuh?|cmake|md)\b(?![\w/(])")
 PLACEHOLDER = re.compile(r"NAME|[*<>{}]")
 MARKDOWN_LINK = re.compile(r"\]\([^)\s]*\)")
 CODE = (*CPP, ".h", ".cu", ".cuh")
-# Test data quotes other projects, and the change log names files as they were called when a version was released.
+# Test data quotes other projects. The change log uses the names that files had when a version was released.
 NOT_CHECKED = ("tests/data/", "CHANGELOG.md")
 
 

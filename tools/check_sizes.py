@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Refuses files and functions that have outgrown a reader.
+"""Refuses files and functions that are too long to read.
 
 A file above 600 lines or a function above 80 is refused. A file above 400 or a function above 60 needs a line
 `size: <reason>` in a comment (of that file; for a function, inside it or right above it).
@@ -28,7 +28,7 @@ def python_functions(text: str) -> Iterator[Function]:
 
 
 def problems(path: Path, text: str) -> Iterator[str]:
-    """What is too long in one file, one line each."""
+    """Yields one line for each problem: a file or function that is too long."""
     lines = text.splitlines()
     if len(lines) > FILE_LIMIT:
         yield f"{path}: {len(lines)} lines; {FILE_LIMIT} is the limit: split it"

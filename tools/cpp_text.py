@@ -1,7 +1,7 @@
-"""C++ read just far enough to measure it: comments and literals blanked, functions found by their braces.
+"""Finds comments and functions in C++ text, without parsing it: blanks comments and literals, and matches braces.
 
-A brace opens a function when what stands before it has a parameter list and is neither a namespace, a type nor an
-initializer. Braces inside functions only nest. Good for code that clang-format has been over; it is no parser.
+A brace begins a function if the text before it has a parameter list and is neither a namespace, a type nor an
+initializer. Braces inside functions only nest. The code must be formatted by clang-format.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Function:
 
 
 def blanked(text: str) -> str:
-    """The same text, character for character, with comments, literals and directives turned into spaces."""
+    """Returns the text with comments, literals and directives replaced by spaces; all offsets stay the same."""
 
     def spaces(match: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", match.group())
@@ -48,14 +48,14 @@ def blanked(text: str) -> str:
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
-    """The offset and the text of every comment, in order."""
+    """Yields the offset and the text of every comment, in order."""
     for match in _SKIPPED.finditer(text):
         if match.group().startswith(("//", "/*")):
             yield match.start(), match.group()
 
 
 def functions(text: str) -> Iterator[Function]:
-    """Every function body outside another one, in order."""
+    """Yields every function that is not inside another one, in order."""
     code = blanked(text)
     position = head_start = 0
     while (position := _next_mark(code, position)) < len(code):
@@ -64,7 +64,7 @@ def functions(text: str) -> Iterator[Function]:
         else:
             head = code[head_start:position].strip()
             if _is_initializer(head):
-                position = _closing(code, position)  # the head goes on after it
+                position = _closing(code, position)  # the head continues after it
             elif _is_function(head):
                 end = _closing(code, position)
                 start = head_start + len(code[head_start:position]) - len(code[head_start:position].lstrip())
@@ -77,7 +77,7 @@ def functions(text: str) -> Iterator[Function]:
 
 
 def _next_mark(code: str, position: int) -> int:
-    """The next of { } ; that is not inside parentheses."""
+    """Returns the offset of the next { } or ; outside parentheses."""
     depth = 0
     for index in range(position, len(code)):
         mark = code[index]
@@ -96,7 +96,7 @@ def _is_initializer(head: str) -> bool:
     if re.search(r"(?<!operator)=$", head):
         return True
     constructor = _CONSTRUCTOR_LIST.search(head)
-    # Foo() : a_{1} — a member's name right before the brace, and no body seen yet.
+    # Foo() : a_{1} — the brace follows a member's name, so it is not the body.
     if constructor:
         return bool(re.search(r"[\w>]$", head))
     return "(" not in head  # int x{1};

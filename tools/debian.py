@@ -1,6 +1,6 @@
-"""What portable packages take from Debian or Ubuntu: sources of libraries, and small roots to try packages in.
+"""Gets the sources of libraries, and small root folders for tests of packages, from Debian or Ubuntu.
 
-The system's apt says where its archive is; its own configuration and state are left as they are.
+The archive is that of the system's apt, whose configuration and state do not change.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from pathlib import Path
 import steps
 from steps import StepFailed
 
-# What the build of packages gets of the caller's environment: where things lie and how the network is reached. All else,
-# such as CFLAGS or CMAKE_ARGS, would change what is built.
+# The variables of the caller's environment that the build of packages gets: paths and network settings. Others, such as
+# CFLAGS or CMAKE_ARGS, would change what is built.
 PASSED = {"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "APT_CONFIG", "SOURCE_DATE_EPOCH", "CMAKE_BUILD_PARALLEL_LEVEL"}
 PASSED |= {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
-# Some programs read these in capitals.
+# Some programs read these in upper case.
 PASSED_LOWER = {"http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"}
 PASSED_PREFIXES = ("CCACHE_", "ZIG_", "PIP_")
-# Seconds after which unpacked sources are compared with the archive's again.
+# Seconds after which unpacked sources are compared with the archive again.
 SOURCES_AGE = 24 * 3600
 
 
 def chosen_environment() -> dict[str, str]:
-    """The environment of every command that the build of packages runs."""
+    """Returns the environment of every command that the build of packages runs."""
     passed = {
         name: value
         for name, value in os.environ.items()
@@ -40,12 +40,12 @@ def chosen_environment() -> dict[str, str]:
 
 
 def call(*command: str | Path, **settings: str) -> str:
-    """As steps.call, in the chosen environment and with these variables."""
+    """Runs a command as steps.call does, in the environment of the build and with these variables."""
     return steps.call(*command, env=chosen_environment() | settings)
 
 
 class Lacking(Exception):
-    """What a check needs and this machine does not have."""
+    """Names something that a check needs and this machine lacks."""
 
 
 def need(program: str, package: str) -> None:
@@ -55,7 +55,7 @@ def need(program: str, package: str) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Whoever else makes this folder, as tests in parallel do, waits, and then finds it made."""
+    """Locks a folder while it is created: parallel tests wait, and then find it complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -63,7 +63,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _archives() -> list[tuple[str, str, str]]:
-    """Address, suite and component of each of the distribution's own package lists that apt has, in its order."""
+    """Returns address, suite and component of each package list of the distribution that apt has, in apt's order."""
     need("apt-get", "apt")
     fields = "$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)"
     listed = call("apt-get", "indextargets", "--format", fields, "Created-By: Packages")
@@ -79,7 +79,7 @@ def _os_release() -> dict[str, str]:
 def source_packages(names: list[str], into: Path) -> dict[str, Path]:
     """Sources of this release's packages with its patches, unpacked below `into`; signatures are checked by apt.
 
-    What lies there already is taken for a day, then only if the archive has nothing newer.
+    Existing sources are used for a day, and after that only if the archive has nothing newer.
     """
     need("dpkg-source", "dpkg-dev")
     state = into / "apt"
@@ -123,18 +123,18 @@ def source_packages(names: list[str], into: Path) -> dict[str, Path]:
 
 
 def _age(file: Path) -> float:
-    """Seconds; those of a file that is not there are without end."""
+    """Returns the age in seconds; infinity if the file does not exist."""
     return time.time() - file.stat().st_mtime if file.is_file() else float("inf")
 
 
 def _is_newest(folder: Path, uris: str) -> bool:
-    """Whether the sources in a folder are those that apt would download: its lines are 'address' name size hash."""
+    """Returns whether a folder contains the sources that apt would download; lines are 'address' name size hash."""
     descriptions = [line.split()[1] for line in uris.splitlines() if line.startswith("'") and ".dsc" in line]
     return bool(descriptions) and all((folder / name).is_file() for name in descriptions)
 
 
 def debian_root(root: Path, suite: str, architecture: str, packages: list[str]) -> Path:
-    """A root folder with a Debian release; one for another processor is unpacked, not configured. Kept for next time."""
+    """Returns a root folder with a Debian release, created once. For another processor, it is unpacked but not configured."""
     with locked(root):
         if not (root / "ready").is_file():
             need("debootstrap", "debootstrap")
@@ -158,11 +158,11 @@ def _make_root(root: Path, suite: str, architecture: str, packages: list[str]) -
 
 
 def _unpack(package: Path, root: Path) -> None:
-    """As dpkg-deb -x does, but keeps links between folders (/lib is one)."""
+    """Unpacks as dpkg-deb -x does, but keeps links to folders (such as /lib)."""
     archive = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], check=True, capture_output=True).stdout
     subprocess.run(["tar", "-x", "--keep-directory-symlink", "-C", root], input=archive, check=True)
 
 
 def _run_in(folder: Path, command: list[str]) -> None:
-    """As steps.call, in another folder."""
+    """Runs a command as steps.call does, in another folder."""
     call("env", "-C", folder, *command)

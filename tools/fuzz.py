@@ -1,4 +1,4 @@
-"""The fuzzers: each for a while, over what the tests know and what earlier runs found; or their inputs alone.
+"""Runs each fuzzer for a while, starting from the tests' inputs and those of earlier runs; or replays the inputs only.
 
 A fuzzer whose binary has already run for the full time gets a few seconds only.
 """
@@ -15,7 +15,7 @@ from source_files import ROOT
 from steps import StepFailed, call, cores, digest, last_line, shared_stamps
 
 SHORT_SECONDS = 5
-# Those whose subject reads files.
+# The fuzzers of file readers.
 READERS = ("torch_snapshot", "vtrace")
 
 
@@ -24,7 +24,7 @@ def subjects() -> list[str]:
 
 
 def replay(build: Path, wanted: Iterable[str] = ()) -> str:
-    """Runs the fuzzers' functions over their inputs, once each."""
+    """Runs each fuzzer's function once on each of its inputs."""
     counts = []
     for subject in wanted or subjects():
         output = call(build / "fuzz" / f"replay_{subject}", *_seeds(subject), timeout=300)

@@ -1,4 +1,4 @@
-"""The readme in a package's metadata: README.md with absolute links, since a package index has no repository beside it.
+"""Writes the readme of a package's metadata: README.md with absolute links, because a package index lacks the repository.
 
 pyproject.toml names this module as the provider of the field ``readme`` (``tool.dynamic-metadata``).
 """

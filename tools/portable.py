@@ -1,6 +1,6 @@
-"""The compiler and the third-party libraries of portable packages: zig, and libraries built by it from their sources.
+"""Provides the compiler and the third-party libraries of portable packages: zig, and libraries that it builds from source.
 
-zig has clang, libc++ and stubs of every glibc: a link for an old glibc proves that nothing newer is needed.
+zig contains clang, libc++ and stubs of every glibc: linking for an old glibc proves that nothing newer is needed.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from steps import StepFailed
 
 GLIBC = "2.28"
 FOLDER = ROOT / "build" / "wheels"
-# Built inside our own build, by their CMake files: the source package, and what cmake/deps.cmake calls it.
+# Built as part of vram's build, by their CMake files: the source package, and its name in cmake/deps.cmake.
 BY_CMAKE = {"fmtlib": "FMT", "libzstd": "ZSTD", "xz-utils": "LIBLZMA"}
-# Built here: their sources have no CMake files, or (zlib) lack some that theirs name.
+# Built here: their sources have no CMake files, or (zlib) lack files that these need.
 BY_MAKE = ["zlib", "sqlite3", "ncurses"]
 C_FLAGS = ["-O2", "-fPIC", "-ffunction-sections", "-fdata-sections"]
-# Headers alone: the same for every processor, so those of the installed packages are used. Never all of /usr/include:
-# this machine's glibc is there too.
+# Header-only libraries are the same for every processor, so the installed headers are used, but never all of
+# /usr/include, which also contains this machine's glibc.
 HEADERS = ["tl", "CLI", "nlohmann", "boost", "toml++"]
 CMAKE_PACKAGES = ["tl-expected", "CLI11", "nlohmann_json"]
 TOOLS = (("CC", "cc"), ("AR", "ar"), ("RANLIB", "ranlib"))
 JOBS = os.cpu_count() or 1
-# What programs take of the system's libgcc_s, by the versions that it gives them on every 64-bit Linux.
+# The functions of the system's libgcc_s that programs use, by their symbol versions on every 64-bit Linux.
 UNWINDER = {
     "GCC_3.0": "DeleteException ForcedUnwind GetGR GetIP GetLanguageSpecificData GetRegionStart RaiseException Resume SetGR SetIP",
     "GCC_3.3": "Backtrace FindEnclosingFunction GetCFA Resume_or_Rethrow",
     "GCC_4.2.0": "GetIPInfo",
 }
-# Where terminals are described, on Debian, Red Hat and SUSE.
+# The folders of terminal descriptions on Debian, Red Hat and SUSE.
 TERMINFO = "/etc/terminfo:/lib/terminfo:/usr/share/terminfo:/usr/lib/terminfo"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A processor, by the name that wheels give it."""
+    """A processor architecture, by its name in wheel tags."""
 
     architecture: str
 
@@ -61,7 +61,7 @@ class Target:
 
 
 def write_tools(target: Target, zig: Path, version: str) -> None:
-    """cc, c++, ar and ranlib for the target. The version is in them so that ccache, going by their text, sees another one."""
+    """Writes cc, c++, ar and ranlib for the target. They contain the version, because ccache identifies them by their text."""
     target.tools.mkdir(parents=True, exist_ok=True)
     for name in ("cc", "c++", "ar", "ranlib"):
         words = f"{name} -target {target.architecture}-linux-gnu.{GLIBC}" if name.startswith("c") else name
@@ -73,12 +73,12 @@ def write_tools(target: Target, zig: Path, version: str) -> None:
 
 
 def library_sources() -> dict[str, Path]:
-    """The unpacked sources of the libraries that are built here, by the names of their packages."""
+    """Returns the unpacked sources of the libraries that are built here, by package."""
     return source_packages([*BY_CMAKE, *BY_MAKE], FOLDER / "sources")
 
 
 def origins(sources: dict[str, Path]) -> list[str]:
-    """The first line of each package's changelog, which names its version: what is built goes when one changes."""
+    """Returns the first line of each package's changelog, with its version; if one changes, everything is built again."""
     found = []
     for folder in sources.values():
         with (folder / "debian/changelog").open(errors="replace") as changelog:
@@ -90,7 +90,7 @@ def origins(sources: dict[str, Path]) -> list[str]:
 
 
 def put(file: Path, place: Path) -> None:
-    """Copies a file whole or not at all: a file in the sysroot counts as built."""
+    """Copies a file atomically, because a file in the sysroot counts as built."""
     place.parent.mkdir(parents=True, exist_ok=True)
     partial = place.with_name(f".{place.name}.partial")
     shutil.copy(file, partial)
@@ -98,7 +98,7 @@ def put(file: Path, place: Path) -> None:
 
 
 def stage(target: Target, sources: dict[str, Path]) -> dict[str, Path]:
-    """Puts third-party headers and archives into the target's sysroot; gives the sources that CMake builds."""
+    """Installs third-party headers and archives into the target's sysroot, and returns the sources that CMake builds."""
     need("tclsh", "tcl")
     _stage_headers(target)
     _build_zlib(target, sources["zlib"])
@@ -109,12 +109,12 @@ def stage(target: Target, sources: dict[str, Path]) -> dict[str, Path]:
 
 
 def licences(zig: Path) -> dict[str, str]:
-    """The licence of each library that may be linked in, by name: binaries must carry most of these."""
+    """Returns the licence of each library that may be linked in, by name; most must accompany binaries."""
     found = {"libc++": (zig.parent / "lib/libcxx/LICENSE.TXT").read_text()}
     for package, folder in library_sources().items():
         found[package] = (folder / "debian/copyright").read_text()
     for name in HEADERS:
-        # "package[:processor], package: path"; of several, the first in order.
+        # "package[:processor], package: path"; if there are several, the first is used.
         owners = call("dpkg-query", "--search", Path("/usr/include") / name).splitlines()[0].rpartition(": ")[0]
         package = sorted(owner.partition(":")[0] for owner in owners.split(", "))[0]
         text = (Path("/usr/share/doc") / package / "copyright").read_text()
@@ -123,7 +123,7 @@ def licences(zig: Path) -> dict[str, str]:
 
 
 def _of_headers(boost: str) -> str:
-    """Two megabytes about all of Boost: what they say of the headers, and that licence's text."""
+    """Extracts the part on the headers, and the text of their licence, from two megabytes about all of Boost."""
     kept = [part for part in boost.split("\n\n") if part.startswith(("Files: *\n", "License: BSL-1.0\n "))]
     if len(kept) < 2:
         raise StepFailed("the licence of Boost's headers is not where its package had it: see tools/portable.py")
@@ -139,14 +139,14 @@ def _stage_headers(target: Target) -> None:
             raise StepFailed(f"/usr/include/{name} is missing: run tools/setup.sh build, which installs its package")
         if not (include / name).is_symlink():
             (include / name).symlink_to(Path("/usr/include") / name)
-    for name in CMAKE_PACKAGES:  # copies: they find their headers from where they lie
+    for name in CMAKE_PACKAGES:  # copies, because they find their headers relative to their own path
         shutil.copytree(Path("/usr/share/cmake") / name, share / name, dirs_exist_ok=True)
 
 
 def _build_zlib(target: Target, source: Path) -> None:
     if (target.sysroot / "usr/lib/libz.a").is_file():
         return
-    folder = target.folder / "zlib"  # it is built among its sources
+    folder = target.folder / "zlib"  # it is built in its source folder
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source, folder, symlinks=True)
     words = [*(f"{name}={target.tools / tool}" for name, tool in TOOLS), f"CFLAGS={' '.join(C_FLAGS)}", "CHOST=linux"]
@@ -203,7 +203,7 @@ def _build_ncurses(target: Target, source: Path) -> None:
 
 
 def _build_unwinder(target: Target) -> None:
-    """A stand-in to link programs against: they take the system's libgcc_s, as those that g++ links do.
+    """Builds a stub to link programs against: at run time they load the system's libgcc_s, as programs linked by g++ do.
 
     A GPU library may throw through our frames. Its exceptions are unwound by libgcc_s, and the code that catches them
     must ask the same unwinder; zig would put another one, LLVM's, into the program.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a release takes: release.py check | files.
+"""Checks and prepares a release: release.py check | files.
 
 check   fails unless the tag in the environment variable TAG, the version of CMakeLists.txt and a dated section of
         CHANGELOG.md agree, and the commit is on origin/main
-files   writes SHA256SUMS and notes.md for what lies in dist/ to build/release-files/, beside what tools/sbom.py wrote there;
-        fails unless dist/ has all that is published, made of the commit that is checked out
+files   writes SHA256SUMS and notes.md for the files in dist/ to build/release-files/, next to the output of tools/sbom.py;
+        fails unless dist/ contains all published files, made from the commit that is checked out
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def built_files(dist: Path, version: str) -> list[Path]:
 
 
 def check_source(source: Path, version: str, commit: str) -> None:
-    """Checks which commit a source distribution says it was made of.
+    """Checks the commit that a source distribution names as its origin.
 
     Raises:
         StepFailed: Another one, a changed one, or none.
@@ -146,7 +146,7 @@ def check_source(source: Path, version: str, commit: str) -> None:
 
 
 def write_files(dist: Path, out: Path, version: str, notes: str, commit: str) -> str:
-    """Writes what is published beside the wheels and the source distribution in `dist`.
+    """Writes the files that are published with the wheels and the source distribution in `dist`.
 
     Raises:
         StepFailed: `dist` is incomplete or made of another commit, or `out` has no bill of materials that lists exactly
@@ -173,7 +173,7 @@ def main() -> int:
     try:
         match sys.argv[1:]:
             case ["check"]:
-                # Not an argument: whoever pushes a tag chooses its name, and a shell would read that (Makefile).
+                # Not an argument: the person who pushes a tag chooses its name, which a shell would interpret (Makefile).
                 if not (tag := os.environ.get("TAG", "")):
                     raise StepFailed("expected the tag in the environment variable TAG: make release-check TAG=v1.2.3")
                 print(check_tag(tag, cmake, changelog))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what this machine lacks and says what: setup.sh build | python | test | wheels. Debian 12 and Ubuntu 24.04 by apt; on
-# another system it lists what is needed and goes on. Nothing to do costs a fraction of a second.
+# Installs the packages that this machine lacks, and prints them: setup.sh build | python | test | wheels. It uses apt on Debian 12
+# and Ubuntu 24.04; on another system it lists what is needed and continues. If nothing is missing, it takes a fraction of a second.
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config ccache git ca-certificates
@@ -9,7 +9,7 @@ build=(g++ cmake ninja-build pkg-config ccache git ca-certificates
 python=(python3 python3-venv)
 test=(libgtest-dev libgmock-dev libbenchmark-dev binutils tmux prometheus prometheus-alertmanager systemd
   clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
-# Sources of libraries and what builds them (tools/portable.py); an old system and another processor to try wheels in.
+# Sources of libraries and their build tools (tools/portable.py); an old system and another processor to test wheels on.
 wheels=(dpkg-dev make tcl debootstrap debian-archive-keyring qemu-user-static binutils)
 
 case "${1:-}" in
@@ -25,7 +25,7 @@ if ! { command -v dpkg-query && command -v apt-get; } > /dev/null; then
   exit 0
 fi
 
-# One query for all: the names dpkg knows as installed, taken out of the names wanted.
+# One query for all packages: removes those that dpkg reports as installed from the wanted ones.
 installed=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' "${wanted[@]}" 2> /dev/null | awk '$2 == "ii" { print $1 }' || true)
 missing=()
 for package in "${wanted[@]}"; do

@@ -1,4 +1,4 @@
-"""The files of this repository that are ours to check: tracked, or new and not ignored."""
+"""Lists the files of this repository that are checked: tracked ones, and new ones that are not ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CPP = (".cpp", ".hpp")
 
 
 def source_files(*suffixes: str, under: str = ".") -> list[Path]:
-    """Paths with one of these suffixes, relative to the root, in order."""
+    """Returns the paths with one of these suffixes, relative to the root, in order."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", under],
         cwd=ROOT,

@@ -1,8 +1,7 @@
-"""Runs named steps one after another, or some beside each other, times them, and says at the end how it went.
+"""Runs named steps in sequence or in parallel, measures their time, and prints a summary.
 
-A step prints nothing while it goes well; when it fails, its output follows its name. A step that names what it depends on
-is skipped where it passed with the same before. `Stamps` remember that, by a hash of everything that could change the
-outcome.
+A step that passes prints one line; if it fails, its output follows its name. A step that lists its inputs is skipped if it
+passed before with the same inputs. `Stamps` stores this by a hash of everything that could change the outcome.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pathlib import Path
 
 from source_files import ROOT
 
-# Seconds after which a command that hangs ends its step. Single tests have far shorter deadlines of their own.
+# Seconds after which a hanging command fails its step. Single tests have much shorter deadlines.
 DEADLINE = 3600
 
 
@@ -36,33 +35,33 @@ class StepFailed(Exception):
 @dataclass(frozen=True)
 class Step:
     name: str
-    run: Callable[[], str]  # does it, and gives a remark for people ("14 files")
-    inputs: Callable[[], Iterable[str | Path]] | None = None  # what the outcome depends on; None: always run
+    run: Callable[[], str]  # runs the step and returns a remark for people ("14 files")
+    inputs: Callable[[], Iterable[str | Path]] | None = None  # everything that the outcome depends on; None: always run
 
 
 @dataclass(frozen=True)
 class Together:
-    """Steps that run beside each other: they wait more than they compute."""
+    """Steps that run in parallel, because they wait more than they compute."""
 
     steps: tuple[Step, ...]
 
 
-# The sessions of the commands that run now. They do not hear of Ctrl-C, nor of this program's end.
+# The sessions of the running commands. Neither Ctrl-C nor the end of this program ends them.
 RUNNING: set[int] = set()
-# Set before those are ended: who begins one at that moment ends it himself.
+# Set before these are ended: a thread that starts a command after that ends it again.
 ENDING = threading.Event()
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 
 def call(*command: str | Path, env: dict[str, str] | None = None, timeout: float = DEADLINE) -> str:
-    """Runs a command from the root and gives what it printed, or fails the step with it.
+    """Runs a command in the root folder and returns its output, or fails the step with it.
 
-    A command that does not end within `timeout` seconds is killed with all that it started.
+    A command that does not end within `timeout` seconds is killed with its children.
     """
     shown = " ".join(str(word) for word in command)
     shown = shown if len(shown) < 400 else shown[:400] + " …"
-    with tempfile.TemporaryFile() as printed:  # no pipe: whoever outlives the command can't hold up its reader
+    with tempfile.TemporaryFile() as printed:  # not a pipe: a child that outlives the command would keep it open
         process = subprocess.Popen(
             [str(word) for word in command],
             cwd=ROOT,
@@ -92,12 +91,12 @@ def call(*command: str | Path, env: dict[str, str] | None = None, timeout: float
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """Returns the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def is_fresh() -> bool:
-    """Whether everything is to run, whatever passed before."""
+    """Returns whether all steps run, even those that passed before."""
     return os.environ.get("FRESH", "0") not in ("", "0")
 
 
@@ -107,11 +106,11 @@ def last_line(output: str) -> str:
 
 
 def run_steps(steps: Sequence[Step | Together], passed: Stamps | None = None) -> int:
-    """Runs all of them, whatever fails; the last line printed is 'N passed, N failed, N skipped'."""
+    """Runs all steps, even after failures; the last line printed is 'N passed, N failed, N skipped'."""
     outcomes: list[tuple[Step, str]] = []
     for ending in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(ending) != signal.SIG_IGN:  # as nohup wants it
-            signal.signal(ending, signal.default_int_handler)  # as Ctrl-C: the commands end, too
+        if signal.getsignal(ending) != signal.SIG_IGN:  # nohup ignores it
+            signal.signal(ending, signal.default_int_handler)  # like Ctrl-C, so the commands end, too
     started = time.monotonic()
     for group in steps:
         together = group.steps if isinstance(group, Together) else (group,)
@@ -129,7 +128,7 @@ def run_steps(steps: Sequence[Step | Together], passed: Stamps | None = None) ->
             threads.shutdown(cancel_futures=True)
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_minutes = (used.ru_utime + used.ru_stime) / 60  # what the time would be on one core with nothing else to do
+    cpu_minutes = (used.ru_utime + used.ru_stime) / 60  # the time on one idle core
     names = {
         outcome: [step.name for step, ended in outcomes if ended == outcome] for outcome in (PASSED, FAILED, SKIPPED)
     }
@@ -149,22 +148,22 @@ def _outcome(step: Step, passed: Stamps | None) -> str:
     try:
         key = digest([step.name, *step.inputs()]) if passed and step.inputs else ""
         if passed and key and passed.has(key):
-            outcome, remark = SKIPPED, "skipped: nothing that it depends on has changed since it passed"
+            outcome, remark = SKIPPED, "skipped: its inputs have not changed since it passed"
         else:
             outcome, remark = PASSED, step.run()
-            # What changed while the step ran may not have been seen by it.
+            # If an input changed while the step ran, the step may not have read the change.
             if passed and step.inputs and key == digest([step.name, *step.inputs()]):
                 passed.add(key)
     except StepFailed as failure:
         outcome, remark = FAILED, f"FAILED\n{failure}\n"
-    except Exception:  # a tool that is missing, a disk that is full: the other steps still have something to say
+    except Exception:  # a missing tool, a full disk: the other steps still run
         outcome, remark = FAILED, f"FAILED\n{traceback.format_exc()}\n"
     print(f"{step.name:<11} {time.monotonic() - begin:6.1f} s  {remark}", flush=True)
     return outcome
 
 
 class Stamps:
-    """What has passed before: one empty file a key, in a folder."""
+    """The keys of steps that passed: one empty file per key, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -173,19 +172,19 @@ class Stamps:
         return not is_fresh() and (self._folder / key).exists()
 
     def add(self, key: str) -> None:
-        with contextlib.suppress(OSError):  # a folder that can't be written: the next run does it again
+        with contextlib.suppress(OSError):  # if the folder is not writable, the next run repeats the step
             self._folder.mkdir(parents=True, exist_ok=True)
             (self._folder / key).touch()
 
 
 def shared_stamps(name: str) -> Stamps:
-    """Stamps that all clones of this user share: their keys may hold no clone's path."""
+    """Returns stamps that all clones of this user share; their keys must not depend on a clone's path."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Stamps(cache / "vram-checks" / name)
 
 
 def digest(parts: Iterable[str | Path]) -> str:
-    """One hash over texts and over the contents of files."""
+    """Returns one hash of texts and of the contents of files."""
     whole = hashlib.sha256()
     for part in parts:
         content = part.read_bytes() if isinstance(part, Path) else part.encode()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A picture of a terminal, for the documentation: what tmux captured with its colours, as PNG by chromium.
+"""Draws a terminal for the documentation: renders what tmux captured, with colours, as a PNG by chromium.
 
 tmux capture-pane -p -e -N | tools/terminal_picture.py docs/images/top.png
 """
@@ -15,7 +15,7 @@ import unicodedata
 from pathlib import Path
 
 SGR = re.compile(r"\x1b\[([0-9;]*)m|\x1b\([A-Z0-9]|[\x0e\x0f]")
-# So that blocks of the font touch each other.
+# Block characters of adjacent cells must touch each other.
 CELL_WIDTH, CELL_HEIGHT, FONT_SIZE, MARGIN = 8.8, 17, 14.65, 10
 BACK, TEXT = "#14161b", "#d5d8df"
 COLOURS = ["#3b3f48", "#e0626a", "#7fb86a", "#d8a657", "#5f95d6", "#b67fd0", "#56b6b9", "#c8ccd4"]
@@ -23,7 +23,7 @@ BRIGHT = ["#6b7080", "#f07a82", "#98cf84", "#ecc07a", "#7fb2f0", "#cc9be4", "#74
 
 
 class Look:
-    """What the escape codes so far mean."""
+    """The current colours and attributes, as set by escape codes."""
 
     def __init__(self) -> None:
         self.reset()
@@ -63,7 +63,7 @@ class Look:
 
 
 def spans(line: str, look: Look) -> str:
-    """Each glyph in the box of its cell: fonts do not agree on the width of blocks."""
+    """Places each glyph in the box of its cell, because fonts differ in the width of block characters."""
     out, column, at = [], 0, 0
     while at < len(line):
         code = SGR.match(line, at)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The test command: `test.py quick` is `make test`, `deep` is `make test-deep`, `check` the static checks alone.
+"""The test command: `test.py quick` is `make test`, `deep` is `make test-deep`, and `check` runs the static checks only.
 
-Each step is a function below; STEPS says in which order. What a step needs (packages, .venv) is set up by the Makefile. Steps
-that passed in this checkout with the same inputs are skipped, unless FRESH=1 is set.
+Each step is a function below; STEPS defines their order. The Makefile installs what steps need (packages, .venv). A step that
+passed in this checkout with the same inputs is skipped, unless FRESH=1 is set.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from steps import Stamps, Step, Together, call, cores, last_line, run_steps
 
 BUILD = ROOT / "build"
 PYTHON = Path(sys.executable)
-# Two tests a core: most of a test's time goes to waiting for the programs that it starts.
+# Two tests per core, because tests mostly wait for the programs that they start.
 JOBS = str(min(2 * cores(), 16))
-# The modules whose tests `make test` runs under AddressSanitizer too: what reads files of others, and what hands out memory.
+# The modules whose tests `make test` also runs under AddressSanitizer: they read untrusted files, or allocate memory.
 QUICK_SANITIZED = ("base", "trace", "pool")
 
 
@@ -47,6 +47,10 @@ def check_links() -> str:
 
 def check_paths() -> str:
     return last_line(call(PYTHON, "tools/check_paths.py"))
+
+
+def check_words() -> str:
+    return last_line(call(PYTHON, "tools/check_words.py"))
 
 
 def check_python() -> str:
@@ -73,33 +77,33 @@ def test_golden() -> str:
 
 
 def test_use() -> str:
-    """tests/python: the program, the library and the tap as their users meet them."""
+    """Runs tests/python: the program, the library and the tap, as users run them."""
     return _use("release")
 
 
 def test_package() -> str:
-    """The Python package from its sources, and its adapter between stand-ins of PyTorch and the library."""
+    """Tests the Python package from its sources, and its adapter with stand-ins for PyTorch and the library."""
     return _pytest(PYTHON, "tests/package", *(f"--ignore={file}" for file in _recovery_tests()))
 
 
 def test_recovery() -> str:
-    """Recovery from out-of-memory errors: Python alone, so these run without the library and not again when C++ changes."""
+    """Tests recovery from out-of-memory errors. It is Python alone: it runs without the library, and not again when C++ changes."""
     return _pytest(PYTHON, *_recovery_tests(), env={**os.environ, "VRAM_LIBRARY": "/dev/null"})
 
 
 def test_wheel() -> str:
-    """`pip install .` in a fresh environment, then python/tests against what it installed."""
+    """Runs `pip install .` in a fresh environment, then python/tests on the installed package."""
     environment = BUILD / "wheel-environment"
     inside = environment / "bin" / "python"
     call(PYTHON, "-m", "venv", "--clear", environment)
-    # The name that the release build calls the compiler by: so ccache knows what it has compiled.
+    # The release build uses the same name of the compiler, so ccache finds its results.
     _pip(inside, "install", ".", env={**os.environ, "CXX": "c++"})
     _pip(inside, "install", "--require-hashes", "--requirement", "tools/requirements-pytest.txt")
     return _pytest(inside, "python/tests")
 
 
 def test_asan_quick() -> str:
-    """The readers and the pool, and all that fuzzers are started with, under AddressSanitizer and UBSan."""
+    """Tests the readers and the pool, and replays the fuzzers' stored inputs, under AddressSanitizer and UBSan."""
     replayers = [f"replay_{subject}" for subject in fuzz.READERS]
     _build("asan", *(f"{module}_test" for module in QUICK_SANITIZED), *replayers)
     replayed = fuzz.replay(BUILD / "asan", fuzz.READERS)
@@ -107,24 +111,24 @@ def test_asan_quick() -> str:
 
 
 def test_corpora() -> str:
-    """What fuzzers are started with, through the release build."""
+    """Replays the fuzzers' stored inputs with the release build."""
     return fuzz.replay(BUILD / "release")
 
 
 def test_strict_build() -> str:
-    """Each source by itself, without headers that others bring: proves that it includes what it uses."""
+    """Compiles each source file separately, which proves that it includes what it uses."""
     return _build("strict", "all")
 
 
 def test_frameworks() -> str:
-    """The package with the real TensorFlow, Keras, JAX, Lightning and Transformers, in an environment of their own."""
+    """Tests the package with the real TensorFlow, Keras, JAX, Lightning and Transformers, in a separate environment."""
     environment = BUILD / "frameworks"
     names = ("requirements-torch-needs.txt", "requirements-torch.txt", "requirements-frameworks.txt")
     wanted = [ROOT / "tools" / name for name in names]
     ready = environment / "ready"
     if not ready.is_file() or any(file.stat().st_mtime > ready.stat().st_mtime for file in wanted):
         call(PYTHON, "-m", "venv", "--clear", environment)
-        for file in wanted:  # one after another: the files with hashes and the one without exclude each other
+        for file in wanted:  # separately, because pip refuses a file without hashes together with files that have them
             _pip(environment / "bin" / "python", "install", "--requirement", file)
         ready.touch()
     return _pytest(environment / "bin" / "python", "tests/frameworks")
@@ -135,7 +139,7 @@ def check_tidy() -> str:
 
 
 def test_slow() -> str:
-    """The tests that are scaled by VRAM_DEEP, at full length."""
+    """Runs the tests that VRAM_DEEP scales, at full length."""
     deep = {**os.environ, unit.DEEP: "1"}
     steps, ranks = (_pytest(PYTHON, f"tests/package/test_recover_{name}.py", env=deep) for name in ("steps", "ranks"))
     return f"{unit.check(BUILD / 'release', deep=True)}; training steps: {steps}; of two ranks: {ranks}"
@@ -160,7 +164,7 @@ def test_tsan() -> str:
 
 
 def test_wheels() -> str:
-    """The portable wheels of both processors, on old systems and under emulation."""
+    """Builds the portable wheels of both processors, and tests them on old systems and under emulation."""
     call("tools/setup.sh", "wheels")
     for part in ("build", "sdist"):
         call(PYTHON, "tools/wheels.py", part, "--allow-dirty")
@@ -184,7 +188,7 @@ def _pip(python: Path, *arguments: str | Path, env: dict[str, str] | None = None
 
 
 def _pytest(python: Path, *tests: str, env: dict[str, str] | None = None) -> str:
-    """Runs the tests of folders and files beside each other; the slow ones are named in the remark."""
+    """Runs the tests of folders and files in parallel; the remark names the slow ones."""
     output = call(python, "-m", "pytest", "-q", "-n", JOBS, "--dist", "worksteal", *tests, env=env)
     slow = re.findall(r"^(\d+\.\d+)s call +\S+?([\w.]+::.*)$", output, re.MULTILINE)
     named = "".join(
@@ -203,14 +207,14 @@ def _recovery_tests() -> list[str]:
 
 
 def _whole() -> Iterable[str | Path]:
-    """All files of ours, by path and content; the Python that runs the tests."""
+    """Yields the paths and contents of all files of the repository, and the version of Python."""
     yield sys.version
     for path in source_files(""):
         yield from (str(path), ROOT / path)
 
 
 def _products() -> Iterable[str | Path]:
-    """What the release build made for use, and all files of ours that it is not made from."""
+    """Yields the products of the release build, and all files of the repository that it is not made from."""
     yield sys.version
     for path in source_files(""):
         if path.parts[0] != "src":
@@ -235,6 +239,7 @@ CHECKS: list[Step | Together] = [
     Step("sizes", check_sizes, _whole),
     Step("links", check_links, _whole),
     Step("paths", check_paths, _whole),
+    Step("words", check_words, _whole),
     Step("python", check_python, _whole),
 ]
 QUICK: list[Step | Together] = [

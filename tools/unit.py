@@ -1,4 +1,4 @@
-"""The C++ tests of a build folder by ctest, beside each other; programs that passed as they are now are not run again."""
+"""Runs the C++ tests of a build folder by ctest, in parallel; programs that passed and have not changed are skipped."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from source_files import ROOT, source_files
 from steps import Stamps, StepFailed, call, cores, digest
 
-# From this time on a test is named at the end of a run.
+# Slower tests are listed at the end of a run.
 SLOW_SECONDS = 5.0
-# Set for the tests that are scaled: property tests do ten times as much, and more.
+# Set to scale tests: property tests then run ten times as long, or longer.
 DEEP = "VRAM_DEEP"
 
 
 def check(build: Path, modules: Iterable[str] = (), *, deep: bool = False) -> str:
-    """Runs the tests of these modules, or all; says how many passed, and which were slow."""
+    """Runs the tests of these modules, or all; returns how many passed and which were slow."""
     wanted = {f"{module}_test" for module in modules}
     programs = [
         path for path in sorted(build.rglob("*_test")) if path.is_file() and (not wanted or path.name in wanted)
@@ -40,7 +40,7 @@ def check(build: Path, modules: Iterable[str] = (), *, deep: bool = False) -> st
     try:
         output = call(*command, env=environment)
     except StepFailed:
-        ran = _read(results)  # nothing where ctest itself was ended
+        ran = _read(results)  # empty if ctest itself was ended
         broken = {name.split(":")[0] for name, _, failed in ran if failed}
         for name in {name.split(":")[0] for name, _, _ in ran} & set(todo) - broken:
             stamps.add(keys[name])
@@ -53,7 +53,7 @@ def check(build: Path, modules: Iterable[str] = (), *, deep: bool = False) -> st
 
 
 def summary(output: str) -> str:
-    """The line of ctest's output that counts."""
+    """Returns the line of ctest's output that states the counts."""
     found = re.search(r"\d+% tests passed, .*", output)
     if not found:
         raise StepFailed(f"ctest ended without a summary:\n{output}")
@@ -61,15 +61,15 @@ def summary(output: str) -> str:
 
 
 def _shared_inputs(build: Path) -> list[str | Path]:
-    """What tests read beside their own program: the data of the tests, and the libraries that stand in for drivers."""
+    """Yields the files that test programs read: test data, and the libraries that replace drivers."""
     data = [path for folder in ("tests/data", "demo", "deploy", "docs") for path in source_files("", under=folder)]
     read = [ROOT / "README.md", *(ROOT / path for path in data)]
     return [*(str(path) for path in data), *read, *sorted(build.glob("tests/fake_*/**/*.so*"))]
 
 
 def _read(results: Path) -> list[tuple[str, float, bool]]:
-    """Name, seconds and whether it failed, of each test in ctest's report."""
+    """Returns name, seconds and failure of each test in ctest's report."""
     if not results.is_file():
         return []
-    cases = ET.parse(results).getroot().iter("testcase")  # ctest wrote it
+    cases = ET.parse(results).getroot().iter("testcase")  # trusted: ctest wrote it
     return [(case.get("name", ""), float(case.get("time", 0)), case.get("status") != "run") for case in cases]

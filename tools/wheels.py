@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Portable packages: `wheels.py build [ARCHITECTURE...]` makes a wheel for each processor in dist/, tagged manylinux;
-`wheels.py check` runs those wheels in an old system and on the other processor; `wheels.py sdist` makes the source package.
+"""Builds and tests portable packages: wheels.py build [ARCHITECTURE...] | check | sdist.
 
-The compiler and the tools come from PyPI into build/wheels/environment; tools/portable.py has the third-party libraries.
+build   makes a wheel for each processor in dist/, tagged manylinux
+check   runs those wheels on an old system and on the other processor
+sdist   makes the source package
+
+The compiler and the tools are installed from PyPI into build/wheels/environment; tools/portable.py builds third-party libraries.
 """
 
 from __future__ import annotations
@@ -28,17 +31,17 @@ REQUIREMENTS = ROOT / "tools" / "requirements-wheels.txt"
 
 
 def check_sources() -> None:
-    """StepFailed: the files differ from the commit that the packages would claim to be made of."""
+    """Raises StepFailed if the files differ from the commit that the packages would name."""
     made_of = commit()
     if made_of and made_of.endswith("-dirty"):
         raise StepFailed(
             f"the packages would be made of {made_of}: expected no changed and no untracked files in {ROOT}, see git status. "
-            "Commit or remove them, or pass --allow-dirty (make wheels ALLOW_DIRTY=1) for packages that nobody else gets"
+            "Commit or remove them, or pass --allow-dirty (make wheels ALLOW_DIRTY=1) for packages that you do not distribute"
         )
 
 
 def environment() -> Path:
-    """The interpreter that has the tools; made anew when the requirements have changed."""
+    """Returns the interpreter that has the tools; its environment is created again when the requirements have changed."""
     folder = FOLDER / "environment"
     ready = folder / "ready"
     with locked(folder):
@@ -51,14 +54,14 @@ def environment() -> Path:
 
 
 def build(target: Target) -> Path:
-    """The wheel for this processor, in dist/."""
-    if any(character.isspace() for character in str(ROOT)):  # configure scripts and compiler flags take paths apart
+    """Builds the wheel for this processor, in dist/."""
+    if any(character.isspace() for character in str(ROOT)):  # configure scripts and flags are split there
         raise StepFailed(f"portable packages cannot be built in {str(ROOT)!r}: clone vram into a path without spaces")
     python = environment()
     sources = library_sources()
     made_by = digest([ROOT / "cmake" / "zig.cmake", ROOT / "tools" / "portable.py", REQUIREMENTS, *origins(sources)])
     stamp = target.folder / "made-by"
-    if not stamp.is_file() or stamp.read_text() != made_by:  # flags and compilers are chosen once for a build folder
+    if not stamp.is_file() or stamp.read_text() != made_by:  # a build folder keeps its flags and compilers
         shutil.rmtree(target.folder, ignore_errors=True)
         target.folder.mkdir(parents=True)
         stamp.write_text(made_by)
@@ -71,18 +74,18 @@ def build(target: Target) -> Path:
         "VRAM_ZIG_TOOLS": target.tools,
         "VRAM_ZIG_ARCHITECTURE": target.architecture,
         "VRAM_SYSROOT": target.sysroot,
-        "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",  # zig has a cache of its own, which does not know them
+        "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",  # zig's own cache does not support them
         **{f"FETCHCONTENT_SOURCE_DIR_{name}": folder for name, folder in stage(target, sources).items()},
     }
     settings = {
         "build-dir": target.folder / "cmake",
-        "install.strip": "false",  # the linker has left symbols out
+        "install.strip": "false",  # the linker has omitted symbols
         **{f"cmake.define.{name}": value for name, value in definitions.items()},
     }
     call(
         *(python, "-m", "build", "--wheel", "--no-isolation", "--outdir", made, ROOT),
         *(f"--config-setting={name}={value}" for name, value in settings.items()),
-        CCACHE_COMPILERCHECK="content",  # of the tools above, whose times mean nothing
+        CCACHE_COMPILERCHECK="content",  # the times of the tools above change with each build
     )
     wheel = add_licences(next(made.glob("*.whl")), licences(Path(zig)))
     tagged = call(python, "-m", "wheel", "tags", "--remove", "--platform-tag", target.platform_tag, wheel).strip()
@@ -93,7 +96,7 @@ def build(target: Target) -> Path:
 
 
 def add_licences(wheel: Path, texts: dict[str, str]) -> Path:
-    """The wheel with the licences of what is linked in, beside its own."""
+    """Adds the licences of the linked libraries to the wheel."""
     inside = wheel.parent / "unpacked"
     call(environment(), "-m", "wheel", "unpack", "--dest", inside, wheel)
     (folder,) = inside.iterdir()
@@ -107,7 +110,7 @@ def add_licences(wheel: Path, texts: dict[str, str]) -> Path:
 
 
 def source_package(folder: Path = DIST) -> Path:
-    """The source package, in this folder, in place of an older one."""
+    """Builds the source package in this folder and replaces an older one."""
     for old in folder.glob("vram-*.tar.gz"):
         old.unlink()
     call(environment(), "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, ROOT)
@@ -116,7 +119,7 @@ def source_package(folder: Path = DIST) -> Path:
 
 
 def wheel_of(architecture: str) -> Path:
-    """The wheel that `build` has made."""
+    """Returns the wheel that `build` has made."""
     found = sorted(DIST.glob(f"*-{Target(architecture).platform_tag}.whl"))
     if len(found) != 1:
         raise StepFailed(f"dist/ has {len(found)} wheels for {architecture}, expected 1: run make wheels first")
@@ -124,7 +127,7 @@ def wheel_of(architecture: str) -> Path:
 
 
 def audit(wheel: Path, architecture: str) -> str:
-    """The platform that auditwheel finds a wheel to be consistent with; StepFailed: it needs a newer one than its tag."""
+    """Returns the platform tag that auditwheel determines; raises StepFailed if it is newer than the wheel's tag."""
     shown = call(environment(), "-m", "auditwheel", "show", "--json", wheel)
     found = json.loads(shown[shown.index("{") :])
     tag: str = found["overall_tag"]
@@ -144,7 +147,7 @@ def sizes(wheel: Path) -> str:
 
 
 def check() -> int:
-    """tests/wheels, which say what they skip and why."""
+    """Runs tests/wheels, which report what they skip and why."""
     words = [sys.executable, "-m", "pytest", "-q", "-rs", "tests/wheels"]
     return subprocess.run(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": "tools"}, check=False).returncode
 

@@ -2,9 +2,9 @@
 
     python compare.py [PROGRAM…] [--rounds N] [--no-cap]
 
-Every program runs under each allocator in turn, so often, in processes of their own; of each step the shortest time counts
-(see run_program.py), and the sums over the steps are compared. Then once more with at most 1.02 times the peak of requested
-bytes, unless --no-cap. `ddp` needs two GPUs and is left out where there is one.
+Every program runs N times under each allocator in turn, each time in a new process. The shortest time of each step counts (see
+run_program.py), and the sums over the steps are compared. Then it runs once more with at most 1.02 times the peak of requested
+bytes, unless --no-cap is given. `ddp` requires two GPUs and is omitted if there is only one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Figures = dict[str, Any]
 
 
 class Failed(Exception):
-    """A program ended otherwise than by success or for want of memory."""
+    """A program failed for another reason than lack of memory."""
 
 
 def start(program: str, allocator: str, cap: int, rank: int, ranks: int) -> subprocess.Popen[str]:
@@ -36,7 +36,7 @@ def start(program: str, allocator: str, cap: int, rank: int, ranks: int) -> subp
 
 
 def run(program: str, allocator: str, cap: int = 0) -> Figures:
-    """The figures of the rank that had least room."""
+    """Runs a program; returns the figures of the rank with the largest requested peak."""
     ranks = 2 if program == "ddp" else 1
     found = []
     for process in [start(program, allocator, cap, rank, ranks) for rank in range(ranks)]:
@@ -48,12 +48,12 @@ def run(program: str, allocator: str, cap: int = 0) -> Figures:
 
 
 def total_ms(runs: list[Figures]) -> float:
-    """Of all steps, each at its shortest."""
+    """Returns the sum over all steps of their shortest times."""
     return sum(min(step) for step in zip(*(figures["step_ms"] for figures in runs), strict=False))
 
 
 def difference(a: list[float], b: list[float]) -> float:
-    """The largest, relative."""
+    """Returns the largest relative difference."""
     return max((abs(x - y) / max(abs(x), 1e-9) for x, y in zip(a, b, strict=False)), default=0.0)
 
 

@@ -1,8 +1,8 @@
-"""Holds the live half against nvidia-smi on an NVIDIA GPU, and times it; prints Markdown.
+"""Compares the monitoring commands with nvidia-smi on an NVIDIA GPU, and measures their time; prints Markdown.
 
     python live.py [--seconds N]
 
-`vram` must be on the PATH, and PyTorch with CUDA and vram be importable.
+`vram` must be on the PATH, and Python must be able to import vram and PyTorch with CUDA.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def look() -> Any:
     return json.loads(subprocess.run(["vram", "status", "--json"], capture_output=True, text=True, check=True).stdout)
 
 
-def is_within_mib(said: str, found: int | None) -> bool:
-    if not said.isdigit():
+def is_within_mib(value: str, found: int | None) -> bool:
+    if not value.isdigit():
         return found is None
-    return found is not None and abs(int(said) - found / MIB) <= 1
+    return found is not None and abs(int(value) - found / MIB) <= 1
 
 
 @dataclass
 class Agreement:
-    """Samples of vram between two of nvidia-smi that say the same."""
+    """How many of vram's samples, taken between two equal samples of nvidia-smi, agree with these."""
 
     pairs: int = 0
     agreeing: int = 0
@@ -74,16 +74,16 @@ def compare_once(devices: Agreement, processes: Agreement) -> None:
     memory = [device["memory"] for device in found["devices"]]
     for line, later, sizes in zip(before[0], after[0], memory, strict=True):
         if line == later:
-            same = [is_within_mib(said, sizes[f"{name}_bytes"]) for name, said in zip(MEMORY, line, strict=True)]
+            same = [is_within_mib(value, sizes[f"{name}_bytes"]) for name, value in zip(MEMORY, line, strict=True)]
             devices.add(all(same), (line, sizes))
     if before[1] == after[1]:
         uses = {str(process["pid"]): process["uses"][0]["used_bytes"] for process in found["processes"]}
-        is_same = all(pid in uses and is_within_mib(said, uses[pid]) for pid, said in before[1])
+        is_same = all(pid in uses and is_within_mib(value, uses[pid]) for pid, value in before[1])
         processes.add(is_same and len(uses) == len(before[1]), (before[1], uses))
 
 
 def start_load(index: int, seconds: float) -> subprocess.Popen[bytes]:
-    """On the GPU of this number of nvidia-smi's."""
+    """On the GPU with this number in nvidia-smi."""
     words = [sys.executable, str(HERE / "random_load.py"), str(seconds)]
     variables = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(index)}
     return subprocess.Popen(words, env=variables)
@@ -112,7 +112,7 @@ def open_descriptors(pid: int) -> int:
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
             links.append(os.readlink(link))
-        except OSError:  # closed meanwhile
+        except OSError:  # it was closed meanwhile
             continue
     return sum("nvidia" in link for link in links)
 

@@ -149,9 +149,9 @@ std::string replay(const Sequence& sequence, Allocator allocator, const vram_str
 
 }  // namespace
 
-// Operations a second, of all threads together, each of which has a stream of its own. On the pool,
-// or, where it is NULL, on PyTorch's allocator. NULL, or why not; the text lives until the next
-// call. Not to be called beside itself.
+// Measures operations per second of all threads together, each with its own stream, on the pool or,
+// if it is NULL, on PyTorch's allocator. Returns NULL or an error message, which is valid until the
+// next call. Not thread-safe.
 extern "C" C10_EXPORT const char* operations_replay(const Sequence* sequence, vram_pool* pool,
                                                     const vram_stream* streams, int threads,
                                                     double seconds, double* rate) {

@@ -1,16 +1,16 @@
-"""What a request or a free takes on an NVIDIA GPU, under the pool and under PyTorch's own allocators; prints Markdown.
+"""Measures requests and frees on an NVIDIA GPU, under the pool and under PyTorch's own allocators; prints Markdown.
 
     python operations.py [RECORDING…] [--rounds N]
 
 A recording is a PyTorch snapshot (.pickle, .pickle.xz); by default those of demo/. The requests and frees of its device 0
-are replayed, on one stream a thread whatever streams were recorded, with no GPU work queued:
+are replayed on one stream per thread, whatever streams were recorded, with no GPU work queued:
 
     native, expandable   PyTorch's own allocator, with its defaults and with expandable segments
     vram                 the same calls after vram.enable()
-    libvram              the C library alone, by vram_alloc() and vram_free()
+    libvram              only the C library, through vram_alloc() and vram_free()
 
-Each runs in a process of its own, one after the other, so often; a process's figure is the median of five measurements,
-the table's the median over the rounds. About 10 s for each process. vram and PyTorch are those installed.
+Each variant runs N times in turn, each time in a new process. The figure of a process is the median of five measurements, that
+of the table the median over the rounds. A process takes about 10 s. The installed versions of vram and PyTorch are measured.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ THREADED = ("native", "libvram")
 THREADS = (1, 2, 4)
 SAMPLES = 5
 SECONDS = 0.5
-ROOM = 2  # threads run beside each other only where so many times what they request is free: blocks leave holes
+ROOM = 2  # threads run in parallel only if this multiple of their requests is free, because blocks leave holes
 
-Rates = dict[str, float]  # operations a second, by the number of threads
+Rates = dict[str, float]  # operations per second, by the number of threads
 
 
 class Failed(Exception):
-    """A recording can't be read, or a process ended otherwise than by success."""
+    """A recording cannot be read, or a process failed."""
 
 
 class BuiltinsOnly(pickle.Unpickler):
-    """Snapshots consist of lists, dicts, texts and numbers; nothing else is loaded."""
+    """Loads lists, dicts, texts and numbers only, which snapshots consist of."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"it holds a {module}.{name}, which no snapshot does")
@@ -60,7 +60,7 @@ class BuiltinsOnly(pickle.Unpickler):
 
 @dataclass
 class Sequence:
-    """Requests and frees. A slot holds one block at a time; after the last operation none lives."""
+    """Requests and frees. A slot holds one block at a time; after the last operation, all are free."""
 
     is_request: array[int] = field(default_factory=lambda: array("B"))
     slots: array[int] = field(default_factory=lambda: array("I"))
@@ -70,7 +70,7 @@ class Sequence:
 
 
 class Recorder:
-    """Builds a sequence from what happened at addresses."""
+    """Builds a sequence from events at addresses."""
 
     def __init__(self) -> None:
         self.sequence = Sequence()
@@ -91,7 +91,7 @@ class Recorder:
         self.sequence.peak_bytes = max(self.sequence.peak_bytes, self._bytes)
 
     def free(self, address: int) -> None:
-        """Nothing, where no block lives: it was there before the recording, or this is the free's second event."""
+        """Does nothing if no block is alive there: it is from before the recording, or this is the second event of a free."""
         if address not in self._live:
             return
         slot, size = self._live.pop(address)
@@ -137,7 +137,7 @@ def sequence_of(events: Iterable[dict[str, Any]]) -> Sequence:
 
 
 def compiled(folder: Path) -> Path:
-    """operations.cpp, by the command that compiles vram's adapter."""
+    """Compiles operations.cpp with the command that compiles vram's adapter."""
     import torch
 
     from vram._library import PACKAGE
@@ -151,7 +151,7 @@ def compiled(folder: Path) -> Path:
     return output
 
 
-# ------------------------------------------------------------------------------------- in a process of its own
+# ------------------------------------------------------------------------------------- in its own process
 
 
 class CSequence(ctypes.Structure):
@@ -167,7 +167,7 @@ class CSequence(ctypes.Structure):
 
 
 class Replayer:
-    """A sequence on the allocator that is under test in this process."""
+    """Runs a sequence on the allocator that this process tests."""
 
     def __init__(self, library: str, sequence: Sequence, pool: ctypes.c_void_p | None, streams: list[int]) -> None:
         self._replay = ctypes.CDLL(library).operations_replay
@@ -229,7 +229,7 @@ def nanoseconds(runs: list[Rates]) -> str:
 
 
 def speedups(runs: list[Rates]) -> str:
-    """Over one thread; – where there was no room."""
+    """Returns the ratio to one thread; – if memory was insufficient."""
     cells = []
     for threads in map(str, THREADS[1:]):
         ratios = [rates[threads] / rates["1"] for rates in runs if threads in rates]

@@ -1,7 +1,7 @@
-"""Programs that train: real models, real PyTorch, seeded. Each yields its loss after every step.
+"""Training programs: real models, real PyTorch, seeded. Each yields its loss after every step.
 
-The first nine are the usual ways to use GPU memory; the last three are there for what an allocator meets in them:
-CUDA graphs of several sizes, four streams at once, gradients over NCCL.
+The first nine use GPU memory in the usual ways. The last three test special cases of allocators: CUDA graphs of several sizes,
+four streams at once, gradients over NCCL.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def compiled(steps: int) -> Losses:
 
 
 def graphs(steps: int) -> Losses:
-    """Graphs of three sizes replayed at random, with ordinary tensors of other sizes between."""
+    """Replays graphs of three sizes at random, with ordinary tensors of other sizes in between."""
     model = nn.Sequential(nn.Linear(2048, 8192), nn.GELU(), nn.Linear(8192, 2048)).to(DEVICE)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     inputs = {n: torch.randn(n, 2048, device=DEVICE) for n in (256, 1024, 4096)}
@@ -248,7 +248,7 @@ def graphs(steps: int) -> Losses:
 
 
 def four_streams(steps: int) -> Losses:
-    """Four models of unlike sizes train side by side, each on a stream of its own."""
+    """Trains four models of different sizes in parallel, each on its own stream."""
     streams = [torch.cuda.Stream() for _ in range(4)]
     models = []
     for i, stream in enumerate(streams):
@@ -271,7 +271,7 @@ def four_streams(steps: int) -> Losses:
 
 
 def ddp(steps: int) -> Losses:
-    """A rank of data-parallel training over NCCL; ranks get batches of unlike lengths."""
+    """Runs one rank of data-parallel training over NCCL; ranks get batches of different lengths."""
     import torch.distributed as dist
 
     rank = int(os.environ["RANK"])

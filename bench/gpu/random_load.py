@@ -1,6 +1,6 @@
-"""A program whose GPU memory goes up and down at random, by blocks of 1 MiB to 3 GiB: random_load.py SECONDS.
+"""Changes its GPU memory at random, by blocks of 1 MiB to 3 GiB: random_load.py SECONDS.
 
-It posts on the board, so that `vram free` can ask it.
+It publishes a status page, so `vram free` can send it requests.
 """
 
 import random

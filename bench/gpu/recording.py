@@ -1,12 +1,12 @@
-"""What recording costs on an NVIDIA GPU, in the loop where it shows most: generation, bound by the host; prints Markdown.
+"""Measures what recording costs on an NVIDIA GPU, in the most sensitive loop: generation, bound by the host; prints Markdown.
 
     python recording.py [--cycles N]
 
-A small Llama generates tokens, each of which is a few hundred short operations on the GPU: what a request for memory costs
-is not hidden behind kernels. For each allocator one process generates under each way of recording in turn, so often; the
-first table's figures are medians. Beside them what a request and a free of 4 KiB cost by themselves (torch.empty, then
-del), and so what an event costs. Nobody records first in each cycle, but what once listened to PyTorch's allocator stays
-attached to it, so that its own events are still built then. vram and PyTorch are those installed; about a minute.
+A small Llama generates tokens, each of which takes a few hundred short operations on the GPU, so kernels do not hide the cost of
+requests for memory. For each allocator, one process generates N times under each way of recording in turn; the figures of the
+first table are medians. They include the cost of a single request and free of 4 KiB (torch.empty, then del), and therefore of an
+event. Each cycle begins without a recording. A tracker that was attached to PyTorch's allocator stays attached, so PyTorch still
+creates its own events then. The installed versions of vram and PyTorch are measured; this takes about a minute.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-# Who records, by the allocator.
+# The ways of recording, by allocator.
 WAYS = {
-    "native": ["nobody", "torch", "torch, Python stacks", "torch, all stacks", "vram", "vram, Python stacks"],
-    "pool": ["nobody", "vram", "vram, Python stacks", "vram, watch", "vram, watch(depth=2)"],
+    "native": ["not recorded", "torch", "torch, Python stacks", "torch, all stacks", "vram", "vram, Python stacks"],
+    "pool": ["not recorded", "vram", "vram, Python stacks", "vram, watch", "vram, watch(depth=2)"],
 }
 TOKENS, PAIRS = 32, 10_000
 Figures = dict[str, float]
 
 
 def begin(torch: Any, recorder: str, folder: str, stack: ExitStack, model: Any) -> Any:
-    """The recording, where it is vram's."""
-    if recorder == "nobody":
+    """Returns the recording if it is vram's."""
+    if recorder == "not recorded":
         return None
     if recorder.startswith("torch"):
         stacks = {"torch": None, "torch, Python stacks": "python", "torch, all stacks": "all"}[recorder]
@@ -82,7 +82,7 @@ def generation(torch: Any, model: Any) -> Callable[[], None]:
 
 
 def pair_ns(torch: Any) -> float:
-    """For a request and a free."""
+    """Returns the time of a request and a free."""
     empty, size, device = torch.empty, 1024, torch.device("cuda")
     before = time.perf_counter_ns()
     for _ in range(PAIRS):
@@ -94,7 +94,7 @@ def pair_ns(torch: Any) -> float:
 def once(torch: Any, model: Any, generate: Callable[[], None], recorder: str) -> Figures:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         recording = begin(torch, recorder, folder, stack, model)
-        generate()  # what is met for the first time costs more
+        generate()  # the first operations of each kind cost more
         before = time.perf_counter()
         generate()
         took = {"generation_ms": 1e3 * (time.perf_counter() - before)}
@@ -129,9 +129,9 @@ def row(allocator: str, way: str, found: dict[str, list[Figures]]) -> str:
         return statistics.median(figures.get(key, 0) for figures in found[of])
 
     took, pair = median("generation_ms", way), median("pair_ns", way)
-    more = (pair - median("pair_ns", "nobody")) / 2
+    more = (pair - median("pair_ns", "not recorded")) / 2
     return (
-        f"| {allocator} | {way} | {took:.1f} | {took / median('generation_ms', 'nobody'):.3f} | {pair:.0f} | {more:.0f} "
+        f"| {allocator} | {way} | {took:.1f} | {took / median('generation_ms', 'not recorded'):.3f} | {pair:.0f} | {more:.0f} "
         f"| {median('events', way):.0f} | {median('lost', way):.0f} |"
     )
 
@@ -145,7 +145,7 @@ def main() -> None:
         child(wanted.child, wanted.cycles)
         return
     print(
-        "| allocator | recorded by | generation, ms | ÷ nobody | request + free, ns | more, ns an event | events | lost |"
+        "| allocator | recorded by | generation, ms | ÷ not recorded | request + free, ns | added, ns per event | events | lost |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for allocator, ways in WAYS.items():

@@ -1,10 +1,10 @@
-"""One program under one allocator, in a process of its own; prints its figures as a line of JSON.
+"""Runs one program under one allocator, in its own process; prints its figures as one line of JSON.
 
     python run_program.py PROGRAM native|expandable|vram [--cap BYTES] [--rounds N]
 
-The program is run so often in the process, always the same. The first round is not timed, as it also loads kernels from
-the disk; of each step the shortest time of the others counts, from the fourth step on: what other programs of the machine
-cost hits a step now and then, what an allocator costs hits it every time.
+The program runs N times in the process, always in the same way. The first round is not timed, because it also loads kernels from
+disk. From the fourth step on, the shortest time of each step counts: other programs of the machine delay a step from time to
+time, an allocator delays it every time.
 """
 
 from __future__ import annotations

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from panels import BLUE, GREEN, GREY, ORANGE, RED, Json, coloured, dashboard, lines, stat, table, timeline
-from questions import GPU, INSTANCE, NODE, OPT_IN, RANGE, TIME_TO_FULL, UUID, of_gpu, of_process, traffic, with_process
+from queries import GPU, INSTANCE, NODE, OPT_IN, RANGE, TIME_TO_FULL, UUID, of_gpu, of_process, traffic, with_process
 
 
 def gpu_figures() -> list[Json]:
     return [
-        stat("Headroom", "Free now.", "bytes", f"sum({of_gpu('vram_gpu_memory_free_bytes')})"),
+        stat(
+            "Free memory",
+            "Memory that can still be allocated.",
+            "bytes",
+            f"sum({of_gpu('vram_gpu_memory_free_bytes')})",
+        ),
         stat(
             "Time to full",
-            "If memory grows on as in the last 30 minutes; a week stands for never.",
+            "At the growth rate of the last 30 minutes; at most a week is shown.",
             "s",
             f"min({TIME_TO_FULL % (GPU, GPU)})",
             (None, RED),
@@ -19,23 +24,28 @@ def gpu_figures() -> list[Json]:
             (86400, GREEN),
         ),
         stat(
-            "Of processes that are not there",
-            "Memory of processes that the driver names and the kernel does not know.",
+            "Hidden processes",
+            "Memory of processes that the driver lists and the kernel does not know.",
             "bytes",
             f"sum({of_gpu('vram_gpu_hidden_process_memory_bytes')})",
             (None, GREEN),
             (1 << 28, ORANGE),
         ),
-        stat("Processes", "That the driver names.", "none", f"sum({of_gpu('vram_gpu_processes')})"),
+        stat("Processes", "Number of processes that the driver lists.", "none", f"sum({of_gpu('vram_gpu_processes')})"),
         stat(
-            "Does not add up",
-            "Total less used, reserved and free.",
+            "Unaccounted",
+            "Total minus used, reserved and free memory: 0 if the driver's figures add up.",
             "bytes",
             f"sum(abs({of_gpu('vram_gpu_memory_unaccounted_bytes')}))",
             (None, GREEN),
             (1 << 26, ORANGE),
         ),
-        stat("BAR1 used", "Of what the host can address.", "bytes", f"sum({of_gpu('vram_gpu_bar1_used_bytes')})"),
+        stat(
+            "BAR1 used",
+            "Used part of the memory that the host can address.",
+            "bytes",
+            f"sum({of_gpu('vram_gpu_bar1_used_bytes')})",
+        ),
     ]
 
 
@@ -46,7 +56,7 @@ def gpu_memory() -> list[Json]:
         coloured(
             lines(
                 "Memory of the device",
-                "Adds up to the total. Unattributed: used by nobody whom the driver names. Reserved: the driver's own.",
+                "The sum is the total. Unattributed: used by no process that the driver lists. Reserved: by the driver for itself.",
                 "bytes",
                 (f"sum({used}) - sum(clamp_min({loose}, 0))", "processes"),
                 (f"sum(clamp_min({loose}, 0))", "unattributed"),
@@ -61,17 +71,17 @@ def gpu_memory() -> list[Json]:
         ),
         coloured(
             lines(
-                "What processes make of it",
-                "Tensors, what allocators cache, and the rest: contexts, libraries, and processes that say nothing.",
+                "Use of the memory",
+                "Memory in tensors, cached by allocators, and other memory: contexts, libraries, and processes without a status page.",
                 "bytes",
-                (f"sum({tensors})", "in tensors"),
+                (f"sum({tensors})", "allocated"),
                 (f"sum({cached})", "cached"),
-                (f"clamp_min(sum({used}) - sum({tensors}) - sum({cached}), 0)", "the rest"),
+                (f"clamp_min(sum({used}) - sum({tensors}) - sum({cached}), 0)", "other"),
                 stacked=True,
             ),
-            in_tensors=BLUE,
+            allocated=BLUE,
             cached=GREEN,
-            the_rest=GREY,
+            other=GREY,
         ),
         *gpu_figures(),
     ]
@@ -81,21 +91,21 @@ def gpu_sensors() -> list[Json]:
     return [
         lines(
             "Power",
-            "Drawn, and what it may draw.",
+            "Power drawn, and its limit.",
             "watt",
             (of_gpu("vram_gpu_power_watts"), "{{uuid}}"),
             (of_gpu("vram_gpu_power_limit_watts"), "{{uuid}} limit"),
         ),
         lines(
             "Temperature",
-            "Of the chip and of the memory.",
+            "Temperature of the chip and of the memory.",
             "celsius",
             (of_gpu("vram_gpu_temperature_celsius"), "{{uuid}} chip"),
             (of_gpu("vram_gpu_memory_temperature_celsius"), "{{uuid}} memory"),
         ),
         lines(
             "Clocks",
-            "Of the cores and of the memory.",
+            "Clock rates of the cores and of the memory.",
             "hertz",
             (of_gpu("vram_gpu_core_clock_hertz"), "{{uuid}} cores"),
             (of_gpu("vram_gpu_memory_clock_hertz"), "{{uuid}} memory"),
@@ -115,20 +125,20 @@ def gpu() -> Json:
         ),
         lines(
             "Busy",
-            "Share of time in which any kernel ran and in which memory was read or written, and of the bytes that could have been.",
+            "Share of time in which any kernel ran, share of time in which memory was accessed, and share of the peak bandwidth.",
             "percentunit",
             (of_gpu("vram_gpu_utilization_ratio"), "{{uuid}} kernels"),
             (of_gpu("vram_gpu_memory_busy_ratio"), "{{uuid}} memory"),
             (of_gpu("vram_gpu_memory_bandwidth_ratio"), "{{uuid}} bandwidth"),
-            most=1,
+            maximum=1,
         ),
         *gpu_sensors(),
         timeline(
-            "Clocks held down", "By reason; red: now.", (of_gpu("vram_gpu_throttle_active"), "{{uuid}} {{reason}}")
+            "Throttling", "By reason; red: throttled.", (of_gpu("vram_gpu_throttle_active"), "{{uuid}} {{reason}}")
         ),
         lines(
             "PCIe and NVLink",
-            "Bytes a second.",
+            "Bytes per second.",
             "Bps",
             (traffic("vram_gpu_pcie_sent_bytes"), "{{uuid}} PCIe sent"),
             (traffic("vram_gpu_pcie_received_bytes"), "{{uuid}} PCIe received"),
@@ -137,40 +147,38 @@ def gpu() -> Json:
         ),
         lines(
             "Memory errors and replaced rows",
-            "Since the driver was loaded; rows in the GPU's life.",
+            "Errors since the driver was loaded; rows in the GPU's lifetime.",
             "none",
             (of_gpu("vram_gpu_ecc_corrected_total"), "{{uuid}} corrected"),
             (of_gpu("vram_gpu_ecc_uncorrected_total"), "{{uuid}} uncorrected"),
             (of_gpu("vram_gpu_remapped_rows_total"), "{{uuid}} rows, {{cause}}"),
         ),
-        table("What it is", "As the driver says.", "none", (of_gpu("vram_gpu_info"), "is there"), width=12),
-        table("Xids", "Since the exporter watches.", "none", (of_gpu("vram_gpu_xid_errors_total"), "times"), width=12),
+        table("Identity", "As the driver reports it.", "none", (of_gpu("vram_gpu_info"), "present"), width=12),
+        table("Xids", "Since the exporter started.", "none", (of_gpu("vram_gpu_xid_errors_total"), "times"), width=12),
     ]
-    return dashboard(
-        "vram-gpu", "vram / GPU", "One GPU: where its memory is, and how it is doing.", [INSTANCE, UUID], panels
-    )
+    return dashboard("vram-gpu", "vram / GPU", "One GPU: its memory, load and health.", [INSTANCE, UUID], panels)
 
 
 def process_pace() -> list[Json]:
     return [
         lines(
             "Step",
-            "How long the last training step took." + OPT_IN,
+            "Duration of the last training step." + OPT_IN,
             "s",
             (with_process(f"vram_process_step_seconds{{{NODE}}}"), "{{pid}} {{command}} {{user}}"),
         ),
         lines(
-            "Steps a second",
-            "0: it stands still." + OPT_IN,
+            "Steps per second",
+            "0: no progress." + OPT_IN,
             "ops",
             (with_process(f"rate(vram_process_steps_total{{{NODE}}}{RANGE})"), "{{pid}} {{command}} {{user}}"),
         ),
         lines(
             "Busy",
-            "Share of time in which its kernels ran." + OPT_IN,
+            "Share of time in which kernels of the process ran." + OPT_IN,
             "percentunit",
             of_process("vram_process_utilization_ratio"),
-            most=1,
+            maximum=1,
         ),
     ]
 
@@ -180,7 +188,8 @@ def processes() -> Json:
     panels = [
         lines(
             "Memory by process",
-            "The driver's figure: everything that a process has there. The last ones together are others." + OPT_IN,
+            "The driver's figure: all memory of a process. Processes without their own series are summed as others."
+            + OPT_IN,
             "bytes",
             of_process("vram_process_memory_used_bytes"),
             (f"sum({of_gpu('vram_gpu_other_process_memory_bytes')})", "others"),
@@ -189,34 +198,39 @@ def processes() -> Json:
         ),
         lines(
             "Memory by pod",
-            "Of the pod's processes, by their control groups: where pods share a GPU each has its own.",
+            "Sum over the pod's processes, by control group; pods that share a GPU each have their own figure.",
             "bytes",
             (pods, "{{namespace}}/{{pod}}"),
             stacked=True,
         ),
-        lines("In tensors", "As the process says." + OPT_IN, "bytes", of_process("vram_process_allocated_bytes")),
+        lines(
+            "Allocated",
+            "Memory in tensors, as the process reports it." + OPT_IN,
+            "bytes",
+            of_process("vram_process_allocated_bytes"),
+        ),
         lines(
             "Reserved by its allocator",
-            "Taken from the driver." + OPT_IN,
+            "Memory that the process's allocator took from the driver." + OPT_IN,
             "bytes",
             of_process("vram_process_reserved_bytes"),
         ),
         lines(
             "Cached",
-            "Reserved and in no tensor: what a cleaning could give back." + OPT_IN,
+            "Reserved but not allocated: memory that the process could give back." + OPT_IN,
             "bytes",
             of_process("vram_process_cached_bytes"),
         ),
-        lines("Peak in tensors", "The most so far." + OPT_IN, "bytes", of_process("vram_process_allocated_peak_bytes")),
+        lines("Peak allocated", "Maximum so far." + OPT_IN, "bytes", of_process("vram_process_allocated_peak_bytes")),
         *process_pace(),
         table("Pods", "Memory used on all GPUs.", "bytes", (pods, "used"), width=12),
         table(
             "Processes",
-            "The largest first." + OPT_IN,
+            "Ordered by memory, largest first." + OPT_IN,
             "bytes",
             (f"sort_desc({with_process(of_gpu('vram_process_memory_used_bytes'))})", "used"),
         ),
     ]
     return dashboard(
-        "vram-processes", "vram / processes and pods", "Who has the memory, and what for.", [INSTANCE, UUID], panels
+        "vram-processes", "vram / processes and pods", "Memory by process and pod.", [INSTANCE, UUID], panels
     )

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 from panels import GREEN, ORANGE, RED, Json, dashboard, lines, stat, table, timeline
-from questions import INSTANCE, NODE, RANGE, TIME_TO_FULL, with_name
+from queries import INSTANCE, NODE, RANGE, TIME_TO_FULL, with_name
 
 
 def fleet_sums(used: str, total: str) -> list[Json]:
     return [
+        stat("GPUs", "GPUs that the exporters found, in any state.", "none", f"sum(vram_exporter_devices{{{NODE}}})"),
         stat(
-            "GPUs", "That the exporters found, whatever their state.", "none", f"sum(vram_exporter_devices{{{NODE}}})"
-        ),
-        stat(
-            "GPUs in trouble",
-            "The driver gives an error for them.",
+            "GPUs with errors",
+            "GPUs for which the driver returns an error.",
             "none",
             f"count(vram_gpu_up{{{NODE}}} == 0) or vector(0)",
             (None, GREEN),
             (1, RED),
         ),
-        stat("Memory used", "By programs, of all GPUs' memory.", "percentunit", f"sum({used}) / sum({total})"),
+        stat(
+            "Memory used", "Share of all GPUs' memory that programs use.", "percentunit", f"sum({used}) / sum({total})"
+        ),
         stat(
             "Cached by allocators",
-            "In no tensor: what a cleaning could give back at most, of processes that say so.",
+            "Reserved but not allocated: the most that processes with a status page could give back.",
             "bytes",
             f"sum(vram_gpu_allocator_cached_bytes{{{NODE}}}) or vector(0)",
         ),
         stat(
             "Unattributed",
-            "Used by nobody whom the drivers name.",
+            "Memory used by no process that the drivers list.",
             "bytes",
             f"sum(clamp_min(vram_gpu_memory_unattributed_bytes{{{NODE}}}, 0))",
         ),
         stat(
             "Alerts",
-            "Firing now, of vram-alerts.yml.",
+            "Firing alerts of vram-alerts.yml.",
             "none",
             'count(ALERTS{alertname=~"Vram.*", alertstate="firing"}) or vector(0)',
             (None, GREEN),
@@ -49,21 +49,21 @@ def fleet() -> Json:
         *fleet_sums(used, total),
         lines(
             "Memory used, by node",
-            "Share of the memory of a node's GPUs that programs use.",
+            "Share of a node's GPU memory that programs use.",
             "percentunit",
             (f"sum by (instance) ({used}) / sum by (instance) ({total})", "{{instance}}"),
-            most=1,
+            maximum=1,
         ),
         lines(
             "Utilization, by node",
             "Mean over a node's GPUs of the share of time in which any kernel ran.",
             "percentunit",
             (f"avg by (instance) (vram_gpu_utilization_ratio{{{NODE}}})", "{{instance}}"),
-            most=1,
+            maximum=1,
         ),
         lines(
-            "Held and idle",
-            "Memory that is used on GPUs where nothing has run for an hour.",
+            "Memory held idle",
+            "Memory used on GPUs on which no kernel ran for an hour.",
             "bytes",
             (
                 f"sum by (instance) ({used} * on (instance, uuid) (max_over_time(vram_gpu_utilization_ratio[1h]) == bool 0))",
@@ -72,57 +72,59 @@ def fleet() -> Json:
         ),
         lines(
             "Power, by node",
-            "Drawn by a node's GPUs.",
+            "Power drawn by a node's GPUs.",
             "watt",
             (f"sum by (instance) (vram_gpu_power_watts{{{NODE}}})", "{{instance}}"),
         ),
         table(
-            "GPUs, the fullest first",
-            "At most 50, with what is free on them.",
+            "Fullest GPUs",
+            "The 50 GPUs with the most used memory, and their free memory.",
             "bytes",
             (f"topk(50, {with_name(used)})", "used"),
             (with_name(f"vram_gpu_memory_free_bytes{{{NODE}}}"), "free"),
         ),
         table(
             "Xids in the last day",
-            "Faults that drivers told of. 13, 31, 43 and 45 are mostly programs' own; 48, 63, 64, 74, 79, 94, 95 are the hardware's.",
+            "Faults that drivers reported. Programs usually cause 13, 31, 43 and 45; 48, 63, 64, 74, 79, 94 and 95 are hardware faults.",
             "dateTimeFromNow",
             (f"vram_gpu_xid_last_timestamp_seconds{{{NODE}}} > time() - 86400", "last"),
             width=12,
         ),
         table(
-            "GPUs in trouble",
-            "With the driver's words.",
+            "Errors of GPUs",
+            "The driver's messages.",
             "none",
-            (f"vram_gpu_trouble_info{{{NODE}}}", "in trouble"),
+            (f"vram_gpu_trouble_info{{{NODE}}}", "has error"),
             width=12,
         ),
     ]
-    return dashboard("vram-fleet", "vram / fleet", "All nodes' GPUs and who needs attention.", [INSTANCE], panels)
+    return dashboard(
+        "vram-fleet", "vram / fleet", "The GPUs of all nodes, and which need attention.", [INSTANCE], panels
+    )
 
 
 def node_health() -> list[Json]:
     return [
         timeline(
-            "Clocks held down", "By reason; red: now.", (f"vram_gpu_throttle_active{{{NODE}}}", "{{uuid}} {{reason}}")
+            "Throttling", "By reason; red: throttled.", (f"vram_gpu_throttle_active{{{NODE}}}", "{{uuid}} {{reason}}")
         ),
         timeline(
             "Health",
-            "Red: a row of the memory waits for a reset, could not be replaced, or the driver asks for something.",
+            "Red: a bad memory row waits for a reset, a row could not be replaced, or the driver requests an action.",
             (f"vram_gpu_row_remap_pending{{{NODE}}}", "{{uuid}} row pending"),
             (f"vram_gpu_row_remap_failed{{{NODE}}}", "{{uuid}} row failed"),
             (f'vram_gpu_recovery_action{{{NODE}, action!="none"}}', "{{uuid}} {{action}}"),
         ),
         lines(
-            "The exporter's looks",
-            "How long one takes and how far they are apart.",
+            "The exporter's samples",
+            "Duration of a sample, and time between samples.",
             "s",
-            (f"vram_exporter_look_duration_seconds{{{NODE}}}", "{{instance}} takes"),
+            (f"vram_exporter_look_duration_seconds{{{NODE}}}", "{{instance}} duration"),
             (f"vram_exporter_look_period_seconds{{{NODE}}}", "{{instance}} period"),
         ),
         lines(
-            "Sources that failed",
-            "Looks a second at which a source could not be asked.",
+            "Failed sources",
+            "Samples per second in which a source could not be read.",
             "ops",
             (f"rate(vram_exporter_source_failures_total{{{NODE}}}{RANGE})", "{{instance}} {{source}}"),
         ),
@@ -136,47 +138,47 @@ def node() -> Json:
     panels = [
         lines(
             "Memory used",
-            "By programs, with their contexts; not what the driver reserves.",
+            "Memory that programs use, including their contexts, without what the driver reserves.",
             "bytes",
             each("vram_gpu_memory_used_bytes"),
         ),
-        lines("Memory free", "What can still be allocated: the headroom.", "bytes", each("vram_gpu_memory_free_bytes")),
+        lines("Memory free", "Memory that can still be allocated.", "bytes", each("vram_gpu_memory_free_bytes")),
         lines(
             "Time to full",
-            "If memory grows on as in the last 30 minutes; a week stands for never.",
+            "At the growth rate of the last 30 minutes; at most a week is shown.",
             "s",
             (with_name(TIME_TO_FULL % (NODE, NODE)), "{{instance}} GPU {{index}}"),
         ),
         lines(
             "Unattributed",
-            "Used by nobody whom the driver names; below 0 where processes share memory.",
+            "Memory used by no process that the driver lists; below 0 if processes share memory.",
             "bytes",
             each("vram_gpu_memory_unattributed_bytes"),
-            least=None,
+            minimum=None,
         ),
         lines(
             "Utilization",
             "Share of time in which any kernel ran.",
             "percentunit",
             each("vram_gpu_utilization_ratio"),
-            most=1,
+            maximum=1,
         ),
         lines(
             "Memory busy",
-            "Share of time in which memory was read or written.",
+            "Share of time in which memory was accessed.",
             "percentunit",
             each("vram_gpu_memory_busy_ratio"),
-            most=1,
+            maximum=1,
         ),
         lines(
             "Memory bandwidth",
-            "Share of the bytes that could have been read and written. NVIDIA's, Hopper and newer.",
+            "Share of the peak bandwidth (NVIDIA, Hopper and newer).",
             "percentunit",
             each("vram_gpu_memory_bandwidth_ratio"),
-            most=1,
+            maximum=1,
         ),
-        lines("Temperature", "Of the chip.", "celsius", each("vram_gpu_temperature_celsius")),
-        lines("Power", "Drawn.", "watt", each("vram_gpu_power_watts")),
+        lines("Temperature", "Temperature of the chip.", "celsius", each("vram_gpu_temperature_celsius")),
+        lines("Power", "Power drawn.", "watt", each("vram_gpu_power_watts")),
         *node_health(),
     ]
-    return dashboard("vram-node", "vram / node", "The GPUs of one node side by side.", [INSTANCE], panels)
+    return dashboard("vram-node", "vram / node", "The GPUs of one node next to each other.", [INSTANCE], panels)

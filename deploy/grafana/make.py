@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the four dashboards beside this file: vram-fleet.json, vram-node.json, vram-gpu.json, vram-processes.json.
+"""Writes the four dashboards next to this file: vram-fleet.json, vram-node.json, vram-gpu.json, vram-processes.json.
 
     make.py [FOLDER]
 
-A test holds the files to what it would write. docs/metrics.md says what the metrics mean.
+A test checks that the files are up to date. docs/metrics.md explains the metrics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pieces that the dashboards are made of, as Grafana's JSON: panels that flow into a grid, variables, a dashboard."""
+"""Builds Grafana's JSON: panels, their layout in a grid, variables, dashboards."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def lines(
     unit: str,
     *queries: Query,
     width: int = 12,
-    least: float | None = 0,
-    most: float | None = None,
+    minimum: float | None = 0,
+    maximum: float | None = None,
     stacked: bool = False,
 ) -> Json:
     made = panel("timeseries", title, about, unit, list(queries), width, 8)
     custom: Json = {"lineWidth": 1, "fillOpacity": 60 if stacked else 8, "showPoints": "never"}
     if stacked:
         custom["stacking"] = {"mode": "normal", "group": "A"}
-    bounds = {key: value for key, value in {"min": least, "max": most}.items() if value is not None}
+    bounds = {key: value for key, value in {"min": minimum, "max": maximum}.items() if value is not None}
     made["fieldConfig"]["defaults"].update({"custom": custom, "color": {"mode": "palette-classic"}, **bounds})
     made["options"] = {
         "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
@@ -52,7 +52,7 @@ def lines(
 
 
 def coloured(made: Json, **colours: str) -> Json:
-    """Fixed colours by legend; an underscore stands for a space."""
+    """Sets fixed colours by legend; an underscore in a keyword means a space."""
     for name, colour in colours.items():
         made["fieldConfig"]["overrides"].append(
             {
@@ -77,7 +77,7 @@ def stat(title: str, about: str, unit: str, expr: str, *colours: tuple[float | N
 
 
 def timeline(title: str, about: str, *queries: Query, width: int = 12) -> Json:
-    """What is 0 or 1, over time."""
+    """Values that are 0 or 1, over time."""
     made = panel("state-timeline", title, about, "none", list(queries), width, 8)
     made["fieldConfig"]["defaults"].update(by_steps((None, GREEN), (1, RED)))
     made["options"] = {"showValue": "never", "mergeValues": True, "legend": {"showLegend": False}}
@@ -116,7 +116,7 @@ def variable(name: str, label: str, query: str) -> Json:
 
 
 def flow(panels: list[Json]) -> list[Json]:
-    """From left to right, then below."""
+    """Places the panels from left to right, row by row, and numbers them."""
     x = y = height = 0
     for number, each in enumerate(panels, 1):
         place = each["gridPos"]

@@ -28,7 +28,7 @@ def run(*command: "str | Path") -> str:
 
 def on_path() -> Path:
     found = shutil.which("vram", path=str(Path(sys.executable).parent))
-    assert found, "no vram beside the interpreter"
+    assert found, "no vram next to the interpreter"
     return Path(found)
 
 

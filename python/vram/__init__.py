@@ -1,10 +1,11 @@
 """vram: the GPU-memory toolkit for deep learning.
 
-``vram.enable()`` puts the pool under PyTorch, ``vram.cupy.enable()`` under CuPy. ``vram.record()`` writes down what
-happens to GPU memory, ``vram.scope()`` and ``vram.step()`` what the program was doing. ``vram.monitor`` measures regions,
-``vram.memory()`` says who uses the GPUs, ``vram.Cleaner`` cleans where it pays, ``vram.micro_batches()``,
-``vram.retry_on_oom`` and ``vram.find_batch_size()`` make do with the memory there is. Recordings are explained by the
-program ``vram``, which comes with this package; ``python -m vram`` runs it too.
+- ``vram.enable()`` uses vram's pool under PyTorch, ``vram.cupy.enable()`` under CuPy.
+- ``vram.record()`` records allocations and frees of GPU memory; ``vram.scope()`` and ``vram.step()`` mark what the
+  program is doing. The program ``vram``, which comes with this package, explains recordings (also ``python -m vram``).
+- ``vram.monitor`` measures functions and blocks; ``vram.memory()`` lists the GPUs and the processes that use them.
+- ``vram.Cleaner`` frees memory when that is worthwhile; ``vram.find_cycles()`` finds reference cycles with tensors.
+- ``vram.micro_batches()``, ``vram.retry_on_oom`` and ``vram.find_batch_size()`` adapt batches to the available memory.
 """
 
 from vram import callbacks, cupy, jax, tensorflow
@@ -89,6 +90,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> str:
-    if name == "__version__":  # asked of the installer's records only when somebody wants to know
+    if name == "__version__":  # read from the installed metadata only when it is used
         return version()
     raise AttributeError(f"module 'vram' has no attribute '{name}'")

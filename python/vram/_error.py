@@ -1,7 +1,7 @@
-"""The error that vram raises: its text says what was expected, what was found, and what to do."""
+"""The error that vram raises. Its text says what was expected, what was found, and what to do."""
 
 from __future__ import annotations
 
 
 class VramError(RuntimeError):
-    """Something that vram was asked for can't be had here."""
+    """vram cannot do what was requested here."""

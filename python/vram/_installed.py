@@ -1,4 +1,4 @@
-"""What was installed: the version, and where the program lies. Reads the package's own metadata, nothing else."""
+"""The installed version and program, read from the package's own metadata only."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ def _distribution() -> Distribution:
 
 
 def version() -> str:
-    """The version of the package, the program and the library: they are one."""
+    """Return the version, which the package, the program and the library share."""
     return _distribution().version
 
 
 def program() -> Path:
-    """The program that was installed with this package, wherever the installer put it (a venv, --user, a prefix).
+    """Return the path of the program that was installed with this package (in a venv, with --user, in a prefix).
 
-    FileNotFoundError: it is not there. importlib.metadata.PackageNotFoundError: the package runs from its sources.
+    Raises:
+        FileNotFoundError: The program is missing.
+        importlib.metadata.PackageNotFoundError: The package runs from its sources.
 
     >>> import vram
     >>> command = [str(vram.program()), "report", "run.vtrace"]

@@ -1,4 +1,4 @@
-"""What the package says to the recorder (vram/record.h): scopes, and names of memory. All Python code says it here.
+"""The package's interface to the recorder (vram/record.h): scopes, and names of memory. All Python code uses it.
 
 Any thread may call. Nothing here waits for a device or another thread's Python code, so the calls keep the
 interpreter's lock: giving it up and getting it back would cost more than they do.
@@ -13,12 +13,12 @@ from typing import Callable, NamedTuple
 
 from vram._library import library
 
-# Tensors of other kinds of devices are not the recorder's.
+# The recorder does not record other kinds of devices.
 DEVICE_TYPES = frozenset({"cuda"})
 
 
 class Functions(NamedTuple):
-    """The recorder's, with names as bytes."""
+    """The recorder's functions, with names as bytes."""
 
     scope_begin: Callable[[bytes], None]
     scope_end: Callable[[], None]
@@ -28,7 +28,7 @@ class Functions(NamedTuple):
 
 @cache
 def functions() -> Functions:
-    """VramError: there is no library."""
+    """Raise VramError: there is no library."""
     loaded = library()
     keeping_the_lock = ctypes.PyDLL(loaded._name, handle=loaded._handle)
     found = []
@@ -40,7 +40,7 @@ def functions() -> Functions:
 
 
 class _Encoded(dict):  # type: ignore[type-arg]
-    """Names as bytes, each made once."""
+    """Names as bytes, each encoded once."""
 
     def __missing__(self, name: str) -> bytes:
         self[name] = encoded = name.encode(errors="replace")
@@ -61,13 +61,13 @@ def is_recording() -> bool:
 
 
 def recording_began() -> None:
-    """Said by whoever starts one from Python: what has names says them again."""
+    """Count a recording that Python has started; everything with names then names them again."""
     global _recordings
     _recordings += 1
 
 
 def recordings() -> int:
-    """How many have begun from Python."""
+    """Return how many recordings Python has started."""
     return _recordings
 
 
@@ -78,27 +78,27 @@ def scope_begin(name: str) -> None:
 
 
 def scope_end() -> None:
-    """Of the scope that was begun last on this thread, trails not counted."""
+    """End the scope that this thread began last, not counting trails."""
     if _thread.trailing:
         end_trail()
     functions().scope_end()
 
 
 def step() -> None:
-    """A step of training begins."""
+    """Begin a step of training."""
     end_trail()
     library().vram_step()
 
 
 def trail(*names: str) -> None:
-    """Begins scopes, one in the other, that end by themselves when this thread begins or ends another."""
+    """Begin nested scopes that end by themselves when this thread begins or ends another scope."""
     for name in names:
         scope_begin(name)
     _thread.trailing = len(names)
 
 
 def end_trail() -> None:
-    """At once, if this thread has one."""
+    """End this thread's trail now, if it has one."""
     for _ in range(_thread.trailing):
         functions().scope_end()
     _thread.trailing = 0

@@ -1,4 +1,4 @@
-"""Sizes as people write them, and as the program takes them: ``20GiB``, ``512 MB``, ``1.5G`` are powers of 1024."""
+"""Sizes as people write them and as the program accepts them: ``20GiB``, ``512 MB``, ``1.5G``; units are powers of 1024."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LEAST_LIMIT = 1 << 20  # below that it is a number whose unit was forgotten
 
 
 def parse_limit(size: int | str) -> int:
-    """Bytes, of something that is limited: at least 1 MiB."""
+    """Return the bytes of a limit, which is at least 1 MiB."""
     parsed = _parse(size)
     if parsed < _LEAST_LIMIT:
         raise ValueError(f"'{size}' is {parsed} bytes, and 1 MiB is the least; write the unit, as in 20GiB")
@@ -19,7 +19,7 @@ def parse_limit(size: int | str) -> int:
 
 
 def parse_size(size: int | str) -> int:
-    """Bytes, more than 0."""
+    """Return the bytes of a size, which is more than 0."""
     parsed = _parse(size)
     if parsed <= 0:
         raise ValueError(f"a size is more than 0 bytes, not '{size}'")
@@ -34,7 +34,7 @@ def _parse(size: int | str) -> int:
 
 
 def format_size(size_bytes: int) -> str:
-    """``512 B``, ``2 MiB``, ``23.6 GiB``, as the program writes them: three significant digits, powers of 1024.
+    """Format a size as the program does, in powers of 1024 with three digits: ``512 B``, ``2 MiB``, ``23.6 GiB``.
 
     >>> format_size(3 << 29), format_size(-2048)
     ('1.5 GiB', '-2 KiB')

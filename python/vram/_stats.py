@@ -12,7 +12,7 @@ from vram._library import NUMBERS, STATS, Pool
 
 @dataclass(frozen=True)
 class Stat:
-    """A figure now, at its peak, and the sums of its increases and decreases."""
+    """A figure now, at its peak, and the sums of its increases and of its decreases."""
 
     current: int
     peak: int
@@ -22,7 +22,7 @@ class Stat:
 
 @dataclass(frozen=True)
 class Stats:
-    """Names and meanings are those of ``torch.cuda.memory_stats()``; what that has no name for stands at the end."""
+    """The figures of a pool, with the names and meanings of ``torch.cuda.memory_stats()``; the last ones are vram's own."""
 
     device: int
     allocation: Stat
@@ -44,10 +44,16 @@ class Stats:
 
 
 def stats(device: int | None = None) -> Stats:
-    """The figures of a device's pool alone, without what PyTorch's own allocator holds; None: the current device.
+    """Return the figures of a device's pool, without the memory of PyTorch's own allocator.
 
-    Sizes are bytes, driver_ns nanoseconds; peaks and sums are since the pool was opened, or they were reset. Opens the pool
-    where it is not yet. Any thread. VramError: there is no such device, or no driver.
+    Sizes are bytes, driver_ns is nanoseconds. Peaks and sums count from the opening of the pool or their last reset.
+    Opens the pool if necessary. Any thread may call this.
+
+    Args:
+        device: The device's number. None: the current device.
+
+    Raises:
+        VramError: There is no such device, or no driver.
 
     >>> import vram
     >>> try:
@@ -72,7 +78,7 @@ def _stat(read: _library.Stat) -> Stat:
 
 
 def _current_device() -> int:
-    """PyTorch's, where it uses CUDA; else the first."""
+    """Return PyTorch's current device if it uses CUDA, otherwise the first."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return int(torch.cuda.current_device())

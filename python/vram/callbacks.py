@@ -1,11 +1,12 @@
-"""Callbacks for training loops that are not yours: Lightning, Hugging Face's Trainer, Keras.
+"""Callbacks for the training loops of Lightning, Hugging Face's Trainer and Keras.
 
     trainer = lightning.Trainer(callbacks=[vram.callbacks.lightning(every=10)])
     trainer = transformers.Trainer(…, callbacks=[vram.callbacks.hugging_face()])
     model.fit(…, callbacks=[vram.callbacks.keras()])
 
-Each measures the regions ``epoch`` and ``train_step`` as ``vram.monitor`` does, and validation where the framework says
-when it begins; who is told are the same sinks (docs/look.md). Importing this imports no framework; the functions do.
+Each measures the regions ``epoch`` and ``train_step`` as ``vram.monitor`` does, and ``validation`` if the framework
+reports its beginning. The measurements go to the same sinks (docs/measure.md). Importing this module imports no
+framework; the functions do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from vram.look._monitor import Monitor
 
 
 class _Regions:
-    """Regions by name, begun and ended by a framework's events. One thread at a time, as trainers call."""
+    """Regions by name, begun and ended by a framework's events. Used by one thread at a time, as trainers do."""
 
     def __init__(self, every: int, synchronize: bool) -> None:
         self._every = every
@@ -28,7 +29,7 @@ class _Regions:
         self._open: dict[str, Any] = {}
 
     def begin(self, name: str) -> Callable[..., None]:
-        """What the event is answered by that begins the region."""
+        """Return the handler of the event that begins the region."""
         every = self._every if name == "train_step" else 1
         monitor = self._monitors.setdefault(name, Monitor(name, self._synchronize, every, reset_peaks=True))
 
@@ -43,7 +44,7 @@ class _Regions:
         return lambda *_, **__: self._end(name)
 
     def end_all(self, *arguments: Any, **_: Any) -> None:
-        """The training is over; an exception, if that is why, comes last."""
+        """End all regions at the end of the training; if an exception is the reason, it is the last argument."""
         error = arguments[-1] if arguments and isinstance(arguments[-1], BaseException) else None
         for name in list(self._open)[::-1]:
             self._end(name, error)
@@ -55,11 +56,17 @@ class _Regions:
 
 
 def lightning(every: int = 1, synchronize: bool = False) -> Any:
-    """A Lightning ``Callback``: regions ``epoch``, ``train_step`` (of these only each ``every``-th), ``validation``.
+    """Return a Lightning ``Callback`` that measures ``epoch``, ``train_step`` and ``validation``.
 
-    ``synchronize``: wait for the GPU at both ends, so that times are the GPU's, too (see ``vram.monitor``). Figures are
-    bytes and nanoseconds. An exception that ends the training is recorded. For ``lightning`` and ``pytorch_lightning``,
-    the one that the program has imported; called by the trainer's thread. VramError: neither can be imported.
+    Works with ``lightning`` and ``pytorch_lightning``, whichever the program has imported. The trainer's thread calls
+    it. Figures are bytes and nanoseconds. An exception that ends the training is recorded.
+
+    Args:
+        every: Measures only each `every`-th ``train_step``.
+        synchronize: Waits for the GPU at both ends, so times include its work (see ``vram.monitor``).
+
+    Raises:
+        VramError: Neither package can be imported.
 
     >>> import lightning.pytorch, vram
     >>> callback = vram.callbacks.lightning(every=10)
@@ -81,12 +88,18 @@ def lightning(every: int = 1, synchronize: bool = False) -> Any:
 
 
 def hugging_face(every: int = 1, synchronize: bool = False) -> Any:
-    """A ``transformers.TrainerCallback``: regions ``epoch`` and ``train_step`` (of these only each ``every``-th).
+    """Return a ``transformers.TrainerCallback`` that measures ``epoch`` and ``train_step``.
 
-    A step is one of the optimizer, all micro-batches of its gradient accumulation included. Figures are bytes and
-    nanoseconds, ``synchronize`` as in ``vram.monitor``. The trainer says nothing when it ends by an exception: the
-    region then open ends with the next training, or never. Called by the trainer's thread. VramError: transformers
-    can't be imported.
+    A ``train_step`` is one step of the optimizer, including all micro-batches of its gradient accumulation. The
+    trainer's thread calls it. Figures are bytes and nanoseconds. The trainer does not report an exception that ends
+    it: a region that is open then ends at the next training, or never.
+
+    Args:
+        every: Measures only each `every`-th ``train_step``.
+        synchronize: As in ``vram.monitor``.
+
+    Raises:
+        VramError: transformers cannot be imported.
 
     >>> import transformers, vram
     >>> callback = vram.callbacks.hugging_face()
@@ -105,11 +118,17 @@ def hugging_face(every: int = 1, synchronize: bool = False) -> Any:
 
 
 def keras(every: int = 1, synchronize: bool = False) -> Any:
-    """A ``keras.callbacks.Callback``: regions ``epoch``, ``train_step`` (only each ``every``-th), ``validation``.
+    """Return a ``keras.callbacks.Callback`` that measures ``epoch``, ``train_step`` and ``validation``.
 
-    Figures are bytes and nanoseconds, ``synchronize`` as in ``vram.monitor``; memory is known where the backend is a
-    framework that vram knows. Keras may group several steps into one batch event (``steps_per_execution``): a region then
-    is the group. Called by the thread of ``fit``. VramError: keras can't be imported.
+    The thread of ``fit`` calls it. Figures are bytes and nanoseconds; memory is known if vram supports the backend.
+    Keras may report several steps as one batch (``steps_per_execution``); a region is then the group.
+
+    Args:
+        every: Measures only each `every`-th ``train_step``.
+        synchronize: As in ``vram.monitor``.
+
+    Raises:
+        VramError: keras cannot be imported.
 
     >>> import keras, vram
     >>> callback = vram.callbacks.keras()
@@ -130,7 +149,7 @@ def keras(every: int = 1, synchronize: bool = False) -> Any:
 
 
 def _module(*names: str) -> Any:
-    """The first that the program has imported, else the first that can be imported."""
+    """Return the first of these modules that the program has imported, otherwise the first that can be imported."""
     imported = [name for name in names if name in sys.modules]
     reasons = []
     for name in imported or names:
@@ -145,7 +164,7 @@ def _module(*names: str) -> Any:
 
 
 def _made(base: Any, events: dict[str, Callable[..., None]], maker: Callable[..., Any], *arguments: Any) -> Any:
-    """An object of a class below the framework's; a copy, as for spawned ranks, is made anew from the arguments."""
+    """Return an object of a class derived from the framework's; a copy (for spawned ranks) is created from the arguments."""
     methods = {name: _method(event) for name, event in events.items()}
     return type("VramCallback", (base,), {**methods, "__reduce__": lambda _: (maker, arguments)})()
 

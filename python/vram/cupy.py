@@ -1,12 +1,12 @@
-"""The pool under CuPy: ``vram.cupy.enable()``. Importing this imports no cupy; enable() does.
+"""vram's pool under CuPy: ``vram.cupy.enable()``. Importing this module does not import cupy; enable() does.
 
-CuPy asks with a size and a device, for work in the current stream, and frees without naming a stream: the pool orders the
-block by the stream that it was asked for in. A stream that is to be destroyed while the pool is in use must be forgotten
-first: ``vram.cupy.forget_stream(stream)``. The current stream of another device can't be asked for
-without changing devices, so the device is the current one, as CuPy's own pool has it.
+CuPy requests a size on a device for work in the current stream, and frees without naming a stream; the pool assigns
+the block to the stream of the request. Before you destroy a stream on which arrays were created, call
+``vram.cupy.forget_stream(stream)``. Reading the current stream of another device would change devices, so the device
+is always the current one, as in CuPy's own pool.
 
-The per-thread default stream (``cupy.cuda.Stream.ptds``) is refused: its handle names another stream in each thread. Arrays
-that a captured graph uses must live as long as the graph, as with CuPy's own pool.
+The per-thread default stream (``cupy.cuda.Stream.ptds``) is refused, because its handle means a different stream in
+each thread. Arrays that a captured graph uses must live as long as the graph, as with CuPy's own pool.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vram._library import NOT_SUPPORTED, OK, OUT_OF_MEMORY, Pool, library, statu
 
 
 class _Allocator:
-    """What CuPy calls: malloc and free by address, for each device its pool."""
+    """The functions that CuPy calls: malloc and free by address, with one pool per device."""
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
@@ -50,7 +50,7 @@ class _Allocator:
         raise VramError(f"vram: {size} bytes on device {device}: {why}")
 
     def _request(self, pool: Pool, size: int, stream: int, block: ctypes.c_void_p) -> int:
-        """While the stream is captured into a graph, the pool must not wait for the device: that breaks the capture."""
+        """Request a block. While the stream is captured, the pool must not wait for the device, which would break the capture."""
         if not self._is_captured(stream):
             return int(self._library.vram_alloc(pool.handle, size, stream, ctypes.byref(block)))
         self._library.vram_begin_capture(pool.handle)
@@ -65,7 +65,7 @@ class _Allocator:
             return False
         try:
             return bool(is_captured(stream))
-        except RuntimeError:  # of the default stream it can't be told while a stream that it waits for is captured
+        except RuntimeError:  # CUDA cannot answer for the default stream while a stream that it waits for is captured
             return True
 
     def _free(self, address: int, device: int) -> None:
@@ -73,22 +73,25 @@ class _Allocator:
 
 
 class _State:
-    # Lives as long as the process, as arrays of the pool may.
+    # Lives as long as the process, because arrays of the pool may.
     allocator: _Allocator | None = None
     before: Any = None
     is_enabled = False
 
 
 def enable() -> None:
-    """From now on CuPy's device memory comes from vram's pool; arrays that exist stay where they are.
+    """Use vram's pool for CuPy's device memory from now on. Existing arrays stay where they are.
 
-    Twice is once. From one thread. VramError: there is no CuPy, or no GPU.
+    Calling it again has no effect. Call it from one thread.
+
+    Raises:
+        VramError: There is no CuPy, or no GPU.
 
     >>> import vram
     >>> try:
     ...     vram.cupy.enable()
     ... except vram.VramError as error:
-    ...     print(error)  # the program goes on with CuPy's own pool
+    ...     print(error)  # the program continues with CuPy's own pool
     vram.cupy.enable() puts the pool under CuPy, but cupy can't be imported: ...
     >>> vram.cupy.is_enabled()
     False
@@ -101,16 +104,16 @@ def enable() -> None:
         raise VramError(f"vram.cupy.enable() puts the pool under CuPy, but cupy can't be imported: {error}") from error
     if _State.allocator is None:
         _State.allocator = _Allocator(cupy)
-    _State.allocator.pool(0)  # says at once where there can't be one
+    _State.allocator.pool(0)  # raises at once if there can be none
     _State.before = cupy.cuda.get_allocator()
     cupy.cuda.set_allocator(_State.allocator.allocate)
     _State.is_enabled = True
 
 
 def disable() -> None:
-    """CuPy's former allocator serves what is asked for from now on; arrays of the pool stay valid and return to it.
+    """Use CuPy's previous allocator for requests from now on. Arrays of the pool stay valid and return to it.
 
-    Twice is once. From the thread that called enable().
+    Calling it again has no effect. Call it from the thread that called enable().
 
     >>> import vram
     >>> vram.cupy.disable()
@@ -121,7 +124,7 @@ def disable() -> None:
 
 
 def is_enabled() -> bool:
-    """Whether CuPy's device memory comes from the pool. Any thread.
+    """Return whether CuPy's device memory comes from the pool. Any thread may call this.
 
     >>> import vram
     >>> vram.cupy.is_enabled()
@@ -131,10 +134,15 @@ def is_enabled() -> bool:
 
 
 def forget_stream(stream: Any) -> None:
-    """To be called before a stream is destroyed that arrays were made in. Waits for nothing. Any thread.
+    """Tell the pool that a stream will be destroyed. Call it before you destroy a stream on which arrays were created.
 
-    stream: a ``cupy.cuda.Stream``. Does nothing where the pool was never under CuPy. VramError: the stream is not
-    forgotten, as it is the per-thread default stream, or this is a forked child.
+    Does not block, and does nothing if the pool was never enabled. Any thread may call this.
+
+    Args:
+        stream: A ``cupy.cuda.Stream``.
+
+    Raises:
+        VramError: The stream cannot be forgotten: it is the per-thread default stream, or this is a forked child.
 
     >>> import types, vram
     >>> vram.cupy.forget_stream(types.SimpleNamespace(ptr=0))

@@ -1,6 +1,6 @@
-"""TensorFlow and Keras: what is to be said to them about memory, one call each. Importing this imports no tensorflow.
+"""Memory settings and figures of TensorFlow and Keras. Importing this module does not import tensorflow.
 
-TensorFlow settles a GPU's memory when it first uses any device, and never again; the errors here say what that means.
+TensorFlow fixes its use of a GPU's memory at the first use of any device; later changes are errors, which vram explains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class KerasFigures:
-    """What the Keras callback hands on, at the end of an epoch (batch is None) or of a batch."""
+    """The figures that the Keras callback passes to its sink, at the end of an epoch (batch is None) or of a batch."""
 
     epoch: int  # from 0, as Keras counts
     batch: int | None
@@ -32,12 +32,16 @@ class KerasFigures:
 
 
 def grow_memory(enabled: bool = True) -> int:
-    """TensorFlow takes GPU memory as it needs it, instead of nearly all at once; gives the number of GPUs.
+    """Let TensorFlow take GPU memory as it needs it, instead of nearly all at once.
 
-    What it has taken it keeps until the process ends. To be called once, from one thread, right after TensorFlow is
-    imported: before anything is computed or placed. Excludes limit_memory() on the same GPU.
+    TensorFlow keeps what it has taken until the process ends. Call this once, from one thread, right after importing
+    TensorFlow: before any operation. It cannot be combined with limit_memory() on the same GPU.
 
-    Raises VramError where TensorFlow can't be imported, has set up its devices already, or has a limit set.
+    Returns:
+        The number of GPUs.
+
+    Raises:
+        VramError: TensorFlow cannot be imported, has already initialized its devices, or has a limit.
 
     Example (needs TensorFlow)::
 
@@ -57,13 +61,18 @@ def grow_memory(enabled: bool = True) -> int:
 
 
 def limit_memory(limit: int | str, *, gpu: int = 0) -> None:
-    """TensorFlow takes no more than that of a GPU, and takes it at once: "4GiB", or bytes; whole MiB are what it can do.
+    """Let TensorFlow take a fixed amount of a GPU's memory at once, and no more.
 
-    gpu: as ``tf.config.list_physical_devices("GPU")`` counts. The CUDA context and libraries come on top, a few hundred MiB.
-    To be called once, from one thread, right after TensorFlow is imported. Excludes grow_memory() on the same GPU.
+    Call this once, from one thread, right after importing TensorFlow. The CUDA context and libraries need a few
+    hundred MiB in addition. It cannot be combined with grow_memory() on the same GPU.
 
-    Raises VramError where TensorFlow can't be imported, sees no such GPU, has set up its devices already, or is to grow on
-    it; ValueError for no size, or less than 1 MiB.
+    Args:
+        limit: "4GiB" or a number of bytes, rounded down to whole MiB.
+        gpu: Index in ``tf.config.list_physical_devices("GPU")``.
+
+    Raises:
+        VramError: TensorFlow cannot be imported, has no such GPU, has already initialized its devices, or grows on it.
+        ValueError: The limit is not a size, or below 1 MiB.
 
     >>> import vram
     >>> vram.tensorflow.limit_memory("much")
@@ -80,12 +89,16 @@ def limit_memory(limit: int | str, *, gpu: int = 0) -> None:
 
 
 def memory_info(gpu: int = 0) -> Figures:
-    """What tensors hold on a GPU now, and held at most since the last reset, in bytes.
+    """Return the bytes that tensors hold on a GPU now, and the peak since the last reset.
 
-    gpu: as ``tf.config.list_logical_devices("GPU")`` counts. What TensorFlow has reserved beyond that it does not tell (the
-    figures that have no value are None). Sets up TensorFlow's devices where that has not happened. Any thread may call it.
+    TensorFlow does not report its reserved memory, so those figures are None. Initializes TensorFlow's devices if
+    necessary. Any thread may call this.
 
-    Raises VramError where TensorFlow can't be imported or has no such GPU.
+    Args:
+        gpu: Index in ``tf.config.list_logical_devices("GPU")``.
+
+    Raises:
+        VramError: TensorFlow cannot be imported, or has no such GPU.
 
     Example (needs a GPU)::
 
@@ -102,13 +115,14 @@ def memory_info(gpu: int = 0) -> Figures:
 
 
 def clear_session() -> int:
-    """Forgets Keras's global state and collects garbage; gives the bytes that this freed on the GPUs.
+    """Drop Keras's global state, collect garbage, and return the bytes that this freed on the GPUs.
 
-    It helps where models are built one after another in one process. A model that a variable still names stays; and what is
-    freed goes to TensorFlow's own allocator, for its next tensors: no other process gets it before this one ends. From one
-    thread, while no model is being built or trained.
+    Useful if one process builds several models in sequence. A model that a variable still refers to stays. The memory
+    returns to TensorFlow's own allocator; other processes get it only when this one ends. Call it from one thread,
+    while no model is built or trained.
 
-    Raises VramError where TensorFlow can't be imported.
+    Raises:
+        VramError: TensorFlow cannot be imported.
 
     Example (needs TensorFlow)::
 
@@ -128,12 +142,17 @@ def clear_session() -> int:
 
 
 def callback(sink: Callable[[KerasFigures], object] = print, *, every: int = 0) -> Any:
-    """A ``keras.callbacks.Callback`` that hands figures to the sink after each epoch, and after each every-th batch.
+    """Return a ``keras.callbacks.Callback`` that passes figures to a sink after each epoch and each `every`-th batch.
 
-    every: 0 for epochs only. The sink is called in the thread that trains; what it raises ends the training. Peaks are
-    reset when an epoch begins.
+    The sink is called in the training thread; an exception that it raises ends the training. Peaks are reset at the
+    beginning of each epoch.
 
-    Raises VramError where TensorFlow can't be imported, or for a negative number.
+    Args:
+        sink: A function of one ``KerasFigures``.
+        every: Number of batches between calls; 0: after epochs only.
+
+    Raises:
+        VramError: TensorFlow cannot be imported, or `every` is negative.
 
     Example (needs TensorFlow)::
 
@@ -151,7 +170,7 @@ def callback(sink: Callable[[KerasFigures], object] = print, *, every: int = 0) 
     figures = _Figures(framework_of("tensorflow"), sink, every)
 
     class Callback(tensorflow.keras.callbacks.Callback):  # type: ignore[misc,name-defined]
-        """What Keras calls."""
+        """Forwards Keras's events."""
 
         def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
             del logs
@@ -173,7 +192,7 @@ def callback(sink: Callable[[KerasFigures], object] = print, *, every: int = 0) 
 
 
 class _Figures:
-    """What the callback does, without Keras."""
+    """The callback without Keras."""
 
     def __init__(self, framework: Framework, sink: Callable[[KerasFigures], object], every: int) -> None:
         self._framework, self._sink, self._every = framework, sink, every
@@ -205,7 +224,7 @@ class _Figures:
         self._peaks = {}
 
     def _figures(self, device: int) -> Figures:
-        """Peaks since the epoch began, whoever else has reset them since."""
+        """Return figures with the peak since the epoch began, even if other code has reset peaks since."""
         figures, peak = _peaks.current(self._framework, device), self._peaks.get(device)
         return figures if peak is None else replace(figures, peak_allocated_bytes=peak.allocated)
 
@@ -240,7 +259,7 @@ def _allocated(framework: Framework) -> int:
 
 @contextmanager
 def _explained(call: str) -> Iterator[None]:
-    """TensorFlow's errors with what is to be done about them."""
+    """Turn TensorFlow's errors into VramErrors that say what to do."""
     try:
         yield
     except (RuntimeError, ValueError) as error:

@@ -85,7 +85,8 @@ std::string hint_for(const watch::Reclaimable& reclaimable) {
     if (__builtin_add_overflow(sum, holder.cached_bytes().value_or(0), &sum)) sum = UINT64_MAX;
   }
   if (!can_ask)
-    return "Nobody can be asked: programs that open a vram.Board() can (docs/look.md), if they run "
+    return "Nobody can be asked: programs that open a vram.Board() can (docs/measure.md), if they "
+           "run "
            "as your user.";
   return fmt::format(
       "Nobody was asked. 'vram free --all' asks for {}, 'vram free PID' one process.",

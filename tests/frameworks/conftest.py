@@ -1,6 +1,6 @@
-"""These tests import the package from its sources, and TensorFlow and JAX (tools/requirements-frameworks.txt).
+"""The tests of this folder import the package from its sources, and TensorFlow and JAX (tools/requirements-frameworks.txt).
 
-Each package's tests are skipped where it is missing.
+The tests of a missing package are skipped.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""vram.callbacks in the trainers of real frameworks, on the CPU; versions in tools/requirements-frameworks.txt."""
+"""vram.callbacks in the trainers of real frameworks, on the CPU; the versions are in tools/requirements-frameworks.txt."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The tests of this folder run on a machine with an NVIDIA GPU and PyTorch, against the vram that is installed there;
-without a GPU they are skipped.
+"""The tests of this folder run on a machine with an NVIDIA GPU and PyTorch, with the installed vram; without a GPU they
+are skipped.
 
 make test-gpu        # or: python -m pytest tests/gpu
 """

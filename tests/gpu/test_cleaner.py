@@ -1,4 +1,4 @@
-"""vram.Cleaner on a GPU: what it says that it freed is what PyTorch's counters fell by, whichever allocator serves it."""
+"""vram.Cleaner on a GPU: the bytes that it reports as freed are the decrease of PyTorch's counters, with either allocator."""
 
 from collections.abc import Callable
 from typing import Any

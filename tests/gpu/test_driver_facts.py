@@ -1,4 +1,4 @@
-"""What the driver tap (src/tap) relies on, which the documentation of the driver leaves open: asked of the driver itself."""
+"""Properties of the driver that the tap (src/tap) relies on and that are not documented."""
 
 import ctypes
 from collections.abc import Iterator

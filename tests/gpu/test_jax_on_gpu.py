@@ -1,4 +1,4 @@
-"""JAX is recorded through the driver's calls: `vram run --record`, and nothing else, puts its memory into a file."""
+"""`vram run --record` records JAX's memory through the driver's calls."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""vram.monitor over PyTorch's real counters, and vram.memory() beside what CUDA says."""
+"""vram.monitor with PyTorch's real counters, and vram.memory() compared with CUDA."""
 
 from typing import Any
 

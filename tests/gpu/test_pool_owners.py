@@ -1,4 +1,4 @@
-"""Blocks stay with their owner when PyTorch's allocator changes under them; each case in a process of its own."""
+"""Blocks stay with their owner when PyTorch's allocator is exchanged; each case runs in its own process."""
 
 import json
 import subprocess

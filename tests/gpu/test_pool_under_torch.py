@@ -1,4 +1,4 @@
-"""PyTorch on the pool feels as it does on its own allocator: figures, streams, graphs, threads, failures."""
+"""PyTorch works on the pool as on its own allocator: figures, streams, graphs, threads, failures."""
 
 import threading
 from typing import Any

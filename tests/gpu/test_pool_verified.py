@@ -1,5 +1,5 @@
-"""The pool on a GPU under random programs whose kernels check every word (programs/verify_pool.cu), and the same with wrong
-allocators, which must be found.
+"""The pool on a GPU with random programs whose kernels check every word (programs/verify_pool.cu), and the same with
+wrong allocators, which must be detected.
 
 VRAM_DEEP=600 runs the first test for 600 s.
 """
@@ -110,7 +110,7 @@ def test_an_allocator_that_breaks_captures_is_found(program: Path) -> None:
 
 
 def test_waits_hold_beside_launches_that_a_lock_keeps_apart(tmp_path: Path) -> None:
-    """What verify_pool and docs/pool.md stand on. How many waits are lost without the lock depends on the driver."""
+    """The driver's behaviour that verify_pool and docs/pool.md rely on; the number of lost waits depends on the driver."""
     done = subprocess.run(
         [build(tmp_path, "lost_wait.cu"), "2"], check=True, capture_output=True, text=True, timeout=60
     )

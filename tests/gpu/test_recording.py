@@ -1,6 +1,6 @@
-"""What vram.record() writes of real training is what PyTorch's counters say, whichever allocator serves it.
+"""vram.record() of real training agrees with PyTorch's counters, with either allocator.
 
-Each recording is made by a program of its own, which begins it before CUDA is there: PyTorch's peaks are then those of
+Each recording is made by its own program, which starts it before CUDA is initialized, so PyTorch's peaks are those of
 the recording.
 """
 
@@ -66,7 +66,7 @@ for step in range(12):
 """
 END = """\
 torch.cuda.synchronize()
-torch.cuda.memory_snapshot()  # PyTorch's own, and its history, work beside the recording
+torch.cuda.memory_snapshot()  # PyTorch's snapshots and history work during the recording
 recording.stop()
 stats = torch.cuda.memory_stats()
 print(json.dumps({

@@ -1,4 +1,4 @@
-"""Recovering from real out-of-memory errors, on one GPU and over NCCL on two, under PyTorch's own allocator and the pool."""
+"""Recovery from real out-of-memory errors, on one GPU and over NCCL on two, with PyTorch's own allocator and the pool."""
 
 import json
 import subprocess
@@ -97,7 +97,7 @@ def test_random_numbers_on_the_gpu_begin_again(alone: Any) -> None:
 @pytest.mark.parametrize("allocator", ["native", "expandable", "pool"])
 def test_the_largest_batch_is_found_by_three_trials(run: Run, allocator: str) -> None:
     told = run("find_batch_size.py", allocator)
-    assert abs(told["budget"] - told["limit"]) <= 4096  # the limit that was set, found without being told
+    assert abs(told["budget"] - told["limit"]) <= 4096  # the limit that was set; the search finds it itself
     assert len(told["trials"]) <= 3, told
     assert told["size"] % 8 == 0
     assert told["peak"] <= told["limit"]

@@ -1,4 +1,4 @@
-"""What takes long to build is built once for all processes of a run (pytest -n)."""
+"""Builds slow products once for all processes of a test run (pytest -n)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def built_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], None]) -> Path:
-    """The folder of this name, with what ``build`` puts into it; whoever comes first builds, the others wait for that."""
+    """Return the folder of this name, filled by ``build``: the first process builds, the others wait."""
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent  # each process has a folder of its own in the run's

@@ -1,5 +1,6 @@
-"""These tests import the package from its sources, and the C library from the release build: what they test needs no
-installation. The test command builds the library before it runs them."""
+"""The tests of this folder import the package from its sources and the C library from the release build, so they need no
+installation. The test command builds the library first.
+"""
 
 import gc
 import os

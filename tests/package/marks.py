@@ -1,4 +1,4 @@
-"""A recorder that only writes down what it is told, in place of the library's."""
+"""A recorder that only logs its calls, in place of the library's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Out-of-memory errors at chosen allocations of real PyTorch on the CPU."""
+"""Injects out-of-memory errors at chosen allocations of real PyTorch on the CPU."""
 
 from __future__ import annotations
 

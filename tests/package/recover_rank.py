@@ -1,6 +1,6 @@
-"""One rank of two: DistributedDataParallel over gloo on the CPU, with failures injected. Run by test_recover_ranks.py.
+"""One rank of two: DistributedDataParallel over gloo on the CPU, with injected failures. Run by test_recover_ranks.py.
 
-recover_rank.py RANK FILE ROUNDS     FILE: where the ranks find each other
+recover_rank.py RANK FILE ROUNDS     FILE: the rendezvous of the ranks
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def compare(rank: int, found: nn.Module, expected: nn.Module, what: str) -> None
 
 def one_round(rank: int, here: random.Random, both: random.Random, ddp: Any, plain: Any) -> int:
     """Against DDP's own averaging of the full batches. How often this rank failed."""
-    case = both.choice(["nobody", "one", "one", "both"])
+    case = both.choice(["none", "one", "one", "both"])
     fails = case == "both" or (case == "one" and both.randrange(2) == rank)
     accumulates, both_through = both.random() < 0.3, both.random() < 0.5
     through = both_through or here.random() < 0.5  # on one rank only, perhaps
@@ -106,7 +106,7 @@ def one_round(rank: int, here: random.Random, both: random.Random, ddp: Any, pla
 
 
 def one_error(rank: int, ddp: Any) -> None:
-    """An error that is not about memory, on rank 1 alone: rank 0 is told, and does not wait for ever."""
+    """An error other than out of memory, on rank 1 only: rank 0 is notified and does not hang."""
 
     def step(part: Batch) -> torch.Tensor:
         if rank == 1:

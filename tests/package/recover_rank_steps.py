@@ -1,6 +1,6 @@
-"""One rank of two, over gloo on the CPU: memory runs out, or something breaks, on one of them at each point of a step.
+"""One rank of two, over gloo on the CPU: memory runs out, or an error occurs, on one rank at each point of a step.
 
-recover_rank_steps.py RANK FILE PART     FILE: where the ranks find each other; PART: a function of PARTS. VRAM_DEEP: all points
+recover_rank_steps.py RANK FILE PART     FILE: the rendezvous of the ranks; PART: a function of PARTS. VRAM_DEEP: all points
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Broken(Allocations):  # type: ignore[no-untyped-call]
 
 
 def errors_anywhere() -> None:
-    """Not about memory, on one rank: both get an error, and DistributedDataParallel goes on afterwards."""
+    """An error other than out of memory, on one rank: both raise it, and DistributedDataParallel works afterwards."""
     count = allocations_of(plain)
     for failing in (0, 1):
         for point in points(count, 5):

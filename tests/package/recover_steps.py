@@ -1,8 +1,9 @@
-"""What training steps of many kinds are made of; recover_steps_*.py has them, each a small function, test_recover_steps.py runs
-them whole, split and with failures.
+"""Training steps of many kinds, each a small function in recover_steps_*.py. test_recover_steps.py runs them whole, split
+and with failures.
 
-`@step()` is a step whose split gradients must be the whole batch's; `@step(REFUSED)` one that can't be split with the same
-gradients, `@step(DRAWS)` one with random numbers, whose gradients are those of a run that began with the size that worked.
+`@step()` marks a step whose split gradients must equal the whole batch's; `@step(REFUSED)` one that cannot be split
+with equal gradients; `@step(DRAWS)` one with random numbers, whose gradients equal those of a run that began with the
+final size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Steps that differ in hooks, in layers that normalise, and in buffers; see recover_steps.py."""
+"""Steps with different hooks, normalising layers and buffers; see recover_steps.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that differ in their loss; see recover_steps.py."""
+"""Steps with different losses; see recover_steps.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that differ in precision, in what is trained and how it hangs together, and in what is drawn; see recover_steps.py."""
+"""Steps with different precision, trained parameters, graph structure and random numbers; see recover_steps.py."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def checkpointed(reentrant: bool) -> Training:
         hidden = checkpoint(lambda x: torch.tanh(head(last(x))), first(part["x"]), use_reentrant=reentrant)
         return F.mse_loss(hidden, part["y"])
 
-    # The head is known to nobody, and in a reentrant checkpoint not in the outer graph.
+    # The head is not in `model`, and in a reentrant checkpoint not in the outer graph.
     return Training([first, last], xy(), loss, others=list(head.parameters()))
 
 

@@ -1,4 +1,4 @@
-"""A simulated GPU with a simulated training step on it: what PyTorch's caching allocator would count."""
+"""A simulated GPU and training step: the figures that PyTorch's caching allocator would report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small training on the CPU, to be disturbed, and what its gradients should be."""
+"""A small training on the CPU, for injected failures, and its expected gradients."""
 
 from __future__ import annotations
 

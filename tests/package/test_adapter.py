@@ -1,5 +1,6 @@
-"""The adapter under PyTorch without a GPU: compiled by vram.torch against this environment's PyTorch, and run between
-stand-ins for libc10_cuda.so and libvram.so, which lie beside this file."""
+"""The adapter under PyTorch without a GPU: compiled by vram.torch against this environment's PyTorch, and run between the
+stand-ins for libc10_cuda.so and libvram.so in this folder.
+"""
 
 import os
 import re
@@ -195,7 +196,7 @@ assert folder.is_dir()
 
 
 def test_a_folder_of_one_process_goes_with_it(tmp_path: Path) -> None:
-    """Whoever else has made the shared one: all that is left is a folder of the process's own."""
+    """If another user has created the shared folder, only a folder of the process's own remains."""
     (tmp_path / "tmp" / "vram-cache-987654").mkdir(parents=True)  # the owner is not user 987654
     chosen = caches(tmp_path, FORKS)
     assert Path(chosen).parent == tmp_path / "tmp"

@@ -1,4 +1,4 @@
-"""vram.Cleaner's decisions, on a framework whose figures the tests set: what pays happens, what does not is left."""
+"""vram.Cleaner's decisions, on a framework whose figures the tests set: grades run if that is worthwhile, and not otherwise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vram.clean import _cleaner, _host
 
 GIB = 1 << 30
 MIB = 1 << 20
-WAIT = 10  # occasions that the first wait lasts, and calls that a cleaning is watched
+WAIT = 10  # occasions of the first wait, and calls for which freed memory is observed
 
 
 @dataclass
@@ -70,7 +70,7 @@ class FakeFramework:
         return (FakeFramework,)
 
     def tensor(self, item: object) -> Tensor | None:
-        raise AssertionError(f"find_cycles() is replaced: nobody asks for {type(item)}")
+        raise AssertionError(f"find_cycles() is replaced: no code asks for {type(item)}")
 
     def current_device(self) -> int | None:
         return 0
@@ -93,7 +93,7 @@ class FakeFramework:
 
 @dataclass
 class Clock:
-    """Stands still, unless it is told to pass."""
+    """Does not advance, unless a test advances it."""
 
     now: float = 1000.0
 
@@ -161,7 +161,7 @@ def test_what_would_bring_little_is_left(fake: FakeFramework) -> None:
 
 def test_a_device_that_does_not_tell_what_is_free_is_left(fake: FakeFramework) -> None:
     fake.knows_free = False
-    assert _of(Cleaner(step="cache").step(), Grade.CACHE).skipped == "fake can't say what is free"
+    assert _of(Cleaner(step="cache").step(), Grade.CACHE).skipped == "fake does not report free memory"
 
 
 def test_a_useless_cleaning_is_not_repeated_soon_and_ever_less_often(fake: FakeFramework) -> None:
@@ -181,7 +181,7 @@ def test_the_reason_for_waiting_is_told(fake: FakeFramework) -> None:
     fake.cache = 10 * GIB  # half of it
     fake.others += 10 * GIB
     assert _of(cleaner.step(), Grade.CACHE).skipped == (
-        "what the last one freed was there again 1 calls later; it waits for 9 more occasions"
+        "what the last one freed was reserved again 1 calls later; it waits for 9 more occasions"
     )
 
 
@@ -190,7 +190,7 @@ def test_a_cleaning_that_lasts_is_repeated_when_needed(fake: FakeFramework) -> N
     for _ in range(3):
         fake.cache, fake.others = 20 * GIB, 45 * GIB
         assert _of(cleaner.step(), Grade.CACHE).skipped is None
-        for _ in range(WAIT):  # somebody else takes it; little comes back
+        for _ in range(WAIT):  # another process takes it; little is freed
             fake.cache, fake.others = 0, 65 * GIB
             assert _of(cleaner.step(), Grade.CACHE).skipped == "no more than 0 B would come back"
     assert fake.done.count("cache") == 3
@@ -215,7 +215,9 @@ def test_steps_watch_what_an_epoch_cleaned(fake: FakeFramework) -> None:
     cleaner.epoch()
     fake.cache = 20 * GIB
     cleaner.step()
-    assert str(_of(cleaner.epoch(), Grade.CACHE).skipped).startswith("what the last one freed was there again 1 calls")
+    assert str(_of(cleaner.epoch(), Grade.CACHE).skipped).startswith(
+        "what the last one freed was reserved again 1 calls"
+    )
 
 
 def test_an_expensive_cleaning_waits_until_its_share_of_the_time(
@@ -333,7 +335,7 @@ def test_pinned_memory_goes_back_where_the_host_is_short(fake: FakeFramework, mo
 def test_the_page_cache_is_touched_only_when_asked(fake: FakeFramework) -> None:
     assert fake.done == []
     page_cache = _of(Cleaner(end="page_cache").end(force=True), Grade.PAGE_CACHE)
-    assert page_cache.skipped == "nobody asked: name files= or say drop_caches=True"
+    assert page_cache.skipped == "not configured: pass files= or drop_caches=True"
 
 
 def test_pages_of_named_files_are_dropped(fake: FakeFramework, tmp_path: Path) -> None:
@@ -377,7 +379,7 @@ def test_wrong_settings_are_errors() -> None:
         vram.VramError, match="'cycles', 'cache', 'workspaces', 'host', 'page_cache' or None, not 'all'"
     ):
         Cleaner(step="all")
-    with pytest.raises(vram.VramError, match="low is a share, more than 0 and at most 1, not 10"):
+    with pytest.raises(vram.VramError, match="expected low to be a fraction, more than 0 and at most 1, got 10"):
         Cleaner(low=10)
     with pytest.raises(ValueError, match="no size"):
         Cleaner(least="much")

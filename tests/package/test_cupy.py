@@ -1,4 +1,4 @@
-"""vram.cupy: what CuPy asks for reaches the pool of the right device, in the current stream, and comes back to it."""
+"""vram.cupy: CuPy's requests reach the pool of the right device, in the current stream, and return to it."""
 
 import ctypes
 import sys

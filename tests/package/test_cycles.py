@@ -1,4 +1,4 @@
-"""vram.find_cycles() among real tensors of PyTorch: cycles of many kinds are found, named and sized; nothing alive is."""
+"""vram.find_cycles() with real tensors of PyTorch: it finds, names and sizes cycles of many kinds, and reports nothing alive."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_nothing_is_kept_alive() -> None:
 
 
 class Hostile:
-    """Whoever compares, hashes, prints or inspects it fails."""
+    """Comparing, hashing, printing or inspecting it fails."""
 
     me: Any
     x: Any

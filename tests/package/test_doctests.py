@@ -1,4 +1,4 @@
-"""The examples in the package's docstrings run as they stand, on a machine without a GPU, and each asserts something."""
+"""The examples in the package's docstrings run unchanged on a machine without a GPU, and each asserts something."""
 
 from __future__ import annotations
 

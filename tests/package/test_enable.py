@@ -1,4 +1,4 @@
-"""vram.enable(): what it refuses and why, what it warns about; sizes; the C library's layout as ctypes has it."""
+"""vram.enable(): its errors and warnings; sizes; the C library's struct layouts in ctypes."""
 
 import ctypes
 import re

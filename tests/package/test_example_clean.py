@@ -1,4 +1,4 @@
-"""examples/clean.py does what it says, without a GPU."""
+"""examples/clean.py works without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""examples/monitor.py does what it says, without a GPU."""
+"""examples/monitor.py works without a GPU."""
 
 from __future__ import annotations
 

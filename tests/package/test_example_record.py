@@ -1,4 +1,4 @@
-"""examples/record.py does what it says: without a GPU, and with memory of vram's pool on the tests' driver in it."""
+"""examples/record.py works without a GPU, and with memory of vram's pool on the tests' driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The framework that a program uses, as vram sees it: real PyTorch, without a GPU."""
+"""The framework interface with real PyTorch, without a GPU."""
 
 from __future__ import annotations
 

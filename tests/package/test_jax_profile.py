@@ -1,4 +1,4 @@
-"""vram.jax.import_profile() on profiles that the tests write byte by byte, whole and spoiled."""
+"""vram.jax.import_profile() with profiles that the tests write byte by byte, valid and damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vram.monitor over a framework whose counters are set by hand, and over real PyTorch without a GPU."""
+"""vram.monitor with a framework whose counters the tests set, and with real PyTorch without a GPU."""
 
 from __future__ import annotations
 

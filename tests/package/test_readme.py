@@ -1,4 +1,4 @@
-"""The Python programs of the READMEs and of docs/training-loop.md run as they stand, without a GPU."""
+"""The Python programs of the READMEs and of docs/training-loop.md run unchanged, without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which PyTorch a recording listens to: one with CUDA, where there is a driver."""
+"""A recording taps a PyTorch only if it has CUDA and there is a driver."""
 
 from __future__ import annotations
 

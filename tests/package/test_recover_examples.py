@@ -1,4 +1,4 @@
-"""The examples run, and what the documentation of the functions shows is so."""
+"""The examples run, and the documented examples of the functions are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vram.find_batch_size against thousands of simulated trainings: how many steps, how close, and nothing promised untried."""
+"""vram.find_batch_size with thousands of simulated trainings: number of steps, accuracy, and a result that was run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vram.retry_on_oom with a batch: which results of parts are joined, and which are refused."""
+"""vram.retry_on_oom with a batch: the results of parts that are joined, and those that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vram.micro_batches in a real training loop on the CPU: same gradients, nothing left over, honest refusals."""
+"""vram.micro_batches in a real training loop on the CPU: equal gradients, no leftovers, correct refusals."""
 
 from __future__ import annotations
 

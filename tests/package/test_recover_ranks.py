@@ -1,4 +1,4 @@
-"""Two ranks, real DistributedDataParallel over gloo: they agree on each retry, whoever fails, and wait for nobody."""
+"""Two ranks, real DistributedDataParallel over gloo: they agree on each retry, whichever fails, and neither hangs."""
 
 from __future__ import annotations
 

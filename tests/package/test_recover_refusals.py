@@ -1,4 +1,4 @@
-"""What vram.micro_batches refuses, what it says then, and which batches it can cut."""
+"""What vram.micro_batches refuses, with its messages, and the batches that it can split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vram.retry_on_oom: what is called with which size, and what an error says."""
+"""vram.retry_on_oom: the sizes of its calls, and its errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""vram.micro_batches on the steps of recover_steps.py, with memory running out at each allocation: equal, or refused.
+"""vram.micro_batches with the steps of recover_steps.py, where memory runs out at each allocation: gradients are equal, or it refuses.
 
-The quick run fails some of the allocations of each step, spread from the first to the last; VRAM_DEEP=1 each of them, and
-pairs of them.
+The quick run fails some of the allocations of each step, spread from the first to the last; VRAM_DEEP=1 fails each of
+them, and pairs of them.
 """
 
 from __future__ import annotations

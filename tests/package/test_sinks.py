@@ -1,4 +1,4 @@
-"""Who is given the measurements: callbacks, TensorBoard's writers, JSON lines."""
+"""Sinks of measurements: callbacks, TensorBoard's writers, JSON lines."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_sink_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> 
 def test_sinks_are_callables_that_were_added() -> None:
     with pytest.raises(vram.VramError, match="can't be called"):
         vram.add_sink(3)  # type: ignore[arg-type]
-    with pytest.raises(vram.VramError, match="no sink that was added"):
+    with pytest.raises(vram.VramError, match="was not added as a sink"):
         vram.remove_sink(print)
 
 
@@ -171,7 +171,7 @@ def test_only_so_many_backups_are_kept(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["vram.jsonl", "vram.jsonl.1"]
     kept = [line["vram"]["call"] for line in lines_of(tmp_path / "vram.jsonl.1", path)]
     assert kept == list(range(8 - len(kept), 8))
-    path.unlink()  # somebody deletes it
+    path.unlink()  # another program deletes it
     sink(MEASUREMENT)
     assert lines_of(path)[0]["event.action"] == "step"
     sink.close()

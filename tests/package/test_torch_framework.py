@@ -1,4 +1,4 @@
-"""What vram asks of PyTorch for cleaning: of the real one without a GPU, and of a stand-in that uses two."""
+"""The functions of PyTorch that vram.Cleaner uses: of real PyTorch without a GPU, and of a stand-in with two."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What vram.watch() says covers a training step: each storage that PyTorch makes is followed to the end of its life, by
-PyTorch's own means, and what is alive at the step's highest point must have a name or lie in one of the step's scopes."""
+"""vram.watch() covers a training step: PyTorch's own hooks follow each storage to the end of its life, and everything
+that is alive at the step's peak must have a name or be in one of the step's scopes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vram.watch() changes nothing of what a program computes, and leaves nothing behind."""
+"""vram.watch() changes no results of a program, and leaves nothing behind."""
 
 from __future__ import annotations
 

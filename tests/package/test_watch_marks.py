@@ -1,4 +1,4 @@
-"""The seam to the recorder: scopes that end by themselves, threads of PyTorch's, and the library's functions."""
+"""The interface to the recorder: scopes that end by themselves, PyTorch's threads, and the library's functions."""
 
 from __future__ import annotations
 

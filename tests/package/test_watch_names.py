@@ -1,4 +1,4 @@
-"""What vram.watch() says of a small model's steps, worked out by hand."""
+"""vram.watch() with a small model's steps: names that were derived by hand."""
 
 from __future__ import annotations
 

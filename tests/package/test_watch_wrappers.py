@@ -1,4 +1,4 @@
-"""What wraps a model adds nothing to its names: one process, PyTorch's own wrappers, on the CPU."""
+"""PyTorch's own wrappers of a model add nothing to its names: one process, on the CPU."""
 
 from __future__ import annotations
 

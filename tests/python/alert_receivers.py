@@ -1,4 +1,4 @@
-"""Who is told of alerts, for tests: a real Alertmanager, and a server that keeps what is posted to it."""
+"""Receivers of alerts for tests: a real Alertmanager, and a server that stores the requests that it gets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from prometheus_server import started_on_a_port
 
-CONFIG = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
+CONFIG = "route: {receiver: none}\nreceivers: [{name: none}]\n"
 
 
 class Posted:

@@ -1,4 +1,4 @@
-"""Programs with a page on the board, for tests: Python children whose PyTorch is a stand-in that counts cached bytes."""
+"""Programs with a status page, for tests: Python children with a stand-in for PyTorch that counts cached bytes."""
 
 from __future__ import annotations
 

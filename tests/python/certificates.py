@@ -1,4 +1,4 @@
-"""An authority and certificates that it signs, by the command `openssl`, for tests of TLS."""
+"""A certificate authority and certificates that it signs, made with `openssl`, for tests of TLS."""
 
 import pathlib
 import subprocess

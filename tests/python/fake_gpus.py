@@ -1,4 +1,4 @@
-"""GPUs of a test's choice under `vram status`: the fake management library (tests/fake_nvml) and the scenario it shows."""
+"""GPUs for `vram status` that a test defines: the fake management library (tests/fake_nvml) and its scenario."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""A history's file with days in it, written as docs/history.md says, for tests that ask for much."""
+"""A history file that covers days, in the format of docs/history.md, for tests of large queries."""
 
 import pathlib
 import random

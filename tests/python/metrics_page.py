@@ -1,4 +1,4 @@
-"""The page of metrics of a machine of which everything is known, served to who asks: what stands behind /metrics in tests."""
+"""A server for the metrics page of a machine with all figures known, for tests that scrape /metrics."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ vram_pod_memory_used_bytes{uuid="GPU-0",namespace="ml",pod="trainer-0",pod_uid="
 
 @contextlib.contextmanager
 def served(page: Callable[[], str], content_type: str = TEXT) -> Iterator[str]:
-    """Where the page is to be had: ADDR:PORT, path /metrics. It is made anew for each scrape."""
+    """Yield ADDR:PORT of a server of the page (path /metrics), which is generated for each scrape."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

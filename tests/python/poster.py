@@ -1,4 +1,4 @@
-"""A real process that speaks on the board, for tests that look at it from outside."""
+"""A real process with a status page, for tests of its readers."""
 
 import os
 import pathlib
@@ -28,7 +28,7 @@ def skip_without_library() -> None:
 
 
 class Poster:
-    """A real process with a page of its own on the board, and with words of somebody's choice."""
+    """A real process with its own status page, and with texts that the test chooses."""
 
     def __init__(self, word: str | bytes, scope: str, board: pathlib.Path | None = None) -> None:
         self.words: list[str | bytes] = [sys.executable, "-", word, scope]

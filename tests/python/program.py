@@ -1,4 +1,4 @@
-"""The program under test, run as a user runs it: VRAM_BINARY names it, else the release build."""
+"""The program under test, run as a user runs it: VRAM_BINARY names it; default: the release build."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A real Prometheus for tests: scrapes targets each second, with the deployed rules, and answers questions."""
+"""A real Prometheus for tests: it scrapes targets every second, has the deployed rules, and answers queries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ scrape_configs:
 def started_on_a_port(words: list[str], log: pathlib.Path, is_ready: Callable[[int], bool]) -> Iterator[int]:
     """A server's command with its ``--web.listen-address``, ready to answer; ended with the block.
 
-    Such servers can't be told to choose a port. Where another process has taken the one that was free, the server ends at
+    Such servers cannot choose a port. Where another process has taken the one that was free, the server ends at
     once, and the next port is tried.
     """
     for _ in range(5):
@@ -80,7 +80,7 @@ class Prometheus:
 
 @contextlib.contextmanager
 def prometheus(folder: pathlib.Path, *targets: str, token: str = "none") -> Iterator[Prometheus]:
-    """Scraping /metrics of each ADDR:PORT, with a token for who asks for one; ended with the block."""
+    """Scrape /metrics of each ADDR:PORT, with a token for servers that require one; ends with the block."""
     program = shutil.which("prometheus")
     assert program, "Debian's package prometheus is needed"
     config = folder / "prometheus.yml"

@@ -1,6 +1,6 @@
-"""What real machines printed (tests/data/recorded_gpus): their trees, unpacked for the program under test.
+"""Files of real machines (tests/data/recorded_gpus), unpacked for the program under test.
 
-The form of a tree is that of src/gpu/testing/recorded_tree.hpp.
+The format of a tree is described in src/gpu/testing/recorded_tree.hpp.
 """
 
 import pathlib

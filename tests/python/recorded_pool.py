@@ -1,4 +1,4 @@
-"""A program that uses a pool on the fake driver, as CuPy's allocator would, so that tests can record it."""
+"""A program that uses a pool on the fake driver, as CuPy's allocator would, for tests of recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vram serve` for tests: on a port that the kernel chooses, over GPUs of the test's choice, ended whatever happens."""
+"""`vram serve` for tests: on a port that the kernel chooses, with the test's GPUs, and always ended."""
 
 import http.client
 import json
@@ -91,7 +91,7 @@ class Serve:
         return answer.json()
 
     def with_a_look(self) -> "Serve":
-        """Entered once there has been a look at the GPUs."""
+        """Enters the block after the first sample of the GPUs."""
         self._waits_for_look = True
         return self
 

@@ -1,4 +1,4 @@
-"""Programs that call the driver of versioned_driver.cpp by ctypes: what test_driver_tap.py runs under `vram run --record`."""
+"""Programs that call the driver of versioned_driver.cpp by ctypes; test_driver_tap.py runs them under `vram run --record`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real terminal (tmux) for tests: what a person sees and presses."""
+"""A real terminal (tmux) for tests: what a user sees and types."""
 
 import itertools
 import pathlib
@@ -15,7 +15,7 @@ class Terminal:
     """A shell in tmux: what is on its screen is what a person sees."""
 
     def __init__(self, folder: pathlib.Path, variables: dict[str, str], columns: int = 100, rows: int = 24) -> None:
-        # Of its own: a server that is told to end has its socket for a while yet.
+        # A separate socket: a server that is ending keeps its socket for a while.
         self._socket = folder / f"tmux{next(NUMBERS)}"
         shell = ["env", *(f"{name}={value}" for name, value in variables.items()), "PS1=$ ", "sh"]
         size = ("-x", str(columns), "-y", str(rows))

@@ -1,4 +1,4 @@
-"""A program with a vram.Board gives memory back when asked on its page of the board: when, how much, and what it says."""
+"""A program with a vram.Board gives memory back on request through its status page: when, how much, and what it reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
     pathlib.Path(BINARY).parents[1].name in {"asan", "tsan"}, reason="builds with sanitizers have no libvram.so"
 )
 
-# In the program itself: who asks, and what the page says then.
+# In the program itself: sends a request, and reads the page.
 ASKING = """
 import os, pathlib, sys, threading
 import vram
@@ -61,7 +61,7 @@ with vram.monitor("region"):
 print(answer())
 """
     assert run(tmp_path / "board", body) == [
-        "(0, 0)",  # nobody posted yet
+        "(0, 0)",  # no update yet
         f"(5, {80 * MIB}) True",  # 40 MiB of one device, 40 of the other
         f"(5, {80 * MIB}) False",  # answered once
         f"(5, {80 * MIB})",  # the board is no sink yet

@@ -1,4 +1,4 @@
-"""The program as its users run it: round trips, screens on terminals, pipes that close, outputs that are whole or absent.
+"""The program as users run it: round trips, screens on terminals, closed pipes, outputs that are complete or absent.
 
 VRAM_BINARY names the program under test.
 """

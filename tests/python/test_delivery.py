@@ -1,4 +1,4 @@
-"""Alerts from the driver's word to who is told: `vram serve`, a real Alertmanager and a webhook.
+"""Alerts from the driver event to the receiver: `vram serve`, a real Alertmanager and a webhook.
 
 VRAM_BINARY names the program under test.
 """
@@ -71,7 +71,7 @@ def test_memory_that_is_full_is_told_and_its_end_too(machine: Machine, tmp_path:
             wait_until(lambda: hook.alerts("memory-full", "resolved") != [])
             (over,) = hook.alerts("memory-full", "resolved")
             assert (over["id"], over["labels"], over["ending"]) == (posted["id"], wanted, "clear")
-            assert len(hook.alerts("memory-full", "firing")) == 1, "told once"
+            assert len(hook.alerts("memory-full", "firing")) == 1, "notified once"
             assert serve.events("firing")[0]["rule.name"] == "memory-full"
             assert serve.events("resolved")[0]["rule.name"] == "memory-full"
             assert serve.events("notify") == []
@@ -95,14 +95,16 @@ def test_a_fault_of_the_driver_is_told(machine: Machine, tmp_path: pathlib.Path)
 def test_a_receivers_password_is_seen_by_it_alone(machine: Machine, tmp_path: pathlib.Path) -> None:
     with webhook() as hook:
         good = secret_file(tmp_path, "good", f"http://ann:{PASSWORD}@{hook.url}/alerts?key={PASSWORD}")
-        nobody = secret_file(tmp_path, "nobody", f"http://ann:{PASSWORD}@127.0.0.1:1/{PASSWORD}?key={PASSWORD}")
-        receivers = ["--webhook", good, "--webhook", nobody, "--alertmanager", nobody]
+        unreachable = secret_file(
+            tmp_path, "unreachable", f"http://ann:{PASSWORD}@127.0.0.1:1/{PASSWORD}?key={PASSWORD}"
+        )
+        receivers = ["--webhook", good, "--webhook", unreachable, "--alertmanager", unreachable]
         with Serve(machine, tmp_path, *options(tmp_path), *receivers).with_a_look() as serve:
             machine.become(FULL)
             wait_until(lambda: hook.alerts("memory-full", "firing") != [])
             expected = base64.b64encode(f"ann:{PASSWORD}".encode()).decode()
             assert hook.authorizations == [f"Basic {expected}"]
-            wait_until(lambda: len(serve.events("notify")) >= 2)  # nobody listens at the others
+            wait_until(lambda: len(serve.events("notify")) >= 2)  # no server listens at the others
             assert all("127.0.0.1:1" in line["message"] for line in serve.events("notify"))
             assert PASSWORD.encode() not in pathlib.Path(f"/proc/{serve.process.pid}/cmdline").read_bytes()
             assert PASSWORD not in serve.get("/api/v1/alerts").body.decode()
@@ -184,13 +186,13 @@ def test_a_file_that_others_may_read_or_that_has_no_url_is_refused(option: str, 
 
 def test_receivers_from_files_are_read_again(machine: Machine, tmp_path: pathlib.Path) -> None:
     """On SIGHUP: a new address and password count from then on, and with an error the old ones stay."""
-    nobody = "http://127.0.0.1:1/"
+    unreachable = "http://127.0.0.1:1/"
     with webhook() as hook, alertmanager(tmp_path) as manager:
-        named = [secret_file(tmp_path, name, nobody) for name in ("hook", "manager")]
-        receivers = ["--webhook", nobody, "--webhook", named[0], "--alertmanager", named[1]]
+        named = [secret_file(tmp_path, name, unreachable) for name in ("hook", "manager")]
+        receivers = ["--webhook", unreachable, "--webhook", named[0], "--alertmanager", named[1]]
         with Serve(machine, tmp_path, *options(tmp_path), *receivers).with_a_look() as serve:
             machine.become(FULL)
-            wait_until(lambda: len(serve.events("notify")) == 3)  # nobody listens
+            wait_until(lambda: len(serve.events("notify")) == 3)  # no server listens
             secret_file(tmp_path, "hook", f"http://ann:{PASSWORD}@{hook.url}/alerts")
             secret_file(tmp_path, "manager", manager.url)
             serve.signal(signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""`vram demo` and `--gpu sim`: the recordings that are installed with the program, and what is said where they are not.
+"""`vram demo` and `--gpu sim`: the recordings that are installed with the program, and the error if they are missing.
 
 VRAM_BINARY names the program under test.
 """

@@ -1,6 +1,6 @@
-"""deploy/: rules, dashboards and configurations, as promtool and a real Prometheus see them.
+"""deploy/: promtool and a real Prometheus accept rules, dashboards and configurations.
 
-VRAM_BINARY names the program under test; it is scraped, and every question that the dashboards and the rules ask is asked.
+VRAM_BINARY names the program under test. Prometheus scrapes it and runs every query of the dashboards and the rules.
 """
 
 import json
@@ -116,7 +116,7 @@ SAME = {
     "VramMemoryOfDeadProcess": "dead-process-memory",
     "VramUnattributedMemory": "memory-unattributed",
 }
-ONLY_PROMETHEUS = {"VramDown", "VramFiguresStale", "VramNoGpu"}  # what only somebody else can see, or a count
+ONLY_PROMETHEUS = {"VramDown", "VramFiguresStale", "VramNoGpu"}  # visible from outside only, or a count
 ONLY_BUILT_IN = {"memory-full", "throttled-software-heat"}  # the graver one of two; off
 
 
@@ -218,8 +218,8 @@ def page_from(serve: Serve) -> str:
 
 
 def live_through(machine: Machine, serve: Serve, scenario: str) -> None:
-    """A fault that the driver tells of; then it goes and comes back."""
-    wait_until(lambda: "DCGM_FI_DEV_XID_ERRORS{" in page_from(serve))  # from then on it is told of faults
+    """A fault that the driver reports; then the driver is unloaded and loaded again."""
+    wait_until(lambda: "DCGM_FI_DEV_XID_ERRORS{" in page_from(serve))  # from then on it gets fault events
     machine.become(scenario.replace("uuid GPU-0\n", "uuid GPU-0\nxid 79\n"))
     wait_until(lambda: 'vram_gpu_xid_errors_total{uuid="GPU-0",xid="79"} 1' in page_from(serve))
     machine.become("driver unloaded\n" + scenario)
@@ -231,7 +231,7 @@ def live_through(machine: Machine, serve: Serve, scenario: str) -> None:
 
 @pytest.fixture(name="target", scope="module")
 def fixture_target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
-    """The whole server, of a machine with everything and a real process that speaks on the board."""
+    """The whole server, of a machine with all figures and a real process with a status page."""
     skip_without_library()
     folder = tmp_path_factory.mktemp("target")
     poster = Poster("train.py", "forward")

@@ -1,6 +1,6 @@
-"""deploy/, as those read it who take it: systemd, Kubernetes's schemas, Grafana's types, Prometheus's relabelling.
+"""deploy/, checked by its consumers: systemd, Kubernetes's schemas, Grafana's types, Prometheus's relabelling.
 
-VRAM_BINARY names the program under test, which the units start and the image holds.
+VRAM_BINARY names the program under test, which the units start and the image contains.
 """
 
 import copy
@@ -37,7 +37,7 @@ def run(*words: object) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(name="units")
 def fixture_units(tmp_path: pathlib.Path) -> pathlib.Path:
-    """The units beside each other, with the program where it lies."""
+    """The units in one folder, with the path of the program under test."""
     for name in UNITS:
         text = (DEPLOY / "systemd" / name).read_text()
         (tmp_path / name).write_text(text.replace("/usr/local/bin/vram ", f"{BINARY} "))

@@ -1,4 +1,4 @@
-"""vram doctor, the program: what it finds on a machine whose GPUs are fake_nvml's and fake_cuda's."""
+"""vram doctor, the program: its findings on a machine with the GPUs of fake_nvml and fake_cuda."""
 
 from __future__ import annotations
 

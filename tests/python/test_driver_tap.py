@@ -1,4 +1,4 @@
-"""vram run --record of programs that use the driver as few do: from other contexts, by old versions, between other tools.
+"""vram run --record of programs that use the driver in unusual ways: from other contexts, old versions, with other tools.
 
 VRAM_BINARY names the program under test; the library is that of its build, the driver is versioned_driver.cpp.
 """

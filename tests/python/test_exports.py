@@ -1,4 +1,4 @@
-"""CSV and JSON lines as other programs read them: both say the same, and what the recording says.
+"""CSV and JSON lines as other programs read them: both agree with each other and with the recording.
 
 VRAM_BINARY names the program under test.
 """

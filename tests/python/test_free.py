@@ -1,4 +1,4 @@
-"""vram free, the program, and processes that have pages on the board (asked_program: their PyTorch is a stand-in)."""
+"""vram free, the program, with processes that have status pages (asked_program: their PyTorch is a stand-in)."""
 
 from __future__ import annotations
 

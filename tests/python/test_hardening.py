@@ -1,5 +1,6 @@
-"""What is shipped is built to make bugs hard to use: stacks and calls of the C library are checked, addresses are random, and
-the tables of addresses can't be written once the program runs."""
+"""The binaries are hardened: stack protectors and checked calls of the C library, random addresses, and address tables
+that are read-only while the program runs.
+"""
 
 from __future__ import annotations
 

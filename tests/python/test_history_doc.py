@@ -1,4 +1,4 @@
-"""docs/history.md: its schema, its bytes and its program fit together."""
+"""docs/history.md: its schema, its example bytes and its program are consistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""libvram.so as others meet it: what it needs, what it shows, how it opens the driver."""
+"""libvram.so for its users: its dependencies, its exported symbols, and how it opens the driver."""
 
 import ctypes.util
 import os

@@ -1,5 +1,5 @@
-"""vram run --record of programs that are linked to the CUDA driver: each call is recorded once, whichever way it goes; and
-libvram_tap.so as the programs meet it that it is preloaded into.
+"""vram run --record of programs that are linked to the CUDA driver: each call is recorded once, however it is made; and
+libvram_tap.so in the programs that it is preloaded into.
 
 VRAM_BINARY names the program under test; the library and the fake driver are those of its build.
 """
@@ -90,7 +90,7 @@ def test_once_where_another_preloaded_library_stands_between(program: Path, tmp_
     assert [(event["action"], event["size_bytes"]) for event in events] == WHAT_IT_DOES
 
 
-# As an extension module is loaded that is linked to the driver: nobody but it sees what it is linked to.
+# Like an extension module that is linked to the driver: only the module itself sees the driver.
 def test_a_library_that_is_linked_and_loaded_later(tmp_path: Path) -> None:
     source, library = tmp_path / "extension.cpp", tmp_path / "extension.so"
     source.write_text(

@@ -1,4 +1,4 @@
-"""vram status --prometheus: the page as promtool and Prometheus's own Python client read it, and its options.
+"""vram status --prometheus: promtool and Prometheus's Python client accept the page; its options.
 
 VRAM_BINARY names the program under test; tests/fake_nvml is the library.
 """

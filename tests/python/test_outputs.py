@@ -1,4 +1,4 @@
-"""What commands write, they write to files that they made: nothing else is replaced, whatever the path names.
+"""Commands replace only files that vram wrote, whatever the path names.
 
 VRAM_BINARY names the program under test.
 """

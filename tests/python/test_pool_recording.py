@@ -1,4 +1,4 @@
-"""What `vram report` says of a recording of vram's pool: what the pool itself counts."""
+"""`vram report` of a recording of vram's pool has the figures that the pool itself counts."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def expect_same_peaks(stats: Figures, device: Figures) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_peaks_are_the_pools(tmp_path: pathlib.Path, seed: int) -> None:
     stats, device = recorded(tmp_path, "start()\n" + RANDOM, seed=seed)
-    assert stats["stitches"] > 0, "blocks that are shown anew are part of this test"
+    assert stats["stitches"] > 0, "blocks that are mapped again are part of this test"
     expect_same_peaks(stats, device)
 
 

@@ -1,7 +1,7 @@
-"""A program that has more rights than whoever started it takes no library and no file from the caller's environment.
+"""A program with more rights than its caller loads no library and writes no file named in the caller's environment.
 
-Such a program is one with the set-user-ID bit here; for one with capabilities of its file the kernel says the same to the C
-library (AT_SECURE). VRAM_BINARY names the program under test.
+Such a program has the set-user-ID bit here; for one with file capabilities, the kernel informs the C library in the
+same way (AT_SECURE). VRAM_BINARY names the program under test.
 """
 
 from __future__ import annotations

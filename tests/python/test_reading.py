@@ -1,4 +1,4 @@
-"""Recordings in other forms, from standard input and in folders; screens that fit the terminal.
+"""Recordings in other formats, from standard input and in folders; screens that fit the terminal.
 
 VRAM_BINARY names the program under test.
 """
@@ -24,7 +24,7 @@ def figures(recording: pathlib.Path, of: pathlib.Path) -> dict[str, Any]:
     document = vram_json("report", recording)
     peak = {name: value for name, value in document["peak"].items() if not name.endswith("step")}
     counts = {name: document[name] for name in ("events", "allocations", "frees", "has_stacks", "duration_ns")}
-    breakdowns = document["at_peak"]["breakdowns"] if of in DEMOS else []  # others are told by scopes, too
+    breakdowns = document["at_peak"]["breakdowns"] if of in DEMOS else []  # others have scopes, too
     holders = [each for each in breakdowns if each["by"] in ("user_frame", "size")]
     return {**counts, "peak": peak, "timeline": document["timeline"], "holders": holders}
 

@@ -1,6 +1,6 @@
-"""vram.record() and vram run --record: real Python programs that use a pool on the fake driver, and what is in their files.
+"""vram.record() and vram run --record: real Python programs that use a pool on the fake driver, and their files.
 
-VRAM_BINARY names the program under test; the library is the one beside it.
+VRAM_BINARY names the program under test; the library is the one next to it.
 """
 
 from __future__ import annotations

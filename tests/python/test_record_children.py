@@ -53,7 +53,7 @@ def work():
 if __name__ == "__main__":
     recording.record_as_told()
     vram.step()
-    while not os.path.exists(os.environ["VRAM_RECORD"]):  # the name is taken by whoever records first
+    while not os.path.exists(os.environ["VRAM_RECORD"]):  # the process that records first takes the name
         time.sleep(0.01)
     {child}
     recording.finish_as_told()

@@ -46,7 +46,7 @@ class Killed:
 
 
 def ids(posted: Posted, state: str) -> set[tuple[str, str]]:
-    """What was told of: each alert by its name and when it began."""
+    """Return the alerts in notifications, by name and start."""
     return {(alert["id"], alert["started_unix_ns"]) for alert in posted.alerts("memory-full", state)}
 
 
@@ -82,7 +82,7 @@ def test_an_alert_goes_on_over_a_restart_and_is_the_same(tmp_path: pathlib.Path)
         with program.run().with_a_look() as serve:
             time.sleep(0.5)
             assert serve.events("firing") == []
-            assert len(hook.alerts("memory-full", "firing")) <= 2, "after an end by itself nothing is told again"
+            assert len(hook.alerts("memory-full", "firing")) <= 2, "after a regular end nothing is sent again"
 
 
 # Before it is seen, while it is judged, written, delivered, and long after.
@@ -90,7 +90,7 @@ MOMENTS = [0.0, 0.02, 0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0]
 
 
 def live_through(program: Killed, hook: Posted, begins_after: float, ends_after: float) -> None:
-    """One alert: killed so long after it began, once more before it is told of, and the same at its end."""
+    """One alert: killed at a time after it began, again before the notification, and the same at its end."""
     began = len(ids(hook, "firing"))
     with program.run().with_a_look():
         program.machine.become(FULL)
@@ -117,10 +117,10 @@ def test_whenever_it_is_killed_each_beginning_and_each_end_is_told(hold: str, tm
 
 
 def test_a_receiver_that_was_away_is_told_after_a_restart(tmp_path: pathlib.Path) -> None:
-    """And another one is not told twice."""
+    """And other receivers are not notified twice."""
     with webhook() as there:
         with webhook() as other:
-            away = other.url  # a port that nobody has once the block ends
+            away = other.url  # a port that is free once the block ends
         receivers = ["--webhook", f"http://{there.url}/", "--webhook", f"http://{away}/"]
         program = Killed(tmp_path, *receivers)
         with program.run().with_a_look() as serve:
@@ -130,11 +130,11 @@ def test_a_receiver_that_was_away_is_told_after_a_restart(tmp_path: pathlib.Path
             wait_until(lambda: ids(there, "resolved") != set())
             time.sleep(1)  # what was delivered is written down
             assert serve.events("notify") != []
-        told = len(there.documents)
+        received = len(there.documents)
         with webhook(address=away) as back, program.run():
             wait_until(lambda: ids(back, "resolved") == ids(there, "firing"))
             assert ids(back, "firing") == ids(there, "firing")
-            assert len(there.documents) == told
+            assert len(there.documents) == received
 
 
 def test_a_pending_alert_keeps_its_clock(tmp_path: pathlib.Path) -> None:

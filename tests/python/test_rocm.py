@@ -1,4 +1,4 @@
-"""`vram status` of AMD's GPUs: the kernel's files of a made-up machine, and ROCm SMI (tests/fake_rocm_smi) beside them."""
+"""`vram status` of AMD's GPUs: the kernel's files of a made-up machine, with ROCm SMI (tests/fake_rocm_smi)."""
 
 import json
 import pathlib
@@ -27,7 +27,7 @@ INSIDE = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount 
 
 
 def unpack(tree: pathlib.Path, folder: pathlib.Path) -> None:
-    """What lies below sys/ of a machine in one file (src/gpu/testing/recorded_tree.hpp)."""
+    """Return sys/ of a machine in one file (src/gpu/testing/recorded_tree.hpp)."""
     path = None
     for line in tree.read_text().splitlines():
         if line.startswith("\t"):
@@ -72,7 +72,7 @@ class AmdMachine:
         return json.loads(self.status("--json", **changes))["devices"]
 
     def look_with_library(self) -> Any:
-        """Again until the library answered in time: nobody waits for it longer than a moment."""
+        """Repeat until the library answered in time: a sample waits for it only for a moment."""
         seen: list[Any] = []
 
         def is_named() -> bool:

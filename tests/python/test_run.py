@@ -1,5 +1,5 @@
-"""vram run --pool: the program gets its words, its environment and its exit code; frameworks get the pool as they are
-imported; what can't be is one line, and the program goes on.
+"""vram run --pool: the program gets its arguments, environment and exit code; frameworks get the pool when they are
+imported; what is impossible is reported in one line, and the program continues.
 
 VRAM_BINARY names the program under test.
 """

@@ -1,4 +1,5 @@
-"""vram run --strict: what can't be set up ends the command, or the process, with exit code 3; without --strict it is said.
+"""vram run --strict: anything that cannot be set up ends the command, or the process, with exit code 3; without --strict
+it is reported.
 
 VRAM_BINARY names the program under test. A program that should not have run would print "ran".
 """
@@ -330,7 +331,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_program_of_any_kind(program: Path, tmp_path: Path) -> None:
-    """The preloaded library finds no library beside it that it could record with."""
+    """The preloaded library finds no library next to it that it could record with."""
     preload = tmp_path / "libraries"
     preload.mkdir()
     shutil.copy(LIBRARY.with_name("libvram_tap.so"), preload)

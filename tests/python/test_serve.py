@@ -1,4 +1,4 @@
-"""`vram serve`: what it answers, whom it lets in, and what its log says. VRAM_BINARY names the program under test."""
+"""`vram serve`: its answers, its access control, and its log. VRAM_BINARY names the program under test."""
 
 import gzip
 import json
@@ -282,10 +282,10 @@ def test_systemd_is_told(machine: Machine, tmp_path: pathlib.Path) -> None:
             assert manager.recv(100) == b"READY=1"
             assert manager.recv(100) == b"WATCHDOG=1"
             assert serve.end() == 0
-            told = b"WATCHDOG=1"
-            while told == b"WATCHDOG=1":
-                told = manager.recv(100)
-            assert told == b"STOPPING=1"
+            message = b"WATCHDOG=1"
+            while message == b"WATCHDOG=1":
+                message = manager.recv(100)
+            assert message == b"STOPPING=1"
 
 
 def test_the_page_for_people_lists_what_there_is(machine: Machine, tmp_path: pathlib.Path) -> None:

@@ -1,4 +1,4 @@
-"""`vram serve` under a hostile local user: thousands of slow clients, and answers that nobody reads.
+"""`vram serve` against a hostile local user: thousands of slow clients, and clients that read no answers.
 
 VRAM_BINARY names the program under test.
 """
@@ -105,7 +105,7 @@ def test_memory_and_patience_under_attack(history: pathlib.Path, tmp_path: pathl
         print(json.dumps(figures))
         assert peak < LIMIT, figures
         assert figures["healthz_p50_ms"] < 100, figures
-        # Whoever reads gets the whole answer meanwhile.
+        # A client that reads gets the complete answer meanwhile.
         points = [len(series["points"]) for series in serve.json(COURSES)["series"]]
         assert len(points) == len(GPUS)
         assert min(points) > MINUTES - 60, points

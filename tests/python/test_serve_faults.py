@@ -1,4 +1,4 @@
-"""`vram serve` among crowds, slow clients, nonsense and drivers that fail. VRAM_BINARY names the program under test."""
+"""`vram serve` with many clients, slow clients, invalid requests and failing drivers. VRAM_BINARY names the program under test."""
 
 import asyncio
 import contextlib
@@ -168,8 +168,8 @@ def test_a_driver_that_hangs_holds_up_no_request(machine: Machine, tmp_path: pat
 
         before = lateness()
         assert before > 0
-        wait_until(lambda: lateness() > before)  # pages are new while the look is not
-        assert serve.end() == 0  # beside the call, which goes on
+        wait_until(lambda: lateness() > before)  # pages are generated while the sample is late
+        assert serve.end() == 0  # although the call still hangs
         assert serve.events("stopped") != []
 
 
@@ -191,7 +191,7 @@ DETACH = 2  # MNT_DETACH
 
 @contextlib.contextmanager
 def dead_mount(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A mount whose server never answers, so that whoever touches a file below it hangs.
+    """A mount whose server never answers, so that any access to a file below it hangs.
 
     Only this process and those that it starts see it.
     """
@@ -211,7 +211,7 @@ def dead_mount(folder: pathlib.Path) -> Iterator[pathlib.Path]:
             pytest.skip(str(error))
         cleanup.callback(os.chdir, here)
         cleanup.callback(libc.setns, before, NEW_MOUNTS)
-        cleanup.callback(os.close, server)  # whoever hangs gets an error
+        cleanup.callback(os.close, server)  # hanging processes get an error
         needs(libc.unshare(NEW_MOUNTS), "unshare")
         needs(libc.mount(None, b"/", None, PRIVATE, None), "mount")
         settings = f"fd={server},rootmode=40000,user_id=0,group_id=0".encode()

@@ -1,4 +1,4 @@
-"""`vram serve --web-config`: TLS, client certificates and passwords, with the clients that people use.
+"""`vram serve --web-config`: TLS, client certificates and passwords, with real clients.
 
 VRAM_BINARY names the program under test.
 """
@@ -190,7 +190,7 @@ def test_passwords(machine: Machine, tmp_path: pathlib.Path) -> None:
 
 
 def test_guessing_holds_up_nobody(machine: Machine, tmp_path: pathlib.Path) -> None:
-    config = web_config(tmp_path, None, bcrypt(PASSWORD).replace("$05$", "$10$"))  # slow, and nobody's
+    config = web_config(tmp_path, None, bcrypt(PASSWORD).replace("$05$", "$10$"))  # slow, and no client knows it
     with Serve(machine, tmp_path, "--web-config", str(config)).with_a_look() as serve:
         guesses = []
         for _ in range(100):

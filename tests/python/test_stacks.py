@@ -1,6 +1,6 @@
-"""Stacks of libvram.so where programs fork and recordings of other kinds follow each other.
+"""Stacks of libvram.so in programs that fork, and in consecutive recordings of different kinds.
 
-VRAM_BINARY names the program under test; the library is the one beside it.
+VRAM_BINARY names the program under test; the library is the one next to it.
 """
 
 from __future__ import annotations

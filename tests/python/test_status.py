@@ -1,4 +1,4 @@
-"""vram status, once: what the management library of each generation says, and what it says without one.
+"""vram status, once: its output with each generation of the management library, and without one.
 
 VRAM_BINARY names the program under test; tests/fake_nvml is the library.
 """

@@ -1,4 +1,4 @@
-"""vram status and a real process: what the kernel and the process itself say of it, and that its words do no harm.
+"""vram status and a real process: the figures of the kernel and of the process, and hostile text of the process.
 
 VRAM_BINARY names the program under test.
 """

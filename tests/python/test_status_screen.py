@@ -1,4 +1,4 @@
-"""vram status --watch on a real terminal (tmux): one screen drawn over the other, and nothing left to repair.
+"""vram status --watch on a real terminal (tmux): each screen replaces the previous one, and the terminal stays usable.
 
 VRAM_BINARY names the program under test.
 """

@@ -1,4 +1,4 @@
-"""`vram status` of a recording that is played, and letting go of its source on request."""
+"""`vram status` of a recording that is played, and closing its source on request."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""vram status --watch: processes that come and go, devices and drivers that are lost and found, a driver that hangs.
+"""vram status --watch: processes that come and go, devices and drivers that disappear and return, a driver that hangs.
 
 VRAM_BINARY names the program under test.
 """

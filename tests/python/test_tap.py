@@ -1,4 +1,4 @@
-"""The tap on PyTorch's own allocator (a stand-in of it) into the real recorder: the file has all of it, and is exact."""
+"""The tap on a stand-in for PyTorch's own allocator with the real recorder: the file is complete and exact."""
 
 import json
 import pathlib
@@ -42,7 +42,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 def report(path: pathlib.Path) -> list[dict[str, Any]]:
-    """What is said of each device."""
+    """Return the report of each device."""
     done = subprocess.run([BINARY, "report", "--json", path], capture_output=True, text=True, check=True, timeout=120)
     return list(json.loads(done.stdout)["devices"])
 

@@ -1,4 +1,4 @@
-"""vram top on a real terminal (tmux): keys, mouse, sizes, signals, and a terminal that is as it was afterwards.
+"""vram top on a real terminal (tmux): keys, mouse, sizes, signals, and the state of the terminal afterwards.
 
 VRAM_BINARY names the program under test.
 """

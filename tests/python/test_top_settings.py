@@ -1,4 +1,4 @@
-"""What vram top keeps from one run to the next: $XDG_CONFIG_HOME/vram/top.toml, on a real terminal (tmux).
+"""The settings that vram top stores: $XDG_CONFIG_HOME/vram/top.toml, on a real terminal (tmux).
 
 VRAM_BINARY names the program under test.
 """

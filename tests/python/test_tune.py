@@ -1,4 +1,4 @@
-"""vram tune as its users run it: what it recommends is what a replay of it gives, in every form.
+"""vram tune as users run it: a replay of its recommendation gives the promised result, in every output format.
 
 VRAM_BINARY names the program under test.
 """

@@ -1,4 +1,4 @@
-"""vram top on a real terminal (tmux), as tests drive it: two devices, the rows of its list, what it leaves behind."""
+"""vram top on a real terminal (tmux), for tests: two devices, the rows of its list, the files that it leaves."""
 
 import contextlib
 import pathlib
@@ -25,7 +25,7 @@ def two_gpus(*processes: int) -> str:
 def top(
     machine: Machine, folder: pathlib.Path, options: str = OFTEN, size: tuple[int, int] = (120, 40), **variables: str
 ) -> Iterator[Terminal]:
-    config = {"XDG_CONFIG_HOME": str(folder / "config")}  # not that of whoever runs the tests
+    config = {"XDG_CONFIG_HOME": str(folder / "config")}  # not the config folder of the user who runs the tests
     variables = {**environment(), **machine.environment, **config, "BINARY": BINARY, "TERM": "screen", **variables}
     terminal = Terminal(folder, variables, *size)
     try:

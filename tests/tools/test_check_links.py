@@ -1,4 +1,4 @@
-"""The link checker: what GitHub would open passes, what it would not is named with its line."""
+"""The link checker accepts the links that GitHub opens, and reports the others with their lines."""
 
 from pathlib import Path, PurePosixPath
 

@@ -1,4 +1,4 @@
-"""Which commit `vram --version` names: cmake/commit.cmake as a script, and the build backend, in repositories made here."""
+"""The commit that `vram --version` names: cmake/commit.cmake as a script, and the build backend, in test repositories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The brace matcher behind the size check, on the shapes of code that fool simpler ones."""
+"""The brace matcher behind the size check handles the shapes of code that mislead simpler ones."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""No test may hang: what waits for another process or for a server has a timeout."""
+"""Every test that waits for another process or a server has a timeout."""
 
 import ast
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""The documents that follow one thing through the code (docs/life-of-*.md) name files and symbols that exist.
+"""The documents that follow one thing through the code (docs/life-of-*.md) name existing files and symbols.
 
-A symbol in backticks must occur in the sources; `A::b` must be a member of `A`. Where a file is named right after a symbol, as in
-"`A::b` (`src/pool/a.cpp`)", it must contain the symbol.
+A symbol in backticks must occur in the sources; `A::b` must be a member of `A`. If a file is named right after a
+symbol, as in "`A::b` (`src/pool/a.cpp`)", it must contain the symbol.
 """
 
 import re

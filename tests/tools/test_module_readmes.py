@@ -1,4 +1,4 @@
-"""The README of each module in src/ has the same parts, and names users, types and files that are right."""
+"""The README of each module in src/ has the same parts, and names existing users, types and files."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is skipped on a developer's machine fails before a release."""
+"""Tests that are skipped on a developer's machine fail before a release."""
 
 from __future__ import annotations
 

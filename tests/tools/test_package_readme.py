@@ -1,4 +1,4 @@
-"""The readme that a package index shows has no link that needs the repository beside it."""
+"""The readme that a package index shows has no link that needs the repository."""
 
 from __future__ import annotations
 

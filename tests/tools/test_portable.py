@@ -1,4 +1,4 @@
-"""What the build of portable packages takes from outside: its environment, its path, and the age of its sources."""
+"""The environment, the path and the age of the sources that the build of portable packages uses."""
 
 from __future__ import annotations
 

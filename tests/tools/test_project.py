@@ -1,4 +1,4 @@
-"""What the project says of itself in several places agrees, and what CONTRIBUTING.md names exists."""
+"""Statements about the project in several places agree, and everything that CONTRIBUTING.md names exists."""
 
 import re
 import tomllib

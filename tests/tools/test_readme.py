@@ -1,4 +1,4 @@
-"""README.md stays short, README.zh-CN.md says the same line by line, and docs/README.md lists every page."""
+"""README.md stays short, README.zh-CN.md matches it line by line, and docs/README.md lists every page."""
 
 from __future__ import annotations
 

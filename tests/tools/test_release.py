@@ -1,4 +1,4 @@
-"""The release tools: what they refuse, and what they write."""
+"""The release tools: the input that they refuse, and the files that they write."""
 
 import hashlib
 import io

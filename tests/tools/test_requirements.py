@@ -1,4 +1,4 @@
-"""The requirements with hashes are those of the files that they are made from."""
+"""The requirements with hashes match the files that they are generated from."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`make setup` on machines that are not as expected: without apt, or with a Python newer than .venv."""
+"""`make setup` on unusual machines: without apt, or with a Python newer than .venv."""
 
 from __future__ import annotations
 

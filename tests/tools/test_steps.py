@@ -1,4 +1,4 @@
-"""The runner of the test command: failures are shown and counted, hangs end, and only what passed unchanged is skipped."""
+"""The runner of the test command shows and counts failures, ends hanging commands, and skips only unchanged steps."""
 
 import os
 import signal

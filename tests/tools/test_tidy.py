@@ -1,4 +1,4 @@
-"""clang-tidy reads what the build compiles: sources that are merged into one file, too, each with its own complaints."""
+"""clang-tidy checks the sources as the build compiles them, including merged ones, each with its own complaints."""
 
 import json
 import os

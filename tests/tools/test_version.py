@@ -1,4 +1,4 @@
-"""The version is written in CMakeLists.txt; whatever else states vram's version states the same."""
+"""CMakeLists.txt defines the version; every other statement of it is equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workflows of GitHub Actions are sound, and do what a contributor's `make` does."""
+"""The workflows of GitHub Actions are valid, and call the same make targets as contributors."""
 
 import re
 import sys

@@ -1,5 +1,6 @@
-"""The wheels in dist/ (`make wheels`), unpacked once, and the systems to run them in. What a machine lacks for a test is
-named where the test is skipped. With VRAM_NO_SKIP=1, as before a release, a test that would be skipped fails."""
+"""The wheels in dist/ (`make wheels`), unpacked once, and the systems to run them on. A skipped test names what the
+machine lacks. With VRAM_NO_SKIP=1, as before a release, a test that would be skipped fails.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder with a wheel's files, what belongs beside the interpreter below prefix/, as an installer leaves it."""
+    """Return the folder with a wheel's files as an installer leaves them; files next to the interpreter are below prefix/."""
     done: dict[str, Path] = {}
 
     def unpack(architecture: str) -> Path:

@@ -1,4 +1,4 @@
-"""The source package holds what building needs, and a wheel is built from it alone."""
+"""The source package contains what building requires, and a wheel can be built from it alone."""
 
 from __future__ import annotations
 

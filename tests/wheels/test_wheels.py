@@ -1,4 +1,4 @@
-"""What the portable wheels promise: they need an old glibc and nothing else, and they run, on both processors."""
+"""The portable wheels require only an old glibc, and run on both processors."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_glibc_alone_is_needed(architecture: str, unpacked: Unpacked) -> None:
         dynamic = run("readelf", "-d", path)
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
         assert needed
-        # glibc itself loads libgcc_s. Only programs take it: a library in somebody else's process brings what it needs.
+        # glibc itself loads libgcc_s. Only programs use it: a library in another program's process contains what it needs.
         others = ["libgcc_s.so.1"] if path.name == "vram" else []
         assert [name for name in needed if not GLIBC.fullmatch(name)] == others
         assert not re.search(r"\((RPATH|RUNPATH)\)", dynamic)
@@ -148,7 +148,7 @@ def test_x86_64_prints_the_golden_texts(unpacked: Unpacked) -> None:
     assert re.search(r"^[1-9]\d* passed, 0 failed", said, re.MULTILINE)
 
 
-# Where the compiler's run-time library shows: code in somebody else's process, libraries that throw, threads, the network.
+# Tests that depend on the compiler's run-time library: code in other programs, libraries that throw, threads, the network.
 IN_USE = (
     "history_doc",
     "library",
@@ -165,7 +165,7 @@ IN_USE = (
 
 @pytest.mark.timeout(900)
 def test_x86_64_in_use(unpacked: Unpacked, tmp_path: Path) -> None:
-    """tests/python with the wheel's program and libraries where they expect a build's, beside the release build's fakes."""
+    """Run tests/python with the wheel's program and libraries in place of a build's, with the release build's fakes."""
     fakes = ROOT / "build" / "release" / "tests"
     if not (fakes / "fake_cuda" / "libcuda.so.1").exists():
         pytest.skip("the fake drivers are not built: cmake --preset release; cmake --build --preset release")

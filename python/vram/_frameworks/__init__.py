@@ -1,6 +1,6 @@
-"""What vram needs of a framework, and the one that the program uses. Importing this imports no framework.
+"""What vram needs from a framework, and which frameworks the program uses. Importing this module imports no framework.
 
-A framework is taken for used once the program itself has imported it: vram never imports one on its own account.
+A framework counts as used once the program itself has imported it; vram never imports one for its own purposes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KNOWN = ", ".join(f"'{name}'" for name in _NAMES)
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one device, in bytes; None: the framework does not know. Peaks are since the last reset_peaks()."""
+    """The figures of one device, in bytes. None: the framework does not report it. Peaks are since the last reset_peaks()."""
 
     allocated_bytes: int | None = None  # held by tensors
     reserved_bytes: int | None = None  # held by the framework's allocator: allocated_bytes and its cache
@@ -28,7 +28,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Of a whole device, in bytes, whoever uses it."""
+    """The memory of a whole device, in bytes, including that of other processes."""
 
     free_bytes: int
     total_bytes: int
@@ -36,7 +36,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class Tensor:
-    """What is known of a framework's tensor (array). Views of one memory have the same storage."""
+    """The description of a tensor (array). Views of one memory have the same storage."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -86,32 +86,36 @@ class Framework(Counters, Protocol):
         """Why nothing may be freed at this moment (a graph is being captured, say); None: it may."""
 
     def clear_workspaces(self) -> str | None:
-        """What libraries under the framework keep for the next call goes to the framework's cache. Else why not."""
+        """Return memory that libraries keep for their next call to the framework's cache. Returns None, or why not."""
 
     def pinned_bytes(self) -> int | None:
-        """Pinned memory of the host that the framework has, used or not; None: it can't tell."""
+        """Return the pinned host memory that the framework has, used or not; None: unknown."""
 
     def release_host_cache(self) -> str | None:
-        """What of it nobody uses goes back to the system. Else why not."""
+        """Return unused pinned memory to the system. Returns None, or why not."""
 
     def tensor_classes(self) -> tuple[type, ...]:
-        """What all its tensors on devices are instances of."""
+        """Return classes of which every tensor on a device is an instance."""
 
     def tensor(self, item: object) -> Tensor | None:
-        """None: no tensor of this framework. Runs no code of the item's class."""
+        """Return the description of a tensor; None: not a tensor of this framework. Runs no code of the item's class."""
 
     def storage_users(self, item: object) -> int | None:
-        """How many tensors, and others, hold the memory of that tensor, itself counted; None: the framework can't tell."""
+        """Return how many objects hold the memory of a tensor, including itself; None: unknown."""
 
     def hidden_base(self, item: object) -> object | None:
-        """The tensor of which that one is a view, if the program itself has no hold of it; None: no such."""
+        """Return the tensor of which this one is a view, if the program has no reference to it; otherwise None."""
 
     def hidden_gradient(self, item: object) -> object | None:
-        """The tensor's gradient, if nobody but the tensor has a hold of it; None: no such."""
+        """Return the tensor's gradient, if only the tensor refers to it; otherwise None."""
 
 
 def framework_of(name: str) -> Framework:
-    """Of that name ("torch", "tensorflow", "jax"), imported by the program. VramError: it was not, or is not known."""
+    """Return the framework with a name ("torch", "tensorflow", "jax") that the program has imported.
+
+    Raises:
+        VramError: The program has not imported it, or vram does not support it.
+    """
     module = sys.modules.get(name)
     if module is not None and name == "torch":
         from vram._frameworks._torch import TorchFramework
@@ -129,12 +133,12 @@ def framework_of(name: str) -> Framework:
 
 
 def used_frameworks() -> list[Framework]:
-    """Those that the program has imported."""
+    """Return the frameworks that the program has imported."""
     return [framework_of(name) for name in _NAMES if name in sys.modules]
 
 
 def used_framework() -> Framework | None:
-    """The first that the program has imported; None: none."""
+    """Return the first framework that the program has imported, or None."""
     return next(iter(used_frameworks()), None)
 
 

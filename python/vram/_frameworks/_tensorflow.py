@@ -25,7 +25,7 @@ class TensorFlowFramework:
         return list(range(len(self._tensorflow.config.list_logical_devices("GPU"))))
 
     def current_device(self) -> int | None:
-        return 0 if self.devices() else None  # where TensorFlow places what nobody has placed
+        return 0 if self.devices() else None  # where TensorFlow places operations by default
 
     def figures(self, device: int) -> Figures:
         info = self._tensorflow.config.experimental.get_memory_info(f"GPU:{device}")

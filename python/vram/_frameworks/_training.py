@@ -49,7 +49,7 @@ class Training(Counters, Protocol):
         """Tensors, joined along dimension 0."""
 
     def free_bytes(self, device: int) -> int:
-        """What nobody holds of the device, as far as this process may have it."""
+        """Return the free memory of the device that this process may use."""
 
     def alloc_retries(self, device: int) -> int:
         """How often the allocator had to give its cache back before it could serve a request."""

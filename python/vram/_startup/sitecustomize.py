@@ -2,7 +2,7 @@
 
 Right after torch or cupy has been imported, the pool is put under it, and the recording begins. Until then nothing of
 vram is loaded. Whatever goes wrong here is one line on standard error, said once by a program and its children, and the
-program goes on without the pool, or without being recorded; under ``vram run --strict`` the process ends with exit code 3.
+program continues without the pool, or without being recorded; under ``vram run --strict`` the process ends with exit code 3.
 The user's own sitecustomize, if there is one, runs as it would have.
 """
 
@@ -112,7 +112,7 @@ def _record() -> None:
 
 
 def _finish(recording: ModuleType, is_first: bool) -> None:
-    """At the end of the process; of the program's first one it is said if it had nothing to record."""
+    """Finish at the end of the process; the program's first process reports that it had nothing to record."""
     try:
         if recording.finish_as_told() is None and is_first:
             _say("nothing was recorded: the program used no GPU memory")

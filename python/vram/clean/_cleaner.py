@@ -1,4 +1,4 @@
-"""``vram.Cleaner``: cleans as far as it is asked to, where figures say that it pays."""
+"""``vram.Cleaner``: frees memory up to a requested grade, if that is worthwhile."""
 
 from __future__ import annotations
 
@@ -16,29 +16,38 @@ from vram.clean._history import History
 from vram.clean._report import Cleaned, Cleaning
 from vram.clean._work import Work
 
-# Workspaces go to the allocator's cache: it is cleaned after them.
+# Workspaces go to the allocator's cache, so the cache is emptied after them.
 _IN_ORDER = (Grade.CYCLES, Grade.WORKSPACES, Grade.CACHE, Grade.HOST, Grade.PAGE_CACHE)
 _clock = time.perf_counter
 
 
 class Cleaner:
-    """Cleans between steps, epochs and at the end, each time up to the grade that is named for the occasion; None: not.
+    """Frees memory between steps, between epochs and at the end, up to the grade given for each occasion (None: never).
 
-    A grade is done only if it pays by the figures of the moment; see docs/clean.md for what that means:
+    A grade runs only if that is worthwhile (docs/clean.md explains the conditions):
 
-    - at least ``least`` bytes ("64MiB", or a number) would come back;
-    - somebody needs them: less than the share ``low`` of the device (of the host, for HOST and PAGE_CACHE) is free;
-    - the last one was of use: what it freed was not there again within ten calls. Else the grade waits, for ten
-      occasions, then for twenty, and so on;
-    - it took little: no more than the share ``share`` of the time that passes goes to a grade.
+    - At least ``least`` bytes would be freed.
+    - The memory is needed: less than the fraction ``low`` of the device (of the host, for HOST and PAGE_CACHE) is free.
+    - The previous run was useful: what it freed was not reserved again within ten calls. Otherwise the grade waits for
+      ten occasions, then for twenty, and so on.
+    - It takes little time: at most the fraction ``share`` of the elapsed time for each grade.
 
-    CYCLES asks instead whether tensors hold ``least`` bytes more than the least since the last search. At the end nothing follows:
-    there it is enough that something would come back. PAGE_CACHE needs ``files`` (whose pages are dropped) or
-    ``drop_caches=True`` (root only: the whole machine's).
+    For CYCLES, the first condition is that tensors hold ``least`` bytes more than their minimum since the last search.
+    At the end, only the first condition applies. In a program of several ranks each decides for itself, without
+    communication. Use a cleaner from one thread at a time; its devices are those that the framework uses. As a context
+    manager it calls end() when it is left without an error.
 
-    As a context manager it calls end() when left without an error. One thread at a time; devices are those that the framework uses. In a
-    process of several ranks each decides for itself, without communication. Raises VramError for a grade or a share that
-    does not exist, ValueError for no size.
+    Args:
+        step, epoch, end: The highest grade for each occasion, a ``Grade`` or its name in lower case.
+        low: A fraction of the memory, more than 0 and at most 1.
+        least: "64MiB" or a number of bytes.
+        share: A fraction of the time, more than 0 and at most 1.
+        files: The files whose pages PAGE_CACHE drops.
+        drop_caches: Lets PAGE_CACHE drop the pages of all files of the machine; root only.
+
+    Raises:
+        VramError: A grade does not exist, or a fraction is out of range.
+        ValueError: ``least`` is not a size.
 
     >>> import vram
     >>> with vram.Cleaner(step="cycles", epoch="workspaces", end="host") as cleaner:
@@ -63,17 +72,19 @@ class Cleaner:
     ) -> None:
         for name, value in (("low", low), ("share", share)):
             if not 0 < value <= 1:
-                raise VramError(f"{name} is a share, more than 0 and at most 1, not {value}")
+                raise VramError(f"expected {name} to be a fraction, more than 0 and at most 1, got {value}")
         self._grades = {"step": grade_of(step), "epoch": grade_of(epoch), "end": grade_of(end)}
         self._limits = Limits(low, parse_size(least), share)
         self._work = Work(self._limits, [Path(file) for file in files], drop_caches)
-        # Cycles that come again are no reason to let them lie; a cache that comes again is one to let it be.
+        # A cache that grows again is a reason to wait; recurring cycles are not.
         self._history = {grade: History(rebuilding_counts=grade != Grade.CYCLES) for grade in Grade}
         self.last: Cleaning | None = None  # what the last call did
 
     def step(self, *, force: bool = False) -> Cleaning:
-        """To be called after each step. force: without asking whether it pays. Where there is nothing to
-        be done it costs one reading of the framework's counters.
+        """Free memory after a step. Call it after each step. If there is nothing to do, it only reads the framework's counters.
+
+        Args:
+            force: Skips the conditions.
 
         >>> Cleaner(step=None).step().grades
         ()
@@ -81,7 +92,10 @@ class Cleaner:
         return self._clean("step", force)
 
     def epoch(self, *, force: bool = False) -> Cleaning:
-        """To be called after each epoch; as step().
+        """Free memory after an epoch. Call it after each epoch.
+
+        Args:
+            force: Skips the conditions.
 
         >>> [cleaned.grade.name for cleaned in Cleaner(epoch="cache").epoch().grades]
         ['CYCLES', 'CACHE']
@@ -89,7 +103,10 @@ class Cleaner:
         return self._clean("epoch", force)
 
     def end(self, *, force: bool = False) -> Cleaning:
-        """To be called when the work is done and the process lives on; as step(), but nobody has to need the memory.
+        """Free memory at the end of the work, if the process continues. The memory need not be scarce.
+
+        Args:
+            force: Skips the conditions.
 
         >>> print(Cleaner(end="cycles").end())
         cleaning at end:
@@ -101,7 +118,7 @@ class Cleaner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if kind is None:  # else the error's frames keep what they have, and a device in error must not hide it
+        if kind is None:  # otherwise the error's frames keep their memory, and an error of the device must not hide it
             self.end()
 
     def _clean(self, occasion: str, force: bool) -> Cleaning:
@@ -122,7 +139,7 @@ class Cleaner:
         return self.last
 
     def _watch(self, framework: Framework | None) -> None:
-        """How soon what was freed is there again, whatever this call is for."""
+        """Observe whether freed memory is reserved again, at every call."""
         for grade, history in self._history.items():
             if history.is_watching:
                 history.observe(self._work.prospect(grade, framework, False).level)

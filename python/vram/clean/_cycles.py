@@ -1,7 +1,7 @@
-"""``vram.find_cycles()``: what refers to itself in a circle, is used by nobody, and keeps tensors from being freed.
+"""``vram.find_cycles()``: finds unreachable reference cycles that keep tensors alive.
 
-The garbage collector itself says what is unreachable (it saves what it finds instead of freeing it); only among that is
-searched. So what is alive is never reported, and the cost is one collection and the garbage, not the program.
+The garbage collector determines what is unreachable (it saves what it finds instead of freeing it), and only that is
+examined. Live objects are therefore never reported, and the cost is one collection plus the garbage, not the program.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from vram._sizes import format_size
 from vram.clean._describe import describe_way, isinstance_exactly
 from vram.clean._graph import Graph
 
-_MOST_OBJECTS = 2_000_000  # of garbage that are looked through: about 5 s
+_MOST_OBJECTS = 2_000_000  # of garbage that are examined: about 5 s
 _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Cycle:
-    """Objects in a circle that only they themselves refer to, and the tensors that they keep.
+    """Objects in an unreachable reference cycle, and the tensors that they keep alive.
 
-    ``bytes`` counts each tensor's storage once, gradients too, and none that a living tensor shares. What autograd has saved
-    for a backward that never came is not visible from Python; it comes on top when the cycle is broken.
+    ``bytes`` counts each tensor's storage once, including gradients, without storages that a live tensor shares.
+    Memory that autograd has saved for a backward pass that never ran is invisible from Python; breaking the cycle
+    frees it, too.
 
     >>> print(Cycle(4096, ("Tensor[32, 32] float32 cuda:0",), "Node.self -> Node", "Node.x -> Tensor[32, 32] float32", 2))
     4 KiB in 1 tensor: Node.x -> Tensor[32, 32] float32; circle: Node.self -> Node
@@ -46,19 +47,24 @@ class Cycle:
 
 
 def find_cycles(*, devices: str = "gpu", collect: bool = False, generation: int = 2) -> list[Cycle]:
-    """The cycles that hold tensors and that nobody can reach any more, those with the most bytes first.
+    """Return the unreachable reference cycles that hold tensors, ordered by bytes, largest first.
 
-    devices: "gpu", or "all" for tensors of the host too. collect: frees what was found (and all other garbage) at the
-    end. generation: 2 looks at all objects; 1 and 0, at young ones only, are cheaper. Tensors of PyTorch, TensorFlow and
-    JAX, as far as the program has imported them.
+    Supports tensors of PyTorch, TensorFlow and JAX, as far as the program has imported them.
 
-    Costs one ``gc.collect(generation)`` (0.1 s of processor time for a million living objects, roughly) and 0.4 µs for each
-    dead object; where tensors are among those, 2.5 µs for each, 50 µs for each cycle and 0.1 µs for each living object.
-    Like any collection it calls the finalizers and weak references' callbacks of what nobody can reach; without collect
-    the objects themselves stay until Python's next full collection. It leaves the collector's settings as they were, keeps
-    no object alive and runs no ``__eq__``, ``__hash__`` or ``__repr__``. Any thread may call it; calls wait for one another.
+    Costs one ``gc.collect(generation)`` (about 0.1 s of processor time for a million live objects) and 0.4 µs for each
+    dead object; if there are tensors among those, also 2.5 µs for each of them, 50 µs for each cycle and 0.1 µs for
+    each live object. Like any collection, it calls finalizers and weak-reference callbacks of unreachable objects.
+    Without `collect`, the objects remain until Python's next full collection. It restores the collector's settings,
+    keeps no object alive, and runs no ``__eq__``, ``__hash__`` or ``__repr__``. Any thread may call it; calls wait for
+    one another.
 
-    Raises VramError for other devices.
+    Args:
+        devices: "gpu", or "all" to include tensors on the host.
+        collect: Frees what was found, and all other garbage.
+        generation: 2 examines all objects; 1 and 0 examine young ones only and are cheaper.
+
+    Raises:
+        VramError: `devices` is neither "gpu" nor "all".
 
     >>> import vram
     >>> vram.find_cycles()
@@ -77,7 +83,7 @@ def find_cycles(*, devices: str = "gpu", collect: bool = False, generation: int 
 
 @contextmanager
 def _unreachable(generation: int) -> Iterator[list[Any]]:
-    """What a collection would free now; it is let go again at the end."""
+    """Provide the objects that a collection would free now; release them at the end."""
     enabled, flags, known = gc.isenabled(), gc.get_debug(), len(gc.garbage)
     gc.disable()
     try:
@@ -87,7 +93,7 @@ def _unreachable(generation: int) -> Iterator[list[Any]]:
         finally:
             gc.set_debug(flags)
         found = gc.garbage[known:]
-        if not flags & gc.DEBUG_SAVEALL:  # with it the program itself wants to have them
+        if not flags & gc.DEBUG_SAVEALL:  # with it the program itself wants them
             del gc.garbage[known:]
         try:
             yield found
@@ -107,7 +113,7 @@ def _look_through(found: list[Any], frameworks: list[Framework], hosts_too: bool
     graph = Graph.of(found, gradients).leading_to(goals)
     dead = _dead(graph, frameworks)
     living = _living_storages(dead, frameworks)
-    if gc.get_freeze_count():  # those that gc.freeze() has hidden are not among gc.get_objects()
+    if gc.get_freeze_count():  # gc.get_objects() omits objects that gc.freeze() has hidden
         living |= _held_by_others(dead, frameworks)
     facts = {key: fact for key, fact in facts.items() if key in goals and fact.storage not in living}
     return sorted(_cycles(graph, facts), key=lambda cycle: -cycle.bytes)
@@ -116,9 +122,9 @@ def _look_through(found: list[Any], frameworks: list[Framework], hosts_too: bool
 def _too_many(objects: int, facts: dict[int, Tensor], goals: set[int]) -> list[Cycle]:
     if not goals:
         return []
-    told = f"among {objects} unreachable objects, too many to look through"
+    where = f"among {objects} unreachable objects, too many to look through"
     tensors = [facts[key] for key in goals]
-    return [Cycle(_bytes(tensors), tuple(_texts(tensors)), told, told, objects)]
+    return [Cycle(_bytes(tensors), tuple(_texts(tensors)), where, where, objects)]
 
 
 def _tensors(items: list[Any], frameworks: list[Framework]) -> Iterator[tuple[Any, Tensor]]:
@@ -129,7 +135,7 @@ def _tensors(items: list[Any], frameworks: list[Framework]) -> Iterator[tuple[An
 
 
 def _add_gradients(found: list[Any], facts: dict[int, Tensor], frameworks: list[Framework]) -> dict[int, int]:
-    """The collector does not see that a tensor holds its gradient. Gives whose is whose, by id()."""
+    """Add gradients, which the collector does not see as held by their tensors. Returns gradients by tensor, by id()."""
     gradients = {}
     for item in [item for item in found if id(item) in facts]:
         for framework in frameworks:
@@ -143,18 +149,18 @@ def _add_gradients(found: list[Any], facts: dict[int, Tensor], frameworks: list[
 
 
 def _dead(graph: Graph, frameworks: list[Framework]) -> dict[int, Any]:
-    """What lives no longer than the garbage, by id()."""
+    """Return the objects that live no longer than the garbage, by id()."""
     bases = (framework.hidden_base(item) for item in graph.objects.values() for framework in frameworks)
     return {**graph.objects, **{id(base): base for base in bases if base is not None}}
 
 
 def _living_storages(dead: dict[int, Any], frameworks: list[Framework]) -> set[int]:
-    """Of tensors in use: what shares them is not freed with a cycle."""
+    """Return the storages of tensors in use, which are not freed with a cycle."""
     return {fact.storage for item, fact in _tensors(gc.get_objects(), frameworks) if id(item) not in dead}
 
 
 def _held_by_others(dead: dict[int, Any], frameworks: list[Framework]) -> set[int]:
-    """Storages with more users than dead tensors, or nobody knows how many; what autograd keeps of the dead counts, too."""
+    """Return storages with other users than dead tensors, or an unknown number; saved tensors of the dead count, too."""
     users: dict[int, list[int | None]] = {}
     for item, fact in _tensors(list(dead.values()), frameworks):
         counts = (framework.storage_users(item) for framework in frameworks if framework.tensor(item) is not None)

@@ -1,4 +1,4 @@
-"""The grades of cleaning, in order of what they cost, and what the figures are that decide about them."""
+"""The grades of cleaning, ordered by cost, and the figures that decide about them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from vram._error import VramError
 
 
 class Grade(enum.IntEnum):
-    """How much is cleaned: this and everything before it. Wherever a grade is asked for, its name in small letters will do.
+    """What is freed: this grade and all before it. Functions accept a grade or its name in lower case.
 
     >>> Grade.CYCLES < Grade.PAGE_CACHE
     True
     """
 
-    CYCLES = 1  # reference cycles that hold tensors: what vram.find_cycles() finds
-    CACHE = 2  # what the framework's allocator keeps
-    WORKSPACES = 3  # what cuBLAS and cuFFT keep for their next call
-    HOST = 4  # what the framework keeps of pinned host memory
-    PAGE_CACHE = 5  # what the system keeps of files
+    CYCLES = 1  # reference cycles that hold tensors, as found by vram.find_cycles()
+    CACHE = 2  # the cache of the framework's allocator
+    WORKSPACES = 3  # memory that cuBLAS and cuFFT keep for their next call
+    HOST = 4  # pinned host memory that the framework keeps
+    PAGE_CACHE = 5  # pages of files that the system keeps
 
 
 def grade_of(name: Grade | str | None) -> Grade | None:
-    """VramError: there is no such grade."""
+    """Return the grade with a name.
+
+    Raises:
+        VramError: There is no such grade.
+    """
     if name is None or isinstance(name, Grade):
         return name
     if name.upper() not in Grade.__members__:
@@ -34,18 +38,18 @@ def grade_of(name: Grade | str | None) -> Grade | None:
 
 @dataclass(frozen=True)
 class Limits:
-    """From when on a cleaning pays."""
+    """The conditions under which freeing memory is worthwhile."""
 
-    low: float  # memory is short when less than this share of it is free
-    least_bytes: int  # less than this is not worth a cleaning
-    share: float  # of the time that passes, for each grade
+    low: float  # memory is scarce if less than this fraction of it is free
+    least_bytes: int  # less than this is not worth the time
+    share: float  # fraction of the elapsed time, for each grade
 
 
 @dataclass(frozen=True)
 class Prospect:
-    """What is known of one grade before it is cleaned."""
+    """What is known about one grade before it runs."""
 
-    bytes: int | None  # that would come back at most; None: unknown
-    level: int  # the figure that falls with the cleaning, and rises when what was cleaned is built again
+    bytes: int | None  # the most that would be freed; None: unknown
+    level: int  # a figure that falls when memory is freed, and rises when it is reserved again
     why_nobody_needs_it: str | None = None
     impossible: str | None = None

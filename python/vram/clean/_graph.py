@@ -1,4 +1,4 @@
-"""The graph of what refers to what among objects that nobody else refers to: its knots, and ways through it.
+"""The graph of what refers to what among unreachable objects: its knots, and ways through it.
 
 Objects are known by their id() throughout: nothing here hashes, compares or prints them.
 """

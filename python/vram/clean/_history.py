@@ -1,7 +1,7 @@
-"""What the cleanings of one grade have brought so far, and whether that is a reason to wait with the next.
+"""The results of earlier runs of one grade, and whether they are a reason to wait.
 
-A cleaning was useless if what it freed was soon there again, or if it freed next to nothing. After a useless one the
-grade waits, each time twice as long; one that proves useful lets it begin anew.
+A run was useless if the memory was soon reserved again, or if it freed almost nothing. After a useless run the grade
+waits, each time twice as long; a useful run resets this.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from vram.clean._grades import Limits
 
-SOON = 10  # calls of the cleaner: built again within them, a cleaning was useless
+SOON = 10  # calls of the cleaner; memory that is reserved again within them makes a run useless
 LONGEST_WAIT = 10_000  # occasions
 
 
 @dataclass
 class _Watched:
-    """A cleaning that may yet prove useless."""
+    """A run that may still prove useless."""
 
     freed_bytes: int
     level_after: int
@@ -24,12 +24,12 @@ class _Watched:
 
 
 class History:
-    """Of one grade. One thread at a time. rebuilding_counts: to be built again makes a cleaning useless."""
+    """The history of one grade, for one thread at a time. rebuilding_counts: memory that is reserved again makes a run useless."""
 
     def __init__(self, rebuilding_counts: bool) -> None:
         self._rebuilding_counts = rebuilding_counts
         self._watched: _Watched | None = None
-        self._wait = 0  # occasions that are still to be skipped
+        self._wait = 0  # occasions that remain to be skipped
         self._next_wait = SOON
         self._last_s = 0.0
         self._last_end: float | None = None
@@ -40,22 +40,22 @@ class History:
         return self._watched is not None
 
     def observe(self, level: int) -> None:
-        """At each call of the cleaner, before anything is decided."""
+        """Take note of the level, at each call of the cleaner, before any decision."""
         watched = self._watched
         if watched is None:
             return
         watched.calls += 1
         if 2 * (level - watched.level_after) >= watched.freed_bytes:
-            self._punish(f"what the last one freed was there again {watched.calls} calls later")
+            self._punish(f"what the last one freed was reserved again {watched.calls} calls later")
         elif watched.calls >= SOON:
             self._watched, self._next_wait = None, SOON
 
     def occasion(self) -> None:
-        """The grade could be cleaned now."""
+        """Take note of an occasion at which the grade could run."""
         self._wait = max(0, self._wait - 1)
 
     def why_wait(self, now: float, limits: Limits) -> str | None:
-        """None: no reason."""
+        """Return the reason to wait, or None."""
         if self._wait:
             return f"{self._why}; it waits for {self._wait} more occasions"
         if self._last_end is not None and (now - self._last_end) * limits.share < self._last_s:

@@ -1,4 +1,4 @@
-"""The host's memory: how much is free, and what the system keeps of files."""
+"""The host's memory: what is free, and what the page cache holds."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 @dataclass(frozen=True)
 class HostMemory:
-    """In bytes, of the machine: a container's own limit is not looked at."""
+    """The machine's memory in bytes, without a container's own limit."""
 
-    free_bytes: int  # nobody uses it for anything
-    available_bytes: int  # free, or would be at once if it were asked for
+    free_bytes: int  # not used for anything
+    available_bytes: int  # free, or available at once on request
     total_bytes: int
     file_bytes: int  # the page cache
 
 
 def host_memory() -> HostMemory | None:
-    """None: the system does not say."""
+    """Return the host's memory, or None if the system does not report it."""
     try:
         lines = _MEMINFO.read_text().splitlines()
         sizes = {name: int(rest.split()[0]) << 10 for name, _, rest in (line.partition(":") for line in lines)}
@@ -34,12 +34,16 @@ def host_memory() -> HostMemory | None:
 
 
 def cached_bytes(files: Sequence[Path]) -> int:
-    """Of the files' contents, in the page cache."""
+    """Return how many bytes of the files are in the page cache."""
     return sum(_cached_bytes(file) for file in files)
 
 
 def forget_files(files: Sequence[Path]) -> None:
-    """What is not written to disk yet stays. OSError: a file can't be opened."""
+    """Drop the files' pages, except those that are not written to disk yet.
+
+    Raises:
+        OSError: A file cannot be opened.
+    """
     for file in files:
         descriptor = os.open(file, os.O_RDONLY)
         try:
@@ -49,7 +53,11 @@ def forget_files(files: Sequence[Path]) -> None:
 
 
 def forget_all_files() -> None:
-    """Of the whole machine. OSError: only root may."""
+    """Drop the pages of all files of the machine.
+
+    Raises:
+        OSError: Only root may do this.
+    """
     _DROP_CACHES.write_text("1")
 
 

@@ -1,4 +1,4 @@
-"""What a cleaning did, and what it left and why."""
+"""The results of a call of a Cleaner."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from vram.clean._grades import Grade
 
 @dataclass(frozen=True)
 class Cleaned:
-    """One grade of a cleaning.
+    """The result of one grade.
 
     >>> print(Cleaned(Grade.CACHE, skipped="30 GiB of the device are free"))
     cache: skipped, 30 GiB of the device are free
     """
 
     grade: Grade
-    device_bytes: int = 0  # by which tensors' memory (CYCLES, WORKSPACES) or the allocator's (CACHE) fell
+    device_bytes: int = 0  # decrease of the tensors' memory (CYCLES, WORKSPACES) or of the allocator's (CACHE)
     host_bytes: int = 0
     ms: float = 0.0
-    skipped: str | None = None  # why
+    skipped: str | None = None  # the reason
     cycles: tuple[Cycle, ...] = ()
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Cleaned:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What a call of a Cleaner did, grade by grade in the order of the work. str() gives a few lines.
+    """The results of a call of a Cleaner, grade by grade in the order of the work. ``str()`` has a few lines.
 
     >>> Cleaning("step", (Cleaned(Grade.CYCLES, device_bytes=4096, ms=1.5),)).device_bytes
     4096
@@ -47,7 +47,7 @@ class Cleaning:
 
     @property
     def device_bytes(self) -> int:
-        """Given back to the device's other users: what CACHE freed, where it was cleaned; else what tensors gave up."""
+        """Bytes freed on the device: by CACHE if it ran, otherwise the tensors' memory."""
         ran = {cleaned.grade: cleaned for cleaned in self.grades if cleaned.skipped is None}
         if Grade.CACHE in ran:
             return ran[Grade.CACHE].device_bytes
@@ -55,7 +55,7 @@ class Cleaning:
 
     @property
     def host_bytes(self) -> int:
-        """Given back to the host, in bytes."""
+        """Bytes freed on the host."""
         return sum(cleaned.host_bytes for cleaned in self.grades)
 
     @property

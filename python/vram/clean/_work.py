@@ -1,4 +1,4 @@
-"""What each grade of cleaning would bring, and how it is done."""
+"""What each grade would free, and how it does that."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NO_GPU = "no GPU is in use"
 
 @dataclass(frozen=True)
 class State:
-    """Of the framework's devices, at one moment."""
+    """The framework's devices at one moment."""
 
     allocated_bytes: int
     reserved_bytes: int
-    spare_bytes: int  # of the allocator, on the devices that are nearly full
+    spare_bytes: int  # cached by the allocator on the devices that are nearly full
     why_not_short: str | None  # None: some device is nearly full
 
     @classmethod
@@ -34,12 +34,14 @@ class State:
                 short.append(device)
             elif memory is not None:
                 freest.append(f"{format_size(memory.free_bytes)} of {format_size(memory.total_bytes)}")
-        told = f"{', '.join(freest)} of the device are free" if freest else f"{framework.name} can't say what is free"
+        enough = (
+            f"{', '.join(freest)} of the device are free" if freest else f"{framework.name} does not report free memory"
+        )
         return cls(
             sum(figure.allocated_bytes or 0 for figure in figures.values()),
             sum(figure.reserved_bytes or 0 for figure in figures.values()),
             sum(_spare(figures[device]) for device in short or figures),
-            None if short else told,
+            None if short else enough,
         )
 
 
@@ -48,7 +50,7 @@ def _spare(figures: Figures) -> int:
 
 
 class Work:
-    """For the grades of one cleaner. Sizes are in bytes."""
+    """The work of the grades of one cleaner. Sizes are in bytes."""
 
     def __init__(self, limits: Limits, files: Sequence[Path], drop_caches: bool) -> None:
         self._limits = limits
@@ -64,7 +66,7 @@ class Work:
             return Prospect(None, 0, impossible=NO_GPU)
         if grade == Grade.HOST:
             return self._of_host_cache(framework)
-        if grade == Grade.CYCLES:  # at each step, perhaps: asks for no more than it needs
+        if grade == Grade.CYCLES:  # may run at each step, so it reads only what it needs
             figures = [framework.figures(device) for device in framework.devices()]
             return self._of_cycles(sum(figure.allocated_bytes or 0 for figure in figures), at_the_end)
         state = State.of(framework, self._limits)
@@ -73,7 +75,11 @@ class Work:
         return Prospect(None, state.allocated_bytes, state.why_not_short)
 
     def do(self, grade: Grade, framework: Framework | None) -> str | None:
-        """Why it could not be done, or None. OSError: the system refused."""
+        """Run a grade. Returns None, or why it could not run.
+
+        Raises:
+            OSError: The system refused.
+        """
         if grade == Grade.PAGE_CACHE:
             return self._drop_pages()
         if framework is None:
@@ -89,7 +95,7 @@ class Work:
         return None
 
     def _of_cycles(self, allocated: int, at_the_end: bool) -> Prospect:
-        """Cycles can't hold more than what has been added since there were none, as far as that is known."""
+        """Return the prospect of CYCLES: cycles cannot hold more than was allocated since there were none, if that is known."""
         if self.least_allocated is None:
             return Prospect(allocated, allocated)
         self.least_allocated = min(self.least_allocated, allocated)
@@ -99,13 +105,13 @@ class Work:
         pinned = framework.pinned_bytes()
         memory = _host.host_memory()
         if pinned is None or memory is None:
-            return Prospect(None, 0, impossible=f"{framework.name} can't say what it keeps of pinned memory")
+            return Prospect(None, 0, impossible=f"{framework.name} does not report its pinned memory")
         return Prospect(pinned, pinned, self._why_not_short(memory.available_bytes, memory.total_bytes))
 
     def _of_page_cache(self) -> Prospect:
         memory = _host.host_memory()
         if not self._files and not self._drop_caches:
-            return Prospect(None, 0, impossible="nobody asked: name files= or say drop_caches=True")
+            return Prospect(None, 0, impossible="not configured: pass files= or drop_caches=True")
         try:
             kept = _host.cached_bytes(self._files)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""JAX: its device memory profile read, its memory settings set. Importing this imports no jax. See docs/tensorflow-jax.md."""
+"""JAX's device memory profiles and memory settings. Importing this module does not import jax. See docs/tensorflow-jax.md."""
 
 from vram.jax._profile import Frame, JaxProfile, Site, import_profile
 from vram.jax._settings import allocator, memory_fraction, preallocate

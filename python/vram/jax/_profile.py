@@ -1,7 +1,7 @@
-"""``vram.jax.import_profile()``: what JAX's device memory profile says, site by site.
+"""``vram.jax.import_profile()``: reads JAX's device memory profile, site by site.
 
-JAX writes it in pprof's format (a gzipped message of protocol buffers, profile.proto of github.com/google/pprof): samples
-of a count and bytes, each with a stack and labels; texts are numbers in a table.
+The format is that of pprof (a gzipped protocol buffer, profile.proto of github.com/google/pprof): samples of a count
+and bytes, each with a stack and labels; texts are indices of a table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST_SITES = 10
 
 @dataclass(frozen=True)
 class Frame:
-    """A place in a source file; line 0: unknown."""
+    """A line of a source file; line 0: unknown."""
 
     function: str
     file: str
@@ -38,7 +38,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Site:
-    """What one stack has allocated and not freed, on one device."""
+    """The memory that one stack has allocated and not freed, on one device."""
 
     bytes: int
     count: int
@@ -48,7 +48,7 @@ class Site:
 
     @property
     def frame(self) -> Frame | None:
-        """The innermost that is not JAX's own; None: none is known."""
+        """The innermost frame outside JAX itself, or None if none is known."""
         own = (frame for frame in self.stack if not any(inside in frame.file for inside in _INSIDE))
         return next(own, self.stack[0] if self.stack else None)
 
@@ -61,13 +61,13 @@ class Site:
 
 @dataclass(frozen=True)
 class JaxProfile:
-    """The sites of a profile, the largest first. str() gives the first ten, a line each."""
+    """The sites of a profile, largest first. ``str()`` shows the first ten, one per line."""
 
     sites: tuple[Site, ...]
 
     @property
     def bytes(self) -> int:
-        """Of all sites."""
+        """The sum over all sites."""
         return sum(site.bytes for site in self.sites)
 
     def __str__(self) -> str:
@@ -79,14 +79,18 @@ Source = Union[bytes, str, "os.PathLike[str]", None]
 
 
 def import_profile(source: Source = None) -> JaxProfile:
-    """What lies on JAX's devices, by the stack that put it there.
+    """Return the memory in use on JAX's devices, by the stack that allocated it.
 
-    source: what ``jax.profiler.device_memory_profile()`` gave, or the file that
-    ``jax.profiler.save_device_memory_profile()`` wrote, gzipped or not; None: JAX is asked now. Bytes are those of buffers
-    and executables that live at that moment. Any thread may call it.
+    Counts buffers and executables that are alive at that moment. Any thread may call this.
 
-    Raises VramError for what is no profile, or more than 64 MiB unpacked, and where JAX is to be asked but the program
-    has not imported it; OSError for a file that can't be read.
+    Args:
+        source: The result of ``jax.profiler.device_memory_profile()``, or the path of a file that
+            ``jax.profiler.save_device_memory_profile()`` wrote, gzipped or not. None: the current profile.
+
+    Raises:
+        VramError: The source is not a profile, or has more than 64 MiB uncompressed; or it is None and the program has
+            not imported jax.
+        OSError: The file cannot be read.
 
     >>> import vram
     >>> vram.jax.import_profile(b"")
@@ -131,7 +135,7 @@ class _Sample:
 
 
 class _Profile:
-    """The message, with everything that others refer to by number still a number."""
+    """The message; references between its parts are still numbers."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -155,7 +159,7 @@ class _Profile:
                 self.texts.append(bytes(submessage(value)).decode(errors="replace"))
 
     def sites(self) -> Iterable[Site]:
-        """Samples of the same stack, kind and device are one."""
+        """Return the sites; samples with the same stack, kind and device are merged."""
         units = [self._text(unit) for unit in self.units]
         if self.samples and "bytes" not in units:
             raise VramError(f"a profile of memory counts bytes; this one counts {', '.join(units) or 'nothing'}")
@@ -194,5 +198,5 @@ def _sample(message: memoryview) -> _Sample:
 
 
 def _one(message: Value, wanted: int) -> int:
-    """The number that a message has in a field; 0 where it has none, as protocol buffers have it."""
+    """Return the number in a field of a message, or 0 if the field is missing, as protocol buffers define it."""
     return next((number(value) for field_number, value in fields(submessage(message)) if field_number == wanted), 0)

@@ -1,4 +1,4 @@
-"""JAX's memory settings. They are environment variables that JAX reads when it first uses a device, and never again."""
+"""JAX's memory settings: environment variables that JAX reads only when it first uses a device."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ _ALLOCATORS = ("default", "platform", "bfc", "cuda_async", "vmm")
 
 
 def preallocate(enabled: bool) -> None:
-    """Whether JAX takes its share of each GPU at once (its default), or piece by piece as it is needed.
+    """Set whether JAX takes its fraction of each GPU at once (its default) or as needed.
 
-    At once: no fragmentation, and nothing left for other processes. Piece by piece: other programs may have what JAX has
-    not asked for yet; what it has taken it keeps, and it may run out of memory earlier. Sets XLA_PYTHON_CLIENT_PREALLOCATE
-    for this process and those that it starts. Call it from one thread, before the first operation of JAX.
+    At once: there is no fragmentation, but no memory is left for other processes. As needed: other programs can use
+    the memory that JAX has not requested yet. JAX keeps what it has taken, and may run out of memory earlier. Sets
+    XLA_PYTHON_CLIENT_PREALLOCATE for this process and its children. Call it from one thread, before JAX's first
+    operation.
 
-    Raises VramError when JAX has set up its devices already.
+    Raises:
+        VramError: JAX has already initialized its devices.
 
     >>> import os, vram
     >>> vram.jax.preallocate(False)
@@ -29,13 +31,18 @@ def preallocate(enabled: bool) -> None:
 
 
 def memory_fraction(fraction: float) -> None:
-    """The share of each whole GPU that JAX takes at most; JAX's default is 0.75.
+    """Set the fraction of each GPU's total memory that JAX may take; JAX's default is 0.75.
 
-    0.45 each lets two processes share a GPU. Above 0.9 little is left for the CUDA context, libraries and NCCL, which
-    allocate outside. Sets XLA_PYTHON_CLIENT_MEM_FRACTION, the name that every version reads, or XLA_CLIENT_MEM_FRACTION
-    where that one is set already (JAX refuses both). Call it from one thread, before the first operation of JAX.
+    With 0.45 each, two processes can share a GPU. Above 0.9, little is left for the CUDA context, libraries and NCCL,
+    which allocate outside. Sets XLA_PYTHON_CLIENT_MEM_FRACTION, the name that every version reads, or
+    XLA_CLIENT_MEM_FRACTION if that is set already (JAX refuses both). Call it from one thread, before JAX's first
+    operation.
 
-    Raises VramError for what is no share (more than 0, at most 1), and when JAX has set up its devices already.
+    Args:
+        fraction: More than 0 and at most 1.
+
+    Raises:
+        VramError: The fraction is out of range, or JAX has already initialized its devices.
 
     >>> import os, vram
     >>> vram.jax.memory_fraction(0.45)
@@ -48,14 +55,15 @@ def memory_fraction(fraction: float) -> None:
 
 
 def allocator(name: str) -> None:
-    """Who hands out JAX's GPU memory: "default" (XLA's own, "bfc"), "cuda_async", "vmm" or "platform".
+    """Select JAX's allocator: "default" (XLA's own, "bfc"), "cuda_async", "vmm" or "platform".
 
-    "bfc" keeps what it has. "cuda_async" is the driver's pool, shared with others who use it. "platform" asks the driver for
-    each buffer and gives it back: the only one that keeps nothing, and slow; for looking into a lack of memory, not for
-    training. Older versions of JAX know only some. Sets XLA_PYTHON_CLIENT_ALLOCATOR. Call it from one thread, before the
-    first operation of JAX.
+    "bfc" keeps the memory that it has taken. "cuda_async" is the driver's pool, which it shares with other users.
+    "platform" requests each buffer from the driver and returns it: it keeps nothing and is slow; use it to investigate
+    a lack of memory, not to train. Older versions of JAX support only some. Sets XLA_PYTHON_CLIENT_ALLOCATOR. Call it
+    from one thread, before JAX's first operation.
 
-    Raises VramError for another name, and when JAX has set up its devices already.
+    Raises:
+        VramError: There is no such allocator, or JAX has already initialized its devices.
 
     >>> import os, vram
     >>> vram.jax.allocator("platform")

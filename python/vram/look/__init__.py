@@ -1,6 +1,6 @@
-"""Look: what regions of the program cost (``vram.monitor``), who is told (sinks), who uses the GPUs (``vram.memory``).
+"""Measuring: functions and blocks (``vram.monitor``), sinks, and the GPUs of the machine (``vram.memory``).
 
-Imports no framework, and loads no library before it is asked for what that knows.
+Imports no framework, and loads a library only when a function needs it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``vram.Board``: this process's figures on a page of shared memory, for ``vram status`` and whoever may read it."""
+"""``vram.Board``: publishes this process's figures on a status page in shared memory, for ``vram status`` and others."""
 
 from __future__ import annotations
 
@@ -12,22 +12,28 @@ from vram.look._measurement import Measurement
 from vram.look._native import UNKNOWN, BoardDevice, BoardFigures, library
 from vram.look._trim import give_what_is_asked
 
-_REFRESH_NS = 100_000_000  # steps may be short, and reading a framework's counters is not
+_REFRESH_NS = 100_000_000  # steps may be shorter than reading a framework's counters
 
 
 class Board:
-    """A sink that posts each measurement, and each ``vram.step()``, on this process's page of the board.
+    """A sink that publishes each measurement, and each ``vram.step()``, on the status page of this process.
 
-    The page is ``/dev/shm/vram-<uid>/<pid>`` (``VRAM_BOARD`` names another folder), readable by this user and root alone:
-    per device the allocated, reserved and cached bytes and the peak since the board was opened; the last step and how long
-    it took; the name of the last region. Readers never delay the program, and it never waits for them. A fork gets a page
-    of its own. The page goes when the process ends; that of a killed process is known to be a dead one's.
+    The page is ``/dev/shm/vram-<uid>/<pid>`` (``VRAM_BOARD`` names another folder), and only this user and root can
+    read it. It contains, per device, the allocated, reserved and cached bytes and the peak since the board was opened;
+    the last step and its duration; and the name of the last region. The program does not wait for readers. A forked
+    process gets its own page. The page is removed when the process ends; that of a killed process is recognized as
+    such.
 
-    By the page this user and root may ask for memory (``vram free``): whoever posts next, at the end of a region or in
-    ``vram.step()``, then empties the framework's cache (``torch.cuda.empty_cache()``, or the pool's trim), says how much came
-    back, and goes on. Never while this thread captures a CUDA graph; a program that captures in one thread and posts in
-    another passes ``trims=False``: it is asked in vain.
-    Any thread. VramError: the folder can't be made, is not this user's alone, or vram's library is missing.
+    This user and root may also request memory through the page (``vram free``). The thread of the next update, at the
+    end of a region or in ``vram.step()``, then empties the framework's cache (``torch.cuda.empty_cache()``, or the
+    pool's trim), reports how much it gave back, and continues. It never does so while it captures a CUDA graph. Any
+    thread may use a board.
+
+    Args:
+        trims: False ignores such requests. Required for a program that captures in one thread and updates in another.
+
+    Raises:
+        VramError: The folder cannot be created, is accessible to others, or vram's library is missing.
 
     >>> import vram
     >>> board = vram.add_sink(vram.Board())
@@ -59,7 +65,7 @@ class Board:
         self._give()
 
     def step(self, number: int, duration_ns: int | None) -> None:
-        """So many steps are done, and the last took so long (nanoseconds; None: unknown). Any thread."""
+        """Publish the number of finished steps and the nanoseconds of the last one (None: unknown). Any thread."""
         self._step, self._step_ns = number, duration_ns
         now = time.perf_counter_ns()
         framework = used_framework()
@@ -70,7 +76,7 @@ class Board:
         self._give()
 
     def close(self) -> None:
-        """Removes the page. Any thread."""
+        """Remove the page. Any thread."""
         if _State.open is self:
             _State.open = None
             library().vram_board_close()
@@ -115,7 +121,7 @@ class _State:
 
 
 def post_step(number: int, duration_ns: int | None) -> None:
-    """For ``vram.step()``: posted where a board is open, else nothing happens."""
+    """Publish a step for ``vram.step()`` if a board is open."""
     board = _State.open
     if board is not None:
         board.step(number, duration_ns)

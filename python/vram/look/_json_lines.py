@@ -1,4 +1,4 @@
-"""Measurements as JSON lines, for Filebeat, Logstash, Vector and their kind."""
+"""Measurements as JSON lines, for Filebeat, Logstash, Vector and similar programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = "vram.monitor/1"
 
 
 def objects_of(measurement: Measurement) -> list[dict[str, Any]]:
-    """One object a device, since searches over arrays of objects mix their fields up; one, without figures, if there is none."""
+    """Return one object per device, because searches over arrays of objects mix their fields; or one without figures."""
     ended_ns = measurement.started_ns + measurement.duration_ns
     ended = datetime.fromtimestamp(ended_ns // 1_000_000_000, tz=timezone.utc)
     common = {
@@ -41,12 +41,19 @@ def _figures(use: DeviceUse | None) -> dict[str, Any]:
 
 
 class JsonLines:
-    """A sink that appends each measurement to a file, one JSON object a line and a device; docs/look.md has the fields.
+    """A sink that appends each measurement to a file, one JSON object per line and device; see docs/measure.md.
 
-    Sizes are integers whose names end in ``_bytes``, unknown ones null; ``event.duration`` is nanoseconds, as ECS has it.
-    A line is one write to the end of the file, so threads, forks and other processes may share it. A file that would
-    grow past ``max_bytes`` ("100MiB", or bytes; None: no limit) becomes ``path.1``, that ``path.2``, and so on up to
-    ``backups``. The folder must exist: OSError if not.
+    Sizes are integers whose names end in ``_bytes``, unknown ones are null; ``event.duration`` is nanoseconds, as in
+    ECS. Each line is appended by one write, so threads, forked and other processes may share the file.
+
+    Args:
+        path: The file; its folder must exist.
+        max_bytes: Before the file exceeds this size ("100MiB", or bytes), it is renamed to ``path.1``, that to
+            ``path.2``, and so on. None: no limit.
+        backups: Number of renamed files to keep.
+
+    Raises:
+        OSError: The file cannot be opened.
 
     >>> import json, os, tempfile, vram
     >>> path = os.path.join(tempfile.mkdtemp(), "vram.jsonl")
@@ -66,12 +73,12 @@ class JsonLines:
 
     def _renew(self) -> None:
         self._pid = os.getpid()
-        self._lock = threading.Lock()  # of the descriptor: it changes when the file is rotated
+        self._lock = threading.Lock()  # protects the descriptor, which changes when the file is rotated
         self._file = self._open()
         self._is_torn = False  # the last write stopped within a line
 
     def __call__(self, measurement: Measurement) -> None:
-        if os.getpid() != self._pid:  # forked: the lock may have been held by a thread that is not here
+        if os.getpid() != self._pid:  # forked: a thread that does not exist here may have held the lock
             os.close(self._file)
             self._renew()
         with self._lock:
@@ -79,7 +86,7 @@ class JsonLines:
                 self._write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
     def close(self) -> None:
-        """Closes the file; the sink must have been removed."""
+        """Close the file. Remove the sink first."""
         with self._lock:
             os.close(self._file)
 
@@ -90,13 +97,13 @@ class JsonLines:
         if self._is_torn:
             line = b"\n" + line
         written = os.write(self._file, line)
-        self._is_torn = written < len(line)  # a full disk: the next line begins on one of its own
+        self._is_torn = written < len(line)  # a full disk: the next write begins with a line break
 
     def _open(self) -> int:
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def _follow(self) -> None:
-        """Another process may have rotated the file, or somebody deleted it."""
+        """Open the file again if another process has rotated it, or if it was deleted."""
         if not self._is_current():
             os.close(self._file)
             self._file = self._open()
@@ -108,7 +115,7 @@ class JsonLines:
             return False
 
     def _rotate(self) -> None:
-        """Only one of those who want to: the lock is on the file itself, and who comes later finds another there."""
+        """Rotate the file once, even if several processes try: the lock is on the file, and a later one finds a new file."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
         if self._is_current():
             for number in range(self._backups, 0, -1):
@@ -117,7 +124,7 @@ class JsonLines:
                     source.replace(self._numbered(number))
             if self._backups == 0:
                 self._path.unlink()
-        os.close(self._file)  # and with it the lock
+        os.close(self._file)  # releases the lock, too
         self._file = self._open()
 
     def _numbered(self, number: int) -> Path:

@@ -1,4 +1,4 @@
-"""What was measured of a region: plain values that sinks are given. Unknown is None, never zero."""
+"""The measurement of a region: plain values that sinks receive. Unknown is None, never zero."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from vram._sizes import format_size
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """One device over a region, in bytes; None: the framework does not know.
+    """One device over a region, in bytes. None: the framework does not report the value.
 
-    ``allocated_bytes`` and ``reserved_bytes`` are those at the end, the deltas are end minus beginning, the peaks are the
-    largest within the region: of the whole process, so of everything that other threads did meanwhile, too.
+    ``allocated_bytes`` and ``reserved_bytes`` are those at the end, the deltas are end minus beginning, and the peaks
+    are the largest values within the region. All are those of the whole process, including its other threads.
 
     >>> DeviceUse(device=0, allocated_bytes=6 << 30, reserved_bytes=8 << 30).fragmentation
     0.25
@@ -28,7 +28,7 @@ class DeviceUse:
 
     @property
     def fragmentation(self) -> float | None:
-        """The share of reserved memory that no tensor holds, 1 - allocated / reserved; None where that is unknown."""
+        """The fraction of reserved memory that is not allocated, 1 - allocated / reserved; None if unknown."""
         if self.allocated_bytes is None or not self.reserved_bytes:
             return None
         return 1 - self.allocated_bytes / self.reserved_bytes
@@ -49,12 +49,12 @@ class DeviceUse:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A region that has ended. ``str()`` of it is the line that is logged.
+    """A region that has ended. ``str()`` is the line that is logged.
 
-    ``duration_ns`` is time of the host (``time.perf_counter_ns``): work that a GPU has yet to do is in it only if
-    ``is_synchronized``. ``started_ns`` is the wall clock's, since 1970. ``call`` counts the uses of the monitor, those
-    that were not measured included. ``error`` is the type of the exception that ended the region. ``devices`` is empty
-    where no GPU is known; ``why_unknown`` then says why.
+    ``duration_ns`` is host time (``time.perf_counter_ns``); it includes unfinished work of a GPU only if
+    ``is_synchronized``. ``started_ns`` is wall-clock time since 1970. ``call`` counts the uses of the monitor,
+    including those that were not measured. ``error`` is the type of the exception that ended the region. ``devices``
+    is empty if no GPU is known; ``why_unknown`` is then the reason.
 
     >>> print(Measurement(name="step", call=1, started_ns=0, duration_ns=12_300_000, why_unknown="no GPU in use"))
     step: 12.3 ms; GPU memory unknown: no GPU in use

@@ -1,4 +1,4 @@
-"""``vram.memory()``: the GPUs of this machine and who uses their memory, by NVIDIA's management library."""
+"""``vram.memory()``: the GPUs of this machine and the processes that use them, from NVIDIA's management library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vram.look._native import COMPUTE, GRAPHICS, NO_INSTANCE, UNKNOWN, DeviceInf
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process on one GPU; None: the driver does not say. ``pid`` is the host's, which a container may not know."""
+    """A process on one GPU. None: the driver does not report the value. ``pid`` is the host's and may be unknown in a container."""
 
     pid: int
     used_bytes: int | None = None
@@ -25,11 +25,12 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU, in bytes and percent; None: unknown, which is not zero.
+    """One GPU, in bytes and percent. None: unknown, which is not zero.
 
-    Where all four are known, total = used + reserved + free; where ``reserved_bytes`` (the driver's own) is not, it is
-    part of ``used_bytes``. ``busy_percent`` is the share of the driver's last sample in which a kernel ran.
-    ``processes`` is None where the driver does not say; ``trouble`` is why the GPU says nothing at all.
+    If all four are known, total = used + reserved + free. If ``reserved_bytes`` (reserved by the driver for itself) is
+    None, ``used_bytes`` includes it. ``busy_percent`` is the share of time in which a kernel ran, in the driver's last
+    sample period. ``processes`` is None if the driver does not report them; ``trouble`` is why the GPU reports
+    nothing.
 
     >>> Gpu(index=0, used_bytes=10, processes=(GpuProcess(pid=7, used_bytes=4),)).unattributed_bytes
     6
@@ -49,7 +50,7 @@ class Gpu:
 
     @property
     def unattributed_bytes(self) -> int | None:
-        """What is used by none of the processes that the driver lists; None where one of the figures is unknown."""
+        """Used bytes of no process that the driver lists; None if one of the figures is unknown."""
         if self.used_bytes is None or self.processes is None:
             return None
         used = [process.used_bytes for process in self.processes]
@@ -59,7 +60,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Memory:
-    """All GPUs at one moment; ``str()`` is a table. ``why_unknown`` says why there are none."""
+    """All GPUs at one moment; ``str()`` is a table. ``why_unknown`` is the reason if there are none."""
 
     gpus: tuple[Gpu, ...]
     why_unknown: str | None = None
@@ -76,11 +77,14 @@ class Memory:
 
 
 def memory() -> Memory:
-    """The memory of each NVIDIA GPU of this machine, and of the processes on it, in bytes; unknown figures are None.
+    """Return the memory of each NVIDIA GPU of this machine and of its processes, in bytes; unknown figures are None.
 
-    Asks the driver's management library (``VRAM_NVML`` names another file) and lets go of it again: some milliseconds,
-    longer where no other process has the driver loaded. Without a driver there are no GPUs, and ``why_unknown`` says what
-    was looked for. VramError: vram's own library is missing. Any thread, and after a fork, too.
+    Opens the driver's management library (``VRAM_NVML`` names another file) and closes it again. This takes some
+    milliseconds, and longer if no other process has loaded the driver. Without a driver there are no GPUs, and
+    ``why_unknown`` names the missing file. Any thread may call this, also after a fork.
+
+    Raises:
+        VramError: vram's own library is missing.
 
     >>> import vram
     >>> machine = vram.memory()
@@ -102,7 +106,7 @@ def memory() -> Memory:
 
 def _gpu(look: ctypes.c_void_p, index: int) -> Gpu:
     info = DeviceInfo(struct_bytes=ctypes.sizeof(DeviceInfo))
-    entries = (ProcessInfo * 1024)()  # more processes than that have no place on one GPU
+    entries = (ProcessInfo * 1024)()  # more processes than one GPU can have
     count = ctypes.c_size_t(len(entries))
     status = library().vram_look_device(look, index, ctypes.byref(info), entries, ctypes.byref(count))
     if status != OK:

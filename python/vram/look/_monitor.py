@@ -1,4 +1,4 @@
-"""``vram.monitor``: what a region of the program costs in time and GPU memory, as a decorator and as ``with``."""
+"""``vram.monitor``: measures time and GPU memory of a function or a block, as a decorator or context manager."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from vram.look._region import Region
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# The regions that `with` has open here, the innermost last. Each thread and each task has its own.
+# The regions that `with` has opened, innermost last. Each thread and each task has its own.
 _open: ContextVar[tuple[tuple[Monitor, Region], ...]] = ContextVar("vram_open_regions", default=())
 
 
 class Monitor:
-    """What ``vram.monitor(…)`` gives: see there. May be used again, nested, and by several threads at once."""
+    """The result of ``vram.monitor(…)``. It may be reused, nested, and used by several threads at once."""
 
     def __init__(self, name: str | None, synchronize: bool, every: int, reset_peaks: bool) -> None:
         if every < 1:
@@ -31,7 +31,7 @@ class Monitor:
         self._every = every
         self._reset_peaks = reset_peaks
         self.calls = itertools.count(1)
-        self._begun: list[Region] = []  # by `with`, and not ended: any thread may end one
+        self._begun: list[Region] = []  # begun by `with` and not ended; any thread may end one
 
     def __enter__(self) -> Region:
         region = self._region(self._name or "region")
@@ -46,7 +46,7 @@ class Monitor:
         if mine:
             region = stack[mine[-1]][1]
             _open.set(stack[: mine[-1]] + stack[mine[-1] + 1 :])
-        elif self._begun:  # by another thread or task than this one, which must not hide the program's own error
+        elif self._begun:  # another thread or task began it; an exception here would hide the program's own error
             region = self._begun[-1]
         else:
             return
@@ -54,10 +54,10 @@ class Monitor:
         self._end(region, error)
 
     def __call__(self, function: F) -> F:
-        """As a decorator: each call of the function is a region."""
+        """Decorate a function: each call is a region."""
         if inspect.isclass(function):
             raise VramError(f"monitor decorates functions, not classes; decorate methods of {function.__qualname__}")
-        if not callable(function):  # a classmethod, say: the decorator belongs below @classmethod
+        if not callable(function):  # for example a classmethod: the decorator belongs below @classmethod
             raise VramError(f"monitor decorates a function, not {function!r}; put it next to the function itself")
         name = self._name or str(getattr(function, "__qualname__", type(function).__name__))
         wrap = next(wrap for applies, wrap in _WRAPPERS if applies(function))
@@ -65,7 +65,7 @@ class Monitor:
         return cast(F, wrapped)
 
     def around(self, name: str) -> _Around:
-        """One region of this monitor, for ``with``, known to nobody else."""
+        """Return one region of this monitor, for ``with``, that other uses do not see."""
         return _Around(self, self._region(name))
 
     def _region(self, name: str) -> Region:
@@ -81,7 +81,7 @@ class Monitor:
 
 
 class _Around:
-    """A region as a context manager; does nothing where nobody would be told."""
+    """A region as a context manager; does nothing if no sink would receive the measurement."""
 
     def __init__(self, monitor: Monitor, region: Region) -> None:
         self._monitor = monitor
@@ -100,7 +100,7 @@ class _Around:
 
 def _around_function(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def monitored(*args: Any, **kwargs: Any) -> Any:
-        if not _sinks.are_listening():  # what is below would do nothing, only slower
+        if not _sinks.are_listening():  # faster than a region without listeners
             next(monitor.calls)
             return function(*args, **kwargs)
         with monitor.around(name):
@@ -137,7 +137,7 @@ def _around_async_generator(monitor: Monitor, name: str, function: Callable[...,
                         step = inner.asend((yield item))
                     except GeneratorExit:
                         raise
-                    except BaseException as thrown:  # is the inner generator's to handle
+                    except BaseException as thrown:  # the inner generator handles it
                         step = inner.athrow(thrown)
             except StopAsyncIteration:
                 return
@@ -162,22 +162,26 @@ def monitor(
     what: str | None = None, *, synchronize: bool = False, every: int = 1, reset_peaks: bool = True
 ) -> Monitor: ...
 def monitor(what: Any = None, *, synchronize: bool = False, every: int = 1, reset_peaks: bool = True) -> Any:
-    """Measures a function or a region: time, and per device the change, the peak and the fragmentation of its memory.
+    """Measure a function or a block: its time, and per device the change, peak and fragmentation of its memory.
 
-    Each result is a ``Measurement`` (bytes, nanoseconds), given to the sinks: at first ``vram.log``, more by
-    ``vram.add_sink()``. Decorates functions, coroutines and generators (a generator's region lasts from its first item to
-    its last, what the consumer does in between included); ``with`` also gives the region, whose ``result`` is the
-    measurement afterwards. An exception passes, and its type is recorded.
+    Each result is a ``Measurement`` (bytes, nanoseconds), which the sinks receive: by default ``vram.log``, others by
+    ``vram.add_sink()``. As a decorator it accepts functions, coroutines and generators; a generator's region lasts
+    from its first item to its last, including what the consumer does in between. As a context manager it returns the
+    region, whose ``result`` is the measurement afterwards. Exceptions propagate, and their type is recorded.
 
-    - ``synchronize``: wait for the GPUs at both ends. Without it, time is the host's: what a GPU has yet to do is not in it.
-    - ``every``: only the 1st, (N+1)th, (2N+1)th use of this monitor is measured.
-    - ``reset_peaks``: PyTorch has one peak counter for all; to know a region's peak it is reset at the beginning. Regions
-      that nest or overlap, in any thread, keep their peaks; the program's own is ``vram.peaks()``. With False nothing is
-      reset, and a peak is known only where it rose above all before.
+    Memory is that of the whole process, including other threads. Without a GPU the figures are None, and the text says
+    why. If no sink listens, a decorated function takes almost no extra time. Any thread may use it.
 
-    Memory is that of the whole process: what other threads do meanwhile is in it. Without a GPU the figures are
-    None and the text says so. A decorated function that nobody listens to is called with next to no delay.
-    VramError: ``every`` below 1. Any thread.
+    Args:
+        what: The function, or the name of the region.
+        synchronize: Waits for the GPUs at both ends. Otherwise, time is host time, without unfinished work of the GPU.
+        every: Measures only the 1st, (N+1)th, (2N+1)th use of this monitor.
+        reset_peaks: Resets PyTorch's only peak counter at the beginning, to measure the region's peak. Nested and
+            overlapping regions, in any thread, keep their peaks; ``vram.peaks()`` returns the program's own. False resets
+            nothing; a peak is then known only if it exceeded all earlier ones.
+
+    Raises:
+        VramError: `every` is below 1, or `what` is neither a function nor a name.
 
     >>> import vram
     >>> @vram.monitor

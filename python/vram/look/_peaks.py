@@ -1,8 +1,8 @@
-"""Peaks of regions that nest and overlap, from one counter a device that knows only the peak since its last reset.
+"""Peaks of nested and overlapping regions, from one counter per device that knows only the peak since its last reset.
 
-A framework keeps one peak a device for the whole process. Who wants the peak of a region must reset it, and so destroys
-what was there for everybody else. So all resets go through this module, which first carries what the counter says to
-whoever still needs it: every region that is open, and the user (``vram.peaks()``).
+A framework has one peak per device for the whole process. Measuring the peak of a region requires a reset, which would
+destroy the peak for all others. All resets therefore go through this module, which first passes the counter's value to
+everything that still needs it: every open region, and the user (``vram.peaks()``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vram._frameworks import Counters, Figures, used_framework
 
 @dataclass(frozen=True)
 class Peaks:
-    """The largest figures of one device, in bytes; None: the framework does not know. See ``vram.peaks()``.
+    """The largest figures of one device, in bytes; None: the framework does not report it. See ``vram.peaks()``.
 
     >>> Peaks(allocated_bytes=3 << 30, reserved_bytes=4 << 30).allocated_bytes >> 20
     3072
@@ -30,7 +30,7 @@ def _larger(one: int | None, other: int | None) -> int | None:
 
 
 class PeakOf:
-    """The largest figures that have been carried to it."""
+    """The largest figures that it was given."""
 
     def __init__(self) -> None:
         self.allocated: int | None = None
@@ -43,11 +43,11 @@ class PeakOf:
 
 @dataclass
 class _Counter:
-    """A device's counter: who waits for its peaks, and what it said last."""
+    """A device's counter: the regions that wait for its peaks, and its last value."""
 
     waiting: list[PeakOf] = field(default_factory=list)
     user: PeakOf = field(default_factory=PeakOf)
-    last_peak: int | None = None  # since our last reset it can only have grown, unless somebody else reset it
+    last_peak: int | None = None  # can only grow after vram's last reset, unless the program resets it
 
 
 class _Counters:
@@ -63,11 +63,11 @@ _counters = _Counters()
 
 
 def _look(framework: Counters, device: int, counter: _Counter) -> Figures:
-    """Reads the counter and carries its peak to all who wait for it."""
+    """Read the counter and pass its peak to everything that waits for it."""
     figures = framework.figures(device)
     peak = figures.peak_allocated_bytes
     if peak is not None and counter.last_peak is not None and peak < counter.last_peak:
-        counter.user = PeakOf()  # the program has reset its peaks: what was before is no longer asked for
+        counter.user = PeakOf()  # the program has reset its peaks, so earlier ones no longer count
     counter.last_peak = peak
     for waiting in [*counter.waiting, counter.user]:
         waiting.take(figures)
@@ -75,19 +75,19 @@ def _look(framework: Counters, device: int, counter: _Counter) -> Figures:
 
 
 def begin(framework: Counters, device: int, peak: PeakOf, reset: bool) -> Figures:
-    """What a device has now; from here on its peaks are carried to ``peak``."""
+    """Return a device's figures; from here on its peaks are passed to ``peak``."""
     with _counters.lock:
         counter = _counters.of(framework, device)
         figures = _look(framework, device, counter)
         if reset and figures.peak_allocated_bytes is not None:
             framework.reset_peaks(device)
-            counter.last_peak = None  # another thread may have freed meanwhile: what the counter says now is unknown
+            counter.last_peak = None  # unknown, because another thread may have freed memory meanwhile
         counter.waiting.append(peak)
         return figures
 
 
 def end(framework: Counters, device: int, peak: PeakOf) -> Figures:
-    """What a device has now; ``peak`` has had its last."""
+    """Return a device's figures; ``peak`` has received its last value."""
     with _counters.lock:
         counter = _counters.of(framework, device)
         try:
@@ -97,18 +97,21 @@ def end(framework: Counters, device: int, peak: PeakOf) -> Figures:
 
 
 def current(framework: Counters, device: int) -> Figures:
-    """What a device has now; its peaks are carried to all who wait for them."""
+    """Return a device's figures; its peaks are passed to everything that waits for them."""
     with _counters.lock:
         return _look(framework, device, _counters.of(framework, device))
 
 
 def peaks(device: int | None = None) -> Peaks:
-    """The device's peaks in bytes as if no region had been measured; None: the current device. Any thread.
+    """Return a device's peaks in bytes, as if no region had been measured. Any thread may call this.
 
     ``vram.monitor`` resets PyTorch's peak counters when a region begins, so ``torch.cuda.max_memory_allocated()`` then
-    counts from there. This is the largest of before and after: since the start of the program, or since the program
-    itself reset its counters. One limit: a reset of the program's own shows only by a counter that has become smaller; one
-    whose counter grew again past what it was before is not noticed, and the older peak stays. Without a GPU both are None.
+    counts from there. This function returns the peak since the program started, or since it reset the counters itself.
+    Limit: vram detects such a reset only while the counter is smaller than before. If it has grown larger again, the
+    older peak remains. Without a GPU both are None.
+
+    Args:
+        device: The device's number. None: the current device.
 
     >>> import vram
     >>> vram.peaks().allocated_bytes is None  # where there is no GPU

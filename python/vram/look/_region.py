@@ -1,4 +1,4 @@
-"""A region while it is open: what was at its beginning, and at its end the Measurement."""
+"""An open region: the figures at its beginning, and the Measurement at its end."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _Begun:
 
 
 class Region:
-    """What ``with vram.monitor(…) as region`` gives: ``region.result`` is None until the end, then a Measurement.
+    """The region of ``with vram.monitor(…) as region``. ``region.result`` is None until the end, then a Measurement.
 
-    It stays None where ``every=N`` left this use out. If another thread or task ends it than began it, the monitor's
-    latest open region ends.
+    It stays None if ``every=N`` skipped this use. If another thread or task than the one that began it ends it, the
+    monitor's latest open region ends.
 
     >>> import vram
     >>> with vram.monitor("load") as region:
@@ -71,7 +71,7 @@ class Region:
         return self.result
 
     def _guarded(self, step: Callable[[Framework, int], None], device: int) -> None:
-        """A device that failed must hide neither the program's own error nor its result."""
+        """Run a step so that a failing device hides neither the program's own error nor its result."""
         framework = self._framework
         try:
             if framework is not None:
@@ -80,7 +80,7 @@ class Region:
             self._failure = self._failure or f"GPU {device} failed: {type(error).__name__}: {error}"
 
     def _devices(self) -> list[int]:
-        """Those of the beginning, and those that the region itself was the first to touch."""
+        """Return the devices of the beginning, and those that the region was the first to use."""
         return sorted({*self._begun, *self._framework.devices()}) if self._framework else []
 
     def _begin_device(self, framework: Framework, device: int) -> None:
@@ -98,7 +98,7 @@ class Region:
             self._uses.append(use)
 
     def _use(self, framework: Framework, device: int) -> DeviceUse | None:
-        """None: a device that the program does not use."""
+        """Return the use of a device; None if the program does not use it."""
         begun = self._begun.get(device) or _Begun(Figures(0, 0, 0, 0))
         now = _peaks.end(framework, device, begun.peak)
         if device not in self._begun:
@@ -122,7 +122,7 @@ def _minus(now: int | None, before: int | None) -> int | None:
 
 
 def _raised(peak: int | None, before: int | None) -> int | None:
-    """A peak that was not reset says something about the region only if it rose above what it was before."""
+    """Return a peak that was not reset only if it exceeded the earlier one, since only then is it the region's."""
     return peak if peak is None or before is None or peak > before else None
 
 

@@ -1,4 +1,4 @@
-"""Sinks: who is given the measurements. A sink is any callable that takes a Measurement."""
+"""Sinks, which receive the measurements. A sink is any callable that takes a Measurement."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _log = logging.getLogger("vram")
 
 
 def log(measurement: Measurement) -> None:
-    """The sink that is there from the start: ``logging.getLogger("vram")``, level INFO, one line a measurement.
+    """The default sink: one line per measurement to ``logging.getLogger("vram")``, level INFO. Any thread.
 
-    Python shows INFO only when asked to, for example by ``logging.basicConfig(level=logging.INFO)``. Any thread.
+    Python shows INFO only if configured, for example by ``logging.basicConfig(level=logging.INFO)``.
 
     >>> import logging, vram
     >>> logging.getLogger("vram").setLevel(logging.INFO)  # from now on each region is a line
@@ -26,16 +26,22 @@ def log(measurement: Measurement) -> None:
 
 
 class _Sinks:
-    # Replaced, never changed: who reads it needs no lock.
+    # Replaced, never changed, so reading needs no lock.
     all: tuple[Sink, ...] = (log,)
     broken: tuple[Sink, ...] = ()
 
 
 def add_sink(sink: Sink) -> Sink:
-    """From now on every measurement of this process is given to ``sink``, in the thread that ended the region.
+    """Pass every measurement of this process to ``sink`` from now on, in the thread that ended the region.
 
-    Returns the sink, to be removed by. Adding it twice changes nothing. A sink that raises does not disturb what is
-    measured: its first error is logged as a warning. Any thread; VramError if it can't be called.
+    Adding a sink twice has no effect. If a sink raises an exception, its first error is logged as a warning, and the
+    measured program continues. Any thread may call this.
+
+    Returns:
+        The sink, for ``vram.remove_sink()``.
+
+    Raises:
+        VramError: The sink is not callable.
 
     >>> import vram
     >>> seen = []
@@ -56,21 +62,22 @@ def add_sink(sink: Sink) -> Sink:
 
 
 def remove_sink(sink: Sink) -> None:
-    """The sink is given nothing more; ``vram.log`` is the one that is there from the start. Any thread.
+    """Stop passing measurements to a sink; ``vram.log`` is the default one. Any thread may call this.
 
-    VramError: it was not added.
+    Raises:
+        VramError: The sink was not added.
 
     >>> import vram
     >>> vram.remove_sink(vram.log)  # nothing is logged any more
     >>> _ = vram.add_sink(vram.log)
     """
     if sink not in _Sinks.all:
-        raise VramError(f"{sink!r} is no sink that was added; keep what vram.add_sink() returns, and remove that")
+        raise VramError(f"{sink!r} was not added as a sink; pass what vram.add_sink() returned")
     _Sinks.all = tuple(other for other in _Sinks.all if other != sink)
 
 
 def are_listening() -> bool:
-    """Whether a measurement would reach anybody."""
+    """Return whether a sink would receive a measurement."""
     sinks = _Sinks.all
     return len(sinks) > 1 or (bool(sinks) and (sinks[0] is not log or _log.isEnabledFor(logging.INFO)))
 
@@ -79,18 +86,21 @@ def give(measurement: Measurement) -> None:
     for sink in _Sinks.all:
         try:
             sink(measurement)
-        except Exception as error:  # whatever a sink does, training goes on
+        except Exception as error:  # a failing sink must not end the training
             if sink not in _Sinks.broken:
                 _Sinks.broken = (*_Sinks.broken, sink)
-                _log.warning("the sink %r failed and goes on being called: %s: %s", sink, type(error).__name__, error)
+                _log.warning("the sink %r failed and will be called again: %s: %s", sink, type(error).__name__, error)
 
 
 class TensorBoard:
-    """A sink that writes scalars to your own writer: torch's ``SummaryWriter`` or TensorFlow's ``create_file_writer``.
+    """A sink that writes scalars to your writer: torch's ``SummaryWriter`` or TensorFlow's ``create_file_writer``.
 
-    Tags are ``<prefix>/<name>/seconds`` and, for each device whose figures are known,
-    ``…/gpu<N>/{allocated,reserved,peak}_bytes`` and ``…/gpu<N>/fragmentation`` (a share); the step is the call's number.
-    Writers are as thread-safe as their makers made them. VramError: neither kind of writer.
+    Tags are ``<prefix>/<name>/seconds`` and, for each device with known figures,
+    ``…/gpu<N>/{allocated,reserved,peak}_bytes`` and ``…/gpu<N>/fragmentation`` (a fraction); the step is the number of
+    the call. Threads may share the sink if the writer allows it.
+
+    Raises:
+        VramError: The writer is of neither kind.
 
     >>> import vram
     >>> class Writer:  # stands for torch.utils.tensorboard.SummaryWriter("runs/1")
@@ -118,14 +128,14 @@ class TensorBoard:
             for name, value in scalars.items():
                 self._writer.add_scalar(f"{self._prefix}/{measurement.name}/{name}", value, measurement.call)
             return
-        summary = sys.modules["tensorflow"].summary  # whoever has such a writer has imported it
+        summary = sys.modules["tensorflow"].summary  # imported, because such a writer exists
         with self._writer.as_default():
             for name, value in scalars.items():
                 summary.scalar(f"{self._prefix}/{measurement.name}/{name}", value, step=measurement.call)
 
 
 def scalars_of(measurement: Measurement) -> dict[str, float]:
-    """The figures that are known, by name; bytes, seconds and shares."""
+    """Return the known figures by name: bytes, seconds and fractions."""
     found: dict[str, float | None] = {"seconds": measurement.duration_ns / 1e9}
     for use in measurement.devices:
         found[f"gpu{use.device}/allocated_bytes"] = use.allocated_bytes

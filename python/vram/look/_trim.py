@@ -1,4 +1,4 @@
-"""Giving memory back because another process asks for it (``vram free``), in the thread that posts on the board."""
+"""Gives memory back when another process requests it (``vram free``), in the thread that updates the status page."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import threading
 from vram._frameworks import Framework, used_frameworks
 from vram.look._native import UNKNOWN, BoardWish, library
 
-_busy = threading.Lock()  # the thread that has it gives memory back; the others need not
+_busy = threading.Lock()  # held by the thread that gives memory back; others skip the request
 
 
 def give_what_is_asked() -> bool:
-    """Answers a request, if there is one and this is the moment. True: caches were emptied. Raises nothing. Any thread.
+    """Answer a pending request for memory, if any. Returns whether caches were emptied. Raises nothing. Any thread.
 
-    The frameworks' caches are emptied whole, however little is asked for. Under PyTorch that is ``torch.cuda.empty_cache()``
-    (under the pool: a trim of it), which takes the allocator's lock, waits for the devices and breaks the capture of a CUDA
-    graph: while this thread captures one, the request stays for later.
+    The frameworks' caches are emptied completely, however much is requested. Under PyTorch that is
+    ``torch.cuda.empty_cache()`` (with the pool: its trim), which takes the allocator's lock, waits for the devices and
+    would break the capture of a CUDA graph. While this thread captures one, the request therefore stays pending.
     """
     if _wish().number == 0 or not _busy.acquire(blocking=False):
         return False
@@ -40,7 +40,7 @@ def _give(wish: BoardWish) -> bool:
         if any(framework.why_not_now() for framework in frameworks):
             return False
         given = [_empty(framework, None if wish.device == UNKNOWN else wish.device) for framework in frameworks]
-    except Exception:  # the program will meet it itself, where it can be dealt with
+    except Exception:  # the program will get the same error where it can handle it
         given = [None]
     known = [each for each in given if each is not None]
     library().vram_board_answer(wish.number, sum(known) if known or not given else UNKNOWN)
@@ -48,7 +48,7 @@ def _give(wish: BoardWish) -> bool:
 
 
 def _empty(framework: Framework, device: int | None) -> int | None:
-    """How many bytes that gave of the device (None: of all); None: the framework can't tell."""
+    """Empty the cache; return the bytes freed on the device (None: on all), or None if the framework does not know."""
     before = _reserved(framework, device)
     framework.release_cache()
     after = _reserved(framework, device)

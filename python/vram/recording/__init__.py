@@ -1,7 +1,7 @@
 """Recording from inside the process: ``vram.record()``, ``vram.scope()``, ``vram.step()``. See docs/record.md.
 
-The recorder is in the C library (vram/record.h); here are its doors, the names of ranks' files, and the tap under
-PyTorch's own allocator.
+The recorder is in the C library (vram/record.h). This package contains its Python interface, the file names of ranks,
+and the tap under PyTorch's own allocator.
 """
 
 from vram.recording._named import scope, step

@@ -1,4 +1,4 @@
-"""Children that multiprocessing makes by fork end by ``os._exit``, which no function at exit survives: there it is told."""
+"""Finishes recordings in children of multiprocessing, which end by ``os._exit`` and therefore run no atexit functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _State:
 
 
 def finish_at_exit(finish: Callable[[], None]) -> None:
-    """Calls finish at the end of each child that multiprocessing forks from here on, and of theirs."""
+    """Call `finish` at the end of each child that multiprocessing forks from now on, and of their children."""
     _State.finish = finish
     if not _State.is_watching:
         _State.is_watching = True

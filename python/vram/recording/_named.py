@@ -1,4 +1,4 @@
-"""``vram.scope()`` and ``vram.step()``: what the program is doing, as reports name it."""
+"""``vram.scope()`` and ``vram.step()``: mark what the program is doing, for reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Scope:
-    """A named region; made by scope(). As a decorator it surrounds every call."""
+    """A named region, created by scope(). As a decorator, it surrounds every call."""
 
     __slots__ = ("_name",)
 
@@ -41,10 +41,11 @@ class Scope:
 
 
 def scope(name: str) -> Scope:
-    """A named region of the calling thread: ``with vram.scope("forward"):``, or above a function.
+    """Name a region of the calling thread: ``with vram.scope("forward"):``, or a decorator of a function.
 
-    Scopes nest; what is allocated in one is told by their path ("forward/attention"). A thread that has none open (as
-    those of autograd) counts for the thread that opened the program's first one. About 1 us, recording or not.
+    Scopes nest, and reports show their path ("forward/attention"). A thread without an open scope, such as those of
+    autograd, uses those of the thread that opened the program's first scope. Takes about 1 us, with or without a
+    recording.
 
     >>> import vram
     >>> with vram.scope("forward"):
@@ -65,9 +66,10 @@ class _Steps:
 
 
 def step() -> None:
-    """A step of training begins, and the one before ends; to be called once at the top of each iteration. Any thread.
+    """Begin a step of training, and end the previous one. Call it once at the beginning of each iteration. Any thread.
 
-    Recordings have it as the step's number, from 0; the board (``vram.Board``) as the last step and its nanoseconds.
+    Recordings contain the number of the step, starting at 0; the status page (``vram.Board``) the last step and its
+    duration.
 
     >>> import vram
     >>> for batch in range(3):

@@ -1,4 +1,4 @@
-"""What a recording says about its process besides what the library knows: Python and the frameworks."""
+"""Describes the process to a recording: Python and the frameworks, which the library does not know."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vram._library import library
 
 
 def describe() -> None:
-    """Says it to the recording that runs."""
+    """Add the description to the running recording."""
     facts = {
         "python.version": platform.python_version(),
         "process.arguments": " ".join(sys.argv),

@@ -1,4 +1,4 @@
-"""``vram.record()``: what happens to GPU memory goes to a file until it is stopped."""
+"""``vram.record()``: records GPU memory into a file until it is stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _State:
 
 
 class Recording:
-    """A recording that runs, or has ended; made by record(). Any thread may stop it."""
+    """A running or finished recording, created by record(). Any thread may stop it."""
 
     def __init__(self) -> None:
         self._path = recorded_file() or Path()
@@ -32,26 +32,30 @@ class Recording:
 
     @property
     def path(self) -> Path:
-        """The file that is written (``NAME.old.vtrace`` beside it has what is older, where the size is limited)."""
+        """The file being written. With a size limit, ``NAME.old.vtrace`` next to it contains older events."""
         return self._path
 
     @property
     def events(self) -> int:
-        """Events written so far."""
+        """The number of events written so far."""
         return self._read()[0]
 
     @property
     def lost(self) -> int:
-        """Events given up because the disk was too slow for too long; 0 is normal."""
+        """The number of events discarded because the disk was too slow for too long; normally 0."""
         return self._read()[1]
 
     @property
     def written_bytes(self) -> int:
-        """Bytes written so far, those of parts that have gone since included."""
+        """The bytes written so far, including parts that have been deleted since."""
         return self._read()[2]
 
     def stop(self) -> None:
-        """Waits until all is in the file. VramError: from some moment on it could not be written. Twice is once."""
+        """Stop recording, and wait until everything is in the file. Calling it again has no effect.
+
+        Raises:
+            VramError: The recording stopped early, because the file could not be written.
+        """
         with _State.lock:
             if _State.running is not self:
                 return
@@ -80,17 +84,22 @@ def record(
     *,
     force: bool = False,
 ) -> Recording:
-    """Records GPU memory from now on into a ``.vtrace`` file, for ``vram report``; to be stopped, or used by ``with``.
+    """Record GPU memory from now on into a ``.vtrace`` file, for ``vram report``.
 
-    stacks: where each request came from: "python", "native" (C++), or None, which costs least. limit: what the file may
-    take on the disk ("2GiB", or bytes, at least 1 MiB): the latest stays. A rank of several (``RANK``, ``WORLD_SIZE``)
-    writes to its own file: ``run.rank0.vtrace``. A recording or report of that name is replaced, any other file only with
-    force=True; a pipe or a device is written in place. What is recorded: vram's pool; under
-    PyTorch's own allocator its events, once torch is imported. What a process had recorded up to 200 ms before it is
-    killed is in the file.
+    Call stop() on the result, or use it in a ``with`` statement. Records vram's pool and, once torch is imported,
+    PyTorch's own allocator. After a kill, the file lacks at most the last 200 ms.
 
-    VramError: something is recorded already, the file can't be made, is written by another recording or was not written
-    by vram, or PyTorch can't be listened to.
+    Args:
+        path: The file. One of several ranks (``RANK``, ``WORLD_SIZE``) writes to its own: ``run.rank0.vtrace``. An existing
+            recording or report is replaced; pipes and devices are written directly.
+        stacks: Records the origin of each request: "python", "native" (C++), or None, which is the cheapest.
+        limit: The most disk space to use, "2GiB" or a number of bytes, at least 1 MiB; the latest events are kept.
+        force: Replaces any existing file.
+
+    Raises:
+        VramError: There is a recording already; the file cannot be created, is being written by another recording, or was
+            not written by vram; or PyTorch's allocator cannot be recorded.
+        ValueError: `stacks` or `limit` is invalid.
 
     >>> import vram, tempfile, os
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -123,21 +132,25 @@ def record(
 
 
 def _begin(*, with_stacks: bool) -> None:
-    """What a recording that has just started is told."""
+    """Add what belongs to the beginning of a recording."""
     _process.describe()
     _taps.start(with_stacks=with_stacks)
     _marks.recording_began()
 
 
 def _end() -> None:
-    """VramError: from some moment on it could not be written."""
+    """End the recording.
+
+    Raises:
+        VramError: It stopped early.
+    """
     _taps.stop()
     if library().vram_record_stop() != OK:
         raise VramError(f"the recording has stopped early: {_library.last_error()}; what came before is in the file")
 
 
 def is_recording() -> bool:
-    """Whether something is recorded in this process.
+    """Return whether this process is being recorded.
 
     >>> import vram
     >>> vram.is_recording()
@@ -147,9 +160,13 @@ def is_recording() -> bool:
 
 
 def record_as_told(*, requires_driver: bool = False) -> None:
-    """For ``vram run --record``: records until the process ends, as the environment says. VramError: it can't be.
+    """Record until the process ends, as the environment specifies, for ``vram run --record``.
 
-    requires_driver: a machine without CUDA's driver, on which there is nothing to record, counts as that, too.
+    Args:
+        requires_driver: Makes a machine without CUDA's driver, which has nothing to record, an error.
+
+    Raises:
+        VramError: Recording is impossible.
     """
     if requires_driver:
         _taps.require_driver()
@@ -160,22 +177,30 @@ def record_as_told(*, requires_driver: bool = False) -> None:
 
 
 def _end_in_child() -> None:
-    with contextlib.suppress(VramError):  # nobody is there to be told
+    with contextlib.suppress(VramError):  # there is no one to report it to
         _end()
 
 
 def finish_as_told() -> Path | None:
-    """At the end of the process, what record_as_told() began: its file, or one of another process of the program; None:
-    there was nothing to record. VramError: from some moment on it could not be written."""
+    """End the recording of record_as_told() at the end of the process.
+
+    Returns:
+        Its file, or the file of another process of the program; None: there was nothing to record.
+
+    Raises:
+        VramError: The recording stopped early.
+    """
     _end()
-    told = Path(os.environ["VRAM_RECORD"])
+    requested = Path(os.environ["VRAM_RECORD"])
     since = float(os.environ.get("VRAM_RECORD_SINCE", "0"))
-    others = (file for file in told.parent.glob(f"{told.stem}*{told.suffix}") if file.stat().st_mtime >= since)
+    others = (
+        file for file in requested.parent.glob(f"{requested.stem}*{requested.suffix}") if file.stat().st_mtime >= since
+    )
     return recorded_file() or next(others, None)
 
 
 def recorded_file() -> Path | None:
-    """The file of the recording that runs, or the last one; None: nothing has been recorded yet."""
+    """Return the file of the current or last recording; None: there was none."""
     text = ctypes.create_string_buffer(4096)
     library().vram_record_path(text, len(text))
     return Path(os.fsdecode(text.value)) if text.value else None

@@ -1,4 +1,4 @@
-"""What is listened to besides vram's own pool and the driver, which say what they do by themselves."""
+"""Records frameworks' own allocators. vram's own pool and the driver tap need no help: they report their events."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from vram.torch import _recording
 
 
 def start(*, with_stacks: bool) -> None:
-    """Of the frameworks that the program has imported. VramError: one can't be listened to."""
+    """Record the allocators of the frameworks that the program has imported.
+
+    Raises:
+        VramError: One cannot be recorded.
+    """
     if _recording.is_available():
         _recording.start_tap(stacks=with_stacks)
 
 
 def require_driver() -> None:
-    """VramError: this machine has no CUDA driver, so nothing can be recorded."""
+    """Check that this machine has a CUDA driver.
+
+    Raises:
+        VramError: It has none, so nothing can be recorded.
+    """
     under_torch.require_driver()
 
 
 def stop() -> None:
-    """What start() began."""
+    """End what start() began."""
     _recording.stop_tap()

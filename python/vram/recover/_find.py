@@ -1,4 +1,4 @@
-"""find_batch_size: the largest batch that a training step runs with, by a few real steps."""
+"""find_batch_size: finds the largest batch size of a training step, by a few real steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TALKS = (
 
 @dataclass(frozen=True)
 class BatchSize:
-    """What ``vram.find_batch_size`` found. Bytes of one device. A value: use it from any thread.
+    """The result of ``vram.find_batch_size``. Bytes are those of one device. Immutable: any thread may use it.
 
     >>> import vram
     >>> vram.BatchSize(batch_size=96, budget_bytes=1 << 30, peak_bytes=1 << 29, trials=(), why="").batch_size
@@ -55,23 +55,31 @@ def find_batch_size(
     group: Any = None,
     framework: Training | None = None,
 ) -> BatchSize:
-    """The largest batch size whose training step fits, from about three real steps: two small ones and the proof.
+    """Find the largest batch size whose training step fits, with about three real steps: two small ones and the result.
 
-    ``trial(batch_size)`` runs one full training step (forward, backward, optimizer) on a batch of that size, the longest
-    samples first. It trains: do this before the training, or put model and optimizer back afterwards. What is in memory
-    already (model, optimizer state, other tensors) counts. Needs that grow along a line (usual) take three trials, now and
-    then a fourth, and none runs out of memory; where they bend, more follow, up to `max_trials`.
+    ``trial(batch_size)`` runs one full training step (forward, backward, optimizer) on a batch of that size, the
+    longest samples first. It trains: search before the training, or restore the model and the optimizer afterwards.
+    Memory that is already in use (model, optimizer state, other tensors) counts. If memory is linear in the batch
+    size, as usual, this takes three trials, sometimes four, and none runs out of memory. Otherwise more follow, up to
+    `max_trials`. The result was run, within the budget, on all ranks of the group. Random generators are restored.
+    Call it from one thread.
 
-    budget: what this process may hold of the device, in bytes or as "20GiB"; None: what it holds and all that is free now,
-    within the limits set by ``torch.cuda.set_per_process_memory_fraction()`` and ``vram.enable(device_limit=...)``.
-    multiple_of: of the result, unless only less fits. start: the first size, small (multiple_of). largest: no more than
-    that. device: its number; None: the current one. group: the ranks that search together, a process group: they try the
-    same sizes, and what does not fit on one of them fits on none; the trial must not communicate. False: this rank works
-    by itself. Where several ranks run, one of the two must be given. framework: in place of PyTorch, for tests.
+    Args:
+        trial: Runs one training step.
+        budget: The most memory that this process may hold on the device, "20GiB" or a number of bytes. None: what it holds
+            and what is free now, within ``torch.cuda.set_per_process_memory_fraction()`` and ``vram.enable(device_limit=...)``.
+        multiple_of: The result is a multiple of this, unless only less fits.
+        start: The first size to try, a small one. Default: `multiple_of`.
+        largest: The largest size to try.
+        max_trials: The most steps to run.
+        device: The device's number. None: the current device.
+        group: The process group of ranks that search together and get the same result; the trial must not communicate.
+            False: this rank searches by itself. Required if there are several ranks.
+        framework: Replaces PyTorch, for tests.
 
-    The result was run, within the budget, on all ranks of the group. Random numbers are afterwards as before. Errors: the
-    framework's out-of-memory error if not even one sample fits; VramError: no GPU, another rank failed, the trial
-    communicates. Errors of the trial pass through. One thread.
+    Raises:
+        torch.OutOfMemoryError: Not even one sample fits.
+        VramError: There is no GPU, another rank failed, or the trial communicates. Errors of the trial propagate.
 
     >>> import torch, vram
     >>> vram.find_batch_size(lambda batch_size: None)  # doctest: +ELLIPSIS

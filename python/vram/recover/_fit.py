@@ -17,7 +17,7 @@ _FAR = 0.9  # of the batch, where one trial alone says how far
 
 @dataclass(frozen=True)
 class Trial:
-    """One real step at one batch size. In bytes, on one device; a peak is None where the step ran out of memory.
+    """One real step at one batch size, in bytes, on one device. A peak is None if the step ran out of memory.
 
     >>> import vram
     >>> vram.Trial(batch_size=8, fits=False).peak_bytes is None

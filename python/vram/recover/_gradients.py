@@ -4,7 +4,7 @@ Tensors start the batch with no gradient, so that an attempt that failed is undo
 new gradient is added to the one set aside, as autograd would have done. That costs memory only under accumulation: a
 second set of gradients while the batch runs.
 
-Parameters that nobody named (a loss's own, one that step() unfreezes) and inputs that want gradients are found in the
+Parameters that `model` does not contain (a loss's own, one that step() unfreezes) and inputs that require gradients are found in the
 graph before each backward pass.
 """
 

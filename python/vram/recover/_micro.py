@@ -1,4 +1,4 @@
-"""micro_batches: a training batch run in as many pieces as memory makes necessary, with the gradients of the whole."""
+"""micro_batches: runs a training batch in as many pieces as necessary, with the gradients of the whole batch."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _THRASHING_AFTER = 2  # batches in a row
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """What ``vram.micro_batches`` did with a batch. Sizes in samples. A value: use it from any thread.
+    """The result of ``vram.micro_batches``. Sizes are in samples. Immutable: any thread may use it.
 
     >>> import vram
     >>> vram.MicroBatches(loss=0.25, size=16, count=2, retries=1).count
     2
     """
 
-    loss: Any  # of the full batch: a tensor without graph
+    loss: Any  # of the full batch, a tensor without graph
     size: int  # of each micro-batch; the last may be smaller
     count: int
     retries: int = 0
-    freed_bytes: int = 0  # that went back to the devices between attempts
-    alloc_retries: int = 0  # how often the allocator had to give its cache back meanwhile: slow, and close to the limit
-    notes: tuple[str, ...] = ()  # what is not as in the full batch
+    freed_bytes: int = 0  # returned to the devices between attempts
+    alloc_retries: int = 0  # how often the allocator had to empty its cache: slow, and close to the limit
+    notes: tuple[str, ...] = ()  # differences from the full batch
 
 
-def micro_batches(  # size: most of it says what the parameters mean
+def micro_batches(  # size: most of it documents the parameters
     batch: Any,
     step: Callable[[Any], Any],
     *,
@@ -58,27 +58,29 @@ def micro_batches(  # size: most of it says what the parameters mean
     check: bool = True,
     group: Any = None,
 ) -> MicroBatches:
-    """Runs forward and backward over the batch; when memory runs out, again in smaller and smaller micro-batches.
+    """Run forward and backward for a batch. If memory runs out, repeat with smaller and smaller micro-batches.
 
-    ``step(part)`` computes the loss and returns it (or an object with ``.loss``); it does not call backward and does not
-    scale: this function does both. Afterwards ``.grad`` has what ``step(batch).backward()`` would have left (fp32: to 1e-6
-    relative), added to what was there before, or VramError says why it can't. It is called for each part, and a few times
-    more to compare parts with the whole, and so is ``backward``; so nothing in them may count calls. Clip, step the optimizer and
-    zero gradients after the call.
-
-    model: the module that is trained, or a list of them; with DistributedDataParallel, the wrapper. optimizer: what it steps is
-    looked at, too. reduction: how the loss comes from samples, "mean" or "sum". weight: over what the mean is, if not samples:
-    ``weight(part)`` gives the number of tokens that count, say. backward: called with each scaled loss in place of
-    ``loss.backward()``, for a gradient scaler. split(batch, start, stop), with samples: cuts batches that are no trees of
-    tensors with the same dimension 0. grow_after: after so many batches at the size that worked, try twice that
-    (None: never). allow_batch_norm: run though BatchNorm makes equality impossible. check: False takes the difference of a loss
-    that, split, is not the whole batch's; nothing is compared then. group: ranks that call this together for another reason
-    than DistributedDataParallel, a process group; False: this rank trains by itself.
-
-    Errors: the framework's out-of-memory error when one sample is too much, and when an optimizer had begun to step
-    (never run again). VramError: equality is impossible or not to be seen, the batch can't be cut, another rank failed. Any other
-    error of the step passes through. After each error gradients are as before the call. Ranks call it together; in a
+    ``step(part)`` computes the loss and returns it (or an object with ``.loss``). It neither calls backward nor scales
+    the loss; this function does both. Afterwards, ``.grad`` contains what ``step(batch).backward()`` would have added
+    (fp32: to 1e-6 relative), or VramError says why that is impossible. ``step`` and ``backward`` are called for each
+    part, and a few more times to compare parts with the whole batch, so they must not count their calls. Clip, step the optimizer and zero
+    gradients after this call. After an error, gradients are as before the call. Ranks call it together; in one
     process, one thread at a time.
+
+    Args:
+        batch, step: Tensors in dicts, lists, tuples or dataclasses with equal dimension 0; the loss of a part of them.
+        model, optimizer: The trained module, or a list of them (with DistributedDataParallel, the wrapper); its optimizer.
+        reduction, weight: How the loss combines samples: "mean" or "sum". For other means, ``weight(part)`` returns the
+            part's weight, for example its number of tokens.
+        backward: Called with each scaled loss instead of ``loss.backward()``, for a gradient scaler.
+        samples, split: For other batches: their length, and ``split(batch, start, stop)``.
+        grow_after: Tries twice the size after this many batches; None: never.
+        allow_batch_norm, check: True runs models with BatchNorm, whose gradients then differ; False compares nothing.
+        group: Ranks that call this together, other than through DistributedDataParallel; False: this rank alone.
+
+    Raises:
+        torch.OutOfMemoryError: One sample does not fit, or memory ran out after an optimizer began to step.
+        VramError: Equal gradients are impossible or unverifiable, the batch cannot be split, or another rank failed.
 
     >>> import torch, vram
     >>> model = torch.nn.Linear(4, 1)
@@ -95,7 +97,7 @@ def micro_batches(  # size: most of it says what the parameters mean
     _refuse_contradictions(weight, reduction, samples, split)
     models = _modules_of(model)
     ranks = Ranks(models, group)
-    with ranks.votes.telling():  # what fails on this rank alone must not leave the others waiting
+    with ranks.votes.telling():  # a failure of this rank alone must not leave the others waiting
         ranks.refuse_special()
         total = samples if samples is not None else _trees.samples(batch)
         if total < 1:
@@ -132,7 +134,11 @@ def _refuse_contradictions(weight: Any, reduction: str, samples: int | None, spl
 
 
 def _modules_of(model: Any) -> list[Any]:
-    """Each once. VramError: there is none."""
+    """Return each module once.
+
+    Raises:
+        VramError: There is none.
+    """
     models = list({id(one): one for one in (model if isinstance(model, (list, tuple)) else [model])}.values())
     if not models or not all(hasattr(one, "named_modules") for one in models):
         raise VramError(
@@ -151,7 +157,7 @@ def _weigher(weight: Callable[[Any], Any] | None, reduction: str) -> Callable[[A
 
 def _run(job: Job, grow_after: int | None) -> MicroBatches:
     retries_before = _alloc_retries(job.framework)
-    job.ranks.votes.worst(WORKED)  # all are here, and none has a reason not to begin
+    job.ranks.votes.worst(WORKED)  # all ranks are ready to begin
     worked = False
     try:
         job.gradients.set_aside()

@@ -102,8 +102,8 @@ class InParts:
     def _without_backward(self) -> Iterator[None]:
         def refuse(_leaf: Any) -> None:
             raise VramError(
-                "the function calls backward, and in parts each would add its gradient: what a mean over the batch gives can't "
-                "be told from that. Use vram.micro_batches for training, or torch.autograd.grad for gradients that it returns"
+                "the function calls backward, so each part would add its gradient, which differs from that of a mean over the "
+                "batch. Use vram.micro_batches for training, or torch.autograd.grad for gradients that the function returns"
             )
 
         with self._tries.framework.accumulations(refuse):

@@ -20,7 +20,7 @@ class Randomness:
         self._numpy: Any = numpy.get_state() if numpy is not None else None
 
     def has_moved(self, framework: Differentiating) -> bool:
-        """Whether something was drawn since, by whom ever."""
+        """Return whether any code has drawn random numbers since."""
         numpy: Any = sys.modules.get("numpy.random")
         now = numpy.get_state() if numpy is not None and self._numpy is not None else None
         drawn = now is not None and (now[2:] != self._numpy[2:] or bool((now[1] != self._numpy[1]).any()))

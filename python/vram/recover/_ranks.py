@@ -1,4 +1,4 @@
-"""The ranks of a data-parallel training, kept out of collectives until all of them know that nobody failed.
+"""The ranks of a data-parallel training, kept out of collectives until all of them know that none failed.
 
 While micro-batches run, DistributedDataParallel communicates nothing: gradients stay local (no_sync), and what it would
 send with the first forward (buffers, the order of its buckets) is sent before. Then the ranks vote. Only when all of them

@@ -1,4 +1,4 @@
-"""retry_on_oom: a function of a batch size, or of a batch, called again with less of it when memory runs out."""
+"""retry_on_oom: calls a function of a batch size, or of a batch, again with less of it if memory runs out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def retry_on_oom(
 ) -> Callable[[F], F]: ...
 
 
-def retry_on_oom(  # size: most of it says what the parameters mean
+def retry_on_oom(  # size: most of it documents the parameters
     function: F | None = None,
     *,
     argument: str | None = None,
@@ -50,29 +50,35 @@ def retry_on_oom(  # size: most of it says what the parameters mean
     join: Callable[[list[Any]], Any] | None = None,
     group: Any = None,
 ) -> F | Callable[[F], F]:
-    """Decorates a function that may run out of memory: it is called again, with a smaller batch.
+    """Decorate a function so that it is called again with a smaller batch if it runs out of memory.
 
-    Which argument is reduced: `argument`, else the one that is called ``batch_size`` or ``batch``. If it is a number,
-    the function is called with half of it (rounded down to `multiple_of`, as long as that leaves something; or
-    with what ``shrink(size)`` gives) and its result is returned; the next call of the caller starts at what the caller
-    asks for. If it is a batch (a tree of tensors), it is cut along dimension 0, the function called for each part in
-    turn, and the results joined along dimension 0 (or by ``join(results)``); the size that worked, in samples, is
-    where the next call starts. Not below `minimum`; at most `tries` calls that fail.
+    **A number** (`batch_size`) is halved, rounded down to `multiple_of` as long as that leaves something, or reduced
+    by `shrink`. The next call starts with the size that its caller passes. **A batch** (a tree of tensors) is split
+    along dimension 0, the function is called for each part, and the results are joined along dimension 0, or by
+    `join`. The next call starts with the size that worked.
 
-    A batch's results are joined only if they belong to samples: what is neither one for each sample nor the same for all
-    parts (a mean, a count) is refused, and so are results that change with the samples beside them. To see that, the first
-    time that a batch is cut, part of it is run again in smaller parts. With `join` that is yours to know.
+    Without `join`, results are joined only if they belong to samples. A result that is neither one value per sample
+    nor equal for all parts (a mean, a count) is refused, and so are results that depend on neighbouring samples: the
+    first time that a batch is split, part of it runs again in smaller parts and is compared.
 
-    After a failure everything that it held is freed before the next call; if that gave memory back to the device, the
-    same size is tried once more. Random numbers begin each time where they began first. Nothing else is undone: a
-    function that computes gradients is one for ``vram.micro_batches``. It is not called again after its backward has added to
-    gradients that were there before, nor once an optimizer has begun to step; from_scratch=True says that the function makes
-    its own model and optimizer, so that it may be. group: ranks that call it together, a process group, and agree on sizes;
-    the function must not communicate. Without it, a rank that works by itself is called again only without communication.
+    After a failure, everything that the call held is freed; if that returned memory to the device, the same size is
+    tried once more. Random generators restart from the same state. Nothing else is undone: use ``vram.micro_batches``
+    for gradients. The function is not called again after its backward added to earlier gradients, or after an
+    optimizer began to step. Sizes of one decorated function are shared by all threads, nothing else.
 
-    Errors: the framework's out-of-memory error, with what was tried and bytes; VramError: no such argument, a function that
-    can't be called again (async, a generator), results that can't be joined, another rank failed. Other errors
-    pass through at once, those of a broken device too. Threads: sizes of one decorated function are shared, nothing else.
+    Args:
+        argument: The argument to reduce. Default: ``batch_size`` or ``batch``.
+        shrink: ``shrink(size)`` returns the next size to try.
+        multiple_of, minimum, tries: Sizes are multiples of the first, not below the second; the third limits failed calls.
+        from_scratch: States that the function creates its own model and optimizer, so it may be called again in any case.
+        join: ``join(results)`` combines the results of parts.
+        group: The process group of ranks that call it together and agree on sizes; the function must not communicate.
+            Without it, a rank is called again only if the function did not communicate.
+
+    Raises:
+        torch.OutOfMemoryError: The last error, with the attempts and their bytes.
+        VramError: There is no such argument, the function cannot be called again (async, a generator), results cannot be
+            joined, or another rank failed. Other errors propagate at once.
 
     >>> import torch, vram
     >>> @vram.retry_on_oom

@@ -169,7 +169,7 @@ def _rebuilt(item: Any, change: Callable[[Any, Any], Any]) -> Any:
     if _is_dataclass(item):
         result = copy.copy(item)
         for name, child in changed.items():
-            object.__setattr__(result, name, child)  # a frozen one too: nobody else has seen this copy
+            object.__setattr__(result, name, child)  # also if it is frozen: this copy is not shared yet
         return result
     return item
 

@@ -27,7 +27,7 @@ def world_size() -> int:
 
 
 def refuse_unknown_ranks(group: Any, function: str) -> None:
-    """VramError where several ranks run and nobody said which of them act together. group: False says that none do."""
+    """Raise VramError if there are several ranks and it is unknown which act together. group: False states that none do."""
     if group is None and world_size() > 1:
         raise VramError(
             f"torch.distributed runs {world_size()} ranks, and {function} does not know which of them call it together: if "
@@ -53,16 +53,16 @@ class Votes:
             return status, size
         worst, largest = self.largest([status, size])
         if worst == BROKEN:
-            told = self._texts("" if status == BROKEN else None)
+            texts = self._texts("" if status == BROKEN else None)
             if status != BROKEN:
                 raise VramError(
-                    f"another rank failed by an error that is not about memory; its own output says more. {told}"
+                    f"another rank failed by an error that is not about memory; its own output says more. {texts}"
                 )
         return worst, largest
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """An error within it is told to the others, who are at their next worst(), and passes."""
+        """Send an error within the block to the other ranks, which wait in their next worst(), and raise it again."""
         try:
             yield
         except BaseException as error:

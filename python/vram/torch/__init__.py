@@ -1,6 +1,6 @@
-"""The pool under PyTorch: ``vram.enable()`` and ``vram.disable()``. See docs/pytorch.md.
+"""vram's pool under PyTorch: ``vram.enable()`` and ``vram.disable()``. See docs/pytorch.md.
 
-Importing this imports no torch; enable() does.
+Importing this module does not import torch; enable() does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REGISTER_ALL = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
 
 @dataclass(frozen=True)
 class Enabled:
-    """What enable() did."""
+    """The result of ``vram.enable()``."""
 
     torch_version: str
     adapter: Path
@@ -41,19 +41,23 @@ class _State:
 
 
 def enable(device_limit: int | str | None = None) -> Enabled:
-    """From now on PyTorch's CUDA memory comes from vram's pool; what it holds already stays where it is.
+    """Use vram's pool for PyTorch's CUDA memory from now on. Existing tensors stay where they are.
 
-    device_limit: at most so much is reserved on each device ("20GiB", or bytes, at least 1 MiB); None: no limit but the
-    device. To be called from one thread, best before the first CUDA tensor. The first call of a version of PyTorch compiles
-    the adapter, 3 to 5 s. Settings that have no effect under the pool are warned about.
+    Call it from one thread, best before the first CUDA tensor. The first call with a version of PyTorch compiles the
+    adapter, which takes 3 to 5 s. Settings that have no effect with the pool cause warnings.
 
-    VramError: there is no GPU, no PyTorch from 2.4 on with CUDA, or neither a compiler nor an adapter from before.
+    Args:
+        device_limit: The most memory to reserve on each device, "20GiB" or a number of bytes, at least 1 MiB. None: no
+            limit other than the device's memory.
+
+    Raises:
+        VramError: There is no GPU, no PyTorch 2.4 or newer with CUDA, or neither a compiler nor a compiled adapter.
 
     >>> import vram
     >>> try:
     ...     enabled = vram.enable(device_limit="20GiB")
     ... except vram.VramError as error:
-    ...     print(error)  # the program goes on with PyTorch's own allocator
+    ...     print(error)  # the program continues with PyTorch's own allocator
     PyTorch ... is built without CUDA; install one with it (see pytorch.org)
     >>> vram.is_enabled()
     False
@@ -72,10 +76,11 @@ def enable(device_limit: int | str | None = None) -> Enabled:
 
 
 def disable() -> None:
-    """PyTorch's own allocator serves what is asked for from now on; blocks of the pool stay valid and return to it.
+    """Use PyTorch's own allocator for requests from now on.
 
-    ``record_stream()`` of such a block still reaches the pool, and ``torch.cuda.empty_cache()`` still gives the pool's free
-    memory back. Calling it again has no effect. From the thread that called enable().
+    Tensors of the pool stay valid and return to it: ``record_stream()`` still protects them, and
+    ``torch.cuda.empty_cache()`` still releases the pool's free memory. Calling this again has no effect. Call it from
+    the thread that called enable().
 
     >>> import vram
     >>> vram.disable()
@@ -88,7 +93,7 @@ def disable() -> None:
 
 
 def is_enabled() -> bool:
-    """Whether PyTorch's CUDA memory comes from the pool. Any thread.
+    """Return whether PyTorch's CUDA memory comes from the pool. Any thread may call this.
 
     >>> import vram
     >>> vram.is_enabled()
@@ -98,7 +103,11 @@ def is_enabled() -> bool:
 
 
 def prepare_adapter(torch: Any) -> tuple[Torch, Path, bool]:
-    """What is installed, its adapter, and whether that had to be compiled. VramError: there can be none."""
+    """Return the installed PyTorch, its adapter, and whether that was compiled now.
+
+    Raises:
+        VramError: There can be no adapter.
+    """
     facts = Torch.installed(torch)
     _check(torch, facts)
     _library.library()  # before the adapter, which calls it
@@ -113,7 +122,7 @@ def _import_torch() -> Any:
 
 
 def _check(torch: Any, facts: Torch) -> None:
-    """Raises where nothing can come of it."""
+    """Raise VramError if this PyTorch cannot use the pool."""
     if getattr(torch.version, "hip", None):
         raise VramError(f"PyTorch {facts.version} is built for ROCm; vram needs one built for CUDA")
     if torch.version.cuda is None:
@@ -124,7 +133,11 @@ def _check(torch: Any, facts: Torch) -> None:
 
 
 def require_driver() -> None:
-    """VramError: this machine has no CUDA driver. ``VRAM_CUDA_DRIVER`` names another one, as for the C library."""
+    """Check that this machine has a CUDA driver; ``VRAM_CUDA_DRIVER`` names another one, as for the C library.
+
+    Raises:
+        VramError: There is no driver.
+    """
     try:
         # Loaded, not initialized: a later fork stays possible.
         ctypes.CDLL(os.environ.get("VRAM_CUDA_DRIVER") or "libcuda.so.1")
@@ -133,7 +146,7 @@ def require_driver() -> None:
 
 
 def has_driver() -> bool:
-    """Whether this machine has CUDA's driver, so that there may be a GPU to use. Nothing is initialized."""
+    """Return whether this machine has CUDA's driver, and may therefore have a GPU. Initializes nothing."""
     try:
         require_driver()
     except VramError:
@@ -142,12 +155,16 @@ def has_driver() -> bool:
 
 
 def loaded_adapter() -> ctypes.CDLL | None:
-    """The adapter, if this process has it."""
+    """Return the adapter if this process has loaded it."""
     return _State.adapter
 
 
 def load(file: Path) -> ctypes.CDLL:
-    """The adapter, from this file the first time. VramError: it is none."""
+    """Load the adapter from a file, unless this process has one, and return it.
+
+    Raises:
+        VramError: The file is not an adapter.
+    """
     if _State.adapter is None:
         try:
             loaded = ctypes.CDLL(str(file))
@@ -166,7 +183,7 @@ def load(file: Path) -> ctypes.CDLL:
 
 
 def _notes() -> tuple[str, ...]:
-    """What the user has asked PyTorch for that has no effect on what the pool serves."""
+    """Return notes on the user's PyTorch settings that have no effect with the pool."""
     notes = []
     if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING", "0") not in ("", "0"):
         notes.append("PYTORCH_NO_CUDA_MEMORY_CACHING is set, but vram's pool keeps memory; disable() it to go without")

@@ -74,7 +74,7 @@ def _fingerprint(torch: Torch, generated: str, c_header: Path) -> str:
 
 
 def _cache_folder() -> Path:
-    """A folder that nobody else can write to: what lies there is loaded into the process.
+    """Return a folder that only this user can write to, because files in it are loaded into the process.
 
     Where the user's cache can't be had (a home that is read-only, or none), it is one below the folder of temporary files,
     which ranks share. A folder of this process alone is the last resort, and goes with it.

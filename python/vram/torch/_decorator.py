@@ -123,7 +123,7 @@ class Function:
 
 
 def decorator(include: Path) -> str:
-    """The text of decorator.hpp for the PyTorch whose headers lie in the folder."""
+    """Return the text of decorator.hpp for the PyTorch whose headers are in the folder."""
     functions = virtual_functions(include)
     missing = {"allocate", "raw_delete", "recordStream", "beginAllocateToPool"} - {f.name for f in functions}
     if missing:
@@ -209,7 +209,7 @@ def _parse(declaration: str) -> Function | None:
 
 
 def _split(parameters: str) -> list[str]:
-    """At the commas that stand in no brackets."""
+    """Split at the commas outside brackets."""
     parts = [""]
     depth = 0
     for character in parameters:

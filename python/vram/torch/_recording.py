@@ -1,8 +1,9 @@
-"""PyTorch's own allocator under a recording: what it holds and does goes to the recorder as it happens.
+"""Records PyTorch's own allocator: its memory and its events go to the recorder as they happen.
 
-The adapter's tap (adapter/tap.hpp) does it; here it is compiled, loaded and switched. vram's pool needs none of this: it
-says itself what it does. Both may be on: the native allocator then tells of what it serves beside the pool (CUDA graphs,
-``MemPool``, tensors from before). A memory history that the program keeps (``_record_memory_history``) goes on untouched.
+The adapter's tap (adapter/tap.hpp) does the work; this module compiles, loads and switches it. vram's pool needs no
+tap, because it reports its events. Both may be active: the native allocator then reports the memory that it serves in
+addition to the pool (CUDA graphs, ``MemPool``, earlier tensors). The program's own memory history
+(``_record_memory_history``) is not affected.
 """
 
 from __future__ import annotations
@@ -57,15 +58,19 @@ def watch_forks() -> None:
 
 
 def start_tap(stacks: bool) -> None:
-    """Events of PyTorch's own allocator go to the recording that runs; to be called after the recording has started.
+    """Record the events of PyTorch's own allocator in the running recording. Start the recording first.
 
-    What the allocator holds already is said first. Before CUDA is initialized it works, too: from torch's import on
-    (nothing is initialized here, a later fork stays possible) the tap waits for PyTorch's allocator to make its devices,
-    and has all that it ever does. A first call may compile the adapter, 3 to 5 s. stacks: each request's stack is taken,
-    of the kind that the recording wants. Twice is once. Any thread, but not beside stop_tap() or vram.enable().
+    The existing memory is recorded first. If CUDA is not initialized yet, the tap waits until PyTorch's allocator
+    creates its devices and then records everything; it initializes nothing, so a later fork remains possible. The
+    first call may compile the adapter, which takes 3 to 5 s. Calling it again has no effect. Any thread may call it,
+    but not at the same time as stop_tap() or vram.enable().
 
-    VramError: there is no compiler and no adapter from before, no driver, or an allocator that can't be listened to
-    (cudaMallocAsync, one of the user's own).
+    Args:
+        stacks: Records the stack of each request, of the kind that the recording specifies.
+
+    Raises:
+        VramError: There is neither a compiler nor a compiled adapter, there is no driver, or the allocator cannot be
+            recorded (cudaMallocAsync, a user-defined one).
     """
     torch = sys.modules.get("torch")
     if torch is None:
@@ -86,10 +91,10 @@ def start_tap(stacks: bool) -> None:
 
 
 def stop_tap() -> None:
-    """Nothing more of PyTorch's own allocator is recorded; to be called before the recording is stopped. Twice is once.
+    """Stop recording PyTorch's own allocator. Call it before the recording is stopped. Calling it again has no effect.
 
-    What the allocator holds then goes into the recording, for reports to check its events against. At the end of the
-    process it is called by itself. In the child of a fork nothing is done if the devices are its parent's.
+    The allocator's state then becomes part of the recording, so reports can check its events. Runs at the end of the
+    process, too. In a forked child it does nothing if the devices are those of its parent.
     """
     if _State.is_of_parent:
         return

@@ -19,7 +19,7 @@ _DEEPEST_OUTPUT = 3
 
 
 class _Call(functools.partial):  # type: ignore[type-arg]
-    """What lies in the slot. Copied or pickled all the same, by modules that do it their own way, it is none."""
+    """The object in the slot. If a module with its own way of copying or pickling copies it, the copy is None."""
 
     before: Any
 
@@ -38,7 +38,7 @@ def is_watched(module: Any) -> bool:
 
 
 def unwatch(module: Any) -> None:
-    """Leaves alone what somebody else has put there since. Of a replica: it must not call the module it is of."""
+    """Remove vram's call, unless other code has replaced it since; a replica must not call the original module either."""
     if is_watched(module):
         before = module.__dict__.pop(_SLOT).before
         if before is not None:
@@ -46,7 +46,7 @@ def unwatch(module: Any) -> None:
 
 
 class Watcher(Protocol):
-    is_telling: bool  # gradients may arrive after the watch has ended; then nothing is said
+    is_telling: bool  # False after the watch has ended, when gradients may still arrive
 
     def prepare(self, args: Any, kwargs: Any) -> None:
         """Said of a recorded call that no other watched one is around."""

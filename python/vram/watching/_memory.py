@@ -1,4 +1,4 @@
-"""Naming the memory of tensors: one name for a storage, whatever number of tensors lie in it."""
+"""Names the memory of tensors: one name for each storage, however many tensors share it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where a thread is in a step: the scopes forward, loss, recompute and backward, and the module within them.
 
-A forward pass nests: each module's scope lies in its caller's. Backward does not: gradients arrive at the outputs of
+A forward pass nests: each module's scope is inside its caller's. Backward does not: gradients arrive at the outputs of
 one module after the other, so each arrival ends the scope of the module before and begins that of its own. Backward of
 a GPU's part of the graph runs on a thread of PyTorch's, which has its own scopes.
 """
@@ -43,7 +43,7 @@ def arrive(name: str) -> None:
         return
     if before is None:
         _marks.scope_begin("backward")
-        if not place.runs:  # a thread of PyTorch's: nobody else tells it that this is over
+        if not place.runs:  # a thread of PyTorch's, where nothing else ends this
             _autograd().variable.Variable._execution_engine.queue_callback(_end_backward)
     else:
         _marks.scope_end()

@@ -1,4 +1,4 @@
-"""vram.watch(): a model's parts named for the recorder."""
+"""vram.watch(): names the parts of a model for the recorder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """What vram.watch() began. ``stop()`` or the end of its ``with`` ends it; so does the end of the model.
+    """The result of vram.watch(). ``stop()``, the end of its ``with`` statement, or the end of the model's life ends it.
 
     >>> import torch, vram
     >>> model = torch.nn.Linear(2, 2)
@@ -50,13 +50,13 @@ class Watch:
 
     @property
     def is_open(self) -> bool:
-        """Whether stop() was not called and the model is still there."""
+        """Whether it is still active: stop() was not called, and the model exists."""
         return self._leave.alive
 
     def stop(self) -> None:
-        """Takes everything out of the model and the optimizers again; what was recorded keeps its names.
+        """Remove everything from the model and the optimizers again; recorded names remain.
 
-        May be called twice, from any thread, while none runs the model. Raises nothing.
+        May be called repeatedly, from any thread, while no thread runs the model. Raises nothing.
 
         >>> import torch, vram
         >>> model = torch.nn.Linear(2, 2)
@@ -97,7 +97,7 @@ class Watch:
         return watched
 
     def prepare(self, args: Any, kwargs: Any) -> None:
-        """Said by the modules; names what has no name yet."""
+        """Name what has no name yet; called by the modules."""
         if self._named_at != self._now():
             self._name_all()
         if sys.modules["torch"].is_grad_enabled():
@@ -151,20 +151,26 @@ def watch(
     name: str = "",
     depth: int | None = None,
 ) -> Watch:
-    """Names a model's modules, parameters, buffers, gradients and optimizer states for the recorder.
+    """Name a model's modules, parameters, buffers, gradients and optimizer states for the recorder.
 
-    While something is recorded, memory that a module allocates lies in scopes such as ``forward/GPT/layers.7/
-    layers.7.mlp``, ``backward/layers.7.mlp`` or ``recompute/layers.7`` (checkpointing), the optimizer's in
-    ``optimizer``; parameters, buffers, gradients and the optimizer's states have their names. While nothing is, a
-    module's call costs a fraction of a microsecond more. docs/watch.md has the figures and what is not seen.
+    During a recording, memory that a module allocates belongs to scopes such as ``forward/GPT/layers.7/layers.7.mlp``,
+    ``backward/layers.7.mlp`` or ``recompute/layers.7`` (checkpointing), that of the optimizer to ``optimizer``.
+    Parameters, buffers, gradients and optimizer states have names. Without a recording, a module call takes a fraction
+    of a microsecond longer. docs/watch.md describes costs and limits.
 
-    `model` may be wrapped (DistributedDataParallel, torch.compile, FSDP); what is wrapped only later is not named by
-    the wrapper. Without `optimizer` gradients are named as they come, and its states are not. `name` goes before all
-    names, for programs of several models. `depth`: modules whose names have more parts ("layers.7.mlp" has 3) are no
-    scopes and cost nothing; what they allocate counts for the module around them. The model is not kept alive, and its copies and pickles are not watched.
+    Call it while no thread runs the model; the model may then run on any thread. The watch does not keep the model
+    alive, and copies and pickles of the model are not watched.
 
-    VramError: `model` is no torch.nn.Module, or is watched already. Call it while no thread runs the model; the model
-    may then run on any thread.
+    Args:
+        model: The model; it may be wrapped (DistributedDataParallel, torch.compile, FSDP). Wrappers added later are not
+            named.
+        optimizer: An optimizer or several. Without it, gradients are named when they are created, and states are not named.
+        name: Precedes all names, for programs with several models.
+        depth: Modules whose names have more parts ("layers.7.mlp" has 3) are not scopes and cost nothing; their memory
+            belongs to the module around them.
+
+    Raises:
+        VramError: `model` is not a torch.nn.Module, or is watched already.
 
     >>> import torch, vram
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())

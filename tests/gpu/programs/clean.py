@@ -1,4 +1,4 @@
-"""What vram.Cleaner frees on a GPU, grade by grade, beside what PyTorch says of it; prints both.
+"""Prints what vram.Cleaner frees on a GPU, grade by grade, and PyTorch's figures.
 
 clean.py native|expandable|pool
 """
@@ -68,7 +68,7 @@ def workspaces() -> dict[str, Any]:
     (x @ x).sum().item()  # cuBLAS has its workspace from here on
     torch.fft.rfft(x)
     before = figures()
-    cleaner = vram.Cleaner(epoch="workspaces", low=1.0)  # somebody always needs the memory
+    cleaner = vram.Cleaner(epoch="workspaces", low=1.0)  # memory always counts as needed
     first = graded(cleaner.epoch())
     after = figures()
     second = graded(cleaner.epoch())
