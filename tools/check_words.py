@@ -18,8 +18,26 @@ from pathlib import Path
 from source_files import ROOT, source_files
 
 TABLE = Path("tools/words.toml")
-CHECKED = tuple(
-    ".md .py .cpp .hpp .h .cu .cuh .in .toml .yml .yaml .json .sh .cmake .txt .service .timer Makefile Containerfile".split()
+CHECKED = (
+    ".md",
+    ".py",
+    ".cpp",
+    ".hpp",
+    ".h",
+    ".cu",
+    ".cuh",
+    ".in",
+    ".toml",
+    ".yml",
+    ".yaml",
+    ".json",
+    ".sh",
+    ".cmake",
+    ".txt",
+    ".service",
+    ".timer",
+    "Makefile",
+    "Containerfile",
 )
 # The list itself and its tests; data of tests, which quotes other programs; output of vram, whose source is checked; licences.
 NOT_CHECKED = (

@@ -140,9 +140,13 @@ def test_asking_for_less_takes_a_restart(machine: Machine, tmp_path: pathlib.Pat
     config = web_config(tmp_path, authority, users, more)
     with Serve(machine, tmp_path, "--web-config", str(config)) as serve:
         for fewer, less in (("", more), (users, "")):  # each asks who it is, but for less than both
-            before = len(serve.events("reload-failed"))
+            failures = len(serve.events("reload-failed"))
+
+            def has_failed_again(failures: int = failures) -> bool:
+                return len(serve.events("reload-failed")) > failures
+
             web_config(tmp_path, authority, fewer, less)
-            wait_until(lambda before=before: len(serve.events("reload-failed")) > before)
+            wait_until(has_failed_again)
             assert "takes a restart" in serve.events("reload-failed")[-1]["message"]
 
 

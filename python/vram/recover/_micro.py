@@ -62,10 +62,9 @@ def micro_batches(  # size: most of it documents the parameters
 
     ``step(part)`` computes the loss and returns it (or an object with ``.loss``). It neither calls backward nor scales
     the loss; this function does both. Afterwards, ``.grad`` contains what ``step(batch).backward()`` would have added
-    (fp32: to 1e-6 relative), or VramError says why that is impossible. ``step`` and ``backward`` are called for each
-    part, and a few more times to compare parts with the whole batch, so they must not count their calls. Clip, step the optimizer and zero
-    gradients after this call. After an error, gradients are as before the call. Ranks call it together; in one
-    process, one thread at a time.
+    (fp32: to 1e-6 relative), or VramError says why that is impossible. ``step`` and ``backward`` also run to compare
+    parts with the whole batch, so they must not count their calls. Clip, step the optimizer and zero gradients after
+    this call. After an error, gradients are as before. Ranks call it together; in one process, one thread at a time.
 
     Args:
         batch, step: Tensors in dicts, lists, tuples or dataclasses with equal dimension 0; the loss of a part of them.
@@ -74,7 +73,7 @@ def micro_batches(  # size: most of it documents the parameters
             part's weight, for example its number of tokens.
         backward: Called with each scaled loss instead of ``loss.backward()``, for a gradient scaler.
         samples, split: For other batches: their length, and ``split(batch, start, stop)``.
-        grow_after: Tries twice the size after this many batches; None: never.
+        grow_after: After this many batches, try twice the size; None: never.
         allow_batch_norm, check: True runs models with BatchNorm, whose gradients then differ; False compares nothing.
         group: Ranks that call this together, other than through DistributedDataParallel; False: this rank alone.
 
@@ -86,8 +85,7 @@ def micro_batches(  # size: most of it documents the parameters
     >>> model = torch.nn.Linear(4, 1)
     >>> batch = {"x": torch.ones(8, 4), "y": torch.zeros(8, 1)}
     >>> def step(part):
-    ...     if len(part["x"]) > 4:
-    ...         raise torch.OutOfMemoryError("simulated")
+    ...     if len(part["x"]) > 4: raise torch.OutOfMemoryError("simulated")
     ...     return torch.nn.functional.mse_loss(model(part["x"]), part["y"])
     >>> done = vram.micro_batches(batch, step, model=model)
     >>> done.size, done.count, done.retries
