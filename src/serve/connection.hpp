@@ -118,11 +118,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void refuse_for_want_of_room();
   void was_written(ErrorCode error);
   void begin_stream(const Response& response);
-  void ask_for_piece();
+  void request_piece();
   void send_piece(const Piece& piece);
   void hold(size_t bytes);
   // Counts what it has been sending as sent.
-  void let_go();
+  void release();
   void drain();
   void close();
 
@@ -138,7 +138,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_late_ = false;
   std::unique_ptr<Exchange> exchange_;
   std::string client_;
-  bool came_locally_ = true;
+  bool is_local_ = true;
   bool is_head_ = false;
   bool wants_gzip_ = false;
   bool keeps_alive_ = true;

@@ -30,7 +30,7 @@ struct Guard {
 
   [[nodiscard]] Response operator()(const Request& request) const;
   // Whether `inner` would be asked: before work that takes longer than a refusal.
-  [[nodiscard]] bool lets_in(const Request& request) const;
+  [[nodiscard]] bool accepts_authorization(const Request& request) const;
   // Whether the answer depends on a password that is not known to be right or wrong; and whether it
   // is right, which takes a part of a second.
   [[nodiscard]] bool needs_password_check(const Request& request) const;

@@ -70,7 +70,7 @@ TEST(BusyHttpServer, ATimeLimitHoldsWhereMoreHasComeWhenItIsOver) {
 TEST(BusyHttpServer, WhoGoesOnSendingBehindTheLastAnswerIsClosed) {
   ServerLimits limits;
   limits.connections = 2;
-  limits.patience = std::chrono::hours(1);
+  limits.timeout = std::chrono::hours(1);
   BusyServer server(limits);
   Client client((*server).port());
   client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 65536\r\n\r\n");
@@ -104,7 +104,7 @@ TEST(BusyHttpServer, PacksWhileTheHistoryIsWaitedFor) {
   Client slow(server.port());
   slow.send(std::string("GET /slow HTTP/1.1\r\n") + kClose);
   const std::string packed =
-      server.ask(std::string("GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\n") + kClose);
+      server.send_and_read(std::string("GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\n") + kClose);
   EXPECT_NE(packed.find("Content-Encoding: gzip"), std::string::npos);
   EXPECT_FALSE(has_waited);
   may_go.set_value();
@@ -120,7 +120,7 @@ TEST(BusyHttpServer, WhatWaitsToBePackedIsBounded) {
     return static_cast<char>(state >> 24);
   });
   ServerLimits limits;
-  limits.patience = std::chrono::hours(1);
+  limits.timeout = std::chrono::hours(1);
   std::mutex mutex;
   std::vector<std::weak_ptr<const Body>> bodies;
   long most = 0;

@@ -1,7 +1,7 @@
 #include "serve/tls.hpp"
 
 #include "base/detachable_thread.hpp"
-#include "watch/testing/history_looks.hpp"
+#include "watch/testing/history_samples.hpp"
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@ Result<std::shared_ptr<const WebAccess::Access>> read_access(const std::string& 
   if (!config) return tl::unexpected(config.error());
   auto access = std::make_shared<WebAccess::Access>();
   access->headers = std::move(config->headers);
-  access->asks_who_it_is = config->asks_who_it_is();
+  access->has_authentication = config->has_authentication();
   access->files = {path};
   hash_on(access->texts_hash, file->text);
   if (!config->users.empty()) {

@@ -26,13 +26,13 @@ class Cleaner:
 
     A grade runs only if that is worthwhile (docs/clean.md explains the conditions):
 
-    - At least ``least`` bytes would be freed.
+    - At least ``min_bytes`` bytes would be freed.
     - The memory is needed: less than the fraction ``low`` of the device (of the host, for HOST and PAGE_CACHE) is free.
     - The previous run was useful: what it freed was not reserved again within ten calls. Otherwise the grade waits for
       ten occasions, then for twenty, and so on.
     - It takes little time: at most the fraction ``share`` of the elapsed time for each grade.
 
-    For CYCLES, the first condition is that tensors hold ``least`` bytes more than their minimum since the last search.
+    For CYCLES, the first condition is that tensors hold ``min_bytes`` bytes more than their minimum since the last search.
     At the end, only the first condition applies. In a program of several ranks each decides for itself, without
     communication. Use a cleaner from one thread at a time; its devices are those that the framework uses. As a context
     manager it calls end() when it is left without an error.
@@ -47,7 +47,7 @@ class Cleaner:
 
     Raises:
         VramError: A grade does not exist, or a fraction is out of range.
-        ValueError: ``least`` is not a size.
+        ValueError: ``min_bytes`` is not a size.
 
     >>> import vram
     >>> with vram.Cleaner(step="cycles", epoch="workspaces", end="host") as cleaner:
@@ -64,17 +64,17 @@ class Cleaner:
         step: Grade | str | None = Grade.CYCLES,
         epoch: Grade | str | None = Grade.WORKSPACES,
         end: Grade | str | None = Grade.HOST,
-        low: float = 0.1,
-        least: int | str = "64MiB",
-        share: float = 0.01,
+        min_free_fraction: float = 0.1,
+        min_bytes: int | str = "64MiB",
+        max_time_fraction: float = 0.01,
         files: Iterable[str | os.PathLike[str]] = (),
         drop_caches: bool = False,
     ) -> None:
-        for name, value in (("low", low), ("share", share)):
+        for name, value in (("min_free_fraction", min_free_fraction), ("max_time_fraction", max_time_fraction)):
             if not 0 < value <= 1:
                 raise VramError(f"expected {name} to be a fraction, more than 0 and at most 1, got {value}")
         self._grades = {"step": grade_of(step), "epoch": grade_of(epoch), "end": grade_of(end)}
-        self._limits = Limits(low, parse_size(least), share)
+        self._limits = Limits(min_free_fraction, parse_size(min_bytes), max_time_fraction)
         self._work = Work(self._limits, [Path(file) for file in files], drop_caches)
         # A cache that grows again is a reason to wait; recurring cycles are not.
         self._history = {grade: History(rebuilding_counts=grade != Grade.CYCLES) for grade in Grade}
@@ -124,7 +124,7 @@ class Cleaner:
     def _clean(self, occasion: str, force: bool) -> Cleaning:
         highest = self._grades[occasion]
         framework = next((used for used in used_frameworks() if used.devices()), None)
-        hindered = framework.why_not_now() if framework is not None else None
+        hindered = framework.unavailable_reason() if framework is not None else None
         at_the_end = occasion == "end"
         self._watch(framework)
         cleaned = []
@@ -154,11 +154,11 @@ class Cleaner:
         return Cleaned(grade, skipped=why_not) if why_not else self._do(grade, framework, prospect, history)
 
     def _why_not(self, prospect: Prospect, history: History, at_the_end: bool) -> str | None:
-        if prospect.bytes is not None and prospect.bytes < self._limits.least_bytes:
+        if prospect.bytes is not None and prospect.bytes < self._limits.min_bytes:
             return f"no more than {format_size(prospect.bytes)} would come back"
         if at_the_end:
             return None
-        return prospect.why_nobody_needs_it or history.why_wait(_clock(), self._limits)
+        return prospect.unneeded_reason or history.wait_reason(_clock(), self._limits)
 
     def _do(self, grade: Grade, framework: Framework | None, before: Prospect, history: History) -> Cleaned:
         began = _clock()
@@ -173,7 +173,7 @@ class Cleaner:
         freed = max(0, before.level - after)
         history.done(freed, after, began, ended, self._limits)
         if grade == Grade.CYCLES:
-            self._work.least_allocated = after
+            self._work.min_allocated = after
         on_host = grade >= Grade.HOST
         return Cleaned(
             grade,

@@ -40,9 +40,9 @@ def grade_of(name: Grade | str | None) -> Grade | None:
 class Limits:
     """The conditions under which freeing memory is worthwhile."""
 
-    low: float  # memory is scarce if less than this fraction of it is free
-    least_bytes: int  # less than this is not worth the time
-    share: float  # fraction of the elapsed time, for each grade
+    min_free_fraction: float  # memory is scarce if less than this fraction of it is free
+    min_bytes: int  # less than this is not worth the time
+    max_time_fraction: float  # fraction of the elapsed time, for each grade
 
 
 @dataclass(frozen=True)
@@ -51,5 +51,5 @@ class Prospect:
 
     bytes: int | None  # the most that would be freed; None: unknown
     level: int  # a figure that falls when memory is freed, and rises when it is reserved again
-    why_nobody_needs_it: str | None = None
+    unneeded_reason: str | None = None
     impossible: str | None = None

@@ -159,7 +159,7 @@ def is_recording() -> bool:
     return bool(library().vram_is_recording())
 
 
-def record_as_told(*, requires_driver: bool = False) -> None:
+def record_from_environment(*, requires_driver: bool = False) -> None:
     """Record until the process ends, as the environment specifies, for ``vram run --record``.
 
     Args:
@@ -181,8 +181,8 @@ def _end_in_child() -> None:
         _end()
 
 
-def finish_as_told() -> Path | None:
-    """End the recording of record_as_told() at the end of the process.
+def finish_recording() -> Path | None:
+    """End the recording of record_from_environment() at the end of the process.
 
     Returns:
         Its file, or the file of another process of the program; None: there was nothing to record.

@@ -95,7 +95,7 @@ def micro_batches(  # size: most of it documents the parameters
     _refuse_contradictions(weight, reduction, samples, split)
     models = _modules_of(model)
     ranks = Ranks(models, group)
-    with ranks.votes.telling():  # a failure of this rank alone must not leave the others waiting
+    with ranks.votes.reporting():  # a failure of this rank alone must not leave the others waiting
         ranks.refuse_special()
         total = samples if samples is not None else _trees.samples(batch)
         if total < 1:

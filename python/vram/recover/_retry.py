@@ -30,8 +30,8 @@ def retry_on_oom(
     argument: str | None = None,
     shrink: Callable[[int], int] | None = None,
     multiple_of: int = 8,
-    minimum: int = 1,
-    tries: int = 16,
+    min_size: int = 1,
+    max_attempts: int = 16,
     from_scratch: bool = False,
     join: Callable[[list[Any]], Any] | None = None,
     group: Any = None,
@@ -44,8 +44,8 @@ def retry_on_oom(  # size: most of it documents the parameters
     argument: str | None = None,
     shrink: Callable[[int], int] | None = None,
     multiple_of: int = 8,
-    minimum: int = 1,
-    tries: int = 16,
+    min_size: int = 1,
+    max_attempts: int = 16,
     from_scratch: bool = False,
     join: Callable[[list[Any]], Any] | None = None,
     group: Any = None,
@@ -99,9 +99,9 @@ def retry_on_oom(  # size: most of it documents the parameters
     ([0, 2, 4, 6, 8, 10], [3, 3, 1, 2])
     """
     if function is None:
-        options = (argument, shrink, multiple_of, minimum, tries, from_scratch, join, group)
+        options = (argument, shrink, multiple_of, min_size, max_attempts, from_scratch, join, group)
         return lambda decorated: _decorated(decorated, Rules(*options))
-    return _decorated(function, Rules(argument, shrink, multiple_of, minimum, tries, from_scratch, join, group))
+    return _decorated(function, Rules(argument, shrink, multiple_of, min_size, max_attempts, from_scratch, join, group))
 
 
 def _decorated(function: F, rules: Rules) -> F:
@@ -130,11 +130,11 @@ def _decorated(function: F, rules: Rules) -> F:
                 raise _runs_later(name)
             return result
 
-        tries = Tries(training_framework(), rules, Votes(rules.group), name)
+        attempts = Tries(training_framework(), rules, Votes(rules.group), name)
         if isinstance(whole, Integral):
-            return tries.until_it_works(int(whole), lambda size: call(whole if size == whole else size))
+            return attempts.until_it_works(int(whole), lambda size: call(whole if size == whole else size))
         others = [value for name, value in bound.arguments.items() if name != key]
-        return InParts(tries, whole, call, tuple(map(claim_of, [function, *others]))).result()
+        return InParts(max_attempts, whole, call, tuple(map(claim_of, [function, *others]))).result()
 
     return cast("F", wrapper)
 

@@ -61,7 +61,7 @@ class Votes:
         return worst, largest
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def reporting(self) -> Iterator[None]:
         """Send an error within the block to the other ranks, which wait in their next worst(), and raise it again."""
         try:
             yield
