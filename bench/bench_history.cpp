@@ -36,7 +36,7 @@ class Machine {
     for (uint32_t index = 0; index < kDevices; ++index) add_device(index);
   }
 
-  const Sampled& look(int64_t second) {
+  const Sampled& take_sample(int64_t second) {
     std::uniform_int_distribution<int64_t> jitter_ns(-3'000'000, 3'000'000);
     sampled_.snapshot.time_ns = kBegin + second * kSecond + jitter_ns(random_);
     sampled_.begin_ns = static_cast<uint64_t>(second * kSecond);
@@ -126,18 +126,18 @@ class Day {
 };
 
 // What the sampler's thread pays for each look, nothing being written.
-void add_a_look(benchmark::State& state) {
+void add_a_sample(benchmark::State& state) {
   Day day;
   Machine machine;
   int64_t second = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    const Sampled& sampled = machine.look(second++);
+    const Sampled& sampled = machine.take_sample(second++);
     state.ResumeTiming();
     day.history().add(sampled);
   }
 }
-BENCHMARK(add_a_look)->Iterations(3600);
+BENCHMARK(add_a_sample)->Iterations(3600);
 
 Day& written_day() {
   static Day day;
@@ -149,7 +149,7 @@ void write_a_day(benchmark::State& state) {
   History& history = written_day().history();
   for (auto _ : state) {
     for (int64_t second = 0; second < kSeconds; ++second) {
-      history.add(machine.look(second));
+      history.add(machine.take_sample(second));
       if (second % 10 == 9 && !history.flush()) state.SkipWithError("not written");
     }
   }

@@ -36,22 +36,22 @@ const testing::ProcTree& tree() {
   return proc;
 }
 
-void look_at_users(ProcessTable& table) {
-  for (uint32_t pid = 1; pid <= kUsers; ++pid) benchmark::DoNotOptimize(table.look(pid));
-  table.forget_unasked();
+void lookup_users(ProcessTable& table) {
+  for (uint32_t pid = 1; pid <= kUsers; ++pid) benchmark::DoNotOptimize(table.lookup(pid));
+  table.forget_unused();
 }
 
 void known_processes(benchmark::State& state) {
   ProcessTable table(tree().root());
-  look_at_users(table);
-  for (auto _ : state) look_at_users(table);
+  lookup_users(table);
+  for (auto _ : state) lookup_users(table);
 }
 BENCHMARK(known_processes)->Unit(benchmark::kMillisecond);
 
 void new_processes(benchmark::State& state) {
   for (auto _ : state) {
     ProcessTable table(tree().root());
-    look_at_users(table);
+    lookup_users(table);
   }
 }
 BENCHMARK(new_processes)->Unit(benchmark::kMillisecond);
@@ -62,8 +62,9 @@ void real_processes(benchmark::State& state) {
   ProcessTable table;
   for (auto _ : state) {
     if (state.range(0) == 1) table.begin_tick();
-    for (const testing::Child& child : children) benchmark::DoNotOptimize(table.look(child.pid()));
-    table.forget_unasked();
+    for (const testing::Child& child : children)
+      benchmark::DoNotOptimize(table.lookup(child.pid()));
+    table.forget_unused();
   }
 }
 BENCHMARK(real_processes)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
@@ -89,7 +90,7 @@ void whole_snapshot(benchmark::State& state) {
   ProcessTable table(tree().root());
   Boards boards;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(take_snapshot(here_and_now(), readings_of_all(), table, boards));
+    benchmark::DoNotOptimize(take_snapshot(current_moment(), readings_of_all(), table, boards));
   }
 }
 BENCHMARK(whole_snapshot)->Unit(benchmark::kMillisecond);

@@ -42,7 +42,7 @@ def main() -> None:
     for trial in found.trials:
         held = f"held {trial.peak_bytes / 2**30:.2f} GiB" if trial.peak_bytes is not None else "ran out of memory"
         print(f"{trial.batch_size:6} samples: {held}")
-    print(f"batch size {found.batch_size}: {found.why}")
+    print(f"batch size {found.batch_size}: {found.reason}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from vram._error import VramError
 from vram._installed import program, version
 from vram._stats import Stat, Stats, stats
 from vram.clean import Cleaned, Cleaner, Cleaning, Cycle, Grade, find_cycles
-from vram.look import (
+from vram.monitoring import (
     Board,
     DeviceUse,
     Gpu,

@@ -176,7 +176,7 @@ class Pool:
             raise VramError(f"device {self.device}: {status_text(status)}")
         return stats
 
-    def why_out_of_memory(self) -> str:
+    def oom_text(self) -> str:
         text = ctypes.create_string_buffer(4096)
         library().vram_explain_oom(self.handle, text, len(text))
         return text.value.decode(errors="replace")

@@ -7,13 +7,13 @@ import re
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-_LEAST_LIMIT = 1 << 20  # below that it is a number whose unit was forgotten
+_MIN_LIMIT = 1 << 20  # below that it is a number whose unit was forgotten
 
 
 def parse_limit(size: int | str) -> int:
     """Bytes, of something that is limited: at least 1 MiB."""
     parsed = _parse(size)
-    if parsed < _LEAST_LIMIT:
+    if parsed < _MIN_LIMIT:
         raise ValueError(f"'{size}' is {parsed} bytes, and 1 MiB is the least; write the unit, as in 20GiB")
     return parsed
 

@@ -15,7 +15,7 @@ import sys
 from typing import Any, Callable
 
 from vram._error import VramError
-from vram.look._monitor import Monitor
+from vram.monitoring._monitor import Monitor
 
 
 class _Regions:

@@ -45,7 +45,7 @@ class _Allocator:
             return block.value or 0
         if status == OUT_OF_MEMORY:
             reserved = pool.stats().reserved_bytes.current
-            raise self._cupy.cuda.memory.OutOfMemoryError(size, reserved) from VramError(pool.why_out_of_memory())
+            raise self._cupy.cuda.memory.OutOfMemoryError(size, reserved) from VramError(pool.oom_text())
         why = self._library.vram_last_error().decode() if status == NOT_SUPPORTED else status_text(status)
         raise VramError(f"vram: {size} bytes on device {device}: {why}")
 

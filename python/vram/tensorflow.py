@@ -16,7 +16,7 @@ from typing import Any
 from vram._error import VramError
 from vram._frameworks import Figures, Framework, framework_of
 from vram._sizes import parse_limit
-from vram.look import _peaks
+from vram.monitoring import _peaks
 
 _MIB = 1 << 20
 

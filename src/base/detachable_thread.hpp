@@ -24,8 +24,8 @@ class DetachableThread {
   // the work sets last is not as good: what the thread still owns then may be destroyed while the
   // program tears down its globals.
   [[nodiscard]] bool join_until(Clock::time_point deadline);
-  [[nodiscard]] bool join_for(Clock::duration patience) {
-    return join_until(Clock::now() + patience);
+  [[nodiscard]] bool join_for(Clock::duration timeout) {
+    return join_until(Clock::now() + timeout);
   }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kPatience = seconds(30);  // a machine may be busy
+constexpr auto kTimeout = seconds(30);  // a machine may be busy
 
 // What the work owns; its end takes long enough to be overtaken.
 struct Owned {
@@ -30,7 +30,7 @@ TEST(DetachableThread, WhatTheWorkOwnedIsGoneWhenItIsJoined) {
   std::atomic<bool> is_gone = false;
   std::atomic<bool> is_done = false;
   DetachableThread thread([owned = std::make_shared<Owned>(is_gone), &is_done] { is_done = true; });
-  EXPECT_TRUE(thread.join_for(kPatience));
+  EXPECT_TRUE(thread.join_for(kTimeout));
   EXPECT_TRUE(is_done);
   EXPECT_TRUE(is_gone);
   EXPECT_TRUE(thread.join_for(seconds(0)));  // joined already
@@ -49,7 +49,7 @@ TEST(DetachableThread, WorkThatHangsIsLeftBehindWithWhatItOwns) {
     EXPECT_FALSE(thread.join_for(milliseconds(5)));  // asking again is allowed
   }
   door->set_value();
-  EXPECT_EQ(has_passed.wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(has_passed.wait_for(kTimeout), std::future_status::ready);
 }
 
 }  // namespace

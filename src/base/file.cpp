@@ -77,20 +77,20 @@ Result<size_t> InputFile::read_at(uint64_t offset, std::span<std::byte> buffer) 
   return done;
 }
 
-Result<std::string> read_whole(const std::string& path, uint64_t most_bytes) {
+Result<std::string> read_whole(const std::string& path, uint64_t max_bytes) {
   auto file = InputFile::open(path);
   if (!file) return tl::unexpected(std::move(file.error()));
   std::string text;
-  while (text.size() <= most_bytes) {
+  while (text.size() <= max_bytes) {
     const size_t known = text.size();
-    text.resize(known + std::min<uint64_t>(kBufferBytes, most_bytes + 1 - known));
+    text.resize(known + std::min<uint64_t>(kBufferBytes, max_bytes + 1 - known));
     const auto count = file->read(std::as_writable_bytes(std::span(text).subspan(known)));
     if (!count) return tl::unexpected(count.error());
     text.resize(known + *count);
     if (*count == 0) return text;
   }
   return fail(Code::kTooLarge, "{}: expected a file of at most {}, found more", path,
-              format_bytes(most_bytes));
+              format_bytes(max_bytes));
 }
 
 namespace {

@@ -38,9 +38,9 @@ class InputFile {
   uint64_t size_bytes_ = 0;
 };
 
-// All of a file that is expected to be small. kTooLarge: it has more than `most_bytes`, of which no
+// All of a file that is expected to be small. kTooLarge: it has more than `max_bytes`, of which no
 // more was read than that takes to know.
-[[nodiscard]] Result<std::string> read_whole(const std::string& path, uint64_t most_bytes);
+[[nodiscard]] Result<std::string> read_whole(const std::string& path, uint64_t max_bytes);
 
 // A file that appears under its name only when commit() succeeds. What was there before passes its
 // permissions on, and its owner where this process may do that. What is no regular file is written

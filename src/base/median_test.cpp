@@ -13,8 +13,8 @@ TEST(MedianOf, IsTheMiddleOrTheMeanOfTheTwo) {
   EXPECT_EQ(median_of(std::vector<int>{7, 1, 3, 4}), 3);
   EXPECT_EQ(median_of(std::vector<int64_t>{-10, -20}), -20 + 5);
   EXPECT_DOUBLE_EQ(median_of(std::vector<double>{1, 2}), 1.5);
-  constexpr uint64_t kLargest = std::numeric_limits<uint64_t>::max();
-  EXPECT_EQ(median_of(std::vector<uint64_t>{kLargest, kLargest - 2}), kLargest - 1);
+  constexpr uint64_t kMaxInteger = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(median_of(std::vector<uint64_t>{kMaxInteger, kMaxInteger - 2}), kMaxInteger - 1);
   EXPECT_EQ(median_of(std::vector<int>{}), 0);
 }
 

@@ -12,13 +12,13 @@ namespace vram {
 namespace {
 
 constexpr uint64_t kNoLimit = UINT64_MAX;
-constexpr uint64_t kMostText = uint64_t{64} << 10;
+constexpr uint64_t kMaxInputBytes = uint64_t{64} << 10;
 
 uint64_t four_fifths(uint64_t bytes) { return bytes / 5 * 4; }
 
 // "max", and a file that is not there, are no limit.
 uint64_t limit_in(const std::string& path) {
-  const auto text = read_whole(path, kMostText);
+  const auto text = read_whole(path, kMaxInputBytes);
   if (!text) return kNoLimit;
   uint64_t bytes = kNoLimit;
   const auto read = std::from_chars(text->data(), text->data() + text->size(), bytes);
@@ -51,7 +51,7 @@ uint64_t limit_of_line(const std::string& root, std::string_view line) {
 }
 
 uint64_t cgroup_limit_bytes(const std::string& root) {
-  const auto text = read_whole(root + "/proc/self/cgroup", kMostText);
+  const auto text = read_whole(root + "/proc/self/cgroup", kMaxInputBytes);
   uint64_t bytes = kNoLimit;
   if (!text) return bytes;
   for (std::string_view rest = *text; !rest.empty();) {
@@ -64,7 +64,7 @@ uint64_t cgroup_limit_bytes(const std::string& root) {
 
 }  // namespace
 
-uint64_t most_of_the_memory_bytes(const std::string& root) {
+uint64_t default_memory_limit_bytes(const std::string& root) {
   const auto pages = static_cast<uint64_t>(std::max<long>(0, sysconf(_SC_PHYS_PAGES)));
   const auto page_bytes = static_cast<uint64_t>(std::max<long>(0, sysconf(_SC_PAGESIZE)));
   const uint64_t of_the_machine = std::max(four_fifths(pages * page_bytes), 512 * kMiB);

@@ -10,6 +10,6 @@ namespace vram {
 // process's cgroups allow (a container, a Slurm job, a systemd unit) no more than four fifths: what
 // a file may make a reader hold, so that a hostile one ends in an error line and not in a killed
 // process. `root`: the folder that has /proc and /sys.
-[[nodiscard]] uint64_t most_of_the_memory_bytes(const std::string& root = "");
+[[nodiscard]] uint64_t default_memory_limit_bytes(const std::string& root = "");
 
 }  // namespace vram

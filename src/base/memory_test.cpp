@@ -26,11 +26,11 @@ class MemoryTest : public testing::Test {
     fs::create_directories(fs::path(path).parent_path());
     std::ofstream(path) << text;
   }
-  [[nodiscard]] uint64_t bound() const { return most_of_the_memory_bytes(root_); }
+  [[nodiscard]] uint64_t bound() const { return default_memory_limit_bytes(root_); }
 
   std::string root_;
   // As if there were no cgroups.
-  uint64_t machine_ = most_of_the_memory_bytes("/nowhere");
+  uint64_t machine_ = default_memory_limit_bytes("/nowhere");
 };
 
 TEST_F(MemoryTest, IsMostOfTheMachinesMemory) {

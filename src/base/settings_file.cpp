@@ -49,15 +49,15 @@ Result<SettingsFile> read_now(const std::string& path, uint64_t max_bytes) {
 }  // namespace
 
 Result<SettingsFile> read_settings(const std::string& path, uint64_t max_bytes,
-                                   std::chrono::milliseconds patience) {
+                                   std::chrono::milliseconds timeout) {
   // Shared with the thread, which may outlive this call.
   const auto found = std::make_shared<std::optional<Result<SettingsFile>>>();
   DetachableThread reader([found, path, max_bytes] { *found = read_now(path, max_bytes); });
-  if (reader.join_for(patience)) return *std::move(*found);
+  if (reader.join_for(timeout)) return *std::move(*found);
   return fail(Code::kIo,
               "cannot read {}: no answer within {} ms; is it on a mount whose server does not "
               "answer?",
-              path, patience.count());
+              path, timeout.count());
 }
 
 }  // namespace vram

@@ -17,13 +17,13 @@ struct SettingsFile {
   uint32_t owner = 0;  // the user's number
 };
 
-inline constexpr std::chrono::milliseconds kSettingsPatience{2'000};
+inline constexpr std::chrono::milliseconds kSettingsTimeout{2'000};
 
 // kNotFound: there is none. kBadInput: it is no plain file. kTooLarge: it has more than
-// `max_bytes`. kIo: it can't be read, or not within `patience`; the read then goes on by itself, on
+// `max_bytes`. kIo: it can't be read, or not within `timeout`; the read then goes on by itself, on
 // a thread that is left behind.
 [[nodiscard]] Result<SettingsFile> read_settings(
     const std::string& path, uint64_t max_bytes,
-    std::chrono::milliseconds patience = kSettingsPatience);
+    std::chrono::milliseconds timeout = kSettingsTimeout);
 
 }  // namespace vram

@@ -19,9 +19,9 @@ class SpinLock {
   void unlock() { is_locked_.store(false, std::memory_order_release); }
 
  private:
-  static constexpr int kMostPauses = 256;  // some microseconds
-  static constexpr int kMostYields = 16;
-  static constexpr std::chrono::microseconds kNap{20};
+  static constexpr int kMaxPauses = 256;  // some microseconds
+  static constexpr int kMaxYields = 16;
+  static constexpr std::chrono::microseconds kSpinSleep{20};
 
   static void pause() {
 #if defined(__x86_64__)
@@ -32,12 +32,12 @@ class SpinLock {
   }
   void wait() {
     for (int tries = 0; is_locked_.load(std::memory_order_relaxed) || !try_lock(); ++tries) {
-      if (tries < kMostPauses) {
+      if (tries < kMaxPauses) {
         pause();
-      } else if (tries < kMostPauses + kMostYields) {
+      } else if (tries < kMaxPauses + kMaxYields) {
         std::this_thread::yield();
       } else {
-        std::this_thread::sleep_for(kNap);
+        std::this_thread::sleep_for(kSpinSleep);
       }
     }
   }

@@ -28,9 +28,9 @@ Decoded decode(std::string_view text) {
     if (i >= text.size() || (byte(i) & 0xC0) != 0x80) return {0, i, false};
     point = (point << 6) | (byte(i) & 0x3FU);
   }
-  static constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  static constexpr char32_t kMinBytes[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = point >= 0xD800 && point <= 0xDFFF;
-  const bool valid = point >= kSmallest[length] && point <= 0x10FFFF && !surrogate;
+  const bool valid = point >= kMinBytes[length] && point <= 0x10FFFF && !surrogate;
   return {point, length, valid};
 }
 

@@ -165,8 +165,8 @@ vram_status vram_board_post(const vram_board_figures* figures) {
 vram_status vram_board_request(vram_board_wish* wish) {
   if (wish == nullptr || wish->struct_bytes != sizeof(vram_board_wish)) return VRAM_INVALID_VALUE;
   const Board* const board = OpenBoard::get().current();
-  const auto asked = board == nullptr ? std::nullopt : board->request();
-  const auto request = asked.value_or(TrimRequest{});
+  const auto pending = board == nullptr ? std::nullopt : board->request();
+  const auto request = pending.value_or(TrimRequest{});
   *wish = {sizeof *wish, request.number, request.device, request.bytes};
   return VRAM_OK;
 }

@@ -1,6 +1,6 @@
 // The board's functions of look.h as a C program uses them.
 #include "base/testing/waiting.hpp"
-#include "record/asked_trim.hpp"
+#include "record/trim_requester.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace {
 
-using vram::record::AskedTrim;
+using vram::record::TrimRequester;
 using vram::record::TrimState;
 
 class BoardDoorTest : public testing::Test {
@@ -71,7 +71,8 @@ TEST_F(BoardDoorTest, RequestsAreToldOfUntilTheyAreAnswered) {
   EXPECT_EQ(wish.number, 0u);
   vram_board_answer(1, 2);
   ASSERT_EQ(vram_board_open(), VRAM_OK);
-  auto asked = AskedTrim::ask(folder_, static_cast<uint32_t>(getpid()), {.bytes = 4096}).value();
+  auto asked =
+      TrimRequester::start(folder_, static_cast<uint32_t>(getpid()), {.bytes = 4096}).value();
   EXPECT_EQ(vram_board_request(&wish), VRAM_OK);
   EXPECT_NE(wish.number, 0u);
   EXPECT_EQ(wish.device, VRAM_UNKNOWN);

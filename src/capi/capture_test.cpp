@@ -14,7 +14,7 @@ vram_stream stream_of(uintptr_t number) { return reinterpret_cast<vram_stream>(n
 
 constexpr uintptr_t kCaptured = 24;
 // Of the device's 256 MiB, so that there is no second one beside it.
-constexpr size_t kMost = 200 * kMiB;
+constexpr size_t kMax = 200 * kMiB;
 
 class CaptureTest : public FakeMachine {
  protected:
@@ -34,24 +34,24 @@ class CaptureTest : public FakeMachine {
 
 TEST_F(CaptureTest, StreamsThatAreNotCapturedAreWaitedFor) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream_of(8));
+  void* block = alloc(pool, kMax, stream_of(8));
   ASSERT_EQ(vram_record_stream(pool, block, stream_of(16)), VRAM_OK);
   fake_cuda_queue(0, stream_of(16));
   ASSERT_EQ(vram_free(pool, block), VRAM_OK);
   begin();
-  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
-  EXPECT_GE(vram_trim(pool, SIZE_MAX), kMost);
+  EXPECT_EQ(ask(pool, kMax, 8), VRAM_OK);
+  EXPECT_GE(vram_trim(pool, SIZE_MAX), kMax);
   end(pool);
 }
 
 // Memory for the captured stream_of itself.
 TEST_F(CaptureTest, TheHostWaitsInThePlaceOfACapturedStream) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream_of(16));
+  void* block = alloc(pool, kMax, stream_of(16));
   fake_cuda_queue(0, stream_of(16));
   ASSERT_EQ(vram_free(pool, block), VRAM_OK);
   begin();
-  EXPECT_EQ(ask(pool, kMost, kCaptured), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMax, kCaptured), VRAM_OK);
   end(pool);
 }
 
@@ -74,7 +74,7 @@ TEST_F(CaptureTest, WhatTheCapturedStreamHasFreedIsLeftAside) {
 // Another thread may be at the beginning or the end of a capture of any stream_of.
 TEST_F(CaptureTest, NothingIsRecordedWhereThePoolKnowsOfIt) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream_of(8));
+  void* block = alloc(pool, kMax, stream_of(8));
   void* small = alloc(pool, kMiB, stream_of(16));
   ASSERT_EQ(vram_record_stream(pool, block, stream_of(16)), VRAM_OK);
   ASSERT_EQ(vram_begin_capture(pool), VRAM_OK);
@@ -82,7 +82,7 @@ TEST_F(CaptureTest, NothingIsRecordedWhereThePoolKnowsOfIt) {
   const uint64_t recorded = fake_cuda_calls("cuEventRecord");
   const uint64_t waits = fake_cuda_calls("cuCtxSynchronize");
   EXPECT_EQ(vram_free(pool, block), VRAM_OK);
-  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY) << "stream 16 may still use it";
+  EXPECT_EQ(ask(pool, kMax, 8), VRAM_OUT_OF_MEMORY) << "stream 16 may still use it";
   EXPECT_EQ(vram_free(pool, small), VRAM_OK);
   EXPECT_EQ(ask(pool, kMiB, 16), VRAM_OK) << "its own";
   (void)vram_trim(pool, SIZE_MAX);
@@ -90,35 +90,35 @@ TEST_F(CaptureTest, NothingIsRecordedWhereThePoolKnowsOfIt) {
   EXPECT_EQ(fake_cuda_calls("cuCtxSynchronize"), waits);
   end(pool);
   ASSERT_EQ(vram_end_capture(pool), VRAM_OK);
-  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMax, 8), VRAM_OK);
 }
 
 TEST_F(CaptureTest, WhatNoCapturedStreamUsesServesAgainAtOnce) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream_of(8));
+  void* block = alloc(pool, kMax, stream_of(8));
   const uint64_t reserved = stats_of(pool).reserved_bytes.current;
   begin();
   EXPECT_EQ(vram_free(pool, block), VRAM_OK);
-  for (int i = 0; i < 500; ++i) EXPECT_EQ(ask(pool, kMost, i % 2 == 0 ? 8 : 16), VRAM_OK);
+  for (int i = 0; i < 500; ++i) EXPECT_EQ(ask(pool, kMax, i % 2 == 0 ? 8 : 16), VRAM_OK);
   EXPECT_EQ(stats_of(pool).reserved_bytes.current, reserved);
   end(pool);
 }
 
 TEST_F(CaptureTest, ACapturedStreamsBlockServesOthersOnceItHasEnded) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream_of(kCaptured));
+  void* block = alloc(pool, kMax, stream_of(kCaptured));
   begin();
   EXPECT_EQ(vram_free(pool, block), VRAM_OK);
-  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY);
+  EXPECT_EQ(ask(pool, kMax, 8), VRAM_OUT_OF_MEMORY);
   end(pool);
-  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMax, 8), VRAM_OK);
 }
 
 TEST_F(CaptureTest, WhatACapturedStreamUsesIsKeptUntilItHasEnded) {
   vram_pool* pool = open();
   for (const bool is_recorded_before : {true, false}) {
     SCOPED_TRACE(is_recorded_before);
-    void* block = alloc(pool, kMost, stream_of(8));
+    void* block = alloc(pool, kMax, stream_of(8));
     const auto record = [&] {
       EXPECT_EQ(vram_record_stream(pool, block, stream_of(kCaptured)), VRAM_OK);
     };
@@ -126,22 +126,22 @@ TEST_F(CaptureTest, WhatACapturedStreamUsesIsKeptUntilItHasEnded) {
     begin();
     if (!is_recorded_before) record();
     EXPECT_EQ(vram_free(pool, block), VRAM_OK);
-    EXPECT_EQ(ask(pool, kMost, 8), VRAM_OUT_OF_MEMORY) << "its own stream_of gets it no sooner";
-    EXPECT_EQ(ask(pool, kMost, 16), VRAM_OUT_OF_MEMORY);
+    EXPECT_EQ(ask(pool, kMax, 8), VRAM_OUT_OF_MEMORY) << "its own stream_of gets it no sooner";
+    EXPECT_EQ(ask(pool, kMax, 16), VRAM_OUT_OF_MEMORY);
     end(pool);
-    EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+    EXPECT_EQ(ask(pool, kMax, 8), VRAM_OK);
   }
 }
 
 // After VRAM_OK the stream_of may be destroyed.
 TEST_F(CaptureTest, AStreamIsForgotten) {
   vram_pool* pool = open();
-  EXPECT_EQ(vram_free(pool, alloc(pool, kMost, stream_of(16))), VRAM_OK);
+  EXPECT_EQ(vram_free(pool, alloc(pool, kMax, stream_of(16))), VRAM_OK);
   begin();
   const uint64_t waits = fake_cuda_calls("cuCtxSynchronize");
   EXPECT_EQ(vram_forget_stream(pool, stream_of(16)), VRAM_OK);
   fake_cuda_destroy_stream(0, stream_of(16));
-  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMax, 8), VRAM_OK);
   (void)vram_trim(pool, SIZE_MAX);
   EXPECT_EQ(fake_cuda_calls("cuCtxSynchronize"), waits);
   end(pool);
@@ -151,29 +151,29 @@ TEST_F(CaptureTest, AStreamIsForgotten) {
 // The default stream_of can't be used meanwhile.
 TEST_F(CaptureTest, OfABlockingStream) {
   vram_pool* pool = open();
-  void* block = alloc(pool, kMost, stream_of(8));
+  void* block = alloc(pool, kMax, stream_of(8));
   ASSERT_EQ(vram_record_stream(pool, block, stream_of(16)), VRAM_OK);
   fake_cuda_queue(0, stream_of(16));
   ASSERT_EQ(vram_free(pool, block), VRAM_OK);
   fake_cuda_begin_blocking_capture(0, stream_of(kCaptured));
-  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMax, 8), VRAM_OK);
   (void)vram_trim(pool, SIZE_MAX);
   EXPECT_EQ(vram_forget_stream(pool, stream_of(16)), VRAM_OK);
   fake_cuda_destroy_stream(0, stream_of(16));
   end(pool);
-  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMax, 8), VRAM_OK);
   EXPECT_EQ(fake_cuda_uses_of_destroyed_streams(), 0u);
 }
 
 // Nothing but the device is left to be waited for.
 TEST_F(CaptureTest, AStreamThatIsForgottenWithoutAnEventGivesItsMemoryBack) {
   vram_pool* pool = open();
-  EXPECT_EQ(vram_free(pool, alloc(pool, kMost, stream_of(16))), VRAM_OK);
+  EXPECT_EQ(vram_free(pool, alloc(pool, kMax, stream_of(16))), VRAM_OK);
   fake_cuda_queue(0, stream_of(16));
   fake_cuda_fail_nth("cuEventRecord", 1, 2);
   EXPECT_EQ(vram_forget_stream(pool, stream_of(16)), VRAM_OK);
   fake_cuda_destroy_stream(0, stream_of(16));
-  EXPECT_EQ(ask(pool, kMost, 8), VRAM_OK);
+  EXPECT_EQ(ask(pool, kMax, 8), VRAM_OK);
   EXPECT_EQ(fake_cuda_uses_of_destroyed_streams(), 0u);
 }
 

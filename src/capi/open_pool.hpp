@@ -22,7 +22,7 @@ struct OpenPool {
         order(*memory, memory->ordinal()),
         pool(order, options),
         tap(static_cast<uint16_t>(number), pool) {
-    pool.tell(&tap);
+    pool.set_observer(&tap);
   }
 
   int device;

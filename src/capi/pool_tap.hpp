@@ -19,17 +19,17 @@ class PoolTap final : public pool::Observer {
   }
   // After the block was granted; address 0: it was not.
   void allocated(uint64_t address, uint64_t bytes, uint64_t stream, record::StackId stack) {
-    if (record::Recorder::is_on()) say_allocated(address, bytes, stream, stack);
+    if (record::Recorder::is_on()) record_allocated(address, bytes, stream, stack);
   }
   // Before the block is freed.
   void freeing(uint64_t address) {
-    if (record::Recorder::is_on()) say_freeing(address);
+    if (record::Recorder::is_on()) record_freeing(address);
   }
   void used_by(uint64_t address, uint64_t stream) {
-    if (record::Recorder::is_on()) say_used_by(address, stream);
+    if (record::Recorder::is_on()) record_used_by(address, stream);
   }
   // What is there already; a recording has just begun.
-  void tell_all() { pool_.tell_all(*this); }
+  void report_all() { pool_.report_all(*this); }
 
   void mapped(uint64_t address, uint64_t bytes) override;
   void unmapped(uint64_t address, uint64_t bytes) override;
@@ -40,12 +40,12 @@ class PoolTap final : public pool::Observer {
                    pool::Found state) override;
 
  private:
-  void say(record::Op op, uint64_t address, uint64_t bytes = 0, uint64_t stream = 0,
-           record::StackId stack = 0) const;
-  void say_memory(record::Op op, uint64_t address, uint64_t bytes, uint64_t block = 0) const;
-  void say_allocated(uint64_t address, uint64_t bytes, uint64_t stream, record::StackId stack);
-  void say_freeing(uint64_t address);
-  void say_used_by(uint64_t address, uint64_t stream);
+  void write_event(record::Op op, uint64_t address, uint64_t bytes = 0, uint64_t stream = 0,
+                   record::StackId stack = 0) const;
+  void record_memory(record::Op op, uint64_t address, uint64_t bytes, uint64_t block = 0) const;
+  void record_allocated(uint64_t address, uint64_t bytes, uint64_t stream, record::StackId stack);
+  void record_freeing(uint64_t address);
+  void record_used_by(uint64_t address, uint64_t stream);
 
   uint16_t device_;
   pool::SharedPool& pool_;

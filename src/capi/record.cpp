@@ -21,18 +21,18 @@ using vram::capi::refuse;
 using vram::record::Op;
 using vram::record::Recorder;
 
-constexpr uint64_t kLeastLimitBytes = uint64_t{1} << 20;
+constexpr uint64_t kMinLimitBytes = uint64_t{1} << 20;
 constexpr std::array kOps = {
     Op::kAlloc,         Op::kFound,        Op::kFree,        Op::kFreeRequested,
     Op::kFreeCompleted, Op::kSegmentAlloc, Op::kSegmentFree, Op::kSegmentMap,
     Op::kSegmentUnmap,  Op::kSegmentFound, Op::kOom,         Op::kSnapshot,
     Op::kHeldSegment,   Op::kHeldBlock,    Op::kHeldPending, Op::kHeldFree};
 
-uint64_t number_told(const char* variable) {
+uint64_t number_variable(const char* variable) {
   return std::strtoull(vram::trusted_environment(variable).c_str(), nullptr, 10);
 }
 
-vram_stacks stacks_told() {
+vram_stacks stacks_variable() {
   const std::string kind = vram::trusted_environment("VRAM_RECORD_STACKS");
   if (kind == "python") return VRAM_STACKS_PYTHON;
   return kind == "native" ? VRAM_STACKS_NATIVE : VRAM_STACKS_NONE;
@@ -46,9 +46,9 @@ void remove_earlier(const std::string& path) {
   if (!vram::record::rank_of_process()) return;
   const auto earlier = vram::find_output_target(path, vram::Replace::kOwn);
   struct stat found{};
-  const bool is_earlier = earlier && earlier->file.is_open() &&
-                          fstat(earlier->file.number(), &found) == 0 &&
-                          static_cast<uint64_t>(found.st_mtime) < number_told("VRAM_RECORD_SINCE");
+  const bool is_earlier =
+      earlier && earlier->file.is_open() && fstat(earlier->file.number(), &found) == 0 &&
+      static_cast<uint64_t>(found.st_mtime) < number_variable("VRAM_RECORD_SINCE");
   if (is_earlier) (void)unlink(earlier->path.c_str());
 }
 
@@ -64,7 +64,7 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
     return refuse(VRAM_INVALID_VALUE, "expected struct_bytes to be sizeof(vram_record_options)");
   if (wanted.stacks > VRAM_STACKS_NATIVE)
     return refuse(VRAM_INVALID_VALUE, "expected stacks to be one of vram_stacks");
-  if (wanted.limit_bytes != 0 && wanted.limit_bytes < kLeastLimitBytes)
+  if (wanted.limit_bytes != 0 && wanted.limit_bytes < kMinLimitBytes)
     return refuse(VRAM_INVALID_VALUE, "expected limit_bytes to be 0, or 1 MiB or more");
   const std::string own_path =
       wanted.is_named_by_rank != 0 ? vram::record::path_of_rank(path) : path;
@@ -79,7 +79,7 @@ vram_status vram_record_start(const char* path, const vram_record_options* optio
     return refuse(Recorder::is_started() ? VRAM_INVALID_VALUE : VRAM_FILE_FAILED,
                   started.error().message.c_str());
   }
-  vram::capi::Registry::get().tell_all();
+  vram::capi::Registry::get().report_all();
   return VRAM_OK;
 }
 
@@ -89,10 +89,10 @@ vram_status vram_record_start_as_told(void) {
   remove_earlier(vram::record::path_of_rank(path));
   vram_record_options options{};
   options.struct_bytes = sizeof options;
-  options.stacks = stacks_told();
+  options.stacks = stacks_variable();
   options.is_lazy = 1;
   options.is_named_by_rank = 1;
-  options.limit_bytes = number_told("VRAM_RECORD_LIMIT");
+  options.limit_bytes = number_variable("VRAM_RECORD_LIMIT");
   const vram_status started = vram_record_start(path.c_str(), &options);
   if (started == VRAM_OK) (void)std::atexit([] { (void)vram_record_stop(); });
   return started;

@@ -46,7 +46,7 @@ Result<pool::Backing> choose_backing(const gpu::cuda::CudaMemory& memory, vram_b
 }
 
 // How much memory the device has, for whoever asks the recording what was left.
-void say_memory(const OpenPool& pool) {
+void record_memory(const OpenPool& pool) {
   gpu::MemoryInfo info;
   const auto device = static_cast<uint32_t>(pool.device);
   if (!record::Recorder::is_on()) return;
@@ -64,17 +64,17 @@ Registry& Registry::get() {
 
 Result<vram_pool*> Registry::open(int device, const vram_pool_options& options) {
   const std::lock_guard guard(lock_);
-  if (device < 0 || device >= kMostDevices) {
-    return fail(Code::kNotFound, "expected a device from 0 to {}, found {}", kMostDevices - 1,
+  if (device < 0 || device >= kMaxDevices) {
+    return fail(Code::kNotFound, "expected a device from 0 to {}, found {}", kMaxDevices - 1,
                 device);
   }
   vram_pool* pool = pools_[static_cast<size_t>(device)].load(std::memory_order_relaxed);
-  if (pool == nullptr) return open_anew(device, options);
+  if (pool == nullptr) return reopen(device, options);
   ++pool->opens;
   return pool;
 }
 
-Result<vram_pool*> Registry::open_anew(int device, const vram_pool_options& options) {
+Result<vram_pool*> Registry::reopen(int device, const vram_pool_options& options) {
   auto settings = read_options(options);
   if (!settings) return tl::unexpected(settings.error());
   record::Recorder::claim();  // before the first call to the driver
@@ -102,7 +102,7 @@ Result<vram_pool*> Registry::open_anew(int device, const vram_pool_options& opti
         return get().run_hooks(static_cast<OpenPool*>(owner)->device, bytes);
       },
       pool.get());
-  say_memory(*pool);
+  record_memory(*pool);
   auto* const handle = new vram_pool;
   handle->open.store(pool.release(), std::memory_order_release);
   pools_[static_cast<size_t>(device)].store(handle, std::memory_order_release);
@@ -130,13 +130,13 @@ bool Registry::owns(uint64_t address) {
   return false;
 }
 
-void Registry::tell_all() {
+void Registry::report_all() {
   const std::lock_guard guard(lock_);
   if (is_forked()) return;
   for (const auto& handle : pools_) {
     if (OpenPool* const pool = opened(handle.load(std::memory_order_acquire)); pool != nullptr) {
-      say_memory(*pool);
-      pool->tap.tell_all();
+      record_memory(*pool);
+      pool->tap.report_all();
     }
   }
 }
@@ -163,7 +163,7 @@ bool Registry::remove_hook(vram_reclaim_fn hook, void* user) {
 }
 
 bool Registry::run_hooks(int device, uint64_t bytes) {
-  std::array<Hook, kMostHooks> hooks{};
+  std::array<Hook, kMaxHooks> hooks{};
   {
     const std::lock_guard guard(lock_);
     hooks = hooks_;

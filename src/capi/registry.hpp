@@ -19,8 +19,8 @@ namespace vram::capi {
 
 class Registry {
  public:
-  static constexpr int kMostDevices = 64;
-  static constexpr size_t kMostHooks = 8;
+  static constexpr int kMaxDevices = 64;
+  static constexpr size_t kMaxHooks = 8;
 
   // The one of this process. Never destroyed: blocks may be freed while the process ends.
   static Registry& get();
@@ -33,14 +33,14 @@ class Registry {
   // Whether the address is in the memory of a pool that is open.
   [[nodiscard]] bool owns(uint64_t address);
   [[nodiscard]] bool has_pool(int device) const {
-    return device >= 0 && device < kMostDevices &&
+    return device >= 0 && device < kMaxDevices &&
            pools_[static_cast<size_t>(device)].load(std::memory_order_relaxed) != nullptr;
   }
   // Whether this process has opened pools before a fork and is the child.
   [[nodiscard]] bool is_forked() const { return is_forked_.load(std::memory_order_relaxed); }
 
   // Says to the recorder what lies in the pools that are open.
-  void tell_all();
+  void report_all();
 
   [[nodiscard]] bool add_hook(vram_reclaim_fn hook, void* user);
   [[nodiscard]] bool remove_hook(vram_reclaim_fn hook, void* user);
@@ -52,13 +52,13 @@ class Registry {
     void* user = nullptr;
   };
   Registry() = default;
-  [[nodiscard]] Result<vram_pool*> open_anew(int device, const vram_pool_options& options);
+  [[nodiscard]] Result<vram_pool*> reopen(int device, const vram_pool_options& options);
 
   std::mutex lock_;  // of everything here that is not atomic
   std::optional<gpu::cuda::DriverApi> driver_;
-  std::array<std::atomic<vram_pool*>, kMostDevices> pools_{};
+  std::array<std::atomic<vram_pool*>, kMaxDevices> pools_{};
   std::atomic<int> pool_end_{0};  // devices below it may have pools
-  std::array<Hook, kMostHooks> hooks_{};
+  std::array<Hook, kMaxHooks> hooks_{};
   std::atomic<bool> is_forked_{false};
 };
 

@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "cli/live.hpp"
-#include "watch/ask_to_trim.hpp"
+#include "watch/request_trim.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -14,7 +14,7 @@
 namespace vram::cli {
 namespace {
 
-constexpr uint64_t kPatienceNs = 10'000'000'000;
+constexpr uint64_t kTimeoutNs = 10'000'000'000;
 
 // Of those that still are who they were.
 std::vector<uint32_t> pids_of(const watch::Reclaimable& found,
@@ -27,21 +27,21 @@ std::vector<uint32_t> pids_of(const watch::Reclaimable& found,
   return pids;
 }
 
-std::string told(const std::vector<watch::TrimAnswer>& answers, size_t named) {
+std::string summary_of(const std::vector<watch::TrimAnswer>& answers, size_t named) {
   const auto answered = static_cast<size_t>(
       std::ranges::count(answers, watch::TrimOutcome::kAnswered, &watch::TrimAnswer::outcome));
   std::string text = fmt::format("{} came back from {} of {} asked",
                                  format_bytes(watch::sum_of(answers)), answered, answers.size());
   if (answered < answers.size())
-    text += fmt::format("; the others said nothing in {}", format_duration_ns(kPatienceNs));
+    text += fmt::format("; the others said nothing in {}", format_duration_ns(kTimeoutNs));
   if (answers.size() < named)
     text += fmt::format("; {} can't be asked: no page on the board (vram.Board())",
                         named - answers.size());
   return text;
 }
 
-std::string ask(const watch::Snapshot& snapshot,
-                const std::vector<show::top::ProcessId>& processes) {
+std::string trim_processes(const watch::Snapshot& snapshot,
+                           const std::vector<show::top::ProcessId>& processes) {
   watch::ProcessTable table;
   const watch::Reclaimable found = watch::find_reclaimable(snapshot, board_folders(), table);
   watch::TrimChoice choice;
@@ -50,7 +50,7 @@ std::string ask(const watch::Snapshot& snapshot,
     return "it can't be asked: it has no page on the board (vram.Board()), or is another user's";
   const auto orders = watch::choose(found, choice);
   if (!orders) return orders.error().message;
-  return told(watch::ask_to_trim(*orders, kPatienceNs), processes.size());
+  return summary_of(watch::request_trim(*orders, kTimeoutNs), processes.size());
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ bool BackgroundTrim::start(std::shared_ptr<const watch::Sampled> seen,
   const std::lock_guard guard(state_->mutex);
   if (std::exchange(state_->is_asking, true)) return false;
   std::thread([state = state_, seen = std::move(seen), processes = std::move(processes)] {
-    std::string answer = ask(seen->snapshot, processes);
+    std::string answer = trim_processes(seen->snapshot, processes);
     const std::lock_guard answering(state->mutex);
     state->answer = std::move(answer);
     state->is_asking = false;

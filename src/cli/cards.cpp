@@ -15,7 +15,7 @@ constexpr std::string_view kStated = "stated by users";
 constexpr std::string_view kAssumed = "assumed";
 
 // Where nothing is known of a card's context.
-constexpr uint64_t kUsualContextMib = 512;
+constexpr uint64_t kDefaultContextMib = 512;
 
 struct KnownCard {
   std::string_view name;
@@ -31,10 +31,10 @@ struct KnownCard {
 // 50 series.
 constexpr std::array kCards{
     KnownCard{"H200", 139.8, 765, kMeasured},
-    KnownCard{"H100 80GB", 79.11, kUsualContextMib, kStated},
+    KnownCard{"H100 80GB", 79.11, kDefaultContextMib, kStated},
     KnownCard{"A100 80GB", 79.25, 523, kStated},
     KnownCard{"A100 40GB", 39.50, 500, kStated},
-    KnownCard{"A30", 23.53, kUsualContextMib, kStated},
+    KnownCard{"A30", 23.53, kDefaultContextMib, kStated},
     KnownCard{"A10", 21.99, 224, kStated},
     KnownCard{"L40", 44.40, 500, kStated},
     KnownCard{"L40S", 44.42, 420, kStated},
@@ -89,7 +89,7 @@ Result<CardMemory> find_card(std::string_view text) {
     const double bytes = kProgramShare * static_cast<double>(*sold);
     return CardMemory{.name = format_bytes(*sold),
                       .program_bytes = static_cast<uint64_t>(bytes),
-                      .context_bytes = kUsualContextMib * kMiB,
+                      .context_bytes = kDefaultContextMib * kMiB,
                       .source = kAssumed};
   }
   return fail(Code::kNotFound,

@@ -76,7 +76,7 @@ Result<int> run_printed(std::unique_ptr<Command> command, const std::string& pat
   const auto printed =
       console.print(fmt::format("\n$ vram {} {}\n", command->manual().name, quoted(path)));
   if (!printed) return tl::unexpected(printed.error());
-  if (console.reader_left()) return 0;
+  if (console.output_is_closed()) return 0;
   const std::vector<Option> options = command->options();
   if (const auto parsed = parse_options(command->manual(), options, {path}); !parsed)
     return tl::unexpected(parsed.error());

@@ -102,11 +102,11 @@ doctor::Libraries libraries() {
 
 Result<doctor::MachineFacts> collect_all(doctor::Pid pid) {
   doctor::MachineFacts facts = doctor::collect("/", pid);
-  doctor::ask_libraries(facts, libraries());
+  doctor::query_libraries(facts, libraries());
   if (facts.nvidia.nvml.is_hanging) return facts;  // another look would hang as well
   auto live = Live::of("");
   if (!live) return tl::unexpected(live.error());
-  facts.snapshot = live->look();
+  facts.snapshot = live->take_sample();
   facts.holders = live->reclaimable_of(*facts.snapshot);
   return facts;
 }

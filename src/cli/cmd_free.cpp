@@ -7,7 +7,7 @@
 #include "cli/output.hpp"
 #include "show/free_json.hpp"
 #include "show/free_text.hpp"
-#include "watch/ask_to_trim.hpp"
+#include "watch/request_trim.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -15,7 +15,7 @@
 namespace vram::cli {
 namespace {
 
-constexpr int64_t kLongestWaitNs = 3'600'000'000'000;
+constexpr int64_t kMaxWaitNs = 3'600'000'000'000;
 
 class FreeCommand final : public Command {
  public:
@@ -24,13 +24,14 @@ class FreeCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  [[nodiscard]] bool asks() const { return all_ || !pids_.empty(); }
+  [[nodiscard]] bool has_targets() const { return all_ || !pids_.empty(); }
   [[nodiscard]] Result<> check() const;
   [[nodiscard]] Result<watch::TrimChoice> choice() const;
   [[nodiscard]] Result<uint64_t> timeout_ns() const;
   [[nodiscard]] Result<int> list(const watch::Reclaimable& found, Console& console) const;
-  [[nodiscard]] Result<int> ask(const watch::Reclaimable& found, const watch::TrimChoice& choice,
-                                uint64_t timeout_ns, Console& console) const;
+  [[nodiscard]] Result<int> request(const watch::Reclaimable& found,
+                                    const watch::TrimChoice& choice, uint64_t timeout_ns,
+                                    Console& console) const;
 
   std::vector<std::string> pids_;
   bool all_ = false;
@@ -76,7 +77,7 @@ std::vector<Option> FreeCommand::options() {
 Result<> FreeCommand::check() const {
   if (all_ && !pids_.empty())
     return fail(Code::kBadInput, "--all asks everybody: leave the processes out, or --all");
-  if (!asks() && (!device_.empty() || !bytes_.empty()))
+  if (!has_targets() && (!device_.empty() || !bytes_.empty()))
     return fail(Code::kBadInput, "{} says what to ask for: name processes, or --all",
                 device_.empty() ? "--bytes" : "--device");
   return {};
@@ -114,7 +115,7 @@ Result<watch::TrimChoice> FreeCommand::choice() const {
 Result<uint64_t> FreeCommand::timeout_ns() const {
   const auto timeout = parse_duration_ns(timeout_);
   if (!timeout) return fail(Code::kBadInput, "--timeout: {}", timeout.error().message);
-  if (*timeout < 0 || *timeout > kLongestWaitNs)
+  if (*timeout < 0 || *timeout > kMaxWaitNs)
     return fail(Code::kBadInput, "--timeout takes up to an hour, found '{}'", timeout_);
   return static_cast<uint64_t>(*timeout);
 }
@@ -126,11 +127,11 @@ Result<int> FreeCommand::list(const watch::Reclaimable& found, Console& console)
   return 0;
 }
 
-Result<int> FreeCommand::ask(const watch::Reclaimable& found, const watch::TrimChoice& choice,
-                             uint64_t timeout_ns, Console& console) const {
+Result<int> FreeCommand::request(const watch::Reclaimable& found, const watch::TrimChoice& choice,
+                                 uint64_t timeout_ns, Console& console) const {
   const auto orders = watch::choose(found, choice);
   if (!orders) return tl::unexpected(orders.error());
-  const std::vector<watch::TrimAnswer> answers = watch::ask_to_trim(*orders, timeout_ns);
+  const std::vector<watch::TrimAnswer> answers = watch::request_trim(*orders, timeout_ns);
   const size_t swept = all_ ? watch::sweep(board_folders()) : 0;
   const auto printed =
       console.print(json_ ? show::free_json(found, answers, swept)
@@ -151,8 +152,8 @@ Result<int> FreeCommand::run(Console& console) {
   if (!timeout) return tl::unexpected(timeout.error());
   auto live = Live::of(gpu_);
   if (!live) return tl::unexpected(live.error());
-  const watch::Reclaimable found = live->look_for_reclaimable();
-  return asks() ? ask(found, *choice, *timeout, console) : list(found, console);
+  const watch::Reclaimable found = live->read_reclaimable();
+  return has_targets() ? request(found, *choice, *timeout, console) : list(found, console);
 }
 
 }  // namespace

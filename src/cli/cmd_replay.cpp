@@ -30,7 +30,7 @@ class ReplayCommand final : public Command {
   [[nodiscard]] Result<int> run(Console& console) override;
 
  private:
-  [[nodiscard]] Result<std::vector<AllocatorSpec>> asked_specs() const;
+  [[nodiscard]] Result<std::vector<AllocatorSpec>> requested_specs() const;
   [[nodiscard]] Result<replay::ReplayOptions> replay_options(const Capacity& capacity) const;
   [[nodiscard]] Result<> replay_all(const trace::Trace& trace, const RecordedProgram& recorded,
                                     replay::ReplayOptions options, std::vector<AllocatorSpec> specs,
@@ -86,7 +86,7 @@ std::vector<Option> ReplayCommand::options() {
 }
 
 // Checked before a large recording is read.
-Result<std::vector<AllocatorSpec>> ReplayCommand::asked_specs() const {
+Result<std::vector<AllocatorSpec>> ReplayCommand::requested_specs() const {
   std::vector<AllocatorSpec> specs;
   for (const std::string& text : allocators_) {
     auto spec = replay::parse_spec(text);
@@ -168,7 +168,7 @@ Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProg
 }
 
 Result<int> ReplayCommand::run(Console& console) {
-  auto specs = asked_specs();
+  auto specs = requested_specs();
   if (!specs) return tl::unexpected(specs.error());
   if (const auto checked = check_output(output_); !checked) return tl::unexpected(checked.error());
   const auto trace = open_with_progress(trace_, max_size_, console);

@@ -211,7 +211,7 @@ Result<int> ReportCommand::print_each(const Request& request, Console& console) 
   int code = 0;
   bool first = true;
   for (const std::string& path : traces_) {
-    if (console.reader_left()) break;
+    if (console.output_is_closed()) break;
     const auto document = one(path, request, console);
     if (!document) {
       console.error(document.error().message);

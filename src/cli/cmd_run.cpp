@@ -151,7 +151,7 @@ tl::unexpected<Error> become(const std::vector<std::string>& command) {
 }
 
 // The new run may have no process of these numbers, so its own do not take their place.
-void tell_of_earlier_runs(const std::string& path, const Console& console) {
+void report_earlier_runs(const std::string& path, const Console& console) {
   const std::vector<std::string> left = left_by_processes(path);
   if (left.empty()) return;
   console.warning(fmt::format(
@@ -179,23 +179,23 @@ Result<> check_place(const RecordSettings& record) {
 }
 
 // What the program needs around it; where it is known already that it can't be had, why.
-Result<Surroundings> surroundings_for(const StartupSettings& settings,
-                                      const std::vector<std::string>& command) {
+Result<CurrentEnvironment> current_environment_for(const StartupSettings& settings,
+                                                   const std::vector<std::string>& command) {
   if (settings.record) {
     if (const auto checked = check_place(*settings.record); !checked)
       return tl::unexpected(checked.error());
   }
   const auto folder = startup_folder();
   if (!folder) return tl::unexpected(folder.error());
-  Surroundings surroundings = {*folder, tap_library(*folder), environment("PYTHONPATH"),
-                               environment("LD_PRELOAD")};
+  CurrentEnvironment current = {*folder, tap_library(*folder), environment("PYTHONPATH"),
+                                environment("LD_PRELOAD")};
   if (settings.is_strict) {
-    if (const auto checked = check_startup(surroundings, settings); !checked)
+    if (const auto checked = check_startup(current, settings); !checked)
       return tl::unexpected(checked.error());
     if (const auto checked = check_python_options(command); !checked)
       return tl::unexpected(checked.error());
   }
-  return surroundings;
+  return current;
 }
 
 // Makes the recording's name free for the program. kIo: it stays taken, and the run is strict.
@@ -209,7 +209,7 @@ Result<> free_name(const StartupSettings& settings, const Console& console) {
                     "files' names",
                     removed.error().message));
   }
-  tell_of_earlier_runs(path, console);
+  report_earlier_runs(path, console);
   return {};
 }
 
@@ -221,9 +221,9 @@ Result<int> RunCommand::run(Console& console) {
   }
   const auto settings = this->settings();
   if (!settings) return tl::unexpected(settings.error());
-  const auto surroundings = surroundings_for(*settings, command_);
-  if (!surroundings) {
-    console.error(surroundings.error().message);
+  const auto current = current_environment_for(*settings, command_);
+  if (!current) {
+    console.error(current.error().message);
     return strict_ ? kEnvironment : kBadUsage;
   }
   // Processes of this run that find the name taken take another.
@@ -231,8 +231,7 @@ Result<int> RunCommand::run(Console& console) {
     console.error(freed.error().message);
     return kEnvironment;
   }
-  for (const auto& [name, value] :
-       startup_environment(*surroundings, *settings, std::time(nullptr)))
+  for (const auto& [name, value] : startup_environment(*current, *settings, std::time(nullptr)))
     (void)setenv(name.c_str(), value.c_str(), 1);
   return become(command_);
 }

@@ -150,9 +150,9 @@ Result<serve::LogFormat> log_format_of(const std::string& text) {
 }
 
 // Whoever has shown a token or password may read what `ps` shows.
-Result<watch::CommandLines> commands_of(const std::string& text, bool asks_who_it_is) {
+Result<watch::CommandLines> commands_of(const std::string& text, bool has_authentication) {
   if (text == "off") return watch::CommandLines::kOff;
-  if (text == "name" || (text.empty() && !asks_who_it_is)) return watch::CommandLines::kName;
+  if (text == "name" || (text.empty() && !has_authentication)) return watch::CommandLines::kName;
   if (text == "full" || text.empty()) return watch::CommandLines::kFull;
   return fail(Code::kBadInput, "--command-lines: expected off, name or full, found '{}'", text);
 }
@@ -194,7 +194,7 @@ Result<watch::HistoryKeep> keep_of(const std::string& text) {
 }
 
 // Where programs keep what they may lose; empty where the environment names no place.
-std::string usual_history() {
+std::string default_history() {
   const std::filesystem::path folder = user_folder("XDG_STATE_HOME", ".local/state");
   if (folder.empty()) return "";
   std::error_code error;
@@ -208,7 +208,7 @@ Result<ServeSettings> ServeCommand::settings() const {
   auto web = web_config_.empty() ? Result<std::shared_ptr<serve::WebAccess>>(nullptr)
                                  : serve::WebAccess::open(web_config_);
   if (!web) return tl::unexpected(web.error());
-  const bool has_users = *web && (*web)->now()->asks_who_it_is;
+  const bool has_users = *web && (*web)->now()->has_authentication;
   if (const auto checked = check_token(*addresses, has_users); !checked)
     return tl::unexpected(checked.error());
   const auto period = parse_period("--period", period_);
@@ -234,7 +234,7 @@ Result<ServeSettings> ServeCommand::settings() const {
                        .commands = *commands,
                        .dcgm_names = dcgm_names_,
                        .process_series = *process_series,
-                       .history = history_.empty()    ? usual_history()
+                       .history = history_.empty()    ? default_history()
                                   : history_ == "off" ? ""
                                                       : history_,
                        .needs_history = !history_.empty(),
@@ -250,7 +250,7 @@ Result<int> ServeCommand::run(Console& console) {
   if (!settings) return tl::unexpected(settings.error());
   const auto token = token_file_.empty() ? Result<std::string>("") : serve::read_token(token_file_);
   if (!token) return tl::unexpected(token.error());
-  auto code = serve_until_told(*settings, *token);
+  auto code = serve_until_stopped(*settings, *token);
   if (code || code.error().code != Code::kIo) return code;
   console.error(code.error().message);
   return kEnvironment;

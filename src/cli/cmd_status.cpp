@@ -162,7 +162,7 @@ void warn_of_notes(const watch::Snapshot& snapshot, const Console& console) {
 }
 
 Result<int> StatusCommand::once(Live& live, Console& console) {
-  const watch::Snapshot snapshot = live.look();
+  const watch::Snapshot snapshot = live.take_sample();
   if (csv_ || prometheus_) warn_of_notes(snapshot, console);
   const auto printed = console.print(drawn(snapshot, console));
   if (!printed) return tl::unexpected(printed.error());
@@ -178,7 +178,7 @@ extern "C" void end_watching(int) {
 }
 
 Result<> StatusCommand::tick(Live& live, Repaint& repaint, Console& console) {
-  const watch::Snapshot snapshot = live.look();
+  const watch::Snapshot snapshot = live.take_sample();
   console.measure();
   const std::string text = drawn(snapshot, console);
   const bool redraws = console.can_redraw() && is_for_people();
@@ -193,7 +193,7 @@ Result<int> StatusCommand::again_and_again(Live& live, std::chrono::nanoseconds 
   const ReleaseRequests requests;
   Repaint repaint;
   auto next = Clock::now();
-  while (!console.reader_left()) {
+  while (!console.output_is_closed()) {
     if (const auto ticked = tick(live, repaint, console); !ticked)
       return tl::unexpected(ticked.error());
     next += period;

@@ -31,7 +31,7 @@ class TopCommand final : public Command {
   [[nodiscard]] Result<uint64_t> period_ns() const;
   [[nodiscard]] Result<show::top::Field> sort() const;
   [[nodiscard]] Result<Settings> given() const;
-  [[nodiscard]] std::string filter_words() const;
+  [[nodiscard]] std::string filter_text_of() const;
   [[nodiscard]] Result<TopState> state() const;
   [[nodiscard]] Result<int> once(Live& live, const TopState& state, Console& console) const;
   [[nodiscard]] Result<int> on_terminal(Live live, TopState state, const Console& console) const;
@@ -113,7 +113,7 @@ void take_settings(TopState& state) {
   if (kept)
     apply(*kept, state);
   else
-    state.say("settings are not taken: " + kept.error().message, show::Style::kWarning);
+    state.show_message("settings are not taken: " + kept.error().message, show::Style::kWarning);
 }
 
 void keep_settings(const Settings& changed, const Console& console) {
@@ -127,7 +127,7 @@ void keep_settings(const Settings& changed, const Console& console) {
 }
 
 // --user and --pid are words of the filter, too, and can be changed with it.
-std::string TopCommand::filter_words() const {
+std::string TopCommand::filter_text_of() const {
   std::string words = filter_;
   const auto add = [&](const std::string& word) { words += (words.empty() ? "" : " ") + word; };
   if (!user_.empty()) add("user:" + user_);
@@ -170,7 +170,7 @@ Result<TopState> TopCommand::state() const {
   }
   TopState state;
   state.is_readonly = readonly_;
-  state.filter_text = filter_words();
+  state.filter_text = filter_text_of();
   auto filter = show::top::Filter::parse(state.filter_text);
   if (!filter) return tl::unexpected(filter.error());
   state.filter = *std::move(filter);
@@ -182,7 +182,7 @@ Result<TopState> TopCommand::state() const {
 Result<int> TopCommand::once(Live& live, const TopState& state, Console& console) const {
   watch::Sampled sampled;
   sampled.begin_ns = watch::monotonic_ns();
-  sampled.snapshot = live.look();
+  sampled.snapshot = live.take_sample();
   sampled.number = 1;
   const show::top::Clock clock = {sampled.begin_ns, 0};
   show::top::History history;

@@ -16,8 +16,8 @@
 namespace vram::cli {
 namespace {
 
-constexpr uint64_t kMostJobs = 1024;
-constexpr size_t kUsualTop = 10;
+constexpr uint64_t kMaxJobs = 1024;
+constexpr size_t kDefaultTop = 10;
 
 class TuneCommand final : public Command {
  public:
@@ -28,7 +28,7 @@ class TuneCommand final : public Command {
  private:
   struct Numbers {
     unsigned jobs = 0;
-    size_t top = kUsualTop;
+    size_t top = kDefaultTop;
   };
   [[nodiscard]] Result<Numbers> numbers() const;
   [[nodiscard]] Result<show::TuneReport> tuned(const trace::Trace& trace, unsigned jobs,
@@ -82,7 +82,7 @@ Result<TuneCommand::Numbers> TuneCommand::numbers() const {
   if (!jobs_.empty()) {
     const auto jobs = parse_number("--jobs", jobs_);
     if (!jobs) return tl::unexpected(jobs.error());
-    numbers.jobs = static_cast<unsigned>(std::min(*jobs, kMostJobs));
+    numbers.jobs = static_cast<unsigned>(std::min(*jobs, kMaxJobs));
   }
   if (!top_.empty()) {
     const auto top = parse_number("--top", top_);

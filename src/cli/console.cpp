@@ -76,8 +76,8 @@ void Console::measure() {
 }
 
 int Console::columns_or(int without) const {
-  const bool is_said = number_in("COLUMNS") > 0 || terminal_size().ws_col > 0;
-  return is_said ? columns_ : without;
+  const bool is_set = number_in("COLUMNS") > 0 || terminal_size().ws_col > 0;
+  return is_set ? columns_ : without;
 }
 
 int Console::rows_or(int without) const {

@@ -32,7 +32,7 @@ class Console {
 
   // To standard output. A reader that went away (`| head`) is no error: what follows is dropped.
   [[nodiscard]] Result<> print(std::string_view text);
-  [[nodiscard]] bool reader_left() const { return reader_left_; }
+  [[nodiscard]] bool output_is_closed() const { return reader_left_; }
 
   // "vram: error: MESSAGE", "vram: warning: MESSAGE" on standard error.
   void error(std::string_view message) const;

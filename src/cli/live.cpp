@@ -93,11 +93,11 @@ watch::Reclaimable Live::reclaimable_of(const watch::Snapshot& snapshot) {
   return watch::find_reclaimable(snapshot, board_folders(), table_);
 }
 
-watch::Reclaimable Live::look_for_reclaimable() { return reclaimable_of(look()); }
+watch::Reclaimable Live::read_reclaimable() { return reclaimable_of(take_sample()); }
 
-watch::Snapshot Live::look() {
+watch::Snapshot Live::take_sample() {
   watch::Readings readings = sources_.read();
-  const watch::Moment moment = watch::here_and_now();
+  const watch::Moment moment = watch::current_moment();
   rates_.apply(readings);
   xids_.apply(readings, moment.time_ns);
   return watch::take_snapshot(moment, std::move(readings), table_, *postings_);

@@ -31,11 +31,11 @@ class Live {
                                        watch::CommandLines commands = watch::CommandLines::kFull);
   // One look; what is slow to open stays open in between. A machine without GPUs is no error: the
   // notes say why it has none. From one thread.
-  [[nodiscard]] watch::Snapshot look();
+  [[nodiscard]] watch::Snapshot take_sample();
   // Lets go of drivers; looks open them again after a pause.
   void release() { sources_.release(); }
   // One look at who could give memory back. Asks nobody.
-  [[nodiscard]] watch::Reclaimable look_for_reclaimable();
+  [[nodiscard]] watch::Reclaimable read_reclaimable();
   // The same of a look that was just taken.
   [[nodiscard]] watch::Reclaimable reclaimable_of(const watch::Snapshot& snapshot);
 

@@ -98,10 +98,10 @@ Result<uint64_t> parse_size(std::string_view option, std::string_view text) {
 }
 
 Result<std::chrono::nanoseconds> parse_period(std::string_view option, const std::string& text) {
-  constexpr int64_t kShortestNs = 100'000'000;
+  constexpr int64_t kMinDurationNs = 100'000'000;
   const auto period_ns = parse_duration_ns(text);
   if (!period_ns) return fail(Code::kBadInput, "{}: {}", option, period_ns.error().message);
-  if (*period_ns < kShortestNs)
+  if (*period_ns < kMinDurationNs)
     return fail(Code::kBadInput, "{} takes at least 0.1 seconds, found '{}'", option, text);
   return std::chrono::nanoseconds(*period_ns);
 }

@@ -12,16 +12,16 @@ constexpr uint64_t kWithoutClockNs = 60 * kSecondNs;
 
 }  // namespace
 
-watch::Playable playable_of(const explain::Course& course) {
-  const auto end = static_cast<uint64_t>(course.end_ns);
+watch::Playable playable_of(const explain::MemoryTimeline& timeline) {
+  const auto end = static_cast<uint64_t>(timeline.end_ns);
   const uint64_t tick_ns =
-      course.has_time ? 1 : std::max<uint64_t>(kWithoutClockNs / std::max<uint64_t>(end, 1), 1);
+      timeline.has_time ? 1 : std::max<uint64_t>(kWithoutClockNs / std::max<uint64_t>(end, 1), 1);
   watch::Playable playable{.points = {},
                            .length_ns = end * tick_ns + kSecondNs,
-                           .device = course.ordinal,
-                           .total_bytes = course.memory_bytes};
-  playable.points.reserve(course.points.size());
-  for (const explain::CoursePoint& point : course.points) {
+                           .device = timeline.ordinal,
+                           .total_bytes = timeline.memory_bytes};
+  playable.points.reserve(timeline.points.size());
+  for (const explain::TimelinePoint& point : timeline.points) {
     playable.points.push_back({static_cast<uint64_t>(point.time_ns) * tick_ns,
                                point.allocated_bytes, point.reserved_bytes});
   }
@@ -31,7 +31,7 @@ watch::Playable playable_of(const explain::Course& course) {
 Result<watch::Playable> open_playable(const std::string& path) {
   const auto trace = trace::open_trace(path);
   if (!trace) return tl::unexpected(trace.error());
-  return explain::course_of(*trace).map(playable_of);
+  return explain::timeline_of(*trace).map(playable_of);
 }
 
 }  // namespace vram::cli

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "explain/moment/course.hpp"
+#include "explain/moment/memory_timeline.hpp"
 #include "watch/playback.hpp"
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace vram::cli {
 
 // At its own pace, its last state for a second more; one without a clock takes a minute.
-[[nodiscard]] watch::Playable playable_of(const explain::Course& course);
+[[nodiscard]] watch::Playable playable_of(const explain::MemoryTimeline& timeline);
 
 // Reads the recording whole, and keeps only what is played. The leading device's.
 [[nodiscard]] Result<watch::Playable> open_playable(const std::string& path);

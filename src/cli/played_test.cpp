@@ -36,12 +36,12 @@ TEST_P(Played, IsWhatAReportSaysAtThatTime) {
   uint64_t now_ns = 5 * kSecond;
   watch::Playback playback(playable, [&] { return now_ns; });
   const uint64_t end_ns = playable.length_ns - kSecond;
-  constexpr uint64_t kLooks = 7;
-  for (uint64_t look = 0; look <= kLooks; ++look) {
-    const uint64_t at_ns = end_ns * look / kLooks;
+  constexpr uint64_t kSteps = 7;
+  for (uint64_t step = 0; step <= kSteps; ++step) {
+    const uint64_t at_ns = end_ns * step / kSteps;
     // The second round is the same as the first.
-    now_ns = 5 * kSecond + at_ns + (look % 2) * playable.length_ns;
-    const auto sample = playback.look();
+    now_ns = 5 * kSecond + at_ns + (step % 2) * playable.length_ns;
+    const auto sample = playback.take_sample();
     const auto report = explain_at(trace, {MomentKind::kTime, at_ns}, {}).value();
     const auto& device = report.devices[report.main_device];
     const auto posted = playback.figures_of(this_process()).value().devices[0];
@@ -51,20 +51,20 @@ TEST_P(Played, IsWhatAReportSaysAtThatTime) {
     EXPECT_EQ(sample.memory.used_bytes, device.at->moment.totals.reserved_bytes) << at_ns;
     EXPECT_GE(posted.peak_bytes, posted.allocated_bytes);
     EXPECT_LE(posted.peak_bytes, device.peak.allocated.totals.allocated_bytes);
-    if (look == kLooks) {
+    if (step == kSteps) {
       EXPECT_EQ(posted.peak_bytes, device.peak.allocated.totals.allocated_bytes);
     }
   }
 }
 
 TEST(Playable, ARecordingWithoutAClockTakesAMinute) {
-  const explain::Course course{.ordinal = 2,
-                               .has_time = false,
-                               .end_ns = 6,
-                               .memory_bytes = 100,
-                               .peak_requested_bytes = 7,
-                               .points = {{0, 1, 2}, {3, 4, 5}}};
-  const watch::Playable playable = playable_of(course);
+  const explain::MemoryTimeline timeline{.ordinal = 2,
+                                         .has_time = false,
+                                         .end_ns = 6,
+                                         .memory_bytes = 100,
+                                         .peak_requested_bytes = 7,
+                                         .points = {{0, 1, 2}, {3, 4, 5}}};
+  const watch::Playable playable = playable_of(timeline);
   EXPECT_EQ(playable.device, 2U);
   EXPECT_EQ(playable.total_bytes, 100U);
   EXPECT_EQ(playable.length_ns, 61 * kSecond);

@@ -16,7 +16,7 @@ namespace {
 
 using Commands = std::vector<std::unique_ptr<Command>>;
 
-bool asks_for_help(const std::vector<std::string>& words) {
+bool requests_help(const std::vector<std::string>& words) {
   const auto end = std::ranges::find(words, "--");
   return std::any_of(words.begin(), end,
                      [](const std::string& w) { return w == "--help" || w == "-h"; });
@@ -36,7 +36,7 @@ tl::unexpected<Error> unknown_command(const Commands& commands, const std::strin
 }
 
 Result<int> run_with(Command& command, std::vector<std::string> words, Console& console) {
-  if (asks_for_help(words)) return print(console, command_help(command));
+  if (requests_help(words)) return print(console, command_help(command));
   const std::vector<Option> options = command.options();
   const Result<> parsed = parse_options(command.manual(), options, std::move(words));
   if (!parsed) return tl::unexpected(parsed.error());
@@ -58,13 +58,13 @@ Result<int> dispatch(std::vector<std::string> words, std::string_view build, Con
   std::string name = take_front(words);
   if (name == "--version" || name == "-V")
     return print(console, fmt::format("vram {} ({})\n", VRAM_VERSION, build));
-  const bool asks_help = name == "--help" || name == "-h" || name == "help";
-  if (asks_help && words.empty()) return print(console, program_help(commands));
-  if (asks_help) name = take_front(words);
+  const bool wants_help = name == "--help" || name == "-h" || name == "help";
+  if (wants_help && words.empty()) return print(console, program_help(commands));
+  if (wants_help) name = take_front(words);
   const auto found = std::ranges::find_if(
       commands, [&](const auto& command) { return command->manual().name == name; });
   if (found == commands.end()) return unknown_command(commands, name);
-  if (asks_help) return print(console, command_help(**found));
+  if (wants_help) return print(console, command_help(**found));
   return run_with(**found, std::move(words), console);
 }
 

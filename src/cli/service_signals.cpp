@@ -18,11 +18,11 @@ ServiceSignals::~ServiceSignals() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-std::optional<Wish> ServiceSignals::take() const {
+std::optional<ServiceRequest> ServiceSignals::take() const {
   signalfd_siginfo found{};
   if (read(descriptor_, &found, sizeof found) != sizeof found) return std::nullopt;
-  if (found.ssi_signo == SIGUSR1) return Wish::kRelease;
-  return found.ssi_signo == SIGHUP ? Wish::kReload : Wish::kEnd;
+  if (found.ssi_signo == SIGUSR1) return ServiceRequest::kRelease;
+  return found.ssi_signo == SIGHUP ? ServiceRequest::kReload : ServiceRequest::kEnd;
 }
 
 }  // namespace vram::cli

@@ -10,7 +10,11 @@
 
 namespace vram::cli {
 
-enum class Wish : uint8_t { kEnd, kRelease, kReload };  // SIGTERM or SIGINT, SIGUSR1, SIGHUP
+enum class ServiceRequest : uint8_t {
+  kEnd,
+  kRelease,
+  kReload
+};  // SIGTERM or SIGINT, SIGUSR1, SIGHUP
 
 class ServiceSignals {
  public:
@@ -22,7 +26,7 @@ class ServiceSignals {
   // Readable while a signal waits.
   [[nodiscard]] int descriptor() const { return descriptor_; }
   // Takes one; nothing where none waits.
-  [[nodiscard]] std::optional<Wish> take() const;
+  [[nodiscard]] std::optional<ServiceRequest> take() const;
 
  private:
   sigset_t before_{};

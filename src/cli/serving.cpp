@@ -7,7 +7,7 @@
 #include "cli/reloading.hpp"
 #include "cli/rights.hpp"
 #include "cli/service_signals.hpp"
-#include "serve/alert_desk.hpp"
+#include "serve/alert_engine.hpp"
 #include "serve/api.hpp"
 #include "serve/file_watch.hpp"
 #include "serve/guard.hpp"
@@ -58,7 +58,7 @@ class Serving {
  public:
   Serving(const ServeSettings& settings, const std::string& secret, Live live)
       : settings_(settings),
-        log_(std::make_shared<serve::Log>(settings.log_format, watch::here_and_now().host)),
+        log_(std::make_shared<serve::Log>(settings.log_format, watch::current_moment().host)),
         token_(std::make_shared<serve::Token>(secret)),
         manager_(environment("NOTIFY_SOCKET"), environment("WATCHDOG_USEC")),
         live_(std::make_shared<Live>(std::move(live))) {}
@@ -70,29 +70,29 @@ class Serving {
   [[nodiscard]] bool ends_before(DetachableThread& work) const;
   // What the sampler waits for before it looks.
   struct Start {
-    bool is_to_look = false;
+    bool samples_devices = false;
     std::shared_ptr<watch::History> history;  // null: none is kept
   };
 
-  void give_up_rights();
+  void drop_privileges();
   [[nodiscard]] Result<bool> open_history();
   [[nodiscard]] Result<> open_alerts();
   [[nodiscard]] watch::SamplerHooks sampler_hooks();
-  [[nodiscard]] serve::Sights sights() const;
+  [[nodiscard]] serve::SampleFeed feed() const;
   [[nodiscard]] serve::Router router() const;
   [[nodiscard]] serve::ServerHooks server_hooks();
   [[nodiscard]] std::vector<std::string> host_names() const;
   [[nodiscard]] std::string url_of(const serve::Address& address) const;
-  [[nodiscard]] bool asks_who_it_is() const;
-  void say_started() const;
+  [[nodiscard]] bool has_authentication() const;
+  void log_started() const;
   void wait_and_work();
   // False: it is to end.
-  bool obey(Wish wish);
+  bool execute(ServiceRequest service_request);
   void reload();
   void reload_receivers();
   void reload_receiver(size_t number, const ReceiverUrl& receiver);
-  void after_look();
-  void tell_of_notes(const std::vector<std::string>& notes);
+  void after_sample();
+  void log_notes(const std::vector<std::string>& notes);
   void end();
 
   const ServeSettings& settings_;
@@ -103,7 +103,7 @@ class Serving {
   std::shared_ptr<Live> live_;  // the sampler's: a look that hangs may outlive everything else
   std::shared_ptr<serve::Tally> tally_ = std::make_shared<serve::Tally>();
   std::shared_ptr<watch::History> history_;  // null: none is kept
-  std::shared_ptr<serve::AlertDesk> desk_;
+  std::shared_ptr<serve::AlertEngine> alert_engine_;
   std::unique_ptr<serve::HttpServer> server_;
   std::promise<Start> start_;
   std::unique_ptr<watch::Sampler> sampler_;
@@ -115,8 +115,8 @@ class Serving {
 bool Serving::ends_before(DetachableThread& work) const {
   constexpr auto kSlice = std::chrono::milliseconds(100);
   while (!work.join_for(kSlice)) {
-    while (const auto wish = signals_.take()) {
-      if (*wish == Wish::kEnd) return true;
+    while (const auto service_request = signals_.take()) {
+      if (*service_request == ServiceRequest::kEnd) return true;
     }
   }
   return false;
@@ -127,7 +127,7 @@ Result<bool> Serving::open_history() {
   if (settings_.history.empty()) return true;
   watch::HistoryOptions options;
   options.keep = settings_.keep;
-  options.tell = [log = log_](const std::string& what) {
+  options.report = [log = log_](const std::string& what) {
     log->write({.level = LogLevel::kWarning, .action = "history", .message = what});
   };
   const auto found = std::make_shared<std::optional<Result<watch::History>>>();
@@ -151,41 +151,44 @@ Result<> Serving::open_alerts() {
   const bool is_json = settings_.log_format == serve::LogFormat::kJson;
   receivers.log = is_json ? serve::notify::LogForm::kJson : serve::notify::LogForm::kText;
   receivers.write = [log = log_](std::string_view line) { log->write_line(line); };
-  receivers.complain = [log = log_](std::string_view what) {
+  receivers.warn = [log = log_](std::string_view what) {
     log->write({.level = LogLevel::kWarning, .action = "notify", .message = std::string(what)});
   };
   for (const ReceiverUrl& each : settings_.webhooks) receivers.webhooks.push_back(each.url);
   for (const ReceiverUrl& each : settings_.alertmanagers)
     receivers.alertmanagers.push_back(each.url);
-  const watch::Moment moment = watch::here_and_now();
+  const watch::Moment moment = watch::current_moment();
   receivers.link = link_for_others(server_->addresses(), moment.host);
-  auto desk = serve::AlertDesk::open({.rules_file = settings_.rules,
-                                      .judge = {.sees_all_processes = watch::sees_all_processes()},
-                                      .receivers = std::move(receivers),
-                                      .host = moment.host,
-                                      .history = history_,
-                                      .now = {.now_ns = watch::monotonic_ns(),
-                                              .unix_ns = moment.time_ns,
-                                              .boot = watch::this_boot()}});
-  if (!desk) return tl::unexpected(desk.error());
-  desk_ = *std::move(desk);
+  auto alert_engine =
+      serve::AlertEngine::open({.rules_file = settings_.rules,
+                                .judge = {.sees_all_processes = watch::sees_all_processes()},
+                                .receivers = std::move(receivers),
+                                .host = moment.host,
+                                .history = history_,
+                                .now = {.now_ns = watch::monotonic_ns(),
+                                        .unix_ns = moment.time_ns,
+                                        .boot = watch::this_boot()}});
+  if (!alert_engine) return tl::unexpected(alert_engine.error());
+  alert_engine_ = *std::move(alert_engine);
   return {};
 }
 
 watch::SamplerHooks Serving::sampler_hooks() {
   const std::shared_future<Start> start = start_.get_future();
-  return {.look = [live = live_,
-                   start] { return start.get().is_to_look ? live->look() : watch::Snapshot(); },
+  return {.take_sample =
+              [live = live_, start] {
+                return start.get().samples_devices ? live->take_sample() : watch::Snapshot();
+              },
           .release = [live = live_] { live->release(); },
           .seen =
               [tally = tally_, start](const watch::Sampled& sampled) {
-                tally->count_look(sampled);
+                tally->count_sample(sampled);
                 if (const auto& history = start.get().history) history->add(sampled);
               }};
 }
 
 // All threads but the sampler's, which is there already.
-void Serving::give_up_rights() {
+void Serving::drop_privileges() {
   for (const auto& done : {refuse_dangerous_calls(), drop_capabilities()}) {
     if (!done)
       log_->write(
@@ -193,7 +196,7 @@ void Serving::give_up_rights() {
   }
 }
 
-serve::Sights Serving::sights() const {
+serve::SampleFeed Serving::feed() const {
   return {.latest = [this] { return sampler_->latest(); },
           .overdue_ns = [this] { return sampler_->overdue_ns(); },
           .now_ns = watch::monotonic_ns,
@@ -201,35 +204,35 @@ serve::Sights Serving::sights() const {
 }
 
 serve::Router Serving::router() const {
-  std::vector<serve::Route> routes = serve::live_routes(sights());
+  std::vector<serve::Route> routes = serve::live_routes(feed());
   const auto add = [&](std::vector<serve::Route> more) {
     std::ranges::move(more, std::back_inserter(routes));
   };
   routes.push_back(serve::metrics_route(
-      sights(), tally_,
+      feed(), tally_,
       {.dcgm_names = settings_.dcgm_names, .process_series = settings_.process_series}));
   add(serve::history_routes(
-      history_, [] { return watch::here_and_now().time_ns; }, settings_.commands));
-  add(serve::alert_routes(desk_));
+      history_, [] { return watch::current_moment().time_ns; }, settings_.commands));
+  add(serve::alert_routes(alert_engine_));
   routes.push_back(serve::openapi_route());
-  routes.push_back(serve::index_page(routes, watch::here_and_now().host));
+  routes.push_back(serve::index_page(routes, watch::current_moment().host));
   return serve::Router(std::move(routes));
 }
 
 std::vector<std::string> Serving::host_names() const {
   std::vector<std::string> names = settings_.host_names;
-  const std::string host = watch::here_and_now().host;
+  const std::string host = watch::current_moment().host;
   if (!host.empty()) names.insert(names.end(), {host, host.substr(0, host.find('.'))});
   return names;
 }
 
 serve::ServerHooks Serving::server_hooks() {
   const auto refused = [this](const serve::Request& request, std::string_view why) {
-    log_->write_seldom({.level = LogLevel::kWarning,
-                        .action = "client-refused",
-                        .message = fmt::format("{}: the request for {} {}", request.client,
-                                               request.path.substr(0, 100), why),
-                        .fields = {{"client.address", request.client}}});
+    log_->write_rate_limited({.level = LogLevel::kWarning,
+                              .action = "client-refused",
+                              .message = fmt::format("{}: the request for {} {}", request.client,
+                                                     request.path.substr(0, 100), why),
+                              .fields = {{"client.address", request.client}}});
   };
   serve::ServerHooks hooks;
   const auto guard = std::make_shared<const serve::Guard>(
@@ -244,10 +247,10 @@ serve::ServerHooks Serving::server_hooks() {
   hooks.is_slow = serve::is_about_history;
   if (settings_.web) hooks.tls = [web = settings_.web] { return web->now()->tls; };
   hooks.incident = [this](std::string_view client, std::string_view what) {
-    log_->write_seldom({.level = LogLevel::kWarning,
-                        .action = "client-trouble",
-                        .message = fmt::format("{}: {}", client, what),
-                        .fields = {{"client.address", std::string(client)}}});
+    log_->write_rate_limited({.level = LogLevel::kWarning,
+                              .action = "client-trouble",
+                              .message = fmt::format("{}: {}", client, what),
+                              .fields = {{"client.address", std::string(client)}}});
   };
   return hooks;
 }
@@ -257,11 +260,11 @@ std::string Serving::url_of(const serve::Address& address) const {
   return fmt::format("{}://{}", is_tls ? "https" : "http", address.text());
 }
 
-bool Serving::asks_who_it_is() const {
-  return token_->is_wanted() || (settings_.web && settings_.web->now()->asks_who_it_is);
+bool Serving::has_authentication() const {
+  return token_->is_wanted() || (settings_.web && settings_.web->now()->has_authentication);
 }
 
-void Serving::say_started() const {
+void Serving::log_started() const {
   std::vector<std::string> urls;
   for (const serve::Address& address : server_->addresses()) urls.push_back(url_of(address));
   log_->write({.action = "started",
@@ -272,14 +275,14 @@ void Serving::say_started() const {
                .fields = {{"url.full", urls.front()}}});
   const bool is_public = std::ranges::any_of(
       server_->addresses(), [](const auto& address) { return !serve::is_loopback(address.ip); });
-  if (is_public && !asks_who_it_is())
+  if (is_public && !has_authentication())
     log_->write({.level = LogLevel::kWarning,
                  .action = "no-token",
                  .message =
                      "WITHOUT A TOKEN: everybody who reaches this machine reads who runs "
                      "what on its GPUs; --token-file FILE asks for one, and --web-config FILE for "
                      "passwords"});
-  if (settings_.commands == watch::CommandLines::kFull && !asks_who_it_is())
+  if (settings_.commands == watch::CommandLines::kFull && !has_authentication())
     log_->write({.level = LogLevel::kWarning,
                  .action = "no-token",
                  .message = "--command-lines full without a token: everybody who can log in here, "
@@ -290,7 +293,7 @@ void Serving::reload() {
   if (!settings_.token_file.empty()) reload_token(settings_.token_file, *token_, *log_);
   if (settings_.web) reload_web(*settings_.web, *log_);
   reload_receivers();
-  if (const auto rules = desk_->reload(); !rules)
+  if (const auto rules = alert_engine_->reload(); !rules)
     return log_->write({.level = LogLevel::kError,
                         .action = "reload-failed",
                         .message = rules.error().message + "; the old rules stay"});
@@ -308,7 +311,7 @@ void Serving::reload_receivers() {
 void Serving::reload_receiver(size_t number, const ReceiverUrl& receiver) {
   if (!receiver.given.starts_with('@')) return;
   const auto url = serve::url_of(receiver.given);
-  const auto done = url ? desk_->readdress(number, *url) : tl::unexpected(url.error());
+  const auto done = url ? alert_engine_->change_url(number, *url) : tl::unexpected(url.error());
   if (!done)
     return log_->write({.level = LogLevel::kError,
                         .action = "reload-failed",
@@ -318,9 +321,9 @@ void Serving::reload_receiver(size_t number, const ReceiverUrl& receiver) {
                .message = fmt::format("{} {} was read again", receiver.option, receiver.given)});
 }
 
-bool Serving::obey(Wish wish) {
-  if (wish == Wish::kEnd) return false;
-  if (wish == Wish::kReload) {
+bool Serving::execute(ServiceRequest service_request) {
+  if (service_request == ServiceRequest::kEnd) return false;
+  if (service_request == ServiceRequest::kReload) {
     reload();
     return true;
   }
@@ -330,51 +333,53 @@ bool Serving::obey(Wish wish) {
   return true;
 }
 
-void Serving::after_look() {
+void Serving::after_sample() {
   uint64_t count = 0;
   (void)!read(sampler_->wake_fd(), &count, sizeof count);
   const auto sampled = sampler_->latest();
   if (!sampled) return;
-  desk_->judge(*sampled);
-  tell_of_notes(sampled->snapshot.notes);
+  alert_engine_->judge(*sampled);
+  log_notes(sampled->snapshot.notes);
 }
 
-void Serving::tell_of_notes(const std::vector<std::string>& notes) {
+void Serving::log_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) {
     if (std::ranges::find(notes_, note) == notes_.end())
-      log_->write_seldom({.level = LogLevel::kWarning, .action = "source-note", .message = note});
+      log_->write_rate_limited(
+          {.level = LogLevel::kWarning, .action = "source-note", .message = note});
   }
   if (notes.empty() && !notes_.empty())
-    log_->write_seldom({.action = "sources-well", .message = "all sources answer again"});
+    log_->write_rate_limited({.action = "sources-well", .message = "all sources answer again"});
   notes_ = notes;
 }
 
 void Serving::wait_and_work() {
-  constexpr int kPatienceMs = 1000;  // looks that do not end are looked after, too
+  constexpr int kTimeoutMs = 1000;  // looks that do not end are looked after, too
   const auto watchdog = manager_.watchdog();
-  const int patience_ms =
-      watchdog ? static_cast<int>(std::clamp<int64_t>(watchdog->count() / 3000, 1, kPatienceMs))
-               : kPatienceMs;
-  std::array<pollfd, 2> asked = {{{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
-                                  {.fd = sampler_->wake_fd(), .events = POLLIN, .revents = 0}}};
+  const int timeout_ms =
+      watchdog ? static_cast<int>(std::clamp<int64_t>(watchdog->count() / 3000, 1, kTimeoutMs))
+               : kTimeoutMs;
+  std::array<pollfd, 2> polled = {{{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
+                                   {.fd = sampler_->wake_fd(), .events = POLLIN, .revents = 0}}};
   while (true) {
-    (void)poll(asked.data(), asked.size(), patience_ms);
+    (void)poll(polled.data(), polled.size(), timeout_ms);
     // The server's thread says so itself: if it hangs, nobody does.
-    if (watchdog) server_->post([this] { manager_.tell("WATCHDOG=1"); });
-    while (const auto wish = signals_.take()) {
-      if (!obey(*wish)) return;
+    if (watchdog) server_->post([this] { manager_.notify("WATCHDOG=1"); });
+    while (const auto service_request = signals_.take()) {
+      if (!execute(*service_request)) return;
     }
-    if ((asked[1].revents & POLLIN) != 0) after_look();
+    if ((polled[1].revents & POLLIN) != 0) after_sample();
     if (const uint64_t overdue_ns = sampler_->overdue_ns(); overdue_ns > 0)
-      desk_->judge_overdue(watch::monotonic_ns(), watch::here_and_now().time_ns, overdue_ns);
+      alert_engine_->judge_overdue(watch::monotonic_ns(), watch::current_moment().time_ns,
+                                   overdue_ns);
   }
 }
 
 void Serving::end() {
-  manager_.tell("STOPPING=1");
+  manager_.notify("STOPPING=1");
   file_watch_.reset();
   server_.reset();
-  desk_.reset();
+  alert_engine_.reset();
   const bool has_ended = sampler_->end();
   if (history_) (void)history_->flush();
   log_->write({.action = "stopped", .message = "ends, as it was asked to"});
@@ -389,20 +394,20 @@ Result<int> Serving::run() {
   server_ = *std::move(server);
   // The one thread that keeps the right to see other users' processes.
   sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
-  give_up_rights();
+  drop_privileges();
   const auto history = open_history();
   if (history && !*history) {
     log_->write({.action = "stopped", .message = "ends, as it was asked to while it started"});
     _exit(0);  // the history is still being opened, and uses what would be torn down
   }
   const Result<> opened = history ? open_alerts() : tl::unexpected(history.error());
-  start_.set_value({.is_to_look = opened.has_value(), .history = history_});
+  start_.set_value({.samples_devices = opened.has_value(), .history = history_});
   if (!opened) return tl::unexpected(opened.error());
   server_->start(server_hooks());
   if (auto rotated = rotated_files(settings_, token_, log_); !rotated.empty())
     file_watch_.emplace(std::move(rotated));
-  say_started();
-  manager_.tell("READY=1");
+  log_started();
+  manager_.notify("READY=1");
   wait_and_work();
   end();
   return 0;
@@ -410,7 +415,7 @@ Result<int> Serving::run() {
 
 }  // namespace
 
-Result<int> serve_until_told(const ServeSettings& settings, const std::string& token) {
+Result<int> serve_until_stopped(const ServeSettings& settings, const std::string& token) {
   auto live = Live::of(settings.gpu, settings.commands);
   if (!live) return tl::unexpected(live.error());
   return Serving(settings, token, *std::move(live)).run();

@@ -52,6 +52,7 @@ struct ServeSettings {
 };
 
 // Until it is told to end. The exit code; an Error is one of the environment.
-[[nodiscard]] Result<int> serve_until_told(const ServeSettings& settings, const std::string& token);
+[[nodiscard]] Result<int> serve_until_stopped(const ServeSettings& settings,
+                                              const std::string& token);
 
 }  // namespace vram::cli

@@ -16,7 +16,7 @@ namespace {
 
 using show::top::ProcessId;
 
-bool began_as(const ProcessId& process) {
+bool was_started_as(const ProcessId& process) {
   const std::string path = fmt::format("/proc/{}/stat", process.pid);
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 4096> text{};
@@ -42,7 +42,7 @@ tl::unexpected<Error> refused(const ProcessId& process, int error) {
 Result<> signal_process(const ProcessId& process, int signal) {
   const Descriptor held(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
   if (held.number() < 0) return refused(process, errno);
-  if (!began_as(process)) {
+  if (!was_started_as(process)) {
     return fail(Code::kNotFound,
                 "process {} has ended; its number is another's by now: nobody was signalled",
                 process.pid);

@@ -93,8 +93,8 @@ Result<> check_can_be_written(const RecordSettings& record) {
 
 }  // namespace
 
-Result<> check_startup(const Surroundings& surroundings, const StartupSettings& settings) {
-  const fs::path library = c_library(surroundings.startup_folder);
+Result<> check_startup(const CurrentEnvironment& current, const StartupSettings& settings) {
+  const fs::path library = c_library(current.startup_folder);
   std::error_code error;
   if (!fs::is_regular_file(library, error)) {
     return fail(Code::kNotFound,
@@ -102,7 +102,7 @@ Result<> check_startup(const Surroundings& surroundings, const StartupSettings& 
                 library.string());
   }
   if (!settings.record) return {};
-  if (surroundings.tap_library.empty()) {
+  if (current.tap_library.empty()) {
     return fail(Code::kNotFound,
                 "no libvram_tap.so beside {}, so that the CUDA driver's calls can't be recorded; "
                 "install vram again",
@@ -192,9 +192,9 @@ std::string before(const std::string& first, const std::string& rest) {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> startup_environment(
-    const Surroundings& surroundings, const StartupSettings& settings, int64_t now_s) {
+    const CurrentEnvironment& current, const StartupSettings& settings, int64_t now_s) {
   std::vector<std::pair<std::string, std::string>> changes;
-  changes.emplace_back("PYTHONPATH", before(surroundings.startup_folder, surroundings.python_path));
+  changes.emplace_back("PYTHONPATH", before(current.startup_folder, current.python_path));
   if (settings.pool) {
     changes.emplace_back("VRAM_POOL", "1");
     if (const auto& limit = settings.pool->limit_bytes)
@@ -202,8 +202,8 @@ std::vector<std::pair<std::string, std::string>> startup_environment(
   }
   if (settings.record) {
     changes.emplace_back("VRAM_RECORD", settings.record->path);
-    if (!surroundings.tap_library.empty())
-      changes.emplace_back("LD_PRELOAD", before(surroundings.tap_library, surroundings.preloaded));
+    if (!current.tap_library.empty())
+      changes.emplace_back("LD_PRELOAD", before(current.tap_library, current.preloaded));
     changes.emplace_back("VRAM_RECORD_SINCE", fmt::format("{}", now_s));
     changes.emplace_back("VRAM_RECORD_STACKS", settings.record->stacks);
     if (const auto& limit = settings.record->limit_bytes)

@@ -26,7 +26,7 @@ struct RecordSettings {
   std::optional<uint64_t> limit_bytes;
 };
 
-struct Surroundings {
+struct CurrentEnvironment {
   std::string startup_folder;
   std::string tap_library;
   std::string python_path;  // PYTHONPATH, as it was
@@ -49,7 +49,7 @@ struct StartupSettings {
 // What `settings` needs of the installation and of the file system, as far as it is known before
 // the program runs: the C library, and for a recording the preloaded library and a file that can be
 // made. Leaves no file behind.
-[[nodiscard]] Result<> check_startup(const Surroundings& surroundings,
+[[nodiscard]] Result<> check_startup(const CurrentEnvironment& current,
                                      const StartupSettings& settings);
 
 // kBadInput: `command` is a Python with an option (-E, -I, -S) by which it never runs the startup
@@ -63,6 +63,6 @@ struct StartupSettings {
 // The environment's changes for a program under vram, as name and value; tap and preloaded may be
 // empty. now_s: unix time.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> startup_environment(
-    const Surroundings& surroundings, const StartupSettings& settings, int64_t now_s);
+    const CurrentEnvironment& current, const StartupSettings& settings, int64_t now_s);
 
 }  // namespace vram::cli

@@ -19,7 +19,7 @@ using gpu::cuda::CudaMemory;
 using gpu::cuda::DriverApi;
 
 // More threads than this don't make the bus faster.
-constexpr unsigned kMostLanes = 8;
+constexpr unsigned kMaxLanes = 8;
 
 class SimulatedCard final : public StressCard {
  public:
@@ -68,7 +68,7 @@ class CudaCard final : public StressCard {
         memory_(std::move(memory)),
         copies_(std::move(copies)),
         card_(*memory_, *copies_, ordinal,
-              std::clamp(std::thread::hardware_concurrency(), 1U, kMostLanes),
+              std::clamp(std::thread::hardware_concurrency(), 1U, kMaxLanes),
               [this](gpu::Call call, gpu::Status status) { return answer(call, status); }),
         device_(std::move(device)) {}
   doctor::Card& card() override { return card_; }

@@ -4,7 +4,7 @@
 #include "cli/live.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
-#include "cli/stress_asked.hpp"
+#include "cli/stress_arguments.hpp"
 #include "cli/stress_card.hpp"
 #include "doctor/stress/compare.hpp"
 #include "doctor/stress/stress.hpp"
@@ -72,11 +72,11 @@ Result<> check_others(const std::vector<doctor::OtherUser>& others, bool force) 
 }
 
 // Before a minute is spent on it.
-Result<> check_comparable(const StressAsked& asked, const doctor::StressedDevice& device) {
-  if (!asked.before) return {};
+Result<> check_comparable(const StressArguments& arguments, const doctor::StressedDevice& device) {
+  if (!arguments.before) return {};
   doctor::StressReport now;
   now.device = device;
-  const auto compared = doctor::compare(*asked.before, now, asked.limit);
+  const auto compared = doctor::compare(*arguments.before, now, arguments.limit);
   if (!compared) return fail(compared.error().code, "--compare: {}", compared.error().message);
   return {};
 }
@@ -98,31 +98,32 @@ doctor::Progress progress_on(const Console& console) {
   };
 }
 
-doctor::Look look_at(Live& live, const doctor::StressedDevice& device) {
+doctor::ReadDevice device_reader(Live& live, const doctor::StressedDevice& device) {
   if (!device.index) return {};
   return [&live, &device]() -> std::optional<watch::Device> {
-    const watch::Snapshot snapshot = live.look();
+    const watch::Snapshot snapshot = live.take_sample();
     const watch::Device* const found = find_device(snapshot, device);
     return found == nullptr ? std::nullopt : std::optional(*found);
   };
 }
 
-Result<doctor::StressReport> press(StressCard& opened, Live& live, const StressAsked& asked,
-                                   const Console& console) {
+Result<doctor::StressReport> stress_device(StressCard& opened, Live& live,
+                                           const StressArguments& arguments,
+                                           const Console& console) {
   gpu::MemoryInfo info;
   if (opened.card().memory_info(&info) != gpu::Status::kOk)
     return fail(Code::kUnsupported,
                 "expected the GPU to say how much memory is free, found that cuMemGetInfo fails: "
                 "see with nvidia-smi whether it is healthy");
   doctor::StressOptions options;
-  options.length_ns = asked.length_ns;
+  options.length_ns = arguments.length_ns;
   options.leave_bytes =
-      asked.leave_bytes.value_or(doctor::usual_margin(info.free_bytes, info.total_bytes));
-  options.seed = asked.seed;
+      arguments.leave_bytes.value_or(doctor::default_margin(info.free_bytes, info.total_bytes));
+  options.seed = arguments.seed;
   options.stop = &should_stop;
   options.clock = [] { return static_cast<int64_t>(watch::monotonic_ns()); };
   options.progress = progress_on(console);
-  options.look = look_at(live, opened.device());
+  options.read_device = device_reader(live, opened.device());
   const StopOnSignal signals;
   return doctor::run_stress(opened.card(), options);
 }
@@ -133,11 +134,11 @@ int exit_code(const doctor::StressReport& report,
   return report.verdict() == doctor::Verdict::kPassed && !is_worse ? 0 : kFailed;
 }
 
-Result<int> tell(const doctor::StressReport& report, const StressAsked& asked,
-                 const StressRequest& request, Console& console) {
+Result<int> print_result(const doctor::StressReport& report, const StressArguments& arguments,
+                         const StressRequest& request, Console& console) {
   std::optional<doctor::Comparison> comparison;
-  if (asked.before) {
-    auto compared = doctor::compare(*asked.before, report, asked.limit);
+  if (arguments.before) {
+    auto compared = doctor::compare(*arguments.before, report, arguments.limit);
     if (!compared) return tl::unexpected(std::move(compared.error()));
     comparison = *std::move(compared);
   }
@@ -149,10 +150,10 @@ Result<int> tell(const doctor::StressReport& report, const StressAsked& asked,
   return exit_code(report, comparison);
 }
 
-Result<std::unique_ptr<StressCard>> open_card(const StressAsked& asked,
+Result<std::unique_ptr<StressCard>> open_card(const StressArguments& arguments,
                                               const watch::Snapshot& snapshot) {
-  if (asked.simulated_bytes) return simulated_card(*asked.simulated_bytes);
-  return cuda_card(snapshot, asked.device);
+  if (arguments.simulated_bytes) return simulated_card(*arguments.simulated_bytes);
+  return cuda_card(snapshot, arguments.device);
 }
 
 }  // namespace
@@ -179,13 +180,14 @@ bool is_of_no_test(const StressRequest& request) {
 }
 
 Result<int> run_stress_request(const StressRequest& request, Console& console) {
-  const auto asked = understand(request);
-  if (!asked) return tl::unexpected(asked.error());
+  const auto arguments = parse_stress_arguments(request);
+  if (!arguments) return tl::unexpected(arguments.error());
   // Looked at before this process has memory there itself.
   auto live = Live::of("nvml");
   if (!live) return tl::unexpected(live.error());
-  const watch::Snapshot snapshot = asked->simulated_bytes ? watch::Snapshot{} : live->look();
-  auto opened = open_card(*asked, snapshot);
+  const watch::Snapshot snapshot =
+      arguments->simulated_bytes ? watch::Snapshot{} : live->take_sample();
+  auto opened = open_card(*arguments, snapshot);
   if (!opened) {
     console.error(opened.error().message);
     return kEnvironment;
@@ -194,10 +196,10 @@ Result<int> run_stress_request(const StressRequest& request, Console& console) {
   const std::vector<doctor::OtherUser> others = others_on(snapshot, device);
   if (const auto checked = check_others(others, request.force); !checked)
     return tl::unexpected(checked.error());
-  if (const auto checked = check_comparable(*asked, device); !checked)
+  if (const auto checked = check_comparable(*arguments, device); !checked)
     return tl::unexpected(checked.error());
-  const watch::Moment moment = watch::here_and_now();
-  auto report = press(**opened, *live, *asked, console);
+  const watch::Moment moment = watch::current_moment();
+  auto report = stress_device(**opened, *live, *arguments, console);
   if (!report) {
     console.error(report.error().message);
     return kEnvironment;
@@ -208,7 +210,7 @@ Result<int> run_stress_request(const StressRequest& request, Console& console) {
   report->time_ns = moment.time_ns;
   report->host = moment.host;
   report->others = others;
-  return tell(*report, *asked, request, console);
+  return print_result(*report, *arguments, request, console);
 }
 
 }  // namespace vram::cli

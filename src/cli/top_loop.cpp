@@ -14,7 +14,7 @@ namespace vram::cli {
 namespace {
 
 using show::Style;
-using show::top::Ask;
+using show::top::RequestKind;
 
 constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr int kSecondMs = 1'000;
@@ -22,7 +22,7 @@ constexpr int kLateMs = 500;  // what a look may take before somebody wonders
 
 watch::SamplerHooks hooks_of(const std::shared_ptr<Live>& live) {
   watch::SamplerHooks hooks;
-  hooks.look = [live] { return live->look(); };
+  hooks.take_sample = [live] { return live->take_sample(); };
   hooks.release = [live] { live->release(); };
   return hooks;
 }
@@ -36,7 +36,7 @@ TopLoop::TopLoop(const std::shared_ptr<Live>& live, show::top::TopState state,
       sampler_(hooks_of(live), std::chrono::nanoseconds(state_.period_ns)) {}
 
 // Whoever waits for a look that does not come, or sees an old one, is told so each second.
-int TopLoop::patience_ms() const {
+int TopLoop::timeout_ms() const {
   if (!shown_ || state_.is_paused) return kSecondMs;
   const uint64_t age_ms = (watch::monotonic_ns() - shown_->begin_ns) / kNsPerMs;
   const uint64_t period_ms = state_.period_ns / kNsPerMs;
@@ -49,12 +49,12 @@ int TopLoop::wait() const {
                                    {sampler_.wake_fd(), POLLIN, 0},
                                    {signals_.fd(), POLLIN, 0},
                                    {trim_.wake_fd(), POLLIN, 0}};
-  const int ready = poll(sources.data(), sources.size(), patience_ms());
+  const int ready = poll(sources.data(), sources.size(), timeout_ms());
   const bool has_left = (sources[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
   return has_left ? -1 : ready;
 }
 
-void TopLoop::take_look() {
+void TopLoop::take_sample() {
   uint64_t count = 0;
   (void)!read(sampler_.wake_fd(), &count, sizeof count);
   if (state_.is_paused) return;
@@ -63,7 +63,7 @@ void TopLoop::take_look() {
 }
 
 void TopLoop::take_answer() {
-  if (auto answer = trim_.take_answer()) state_.say(*std::move(answer), Style::kStrong);
+  if (auto answer = trim_.take_answer()) state_.show_message(*std::move(answer), Style::kStrong);
 }
 
 bool TopLoop::take_signals() {
@@ -71,7 +71,7 @@ bool TopLoop::take_signals() {
     if (signal == SIGWINCH) {
       terminal_.resize();
     } else if (signal == SIGUSR1) {
-      (void)obey({Ask::kRelease, {}, 0});
+      (void)execute({RequestKind::kRelease, {}, 0});
     } else if (signal == SIGTSTP) {
       terminal_.suspend();
     } else {
@@ -85,7 +85,7 @@ bool TopLoop::take_keys() {
   static const watch::Snapshot kNothing;
   for (const show::top::Event& event : terminal_.events()) {
     const watch::Snapshot& snapshot = shown_ ? shown_->snapshot : kNothing;
-    if (!obey(show::top::handle(state_, {snapshot, history_, terminal_.size()}, event)))
+    if (!execute(show::top::handle(state_, {snapshot, history_, terminal_.size()}, event)))
       return false;
   }
   return true;
@@ -95,40 +95,40 @@ void TopLoop::signal_all(const show::top::Request& request) {
   size_t sent = 0;
   for (const show::top::ProcessId& process : request.processes) {
     if (const auto done = signal_process(process, request.signal); !done) {
-      state_.say(done.error().message, Style::kBad);
+      state_.show_message(done.error().message, Style::kBad);
     } else if (++sent == request.processes.size()) {
-      state_.say(
+      state_.show_message(
           fmt::format("signal {} sent to {}", request.signal,
                       sent == 1 ? std::to_string(process.pid) : fmt::format("{} processes", sent)));
     }
   }
-  sampler_.look_now();
+  sampler_.sample_now();
 }
 
-bool TopLoop::obey(const show::top::Request& request) {
-  switch (request.ask) {
-    case Ask::kNothing:
-    case Ask::kPause:
+bool TopLoop::execute(const show::top::Request& request) {
+  switch (request.kind) {
+    case RequestKind::kNothing:
+    case RequestKind::kPause:
       return true;
-    case Ask::kQuit:
+    case RequestKind::kQuit:
       return false;
-    case Ask::kLookNow:
-      sampler_.look_now();
+    case RequestKind::kSampleNow:
+      sampler_.sample_now();
       return true;
-    case Ask::kSetPeriod:
+    case RequestKind::kSetPeriod:
       sampler_.set_period(std::chrono::nanoseconds(state_.period_ns));
       return true;
-    case Ask::kSignal:
+    case RequestKind::kSignal:
       signal_all(request);
       return true;
-    case Ask::kTrim:
-      state_.say(trim_.start(shown_, request.processes)
-                     ? "asked; waiting for the answers"
-                     : "the last ones asked have not answered yet");
+    case RequestKind::kTrim:
+      state_.show_message(trim_.start(shown_, request.processes)
+                              ? "asked; waiting for the answers"
+                              : "the last ones asked have not answered yet");
       return true;
-    case Ask::kRelease:
+    case RequestKind::kRelease:
       sampler_.release();
-      state_.say("let go of the drivers; they are opened again in 30 s");
+      state_.show_message("let go of the drivers; they are opened again in 30 s");
       return true;
   }
   return true;
@@ -142,7 +142,7 @@ void TopLoop::draw() {
 
 void TopLoop::run() {
   do {
-    take_look();
+    take_sample();
     take_answer();
     draw();
     if (wait() < 0) break;

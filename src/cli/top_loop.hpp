@@ -29,12 +29,12 @@ class TopLoop {
 
  private:
   [[nodiscard]] int wait() const;  // poll's answer
-  [[nodiscard]] int patience_ms() const;
-  void take_look();
+  [[nodiscard]] int timeout_ms() const;
+  void take_sample();
   void take_answer();
   [[nodiscard]] bool take_signals();  // false: it is the end
   [[nodiscard]] bool take_keys();
-  [[nodiscard]] bool obey(const show::top::Request& request);
+  [[nodiscard]] bool execute(const show::top::Request& request);
   void signal_all(const show::top::Request& request);
   void draw();
 

@@ -13,15 +13,15 @@ namespace {
 namespace fs = std::filesystem;
 using show::top::Settings;
 
-constexpr uint64_t kLargestFile = uint64_t{64} << 10;
+constexpr uint64_t kMaxSettingsFileBytes = uint64_t{64} << 10;
 
 // What is made meanwhile is this user's alone. Of the whole process: nobody else makes files then.
-class Privately {
+class PrivateUmask {
  public:
-  Privately() : before_(umask(077)) {}
-  Privately(const Privately&) = delete;
-  Privately& operator=(const Privately&) = delete;
-  ~Privately() { umask(before_); }
+  PrivateUmask() : before_(umask(077)) {}
+  PrivateUmask(const PrivateUmask&) = delete;
+  PrivateUmask& operator=(const PrivateUmask&) = delete;
+  ~PrivateUmask() { umask(before_); }
 
  private:
   mode_t before_;
@@ -53,7 +53,7 @@ Result<Settings> read_top_settings(const std::string& path) {
   if (found.type() == fs::file_type::not_found) return Settings();
   if (fs::exists(found) && !fs::is_regular_file(found))
     return fail(Code::kBadInput, "{} is no plain file", path);
-  const auto text = read_whole(path, kLargestFile);
+  const auto text = read_whole(path, kMaxSettingsFileBytes);
   if (!text) return tl::unexpected(text.error());
   return show::top::settings_of_toml(*text, path);
 }
@@ -64,7 +64,7 @@ Result<> keep_top_settings(const std::string& path, const Settings& changed) {
   std::error_code error;
   const fs::path real = fs::weakly_canonical(path, error);  // a link to it stays one
   if (error) return fail(Code::kIo, "cannot find {}: {}", path, error.message());
-  const Privately privately;
+  const PrivateUmask privately;
   if (auto made = make_folder(real.parent_path()); !made) return made;
   auto file = AtomicFile::create(real, Replace::kAny);
   if (!file) return tl::unexpected(file.error());

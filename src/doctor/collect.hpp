@@ -21,7 +21,7 @@ namespace vram::doctor {
 struct Libraries {
   std::string nvml = "libnvidia-ml.so.1";
   std::string cuda = "libcuda.so.1";
-  std::chrono::milliseconds patience = std::chrono::seconds(20);  // with each
+  std::chrono::milliseconds timeout = std::chrono::seconds(20);  // with each
 };
 
 // Which process to examine; absent: this one.
@@ -31,6 +31,6 @@ using Pid = std::optional<uint32_t>;
 [[nodiscard]] MachineFacts collect(const std::string& root = "/", Pid pid = std::nullopt);
 
 // What the driver's libraries say. Not asked while all GPUs sleep.
-void ask_libraries(MachineFacts& facts, const Libraries& libraries);
+void query_libraries(MachineFacts& facts, const Libraries& libraries);
 
 }  // namespace vram::doctor

@@ -85,7 +85,7 @@ TEST(Collect, TheRestOfAServer) {
   EXPECT_EQ(facts.process.limits.address_space_bytes, std::nullopt) << "unlimited";
   EXPECT_EQ(facts.process.limits.locked_bytes, 65'536U);
   EXPECT_EQ(facts.process.limits.open_files, 1024U);
-  EXPECT_EQ(facts.process.limits.most_open_files, 1'048'576U);
+  EXPECT_EQ(facts.process.limits.max_open_files, 1'048'576U);
   EXPECT_FALSE(facts.container.is_inside);
   EXPECT_EQ(facts.container.is_host_pid_namespace, true);
   EXPECT_EQ(facts.container.memory_limit_bytes, 64 * kGiB) << "of the group above";
@@ -217,13 +217,13 @@ constexpr auto kLong = std::chrono::seconds(100);
 
 TEST(Libraries, WorkOrSayWhy) {
   MachineFacts facts;
-  ask_libraries(facts, {gpu::testing::fake_nvml("3"), fake_cuda_path(), kLong});
+  query_libraries(facts, {gpu::testing::fake_nvml("3"), fake_cuda_path(), kLong});
   EXPECT_EQ(facts.nvidia.nvml.devices, 2U);
   EXPECT_EQ(facts.nvidia.nvml.error, 0);
   EXPECT_TRUE(facts.nvidia.cuda.was_asked);
   EXPECT_EQ(facts.nvidia.cuda.load_error, "");
   EXPECT_GT(facts.nvidia.cuda.devices.value_or(0), 0U);
-  ask_libraries(facts, {"/nowhere/libnvidia-ml.so.1", "/nowhere/libcuda.so.1", kLong});
+  query_libraries(facts, {"/nowhere/libnvidia-ml.so.1", "/nowhere/libcuda.so.1", kLong});
   EXPECT_THAT(facts.nvidia.nvml.load_error, HasSubstr("/nowhere"));
   EXPECT_THAT(facts.nvidia.cuda.load_error, HasSubstr("/nowhere"));
   EXPECT_EQ(facts.nvidia.nvml.devices, std::nullopt);
@@ -234,9 +234,9 @@ TEST(Libraries, ErrorsComeWithTheirNumbers) {
     const gpu::testing::Environment failing("FAKE_NVML_FAIL",
                                             "nvmlInit_v2=" + std::to_string(error));
     MachineFacts facts;
-    ask_libraries(facts, {gpu::testing::fake_nvml("3"), "/nowhere/libcuda.so.1", kLong});
+    query_libraries(facts, {gpu::testing::fake_nvml("3"), "/nowhere/libcuda.so.1", kLong});
     EXPECT_EQ(facts.nvidia.nvml.error, error);
-    EXPECT_THAT(facts.nvidia.nvml.error_words, HasSubstr(std::to_string(error)));
+    EXPECT_THAT(facts.nvidia.nvml.error_text, HasSubstr(std::to_string(error)));
     EXPECT_EQ(facts.nvidia.nvml.devices, std::nullopt);
   }
 }
@@ -244,8 +244,8 @@ TEST(Libraries, ErrorsComeWithTheirNumbers) {
 TEST(Libraries, OneThatHangsIsLeftBehind) {
   const gpu::testing::Scenario scenario("devices 1\nhang nvmlInit_v2 3000\n");
   MachineFacts facts;
-  ask_libraries(facts,
-                {gpu::testing::fake_nvml("3"), fake_cuda_path(), std::chrono::milliseconds(10)});
+  query_libraries(facts,
+                  {gpu::testing::fake_nvml("3"), fake_cuda_path(), std::chrono::milliseconds(10)});
   EXPECT_TRUE(facts.nvidia.nvml.is_hanging);
   EXPECT_FALSE(facts.nvidia.cuda.was_asked);
   EXPECT_THAT(ids_of(facts), Contains("driver.hangs"));

@@ -45,7 +45,7 @@ struct LibraryAnswer {
   bool is_hanging = false;      // no answer within the time it was given
   std::string load_error = {};  // "": it was opened
   int error = 0;                // of its first call
-  std::string error_words = {};
+  std::string error_text = {};
   std::optional<uint32_t> devices = std::nullopt;
   std::string version = {};  // the driver's, as NVML says; CUDA's, as "13.0"
 };
@@ -116,7 +116,7 @@ struct LimitFacts {
   std::optional<uint64_t> address_space_bytes;
   std::optional<uint64_t> locked_bytes;
   std::optional<uint64_t> open_files;
-  std::optional<uint64_t> most_open_files;  // to which it may raise the limit itself
+  std::optional<uint64_t> max_open_files;  // to which it may raise the limit itself
 };
 
 struct PreloadedFile {

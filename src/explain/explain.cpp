@@ -29,7 +29,7 @@ using AtEvent = std::optional<int64_t>;
 
 std::string times(size_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
 
-Result<AtEvent> asked_oom(std::span<const trace::Event> events, uint64_t index) {
+Result<AtEvent> requested_oom(std::span<const trace::Event> events, uint64_t index) {
   const std::vector<uint64_t> ooms = oom_events(events);
   if (ooms.empty())
     return fail(Code::kNotFound, "--at oom: nothing ran out of memory in this recording");
@@ -40,9 +40,10 @@ Result<AtEvent> asked_oom(std::span<const trace::Event> events, uint64_t index) 
   return AtEvent(static_cast<int64_t>(ooms[index]));
 }
 
-Result<AtEvent> asked_event(const EventClock& clock, const trace::DeviceTrace& device,
-                            std::span<const trace::Event> events, const ExplainOptions& options) {
-  if (options.at_oom) return asked_oom(events, *options.at_oom);
+Result<AtEvent> requested_event(const EventClock& clock, const trace::DeviceTrace& device,
+                                std::span<const trace::Event> events,
+                                const ExplainOptions& options) {
+  if (options.at_oom) return requested_oom(events, *options.at_oom);
   if (options.at_event) {
     if (*options.at_event >= std::max<uint64_t>(device.event_count, 1)) {
       return fail(Code::kNotFound, "event {} is not in the recording: device {} has events 0 to {}",
@@ -127,7 +128,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   };
   const std::span<const trace::Event> events = trace.events_of(device);
   const EventClock clock(trace, device);
-  const auto at = asked_event(clock, device, events, options);
+  const auto at = requested_event(clock, device, events, options);
   if (!at) return tl::unexpected(at.error());
 
   DeviceReport report;
@@ -175,8 +176,8 @@ size_t lead_by_default(const std::vector<DeviceReport>& devices) {
   return static_cast<size_t>(lead - devices.begin());
 }
 
-Result<std::optional<size_t>> asked_device(const trace::Trace& trace,
-                                           const ExplainOptions& options) {
+Result<std::optional<size_t>> requested_device(const trace::Trace& trace,
+                                               const ExplainOptions& options) {
   if (!options.device) return std::optional<size_t>();
   std::string known;
   for (size_t i = 0; i < trace.devices.size(); ++i) {
@@ -238,11 +239,11 @@ Result<> check_contents(const trace::Trace& trace) {
 
 Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options) {
   if (const auto checked = check_contents(trace); !checked) return tl::unexpected(checked.error());
-  const auto asked = asked_device(trace, options);
-  if (!asked) return tl::unexpected(asked.error());
+  const auto selected = requested_device(trace, options);
+  if (!selected) return tl::unexpected(selected.error());
   // --at speaks of the device that leads. Which one that is may be known only when all are
   // explained.
-  const auto lead = trace.devices.size() == 1 ? std::optional<size_t>(0) : *asked;
+  const auto lead = trace.devices.size() == 1 ? std::optional<size_t>(0) : *selected;
   ExplainOptions without_moment = options;
   without_moment.at_ns.reset();
   without_moment.at_event.reset();

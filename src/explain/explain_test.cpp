@@ -60,12 +60,13 @@ TEST(Explain, EveryOomCanBeAskedFor) {
     builder.oom(uint64_t{1} << 30, 5 << 20);
   }
   const trace::Trace trace = builder.build().trace;
-  for (const uint64_t asked : {uint64_t{0}, uint64_t{8}, uint64_t{20}, kOoms - 1}) {
+  for (const uint64_t selected : {uint64_t{0}, uint64_t{8}, uint64_t{20}, kOoms - 1}) {
     ExplainOptions options;
-    options.at_oom = asked;
+    options.at_oom = selected;
     const Report report = explain(trace, options).value();
     ASSERT_TRUE(report.devices[0].at);
-    EXPECT_EQ(report.devices[0].at->moment.totals.requested_bytes, (asked + 1) << 20) << asked;
+    EXPECT_EQ(report.devices[0].at->moment.totals.requested_bytes, (selected + 1) << 20)
+        << selected;
   }
   ExplainOptions options;
   options.at_oom = kOoms;

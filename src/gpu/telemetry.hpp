@@ -149,7 +149,7 @@ struct XidEvent {
 };
 
 // Which devices' faults are told, and those told since the last time.
-struct XidNews {
+struct XidReport {
   std::vector<uint32_t> watched;  // by index
   std::vector<XidEvent> events;
 };
@@ -165,8 +165,8 @@ concept Telemetry = requires(const T& source, uint32_t index) {
 
 // A source that can also tell of faults.
 template <typename T>
-concept TellsXids = requires(const T& source) {
-  { source.xid_news() } -> std::same_as<XidNews>;
+concept ReportsXids = requires(const T& source) {
+  { source.xid_report() } -> std::same_as<XidReport>;
 };
 
 }  // namespace vram::gpu

@@ -79,7 +79,7 @@ class DeviceOn : public Base {
     Fence<M>* fence = fence_of(stream);
     if (fence == nullptr || fence->done() >= stamp) return Status::kOk;
     if (knows_graphs_) return Status::kNotReady;
-    if (const gpu::EventHandle behind = fence->event_behind(stamp); behind != 0) {
+    if (const gpu::EventHandle behind = fence->next_event_after(stamp); behind != 0) {
       return memory_.stream_wait(ordinal_, waiting, behind);
     }
     if (fence->is_closed()) return Status::kNotReady;

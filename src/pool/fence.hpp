@@ -29,8 +29,8 @@ class Fence {
   // An event behind all work up to the stamp, unless one stands there.
   void mark(M& memory, uint32_t ordinal, Stamp stamp) {
     if (is_closed_ || (count_ > 0 && at(count_ - 1).stamp >= stamp)) return;
-    if (count_ == kMost) poll(memory);
-    if (count_ == kMost) return;
+    if (count_ == kMax) poll(memory);
+    if (count_ == kMax) return;
     gpu::EventHandle event = 0;
     if (memory.record(ordinal, stream_, &event) != Status::kOk) return;
     at(count_++) = {stamp, event};
@@ -42,14 +42,14 @@ class Fence {
   }
   // The stream goes: its last work has the stamp `last`, and goes by that alias.
   void close(M& memory, uint32_t ordinal, Stamp last, StreamHandle alias) {
-    if (done_ < last && count_ == kMost) drop(memory, count_ - 1);
+    if (done_ < last && count_ == kMax) drop(memory, count_ - 1);
     if (done_ < last) mark(memory, ordinal, last);
     stream_ = alias;
     last_ = last;
     is_closed_ = true;
   }
   // The earliest event that stands behind the stamp; 0: none does.
-  [[nodiscard]] gpu::EventHandle event_behind(Stamp stamp) {
+  [[nodiscard]] gpu::EventHandle next_event_after(Stamp stamp) {
     stamp = std::min(stamp, last_);
     for (uint32_t i = 0; i < count_; ++i) {
       if (at(i).stamp >= stamp) return at(i).event;
@@ -98,12 +98,12 @@ class Fence {
   }
 
  private:
-  static constexpr uint32_t kMost = 16;
+  static constexpr uint32_t kMax = 16;
   struct Mark {
     Stamp stamp = 0;
     gpu::EventHandle event = 0;
   };
-  [[nodiscard]] Mark& at(uint32_t index) { return marks_[(first_ + index) % kMost]; }
+  [[nodiscard]] Mark& at(uint32_t index) { return marks_[(first_ + index) % kMax]; }
   void poll(M& memory) {
     while (count_ > 0) {
       const Status status = memory.query(at(0).event);
@@ -114,7 +114,7 @@ class Fence {
   }
   void drop_first(M& memory) {
     (void)memory.destroy(at(0).event);
-    first_ = (first_ + 1) % kMost;
+    first_ = (first_ + 1) % kMax;
     --count_;
   }
 
@@ -130,7 +130,7 @@ class Fence {
   bool is_mark_due_ = false;
   uint32_t first_ = 0;
   uint32_t count_ = 0;
-  std::array<Mark, kMost> marks_{};
+  std::array<Mark, kMax> marks_{};
 };
 
 }  // namespace vram::pool

@@ -7,14 +7,14 @@
 namespace vram::pool {
 namespace {
 
-constexpr uint64_t kLeastHandles = 1536;  // that all the room there is should hold
+constexpr uint64_t kMinHandles = 1536;  // that all the room there is should hold
 // Mapping smaller ones costs more than they save, but where there is next to no room.
 constexpr uint64_t kWorthwhileBytes = 8 * kMiB;
 constexpr uint64_t kLittleRoomBytes = 3 * kGiB;
 // What a large request lacks comes in so many parts, in handles up to so much larger than usual:
 // each handle costs the same, and what is wanted as one is likely to be wanted as one again.
 constexpr uint64_t kPartsOfOne = 4;
-constexpr uint64_t kMostTimesUsual = 2;
+constexpr uint64_t kMaxTimesDefault = 2;
 
 // Small blocks that stay must not part what large ones leave from what comes next.
 constexpr uint64_t kPartNearlyFull = 16;
@@ -42,7 +42,7 @@ uint64_t Pool::largest_handle_bytes() const {
   const uint64_t granule = device_.granularity_bytes();
   const uint64_t room = std::min(limit_bytes_, device_bytes_);
   const uint64_t least = room < kLittleRoomBytes ? granule : std::max(granule, kWorthwhileBytes);
-  const uint64_t share = room / kLeastHandles / granule * granule;
+  const uint64_t share = room / kMinHandles / granule * granule;
   return std::clamp(share, std::min(least, options_.handle_bytes), options_.handle_bytes);
 }
 
@@ -51,7 +51,7 @@ uint64_t Pool::largest_handle_bytes_of(uint64_t bytes) const {
   const uint64_t usual = largest_handle_bytes();
   if (usual < options_.handle_bytes) return usual;
   const uint64_t granule = device_.granularity_bytes();
-  return std::clamp(bytes / kPartsOfOne / granule * granule, usual, usual * kMostTimesUsual);
+  return std::clamp(bytes / kPartsOfOne / granule * granule, usual, usual * kMaxTimesDefault);
 }
 
 // What is free at the end of all homes, where new memory would continue it.

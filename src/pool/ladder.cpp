@@ -10,7 +10,7 @@ namespace vram::pool {
 namespace {
 
 // Exchanging a handle is an unmap and a map, so from there on a new stitch is cheaper.
-constexpr uint32_t kMostPatchesPercent = 60;
+constexpr uint32_t kMaxPatchesPercent = 60;
 
 }  // namespace
 
@@ -90,7 +90,7 @@ Allocation Pool::stitch(const Wanted& wanted, Effort effort) {
   }
   if (is_whole) return {};
   const Survey survey(arena_, stock_, streams);
-  if (auto plan = plan_reuse(survey, stitches_, wanted.size_bytes, kMostPatchesPercent)) {
+  if (auto plan = plan_reuse(survey, stitches_, wanted.size_bytes, kMaxPatchesPercent)) {
     if (stitches_.patch(plan->stitch, plan->patches) == Status::kOk) return use_plan(*plan, wanted);
   }
   auto plan = plan_stitch(survey, wanted.size_bytes);

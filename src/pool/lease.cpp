@@ -4,17 +4,17 @@
 
 namespace vram::pool {
 
-bool Pool::lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream, Lease* lease) {
-  if (least_bytes > kLargestBytes) return false;
+bool Pool::lend(uint64_t min_bytes, uint64_t max_bytes, StreamHandle stream, Lease* lease) {
+  if (min_bytes > kMaxAllocationBytes) return false;
   const StreamIndex index = arena_.stream_index(stream);
-  if (lend_free(least_bytes, most_bytes, index, lease)) return true;
+  if (lend_free(min_bytes, max_bytes, index, lease)) return true;
   settle();
-  if (lend_free(least_bytes, most_bytes, index, lease)) return true;
-  const Wanted wanted{.size_bytes = round_size(most_bytes),
-                      .requested_bytes = most_bytes,
+  if (lend_free(min_bytes, max_bytes, index, lease)) return true;
+  const Wanted wanted{.size_bytes = round_size(max_bytes),
+                      .requested_bytes = max_bytes,
                       .stream = index,
-                      .lane = lane_of(least_bytes)};
-  return grow_beside_leases(wanted) && lend_free(least_bytes, most_bytes, index, lease);
+                      .lane = lane_of(min_bytes)};
+  return grow_beside_leases(wanted) && lend_free(min_bytes, max_bytes, index, lease);
 }
 
 bool Pool::grow_beside_leases(const Wanted& wanted) {
@@ -22,13 +22,13 @@ bool Pool::grow_beside_leases(const Wanted& wanted) {
   return stock_.bytes() + wanted.size_bytes <= most && grow(wanted.size_bytes, wanted);
 }
 
-bool Pool::lend_free(uint64_t least_bytes, uint64_t most_bytes, StreamIndex index, Lease* lease) {
-  const Lane lane = lane_of(least_bytes);
-  for (uint64_t bytes = round_size(most_bytes); bytes >= round_size(least_bytes);
+bool Pool::lend_free(uint64_t min_bytes, uint64_t max_bytes, StreamIndex index, Lease* lease) {
+  const Lane lane = lane_of(min_bytes);
+  for (uint64_t bytes = round_size(max_bytes); bytes >= round_size(min_bytes);
        bytes = bytes / 2 / kAlignmentBytes * kAlignmentBytes) {
     NodeId node = arena_.best_fit(lane, index, bytes);
     // A whole lease of small blocks does no harm among large ones.
-    if (node == kNoNode && lane == Lane::kSmall && bytes == round_size(most_bytes)) {
+    if (node == kNoNode && lane == Lane::kSmall && bytes == round_size(max_bytes)) {
       node = arena_.best_fit(Lane::kLarge, index, bytes);
     }
     if (node == kNoNode) continue;

@@ -10,7 +10,7 @@ namespace vram::pool {
 namespace {
 
 // Address space costs nothing, but there is an end to it.
-constexpr uint64_t kMostDeviceBytes = uint64_t{1} << 42;
+constexpr uint64_t kMaxDeviceBytes = uint64_t{1} << 42;
 constexpr uint64_t kHomesPerDevice = uint64_t{2} * Stock::kSides;
 constexpr uint64_t kStitchesPerDevice = 8;
 
@@ -19,7 +19,7 @@ constexpr uint64_t kStitchesPerDevice = 8;
 // soon have to wait for another, and each free is worth an event: what is queued behind it is not
 // waited for then.
 constexpr uint32_t kFreesPerMark = 64;
-constexpr uint32_t kRequestsPerLook = 64;
+constexpr uint32_t kRequestsPerCheck = 64;
 
 }  // namespace
 
@@ -30,8 +30,7 @@ Pool::Pool(Device& device, const Options& options)
       stitches_(device, stock_) {
   gpu::MemoryInfo info;
   if (device.memory_info(&info) != Status::kOk) return;
-  device_bytes_ =
-      round_up(std::min(info.total_bytes, kMostDeviceBytes), device.granularity_bytes());
+  device_bytes_ = round_up(std::min(info.total_bytes, kMaxDeviceBytes), device.granularity_bytes());
   is_ready_ = stock_.reserve(device_bytes_ * kHomesPerDevice) == Status::kOk;
   if (options.backing == Backing::kSegments) return;
   is_ready_ = is_ready_ && stitches_.reserve(device_bytes_ * kStitchesPerDevice) == Status::kOk;
@@ -44,8 +43,8 @@ Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
 }
 
 Allocation Pool::try_allocate(uint64_t bytes, StreamHandle stream) {
-  if (bytes > kLargestBytes || !is_ready_) return fail({.requested_bytes = bytes});
-  if (!held_.empty() && ++requests_ % kRequestsPerLook == 0) settle_held();
+  if (bytes > kMaxAllocationBytes || !is_ready_) return fail({.requested_bytes = bytes});
+  if (!held_.empty() && ++requests_ % kRequestsPerCheck == 0) settle_held();
   const Wanted wanted{.size_bytes = round_size(bytes),
                       .requested_bytes = bytes,
                       .stream = arena_.stream_index(stream),
@@ -143,7 +142,7 @@ Stamp Pool::stamp_of_free(StreamIndex stream) {
 
 void Pool::release(uint32_t index) {
   Block& block = blocks_[index];
-  tell_finished(block);
+  report_finished(block);
   const StreamIndex stream = block.stream;
   const Stamp stamp = block.is_held && stream != kNoStream ? block.freed : stamp_of_free(stream);
   stats_.active_bytes.drop(block.size_bytes);

@@ -135,7 +135,7 @@ class Pool {
   // Lends memory that the stream may use: a free piece of at least so many bytes, or new memory
   // where options let leases have it. It counts as reserved alone until it comes back, piece by
   // piece from its beginning: as a live block, or free.
-  [[nodiscard]] bool lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream,
+  [[nodiscard]] bool lend(uint64_t min_bytes, uint64_t max_bytes, StreamHandle stream,
                           Lease* lease);
   [[nodiscard]] BlockId keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes,
                              StreamHandle stream);
@@ -157,10 +157,10 @@ class Pool {
   void on_shortage(bool (*answer)(void* caller), void* caller) { shortage_ = {answer, caller}; }
 
   // Who is told from now on (observe.cpp); nullptr: nobody. Must outlive the pool.
-  void tell(Observer* observer) { observer_ = observer; }
-  void tell_all(Observer& observer) const;
+  void set_observer(Observer* observer) { observer_ = observer; }
+  void report_all(Observer& observer) const;
   // Of a block that is shown elsewhere than at its home, where that is; of others, nothing.
-  void tell_parts(BlockId block, Observer& observer) const;
+  void report_parts(BlockId block, Observer& observer) const;
 
   [[nodiscard]] const Stats& stats() const { return stats_; }
   void reset_peaks() { stats_.reset_peaks(); }
@@ -218,7 +218,7 @@ class Pool {
   [[nodiscard]] Allocation show_again(StitchId id, Address address, const Wanted& wanted);
 
   // lease.cpp: memory that is lent.
-  [[nodiscard]] bool lend_free(uint64_t least_bytes, uint64_t most_bytes, StreamIndex stream,
+  [[nodiscard]] bool lend_free(uint64_t min_bytes, uint64_t max_bytes, StreamIndex stream,
                                Lease* lease);
   [[nodiscard]] bool grow_beside_leases(const Wanted& wanted);
   [[nodiscard]] NodeId cut(Lease* lease, uint64_t bytes);
@@ -272,8 +272,8 @@ class Pool {
   [[nodiscard]] uint64_t release_handle(HandleId id);
   [[nodiscard]] NodeId free_node_of(HandleId id) const;
 
-  void tell_parts(const Block& block, Observer& observer) const;
-  void tell_finished(const Block& block) const;
+  void report_parts(const Block& block, Observer& observer) const;
+  void report_finished(const Block& block) const;
 
   [[nodiscard]] std::string check_blocks() const;
 

@@ -10,7 +10,7 @@ namespace {
 
 // Threads compete when for a while more than one visit of 33 meets another; no longer when some
 // hundreds have met nobody, or the pool has refused them so many times less.
-constexpr uint32_t kHeatOfMeeting = 32;
+constexpr uint32_t kContentionHeat = 32;
 constexpr uint32_t kHot = 256;
 constexpr uint32_t kHottest = 512;
 
@@ -31,7 +31,7 @@ void SharedPool::lock_pool() {
     return;
   }
   lock_.lock();
-  heat_ += kHeatOfMeeting;
+  heat_ += kContentionHeat;
   if (heat_ >= kHot) heat_ = kHottest;
 }
 
@@ -103,7 +103,7 @@ bool SharedPool::lend(uint64_t bytes, StreamHandle stream, Shelf& shelf) {
   }
   Lease lease;
   if (!pool_.lend(bytes, most, stream, &lease)) {
-    heat_ -= std::min(heat_, kHeatOfMeeting);
+    heat_ -= std::min(heat_, kContentionHeat);
     return false;
   }
   shelf.add(lease, stream);
@@ -254,18 +254,18 @@ void SharedPool::reset_sums() {
   pool_.reset_sums();
 }
 
-void SharedPool::tell_all(Observer& observer) {
+void SharedPool::report_all(Observer& observer) {
   const std::lock_guard guard(lock_);
   (void)collect();
-  pool_.tell_all(observer);
+  pool_.report_all(observer);
 }
 
-void SharedPool::tell_parts(Address address, Observer& observer) {
+void SharedPool::report_parts(Address address, Observer& observer) {
   const auto [base, bytes] = pool_.ranges()[1];  // no other block has several
   if (address - base >= bytes) return;
   const std::lock_guard guard(lock_);
   const uint32_t block = blocks_.find(address);
-  if (block != AddressMap::kNone) pool_.tell_parts(pool_.id_of(block), observer);
+  if (block != AddressMap::kNone) pool_.report_parts(pool_.id_of(block), observer);
 }
 
 bool SharedPool::validate(std::string* why) {

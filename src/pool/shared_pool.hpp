@@ -69,11 +69,11 @@ class SharedPool {
     pool_.visit(visit);
   }
   // Before the first request; the observer must outlive the pool. It is called with the lock held.
-  void tell(Observer* observer) { pool_.tell(observer); }
+  void set_observer(Observer* observer) { pool_.set_observer(observer); }
   // All that there is now.
-  void tell_all(Observer& observer);
+  void report_all(Observer& observer);
   // Of a live block that is shown elsewhere than at its home; of others, nothing.
-  void tell_parts(Address address, Observer& observer);
+  void report_parts(Address address, Observer& observer);
   [[nodiscard]] bool validate(std::string* why = nullptr);
   // As if threads had met at the lock for a while: for tests of what is lent to them.
   void assume_competition();

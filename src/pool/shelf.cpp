@@ -9,7 +9,7 @@ namespace {
 
 // What is lent at once: at least so much, and of what the shelf has this part, so that it need not
 // ask often. In all, this part more than its blocks ever took.
-constexpr uint64_t kLeastLease = 2 * kMiB;
+constexpr uint64_t kMinLeaseBytes = 2 * kMiB;
 constexpr uint64_t kLeasePart = 4;
 constexpr uint64_t kSparePart = 2;
 
@@ -30,10 +30,10 @@ void Shelf::Sum::drop(uint64_t size_bytes, uint64_t requested) {
 uint64_t Shelf::lease_bytes(uint64_t bytes) {
   const std::lock_guard guard(lock_);
   const uint64_t needed = std::max(peak_bytes_, counts_.live.bytes + round_size(bytes));
-  const uint64_t most = needed + needed / kSparePart + kLeastLease;
+  const uint64_t most = needed + needed / kSparePart + kMinLeaseBytes;
   const uint64_t lent = lent_bytes();
   if (lent + round_size(bytes) > most) return 0;
-  return std::min(std::max({bytes, kLeastLease, lent / kLeasePart}), most - lent);
+  return std::min(std::max({bytes, kMinLeaseBytes, lent / kLeasePart}), most - lent);
 }
 
 Address Shelf::allocate(uint64_t bytes, StreamHandle stream) {

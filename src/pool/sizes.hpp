@@ -12,10 +12,10 @@
 namespace vram::pool {
 
 inline constexpr uint64_t kAlignmentBytes = 512;
-inline constexpr uint64_t kSmallBytes = kMiB;                 // up to here a request is small
-inline constexpr uint64_t kLargestBytes = uint64_t{1} << 45;  // no device is larger
+inline constexpr uint64_t kSmallBytes = kMiB;                       // up to here a request is small
+inline constexpr uint64_t kMaxAllocationBytes = uint64_t{1} << 45;  // no device is larger
 
-// Of 0 bytes, too, there is one unit. bytes are at most kLargestBytes.
+// Of 0 bytes, too, there is one unit. bytes are at most kMaxAllocationBytes.
 [[nodiscard]] constexpr uint64_t round_size(uint64_t bytes) {
   bytes = std::max<uint64_t>(bytes, 1);
   if (bytes > kSmallBytes) return round_up(bytes, kAlignmentBytes);

@@ -136,8 +136,8 @@ std::optional<StitchPlan> fill(const Survey& survey, const Stitches& stitches, c
 }  // namespace
 
 std::optional<StitchPlan> plan_reuse(const Survey& survey, const Stitches& stitches, uint64_t bytes,
-                                     uint32_t most_percent) {
-  const std::optional<Window> window = WindowSearch(survey, stitches, bytes, most_percent).find();
+                                     uint32_t max_percent) {
+  const std::optional<Window> window = WindowSearch(survey, stitches, bytes, max_percent).find();
   if (!window) return {};
   return fill(survey, stitches, *window, bytes);
 }

@@ -25,6 +25,6 @@ struct StitchPlan {
 // The idle stitch that needs the fewest handles exchanged; none where more than `most` in a hundred
 // of its handles would have to be. With 0 the driver has nothing to do.
 [[nodiscard]] std::optional<StitchPlan> plan_reuse(const Survey& survey, const Stitches& stitches,
-                                                   uint64_t bytes, uint32_t most_percent);
+                                                   uint64_t bytes, uint32_t max_percent);
 
 }  // namespace vram::pool

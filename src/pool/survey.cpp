@@ -17,7 +17,7 @@ Survey::Survey(const Arena& arena, const Stock& stock, std::span<const StreamInd
   std::ranges::sort(wholes_, [](const FreePiece& a, const FreePiece& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.address < b.address;
   });
-  ends_bytes_ = most_at_ends();
+  ends_bytes_ = max_at_ends();
 }
 
 void Survey::visit(NodeId id) {
@@ -48,7 +48,7 @@ void Survey::keep(const FreePiece& piece) {
   }
 }
 
-uint64_t Survey::most_at_ends() const {
+uint64_t Survey::max_at_ends() const {
   const FreePiece& tail = tails_.back();
   const FreePiece& head = heads_.back();
   if (tail.handle != head.handle || tail.handle == kNoHandle) return tail.bytes + head.bytes;

@@ -50,7 +50,7 @@ class Survey {
  private:
   void visit(NodeId id);
   void keep(const FreePiece& piece);
-  [[nodiscard]] uint64_t most_at_ends() const;
+  [[nodiscard]] uint64_t max_at_ends() const;
 
   const Arena& arena_;
   const Stock& stock_;

@@ -108,7 +108,7 @@ Result<Board> Board::open(const std::string& folder) {
   const std::string second = fmt::format("{}.{}", path, owner.pid_namespace);
   unlink(second.c_str());  // of a process that died here, and had our pid
   const auto found = PageFile::open(folder, owner.pid);
-  if (found && found->owner_state() == OwnerState::kElsewhere) path = second;
+  if (found && found->owner_state() == OwnerState::kOtherNamespace) path = second;
   const auto page = make_page(folder, path);
   if (!page) return tl::unexpected(page.error());
   return Board(std::move(path), *page);
@@ -149,12 +149,12 @@ bool Board::post(const BoardPosting& posting) noexcept {
 
 // A number that is above wanted says that device and bytes are another request's by now.
 std::optional<TrimRequest> Board::request() const {
-  BoardRequest& asked = page_->request;
-  const uint64_t wanted = Word(asked.wanted).load(std::memory_order_acquire);
-  if (wanted == Word(asked.answered).load(std::memory_order_relaxed)) return std::nullopt;
-  const TrimRequest request{wanted, Word(asked.device).load(std::memory_order_acquire),
-                            Word(asked.bytes).load(std::memory_order_acquire)};
-  const bool is_another = Word(asked.writing).load(std::memory_order_relaxed) > wanted;
+  BoardRequest& slot = page_->request;
+  const uint64_t wanted = Word(slot.wanted).load(std::memory_order_acquire);
+  if (wanted == Word(slot.answered).load(std::memory_order_relaxed)) return std::nullopt;
+  const TrimRequest request{wanted, Word(slot.device).load(std::memory_order_acquire),
+                            Word(slot.bytes).load(std::memory_order_acquire)};
+  const bool is_another = Word(slot.writing).load(std::memory_order_relaxed) > wanted;
   return is_another ? std::nullopt : std::optional(request);
 }
 

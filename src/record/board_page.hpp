@@ -50,9 +50,9 @@ struct BoardFigures {
   BoardDevice devices[kBoardDevices];
 };
 
-// Somebody asks the owner to give memory back. Who asks (asked_trim) holds the file's lock, raises
-// writing, writes what is wanted, then raises wanted; the owner answers with the bytes, then sets
-// answered to the wanted that it has seen. Of device and bytes, unknown means all.
+// Somebody asks the owner to give memory back. Who asks (trim_requester) holds the file's lock,
+// raises writing, writes what is wanted, then raises wanted; the owner answers with the bytes, then
+// sets answered to the wanted that it has seen. Of device and bytes, unknown means all.
 struct BoardRequest {
   uint64_t wanted = 0;  // the number of the request
   uint64_t device = 0;

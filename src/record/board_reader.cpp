@@ -55,15 +55,14 @@ std::vector<uint32_t> list_board(const std::string& folder) {
       .value_or(std::vector<uint32_t>());
 }
 
-std::optional<std::vector<uint32_t>> list_small_board(const std::string& folder,
-                                                      size_t most_files) {
+std::optional<std::vector<uint32_t>> list_small_board(const std::string& folder, size_t max_files) {
   std::vector<uint32_t> pids;
   std::error_code error;
   size_t files = 0;
   const std::string own = fmt::format(".{}", own_pid_namespace());
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
-    if (++files > most_files) return std::nullopt;
+    if (++files > max_files) return std::nullopt;
     const std::string name = at->path().filename();
     uint32_t pid = 0;
     const char* const name_end = name.data() + name.size();

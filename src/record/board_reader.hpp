@@ -34,6 +34,6 @@ struct BoardReading {
 // The same of a folder that may be somebody else's: nothing if it can't be listed, or holds more
 // than so many files of any name.
 [[nodiscard]] std::optional<std::vector<uint32_t>> list_small_board(const std::string& folder,
-                                                                    size_t most_files);
+                                                                    size_t max_files);
 
 }  // namespace vram::record

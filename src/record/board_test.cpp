@@ -163,7 +163,7 @@ TEST_F(BoardTest, APageOfAnotherContainersProcessOfTheSameNumberIsKept) {
     EXPECT_THAT(list_board(folder_), testing::ElementsAre(getpid()));
   }
   EXPECT_TRUE(is_kept()) << "each withdraws its own";
-  EXPECT_EQ(read_own().state, OwnerState::kElsewhere);
+  EXPECT_EQ(read_own().state, OwnerState::kOtherNamespace);
 }
 
 // An asker gives up, another one writes its wish: the owner must not take it for the first one's.

@@ -69,7 +69,7 @@ void Flusher::begin(uint64_t first_number) {
 Result<> Flusher::stop(uint64_t end_number) {
   end_ = end_number;
   enter(Phase::kStopping);
-  traffic().hurry();
+  traffic().flush_soon();
   {
     std::unique_lock guard(lock_);
     const auto has_ended = [this] { return phase_ == Phase::kEnded; };
@@ -213,12 +213,12 @@ void Flusher::skip() {
   next_ = to;
 }
 
-void Flusher::skip_if_stuck(bool has_moved, milliseconds patience) {
+void Flusher::skip_if_stuck(bool has_moved, milliseconds timeout) {
   const auto now = Clock::now();
   const bool is_waiting = first_put_ != kNone || phase_ == Phase::kStopping;
   if (has_moved || !is_waiting) {
     moved_ = now;
-  } else if (now - moved_ > patience) {
+  } else if (now - moved_ > timeout) {
     skip();
   }
 }

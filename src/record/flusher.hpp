@@ -68,7 +68,7 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   // A thread has taken the next number and does not put its record: it is stopped, or was killed
   // in a way that left the process alive. The numbers up to what has been put are lost.
   void skip();
-  void skip_if_stuck(bool has_moved, std::chrono::milliseconds patience);
+  void skip_if_stuck(bool has_moved, std::chrono::milliseconds timeout);
   void write(bool is_time_to_flush);
   void add_facts();
   void flush();

@@ -59,7 +59,7 @@ Result<> PageFile::read_owner(uint32_t pid) {
 }
 
 OwnerState PageFile::owner_state() const {
-  if (owner_.pid_namespace != own_pid_namespace()) return OwnerState::kElsewhere;
+  if (owner_.pid_namespace != own_pid_namespace()) return OwnerState::kOtherNamespace;
   return start_ticks_of(owner_.pid) == owner_.start_ticks ? OwnerState::kAlive : OwnerState::kDead;
 }
 

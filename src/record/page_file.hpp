@@ -3,7 +3,7 @@
 // Read and written by calls of the kernel, never mapped: a file that shrinks is an error, no
 // SIGBUS.
 //
-//     folder, pid ──▶ PageFile ──▶ board_reader (reads), AskedTrim (asks), sweep (removes)
+//     folder, pid ──▶ PageFile ──▶ board_reader (reads), TrimRequester (asks), sweep (removes)
 //
 // One thread at a time.
 #pragma once
@@ -22,8 +22,8 @@ namespace vram::record {
 
 enum class OwnerState : uint8_t {
   kAlive,
-  kDead,       // it left its page behind; perhaps another process has its pid by now
-  kElsewhere,  // its pid counts in another namespace (a container): not to be known from here
+  kDead,            // it left its page behind; perhaps another process has its pid by now
+  kOtherNamespace,  // its pid counts in another namespace (a container): not to be known from here
 };
 
 class PageFile {

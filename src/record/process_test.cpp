@@ -42,7 +42,7 @@ class ProcessTest : public RecorderFixture {
   }
 };
 
-std::string said(const trace::Trace& trace, std::string_view key) {
+std::string fact(const trace::Trace& trace, std::string_view key) {
   for (const auto& [name, value] : trace.about)
     if (name == key) return std::string(value);
   return "";
@@ -154,11 +154,11 @@ TEST_F(ProcessTest, AChildsFileSaysItsOwnNumber) {
   for (const std::string& name : files()) {
     const trace::Trace trace = read(path(name));
     const pid_t pid = trace.events[0].address == 0x2000 ? child : getpid();
-    EXPECT_EQ(said(trace, "process.pid"), std::to_string(pid)) << name;
-    EXPECT_EQ(said(trace, "torch.version"), "2.13") << name;
-    EXPECT_NE(said(trace, "process.pid_namespace"), "");
-    EXPECT_NE(said(trace, "process.start_ticks"), "");
-    EXPECT_NE(said(trace, "host.boot"), "");
+    EXPECT_EQ(fact(trace, "process.pid"), std::to_string(pid)) << name;
+    EXPECT_EQ(fact(trace, "torch.version"), "2.13") << name;
+    EXPECT_NE(fact(trace, "process.pid_namespace"), "");
+    EXPECT_NE(fact(trace, "process.start_ticks"), "");
+    EXPECT_NE(fact(trace, "host.boot"), "");
   }
 }
 

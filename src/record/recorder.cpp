@@ -192,7 +192,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   }
   state().counts = {};
   state().path.clear();
-  traffic().be_patient();
+  traffic().reset_timeout();
   traffic().given_up.open_at_zero();
   state().phase = options.is_lazy ? Phase::kAsleep : Phase::kRunning;
   state().first_number = traffic().numbers.open();
@@ -272,7 +272,7 @@ bool Recorder::put(Record& record) {
   record.sequence = *number;
   *place = record;
   turn.ring()->publish();
-  if (turn.ring()->is_filling()) traffic().hurry();
+  if (turn.ring()->is_filling()) traffic().flush_soon();
   return true;
 }
 
@@ -303,7 +303,7 @@ void Recorder::name(uint16_t device, uint64_t address, uint64_t size_bytes, std:
 }
 
 // What a recording knows of itself stands at the beginning of its children's, too.
-void Recorder::tell(Fact fact) {
+void Recorder::record_fact(Fact fact) {
   const std::lock_guard guard(state().lock);
   if (!is_on()) return;
   if (state().flusher != nullptr) state().flusher->add(fact);

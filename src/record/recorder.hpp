@@ -93,16 +93,16 @@ class Recorder {
   static void name(uint16_t device, uint64_t address, uint64_t size_bytes, std::string_view name,
                    std::string_view category);
   static void about(std::string_view key, std::string_view value) {
-    tell({Fact::Kind::kAbout, std::string(key), std::string(value)});
+    record_fact({Fact::Kind::kAbout, std::string(key), std::string(value)});
   }
   // How the allocator was set up.
   static void setting(std::string_view key, std::string_view value) {
-    tell({Fact::Kind::kSetting, std::string(key), std::string(value)});
+    record_fact({Fact::Kind::kSetting, std::string(key), std::string(value)});
   }
 
  private:
   static bool put(Record& record);
-  static void tell(Fact fact);
+  static void record_fact(Fact fact);
   static void begin_child(bool is_whole);
   friend struct ForkHandlers;
   inline static std::atomic<bool> has_recording{false};

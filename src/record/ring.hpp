@@ -13,7 +13,7 @@ namespace vram::record {
 class Ring {
  public:
   static constexpr size_t kRecords = size_t{1} << 14;
-  static constexpr size_t kTellEvery = 256;
+  static constexpr size_t kNotifyEvery = 256;
 
   Ring() {}  // NOLINT(modernize-use-equals-default): which would let its memory be zeroed
   Ring(const Ring&) = delete;
@@ -38,7 +38,7 @@ class Ring {
   // More than half of the places are taken; said now and then, for who is told wakes up.
   [[nodiscard]] bool is_filling() {
     const size_t put = put_.load(std::memory_order_relaxed);
-    if (put - seen_taken_ <= kRecords / 2 || put % kTellEvery != 0) return false;
+    if (put - seen_taken_ <= kRecords / 2 || put % kNotifyEvery != 0) return false;
     seen_taken_ = taken_.load(std::memory_order_acquire);
     return put - seen_taken_ > kRecords / 2;
   }

@@ -47,8 +47,8 @@ Rings::Entry* Rings::take() {
 // A signal's handler may begin a turn at any instruction of another one.
 Rings::Turn::Turn() : own_(&own()) {
   Own& mine = *own_;
-  if (mine.is_in_a_turn) return;
-  mine.is_in_a_turn = is_outermost_ = true;
+  if (mine.is_writing) return;
+  mine.is_writing = is_outermost_ = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (mine.entry == nullptr) mine.entry = take();
   if (mine.entry != nullptr) ring_ = mine.entry->ring.get();
@@ -56,7 +56,7 @@ Rings::Turn::Turn() : own_(&own()) {
 
 Rings::Turn::~Turn() {
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (is_outermost_) own_->is_in_a_turn = false;
+  if (is_outermost_) own_->is_writing = false;
 }
 
 void Rings::forget_other_threads() {
@@ -69,8 +69,8 @@ void Rings::forget_other_threads() {
 namespace {
 
 struct Open {
-  std::array<TextId, ScopeStack::kMostOpen> paths{};
-  std::array<TextId, ScopeStack::kMostOpen> names{};
+  std::array<TextId, ScopeStack::kMaxNestedScopes> paths{};
+  std::array<TextId, ScopeStack::kMaxNestedScopes> names{};
   uint32_t depth = 0;
   bool is_leader = false;
 
@@ -96,10 +96,10 @@ Open::~Open() {
 TextId path_of_this_thread() {
   const Open* const own = open_scopes.peek();
   if (own == nullptr || own->depth == 0) return leaders_path.load(std::memory_order_relaxed);
-  return own->paths[std::min(own->depth, ScopeStack::kMostOpen) - 1];
+  return own->paths[std::min(own->depth, ScopeStack::kMaxNestedScopes) - 1];
 }
 
-void tell_followers(const Open& own) {
+void notify_followers(const Open& own) {
   if (!own.is_leader) return;
   leaders_path.store(own.depth > 0 ? path_of_this_thread() : 0, std::memory_order_relaxed);
 }
@@ -112,7 +112,7 @@ ScopeStack::Opened ScopeStack::open(std::string_view name) {
   if (!has_leader.load(std::memory_order_relaxed)) own->is_leader = !has_leader.exchange(true);
   TextStore& texts = stores().texts;
   Opened opened{.name = texts.intern(name)};
-  if (own->depth < kMostOpen) {
+  if (own->depth < kMaxNestedScopes) {
     std::string path = texts.text(path_of_this_thread());
     if (!path.empty()) path += '/';
     opened.path = texts.intern(path.append(name));
@@ -120,7 +120,7 @@ ScopeStack::Opened ScopeStack::open(std::string_view name) {
     own->names[own->depth] = opened.name;
   }
   ++own->depth;
-  tell_followers(*own);
+  notify_followers(*own);
   return opened;
 }
 
@@ -128,8 +128,8 @@ TextId ScopeStack::close() {
   Open* const own = open_scopes.peek();
   if (own == nullptr || own->depth == 0) return 0;
   --own->depth;
-  const TextId name = own->depth < kMostOpen ? own->names[own->depth] : 0;
-  tell_followers(*own);
+  const TextId name = own->depth < kMaxNestedScopes ? own->names[own->depth] : 0;
+  notify_followers(*own);
   return name;
 }
 

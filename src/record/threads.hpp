@@ -61,7 +61,7 @@ class Rings {
   // What a thread has; without a destructor (base/thread_end.hpp).
   struct Own {
     Entry* entry = nullptr;
-    bool is_in_a_turn = false;
+    bool is_writing = false;
     ThreadEndHook hook;
   };
   static All& all();
@@ -75,7 +75,7 @@ class Rings {
 // ended, the next one to open a scope takes its place.
 class ScopeStack {
  public:
-  static constexpr uint32_t kMostOpen = 64;  // deeper ones count for the one around them
+  static constexpr uint32_t kMaxNestedScopes = 64;  // deeper ones count for the one around them
 
   // Opens a scope in the calling thread; its path's and its own text.
   struct Opened {

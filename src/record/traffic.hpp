@@ -80,9 +80,9 @@ class Traffic {
   // It has taken what there was, and written it, within that time: if little of it went to the
   // disk, threads may wait again, for a hundredth of it.
   void note_cycle(std::chrono::nanoseconds duration);
-  void be_patient() { patience_ns_.store(kMaxWait.count(), std::memory_order_relaxed); }
+  void reset_timeout() { timeout_ns_.store(kMaxWait.count(), std::memory_order_relaxed); }
 
-  void hurry() { wake_.notify_one(); }
+  void flush_soon() { wake_.notify_one(); }
   // The flusher sleeps that long at most, unless has_reason() says otherwise.
   template <typename HasReason>
   void sleep(std::chrono::milliseconds time, const HasReason& has_reason) {
@@ -94,11 +94,11 @@ class Traffic {
     new (&lock_) std::mutex;
     new (&wake_) std::condition_variable;
     is_on_disk_ = false;
-    be_patient();
+    reset_timeout();
   }
 
  private:
-  alignas(64) std::atomic<int64_t> patience_ns_{kMaxWait.count()};
+  alignas(64) std::atomic<int64_t> timeout_ns_{kMaxWait.count()};
   std::atomic<uint64_t> progress_{0};
   std::atomic<bool> is_on_disk_{false};
   std::atomic<int64_t> disk_time_ns_{0};  // since the last cycle

@@ -26,7 +26,7 @@ class AddressScan {
 
   // Blocks freed that were never allocated here.
   [[nodiscard]] std::vector<InitialBlock>& freed_before_allocated() { return initial_; }
-  [[nodiscard]] uint32_t fate(uint64_t address) const { return fates_.find(address); }
+  [[nodiscard]] uint32_t outcome(uint64_t address) const { return fates_.find(address); }
   [[nodiscard]] bool completes_on_request() const { return requests_ > 0 && completions_ == 0; }
   // Their numbers, rising.
   [[nodiscard]] const std::vector<size_t>& segment_events() const { return segment_events_; }
@@ -40,7 +40,7 @@ class AddressScan {
  private:
   void see(size_t i, const Event& event) {
     if (event.kind == EventKind::kAlloc) {
-      if (is_believable(event.address, event.size_bytes))
+      if (is_plausible(event.address, event.size_bytes))
         fates_.set(event.address, found_.is_one(event) ? kFound : kLive);
     } else if (event.kind == EventKind::kFreeRequested) {
       ++requests_;
@@ -52,18 +52,18 @@ class AddressScan {
       segment_events_.push_back(i);
     }
   }
-  void see_free(const Event& event, Fate fate) {
-    if (!is_believable(event.address, event.size_bytes)) return;
+  void see_free(const Event& event, Fate outcome) {
+    if (!is_plausible(event.address, event.size_bytes)) return;
     uint32_t& known = fates_.at(event.address);
     if (known == AddressMap::kNone) {
       initial_.push_back({.address = event.address,
                           .requested_bytes = event.size_bytes,
                           .stream = event.stream,
                           .pool = event.pool,
-                          .is_pending = fate == kGone});
-      known = fate == kRequested ? kInitialRequested : fate;
-    } else if (known != kGone && !(known == kFound && fate == kRequested)) {
-      known = fate;
+                          .is_pending = outcome == kGone});
+      known = outcome == kRequested ? kInitialRequested : outcome;
+    } else if (known != kGone && !(known == kFound && outcome == kRequested)) {
+      known = outcome;
     }
   }
 
@@ -116,13 +116,13 @@ void add_survivors(const trace::DeviceTrace& device, const AddressScan& scan, Ba
     for (uint32_t k = 0; k < segment.block_count; ++k) {
       const trace::Block& block = device.blocks[segment.first_block + k];
       if (block.state == trace::BlockState::kInactive) continue;
-      const uint32_t fate = scan.fate(block.address);
-      if (fate == AddressScan::kGone) {
+      const uint32_t outcome = scan.outcome(block.address);
+      if (outcome == AddressScan::kGone) {
         note(baseline, fmt::format("block {:#x} is live at the end, though the trace freed it",
                                    block.address));
       }
-      if (fate == AddressScan::kFound) baseline.found_bytes[block.address] = block.size_bytes;
-      if (fate != AddressMap::kNone) continue;
+      if (outcome == AddressScan::kFound) baseline.found_bytes[block.address] = block.size_bytes;
+      if (outcome != AddressMap::kNone) continue;
       baseline.blocks.push_back({.address = block.address,
                                  .requested_bytes = block.requested_bytes,
                                  .block_bytes = block.size_bytes,
@@ -140,7 +140,7 @@ void complete_sizes(const trace::DeviceTrace& device, const AddressScan& scan,
                     std::vector<InitialBlock>& blocks) {
   AddressMap freed;
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (scan.fate(blocks[i].address) == AddressScan::kInitialRequested) {
+    if (scan.outcome(blocks[i].address) == AddressScan::kInitialRequested) {
       freed.set(blocks[i].address, static_cast<uint32_t>(i));
     }
   }

@@ -30,7 +30,7 @@ class Search {
     uint64_t found = std::max(steps_for(free_run.peak_reserved_bytes), least);
     if (!raise(found)) return std::nullopt;
     bisect(least - 1, found);
-    look_below(least - 1, found);
+    search_below(least - 1, found);
     return MinCapacity{found * kStepBytes, retries_at(found).value_or(0)};
   }
 
@@ -66,7 +66,7 @@ class Search {
     }
   }
   // Ever farther below; where a step suffices, the search goes on from there.
-  void look_below(uint64_t fails, uint64_t& found) {
+  void search_below(uint64_t fails, uint64_t& found) {
     for (uint64_t down = 2; found > fails + down; down *= 2) {
       const uint64_t probe = found - down;
       if (!suffices(probe)) continue;

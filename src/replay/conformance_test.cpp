@@ -13,8 +13,8 @@
 namespace vram::replay {
 namespace {
 
-// Sizes up to twice 2^most_log2.
-Program random_program(uint64_t seed, uint64_t most_log2) {
+// Sizes up to twice 2^max_log2.
+Program random_program(uint64_t seed, uint64_t max_log2) {
   std::mt19937_64 random(seed);
   ProgramBuilder p;
   std::vector<uint32_t> live;
@@ -29,7 +29,7 @@ Program random_program(uint64_t seed, uint64_t most_log2) {
   for (int i = 0; i < 4000; ++i) {
     const uint64_t dice = random() % 100;
     if (dice < 50 || live.empty()) {
-      const uint64_t bytes = uint64_t{1} << (random() % (most_log2 + 1));
+      const uint64_t bytes = uint64_t{1} << (random() % (max_log2 + 1));
       live.push_back(p.alloc(bytes + random() % bytes, static_cast<trace::StreamId>(random() % 3),
                              random() % 20 == 0 ? 1 : 0));
     } else if (dice < 85) {

@@ -140,9 +140,9 @@ std::vector<trace::PoolId> find_native_pools(const trace::DeviceTrace& device) {
   return pools;
 }
 
-bool has_vrams(const trace::Trace& trace, const SegmentMap& segments) {
+bool has_vram_segments(const trace::Trace& trace, const SegmentMap& segments) {
   return std::ranges::any_of(segments.ranges(), [&](const auto& entry) {
-    return is_vrams(trace.tables, entry.second.context);
+    return is_of_vram(trace.tables, entry.second.context);
   });
 }
 
@@ -160,7 +160,7 @@ void read_layout(const trace::Trace& trace, const trace::DeviceTrace& device, Ba
                                         .is_expandable = range.is_expandable});
   }
   program.initial_blocks = std::move(baseline.blocks);
-  if (has_vrams(trace, baseline.segments)) return;
+  if (has_vram_segments(trace, baseline.segments)) return;
   TorchSettings settings = recorded_torch(trace);
   if (settings.expandable_segments) program.native_pools = find_native_pools(device);
   settings.expandable_segments = false;  // each segment says what it is

@@ -55,14 +55,14 @@ class Writer {
  private:
   void see(uint32_t i) {
     const Event& event = events_[i];
-    if (is_believable(event.address, event.size_bytes)) {
+    if (is_plausible(event.address, event.size_bytes)) {
       if (event.kind == EventKind::kAlloc) return see_alloc(i);
       if (event.kind == EventKind::kFreeRequested) return see_request(i);
       if (event.kind == EventKind::kFreeCompleted) return see_completion(i);
     }
     if (event.kind == EventKind::kOom) return see_refused(i);
     // The pool's pages move between blocks, which gives nothing back.
-    if (gives_back(event.kind) && !is_vrams(tables_, event.context)) {
+    if (gives_back(event.kind) && !is_of_vram(tables_, event.context)) {
       see_given_back(i);
     }
   }

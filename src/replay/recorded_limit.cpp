@@ -19,8 +19,8 @@ constexpr int kFitRounds = 4;
 constexpr uint64_t kFitPoints = 8;
 // Replays of so many ops in all take a few seconds.
 constexpr size_t kOpsForFlips = 40'000'000;
-constexpr size_t kLeastFlips = 2;
-constexpr size_t kMostFlips = 24;
+constexpr size_t kMinFlips = 2;
+constexpr size_t kMaxFlips = 24;
 
 void lower(std::optional<uint64_t>& bound, uint64_t bytes) {
   bound = bound ? std::min(*bound, bytes) : bytes;
@@ -118,7 +118,7 @@ class LimitScan {
     const uint64_t wanted =
         std::max(segment_bytes(event.size_bytes), taken_bytes(event.size_bytes));
     if (device_free_bytes >= wanted) bounds().device_had_room = true;
-    lower(bounds().device_end_bytes, reserved_ + std::min(device_free_bytes, kLargestRequestBytes));
+    lower(bounds().device_end_bytes, reserved_ + std::min(device_free_bytes, kMaxRequestBytes));
   }
   void see_served(uint64_t requested_bytes) {
     const uint64_t bytes = segment_bytes(requested_bytes);
@@ -204,14 +204,14 @@ class LimitFit {
     const auto result = replay(program_, recorded_, options_under(fraction));
     const uint64_t matched = result ? result->matched_calls : 0;
     is_done_ = matched == program_.recorded_calls.size();
-    if (matched <= most_matched_) return false;
-    most_matched_ = matched;
+    if (matched <= max_matched_) return false;
+    max_matched_ = matched;
     return true;
   }
 
   const Program& program_;
   const AllocatorSpec& recorded_;
-  uint64_t most_matched_ = 0;
+  uint64_t max_matched_ = 0;
   bool is_done_ = false;
 };
 
@@ -247,7 +247,7 @@ class CacheFit {
     replay_now(0);
     bool has_flipped = false;
     const size_t affordable = kOpsForFlips / std::max<size_t>(program_.ops.size(), 1);
-    const size_t most = std::clamp(affordable, kLeastFlips, kMostFlips);
+    const size_t most = std::clamp(affordable, kMinFlips, kMaxFlips);
     for (size_t i = 0; i < most && !is_done() && flip_next(); ++i) {
       if (!has_flipped) flip_rest(matched_ + 1);
       has_flipped = true;
@@ -259,7 +259,7 @@ class CacheFit {
  private:
   [[nodiscard]] bool is_done() const { return matched_ >= program_.recorded_calls.size(); }
   // True, and that is what counts now, when the replay follows the recording that far.
-  bool replay_now(uint64_t least_matched) {
+  bool replay_now(uint64_t min_matched) {
     update_refused(program_);
     std::vector<std::optional<RecordedLimit>> limits;
     for (const RecordedLimit& limit : fit_limits(program_, recorded_)) limits.emplace_back(limit);
@@ -267,7 +267,7 @@ class CacheFit {
     bool is_better = false;
     for (const auto& limit : limits) {
       const auto matched = matched_at(limit);
-      if (!matched || *matched < (is_better ? matched_ + 1 : least_matched)) continue;
+      if (!matched || *matched < (is_better ? matched_ + 1 : min_matched)) continue;
       matched_ = *matched;
       limit_ = limit;
       is_better = true;
@@ -288,16 +288,16 @@ class CacheFit {
     }
     return false;
   }
-  void flip_rest(uint64_t least_matched) {
+  void flip_rest(uint64_t min_matched) {
     std::vector<size_t> rest;
     for (size_t i = 0; i < program_.given_back.size(); ++i) {
       if (is_undecided(program_.given_back[i])) rest.push_back(i);
     }
-    if (!rest.empty()) try_flip(rest, least_matched);
+    if (!rest.empty()) try_flip(rest, min_matched);
   }
-  bool try_flip(const std::vector<size_t>& entries, uint64_t least_matched) {
+  bool try_flip(const std::vector<size_t>& entries, uint64_t min_matched) {
     set(entries, OpKind::kEmptyCache);
-    if (replay_now(least_matched)) return true;
+    if (replay_now(min_matched)) return true;
     set(entries, OpKind::kGivenBack);
     update_refused(program_);
     return false;
@@ -337,7 +337,7 @@ void read_limit_bounds(const trace::Trace& trace, const trace::DeviceTrace& devi
   LimitScan scan(program, recorded_torch(trace));
   const std::span<const Event> events = trace.events_of(device);
   for (uint32_t i = 0; i < events.size(); ++i) {
-    if (trace::is_segment_event(events[i].kind) && is_vrams(trace.tables, events[i].context)) {
+    if (trace::is_segment_event(events[i].kind) && is_of_vram(trace.tables, events[i].context)) {
       scan.see_vrams(events[i]);
     } else {
       scan.see(events[i], i);

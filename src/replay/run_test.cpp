@@ -47,7 +47,7 @@ std::vector<Held> held_after_each_op(const Program& program) {
 }
 
 // The most that was held at any time from begin on and before end: also what was there already.
-Held most_held(const std::vector<Held>& list, int64_t begin_ns, int64_t end_ns) {
+Held max_held(const std::vector<Held>& list, int64_t begin_ns, int64_t end_ns) {
   Held most;
   for (size_t i = 0; i < list.size(); ++i) {
     const bool ends_before = i + 1 < list.size() && list[i + 1].time_ns < begin_ns;
@@ -71,7 +71,7 @@ void expect_curve(const Program& program, uint32_t slices) {
   for (size_t i = 0; i < curve.size(); ++i) {
     const int64_t begin_ns = static_cast<int64_t>(i) * length_ns;
     ASSERT_EQ(curve[i].time_ns, begin_ns);
-    const Held expected = most_held(held, begin_ns, begin_ns + length_ns);
+    const Held expected = max_held(held, begin_ns, begin_ns + length_ns);
     ASSERT_EQ(curve[i].requested_bytes, expected.requested_bytes) << "slice " << i;
     ASSERT_EQ(curve[i].reserved_bytes, expected.reserved_bytes) << "slice " << i;
   }

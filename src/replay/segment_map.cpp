@@ -13,7 +13,7 @@ bool SegmentMap::overlaps(uint64_t address, uint64_t size_bytes) const {
 }
 
 bool SegmentMap::add(uint64_t address, const SegmentRange& range) {
-  if (range.size_bytes == 0 || !is_believable(address, range.size_bytes)) return false;
+  if (range.size_bytes == 0 || !is_plausible(address, range.size_bytes)) return false;
   if (overlaps(address, range.size_bytes)) return false;
   if (!range.is_expandable) return ranges_.emplace(address, range).second;
   const auto after = starting_at(address + range.size_bytes, range.stream);

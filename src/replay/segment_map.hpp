@@ -63,8 +63,8 @@ class SegmentMap {
 
 using trace::is_segment_event;
 // Do size and address make sense at all? What does not is left out of every replay.
-[[nodiscard]] inline bool is_believable(uint64_t address, uint64_t size_bytes) {
-  return size_bytes <= kLargestRequestBytes && address <= UINT64_MAX - 2 * size_bytes - kMiB;
+[[nodiscard]] inline bool is_plausible(uint64_t address, uint64_t size_bytes) {
+  return size_bytes <= kMaxRequestBytes && address <= UINT64_MAX - 2 * size_bytes - kMiB;
 }
 [[nodiscard]] SegmentRange range_of(const trace::Event& event);
 [[nodiscard]] SegmentRange range_of(const trace::Segment& segment);

@@ -1,8 +1,8 @@
 #include "serve/api.hpp"
 
 #include "base/text.hpp"
+#include "serve/document_cache.hpp"
 #include "serve/errors.hpp"
-#include "serve/look_cache.hpp"
 #include "serve/openapi.hpp"
 #include "serve/processes.hpp"
 #include "show/status_json.hpp"
@@ -58,8 +58,8 @@ Response device_answer(const Snapshot& snapshot, std::string_view key) {
   return json_response(text_of(document));
 }
 
-Response processes_answer(const Snapshot& snapshot, const Query& asked) {
-  const auto query = parse_process_query(asked, snapshot);
+Response processes_answer(const Snapshot& snapshot, const Query& request_query) {
+  const auto query = parse_process_query(request_query, snapshot);
   if (!query) return error_response(400, query.error().message);
   Json document = document_of("vram.processes/1", snapshot);
   document["processes"] = processes_json(snapshot, *query);
@@ -70,33 +70,32 @@ Response processes_answer(const Snapshot& snapshot, const Query& asked) {
 // An answer that is one document of the look, whoever asks.
 template <typename Make>
 Answer document_answer(Make make) {
-  return [make, cache = std::make_shared<LookCache>()](const Sampled& sampled, const Request&,
-                                                       std::string_view) {
+  return [make, cache = std::make_shared<DocumentCache>()](const Sampled& sampled, const Request&,
+                                                           std::string_view) {
     Response response = json_response("");
     response.body = cache->get(sampled.number, [&] { return make(sampled.snapshot); });
     return response;
   };
 }
 
-Route health_route(const Sights& sights) {
-  return {
-      "/healthz", {}, "whether the figures are fresh: 200, or 503 and why", [sights](auto&&...) {
-        const auto sampled = sights.latest();
-        const Health health = health_of(sampled.get(), sights);
-        Response response = json_response(health_json(health, sampled.get(), sights));
-        if (health.freshness != Freshness::kFresh) response.status = 503;
-        return response;
-      }};
+Route health_route(const SampleFeed& feed) {
+  return {"/healthz", {}, "whether the figures are fresh: 200, or 503 and why", [feed](auto&&...) {
+            const auto sampled = feed.latest();
+            const Health health = health_of(sampled.get(), feed);
+            Response response = json_response(health_json(health, sampled.get(), feed));
+            if (health.freshness != Freshness::kFresh) response.status = 503;
+            return response;
+          }};
 }
 
-Route ready_route(const Sights& sights) {
+Route ready_route(const SampleFeed& feed) {
   return {"/readyz",
           {},
           "200 once there has been a look at the GPUs, until then 503",
-          [sights](auto&&...) {
-            const auto sampled = sights.latest();
-            const Health health = health_of(sampled.get(), sights);
-            Response response = json_response(health_json(health, sampled.get(), sights));
+          [feed](auto&&...) {
+            const auto sampled = feed.latest();
+            const Health health = health_of(sampled.get(), feed);
+            Response response = json_response(health_json(health, sampled.get(), feed));
             if (health.freshness == Freshness::kStarting) response.status = 503;
             return response;
           }};
@@ -104,11 +103,11 @@ Route ready_route(const Sights& sights) {
 
 }  // namespace
 
-Route route_of_look(Route route, Sights sights, Answer answer) {
-  route.answer = [sights = std::move(sights), answer = std::move(answer)](const Request& request,
-                                                                          std::string_view rest) {
-    const auto sampled = sights.latest();
-    const Health health = health_of(sampled.get(), sights);
+Route route_of_sample(Route route, SampleFeed feed, Answer answer) {
+  route.answer = [feed = std::move(feed), answer = std::move(answer)](const Request& request,
+                                                                      std::string_view rest) {
+    const auto sampled = feed.latest();
+    const Health health = health_of(sampled.get(), feed);
     if (!sampled) return error_response(503, health.why);
     Response response = answer(*sampled, request, rest);
     add_age(response, health);
@@ -122,27 +121,27 @@ void add_age(Response& response, const Health& health) {
       kAgeHeader, fmt::format("{:.3f}", static_cast<double>(health.age_ns.value_or(0)) / 1e9));
 }
 
-std::vector<Route> live_routes(const Sights& sights) {
-  const auto of_look = [&](std::string path, std::vector<std::string> parameters, std::string about,
-                           Answer answer) {
-    return route_of_look({std::move(path), std::move(parameters), std::move(about), {}}, sights,
-                         std::move(answer));
+std::vector<Route> live_routes(const SampleFeed& feed) {
+  const auto of_sample = [&](std::string path, std::vector<std::string> parameters,
+                             std::string about, Answer answer) {
+    return route_of_sample({std::move(path), std::move(parameters), std::move(about), {}}, feed,
+                           std::move(answer));
   };
   return {
-      health_route(sights),
-      ready_route(sights),
-      of_look("/api/v1/status", {}, "everything, as vram status --json",
-              document_answer(show::status_json)),
-      of_look("/api/v1/devices", {}, "the GPUs", document_answer(devices_text)),
-      of_look("/api/v1/devices/{key}", {}, "one GPU, by uuid, PCI id or index, and its processes",
-              [](const Sampled& sampled, const Request&, std::string_view key) {
-                return device_answer(sampled.snapshot, key);
-              }),
-      of_look("/api/v1/processes", {"device", "user", "sort"},
-              "the processes; sort by memory, busy, user or pid",
-              [](const Sampled& sampled, const Request& request, std::string_view) {
-                return processes_answer(sampled.snapshot, request.query);
-              })};
+      health_route(feed),
+      ready_route(feed),
+      of_sample("/api/v1/status", {}, "everything, as vram status --json",
+                document_answer(show::status_json)),
+      of_sample("/api/v1/devices", {}, "the GPUs", document_answer(devices_text)),
+      of_sample("/api/v1/devices/{key}", {}, "one GPU, by uuid, PCI id or index, and its processes",
+                [](const Sampled& sampled, const Request&, std::string_view key) {
+                  return device_answer(sampled.snapshot, key);
+                }),
+      of_sample("/api/v1/processes", {"device", "user", "sort"},
+                "the processes; sort by memory, busy, user or pid",
+                [](const Sampled& sampled, const Request& request, std::string_view) {
+                  return processes_answer(sampled.snapshot, request.query);
+                })};
 }
 
 Route openapi_route() {

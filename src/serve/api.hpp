@@ -19,12 +19,12 @@ namespace vram::serve {
 using Answer = std::function<Response(const watch::Sampled& sampled, const Request& request,
                                       std::string_view rest)>;
 // With the age of the data as a header.
-[[nodiscard]] Route route_of_look(Route route, Sights sights, Answer answer);
+[[nodiscard]] Route route_of_sample(Route route, SampleFeed feed, Answer answer);
 
 inline constexpr std::string_view kAgeHeader = "X-Vram-Age-Seconds";
 void add_age(Response& response, const Health& health);
 
-[[nodiscard]] std::vector<Route> live_routes(const Sights& sights);
+[[nodiscard]] std::vector<Route> live_routes(const SampleFeed& feed);
 
 // The document that describes the API.
 [[nodiscard]] Route openapi_route();

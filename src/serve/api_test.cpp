@@ -25,20 +25,20 @@ struct Machine {
     sampled->snapshot = show::testing::sample_snapshot();
     sampled->number = 1;
     sampled->begin_ns = 100 * kSecondNs;
-    sampled->look_ns = 2'000'000;
+    sampled->sample_duration_ns = 2'000'000;
   }
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  Sights sights() {
-    return {.latest = [this] { return has_looked ? sampled : nullptr; },
+  SampleFeed feed() {
+    return {.latest = [this] { return has_sampled ? sampled : nullptr; },
             .overdue_ns = [this] { return overdue_ns; },
             .now_ns = [this] { return now_ns; },
             .period = std::chrono::seconds(1)};
   }
 
   std::shared_ptr<Sampled> sampled = std::make_shared<Sampled>();
-  bool has_looked = true;
+  bool has_sampled = true;
   uint64_t overdue_ns = 0;
   uint64_t now_ns = 100 * kSecondNs + 250'000'000;
 };
@@ -63,7 +63,7 @@ class Api : public ::testing::Test {
   }
 
   Machine machine_;
-  Router router_{live_routes(machine_.sights())};
+  Router router_{live_routes(machine_.feed())};
 };
 
 TEST_F(Api, IsFreshAfterALook) {
@@ -92,7 +92,7 @@ TEST_F(Api, SaysThatADriverHangs) {
 }
 
 TEST_F(Api, IsNotReadyBeforeTheFirstLook) {
-  machine_.has_looked = false;
+  machine_.has_sampled = false;
   EXPECT_EQ(get("/healthz").status, 503);
   EXPECT_EQ(get("/readyz").status, 503);
   EXPECT_EQ(json("/readyz")["status"], "starting");
@@ -202,7 +202,7 @@ TEST_F(Api, EveryFieldIsDocumented) {
 
 TEST(OpenApi, DescribesEveryRouteAndItsParameters) {
   Machine machine;
-  std::vector<Route> routes = live_routes(machine.sights());
+  std::vector<Route> routes = live_routes(machine.feed());
   routes.push_back(openapi_route());
   const Json document = Json::parse(routes.back().answer({}, "").body->text());
   EXPECT_EQ(document["openapi"], "3.1.0");
@@ -220,7 +220,7 @@ TEST(OpenApi, DescribesEveryRouteAndItsParameters) {
 TEST(IndexPage, ListsTheRoutesAndLinksThoseThatCanBe) {
   Machine machine;
   const std::string page =
-      index_page(live_routes(machine.sights()), "<b>gpu&01").answer({}, "").body->text();
+      index_page(live_routes(machine.feed()), "<b>gpu&01").answer({}, "").body->text();
   EXPECT_NE(page.find("<a href=\"/healthz\">"), std::string::npos);
   EXPECT_NE(page.find("/api/v1/devices/{key}"), std::string::npos);
   EXPECT_EQ(page.find("href=\"/api/v1/devices/{key}\""), std::string::npos);

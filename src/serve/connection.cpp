@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using Socket = asio::ip::tcp::socket;
 
-constexpr size_t kLongestTarget = 4096;
+constexpr size_t kMaxTargetLength = 4096;
 // Else the kernel would take MiB for each client that does not read.
 constexpr int kSendBufferBytes = 128 << 10;
 
@@ -55,7 +55,7 @@ struct Connection::Exchange {
 bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
   const auto now = Connection::Clock::now();
   for (Connection* const each : waiting) {
-    if (now - each->waiting_since_ < limits.patience) return false;  // nor have those behind it
+    if (now - each->waiting_since_ < limits.timeout) return false;  // nor have those behind it
     if (!would_help(*each)) continue;
     hooks.incident(each->client_, "kept the server waiting while others came: closed");
     each->close();
@@ -71,14 +71,14 @@ Connection::Connection(Socket socket, Hub& hub)
   const auto peer = channel_.socket().remote_endpoint(error);
   if (!error) client_ = Address{.ip = peer.address().to_string(), .port = peer.port()}.text();
   const auto local = channel_.socket().local_endpoint(error);
-  if (!error) came_locally_ = is_loopback(local.address().to_string());
+  if (!error) is_local_ = is_loopback(local.address().to_string());
   channel_.socket().set_option(asio::ip::tcp::no_delay(true), error);
   channel_.socket().set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), error);
 }
 
 Connection::~Connection() {
   end_waiting();
-  let_go();
+  release();
   --hub_.open_count;
 }
 
@@ -126,7 +126,7 @@ void Connection::expect_within(std::chrono::milliseconds time) {
 
 void Connection::close() {
   end_waiting();
-  let_go();
+  release();
   deadline_.cancel();
   ErrorCode ignored;
   channel_.socket().close(ignored);
@@ -213,7 +213,7 @@ void Connection::answer() {
   };
   if (message.method() == http::verb::unknown)
     return refuse_with(501, "the method is unknown; GET and HEAD are answered");
-  if (message.target().size() > kLongestTarget)
+  if (message.target().size() > kMaxTargetLength)
     return refuse_with(414, "the request's target is longer than 4 KiB");
   auto target = parse_target({message.target().data(), message.target().size()});
   if (!target) return refuse_with(400, target.error().message);
@@ -228,7 +228,7 @@ void Connection::answer() {
                   .accept_encoding = view_of(message[http::field::accept_encoding]),
                   .authorization = view_of(message[http::field::authorization]),
                   .client = client_,
-                  .came_locally = came_locally_};
+                  .is_local = is_local_};
   wants_gzip_ = accepts_gzip(request.accept_encoding);
   if (hub_.hooks.needs_password_check(request)) return check_password(std::move(request));
   answer_request(std::move(request));

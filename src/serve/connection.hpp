@@ -106,11 +106,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(Response response);
   void was_written(ErrorCode error);
   void begin_stream(const Response& response);
-  void ask_for_piece();
+  void request_piece();
   void send_piece(const Piece& piece);
   void hold(size_t bytes);
   // Counts what it has been sending as sent.
-  void let_go();
+  void release();
   void drain();
   void close();
 
@@ -125,7 +125,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_late_ = false;
   std::unique_ptr<Exchange> exchange_;
   std::string client_;
-  bool came_locally_ = true;
+  bool is_local_ = true;
   bool is_head_ = false;
   bool wants_gzip_ = false;
   bool keeps_alive_ = true;

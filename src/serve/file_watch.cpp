@@ -63,13 +63,13 @@ FileWatch::FileWatch(std::vector<WatchedFiles> watched, std::chrono::millisecond
       }) {}
 
 FileWatch::~FileWatch() {
-  constexpr auto kPatience = std::chrono::milliseconds(500);
+  constexpr auto kTimeout = std::chrono::milliseconds(500);
   {
     const std::lock_guard guard(state_->mutex);
     state_->has_ended = true;
     state_->ended.notify_all();
   }
-  (void)thread_.join_for(kPatience);
+  (void)thread_.join_for(kTimeout);
 }
 
 }  // namespace vram::serve

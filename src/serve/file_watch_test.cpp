@@ -1,7 +1,7 @@
 #include "serve/file_watch.hpp"
 
 #include "base/testing/waiting.hpp"
-#include "watch/testing/history_looks.hpp"
+#include "watch/testing/history_samples.hpp"
 
 #include <gtest/gtest.h>
 

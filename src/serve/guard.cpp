@@ -46,15 +46,15 @@ Response unauthorized(bool shows_one, bool wants_token, bool wants_password) {
 std::shared_ptr<Users> Guard::users() const { return web ? web->now()->users : nullptr; }
 
 bool Guard::is_misdirected(const Request& request) const {
-  const bool asks_who_it_is = token->is_wanted() || (web && web->now()->asks_who_it_is);
-  return (request.came_locally || !asks_who_it_is) && !is_trusted_host(request.host, host_names);
+  const bool has_authentication = token->is_wanted() || (web && web->now()->has_authentication);
+  return (request.is_local || !has_authentication) && !is_trusted_host(request.host, host_names);
 }
 
 bool Guard::needs_password_check(const Request& request) const {
   const auto known = users();
   if (!known || is_probe(request) || is_misdirected(request)) return false;
-  const bool has_token = token->is_wanted() && token->lets_in(request.authorization);
-  return !has_token && !known->lets_in(request.authorization);
+  const bool has_token = token->is_wanted() && token->accepts_authorization(request.authorization);
+  return !has_token && !known->accepts_authorization(request.authorization);
 }
 
 bool Guard::check_password(const Request& request) const {
@@ -69,9 +69,11 @@ Response Guard::operator()(const Request& request) const {
   }
   const auto known = users();
   if (!is_probe(request) && (token->is_wanted() || known)) {
-    const bool has_token = token->is_wanted() && token->lets_in(request.authorization);
-    const bool has_password = known && request.password_is_right.value_or(
-                                           known->lets_in(request.authorization).value_or(false));
+    const bool has_token =
+        token->is_wanted() && token->accepts_authorization(request.authorization);
+    const bool has_password =
+        known && request.password_is_right.value_or(
+                     known->accepts_authorization(request.authorization).value_or(false));
     if (!has_token && !has_password) {
       const bool shows_one = !request.authorization.empty();
       refused(request,

@@ -1,7 +1,7 @@
 #include "serve/guard.hpp"
 
 #include "serve/errors.hpp"
-#include "watch/testing/history_looks.hpp"
+#include "watch/testing/history_samples.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,12 +36,12 @@ Request local(std::string path, std::string host) {
   return request;
 }
 
-Request from_afar(std::string path, std::string authorization) {
+Request from_other_machine(std::string path, std::string authorization) {
   Request request;
   request.path = std::move(path);
   request.host = "gpu01.example:9877";
   request.authorization = std::move(authorization);
-  request.came_locally = false;
+  request.is_local = false;
   return request;
 }
 
@@ -57,28 +57,28 @@ TEST(Guard, LocalRequestsMustNameThisMachine) {
 // A port that a container publishes is reached by a page in a browser, and comes from the bridge.
 TEST(Guard, WithoutATokenRequestsFromAfarMustNameItToo) {
   Gate gate("");
-  Request request = from_afar("/metrics", "");
+  Request request = from_other_machine("/metrics", "");
   EXPECT_EQ(gate.status(request), 421);
-  EXPECT_EQ(gate.status(from_afar("/healthz", "")), 421);
+  EXPECT_EQ(gate.status(from_other_machine("/healthz", "")), 421);
   request.host = "10.1.2.3:9877";
   EXPECT_EQ(gate.status(request), 200);
   gate.guard.host_names = {"gpu01.example"};
-  EXPECT_EQ(gate.status(from_afar("/metrics", "")), 200);
+  EXPECT_EQ(gate.status(from_other_machine("/metrics", "")), 200);
 }
 
 TEST(Guard, WithATokenRequestsFromAfarMayCallItWhatTheyLike) {
   Gate gate(kSecret);
-  EXPECT_EQ(gate.status(from_afar("/metrics", "Bearer 0123456789abcdef")), 200);
+  EXPECT_EQ(gate.status(from_other_machine("/metrics", "Bearer 0123456789abcdef")), 200);
 }
 
 TEST(Guard, ATokenIsWantedForAllButTheProbes) {
   Gate gate(kSecret);
-  EXPECT_EQ(gate.status(from_afar("/healthz", "")), 200);
-  EXPECT_EQ(gate.status(from_afar("/readyz", "")), 200);
-  EXPECT_EQ(gate.status(from_afar("/healthz/", "")), 401);
-  EXPECT_EQ(gate.status(from_afar("/metrics", "")), 401);
-  EXPECT_EQ(gate.status(from_afar("/", "Bearer 0123456789abcdeF")), 401);
-  EXPECT_EQ(gate.status(from_afar("/metrics", "Bearer 0123456789abcdef")), 200);
+  EXPECT_EQ(gate.status(from_other_machine("/healthz", "")), 200);
+  EXPECT_EQ(gate.status(from_other_machine("/readyz", "")), 200);
+  EXPECT_EQ(gate.status(from_other_machine("/healthz/", "")), 401);
+  EXPECT_EQ(gate.status(from_other_machine("/metrics", "")), 401);
+  EXPECT_EQ(gate.status(from_other_machine("/", "Bearer 0123456789abcdeF")), 401);
+  EXPECT_EQ(gate.status(from_other_machine("/metrics", "Bearer 0123456789abcdef")), 200);
   EXPECT_EQ(gate.status(local("/metrics", "localhost")), 401);
 }
 
@@ -98,9 +98,9 @@ class UserGuard : public ::testing::Test {
 TEST_F(UserGuard, APasswordIsWantedForAllButTheProbes) {
   Gate gate("");
   gate.guard.web = WebAccess::open(folder_.file("users.yml")).value();
-  EXPECT_EQ(gate.status(from_afar("/healthz", "")), 200);
-  EXPECT_EQ(gate.status(from_afar("/metrics", "")), 401);
-  Request request = from_afar("/metrics", "Basic YWxpY2U6b3BlbiBzZXNhbWU=");
+  EXPECT_EQ(gate.status(from_other_machine("/healthz", "")), 200);
+  EXPECT_EQ(gate.status(from_other_machine("/metrics", "")), 401);
+  Request request = from_other_machine("/metrics", "Basic YWxpY2U6b3BlbiBzZXNhbWU=");
   EXPECT_TRUE(gate.guard.needs_password_check(request));
   EXPECT_EQ(gate.status(request), 401) << "not checked";
   request.password_is_right = gate.guard.check_password(request);
@@ -118,10 +118,10 @@ TEST_F(UserGuard, APasswordIsWantedForAllButTheProbes) {
 TEST_F(UserGuard, ATokenWillDoAsWell) {
   Gate gate(kSecret);
   gate.guard.web = WebAccess::open(folder_.file("users.yml")).value();
-  const Request request = from_afar("/metrics", std::string("Bearer ") + kSecret);
+  const Request request = from_other_machine("/metrics", std::string("Bearer ") + kSecret);
   EXPECT_FALSE(gate.guard.needs_password_check(request));
   EXPECT_EQ(gate.status(request), 200);
-  const Response refused = gate.guard(from_afar("/metrics", "Bearer 0123456789abcdeF"));
+  const Response refused = gate.guard(from_other_machine("/metrics", "Bearer 0123456789abcdeF"));
   EXPECT_EQ(refused.status, 401);
   EXPECT_EQ(refused.headers.size(), 2U) << "both ways are offered";
 }
@@ -149,7 +149,7 @@ TEST_F(UserGuard, ReloadingNeverLetsMoreIn) {
 
 TEST(Guard, ARefusalSaysHowToAskAndNotTheToken) {
   Gate gate(kSecret);
-  const Response response = gate.guard(from_afar("/metrics", "Bearer 0123456789abcdeF"));
+  const Response response = gate.guard(from_other_machine("/metrics", "Bearer 0123456789abcdeF"));
   EXPECT_EQ(response.headers.at(0).first, "WWW-Authenticate");
   EXPECT_EQ(response.body->text().find("0123456789"), std::string::npos);
   ASSERT_EQ(gate.refusals.size(), 1U);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kFastLevel = 3;    // as Body's
 constexpr int kRawWindow = -15;  // no header: GzipStream writes it
-constexpr int kUsualMemory = 8;
+constexpr int kDefaultMemoryLevel = 8;
 constexpr size_t kFlushBytes = 64;  // deflateBound() knows of no flush
 
 // No name, no time, from Unix.
@@ -28,7 +28,7 @@ struct Deflater::Stream {
   z_stream state{};
 
   Stream() {
-    if (deflateInit2(&state, kFastLevel, Z_DEFLATED, kRawWindow, kUsualMemory,
+    if (deflateInit2(&state, kFastLevel, Z_DEFLATED, kRawWindow, kDefaultMemoryLevel,
                      Z_DEFAULT_STRATEGY) != Z_OK)
       throw std::bad_alloc();
   }

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
 
 // A busy machine delays a look now and then: that is no reason to page anybody.
-constexpr nanoseconds kLeastPatience = std::chrono::seconds(2);
+constexpr nanoseconds kMinStaleAge = std::chrono::seconds(2);
 constexpr int kMissedPeriods = 3;
 
 std::string time_text(uint64_t ns) { return format_duration_ns(static_cast<int64_t>(ns)); }
@@ -35,33 +35,34 @@ std::string_view word_of(Freshness freshness) {
 
 }  // namespace
 
-Health health_of(const watch::Sampled* sampled, const Sights& sights) {
-  const uint64_t overdue_ns = sights.overdue_ns();
+Health health_of(const watch::Sampled* sampled, const SampleFeed& feed) {
+  const uint64_t overdue_ns = feed.overdue_ns();
   if (sampled == nullptr) {
     const std::string late =
         overdue_ns == 0 ? "" : fmt::format("; it is {} late", time_text(overdue_ns));
     return {.age_ns = std::nullopt,
             .why = fmt::format("the first look at the GPUs has not ended yet{}", late)};
   }
-  const uint64_t now_ns = sights.now_ns();
+  const uint64_t now_ns = feed.now_ns();
   const uint64_t age_ns = now_ns > sampled->begin_ns ? now_ns - sampled->begin_ns : 0;
-  const auto patience = std::max(kMissedPeriods * sights.period, kLeastPatience);
-  if (age_ns <= static_cast<uint64_t>(patience.count()))
+  const auto timeout = std::max(kMissedPeriods * feed.period, kMinStaleAge);
+  if (age_ns <= static_cast<uint64_t>(timeout.count()))
     return {.freshness = Freshness::kFresh, .age_ns = age_ns, .why = ""};
   return {.freshness = Freshness::kStale,
           .age_ns = age_ns,
-          .why = stale_text(age_ns, overdue_ns, sights.period)};
+          .why = stale_text(age_ns, overdue_ns, feed.period)};
 }
 
-std::string health_json(const Health& health, const watch::Sampled* sampled, const Sights& sights) {
+std::string health_json(const Health& health, const watch::Sampled* sampled,
+                        const SampleFeed& feed) {
   const Json document = {
       {"schema", "vram.health/1"},
       {"status", word_of(health.freshness)},
       {"why", health.why.empty() ? Json() : Json(health.why)},
       {"time_unix_ns", sampled == nullptr ? Json() : Json(sampled->snapshot.time_ns)},
       {"age_ns", health.age_ns ? Json(*health.age_ns) : Json()},
-      {"period_ns", sights.period.count()},
-      {"look_ns", sampled == nullptr ? Json() : Json(sampled->look_ns)},
+      {"period_ns", feed.period.count()},
+      {"look_ns", sampled == nullptr ? Json() : Json(sampled->sample_duration_ns)},
       {"looks", sampled == nullptr ? 0 : sampled->number}};
   return document.dump(2, ' ', true) + "\n";
 }

@@ -14,7 +14,7 @@
 namespace vram::serve {
 
 // How the server comes by its picture. Called from any thread; nothing here waits.
-struct Sights {
+struct SampleFeed {
   std::function<std::shared_ptr<const watch::Sampled>()> latest;  // nothing before the first look
   std::function<uint64_t()> overdue_ns;                           // as watch::Sampler's
   std::function<uint64_t()> now_ns;                               // monotonic
@@ -29,10 +29,10 @@ struct Health {
   std::string why;                 // it is not fresh; for people
 };
 
-[[nodiscard]] Health health_of(const watch::Sampled* sampled, const Sights& sights);
+[[nodiscard]] Health health_of(const watch::Sampled* sampled, const SampleFeed& feed);
 
 // vram.health/1
 [[nodiscard]] std::string health_json(const Health& health, const watch::Sampled* sampled,
-                                      const Sights& sights);
+                                      const SampleFeed& feed);
 
 }  // namespace vram::serve

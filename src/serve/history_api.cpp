@@ -25,11 +25,11 @@ constexpr std::string_view kPath = "/api/v1/history";
 constexpr int64_t kHourNs = 3'600'000'000'000;
 constexpr int64_t kMsNs = 1'000'000;
 // More points a series are no plot but a copy of the file, and this process is a small one.
-constexpr int64_t kMostPoints = 5'000;
-constexpr int64_t kUsualPoints = 500;
-constexpr size_t kMostProcesses = 100;
-constexpr int64_t kMostPointsOfHolders = 50'000;  // a device
-constexpr size_t kPointsAtOnce = 8'192;           // in memory for an answer, 320 KiB
+constexpr int64_t kMaxPoints = 5'000;
+constexpr int64_t kDefaultPoints = 500;
+constexpr size_t kMaxProcesses = 100;
+constexpr int64_t kMaxHolderPoints = 50'000;  // a device
+constexpr size_t kPointsAtOnce = 8'192;       // in memory for an answer, 320 KiB
 
 struct Past {
   std::shared_ptr<const History> history;
@@ -42,9 +42,10 @@ struct Span {
   int64_t step_ns = 0;
 };
 
-Result<int64_t> time_of(const Query& query, std::string_view name, int64_t usual, int64_t now_ns) {
+Result<int64_t> time_of(const Query& query, std::string_view name, int64_t fallback,
+                        int64_t now_ns) {
   const auto text = parameter(query, name);
-  if (!text) return usual;
+  if (!text) return fallback;
   auto time = parse_when(*text, now_ns);
   if (!time) return fail(Code::kBadInput, "{}: {}", name, time.error().message);
   return time;
@@ -52,15 +53,15 @@ Result<int64_t> time_of(const Query& query, std::string_view name, int64_t usual
 
 Result<int64_t> step_of(const Query& query, int64_t length_ns) {
   const auto text = parameter(query, "step");
-  if (!text) return std::max(length_ns / kUsualPoints, 1000 * kMsNs);
+  if (!text) return std::max(length_ns / kDefaultPoints, 1000 * kMsNs);
   const auto step_ns = parse_duration_ns(*text);
   if (!step_ns) return fail(Code::kBadInput, "step: {}", step_ns.error().message);
   if (*step_ns < kMsNs) return fail(Code::kBadInput, "step: expected 1ms or more");
-  if (length_ns / *step_ns > kMostPoints)
+  if (length_ns / *step_ns > kMaxPoints)
     return fail(Code::kBadInput,
                 "step: from 'from' to 'to' there would be more than {} points; take {} or more, "
                 "or a shorter time",
-                kMostPoints, format_duration_ns(length_ns / kMostPoints + 1));
+                kMaxPoints, format_duration_ns(length_ns / kMaxPoints + 1));
   return *step_ns;
 }
 
@@ -171,50 +172,50 @@ Response courses(const Past& past, const Query& query, int64_t now_ns) {
 }
 
 Result<size_t> most_of(const Query& query) {
-  constexpr size_t kUsual = 10;
+  constexpr size_t kDefaultProcesses = 10;
   const auto text = parameter(query, "most");
-  if (!text) return kUsual;
-  size_t most = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), most);
-  if (error != std::errc() || end != text->data() + text->size() || most == 0 ||
-      most > kMostProcesses)
-    return fail(Code::kBadInput, "most: expected a number from 1 to {}", kMostProcesses);
-  return most;
+  if (!text) return kDefaultProcesses;
+  size_t limit = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), limit);
+  if (error != std::errc() || end != text->data() + text->size() || limit == 0 ||
+      limit > kMaxProcesses)
+    return fail(Code::kBadInput, "most: expected a number from 1 to {}", kMaxProcesses);
+  return limit;
 }
 
 Response holders(const Past& past, const Query& query, int64_t now_ns) {
   const auto span = span_of(query, now_ns);
   if (!span) return refused(span.error());
-  const auto most = most_of(query);
-  if (!most) return refused(most.error());
+  const auto limit = most_of(query);
+  if (!limit) return refused(limit.error());
   // What a device's points may take while they are sent.
   const int64_t steps = (span->to_ns - span->from_ns) / span->step_ns;
-  if (steps > 0 && static_cast<int64_t>(*most) > kMostPointsOfHolders / steps)
+  if (steps > 0 && static_cast<int64_t>(*limit) > kMaxHolderPoints / steps)
     return error_response(
         400, fmt::format("expected at most {} points a device, which are 'most' times the steps "
                          "from 'from' to 'to': found {} times {}; take fewer processes or a longer "
                          "'step'",
-                         kMostPointsOfHolders, *most, steps));
-  watch::ProcessQuery asked{.device = text_parameter(query, "device"),
-                            .from_ns = span->from_ns,
-                            .to_ns = span->to_ns,
-                            .step_ns = span->step_ns,
-                            .most = *most};
-  auto holders = past.history->holders(asked);
+                         kMaxHolderPoints, *limit, steps));
+  watch::ProcessQuery process_query{.device = text_parameter(query, "device"),
+                                    .from_ns = span->from_ns,
+                                    .to_ns = span->to_ns,
+                                    .step_ns = span->step_ns,
+                                    .limit = *limit};
+  auto holders = past.history->holders(process_query);
   if (!holders) return refused(holders.error());
   // As many processes of a device at a time as have few points together.
   const size_t at_once = std::max<size_t>(1, kPointsAtOnce / static_cast<size_t>(steps + 1));
-  const auto source = [past, asked, at_once, all = *std::move(holders),
+  const auto source = [past, process_query, at_once, all = *std::move(holders),
                        next = size_t{0}]() mutable -> Result<std::vector<SeriesPart>> {
     std::vector<SeriesPart> parts;
     while (parts.empty() && next < all.size()) {
-      asked.device = all[next].device.key;
-      asked.only.clear();
-      for (; next < all.size() && asked.only.size() < at_once &&
-             all[next].device.key == *asked.device;
+      process_query.device = all[next].device.key;
+      process_query.only.clear();
+      for (; next < all.size() && process_query.only.size() < at_once &&
+             all[next].device.key == *process_query.device;
            ++next)
-        asked.only.push_back(all[next].id);
-      auto found = past.history->processes(asked);
+        process_query.only.push_back(all[next].id);
+      auto found = past.history->processes(process_query);
       if (!found) return tl::unexpected(found.error());
       for (watch::ProcessSeries& each : *found)
         parts.push_back({Json({{"process", process_json(each.process, past.commands)},

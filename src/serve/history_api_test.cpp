@@ -2,7 +2,7 @@
 
 #include "serve/testing/whole.hpp"
 #include "show/testing/documented.hpp"
-#include "watch/testing/history_looks.hpp"
+#include "watch/testing/history_samples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ using watch::testing::kDayBegin;
 using watch::testing::kHour;
 using watch::testing::kMinute;
 using watch::testing::kSecond;
-using watch::testing::look_at;
 using watch::testing::process_on;
+using watch::testing::sample_at;
 using Json = nlohmann::ordered_json;
 
 // Two minutes of a day, in the first of them two samples with a process, in the second one.
@@ -29,27 +29,27 @@ class HistoryApi : public ::testing::Test {
     add(kDayBegin + 1 * kSecond, 40, 10);
     add(kDayBegin + 2 * kSecond, 60, 30);
     add(kDayBegin + 61 * kSecond, 80, 70);
-    history_->add(look_at(kDayBegin + 62 * kSecond, 5, "GPU-b"));
+    history_->add(sample_at(kDayBegin + 62 * kSecond, 5, "GPU-b"));
   }
 
   void add(int64_t time_ns, uint64_t used_bytes, uint64_t of_process) {
-    watch::Sampled sampled = look_at(time_ns, used_bytes);
+    watch::Sampled sampled = sample_at(time_ns, used_bytes);
     sampled.snapshot.processes.push_back(process_on(0, 4'711, 77, of_process));
     history_->add(sampled);
   }
 
-  Response ask(const std::string& path, Query query) {
+  Response send_and_read(const std::string& path, Query query) {
     Request request;
     request.path = path;
     request.query = std::move(query);
     return router_(request);
   }
   Json course(Query query) {
-    const Response response = ask("/api/v1/history", std::move(query));
+    const Response response = send_and_read("/api/v1/history", std::move(query));
     return Json::parse(testing::whole(response));
   }
   Json holders(Query query) {
-    const Response response = ask("/api/v1/history/processes", std::move(query));
+    const Response response = send_and_read("/api/v1/history/processes", std::move(query));
     return Json::parse(testing::whole(response));
   }
 
@@ -147,13 +147,15 @@ TEST_F(HistoryApi, WhatCantBeMeantIsRefusedWithWhatWasExpected) {
       {{{"metric", "used_bytes"}, {"step", "0.0001s"}}, "step: "},
       {{{"metric", "used_bytes"}, {"step", "1ms"}}, "more than 5000 points"}};
   for (const auto& [query, words] : cases) {
-    const Response response = ask("/api/v1/history", query);
+    const Response response = send_and_read("/api/v1/history", query);
     EXPECT_EQ(response.status, 400) << words;
     EXPECT_THAT(response.body->text(), HasSubstr(words));
   }
   for (const char* const most : {"0", "101", "-1", "3x", ""})
-    EXPECT_EQ(ask("/api/v1/history/processes", {{"most", most}}).status, 400) << most;
-  EXPECT_EQ(ask("/api/v1/history", {{"metric", "used_bytes"}, {"device", "GPU-z"}}).status, 404);
+    EXPECT_EQ(send_and_read("/api/v1/history/processes", {{"most", most}}).status, 400) << most;
+  EXPECT_EQ(
+      send_and_read("/api/v1/history", {{"metric", "used_bytes"}, {"device", "GPU-z"}}).status,
+      404);
 }
 
 // The file may be of a time when arguments were shown.
@@ -171,10 +173,10 @@ TEST_F(HistoryApi, CommandLinesAreShownAsFarAsIsAllowed) {
 TEST_F(HistoryApi, ALargeAnswerIsMadeInSmallPieces) {
   constexpr int kSamples = 4'000;
   for (int i = 0; i < kSamples; ++i)
-    history_->add(look_at(kDayBegin + 2 * kMinute + i * kSecond, 5, "GPU-b"));
-  const Response response =
-      ask("/api/v1/history",
-          {{"metric", "used_bytes"}, {"from", "1795305600"}, {"step", "1s"}, {"to", "1795310500"}});
+    history_->add(sample_at(kDayBegin + 2 * kMinute + i * kSecond, 5, "GPU-b"));
+  const Response response = send_and_read(
+      "/api/v1/history",
+      {{"metric", "used_bytes"}, {"from", "1795305600"}, {"step", "1s"}, {"to", "1795310500"}});
   ASSERT_NE(response.stream, nullptr) << response.body->text();
   std::string text;
   size_t pieces = 0;
@@ -196,8 +198,8 @@ TEST_F(HistoryApi, ALargeAnswerIsMadeInSmallPieces) {
 }
 
 TEST_F(HistoryApi, PointsOfHoldersAreBounded) {
-  const Response response =
-      ask("/api/v1/history/processes", {{"most", "100"}, {"from", "-12h"}, {"step", "1min"}});
+  const Response response = send_and_read("/api/v1/history/processes",
+                                          {{"most", "100"}, {"from", "-12h"}, {"step", "1min"}});
   EXPECT_EQ(response.status, 400);
   EXPECT_THAT(response.body->text(), HasSubstr("found 100 times 720"));
 }

@@ -30,8 +30,8 @@ struct Request {
   std::string accept;
   std::string accept_encoding;
   std::string authorization;
-  std::string client;        // "127.0.0.1:52144"
-  bool came_locally = true;  // to an address that only this machine reaches
+  std::string client;    // "127.0.0.1:52144"
+  bool is_local = true;  // to an address that only this machine reaches
   std::optional<bool> password_is_right = std::nullopt;  // nothing: it was not checked
 };
 

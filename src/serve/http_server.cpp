@@ -18,7 +18,7 @@ using Tcp = asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
 // Beyond the limit so many more are answered 503; what comes on top is closed unheard.
-constexpr size_t kMostRefusals = 256;
+constexpr size_t kMaxRefusals = 256;
 constexpr std::chrono::milliseconds kPause{100};
 
 tl::unexpected<Error> cannot_listen(const Address& address, const ErrorCode& error) {
@@ -38,8 +38,8 @@ tl::unexpected<Error> cannot_listen(const Address& address, const ErrorCode& err
 }
 
 // An address at which clients come in.
-struct Door {
-  explicit Door(asio::io_context& context) : acceptor(context), pause(context) {}
+struct Listener {
+  explicit Listener(asio::io_context& context) : acceptor(context), pause(context) {}
   Tcp::acceptor acceptor;
   asio::steady_timer pause;
 };
@@ -50,12 +50,12 @@ struct HttpServer::State {
   explicit State(ServerLimits limits) { hub.limits = limits; }
 
   Result<> listen(const Address& address);
-  void accept(Door& door);
-  void accepted(Door& door, ErrorCode error, Tcp::socket socket);
-  void greet(Tcp::socket socket);
+  void accept(Listener& listener);
+  void accepted(Listener& listener, ErrorCode error, Tcp::socket socket);
+  void start_session(Tcp::socket socket);
 
   Hub hub;
-  std::vector<Door> doors;
+  std::vector<Listener> listeners;
   std::vector<Address> addresses;
   asio::executor_work_guard<asio::io_context::executor_type> work{hub.context.get_executor()};
   std::thread thread;
@@ -64,8 +64,8 @@ struct HttpServer::State {
 Result<> HttpServer::State::listen(const Address& address) {
   ErrorCode error;
   const Tcp::endpoint endpoint(asio::ip::make_address(address.ip, error), address.port);
-  Door door(hub.context);
-  Tcp::acceptor& acceptor = door.acceptor;
+  Listener listener(hub.context);
+  Tcp::acceptor& acceptor = listener.acceptor;
   if (!error) acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(Tcp::acceptor::reuse_address(true), error);
   if (!error && endpoint.address().is_v6())
@@ -78,32 +78,32 @@ Result<> HttpServer::State::listen(const Address& address) {
   if (error) return cannot_listen(address, error);
   const auto bound = acceptor.local_endpoint(error);
   addresses.push_back({.ip = address.ip, .port = error ? address.port : bound.port()});
-  doors.push_back(std::move(door));
+  listeners.push_back(std::move(listener));
   return {};
 }
 
-void HttpServer::State::accept(Door& door) {
-  door.acceptor.async_accept([this, &door](ErrorCode error, Tcp::socket socket) {
-    accepted(door, error, std::move(socket));
+void HttpServer::State::accept(Listener& listener) {
+  listener.acceptor.async_accept([this, &listener](ErrorCode error, Tcp::socket socket) {
+    accepted(listener, error, std::move(socket));
   });
 }
 
-void HttpServer::State::accepted(Door& door, ErrorCode error, Tcp::socket socket) {
+void HttpServer::State::accepted(Listener& listener, ErrorCode error, Tcp::socket socket) {
   if (error == asio::error::operation_aborted) return;
-  if (!error) greet(std::move(socket));
-  if (!error || error == asio::error::connection_aborted) return accept(door);
+  if (!error) start_session(std::move(socket));
+  if (!error || error == asio::error::connection_aborted) return accept(listener);
   // Out of descriptors or memory: that passes.
   hub.hooks.incident("", "cannot take connections: " + error.message());
   (void)hub.make_room();
-  door.pause.expires_after(kPause);
-  door.pause.async_wait([this, &door](ErrorCode ended) {
-    if (!ended) accept(door);
+  listener.pause.expires_after(kPause);
+  listener.pause.async_wait([this, &listener](ErrorCode ended) {
+    if (!ended) accept(listener);
   });
 }
 
-void HttpServer::State::greet(Tcp::socket socket) {
+void HttpServer::State::start_session(Tcp::socket socket) {
   const size_t limit = hub.limits.connections;
-  if (hub.open_count >= limit + kMostRefusals) return;
+  if (hub.open_count >= limit + kMaxRefusals) return;
   const bool has_room = hub.open_count < limit || hub.make_room();
   try {  // no memory, also of OpenSSL's
     const auto connection = std::make_shared<Connection>(std::move(socket), hub);
@@ -129,7 +129,7 @@ void HttpServer::start(ServerHooks hooks) {
   state_->hub.hooks = std::move(hooks);
   state_->hub.slow.emplace(1);
   state_->hub.gate.emplace(1);
-  for (Door& door : state_->doors) state_->accept(door);
+  for (Listener& listener : state_->listeners) state_->accept(listener);
   state_->thread = std::thread([this] { state_->hub.context.run(); });
 }
 

@@ -33,11 +33,11 @@ struct ServerLimits {
   uint64_t body_bytes = 65536;  // read and ignored
   std::chrono::milliseconds read{10'000};
   std::chrono::milliseconds write{20'000};
-  std::chrono::milliseconds idle{120'000};    // between two requests
-  std::chrono::milliseconds patience{1'000};  // after which a silent one may be put out
-  size_t slow_requests = 32;                  // at once, each until it is written; more get 503
-  size_t password_checks = 32;                // at once; more get 503
-  size_t held_bytes = size_t{8} << 20;        // of answers that clients have yet to read
+  std::chrono::milliseconds idle{120'000};   // between two requests
+  std::chrono::milliseconds timeout{1'000};  // after which a silent one may be put out
+  size_t slow_requests = 32;                 // at once, each until it is written; more get 503
+  size_t password_checks = 32;               // at once; more get 503
+  size_t held_bytes = size_t{8} << 20;       // of answers that clients have yet to read
 };
 
 struct ServerHooks {

@@ -24,7 +24,8 @@ using testing::Server;
 
 TEST(HttpServer, AnswersWithWhatEveryAnswerSays) {
   Server server;
-  const std::string answer = server.ask(std::string("GET /a%20b?c=d HTTP/1.1\r\n") + kClose);
+  const std::string answer =
+      server.send_and_read(std::string("GET /a%20b?c=d HTTP/1.1\r\n") + kClose);
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
   EXPECT_TRUE(answer.ends_with("\r\n\r\n/a b|1|localhost|true")) << answer;
   for (const char* line : {"Content-Length: 21", "Content-Type: text/plain", "Connection: close",
@@ -36,7 +37,7 @@ TEST(HttpServer, AnswersWithWhatEveryAnswerSays) {
 
 TEST(HttpServer, AHeadHasTheHeadersOfItsGetAndNoBody) {
   Server server;
-  const std::string answer = server.ask(std::string("HEAD /abc HTTP/1.1\r\n") + kClose);
+  const std::string answer = server.send_and_read(std::string("HEAD /abc HTTP/1.1\r\n") + kClose);
   EXPECT_NE(answer.find("\r\nContent-Length: 21\r\n"), std::string::npos);
   EXPECT_TRUE(answer.ends_with("\r\n\r\n"));
 }
@@ -45,7 +46,7 @@ TEST(HttpServer, AnswersAllThatWasSentAheadInOrder) {
   Server server;
   std::string requests;
   for (int i = 0; i < 500; ++i) requests += fmt::format("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", i);
-  const std::string answers = server.ask(requests + "GET /end HTTP/1.1\r\n" + kClose);
+  const std::string answers = server.send_and_read(requests + "GET /end HTTP/1.1\r\n" + kClose);
   size_t at = 0;
   for (int i = 0; i < 500; ++i) {
     at = answers.find(fmt::format("\r\n\r\n/{}|", i), at);
@@ -66,7 +67,7 @@ TEST(HttpServer, ReadsBodiesOfGetAndForgetsThem) {
 
 TEST(HttpServer, SpeaksHttp10) {
   Server server;
-  const std::string answer = server.ask("GET /x HTTP/1.0\r\n\r\n");
+  const std::string answer = server.send_and_read("GET /x HTTP/1.0\r\n\r\n");
   EXPECT_TRUE(answer.ends_with("/x|0||true")) << answer;
 }
 
@@ -91,7 +92,7 @@ TEST(HttpServer, SaysWhatIsWrongWithARequest) {
       {"BREW / HTTP/1.1\r\n" + close, 501},
       {"GET / HTTP/1.1\r\nBad Header: x\r\n" + close, 400}};
   for (const auto& [bytes, status] : cases) {
-    const std::string answer = server.ask(bytes);
+    const std::string answer = server.send_and_read(bytes);
     EXPECT_EQ(testing::status_of(answer), status) << bytes.substr(0, 60);
     EXPECT_NE(answer.find("\"vram.error/1\""), std::string::npos);
     EXPECT_NE(answer.find("Connection: close"), std::string::npos);
@@ -104,8 +105,8 @@ TEST(HttpServer, ABodyInAnUnknownEncodingEndsTheConnection) {
   for (const char* encoding : {"Transfer-Encoding: xchunked", "Transfer-Encoding: gzip, chunked",
                                "Transfer-Encoding: identity", "Transfer-Encoding: \"chunked\"",
                                "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"}) {
-    const std::string answer =
-        server.ask(fmt::format("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n\r\n", encoding) + next);
+    const std::string answer = server.send_and_read(
+        fmt::format("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n\r\n", encoding) + next);
     EXPECT_EQ(testing::status_of(answer), 400) << encoding;
     EXPECT_EQ(answer.find("smuggled"), std::string::npos) << encoding << ": " << answer;
     EXPECT_NE(answer.find("Connection: close"), std::string::npos) << encoding;
@@ -128,7 +129,7 @@ TEST(HttpServer, AnIdleConnectionIsClosedWithoutAWord) {
   ServerLimits limits;
   limits.idle = milliseconds(50);
   Server server(echo, limits);
-  EXPECT_EQ(server.ask(""), "");
+  EXPECT_EQ(server.send_and_read(""), "");
   EXPECT_EQ(server.incidents(), "");
 }
 
@@ -152,7 +153,7 @@ TEST(HttpServer, WhoDoesNotReadIsClosed) {
 TEST(HttpServer, BeyondItsLimitItSays503) {
   ServerLimits limits;
   limits.connections = 2;
-  limits.patience = std::chrono::hours(1);
+  limits.timeout = std::chrono::hours(1);
   Server server(echo, limits);
   Client first(server.port());
   Client second(server.port());
@@ -167,7 +168,7 @@ TEST(HttpServer, BeyondItsLimitItSays503) {
 TEST(HttpServer, WhoKeepsItWaitingMakesRoom) {
   ServerLimits limits;
   limits.connections = 2;
-  limits.patience = milliseconds(0);
+  limits.timeout = milliseconds(0);
   Server server(echo, limits);
   Client slow(server.port());
   slow.send("GET / HT");
@@ -228,10 +229,10 @@ TEST(HttpServer, PacksForWhoAsksForIt) {
     return Response{.status = 200, .content_type = "text/plain", .body = big, .headers = {}};
   });
   const std::string packed =
-      server.ask(std::string("GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\n") + kClose);
+      server.send_and_read(std::string("GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\n") + kClose);
   EXPECT_NE(packed.find("Content-Encoding: gzip"), std::string::npos);
   EXPECT_TRUE(packed.ends_with(big->gzipped()));
-  const std::string plain = server.ask(std::string("GET / HTTP/1.1\r\n") + kClose);
+  const std::string plain = server.send_and_read(std::string("GET / HTTP/1.1\r\n") + kClose);
   EXPECT_EQ(plain.find("Content-Encoding"), std::string::npos);
   EXPECT_TRUE(plain.ends_with(big->text()));
 }

@@ -16,9 +16,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kMostOfAKind = 5;
+constexpr uint32_t kMaxPerAction = 5;
 constexpr auto kBudgetTime = std::chrono::seconds(10);
-constexpr size_t kLongestText = 1000;  // a line fits a pipe in one piece
+constexpr size_t kMaxTextLength = 1000;  // a line fits a pipe in one piece
 constexpr int64_t kSecondNs = 1'000'000'000;
 
 std::string_view word_of(LogLevel level) {
@@ -26,7 +26,7 @@ std::string_view word_of(LogLevel level) {
   return level == LogLevel::kWarning ? "warn" : "error";
 }
 
-std::string cut(std::string_view text) { return valid_utf8(text.substr(0, kLongestText)); }
+std::string cut(std::string_view text) { return valid_utf8(text.substr(0, kMaxTextLength)); }
 
 Json json_value(const LogField& field) {
   return std::visit(
@@ -56,7 +56,7 @@ std::string json_line(const LogEvent& event, std::string_view host, int64_t time
 
 std::string text_line(const LogEvent& event, int64_t time_ns) {
   return fmt::format("{} {:<5} {}: {}\n", show::rfc3339(time_ns), word_of(event.level),
-                     event.action, printable(event.message.substr(0, kLongestText)));
+                     event.action, printable(event.message.substr(0, kMaxTextLength)));
 }
 
 int64_t now_ns() {
@@ -66,8 +66,8 @@ int64_t now_ns() {
 }
 
 bool can_take_a_line(int descriptor) {
-  pollfd asked{.fd = descriptor, .events = POLLOUT, .revents = 0};
-  return poll(&asked, 1, 0) == 1 && (asked.revents & POLLOUT) != 0;
+  pollfd polled{.fd = descriptor, .events = POLLOUT, .revents = 0};
+  return poll(&polled, 1, 0) == 1 && (polled.revents & POLLOUT) != 0;
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ void Log::put(std::string line) {
   (void)!::write(descriptor_, line.data(), line.size());
 }
 
-void Log::write_seldom(LogEvent event) {
+void Log::write_rate_limited(LogEvent event) {
   uint64_t left_out = 0;
   {
     const std::lock_guard guard(mutex_);
@@ -109,7 +109,7 @@ void Log::write_seldom(LogEvent event) {
       left_out = budget.left_out;
       budget = {.begin = Clock::now()};
     }
-    if (budget.written == kMostOfAKind) {
+    if (budget.written == kMaxPerAction) {
       ++budget.left_out;
       return;
     }

@@ -45,7 +45,7 @@ class Log {
   void write_line(std::string_view line);
   // At most a few in ten seconds of the same action, level aside; how many were left out is said
   // with the next one.
-  void write_seldom(LogEvent event);
+  void write_rate_limited(LogEvent event);
 
  private:
   void put(std::string line);

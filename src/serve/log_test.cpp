@@ -75,8 +75,8 @@ class LogPipe : public ::testing::Test {
 
 TEST_F(LogPipe, AStormOfAKindIsAFewLines) {
   Log log(LogFormat::kText, "h", ends_[1]);
-  for (int i = 0; i < 1000; ++i) log.write_seldom({.action = "a", .message = "x"});
-  log.write_seldom({.action = "b", .message = "y"});
+  for (int i = 0; i < 1000; ++i) log.write_rate_limited({.action = "a", .message = "x"});
+  log.write_rate_limited({.action = "b", .message = "y"});
   const std::string text = read_all();
   EXPECT_LE(lines(text), 11U);  // five a budget of ten seconds, should one end meanwhile
   EXPECT_NE(text.find("b: y"), std::string::npos);

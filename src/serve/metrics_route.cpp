@@ -1,6 +1,6 @@
 #include "serve/metrics_route.hpp"
 
-#include "serve/look_cache.hpp"
+#include "serve/document_cache.hpp"
 
 #include <array>
 #include <utility>
@@ -18,24 +18,24 @@ uint64_t edition(const watch::Sampled& sampled, uint64_t overdue_ns) {
 }
 
 struct Pages {
-  std::array<LookCache, 2> caches;  // by format
+  std::array<DocumentCache, 2> caches;  // by format
 };
 
 }  // namespace
 
-Route metrics_route(const Sights& sights, std::shared_ptr<Tally> tally,
+Route metrics_route(const SampleFeed& feed, std::shared_ptr<Tally> tally,
                     show::MetricsOptions options) {
   const auto pages = std::make_shared<Pages>();
-  const auto answer = [sights, pages, tally = std::move(tally), options](const Request& request,
-                                                                         std::string_view) {
+  const auto answer = [feed, pages, tally = std::move(tally), options](const Request& request,
+                                                                       std::string_view) {
     static const watch::Sampled kNone{};
-    const auto latest = sights.latest();
+    const auto latest = feed.latest();
     const watch::Sampled& sampled = latest ? *latest : kNone;
     show::MetricsOptions wanted = options;
     wanted.format = show::negotiate(request.accept);
-    const uint64_t overdue_ns = sights.overdue_ns();
+    const uint64_t overdue_ns = feed.overdue_ns();
     tally->count_scrape();
-    LookCache& cache = pages->caches.at(static_cast<size_t>(wanted.format));
+    DocumentCache& cache = pages->caches.at(static_cast<size_t>(wanted.format));
     Response response{
         .status = 200,
         .content_type = std::string(show::content_type(wanted.format)),
@@ -43,7 +43,7 @@ Route metrics_route(const Sights& sights, std::shared_ptr<Tally> tally,
             edition(sampled, overdue_ns),
             [&] { return show::metrics_text(sampled, tally->figures(overdue_ns), wanted); }),
         .headers = {}};
-    if (latest) add_age(response, health_of(latest.get(), sights));
+    if (latest) add_age(response, health_of(latest.get(), feed));
     return response;
   };
   return {"/metrics", {}, "for Prometheus and OpenMetrics", answer};

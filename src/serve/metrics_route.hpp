@@ -10,7 +10,7 @@
 namespace vram::serve {
 
 // The format of the options is the client's to choose.
-[[nodiscard]] Route metrics_route(const Sights& sights, std::shared_ptr<Tally> tally,
+[[nodiscard]] Route metrics_route(const SampleFeed& feed, std::shared_ptr<Tally> tally,
                                   show::MetricsOptions options);
 
 }  // namespace vram::serve

@@ -79,8 +79,8 @@ TEST_F(MetricsRoute, CountsWhatItGivesOutAndWhichSourcesFailed) {
   sampled_->number = 2;
   EXPECT_TRUE(says("vram_exporter_scrapes_total 3"));
   sampled_->snapshot.notes = {"nvml: gone"};
-  tally_->count_look(*sampled_);
-  tally_->count_look(*sampled_);
+  tally_->count_sample(*sampled_);
+  tally_->count_sample(*sampled_);
   sampled_->number = 3;
   EXPECT_TRUE(says("vram_exporter_source_failures_total{source=\"nvml\"} 2"));
 }

@@ -8,49 +8,49 @@
 namespace vram::serve {
 namespace {
 
-constexpr size_t kMostNews = 256;
+constexpr size_t kMaxUpdates = 256;
 
-watch::Json saved_news(const notify::News& news) {
+watch::Json saved_updates(const notify::AlertUpdate& update) {
   watch::Json changes = watch::Json::array();
-  for (const watch::AlertChange& change : news.changes)
+  for (const watch::AlertChange& change : update.changes)
     changes.push_back(watch::to_json(change.alert));
-  return {{"number", news.number},
-          {"time_unix_ns", news.moment.time_unix_ns},
-          {"host", news.moment.host},
+  return {{"number", update.number},
+          {"time_unix_ns", update.moment.time_unix_ns},
+          {"host", update.moment.host},
           {"changes", std::move(changes)}};
 }
 
-notify::News news_of(const watch::Json& json) {
-  notify::News news{.moment = {.time_unix_ns = json.at("time_unix_ns"),
-                               .host = json.at("host").get<std::string>()},
-                    .changes = {},
-                    .alerts = {},
-                    .number = json.at("number")};
+notify::AlertUpdate update_of(const watch::Json& json) {
+  notify::AlertUpdate update{.moment = {.time_unix_ns = json.at("time_unix_ns"),
+                                        .host = json.at("host").get<std::string>()},
+                             .changes = {},
+                             .alerts = {},
+                             .number = json.at("number")};
   for (const watch::Json& one : json.at("changes")) {
-    if (auto alert = watch::alert_of(one)) news.changes.push_back({*std::move(alert)});
+    if (auto alert = watch::alert_of(one)) update.changes.push_back({*std::move(alert)});
   }
-  return news;
+  return update;
 }
 
 }  // namespace
 
 void Outbox::add(const show::AlertsMoment& moment, std::vector<watch::AlertChange> changes) {
-  news_.push_back(
+  updates_.push_back(
       {.moment = moment, .changes = std::move(changes), .alerts = {}, .number = next_number_++});
-  if (news_.size() > kMostNews) news_.pop_front();
+  if (updates_.size() > kMaxUpdates) updates_.pop_front();
 }
 
-void Outbox::settle(const notify::Owed& owed) {
+void Outbox::settle(const notify::Undelivered& undelivered) {
   uint64_t first = next_number_;
-  for (const auto& [name, number] : owed) first = std::min(first, number);
-  while (!news_.empty() && news_.front().number < first) news_.pop_front();
+  for (const auto& [name, number] : undelivered) first = std::min(first, number);
+  while (!updates_.empty() && updates_.front().number < first) updates_.pop_front();
 }
 
-std::string Outbox::save(const notify::Owed& owed) const {
-  watch::Json news = watch::Json::array();
-  for (const notify::News& one : news_) news.push_back(saved_news(one));
+std::string Outbox::save(const notify::Undelivered& undelivered) const {
+  watch::Json update = watch::Json::array();
+  for (const notify::AlertUpdate& one : updates_) update.push_back(saved_updates(one));
   const watch::Json json = {
-      {"next_number", next_number_}, {"owed", owed}, {"news", std::move(news)}};
+      {"next_number", next_number_}, {"owed", undelivered}, {"news", std::move(update)}};
   return json.dump(-1, ' ', true, watch::Json::error_handler_t::replace);
 }
 
@@ -60,13 +60,13 @@ Result<Outbox::Restored> Outbox::restore(const std::string& saved) {
   try {
     const watch::Json json = watch::Json::parse(saved);
     const uint64_t next_number = json.at("next_number");
-    restored.owed = json.at("owed").get<notify::Owed>();
-    for (const watch::Json& one : json.at("news")) restored.news.push_back(news_of(one));
+    restored.undelivered = json.at("owed").get<notify::Undelivered>();
+    for (const watch::Json& one : json.at("news")) restored.update.push_back(update_of(one));
     next_number_ = next_number;
   } catch (const watch::Json::exception& error) {
     return fail(Code::kBadInput, "what receivers are owed can't be restored: {}", error.what());
   }
-  news_.assign(restored.news.begin(), restored.news.end());
+  updates_.assign(restored.update.begin(), restored.update.end());
   return restored;
 }
 

@@ -19,19 +19,19 @@ class Outbox {
   [[nodiscard]] uint64_t next_number() const { return next_number_; }
 
   // Those that nobody is owed are dropped.
-  void settle(const notify::Owed& owed);
-  [[nodiscard]] bool empty() const { return news_.empty(); }
+  void settle(const notify::Undelivered& undelivered);
+  [[nodiscard]] bool empty() const { return updates_.empty(); }
 
   // With who is owed what, as text; and back, with the news that are owed still, the oldest first.
-  [[nodiscard]] std::string save(const notify::Owed& owed) const;
+  [[nodiscard]] std::string save(const notify::Undelivered& undelivered) const;
   struct Restored {
-    std::vector<notify::News> news;
-    notify::Owed owed;
+    std::vector<notify::AlertUpdate> update;
+    notify::Undelivered undelivered;
   };
   [[nodiscard]] Result<Restored> restore(const std::string& saved);
 
  private:
-  std::deque<notify::News> news_;
+  std::deque<notify::AlertUpdate> updates_;
   uint64_t next_number_ = 1;
 };
 

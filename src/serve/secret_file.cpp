@@ -9,7 +9,7 @@
 namespace vram::serve {
 namespace {
 
-constexpr size_t kLongestUrl = 4'096;
+constexpr size_t kMaxUrlLength = 4'096;
 constexpr uint64_t kMaxSecretBytes = uint64_t{64} << 10;
 
 }  // namespace
@@ -41,7 +41,7 @@ Result<std::string> url_of(const std::string& given) {
   const std::string path = given.substr(1);
   auto url = read_secret(path);
   if (!url) return url;
-  if (!is_one_word(*url) || url->size() > kLongestUrl)
+  if (!is_one_word(*url) || url->size() > kMaxUrlLength)
     return fail(Code::kBadInput,
                 "{} has no URL: expected one line such as http://user:password@127.0.0.1:9093/path",
                 path);

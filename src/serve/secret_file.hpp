@@ -14,7 +14,7 @@ namespace vram::serve {
 
 // The file's content without the ends of line at its end. Refused: what is no plain file, may be
 // read by others, belongs to another user than this one and root, or is not read within
-// kSettingsPatience.
+// kSettingsTimeout.
 [[nodiscard]] Result<std::string> read_secret(const std::string& path);
 
 // As an option gives it: a URL, or @FILE, a file whose only line is one.

@@ -1,6 +1,6 @@
 #include "serve/secret_file.hpp"
 
-#include "watch/testing/history_looks.hpp"
+#include "watch/testing/history_samples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -33,7 +33,7 @@ void Connection::hold(size_t bytes) {
 }
 
 // The body itself stays until was_written(): a write that is being broken off may look at it.
-void Connection::let_go() {
+void Connection::release() {
   hold(0);
   if (std::exchange(is_sending_, false)) {
     const auto sent = hub_.bodies.find(body_.get());
@@ -114,7 +114,7 @@ void Connection::begin_stream(const Response& response) {
                                    .is_gzip = wants_gzip_,
                                    .keeps_alive = keeps_alive_});
   if (is_head_) return send_piece({.text = "", .held_bytes = 0, .is_last = true});
-  ask_for_piece();
+  request_piece();
 }
 
 // On the second thread.
@@ -137,7 +137,7 @@ Connection::Piece Connection::piece_of(Flow& flow, Deflater& deflater) {
   return piece;
 }
 
-void Connection::ask_for_piece() {
+void Connection::request_piece() {
   deadline_.cancel();
   asio::post(*hub_.slow, [self = shared_from_this(), flow = flow_]() mutable {
     Hub& hub = self->hub_;
@@ -169,12 +169,12 @@ void Connection::send_piece(const Piece& piece) {
                       if (!goes_on) return self->was_written(error);
                       self->end_waiting();
                       self->head_.clear();
-                      self->ask_for_piece();
+                      self->request_piece();
                     });
 }
 
 void Connection::was_written(ErrorCode error) {
-  let_go();
+  release();
   body_.reset();
   flow_.reset();
   if (error) {

@@ -18,7 +18,7 @@ ServiceManager::ServiceManager(std::string_view socket, std::string_view watchdo
     watchdog_ = std::chrono::microseconds(period_us);
 }
 
-void ServiceManager::tell(std::string_view what) const {
+void ServiceManager::notify(std::string_view what) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_.empty() || socket_.size() >= sizeof address.sun_path) return;

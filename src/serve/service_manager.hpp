@@ -14,7 +14,7 @@ class ServiceManager {
   // The values of NOTIFY_SOCKET and WATCHDOG_USEC; empty where they are not set.
   ServiceManager(std::string_view socket, std::string_view watchdog_us);
 
-  void tell(std::string_view what) const;  // "READY=1"
+  void notify(std::string_view what) const;  // "READY=1"
   // How often it wants to hear "WATCHDOG=1"; nothing: not at all.
   [[nodiscard]] std::optional<std::chrono::microseconds> watchdog() const { return watchdog_; }
 

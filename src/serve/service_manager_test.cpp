@@ -54,8 +54,8 @@ TEST(ServiceManager, HearsEachWordInADatagramOfItsOwn) {
     const Manager systemd(path);
     ASSERT_TRUE(systemd.is_bound());
     const ServiceManager manager(path, "");
-    manager.tell("READY=1");
-    manager.tell("WATCHDOG=1");
+    manager.notify("READY=1");
+    manager.notify("WATCHDOG=1");
     EXPECT_EQ(systemd.heard(), "READY=1");
     EXPECT_EQ(systemd.heard(), "WATCHDOG=1");
     EXPECT_EQ(systemd.heard(), "");
@@ -67,19 +67,19 @@ TEST(ServiceManager, MayHaveANameThatIsNoFile) {
   const std::string name = "@vram-test-" + std::to_string(getpid());
   const Manager systemd(name);
   ASSERT_TRUE(systemd.is_bound());
-  ServiceManager(name, "").tell("STOPPING=1");
+  ServiceManager(name, "").notify("STOPPING=1");
   EXPECT_EQ(systemd.heard(), "STOPPING=1");
 }
 
 TEST(ServiceManager, ThatIsNotThereOrDoesNotReadDelaysNobody) {
-  ServiceManager("", "").tell("READY=1");
-  ServiceManager("/nowhere/socket", "").tell("READY=1");
-  ServiceManager(std::string(200, 'x'), "").tell("READY=1");  // no socket's name is so long
+  ServiceManager("", "").notify("READY=1");
+  ServiceManager("/nowhere/socket", "").notify("READY=1");
+  ServiceManager(std::string(200, 'x'), "").notify("READY=1");  // no socket's name is so long
   const std::string name = "@vram-test-deaf-" + std::to_string(getpid());
   const Manager deaf(name);
   ASSERT_TRUE(deaf.is_bound());
   const ServiceManager manager(name, "");
-  for (int i = 0; i < 10'000; ++i) manager.tell("WATCHDOG=1");  // its queue is full long before
+  for (int i = 0; i < 10'000; ++i) manager.notify("WATCHDOG=1");  // its queue is full long before
   EXPECT_EQ(deaf.heard(), "WATCHDOG=1");
 }
 

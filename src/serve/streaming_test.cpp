@@ -52,17 +52,17 @@ TEST(Streaming, AStreamIsSentPieceByPiece) {
       },
       {}, is_any);
   const std::string piece = "a\r\nxxxxxxxxxx\r\n";
-  const std::string answer = server.ask(std::string("GET / HTTP/1.1\r\n") + kClose);
+  const std::string answer = server.send_and_read(std::string("GET / HTTP/1.1\r\n") + kClose);
   EXPECT_NE(answer.find("\r\nTransfer-Encoding: chunked\r\n"), std::string::npos);
   EXPECT_EQ(answer.find("Content-Length"), std::string::npos);
   EXPECT_TRUE(answer.ends_with("\r\n\r\n" + piece + piece + piece + "0\r\n\r\n")) << answer;
-  const std::string two =
-      server.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\n" + std::string(kClose));
+  const std::string two = server.send_and_read(
+      "GET / HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\n" + std::string(kClose));
   EXPECT_EQ(two.find("0\r\n\r\nHTTP/1.1 200"), two.rfind("HTTP/1.1 200") - 5) << "keeps alive";
-  const std::string old = server.ask("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  const std::string old = server.send_and_read("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
   EXPECT_TRUE(old.ends_with("\r\n\r\n" + std::string(30, 'x'))) << old;
   EXPECT_EQ(old.find("chunked"), std::string::npos);
-  const std::string head = server.ask(std::string("HEAD / HTTP/1.1\r\n") + kClose);
+  const std::string head = server.send_and_read(std::string("HEAD / HTTP/1.1\r\n") + kClose);
   EXPECT_TRUE(head.ends_with("\r\n\r\n")) << head;
 }
 
@@ -73,7 +73,8 @@ TEST(Streaming, AStreamIsPackedForWhoAsksForIt) {
             std::make_shared<Pieces>(3, 9'000, std::make_shared<std::atomic<size_t>>(0)));
       },
       {}, is_any);
-  const std::string answer = server.ask("GET / HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n");
+  const std::string answer =
+      server.send_and_read("GET / HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n");
   EXPECT_NE(answer.find("Content-Encoding: gzip"), std::string::npos);
   EXPECT_EQ(testing::gunzip(answer.substr(answer.find("\r\n\r\n") + 4)), std::string(27'000, 'x'));
 }
@@ -92,7 +93,7 @@ class Failing final : public Stream {
 
 TEST(Streaming, AStreamThatFailsIsNoWholeAnswer) {
   Server server([](const Request&) { return streamed(std::make_shared<Failing>()); }, {}, is_any);
-  const std::string answer = server.ask(std::string("GET / HTTP/1.1\r\n") + kClose);
+  const std::string answer = server.send_and_read(std::string("GET / HTTP/1.1\r\n") + kClose);
   EXPECT_TRUE(answer.ends_with("3\r\nabc\r\n")) << answer;
   EXPECT_NE(server.incidents().find("the file is gone"), std::string::npos);
 }
@@ -118,7 +119,7 @@ TEST(Streaming, AStreamWaitsForItsReader) {
 TEST(Streaming, ASlowReaderOfAStreamMakesRoomForAnother) {
   ServerLimits limits;
   limits.slow_requests = 1;
-  limits.patience = milliseconds(50);
+  limits.timeout = milliseconds(50);
   Server server(
       [](const Request& request) {
         const size_t count = request.path == "/much" ? 100'000 : 1;
@@ -137,7 +138,7 @@ TEST(Streaming, ASlowReaderOfAStreamMakesRoomForAnother) {
 TEST(Streaming, WhatIsNotReadIsBounded) {
   ServerLimits limits;
   limits.held_bytes = 20 << 20;
-  limits.patience = std::chrono::hours(1);
+  limits.timeout = std::chrono::hours(1);
   Server server(
       [&](const Request& request) {
         const size_t size = request.path == "/much" ? 16 << 20 : 5'000;

@@ -27,7 +27,7 @@ std::optional<uint64_t> resident_bytes() {
 
 }  // namespace
 
-void Tally::count_look(const watch::Sampled& sampled) {
+void Tally::count_sample(const watch::Sampled& sampled) {
   const std::lock_guard guard(mutex_);
   show::count_failures(sampled.snapshot, figures_);
 }

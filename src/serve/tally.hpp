@@ -11,7 +11,7 @@ namespace vram::serve {
 
 class Tally {
  public:
-  void count_look(const watch::Sampled& sampled);
+  void count_sample(const watch::Sampled& sampled);
   void count_scrape();
   [[nodiscard]] show::ExporterFigures figures(uint64_t overdue_ns) const;
 

@@ -9,7 +9,7 @@
 namespace vram::serve {
 namespace {
 
-constexpr size_t kMostParameters = 64;
+constexpr size_t kMaxParameters = 64;
 
 int digit_of(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -51,7 +51,7 @@ std::optional<Query> parse_query(std::string_view text) {
     if (value.empty()) continue;
     const auto name = decoded(take_before(value, '='), true);
     const auto meant = decoded(value, true);
-    if (!name || !meant || query.size() == kMostParameters) return std::nullopt;
+    if (!name || !meant || query.size() == kMaxParameters) return std::nullopt;
     query.emplace_back(*name, *meant);
   }
   return query;
@@ -117,7 +117,7 @@ Result<Target> parse_target(std::string_view text) {
     return fail(Code::kBadInput,
                 "the target has a % that two hexadecimal digits do not follow, a byte 0, or more "
                 "than {} parameters",
-                kMostParameters);
+                kMaxParameters);
   target.path = path->empty() ? "/" : *path;
   target.query = *std::move(query);
   return target;

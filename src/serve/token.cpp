@@ -7,12 +7,12 @@
 namespace vram::serve {
 namespace {
 
-constexpr size_t kShortest = 16;
-constexpr size_t kLongest = 512;
+constexpr size_t kMinLength = 16;
+constexpr size_t kMaxLength = 512;
 constexpr std::string_view kScheme = "bearer ";
 
 bool is_token(std::string_view text) {
-  return text.size() >= kShortest && text.size() <= kLongest && is_one_word(text);
+  return text.size() >= kMinLength && text.size() <= kMaxLength && is_one_word(text);
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ Result<std::string> read_token(const std::string& path) {
     return fail(Code::kBadInput,
                 "{} has no token: expected one line of {} to {} printable characters without "
                 "spaces, as 'openssl rand -hex 32' writes it",
-                path, kShortest, kLongest);
+                path, kMinLength, kMaxLength);
   return text;
 }
 
@@ -55,7 +55,7 @@ bool Token::is_wanted() const {
   return !secret_.empty();
 }
 
-bool Token::lets_in(std::string_view authorization) const {
+bool Token::accepts_authorization(std::string_view authorization) const {
   const std::lock_guard guard(mutex_);
   if (secret_.empty()) return true;
   return has_scheme(authorization, kScheme) &&

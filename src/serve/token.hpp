@@ -28,7 +28,7 @@ class Token {
   [[nodiscard]] bool replace(std::string secret);
   [[nodiscard]] bool is_wanted() const;
   // Of a header "Authorization". Takes as long for a wrong token as for the right one.
-  [[nodiscard]] bool lets_in(std::string_view authorization) const;
+  [[nodiscard]] bool accepts_authorization(std::string_view authorization) const;
 
  private:
   mutable std::mutex mutex_;

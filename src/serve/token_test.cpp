@@ -62,8 +62,8 @@ TEST_F(TokenFile, ThatIsNoFileIsRefused) {
 TEST(Token, LetsInWhoShowsIt) {
   Token token{kTokenSecret};
   EXPECT_TRUE(token.is_wanted());
-  EXPECT_TRUE(token.lets_in(std::string("Bearer ") + kTokenSecret));
-  EXPECT_TRUE(token.lets_in(std::string("bearer ") + kTokenSecret));
+  EXPECT_TRUE(token.accepts_authorization(std::string("Bearer ") + kTokenSecret));
+  EXPECT_TRUE(token.accepts_authorization(std::string("bearer ") + kTokenSecret));
 }
 
 TEST(Token, NobodyElse) {
@@ -74,21 +74,21 @@ TEST(Token, NobodyElse) {
         "Bearer  " + secret, "Bearer " + secret + "0", "Bearer " + secret + secret,
         "Bearer " + secret.substr(1), "Bearer 1" + secret.substr(1),
         "Bearer " + secret.substr(0, 31) + "0"})
-    EXPECT_FALSE(token.lets_in(shown)) << shown;
+    EXPECT_FALSE(token.accepts_authorization(shown)) << shown;
 }
 
 TEST(Token, CanBeReplaced) {
   Token token{kTokenSecret};
   EXPECT_TRUE(token.replace("another-secret-of-32-characters!"));
   EXPECT_FALSE(token.replace("another-secret-of-32-characters!"));
-  EXPECT_FALSE(token.lets_in(std::string("Bearer ") + kTokenSecret));
-  EXPECT_TRUE(token.lets_in("Bearer another-secret-of-32-characters!"));
+  EXPECT_FALSE(token.accepts_authorization(std::string("Bearer ") + kTokenSecret));
+  EXPECT_TRUE(token.accepts_authorization("Bearer another-secret-of-32-characters!"));
 }
 
 TEST(Token, WithoutOneEverybodyIsLetIn) {
   EXPECT_FALSE(Token("").is_wanted());
-  EXPECT_TRUE(Token("").lets_in(""));
-  EXPECT_TRUE(Token("").lets_in("Bearer whatever"));
+  EXPECT_TRUE(Token("").accepts_authorization(""));
+  EXPECT_TRUE(Token("").accepts_authorization("Bearer whatever"));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ Result<std::shared_ptr<Users>> Users::of(
   return users;
 }
 
-std::optional<bool> Users::lets_in(std::string_view authorization) const {
+std::optional<bool> Users::accepts_authorization(std::string_view authorization) const {
   const auto shown = shown_in(authorization);
   if (!shown) return false;
   const std::lock_guard guard(mutex_);

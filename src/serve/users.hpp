@@ -24,7 +24,7 @@ class Users {
       const std::vector<std::pair<std::string, std::string>>& hashes);
 
   // Of a header "Authorization". Nothing: check() knows.
-  [[nodiscard]] std::optional<bool> lets_in(std::string_view authorization) const;
+  [[nodiscard]] std::optional<bool> accepts_authorization(std::string_view authorization) const;
   // Takes as long for a name that there is not.
   [[nodiscard]] bool check(std::string_view authorization);
 

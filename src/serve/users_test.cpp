@@ -24,17 +24,18 @@ class UsersTest : public ::testing::Test {
 };
 
 TEST_F(UsersTest, APasswordIsCheckedOnceAndThenKnown) {
-  EXPECT_EQ(users_->lets_in(kRight), std::nullopt);
+  EXPECT_EQ(users_->accepts_authorization(kRight), std::nullopt);
   EXPECT_TRUE(users_->check(kRight));
-  EXPECT_EQ(users_->lets_in(kRight), true);
-  EXPECT_EQ(users_->lets_in("basic YWxpY2U6b3BlbiBzZXNhbWU="), true) << "the scheme in any case";
-  EXPECT_EQ(users_->lets_in(kWrong), std::nullopt);
+  EXPECT_EQ(users_->accepts_authorization(kRight), true);
+  EXPECT_EQ(users_->accepts_authorization("basic YWxpY2U6b3BlbiBzZXNhbWU="), true)
+      << "the scheme in any case";
+  EXPECT_EQ(users_->accepts_authorization(kWrong), std::nullopt);
   EXPECT_FALSE(users_->check(kWrong));
-  EXPECT_EQ(users_->lets_in(kRight), true) << "a wrong one changes nothing";
+  EXPECT_EQ(users_->accepts_authorization(kRight), true) << "a wrong one changes nothing";
 }
 
 TEST_F(UsersTest, AnUnknownNameIsCheckedAllTheSame) {
-  EXPECT_EQ(users_->lets_in(kNobody), std::nullopt);
+  EXPECT_EQ(users_->accepts_authorization(kNobody), std::nullopt);
   EXPECT_FALSE(users_->check(kNobody));
 }
 
@@ -42,7 +43,7 @@ TEST_F(UsersTest, WhatIsNoNameAndPasswordIsWrongAtOnce) {
   for (const char* text : {"", "Basic", "Basic ", "Basic %%%%",
                            "Basic YWxpY2U=", "Bearer YWxpY2U6eA==", "Basic YWxpY2U6b3BlbiBzZXNhbWU",
                            "Basic YWxpY2U6AG9wZW4="}) {
-    EXPECT_EQ(users_->lets_in(text), false) << text;
+    EXPECT_EQ(users_->accepts_authorization(text), false) << text;
     EXPECT_FALSE(users_->check(text)) << text;
   }
 }

@@ -14,7 +14,7 @@ Result<std::shared_ptr<const WebAccess::Access>> read_access(const std::string& 
   if (!config) return tl::unexpected(config.error());
   auto access = std::make_shared<WebAccess::Access>();
   access->headers = std::move(config->headers);
-  access->asks_who_it_is = config->asks_who_it_is();
+  access->has_authentication = config->has_authentication();
   access->files = {path};
   if (!config->users.empty()) {
     auto users = Users::of(config->users);
@@ -50,8 +50,8 @@ Result<> WebAccess::reload() {
   auto access = read_access(path_);
   if (!access) return tl::unexpected(access.error());
   const std::lock_guard guard(mutex_);
-  const bool is_weaker =
-      (access_->asks_who_it_is && !(*access)->asks_who_it_is) || (access_->tls && !(*access)->tls);
+  const bool is_weaker = (access_->has_authentication && !(*access)->has_authentication) ||
+                         (access_->tls && !(*access)->tls);
   if (is_weaker || (!access_->tls && (*access)->tls))
     return fail(
         Code::kBadInput,

@@ -21,7 +21,7 @@ class WebAccess {
     std::shared_ptr<const TlsContext> tls;  // null: plain HTTP
     std::shared_ptr<Users> users;           // null: everybody
     std::vector<std::pair<std::string, std::string>> headers;
-    bool asks_who_it_is = false;
+    bool has_authentication = false;
     std::vector<std::string> files;  // that it was made of
   };
 

@@ -38,7 +38,7 @@ struct WebConfig {
   std::vector<std::pair<std::string, std::string>> users;  // a name and its bcrypt hash
 
   // Whether whoever is answered has shown who they are.
-  [[nodiscard]] bool asks_who_it_is() const {
+  [[nodiscard]] bool has_authentication() const {
     return !users.empty() || (tls && (tls->client_auth == ClientAuth::kRequireAndVerify));
   }
 };

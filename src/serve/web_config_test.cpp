@@ -50,7 +50,7 @@ basic_auth_users:
   EXPECT_THAT(config->headers, ElementsAre(Pair("Strict-Transport-Security",
                                                 "max-age=31536000; includeSubDomains")));
   EXPECT_THAT(config->users, ElementsAre(Pair("alice", kHash), Pair("bo b", kHash)));
-  EXPECT_TRUE(config->asks_who_it_is());
+  EXPECT_TRUE(config->has_authentication());
 }
 
 TEST(WebConfig, MayBeEmpty) {
@@ -59,7 +59,7 @@ TEST(WebConfig, MayBeEmpty) {
     const auto config = parse_web_config(text, "web.yml");
     ASSERT_TRUE(config) << text << config.error().message;
     EXPECT_FALSE(config->tls) << text;
-    EXPECT_FALSE(config->asks_who_it_is());
+    EXPECT_FALSE(config->has_authentication());
   }
 }
 

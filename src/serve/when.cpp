@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kNsPerS = 1'000'000'000;
 constexpr size_t kNsDigits = 9;
 constexpr int64_t kLatestS = 9'000'000'000;  // int64_t counts nanoseconds until then
-constexpr size_t kMostDigits = 10;
+constexpr size_t kMaxDigits = 10;
 
 std::optional<int64_t> digits_of(std::string_view text) {
   int64_t value = 0;
@@ -31,7 +31,7 @@ std::optional<int64_t> seconds_of(std::string_view text) {
   const std::string_view whole = text.substr(0, point);
   std::string fraction(text.substr(std::min(point + 1, text.size())));
   const bool has_empty_part = whole.empty() || (point < text.size() && fraction.empty());
-  if (has_empty_part || whole.size() > kMostDigits || fraction.size() > kNsDigits)
+  if (has_empty_part || whole.size() > kMaxDigits || fraction.size() > kNsDigits)
     return std::nullopt;
   fraction.resize(kNsDigits, '0');
   const auto seconds = digits_of(whole);

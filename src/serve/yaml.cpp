@@ -129,7 +129,7 @@ class YamlParser {
       const bool is_known =
           std::ranges::any_of(node.entries, [&](const auto& entry) { return entry.first == *key; });
       if (is_known) return wrong("expected each key once");
-      auto value = text.empty() ? value_below(indent, depth) : value_beside(text);
+      auto value = text.empty() ? value_below(indent, depth) : inline_value(text);
       if (!value) return value;
       node.entries.emplace_back(*std::move(key), *std::move(value));
     }
@@ -156,7 +156,7 @@ class YamlParser {
     return std::move(key->text);
   }
 
-  Result<YamlNode> value_beside(std::string_view text) {
+  Result<YamlNode> inline_value(std::string_view text) {
     auto value = text.starts_with('[') ? flow_list(text) : scalar(text);
     ++next_;
     return value;

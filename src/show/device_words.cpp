@@ -48,12 +48,12 @@ void add_instance_rows(
     const watch::Device& device,
     const std::function<void(const gpu::DeviceMemory&, std::vector<Line>&)>& add_memory,
     Table& table) {
-  std::set<uint32_t> said;
+  std::set<uint32_t> seen;
   for (const gpu::MigInstance& each : device.health.mig_instances) {
     std::vector<Line> cells = {
         Line(), Line(fmt::format("MIG {}/{} {}", each.gpu_instance, each.compute_instance,
                                  name_text(each.profile)))};
-    if (said.insert(each.gpu_instance).second) {
+    if (seen.insert(each.gpu_instance).second) {
       add_memory(each.memory, cells);
     } else {
       cells.insert(cells.end(), {Line(), Line("shared", Style::kFaint)});

@@ -41,12 +41,12 @@ std::string_view title_of(std::string_view subject) {
   return title == kTitles.end() ? subject : title->second;
 }
 
-struct Look {
+struct Appearance {
   std::string_view mark;
   Style style;
 };
 
-Look look_of(Severity severity) {
+Appearance appearance_of(Severity severity) {
   switch (severity) {
     case Severity::kBad:
       return {"✖ ", Style::kBad};
@@ -87,8 +87,8 @@ void add_repair(const doctor::Repair& repair, Page& page) {
 }
 
 void add_finding(const Finding& finding, bool all, Page& page) {
-  const Look look = look_of(finding.severity);
-  page.paragraph(Line(look.mark, look.style), printable(finding.what), Style::kStrong);
+  const Appearance appearance = appearance_of(finding.severity);
+  page.paragraph(Line(appearance.mark, appearance.style), printable(finding.what), Style::kStrong);
   const bool is_serious = finding.severity < Severity::kNote;
   if (is_serious || all) page.paragraph(kIndent, printable(finding.why));
   add_repair(finding.repair, page);

@@ -1,8 +1,8 @@
 // vram free for programs: vram.free/1, documented in docs/json.md.
 #pragma once
 
-#include "watch/ask_to_trim.hpp"
 #include "watch/reclaim.hpp"
+#include "watch/request_trim.hpp"
 
 #include <cstddef>
 #include <span>

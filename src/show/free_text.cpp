@@ -78,13 +78,13 @@ void add_notes(const watch::Reclaimable& reclaimable, Page& page) {
 
 std::string hint_for(const watch::Reclaimable& reclaimable) {
   uint64_t sum = 0;
-  bool can_ask = false;
+  bool can_request = false;
   for (const Holder& holder : reclaimable.holders) {
     if (!holder.can_be_asked()) continue;
-    can_ask = true;
+    can_request = true;
     if (__builtin_add_overflow(sum, holder.cached_bytes().value_or(0), &sum)) sum = UINT64_MAX;
   }
-  if (!can_ask)
+  if (!can_request)
     return "Nobody can be asked: programs that open a vram.Board() can (docs/look.md), if they run "
            "as your user.";
   return fmt::format(

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "show/report_text.hpp"
-#include "watch/ask_to_trim.hpp"
 #include "watch/reclaim.hpp"
+#include "watch/request_trim.hpp"
 
 #include <span>
 #include <string>

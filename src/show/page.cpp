@@ -9,12 +9,12 @@
 namespace vram::show {
 namespace {
 
-constexpr int kNarrowest = 60;
+constexpr int kMinWidth = 60;
 
 }  // namespace
 
 Page::Page(const TextOptions& options, int widest)
-    : options_(options), columns_(std::clamp(options.columns, kNarrowest, widest)) {}
+    : options_(options), columns_(std::clamp(options.columns, kMinWidth, widest)) {}
 
 void Page::heading(std::string_view title, std::string_view about) {
   blank();

@@ -12,11 +12,11 @@
 namespace vram::show {
 
 // The widest page of prose; tables of a live machine may be wider.
-inline constexpr int kWidestPage = 120;
+inline constexpr int kMaxPageWidth = 120;
 
 class Page {
  public:
-  explicit Page(const TextOptions& options, int widest = kWidestPage);
+  explicit Page(const TextOptions& options, int widest = kMaxPageWidth);
 
   [[nodiscard]] int columns() const { return columns_; }
   [[nodiscard]] const TextOptions& options() const { return options_; }

@@ -4,8 +4,8 @@
 #include "base/check.hpp"
 #include "base/text.hpp"
 #include "replay/fidelity.hpp"
-#include "show/draw/course.hpp"
 #include "show/draw/table.hpp"
+#include "show/draw/timeline_plot.hpp"
 #include "show/names.hpp"
 #include "show/page.hpp"
 #include "show/replay_compare.hpp"
@@ -152,10 +152,10 @@ void draw_driver(const ReplayResult& result, Page& page) {
 }
 
 // Without a clock, slices have no times: they then lie at equal distances.
-std::vector<CoursePoint> course_of(const ReplayResult& result, int64_t end) {
+std::vector<TimelinePoint> timeline_of(const ReplayResult& result, int64_t end) {
   const auto& curve = result.curve;
   const bool has_time = std::ranges::any_of(curve, [](const auto& p) { return p.time_ns > 0; });
-  std::vector<CoursePoint> points;
+  std::vector<TimelinePoint> points;
   points.reserve(curve.size());
   for (size_t i = 0; i < curve.size(); ++i) {
     const double share = static_cast<double>(i) / static_cast<double>(curve.size());
@@ -170,9 +170,9 @@ int64_t oom_place(const ReplayOom& oom, bool has_time) {
   return has_time ? oom.time_ns : static_cast<int64_t>(oom.event);
 }
 
-std::vector<PlotMark> marks_of(const Replayed& replayed, const std::vector<CoursePoint>& points,
+std::vector<PlotMark> marks_of(const Replayed& replayed, const std::vector<TimelinePoint>& points,
                                const TimeScale& scale, bool has_time) {
-  const auto largest = std::ranges::max_element(points, {}, &CoursePoint::reserved_bytes);
+  const auto largest = std::ranges::max_element(points, {}, &TimelinePoint::reserved_bytes);
   std::vector<PlotMark> marks;
   if (const auto& oom = replayed.result.oom) {
     const int64_t at = oom_place(*oom, has_time);
@@ -198,7 +198,7 @@ void draw_curve(const ReplayReport& report, const Replayed& replayed, Page& page
   const int64_t known = report.has_time ? report.duration_ns : static_cast<int64_t>(report.events);
   const TimeScale scale{std::max({replayed.result.curve.back().time_ns + 1, known, int64_t{1}}),
                         page.columns() - kPlotGutter};
-  const std::vector<CoursePoint> points = course_of(replayed.result, scale.end_ns);
+  const std::vector<TimelinePoint> points = timeline_of(replayed.result, scale.end_ns);
   Plot plot;
   plot.columns = gather(points, scale);
   if (const auto& oom = replayed.result.oom) {  // nothing ran after it

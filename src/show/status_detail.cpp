@@ -27,7 +27,7 @@ class Sheet {
     indent_ += kStep;
   }
   void close() { indent_ -= kStep; }
-  void say(std::string_view name, const std::string& value) {
+  void add_entry(std::string_view name, const std::string& value) {
     page_.paragraph(Line().pad_to(indent_).add(name, Style::kFaint).add("  ").pad_to(kValueColumn),
                     value);
   }
@@ -71,32 +71,32 @@ std::string yes_text(const std::optional<bool>& value) {
 
 void draw_memory(std::string_view title, const gpu::DeviceMemory& memory, Sheet& sheet) {
   sheet.open(title);
-  sheet.say("total", exact_bytes(memory.total_bytes));
-  sheet.say("reserved", exact_bytes(memory.reserved_bytes));
-  sheet.say("used", exact_bytes(memory.used_bytes));
-  sheet.say("free", exact_bytes(memory.free_bytes));
+  sheet.add_entry("total", exact_bytes(memory.total_bytes));
+  sheet.add_entry("reserved", exact_bytes(memory.reserved_bytes));
+  sheet.add_entry("used", exact_bytes(memory.used_bytes));
+  sheet.add_entry("free", exact_bytes(memory.free_bytes));
   sheet.close();
 }
 
 void draw_identity(const Device& device, Sheet& sheet) {
   const gpu::DeviceIdentity& identity = device.identity;
-  sheet.say("vendor", std::string(identifier(identity.vendor)));
-  sheet.say("name", name_text(identity.name));
-  sheet.say("UUID", name_text(identity.uuid));
-  sheet.say("PCI", name_text(identity.pci_id));
-  sheet.say("driver", name_text(identity.driver));
-  sheet.say("NUMA node", number_text(identity.numa_node));
-  sheet.say("compute mode", name_text(device.health.compute_mode));
-  sheet.say("persistence", yes_text(device.health.is_persistent));
-  sheet.say("MIG", yes_text(device.health.is_mig));
+  sheet.add_entry("vendor", std::string(identifier(identity.vendor)));
+  sheet.add_entry("name", name_text(identity.name));
+  sheet.add_entry("UUID", name_text(identity.uuid));
+  sheet.add_entry("PCI", name_text(identity.pci_id));
+  sheet.add_entry("driver", name_text(identity.driver));
+  sheet.add_entry("NUMA node", number_text(identity.numa_node));
+  sheet.add_entry("compute mode", name_text(device.health.compute_mode));
+  sheet.add_entry("persistence", yes_text(device.health.is_persistent));
+  sheet.add_entry("MIG", yes_text(device.health.is_mig));
 }
 
 void draw_memories(const Device& device, Sheet& sheet) {
   draw_memory("memory", device.sample.memory, sheet);
   const gpu::DeviceMemory& host = device.sample.host_memory;
   if (host.total_bytes || host.used_bytes) draw_memory("host memory that it may use", host, sheet);
-  sheet.say("unattributed", exact_signed(device.unattributed_bytes));
-  sheet.say("unaccounted", exact_signed(device.unaccounted_bytes));
+  sheet.add_entry("unattributed", exact_signed(device.unattributed_bytes));
+  sheet.add_entry("unaccounted", exact_signed(device.unaccounted_bytes));
   draw_memory("BAR1", device.health.bar1.value_or(gpu::DeviceMemory()), sheet);
 }
 
@@ -108,32 +108,33 @@ std::string reasons_text(const std::optional<std::vector<std::string>>& reasons)
 void draw_traffic(const Device& device, Sheet& sheet) {
   const gpu::DeviceSample& sample = device.sample;
   sheet.open("traffic");
-  sheet.say("PCIe sending", exact_rate(device.pcie_sent_bytes_per_second));
-  sheet.say("PCIe receiving", exact_rate(device.pcie_received_bytes_per_second));
-  sheet.say("PCIe sent", exact_bytes(sample.pcie_sent_bytes));
-  sheet.say("PCIe received", exact_bytes(sample.pcie_received_bytes));
-  sheet.say("NVLink sending", exact_rate(device.nvlink_sent_bytes_per_second));
-  sheet.say("NVLink receiving", exact_rate(device.nvlink_received_bytes_per_second));
-  sheet.say("NVLink sent", exact_bytes(sample.nvlink_sent_bytes));
-  sheet.say("NVLink received", exact_bytes(sample.nvlink_received_bytes));
+  sheet.add_entry("PCIe sending", exact_rate(device.pcie_sent_bytes_per_second));
+  sheet.add_entry("PCIe receiving", exact_rate(device.pcie_received_bytes_per_second));
+  sheet.add_entry("PCIe sent", exact_bytes(sample.pcie_sent_bytes));
+  sheet.add_entry("PCIe received", exact_bytes(sample.pcie_received_bytes));
+  sheet.add_entry("NVLink sending", exact_rate(device.nvlink_sent_bytes_per_second));
+  sheet.add_entry("NVLink receiving", exact_rate(device.nvlink_received_bytes_per_second));
+  sheet.add_entry("NVLink sent", exact_bytes(sample.nvlink_sent_bytes));
+  sheet.add_entry("NVLink received", exact_bytes(sample.nvlink_received_bytes));
   sheet.close();
 }
 
 void draw_activity(const Device& device, Sheet& sheet) {
   const gpu::DeviceSample& sample = device.sample;
   sheet.open("activity");
-  sheet.say("busy", percent_text(sample.busy_percent));
-  sheet.say("memory busy", percent_text(sample.memory_busy_percent));
-  sheet.say("memory bandwidth", sample.memory_bandwidth_percent
-                                    ? percent_text(sample.memory_bandwidth_percent) + " of the peak"
-                                    : std::string(kUnknown));
-  sheet.say("core clock", mhz_text(sample.core_mhz));
-  sheet.say("memory clock", mhz_text(sample.memory_mhz));
-  sheet.say("clocks held down", reasons_text(sample.throttle_reasons));
-  sheet.say("power", watts_text(sample.milliwatts));
-  sheet.say("power limit", watts_text(device.identity.power_limit_milliwatts));
-  sheet.say("temperature", celsius_text(sample.celsius));
-  sheet.say("memory temperature", celsius_text(device.health.memory_celsius));
+  sheet.add_entry("busy", percent_text(sample.busy_percent));
+  sheet.add_entry("memory busy", percent_text(sample.memory_busy_percent));
+  sheet.add_entry("memory bandwidth",
+                  sample.memory_bandwidth_percent
+                      ? percent_text(sample.memory_bandwidth_percent) + " of the peak"
+                      : std::string(kUnknown));
+  sheet.add_entry("core clock", mhz_text(sample.core_mhz));
+  sheet.add_entry("memory clock", mhz_text(sample.memory_mhz));
+  sheet.add_entry("clocks held down", reasons_text(sample.throttle_reasons));
+  sheet.add_entry("power", watts_text(sample.milliwatts));
+  sheet.add_entry("power limit", watts_text(device.identity.power_limit_milliwatts));
+  sheet.add_entry("temperature", celsius_text(sample.celsius));
+  sheet.add_entry("memory temperature", celsius_text(device.health.memory_celsius));
   sheet.close();
 }
 
@@ -173,20 +174,20 @@ std::string xids_text(const std::optional<std::vector<watch::XidCount>>& counts)
 void draw_errors(const Device& device, Sheet& sheet) {
   const gpu::DeviceHealth& health = device.health;
   sheet.open("errors");
-  sheet.say("Xid", xids_text(device.xids));
-  sheet.say("ECC since boot", ecc_text(health.ecc_since_boot));
-  sheet.say("ECC ever", ecc_text(health.ecc_ever));
-  sheet.say("remapped rows", rows_text(health.remapped_rows));
-  sheet.say("retired pages", pages_text(health.retired_pages));
-  sheet.say("driver asks for", name_text(health.recovery_action));
+  sheet.add_entry("Xid", xids_text(device.xids));
+  sheet.add_entry("ECC since boot", ecc_text(health.ecc_since_boot));
+  sheet.add_entry("ECC ever", ecc_text(health.ecc_ever));
+  sheet.add_entry("remapped rows", rows_text(health.remapped_rows));
+  sheet.add_entry("retired pages", pages_text(health.retired_pages));
+  sheet.add_entry("driver asks for", name_text(health.recovery_action));
   sheet.close();
 }
 
 void draw_instances(const gpu::DeviceHealth& health, Sheet& sheet) {
   for (const gpu::MigInstance& each : health.mig_instances) {
     sheet.open(fmt::format("MIG instance {}/{}", each.gpu_instance, each.compute_instance));
-    sheet.say("profile", name_text(each.profile));
-    sheet.say("UUID", name_text(each.uuid));
+    sheet.add_entry("profile", name_text(each.profile));
+    sheet.add_entry("UUID", name_text(each.uuid));
     draw_memory("memory, of its GPU instance", each.memory, sheet);
     sheet.close();
   }
@@ -202,50 +203,50 @@ std::string kind_text(const gpu::DeviceProcess& process) {
 
 void draw_facts(const watch::ProcessFacts& facts, Sheet& sheet) {
   if (!is_visible(facts)) {
-    sheet.say("process", "hidden: gone, or in another pid namespace");
+    sheet.add_entry("process", "hidden: gone, or in another pid namespace");
     return;
   }
-  sheet.say("user", name_text(facts.user));
-  sheet.say("user id", number_text(facts.uid));
-  sheet.say("parent", number_text(facts.parent_pid));
-  sheet.say("command", name_text(facts.command));
+  sheet.add_entry("user", name_text(facts.user));
+  sheet.add_entry("user id", number_text(facts.uid));
+  sheet.add_entry("parent", number_text(facts.parent_pid));
+  sheet.add_entry("command", name_text(facts.command));
   if (facts.container)
-    sheet.say("container",
-              printable(facts.container->id + (facts.container->runtime.empty() ? "" : ", ") +
-                        facts.container->runtime));
+    sheet.add_entry("container",
+                    printable(facts.container->id + (facts.container->runtime.empty() ? "" : ", ") +
+                              facts.container->runtime));
   if (facts.pod) {
-    sheet.say("pod", name_text(facts.pod->name));
-    sheet.say("namespace", name_text(facts.pod->space));
-    sheet.say("pod UID", name_text(facts.pod->uid));
+    sheet.add_entry("pod", name_text(facts.pod->name));
+    sheet.add_entry("namespace", name_text(facts.pod->space));
+    sheet.add_entry("pod UID", name_text(facts.pod->uid));
   }
-  if (facts.slurm_job) sheet.say("Slurm job", name_text(facts.slurm_job));
+  if (facts.slurm_job) sheet.add_entry("Slurm job", name_text(facts.slurm_job));
 }
 
 void draw_allocator(const watch::Process& process, const watch::Use& use, Sheet& sheet) {
   if (use.allocator) {
     sheet.open("allocator");
-    sheet.say("allocated", exact_bytes(use.allocator->allocated_bytes));
-    sheet.say("reserved", exact_bytes(use.allocator->reserved_bytes));
-    sheet.say("cached", exact_bytes(use.allocator->cached_bytes));
-    sheet.say("peak allocated", exact_bytes(use.allocator->peak_bytes));
+    sheet.add_entry("allocated", exact_bytes(use.allocator->allocated_bytes));
+    sheet.add_entry("reserved", exact_bytes(use.allocator->reserved_bytes));
+    sheet.add_entry("cached", exact_bytes(use.allocator->cached_bytes));
+    sheet.add_entry("peak allocated", exact_bytes(use.allocator->peak_bytes));
     sheet.close();
   }
-  if (process.step) sheet.say("step", format_count(*process.step));
-  if (process.step_ns) sheet.say("step time", duration_text(process.step_ns));
-  if (process.scope) sheet.say("scope", name_text(process.scope));
+  if (process.step) sheet.add_entry("step", format_count(*process.step));
+  if (process.step_ns) sheet.add_entry("step time", duration_text(process.step_ns));
+  if (process.scope) sheet.add_entry("scope", name_text(process.scope));
 }
 
 void draw_process(const watch::Process& process, const watch::Use& use, Sheet& sheet) {
   sheet.open(fmt::format("process {}", process.facts->pid), Style::kStrong);
   draw_facts(*process.facts, sheet);
   if (use.process.gpu_instance)
-    sheet.say("MIG instance", fmt::format("{}/{}", *use.process.gpu_instance,
-                                          number_text(use.process.compute_instance)));
-  sheet.say("kind", kind_text(use.process));
-  sheet.say("memory", exact_bytes(use.process.used_bytes));
-  if (use.process.host_bytes) sheet.say("host memory", exact_bytes(use.process.host_bytes));
-  sheet.say("busy", percent_text(use.process.busy_percent));
-  if (use.process.busy_ns) sheet.say("busy time", duration_text(use.process.busy_ns));
+    sheet.add_entry("MIG instance", fmt::format("{}/{}", *use.process.gpu_instance,
+                                                number_text(use.process.compute_instance)));
+  sheet.add_entry("kind", kind_text(use.process));
+  sheet.add_entry("memory", exact_bytes(use.process.used_bytes));
+  if (use.process.host_bytes) sheet.add_entry("host memory", exact_bytes(use.process.host_bytes));
+  sheet.add_entry("busy", percent_text(use.process.busy_percent));
+  if (use.process.busy_ns) sheet.add_entry("busy time", duration_text(use.process.busy_ns));
   draw_allocator(process, use, sheet);
   sheet.close();
 }
@@ -259,7 +260,7 @@ void draw_process_table(const watch::Snapshot& snapshot, const Device& device, S
       any = true;
     }
   }
-  if (!any) sheet.say("processes", device.sample.processes ? "none" : std::string(kUnknown));
+  if (!any) sheet.add_entry("processes", device.sample.processes ? "none" : std::string(kUnknown));
 }
 
 void draw_device(const watch::Snapshot& snapshot, const Device& device, Sheet& sheet) {
@@ -283,9 +284,9 @@ void draw_device(const watch::Snapshot& snapshot, const Device& device, Sheet& s
 std::string draw_status_detail(const watch::Snapshot& snapshot, const TextOptions& options) {
   Page page(options);
   Sheet sheet(page);
-  sheet.say("host", name_text(snapshot.host));
-  sheet.say("time", clock_text(snapshot.time_ns));
-  sheet.say("GPUs", std::to_string(snapshot.devices.size()));
+  sheet.add_entry("host", name_text(snapshot.host));
+  sheet.add_entry("time", clock_text(snapshot.time_ns));
+  sheet.add_entry("GPUs", std::to_string(snapshot.devices.size()));
   for (const Device& device : snapshot.devices) draw_device(snapshot, device, sheet);
   if (!snapshot.notes.empty()) page.blank();
   for (const std::string& note : snapshot.notes)

@@ -102,7 +102,7 @@ constexpr Field kFields[] = {{"pid", kLeft, true, false, pid_cell},
                              {"scope", kName, false, true, scope_cell},
                              {"command", kName, true, false, command_cell}};
 
-bool says_something(const Field& field, const std::vector<Row>& rows) {
+bool has_content(const Field& field, const std::vector<Row>& rows) {
   return std::ranges::any_of(rows, [&](const Row& row) {
     const std::string text = field.cell(row).text(false);
     return !text.empty() && text != kUnknown;
@@ -113,7 +113,7 @@ std::vector<Field> fields_for(const std::vector<Row>& rows, int columns) {
   std::vector<Field> fields;
   for (const Field& field : kFields) {
     if (field.wide_only && columns < kWide) continue;
-    if (field.always || says_something(field, rows)) fields.push_back(field);
+    if (field.always || has_content(field, rows)) fields.push_back(field);
   }
   return fields;
 }
@@ -122,17 +122,17 @@ std::vector<Field> fields_for(const std::vector<Row>& rows, int columns) {
 // silent.
 Line detail_line(const Row& row, int columns) {
   std::string text;
-  const auto say = [&](std::string_view what, const std::string& figure) {
+  const auto add_figure = [&](std::string_view what, const std::string& figure) {
     if (figure == kUnknown) return;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, figure);
   };
   using Figures = watch::AllocatorFigures;
-  say("allocated", bytes_text(figure(row, &Figures::allocated_bytes)));
-  say("reserved", bytes_text(figure(row, &Figures::reserved_bytes)));
-  say("cached", bytes_text(figure(row, &Figures::cached_bytes)));
-  say("step", step_time_text(row.process));
+  add_figure("allocated", bytes_text(figure(row, &Figures::allocated_bytes)));
+  add_figure("reserved", bytes_text(figure(row, &Figures::reserved_bytes)));
+  add_figure("cached", bytes_text(figure(row, &Figures::cached_bytes)));
+  add_figure("step", step_time_text(row.process));
   const int room = columns - kDetailIndent - display_width(text) - display_width(", in ");
-  say("in", shorten_front(name_text(row.process.scope), std::min(room, kScopeColumns)));
+  add_figure("in", shorten_front(name_text(row.process.scope), std::min(room, kScopeColumns)));
   return text.empty() ? Line() : Line().pad_to(kDetailIndent).add(text, Style::kFaint);
 }
 

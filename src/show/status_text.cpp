@@ -19,10 +19,10 @@ namespace {
 using gpu::DeviceMemory;
 using watch::Device;
 
-constexpr int kWidest = 240;
+constexpr int kMaxWidth = 240;
 constexpr int kRoomy = 100;  // from here on there is room for the figures one can do without
-constexpr int kNarrowestBar = 10;
-constexpr int kWidestBar = 32;
+constexpr int kMinBarWidth = 10;
+constexpr int kMaxBarWidth = 32;
 
 // Lines of the device table: a device's own is followed by those of its MIG instances.
 struct DeviceLines {
@@ -44,9 +44,9 @@ class DeviceTable {
   // What the other columns leave; the name gives way to a bar of the least width.
   [[nodiscard]] int bar_columns() const {
     int natural = 0;
-    for (const Line& line : table(0).draw(0, kWidest * 4))
+    for (const Line& line : table(0).draw(0, kMaxWidth * 4))
       natural = std::max(natural, line.width());
-    return std::clamp(page_.columns() - natural - 2, kNarrowestBar, kWidestBar);
+    return std::clamp(page_.columns() - natural - 2, kMinBarWidth, kMaxBarWidth);
   }
   [[nodiscard]] Table table(int bar) const {
     constexpr Column kRightWhole = {Align::kRight, Shrink::kNothing};
@@ -191,7 +191,7 @@ void draw_notes(const watch::Snapshot& snapshot, Page& page) {
 }  // namespace
 
 std::string draw_status(const watch::Snapshot& snapshot, const TextOptions& options) {
-  Page page(options, kWidest);
+  Page page(options, kMaxWidth);
   draw_head(snapshot, page);
   draw_devices(snapshot, page);
   draw_legend(snapshot, page);

@@ -24,7 +24,9 @@ uint64_t magnitude(int64_t value) {
   return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-bool is_much(const std::optional<int64_t>& bytes) { return bytes && magnitude(*bytes) > kFewBytes; }
+bool is_significant(const std::optional<int64_t>& bytes) {
+  return bytes && magnitude(*bytes) > kFewBytes;
+}
 
 uint64_t saturated_sum(uint64_t a, uint64_t b) {
   return a + std::min(b, std::numeric_limits<uint64_t>::max() - a);
@@ -65,8 +67,8 @@ void add_memory_remarks(const gpu::DeviceHealth& health, std::vector<Remark>& re
 
 void add_xid_remarks(const watch::Device& device, std::vector<Remark>& remarks) {
   if (!device.xids) return;
-  for (const watch::XidCount& told : *device.xids) {
-    remarks.push_back({"✖ ", "the driver told of Xid " + xid_text(told), Style::kBad});
+  for (const watch::XidCount& fault : *device.xids) {
+    remarks.push_back({"✖ ", "the driver told of Xid " + xid_text(fault), Style::kBad});
   }
 }
 
@@ -74,7 +76,7 @@ void add_sample_remarks(const watch::Device& device, std::vector<Remark>& remark
   const auto& reasons = device.sample.throttle_reasons;
   if (reasons && !reasons->empty())
     remarks.push_back({"▲ ", "clocks held down: " + joined(*reasons), Style::kWarning});
-  if (is_much(device.unaccounted_bytes))
+  if (is_significant(device.unaccounted_bytes))
     remarks.push_back(
         {"▲ ",
          fmt::format("the driver's figures don't add up: the total is {} {} than used, "
@@ -119,10 +121,10 @@ std::string clock_text(int64_t time_ns) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time_t{time_ns / kNsPerSecond}));
 }
 
-std::string xid_text(const watch::XidCount& told) {
+std::string xid_text(const watch::XidCount& fault) {
   const std::string often =
-      told.count == 1 ? "once, at" : fmt::format("{} times, last at", told.count);
-  return fmt::format("{}, {} {}", told.xid, often, clock_text(told.last_time_ns));
+      fault.count == 1 ? "once, at" : fmt::format("{} times, last at", fault.count);
+  return fmt::format("{}, {} {}", fault.xid, often, clock_text(fault.last_time_ns));
 }
 
 std::string_view identifier(gpu::Vendor vendor) {
@@ -174,7 +176,7 @@ std::vector<Remark> remarks(const watch::Device& device) {
 }
 
 std::string unattributed_text(const watch::Device& device) {
-  if (!is_much(device.unattributed_bytes)) return "";
+  if (!is_significant(device.unattributed_bytes)) return "";
   const int64_t bytes = *device.unattributed_bytes;
   const std::string size = format_bytes(magnitude(bytes));
   if (bytes > 0) {

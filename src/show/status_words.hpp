@@ -42,7 +42,7 @@ inline constexpr std::string_view kUnknown = "-";
 [[nodiscard]] std::string short_id(const watch::Container& container);
 
 // "79, once, at 2026-11-22 09:14:05 UTC".
-[[nodiscard]] std::string xid_text(const watch::XidCount& told);
+[[nodiscard]] std::string xid_text(const watch::XidCount& fault);
 
 struct Remark {
   std::string mark;  // what to put before it: colour is not the only carrier

@@ -136,7 +136,7 @@ Json json_health(const doctor::Health& health) {
     incidents.push_back({{"text", json_text(incident.text)}, {"is_error", incident.is_error}});
   Json json = {{"before", json_moment(health.before)},
                {"after", json_moment(health.after)},
-               {"looks", extremes.looks},
+               {"looks", extremes.sample_count},
                {"highest_celsius", json_or_null(extremes.celsius)},
                {"highest_memory_celsius", json_or_null(extremes.memory_celsius)},
                {"highest_milliwatts", json_or_null(extremes.milliwatts)},
@@ -184,7 +184,7 @@ std::string stress_json(const StressReport& report,
                    {"host", report.host.empty() ? Json() : json_text(report.host)},
                    {"verdict", identifier(report.verdict())},
                    {"was_cut_short", report.was_cut_short},
-                   {"asked_ns", report.asked_ns},
+                   {"asked_ns", report.requested_ns},
                    {"duration_ns", report.duration_ns},
                    {"seed", report.seed},
                    {"leave_bytes", report.leave_bytes}};

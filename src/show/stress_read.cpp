@@ -10,7 +10,7 @@ namespace {
 using doctor::Figure;
 using doctor::Unit;
 
-constexpr size_t kMostFigures = 10'000;
+constexpr size_t kMaxFigures = 10'000;
 
 bool read(const Json& object, const char* name, uint64_t* value) {
   const auto found = object.find(name);
@@ -65,7 +65,7 @@ Result<doctor::StressReport> read_stress_json(std::string_view text) {
   const auto device = json.find("device");
   const auto figures = json.find("figures");
   if (device == json.end() || !device->is_object() || figures == json.end() ||
-      !figures->is_array() || figures->size() > kMostFigures) {
+      !figures->is_array() || figures->size() > kMaxFigures) {
     return not_a_report("one without its device or its figures");
   }
   doctor::StressReport report;

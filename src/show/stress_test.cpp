@@ -35,7 +35,7 @@ StressReport sample_stress_report() {
                    .driver = "580.1",
                    .total_bytes = 140 * kGiB};
   report.others = {{4711, "alice", "python\x1b[31m train.py", 12 * kGiB}};
-  report.asked_ns = report.duration_ns = 60'000'000'000;
+  report.requested_ns = report.duration_ns = 60'000'000'000;
   report.seed = 9;
   report.leave_bytes = 2 * kGiB;
   report.fill.free_bytes = 128 * kGiB;

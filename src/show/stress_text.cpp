@@ -19,7 +19,7 @@ using doctor::Figure;
 using doctor::StressReport;
 using doctor::Unit;
 
-constexpr size_t kMostBadWords = 16;
+constexpr size_t kMaxBadWords = 16;
 constexpr int kSparkColumns = 12;
 
 Line faint(std::string_view text) { return Line(text, Style::kFaint); }
@@ -44,7 +44,7 @@ void add_verdict(const StressReport& report, Page& page) {
   if (verdict == doctor::Verdict::kCutShort) line.add("CUT SHORT", Style::kWarning);
   if (verdict == doctor::Verdict::kUntested) line.add("NOTHING TESTED", Style::kWarning);
   line.add(fmt::format("  {} of {}, seed {}", format_duration_ns(report.duration_ns),
-                       format_duration_ns(report.asked_ns), report.seed));
+                       format_duration_ns(report.requested_ns), report.seed));
   if (report.was_cut_short) line.add("; ended before its time", Style::kWarning);
   if (verdict == doctor::Verdict::kUntested)
     line.add("; there was no memory, or no time, to compare anything", Style::kWarning);
@@ -74,7 +74,7 @@ void add_bad_words(const StressReport& report, Page& page) {
   table.add_row({faint("address"), faint("handle"), faint("offset"), faint("expected"),
                  faint("found"), faint("bits"), faint("pattern")});
   const auto& first = report.bad.first;
-  for (size_t i = 0; i < std::min(kMostBadWords, first.size()); ++i) {
+  for (size_t i = 0; i < std::min(kMaxBadWords, first.size()); ++i) {
     const doctor::BadWord& word = first[i];
     table.add_row({Line(fmt::format("{:#x}", word.address)),
                    Line(word.handle == 0 ? "pool" : fmt::format("{:#x}", word.handle)),

@@ -29,7 +29,7 @@ using replay::TuneVerdict;
 constexpr int kColumnsForBars = 96;    // else the share as a number
 constexpr int kColumnsForShares = 80;  // else neither
 constexpr int kBarColumns = 10;
-constexpr int kNarrowestName = 24;
+constexpr int kMinNameWidth = 24;
 
 struct RankedRow {
   size_t rank = 0;
@@ -45,7 +45,7 @@ bool extends(const TuneCandidate& candidate, const TuneCandidate& other) {
          });
 }
 
-bool is_looked_for(const TuneCandidate& candidate) {
+bool is_searched(const TuneCandidate& candidate) {
   return candidate.is_recorded ||
          (candidate.spec.name == "torch" && candidate.spec.settings.empty());
 }
@@ -63,7 +63,7 @@ std::vector<RankedRow> rows_of(const std::vector<TuneCandidate>& ranked, size_t 
                       });
     const bool wanted = top == 0 || (adds && listed < top);
     if (wanted) ++listed;
-    if (wanted || is_looked_for(each)) rows.push_back({i + 1, &each});
+    if (wanted || is_searched(each)) rows.push_back({i + 1, &each});
   }
   return rows;
 }
@@ -176,7 +176,7 @@ class RankedRows {
       for (size_t i = 0; i < cells.size(); ++i) widest[i] = std::max(widest[i], cells[i].width());
     }
     for (const int width : widest) others += width > 0 ? width + 2 : 0;
-    return std::max(columns_ - others, kNarrowestName);
+    return std::max(columns_ - others, kMinNameWidth);
   }
 
   const std::vector<RankedRow>& rows_;

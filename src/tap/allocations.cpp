@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kFirstEntries = 256;
 // Mappings begin at multiples of it on every GPU.
-constexpr size_t kLeastMapping = size_t{64} << 10;
+constexpr size_t kMinMappingBytes = size_t{64} << 10;
 
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_once_t watches_forks = PTHREAD_ONCE_INIT;
@@ -101,7 +101,7 @@ bool take_allocation(DevicePointer address, Allocation* taken) {
 
 bool take_allocation_in(DevicePointer begin, DevicePointer end, Allocation* taken) {
   const Locked locked;
-  for (DevicePointer at = begin; at < end; at += kLeastMapping) {
+  for (DevicePointer at = begin; at < end; at += kMinMappingBytes) {
     if (count == 0) return false;
     if (take_locked(at, taken)) return true;
   }

@@ -74,12 +74,13 @@ Result call(void* target, const char* name, Arguments... arguments) {
 constexpr size_t kUnitBytes = 512;
 
 // Memory that the driver gives as a block is taken from the device and allocated at once.
-void say_given(Device device, DevicePointer address, size_t bytes, Stream stream, uint32_t stack) {
+void record_given(Device device, DevicePointer address, size_t bytes, Stream stream,
+                  uint32_t stack) {
   add_allocation({address, bytes, device});
   if (device == kHost) return;
   const size_t whole = (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
-  say(Kind::kSegmentAlloc, device, address, whole, stream, stack);
-  say(Kind::kAlloc, device, address, bytes, stream, stack);
+  write_event(Kind::kSegmentAlloc, device, address, whole, stream, stack);
+  write_event(Kind::kAlloc, device, address, bytes, stream, stack);
 }
 
 // Of the current context's device.
@@ -89,8 +90,8 @@ Result alloc(const char* name, DevicePointer* address, size_t bytes, Rest... res
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
   const Result result = call<kNamed>(watch.target(), name, address, bytes, rest...);
   if (!watch.is_on()) return result;
-  if (result == kOutOfMemory) say(Kind::kOom, current_device(), 0, bytes, nullptr, stack);
-  if (result == kSuccess) say_given(current_device(), *address, bytes, nullptr, stack);
+  if (result == kOutOfMemory) write_event(Kind::kOom, current_device(), 0, bytes, nullptr, stack);
+  if (result == kSuccess) record_given(current_device(), *address, bytes, nullptr, stack);
   return result;
 }
 
@@ -102,9 +103,10 @@ Result alloc_in(Stream stream, const char* name, DevicePointer* address, size_t 
   const uint32_t stack = watch.is_on() ? stack_of_caller() : 0;
   const Result result = call<kNamed>(watch.target(), name, address, bytes, rest...);
   if (!watch.is_on()) return result;
-  if (result == kOutOfMemory) say(Kind::kOom, device_of_stream(stream), 0, bytes, stream, stack);
+  if (result == kOutOfMemory)
+    write_event(Kind::kOom, device_of_stream(stream), 0, bytes, stream, stack);
   if (result == kSuccess)
-    say_given(device_of_block(*address, stream), *address, bytes, stream, stack);
+    record_given(device_of_block(*address, stream), *address, bytes, stream, stack);
   return result;
 }
 
@@ -115,8 +117,8 @@ Result free(const char* name, DevicePointer address, Stream stream, Rest... rest
   Allocation gone;
   if (watch.is_outermost() && take_allocation(address, &gone) && watch.is_on() &&
       gone.device != kHost) {
-    say(Kind::kFree, gone.device, address, 0, stream, 0);
-    say(Kind::kSegmentFree, gone.device, address, 0, stream, 0);
+    write_event(Kind::kFree, gone.device, address, 0, stream, 0);
+    write_event(Kind::kSegmentFree, gone.device, address, 0, stream, 0);
   }
   return call<kNamed>(watch.target(), name, address, rest...);
 }
@@ -127,15 +129,15 @@ template <auto* kNamed, typename... Rest>
 Result find_in_driver(const char* own_name, const char* name, void** function, int version,
                       uint64_t flags, Rest... rest) {
   void* const target = std::exchange(found_target, nullptr);
-  const auto ask = [&](void** found, int asked_version, auto... others) {
-    return call<kNamed>(target, own_name, name, found, asked_version, flags, others...);
+  const auto query = [&](void** found, int requested_version, auto... others) {
+    return call<kNamed>(target, own_name, name, found, requested_version, flags, others...);
   };
-  const Result result = ask(function, version, rest...);
+  const Result result = query(function, version, rest...);
   if (result != kSuccess || *function == nullptr) return result;
   const Call* const known = find_call_by_base(name, version, (flags & kPerThreadStream) != 0);
   if (known == nullptr) return result;
   void* form = nullptr;
-  if (known->version != version && ask(&form, known->version, Rest{}...) == kSuccess &&
+  if (known->version != version && query(&form, known->version, Rest{}...) == kSuccess &&
       form != *function) {
     return result;
   }
@@ -179,8 +181,9 @@ extern "C" {
   const Result result =
       call<&cuMemAllocPitch_v2>(watch.target(), __func__, address, pitch, width, height, element);
   if (!watch.is_on()) return result;
-  if (result == kOutOfMemory) say(Kind::kOom, current_device(), 0, width * height, nullptr, stack);
-  if (result == kSuccess) say_given(current_device(), *address, *pitch * height, nullptr, stack);
+  if (result == kOutOfMemory)
+    write_event(Kind::kOom, current_device(), 0, width * height, nullptr, stack);
+  if (result == kSuccess) record_given(current_device(), *address, *pitch * height, nullptr, stack);
   return result;
 }
 
@@ -204,8 +207,8 @@ extern "C" {
   const Device device = device_of_handle(handle);
   add_allocation({address, bytes, device});
   if (device == kHost) return result;
-  say(Kind::kSegmentMap, device, address, bytes, nullptr, stack);
-  say(Kind::kAlloc, device, address, bytes, nullptr, stack);
+  write_event(Kind::kSegmentMap, device, address, bytes, nullptr, stack);
+  write_event(Kind::kAlloc, device, address, bytes, nullptr, stack);
   return result;
 }
 
@@ -217,8 +220,8 @@ extern "C" {
   for (DevicePointer at = address; watch.is_outermost() && take_allocation_in(at, end, &gone);
        at = gone.address + gone.bytes) {
     if (!watch.is_on() || gone.device == kHost) continue;
-    say(Kind::kFree, gone.device, gone.address, gone.bytes, nullptr, 0);
-    say(Kind::kSegmentUnmap, gone.device, gone.address, gone.bytes, nullptr, 0);
+    write_event(Kind::kFree, gone.device, gone.address, gone.bytes, nullptr, 0);
+    write_event(Kind::kSegmentUnmap, gone.device, gone.address, gone.bytes, nullptr, 0);
   }
   return call<&cuMemUnmap>(watch.target(), __func__, address, bytes);
 }

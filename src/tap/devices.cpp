@@ -9,9 +9,9 @@ namespace {
 
 // Looked for until the driver is there.
 template <typename Function>
-class Asked {
+class LazyFunction {
  public:
-  explicit constexpr Asked(const char* name) : name_(name) {}
+  explicit constexpr LazyFunction(const char* name) : name_(name) {}
   Function get() {
     void* function = function_.load(std::memory_order_relaxed);
     if (function == nullptr) {
@@ -26,12 +26,13 @@ class Asked {
   std::atomic<void*> function_ = nullptr;
 };
 
-constinit Asked<Result (*)(Device*)> context_device("cuCtxGetDevice");
-constinit Asked<Result (*)(Stream, Context*)> stream_context("cuStreamGetCtx");
-constinit Asked<Result (*)(Context)> push_context("cuCtxPushCurrent_v2");
-constinit Asked<Result (*)(Context*)> pop_context("cuCtxPopCurrent_v2");
-constinit Asked<Result (*)(void*, int, DevicePointer)> pointer_attribute("cuPointerGetAttribute");
-constinit Asked<Result (*)(MemoryProperties*, Handle)> handle_properties(
+constinit LazyFunction<Result (*)(Device*)> context_device("cuCtxGetDevice");
+constinit LazyFunction<Result (*)(Stream, Context*)> stream_context("cuStreamGetCtx");
+constinit LazyFunction<Result (*)(Context)> push_context("cuCtxPushCurrent_v2");
+constinit LazyFunction<Result (*)(Context*)> pop_context("cuCtxPopCurrent_v2");
+constinit LazyFunction<Result (*)(void*, int, DevicePointer)> pointer_attribute(
+    "cuPointerGetAttribute");
+constinit LazyFunction<Result (*)(MemoryProperties*, Handle)> handle_properties(
     "cuMemGetAllocationPropertiesFromHandle");
 
 // The default stream, and the handles CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.

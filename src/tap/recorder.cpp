@@ -39,8 +39,8 @@ void write_to_stderr(const char* text) {
 // Under `vram run --strict` a process that can't be recorded ends.
 void end_if_strict(const char* reason) {
   static constexpr int kEnvironment = 3;
-  const char* const told = std::getenv("VRAM_STRICT");
-  if (told == nullptr || std::strcmp(told, "1") != 0) return;
+  const char* const setting = std::getenv("VRAM_STRICT");
+  if (setting == nullptr || std::strcmp(setting, "1") != 0) return;
   write_to_stderr("vram: error: the program can't be recorded: ");
   write_to_stderr(reason != nullptr ? reason : "no reason is known");
   write_to_stderr("; --strict ends it\n");
@@ -88,8 +88,8 @@ bool is_wanted() {
 
 uint32_t stack_of_caller() { return library.stack(); }
 
-void say(Kind kind, Device device, DevicePointer address, size_t bytes, Stream stream,
-         uint32_t stack) {
+void write_event(Kind kind, Device device, DevicePointer address, size_t bytes, Stream stream,
+                 uint32_t stack) {
   const vram_event event = {
       static_cast<vram_event_kind>(kind), device, address, bytes, stream, stack};
   library.event(&event);

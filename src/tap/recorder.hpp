@@ -23,7 +23,7 @@ enum class Kind : int {  // vram_event_kind
 [[nodiscard]] bool is_wanted();
 // The caller may hold any lock of the program's.
 [[nodiscard]] uint32_t stack_of_caller();
-void say(Kind kind, Device device, DevicePointer address, size_t bytes, Stream stream,
-         uint32_t stack);
+void write_event(Kind kind, Device device, DevicePointer address, size_t bytes, Stream stream,
+                 uint32_t stack);
 
 }  // namespace vram::tap

@@ -22,7 +22,7 @@ class ResumedSource final : public ByteSource {
  public:
   explicit ResumedSource(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
 
-  Result<std::span<const std::byte>> look() {
+  Result<std::span<const std::byte>> peek() {
     while (head_bytes_ < head_.size()) {
       const Result<size_t> count = source_->read(std::span(head_).subspan(head_bytes_));
       if (!count) return tl::unexpected(count.error());
@@ -38,7 +38,7 @@ class ResumedSource final : public ByteSource {
     given_ += count;
     return count;
   }
-  [[nodiscard]] bool cut_short() const override { return source_->cut_short(); }
+  [[nodiscard]] bool is_truncated() const override { return source_->is_truncated(); }
   [[nodiscard]] std::string_view compression() const override { return source_->compression(); }
   [[nodiscard]] uint64_t total_bytes() const override { return source_->total_bytes(); }
 
@@ -64,7 +64,7 @@ Result<Trace> open_stream(InputFile file, const OpenOptions& options) {
   Result<std::unique_ptr<ByteSource>> unpacked = decompressed(file_source(std::move(file)));
   if (!unpacked) return tl::unexpected(unpacked.error());
   ResumedSource source(std::move(*unpacked));
-  const Result<std::span<const std::byte>> head = source.look();
+  const Result<std::span<const std::byte>> head = source.peek();
   if (!head) return tl::unexpected(head.error());
   if (is_vtrace({reinterpret_cast<const char*>(head->data()), head->size()}))
     return read_packed_vtrace(source, options);

@@ -141,9 +141,9 @@ ContextId ContextTable::intern(const Context& context) {
 }
 
 StreamId StreamTable::intern(uint64_t handle) {
-  constexpr size_t kMost = 0xffff;
+  constexpr size_t kMax = 0xffff;
   if (const auto known = ids_.find(handle); known != ids_.end()) return known->second;
-  if (handles_.size() == kMost) return static_cast<StreamId>(kMost - 1);
+  if (handles_.size() == kMax) return static_cast<StreamId>(kMax - 1);
   const auto id = static_cast<StreamId>(handles_.size());
   handles_.push_back(handle);
   ids_.emplace(handle, id);

@@ -16,7 +16,7 @@ namespace {
 using record::BoardDevice;
 
 // More files than any machine has processes on its GPUs.
-constexpr size_t kMostListed = 4096;
+constexpr size_t kMaxListed = 4096;
 // Far longer than the steps in which the kernel counts the times of files.
 constexpr int64_t kSettledS = 2;
 
@@ -97,9 +97,9 @@ AllocatorFigures allocator_figures(const BoardDevice& posted) {
           .number = posted.device};
 }
 
-void Boards::begin_look() {
-  std::erase_if(users_, [this](const auto& entry) { return entry.second.look != look_; });
-  ++look_;
+void Boards::begin_sample() {
+  std::erase_if(users_, [this](const auto& entry) { return entry.second.tick != tick_; });
+  ++tick_;
 }
 
 // Once a look: whose the folders are, and of those that changed, what lies in them.
@@ -110,10 +110,10 @@ const Boards::User& Boards::user_of(uint32_t uid) {
     const auto paths = folders_of_(uid);
     for (size_t i = 0; i < paths.size(); ++i) user.folders[i].path = paths[i];
   }
-  if (is_new || look_ == 0 || user.look != look_) {
+  if (is_new || tick_ == 0 || user.tick != tick_) {
     for (Folder& folder : user.folders) examine(folder, uid);
   }
-  user.look = look_;
+  user.tick = tick_;
   return user;
 }
 
@@ -126,7 +126,7 @@ void Boards::examine(Folder& folder, uint32_t uid) {
   if (folder.can_be_kept && is_same(folder.facts, facts)) return;
   folder.facts = facts;
   folder.can_be_kept = is_settled(facts);
-  folder.pids = record::list_small_board(folder.path, kMostListed);
+  folder.pids = record::list_small_board(folder.path, kMaxListed);
 }
 
 std::optional<record::BoardFigures> Boards::figures_in(const Folder& folder,

@@ -30,7 +30,7 @@ class Postings {
  public:
   virtual ~Postings() = default;
   // Until the next call, what there is to ask may be what there was at this one.
-  virtual void begin_look() {}
+  virtual void begin_sample() {}
   // Of a process that lives, as these facts of now say.
   [[nodiscard]] virtual std::optional<record::BoardFigures> figures_of(
       const ProcessFacts& facts) = 0;
@@ -51,7 +51,7 @@ class Boards final : public Postings {
     return Boards([folder](uint32_t) { return std::array{folder, std::string()}; });
   }
 
-  void begin_look() override;
+  void begin_sample() override;
   [[nodiscard]] std::optional<record::BoardFigures> figures_of(const ProcessFacts& facts) override;
 
  private:
@@ -65,7 +65,7 @@ class Boards final : public Postings {
   };
   struct User {
     std::array<Folder, 2> folders;
-    uint64_t look = 0;
+    uint64_t tick = 0;
   };
   [[nodiscard]] const User& user_of(uint32_t uid);
   static void examine(Folder& folder, uint32_t uid);
@@ -74,7 +74,7 @@ class Boards final : public Postings {
 
   FoldersOf folders_of_;
   uint64_t pid_namespace_ = record::own_pid_namespace();
-  uint64_t look_ = 0;                         // 0: none has begun, so nothing is remembered
+  uint64_t tick_ = 0;                         // 0: none has begun, so nothing is remembered
   std::unordered_map<uint32_t, User> users_;  // by number
 };
 

@@ -52,22 +52,22 @@ TEST_F(BoardsTest, ALivingOwnersPageCounts) {
 TEST_F(BoardsTest, APageIsSeenInTheLookAfterItWasMade) {
   for (const int seconds : {0, 4}) {  // a folder that just changed, and one that did not for long
     std::filesystem::remove_all(folder_of(geteuid()));
-    boards_.begin_look();
+    boards_.begin_sample();
     EXPECT_FALSE(boards_.figures_of(facts_).has_value());
     ASSERT_EQ(mkdir(folder_of(geteuid()).c_str(), 0700), 0);
     std::this_thread::sleep_for(std::chrono::seconds(seconds));
-    for (int look = 0; look < 3; ++look) {
-      boards_.begin_look();
+    for (int tick = 0; tick < 3; ++tick) {
+      boards_.begin_sample();
       EXPECT_FALSE(boards_.figures_of(facts_).has_value());
     }
     record::Board board = record::Board::open(folder_of(geteuid())).value();
     board.post({.step = 12});
-    boards_.begin_look();
+    boards_.begin_sample();
     EXPECT_TRUE(boards_.figures_of(facts_).has_value());
-    boards_.begin_look();
+    boards_.begin_sample();
     EXPECT_TRUE(boards_.figures_of(facts_).has_value());
     std::filesystem::remove_all(folder_of(geteuid()));
-    boards_.begin_look();
+    boards_.begin_sample();
     EXPECT_FALSE(boards_.figures_of(facts_).has_value());
   }
 }
@@ -77,8 +77,8 @@ TEST_F(BoardsTest, APageCountsInAFolderOfVeryManyFiles) {
   board.post({.step = 12});
   for (int i = 0; i < 5000; ++i)
     std::ofstream(folder_of(geteuid()) + "/x" + std::to_string(i)).put('x');
-  for (int look = 0; look < 2; ++look) {
-    boards_.begin_look();
+  for (int tick = 0; tick < 2; ++tick) {
+    boards_.begin_sample();
     EXPECT_TRUE(boards_.figures_of(facts_).has_value());
   }
 }
@@ -108,8 +108,8 @@ TEST_F(BoardsTest, WhereTheFirstFolderIsTakenThePageInTheSecondCounts) {
   std::ofstream(folder_of(geteuid())).put('x');
   record::Board board = record::Board::open(second_of(geteuid())).value();
   board.post({.step = 12});
-  for (int look = 0; look < 2; ++look) {
-    boards_.begin_look();
+  for (int tick = 0; tick < 2; ++tick) {
+    boards_.begin_sample();
     ASSERT_TRUE(boards_.figures_of(facts_).has_value());
     EXPECT_EQ(boards_.figures_of(facts_)->step, 12U);
   }

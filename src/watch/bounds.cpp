@@ -11,8 +11,8 @@ void keep_percent(std::optional<uint32_t>& percent) {
 
 // Faster than any bus or link: a counter that began anew in between, or a broken driver.
 void keep_rate(std::optional<uint64_t>& bytes_per_second) {
-  constexpr uint64_t kMost = 10'000'000'000'000;
-  bytes_per_second = at_most(bytes_per_second, kMost);
+  constexpr uint64_t kMax = 10'000'000'000'000;
+  bytes_per_second = at_most(bytes_per_second, kMax);
 }
 
 void keep_below_total(gpu::DeviceMemory& memory) {
@@ -21,18 +21,18 @@ void keep_below_total(gpu::DeviceMemory& memory) {
   memory.reserved_bytes = at_most(memory.reserved_bytes, memory.total_bytes);
 }
 
-void keep_below(gpu::DeviceMemory& memory, std::optional<uint64_t> most) {
-  memory.total_bytes = at_most(memory.total_bytes, most);
-  memory.used_bytes = at_most(memory.used_bytes, most);
-  memory.free_bytes = at_most(memory.free_bytes, most);
-  memory.reserved_bytes = at_most(memory.reserved_bytes, most);
+void keep_below(gpu::DeviceMemory& memory, std::optional<uint64_t> limit) {
+  memory.total_bytes = at_most(memory.total_bytes, limit);
+  memory.used_bytes = at_most(memory.used_bytes, limit);
+  memory.free_bytes = at_most(memory.free_bytes, limit);
+  memory.reserved_bytes = at_most(memory.reserved_bytes, limit);
   keep_below_total(memory);
 }
 
 }  // namespace
 
-std::optional<uint64_t> at_most(std::optional<uint64_t> figure, std::optional<uint64_t> most) {
-  return figure && most && *figure > *most ? std::nullopt : figure;
+std::optional<uint64_t> at_most(std::optional<uint64_t> figure, std::optional<uint64_t> limit) {
+  return figure && limit && *figure > *limit ? std::nullopt : figure;
 }
 
 std::optional<uint64_t> plus(std::optional<uint64_t> sum, std::optional<uint64_t> figure) {

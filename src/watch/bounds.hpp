@@ -11,7 +11,7 @@ namespace vram::watch {
 
 // Nothing if the figure is above most; where most is unknown, the figure.
 [[nodiscard]] std::optional<uint64_t> at_most(std::optional<uint64_t> figure,
-                                              std::optional<uint64_t> most);
+                                              std::optional<uint64_t> limit);
 // Unknown where either is, or where it has no room.
 [[nodiscard]] std::optional<uint64_t> plus(std::optional<uint64_t> sum,
                                            std::optional<uint64_t> figure);

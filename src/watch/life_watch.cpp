@@ -25,23 +25,23 @@ bool is_room_for(size_t descriptors) {
 
 }  // namespace
 
-bool LifeWatch::can_ask() {
-  if (!can_ask_) {
+bool LifeWatch::can_request() {
+  if (!can_request_) {
     std::error_code error;
     const auto self = std::filesystem::read_symlink(root_ + "/self", error);
-    can_ask_ = root_ == "/proc" && !error && self == std::to_string(getpid());
+    can_request_ = root_ == "/proc" && !error && self == std::to_string(getpid());
   }
-  return *can_ask_;
+  return *can_request_;
 }
 
 LifeWatch::Added LifeWatch::add(uint32_t pid) {
-  if (!can_ask()) return Added::kNo;
+  if (!can_request()) return Added::kNo;
   if (pid == 0 || pid > static_cast<uint32_t>(std::numeric_limits<pid_t>::max()))
     return Added::kNobody;
   if (!is_room_for(watched_.size() + 1)) return Added::kNo;
   Descriptor process(static_cast<int>(syscall(kPidfdOpen, static_cast<pid_t>(pid), 0U)));
   if (!process.is_open()) {
-    if (errno == ENOSYS || errno == EPERM) can_ask_ = false;  // too old, or a sandbox's rule
+    if (errno == ENOSYS || errno == EPERM) can_request_ = false;  // too old, or a sandbox's rule
     return errno == ESRCH ? Added::kNobody : Added::kNo;
   }
   if (!listen_to(pid, process)) return Added::kNo;
@@ -50,20 +50,20 @@ LifeWatch::Added LifeWatch::add(uint32_t pid) {
 }
 
 bool LifeWatch::listen_to(uint32_t pid, const Descriptor& process) {
-  if (!told_.is_open()) told_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.is_open()) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u32 = pid;
-  return epoll_ctl(told_.number(), EPOLL_CTL_ADD, process.number(), &event) == 0;
+  return epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, process.number(), &event) == 0;
 }
 
 std::optional<std::vector<uint32_t>> LifeWatch::take_ended() {
   std::vector<uint32_t> ended;
-  if (!told_.is_open()) return ended;
+  if (!epoll_.is_open()) return ended;
   std::array<epoll_event, 64> events{};
   int count = 0;
   do {
-    count = epoll_wait(told_.number(), events.data(), static_cast<int>(events.size()), 0);
+    count = epoll_wait(epoll_.number(), events.data(), static_cast<int>(events.size()), 0);
     if (count < 0) return std::nullopt;
     for (const epoll_event& event : std::span(events).first(static_cast<size_t>(count))) {
       ended.push_back(event.data.u32);
@@ -84,7 +84,7 @@ void LifeWatch::keep_only(const std::function<bool(uint32_t)>& is_kept) {
 // Closing it would be enough if no child of this program could have a copy.
 void LifeWatch::forget(uint32_t pid) {
   const auto watched = watched_.find(pid);
-  (void)epoll_ctl(told_.number(), EPOLL_CTL_DEL, watched->second.number(), nullptr);
+  (void)epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, watched->second.number(), nullptr);
   watched_.erase(watched);
 }
 

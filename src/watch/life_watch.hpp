@@ -39,13 +39,13 @@ class LifeWatch {
   [[nodiscard]] size_t size() const { return watched_.size(); }
 
  private:
-  [[nodiscard]] bool can_ask();
+  [[nodiscard]] bool can_request();
   [[nodiscard]] bool listen_to(uint32_t pid, const Descriptor& process);
   void forget(uint32_t pid);
 
   std::string root_;
-  std::optional<bool> can_ask_;                       // nothing: not tried yet
-  Descriptor told_;                                   // epoll's; none: nobody was watched yet
+  std::optional<bool> can_request_;                   // nothing: not tried yet
+  Descriptor epoll_;                                  // epoll's; none: nobody was watched yet
   std::unordered_map<uint32_t, Descriptor> watched_;  // by pid
 };
 

@@ -103,7 +103,7 @@ TEST(LifeWatch, ATreeThatOnlyLooksLikeProcIsNotAskedFor) {
 class LivingTableTest : public ::testing::Test {
  protected:
   const ProcessFacts& tick(uint32_t pid) {
-    table_.forget_unasked();
+    table_.forget_unused();
     table_.begin_tick();
     return table_.facts(pid);
   }
@@ -159,7 +159,7 @@ TEST_F(LivingTableTest, WithoutRoomForDescriptorsAllIsReadAsEver) {
   for (const Child& other : others) (void)table_.facts(other.pid());
   const std::string before = table_.facts(child.pid()).command.value();
   child.become_sleep();
-  table_.forget_unasked();
+  table_.forget_unused();
   table_.begin_tick();
   EXPECT_NE(table_.facts(child.pid()).command, before);
 }

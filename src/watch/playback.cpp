@@ -9,8 +9,8 @@
 namespace vram::watch {
 namespace {
 
-constexpr uint64_t kSmallestDevice = uint64_t{1} << 30U;
-constexpr uint64_t kLargestDevice = uint64_t{1} << 50U;  // more is no memory
+constexpr uint64_t kMinDeviceBytes = uint64_t{1} << 30U;
+constexpr uint64_t kMaxDeviceBytes = uint64_t{1} << 50U;  // more is no memory
 
 uint32_t this_pid() { return static_cast<uint32_t>(getpid()); }
 
@@ -18,8 +18,8 @@ std::optional<uint64_t> total_of(const Playable& playable) {
   const uint64_t most =
       std::ranges::max_element(playable.points, {}, &PlayedPoint::reserved_bytes)->reserved_bytes;
   if (playable.total_bytes >= most) return playable.total_bytes;
-  if (most > kLargestDevice) return std::nullopt;
-  return std::bit_ceil(std::max(most, kSmallestDevice));
+  if (most > kMaxDeviceBytes) return std::nullopt;
+  return std::bit_ceil(std::max(most, kMinDeviceBytes));
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ Playback::Playback(Playable playable, std::function<uint64_t()> clock)
   begin_ns_ = clock_();
 }
 
-gpu::DeviceSample Playback::look() {
+gpu::DeviceSample Playback::take_sample() {
   const uint64_t time_ns = (clock_() - begin_ns_) % length_ns_;
   const auto later = std::ranges::upper_bound(
       figures_, time_ns, {}, [](const Figures& figures) { return figures.point.time_ns; });
@@ -82,7 +82,7 @@ gpu::DeviceIdentity PlayedGpu::identity(uint32_t index) const {
 }
 
 gpu::DeviceSample PlayedGpu::sample(uint32_t index) const {
-  gpu::DeviceSample sample = playback_->look();
+  gpu::DeviceSample sample = playback_->take_sample();
   sample.index = index;
   return sample;
 }

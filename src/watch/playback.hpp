@@ -44,7 +44,7 @@ class Playback final : public Postings {
   explicit Playback(Playable playable, std::function<uint64_t()> clock = monotonic_ns);
 
   // At this time.
-  [[nodiscard]] gpu::DeviceSample look();
+  [[nodiscard]] gpu::DeviceSample take_sample();
   // Of the last look; of this process alone.
   [[nodiscard]] std::optional<record::BoardFigures> figures_of(const ProcessFacts& facts) override;
   [[nodiscard]] const std::string& name() const { return name_; }

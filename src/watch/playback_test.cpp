@@ -46,7 +46,7 @@ TEST_F(PlaybackTest, HoldsWhatTheRecordingHeldAtThatTimeAndBeginsAnew) {
                                    {5 * kOneSecond, 100, 10, 10},
                                    {12 * kOneSecond, 300, 250, 250}}) {
     now_ns_ = 77 * kOneSecond + expected.at_ns;
-    const gpu::DeviceSample sample = playback->look();
+    const gpu::DeviceSample sample = playback->take_sample();
     EXPECT_EQ(sample.memory.total_bytes, 1000U);
     EXPECT_EQ(sample.memory.used_bytes, expected.reserved) << expected.at_ns;
     EXPECT_EQ(sample.memory.free_bytes, 1000 - expected.reserved);
@@ -63,7 +63,7 @@ TEST_F(PlaybackTest, HoldsWhatTheRecordingHeldAtThatTimeAndBeginsAnew) {
 
 TEST_F(PlaybackTest, FiguresAreThoseOfTheSampleNotOfTheMomentTheyAreAskedFor) {
   const auto playback = play(playable());
-  (void)playback->look();
+  (void)playback->take_sample();
   now_ns_ += 2 * kOneSecond;
   EXPECT_EQ(playback->figures_of(this_process()).value().devices[0].allocated_bytes, 10U);
   ProcessFacts other = this_process();
@@ -74,15 +74,15 @@ TEST_F(PlaybackTest, FiguresAreThoseOfTheSampleNotOfTheMomentTheyAreAskedFor) {
 TEST_F(PlaybackTest, TheDeviceHasRoomForWhatWasReserved) {
   Playable what = playable();
   what.total_bytes = 300;
-  EXPECT_EQ(play(what)->look().memory.total_bytes, 300U);
+  EXPECT_EQ(play(what)->take_sample().memory.total_bytes, 300U);
   what.total_bytes = 299;  // what was recorded can't be
-  EXPECT_EQ(play(what)->look().memory.total_bytes, kGiB);
+  EXPECT_EQ(play(what)->take_sample().memory.total_bytes, kGiB);
   what.total_bytes.reset();
   what.points[1].reserved_bytes = 5 * kGiB;
-  EXPECT_EQ(play(what)->look().memory.total_bytes, 8 * kGiB);
+  EXPECT_EQ(play(what)->take_sample().memory.total_bytes, 8 * kGiB);
   what.points[1].reserved_bytes = UINT64_MAX;
-  EXPECT_EQ(play(what)->look().memory.total_bytes, std::nullopt);
-  EXPECT_EQ(play(what)->look().memory.free_bytes, std::nullopt);
+  EXPECT_EQ(play(what)->take_sample().memory.total_bytes, std::nullopt);
+  EXPECT_EQ(play(what)->take_sample().memory.free_bytes, std::nullopt);
 }
 
 TEST_F(PlaybackTest, TheDeviceIsShownByTheNameItIsGiven) {

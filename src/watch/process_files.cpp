@@ -30,19 +30,19 @@ bool is_plain_file(const Descriptor& file) {
 
 }  // namespace
 
-std::optional<FileStart> read_start(const std::string& path, size_t most_bytes) {
+std::optional<FileStart> read_start(const std::string& path, size_t max_bytes) {
   const auto file = InputFile::open(path);
   if (!file) return std::nullopt;
-  FileStart start{std::string(most_bytes, '\0')};
+  FileStart start{std::string(max_bytes, '\0')};
   const auto size = file->read_at(0, std::as_writable_bytes(std::span(start.text)));
   if (!size) return std::nullopt;
-  start.is_cut = *size == most_bytes;
+  start.is_cut = *size == max_bytes;
   start.text.resize(*size);
   return start;
 }
 
 std::optional<FileStart> read_inside(const std::string& root_folder, const std::string& path,
-                                     size_t most_bytes) {
+                                     size_t max_bytes) {
   const Descriptor root(open(root_folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!root.is_open()) return std::nullopt;
   // First as a place only: opening a device or a pipe would already do something.
@@ -50,7 +50,7 @@ std::optional<FileStart> read_inside(const std::string& root_folder, const std::
   const Descriptor place(
       static_cast<int>(syscall(kOpenat2, root.number(), path.c_str(), &how, sizeof how)));
   if (!is_plain_file(place)) return std::nullopt;
-  return read_start(fmt::format("/proc/self/fd/{}", place.number()), most_bytes);
+  return read_start(fmt::format("/proc/self/fd/{}", place.number()), max_bytes);
 }
 
 }  // namespace vram::watch

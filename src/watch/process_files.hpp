@@ -14,12 +14,12 @@ struct FileStart {
 };
 
 // Nothing: it can't be opened or read.
-[[nodiscard]] std::optional<FileStart> read_start(const std::string& path, size_t most_bytes);
+[[nodiscard]] std::optional<FileStart> read_start(const std::string& path, size_t max_bytes);
 
 // A file in another process's file system, by its path there. Whoever owns that file system may
 // have put links and pipes in it: links are followed as that process would follow them, so none
 // leads to a file of ours, and what is not a plain file is nothing. Needs Linux 5.6.
 [[nodiscard]] std::optional<FileStart> read_inside(const std::string& root_folder,
-                                                   const std::string& path, size_t most_bytes);
+                                                   const std::string& path, size_t max_bytes);
 
 }  // namespace vram::watch

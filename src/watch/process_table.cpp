@@ -22,17 +22,17 @@ constexpr size_t kCommandBytes = 4096;
 constexpr size_t kCgroupBytes = 16 * 1024;
 constexpr size_t kEnvironmentBytes = 256 * 1024;
 constexpr size_t kNameBytes = 256;
-constexpr size_t kMostFiles = 65536;  // of one process, looked through for a GPU
+constexpr size_t kMaxFiles = 65536;  // of one process, looked through for a GPU
 // How many ticks lie between two looks at a stat, and no more time than this. A program that holds
 // a device's memory loses it when it becomes another, so one that has settled hardly ever does.
-struct Turn {
+struct CheckInterval {
   uint64_t ticks;
-  uint64_t longest_ns;
+  uint64_t max_age_ns;
 };
-constexpr Turn kFirstTurn = {8, 10'000'000'000};
-constexpr Turn kSettledTurn = {32, 40'000'000'000};
+constexpr CheckInterval kFirstInterval = {8, 10'000'000'000};
+constexpr CheckInterval kSettledInterval = {32, 40'000'000'000};
 constexpr uint32_t kSettledAfter = 2;  // times the same
-constexpr size_t kLongestJob = 10;
+constexpr size_t kMaxJobLength = 10;
 // Kubernetes puts it into each container that may talk to it.
 constexpr const char* kSpaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -41,7 +41,7 @@ std::optional<std::string> owned(std::optional<std::string_view> text) {
 }
 
 bool is_job_number(std::string_view text) {
-  return !text.empty() && text.size() <= kLongestJob &&
+  return !text.empty() && text.size() <= kMaxJobLength &&
          text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
@@ -62,11 +62,11 @@ void ProcessTable::begin_tick() {
 
 // Spread by pid, so that each tick reads about as many.
 bool ProcessTable::is_due(uint32_t pid, const Entry& entry) const {
-  const Turn& turn = entry.same < kSettledAfter ? kFirstTurn : kSettledTurn;
-  return (tick_ + pid) % turn.ticks == 0 || tick_ns_ - entry.read_ns >= turn.longest_ns;
+  const CheckInterval& interval = entry.same < kSettledAfter ? kFirstInterval : kSettledInterval;
+  return (tick_ + pid) % interval.ticks == 0 || tick_ns_ - entry.read_ns >= interval.max_age_ns;
 }
 
-const KnownProcess& ProcessTable::look(uint32_t pid) {
+const KnownProcess& ProcessTable::lookup(uint32_t pid) {
   Entry& entry = entries_[pid];
   entry.is_asked = true;
   const bool is_known = entry.lives && entry.process.facts->start_ticks;
@@ -81,8 +81,8 @@ ProcessTable::Numbers ProcessTable::numbers_in(const std::string& root) {
   return root != "/proc" || is_the_machines ? Numbers::kTheSame : Numbers::kPerhapsOthers;
 }
 
-const KnownProcess& ProcessTable::look_named(uint32_t pid) {
-  const KnownProcess& known = look(pid);
+const KnownProcess& ProcessTable::lookup_named(uint32_t pid) {
+  const KnownProcess& known = lookup(pid);
   if (numbers_ == Numbers::kTheSame) return known;
   Entry& entry = entries_[pid];
   if (known.facts->start_ticks && !entry.has_gpu) entry.has_gpu = has_gpu_open(pid);
@@ -96,7 +96,7 @@ bool ProcessTable::has_gpu_open(uint32_t pid) const {
   std::error_code error;
   size_t files = 0;
   for (std::filesystem::directory_iterator at(path(pid, "fd"), error), end;
-       !error && at != end && ++files < kMostFiles; at.increment(error)) {
+       !error && at != end && ++files < kMaxFiles; at.increment(error)) {
     std::error_code unread;
     const std::string to = std::filesystem::read_symlink(at->path(), unread);
     for (const std::string_view device : {"/dev/nvidia", "/dev/dri/", "/dev/kfd"})
@@ -188,7 +188,7 @@ bool ProcessTable::is_host_name(std::string_view name) const {
   return file && std::string_view(file->text).substr(0, file->text.find('\n')) == name;
 }
 
-void ProcessTable::forget_unasked() {
+void ProcessTable::forget_unused() {
   const size_t before = entries_.size();
   std::erase_if(entries_, [](const auto& entry) { return !entry.second.is_asked; });
   if (entries_.size() != before)

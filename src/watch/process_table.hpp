@@ -52,17 +52,17 @@ class ProcessTable {
   ProcessTable(const std::string& root, CommandLines commands, Numbers numbers)
       : root_(root), commands_(commands), numbers_(numbers), lives_(root) {}
 
-  // Asks which of the known processes have ended. Until the tick ends, look() takes its word for
+  // Asks which of the known processes have ended. Until the tick ends, lookup() takes its word for
   // those that have not; without this call it reads the stat of each.
   void begin_tick();
   // Of a process that is not to be seen: its pid alone. Valid until it is forgotten.
-  [[nodiscard]] const KnownProcess& look(uint32_t pid);
+  [[nodiscard]] const KnownProcess& lookup(uint32_t pid);
   // The same of a process that a driver names. Where numbers may be others', it is the process here
   // only if that has a GPU open; else its pid alone is known.
-  [[nodiscard]] const KnownProcess& look_named(uint32_t pid);
-  [[nodiscard]] const ProcessFacts& facts(uint32_t pid) { return *look(pid).facts; }
+  [[nodiscard]] const KnownProcess& lookup_named(uint32_t pid);
+  [[nodiscard]] const ProcessFacts& facts(uint32_t pid) { return *lookup(pid).facts; }
   // Those that were not asked for since the last call; ends a tick.
-  void forget_unasked();
+  void forget_unused();
   [[nodiscard]] size_t size() const { return entries_.size(); }
 
  private:

@@ -55,21 +55,21 @@ TEST_F(ProcessTableTest, ANumberOfTheMachineIsNoProcessOfTheContainer) {
   tree_.put({.pid = 71});
   std::filesystem::create_directories(tree_.path(70, "fd"));
   std::filesystem::create_symlink("/dev/null", tree_.path(70, "fd/0"));
-  const ProcessFacts& stranger = *table.look_named(70).facts;
+  const ProcessFacts& stranger = *table.lookup_named(70).facts;
   EXPECT_EQ(stranger.pid, 70U);
   EXPECT_FALSE(stranger.start_ticks.has_value()) << "so nobody signals it";
   EXPECT_FALSE(stranger.command.has_value());
-  EXPECT_FALSE(table.look_named(71).facts->command.has_value()) << "its files may not be seen";
+  EXPECT_FALSE(table.lookup_named(71).facts->command.has_value()) << "its files may not be seen";
   EXPECT_EQ(table.facts(70).command, "python3 train.py") << "asked for by its own number";
 
   std::filesystem::create_symlink("/dev/nvidia3", tree_.path(70, "fd/7"));
-  EXPECT_EQ(table.look_named(70).facts->command, "python3 train.py");
+  EXPECT_EQ(table.lookup_named(70).facts->command, "python3 train.py");
   tree_.remove(70);
   tree_.put({.pid = 70, .start_ticks = 9000});  // another process
   table.begin_tick();
-  EXPECT_FALSE(table.look_named(70).facts->command.has_value());
-  EXPECT_EQ(table.look_named(99).facts->pid, 99U);
-  EXPECT_EQ(table_.look_named(70).facts->start_ticks, 9000U) << "where the numbers are the same";
+  EXPECT_FALSE(table.lookup_named(70).facts->command.has_value());
+  EXPECT_EQ(table.lookup_named(99).facts->pid, 99U);
+  EXPECT_EQ(table_.lookup_named(70).facts->start_ticks, 9000U) << "where the numbers are the same";
 }
 
 TEST_F(ProcessTableTest, ACommandObeysNobodysTerminal) {
@@ -164,7 +164,7 @@ TEST_F(ProcessTableTest, AProcessThatIsNotToBeSeenIsAPid) {
 TEST_F(ProcessTableTest, WhatMayNotBeReadIsUnknown) {
   tree_.put({.pid = 5, .cgroup = std::nullopt, .environment = std::nullopt});
   tree_.write(tree_.path(5, "status"), "Name:\tpython3\nUid:\t10");
-  const KnownProcess& process = table_.look(5);
+  const KnownProcess& process = table_.lookup(5);
   EXPECT_EQ(process.facts->uid, std::nullopt);
   EXPECT_EQ(process.facts->user, std::nullopt);
   EXPECT_FALSE(process.cuda.is_known);
@@ -194,22 +194,22 @@ TEST_F(ProcessTableTest, KnownProcessesAreNotReadAgain) {
 TEST_F(ProcessTableTest, WhatNobodyAsksForIsForgotten) {
   tree_.put({.pid = 5});
   tree_.put({.pid = 6});
-  (void)table_.look(5);
-  (void)table_.look(6);
-  table_.forget_unasked();
-  (void)table_.look(6);
-  table_.forget_unasked();
+  (void)table_.lookup(5);
+  (void)table_.lookup(6);
+  table_.forget_unused();
+  (void)table_.lookup(6);
+  table_.forget_unused();
   EXPECT_EQ(table_.size(), 1U);
   EXPECT_EQ(table_.facts(6).command, "python3 train.py");
 }
 
 TEST_F(ProcessTableTest, WhatCudaWasToldIsKnown) {
   tree_.put({.pid = 5, .environment = "CUDA_VISIBLE_DEVICES=2,0\0CUDA_DEVICE_ORDER=PCI_BUS_ID\0"s});
-  EXPECT_EQ(table_.look(5).cuda.visible_devices, "2,0");
-  EXPECT_EQ(table_.look(5).cuda.device_order, "PCI_BUS_ID");
+  EXPECT_EQ(table_.lookup(5).cuda.visible_devices, "2,0");
+  EXPECT_EQ(table_.lookup(5).cuda.device_order, "PCI_BUS_ID");
   tree_.put({.pid = 6, .environment = "NOT_CUDA_VISIBLE_DEVICES=2\0CUDA_VISIBLE_DEVICES_=1\0"s});
-  EXPECT_TRUE(table_.look(6).cuda.is_known);
-  EXPECT_EQ(table_.look(6).cuda.visible_devices, std::nullopt);
+  EXPECT_TRUE(table_.lookup(6).cuda.is_known);
+  EXPECT_EQ(table_.lookup(6).cuda.visible_devices, std::nullopt);
 }
 
 TEST(ProcessTable, TheKernelsOwnTreeIsRead) {
@@ -219,7 +219,7 @@ TEST(ProcessTable, TheKernelsOwnTreeIsRead) {
   EXPECT_EQ(facts.uid, geteuid());
   ASSERT_TRUE(facts.command.has_value());
   EXPECT_THAT(*facts.command, ::testing::HasSubstr("watch_test"));
-  EXPECT_TRUE(table.look(static_cast<uint32_t>(getpid())).cuda.is_known);
+  EXPECT_TRUE(table.lookup(static_cast<uint32_t>(getpid())).cuda.is_known);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace vram::watch {
 namespace {
 
-constexpr size_t kLongestName = 253;
+constexpr size_t kMaxNameLength = 253;
 
 // Without the character that the end of the text may have cut in two.
 void drop_partial_character(std::string& text) {
@@ -74,7 +74,7 @@ bool is_kubernetes_name(std::string_view text) {
   const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
   };
-  return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, is_allowed);
+  return !text.empty() && text.size() <= kMaxNameLength && std::ranges::all_of(text, is_allowed);
 }
 
 }  // namespace vram::watch

@@ -11,7 +11,7 @@ namespace {
 constexpr double kNsPerSecond = 1e9;
 // The clocks of process and reading are not read at the same moment; more than this beyond the
 // whole time is no figure.
-constexpr double kMostShare = 1.1;
+constexpr double kMaxShare = 1.1;
 
 std::optional<uint64_t> growth(std::optional<uint64_t> before, std::optional<uint64_t> now) {
   if (!before || !now || *now < *before) return std::nullopt;
@@ -35,15 +35,15 @@ constexpr std::array kTraffic{
 std::optional<uint64_t> per_second(std::optional<uint64_t> bytes, uint64_t elapsed_ns) {
   if (!bytes || elapsed_ns == 0) return std::nullopt;
   const double rate = static_cast<double>(*bytes) * kNsPerSecond / static_cast<double>(elapsed_ns);
-  constexpr double kMost = 9e18;  // still a uint64_t
-  if (rate > kMost) return std::nullopt;
+  constexpr double kMax = 9e18;  // still a uint64_t
+  if (rate > kMax) return std::nullopt;
   return static_cast<uint64_t>(std::llround(rate));
 }
 
 std::optional<uint32_t> percent(std::optional<uint64_t> busy_ns, uint64_t elapsed_ns) {
   if (!busy_ns || elapsed_ns == 0) return std::nullopt;
   const double share = static_cast<double>(*busy_ns) / static_cast<double>(elapsed_ns);
-  if (share > kMostShare) return std::nullopt;
+  if (share > kMaxShare) return std::nullopt;
   return static_cast<uint32_t>(std::lround(std::min(share, 1.0) * 100));
 }
 

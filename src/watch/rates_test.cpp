@@ -70,13 +70,13 @@ TEST_F(RatesTest, WhatTheSourceKnowsStays) {
 }
 
 TEST_F(RatesTest, LinksHaveRatesToo) {
-  const auto read = [&](uint64_t time_ns, uint64_t sent, std::optional<uint64_t> told) {
+  const auto read = [&](uint64_t time_ns, uint64_t sent, std::optional<uint64_t> reported) {
     DeviceReading reading;
     reading.time_ns = time_ns;
     reading.identity.uuid = uuid_;
     reading.sample.nvlink_sent_bytes = sent;
     reading.sample.nvlink_received_bytes = 10;
-    reading.sample.nvlink_received_bytes_per_second = told;
+    reading.sample.nvlink_received_bytes_per_second = reported;
     Readings readings{{reading}, {}};
     rates_.apply(readings);
     return readings.devices[0].sample;

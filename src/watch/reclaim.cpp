@@ -81,7 +81,7 @@ class Search {
     found_.notes = snapshot.notes;
   }
 
-  void look_into(const std::string& folder) {
+  void search_folder(const std::string& folder) {
     struct stat facts{};
     if (lstat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode)) return;
     for (const uint32_t pid : record::list_board(folder)) {
@@ -106,7 +106,7 @@ class Search {
 
  private:
   void add_poster(const record::BoardReading& page, uid_t uid, const std::string& folder) {
-    const KnownProcess& known = table_.look(page.owner.pid);
+    const KnownProcess& known = table_.lookup(page.owner.pid);
     const bool is_its_own =
         known.facts->uid == uid && known.facts->start_ticks == page.owner.start_ticks;
     if (!is_its_own || !posters_.insert(page.owner.pid).second) return;
@@ -208,7 +208,7 @@ std::vector<std::string> board_folders(const std::string& named) {
 Reclaimable find_reclaimable(const Snapshot& snapshot, const std::vector<std::string>& folders,
                              ProcessTable& table) {
   Search search(snapshot, table);
-  for (const std::string& folder : folders) search.look_into(folder);
+  for (const std::string& folder : folders) search.search_folder(folder);
   return search.finish();
 }
 

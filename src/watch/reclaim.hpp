@@ -3,7 +3,7 @@
 // dead ones have left.
 //
 //     Snapshot, folders of the board ──▶ find_reclaimable ──▶ Reclaimable ──▶ choose ──▶
-//     ask_to_trim
+//     request_trim
 //
 // One thread at a time, that of the table. Asks nobody and changes nothing.
 #pragma once

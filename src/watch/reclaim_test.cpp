@@ -2,7 +2,7 @@
 // processes and pages: tests/python/test_free.py.
 #include "watch/reclaim.hpp"
 
-#include "watch/ask_to_trim.hpp"
+#include "watch/request_trim.hpp"
 #include "watch/testing/second.hpp"
 
 #include <gmock/gmock.h>

@@ -12,7 +12,7 @@
 namespace vram::watch {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(1);
+constexpr auto kTimeout = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -25,34 +25,34 @@ struct Sampler::State {
   ~State() { (void)close(wake_fd); }
 
   void run();
-  void look();
+  void take_sample();
   // Until it is time for the next look, or the end. True: go on.
   bool wait(std::chrono::steady_clock::time_point begin);
 
   SamplerHooks hooks;
   int wake_fd;
-  std::atomic<uint64_t> looking_since_ns{0};  // 0: no look is under way
+  std::atomic<uint64_t> sampling_since_ns{0};  // 0: no look is under way
 
   mutable std::mutex mutex;  // guards what follows; never held while a hook runs
   std::condition_variable changed;
   std::chrono::nanoseconds period;
   bool must_end = false;
-  bool must_look = false;
+  bool must_sample = false;
   bool must_release = false;
   std::shared_ptr<const Sampled> latest;
 };
 
-void Sampler::State::look() {
+void Sampler::State::take_sample() {
   auto sampled = std::make_shared<Sampled>();
   sampled->begin_ns = monotonic_ns();
-  looking_since_ns = sampled->begin_ns;
-  sampled->snapshot = hooks.look();
-  sampled->look_ns = monotonic_ns() - sampled->begin_ns;
+  sampling_since_ns = sampled->begin_ns;
+  sampled->snapshot = hooks.take_sample();
+  sampled->sample_duration_ns = monotonic_ns() - sampled->begin_ns;
   // No other thread replaces it.
   sampled->number = latest ? latest->number + 1 : 1;
   sampled->period_ns = latest ? sampled->begin_ns - latest->begin_ns : 0;
   hooks.seen(*sampled);
-  looking_since_ns = 0;
+  sampling_since_ns = 0;
   {
     const std::lock_guard guard(mutex);
     latest = std::move(sampled);
@@ -63,7 +63,7 @@ void Sampler::State::look() {
 
 bool Sampler::State::wait(std::chrono::steady_clock::time_point begin) {
   std::unique_lock lock(mutex);
-  while (!must_end && !must_look) {
+  while (!must_end && !must_sample) {
     if (std::exchange(must_release, false)) {
       lock.unlock();
       hooks.release();
@@ -73,7 +73,7 @@ bool Sampler::State::wait(std::chrono::steady_clock::time_point begin) {
     if (std::chrono::steady_clock::now() >= begin + period) break;
     changed.wait_until(lock, begin + period);
   }
-  must_look = false;
+  must_sample = false;
   return !must_end;
 }
 
@@ -81,14 +81,14 @@ void Sampler::State::run() {
   using Clock = std::chrono::steady_clock;
   auto begin = Clock::now();
   do {
-    look();
+    take_sample();
     // From tick to tick; what was missed, or asked for between, is not made up for.
     std::unique_lock lock(mutex);
     const auto due = begin + period;
     lock.unlock();
     if (!wait(begin)) break;
     const auto now = Clock::now();
-    begin = now < due || now > due + kPatience / 20 ? now : due;
+    begin = now < due || now > due + kTimeout / 20 ? now : due;
   } while (true);
 }
 
@@ -105,7 +105,7 @@ bool Sampler::end() {
     state_->changed.notify_all();
   }
   const bool hangs_already = overdue_ns() > 0;
-  return thread_.join_for(hangs_already ? std::chrono::seconds(0) : kPatience);
+  return thread_.join_for(hangs_already ? std::chrono::seconds(0) : kTimeout);
 }
 
 std::shared_ptr<const Sampled> Sampler::latest() const {
@@ -116,7 +116,7 @@ std::shared_ptr<const Sampled> Sampler::latest() const {
 int Sampler::wake_fd() const { return state_->wake_fd; }
 
 uint64_t Sampler::overdue_ns() const {
-  const uint64_t since_ns = state_->looking_since_ns;
+  const uint64_t since_ns = state_->sampling_since_ns;
   if (since_ns == 0) return 0;
   const std::lock_guard guard(state_->mutex);
   const uint64_t took_ns = monotonic_ns() - since_ns;
@@ -130,9 +130,9 @@ void Sampler::set_period(std::chrono::nanoseconds period) {
   state_->changed.notify_all();
 }
 
-void Sampler::look_now() {
+void Sampler::sample_now() {
   const std::lock_guard guard(state_->mutex);
-  state_->must_look = true;
+  state_->must_sample = true;
   state_->changed.notify_all();
 }
 

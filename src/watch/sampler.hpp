@@ -1,7 +1,8 @@
 // Sampler: looks at the machine again and again on a thread of its own, so that nothing the user
 // touches (a key, a scrape, Ctrl-C) waits for a driver.
 //
-//     look() ──(the sampler's thread, each period)──▶ Sampled ──▶ latest(), wake_fd(): any thread
+//     take_sample() ──(the sampler's thread, each period)──▶ Sampled ──▶ latest(), wake_fd(): any
+//     thread
 //
 // Any thread may call everything but the constructor and the destructor. A look that hangs holds up
 // the next look and nobody else: overdue_ns() tells how long already.
@@ -20,14 +21,14 @@ namespace vram::watch {
 // One look and what it took.
 struct Sampled {
   Snapshot snapshot;
-  uint64_t number = 0;     // of the look, from 1 on
-  uint64_t begin_ns = 0;   // monotonic_ns() when it began
-  uint64_t look_ns = 0;    // how long it took
-  uint64_t period_ns = 0;  // since the look before began; 0: there was none
+  uint64_t number = 0;              // of the look, from 1 on
+  uint64_t begin_ns = 0;            // monotonic_ns() when it began
+  uint64_t sample_duration_ns = 0;  // how long it took
+  uint64_t period_ns = 0;           // since the look before began; 0: there was none
 };
 
 struct SamplerHooks {
-  std::function<Snapshot()> look;
+  std::function<Snapshot()> take_sample;
   std::function<void()> release = [] {};  // lets go of all drivers
   // Told of each look, on the sampler's thread, before others see it. What it takes delays looks.
   std::function<void(const Sampled&)> seen = [](const Sampled&) {};
@@ -56,7 +57,7 @@ class Sampler {
 
   void set_period(std::chrono::nanoseconds period);
   // Looks now, without waiting for the period's end.
-  void look_now();
+  void sample_now();
   // Lets go of the drivers before the next look, at once if none is under way.
   void release();
 

@@ -20,17 +20,17 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kPatience = seconds(30);  // a machine may be busy
+constexpr auto kTimeout = seconds(30);  // a machine may be busy
 
 bool becomes_readable(int descriptor) {
   pollfd waited{.fd = descriptor, .events = POLLIN, .revents = 0};
-  return poll(&waited, 1, static_cast<int>(milliseconds(kPatience).count())) == 1;
+  return poll(&waited, 1, static_cast<int>(milliseconds(kTimeout).count())) == 1;
 }
 
-std::shared_ptr<const Sampled> next_look(const Sampler& sampler) {
+std::shared_ptr<const Sampled> next_sample(const Sampler& sampler) {
   if (!becomes_readable(sampler.wake_fd())) return nullptr;
-  uint64_t looks = 0;
-  (void)!read(sampler.wake_fd(), &looks, sizeof looks);
+  uint64_t samples = 0;
+  (void)!read(sampler.wake_fd(), &samples, sizeof samples);
   return sampler.latest();
 }
 
@@ -45,7 +45,7 @@ class Door {
   // False: nobody opened it for so long.
   bool pass() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kPatience, [this] { return is_open_; });
+    return changed_.wait_for(lock, kTimeout, [this] { return is_open_; });
   }
 
  private:
@@ -54,23 +54,23 @@ class Door {
   bool is_open_ = false;
 };
 
-SamplerHooks counting(const std::shared_ptr<std::atomic<int>>& looks) {
+SamplerHooks counting(const std::shared_ptr<std::atomic<int>>& samples) {
   SamplerHooks hooks;
-  hooks.look = [looks] {
+  hooks.take_sample = [samples] {
     Snapshot snapshot;
-    snapshot.time_ns = ++*looks;
+    snapshot.time_ns = ++*samples;
     return snapshot;
   };
   return hooks;
 }
 
 TEST(Sampler, LooksAtOnceAndNumbersItsLooks) {
-  const auto looks = std::make_shared<std::atomic<int>>(0);
-  const Sampler sampler(counting(looks), milliseconds(5));
-  const auto first = next_look(sampler);
+  const auto samples = std::make_shared<std::atomic<int>>(0);
+  const Sampler sampler(counting(samples), milliseconds(5));
+  const auto first = next_sample(sampler);
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->snapshot.time_ns, static_cast<int64_t>(first->number));
-  const auto later = next_look(sampler);
+  const auto later = next_sample(sampler);
   ASSERT_NE(later, nullptr);
   EXPECT_GT(later->number, first->number);
   EXPECT_GE(later->begin_ns, first->begin_ns + 1);
@@ -78,38 +78,38 @@ TEST(Sampler, LooksAtOnceAndNumbersItsLooks) {
 }
 
 TEST(Sampler, TheFirstLookHasNoPeriod) {
-  const auto looks = std::make_shared<std::atomic<int>>(0);
-  const Sampler sampler(counting(looks), hours(1));
-  const auto first = next_look(sampler);
+  const auto samples = std::make_shared<std::atomic<int>>(0);
+  const Sampler sampler(counting(samples), hours(1));
+  const auto first = next_sample(sampler);
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->number, 1U);
   EXPECT_EQ(first->period_ns, 0U);
 }
 
 TEST(Sampler, LooksNowOnRequestAndWithANewPeriod) {
-  const auto looks = std::make_shared<std::atomic<int>>(0);
-  Sampler sampler(counting(looks), hours(1));
-  ASSERT_NE(next_look(sampler), nullptr);
-  sampler.look_now();
-  const auto second = next_look(sampler);
+  const auto samples = std::make_shared<std::atomic<int>>(0);
+  Sampler sampler(counting(samples), hours(1));
+  ASSERT_NE(next_sample(sampler), nullptr);
+  sampler.sample_now();
+  const auto second = next_sample(sampler);
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(second->number, 2U);
   sampler.set_period(milliseconds(1));
-  const auto third = next_look(sampler);
+  const auto third = next_sample(sampler);
   ASSERT_NE(third, nullptr);
   EXPECT_GE(third->number, 3U);
 }
 
 TEST(Sampler, TellsOfEachLookBeforeOthersSeeIt) {
-  const auto looks = std::make_shared<std::atomic<int>>(0);
-  const auto told = std::make_shared<std::atomic<uint64_t>>(0);
-  SamplerHooks hooks = counting(looks);
-  hooks.seen = [told](const Sampled& sampled) { *told = sampled.number; };
+  const auto samples = std::make_shared<std::atomic<int>>(0);
+  const auto last_seen = std::make_shared<std::atomic<uint64_t>>(0);
+  SamplerHooks hooks = counting(samples);
+  hooks.seen = [last_seen](const Sampled& sampled) { *last_seen = sampled.number; };
   const Sampler sampler(std::move(hooks), milliseconds(1));
   for (int i = 0; i < 10; ++i) {
-    const auto look = next_look(sampler);
-    ASSERT_NE(look, nullptr);
-    EXPECT_GE(*told, look->number);
+    const auto sample = next_sample(sampler);
+    ASSERT_NE(sample, nullptr);
+    EXPECT_GE(*last_seen, sample->number);
   }
 }
 
@@ -117,34 +117,34 @@ TEST(Sampler, ALookThatHangsHoldsUpNobody) {
   const auto door = std::make_shared<Door>();
   const auto released = std::make_shared<std::atomic<int>>(0);
   SamplerHooks hooks;
-  hooks.look = [door, looks = 0]() mutable {
-    if (++looks == 2) (void)door->pass();
+  hooks.take_sample = [door, samples = 0]() mutable {
+    if (++samples == 2) (void)door->pass();
     return Snapshot{};
   };
   hooks.release = [released] { ++*released; };
   Sampler sampler(std::move(hooks), milliseconds(1));
-  ASSERT_NE(next_look(sampler), nullptr);
+  ASSERT_NE(next_sample(sampler), nullptr);
   EXPECT_TRUE(eventually([&] { return sampler.overdue_ns() > 0; }))
       << "the hanging look is on time";
   EXPECT_EQ(sampler.latest()->number, 1U);
   sampler.release();
   EXPECT_EQ(*released, 0);  // a hook is never called while another one runs
   door->open();
-  ASSERT_NE(next_look(sampler), nullptr);
+  ASSERT_NE(next_sample(sampler), nullptr);
   EXPECT_TRUE(eventually([&] { return *released != 0; })) << "the driver was not let go of";
   EXPECT_EQ(*released, 1);
 }
 
 TEST(Sampler, LetsGoAtOnceWhileItWaits) {
-  const auto looks = std::make_shared<std::atomic<int>>(0);
+  const auto samples = std::make_shared<std::atomic<int>>(0);
   const auto door = std::make_shared<Door>();
-  SamplerHooks hooks = counting(looks);
+  SamplerHooks hooks = counting(samples);
   hooks.release = [door] { door->open(); };
   Sampler sampler(std::move(hooks), hours(1));
-  ASSERT_NE(next_look(sampler), nullptr);
+  ASSERT_NE(next_sample(sampler), nullptr);
   sampler.release();
   EXPECT_TRUE(door->pass()) << "nobody let go of the driver";
-  EXPECT_EQ(*looks, 1);
+  EXPECT_EQ(*samples, 1);
 }
 
 TEST(Sampler, EndsWhileALookHangsAndLeavesItBehind) {
@@ -152,7 +152,7 @@ TEST(Sampler, EndsWhileALookHangsAndLeavesItBehind) {
   const auto has_ended = std::make_shared<Door>();
   {
     SamplerHooks hooks;
-    hooks.look = [door] {
+    hooks.take_sample = [door] {
       (void)door->pass();
       return Snapshot{};
     };
@@ -167,7 +167,7 @@ TEST(Sampler, EndsWhileALookHangsAndLeavesItBehind) {
 TEST(Sampler, SaysWhetherItLeftALookBehind) {
   const auto door = std::make_shared<Door>();
   SamplerHooks hooks;
-  hooks.look = [door] {
+  hooks.take_sample = [door] {
     (void)door->pass();
     return Snapshot{};
   };
@@ -179,11 +179,11 @@ TEST(Sampler, SaysWhetherItLeftALookBehind) {
 
 TEST(Sampler, OwnsNoHookAnyMoreOnceItHasEnded) {
   for (int i = 0; i < 100; ++i) {
-    const auto looks = std::make_shared<std::atomic<int>>(0);
-    auto sampler = std::make_unique<Sampler>(counting(looks), hours(1));
-    ASSERT_NE(next_look(*sampler), nullptr);
+    const auto samples = std::make_shared<std::atomic<int>>(0);
+    auto sampler = std::make_unique<Sampler>(counting(samples), hours(1));
+    ASSERT_NE(next_sample(*sampler), nullptr);
     sampler.reset();
-    EXPECT_EQ(looks.use_count(), 1);  // no thread destroys it later, beside what others tear down
+    EXPECT_EQ(samples.use_count(), 1);  // no thread destroys it later, beside what others tear down
   }
 }
 

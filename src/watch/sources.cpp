@@ -8,7 +8,7 @@
 namespace vram::watch {
 namespace {
 
-constexpr uint32_t kMostDevices = 1024;
+constexpr uint32_t kMaxDevices = 1024;
 
 struct KnownDevice {
   gpu::DeviceIdentity identity;
@@ -38,9 +38,9 @@ class Sources::Slot {
     if (source_) count_devices(options);
     const size_t first = readings.devices.size();
     for (uint32_t index = 0; index < devices_.size(); ++index) {
-      readings.devices.push_back(source_ ? ask(index, options) : missing(index, options));
+      readings.devices.push_back(source_ ? read_device(index, options) : missing(index, options));
     }
-    if (source_) tell_xids(readings, first);
+    if (source_) assign_xids(readings, first);
     // Nothing answers any more, as when the driver was loaded anew: what is open is of no use.
     if (source_ && is_all_trouble(readings, first)) {
       fail_with(*readings.devices[first].sample.trouble, options);
@@ -72,9 +72,9 @@ class Sources::Slot {
   void count_devices(const SourcesOptions& options) {
     const auto count = source_->device_count();
     if (!count) return fail_with(count.error().message, options);
-    if (*count > kMostDevices) {
+    if (*count > kMaxDevices) {
       return fail_with(fmt::format("expected at most {} devices, found {}: the library is broken",
-                                   kMostDevices, *count),
+                                   kMaxDevices, *count),
                        options);
     }
     if (has_identities_ && *count == devices_.size()) return;
@@ -85,14 +85,14 @@ class Sources::Slot {
     has_identities_ = true;
   }
 
-  DeviceReading ask(uint32_t index, const SourcesOptions& options) {
+  DeviceReading read_device(uint32_t index, const SourcesOptions& options) {
     KnownDevice& device = devices_[index];
     DeviceReading reading;
     reading.sample = source_->sample(index);
     reading.time_ns = options.clock();
     // Questions about its health would wake a device; what it said before it slept is no news.
     if (!reading.sample.is_asleep) {
-      ask_health(index, reading.time_ns, options);
+      query_health(index, reading.time_ns, options);
       reading.health = device.health;
     }
     device.was_asleep = reading.sample.is_asleep;
@@ -101,7 +101,7 @@ class Sources::Slot {
   }
 
   // All at once at first, then spread over the period: no tick pays for all devices.
-  void ask_health(uint32_t index, uint64_t now_ns, const SourcesOptions& options) {
+  void query_health(uint32_t index, uint64_t now_ns, const SourcesOptions& options) {
     KnownDevice& device = devices_[index];
     if (!device.was_asleep && device.health_due_ns && now_ns < *device.health_due_ns) return;
     const uint64_t period_ns = options.health_period_ns;
@@ -114,15 +114,15 @@ class Sources::Slot {
       device.identity = source_->identity(index);
   }
 
-  void tell_xids(Readings& readings, size_t first) const {
-    const gpu::XidNews news = source_->xid_news();
-    for (const uint32_t index : news.watched) {
+  void assign_xids(Readings& readings, size_t first) const {
+    const gpu::XidReport report = source_->xid_report();
+    for (const uint32_t index : report.watched) {
       if (index < devices_.size()) readings.devices[first + index].new_xids.emplace();
     }
-    for (const gpu::XidEvent& event : news.events) {
+    for (const gpu::XidEvent& event : report.events) {
       if (!event.device || *event.device >= devices_.size()) continue;
-      auto& told = readings.devices[first + *event.device].new_xids;
-      if (told) told->push_back(event.xid);
+      auto& xids = readings.devices[first + *event.device].new_xids;
+      if (xids) xids->push_back(event.xid);
     }
   }
 
@@ -145,7 +145,7 @@ class Sources::Slot {
   void fail_with(std::string why, const SourcesOptions& options) {
     source_.reset();
     failure_ = std::move(why);
-    pause_ns_ = std::clamp(pause_ns_ * 2, options.first_pause_ns, options.longest_pause_ns);
+    pause_ns_ = std::clamp(pause_ns_ * 2, options.first_pause_ns, options.max_pause_ns);
     retry_ns_ = options.clock() + pause_ns_;
   }
 

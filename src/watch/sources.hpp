@@ -30,7 +30,7 @@ class Source {
   [[nodiscard]] virtual gpu::DeviceIdentity identity(uint32_t index) const = 0;
   [[nodiscard]] virtual gpu::DeviceHealth health(uint32_t index) const = 0;
   [[nodiscard]] virtual gpu::DeviceSample sample(uint32_t index) const = 0;
-  [[nodiscard]] virtual gpu::XidNews xid_news() const = 0;
+  [[nodiscard]] virtual gpu::XidReport xid_report() const = 0;
 };
 
 template <gpu::Telemetry T>
@@ -41,8 +41,8 @@ class SourceOf final : public Source {
   gpu::DeviceIdentity identity(uint32_t index) const override { return source_.identity(index); }
   gpu::DeviceHealth health(uint32_t index) const override { return source_.health(index); }
   gpu::DeviceSample sample(uint32_t index) const override { return source_.sample(index); }
-  gpu::XidNews xid_news() const override {
-    if constexpr (gpu::TellsXids<T>) return source_.xid_news();
+  gpu::XidReport xid_report() const override {
+    if constexpr (gpu::ReportsXids<T>) return source_.xid_report();
     return {};
   }
 
@@ -91,7 +91,7 @@ struct Readings {
 struct SourcesOptions {
   uint64_t health_period_ns = 5'000'000'000;
   uint64_t first_pause_ns = 1'000'000'000;
-  uint64_t longest_pause_ns = 30'000'000'000;
+  uint64_t max_pause_ns = 30'000'000'000;
   uint64_t release_pause_ns = 30'000'000'000;
   std::function<uint64_t()> clock = monotonic_ns;
 };

@@ -62,10 +62,10 @@ TEST_F(SourcesTest, IdentityIsAskedOnceAndHealthEachFiveSeconds) {
       EXPECT_EQ(reading.health.is_persistent, true);
     }
   }
-  EXPECT_EQ(first_.identities_asked, 2);
+  EXPECT_EQ(first_.identities_read, 2);
   EXPECT_EQ(first_.opened, 1);
   // Both at the start; then one after half a period, the other after a whole, and each 5 s later.
-  EXPECT_THAT(first_.health_asked_ns,
+  EXPECT_THAT(first_.health_read_ns,
               ElementsAre(0, 0, 3 * kOneSecond, 5 * kOneSecond, 8 * kOneSecond, 10 * kOneSecond,
                           13 * kOneSecond, 15 * kOneSecond, 18 * kOneSecond));
 }
@@ -77,8 +77,8 @@ TEST_F(SourcesTest, ASleepingDeviceIsNotAskedForItsHealth) {
   first_.samples[0].is_asleep = true;
   Sources sources = make();
   EXPECT_TRUE(read_at(sources, 0).devices[0].sample.is_asleep);
-  EXPECT_THAT(first_.health_asked_ns, IsEmpty());
-  EXPECT_EQ(first_.identities_asked, 1);
+  EXPECT_THAT(first_.health_read_ns, IsEmpty());
+  EXPECT_EQ(first_.identities_read, 1);
   first_.identities[0] = identity_of("A");
   first_.samples[0] = {};
   EXPECT_EQ(read_at(sources, 1).devices[0].identity.uuid, "A");
@@ -105,7 +105,7 @@ TEST_F(SourcesTest, ADeviceThatWakesIsAskedForEverythingAndWhatItSaidBeforeItSle
   EXPECT_EQ(asleep.devices[0].health.is_persistent, std::nullopt);
   first_.samples[0] = sample_of(40);
   EXPECT_EQ(read_at(sources, 3).devices[0].health.is_persistent, true);
-  EXPECT_EQ(first_.health_asked_ns.size(), 2U);  // at 1 s, and at once when it woke
+  EXPECT_EQ(first_.health_read_ns.size(), 2U);  // at 1 s, and at once when it woke
 }
 
 TEST_F(SourcesTest, ASourceThatIsNotThereIsTriedAgainAfterGrowingPauses) {
@@ -251,13 +251,14 @@ TEST_F(SourcesTest, FaultsAreToldOfTheirDeviceAndUnknownWhereNobodyTells) {
   second_.add("B");
   second_.add("C");
   Sources sources = make();
-  const auto told = [](uint64_t xid, std::optional<uint32_t> device) {
+  const auto xid_event = [](uint64_t xid, std::optional<uint32_t> device) {
     gpu::XidEvent event;
     event.xid = xid;
     event.device = device;
     return event;
   };
-  second_.news = {{1, 7}, {told(31, 1), told(79, 0), told(13, std::nullopt), told(62, 7)}};
+  second_.report = {
+      {1, 7}, {xid_event(31, 1), xid_event(79, 0), xid_event(13, std::nullopt), xid_event(62, 7)}};
   const Readings readings = read_at(sources, 1);
   EXPECT_EQ(readings.devices[0].new_xids, std::nullopt);
   EXPECT_EQ(readings.devices[1].new_xids, std::nullopt);  // not watched

@@ -103,7 +103,7 @@ std::vector<Use> next_uses(std::span<const Word>& words) {
 
 Process process_of(std::vector<Use> uses, const std::vector<Device>& devices, ProcessTable& table,
                    Postings& postings) {
-  const KnownProcess& known = table.look_named(uses.front().process.pid);
+  const KnownProcess& known = table.lookup_named(uses.front().process.pid);
   Process process;
   process.facts = known.facts;
   process.uses = std::move(uses);
@@ -115,7 +115,7 @@ Process process_of(std::vector<Use> uses, const std::vector<Device>& devices, Pr
 
 }  // namespace
 
-Moment here_and_now() {
+Moment current_moment() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   std::array<char, 256> host{};
   (void)gethostname(host.data(), host.size() - 1);
@@ -132,11 +132,11 @@ Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table, Po
     snapshot.devices.push_back(device_of(std::move(reading)));
   }
   table.begin_tick();
-  postings.begin_look();
+  postings.begin_sample();
   const std::vector<Word> words = words_of(snapshot.devices);
   for (std::span<const Word> rest = words; !rest.empty();)
     snapshot.processes.push_back(process_of(next_uses(rest), snapshot.devices, table, postings));
-  table.forget_unasked();
+  table.forget_unused();
   return snapshot;
 }
 

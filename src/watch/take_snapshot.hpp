@@ -21,7 +21,7 @@ struct Moment {
   std::string host;
 };
 
-[[nodiscard]] Moment here_and_now();
+[[nodiscard]] Moment current_moment();
 
 // Ends a tick of the table: processes that are no longer named are forgotten.
 [[nodiscard]] Snapshot take_snapshot(Moment moment, Readings readings, ProcessTable& table,

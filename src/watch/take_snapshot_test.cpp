@@ -116,18 +116,19 @@ TEST_F(TakeSnapshotTest, AProcessThatEndedSaysNothing) {
     board.post({.step = 12});
   });
   ProcessTable table;
-  const auto look = [&] {
+  const auto take_one = [&] {
     auto reading = reading_of({1000, 300, 650, 50}, {{process_of(child.pid(), 200)}});
     return take_snapshot({77, "node7"}, {{reading}, {}}, table, boards_).processes.at(0);
   };
-  ASSERT_TRUE(eventually([&] { return look().step.has_value(); })) << "the child posted nothing";
-  for (int i = 0; i < 10; ++i) ASSERT_EQ(look().step, 12U);
+  ASSERT_TRUE(eventually([&] { return take_one().step.has_value(); }))
+      << "the child posted nothing";
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(take_one().step, 12U);
   child.end();
-  EXPECT_EQ(look().step, std::nullopt);
-  EXPECT_TRUE(look().facts->start_ticks.has_value()) << "it waits for its parent";
+  EXPECT_EQ(take_one().step, std::nullopt);
+  EXPECT_TRUE(take_one().facts->start_ticks.has_value()) << "it waits for its parent";
   child.reap();
-  EXPECT_EQ(look().step, std::nullopt);
-  EXPECT_EQ(look().facts->start_ticks, std::nullopt);
+  EXPECT_EQ(take_one().step, std::nullopt);
+  EXPECT_EQ(take_one().facts->start_ticks, std::nullopt);
   std::filesystem::remove_all(folder);
 }
 
@@ -229,11 +230,12 @@ void expect_below(const gpu::DeviceMemory& memory, uint64_t total) {
   EXPECT_LE(memory.reserved_bytes.value_or(0), total);
 }
 
-void expect_kept(const gpu::DeviceMemory& said, const gpu::DeviceMemory& shown, uint64_t total) {
+void expect_kept(const gpu::DeviceMemory& reported, const gpu::DeviceMemory& shown,
+                 uint64_t total) {
   for (const auto figure : {&gpu::DeviceMemory::used_bytes, &gpu::DeviceMemory::free_bytes,
                             &gpu::DeviceMemory::reserved_bytes}) {
-    if (said.*figure <= total) {
-      EXPECT_EQ(shown.*figure, said.*figure);
+    if (reported.*figure <= total) {
+      EXPECT_EQ(shown.*figure, reported.*figure);
     }
   }
 }

@@ -10,10 +10,10 @@ namespace vram::watch {
 namespace {
 
 constexpr size_t kFirstBytes = 1024;
-constexpr size_t kMostBytes = size_t{1} << 20;
+constexpr size_t kMaxBytes = size_t{1} << 20;
 
 std::optional<std::string> name_of(uint32_t uid) {
-  for (size_t bytes = kFirstBytes; bytes <= kMostBytes; bytes *= 4) {
+  for (size_t bytes = kFirstBytes; bytes <= kMaxBytes; bytes *= 4) {
     std::vector<char> buffer(bytes);
     passwd entry{};
     passwd* found = nullptr;

@@ -8,7 +8,7 @@ namespace {
 void count(std::vector<XidCount>& counts, uint64_t xid, int64_t time_ns) {
   auto place = std::ranges::lower_bound(counts, xid, {}, &XidCount::xid);
   if (place == counts.end() || place->xid != xid) {
-    if (counts.size() == kMostXids) return;
+    if (counts.size() == kMaxXids) return;
     place = counts.insert(place, XidCount{xid, 0, 0});
   }
   ++place->count;

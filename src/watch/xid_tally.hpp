@@ -3,7 +3,7 @@
 //
 //     Readings (new Xids) + what was counted ──▶ Readings with counts
 //
-// One thread at a time. A driver chooses the numbers: those beyond the first kMostXids of a device
+// One thread at a time. A driver chooses the numbers: those beyond the first kMaxXids of a device
 // are not counted.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace vram::watch {
 
-inline constexpr size_t kMostXids = 64;
+inline constexpr size_t kMaxXids = 64;
 
 class XidTally {
  public:

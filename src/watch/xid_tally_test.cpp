@@ -47,8 +47,8 @@ TEST(XidTally, UnknownUntilSomebodyTellsAndRememberedWhenNobodyDoes) {
 
 TEST(XidTally, HasABound) {
   XidTally counts;
-  for (uint64_t xid = 0; xid < 10 * kMostXids; ++xid) tally(counts, "A", {{xid}}, 1);
-  EXPECT_EQ(tally(counts, "A", {{0}}, 2).value().size(), kMostXids);
+  for (uint64_t xid = 0; xid < 10 * kMaxXids; ++xid) tally(counts, "A", {{xid}}, 1);
+  EXPECT_EQ(tally(counts, "A", {{0}}, 2).value().size(), kMaxXids);
   EXPECT_EQ(tally(counts, "A", {{0}}, 2).value().at(0).count, 3U);
 }
 

@@ -5,7 +5,7 @@
 namespace vram::gpu::cuda::fake {
 namespace {
 
-bool is_meant(const std::string& wanted, const std::string& function) {
+bool is_selected(const std::string& wanted, const std::string& function) {
   return wanted.empty() || wanted == function;
 }
 
@@ -15,7 +15,7 @@ CUresult Failures::next(const std::string& function) {
   ++calls_[function];
   if (broken_ != kSuccess) return broken_;
   if (const CUresult planned = next_planned(function); planned != kSuccess) return planned;
-  if (!at_random_ || !is_meant(at_random_->function, function)) return kSuccess;
+  if (!at_random_ || !is_selected(at_random_->function, function)) return kSuccess;
   std::bernoulli_distribution fails(at_random_->rate);
   return fails(at_random_->random) ? at_random_->result : kSuccess;
 }
@@ -23,7 +23,8 @@ CUresult Failures::next(const std::string& function) {
 CUresult Failures::next_planned(const std::string& function) {
   CUresult result = kSuccess;
   for (Planned& planned : planned_) {
-    if (is_meant(planned.function, function) && --planned.calls_left == 0) result = planned.result;
+    if (is_selected(planned.function, function) && --planned.calls_left == 0)
+      result = planned.result;
   }
   std::erase_if(planned_, [](const Planned& planned) { return planned.calls_left == 0; });
   return result;
@@ -45,7 +46,7 @@ void Failures::heal() {
 
 uint64_t Failures::calls(const std::string& function) const {
   uint64_t count = 0;
-  for (const auto& [name, calls] : calls_) count += is_meant(function, name) ? calls : 0;
+  for (const auto& [name, calls] : calls_) count += is_selected(function, name) ? calls : 0;
   return count;
 }
 

@@ -78,7 +78,7 @@ bool is_listed(const char* function, NvmlReturn& answer) {
   return true;
 }
 
-bool is_told(const Faults& answers, const char* function, NvmlReturn& answer) {
+bool has_answer(const Faults& answers, const char* function, NvmlReturn& answer) {
   const auto found = answers.find(function);
   if (found == answers.end()) return false;
   answer = static_cast<NvmlReturn>(found->second);
@@ -87,11 +87,11 @@ bool is_told(const Faults& answers, const char* function, NvmlReturn& answer) {
 
 NvmlReturn answer_of(const char* function, const Call& call) {
   NvmlReturn answer = kSuccess;
-  if (is_listed(function, answer) || is_told(call.machine->answers, function, answer))
+  if (is_listed(function, answer) || has_answer(call.machine->answers, function, answer))
     return answer;
   // Faults of a device are not those of its parts.
   const bool is_device = call.device != nullptr && call.part == nullptr;
-  if (is_device && is_told(call.device->answers, function, answer)) return answer;
+  if (is_device && has_answer(call.device->answers, function, answer)) return answer;
   if (!call.machine->is_loaded) is_stale = open_count > 0;
   if (!call.machine->is_loaded) return kDriverNotLoaded;
   if (open_count == 0 && std::strcmp(function, "nvmlInit_v2") != 0) return kUninitialized;

@@ -29,7 +29,7 @@ using vram::fake_rocm_smi::odd;
   return size < text->size() ? kInsufficientSize : kSuccess;
 }
 
-[[maybe_unused]] uint32_t fate_of(char letter) {
+[[maybe_unused]] uint32_t page_state_of(char letter) {
   const auto at = std::string("RPF").find(letter);
   return at == std::string::npos ? 9 : static_cast<uint32_t>(at);
 }
@@ -94,7 +94,8 @@ RsmiStatus rsmi_dev_memory_reserved_pages_get(uint32_t index, uint32_t* count,
   const std::string& pages = *call.device->pages;
   const uint32_t written = std::min(*count, static_cast<uint32_t>(pages.size()));
   for (uint32_t page = 0; records != nullptr && page < written; ++page)
-    records[page] = {uint64_t{page} * 4096, 4096, static_cast<uint32_t>(odd(fate_of(pages[page])))};
+    records[page] = {uint64_t{page} * 4096, 4096,
+                     static_cast<uint32_t>(odd(page_state_of(pages[page])))};
   *count = static_cast<uint32_t>(odd(records == nullptr ? pages.size() : written));
   return kSuccess;
 }

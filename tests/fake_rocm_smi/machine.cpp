@@ -109,8 +109,8 @@ void suffer(const Faults& faults, const std::string& function, Call& call) {
   if (const auto hang = faults.hangs_ms.find(function); hang != faults.hangs_ms.end())
     std::this_thread::sleep_for(std::chrono::milliseconds(hang->second));
   if (faults.throws.contains(function)) throw std::runtime_error("thrown by the fake");
-  if (const auto told = faults.answers.find(function); told != faults.answers.end())
-    call.answer = told->second;
+  if (const auto found = faults.answers.find(function); found != faults.answers.end())
+    call.answer = found->second;
 }
 
 Call begin_with(const std::string& function, std::optional<uint32_t> index) {

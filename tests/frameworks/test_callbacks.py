@@ -71,7 +71,7 @@ def test_lightning(seen: list[vram.Measurement]) -> None:
     trainer(vram.callbacks.lightning()).fit(model(), data(3), data(1))
     epoch = ["train_step"] * 3 + ["validation", "epoch"]
     assert names_of(seen) == epoch * 2
-    assert all(one.error is None and one.why_unknown == "torch uses no GPU" for one in seen)
+    assert all(one.error is None and one.unknown_reason == "torch uses no GPU" for one in seen)
     assert seen[4].duration_ns >= sum(one.duration_ns for one in seen[:4])  # the epoch holds its parts
 
 

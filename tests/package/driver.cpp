@@ -108,13 +108,13 @@ void out_of_memory_is_pytorchs_error() {
       [&](int64_t, size_t bytes, size_t, size_t) { observed = bytes; });
   CHECK(count("attachOutOfMemoryObserver") == 1);
   const size_t emptied = count("emptyCache 0");
-  std::string said;
+  std::string message;
   try {
     (void)current().allocate(2 << 20);
   } catch (const c10::OutOfMemoryError& error) {
-    said = error.what_without_backtrace();
+    message = error.what_without_backtrace();
   }
-  CHECK(said.find("CUDA out of memory. the reasons, in bytes") == 0);
+  CHECK(message.find("CUDA out of memory. the reasons, in bytes") == 0);
   CHECK(observed == 2 << 20);
   CHECK(count("emptyCache 0") == emptied + 1);
   CHECK(c10::Spare::asked == 1);
@@ -202,13 +202,13 @@ void devices_beside_each_other() {
 
 void what_is_impossible_says_so() {
   const DataPtr ours = current().allocate(64);
-  std::string said;
+  std::string message;
   try {
     (void)current().shareIpcHandle(ours.get());
   } catch (const c10::Error& error) {
-    said = error.what_without_backtrace();
+    message = error.what_without_backtrace();
   }
-  CHECK(said.find("can't be shared with another process") != std::string::npos);
+  CHECK(message.find("can't be shared with another process") != std::string::npos);
   CHECK(count("shareIpcHandle") == 0);
   int theirs = 0;
   (void)current().shareIpcHandle(&theirs);

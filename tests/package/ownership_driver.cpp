@@ -203,14 +203,14 @@ void the_per_thread_default_stream_is_not_the_pools() {
   CHECK(count("allocate 6000") == 1);
   set_current(0, 5);
   const DataPtr ours = current().allocate(6001);
-  std::string said;
+  std::string message;
   try {
     current().recordStream(ours, stream(2));
   } catch (const c10::Error& error) {
-    said = error.what_without_backtrace();
+    message = error.what_without_backtrace();
   }
-  CHECK(said.find("record_stream") != std::string::npos);
-  CHECK(said.find("the per-thread default stream") != std::string::npos);
+  CHECK(message.find("record_stream") != std::string::npos);
+  CHECK(message.find("the per-thread default stream") != std::string::npos);
 }
 
 // NCCL's tensor registration reads the segments from a snapshot and registers each; the pool's

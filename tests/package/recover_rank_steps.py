@@ -222,10 +222,10 @@ class Talking(SimulatedTraining):
     def __init__(self) -> None:
         super().__init__(random_model(random.Random(6))[0], 1 << 40)
 
-    def silent(self, why: str) -> Any:
+    def silent(self, reason: str) -> Any:
         from vram._frameworks._torch_modes import Silent
 
-        return Silent(why)
+        return Silent(reason)
 
 
 def functions() -> None:

@@ -163,8 +163,8 @@ class SimulatedTraining:
 
         return hooked()
 
-    def silent(self, why: str) -> AbstractContextManager[Any]:
-        del why
+    def silent(self, reason: str) -> AbstractContextManager[Any]:
+        del reason
         return nullcontext()
 
     def out_of_memory(self, text: str) -> BaseException:

@@ -63,7 +63,7 @@ class FakeFramework:
         self.pinned = 0
         return None
 
-    def why_not_now(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         return self.why_not
 
     def tensor_classes(self) -> tuple[type, ...]:
@@ -148,7 +148,7 @@ def test_a_cache_that_nobody_needs_is_left(fake: FakeFramework) -> None:
 
 def test_the_share_that_must_be_free_can_be_set(fake: FakeFramework) -> None:
     fake.others = 0
-    assert _of(Cleaner(step="cache", low=0.7).step(), Grade.CACHE).skipped is None
+    assert _of(Cleaner(step="cache", min_free_fraction=0.7).step(), Grade.CACHE).skipped is None
 
 
 def test_what_would_bring_little_is_left(fake: FakeFramework) -> None:
@@ -342,7 +342,7 @@ def test_pages_of_named_files_are_dropped(fake: FakeFramework, tmp_path: Path) -
     file.write_bytes(os.urandom(4 * MIB))
     os.sync()  # what is not on disk yet would stay
     before = _host.cached_bytes([file])
-    report = _of(Cleaner(end="page_cache", files=[file], least="1MiB").end(), Grade.PAGE_CACHE)
+    report = _of(Cleaner(end="page_cache", files=[file], min_bytes="1MiB").end(), Grade.PAGE_CACHE)
     if before < MIB:
         pytest.skip("this file system does not say what it keeps")
     assert (before, report.host_bytes) == (4 * MIB, 4 * MIB - _host.cached_bytes([file]))
@@ -377,7 +377,7 @@ def test_wrong_settings_are_errors() -> None:
         vram.VramError, match="'cycles', 'cache', 'workspaces', 'host', 'page_cache' or None, not 'all'"
     ):
         Cleaner(step="all")
-    with pytest.raises(vram.VramError, match="low is a share, more than 0 and at most 1, not 10"):
-        Cleaner(low=10)
+    with pytest.raises(vram.VramError, match="min_free_fraction is a fraction, more than 0 and at most 1, not 10"):
+        Cleaner(min_free_fraction=10)
     with pytest.raises(ValueError, match="no size"):
-        Cleaner(least="much")
+        Cleaner(min_bytes="much")

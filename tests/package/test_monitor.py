@@ -13,8 +13,8 @@ import pytest
 import vram
 import vram.tensorflow
 from vram._frameworks import Figures
-from vram.look import _peaks, _region
-from vram.look._measurement import DeviceUse, Measurement
+from vram.monitoring import _peaks, _region
+from vram.monitoring._measurement import DeviceUse, Measurement
 
 MIB = 1 << 20
 
@@ -274,7 +274,7 @@ def test_without_a_gpu_nothing_is_known_and_said_so(seen: list[Measurement]) -> 
 
     with vram.monitor("x"):
         pass
-    assert (seen[0].devices, seen[0].peak_bytes, seen[0].why_unknown) == ((), None, "torch uses no GPU")
+    assert (seen[0].devices, seen[0].peak_bytes, seen[0].unknown_reason) == ((), None, "torch uses no GPU")
     assert str(seen[0]).endswith("; GPU memory unknown: torch uses no GPU")
     assert vram.peaks() == vram.Peaks(None, None)
 
@@ -289,7 +289,7 @@ def test_the_line_has_units(gpu: Counters, caplog: pytest.LogCaptureFixture) -> 
     assert line.startswith("x: ")
     assert line.endswith("; GPU 0: +3 MiB, now 4 MiB of 8 MiB reserved (50% unused), peak 6 MiB")
     assert str(DeviceUse(3)) == "GPU 3: memory unknown"
-    assert str(Measurement("x", 1, 0, 999_600, why_unknown="y")) == "x: 1000 us; GPU memory unknown: y"
+    assert str(Measurement("x", 1, 0, 999_600, unknown_reason="y")) == "x: 1000 us; GPU memory unknown: y"
 
 
 def test_who_is_not_listened_to_is_not_measured(gpu: Counters, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +324,7 @@ def test_a_gpu_that_fails_hides_no_error_of_the_program(gpu: Counters, monkeypat
     assert measured.__exit__(KeyError, KeyError(), None) is None  # type: ignore[func-returns-value]
     assert region.result is not None
     assert region.result.error == "KeyError"
-    assert region.result.why_unknown == "GPU 0 failed: RuntimeError: device 0 is lost"
+    assert region.result.unknown_reason == "GPU 0 failed: RuntimeError: device 0 is lost"
     assert not any(counter.waiting for counter in _peaks._counters.by_device.values())
 
 

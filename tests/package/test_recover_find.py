@@ -15,7 +15,7 @@ from torch import nn
 import vram
 from vram._frameworks import _training
 from vram._frameworks._torch_training import TorchTraining
-from vram.look import _region
+from vram.monitoring import _region
 
 
 @pytest.fixture(autouse=True)
@@ -103,8 +103,8 @@ def test_what_others_hold_is_not_there() -> None:
 
 def test_no_more_than_was_asked_for() -> None:
     training = SimulatedTraining(line(), capacity=80 * GIB)
-    found = vram.find_batch_size(training.step, framework=training, largest=100)
-    assert (found.batch_size, found.why) == (96, "no more than 100 was asked for")
+    found = vram.find_batch_size(training.step, framework=training, max_batch_size=100)
+    assert (found.batch_size, found.reason) == (96, "no more than 100 was asked for")
     assert max(training.steps) <= 100
 
 
@@ -113,7 +113,7 @@ def test_fewer_than_a_multiple_are_found_too(samples: int, expected: int) -> Non
     training = SimulatedTraining(line(sample=2 * GIB), capacity=3 * GIB + samples * 2 * GIB + 200 * MIB)
     found = vram.find_batch_size(training.step, framework=training)
     assert found.batch_size == expected
-    assert found.why.startswith("a batch of 8 ")
+    assert found.reason.startswith("a batch of 8 ")
 
 
 def test_when_nothing_fits_the_error_says_so() -> None:

@@ -43,7 +43,7 @@ def test_a_size_is_halved_to_multiples_of_8_and_below_8_to_anything() -> None:
 def test_shrink_minimum_and_argument() -> None:
     seen = []
 
-    @vram.retry_on_oom(argument="tokens", shrink=lambda size: size - 100, minimum=700)
+    @vram.retry_on_oom(argument="tokens", shrink=lambda size: size - 100, min_size=700)
     def train(batch_size: int, tokens: int) -> None:
         seen.append((batch_size, tokens))
         too_many(tokens, 0)
@@ -61,7 +61,7 @@ def test_tries_are_bounded_and_an_argument_must_exist() -> None:
         too_many(batch_size, 0)
 
     with pytest.raises(torch.OutOfMemoryError, match="no more tries"):
-        vram.retry_on_oom(tries=3)(train)(1024)
+        vram.retry_on_oom(max_attempts=3)(train)(1024)
     assert seen == [1024, 512, 256]
     with pytest.raises(vram.VramError, match="no argument 'size'"):
         vram.retry_on_oom(argument="size")(train)

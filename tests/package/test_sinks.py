@@ -15,9 +15,9 @@ import pytest
 
 import vram
 from vram import _sizes
-from vram.look._measurement import DeviceUse, Measurement
+from vram.monitoring._measurement import DeviceUse, Measurement
 
-IN_THE_LIBRARY = {"_memory", "_board"}  # tests/python/test_look.py runs their examples
+IN_THE_LIBRARY = {"_memory", "_board"}  # tests/python/test_monitoring.py runs their examples
 LOOK = {path.stem for path in (Path(vram.__file__).parent / "look").glob("_[a-z]*.py")}
 MODULES = ["_sizes", "callbacks", *(f"look.{name}" for name in sorted(LOOK - IN_THE_LIBRARY))]
 USE = DeviceUse(1, 600, 1000, 100, 0, 900, 1000)
@@ -98,7 +98,7 @@ def test_json_lines_are_as_documented(tmp_path: Path) -> None:
     path = tmp_path / "vram.jsonl"
     sink = vram.JsonLines(path)
     sink(MEASUREMENT)
-    sink(Measurement("bare", 1, 0, 5, error="ValueError", why_unknown="no GPU"))
+    sink(Measurement("bare", 1, 0, 5, error="ValueError", unknown_reason="no GPU"))
     full, bare = lines_of(path)
     assert full.pop("host.name")
     assert full == {

@@ -139,9 +139,9 @@ def test_torch_has_no_more_free_than_it_may_take(
 
 def test_torch_says_when_a_graph_is_being_captured(stand_in: StandInTorch) -> None:
     framework = TorchFramework(stand_in)
-    assert framework.why_not_now() is None
+    assert framework.unavailable_reason() is None
     stand_in.capturing = True
-    assert framework.why_not_now() == "a CUDA graph is being captured"
+    assert framework.unavailable_reason() == "a CUDA graph is being captured"
 
 
 def test_torch_says_what_it_has_of_pinned_memory_not_what_it_believes_to_be_in_use(stand_in: StandInTorch) -> None:
@@ -157,7 +157,7 @@ def test_torch_says_what_it_has_of_pinned_memory_not_what_it_believes_to_be_in_u
 
 def test_torch_without_a_gpu_keeps_nothing() -> None:
     framework = framework_of("torch")
-    assert framework.why_not_now() is None
+    assert framework.unavailable_reason() is None
     assert framework.clear_workspaces() == "CUDA is not in use"
     assert framework.pinned_bytes() is None
     assert framework.release_host_cache() is not None

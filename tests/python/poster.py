@@ -11,7 +11,7 @@ from program import BINARY, ROOT
 
 POSTER = """
 import sys, time, vram
-from vram.look._board import post_step
+from vram.monitoring._board import post_step
 board = vram.Board()
 mib = 1 << 20
 use = vram.DeviceUse(0, 60 * mib, 100 * mib, 0, 0, 90 * mib)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 ASKING = """
 import os, pathlib, sys, threading
 import vram
-from vram.look._board import post_step
+from vram.monitoring._board import post_step
 sys.path.insert(0, "tests/python")
 import asked_program
 folder = pathlib.Path(os.environ["VRAM_BOARD"])
@@ -72,7 +72,7 @@ print(answer())
 def test_the_page_says_at_once_what_is_left(tmp_path: pathlib.Path) -> None:
     body = f"""{STAND_IN}
 import ctypes
-from vram.look._native import BoardPage, library
+from vram.monitoring._native import BoardPage, library
 def cached():
     page = BoardPage(struct_bytes=ctypes.sizeof(BoardPage))
     assert library().vram_board_read(os.getpid(), ctypes.byref(page)) == 0

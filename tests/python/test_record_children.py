@@ -51,12 +51,12 @@ def work():
     print("child", os.getpid(), flush=True)
 
 if __name__ == "__main__":
-    recording.record_as_told()
+    recording.record_from_environment()
     vram.step()
     while not os.path.exists(os.environ["VRAM_RECORD"]):  # the name is taken by whoever records first
         time.sleep(0.01)
     {child}
-    recording.finish_as_told()
+    recording.finish_recording()
     print("parent", os.getpid())
 """
 

@@ -171,7 +171,7 @@ def test_a_command_line_can_do_no_harm(machine: Machine, tmp_path: pathlib.Path)
 def test_a_process_that_is_asked_gives_memory_back(machine: Machine, tmp_path: pathlib.Path) -> None:
     board = tmp_path / "board"
     body = f"""{asked_program.STAND_IN}
-from vram.look._board import post_step
+from vram.monitoring._board import post_step
 board = vram.Board()
 post_step(1, 1000)
 print("ready", flush=True)

@@ -46,7 +46,7 @@ Op op_of(trace::BlockState state) {
 }
 
 // As PyTorch's tap says it: what was asked for, where that leads to the block's size.
-uint64_t bytes_said(const trace::Block& block) {
+uint64_t recorded_bytes(const trace::Block& block) {
   const uint64_t rounded = explain::AllocatorRules().round(block.requested_bytes);
   return rounded == block.size_bytes ? block.requested_bytes : block.size_bytes;
 }
@@ -97,7 +97,7 @@ class Program {
     for_each_part([&](Record part, const trace::Block* block) {
       part.op = is_expandable_ ? Op::kSegmentMap : Op::kSegmentAlloc;
       if (block != nullptr) part.op = Op::kFound;
-      if (block != nullptr) part.size_bytes = bytes_said(*block);
+      if (block != nullptr) part.size_bytes = recorded_bytes(*block);
       if (block == nullptr || block->state != trace::BlockState::kInactive) records.push_back(part);
       part.op = Op::kFreeRequested;
       if (block != nullptr && block->state == trace::BlockState::kPendingFree)

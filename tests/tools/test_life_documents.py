@@ -78,6 +78,6 @@ def test_every_symbol_is_in_the_file_that_is_named_with_it(document: str) -> Non
 
 def test_a_symbol_that_is_gone_is_noticed() -> None:
     assert exists("Sources::read")
-    assert exists("Slot::ask_health")
+    assert exists("Slot::query_health")
     assert not exists("uses_by_pid")
     assert not exists("Sources::read_nothing")

@@ -82,7 +82,7 @@ class Framework(Counters, Protocol):
     def device_memory(self, device: int) -> DeviceMemory | None:
         """None: the framework can't tell."""
 
-    def why_not_now(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """Why nothing may be freed at this moment (a graph is being captured, say); None: it may."""
 
     def clear_workspaces(self) -> str | None:

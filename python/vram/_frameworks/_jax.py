@@ -52,7 +52,7 @@ class JaxFramework:
         del device
         return None  # memory_stats() speaks of XLA's share of the device, not of the device
 
-    def why_not_now(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         return None
 
     def clear_workspaces(self) -> str | None:

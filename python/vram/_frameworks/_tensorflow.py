@@ -49,7 +49,7 @@ class TensorFlowFramework:
         del device
         return None
 
-    def why_not_now(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         return None if self._tensorflow.executing_eagerly() else "a graph is being traced"
 
     def clear_workspaces(self) -> str | None:

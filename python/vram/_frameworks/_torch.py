@@ -11,7 +11,7 @@ from vram._frameworks import DeviceMemory, Figures, Tensor
 from vram._frameworks._frozen import may_hide_graphs
 
 # What libraries under PyTorch say instead of raising OutOfMemoryError.
-_IN_DISGUISE = re.compile(
+_OOM_MESSAGE = re.compile(
     r"CUDA out of memory|(?:CUDA|CUDA driver|Triton) [Ee]rror(?: \[CUDA\])?: out of memory|CUFFT_ALLOC_FAILED"
     r"|(?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_ALLOC_FAILED|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"
     r"|CUBLAS_STATUS_NOT_INITIALIZED when calling `cublas(?:Lt)?Create"  # there was no memory for the handle
@@ -62,13 +62,13 @@ class TorchFramework:
     def is_out_of_memory(self, error: BaseException) -> bool:
         if isinstance(error, self._torch.cuda.OutOfMemoryError):  # torch.OutOfMemoryError, by its older name
             return True
-        return isinstance(error, RuntimeError) and _IN_DISGUISE.search(str(error)) is not None
+        return isinstance(error, RuntimeError) and _OOM_MESSAGE.search(str(error)) is not None
 
     def device_memory(self, device: int) -> DeviceMemory | None:
         free, total = self._torch.cuda.mem_get_info(device)
         return DeviceMemory(int(free), int(total))
 
-    def why_not_now(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         cuda = self._torch.cuda
         if cuda.is_initialized() and cuda.is_current_stream_capturing():
             return "a CUDA graph is being captured"

@@ -45,7 +45,7 @@ def _load_vram() -> ModuleType:
     return sys.modules["vram"]
 
 
-def _say(text: str) -> None:
+def _warn(text: str) -> None:
     """One line, once: the children of a program that has said it stay silent."""
     if os.environ.get("VRAM_SAID") == text:
         return
@@ -66,7 +66,7 @@ def _fail(what: str, error: Exception) -> None:
     """Says what could not be set up; under --strict that ends the process, whatever the program would catch."""
     reason = _first_line(error)
     if not _is_strict():
-        _say(f"the program {what}: {reason}")
+        _warn(f"the program {what}: {reason}")
         return
     _print(f"vram: error: the program {what}: {reason}; --strict ends it")
     _end()
@@ -96,7 +96,7 @@ def _enable(framework: str) -> None:
                 return
             enabled = vram.enable(device_limit=int(limit) if limit else None)
         if enabled.notes:
-            _say("; ".join(enabled.notes))
+            _warn("; ".join(enabled.notes))
     except Exception as error:
         _fail("runs without the pool", error)
 
@@ -104,7 +104,7 @@ def _enable(framework: str) -> None:
 def _record() -> None:
     try:
         recording = _load_vram().recording
-        recording.record_as_told(requires_driver=_is_strict())
+        recording.record_from_environment(requires_driver=_is_strict())
         is_first = os.environ.setdefault("VRAM_RECORD_FIRST", str(os.getpid())) == str(os.getpid())
         atexit.register(_finish, recording, is_first)
     except Exception as error:
@@ -114,10 +114,10 @@ def _record() -> None:
 def _finish(recording: ModuleType, is_first: bool) -> None:
     """At the end of the process; of the program's first one it is said if it had nothing to record."""
     try:
-        if recording.finish_as_told() is None and is_first:
-            _say("nothing was recorded: the program used no GPU memory")
+        if recording.finish_recording() is None and is_first:
+            _warn("nothing was recorded: the program used no GPU memory")
     except Exception as error:
-        _say(_first_line(error))
+        _warn(_first_line(error))
         if _is_strict():
             _State.is_recorded_in_part = True
 

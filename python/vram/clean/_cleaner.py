@@ -26,14 +26,14 @@ class Cleaner:
 
     A grade is done only if it pays by the figures of the moment; see docs/clean.md for what that means:
 
-    - at least ``least`` bytes ("64MiB", or a number) would come back;
-    - somebody needs them: less than the share ``low`` of the device (of the host, for HOST and PAGE_CACHE) is free;
+    - at least ``min_bytes`` bytes ("64MiB", or a number) would come back;
+    - somebody needs them: less than ``min_free_fraction`` of the device's memory (HOST, PAGE_CACHE: the host's) is free;
     - the last one was of use: what it freed was not there again within ten calls. Else the grade waits, for ten
       occasions, then for twenty, and so on;
-    - it took little: no more than the share ``share`` of the time that passes goes to a grade.
+    - it took little: no more than ``max_time_fraction`` of the time that passes goes to a grade.
 
-    CYCLES asks instead whether tensors hold ``least`` bytes more than the least since the last search. At the end nothing follows:
-    there it is enough that something would come back. PAGE_CACHE needs ``files`` (whose pages are dropped) or
+    CYCLES asks instead whether tensors hold ``min_bytes`` bytes more than the minimum since the last search. At
+    the end nothing follows: there it is enough that something would come back. PAGE_CACHE needs ``files`` (whose pages are dropped) or
     ``drop_caches=True`` (root only: the whole machine's).
 
     As a context manager it calls end() when left without an error. One thread at a time; devices are those that the framework uses. In a
@@ -55,17 +55,17 @@ class Cleaner:
         step: Grade | str | None = Grade.CYCLES,
         epoch: Grade | str | None = Grade.WORKSPACES,
         end: Grade | str | None = Grade.HOST,
-        low: float = 0.1,
-        least: int | str = "64MiB",
-        share: float = 0.01,
+        min_free_fraction: float = 0.1,
+        min_bytes: int | str = "64MiB",
+        max_time_fraction: float = 0.01,
         files: Iterable[str | os.PathLike[str]] = (),
         drop_caches: bool = False,
     ) -> None:
-        for name, value in (("low", low), ("share", share)):
+        for name, value in (("min_free_fraction", min_free_fraction), ("max_time_fraction", max_time_fraction)):
             if not 0 < value <= 1:
-                raise VramError(f"{name} is a share, more than 0 and at most 1, not {value}")
+                raise VramError(f"{name} is a fraction, more than 0 and at most 1, not {value}")
         self._grades = {"step": grade_of(step), "epoch": grade_of(epoch), "end": grade_of(end)}
-        self._limits = Limits(low, parse_size(least), share)
+        self._limits = Limits(min_free_fraction, parse_size(min_bytes), max_time_fraction)
         self._work = Work(self._limits, [Path(file) for file in files], drop_caches)
         # Cycles that come again are no reason to let them lie; a cache that comes again is one to let it be.
         self._history = {grade: History(rebuilding_counts=grade != Grade.CYCLES) for grade in Grade}
@@ -107,7 +107,7 @@ class Cleaner:
     def _clean(self, occasion: str, force: bool) -> Cleaning:
         highest = self._grades[occasion]
         framework = next((used for used in used_frameworks() if used.devices()), None)
-        hindered = framework.why_not_now() if framework is not None else None
+        hindered = framework.unavailable_reason() if framework is not None else None
         at_the_end = occasion == "end"
         self._watch(framework)
         cleaned = []
@@ -137,11 +137,11 @@ class Cleaner:
         return Cleaned(grade, skipped=why_not) if why_not else self._do(grade, framework, prospect, history)
 
     def _why_not(self, prospect: Prospect, history: History, at_the_end: bool) -> str | None:
-        if prospect.bytes is not None and prospect.bytes < self._limits.least_bytes:
+        if prospect.bytes is not None and prospect.bytes < self._limits.min_bytes:
             return f"no more than {format_size(prospect.bytes)} would come back"
         if at_the_end:
             return None
-        return prospect.why_nobody_needs_it or history.why_wait(_clock(), self._limits)
+        return prospect.unneeded_reason or history.wait_reason(_clock(), self._limits)
 
     def _do(self, grade: Grade, framework: Framework | None, before: Prospect, history: History) -> Cleaned:
         began = _clock()
@@ -156,7 +156,7 @@ class Cleaner:
         freed = max(0, before.level - after)
         history.done(freed, after, began, ended, self._limits)
         if grade == Grade.CYCLES:
-            self._work.least_allocated = after
+            self._work.min_allocated = after
         on_host = grade >= Grade.HOST
         return Cleaned(
             grade,

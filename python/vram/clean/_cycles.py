@@ -16,10 +16,10 @@ from typing import Any
 from vram._error import VramError
 from vram._frameworks import Framework, Tensor, used_frameworks
 from vram._sizes import format_size
-from vram.clean._describe import describe_way, isinstance_exactly
+from vram.clean._describe import describe_path, isinstance_exactly
 from vram.clean._graph import Graph
 
-_MOST_OBJECTS = 2_000_000  # of garbage that are looked through: about 5 s
+_MAX_OBJECTS = 2_000_000  # of garbage that are looked through: about 5 s
 _lock = threading.Lock()
 
 
@@ -102,7 +102,7 @@ def _look_through(found: list[Any], frameworks: list[Framework], hosts_too: bool
     facts = {id(item): fact for item, fact in _tensors(found, frameworks)}
     gradients = _add_gradients(found, facts, frameworks)
     goals = {key for key, fact in facts.items() if hosts_too or fact.on_gpu}
-    if not goals or len(found) > _MOST_OBJECTS:
+    if not goals or len(found) > _MAX_OBJECTS:
         return _too_many(len(found), facts, goals)
     graph = Graph.of(found, gradients).leading_to(goals)
     dead = _dead(graph, frameworks)
@@ -164,29 +164,31 @@ def _held_by_others(dead: dict[int, Any], frameworks: list[Framework]) -> set[in
 
 def _cycles(graph: Graph, facts: dict[int, Tensor]) -> Iterator[Cycle]:
     """A tensor counts for the first knot that holds it without another between."""
-    knots = graph.knots()
-    knotted = {key for knot in knots for key in knot}
+    strong_components = graph.strong_components()
+    knotted = {key for component in strong_components for key in component}
     counted: set[int] = set()
     position = {key: at for at, key in enumerate(facts)}
-    for knot in knots:
-        held = sorted((graph.reached(knot, knotted) & facts.keys()) - counted, key=position.__getitem__)
+    for component in strong_components:
+        held = sorted((graph.reached(component, knotted) & facts.keys()) - counted, key=position.__getitem__)
         counted.update(held)
         if held:
-            yield _cycle(graph, knot, {key: facts[key] for key in held})
+            yield _cycle(graph, component, {key: facts[key] for key in held})
 
 
-def _cycle(graph: Graph, knot: list[int], held: dict[int, Tensor]) -> Cycle:
+def _cycle(graph: Graph, component: list[int], held: dict[int, Tensor]) -> Cycle:
     tensors = sorted(held.values(), key=lambda tensor: -tensor.storage_bytes)
     largest = next(key for key, tensor in held.items() if tensor is tensors[0])
-    start = min(knot, key=lambda key: _rank(graph.objects[key]))
-    members = set(knot)
-    inside = Graph({}, {key: [to for to in graph.edges[key] if to in members] for key in knot})
+    start = min(component, key=lambda key: _rank(graph.objects[key]))
+    members = set(component)
+    inside = Graph({}, {key: [to for to in graph.edges[key] if to in members] for key in component})
 
     def text(way: list[int]) -> str:
-        return describe_way([graph.objects[key] for key in way], lambda item: _text(held.get(id(item))))
+        return describe_path([graph.objects[key] for key in way], lambda item: _text(held.get(id(item))))
 
     to_largest = graph.way(start, largest)
-    return Cycle(_bytes(tensors), tuple(_texts(tensors)), text(inside.way(start, start)), text(to_largest), len(knot))
+    return Cycle(
+        _bytes(tensors), tuple(_texts(tensors)), text(inside.way(start, start)), text(to_largest), len(component)
+    )
 
 
 def _rank(item: Any) -> tuple[int, str]:

@@ -12,22 +12,22 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-_LONGEST_NAME = 60
-_LONGEST_WAY = 24  # objects; of a longer way the middle is left out
+_MAX_NAME_LENGTH = 60
+_MAX_PATH_LENGTH = 24  # objects; of a longer way the middle is left out
 
 
-def describe_way(way: Sequence[Any], tensor_text: Callable[[Any], str | None]) -> str:
+def describe_path(way: Sequence[Any], tensor_text: Callable[[Any], str | None]) -> str:
     """In one line. tensor_text names a framework's tensor, and None any other object."""
     words = []
     at = 0
     while at < len(way):
         last = at + 1 >= len(way)
-        steps_over = not last and at + 2 < len(way) and _speaks_for(way[at], way[at + 1])
+        steps_over = not last and at + 2 < len(way) and _represents(way[at], way[at + 1])
         label = "" if last else _reference(way[at], way[at + 1 : at + 3] if steps_over else way[at + 1 : at + 2])
         words.append((tensor_text(way[at]) or describe(way[at])) + label)
         at += 2 if steps_over else 1
-    if len(words) > _LONGEST_WAY:
-        half = _LONGEST_WAY // 2
+    if len(words) > _MAX_PATH_LENGTH:
+        half = _MAX_PATH_LENGTH // 2
         words[half:-half] = [f"… {len(words) - 2 * half} more …"]
     return " -> ".join(words)
 
@@ -73,10 +73,10 @@ def _file(code: types.CodeType) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1] + "…"
 
 
-def _speaks_for(owner: Any, owned: Any) -> bool:
+def _represents(owner: Any, owned: Any) -> bool:
     if type(owner) is types.FunctionType:
         return owned is owner.__closure__
     return type(owned) is dict and owned is _dictionary(owner)

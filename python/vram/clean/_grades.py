@@ -36,9 +36,9 @@ def grade_of(name: Grade | str | None) -> Grade | None:
 class Limits:
     """From when on a cleaning pays."""
 
-    low: float  # memory is short when less than this share of it is free
-    least_bytes: int  # less than this is not worth a cleaning
-    share: float  # of the time that passes, for each grade
+    min_free_fraction: float  # memory is short when less than this share of it is free
+    min_bytes: int  # less than this is not worth a cleaning
+    max_time_fraction: float  # of the time that passes, for each grade
 
 
 @dataclass(frozen=True)
@@ -47,5 +47,5 @@ class Prospect:
 
     bytes: int | None  # that would come back at most; None: unknown
     level: int  # the figure that falls with the cleaning, and rises when what was cleaned is built again
-    why_nobody_needs_it: str | None = None
+    unneeded_reason: str | None = None
     impossible: str | None = None

@@ -43,7 +43,7 @@ class Graph:
         edges = {key: [to for to in self.edges[key] if to in kept] for key in kept}
         return Graph({key: self.objects[key] for key in kept}, edges)
 
-    def knots(self) -> list[list[int]]:
+    def strong_components(self) -> list[list[int]]:
         """The strongly connected components with a cycle in them (Tarjan 1972, without recursion)."""
         return [c for c in _components(self.edges) if len(c) > 1 or c[0] in self.edges[c[0]]]
 

@@ -22,7 +22,7 @@ class State:
     allocated_bytes: int
     reserved_bytes: int
     spare_bytes: int  # of the allocator, on the devices that are nearly full
-    why_not_short: str | None  # None: some device is nearly full
+    sufficient_reason: str | None  # None: some device is nearly full
 
     @classmethod
     def of(cls, framework: Framework, limits: Limits) -> State:
@@ -30,7 +30,7 @@ class State:
         short, freest = [], []
         for device in figures:
             memory = framework.device_memory(device)
-            if memory is not None and memory.free_bytes < limits.low * memory.total_bytes:
+            if memory is not None and memory.free_bytes < limits.min_free_fraction * memory.total_bytes:
                 short.append(device)
             elif memory is not None:
                 freest.append(f"{format_size(memory.free_bytes)} of {format_size(memory.total_bytes)}")
@@ -54,7 +54,7 @@ class Work:
         self._limits = limits
         self._files = files
         self._drop_caches = drop_caches
-        self.least_allocated: int | None = None  # since the last search for cycles; None: there was none
+        self.min_allocated: int | None = None  # since the last search for cycles; None: there was none
         self.found: tuple[Cycle, ...] = ()  # by the last search
 
     def prospect(self, grade: Grade, framework: Framework | None, at_the_end: bool) -> Prospect:
@@ -69,8 +69,8 @@ class Work:
             return self._of_cycles(sum(figure.allocated_bytes or 0 for figure in figures), at_the_end)
         state = State.of(framework, self._limits)
         if grade == Grade.CACHE:
-            return Prospect(state.spare_bytes, state.reserved_bytes, state.why_not_short)
-        return Prospect(None, state.allocated_bytes, state.why_not_short)
+            return Prospect(state.spare_bytes, state.reserved_bytes, state.sufficient_reason)
+        return Prospect(None, state.allocated_bytes, state.sufficient_reason)
 
     def do(self, grade: Grade, framework: Framework | None) -> str | None:
         """Why it could not be done, or None. OSError: the system refused."""
@@ -90,17 +90,17 @@ class Work:
 
     def _of_cycles(self, allocated: int, at_the_end: bool) -> Prospect:
         """Cycles can't hold more than what has been added since there were none, as far as that is known."""
-        if self.least_allocated is None:
+        if self.min_allocated is None:
             return Prospect(allocated, allocated)
-        self.least_allocated = min(self.least_allocated, allocated)
-        return Prospect(allocated - (0 if at_the_end else self.least_allocated), allocated)
+        self.min_allocated = min(self.min_allocated, allocated)
+        return Prospect(allocated - (0 if at_the_end else self.min_allocated), allocated)
 
     def _of_host_cache(self, framework: Framework) -> Prospect:
         pinned = framework.pinned_bytes()
         memory = _host.host_memory()
         if pinned is None or memory is None:
             return Prospect(None, 0, impossible=f"{framework.name} can't say what it keeps of pinned memory")
-        return Prospect(pinned, pinned, self._why_not_short(memory.available_bytes, memory.total_bytes))
+        return Prospect(pinned, pinned, self._sufficient_reason(memory.available_bytes, memory.total_bytes))
 
     def _of_page_cache(self) -> Prospect:
         memory = _host.host_memory()
@@ -113,10 +113,10 @@ class Work:
         if memory is None:
             return Prospect(kept, kept)
         kept = memory.file_bytes if self._drop_caches else kept
-        return Prospect(kept, kept, self._why_not_short(memory.free_bytes, memory.total_bytes))
+        return Prospect(kept, kept, self._sufficient_reason(memory.free_bytes, memory.total_bytes))
 
-    def _why_not_short(self, free: int, total: int) -> str | None:
-        if free < self._limits.low * total:
+    def _sufficient_reason(self, free: int, total: int) -> str | None:
+        if free < self._limits.min_free_fraction * total:
             return None
         return f"{format_size(free)} of {format_size(total)} of the host are free"
 

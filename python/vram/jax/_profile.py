@@ -18,7 +18,7 @@ from vram._error import VramError
 from vram._sizes import format_size
 from vram.jax._wire import Value, fields, number, numbers, signed, submessage
 
-_LONGEST = 64 << 20  # bytes, unpacked: a real one has a few millions
+_MAX_LENGTH = 64 << 20  # bytes, unpacked: a real one has a few millions
 _GZIP = b"\x1f\x8b"
 _INSIDE = ("/jax/", "/jaxlib/", "<frozen ")  # where no program's own code lies
 _FIRST_SITES = 10
@@ -114,11 +114,11 @@ def _unpacked(packed: bytes) -> bytes:
         return packed
     unpacker = zlib.decompressobj(wbits=31)
     try:
-        unpacked = unpacker.decompress(packed, _LONGEST)
+        unpacked = unpacker.decompress(packed, _MAX_LENGTH)
     except zlib.error as error:
         raise VramError(f"not a profile: its gzip can't be unpacked ({error}); save it again") from error
     if not unpacker.eof:
-        what = "it has more than 64 MiB" if len(unpacked) == _LONGEST else "its gzip ends too soon; save it again"
+        what = "it has more than 64 MiB" if len(unpacked) == _MAX_LENGTH else "its gzip ends too soon; save it again"
         raise VramError(f"not a profile that can be read: {what}")
     return unpacked
 

@@ -5,6 +5,6 @@ PyTorch's own allocator.
 """
 
 from vram.recording._named import scope, step
-from vram.recording._record import Recording, finish_as_told, is_recording, record, record_as_told
+from vram.recording._record import Recording, finish_recording, is_recording, record, record_from_environment
 
-__all__ = ["Recording", "finish_as_told", "is_recording", "record", "record_as_told", "scope", "step"]
+__all__ = ["Recording", "finish_recording", "is_recording", "record", "record_from_environment", "scope", "step"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 # Below 0: after what multiprocessing and the program finish.
-LATE = -100
+EXIT_PRIORITY = -100
 
 
 class _State:
@@ -34,4 +34,4 @@ def _after_fork() -> None:
 def _register(state: type[_State]) -> None:
     from multiprocessing.util import Finalize
 
-    Finalize(None, state.finish, exitpriority=LATE)
+    Finalize(None, state.finish, exitpriority=EXIT_PRIORITY)

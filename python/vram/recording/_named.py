@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from vram import _marks
-from vram.look import _board
+from vram.monitoring import _board
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -146,7 +146,7 @@ def is_recording() -> bool:
     return bool(library().vram_is_recording())
 
 
-def record_as_told(*, requires_driver: bool = False) -> None:
+def record_from_environment(*, requires_driver: bool = False) -> None:
     """For ``vram run --record``: records until the process ends, as the environment says. VramError: it can't be.
 
     requires_driver: a machine without CUDA's driver, on which there is nothing to record, counts as that, too.
@@ -164,8 +164,8 @@ def _end_in_child() -> None:
         _end()
 
 
-def finish_as_told() -> Path | None:
-    """At the end of the process, what record_as_told() began: its file, or one of another process of the program; None:
+def finish_recording() -> Path | None:
+    """At the end of the process, what record_from_environment() began: its file, or one of another process of the program; None:
     there was nothing to record. VramError: from some moment on it could not be written."""
     _end()
     told = Path(os.environ["VRAM_RECORD"])

@@ -18,7 +18,7 @@ from vram.recover._oom import Failure, attempt, free
 from vram.recover._randomness import Randomness
 from vram.recover._votes import OUT_OF_MEMORY, WORKED
 
-_TALKS = (
+_COMMUNICATES = (
     "step() communicates with other ranks: one that ran out of memory would leave the others waiting, and parts would not be "
     "as many on all. Communicate after vram.micro_batches, or call backward without it"
 )
@@ -38,7 +38,7 @@ def until_it_fits(job: Job, size: int) -> tuple[int, Any]:
 def _voted(job: Job, size: int) -> tuple[Any, int]:
     """The loss if all ranks came through; else None, and everything is undone. With it, the largest rank's size."""
     job.attempts += 1
-    with job.ranks.votes.telling():
+    with job.ranks.votes.reporting():
         outcome = attempt(job.framework, lambda: _run(job, size))
         if outcome.stepped:
             raise _stepped(job, outcome.failure)
@@ -47,7 +47,7 @@ def _voted(job: Job, size: int) -> tuple[Any, int]:
     worst, largest = job.ranks.votes.worst(WORKED if outcome.failure is None else OUT_OF_MEMORY, size)
     if worst == WORKED and job.ranks.complete(job.gradients, lambda make: _made(job, size, make)):
         return outcome.value, largest
-    with job.ranks.votes.telling():
+    with job.ranks.votes.reporting():
         _undo(job)
         job.freed_bytes += free(job.framework)
     return None, largest
@@ -70,7 +70,7 @@ def _run(job: Job, size: int) -> Any:
     """Forward and backward of the whole batch. Its loss."""
     known = job.ranks.votes.alone or job.remembered.silent
     job.buffers.save()
-    with nullcontext() if known else job.framework.silent(_TALKS):
+    with nullcontext() if known else job.framework.silent(_COMMUNICATES):
         fits = size >= job.samples
         loss = run_part(job, job.batch, 1.0, split=False).loss if fits else _run_split(job, size)
     job.gradients.merge()

@@ -11,15 +11,15 @@ from typing import Any
 from vram._error import VramError
 from vram._frameworks._training import Training, training_framework
 from vram._sizes import parse_limit
-from vram.look import _peaks
-from vram.look._peaks import PeakOf
+from vram.monitoring import _peaks
+from vram.monitoring._peaks import PeakOf
 from vram.recover._fit import Trial, next_size
 from vram.recover._oom import attempt, free
 from vram.recover._randomness import Randomness
 from vram.recover._votes import WORKED, Votes, refuse_unknown_ranks
 
 _UNKNOWN = -1  # of what may be unknown, on its way to other ranks
-_TALKS = (
+_COMMUNICATES = (
     "the trial communicates with other ranks: if one of them ran out of memory, the others would wait for it. Let it run "
     "within no_sync() of DistributedDataParallel made with broadcast_buffers=False, or on the module within it: that takes "
     "as much memory once the buckets are there. What communicates within forward (FullyShardedDataParallel) can't be "
@@ -32,7 +32,7 @@ class BatchSize:
     """What ``vram.find_batch_size`` found. Bytes of one device. A value: use it from any thread.
 
     >>> import vram
-    >>> vram.BatchSize(batch_size=96, budget_bytes=1 << 30, peak_bytes=1 << 29, trials=(), why="").batch_size
+    >>> vram.BatchSize(batch_size=96, budget_bytes=1 << 30, peak_bytes=1 << 29, trials=(), reason="").batch_size
     96
     """
 
@@ -40,7 +40,7 @@ class BatchSize:
     budget_bytes: int
     peak_bytes: int  # measured at that size: what the allocator held at most
     trials: tuple[Trial, ...]  # in the order in which they were run
-    why: str  # this size and no larger one
+    reason: str  # this size and no larger one
 
 
 def find_batch_size(
@@ -49,7 +49,7 @@ def find_batch_size(
     budget: int | str | None = None,
     multiple_of: int = 8,
     start: int | None = None,
-    largest: int | None = None,
+    max_batch_size: int | None = None,
     max_trials: int = 8,
     device: int | None = None,
     group: Any = None,
@@ -64,7 +64,7 @@ def find_batch_size(
 
     budget: what this process may hold of the device, in bytes or as "20GiB"; None: what it holds and all that is free now,
     within the limits set by ``torch.cuda.set_per_process_memory_fraction()`` and ``vram.enable(device_limit=...)``.
-    multiple_of: of the result, unless only less fits. start: the first size, small (multiple_of). largest: no more than
+    multiple_of: of the result, unless only less fits. start: the first size, small (multiple_of). max_batch_size: no more than
     that. device: its number; None: the current one. group: the ranks that search together, a process group: they try the
     same sizes, and what does not fit on one of them fits on none; the trial must not communicate. False: this rank works
     by itself. Where several ranks run, one of the two must be given. framework: in place of PyTorch, for tests.
@@ -80,20 +80,22 @@ def find_batch_size(
     """
     used = framework if framework is not None else training_framework()
     refuse_unknown_ranks(group, "vram.find_batch_size()")
-    search = _begun(used, trial, budget, device, Votes(group), [start or 0, largest or 0, multiple_of, max_trials])
+    search = _begun(
+        used, trial, budget, device, Votes(group), [start or 0, max_batch_size or 0, multiple_of, max_trials]
+    )
     randomness = Randomness(used)
-    first = min(start or multiple_of, largest or sys.maxsize)
+    first = min(start or multiple_of, max_batch_size or sys.maxsize)
     search.run(first)
     while not search.best and first > 1:  # less than that: then any size will do
         first, multiple_of = first // 8 or 1, 1
         search.run(first)
     while len(search.trials) < max_trials:
-        size = search.next_size(multiple_of, largest)
+        size = search.next_size(multiple_of, max_batch_size)
         if size is None:
             break
         search.run(size)
     randomness.restore()
-    return search.result(multiple_of, largest)
+    return search.result(multiple_of, max_batch_size)
 
 
 def _begun(
@@ -105,7 +107,7 @@ def _begun(
     asked: list[int],
 ) -> _Search:
     """Before the first trial. VramError: no GPU; ranks that were not asked for the same."""
-    with votes.telling():
+    with votes.reporting():
         number = device if device is not None else used.current_device()
         if number is None:
             raise VramError(
@@ -117,7 +119,7 @@ def _begun(
     votes.worst(WORKED)
     if any(other != asked for other in votes.all(asked)):
         raise VramError(
-            f"start, largest, multiple_of and max_trials must be the same on all ranks; here they are {asked}"
+            f"start, max_batch_size, multiple_of and max_trials must be the same on all ranks; here they are {asked}"
         )
     return _Search(used, number, trial, budget_bytes, votes)
 
@@ -141,13 +143,13 @@ class _Search:
     def best(self) -> Trial | None:
         return max((t for t in self.trials if t.fits), key=lambda trial: trial.batch_size, default=None)
 
-    def next_size(self, multiple_of: int, largest: int | None) -> int | None:
+    def next_size(self, multiple_of: int, max_batch_size: int | None) -> int | None:
         """The least that any rank would try; None: some rank has no more to try."""
-        sizes = [next_size(trials, budget, multiple_of, largest) for budget, trials in self._ranks]
+        sizes = [next_size(trials, budget, multiple_of, max_batch_size) for budget, trials in self._ranks]
         return None if None in sizes else min(size for size in sizes if size is not None)
 
     def run(self, batch_size: int) -> None:
-        with self._votes.telling():
+        with self._votes.reporting():
             mine = self._measured(batch_size)
         self._votes.worst(WORKED)
         everybody = [_decoded(batch_size, values) for values in self._votes.all(_encoded(mine))]
@@ -163,7 +165,7 @@ class _Search:
                 stack.enter_context(self._framework.backward_passes(phases.backward_begins))
                 stack.enter_context(self._framework.optimizer_steps(phases.optimizer_begins, phases.optimizer_ends))
                 if not self._votes.alone and not self.best:  # then it is known that it does not
-                    stack.enter_context(self._framework.silent(_TALKS))
+                    stack.enter_context(self._framework.silent(_COMMUNICATES))
                 outcome = attempt(self._framework, lambda: self._step(batch_size))
             self._framework.synchronize(self._device)
         finally:
@@ -174,7 +176,7 @@ class _Search:
             return Trial(batch_size, fits=False)
         return phases.trial(batch_size, self._budget_bytes)
 
-    def result(self, multiple_of: int, largest: int | None) -> BatchSize:
+    def result(self, multiple_of: int, max_batch_size: int | None) -> BatchSize:
         best = self.best
         if best is None or best.peak_bytes is None:
             tried = "; ".join(self._failures) or "all of them ran, but over the budget"
@@ -187,12 +189,12 @@ class _Search:
             self._budget_bytes,
             best.peak_bytes,
             tuple(self.trials),
-            self._why(best, multiple_of, largest),
+            self._reason(best, multiple_of, max_batch_size),
         )
 
-    def _why(self, best: Trial, multiple_of: int, largest: int | None) -> str:
-        if largest is not None and best.batch_size + multiple_of > largest:
-            return f"no more than {largest} was asked for"
+    def _reason(self, best: Trial, multiple_of: int, max_batch_size: int | None) -> str:
+        if max_batch_size is not None and best.batch_size + multiple_of > max_batch_size:
+            return f"no more than {max_batch_size} was asked for"
         over = [trial for trial in self.trials if not trial.fits]
         if over:
             nearest = min(over, key=lambda trial: trial.batch_size)

@@ -34,7 +34,7 @@ class Trial:
     settled_bytes: int = 0  # in tensors when the optimizer's step begins: what is there whatever the batch
 
 
-def next_size(trials: list[Trial], budget_bytes: int, multiple_of: int, largest: int | None) -> int | None:
+def next_size(trials: list[Trial], budget_bytes: int, multiple_of: int, max_batch_size: int | None) -> int | None:
     """The batch size to try, or None: the best that fits was tried already (or none does)."""
     best = max((trial for trial in trials if trial.fits), key=lambda trial: trial.batch_size, default=None)
     if best is None:
@@ -43,8 +43,8 @@ def next_size(trials: list[Trial], budget_bytes: int, multiple_of: int, largest:
     failures = [trial for trial in trials if not trial.fits]
     if failures:
         guess = _below(guess, best, failures)
-    if largest is not None:
-        guess = min(guess, largest)
+    if max_batch_size is not None:
+        guess = min(guess, max_batch_size)
     size = int(guess) // multiple_of * multiple_of
     proven = len(trials) >= 3 and best.batch_size >= 0.99 * guess  # not worth another step
     return size if size > best.batch_size and not proven else None

@@ -93,7 +93,7 @@ def micro_batches(  # size: most of it says what the parameters mean
     _refuse_contradictions(weight, reduction, samples, split)
     models = _modules_of(model)
     ranks = Ranks(models, group)
-    with ranks.votes.telling():  # what fails on this rank alone must not leave the others waiting
+    with ranks.votes.reporting():  # what fails on this rank alone must not leave the others waiting
         total = samples if samples is not None else _trees.samples(batch)
         if total < 1:
             raise VramError("the batch has no samples")

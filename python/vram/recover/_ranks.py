@@ -16,7 +16,7 @@ from vram._error import VramError
 from vram.recover._gradients import Gradients
 from vram.recover._votes import OUT_OF_MEMORY, WORKED, Votes, refuse_unknown_ranks
 
-_TALKATIVE = {"FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
+_COMMUNICATING_MODULES = {"FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
 _DENSE = 1  # see Gradients.layout
 
 
@@ -28,7 +28,7 @@ def _parallel_modules(models: list[Any]) -> list[Any]:
     found: dict[int, Any] = {}
     for module in (module for model in models for module in model.modules()):
         names = _class_names(module)
-        if names & _TALKATIVE or ("SyncBatchNorm" in names and module.training):
+        if names & _COMMUNICATING_MODULES or ("SyncBatchNorm" in names and module.training):
             raise VramError(
                 f"{type(module).__name__} communicates within forward and backward, so that a rank that runs out of "
                 "memory leaves the others waiting; no retry can be agreed on. Choose a batch size that surely fits, and "

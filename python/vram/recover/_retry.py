@@ -29,8 +29,8 @@ def retry_on_oom(
     argument: str | None = None,
     shrink: Callable[[int], int] | None = None,
     multiple_of: int = 8,
-    minimum: int = 1,
-    tries: int = 16,
+    min_size: int = 1,
+    max_attempts: int = 16,
     from_scratch: bool = False,
     join: Callable[[list[Any]], Any] | None = None,
     group: Any = None,
@@ -43,8 +43,8 @@ def retry_on_oom(  # size: most of it says what the parameters mean
     argument: str | None = None,
     shrink: Callable[[int], int] | None = None,
     multiple_of: int = 8,
-    minimum: int = 1,
-    tries: int = 16,
+    min_size: int = 1,
+    max_attempts: int = 16,
     from_scratch: bool = False,
     join: Callable[[list[Any]], Any] | None = None,
     group: Any = None,
@@ -56,7 +56,7 @@ def retry_on_oom(  # size: most of it says what the parameters mean
     with what ``shrink(size)`` gives) and its result is returned; the next call of the caller starts at what the caller
     asks for. If it is a batch (a tree of tensors), it is cut along dimension 0, the function called for each part in
     turn, and the results joined along dimension 0 (or by ``join(results)``); the size that worked, in samples, is
-    where the next call starts. Not below `minimum`; at most `tries` calls that fail.
+    where the next call starts. Not below `min_size`; at most `max_attempts` calls that fail.
 
     A batch's results are joined only if they belong to samples: what is neither one for each sample nor the same for all
     parts (a mean, a count) is refused, and so are results that change with the samples beside them. To see that, the first
@@ -92,9 +92,9 @@ def retry_on_oom(  # size: most of it says what the parameters mean
     ([0, 2, 4, 6, 8, 10], [3, 3, 1, 2])
     """
     if function is None:
-        options = (argument, shrink, multiple_of, minimum, tries, from_scratch, join, group)
+        options = (argument, shrink, multiple_of, min_size, max_attempts, from_scratch, join, group)
         return lambda decorated: _decorated(decorated, Rules(*options))
-    return _decorated(function, Rules(argument, shrink, multiple_of, minimum, tries, from_scratch, join, group))
+    return _decorated(function, Rules(argument, shrink, multiple_of, min_size, max_attempts, from_scratch, join, group))
 
 
 def _decorated(function: F, rules: Rules) -> F:
@@ -120,10 +120,10 @@ def _decorated(function: F, rules: Rules) -> F:
             finally:
                 bound.arguments[key] = whole
 
-        tries = Tries(training_framework(), rules, Votes(rules.group), name)
+        attempts = Tries(training_framework(), rules, Votes(rules.group), name)
         if isinstance(whole, Integral):
-            return tries.until_it_works(int(whole), lambda size: call(whole if size == whole else size))
-        return InParts(tries, whole, call).result()
+            return attempts.until_it_works(int(whole), lambda size: call(whole if size == whole else size))
+        return InParts(attempts, whole, call).result()
 
     return cast("F", wrapper)
 

@@ -13,7 +13,7 @@ from vram.recover._oom import Failure, attempt, free
 from vram.recover._randomness import Randomness
 from vram.recover._votes import OUT_OF_MEMORY, WORKED, Votes, world_size
 
-_TALKS = (
+_COMMUNICATES = (
     "the function communicates with other ranks, so that it can't be called again, or in parts, by one of them: the others "
     "would wait. Let it compute only, and communicate after it; or group=False if only ranks in the same situation are asked"
 )
@@ -26,8 +26,8 @@ class Rules:
     argument: str | None
     shrink: Callable[[int], int] | None
     multiple_of: int
-    minimum: int
-    tries: int
+    min_size: int
+    max_attempts: int
     from_scratch: bool
     join: Callable[[list[Any]], Any] | None
     group: Any = None
@@ -44,7 +44,7 @@ class Rules:
         else:
             half = size // 2
             smaller = half // self.multiple_of * self.multiple_of or half
-        return smaller if smaller >= self.minimum else 0
+        return smaller if smaller >= self.min_size else 0
 
 
 class Added:
@@ -85,24 +85,24 @@ class Tries:
         asked, again = size, True  # again: with the same size, if there was something to free
         while True:
             self.size, self.count = size, self.count + 1
-            with self._votes.telling():
+            with self._votes.reporting():
                 value, failed = self._once(size, run)
             worst, largest = self._votes.worst(OUT_OF_MEMORY if failed else WORKED, size)
             if worst == WORKED:
                 self.rules.silent = True
                 return value
             del value
-            with self._votes.telling():
+            with self._votes.reporting():
                 freed = free(self.framework)
                 self._randomness.restore()
             _, freed = self._votes.worst(WORKED, freed)
-            if self.count >= self.rules.tries:
+            if self.count >= self.rules.max_attempts:
                 raise self._error("no more tries")
             again, same = False, again and freed > 0
             smaller = largest if same else self.rules.smaller(largest)
             size = min(asked, smaller)
             if not size:
-                raise self._error(f"nothing smaller may be tried (minimum {self.rules.minimum})")
+                raise self._error(f"nothing smaller may be tried (minimum {self.rules.min_size})")
 
     def _once(self, size: int, run: Callable[[int], Any]) -> tuple[Any, bool]:
         """The value, and whether memory ran out. Raises where nothing may be called again."""
@@ -130,7 +130,7 @@ class Tries:
     def silently(self) -> AbstractContextManager[Any]:
         """Within it the function must not communicate: ranks do not call it equally often."""
         alone = self.rules.group is False or world_size() == 1
-        return nullcontext() if alone else self.framework.silent(_TALKS)
+        return nullcontext() if alone else self.framework.silent(_COMMUNICATES)
 
     def _error(self, why: str) -> BaseException:
         tried = "; ".join(f"{size}: {failure}" for size, failure in self._failures) or "none; it was another rank"

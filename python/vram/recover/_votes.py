@@ -61,7 +61,7 @@ class Votes:
         return worst, largest
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def reporting(self) -> Iterator[None]:
         """An error within it is told to the others, who are at their next worst(), and passes."""
         try:
             yield

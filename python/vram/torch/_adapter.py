@@ -82,7 +82,7 @@ def _cache_folder() -> Path:
     for folder in _cache_folders():
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if _is_ours_alone(folder):
+            if _is_private(folder):
                 return folder
     return _folder_of_this_process()
 
@@ -95,7 +95,7 @@ def _cache_folders() -> Iterator[Path]:
     yield Path(tempfile.gettempdir()) / f"vram-cache-{os.getuid()}"
 
 
-def _is_ours_alone(folder: Path) -> bool:
+def _is_private(folder: Path) -> bool:
     found = folder.lstat()
     if stat.S_ISLNK(found.st_mode):
         return False

@@ -62,7 +62,7 @@ def compiler() -> list[str]:
 
 def cuda_include(torch: Torch) -> Path:
     """The folder of CUDA's headers: those that came with PyTorch, else an installed toolkit's."""
-    folders = [*_beside(torch.folder.parent), *_toolkits()]
+    folders = [*_in_packages(torch.folder.parent), *_toolkits()]
     for folder in folders:
         if (folder / _CUDA_HEADER).is_file():
             return folder
@@ -73,7 +73,7 @@ def cuda_include(torch: Torch) -> Path:
     )
 
 
-def _beside(packages: Path) -> list[Path]:
+def _in_packages(packages: Path) -> list[Path]:
     """NVIDIA's own packages, which PyTorch's wheels bring."""
     nvidia = packages / "nvidia"
     newest_first = sorted(nvidia.glob("cu[0-9]*"), key=lambda folder: folder.name, reverse=True)

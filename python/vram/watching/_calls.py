@@ -15,7 +15,7 @@ from vram import _marks
 from vram.watching._phases import arrive, place, resume_backward, suspend_backward
 
 _SLOT = "_compiled_call_impl"
-_DEEPEST_OUTPUT = 3
+_MAX_OUTPUT_DEPTH = 3
 
 
 class _Call(functools.partial):  # type: ignore[type-arg]
@@ -46,7 +46,7 @@ def unwatch(module: Any) -> None:
 
 
 class Watcher(Protocol):
-    is_telling: bool  # gradients may arrive after the watch has ended; then nothing is said
+    is_active: bool  # gradients may arrive after the watch has ended; then nothing is said
 
     def prepare(self, args: Any, kwargs: Any) -> None:
         """Said of a recorded call that no other watched one is around."""
@@ -62,7 +62,7 @@ def watch_calls(module: Any, name: str, watcher: Watcher) -> None:
     the_module, before = weakref.ref(module), module.__dict__.get(_SLOT)
 
     def on_gradient(_gradients: Any) -> None:
-        if watcher.is_telling:
+        if watcher.is_active:
             arrive(name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -130,6 +130,6 @@ def _mark(value: Any, on_gradient: OnGradient, depth: int = 0) -> None:
             place.marked.add(number)
             if on_gradient is not None:
                 node.register_prehook(on_gradient)
-    elif depth < _DEEPEST_OUTPUT and isinstance(value, (tuple, list, dict)):
+    elif depth < _MAX_OUTPUT_DEPTH and isinstance(value, (tuple, list, dict)):
         for part in value.values() if isinstance(value, dict) else value:
             _mark(part, on_gradient, depth + 1)

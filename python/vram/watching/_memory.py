@@ -7,7 +7,7 @@ from typing import Any
 
 from vram import _marks
 
-_DEEPEST_ARGUMENT = 3
+_MAX_ARGUMENT_DEPTH = 3
 
 
 def is_tensor(value: Any) -> bool:
@@ -52,7 +52,7 @@ def leaves(value: Any, depth: int = 0) -> Iterator[Any]:
     if is_tensor(value):
         if not value.requires_grad:
             yield value
-    elif depth < _DEEPEST_ARGUMENT and isinstance(value, (tuple, list, dict)):
+    elif depth < _MAX_ARGUMENT_DEPTH and isinstance(value, (tuple, list, dict)):
         for part in value.values() if isinstance(value, dict) else value:
             yield from leaves(part, depth + 1)
 

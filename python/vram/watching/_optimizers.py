@@ -14,7 +14,7 @@ from vram.watching._memory import address, is_tensor, name_tensors
 from vram.watching._names import joined
 from vram.watching._phases import place
 
-_STATES_COME_UNTIL = 3  # steps: some optimizers make a state at their second
+_MAX_STATE_STEPS = 3  # steps: some optimizers make a state at their second
 
 
 def innermost(optimizer: Any) -> Any:
@@ -66,7 +66,7 @@ class WatchedOptimizer:
         place.in_step = False
         _marks.scope_end()
         self._steps += 1
-        if self._steps <= _STATES_COME_UNTIL or self._seen != self._sign(optimizer):
+        if self._steps <= _MAX_STATE_STEPS or self._seen != self._sign(optimizer):
             self.name_states()
         self._after_step()
 

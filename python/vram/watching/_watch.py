@@ -33,7 +33,7 @@ class Watch:
     """
 
     def __init__(self, model: Any, optimizers: Iterable[Any], name: str, depth: int | None) -> None:
-        self.is_telling = True
+        self.is_active = True
         self._name = name
         self._model = weakref.ref(model)
         self._parameters: dict[int, tuple[weakref.ref[Any], str]] = {}
@@ -65,7 +65,7 @@ class Watch:
         >>> watch.is_open
         False
         """
-        self.is_telling = False
+        self.is_active = False
         for reference in self._modules:
             module = reference()
             if module is not None:

@@ -95,8 +95,8 @@ Finding lost(const MachineFacts& facts) {
            "devices by (on the host), or give them by CDI",
            {"docker restart CONTAINER",
             "sudo nvidia-ctk system create-dev-char-symlinks --create-all"}},
-          {facts.nvidia.nvml.error_words.empty() ? "opening is not permitted (EPERM)"
-                                                 : "NVML: " + facts.nvidia.nvml.error_words}};
+          {facts.nvidia.nvml.error_text.empty() ? "opening is not permitted (EPERM)"
+                                                : "NVML: " + facts.nvidia.nvml.error_text}};
 }
 
 bool has_lost_devices(const MachineFacts& facts) {

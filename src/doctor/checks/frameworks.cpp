@@ -77,10 +77,9 @@ void add_jax(const MachineFacts& facts, Findings& findings) {
          {"let it grow as needed, with its own allocator",
           {fmt::format("unset {}", kJaxAllocator), fmt::format("export {}=false", kPreallocate)}},
          {shown(facts, kJaxAllocator)}});
-  const bool says_how_much = variable(facts, kFractions[0]) || variable(facts, kFractions[1]) ||
-                             variable(facts, kPreallocate);
-  if (!uses_jax(facts) || says_how_much || !jax_takes_ahead(facts) || uses_tensorflow(facts))
-    return;
+  const bool names_amount = variable(facts, kFractions[0]) || variable(facts, kFractions[1]) ||
+                            variable(facts, kPreallocate);
+  if (!uses_jax(facts) || names_amount || !jax_takes_ahead(facts) || uses_tensorflow(facts)) return;
   const uint64_t gpu = largest_memory(facts);
   const auto taken = static_cast<uint64_t>(static_cast<double>(gpu) * kJaxTakes);
   findings.push_back(

@@ -28,7 +28,7 @@ Repair reset(const MachineFacts& facts, const watch::Device& device) {
           {on_host(facts, *command), on_host(facts, "reboot")}};
 }
 
-std::vector<std::string> asked_for(const watch::Device& device, std::string_view what) {
+std::vector<std::string> requested_for(const watch::Device& device, std::string_view what) {
   const auto command = nvidia_smi(device, what);
   return command ? std::vector<std::string>{*command} : std::vector<std::string>();
 }
@@ -41,7 +41,7 @@ Repair recovery(const MachineFacts& facts, const watch::Device& device, std::str
         "end the programs that use it together with other GPUs (NVLink, peer to peer), and see "
         "whether the driver still asks for it" +
             where(facts),
-        asked_for(device, "-q")};
+        requested_for(device, "-q")};
   return reset(facts, device);
 }
 
@@ -68,7 +68,7 @@ void add_ecc(const MachineFacts& facts, const watch::Device& device, Findings& f
   if (errors == 0) return;
   Repair repair = reset(facts, device);
   repair.how += "; then test it, and have it replaced when errors come again";
-  for (std::string& command : asked_for(device, "-q -d ECC,ROW_REMAPPER"))
+  for (std::string& command : requested_for(device, "-q -d ECC,ROW_REMAPPER"))
     repair.commands.push_back(std::move(command));
   findings.push_back(
       {"health.ecc", Severity::kBad,
@@ -90,7 +90,7 @@ void add_rows(const MachineFacts& facts, const watch::Device& device, Findings& 
          "Errors will come again at that place: this GPU is to be replaced "
          "(NVIDIA's criterion for a return).",
          {"take it out of use, and ask for a replacement with this report",
-          asked_for(device, "-q -d ROW_REMAPPER")}});
+          requested_for(device, "-q -d ROW_REMAPPER")}});
   if (rows->is_pending)
     findings.push_back(
         {"health.row_remap_pending", Severity::kWarning,
@@ -117,7 +117,7 @@ void add_pages(const MachineFacts& facts, const watch::Device& device, Findings&
 }
 
 // A power cap at full load is how GPUs are meant to run; these are not.
-bool is_troubling(const std::string& reason) {
+bool needs_attention(const std::string& reason) {
   return reason == "hardware slowdown" || reason == "software thermal" ||
          reason == "hardware thermal" || reason == "power brake";
 }
@@ -125,7 +125,7 @@ bool is_troubling(const std::string& reason) {
 void add_throttling(const watch::Device& device, Findings& findings) {
   std::vector<std::string> reasons =
       device.sample.throttle_reasons.value_or(std::vector<std::string>());
-  std::erase_if(reasons, [](const std::string& reason) { return !is_troubling(reason); });
+  std::erase_if(reasons, [](const std::string& reason) { return !needs_attention(reason); });
   if (reasons.empty()) return;
   const auto celsius = device.sample.celsius;
   const bool is_power = std::ranges::count(reasons, "power brake") > 0;
@@ -141,7 +141,7 @@ void add_throttling(const watch::Device& device, Findings& findings) {
        {is_power ? "look at the power supply, its cables and the rack's limit"
                  : "look at fans, dust, air flow and the room; a lower power limit keeps the clock "
                    "steady until then",
-        asked_for(device, "-q -d PERFORMANCE,TEMPERATURE,POWER")}});
+        requested_for(device, "-q -d PERFORMANCE,TEMPERATURE,POWER")}});
 }
 
 void add_bar(const watch::Device& device, Findings& findings) {

@@ -72,7 +72,7 @@ Finding nvml_failed(const MachineFacts& facts) {
   const LibraryAnswer& answer = facts.nvidia.nvml;
   Finding finding{"driver.nvml_failed",
                   Severity::kBad,
-                  "NVIDIA's management library does not start: " + answer.error_words,
+                  "NVIDIA's management library does not start: " + answer.error_text,
                   "Without it nothing can be known of the GPUs.",
                   {"the kernel's log has the reason",
                    {as_root(facts, "dmesg | grep -iE 'nvrm|xid'"), "nvidia-smi"}}};
@@ -152,7 +152,7 @@ Repair repair_of_cuda(const MachineFacts& facts) {
 
 Finding cuda_failed(const MachineFacts& facts) {
   Finding finding{"driver.cuda_failed", Severity::kBad,
-                  "CUDA does not start: " + facts.nvidia.cuda.error_words,
+                  "CUDA does not start: " + facts.nvidia.cuda.error_text,
                   "NVML sees the GPUs, and programs can't use them: torch.cuda.is_available() is "
                   "False.",
                   repair_of_cuda(facts)};

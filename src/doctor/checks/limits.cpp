@@ -46,7 +46,7 @@ void add_locked(const MachineFacts& facts, Findings& findings) {
 void add_files(const MachineFacts& facts, Findings& findings) {
   const auto& limits = facts.process.limits;
   if (!limits.open_files || *limits.open_files >= kFewFiles) return;
-  const uint64_t most = limits.most_open_files.value_or(65'536);
+  const uint64_t most = limits.max_open_files.value_or(65'536);
   findings.push_back(
       {"limits.open_files",
        Severity::kNote,

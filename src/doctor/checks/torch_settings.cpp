@@ -10,7 +10,7 @@
 namespace vram::doctor {
 namespace {
 
-constexpr uint64_t kLeastSplitMb = 20;
+constexpr uint64_t kMinSplitMb = 20;
 
 bool is_switch(std::string_view key) {
   constexpr std::array<std::string_view, 7> kSwitches = {
@@ -109,7 +109,7 @@ std::string why_refused(const TorchSetting& setting) {
                : "it takes native or cudaMallocAsync";
   if (key == "max_split_size_mb") {
     const auto size = gpu::drm::as_number(value);
-    return size && *size > kLeastSplitMb ? "" : "it takes a whole number above 20";
+    return size && *size > kMinSplitMb ? "" : "it takes a whole number above 20";
   }
   if (key == "garbage_collection_threshold") {
     const auto share = as_fraction(value);

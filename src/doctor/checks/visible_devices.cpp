@@ -24,12 +24,13 @@ std::vector<std::string> words_in(std::string_view list) {
 
 bool has_uuid(const MachineFacts& facts, std::string_view word) {
   return std::ranges::any_of(devices(facts), [&](const watch::Device& device) {
-    const auto is_meant = [&](const std::optional<std::string>& uuid) {
+    const auto is_selected = [&](const std::optional<std::string>& uuid) {
       return uuid && uuid->starts_with(word);
     };
-    return is_meant(device.identity.uuid) ||
-           std::ranges::any_of(device.health.mig_instances,
-                               [&](const gpu::MigInstance& part) { return is_meant(part.uuid); });
+    return is_selected(device.identity.uuid) ||
+           std::ranges::any_of(device.health.mig_instances, [&](const gpu::MigInstance& part) {
+             return is_selected(part.uuid);
+           });
   });
 }
 

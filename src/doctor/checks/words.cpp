@@ -63,10 +63,10 @@ bool is_off(std::optional<std::string_view> value) {
 }
 
 std::string shown(const MachineFacts& facts, const std::string& name) {
-  constexpr size_t kMost = 200;
+  constexpr size_t kMax = 200;
   const std::string_view value = variable(facts, name).value_or("");
-  const std::string text = printable(value.substr(0, kMost));
-  return fmt::format("{}={}{}", name, text, value.size() > kMost ? "…" : "");
+  const std::string text = printable(value.substr(0, kMax));
+  return fmt::format("{}={}{}", name, text, value.size() > kMax ? "…" : "");
 }
 
 std::string as_root(const MachineFacts& facts, std::string_view command) {

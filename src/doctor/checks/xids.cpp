@@ -10,19 +10,19 @@
 namespace vram::doctor {
 namespace {
 
-using gpu::nvml::XidGravity;
 using gpu::nvml::XidMeaning;
+using gpu::nvml::XidSeverity;
 
-constexpr XidMeaning kUnknown = {0, XidGravity::kProgram, "a report of NVIDIA's driver",
+constexpr XidMeaning kUnknown = {0, XidSeverity::kProgram, "a report of NVIDIA's driver",
                                  "see NVIDIA's list of Xid errors"};
 
-Severity severity_of(XidGravity gravity) {
+Severity severity_of(XidSeverity gravity) {
   switch (gravity) {
-    case XidGravity::kProgram:
+    case XidSeverity::kProgram:
       return Severity::kNote;
-    case XidGravity::kWatch:
+    case XidSeverity::kWatch:
       return Severity::kWarning;
-    case XidGravity::kBroken:
+    case XidSeverity::kBroken:
       break;
   }
   return Severity::kBad;

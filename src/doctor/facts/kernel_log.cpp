@@ -13,9 +13,9 @@ namespace vram::doctor {
 namespace {
 
 constexpr std::string_view kLead = "NVRM: Xid (PCI:";
-constexpr size_t kMostLog = size_t{16} << 20;
-constexpr size_t kMostKinds = 1000;
-constexpr size_t kLongestText = 200;
+constexpr size_t kMaxLogBytes = size_t{16} << 20;
+constexpr size_t kMaxKinds = 1000;
+constexpr size_t kMaxTextLength = 200;
 
 void count(std::vector<LoggedXid>& xids, std::string_view line) {
   const auto at = line.find(kLead);
@@ -29,11 +29,11 @@ void count(std::vector<LoggedXid>& xids, std::string_view line) {
   if (!number) return;
   const auto known = std::ranges::find_if(
       xids, [&](const LoggedXid& xid) { return xid.xid == *number && xid.pci_id == pci_id; });
-  const std::string text(line.substr(0, kLongestText));
+  const std::string text(line.substr(0, kMaxTextLength));
   if (known != xids.end()) {
     ++known->count;
     known->last = text;
-  } else if (xids.size() < kMostKinds) {
+  } else if (xids.size() < kMaxKinds) {
     xids.push_back({std::string(pci_id), *number, 1, text});
   }
 }
@@ -55,7 +55,7 @@ std::optional<std::vector<LoggedXid>> read_xids(const Tree& tree) {
   if (log < 0) return std::nullopt;
   std::string all;
   std::array<char, 8192> record{};  // the longest that the kernel gives
-  while (all.size() < kMostLog) {
+  while (all.size() < kMaxLogBytes) {
     const ssize_t got = read(log, record.data(), record.size());
     if (got > 0)
       all.append(record.data(), static_cast<size_t>(got));

@@ -23,7 +23,7 @@ using gpu::cuda::CUresult;
 using gpu::nvml::NvmlApi;
 using gpu::nvml::NvmlReturn;
 
-LibraryAnswer ask_nvml(const std::string& path) {
+LibraryAnswer query_nvml(const std::string& path) {
   LibraryAnswer answer{.was_asked = true};
   const auto api = NvmlApi::load(path);
   if (!api) {
@@ -42,7 +42,7 @@ LibraryAnswer ask_nvml(const std::string& path) {
     (void)api->shutdown();
   }
   answer.error = result;
-  if (result != gpu::nvml::kSuccess) answer.error_words = api->name_of(result);
+  if (result != gpu::nvml::kSuccess) answer.error_text = api->name_of(result);
   return answer;
 }
 
@@ -54,7 +54,7 @@ std::string words_for(void* library, int error) {
   return fmt::format("{} ({})", name, error);
 }
 
-LibraryAnswer ask_cuda(const std::string& path) {
+LibraryAnswer query_cuda(const std::string& path) {
   LibraryAnswer answer{.was_asked = true};
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open, as drivers must
   auto* const init =
@@ -72,19 +72,19 @@ LibraryAnswer ask_cuda(const std::string& path) {
   auto* const get_count = gpu::symbol<CUresult(int*)>(library, "cuDeviceGetCount");
   if (answer.error == 0 && get_count != nullptr) answer.error = get_count(&number);
   if (answer.error == 0) answer.devices = static_cast<uint32_t>(std::max(number, 0));
-  if (answer.error != 0) answer.error_words = words_for(library, answer.error);
+  if (answer.error != 0) answer.error_text = words_for(library, answer.error);
   return answer;
 }
 
-template <typename Ask>
-LibraryAnswer ask_within(std::chrono::milliseconds patience, Ask ask) {
+template <typename Query>
+LibraryAnswer query_within(std::chrono::milliseconds timeout, Query query) {
   auto answer = std::make_shared<LibraryAnswer>();
-  DetachableThread thread([answer, ask = std::move(ask)] { *answer = ask(); });
-  if (thread.join_for(patience)) return *std::move(answer);
+  DetachableThread thread([answer, query = std::move(query)] { *answer = query(); });
+  if (thread.join_for(timeout)) return *std::move(answer);
   return {.was_asked = true, .is_hanging = true};
 }
 
-bool do_all_sleep() {
+bool are_all_devices_asleep() {
   gpu::drm::Files files;
   const auto devices = gpu::nvml::find_pci_devices(files, "/sys");
   return !devices.empty() && std::ranges::all_of(devices, [&](const auto& device) {
@@ -94,13 +94,13 @@ bool do_all_sleep() {
 
 }  // namespace
 
-void ask_libraries(MachineFacts& facts, const Libraries& libraries) {
-  if (do_all_sleep()) return;
+void query_libraries(MachineFacts& facts, const Libraries& libraries) {
+  if (are_all_devices_asleep()) return;
   facts.nvidia.nvml =
-      ask_within(libraries.patience, [path = libraries.nvml] { return ask_nvml(path); });
+      query_within(libraries.timeout, [path = libraries.nvml] { return query_nvml(path); });
   if (facts.nvidia.nvml.is_hanging) return;  // the other one would hang, too
   facts.nvidia.cuda =
-      ask_within(libraries.patience, [path = libraries.cuda] { return ask_cuda(path); });
+      query_within(libraries.timeout, [path = libraries.cuda] { return query_cuda(path); });
 }
 
 }  // namespace vram::doctor

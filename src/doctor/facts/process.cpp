@@ -12,8 +12,8 @@ namespace {
 
 namespace text = gpu::drm;
 
-constexpr size_t kMostEnvironment = size_t{1} << 20;
-constexpr size_t kMostProcesses = 65'536;
+constexpr size_t kMaxEnvironmentBytes = size_t{1} << 20;
+constexpr size_t kMaxProcesses = 65'536;
 constexpr std::string_view kFirstPidNamespace = "pid:[4026531836]";  // the kernel's own number
 
 std::map<std::string, std::string> environment_in(std::string_view bytes) {
@@ -60,8 +60,8 @@ std::vector<PreloadedFile> preloaded_by(const Tree& tree, std::string_view value
     if (path.empty()) continue;
     // Without a slash the loader searches for it, who knows where; another process may have other
     // files under the same names.
-    const bool can_tell = is_ours && path.find('/') != std::string_view::npos;
-    files.push_back({std::string(path), !can_tell || tree.exists(std::string(path))});
+    const bool can_check = is_ours && path.find('/') != std::string_view::npos;
+    files.push_back({std::string(path), !can_check || tree.exists(std::string(path))});
   }
   return files;
 }
@@ -113,7 +113,7 @@ std::optional<uint64_t> memory_limit_of(const Tree& tree, std::string_view cgrou
 ProcessFacts read_process(const Tree& tree, const std::string& who) {
   ProcessFacts facts;
   const std::string folder = "/proc/" + who;
-  if (const auto environment = tree.read(folder + "/environ", kMostEnvironment)) {
+  if (const auto environment = tree.read(folder + "/environ", kMaxEnvironmentBytes)) {
     facts.is_environment_known = true;
     facts.environment = environment_in(*environment);
   }
@@ -125,7 +125,7 @@ ProcessFacts read_process(const Tree& tree, const std::string& who) {
   facts.limits.locked_bytes = limit_in(limits, "Max locked memory").soft;
   const Limit files = limit_in(limits, "Max open files");
   facts.limits.open_files = files.soft;
-  facts.limits.most_open_files = files.hard;
+  facts.limits.max_open_files = files.hard;
   facts.preloaded = preloaded_by(tree, value_or(facts, "LD_PRELOAD", ""), who == "self");
   return facts;
 }
@@ -148,7 +148,7 @@ MpsFacts read_mps(const Tree& tree, const ProcessFacts& process) {
   facts.has_pipe = tree.exists(facts.pipe_folder + "/control");
   size_t looked_at = 0;
   for (const std::string& name : tree.names("/proc")) {
-    if (!text::as_small_number(name) || ++looked_at > kMostProcesses) continue;
+    if (!text::as_small_number(name) || ++looked_at > kMaxProcesses) continue;
     // Of its name the kernel keeps 15 letters: the daemon's and the server's are the same.
     if (tree.line("/proc/" + name + "/comm") == "nvidia-cuda-mps")
       facts.processes = facts.processes.value_or(0) + 1;

@@ -20,14 +20,14 @@ Tree::Tree(std::string root) : root_(std::move(root)) {
 
 std::string Tree::at(std::string_view path) const { return root_ + std::string(path); }
 
-std::optional<std::string> Tree::read(const std::string& path, size_t most_bytes) const {
+std::optional<std::string> Tree::read(const std::string& path, size_t max_bytes) const {
   const int file = open(at(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return std::nullopt;
-  std::string bytes(most_bytes, '\0');
+  std::string bytes(max_bytes, '\0');
   size_t size = 0;
   ssize_t got = 1;
-  while (size < most_bytes && got > 0) {
-    got = ::read(file, bytes.data() + size, most_bytes - size);
+  while (size < max_bytes && got > 0) {
+    got = ::read(file, bytes.data() + size, max_bytes - size);
     if (got < 0 && errno == EINTR)
       got = 1;
     else if (got > 0)

@@ -15,13 +15,13 @@ namespace vram::doctor {
 
 class Tree {
  public:
-  static constexpr size_t kMostBytes = size_t{64} << 10;
+  static constexpr size_t kMaxBytes = size_t{64} << 10;
 
   explicit Tree(std::string root);
 
   // Paths begin with a slash. The file's beginning, whatever bytes it has.
   [[nodiscard]] std::optional<std::string> read(const std::string& path,
-                                                size_t most_bytes = kMostBytes) const;
+                                                size_t max_bytes = kMaxBytes) const;
   // Its first line; "" where there is none.
   [[nodiscard]] std::string line(const std::string& path) const;
   [[nodiscard]] std::optional<uint64_t> number(const std::string& path) const;

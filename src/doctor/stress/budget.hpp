@@ -29,7 +29,7 @@ class Budget {
     return is_stopped() ||
            static_cast<double>(now_ns() - begin_ns_) >= share * static_cast<double>(length_ns_);
   }
-  void tell(const Progress& progress) const {
+  void report_progress(const Progress& progress) const {
     if (progress) progress(phase_, now_ns() - begin_ns_, length_ns_);
   }
 

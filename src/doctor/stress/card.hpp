@@ -64,15 +64,15 @@ class Card : public pool::Device {
     }
     const std::lock_guard guard(mutex_);
     // A device that is lost fails every call: the first says why.
-    const bool is_news = !is_lost_ && failures_.size() < kMostFailures;
-    if (is_news)
+    const bool is_new_failure = !is_lost_ && failures_.size() < kMaxFailures;
+    if (is_new_failure)
       failures_.push_back({std::string(gpu::to_string(call)), text(call, status), phase_});
     is_lost_ = is_lost_ || status == Status::kFault;
     return status;
   }
 
  private:
-  static constexpr size_t kMostFailures = 100;
+  static constexpr size_t kMaxFailures = 100;
 
   mutable std::mutex mutex_;
   std::vector<CallFailure> failures_;

@@ -7,7 +7,7 @@ namespace vram::doctor {
 namespace {
 
 // A clock that counts in steps and a machine that does other things: less is never a change.
-constexpr double kLeastNoise = 0.01;
+constexpr double kMinNoise = 0.01;
 
 double span_of(const Figure& figure) {
   if (figure.median == 0) return 0;
@@ -36,7 +36,7 @@ Change change_of(const Figure& before, const Figure& after, double limit) {
   const auto was = static_cast<double>(before.median);
   const double difference = static_cast<double>(after.median) - was;
   change.worse = (is_better_high(after.unit) ? -difference : difference) / was;
-  change.noise = std::max(kLeastNoise, root_of_squares(span_of(before), span_of(after)));
+  change.noise = std::max(kMinNoise, root_of_squares(span_of(before), span_of(after)));
   change.trend = trend_of(change, limit);
   return change;
 }

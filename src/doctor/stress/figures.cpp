@@ -15,9 +15,9 @@
 namespace vram::doctor {
 namespace {
 
-constexpr uint64_t kLargestCopy = 128 * kMiB;
+constexpr uint64_t kMaxCopyBytes = 128 * kMiB;
 constexpr uint64_t kMeasurements = 40;  // of each figure, if there is time
-constexpr uint64_t kFewest = 3;         // of each figure, even if there is none
+constexpr uint64_t kMinCount = 3;       // of each figure, even if there is none
 constexpr std::array<uint64_t, 4> kCallSizes = {2 * kMiB, 20 * kMiB, 128 * kMiB, kGiB};
 // Parts of the time: copies first, then calls.
 constexpr double kCopiesShare = 0.5;
@@ -41,9 +41,9 @@ class Measuring {
   // Measures until there are enough, or that share of the time is over.
   void repeat(double until, const std::function<Status()>& once) {
     for (uint64_t i = 0; i < kMeasurements; ++i) {
-      const bool is_enough = i >= kFewest && budget_.is_over_after(until);
+      const bool is_enough = i >= kMinCount && budget_.is_over_after(until);
       if (is_enough || budget_.is_stopped() || once() != Status::kOk) return;
-      budget_.tell(progress_);
+      budget_.report_progress(progress_);
     }
   }
 
@@ -52,7 +52,7 @@ class Measuring {
   }
 
   void measure_copies() {
-    const uint64_t bytes = std::min(kLargestCopy, room_bytes_ / 4) / kMiB * kMiB;
+    const uint64_t bytes = std::min(kMaxCopyBytes, room_bytes_ / 4) / kMiB * kMiB;
     if (bytes == 0) return;
     const OwnStream stream(card_);
     const Pinned pinned(card_, bytes);

@@ -16,13 +16,13 @@ namespace {
 // Of so many chunks one is read back while the first round of patterns goes on.
 constexpr uint64_t kSampleStride = 8;
 // Bad words are said by piece: on small devices pieces are small, too.
-constexpr uint64_t kLargestPiece = 256 * kMiB;
-constexpr uint64_t kFewestPieces = 16;
+constexpr uint64_t kMaxPieceBytes = 256 * kMiB;
+constexpr uint64_t kMinPieces = 16;
 
 uint64_t piece_bytes(Card& card) {
   gpu::MemoryInfo info;
   if (card.memory_info(&info) != Status::kOk) return card.granularity_bytes();
-  return std::min(kLargestPiece, info.free_bytes / kFewestPieces);
+  return std::min(kMaxPieceBytes, info.free_bytes / kMinPieces);
 }
 
 class Filler {
@@ -41,7 +41,7 @@ class Filler {
     gpu::MemoryInfo info;
     if (card_.memory_info(&info) != Status::kOk || lanes_.empty()) return std::move(report_);
     report_.free_bytes = info.free_bytes;
-    budget_.tell(progress_);
+    budget_.report_progress(progress_);
     held_.take_all_but(options_.leave_bytes, [&] { return budget_.is_over(); });
     report_.obtained_bytes = held_.bytes();
     report_.handles = held_.count();

@@ -41,7 +41,7 @@ struct Round {
     std::unique_lock lock(mutex);
     while (!ended.wait_for(lock, kBetweenTellings, [&] { return running == 0; })) {
       lock.unlock();
-      budget.tell(progress);
+      budget.report_progress(progress);
       lock.lock();
     }
   }

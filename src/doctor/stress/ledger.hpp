@@ -17,7 +17,7 @@ class Ledger {
     ++bad_.count;
     for (uint64_t bits = word.bits(); bits != 0; bits &= bits - 1)
       ++bad_.by_bit[static_cast<size_t>(std::countr_zero(bits))];
-    if (bad_.first.size() < kMostListed) bad_.first.push_back(std::move(word));
+    if (bad_.first.size() < kMaxListed) bad_.first.push_back(std::move(word));
   }
   [[nodiscard]] uint64_t count() const {
     const std::lock_guard guard(mutex_);
@@ -29,7 +29,7 @@ class Ledger {
   }
 
  private:
-  static constexpr size_t kMostListed = 1000;
+  static constexpr size_t kMaxListed = 1000;
 
   mutable std::mutex mutex_;
   BadWords bad_;

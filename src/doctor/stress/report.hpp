@@ -98,7 +98,7 @@ struct Figure {
 
 // The highest and the lowest that was seen while it ran.
 struct Extremes {
-  uint64_t looks = 0;
+  uint64_t sample_count = 0;
   std::optional<uint32_t> celsius;
   std::optional<uint32_t> memory_celsius;
   std::optional<uint32_t> milliwatts;
@@ -149,7 +149,7 @@ struct StressReport {
   std::string host;
   StressedDevice device;
   std::vector<OtherUser> others;
-  int64_t asked_ns = 0;
+  int64_t requested_ns = 0;
   int64_t duration_ns = 0;
   uint64_t seed = 0;
   uint64_t leave_bytes = 0;

@@ -2,7 +2,7 @@
 #include "doctor/stress/report.hpp"
 
 #include "doctor/stress/compare.hpp"
-#include "doctor/stress/lookout.hpp"
+#include "doctor/stress/device_monitor.hpp"
 #include "doctor/stress/samples.hpp"
 
 #include <gtest/gtest.h>
@@ -123,24 +123,24 @@ TEST(Extremes, HighestAndLowestOfAllLooks) {
   device.sample.core_mhz = 1200;
   device.sample.throttle_reasons = {"power cap", "thermal"};
   widen(extremes, device);
-  EXPECT_EQ(extremes.looks, 3u);
+  EXPECT_EQ(extremes.sample_count, 3u);
   EXPECT_EQ(extremes.celsius, 70u);
   EXPECT_EQ(extremes.lowest_core_mhz, 1200u);
   EXPECT_EQ(extremes.throttle_reasons, (std::vector<std::string>{"power cap", "thermal"}));
 }
 
-TEST(Lookout, LooksBeforeAndAfter) {
-  uint32_t looks = 0;
-  Lookout lookout([&] {
+TEST(DeviceMonitor, LooksBeforeAndAfter) {
+  uint32_t sample_count = 0;
+  DeviceMonitor monitor([&] {
     watch::Device device;
-    device.sample.celsius = 40 + ++looks;
+    device.sample.celsius = 40 + ++sample_count;
     return device;
   });
-  const Health health = lookout.finish();
+  const Health health = monitor.finish();
   ASSERT_TRUE(health.before && health.after);
   EXPECT_EQ(health.before->sample.celsius, 41u);
-  EXPECT_EQ(health.after->sample.celsius, 40 + looks);
-  EXPECT_EQ(health.extremes.celsius, 40 + looks);
+  EXPECT_EQ(health.after->sample.celsius, 40 + sample_count);
+  EXPECT_EQ(health.extremes.celsius, 40 + sample_count);
 }
 
 Figure figure_of(std::string name, Unit unit, uint64_t quarter, uint64_t median, uint64_t third) {

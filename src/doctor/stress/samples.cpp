@@ -32,12 +32,12 @@ void Samples::add(uint64_t value) {
   low_ = count_ == 0 ? value : std::min(low_, value);
   high_ = std::max(high_, value);
   ++count_;
-  if (kept_.size() < kMostKept) {
+  if (kept_.size() < kMaxKept) {
     kept_.push_back(value);
     return;
   }
   const uint64_t place = std::uniform_int_distribution<uint64_t>(0, count_ - 1)(random_);
-  if (place < kMostKept) kept_[place] = value;
+  if (place < kMaxKept) kept_[place] = value;
 }
 
 Figure Samples::figure(std::string name, uint64_t size_bytes, Unit unit) const {

@@ -19,7 +19,7 @@ class Samples {
   [[nodiscard]] Figure figure(std::string name, uint64_t size_bytes, Unit unit) const;
 
  private:
-  static constexpr size_t kMostKept = 8192;
+  static constexpr size_t kMaxKept = 8192;
 
   std::vector<uint64_t> kept_;
   uint64_t count_ = 0;

@@ -16,11 +16,11 @@ namespace vram::doctor {
 namespace {
 
 constexpr uint32_t kStreams = 4;
-constexpr uint64_t kSmallest = 512;
+constexpr uint64_t kMinBytes = 512;
 constexpr uint64_t kMarkBytes = 64;  // at each end of a block
 constexpr uint64_t kWordsOfMark = kMarkBytes / sizeof(uint64_t);
-constexpr uint64_t kRequestsBetweenLooks = 256;
-constexpr size_t kMostBlocks = 20'000;
+constexpr uint64_t kRequestsBetweenChecks = 256;
+constexpr size_t kMaxBlocks = 20'000;
 constexpr double kLiveShare = 0.95;  // of what may be taken: what is live at most
 
 struct SizeClass {
@@ -50,8 +50,8 @@ class Storming {
     gpu::MemoryInfo info;
     const bool has_room =
         card.memory_info(&info) == Status::kOk && info.free_bytes > options.leave_bytes;
-    if (has_room) most_bytes_ = info.free_bytes - options.leave_bytes;
-    pool_.limit(most_bytes_);
+    if (has_room) max_bytes_ = info.free_bytes - options.leave_bytes;
+    pool_.limit(max_bytes_);
   }
   // Streams end before the pool does, which must not ask them any more.
   ~Storming() {
@@ -65,9 +65,9 @@ class Storming {
     const bool is_ready = pool_.is_ready() && marks_ && std::ranges::all_of(streams_, [](auto& s) {
                             return static_cast<bool>(s);
                           });
-    while (is_ready && most_bytes_ >= kSmallest && !is_over()) step();
+    while (is_ready && max_bytes_ >= kMinBytes && !is_over()) step();
     free_some(1.0);
-    if (is_ready) look();
+    if (is_ready) check_progress();
     return finish();
   }
 
@@ -83,22 +83,22 @@ class Storming {
   [[nodiscard]] bool is_over() const { return budget_.is_over() || card_.is_lost(); }
 
   void step() {
-    if (++steps_ % kRequestsBetweenLooks == 0) look();
+    if (++steps_ % kRequestsBetweenChecks == 0) check_progress();
     const uint64_t bytes = random_size();
-    const auto most_live = static_cast<uint64_t>(kLiveShare * static_cast<double>(most_bytes_));
-    while (!blocks_.empty() && (live_bytes_ + bytes > most_live || blocks_.size() >= kMostBlocks) &&
+    const auto max_live = static_cast<uint64_t>(kLiveShare * static_cast<double>(max_bytes_));
+    while (!blocks_.empty() && (live_bytes_ + bytes > max_live || blocks_.size() >= kMaxBlocks) &&
            !is_over()) {
       free_one(random_index());
     }
     allocate(bytes);
     // As at a step's end, when activations go.
-    if (steps_ % (2 * kRequestsBetweenLooks) == 0) free_some(0.5);
+    if (steps_ % (2 * kRequestsBetweenChecks) == 0) free_some(0.5);
   }
 
   // Each power of two is as likely as every other.
   [[nodiscard]] uint64_t random_size() {
-    const uint64_t largest = std::clamp<uint64_t>(most_bytes_ / 8, kSmallest, kGiB);
-    std::uniform_real_distribution<double> power(std::log2(kSmallest),
+    const uint64_t largest = std::clamp<uint64_t>(max_bytes_ / 8, kMinBytes, kGiB);
+    std::uniform_real_distribution<double> power(std::log2(kMinBytes),
                                                  std::log2(static_cast<double>(largest)));
     return static_cast<uint64_t>(std::exp2(power(random_)));
   }
@@ -179,8 +179,8 @@ class Storming {
     }
   }
 
-  void look() {
-    budget_.tell(progress_);
+  void check_progress() {
+    budget_.report_progress(progress_);
     ++report_.validations;
     std::string why;
     if (!report_.invalid && !pool_.validate(&why)) report_.invalid = why;
@@ -216,7 +216,7 @@ class Storming {
   Pinned marks_;
   std::vector<OwnStream> streams_;
   pool::SharedPool pool_;
-  uint64_t most_bytes_ = 0;
+  uint64_t max_bytes_ = 0;
   std::vector<Block> blocks_;
   uint64_t live_bytes_ = 0;
   uint64_t steps_ = 0;

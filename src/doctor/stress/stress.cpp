@@ -77,21 +77,21 @@ class Phases {
 
 }  // namespace
 
-uint64_t usual_margin(uint64_t free_bytes, uint64_t total_bytes) {
+uint64_t default_margin(uint64_t free_bytes, uint64_t total_bytes) {
   return std::min(std::max(512 * kMiB, total_bytes / 50), free_bytes / 2);
 }
 
 StressReport run_stress(Card& card, const StressOptions& options) {
   StressReport report;
-  report.asked_ns = options.length_ns;
+  report.requested_ns = options.length_ns;
   report.seed = options.seed;
   report.leave_bytes = options.leave_bytes;
   const int64_t begin_ns = options.clock();
   gpu::MemoryInfo info;
   if (card.memory_info(&info) == Status::kOk) report.device.total_bytes = info.total_bytes;
-  Lookout lookout(options.look);
+  DeviceMonitor monitor(options.read_device);
   Phases(card, options, report).run();
-  report.health = lookout.finish();
+  report.health = monitor.finish();
   report.duration_ns = options.clock() - begin_ns;
   report.was_cut_short = options.stop != nullptr && options.stop->load();
   return report;

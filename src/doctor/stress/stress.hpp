@@ -8,7 +8,7 @@
 
 #include "doctor/stress/budget.hpp"
 #include "doctor/stress/card.hpp"
-#include "doctor/stress/lookout.hpp"
+#include "doctor/stress/device_monitor.hpp"
 #include "doctor/stress/report.hpp"
 
 #include <atomic>
@@ -24,12 +24,12 @@ struct StressOptions {
   const std::atomic<bool>* stop = nullptr;  // may be null
   std::function<int64_t()> clock;           // any thread; nanoseconds that only grow
   Progress progress;                        // may be empty
-  Look look;                                // may be empty: nothing is known of the device's health
+  ReadDevice read_device;                   // may be empty: nothing is known of the device's health
 };
 
 // Of what is left to others: a fiftieth of the device, at least 512 MiB, at most half of what is
 // free.
-[[nodiscard]] uint64_t usual_margin(uint64_t free_bytes, uint64_t total_bytes);
+[[nodiscard]] uint64_t default_margin(uint64_t free_bytes, uint64_t total_bytes);
 
 // What stands in the report of the device's names, others and the time of day is the caller's.
 [[nodiscard]] StressReport run_stress(Card& card, const StressOptions& options);

@@ -129,14 +129,14 @@ std::optional<std::string> run_with_fault(std::optional<gpu::Call> only, uint64_
 
 // Whichever call fails, all is given back; a failure that no correct program meets is told.
 TEST(Stress, AFailingCallAtEachPositionLeavesNothingBehind) {
-  std::set<std::string> told;
+  std::set<std::string> calls;
   for (const Status status : {Status::kOutOfMemory, Status::kInvalidValue}) {
     for (uint64_t nth = 1; nth < 1000; nth += nth < 20 ? 1 : 97)
       (void)run_with_fault(std::nullopt, nth, status);
     for (size_t i = 0; i < gpu::kCallCount; ++i) {
       for (const uint64_t nth : {uint64_t{1}, uint64_t{4}}) {
         const auto call = run_with_fault(static_cast<gpu::Call>(i), nth, status);
-        if (call) told.insert(*call);
+        if (call) calls.insert(*call);
       }
     }
   }
@@ -145,7 +145,7 @@ TEST(Stress, AFailingCallAtEachPositionLeavesNothingBehind) {
         gpu::Call::kSetAccess, gpu::Call::kUnmap, gpu::Call::kRelease, gpu::Call::kUnreserve,
         gpu::Call::kPin, gpu::Call::kUnpin, gpu::Call::kCreateStream, gpu::Call::kDestroyStream,
         gpu::Call::kCopyIn, gpu::Call::kCopyOut, gpu::Call::kCopy, gpu::Call::kFill}) {
-    EXPECT_TRUE(told.contains(std::string(to_string(call)))) << to_string(call);
+    EXPECT_TRUE(calls.contains(std::string(to_string(call)))) << to_string(call);
   }
 }
 
@@ -196,9 +196,9 @@ TEST(Stress, ACardThatOthersFillIsNoError) {
 }
 
 TEST(Stress, TheMarginIsAFiftiethAndLeavesHalf) {
-  EXPECT_EQ(usual_margin(100 * kGiB, 140 * kGiB), 140 * kGiB / 50);
-  EXPECT_EQ(usual_margin(10 * kGiB, 16 * kGiB), 512 * kMiB);
-  EXPECT_EQ(usual_margin(200 * kMiB, 16 * kGiB), 100 * kMiB);
+  EXPECT_EQ(default_margin(100 * kGiB, 140 * kGiB), 140 * kGiB / 50);
+  EXPECT_EQ(default_margin(10 * kGiB, 16 * kGiB), 512 * kMiB);
+  EXPECT_EQ(default_margin(200 * kMiB, 16 * kGiB), 100 * kMiB);
 }
 
 }  // namespace

@@ -84,14 +84,14 @@ inline void break_nvml(MachineFacts& facts, int error) {
   facts.nvidia.nvml.devices.reset();
   facts.nvidia.cuda.devices.reset();
   facts.nvidia.nvml.error = error;
-  facts.nvidia.nvml.error_words = "Error (" + std::to_string(error) + ")";
+  facts.nvidia.nvml.error_text = "Error (" + std::to_string(error) + ")";
   facts.snapshot->devices.clear();
 }
 
 inline void break_cuda(MachineFacts& facts, int error) {
   facts.nvidia.cuda.devices.reset();
   facts.nvidia.cuda.error = error;
-  facts.nvidia.cuda.error_words = "CUDA_ERROR (" + std::to_string(error) + ")";
+  facts.nvidia.cuda.error_text = "CUDA_ERROR (" + std::to_string(error) + ")";
 }
 
 inline void set(MachineFacts& facts, const std::string& name, const std::string& value) {

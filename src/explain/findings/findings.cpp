@@ -146,20 +146,20 @@ double growth_at_step_ends(const Steps& steps) {
   return theil_sen(ends);
 }
 
-bool is_told(const Growth& growth, uint64_t peak) {
+bool is_reported(const Growth& growth, uint64_t peak) {
   return growth.kind == GrowthKind::kLeak &&
          growth.bytes_per_step * kLongRunSteps >= kMinLeakShare * static_cast<double>(peak);
 }
 
 // Sites with the same remedy: one leak. Those without stacks have: a recording with stacks.
-std::vector<Growth> told_leaks(const DeviceReport& report) {
+std::vector<Growth> reported_leaks(const DeviceReport& report) {
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
   std::vector<Growth> leaks;
   Growth* without_stack = nullptr;
   size_t others = 0;
   leaks.reserve(report.growth.size());
   for (const Growth& g : report.growth) {
-    if (!is_told(g, peak)) continue;
+    if (!is_reported(g, peak)) continue;
     if (!g.stack.empty() || without_stack == nullptr) {
       leaks.push_back(g);
       if (g.stack.empty()) without_stack = &leaks.back();
@@ -180,8 +180,8 @@ std::vector<Growth> told_leaks(const DeviceReport& report) {
 
 void leaks(const DeviceReport& report, std::vector<Finding>* out) {
   const uint64_t peak = report.peak.requested.totals.requested_bytes;
-  double total_not_told = growth_at_step_ends(report.steps);  // once is enough
-  for (const Growth& g : told_leaks(report)) {
+  double unreported_total = growth_at_step_ends(report.steps);  // once is enough
+  for (const Growth& g : reported_leaks(report)) {
     const auto per_step = static_cast<uint64_t>(std::max(g.bytes_per_step, 1.0));
     std::string detail = fmt::format(
         "{} blocks from {} of {} steady steps are alive at the end, {} in all, and new ones come "
@@ -190,7 +190,7 @@ void leaks(const DeviceReport& report, std::vector<Finding>* out) {
     if (const uint64_t doubled_after = peak / per_step + 1; doubled_after <= kMaxDoublingSteps)
       detail +=
           fmt::format(" At this rate the peak doubles in {} steps.", format_count(doubled_after));
-    const double total = std::exchange(total_not_told, 0);
+    const double total = std::exchange(unreported_total, 0);
     if (total >= 1) {
       detail += fmt::format(" Live bytes at step ends rise by {} a step in all.",
                             format_bytes(static_cast<uint64_t>(total)));
@@ -289,9 +289,9 @@ void missing_places(const trace::Trace& trace, const DeviceReport& report,
     return;
   }
   // A leak without a stack asked for them already.
-  const bool is_asked_for =
+  const bool is_requested =
       std::ranges::find(*out, FindingKind::kLeak, &Finding::kind) != out->end();
-  if (has_places || is_asked_for || report.allocations == 0) return;
+  if (has_places || is_requested || report.allocations == 0) return;
   out->push_back({FindingKind::kRecording, 0,
                   "No stacks were recorded: names of code lines are missing",
                   "Holders are told by size only.",
@@ -301,24 +301,27 @@ void missing_places(const trace::Trace& trace, const DeviceReport& report,
 
 void recording_quality(const trace::Trace& trace, const DeviceReport& report,
                        std::vector<Finding>* out) {
-  const auto tell = [&](std::string title, std::string advice) {
+  const auto add_incomplete = [&](std::string title, std::string advice) {
     out->push_back(
         {FindingKind::kRecording, 0, std::move(title), report.verdict.detail, std::move(advice)});
   };
   switch (report.verdict.confidence) {
     case Confidence::kOverflow:
-      return tell("The recording lost its first part",
-                  "Raise max_entries of _record_memory_history, or dump the snapshot after fewer "
-                  "steps.");
+      return add_incomplete(
+          "The recording lost its first part",
+          "Raise max_entries of _record_memory_history, or dump the snapshot after fewer "
+          "steps.");
     case Confidence::kTruncated:
-      tell("The recording is cut off",
-           "Check the disk's free space and that the dump was finished; everything before the cut "
-           "is explained here.");
+      add_incomplete(
+          "The recording is cut off",
+          "Check the disk's free space and that the dump was finished; everything before the cut "
+          "is explained here.");
       break;
     case Confidence::kContradiction:
-      tell("The recording contradicts itself",
-           "Take figures after the first contradiction as estimates. Record one process without "
-           "skipped actions, and dump from the thread that trains.");
+      add_incomplete(
+          "The recording contradicts itself",
+          "Take figures after the first contradiction as estimates. Record one process without "
+          "skipped actions, and dump from the thread that trains.");
       break;
     case Confidence::kExact:
     case Confidence::kUnchecked:

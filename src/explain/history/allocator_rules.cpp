@@ -9,7 +9,7 @@ std::vector<bool> contexts_of_vram(const trace::Tables& tables) {
   std::vector<bool> contexts(tables.contexts.size());
   bool is_any = false;
   for (trace::ContextId id = 0; id < contexts.size(); ++id) {
-    contexts[id] = replay::is_vrams(tables, id);
+    contexts[id] = replay::is_of_vram(tables, id);
     is_any = is_any || contexts[id];
   }
   return is_any ? contexts : std::vector<bool>();

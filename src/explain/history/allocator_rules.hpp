@@ -23,12 +23,12 @@ class AllocatorRules {
   explicit AllocatorRules(replay::TorchSettings settings, bool never_splits = false)
       : torch_(segment_by_segment(settings)), never_splits_(never_splits) {}
 
-  // is_vrams: in a segment of vram's pool.
-  [[nodiscard]] uint64_t round(uint64_t requested_bytes, bool is_vrams = false) const {
-    return is_vrams ? replay::round_as_vram(requested_bytes) : torch_.round(requested_bytes);
+  // is_of_vram: in a segment of vram's pool.
+  [[nodiscard]] uint64_t round(uint64_t requested_bytes, bool is_of_vram = false) const {
+    return is_of_vram ? replay::round_as_vram(requested_bytes) : torch_.round(requested_bytes);
   }
   // Is the segment whose event has this context of vram's pool?
-  [[nodiscard]] bool is_vrams(trace::ContextId context) const {
+  [[nodiscard]] bool is_of_vram(trace::ContextId context) const {
     return context < contexts_of_vram_.size() && contexts_of_vram_[context];
   }
   // Is `remaining` split off when a block of `rounded` bytes is cut from the low end of a free one?

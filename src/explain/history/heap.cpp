@@ -9,12 +9,12 @@ using trace::BlockState;
 
 void Heap::index(uint32_t block) {
   by_address_.set(blocks_[block].address, block);
-  if (blocks_[block].is_vrams) starts_of_vram_[blocks_[block].address] = block;
+  if (blocks_[block].is_of_vram) starts_of_vram_[blocks_[block].address] = block;
 }
 
 void Heap::unindex(uint32_t block) {
   by_address_.erase(blocks_[block].address);
-  if (blocks_[block].is_vrams) starts_of_vram_.erase(blocks_[block].address);
+  if (blocks_[block].is_of_vram) starts_of_vram_.erase(blocks_[block].address);
 }
 
 uint32_t Heap::new_block(uint64_t address, uint64_t size_bytes, const HeapBlock& like) {
@@ -29,7 +29,7 @@ uint32_t Heap::new_block(uint64_t address, uint64_t size_bytes, const HeapBlock&
   blocks_[slot] = HeapBlock{.address = address,
                             .size_bytes = size_bytes,
                             .is_small = like.is_small,
-                            .is_vrams = like.is_vrams};
+                            .is_of_vram = like.is_of_vram};
   index(slot);
   return slot;
 }
@@ -121,7 +121,7 @@ bool Heap::add_segment(uint64_t address, const SegmentRange& range) {
     return false;
   }
   const HeapBlock like{.is_small = range.is_small || range.is_expandable,
-                       .is_vrams = rules_.is_vrams(range.context)};
+                       .is_of_vram = rules_.is_of_vram(range.context)};
   const uint32_t block = new_block(address, range.size_bytes, like);
   blocks_[block].prev = low;
   blocks_[block].next = high;
@@ -162,9 +162,9 @@ bool Heap::remove_segment(uint64_t address, uint64_t size_bytes) {
 
 uint32_t Heap::place_at_end(const SegmentRange& range, uint64_t address, uint64_t requested_bytes,
                             uint64_t size_bytes, uint32_t tenant) {
-  const bool is_vrams = rules_.is_vrams(range.context);
-  const uint64_t rounded = rules_.round(requested_bytes, is_vrams);
-  if (is_vrams && size_bytes == 0) size_bytes = rounded;  // nothing is left over there
+  const bool is_of_vram = rules_.is_of_vram(range.context);
+  const uint64_t rounded = rules_.round(requested_bytes, is_of_vram);
+  if (is_of_vram && size_bytes == 0) size_bytes = rounded;  // nothing is left over there
   uint32_t block = range.last_block;
   const uint64_t wanted = size_bytes == 0 ? rounded : size_bytes;
   const HeapBlock tail = blocks_[block];
@@ -223,7 +223,7 @@ uint32_t Heap::locate(uint64_t address) {
   if (range == segments_.ranges().end()) return kNone;
   uint32_t block = by_address_.find(address);
   if (block != kNone) return block;
-  if (rules_.is_vrams(range->second.context)) {
+  if (rules_.is_of_vram(range->second.context)) {
     const uint32_t found = vrams_around(address);
     if (found != kNone) return found;
   }

@@ -34,7 +34,7 @@ struct HeapBlock {
   trace::BlockState state = trace::BlockState::kInactive;
   bool is_small = false;  // small pool or expandable: remainders from 512 bytes are split off
   bool may_grow = false;  // alive before the recording, and its unsplit remainder is not known yet
-  bool is_vrams = false;  // of vram's pool, which cuts blocks from anywhere in free memory
+  bool is_of_vram = false;  // of vram's pool, which cuts blocks from anywhere in free memory
 };
 static_assert(sizeof(HeapBlock) == 32);
 
@@ -65,8 +65,8 @@ class Heap {
   uint32_t allocate(uint64_t address, uint64_t requested_bytes, uint32_t tenant) {
     uint32_t block = by_address_.find(address);
     if (block == kNone && !starts_of_vram_.empty()) block = cut_before(address);
-    const bool is_vrams = block != kNone && blocks_[block].is_vrams;
-    const uint64_t rounded = rules_.round(requested_bytes, is_vrams);
+    const bool is_of_vram = block != kNone && blocks_[block].is_of_vram;
+    const uint64_t rounded = rules_.round(requested_bytes, is_of_vram);
     if (block == kNone || blocks_[block].state != trace::BlockState::kInactive ||
         blocks_[block].size_bytes < rounded) {
       block = make_room(address, rounded);

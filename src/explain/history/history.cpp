@@ -14,7 +14,7 @@ namespace {
 
 using replay::FoundBlocks;
 using replay::InitialBlock;
-using replay::is_believable;
+using replay::is_plausible;
 using replay::range_of;
 using trace::Event;
 using trace::EventKind;
@@ -95,7 +95,7 @@ class Replay {
   }
 
   uint32_t allocate(uint32_t i, const Event& event) {
-    if (!is_believable(event.address, event.size_bytes)) return ignore(i);
+    if (!is_plausible(event.address, event.size_bytes)) return ignore(i);
     const auto id = static_cast<uint32_t>(history_.lifetimes.size());
     const uint32_t block = found_.is_one(event)
                                ? settle(event, id)

@@ -127,7 +127,7 @@ Comparison compare(const trace::DeviceTrace& device, const Heap& heap,
 }
 
 // vram's recorder begins with what is there and says each thing when it happens.
-bool is_vrams(const trace::Trace& trace) {
+bool is_of_vram(const trace::Trace& trace) {
   return std::ranges::any_of(trace.about, [](const trace::Setting& about) {
     return about.key == "recorder" && about.value.starts_with("vram ");
   });
@@ -138,7 +138,7 @@ Confidence confidence_of(const trace::Trace& trace, const trace::DeviceTrace& de
   if (trace.origin.truncated_at_byte) return Confidence::kTruncated;
   if (device.ring_overflowed) return Confidence::kOverflow;
   if (!device.has_end_state)
-    return is_vrams(trace) && !contradicts ? Confidence::kConsistent : Confidence::kUnchecked;
+    return is_of_vram(trace) && !contradicts ? Confidence::kConsistent : Confidence::kUnchecked;
   if (contradicts) return Confidence::kContradiction;
   return device.event_count < kMinCheckedEvents ? Confidence::kUnchecked : Confidence::kExact;
 }

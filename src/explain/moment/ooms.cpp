@@ -19,8 +19,8 @@ std::vector<Oom> find_ooms(const Sources& sources) {
   const std::vector<uint64_t> all = oom_events(events);
   if (all.empty()) return {};
   std::vector<int64_t> found(all.begin(), all.end());
-  if (found.size() > kMostOoms) {
-    const auto half = static_cast<std::ptrdiff_t>(kMostOoms / 2);
+  if (found.size() > kMaxOoms) {
+    const auto half = static_cast<std::ptrdiff_t>(kMaxOoms / 2);
     found.erase(found.begin() + half, found.end() - half);
   }
   std::vector<State> states = states_after(sources, found);

@@ -14,11 +14,11 @@ namespace vram::explain {
 
 // Programs that catch the error and try again may fail thousands of times: the first and the last
 // are explained.
-inline constexpr size_t kMostOoms = 16;
+inline constexpr size_t kMaxOoms = 16;
 
 // The numbers of their events: all of them.
 [[nodiscard]] std::vector<uint64_t> oom_events(std::span<const trace::Event> events);
-// At most kMostOoms. Leaves Oom::step to whoever knows the steps.
+// At most kMaxOoms. Leaves Oom::step to whoever knows the steps.
 [[nodiscard]] std::vector<Oom> find_ooms(const Sources& sources);
 
 }  // namespace vram::explain

@@ -105,11 +105,11 @@ TEST(Pinners, AreSitesWhoseBlocksAloneHoldASegment) {
 TEST(Ooms, AreAllCountedWhereAFewAreExplained) {
   Recording recording;
   recording.segment(kStateBase, 20 * kMiB).alloc(kStateBase, 12 * kMiB);
-  for (size_t i = 0; i < kMostOoms + 100; ++i)
+  for (size_t i = 0; i < kMaxOoms + 100; ++i)
     recording.add(trace::EventKind::kOom, 7 * kMiB, 64 * kMiB);
   const Device device(std::move(recording));
-  EXPECT_EQ(find_ooms(device.sources()).size(), kMostOoms);
-  EXPECT_EQ(oom_events(device.trace.events).size(), kMostOoms + 100);
+  EXPECT_EQ(find_ooms(device.sources()).size(), kMaxOoms);
+  EXPECT_EQ(oom_events(device.trace.events).size(), kMaxOoms + 100);
 }
 
 // Of expandable segments, whole granules go back without anybody being freed: they are not pinned.

@@ -41,7 +41,7 @@ uint64_t releasable_of(const SegmentView& segment, const AllocatorRules& rules,
 
 std::string domain_name(const trace::Tables& tables, const AllocatorRules& rules,
                         const SegmentRange& range) {
-  if (rules.is_vrams(range.context)) return "vram's pool";
+  if (rules.is_of_vram(range.context)) return "vram's pool";
   std::string name = range.is_small ? "requests up to 1 MiB" : "requests over 1 MiB";
   name += range.stream == 0 ? std::string(", default stream")
                             : fmt::format(", stream {:#x}", tables.streams[range.stream]);
@@ -60,7 +60,7 @@ void measure_segment(const Sources& sources, const AllocatorRules& rules, const 
     waste.stranded_bytes += size_bytes - releasable;
     waste.hole_count += releasable < size_bytes ? 1 : 0;
     // The small pool serves requests up to 1 MiB only, however large its hole.
-    const uint64_t usable = segment.range.is_small && !rules.is_vrams(segment.range.context)
+    const uint64_t usable = segment.range.is_small && !rules.is_of_vram(segment.range.context)
                                 ? std::min(size_bytes, kSmallRequestBytes)
                                 : size_bytes;
     if (usable <= waste.largest_hole_bytes) return;

@@ -1,6 +1,6 @@
 #include "explain/names/names.hpp"
 
-#include "explain/names/said.hpp"
+#include "explain/names/named_blocks.hpp"
 #include "explain/names/scope_ends.hpp"
 #include "explain/names/scope_path.hpp"
 
@@ -59,10 +59,10 @@ class Namer {
 
   Names run() {
     name_by_scope();
-    for (const Said& said : names_that_were_said(tables_, events_, history_)) {
-      const trace::Context& context = tables_.contexts[said.context];
+    for (const NamedBlock& block : named_blocks(tables_, events_, history_)) {
+      const trace::Context& context = tables_.contexts[block.context];
       const std::string_view category = tables_.strings[context.category];
-      names_.label_of_[said.lifetime] =
+      names_.label_of_[block.lifetime] =
           label(tables_.strings[context.user_metadata], category, category_called(category));
     }
     return std::move(names_);

@@ -120,7 +120,7 @@ TEST(Names, TheReportHasCategoriesAndHoldersWithNames) {
   r.in("forward/a").alloc(1, 2 * kMiB).in("forward/b").alloc(2, 512).free(2);
   const Report report = explain(r.trace()).value();
   const State& state = report.devices[0].at_peak;
-  const auto told = [&](Dimension by) {
+  const auto amounts = [&](Dimension by) {
     std::vector<std::pair<std::string, uint64_t>> all;
     for (const Breakdown& breakdown : state.breakdowns) {
       if (breakdown.by != by) continue;
@@ -128,16 +128,16 @@ TEST(Names, TheReportHasCategoriesAndHoldersWithNames) {
     }
     return all;
   };
-  using Told = std::vector<std::pair<std::string, uint64_t>>;
-  EXPECT_EQ(told(Dimension::kCategory), (Told{{"activation", 2 * kMiB},
-                                              {"other", kMiB + 8192},
-                                              {"parameter", kMiB},
-                                              {"temporary", 512}}));
-  EXPECT_EQ(told(Dimension::kUserFrame), (Told{{"a · activation", 2 * kMiB},
-                                               {"data/load", kMiB},
-                                               {"w · parameter", kMiB},
-                                               {"outside all scopes", 8192},
-                                               {"b · temporary", 512}}));
+  using Amounts = std::vector<std::pair<std::string, uint64_t>>;
+  EXPECT_EQ(amounts(Dimension::kCategory), (Amounts{{"activation", 2 * kMiB},
+                                                    {"other", kMiB + 8192},
+                                                    {"parameter", kMiB},
+                                                    {"temporary", 512}}));
+  EXPECT_EQ(amounts(Dimension::kUserFrame), (Amounts{{"a · activation", 2 * kMiB},
+                                                     {"data/load", kMiB},
+                                                     {"w · parameter", kMiB},
+                                                     {"outside all scopes", 8192},
+                                                     {"b · temporary", 512}}));
   EXPECT_EQ(state.named_bytes, 3 * kMiB + 512);
 }
 

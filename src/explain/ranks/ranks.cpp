@@ -36,16 +36,16 @@ RankLine line_of(const Report& report, uint64_t rank) {
 
 // The rank of each report: its own, unless another has it already.
 std::vector<uint64_t> numbers_of(const std::vector<Report>& reports) {
-  std::vector<std::optional<uint64_t>> said;
+  std::vector<std::optional<uint64_t>> rank_numbers;
   std::set<uint64_t> taken;
   for (const Report& report : reports) {
     const auto rank = report.process.rank;
     const bool is_new = rank && taken.insert(*rank).second;
-    said.push_back(is_new ? rank : std::nullopt);
+    rank_numbers.push_back(is_new ? rank : std::nullopt);
   }
   std::vector<uint64_t> numbers;
   uint64_t next = 0;
-  for (const auto& rank : said) {
+  for (const auto& rank : rank_numbers) {
     while (!rank && taken.contains(next)) ++next;
     numbers.push_back(rank ? *rank : next++);
   }
@@ -190,7 +190,7 @@ bool times_overlap(const std::vector<Report>& reports) {
   return last_begin <= first_end;
 }
 
-bool says_other_ranks(const std::vector<Report>& reports) {
+bool names_other_ranks(const std::vector<Report>& reports) {
   std::set<uint64_t> ranks;
   return std::ranges::all_of(reports, [&](const Report& report) {
     return report.process.rank && ranks.insert(*report.process.rank).second;
@@ -202,7 +202,7 @@ bool says_other_ranks(const std::vector<Report>& reports) {
 bool is_one_program(const std::vector<Report>& reports) {
   if (reports.size() < 2) return false;
   const bool has_one_name = is_same(reports, name_without_digits);
-  if (says_other_ranks(reports)) {
+  if (names_other_ranks(reports)) {
     const auto world = [](const Report& report) { return report.process.world_size; };
     return has_one_name || (world(reports.front()) && is_same(reports, world));
   }

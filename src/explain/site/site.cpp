@@ -10,7 +10,7 @@
 namespace vram::explain {
 namespace {
 
-constexpr uint32_t kUnasked = 0xffffffff;
+constexpr uint32_t kNotComputed = 0xffffffff;
 
 // Directories and files directly below torch/ in every release: "…/torch/nn/…" is torch even when
 // it was built from source outside site-packages, while a user's own folder called torch stays the
@@ -169,7 +169,7 @@ std::string_view base_name(std::string_view path) {
                                                                      : path.substr(slash + 1);
 }
 
-bool is_plumbing(std::string_view function, std::string_view file) {
+bool is_allocator_internal(std::string_view function, std::string_view file) {
   const bool is_recorder =
       std::ranges::find(kRecorderFiles, base_name(file)) != kRecorderFiles.end();
   return is_recorder || function.find("gather_with_cpp") != std::string_view::npos ||
@@ -212,8 +212,8 @@ bool is_user_file(std::string_view path) {
 UserFrames::UserFrames(const trace::Tables& tables)
     : tables_(tables),
       file_is_user_(tables.strings.size(), int8_t{-1}),
-      index_of_stack_(tables.stacks.size(), kUnasked),
-      frame_of_stack_(tables.stacks.size(), kUnasked) {}
+      index_of_stack_(tables.stacks.size(), kNotComputed),
+      frame_of_stack_(tables.stacks.size(), kNotComputed) {}
 
 bool UserFrames::is_user(trace::FrameId id) {
   const trace::Frame& frame = tables_.frames[id];
@@ -225,7 +225,7 @@ bool UserFrames::is_user(trace::FrameId id) {
 
 size_t UserFrames::index(trace::StackId stack) {
   uint32_t& known = index_of_stack_[stack];
-  if (known != kUnasked) return known;
+  if (known != kNotComputed) return known;
   const auto frames = tables_.stacks[stack];
   const auto found =
       std::find_if(frames.begin(), frames.end(), [&](trace::FrameId id) { return is_user(id); });
@@ -235,7 +235,7 @@ size_t UserFrames::index(trace::StackId stack) {
 
 trace::FrameId UserFrames::frame(trace::StackId stack) {
   uint32_t& known = frame_of_stack_[stack];
-  if (known == kUnasked) known = find_frame(stack);
+  if (known == kNotComputed) known = find_frame(stack);
   return known;
 }
 
@@ -248,7 +248,7 @@ trace::FrameId UserFrames::find_frame(trace::StackId stack) {
   bool has_found = false;
   for (const trace::FrameId id : frames) {
     const std::string_view file = tables_.strings[tables_.frames[id].file];
-    if (is_plumbing(tables_.strings[tables_.frames[id].function], file)) continue;
+    if (is_allocator_internal(tables_.strings[tables_.frames[id].function], file)) continue;
     if (!file.empty() && file != "??") return id;
     if (!std::exchange(has_found, true)) found = id;
   }

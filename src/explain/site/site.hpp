@@ -49,7 +49,7 @@ class UserFrames {
 
   const trace::Tables& tables_;
   std::vector<int8_t> file_is_user_;      // by StringId; -1 not looked at yet
-  std::vector<uint32_t> index_of_stack_;  // by StackId; kUnasked not looked at yet
+  std::vector<uint32_t> index_of_stack_;  // by StackId; kNotComputed not looked at yet
   std::vector<uint32_t> frame_of_stack_;  // the same
 };
 

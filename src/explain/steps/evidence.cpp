@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kMaxKept = 0.5;     // of the range's peak, beyond the end of the next range
 constexpr double kMaxHanded = 0.02;  // of the range's peak, to the next range alone
-constexpr double kMostRanges = 0.75;
+constexpr double kMaxRangeShare = 0.75;
 constexpr double kMinDescending = 0.8;
 constexpr double kGone = 0.1;       // of what had piled up: less is left after a pass
 constexpr double kPassShare = 0.5;  // of the range's peak: less is no pass
@@ -35,7 +35,7 @@ class NestedLives {
 };
 
 // The heights to which live bytes rise between falls to next to nothing.
-class Piles {
+class PeakHeights {
  public:
   void set_live(uint64_t bytes) {
     height_ = std::max(height_, bytes);
@@ -81,7 +81,7 @@ std::vector<RangeFacts> facts_of(const History& history, std::span<const EventRa
     const EventRange range = ranges[i];
     uint64_t live = 0;
     NestedLives lives;
-    Piles piles;
+    PeakHeights piles;
     for (uint64_t e = range.first; e < range.end; ++e) {
       const uint32_t index = history.lifetime_of_event[e];
       if (index == kNoLifetime) continue;
@@ -151,7 +151,7 @@ StepEvidence find_evidence(const History& history, std::span<const EventRange> r
     alone += share(f.handed_bytes, f.peak_bytes) <= kMaxHanded ? 1 : 0;
   }
   const auto most = [&](size_t count) {
-    return static_cast<double>(count) >= kMostRanges * static_cast<double>(judged.size());
+    return static_cast<double>(count) >= kMaxRangeShare * static_cast<double>(judged.size());
   };
   return {most(trains), most(alone), most(most_alike(judged))};
 }

@@ -64,12 +64,12 @@ class StackPhases {
 
   Kind of(trace::StackId stack) {
     int8_t& known = known_[stack];
-    if (known < 0) known = look(stack);
+    if (known < 0) known = classify(stack);
     return static_cast<Kind>(known);
   }
 
  private:
-  int8_t look(trace::StackId stack) const {
+  int8_t classify(trace::StackId stack) const {
     for (const trace::FrameId id : tables_.stacks[stack]) {
       const trace::Frame& frame = tables_.frames[id];
       const std::string_view function = tables_.strings[frame.function];

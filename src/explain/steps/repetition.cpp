@@ -14,8 +14,8 @@ constexpr size_t kMaxSampledRuns =
     1 << 17;  // runs kept of one pass, chosen by hash so that repeats stay together
 constexpr uint32_t kMinSteps = 3;  // two of a thing are no rhythm
 constexpr double kMinCoverage =
-    0.5;                          // runs that recur at random reach 0.36 (exponential distances)
-constexpr double kSoonest = 0.4;  // of the median distance: nearer is no new step
+    0.5;  // runs that recur at random reach 0.36 (exponential distances)
+constexpr double kMinStepDistance = 0.4;  // of the median distance: nearer is no new step
 constexpr double kMinDistinctRuns = 3;
 constexpr uint32_t kMinDistance = 5;  // allocations in a step
 constexpr double kMinSwing = 0.1;     // of the largest fall of live bytes from one to the next
@@ -109,29 +109,29 @@ Runs hash_runs(const Sizes& sizes, const std::vector<bool>& recurring, uint64_t 
   return runs;
 }
 
-struct Rhythm {
+struct Spacing {
   uint32_t median = 0;
   uint64_t regular = 0;  // sum of the distances within a factor of two of the median
   uint64_t tight = 0;    // ... within a quarter
 };
 
-Rhythm rhythm_of(std::span<const Run> run, std::vector<uint32_t>* distances) {
+Spacing spacing_of(std::span<const Run> run, std::vector<uint32_t>* distances) {
   distances->clear();
   for (size_t i = 1; i < run.size(); ++i) distances->push_back(run[i].at - run[i - 1].at);
   const auto middle = distances->begin() + static_cast<ptrdiff_t>(distances->size() / 2);
   std::nth_element(distances->begin(), middle, distances->end());
-  Rhythm rhythm{*middle, 0, 0};
+  Spacing spacing{*middle, 0, 0};
   for (const uint32_t d : *distances) {
-    if (d >= rhythm.median / 2 && d <= uint64_t{rhythm.median} * 2) rhythm.regular += d;
-    if (d >= rhythm.median - rhythm.median / 4 && d <= rhythm.median + rhythm.median / 4)
-      rhythm.tight += d;
+    if (d >= spacing.median / 2 && d <= uint64_t{spacing.median} * 2) spacing.regular += d;
+    if (d >= spacing.median - spacing.median / 4 && d <= spacing.median + spacing.median / 4)
+      spacing.tight += d;
   }
-  return rhythm;
+  return spacing;
 }
 
 struct RunOccurrences {
   std::span<const Run> at;
-  Rhythm rhythm;
+  Spacing spacing;
 };
 
 // All runs that come at about one distance.
@@ -146,13 +146,13 @@ struct Candidate {
 // step.
 RunOccurrences best_of(const std::vector<RunOccurrences>& runs, size_t allocations) {
   uint64_t most = 0;
-  for (const RunOccurrences& r : runs) most = std::max(most, r.rhythm.regular);
+  for (const RunOccurrences& r : runs) most = std::max(most, r.spacing.regular);
   const uint64_t enough = most - std::min<uint64_t>(most, allocations / 50);
   RunOccurrences best;
   for (const RunOccurrences& r : runs) {
-    if (r.rhythm.regular < enough) continue;
+    if (r.spacing.regular < enough) continue;
     const bool better = r.at.size() != best.at.size() ? r.at.size() > best.at.size()
-                                                      : r.rhythm.regular > best.rhythm.regular;
+                                                      : r.spacing.regular > best.spacing.regular;
     if (better) best = r;
   }
   return best;
@@ -170,12 +170,12 @@ std::map<int, Candidate> group_by_distance(const Runs& runs, size_t allocations)
     while (end < kept.size() && kept[end].hash == kept[first].hash) ++end;
     const std::span<const Run> run = kept.subspan(first, end - first);
     if (run.size() < kMinSteps) continue;
-    const Rhythm rhythm = rhythm_of(run, &distances);
-    if (rhythm.median < kMinDistance) continue;
-    if (static_cast<double>(rhythm.regular) < kMinCoverage * static_cast<double>(allocations))
+    const Spacing spacing = spacing_of(run, &distances);
+    if (spacing.median < kMinDistance) continue;
+    if (static_cast<double>(spacing.regular) < kMinCoverage * static_cast<double>(allocations))
       continue;
-    Candidate& c = by_distance[bin_of(rhythm.median)];
-    c.runs.push_back({run, rhythm});
+    Candidate& c = by_distance[bin_of(spacing.median)];
+    c.runs.push_back({run, spacing});
     c.distinct += runs.sampled_from;
     c.occurrences += static_cast<double>(run.size());
   }
@@ -224,8 +224,8 @@ double swing_of(std::span<const SizedAllocation> allocations, std::span<const Ru
 
 double score_of(const Candidate& c, size_t runs, size_t allocations) {
   const double coverage =
-      static_cast<double>(c.best.rhythm.regular) / static_cast<double>(allocations);
-  const double tight = static_cast<double>(c.best.rhythm.tight) / static_cast<double>(allocations);
+      static_cast<double>(c.best.spacing.regular) / static_cast<double>(allocations);
+  const double tight = static_cast<double>(c.best.spacing.tight) / static_cast<double>(allocations);
   const double explained = std::min(1.0, c.occurrences / static_cast<double>(runs));
   return coverage * (coverage + tight) * std::sqrt(explained) * std::log2(1 + c.distinct);
 }
@@ -234,7 +234,7 @@ double score_of(const Candidate& c, size_t runs, size_t allocations) {
 std::vector<uint32_t> anchors_of(const Candidate& c) {
   std::vector<uint32_t> anchors;
   for (const Run& run : c.best.at) {
-    if (anchors.empty() || run.at - anchors.back() >= c.best.rhythm.median * kSoonest)
+    if (anchors.empty() || run.at - anchors.back() >= c.best.spacing.median * kMinStepDistance)
       anchors.push_back(run.at);
   }
   return anchors;
@@ -254,12 +254,12 @@ std::vector<Repetition> find_repetitions(std::span<const SizedAllocation> alloca
     for (const Candidate& c : candidates_of(runs, allocations.size())) {
       const double score = score_of(c, runs.kept.size(), allocations.size());
       const bool swings = swing_of(allocations, c.best.at) >= kMinSwing;
-      Repetition& best = best_of_distance[{bin_of(c.best.rhythm.median), swings}];
+      Repetition& best = best_of_distance[{bin_of(c.best.spacing.median), swings}];
       if (score <= best.score) continue;
       best = {anchors_of(c),
               static_cast<uint64_t>(c.distinct),
-              c.best.rhythm.median,
-              static_cast<double>(c.best.rhythm.regular) / static_cast<double>(allocations.size()),
+              c.best.spacing.median,
+              static_cast<double>(c.best.spacing.regular) / static_cast<double>(allocations.size()),
               score,
               swings};
     }

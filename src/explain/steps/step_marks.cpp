@@ -106,7 +106,7 @@ bool is_library(std::string_view name) {
 
 bool covers_its_span(const Group& group) { return group.covered_ns >= kMinCovered * group.span_ns; }
 
-std::string said(std::string_view name, size_t count) {
+std::string counted_name(std::string_view name, size_t count) {
   return fmt::format("annotation {}, {} times", name, count);
 }
 
@@ -127,9 +127,9 @@ const Groups::value_type* pick(const Groups& groups, Rule&& accepts) {
 void add_regions(const Groups::value_type* entry, bool is_step, std::vector<StepMarks>* out) {
   if (entry == nullptr) return;
   const bool numbered = !entry->second.numbers.empty();
-  out->push_back(
-      {StepMarks::Kind::kRegions, is_step, entry->second.scopes,
-       said(std::string(entry->first) + (numbered ? "N" : ""), entry->second.scopes.size())});
+  out->push_back({StepMarks::Kind::kRegions, is_step, entry->second.scopes,
+                  counted_name(std::string(entry->first) + (numbered ? "N" : ""),
+                               entry->second.scopes.size())});
 }
 
 // One optimizer call a step. Of several optimizers the one that steps most rarely gives the period
@@ -145,7 +145,8 @@ void add_optimizer_periods(const Groups& groups, std::vector<StepMarks>* out) {
   }
   if (step == nullptr) return;
   const size_t count = step->second.scopes.size();
-  StepMarks marks{StepMarks::Kind::kPeriods, true, step->second.scopes, said(step->first, count)};
+  StepMarks marks{StepMarks::Kind::kPeriods, true, step->second.scopes,
+                  counted_name(step->first, count)};
   if (optimizers > 1) marks.evidence += fmt::format(" (the rarest of {} optimizers)", optimizers);
   for (const auto& [name, group] : groups) {
     const bool fills_in = name.starts_with("Optimizer.zero_grad#") && group.scopes.size() > count &&
@@ -153,7 +154,7 @@ void add_optimizer_periods(const Groups& groups, std::vector<StepMarks>* out) {
     if (!fills_in) continue;
     marks.scopes = group.scopes;
     marks.evidence =
-        said(name, group.scopes.size()) +
+        counted_name(name, group.scopes.size()) +
         fmt::format(" (the optimizer stepped {} times: a gradient scaler skipped the others)",
                     count);
   }

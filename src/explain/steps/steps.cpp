@@ -105,7 +105,7 @@ bool is_unfinished(const std::vector<Low>& lows, uint64_t events_left, uint64_t 
 // search goes no further than after the others: when training is over the program frees everything,
 // which is no part of a step.
 std::vector<Range> ranges_around(const Input& in, const std::vector<Range>& marks,
-                                 bool may_be_cut) {
+                                 bool may_be_truncated) {
   std::vector<Range> windows;
   for (size_t i = 0; i + 1 < marks.size(); ++i) {
     windows.push_back({marks[i].end, std::max(marks[i + 1].first, marks[i].end)});
@@ -121,7 +121,7 @@ std::vector<Range> ranges_around(const Input& in, const std::vector<Range>& mark
     ranges.push_back({begin, low.boundary});
     begin = low.boundary;
   }
-  if (may_be_cut && is_unfinished(lows, left, rest)) ranges.pop_back();
+  if (may_be_truncated && is_unfinished(lows, left, rest)) ranges.pop_back();
   leave_out_setup(&ranges);
   return ranges;
 }

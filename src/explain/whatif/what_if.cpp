@@ -24,11 +24,11 @@ using replay::TuneCandidate;
 
 // A replay of the recorded settings that misses the recorded peak by more proves that something
 // else decided: pools that the trace does not name, other programs on the device.
-constexpr double kMostError = 0.02;
+constexpr double kMaxError = 0.02;
 // With fewer events there is no program to replay (history/verdict.cpp).
 constexpr uint64_t kMinReplayedEvents = 2;
 
-bool is_worth_asking(const DeviceReport& report) {
+bool is_worth_trying(const DeviceReport& report) {
   if (report.is_host || report.events < kMinReplayedEvents) return false;
   if (!report.ooms.empty()) return true;
   const auto reserved = static_cast<double>(report.peak.reserved.totals.reserved_bytes);
@@ -42,7 +42,7 @@ bool is_worth_asking(const DeviceReport& report) {
 
 // The recorded settings, the defaults, expandable segments; coarser sizes, which help where those
 // are out of the question; the driver's own pool, and vram's.
-std::vector<AllocatorSpec> specs_to_ask(const trace::Trace& trace) {
+std::vector<AllocatorSpec> specs_to_replay(const trace::Trace& trace) {
   std::vector<AllocatorSpec> specs = {replay::recorded_spec(trace)};
   for (const std::string_view text : {std::string_view("torch"), replay::kExpandableSpec,
                                       std::string_view("torch:roundup_power2_divisions=8"),
@@ -76,7 +76,7 @@ bool agrees(const ReplayResult& own, const DeviceReport& report) {
   const auto recorded = static_cast<double>(report.peak.reserved.totals.reserved_bytes);
   const auto replayed = static_cast<double>(own.peak_reserved_bytes);
   const bool same_end = serves_all(own) == report.ooms.empty();
-  return same_end && std::abs(replayed - recorded) <= kMostError * recorded;
+  return same_end && std::abs(replayed - recorded) <= kMaxError * recorded;
 }
 
 bool needs_less(const ReplayResult& result, const ReplayResult& own) {
@@ -101,7 +101,7 @@ const TuneCandidate* best_of(const std::vector<TuneCandidate>& candidates, int64
   return best;
 }
 
-WhatIf told(const TuneCandidate& candidate, const replay::Fidelity& fidelity) {
+WhatIf as_what_if(const TuneCandidate& candidate, const replay::Fidelity& fidelity) {
   const ReplayResult& result = candidate.result;
   WhatIf what_if{.allocator = result.allocator,
                  .is_recorded = candidate.is_recorded,
@@ -133,9 +133,9 @@ const WhatIf* first_if(const DeviceReport& report, bool WhatIf::* is) {
 
 void add_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
                   const replay::Baseline& baseline, DeviceReport& report) {
-  if (!is_worth_asking(report)) return;
+  if (!is_worth_trying(report)) return;
   Program program = replay::make_program(trace, device, baseline);
-  const std::vector<AllocatorSpec> specs = specs_to_ask(trace);
+  const std::vector<AllocatorSpec> specs = specs_to_replay(trace);
   replay::TuneOptions options;
   bool limit_is_assumed = false;
   if (const auto limit = replay::settle_recorded(program, specs.front())) {
@@ -156,7 +156,7 @@ void add_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
   answer.capacity_bytes = options.capacity_bytes;
   answer.capacity_is_assumed = limit_is_assumed;
   for (const TuneCandidate& each : candidates) {
-    answer.replays.push_back(told(each, fidelity));
+    answer.replays.push_back(as_what_if(each, fidelity));
     answer.replays.back().is_recommended = &each == best;
   }
 }

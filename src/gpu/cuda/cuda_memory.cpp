@@ -10,7 +10,7 @@ namespace vram::gpu::cuda {
 namespace {
 
 // Of devices that don't say theirs, having no virtual memory management.
-constexpr uint64_t kUsualGranularityBytes = 2 * kMiB;
+constexpr uint64_t kDefaultGranularityBytes = 2 * kMiB;
 
 uint64_t now_ns() {
   timespec now{};
@@ -50,15 +50,16 @@ CUresult CudaMemory::start() {
     context_ = nullptr;
     return result;
   }
-  granularity_bytes_ = kUsualGranularityBytes;
+  granularity_bytes_ = kDefaultGranularityBytes;
   is_virtual_ = has(kVirtualMemoryManagementSupported);
   if (!is_virtual_) return kSuccess;
   is_rdma_capable_ = has(kGpuDirectRdmaWithVmmSupported);
   const CUmemAllocationProp prop = allocation();
   size_t bytes = 0;
-  const CUresult asked = driver_.mem_get_allocation_granularity(&bytes, &prop, kGranularityMinimum);
-  if (asked == kSuccess) granularity_bytes_ = bytes;
-  return asked;
+  const CUresult queried =
+      driver_.mem_get_allocation_granularity(&bytes, &prop, kGranularityMinimum);
+  if (queried == kSuccess) granularity_bytes_ = bytes;
+  return queried;
 }
 
 CudaMemory::~CudaMemory() {
@@ -237,7 +238,7 @@ Status CudaMemory::record(uint32_t device, StreamHandle stream, EventHandle* eve
     // A capture may have begun in between: then the event is the graph's, and never happens.
     result = refuse_captured(as_stream(stream));
     if (result != kSuccess) {
-      (void)throw_away(taken);
+      (void)discard(taken);
       return result;
     }
     *event = taken;
@@ -247,25 +248,25 @@ Status CudaMemory::record(uint32_t device, StreamHandle stream, EventHandle* eve
 
 // A graph's event stays the graph's even where it is recorded anew: recorded and asked again, it
 // spoils the capture. It may be destroyed at any time.
-CUresult CudaMemory::throw_away(EventHandle event) {
+CUresult CudaMemory::discard(EventHandle event) {
   const CUevent found = events_.take_out(event);
   return found == nullptr ? kErrorInvalidValue : driver_.event_destroy(found);
 }
 
-Status CudaMemory::ask(EventHandle event, CUresult (*question)(CUevent)) {
+Status CudaMemory::poll_event(EventHandle event, CUresult (*question)(CUevent)) {
   const CUevent found = events_.find(event);
   if (found == nullptr) return Status::kInvalidValue;
   return run([&] {
     const CUresult result = question(found);
     // Of a graph that was captured since: the driver says so where nothing else does.
-    if (result == kErrorInvalidValue) (void)throw_away(event);
+    if (result == kErrorInvalidValue) (void)discard(event);
     return result;
   });
 }
 
-Status CudaMemory::query(EventHandle event) { return ask(event, driver_.event_query); }
+Status CudaMemory::query(EventHandle event) { return poll_event(event, driver_.event_query); }
 
-Status CudaMemory::wait(EventHandle event) { return ask(event, driver_.event_synchronize); }
+Status CudaMemory::wait(EventHandle event) { return poll_event(event, driver_.event_synchronize); }
 
 Status CudaMemory::stream_wait(uint32_t device, StreamHandle stream, EventHandle event) {
   const CUevent found = events_.find(event);

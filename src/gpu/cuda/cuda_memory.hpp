@@ -102,8 +102,8 @@ class CudaMemory {
 
   [[nodiscard]] CUresult refuse_captured(CUstream stream) const;
   [[nodiscard]] CUresult take_event(EventHandle* event);
-  CUresult throw_away(EventHandle event);
-  [[nodiscard]] Status ask(EventHandle event, CUresult (*question)(CUevent));
+  CUresult discard(EventHandle event);
+  [[nodiscard]] Status poll_event(EventHandle event, CUresult (*question)(CUevent));
   [[nodiscard]] CUresult open_to_devices(Address address, uint64_t bytes) const;
 
   const DriverApi& driver_;

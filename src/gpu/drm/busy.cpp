@@ -5,7 +5,7 @@
 namespace vram::gpu::drm {
 namespace {
 
-constexpr uint64_t kMostNs = uint64_t{1} << 62;  // 146 years
+constexpr uint64_t kMaxNs = uint64_t{1} << 62;  // 146 years
 
 // Since `before`; nothing where the counters began anew.
 std::optional<double> share_between(const std::vector<EngineCycles>& before,
@@ -38,7 +38,7 @@ std::optional<uint64_t> BusyTimes::busy_ns_of(const History& history) {
   std::optional<uint64_t> grown;
   for (const Engine& engine : history.engines) grown = std::max(grown, engine.grown_ns);
   if (!grown) return history.busy_before_ns;
-  return std::min(history.busy_before_ns.value_or(0) + *grown, kMostNs);
+  return std::min(history.busy_before_ns.value_or(0) + *grown, kMaxNs);
 }
 
 void BusyTimes::add(const ProcessKey& process, uint64_t client, const ClientFigures& figures) {
@@ -46,9 +46,9 @@ void BusyTimes::add(const ProcessKey& process, uint64_t client, const ClientFigu
   ClientHistory& seen = history.clients[client];
   seen.tick = tick_;
   for (const EngineTime& time : figures.times) {
-    if (time.busy_ns >= kMostNs) continue;
+    if (time.busy_ns >= kMaxNs) continue;
     auto& grown = engine_of(history, time.name).grown_ns;
-    grown = std::min(grown.value_or(0) + grow(seen.times, time), kMostNs);
+    grown = std::min(grown.value_or(0) + grow(seen.times, time), kMaxNs);
   }
   for (const EngineCycles& cycles : figures.cycles) {
     if (const auto part = share_between(seen.cycles, cycles)) {
@@ -76,7 +76,7 @@ std::optional<uint32_t> BusyTimes::busy_percent(const ProcessKey& process) const
 // A client that is not read for a while (its device sleeps) may come back, and would then count
 // twice if it were forgotten: only those of a process that opens the device all the time are.
 void BusyTimes::forget_old_clients(History& history) const {
-  if (history.clients.size() <= kMostClients) return;
+  if (history.clients.size() <= kMaxClients) return;
   std::erase_if(history.clients, [&](const auto& entry) { return entry.second.tick + 1 < tick_; });
 }
 

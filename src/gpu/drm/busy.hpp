@@ -44,7 +44,7 @@ class BusyTimes {
   }
 
  private:
-  static constexpr size_t kMostClients = 1024;  // of a process, before old ones are forgotten
+  static constexpr size_t kMaxClients = 1024;  // of a process, before old ones are forgotten
 
   struct ClientHistory {
     std::vector<EngineTime> times;  // the most that it ever said

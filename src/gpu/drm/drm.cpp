@@ -17,13 +17,13 @@
 namespace vram::gpu::drm {
 namespace {
 
-constexpr size_t kMostName = 96;
+constexpr size_t kMaxNameLength = 96;
 
 // A line of text that somebody else wrote, fit for a screen.
 std::optional<std::string> text_in(std::string_view contents) {
   const std::string_view text = trimmed(contents.substr(0, contents.find('\n')));
   if (text.empty()) return std::nullopt;
-  return printable(text.substr(0, kMostName));
+  return printable(text.substr(0, kMaxNameLength));
 }
 
 // The module's own version; of one that came with the kernel, the kernel's.
@@ -33,7 +33,7 @@ std::optional<std::string> driver_version(Files& files, const Roots& roots, Driv
   return own ? own : text_in(files.read(roots.proc + "/sys/kernel/osrelease"));
 }
 
-uint64_t most_of(std::optional<uint64_t> total) { return total.value_or(kMostBytesOfDevice); }
+uint64_t most_of(std::optional<uint64_t> total) { return total.value_or(kMaxBytesOfDevice); }
 
 void forget_above(std::optional<uint64_t> limit, std::optional<uint64_t>& bytes) {
   if (bytes && *bytes > most_of(limit)) bytes.reset();
@@ -75,7 +75,7 @@ struct Drm::State {
 
   // A driver may be loaded, and a card plugged in, long after this began. What processes did until
   // then is forgotten: places of devices change.
-  void look_for_cards() {
+  void refresh_cards() {
     constexpr uint64_t kCallsBetween = 8;
     if (!devices.empty() && ++counts % kCallsBetween != 0) return;
     std::vector<Card> cards = find_cards(files, roots.sys);
@@ -163,7 +163,7 @@ Drm Drm::open(Roots roots, const OpenAmdExtras& open_extras) {
 
 Result<uint32_t> Drm::device_count() const {
   const std::lock_guard lock(state_->mutex);
-  state_->look_for_cards();
+  state_->refresh_cards();
   return static_cast<uint32_t>(state_->devices.size());
 }
 

@@ -88,8 +88,8 @@ uint64_t used_by_processes(const RecordedTree& tree) {
 
 void expect_nothing_new(const Figures& now, const Figures& whole) {
   for (const auto& [name, figure] : now) {
-    const auto told = whole.find(name);
-    EXPECT_EQ(figure, told == whole.end() ? "unknown" : told->second) << name;
+    const auto expected = whole.find(name);
+    EXPECT_EQ(figure, expected == whole.end() ? "unknown" : expected->second) << name;
   }
 }
 

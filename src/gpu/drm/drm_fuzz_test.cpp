@@ -102,7 +102,7 @@ void expect_possible(const DeviceSample& sample) {
   }
 }
 
-void ask_everything(const Drm& drm) {
+void query_everything(const Drm& drm) {
   const uint32_t count = drm.device_count().value();
   EXPECT_LE(count, 2u);
   for (uint32_t index = 0; index < count; ++index) {
@@ -147,8 +147,8 @@ TEST_P(DrmFuzzTest, SaysNothingThatCannotBe) {
       std::ofstream(paths[touched.back()], std::ios::binary)
           << damage.damaged(whole[touched.back()]);
     }
-    ask_everything(before);
-    ask_everything(Drm::open(tree.roots()));
+    query_everything(before);
+    query_everything(Drm::open(tree.roots()));
     ASSERT_FALSE(HasFailure()) << "round " << round << ": " << paths[touched.front()];
     for (const size_t i : touched) std::ofstream(paths[i], std::ios::binary) << whole[i];
   }
@@ -160,15 +160,15 @@ TEST_P(DrmFuzzTest, AnyFileMayBeGoneUnreadableOrAFolderOrAPipe) {
   for (const auto& path : tree.files()) {
     const std::string whole = RecordedTree::contents_of(path);
     std::filesystem::remove(path);
-    ask_everything(Drm::open(tree.roots()));
+    query_everything(Drm::open(tree.roots()));
     std::filesystem::create_symlink(path.filename(), path);
-    ask_everything(Drm::open(tree.roots()));
+    query_everything(Drm::open(tree.roots()));
     std::filesystem::remove(path);
     std::filesystem::create_directory(path);
-    ask_everything(Drm::open(tree.roots()));
+    query_everything(Drm::open(tree.roots()));
     std::filesystem::remove(path);
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-    ask_everything(Drm::open(tree.roots()));
+    query_everything(Drm::open(tree.roots()));
     std::filesystem::remove(path);
     std::ofstream(path, std::ios::binary) << whole;
   }

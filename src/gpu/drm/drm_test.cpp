@@ -214,7 +214,7 @@ TEST(DrmTest, CardsThatComeLateAreFound) {
   EXPECT_EQ(drm.device_count(), 1u);
   EXPECT_EQ(drm.sample(0).memory.total_bytes, 1'000'000u);
   add_card(tree, "card0", "0000:03:00.0");
-  for (int look = 0; look < 8; ++look) (void)drm.device_count();
+  for (int round = 0; round < 8; ++round) (void)drm.device_count();
   ASSERT_EQ(drm.device_count(), 2u);
   EXPECT_EQ(drm.identity(0).pci_id, "0000:03:00.0");
   EXPECT_EQ(drm.identity(1).pci_id, "0000:0b:00.0");
@@ -222,7 +222,7 @@ TEST(DrmTest, CardsThatComeLateAreFound) {
 
   tree.remove("sys/class/drm/card0");
   add_card(tree, "card2", "0000:0c:00.0");
-  for (int look = 0; look < 8; ++look) (void)drm.device_count();
+  for (int round = 0; round < 8; ++round) (void)drm.device_count();
   ASSERT_EQ(drm.device_count(), 3u);
   EXPECT_TRUE(drm.sample(0).trouble) << "gone, and not forgotten";
   EXPECT_FALSE(drm.sample(2).trouble);

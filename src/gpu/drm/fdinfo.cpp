@@ -9,7 +9,7 @@
 namespace vram::gpu::drm {
 namespace {
 
-bool cut_front(std::string_view& text, std::string_view front) {
+bool consume_prefix(std::string_view& text, std::string_view front) {
   if (!text.starts_with(front)) return false;
   text.remove_prefix(front.size());
   return true;
@@ -31,7 +31,7 @@ std::optional<uint64_t> as_size(std::string_view value) {
   } else if (!unit.empty()) {
     return std::nullopt;
   }
-  if (!number || *number >= kMostBytesOfDevice / scale) return std::nullopt;
+  if (!number || *number >= kMaxBytesOfDevice / scale) return std::nullopt;
   return *number * scale;
 }
 
@@ -105,7 +105,7 @@ class Reading {
 
  private:
   void take(std::string_view key, std::string_view value) {
-    if (cut_front(key, "drm-")) {
+    if (consume_prefix(key, "drm-")) {
       is_drm_ = true;
       take_standard(key, value);
     } else {
@@ -118,20 +118,20 @@ class Reading {
       figures_.pci_id = as_pci_id(value);
     } else if (key == "client-id") {
       figures_.id = as_number(value);
-    } else if (cut_front(key, "resident-")) {
+    } else if (consume_prefix(key, "resident-")) {
       take_region(key, Region::kResident, as_size(value));
-    } else if (cut_front(key, "memory-")) {
+    } else if (consume_prefix(key, "memory-")) {
       take_region(key, Region::kMemory, as_size(value));
-    } else if (cut_front(key, "total-cycles-")) {
+    } else if (consume_prefix(key, "total-cycles-")) {
       named(engines_, key).total = as_number(value);
-    } else if (cut_front(key, "total-")) {
+    } else if (consume_prefix(key, "total-")) {
       take_region(key, Region::kTotal, as_size(value));
-    } else if (cut_front(key, "cycles-")) {
+    } else if (consume_prefix(key, "cycles-")) {
       named(engines_, key).busy = as_number(value);
       note_kind(key, as_number(value).value_or(0));
-    } else if (cut_front(key, "engine-capacity-")) {
+    } else if (consume_prefix(key, "engine-capacity-")) {
       named(engines_, key).capacity = std::max(1U, as_small_number(value).value_or(1));
-    } else if (cut_front(key, "engine-")) {
+    } else if (consume_prefix(key, "engine-")) {
       take_engine(key, value);
     }
   }

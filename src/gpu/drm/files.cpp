@@ -13,7 +13,7 @@
 namespace vram::gpu::drm {
 namespace {
 
-constexpr size_t kLongestLine = 256;
+constexpr size_t kMaxLineLength = 256;
 
 struct CloseFolder {
   void operator()(DIR* folder) const { closedir(folder); }
@@ -38,16 +38,16 @@ Files::Read Files::read_some(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return {};
   size_t size = 0;
-  bool is_whole = false;
+  bool is_complete = false;
   while (size < buffer_.size()) {
     const ssize_t got = ::read(file, buffer_.data() + size, buffer_.size() - size);
     if (got < 0 && errno == EINTR) continue;
-    is_whole = got == 0;
+    is_complete = got == 0;
     if (got <= 0) break;
     size += static_cast<size_t>(got);
   }
   ::close(file);
-  return {{buffer_.data(), size}, is_whole};
+  return {{buffer_.data(), size}, is_complete};
 }
 
 std::string_view Files::read(const std::string& path) {
@@ -58,7 +58,7 @@ std::string_view Files::read(const std::string& path) {
 std::optional<std::string_view> Files::read_whole(const std::string& path) {
   const Read all = read_some(path);
   // Some files give whole lines alone: none where there is too little room for one, as at the end.
-  if (!all.is_whole || all.text.size() > kMostBytes - kLongestLine ||
+  if (!all.is_complete || all.text.size() > kMaxBytes - kMaxLineLength ||
       !(all.text.empty() || all.text.ends_with('\n')))
     return std::nullopt;
   return all.text;
@@ -69,7 +69,7 @@ std::vector<std::string> Files::names_in(const std::string& folder) {
   std::vector<std::string> names;
   const Folder open(opendir(folder.c_str()));
   if (!open) return names;
-  for_each_name(open.get(), kMostEntries, [&](const char* name) { names.emplace_back(name); });
+  for_each_name(open.get(), kMaxEntries, [&](const char* name) { names.emplace_back(name); });
   std::ranges::sort(names);
   return names;
 }
@@ -79,7 +79,7 @@ std::vector<uint32_t> Files::numbers_in(const std::string& folder) {
   std::vector<uint32_t> numbers;
   const Folder open(opendir(folder.c_str()));
   if (!open) return numbers;
-  for_each_name(open.get(), kMostEntries, [&](const char* name) {
+  for_each_name(open.get(), kMaxEntries, [&](const char* name) {
     if (const auto number = as_small_number(name)) numbers.push_back(*number);
   });
   std::ranges::sort(numbers);
@@ -92,7 +92,7 @@ std::vector<Link> Files::links_in(const std::string& folder) {
   const Folder open(opendir(folder.c_str()));
   if (!open) return links;
   std::array<char, 256> target{};  // a longer one is none of ours
-  for_each_name(open.get(), kMostLinks, [&](const char* name) {
+  for_each_name(open.get(), kMaxLinks, [&](const char* name) {
     const auto number = as_small_number(name);
     if (!number) return;
     ++links_read_;

@@ -28,9 +28,9 @@ struct Link {
 
 class Files {
  public:
-  static constexpr size_t kMostBytes = size_t{16} << 10;  // of one file
-  static constexpr size_t kMostEntries = size_t{1} << 16;
-  static constexpr size_t kMostLinks = 4096;
+  static constexpr size_t kMaxBytes = size_t{16} << 10;  // of one file
+  static constexpr size_t kMaxEntries = size_t{1} << 16;
+  static constexpr size_t kMaxLinks = 4096;
 
   // The whole lines at the file's beginning: the kernel ends each with a newline, so a number that
   // was cut off is none. Empty where there is nothing to read. Valid until the next call.
@@ -55,11 +55,11 @@ class Files {
  private:
   struct Read {
     std::string_view text;
-    bool is_whole = false;
+    bool is_complete = false;
   };
   [[nodiscard]] Read read_some(const std::string& path);
 
-  std::array<char, kMostBytes> buffer_{};
+  std::array<char, kMaxBytes> buffer_{};
   uint64_t opened_ = 0;
   uint64_t links_read_ = 0;
 };

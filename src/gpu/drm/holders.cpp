@@ -12,7 +12,7 @@ namespace {
 // Ticks in which a process is young.
 constexpr uint64_t kYoungTicks = 32;
 // What a look costs beside its links, in links.
-constexpr uint64_t kLookCost = 2;
+constexpr uint64_t kScanCost = 2;
 
 // "renderD128" of "/dev/dri/renderD128". Seen from another mount namespace the front may be another
 // one, and a node that was taken away has a word behind it.
@@ -35,12 +35,12 @@ void Holders::tick(Files& files, std::span<const uint32_t> users) {
   update_known(files);
   for (Known& known : known_) {
     const bool is_user = std::ranges::binary_search(users, known.pid);
-    if (is_new(known) || (is_user && !holders_.contains(known.pid))) look(files, known);
+    if (is_new(known) || (is_user && !holders_.contains(known.pid))) scan(files, known);
   }
   const uint64_t links_before = files.links_read();
   for (Known& known : known_) {
     if (files.links_read() - links_before >= kLinksATick) break;
-    if (is_due(known) || has_another_size(known)) look(files, known);
+    if (is_due(known) || has_another_size(known)) scan(files, known);
   }
   if (ticks_ > 0) sweep(files, links_before);
   ++ticks_;
@@ -78,16 +78,16 @@ bool Holders::has_another_size(const Known& known) const {
 
 void Holders::sweep(Files& files, uint64_t links_before) {
   auto next = std::ranges::lower_bound(known_, next_pid_, {}, &Known::pid);
-  uint64_t looks = 0;
-  const auto cost = [&] { return files.links_read() - links_before + kLookCost * looks; };
-  for (; looks < known_.size() && cost() < kLinksATick; ++looks, ++next) {
+  uint64_t scans = 0;
+  const auto cost = [&] { return files.links_read() - links_before + kScanCost * scans; };
+  for (; scans < known_.size() && cost() < kLinksATick; ++scans, ++next) {
     if (next == known_.end()) next = known_.begin();
-    look(files, *next);
+    scan(files, *next);
   }
   next_pid_ = next == known_.end() ? 0 : next->pid;
 }
 
-void Holders::look(Files& files, Known& known) {
+void Holders::scan(Files& files, Known& known) {
   const uint32_t pid = known.pid;
   known.fd_size = Files::size_of(folder_of(pid) + "/fd");
   std::vector<Descriptor> descriptors;

@@ -64,7 +64,7 @@ class Holders {
   [[nodiscard]] bool is_due(const Known& known) const;
   [[nodiscard]] bool has_another_size(const Known& known) const;
   void sweep(Files& files, uint64_t links_before);
-  void look(Files& files, Known& known);
+  void scan(Files& files, Known& known);
   [[nodiscard]] std::string folder_of(uint32_t pid) const;
 
   std::string proc_;

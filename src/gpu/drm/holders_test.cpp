@@ -110,15 +110,15 @@ TEST_F(HoldersTest, AnOldProcessThatOpensADeviceIsSeenByTheNumberOfItsDescriptor
 TEST_F(HoldersTest, TheSweepComesRoundToEveryone) {
   make_crowd();
   tick();
-  opens_late(kDescriptors);       // as many as it had
-  constexpr int kMostTicks = 80;  // 500 x (8 + 2) links of 64 a tick
+  opens_late(kDescriptors);      // as many as it had
+  constexpr int kMaxTicks = 80;  // 500 x (8 + 2) links of 64 a tick
   int ticks = 0;
-  for (; found().size() == kUsers && ticks <= kMostTicks; ++ticks) tick();
-  EXPECT_LE(ticks, kMostTicks);
+  for (; found().size() == kUsers && ticks <= kMaxTicks; ++ticks) tick();
+  EXPECT_LE(ticks, kMaxTicks);
   // And who no longer holds anything is forgotten.
   for (uint32_t number = 4; number < 8; ++number)
     tree_.remove(fmt::format("proc/{}/fd/{}", kFirstUser, number));
-  for (int i = 0; i < kMostTicks; ++i) tick();
+  for (int i = 0; i < kMaxTicks; ++i) tick();
   EXPECT_THAT(found(), SizeIs(kUsers));
   EXPECT_EQ(found()[0].pid, kLate);
   EXPECT_EQ(found()[1].pid, kFirstUser + 1);

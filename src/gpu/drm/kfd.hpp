@@ -40,11 +40,11 @@ class Kfd {
   // Those that hold something of the GPUs at such addresses, by pid; a GPU in parts is one.
   template <typename IsAwake>
   [[nodiscard]] std::vector<Use> uses(Files& files, IsAwake is_awake) const {
-    std::vector<Gpu> asked;
+    std::vector<Gpu> awake;
     for (const Gpu& gpu : gpus_) {
-      if (is_awake(gpu.pci_id)) asked.push_back(gpu);
+      if (is_awake(gpu.pci_id)) awake.push_back(gpu);
     }
-    return uses_of(files, asked);
+    return uses_of(files, awake);
   }
 
  private:

@@ -91,15 +91,15 @@ void Processes::add_kfd(const AwakeDevices& awake, const std::vector<Kfd::Use>& 
 
 // KFD's figure and fdinfo's are of the same memory: they are not added. On processors with a small
 // carve-out KFD counts as the device's what the driver has put into the host's memory.
-std::vector<DeviceProcess> Processes::of(uint32_t device, uint64_t most_bytes) const {
+std::vector<DeviceProcess> Processes::of(uint32_t device, uint64_t max_bytes) const {
   std::vector<DeviceProcess> found;
   for (auto at = processes_.lower_bound({device, 0});
        at != processes_.end() && at->first.first == device; ++at) {
     const auto& [process, kfd_bytes] = at->second;
     if (kfd_bytes == 0 && !uses_anything(process)) continue;
-    DeviceProcess& told = found.emplace_back(process);
-    if (kfd_bytes > 0 && kfd_bytes <= most_bytes)
-      told.used_bytes = std::max(told.used_bytes, std::optional(kfd_bytes));
+    DeviceProcess& added = found.emplace_back(process);
+    if (kfd_bytes > 0 && kfd_bytes <= max_bytes)
+      added.used_bytes = std::max(added.used_bytes, std::optional(kfd_bytes));
   }
   return found;
 }

@@ -32,8 +32,8 @@ class Processes {
       : proc_(std::move(proc)), holders_(proc_), kfd_(std::move(kfd)) {}
 
   void tick(Files& files, const AwakeDevices& awake);
-  // As of the last tick, by pid. `most_bytes`: the device has no more.
-  [[nodiscard]] std::vector<DeviceProcess> of(uint32_t device, uint64_t most_bytes) const;
+  // As of the last tick, by pid. `max_bytes`: the device has no more.
+  [[nodiscard]] std::vector<DeviceProcess> of(uint32_t device, uint64_t max_bytes) const;
 
  private:
   struct Entry {

@@ -6,11 +6,11 @@ namespace vram::gpu::drm {
 namespace {
 
 // "0x00000001 : 0x00001000 : R": its number, its size, what became of it; 0: it is none.
-char fate_of(std::string_view line) {
+char page_state_of(std::string_view line) {
   const auto colon = line.rfind(':');
   if (!line.starts_with("0x") || colon == std::string_view::npos) return 0;
-  const std::string_view fate = trimmed(line.substr(colon + 1));
-  return fate == "R" || fate == "P" || fate == "F" ? fate.front() : '\0';
+  const std::string_view page_state = trimmed(line.substr(colon + 1));
+  return page_state == "R" || page_state == "P" || page_state == "F" ? page_state.front() : '\0';
 }
 
 }  // namespace
@@ -33,11 +33,11 @@ std::optional<RetiredPages> read_bad_pages(Files& files, const Card& card) {
   RetiredPages pages{std::nullopt, std::nullopt, 0, false, false};
   bool is_understood = true;
   for_each_line(*list, [&](std::string_view line) {
-    const char fate = fate_of(line);
-    is_understood &= fate != 0;
-    if (fate == 'R') ++*pages.of_any_cause;
-    if (fate == 'P') pages.is_pending = true;
-    if (fate == 'F') pages.has_failed = true;
+    const char page_state = page_state_of(line);
+    is_understood &= page_state != 0;
+    if (page_state == 'R') ++*pages.of_any_cause;
+    if (page_state == 'P') pages.is_pending = true;
+    if (page_state == 'F') pages.has_failed = true;
   });
   return is_understood ? std::optional(pages) : std::nullopt;
 }

@@ -50,7 +50,7 @@ TEST_F(RasTest, AListThatIsCutOffOrNotUnderstoodIsUnknown) {
   EXPECT_FALSE(pages_of(line + "0x00000002 : 0x00001000 : X\n").has_value());
   EXPECT_FALSE(pages_of("nothing is wrong\n").has_value());
   std::string list;
-  while (list.size() + line.size() <= Files::kMostBytes - 256) list += line;
+  while (list.size() + line.size() <= Files::kMaxBytes - 256) list += line;
   EXPECT_EQ(pages_of(list).value().of_any_cause, list.size() / line.size());
   // There is room for it, but would there be for one more? The kernel gives whole lines alone.
   EXPECT_FALSE(pages_of(list + line).has_value());

@@ -13,11 +13,11 @@
 namespace vram::gpu::drm {
 namespace {
 
-constexpr uint32_t kMostCelsius = 200;
-constexpr uint32_t kMostMilliwatts = 10'000'000;
-constexpr uint32_t kMostMhz = 20'000;
-constexpr uint32_t kMostTiles = 8;
-constexpr uint32_t kMostTemperatures = 8;  // files of them in one folder
+constexpr uint32_t kMaxCelsius = 200;
+constexpr uint32_t kMaxMilliwatts = 10'000'000;
+constexpr uint32_t kMaxMhz = 20'000;
+constexpr uint32_t kMaxTiles = 8;
+constexpr uint32_t kMaxTemperatures = 8;  // files of them in one folder
 
 std::optional<uint32_t> at_most(uint64_t most, std::optional<uint64_t> number) {
   return number && *number <= most ? std::optional(static_cast<uint32_t>(*number)) : std::nullopt;
@@ -75,7 +75,7 @@ std::optional<uint32_t> current_mhz(std::string_view states) {
     if (!line.ends_with('*') || colon == std::string_view::npos || unit == std::string_view::npos ||
         unit < colon)
       return;
-    mhz = at_most(kMostMhz, as_number(line.substr(colon + 1, unit - colon - 1)));
+    mhz = at_most(kMaxMhz, as_number(line.substr(colon + 1, unit - colon - 1)));
   });
   return mhz;
 }
@@ -95,7 +95,7 @@ std::optional<uint64_t> capacity_of(std::string_view capacities, const std::stri
 // Of all tiles; with one tile's unknown, it is.
 std::optional<uint64_t> xe_total(Files& files, const Card& card) {
   std::optional<uint64_t> sum;
-  for (uint32_t tile = 0; tile < kMostTiles; ++tile) {
+  for (uint32_t tile = 0; tile < kMaxTiles; ++tile) {
     const std::string folder = fmt::format("{}/tile{}", card.device, tile);
     if (!Files::exists(folder)) break;
     const auto bytes = read_bytes(files, folder + "/physical_vram_size_bytes");
@@ -134,7 +134,7 @@ void read_intel(Files& files, const Card& card, const std::string& sys, DeviceSa
       card.driver == Driver::kXe
           ? first_number(files, card.device, {"tile0/gt0/freq0/act_freq"})
           : first_number(files, card.folder, {"gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz"});
-  sample.core_mhz = at_most(kMostMhz, mhz);
+  sample.core_mhz = at_most(kMaxMhz, mhz);
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ std::optional<uint32_t> EnergyMeter::milliwatts(std::optional<uint64_t> microjou
     return std::nullopt;
   const double milliwatts =
       static_cast<double>(*microjoules - *before) * 1e6 / static_cast<double>(time_ns - before_ns);
-  if (milliwatts > kMostMilliwatts) return std::nullopt;
+  if (milliwatts > kMaxMilliwatts) return std::nullopt;
   return static_cast<uint32_t>(std::lround(milliwatts));
 }
 
@@ -161,10 +161,10 @@ void read_sensors(Files& files, const Card& card, const std::string& sys, Energy
   const auto hwmon = hwmon_of(files, card);
   if (!hwmon) return;
   const auto warmth = first_number(files, *hwmon, {"temp1_input", "temp2_input"});
-  if (warmth) sample.celsius = at_most(kMostCelsius, *warmth / 1000);
+  if (warmth) sample.celsius = at_most(kMaxCelsius, *warmth / 1000);
   const auto microwatts = first_number(files, *hwmon, {"power1_average", "power1_input"});
   if (microwatts) {
-    sample.milliwatts = at_most(kMostMilliwatts, *microwatts / 1000);
+    sample.milliwatts = at_most(kMaxMilliwatts, *microwatts / 1000);
   } else if (card.driver != Driver::kAmdgpu) {
     sample.milliwatts = meter.milliwatts(
         first_above_zero(files, *hwmon, {"energy1_input", "energy2_input"}), now_ns());
@@ -174,12 +174,12 @@ void read_sensors(Files& files, const Card& card, const std::string& sys, Energy
 DeviceHealth read_health(Files& files, const Card& card) {
   DeviceHealth health;
   const auto hwmon = hwmon_of(files, card);
-  for (uint32_t i = 1; hwmon && i <= kMostTemperatures && !health.memory_celsius; ++i) {
+  for (uint32_t i = 1; hwmon && i <= kMaxTemperatures && !health.memory_celsius; ++i) {
     const std::string start = fmt::format("{}/temp{}_", *hwmon, i);
     const auto label = trimmed(files.read(start + "label"));
     if (label != "mem" && label != "vram") continue;
     if (const auto warmth = as_number(files.read(start + "input")))
-      health.memory_celsius = at_most(kMostCelsius, *warmth / 1000);
+      health.memory_celsius = at_most(kMaxCelsius, *warmth / 1000);
   }
   if (card.driver != Driver::kAmdgpu) return health;
   if (const DeviceMemory visible = amd_memory(files, card, "vis_vram"); visible.total_bytes)
@@ -195,7 +195,7 @@ std::optional<uint32_t> read_power_limit(Files& files, const Card& card) {
   // Of the card; where that has none (xe), of the package.
   const auto microwatts =
       first_above_zero(files, *hwmon, {"power1_cap", "power1_max", "power2_cap", "power2_max"});
-  return microwatts ? at_most(kMostMilliwatts, *microwatts / 1000) : std::nullopt;
+  return microwatts ? at_most(kMaxMilliwatts, *microwatts / 1000) : std::nullopt;
 }
 
 }  // namespace vram::gpu::drm

@@ -10,7 +10,7 @@
 namespace vram::gpu::drm {
 
 // No device has that much memory; more is nonsense, and sums of less don't overflow.
-inline constexpr uint64_t kMostBytesOfDevice = uint64_t{1} << 50;
+inline constexpr uint64_t kMaxBytesOfDevice = uint64_t{1} << 50;
 
 [[nodiscard]] inline std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
@@ -37,7 +37,7 @@ template <typename Number>
 // Of a file that holds one number of bytes.
 [[nodiscard]] inline std::optional<uint64_t> as_bytes(std::string_view text) {
   const auto bytes = as_number(text);
-  return bytes && *bytes < kMostBytesOfDevice ? bytes : std::nullopt;
+  return bytes && *bytes < kMaxBytesOfDevice ? bytes : std::nullopt;
 }
 
 template <typename Visit>

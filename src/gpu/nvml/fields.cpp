@@ -17,7 +17,7 @@ FieldValue field(Field number, uint32_t scope) {
   return value;
 }
 
-void ask_fields(const NvmlApi& api, nvmlDevice device, std::span<FieldValue> values) {
+void query_fields(const NvmlApi& api, nvmlDevice device, std::span<FieldValue> values) {
   const NvmlReturn answer =
       api.device_get_fields == nullptr
           ? kFunctionNotFound

@@ -11,7 +11,7 @@
 namespace vram::gpu::nvml {
 
 // Fills in the values; where the call itself fails, each has that answer.
-void ask_fields(const NvmlApi& api, nvmlDevice device, std::span<FieldValue> values);
+void query_fields(const NvmlApi& api, nvmlDevice device, std::span<FieldValue> values);
 
 [[nodiscard]] FieldValue field(Field number, uint32_t scope = 0);
 

@@ -1,6 +1,6 @@
 #include "gpu/nvml/gpm.hpp"
 
-#include "gpu/nvml/ask.hpp"
+#include "gpu/nvml/query.hpp"
 
 #include <cmath>
 #include <utility>
@@ -26,14 +26,14 @@ std::optional<double> up_to(double most, const GpmMetric& metric) {
 }
 
 std::optional<uint32_t> percent_of(const GpmMetric& metric) {
-  constexpr double kMost = 100.49;  // what rounding makes 100
-  const auto percent = up_to(kMost, metric);
+  constexpr double kMax = 100.49;  // what rounding makes 100
+  const auto percent = up_to(kMax, metric);
   return percent ? std::optional(static_cast<uint32_t>(std::lround(*percent))) : std::nullopt;
 }
 
 std::optional<uint64_t> bytes_of(const GpmMetric& metric) {
   constexpr double kMib = 1024 * 1024;
-  const auto mib = up_to(static_cast<double>(kMostBytesPerSecond) / kMib, metric);
+  const auto mib = up_to(static_cast<double>(kMaxBytesPerSecond) / kMib, metric);
   return mib ? std::optional(static_cast<uint64_t>(std::llround(*mib * kMib))) : std::nullopt;
 }
 

@@ -1,15 +1,15 @@
-// ask_health(): see identity.hpp.
-#include "gpu/nvml/ask.hpp"
+// query_health(): see identity.hpp.
 #include "gpu/nvml/fields.hpp"
 #include "gpu/nvml/identity.hpp"
 #include "gpu/nvml/mig.hpp"
+#include "gpu/nvml/query.hpp"
 
 #include <array>
 
 namespace vram::gpu::nvml {
 namespace {
 
-constexpr uint64_t kMostCelsius = 250;
+constexpr uint64_t kMaxCelsius = 250;
 
 template <size_t count>
 std::string word_for(const std::array<std::string_view, count>& words, uint64_t number) {
@@ -20,15 +20,15 @@ std::string word_for(const std::array<std::string_view, count>& words, uint64_t 
 std::optional<std::string> compute_mode_of(const NvmlApi& api, nvmlDevice device) {
   static constexpr std::array<std::string_view, 4> kModes{"default", "exclusive thread",
                                                           "prohibited", "exclusive process"};
-  const auto mode = ask<unsigned>(api.device_get_compute_mode, device);
+  const auto mode = query<unsigned>(api.device_get_compute_mode, device);
   return mode ? std::optional(word_for(kModes, *mode)) : std::nullopt;
 }
 
 EccCounts ecc_of(const NvmlApi& api, nvmlDevice device, uint32_t since) {
   return {
-      at_most(kNotAvailable - 1, ask<uint64_t>(api.device_get_ecc, device, kEccCorrected, since)),
+      at_most(kNotAvailable - 1, query<uint64_t>(api.device_get_ecc, device, kEccCorrected, since)),
       at_most(kNotAvailable - 1,
-              ask<uint64_t>(api.device_get_ecc, device, kEccUncorrected, since))};
+              query<uint64_t>(api.device_get_ecc, device, kEccUncorrected, since))};
 }
 
 std::optional<RemappedRows> remapped_rows_of(const NvmlApi& api, nvmlDevice device) {
@@ -46,7 +46,7 @@ std::optional<RemappedRows> remapped_rows_of(const NvmlApi& api, nvmlDevice devi
 
 // Without room for their addresses the library answers with their number alone.
 std::optional<uint32_t> retired_pages_of(const NvmlApi& api, nvmlDevice device, uint32_t cause) {
-  constexpr unsigned kMostPages = 1U << 20U;
+  constexpr unsigned kMaxPages = 1U << 20U;
   unsigned count = 0;
   uint64_t unused = 0;  // some documents allow no null, even for no room
   NvmlReturn answer = kFunctionNotFound;
@@ -57,7 +57,7 @@ std::optional<uint32_t> retired_pages_of(const NvmlApi& api, nvmlDevice device, 
     answer = api.device_get_retired_pages_v1(device, cause, &count, &unused);
   }
   if (answer != kSuccess && answer != kInsufficientSize) return std::nullopt;
-  return at_most(kMostPages, std::optional(count));
+  return at_most(kMaxPages, std::optional(count));
 }
 
 // Ampere and newer have remapped rows instead.
@@ -65,23 +65,23 @@ std::optional<RetiredPages> retired_pages_of(const NvmlApi& api, nvmlDevice devi
   RetiredPages pages;
   pages.corrected = retired_pages_of(api, device, kRetiredForCorrected);
   pages.uncorrected = retired_pages_of(api, device, kRetiredForUncorrected);
-  const auto is_pending = at_most(1U, ask<unsigned>(api.device_get_retired_pending, device));
+  const auto is_pending = at_most(1U, query<unsigned>(api.device_get_retired_pending, device));
   if (is_pending) pages.is_pending = *is_pending == 1;
   const bool is_any_known = pages.corrected || pages.uncorrected || pages.is_pending;
   return is_any_known ? std::optional(pages) : std::nullopt;
 }
 
 std::optional<DeviceMemory> bar1_of(const NvmlApi& api, nvmlDevice device) {
-  const auto read = ask<MemoryV1>(api.device_get_bar1, device);
+  const auto read = query<MemoryV1>(api.device_get_bar1, device);
   if (!read) return std::nullopt;
   const DeviceMemory memory = known_memory(*read);
   return memory.total_bytes ? std::optional(memory) : std::nullopt;
 }
 
-void ask_fields_of_health(const NvmlApi& api, nvmlDevice device, DeviceHealth& health) {
+void query_health_fields(const NvmlApi& api, nvmlDevice device, DeviceHealth& health) {
   std::array fields{field(kFieldMemoryCelsius), field(kFieldRecoveryAction)};
-  ask_fields(api, device, fields);
-  if (const auto celsius = at_most(kMostCelsius, known_value(fields[0])))
+  query_fields(api, device, fields);
+  if (const auto celsius = at_most(kMaxCelsius, known_value(fields[0])))
     health.memory_celsius = static_cast<uint32_t>(*celsius);
   if (const auto action = known_value(fields[1]))
     health.recovery_action = word_for(kRecoveryActions, *action);
@@ -89,22 +89,22 @@ void ask_fields_of_health(const NvmlApi& api, nvmlDevice device, DeviceHealth& h
 
 }  // namespace
 
-DeviceHealth ask_health(const NvmlApi& api, nvmlDevice device) {
+DeviceHealth query_health(const NvmlApi& api, nvmlDevice device) {
   DeviceHealth health;
   health.bar1 = bar1_of(api, device);
   health.ecc_since_boot = ecc_of(api, device, kEccSinceBoot);
   health.ecc_ever = ecc_of(api, device, kEccEver);
   health.remapped_rows = remapped_rows_of(api, device);
   health.retired_pages = retired_pages_of(api, device);
-  ask_fields_of_health(api, device, health);
+  query_health_fields(api, device, health);
   health.compute_mode = compute_mode_of(api, device);
-  const auto persistence = at_most(1U, ask<unsigned>(api.device_get_persistence, device));
+  const auto persistence = at_most(1U, query<unsigned>(api.device_get_persistence, device));
   if (persistence) health.is_persistent = *persistence == 1;
-  health.is_mig = ask_is_mig(api, device);
+  health.is_mig = query_is_mig(api, device);
   if (health.is_mig.value_or(false)) {
     DeviceMemory whole;
-    (void)ask_memory(api, device, whole);
-    health.mig_instances = ask_mig_instances(api, device, whole.total_bytes);
+    (void)query_memory(api, device, whole);
+    health.mig_instances = query_mig_instances(api, device, whole.total_bytes);
   }
   return health;
 }

@@ -8,8 +8,8 @@
 namespace vram::gpu::nvml {
 
 // But for the NUMA node: the kernel has it in a file (NvmlWhenAwake), without a call.
-[[nodiscard]] DeviceIdentity ask_identity(const NvmlApi& api, nvmlDevice device);
+[[nodiscard]] DeviceIdentity query_identity(const NvmlApi& api, nvmlDevice device);
 
-[[nodiscard]] DeviceHealth ask_health(const NvmlApi& api, nvmlDevice device);
+[[nodiscard]] DeviceHealth query_health(const NvmlApi& api, nvmlDevice device);
 
 }  // namespace vram::gpu::nvml

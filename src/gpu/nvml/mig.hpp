@@ -18,13 +18,13 @@ struct MigHandle {
 };
 
 // Nothing: a device without MIG.
-[[nodiscard]] std::optional<bool> ask_is_mig(const NvmlApi& api, nvmlDevice device);
+[[nodiscard]] std::optional<bool> query_is_mig(const NvmlApi& api, nvmlDevice device);
 
 // Of those that this process may look at.
-[[nodiscard]] std::vector<MigHandle> ask_mig_handles(const NvmlApi& api, nvmlDevice device);
+[[nodiscard]] std::vector<MigHandle> query_mig_handles(const NvmlApi& api, nvmlDevice device);
 
 // The memory is the GPU instance's and asked for once; compute instances in it have it in common.
-[[nodiscard]] std::vector<MigInstance> ask_mig_instances(const NvmlApi& api, nvmlDevice device,
-                                                         std::optional<uint64_t> device_bytes);
+[[nodiscard]] std::vector<MigInstance> query_mig_instances(const NvmlApi& api, nvmlDevice device,
+                                                           std::optional<uint64_t> device_bytes);
 
 }  // namespace vram::gpu::nvml

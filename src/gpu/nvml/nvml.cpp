@@ -25,7 +25,7 @@ std::string_view advice_for(NvmlReturn error) {
 }
 
 // More than a machine has; a driver that says so is not to be followed.
-constexpr unsigned kMostDevices = 1024;
+constexpr unsigned kMaxDevices = 1024;
 
 }  // namespace
 
@@ -58,33 +58,33 @@ Result<uint32_t> Nvml::device_count() const {
                 "expected the number of GPUs, found that nvmlDeviceGetCount answers {}: {}",
                 api_.name_of(result), advice_for(result));
   }
-  if (count > kMostDevices) {
+  if (count > kMaxDevices) {
     return fail(Code::kUnsupported, "expected at most {} GPUs, found that the driver counts {}: {}",
-                kMostDevices, count, advice_for(kUnknown));
+                kMaxDevices, count, advice_for(kUnknown));
   }
   return count;
 }
 
 DeviceIdentity Nvml::identity(uint32_t index) const {
-  Kept kept;
+  CachedReadings cached;
   DeviceIdentity identity;
-  if (find(index, kept) == kSuccess) identity = ask_identity(api_, kept.device);
+  if (find(index, cached) == kSuccess) identity = query_identity(api_, cached.device);
   identity.index = index;
   return identity;
 }
 
 DeviceHealth Nvml::health(uint32_t index) const {
-  Kept kept;
-  return find(index, kept) == kSuccess ? ask_health(api_, kept.device) : DeviceHealth{};
+  CachedReadings cached;
+  return find(index, cached) == kSuccess ? query_health(api_, cached.device) : DeviceHealth{};
 }
 
 DeviceSample Nvml::sample(uint32_t index) const {
-  Kept kept;
+  CachedReadings cached;
   DeviceSample sample;
-  NvmlReturn answer = find(index, kept);
-  if (answer == kSuccess) answer = take_sample(api_, kept, sample);
+  NvmlReturn answer = find(index, cached);
+  if (answer == kSuccess) answer = take_sample(api_, cached, sample);
   if (answer == kSuccess) {
-    keep(index, std::move(kept));
+    keep(index, std::move(cached));
   } else {
     forget(index);
     sample = {};
@@ -94,22 +94,22 @@ DeviceSample Nvml::sample(uint32_t index) const {
   return sample;
 }
 
-NvmlReturn Nvml::find(uint32_t index, Kept& kept) const {
+NvmlReturn Nvml::find(uint32_t index, CachedReadings& cached) const {
   {
     const std::lock_guard lock(memory_->mutex);
     if (const auto known = memory_->devices.find(index); known != memory_->devices.end())
-      kept = known->second;
+      cached = known->second;
   }
-  if (kept.device != nullptr) return kSuccess;
-  const NvmlReturn answer = api_.device_get_handle(index, &kept.device);
-  if (answer == kSuccess && kept.device == nullptr) return kUnknown;
-  if (answer == kSuccess) keep(index, kept);
+  if (cached.device != nullptr) return kSuccess;
+  const NvmlReturn answer = api_.device_get_handle(index, &cached.device);
+  if (answer == kSuccess && cached.device == nullptr) return kUnknown;
+  if (answer == kSuccess) keep(index, cached);
   return answer;
 }
 
-void Nvml::keep(uint32_t index, Kept kept) const {
+void Nvml::keep(uint32_t index, CachedReadings cached) const {
   const std::lock_guard lock(memory_->mutex);
-  std::swap(memory_->devices[index], kept);  // what it was may call the driver when it ends
+  std::swap(memory_->devices[index], cached);  // what it was may call the driver when it ends
 }
 
 void Nvml::forget(uint32_t index) const {

@@ -50,12 +50,12 @@ class Nvml {
   // Between the samples, by index. Nobody calls the driver with the lock held.
   struct Memory {
     std::mutex mutex;
-    std::map<uint32_t, Kept> devices;
+    std::map<uint32_t, CachedReadings> devices;
   };
 
   explicit Nvml(const NvmlApi& api) : api_(api), memory_(std::make_unique<Memory>()) {}
-  [[nodiscard]] NvmlReturn find(uint32_t index, Kept& kept) const;
-  void keep(uint32_t index, Kept kept) const;
+  [[nodiscard]] NvmlReturn find(uint32_t index, CachedReadings& cached) const;
+  void keep(uint32_t index, CachedReadings cached) const;
   void forget(uint32_t index) const;
 
   NvmlApi api_;

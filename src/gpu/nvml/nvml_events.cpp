@@ -1,6 +1,6 @@
 #include "gpu/nvml/nvml_events.hpp"
 
-#include "gpu/nvml/ask.hpp"
+#include "gpu/nvml/query.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -73,8 +73,8 @@ std::vector<uint32_t> NvmlEvents::watched() const {
 }
 
 Result<std::optional<XidEvent>> NvmlEvents::wait(std::chrono::milliseconds at_most) {
-  constexpr int64_t kMost = std::numeric_limits<int>::max();
-  const auto timeout_ms = static_cast<unsigned>(std::clamp<int64_t>(at_most.count(), 0, kMost));
+  constexpr int64_t kMax = std::numeric_limits<int>::max();
+  const auto timeout_ms = static_cast<unsigned>(std::clamp<int64_t>(at_most.count(), 0, kMax));
   EventV2 event{};
   const NvmlReturn answer = wait_for(nvml_.api(), set_, timeout_ms, event);
   if (answer == kTimeout) return std::nullopt;

@@ -18,7 +18,7 @@ struct NvmlWhenAwake::State {
       : library(std::move(library_path)), sys(std::move(sys_root)) {}
 
   // Opens or closes the library, as it must be now, and counts the devices.
-  [[nodiscard]] Result<> look();
+  [[nodiscard]] Result<> refresh();
   [[nodiscard]] Result<> count_library();
   [[nodiscard]] bool has_new_device();
   [[nodiscard]] bool are_all_asleep();
@@ -38,8 +38,8 @@ struct NvmlWhenAwake::State {
   std::vector<PciDevice> devices;
   std::optional<Nvml> nvml;  // nothing: all devices sleep, or it did not open
   std::optional<NvmlEvents> events;
-  uint32_t looks = 0;  // since the library was opened, for events
-  uint32_t bus_looks = 0;
+  uint32_t samples = 0;  // since the library was opened, for events
+  uint32_t bus_checks = 0;
   uint32_t count = 0;  // of the library's devices while it is open, else of the bus's
   std::map<uint32_t, std::string> pci_ids;      // as the library told them, since it was opened
   std::map<std::string, DeviceIdentity> known;  // by PCI id: of all that were ever awake
@@ -57,8 +57,8 @@ bool NvmlWhenAwake::State::is_any_asleep() {
 }
 
 bool NvmlWhenAwake::State::has_new_device() {
-  constexpr uint32_t kLooksBetween = 8;
-  if (++bus_looks % kLooksBetween != 0) return false;
+  constexpr uint32_t kSamplesBetweenChecks = 8;
+  if (++bus_checks % kSamplesBetweenChecks != 0) return false;
   const auto is_new = [&](const PciDevice& device) {
     return std::ranges::find(devices, device.pci_id, &PciDevice::pci_id) == devices.end();
   };
@@ -70,7 +70,7 @@ void NvmlWhenAwake::State::close() {
   nvml.reset();
 }
 
-Result<> NvmlWhenAwake::State::look() {
+Result<> NvmlWhenAwake::State::refresh() {
   if (!nvml) {
     devices = find_pci_devices(files, sys);  // plugged in meanwhile, or taken away
   } else if (has_new_device()) {
@@ -89,7 +89,7 @@ Result<> NvmlWhenAwake::State::look() {
     auto opened = Nvml::open(library);
     if (!opened) return tl::unexpected(std::move(opened.error()));
     nvml.emplace(std::move(*opened));
-    looks = 0;
+    samples = 0;
     pci_ids.clear();
   }
   return count_library();
@@ -104,15 +104,16 @@ Result<> NvmlWhenAwake::State::count_library() {
 }
 
 bool NvmlWhenAwake::State::is_by_address() const {
-  return count == devices.size() && std::ranges::all_of(pci_ids, [&](const auto& told) {
-           return told.first < devices.size() && devices[told.first].pci_id == told.second;
+  return count == devices.size() && std::ranges::all_of(pci_ids, [&](const auto& reported) {
+           return reported.first < devices.size() &&
+                  devices[reported.first].pci_id == reported.second;
          });
 }
 
 const PciDevice* NvmlWhenAwake::State::device_of(uint32_t index) const {
-  const auto told = pci_ids.find(index);
-  if (nvml && told != pci_ids.end()) {
-    const auto device = std::ranges::find(devices, told->second, &PciDevice::pci_id);
+  const auto reported = pci_ids.find(index);
+  if (nvml && reported != pci_ids.end()) {
+    const auto device = std::ranges::find(devices, reported->second, &PciDevice::pci_id);
     return device == devices.end() ? nullptr : &*device;
   }
   return index < devices.size() && (!nvml || is_by_address()) ? &devices[index] : nullptr;
@@ -127,7 +128,8 @@ bool NvmlWhenAwake::State::is_awake(uint32_t index) {
 DeviceIdentity NvmlWhenAwake::State::sleeping(uint32_t index) const {
   DeviceIdentity identity;
   if (const PciDevice* const device = device_of(index)) {
-    if (const auto told = known.find(device->pci_id); told != known.end()) identity = told->second;
+    if (const auto reported = known.find(device->pci_id); reported != known.end())
+      identity = reported->second;
     identity.pci_id = device->pci_id;
     if (!identity.name && !device->chip.empty()) identity.name = "NVIDIA GPU " + device->chip;
   }
@@ -148,12 +150,13 @@ NvmlWhenAwake::~NvmlWhenAwake() = default;
 
 Result<NvmlWhenAwake> NvmlWhenAwake::open(const std::string& library, const std::string& sys) {
   auto state = std::make_unique<State>(library, sys);
-  if (const auto looked = state->look(); !looked) return tl::unexpected(looked.error());
+  if (const auto refreshed = state->refresh(); !refreshed) return tl::unexpected(refreshed.error());
   return NvmlWhenAwake(std::move(state));
 }
 
 Result<uint32_t> NvmlWhenAwake::device_count() const {
-  if (const auto looked = state_->look(); !looked) return tl::unexpected(looked.error());
+  if (const auto refreshed = state_->refresh(); !refreshed)
+    return tl::unexpected(refreshed.error());
   return state_->count;
 }
 
@@ -180,23 +183,23 @@ DeviceSample NvmlWhenAwake::sample(uint32_t index) const {
   return sample;
 }
 
-XidNews NvmlWhenAwake::xid_news() const {
-  constexpr size_t kMostEvents = 1000;  // at once: a storm may not keep anybody here
-  constexpr uint32_t kRetryLooks = 10;
+XidReport NvmlWhenAwake::xid_report() const {
+  constexpr size_t kMaxEvents = 1000;  // at once: a storm may not keep anybody here
+  constexpr uint32_t kRetrySamples = 10;
   State& state = *state_;
-  if (!state.nvml || state.looks++ == 0) return {};
-  if (!state.events && state.looks % kRetryLooks == 2 && !state.is_any_asleep()) {
+  if (!state.nvml || state.samples++ == 0) return {};
+  if (!state.events && state.samples % kRetrySamples == 2 && !state.is_any_asleep()) {
     if (auto opened = NvmlEvents::open(state.library)) state.events.emplace(*std::move(opened));
   }
   if (!state.events) return {};
-  XidNews news{state.events->watched(), {}};
-  while (news.events.size() < kMostEvents) {
+  XidReport report{state.events->watched(), {}};
+  while (report.events.size() < kMaxEvents) {
     const auto event = state.events->wait(std::chrono::milliseconds(0));
     if (!event) state.events.reset();
     if (!event || !*event) break;
-    news.events.push_back(**event);
+    report.events.push_back(**event);
   }
-  return news;
+  return report;
 }
 
 }  // namespace vram::gpu::nvml

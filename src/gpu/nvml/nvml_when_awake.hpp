@@ -39,13 +39,13 @@ class NvmlWhenAwake {
   [[nodiscard]] DeviceSample sample(uint32_t index) const;
   // From the second look on: who looks once has no use for them. Of no device while one sleeps,
   // since to ask for them wakes it.
-  [[nodiscard]] XidNews xid_news() const;
+  [[nodiscard]] XidReport xid_report() const;
 
  private:
   struct State;
   explicit NvmlWhenAwake(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-static_assert(Telemetry<NvmlWhenAwake> && TellsXids<NvmlWhenAwake>);
+static_assert(Telemetry<NvmlWhenAwake> && ReportsXids<NvmlWhenAwake>);
 
 }  // namespace vram::gpu::nvml

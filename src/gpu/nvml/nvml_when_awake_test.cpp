@@ -88,16 +88,16 @@ TEST_F(NvmlWhenAwakeTest, AGpuThatComesLateIsAReasonToOpenTheLibraryAgain) {
   scenario_.change("device 0\nname One\nuuid GPU-1\npci 0 0x19 0\ntotal 100M\nused 10M\n");
   add(kFirst, "active");
   const NvmlWhenAwake nvml = open();
-  for (int look = 0; look < 50; ++look) ASSERT_TRUE(nvml.device_count());
+  for (int round = 0; round < 50; ++round) ASSERT_TRUE(nvml.device_count());
   add(kSecond, "active");
   Result<uint32_t> count = nvml.device_count();
-  for (int look = 0; look < 8 && count; ++look) count = nvml.device_count();
+  for (int round = 0; round < 8 && count; ++round) count = nvml.device_count();
   ASSERT_FALSE(count) << "found " << *count;
   EXPECT_THAT(count.error().message, HasSubstr("a GPU came to the bus"));
   EXPECT_FALSE(is_library_open());
   scenario_.change(kBoth);
   const NvmlWhenAwake again = open();
-  for (int look = 0; look < 50; ++look) ASSERT_EQ(again.device_count().value(), 2u);
+  for (int round = 0; round < 50; ++round) ASSERT_EQ(again.device_count().value(), 2u);
 }
 
 TEST_F(NvmlWhenAwakeTest, TheLibraryIsOpenWhileADeviceIsAwake) {
@@ -224,23 +224,24 @@ TEST_F(NvmlWhenAwakeTest, TellsOfFaultsFromTheSecondLookOn) {
   add(kSecond, "active");
   const NvmlWhenAwake nvml = open();
   tick(nvml);
-  EXPECT_THAT(nvml.xid_news().watched, ::testing::IsEmpty());
+  EXPECT_THAT(nvml.xid_report().watched, ::testing::IsEmpty());
   EXPECT_THAT(calls_.lines(), Not(HasSubstr("EventSet")));
-  EXPECT_THAT(nvml.xid_news().watched, ::testing::ElementsAre(0, 1));
+  EXPECT_THAT(nvml.xid_report().watched, ::testing::ElementsAre(0, 1));
   scenario_.change(std::string(kBoth) + "xid 31\nxid 79\n");
-  const XidNews news = nvml.xid_news();
-  ASSERT_EQ(news.events.size(), 2U);
-  EXPECT_EQ(news.events[0].xid, 31U);
-  EXPECT_EQ(news.events[1].xid, 79U);
-  EXPECT_EQ(news.events[1].device, 1U);
-  EXPECT_THAT(nvml.xid_news().events, ::testing::IsEmpty());
+  const XidReport report = nvml.xid_report();
+  ASSERT_EQ(report.events.size(), 2U);
+  EXPECT_EQ(report.events[0].xid, 31U);
+  EXPECT_EQ(report.events[1].xid, 79U);
+  EXPECT_EQ(report.events[1].device, 1U);
+  EXPECT_THAT(nvml.xid_report().events, ::testing::IsEmpty());
 }
 
 TEST_F(NvmlWhenAwakeTest, AsksForNoFaultsWhileADeviceSleeps) {
   add(kFirst, "active");
   add(kSecond, "suspended");
   const NvmlWhenAwake nvml = open();
-  for (int look = 0; look < 30; ++look) EXPECT_THAT(nvml.xid_news().watched, ::testing::IsEmpty());
+  for (int round = 0; round < 30; ++round)
+    EXPECT_THAT(nvml.xid_report().watched, ::testing::IsEmpty());
   EXPECT_THAT(calls_.lines(), Not(HasSubstr("EventSet")));
 }
 

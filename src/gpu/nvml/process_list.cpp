@@ -1,6 +1,6 @@
 #include "gpu/nvml/process_list.hpp"
 
-#include "gpu/nvml/ask.hpp"
+#include "gpu/nvml/query.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -130,7 +130,7 @@ bool is_same(const DeviceProcess& one, const DeviceProcess& other) {
 }
 
 // The driver also tells of processes that are gone, of older times, and of more than 100 %.
-std::map<uint32_t, uint32_t> ask_percent_by_pid(const NvmlApi& api, nvmlDevice device) {
+std::map<uint32_t, uint32_t> query_percent_by_pid(const NvmlApi& api, nvmlDevice device) {
   if (api.device_get_process_busy == nullptr) return {};
   const uint64_t since_us = microseconds_since_1970() - 1'000'000;
   std::vector<ProcessBusy> samples = busy_since(api, device, since_us);

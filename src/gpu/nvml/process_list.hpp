@@ -26,7 +26,7 @@ enum class ProcessKind : uint8_t { kCompute, kGraphics, kMps };
 [[nodiscard]] bool is_same(const DeviceProcess& one, const DeviceProcess& other);
 
 // How busy each kept the device in the last second, where the driver saw it at work.
-[[nodiscard]] std::map<uint32_t, uint32_t> ask_percent_by_pid(const NvmlApi& api,
-                                                              nvmlDevice device);
+[[nodiscard]] std::map<uint32_t, uint32_t> query_percent_by_pid(const NvmlApi& api,
+                                                                nvmlDevice device);
 
 }  // namespace vram::gpu::nvml

@@ -6,7 +6,7 @@
 namespace vram::gpu::nvml {
 namespace {
 
-using enum XidGravity;
+using enum XidSeverity;
 
 constexpr std::string_view kOwnFault =
     "look for the fault in the program: compute-sanitizer finds it";

@@ -9,7 +9,7 @@
 
 namespace vram::gpu::nvml {
 
-enum class XidGravity : uint8_t {
+enum class XidSeverity : uint8_t {
   kProgram,  // a program's own doing, as a rule
   kWatch,    // it may become worse
   kBroken,   // the GPU needs a reset, or more
@@ -17,7 +17,7 @@ enum class XidGravity : uint8_t {
 
 struct XidMeaning {
   uint64_t xid = 0;
-  XidGravity gravity = XidGravity::kProgram;
+  XidSeverity gravity = XidSeverity::kProgram;
   std::string_view what;
   std::string_view then;  // what to do
 };

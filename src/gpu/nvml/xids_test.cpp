@@ -19,8 +19,8 @@ TEST(Xids, EachStandsOnceAndSaysWhatItIsAndWhatToDo) {
 TEST(Xids, ThoseThatAreKnown) {
   ASSERT_NE(meaning_of_xid(79), nullptr);
   EXPECT_EQ(meaning_of_xid(79)->what, "the GPU fell off the bus");
-  EXPECT_EQ(meaning_of_xid(79)->gravity, XidGravity::kBroken);
-  EXPECT_EQ(meaning_of_xid(31)->gravity, XidGravity::kProgram);
+  EXPECT_EQ(meaning_of_xid(79)->gravity, XidSeverity::kBroken);
+  EXPECT_EQ(meaning_of_xid(31)->gravity, XidSeverity::kProgram);
   EXPECT_EQ(meaning_of_xid(0), nullptr);
   EXPECT_EQ(meaning_of_xid(UINT64_MAX), nullptr);
 }

@@ -17,12 +17,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Answers = std::map<std::string, drm::AmdExtra>;  // by PCI address
 
-constexpr auto kPatienceAtTheEnd = std::chrono::milliseconds(500);
+constexpr auto kShutdownTimeout = std::chrono::milliseconds(500);
 constexpr uint32_t kRoundsToWait = 5;  // after the library did not open
 constexpr uint32_t kRoundsToForget = 3;
 
 // The library counts its users and keeps what it knows for all of them: one at a time has it.
-class Turn {
+class LibraryLock {
  public:
   [[nodiscard]] bool take() { return has_ = has_ || !is_taken.exchange(true); }
   void give_back() {
@@ -47,7 +47,7 @@ struct RocmExtras::State {
   explicit State(ExtrasOptions given) : options(std::move(given)) {}
 
   void run();
-  [[nodiscard]] Answers ask_all();
+  [[nodiscard]] Answers query_all();
   [[nodiscard]] bool open(const std::vector<drm::Card>& cards);
   void close();
   // False: it is to end.
@@ -58,7 +58,7 @@ struct RocmExtras::State {
 
   // The thread's own.
   drm::Files files;
-  Turn turn;
+  LibraryLock turn;
   std::optional<RocmSmi> smi;
   std::vector<std::string> opened_for;  // the devices that there were
   uint32_t rounds_to_wait = 0;
@@ -96,7 +96,7 @@ bool RocmExtras::State::open(const std::vector<drm::Card>& cards) {
   return false;
 }
 
-Answers RocmExtras::State::ask_all() {
+Answers RocmExtras::State::query_all() {
   Answers round;
   const std::vector<drm::Card> cards = amd_cards(files, options.sys);
   const auto sleeps = [&](const drm::Card& card) { return drm::is_asleep(files, card); };
@@ -106,7 +106,7 @@ Answers RocmExtras::State::ask_all() {
   }
   if (!open(cards)) return round;
   for (const drm::Card& card : cards) {
-    if (!sleeps(card)) round.emplace(card.pci_id, smi->ask(card.pci_id));
+    if (!sleeps(card)) round.emplace(card.pci_id, smi->query(card.pci_id));
   }
   return round;
 }
@@ -121,7 +121,7 @@ bool RocmExtras::State::publish_and_wait(Answers round) {
 
 void RocmExtras::State::run() {
   try {
-    while (publish_and_wait(ask_all())) {
+    while (publish_and_wait(query_all())) {
     }
   } catch (...) {  // the library is C++, and its own exceptions may come through
   }
@@ -141,12 +141,12 @@ RocmExtras::~RocmExtras() {
     state_->must_end = true;
     state_->changed.notify_all();
   }
-  (void)thread_.join_for(kPatienceAtTheEnd);
+  (void)thread_.join_for(kShutdownTimeout);
 }
 
 drm::AmdExtra RocmExtras::of(const std::string& pci_id) {
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait_until(lock, state_->begin + state_->options.patience,
+  state_->changed.wait_until(lock, state_->begin + state_->options.timeout,
                              [this] { return state_->answered || state_->has_ended; });
   const auto known = state_->answers.find(pci_id);
   const auto oldest = Clock::now() - state_->options.period * kRoundsToForget;

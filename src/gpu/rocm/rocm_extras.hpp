@@ -25,7 +25,7 @@ struct ExtrasOptions {
   std::vector<std::string> libraries;  // the first that there is
   std::string sys = "/sys";
   std::chrono::milliseconds period{5000};
-  std::chrono::milliseconds patience{250};  // for the first answers, since the beginning
+  std::chrono::milliseconds timeout{250};  // for the first answers, since the beginning
 };
 
 class RocmExtras final : public drm::AmdExtras {

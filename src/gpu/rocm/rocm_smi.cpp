@@ -11,8 +11,8 @@
 namespace vram::gpu::rocm {
 namespace {
 
-constexpr uint32_t kMostDevices = 1024;
-constexpr uint32_t kMostPages = 1U << 16U;
+constexpr uint32_t kMaxDevices = 1024;
+constexpr uint32_t kMaxPages = 1U << 16U;
 constexpr uint32_t kNameBytes = 256;
 
 struct Place {
@@ -30,7 +30,7 @@ Place place_of(uint64_t number) {
 
 // Nobody promises a text's end. Of a device that its list lacks the library gives the number.
 template <typename Function, typename Capacity>
-std::optional<std::string> ask_name(Function* function, uint32_t index, Capacity capacity) {
+std::optional<std::string> query_name(Function* function, uint32_t index, Capacity capacity) {
   std::array<char, kNameBytes + 1> text{};
   if (function == nullptr || function(index, text.data(), capacity) != kSuccess)
     return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<std::string> ask_name(Function* function, uint32_t index, Capacity
   return is_name ? std::optional(std::move(name)) : std::nullopt;
 }
 
-EccCounts ask_ecc(const RocmApi& api, uint32_t index) {
+EccCounts query_ecc(const RocmApi& api, uint32_t index) {
   ErrorCount count{};
   if (api.error_count == nullptr || api.error_count(index, kBlockOfMemory, &count) != kSuccess)
     return {};
@@ -49,10 +49,10 @@ EccCounts ask_ecc(const RocmApi& api, uint32_t index) {
   return {known(count.corrected), known(count.uncorrected)};
 }
 
-std::optional<RetiredPages> ask_pages(const RocmApi& api, uint32_t index) {
+std::optional<RetiredPages> query_pages(const RocmApi& api, uint32_t index) {
   uint32_t count = 0;
   if (api.bad_pages == nullptr || api.bad_pages(index, &count, nullptr) != kSuccess ||
-      count > kMostPages)
+      count > kMaxPages)
     return std::nullopt;
   std::vector<PageRecord> records(count);
   const auto room = count;
@@ -60,10 +60,10 @@ std::optional<RetiredPages> ask_pages(const RocmApi& api, uint32_t index) {
   RetiredPages pages{std::nullopt, std::nullopt, 0, false, false};
   records.resize(std::min(room, count));
   for (const PageRecord& record : records) {
-    if (record.fate > kPageFailed) return std::nullopt;
-    if (record.fate == kPageRetired) ++*pages.of_any_cause;
-    if (record.fate == kPagePending) pages.is_pending = true;
-    if (record.fate == kPageFailed) pages.has_failed = true;
+    if (record.page_state > kPageFailed) return std::nullopt;
+    if (record.page_state == kPageRetired) ++*pages.of_any_cause;
+    if (record.page_state == kPagePending) pages.is_pending = true;
+    if (record.page_state == kPageFailed) pages.has_failed = true;
   }
   return pages;
 }
@@ -96,11 +96,11 @@ RocmSmi::~RocmSmi() {
 Result<> RocmSmi::count_devices() {
   uint32_t count = 0;
   if (const RsmiStatus status = api_.device_count(&count);
-      status != kSuccess || count > kMostDevices)
+      status != kSuccess || count > kMaxDevices)
     return fail(Code::kUnsupported,
                 "expected ROCm SMI to count at most {} GPUs, found {} with the answer {}: run "
                 "rocm-smi to see whether it works at all",
-                kMostDevices, count, status);
+                kMaxDevices, count, status);
   std::map<std::string, uint32_t> parts;
   for (uint32_t index = 0; index < count; ++index) {
     uint64_t number = 0;
@@ -114,15 +114,15 @@ Result<> RocmSmi::count_devices() {
   return {};
 }
 
-drm::AmdExtra RocmSmi::ask(const std::string& pci_id) const {
+drm::AmdExtra RocmSmi::query(const std::string& pci_id) const {
   drm::AmdExtra extra;
   const auto device = devices_.find(pci_id);
   if (device == devices_.end()) return extra;
   const uint32_t index = device->second;
-  extra.name = ask_name(api_.market_name, index, kNameBytes);
-  if (!extra.name) extra.name = ask_name(api_.name, index, size_t{kNameBytes});
-  extra.ecc_since_boot = ask_ecc(api_, index);
-  extra.retired_pages = ask_pages(api_, index);
+  extra.name = query_name(api_.market_name, index, kNameBytes);
+  if (!extra.name) extra.name = query_name(api_.name, index, size_t{kNameBytes});
+  extra.ecc_since_boot = query_ecc(api_, index);
+  extra.retired_pages = query_pages(api_, index);
   return extra;
 }
 

@@ -1,7 +1,7 @@
 // RocmSmi: AMD's management library, started, and what it says of each device that drm/ does not
 // read in the kernel's files.
 //
-//     RocmApi ──▶ RocmSmi ──▶ devices by PCI address ──▶ ask() ──▶ drm::AmdExtra
+//     RocmApi ──▶ RocmSmi ──▶ devices by PCI address ──▶ query() ──▶ drm::AmdExtra
 //
 // Any of its calls may wait for long, and opening wakes devices that sleep: RocmExtras sees to
 // both. One thread at a time. Its end shuts the library down.
@@ -32,7 +32,7 @@ class RocmSmi {
 
   // What can't be, and what the library does not tell, is unknown; so is all of a device that it
   // does not count. Of one in parts, what the first part says.
-  [[nodiscard]] drm::AmdExtra ask(const std::string& pci_id) const;
+  [[nodiscard]] drm::AmdExtra query(const std::string& pci_id) const;
 
  private:
   explicit RocmSmi(RocmApi api) : api_(std::move(api)) {}

@@ -43,7 +43,7 @@ RocmSmi open(const std::string& version = "7") {
 TEST(RocmSmiTest, SaysWhatItKnowsOfTheDeviceAtAnAddress) {
   const RocmScenario scenario(kTwoDevices);
   const RocmSmi smi = open();
-  const drm::AmdExtra first = smi.ask("0000:43:00.0");
+  const drm::AmdExtra first = smi.query("0000:43:00.0");
   EXPECT_EQ(first.name, "AMD Instinct MI210");
   EXPECT_EQ(first.ecc_since_boot.corrected, 17u);
   EXPECT_EQ(first.ecc_since_boot.uncorrected, 2u);
@@ -53,20 +53,20 @@ TEST(RocmSmiTest, SaysWhatItKnowsOfTheDeviceAtAnAddress) {
   EXPECT_EQ(pages.has_failed, true);
   EXPECT_FALSE(pages.corrected || pages.uncorrected);
 
-  const drm::AmdExtra second = smi.ask("0000:c3:00.0");
+  const drm::AmdExtra second = smi.query("0000:c3:00.0");
   EXPECT_EQ(second.name, "Aldebaran");
   EXPECT_EQ(second.ecc_since_boot.corrected, std::nullopt);  // all ones
   EXPECT_EQ(second.ecc_since_boot.uncorrected, 0u);
   EXPECT_EQ(second.retired_pages.value().of_any_cause, 0u);
   EXPECT_EQ(second.retired_pages.value().is_pending, false);
-  expect_nothing(smi.ask("0000:44:00.0"));
+  expect_nothing(smi.query("0000:44:00.0"));
 }
 
 TEST(RocmSmiTest, OlderVersionsLackFunctions) {
   const RocmScenario scenario(kTwoDevices);
-  EXPECT_EQ(open("5").ask("0000:43:00.0").name, "Aldebaran/MI200");
-  EXPECT_EQ(open("5").ask("0000:43:00.0").retired_pages.value().of_any_cause, 3u);
-  expect_nothing(open("4").ask("0000:43:00.0"));
+  EXPECT_EQ(open("5").query("0000:43:00.0").name, "Aldebaran/MI200");
+  EXPECT_EQ(open("5").query("0000:43:00.0").retired_pages.value().of_any_cause, 3u);
+  expect_nothing(open("4").query("0000:43:00.0"));
 }
 
 // Bus 0x43, device 0x1f, function 7 in domain 0x10000; and a device in parts, the first of them
@@ -83,8 +83,8 @@ device 0x100004300
 name whole
 )");
   const RocmSmi smi = open();
-  EXPECT_EQ(smi.ask("10000:43:1f.7").name, "far");
-  EXPECT_EQ(smi.ask("0001:43:00.0").name, "whole");
+  EXPECT_EQ(smi.query("10000:43:1f.7").name, "far");
+  EXPECT_EQ(smi.query("0001:43:00.0").name, "whole");
 }
 
 TEST(RocmSmiTest, WhatIsNoNameIsNone) {
@@ -93,7 +93,7 @@ TEST(RocmSmiTest, WhatIsNoNameIsNone) {
       "device 0x300\nmarket-name Radeon\nfail rsmi_dev_market_name_get 2\n");
   const RocmSmi smi = open();
   for (const char* const address : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"})
-    expect_nothing(smi.ask(address));
+    expect_nothing(smi.query(address));
 }
 
 TEST(RocmSmiTest, AnErrorTakesItsOwnFigureAway) {
@@ -115,12 +115,12 @@ name d
 fail rsmi_dev_memory_reserved_pages_get 4294967295
 )");
   const RocmSmi smi = open();
-  EXPECT_EQ(smi.ask("0000:43:00.0").ecc_since_boot.corrected, std::nullopt);
-  EXPECT_EQ(smi.ask("0000:43:00.0").retired_pages.value().of_any_cause, 2u);
-  EXPECT_EQ(smi.ask("0000:44:00.0").ecc_since_boot.uncorrected, 2u);
-  EXPECT_FALSE(smi.ask("0000:44:00.0").retired_pages.has_value());  // a fate that nobody knows
-  expect_nothing(smi.ask("0000:45:00.0"));
-  EXPECT_EQ(smi.ask("0000:46:00.0").name, "d");
+  EXPECT_EQ(smi.query("0000:43:00.0").ecc_since_boot.corrected, std::nullopt);
+  EXPECT_EQ(smi.query("0000:43:00.0").retired_pages.value().of_any_cause, 2u);
+  EXPECT_EQ(smi.query("0000:44:00.0").ecc_since_boot.uncorrected, 2u);
+  EXPECT_FALSE(smi.query("0000:44:00.0").retired_pages.has_value());  // a fate that nobody knows
+  expect_nothing(smi.query("0000:45:00.0"));
+  EXPECT_EQ(smi.query("0000:46:00.0").name, "d");
 }
 
 TEST(RocmSmiTest, WhatDoesNotOpenSaysWhy) {
@@ -142,7 +142,7 @@ TEST(RocmSmiTest, WhatDoesNotOpenSaysWhy) {
 TEST(RocmSmiTest, TheFirstFileThatThereIsIsTaken) {
   const RocmScenario scenario(kTwoDevices);
   const auto smi = RocmSmi::open({"/nowhere/a.so", fake_rocm_smi()[0], fake_rocm_smi("4")[0]});
-  EXPECT_EQ(smi.value().ask("0000:43:00.0").name, "AMD Instinct MI210");
+  EXPECT_EQ(smi.value().query("0000:43:00.0").name, "AMD Instinct MI210");
   const Environment named("VRAM_ROCM_SMI", "/some/file.so");
   EXPECT_THAT(libraries(), ::testing::ElementsAre("/some/file.so"));
 }
@@ -172,7 +172,7 @@ TEST(RocmSmiTest, ALibraryThatAnswersAnythingSaysWhatCanBe) {
     const auto smi = RocmSmi::open(fake_rocm_smi());
     if (!smi) continue;
     for (const char* const address : {"0000:43:00.0", "0000:c3:00.0"}) {
-      const drm::AmdExtra extra = smi->ask(address);
+      const drm::AmdExtra extra = smi->query(address);
       EXPECT_LE(extra.name.value_or("").size(), 256u);
       EXPECT_NE(extra.ecc_since_boot.corrected, UINT64_MAX);
       named += extra.name ? 1 : 0;

@@ -34,8 +34,8 @@ inline constexpr uint32_t kPageFailed = 2;
 struct PageRecord {
   uint64_t address;
   uint64_t bytes;
-  uint32_t fate;
+  uint32_t page_state;
 };
-static_assert(sizeof(PageRecord) == 24 && offsetof(PageRecord, fate) == 16);
+static_assert(sizeof(PageRecord) == 24 && offsetof(PageRecord, page_state) == 16);
 
 }  // namespace vram::gpu::rocm

@@ -17,35 +17,35 @@ class NewestRoom {
   void set(uint64_t number, uint64_t room) {
     if (number >= leaves_) grow(number + 1);
     size_t node = leaves_ + number;
-    most_[node] = room;
+    max_[node] = room;
     while (node > 1) {
       node /= 2;
-      most_[node] = std::max(most_[2 * node], most_[2 * node + 1]);
+      max_[node] = std::max(max_[2 * node], max_[2 * node + 1]);
     }
   }
   // 0 where none has.
-  [[nodiscard]] uint64_t newest(uint64_t least_room) const {
-    if (leaves_ == 0 || least_room == 0 || most_[1] < least_room) return 0;
+  [[nodiscard]] uint64_t newest(uint64_t min_room) const {
+    if (leaves_ == 0 || min_room == 0 || max_[1] < min_room) return 0;
     size_t node = 1;
-    while (node < leaves_) node = 2 * node + (most_[2 * node + 1] >= least_room ? 1 : 0);
+    while (node < leaves_) node = 2 * node + (max_[2 * node + 1] >= min_room ? 1 : 0);
     return node - leaves_;
   }
   [[nodiscard]] uint64_t room_of(uint64_t number) const {
-    return number < leaves_ ? most_[leaves_ + number] : 0;
+    return number < leaves_ ? max_[leaves_ + number] : 0;
   }
 
  private:
   void grow(uint64_t count) {
-    const std::vector<uint64_t> old(most_.begin() + static_cast<std::ptrdiff_t>(leaves_),
-                                    most_.end());
+    const std::vector<uint64_t> old(max_.begin() + static_cast<std::ptrdiff_t>(leaves_),
+                                    max_.end());
     leaves_ = std::bit_ceil(count);
-    most_.assign(2 * leaves_, 0);
-    std::ranges::copy(old, most_.begin() + static_cast<std::ptrdiff_t>(leaves_));
+    max_.assign(2 * leaves_, 0);
+    std::ranges::copy(old, max_.begin() + static_cast<std::ptrdiff_t>(leaves_));
     for (size_t node = leaves_ - 1; node > 0; --node)
-      most_[node] = std::max(most_[2 * node], most_[2 * node + 1]);
+      max_[node] = std::max(max_[2 * node], max_[2 * node + 1]);
   }
   size_t leaves_ = 0;
-  std::vector<uint64_t> most_;  // of node n's leaves; its children are 2n and 2n + 1
+  std::vector<uint64_t> max_;  // of node n's leaves; its children are 2n and 2n + 1
 };
 
 }  // namespace vram::gpu

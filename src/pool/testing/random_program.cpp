@@ -117,7 +117,7 @@ std::string RandomProgram::run(const std::vector<Op>& ops, size_t* done) {
   // A request that fails asks for all that is done: nothing is held for ever.
   device_.allow_waiting(false);
   pool_.limit(0);
-  if (pool_.allocate(kLargestBytes, 0).address == 0) ++failed_;
+  if (pool_.allocate(kMaxAllocationBytes, 0).address == 0) ++failed_;
   if (wrong.empty() && gpu_.has_violations()) wrong = gpu_.violations().front();
   if (wrong.empty()) wrong = check();
   const bool is_held = pool_.stats().active_bytes.current != 0;  // an event may have failed

@@ -39,7 +39,7 @@ bool is_same(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-tl::unexpected<Error> cant_be_written(const std::string& path, int error) {
+tl::unexpected<Error> write_error(const std::string& path, int error) {
   return fail(error == EEXIST ? Code::kBadInput : Code::kIo, "{}: can't be written: {}", path,
               std::strerror(error));  // NOLINT(concurrency-mt-unsafe)
 }
@@ -51,7 +51,7 @@ Result<OutputTarget> target_of_old(const std::string& path, Replace replace) {
   return target;
 }
 
-Result<> check_succession(const OutputTarget& target, Replace replace) {
+Result<> check_continuation(const OutputTarget& target, Replace replace) {
   if (target.kind == OutputTarget::Kind::kInPlace) {
     return fail(
         Code::kIo,
@@ -83,18 +83,18 @@ void FileSink::close_all_in_child() {
     if (const int descriptor = file.exchange(-1); descriptor >= 0) (void)close(descriptor);
 }
 
-Result<std::unique_ptr<FileSink>> FileSink::create_beside(const std::string& path,
-                                                          Replace replace) {
+Result<std::unique_ptr<FileSink>> FileSink::create_numbered(const std::string& path,
+                                                            Replace replace) {
   for (int i = 0; i < kMaxTemporaries; ++i) {
     std::string temporary = fmt::format("{}.{}.{}.new", path, getpid(), i);
     const int descriptor = open(
         temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (descriptor < 0 && errno == EEXIST) continue;
-    if (descriptor < 0) return cant_be_written(path, errno);
+    if (descriptor < 0) return write_error(path, errno);
     (void)flock(descriptor, LOCK_EX | LOCK_NB);  // fails where the file system has no locks
     return std::unique_ptr<FileSink>(new FileSink(path, std::move(temporary), replace, descriptor));
   }
-  return cant_be_written(path, EEXIST);
+  return write_error(path, EEXIST);
 }
 
 // Locked as a file is, so that two recordings don't mix in a pipe; a device, such as /dev/null, has
@@ -110,22 +110,22 @@ Result<std::unique_ptr<FileSink>> FileSink::open_in_place(const OutputTarget& ta
 }
 
 Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& path, Existing existing,
-                                                   Succession succession) {
+                                                   Continuation continuation) {
   const Traffic::DiskCall call(traffic());
   const Replace replace = existing == Existing::kReplaceAny ? Replace::kAny : Replace::kOwn;
   const auto target = find_output_target(path, replace);
   if (existing == Existing::kKeep) {
     const bool is_taken =
         target ? target->kind == OutputTarget::Kind::kFile : access(path.c_str(), F_OK) == 0;
-    if (is_taken) return cant_be_written(path, EEXIST);
+    if (is_taken) return write_error(path, EEXIST);
   }
   if (!target) return tl::unexpected(target.error());
-  if (succession == Succession::kFollowed) {
-    if (auto checked = check_succession(*target, replace); !checked)
+  if (continuation == Continuation::kFollowed) {
+    if (auto checked = check_continuation(*target, replace); !checked)
       return tl::unexpected(checked.error());
   }
   if (target->kind == OutputTarget::Kind::kInPlace) return open_in_place(*target);
-  auto made = create_beside(target->path, replace);
+  auto made = create_numbered(target->path, replace);
   if (!made) return made;
   FileSink& sink = **made;
   if (target->kind == OutputTarget::Kind::kFile) pass_permissions_on(*target, sink.descriptor_);
@@ -154,7 +154,7 @@ bool FileSink::take_name() {
 }
 
 Result<> FileSink::named(bool is_done) {
-  if (!is_done) return cant_be_written(path_, errno);
+  if (!is_done) return write_error(path_, errno);
   temporary_.clear();
   return {};
 }
@@ -162,7 +162,7 @@ Result<> FileSink::named(bool is_done) {
 Result<std::unique_ptr<FileSink>> FileSink::follow(const FileSink& before) {
   const Traffic::DiskCall call(traffic());
   const std::string& path = before.path_;
-  auto made = create_beside(path, before.replace_);
+  auto made = create_numbered(path, before.replace_);
   if (!made) return made;
   FileSink& sink = **made;
   struct stat own{};
@@ -198,7 +198,7 @@ Result<> FileSink::write(std::string_view bytes) {
     }
   }
   if (failure_ == 0) return {};
-  return cant_be_written(path_, failure_);
+  return write_error(path_, failure_);
 }
 
 }  // namespace vram::record

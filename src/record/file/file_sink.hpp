@@ -16,7 +16,7 @@ namespace vram::record {
 // What to do with a file of that name: find_output_target() says which one is its own.
 enum class Existing : uint8_t { kKeep, kReplaceOwn, kReplaceAny };
 
-enum class Succession : uint8_t {
+enum class Continuation : uint8_t {
   kNone,
   kFollowed,  // by follow(): create() makes sure that it can be
 };
@@ -27,7 +27,7 @@ class FileSink final : public trace::VtraceSink {
   // is writing it.
   [[nodiscard]] static Result<std::unique_ptr<FileSink>> create(const std::string& path,
                                                                 Existing existing,
-                                                                Succession succession);
+                                                                Continuation continuation);
   // The next one under the name of `before`, which is kept as NAME.old.vtrace, in place of what is
   // there. Nobody else can take the name in between.
   [[nodiscard]] static Result<std::unique_ptr<FileSink>> follow(const FileSink& before);
@@ -44,8 +44,8 @@ class FileSink final : public trace::VtraceSink {
 
  private:
   FileSink(std::string path, std::string temporary, Replace replace, int descriptor);
-  [[nodiscard]] static Result<std::unique_ptr<FileSink>> create_beside(const std::string& path,
-                                                                       Replace replace);
+  [[nodiscard]] static Result<std::unique_ptr<FileSink>> create_numbered(const std::string& path,
+                                                                         Replace replace);
   [[nodiscard]] static Result<std::unique_ptr<FileSink>> open_in_place(const OutputTarget& target);
   [[nodiscard]] bool take_name();
   [[nodiscard]] Result<> named(bool is_done);

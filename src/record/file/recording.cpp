@@ -49,7 +49,7 @@ Result<std::unique_ptr<Recording>> Recording::create(const RecordingOptions& opt
   auto recording = std::unique_ptr<Recording>(new Recording(options));
   auto sink =
       FileSink::create(options.path, options.existing,
-                       options.limit_bytes != 0 ? Succession::kFollowed : Succession::kNone);
+                       options.limit_bytes != 0 ? Continuation::kFollowed : Continuation::kNone);
   if (auto done = recording->open_part(std::move(sink)); !done) return tl::unexpected(done.error());
   return recording;
 }
@@ -160,12 +160,12 @@ Result<> Recording::put(const Record& record) {
 }
 
 Result<> Recording::add_block(const Record& record) {
-  const auto said = homes_.extract({record.device, record.address});
+  const auto written = homes_.extract({record.device, record.address});
   if (const auto* before = live_.find(record); before != nullptr) {
     // Freed where nobody saw it.
     if (auto done = complete(LiveMemory::Block(*before), record); !done) return done;
   }
-  std::vector<Record> homes = said.empty() ? std::vector<Record>() : std::move(said.mapped());
+  std::vector<Record> homes = written.empty() ? std::vector<Record>() : std::move(written.mapped());
   if (auto done = move_from(homes, record); !done) return done;
   live_.add(record, std::move(homes));
   return put(record, EventKind::kAlloc);
@@ -238,8 +238,8 @@ void Recording::name_allocator(const Record& segment) {
 }
 
 // A segment that goes as a whole may be named by its address alone.
-Result<> Recording::add_segment(const Record& said) {
-  Record record = said;
+Result<> Recording::add_segment(const Record& written) {
+  Record record = written;
   if (record.size_bytes == 0) record.size_bytes = live_.mapped_bytes(record);
   if (record.size_bytes == 0) return {};
   name_allocator(record);
@@ -294,7 +294,7 @@ void Recording::restate_open() {
   }
 }
 
-Result<> Recording::write_what_is_there() {
+Result<> Recording::write_existing_memory() {
   for (const Record& segment : live_.segments()) {
     const bool was_whole = segment.op == Op::kSegmentAlloc;
     name_allocator(segment);
@@ -328,13 +328,13 @@ bool Recording::is_full() const {
          bytes > 2 * part_->first_bytes;
 }
 
-Result<> Recording::begin_anew() {
+Result<> Recording::restart_file() {
   if (auto done = part_->writer->finish(); !done) return done;
   const uint64_t bytes = part_->sink->size_bytes();
   if (auto done = open_part(FileSink::follow(*part_->sink)); !done) return done;
   closed_bytes_ += bytes;
   auto held = std::exchange(held_, {});  // no event changes it here
-  if (auto done = write_what_is_there(); !done) return done;
+  if (auto done = write_existing_memory(); !done) return done;
   held_ = std::move(held);
   restate_open();
   if (auto done = write_out(); !done) return done;
@@ -344,7 +344,7 @@ Result<> Recording::begin_anew() {
 
 Result<> Recording::flush() {
   if (auto done = write_out(); !done) return done;
-  return is_full() ? begin_anew() : Result<>{};
+  return is_full() ? restart_file() : Result<>{};
 }
 
 Result<> Recording::write_end_states() {

@@ -69,8 +69,8 @@ class Recording {
   void write(const Fact& fact);
   [[nodiscard]] Result<> write_out();
   [[nodiscard]] bool is_full() const;
-  [[nodiscard]] Result<> begin_anew();
-  [[nodiscard]] Result<> write_what_is_there();
+  [[nodiscard]] Result<> restart_file();
+  [[nodiscard]] Result<> write_existing_memory();
   [[nodiscard]] Result<> put(const Record& record);
   [[nodiscard]] Result<> put(uint16_t device, const trace::Event& event);
   [[nodiscard]] Result<> put(const Record& record, trace::EventKind kind);

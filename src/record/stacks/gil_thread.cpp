@@ -20,7 +20,7 @@ enum class Step : uint8_t {
 };
 
 // The lock is held for a few instructions, never while anything is waited for.
-struct Desk {
+struct Mailbox {
   std::mutex lock;
   std::condition_variable changed;
   Step step = Step::kIdle;
@@ -32,20 +32,20 @@ struct Desk {
 };
 
 // The child of a fork has neither the thread nor whom it answers.
-Desk* desk = nullptr;  // NOLINT: set once, below, and in children
-pthread_once_t desk_once = PTHREAD_ONCE_INIT;
+Mailbox* mailbox = nullptr;  // NOLINT: set once, below, and in children
+pthread_once_t mailbox_once = PTHREAD_ONCE_INIT;
 
-void make_desk() {
-  desk = new Desk;
-  (void)pthread_atfork(nullptr, nullptr, [] { desk = new Desk; });
+void make_mailbox() {
+  mailbox = new Mailbox;
+  (void)pthread_atfork(nullptr, nullptr, [] { mailbox = new Mailbox; });
 }
 
-void move_to(Desk& at, Step step) {
+void move_to(Mailbox& at, Step step) {
   at.step = step;
   at.changed.notify_all();
 }
 
-[[gnu::noinline]] const CPython* wait_for_question(Desk& at) {
+[[gnu::noinline]] const CPython* wait_for_question(Mailbox& at) {
   std::unique_lock guard(at.lock);
   at.changed.wait(guard, [&] { return at.step == Step::kAsked; });
   move_to(at, Step::kWaiting);
@@ -53,7 +53,7 @@ void move_to(Desk& at, Step step) {
 }
 
 // The GIL is held. A frame of its own, so that serve() has nothing to destroy.
-[[gnu::noinline]] void answer_question(Desk& at) {
+[[gnu::noinline]] void answer_question(Mailbox& at) {
   std::unique_lock guard(at.lock);
   if (at.step == Step::kWaiting) {
     at.step = Step::kWalking;
@@ -71,15 +71,15 @@ void move_to(Desk& at, Step step) {
 // here then, and no lock is held.
 void* serve(void* at) {
   for (;;) {
-    const CPython* python = wait_for_question(*static_cast<Desk*>(at));
+    const CPython* python = wait_for_question(*static_cast<Mailbox*>(at));
     const int gil = python->ensure();
-    answer_question(*static_cast<Desk*>(at));
+    answer_question(*static_cast<Mailbox*>(at));
     python->release(gil);
   }
 }
 
 // The program's signals are not this thread's to take.
-bool start_thread(Desk& at) {
+bool start_thread(Mailbox& at) {
   sigset_t all;
   sigset_t before;
   (void)sigfillset(&all);
@@ -95,14 +95,14 @@ bool start_thread(Desk& at) {
 
 // The desk's thread sees a question as soon as it runs: whoever has the GIL can't keep it from
 // that.
-StackId GilThread::ask(const CPython& python, Walk walk, CPython::Object* thread) {
-  (void)pthread_once(&desk_once, make_desk);
-  Desk& at = *desk;
+StackId GilThread::request(const CPython& python, Walk walk, CPython::Object* thread) {
+  (void)pthread_once(&mailbox_once, make_mailbox);
+  Mailbox& at = *mailbox;
   std::unique_lock guard(at.lock);
   if (!at.has_thread) at.has_thread = start_thread(at);
   const auto is_free = [&] { return at.step == Step::kIdle || at.step == Step::kTakenBack; };
   // Nobody waits twice for the same thread that has the GIL.
-  if (!at.has_thread || !at.changed.wait_for(guard, kPatience, is_free) ||
+  if (!at.has_thread || !at.changed.wait_for(guard, kTimeout, is_free) ||
       at.step == Step::kTakenBack) {
     return 0;
   }
@@ -116,7 +116,7 @@ StackId GilThread::ask(const CPython& python, Walk walk, CPython::Object* thread
     move_to(at, Step::kIdle);
     return 0;
   }
-  if (!at.changed.wait_for(guard, kPatience, is_answered)) {
+  if (!at.changed.wait_for(guard, kTimeout, is_answered)) {
     if (at.step != Step::kWalking) {
       move_to(at, Step::kTakenBack);
       return 0;

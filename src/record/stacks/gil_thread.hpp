@@ -13,12 +13,12 @@ namespace vram::record {
 
 class GilThread {
  public:
-  static constexpr std::chrono::milliseconds kPatience{10};
+  static constexpr std::chrono::milliseconds kTimeout{10};
   using Walk = StackId (*)(CPython::Object* thread);
 
   // walk(thread) in the other thread, with the GIL; 0: not in time. The calling thread's state is
   // `thread`, and it does not hold the GIL.
-  [[nodiscard]] static StackId ask(const CPython& python, Walk walk, CPython::Object* thread);
+  [[nodiscard]] static StackId request(const CPython& python, Walk walk, CPython::Object* thread);
 };
 
 }  // namespace vram::record

@@ -51,7 +51,7 @@ Counters& counters() {
 }
 
 struct Walk {
-  std::array<uintptr_t, NativeStacks::kMostFrames> counters;
+  std::array<uintptr_t, NativeStacks::kMaxFrames> counters;
   size_t count = 0;
 };
 
@@ -106,7 +106,7 @@ class OwnCode {
   std::array<Range, 2> ranges_;
 };
 
-bool is_vrams(uintptr_t counter) {
+bool is_of_vram(uintptr_t counter) {
   static const OwnCode own;
   return own.has(counter);
 }
@@ -124,17 +124,17 @@ std::string demangled(const char* name) {
 void NativeStacks::prepare() {
   (void)counters();
   (void)stores();
-  (void)is_vrams(0);
+  (void)is_of_vram(0);
 }
 
 StackId NativeStacks::capture() {
   Walk walk;
   _Unwind_Backtrace(visit, &walk);
-  std::array<FrameNumber, kMostFrames> numbers;
+  std::array<FrameNumber, kMaxFrames> numbers;
   size_t count = 0;
   bool is_outside = false;
   for (size_t i = 0; i < walk.count; ++i) {
-    is_outside = is_outside || !is_vrams(walk.counters[i]);
+    is_outside = is_outside || !is_of_vram(walk.counters[i]);
     if (is_outside) numbers[count++] = counters().number_of(walk.counters[i]);
   }
   return stores().stacks.intern(std::span(numbers).first(count));

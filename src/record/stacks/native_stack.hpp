@@ -9,7 +9,7 @@ namespace vram::record {
 
 class NativeStacks {
  public:
-  static constexpr size_t kMostFrames = 64;
+  static constexpr size_t kMaxFrames = 64;
 
   // Makes the tables. A child that is forked while another thread makes them could never do so:
   // before threads take stacks.

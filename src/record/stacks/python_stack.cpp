@@ -99,7 +99,7 @@ Frames& frames() {
 
 // What this thread has met lately: most frames of a stack are those of the stack before. Code that
 // was met is never freed, so an address means the same for good.
-class LatelyMet {
+class FrameCache {
  public:
   FrameNumber number_of(const Place& place) {
     Entry& entry = entries_[HashOfPlace{}(place) % entries_.size()];
@@ -115,7 +115,7 @@ class LatelyMet {
   std::array<Entry, 1024> entries_;
 };
 
-FrameNumber number_of(Object* frame, LatelyMet& met) {
+FrameNumber number_of(Object* frame, FrameCache& met) {
   Object* code = python().code_of(frame);
   const int position = python().last_instruction_of != nullptr ? python().last_instruction_of(frame)
                                                                : python().line_of(frame);
@@ -127,15 +127,15 @@ FrameNumber number_of(Object* frame, LatelyMet& met) {
 // For the time of a walk: an exception that is set is put away, as Python's functions want none,
 // and what they set is dropped; and no garbage is collected, whose finalizers are the program's
 // code.
-class Quiet {
+class ErrorStateGuard {
  public:
-  Quiet() {
+  ErrorStateGuard() {
     python().take_error(&type_, &value_, &traceback_);
     if (python().disable_collection != nullptr) was_on_ = python().disable_collection() != 0;
   }
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
-  ~Quiet() {
+  ErrorStateGuard(const ErrorStateGuard&) = delete;
+  ErrorStateGuard& operator=(const ErrorStateGuard&) = delete;
+  ~ErrorStateGuard() {
     if (was_on_) (void)python().enable_collection();
     python().set_error(type_, value_, traceback_);
   }
@@ -149,11 +149,11 @@ class Quiet {
 
 // The GIL is held. The thread is this one, or waits for this one.
 StackId walk(Object* thread) {
-  constinit static thread_local ThreadOwned<LatelyMet> lately_met;
-  LatelyMet* const met = lately_met.get();
+  constinit static thread_local ThreadOwned<FrameCache> frame_cache;
+  FrameCache* const met = frame_cache.get();
   if (met == nullptr) return 0;
-  const Quiet quiet;
-  std::array<FrameNumber, PythonStacks::kMostFrames> numbers;
+  const ErrorStateGuard quiet;
+  std::array<FrameNumber, PythonStacks::kMaxFrames> numbers;
   size_t count = 0;
   Object* frame = python().frame_of(thread);
   while (frame != nullptr) {
@@ -227,7 +227,7 @@ StackId PythonStacks::try_capture() {
   Object* thread = thread_to_walk();
   if (thread == nullptr) return 0;
   if (holds_gil(thread)) return walk(thread);
-  return is_closed.load() ? 0 : GilThread::ask(python(), &walk, thread);
+  return is_closed.load() ? 0 : GilThread::request(python(), &walk, thread);
 }
 
 void PythonStacks::close() {

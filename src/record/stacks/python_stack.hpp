@@ -15,7 +15,7 @@ namespace vram::record {
 class PythonStacks {
  public:
   // Innermost frames count; what lies further out is left off.
-  static constexpr size_t kMostFrames = 96;
+  static constexpr size_t kMaxFrames = 96;
 
   // Looks for Python and makes the tables, as NativeStacks::prepare() does.
   static void prepare();

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kAsyncChunkBytes = 32 * kMiB;
 constexpr uint64_t kAlignmentBytes = 512;
 constexpr uint64_t kArenaBytes = uint64_t{1} << 46;  // never reached: no device is so fragmented
-constexpr uint64_t kLargestBytes = uint64_t{1} << 45;
+constexpr uint64_t kMaxAllocationBytes = uint64_t{1} << 45;
 
 constexpr uint64_t chunk_of(uint64_t offset) {
   return offset / kAsyncChunkBytes * kAsyncChunkBytes;
@@ -30,7 +30,7 @@ CudaAsync::CudaAsync(const PeerContext& context)
 }
 
 uint64_t CudaAsync::malloc(const Request& request) {
-  if (request.size_bytes > kLargestBytes) return 0;
+  if (request.size_bytes > kMaxAllocationBytes) return 0;
   segments_.gpu().spend(gpu::Call::kMallocAsync);
   now_ns_ = request.time_ns;
   const uint64_t bytes = std::max<uint64_t>(request.size_bytes, 1);

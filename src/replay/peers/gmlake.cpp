@@ -173,8 +173,8 @@ NodeId GmLake::stitch(const Wanted& wanted, uint64_t level) {
 
 NodeId GmLake::reuse_stitch(const Wanted& wanted) {
   const double most = static_cast<double>(wanted.size_bytes) * settings_.reuse_limit;
-  const auto most_bytes = static_cast<uint64_t>(std::min(most, double{kLargestRequestBytes}));
-  const auto id = stitches_.best_fit(wanted.lane, wanted.size_bytes, most_bytes);
+  const auto max_bytes = static_cast<uint64_t>(std::min(most, double{kMaxRequestBytes}));
+  const auto id = stitches_.best_fit(wanted.lane, wanted.size_bytes, max_bytes);
   if (!id) return kNoNode;
   Stitches::Stitch& found = stitches_[*id];
   uint64_t missing = wanted.size_bytes;

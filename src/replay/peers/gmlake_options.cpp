@@ -15,7 +15,7 @@ constexpr std::array<PeerKey, 4> kGmLakeKeys{{
     {"autoGC", "GIBIBYTES, or SIZE with a unit"},
 }};
 
-constexpr uint64_t kMostGibibytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxGibibytes = uint64_t{1} << 30;
 
 std::optional<double> read_reuse_limit(std::string_view text) {
   double value = 0;
@@ -33,7 +33,7 @@ std::optional<uint64_t> read_level(std::string_view text) {
 std::optional<uint64_t> read_auto_gc(std::string_view text) {
   const std::optional<uint64_t> gibibytes = read_whole_number(text);
   if (!gibibytes) return read_size(text);
-  return *gibibytes <= kMostGibibytes ? std::optional(*gibibytes * kGiB) : std::nullopt;
+  return *gibibytes <= kMaxGibibytes ? std::optional(*gibibytes * kGiB) : std::nullopt;
 }
 
 bool read(std::string_view key, std::string_view value, GmLakeSettings& to) {

@@ -61,12 +61,12 @@ void Stitches::leave(const Piece& range) {
   });
 }
 
-std::optional<Stitches::Id> Stitches::best_fit(uint32_t lane, uint64_t least_bytes,
-                                               uint64_t most_bytes) const {
+std::optional<Stitches::Id> Stitches::best_fit(uint32_t lane, uint64_t min_bytes,
+                                               uint64_t max_bytes) const {
   if (lane >= free_.size()) return {};
   const FreeSet& free = free_[lane];
-  const FreeSet::Cursor at = free.at_least(least_bytes);
-  if (free.is_end(at) || free[at].size_bytes > most_bytes) return {};
+  const FreeSet::Cursor at = free.at_least(min_bytes);
+  if (free.is_end(at) || free[at].size_bytes > max_bytes) return {};
   return free[at].node;
 }
 

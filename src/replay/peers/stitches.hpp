@@ -44,8 +44,8 @@ class Stitches {
   void leave(const Piece& range);
 
   // The smallest wholly free one of the lane within these sizes, of those the lowest.
-  [[nodiscard]] std::optional<Id> best_fit(uint32_t lane, uint64_t least_bytes,
-                                           uint64_t most_bytes) const;
+  [[nodiscard]] std::optional<Id> best_fit(uint32_t lane, uint64_t min_bytes,
+                                           uint64_t max_bytes) const;
   // Those over any part of the segment, each once.
   [[nodiscard]] std::vector<Id> over(uint32_t segment) const;
   // All that are not in use.

@@ -18,7 +18,7 @@ constexpr std::array<PeerKey, 3> kTfBfcKeys{{
 
 constexpr uint64_t kTfBfcUnitBytes = 256;
 constexpr uint64_t kFirstRegionBytes = 2 * kMiB;
-constexpr uint64_t kMostRestBytes = 128 * kMiB;
+constexpr uint64_t kMaxRemainderBytes = 128 * kMiB;
 constexpr uint32_t kHeap = 0;  // the only lane
 
 bool read(std::string_view key, std::string_view value, TfBfcSettings& to) {
@@ -28,7 +28,7 @@ bool read(std::string_view key, std::string_view value, TfBfcSettings& to) {
 }
 
 bool splits(uint64_t chunk_bytes, uint64_t size_bytes) {
-  return chunk_bytes >= 2 * size_bytes || chunk_bytes - size_bytes >= kMostRestBytes;
+  return chunk_bytes >= 2 * size_bytes || chunk_bytes - size_bytes >= kMaxRemainderBytes;
 }
 
 // In single precision, as there: large sizes lose their low bits.
@@ -70,11 +70,11 @@ bool TfBfc::extend_somehow(uint64_t size_bytes) {
 }
 
 bool TfBfc::extend(uint64_t size_bytes) {
-  const uint64_t most_bytes = bytes_left() / kTfBfcUnitBytes * kTfBfcUnitBytes;
-  if (size_bytes > most_bytes) return false;
+  const uint64_t max_bytes = bytes_left() / kTfBfcUnitBytes * kTfBfcUnitBytes;
+  if (size_bytes > max_bytes) return false;
   const bool is_raised = region_bytes_ < size_bytes;
   while (region_bytes_ < size_bytes) region_bytes_ *= 2;
-  const NodeId region = take_region(std::min(region_bytes_, most_bytes), size_bytes);
+  const NodeId region = take_region(std::min(region_bytes_, max_bytes), size_bytes);
   if (region == kNoNode) return false;
   // More than the heap is never asked for, so there is no need to count on.
   if (!is_raised) region_bytes_ = std::min(region_bytes_ * 2, gpu::kUnlimited);
@@ -82,8 +82,8 @@ bool TfBfc::extend(uint64_t size_bytes) {
   return true;
 }
 
-NodeId TfBfc::take_region(uint64_t bytes, uint64_t least_bytes) {
-  for (; bytes >= least_bytes; bytes = a_tenth_less(bytes)) {
+NodeId TfBfc::take_region(uint64_t bytes, uint64_t min_bytes) {
+  for (; bytes >= min_bytes; bytes = a_tenth_less(bytes)) {
     const NodeId region = take_segment_within_limit(bytes, kHeap);
     if (region != kNoNode) return region;
   }

@@ -41,7 +41,7 @@ class TfBfc final : public CachingBase {
   [[nodiscard]] bool extend(uint64_t size_bytes);
   // As a last resort after giving back what is free.
   [[nodiscard]] bool extend_somehow(uint64_t size_bytes);
-  [[nodiscard]] NodeId take_region(uint64_t bytes, uint64_t least_bytes);
+  [[nodiscard]] NodeId take_region(uint64_t bytes, uint64_t min_bytes);
   // False where nothing was given back.
   [[nodiscard]] bool give_back_regions(uint64_t size_bytes);
   [[nodiscard]] uint64_t bytes_left() const { return heap_bytes_ - cache_.usage().reserved_bytes; }

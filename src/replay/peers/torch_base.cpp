@@ -14,7 +14,7 @@ bool can_hold_layout(const Program& program, std::optional<uint64_t> room_bytes)
 }
 
 uint64_t TorchBase::malloc(const Request& request) {
-  if (request.size_bytes > kLargestRequestBytes) return 0;
+  if (request.size_bytes > kMaxRequestBytes) return 0;
   const uint64_t size_bytes = rules_.round(request.size_bytes);
   const bool is_small = size_bytes <= kSmallRequestBytes;
   const Wanted wanted{.size_bytes = size_bytes,

@@ -90,13 +90,13 @@ void TorchNative::collect_garbage() {
 }
 
 // One pass over everything, also past the target: the average moves for the next pass only.
-uint64_t TorchNative::collect_once(LaneGroup& group, double least_age, double& total_age,
+uint64_t TorchNative::collect_once(LaneGroup& group, double min_age, double& total_age,
                                    uint64_t& count) {
   uint64_t freed = 0;
   for (const NodeId id : cache_.free_nodes(group)) {
     const Node& node = cache_[id];
     const auto age = static_cast<double>(group.searches - node.searches_then);
-    if (!node.is_whole() || age < least_age) continue;
+    if (!node.is_whole() || age < min_age) continue;
     freed += node.size_bytes;
     total_age -= age;
     --count;

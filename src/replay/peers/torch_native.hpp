@@ -22,7 +22,7 @@ class TorchNative final : public TorchBase {
   void give_back(LaneGroup& group) override;
   void collect_garbage() override;
 
-  [[nodiscard]] uint64_t collect_once(LaneGroup& group, double least_age, double& total_age,
+  [[nodiscard]] uint64_t collect_once(LaneGroup& group, double min_age, double& total_age,
                                       uint64_t& count);
 };
 

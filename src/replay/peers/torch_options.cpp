@@ -23,11 +23,11 @@ constexpr std::array<PeerKey, 8> kTorchKeys{{
 }};
 
 // A device is no larger: reservations of address space are sized for it where no limit is known.
-constexpr uint64_t kUsualDeviceBytes = 152 * kGiB;
+constexpr uint64_t kDefaultDeviceBytes = 152 * kGiB;
 
-std::optional<uint64_t> mebibytes(std::string_view text, uint64_t least, uint64_t multiple) {
+std::optional<uint64_t> mebibytes(std::string_view text, uint64_t minimum, uint64_t multiple) {
   const auto value = read_whole_number(text);
-  if (!value || *value < least || *value > kMaxSettingMebibytes || *value % multiple != 0)
+  if (!value || *value < minimum || *value > kMaxSettingMebibytes || *value % multiple != 0)
     return {};
   return *value * kMiB;
 }
@@ -127,7 +127,7 @@ std::unique_ptr<Allocator> make_torch(Settings settings, const PeerContext& cont
     return std::make_unique<TorchNative>(torch, limit_bytes, has_room, context.program,
                                          context.segments);
   }
-  const uint64_t device_bytes = std::max(context.limit_bytes.value_or(0), kUsualDeviceBytes);
+  const uint64_t device_bytes = std::max(context.limit_bytes.value_or(0), kDefaultDeviceBytes);
   return std::make_unique<TorchExpandable>(torch, limit_bytes, has_room, device_bytes,
                                            context.program, context.segments);
 }

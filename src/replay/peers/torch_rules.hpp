@@ -19,7 +19,7 @@ inline constexpr uint64_t kSmallSegmentBytes = 2 * kMiB;
 inline constexpr uint64_t kOwnSegmentBytes =
     10 * kMiB;  // from here a request gets a segment of its size
 inline constexpr uint64_t kSegmentGranuleBytes = 2 * kMiB;
-inline constexpr uint64_t kLargestRequestBytes = uint64_t{1} << 60;  // PyTorch refuses more
+inline constexpr uint64_t kMaxRequestBytes = uint64_t{1} << 60;  // PyTorch refuses more
 inline constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
 struct TorchSettings {

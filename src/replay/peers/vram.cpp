@@ -21,11 +21,11 @@ constexpr std::array kVramKeys{
     PeerKey{"stitched_percent", "NUMBER, how much of the reserved bytes may be mapped so"},
 };
 
-constexpr uint64_t kLargestNumber = 1'000'000;
+constexpr uint64_t kMaxNumber = 1'000'000;
 
-bool read_number(std::string_view value, uint64_t least, uint32_t& into) {
+bool read_number(std::string_view value, uint64_t minimum, uint32_t& into) {
   const auto number = read_whole_number(value);
-  if (!number || *number < least || *number > kLargestNumber) return false;
+  if (!number || *number < minimum || *number > kMaxNumber) return false;
   into = static_cast<uint32_t>(*number);
   return true;
 }

@@ -11,11 +11,11 @@
 namespace vram::replay {
 
 [[nodiscard]] constexpr uint64_t round_as_vram(uint64_t requested_bytes) {
-  return pool::round_size(std::min(requested_bytes, pool::kLargestBytes));
+  return pool::round_size(std::min(requested_bytes, pool::kMaxAllocationBytes));
 }
 
 // Is the segment whose event has this context the pool's?
-[[nodiscard]] inline bool is_vrams(const trace::Tables& tables, trace::ContextId context) {
+[[nodiscard]] inline bool is_of_vram(const trace::Tables& tables, trace::ContextId context) {
   return tables.strings[tables.contexts[context].category] == trace::kVramPool;
 }
 

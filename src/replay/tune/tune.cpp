@@ -20,15 +20,15 @@ namespace {
 
 // So many operations in all take seconds on a few cores.
 constexpr size_t kOperations = 120'000'000;
-constexpr size_t kLeastReplays = 64;
-constexpr size_t kMostReplays = 320;
+constexpr size_t kMinReplays = 64;
+constexpr size_t kMaxReplays = 320;
 constexpr size_t kBestFew = 3;
 constexpr int kRounds = 5;
 constexpr uint32_t kAddressLayouts = 3;  // enough to tell what stands on luck
 
 size_t affordable_replays(const Program& program) {
-  return std::clamp(kOperations / std::max<size_t>(program.ops.size(), 1), kLeastReplays,
-                    kMostReplays);
+  return std::clamp(kOperations / std::max<size_t>(program.ops.size(), 1), kMinReplays,
+                    kMaxReplays);
 }
 
 // Makes replays, each spec once, and keeps what they gave in the order in which they were asked
@@ -36,12 +36,12 @@ size_t affordable_replays(const Program& program) {
 class Replays {
  public:
   Replays(const Program& program, const AllocatorSpec& recorded, const TuneOptions& options,
-          size_t most)
+          size_t max_replays)
       : program_(program),
         recorded_(recorded),
         options_(options),
         replay_options_(tune_replay_options(options)),
-        left_(most) {}
+        left_(max_replays) {}
 
   void make(const std::vector<AllocatorSpec>& specs) {
     const size_t begin = made_.size();

@@ -10,7 +10,7 @@
 namespace vram::replay {
 namespace {
 
-constexpr int64_t kLeastTimeStepNs = 10'000'000;
+constexpr int64_t kMinTimeStepNs = 10'000'000;
 
 bool collects_garbage(const AllocatorSpec& spec) {
   return !value_of(spec, "garbage_collection_threshold").empty();
@@ -19,34 +19,34 @@ bool collects_garbage(const AllocatorSpec& spec) {
 }  // namespace
 
 TuneRank::TuneRank(std::span<const TuneCandidate> candidates, int64_t duration_ns)
-    : time_step_ns_(std::max(duration_ns / 100, kLeastTimeStepNs)) {
-  least_reserved_ = std::numeric_limits<uint64_t>::max();
-  least_time_ns_ = std::numeric_limits<int64_t>::max();
+    : time_step_ns_(std::max(duration_ns / 100, kMinTimeStepNs)) {
+  min_reserved_ = std::numeric_limits<uint64_t>::max();
+  min_time_ns_ = std::numeric_limits<int64_t>::max();
   for (const TuneCandidate& each : candidates) {
     if (each.is_recorded) recorded_collects_ = collects_garbage(each.spec);
     if (!each.result.completed) continue;
-    least_reserved_ = std::min(least_reserved_, each.result.peak_reserved_bytes);
-    least_time_ns_ = std::min(least_time_ns_, each.result.driver_time_ns);
+    min_reserved_ = std::min(min_reserved_, each.result.peak_reserved_bytes);
+    min_time_ns_ = std::min(min_time_ns_, each.result.driver_time_ns);
   }
-  reserved_step_ = std::max<uint64_t>(least_reserved_ / 100, 1);
+  reserved_step_ = std::max<uint64_t>(min_reserved_ / 100, 1);
 }
 
 TuneClass TuneRank::class_of(const TuneCandidate& candidate) const {
   const ReplayResult& result = candidate.result;
   // It acts only under a memory fraction, which the program has to set; one that was recorded with
   // the setting is taken to do so.
-  const bool asks = collects_garbage(candidate.spec) && !recorded_collects_;
+  const bool needs_code = collects_garbage(candidate.spec) && !recorded_collects_;
   if (!result.completed) {
     const uint64_t last = std::numeric_limits<uint64_t>::max();
     return {.ran_out = true,
             .left_undone = result.oom ? last - result.oom->event : last,
-            .asks_for_code = asks};
+            .needs_code = needs_code};
   }
-  const int64_t more_time_ns = result.driver_time_ns - least_time_ns_;
+  const int64_t more_time_ns = result.driver_time_ns - min_time_ns_;
   return {.caught_ooms = result.caught_ooms,
           .is_unsure = result.layouts_completed < result.layouts_tried,
-          .asks_for_code = asks,
-          .reserved = (result.peak_reserved_bytes - least_reserved_) / reserved_step_,
+          .needs_code = needs_code,
+          .reserved = (result.peak_reserved_bytes - min_reserved_) / reserved_step_,
           .driver_time = static_cast<uint64_t>(more_time_ns / time_step_ns_),
           .retries = static_cast<uint64_t>(std::bit_width(result.retries))};
 }

@@ -16,13 +16,13 @@ namespace vram::replay {
 // What counts of one candidate; equal classes are as good as each other. Smaller is better.
 struct TuneClass {
   bool ran_out = false;
-  uint64_t left_undone = 0;    // events after the OOM
-  uint64_t caught_ooms = 0;    // refused again; the recorded program went on without
-  bool is_unsure = false;      // addresses decide whether it completes
-  bool asks_for_code = false;  // exporting the settings is not enough
-  uint64_t reserved = 0;       // in steps of 1 % of the smallest peak
-  uint64_t driver_time = 0;    // in steps of 1 % of the recorded time, of 10 ms at least
-  uint64_t retries = 0;        // in orders of magnitude
+  uint64_t left_undone = 0;  // events after the OOM
+  uint64_t caught_ooms = 0;  // refused again; the recorded program went on without
+  bool is_unsure = false;    // addresses decide whether it completes
+  bool needs_code = false;   // exporting the settings is not enough
+  uint64_t reserved = 0;     // in steps of 1 % of the smallest peak
+  uint64_t driver_time = 0;  // in steps of 1 % of the recorded time, of 10 ms at least
+  uint64_t retries = 0;      // in orders of magnitude
   friend auto operator<=>(const TuneClass&, const TuneClass&) = default;
 };
 
@@ -39,9 +39,9 @@ class TuneRank {
   void sort(std::vector<TuneCandidate>& candidates) const;
 
  private:
-  uint64_t least_reserved_ = 0;
+  uint64_t min_reserved_ = 0;
   uint64_t reserved_step_ = 1;
-  int64_t least_time_ns_ = 0;
+  int64_t min_time_ns_ = 0;
   int64_t time_step_ns_ = 1;
   bool recorded_collects_ = false;
 };

@@ -17,9 +17,9 @@ constexpr std::string_view kNonSplitRounding = "max_non_split_rounding_mb";
 constexpr std::string_view kDivisions = "roundup_power2_divisions";
 constexpr std::string_view kGarbage = "garbage_collection_threshold";
 constexpr std::string_view kLargeSegment = "large_segment_size_mb";
-constexpr uint64_t kUsualSegmentMb = 20;
-constexpr uint64_t kLeastSplitMb = 21;
-constexpr size_t kMostClusters = 4;
+constexpr uint64_t kDefaultSegmentMb = 20;
+constexpr uint64_t kMinSplitMb = 21;
+constexpr size_t kMaxClusters = 4;
 
 uint64_t number_of(std::string_view text, uint64_t otherwise) {
   uint64_t value = 0;
@@ -29,21 +29,21 @@ uint64_t number_of(std::string_view text, uint64_t otherwise) {
 
 // Sizes that lie close together.
 struct Cluster {
-  uint64_t least_mb = 0;  // of the smallest request, rounded down
-  uint64_t most_mb = 0;   // of the largest
-  double bytes = 0;       // asked for in sum
+  uint64_t min_mb = 0;  // of the smallest request, rounded down
+  uint64_t max_mb = 0;  // of the largest
+  double bytes = 0;     // asked for in sum
 };
 
 std::vector<Cluster> clusters_of(const std::map<uint64_t, double>& bytes_by_mb) {
   std::vector<Cluster> clusters;
   for (const auto& [mb, bytes] : bytes_by_mb) {
-    if (clusters.empty() || mb > clusters.back().most_mb + clusters.back().most_mb / 8 + 1)
-      clusters.push_back({.least_mb = mb, .most_mb = mb});
-    clusters.back().most_mb = mb;
+    if (clusters.empty() || mb > clusters.back().max_mb + clusters.back().max_mb / 8 + 1)
+      clusters.push_back({.min_mb = mb, .max_mb = mb});
+    clusters.back().max_mb = mb;
     clusters.back().bytes += bytes;
   }
   std::ranges::stable_sort(clusters, std::ranges::greater{}, &Cluster::bytes);
-  if (clusters.size() > kMostClusters) clusters.resize(kMostClusters);
+  if (clusters.size() > kMaxClusters) clusters.resize(kMaxClusters);
   return clusters;
 }
 
@@ -56,7 +56,7 @@ bool makes_sense(const AllocatorSpec& spec, bool has_limit) {
   // Garbage collection never touches expandable segments; with max_split_size their reserved memory
   // can grow without bound in programs that run longer than the recording (pytorch#193400).
   if (is_expandable(spec) && (has_split || collects)) return false;
-  const uint64_t segment = number_of(value_of(spec, kLargeSegment), kUsualSegmentMb);
+  const uint64_t segment = number_of(value_of(spec, kLargeSegment), kDefaultSegmentMb);
   return !has_split || number_of(value_of(spec, kMaxSplit), 0) > segment;
 }
 
@@ -94,7 +94,7 @@ std::vector<uint64_t> split_sizes_mb(const Program& program) {
   for (const Op& op : program.ops) {
     const uint64_t mb = op.size_bytes / kMiB;
     // A ladder up to twice the largest request stays within what the setting takes.
-    if (op.kind == OpKind::kAlloc && mb >= kLeastSplitMb && mb < kMaxSettingMebibytes / 2)
+    if (op.kind == OpKind::kAlloc && mb >= kMinSplitMb && mb < kMaxSettingMebibytes / 2)
       bytes_by_mb[mb] += static_cast<double>(op.size_bytes);
   }
   std::vector<uint64_t> sizes;
@@ -102,8 +102,8 @@ std::vector<uint64_t> split_sizes_mb(const Program& program) {
   const uint64_t largest = bytes_by_mb.rbegin()->first;
   for (uint64_t mb = 32; mb / 2 <= largest; mb *= 2) sizes.push_back(mb);
   for (const Cluster& cluster : clusters_of(bytes_by_mb)) {
-    sizes.push_back(cluster.least_mb);
-    sizes.push_back(cluster.most_mb + 1);
+    sizes.push_back(cluster.min_mb);
+    sizes.push_back(cluster.max_mb + 1);
   }
   std::ranges::sort(sizes);
   sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());

@@ -58,20 +58,20 @@ class Alertmanager final : public HttpReceiver {
 
   std::string kind() const override { return "alertmanager"; }
   // Another one knows nothing yet.
-  void readdress(const Target& target, Clock::time_point now) override {
-    HttpReceiver::readdress(of_the_api(target), now);
+  void change_url(const Target& target, Clock::time_point now) override {
+    HttpReceiver::change_url(of_the_api(target), now);
     if (!alerts_.empty()) changed_ = changed_.value_or(now);
   }
 
-  size_t take(const News& news, Clock::time_point now) override {
-    host_ = news.moment.host;
+  size_t take(const AlertUpdate& update, Clock::time_point now) override {
+    host_ = update.moment.host;
     alerts_.clear();
-    for (const Alert& alert : news.alerts) {
+    for (const Alert& alert : update.alerts) {
       if (alert.state != AlertState::kPending) alerts_.push_back(alert);
     }
     // What a process before this one told of, or could not, is told again at the start.
     const bool is_first = std::exchange(is_first_, false) && !alerts_.empty();
-    if (!news.changes.empty() || is_first) changed_ = changed_.value_or(now);
+    if (!update.changes.empty() || is_first) changed_ = changed_.value_or(now);
     return 0;
   }
 
@@ -79,12 +79,12 @@ class Alertmanager final : public HttpReceiver {
     if (changed_) return changed_;
     const bool is_any_firing = std::ranges::any_of(
         alerts_, [](const Alert& alert) { return alert.state == AlertState::kFiring; });
-    return is_any_firing ? std::optional(told_ + repeat_) : std::nullopt;
+    return is_any_firing ? std::optional(announced_ + repeat_) : std::nullopt;
   }
   size_t queued() const override { return changed_ ? 1 : 0; }
 
   size_t settle(Outcome outcome, Clock::time_point now) override {
-    told_ = now;
+    announced_ = now;
     if (outcome == Outcome::kFailed && !changed_) changed_ = taken_.value_or(now);
     // Refused, be it for a proxy's sake: with the next repeat, also where nothing fires any more.
     if (outcome == Outcome::kRefused && !changed_) changed_ = now + repeat_;
@@ -109,7 +109,7 @@ class Alertmanager final : public HttpReceiver {
   std::vector<Alert> alerts_;
   std::optional<Clock::time_point> changed_;  // since when it has not been told of the newest
   std::optional<Clock::time_point> taken_;    // the same, of what is on its way
-  Clock::time_point told_;
+  Clock::time_point announced_;
   bool is_first_ = true;
 };
 

@@ -17,7 +17,7 @@
 namespace vram::serve::notify {
 namespace {
 
-using testing::kPatience;
+using testing::kTimeout;
 using testing::output_of;
 using testing::Program;
 using Json = nlohmann::json;
@@ -65,7 +65,7 @@ class AlertmanagerTest : public ::testing::Test {
                                  "--web.route-prefix=/alerts-of-gpus", "--cluster.listen-address="},
         (folder_ / "log").string());
     if (!alertmanager_->has_started()) return;
-    const auto deadline = std::chrono::steady_clock::now() + kPatience / 4;
+    const auto deadline = std::chrono::steady_clock::now() + kTimeout / 4;
     while (!is_up() && std::chrono::steady_clock::now() < deadline)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -78,7 +78,7 @@ class AlertmanagerTest : public ::testing::Test {
 
   // The alerts there, once there are so many.
   Json wait_for(size_t count) const {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const auto deadline = std::chrono::steady_clock::now() + kTimeout;
     while (true) {
       const Json alerts = Json::parse(amtool("alert query -o json"), nullptr, false);
       if (alerts.is_array() && alerts.size() == count) return alerts;
@@ -90,7 +90,7 @@ class AlertmanagerTest : public ::testing::Test {
   void open_notifier() {
     NotifierOptions options;
     options.log = LogForm::kNone;
-    options.timeout = kPatience;
+    options.timeout = kTimeout;
     std::string url = api();
     options.alertmanagers = {url.insert(7, "ann:s3cret@")};  // it does not mind who asks
     options.link = "http://node17:9877/";
@@ -98,7 +98,7 @@ class AlertmanagerTest : public ::testing::Test {
   }
 
   // A device whose driver asks for a reset, or not: looked at now.
-  void look(bool is_ill) {
+  void sample(bool is_ill) {
     watch::Sampled sampled;
     watch::Snapshot& snapshot = sampled.snapshot;
     snapshot.host = "node17";
@@ -110,11 +110,11 @@ class AlertmanagerTest : public ::testing::Test {
     device.identity.uuid = "GPU-0000";
     device.health.recovery_action = is_ill ? "reset" : "none";
     sampled.begin_ns = now_ns_ += 2 * watch::kMinuteNs;
-    News news;
-    news.moment = {snapshot.time_ns, snapshot.host};
-    news.changes = judge_.judge(sampled);
-    news.alerts = judge_.alerts();
-    notifier_->tell(news);
+    AlertUpdate update;
+    update.moment = {snapshot.time_ns, snapshot.host};
+    update.changes = judge_.judge(sampled);
+    update.alerts = judge_.alerts();
+    notifier_->publish(update);
   }
 
   std::filesystem::path folder_;
@@ -130,7 +130,7 @@ class AlertmanagerTest : public ::testing::Test {
 
 TEST_F(AlertmanagerTest, ShowsWhatFiresUntilItIsResolved) {
   open_notifier();
-  look(true);
+  sample(true);
   const Json alerts = wait_for(1);
   ASSERT_EQ(alerts.size(), 1U);
   const Json& alert = alerts[0];
@@ -146,8 +146,8 @@ TEST_F(AlertmanagerTest, ShowsWhatFiresUntilItIsResolved) {
   EXPECT_LT(alert["startsAt"].get<std::string>(), alert["endsAt"].get<std::string>());
   EXPECT_THAT(amtool("alert query team=ml severity=critical"),
               ::testing::HasSubstr("recovery-action"));
-  look(false);
-  look(false);
+  sample(false);
+  sample(false);
   EXPECT_EQ(wait_for(0).size(), 0U);
   const ReceiverState state = notifier_->receivers().at(1);
   EXPECT_EQ(state.failed, 0U) << state.trouble;

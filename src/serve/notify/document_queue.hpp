@@ -16,12 +16,13 @@ class DocumentQueue {
  public:
   using Clock = std::chrono::steady_clock;
 
-  DocumentQueue(size_t most, std::chrono::milliseconds longest) : most_(most), longest_(longest) {}
+  DocumentQueue(size_t max_size, std::chrono::milliseconds max_age)
+      : max_size_(max_size), max_age_(max_age) {}
 
   // How many were dropped to make room: the oldest.
-  size_t add(std::string text, Clock::time_point now, uint64_t news = 0) {
-    documents_.push_back({std::move(text), now, ++count_, news});
-    const size_t dropped = documents_.size() > most_ ? documents_.size() - most_ : 0;
+  size_t add(std::string text, Clock::time_point now, uint64_t update = 0) {
+    documents_.push_back({std::move(text), now, ++count_, update});
+    const size_t dropped = documents_.size() > max_size_ ? documents_.size() - max_size_ : 0;
     for (size_t i = 0; i < dropped; ++i) documents_.pop_front();
     return dropped;
   }
@@ -32,8 +33,8 @@ class DocumentQueue {
   }
 
   // Which news the oldest is of.
-  [[nodiscard]] std::optional<uint64_t> first_news() const {
-    return documents_.empty() ? std::nullopt : std::optional(documents_.front().news);
+  [[nodiscard]] std::optional<uint64_t> first_update() const {
+    return documents_.empty() ? std::nullopt : std::optional(documents_.front().update);
   }
 
   // There is one.
@@ -50,7 +51,7 @@ class DocumentQueue {
   // How many had waited for too long.
   size_t give_up(Clock::time_point now) {
     size_t dropped = 0;
-    for (; !documents_.empty() && now - documents_.front().since > longest_; ++dropped)
+    for (; !documents_.empty() && now - documents_.front().since > max_age_; ++dropped)
       documents_.pop_front();
     return dropped;
   }
@@ -60,10 +61,10 @@ class DocumentQueue {
     std::string text;
     Clock::time_point since;
     size_t number = 0;
-    uint64_t news = 0;
+    uint64_t update = 0;
   };
-  size_t most_;
-  std::chrono::milliseconds longest_;
+  size_t max_size_;
+  std::chrono::milliseconds max_age_;
   std::deque<Document> documents_;
   size_t count_ = 0;
   size_t taken_ = 0;

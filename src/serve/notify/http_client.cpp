@@ -19,8 +19,8 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-constexpr size_t kMostBody = size_t{64} << 10;  // of an answer; nobody reads more
-constexpr uint32_t kMostHeader = 16 << 10;
+constexpr size_t kMaxBodyBytes = size_t{64} << 10;  // of an answer; nobody reads more
+constexpr uint32_t kMaxHeaderBytes = 16 << 10;
 constexpr auto kSlice = std::chrono::milliseconds(50);  // how late a wish to end is heard
 
 // One exchange, from the host's name to its answer; each step begins the next.
@@ -41,7 +41,7 @@ class PlainExchange {
     request_.body() = body;
     request_.prepare_payload();
     parser_.body_limit(boost::none);  // what does not fit is not read
-    parser_.header_limit(kMostHeader);
+    parser_.header_limit(kMaxHeaderBytes);
     parser_.get().body().data = body_.data();
     parser_.get().body().size = body_.size();
   }
@@ -111,9 +111,9 @@ class PlainExchange {
   tcp::resolver resolver_{context_};
   beast::tcp_stream stream_{context_};
   http::request<http::string_body> request_;
-  beast::flat_buffer buffer_{2 * size_t{kMostHeader}};
+  beast::flat_buffer buffer_{2 * size_t{kMaxHeaderBytes}};
   http::response_parser<http::buffer_body> parser_;
-  std::string body_ = std::string(kMostBody, '\0');
+  std::string body_ = std::string(kMaxBodyBytes, '\0');
   std::string_view step_ = "find the host";
   boost::system::error_code error_;
   bool is_over_ = false;

@@ -46,15 +46,15 @@ constexpr size_t kMaxBody = size_t{64} << 10;  // of an answer; nobody reads mor
 
 struct Received {
   std::string body;
-  bool is_cut = false;
+  bool is_truncated = false;
 };
 
 size_t receive(const char* bytes, size_t size, size_t count, void* user) {
   auto& received = *static_cast<Received*>(user);
   const size_t room = kMaxBody - received.body.size();
-  received.is_cut = size * count > room;
+  received.is_truncated = size * count > room;
   received.body.append(bytes, std::min(size * count, room));
-  return received.is_cut ? 0 : size * count;  // 0 ends it: nobody reads more
+  return received.is_truncated ? 0 : size * count;  // 0 ends it: nobody reads more
 }
 
 class CurlExchange {
@@ -91,7 +91,7 @@ class CurlExchange {
     const int code = *over;
     long status = 0;
     (void)api_.easy_getinfo(easy_.get(), kResponseCode, &status);
-    const bool is_answer = code == kOk || (code == kWriteFailed && received_.is_cut);
+    const bool is_answer = code == kOk || (code == kWriteFailed && received_.is_truncated);
     if (is_answer) return Answer{static_cast<unsigned>(status), std::move(received_.body)};
     return fail(Code::kIo, "{}: {}", target.shown, trouble(code, target, at_most));
   }
@@ -135,8 +135,8 @@ class CurlExchange {
                                     std::chrono::milliseconds at_most) const {
     if (code == kTimedOut) return fmt::format("no answer within {} ms", at_most.count());
     const std::string_view text(error_.data());
-    const bool says_why = !text.empty() && !repeats_secret(text, target);
-    return printable(says_why ? text : std::string_view(api_.easy_strerror(code)));
+    const bool names_reason = !text.empty() && !repeats_secret(text, target);
+    return printable(names_reason ? text : std::string_view(api_.easy_strerror(code)));
   }
 
   const CurlApi& api_;

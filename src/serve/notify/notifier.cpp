@@ -1,7 +1,7 @@
 #include "serve/notify/notifier.hpp"
 
 #include "base/check.hpp"
-#include "serve/notify/courier.hpp"
+#include "serve/notify/delivery_worker.hpp"
 #include "serve/notify/receivers.hpp"
 
 #include <algorithm>
@@ -23,9 +23,9 @@ Result<> add_all(const std::vector<std::string>& urls, std::string_view kind, Ma
   return {};
 }
 
-void complain_to(Courier& log, const std::string& message) {
+void warn_to(DeliveryWorker& log, const std::string& message) {
   log.with_receiver([&](Receiver& receiver, Clock::time_point now) {
-    return static_cast<LogReceiver&>(receiver).take_complaint(message, now);
+    return static_cast<LogReceiver&>(receiver).take_warning(message, now);
   });
 }
 
@@ -39,69 +39,70 @@ Result<std::unique_ptr<Notifier>> Notifier::open(const NotifierOptions& options)
         add_all(options.alertmanagers, "Alertmanager", alertmanager_receiver, options, receivers);
   if (!added) return tl::unexpected(std::move(added.error()));
 
-  const Patience patience{options.first_pause, options.longest_pause};
-  auto log = Courier::start(log_receiver(options), patience, {});
+  const Backoff backoff{options.first_pause, options.max_pause};
+  auto log = DeliveryWorker::start(log_receiver(options), backoff, {});
   // What goes wrong with the others is written by the log's thread: none of them waits for it.
-  const auto complain = [log](const std::string& message) { complain_to(*log, message); };
-  std::vector<std::shared_ptr<Courier>> couriers{std::move(log)};
+  const auto warn = [log](const std::string& message) { warn_to(*log, message); };
+  std::vector<std::shared_ptr<DeliveryWorker>> workers{std::move(log)};
   for (auto& receiver : receivers)
-    couriers.push_back(Courier::start(std::move(receiver), patience, complain));
-  return std::unique_ptr<Notifier>(new Notifier(std::move(couriers)));
+    workers.push_back(DeliveryWorker::start(std::move(receiver), backoff, warn));
+  return std::unique_ptr<Notifier>(new Notifier(std::move(workers)));
 }
 
-Notifier::Notifier(std::vector<std::shared_ptr<Courier>> couriers)
-    : couriers_(std::move(couriers)) {}
+Notifier::Notifier(std::vector<std::shared_ptr<DeliveryWorker>> workers)
+    : workers_(std::move(workers)) {}
 
 Notifier::~Notifier() { close(); }
 
 // The log comes last: the others may still complain.
 void Notifier::close() {
   if (std::exchange(is_closed_, true)) return;
-  constexpr auto kPatience = std::chrono::seconds(1);
-  const auto deadline = Clock::now() + kPatience;
-  for (size_t i = 1; i < couriers_.size(); ++i) couriers_[i]->close();
-  for (size_t i = 1; i < couriers_.size(); ++i) couriers_[i]->end_by(deadline);
-  couriers_[0]->close();
-  couriers_[0]->end_by(deadline);
+  constexpr auto kTimeout = std::chrono::seconds(1);
+  const auto deadline = Clock::now() + kTimeout;
+  for (size_t i = 1; i < workers_.size(); ++i) workers_[i]->close();
+  for (size_t i = 1; i < workers_.size(); ++i) workers_[i]->end_by(deadline);
+  workers_[0]->close();
+  workers_[0]->end_by(deadline);
 }
 
-void Notifier::complain(const std::string& message) { complain_to(*couriers_[0], message); }
+void Notifier::warn(const std::string& message) { warn_to(*workers_[0], message); }
 
-void Notifier::tell(const News& news) {
-  for (const auto& courier : couriers_) courier->tell(news);
+void Notifier::publish(const AlertUpdate& update) {
+  for (const auto& worker : workers_) worker->publish(update);
 }
 
-Owed Notifier::owed(uint64_t next) const {
-  Owed owed;
-  for (const auto& courier : couriers_) {
-    if (!courier->wants_each_change()) continue;
-    const auto first = courier->first_owed().value_or(next);
-    const auto [entry, is_new] = owed.try_emplace(courier->state().name, first);
+Undelivered Notifier::undelivered(uint64_t next) const {
+  Undelivered undelivered;
+  for (const auto& worker : workers_) {
+    if (!worker->needs_every_change()) continue;
+    const auto first = worker->first_undelivered().value_or(next);
+    const auto [entry, is_new] = undelivered.try_emplace(worker->state().name, first);
     entry->second = std::min(entry->second, first);  // two may differ in what is not shown
   }
-  return owed;
+  return undelivered;
 }
 
-void Notifier::tell_again(const News& news, const Owed& owed) {
-  for (const auto& courier : couriers_) {
-    const auto first = owed.find(courier->state().name);
-    if (courier->wants_each_change() && first != owed.end() && first->second <= news.number)
-      courier->tell(news);
+void Notifier::publish_again(const AlertUpdate& update, const Undelivered& undelivered) {
+  for (const auto& worker : workers_) {
+    const auto first = undelivered.find(worker->state().name);
+    if (worker->needs_every_change() && first != undelivered.end() &&
+        first->second <= update.number)
+      worker->publish(update);
   }
 }
 
-// The log is the first courier.
-Result<> Notifier::readdress(size_t number, const std::string& url) {
-  VRAM_CHECK(number + 1 < couriers_.size());
+// The log is the first worker.
+Result<> Notifier::change_url(size_t number, const std::string& url) {
+  VRAM_CHECK(number + 1 < workers_.size());
   const auto target = usable_target(url);
   if (!target) return tl::unexpected(target.error());
-  couriers_[number + 1]->readdress(*target);
+  workers_[number + 1]->change_url(*target);
   return {};
 }
 
 std::vector<ReceiverState> Notifier::receivers() const {
   std::vector<ReceiverState> states;
-  for (const auto& courier : couriers_) states.push_back(courier->state());
+  for (const auto& worker : workers_) states.push_back(worker->state());
   return states;
 }
 

@@ -1,9 +1,9 @@
 // Notifier: tells people and programs of alerts: a log, webhooks, Alertmanagers.
 //
-//     Judge ──▶ tell() ──▶ a queue for each receiver ──▶ its own thread ──▶ log, HTTP
+//     Judge ──▶ publish() ──▶ a queue for each receiver ──▶ its own thread ──▶ log, HTTP
 //
-// Any thread may call everything. tell() only puts a copy in bounded queues and returns: a receiver
-// that hangs delays nobody but itself.
+// Any thread may call everything. publish() only puts a copy in bounded queues and returns: a
+// receiver that hangs delays nobody but itself.
 #pragma once
 
 #include "base/result.hpp"
@@ -29,7 +29,7 @@ struct NotifierOptions {
   // trouble. Both are called on one thread of the notifier's, and while that hangs even after its
   // end: let them own what they use. Empty: nobody wants to know.
   std::function<void(std::string_view)> write;
-  std::function<void(std::string_view)> complain;
+  std::function<void(std::string_view)> warn;
   std::vector<std::string> webhooks;       // URLs
   std::vector<std::string> alertmanagers;  // URLs, a path before /api/v2/alerts allowed
   std::string link;  // where people can look: "http://node17:9877/"; empty: nowhere
@@ -37,14 +37,14 @@ struct NotifierOptions {
   // Times, and how much is kept. Tests want others.
   std::chrono::milliseconds timeout{10'000};     // of one exchange
   std::chrono::milliseconds first_pause{1'000};  // before a second try; then twice that, …
-  std::chrono::milliseconds longest_pause{60'000};
+  std::chrono::milliseconds max_pause{60'000};
   std::chrono::milliseconds give_up_after{3'600'000};  // a webhook's document is dropped then
   std::chrono::milliseconds repeat{60'000};            // firing alerts, to Alertmanagers
   size_t queue_size = 256;  // documents and lines not yet taken; the oldest is dropped for more
 };
 
 // One look's news.
-struct News {
+struct AlertUpdate {
   show::AlertsMoment moment;
   std::vector<watch::AlertChange> changes;
   std::vector<watch::Alert> alerts;  // all there are: Judge::alerts()
@@ -53,7 +53,7 @@ struct News {
 
 // By the receivers' names: the number of the first news that they may not have had yet. Of those
 // alone that want each change; the others are told of what is so.
-using Owed = std::map<std::string, uint64_t>;
+using Undelivered = std::map<std::string, uint64_t>;
 
 // How a receiver does.
 struct ReceiverState {
@@ -66,7 +66,7 @@ struct ReceiverState {
   std::string trouble;  // of the last try; empty: it went well
 };
 
-class Courier;
+class DeliveryWorker;
 
 class Notifier {
  public:
@@ -79,23 +79,23 @@ class Notifier {
   // Gives what is queued a second, then ends; whoever hangs longer is left behind.
   void close();
   // To the log's reader: in words, as of a receiver in trouble.
-  void complain(const std::string& message);
+  void warn(const std::string& message);
 
   // After each look, or only after those with changes: without, it costs next to nothing.
-  void tell(const News& news);
+  void publish(const AlertUpdate& update);
   // Another URL for a webhook or an Alertmanager, counted from 0 in the order of the options, the
   // webhooks first. With an error the old one stays.
-  [[nodiscard]] Result<> readdress(size_t number, const std::string& url);
+  [[nodiscard]] Result<> change_url(size_t number, const std::string& url);
   [[nodiscard]] std::vector<ReceiverState> receivers() const;
 
   // `next`: the number of the next news.
-  [[nodiscard]] Owed owed(uint64_t next) const;
+  [[nodiscard]] Undelivered undelivered(uint64_t next) const;
   // News of before: to receivers that are named there with its number or an earlier one.
-  void tell_again(const News& news, const Owed& owed);
+  void publish_again(const AlertUpdate& update, const Undelivered& undelivered);
 
  private:
-  explicit Notifier(std::vector<std::shared_ptr<Courier>> couriers);
-  std::vector<std::shared_ptr<Courier>> couriers_;
+  explicit Notifier(std::vector<std::shared_ptr<DeliveryWorker>> workers);
+  std::vector<std::shared_ptr<DeliveryWorker>> workers_;
   bool is_closed_ = false;
 };
 

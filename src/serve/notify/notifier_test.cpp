@@ -15,14 +15,14 @@ namespace {
 
 using testing::answer_with;
 using ::testing::HasSubstr;
-using testing::kPatience;
+using testing::kTimeout;
 using testing::StubServer;
 using Json = nlohmann::json;
 
 constexpr int64_t kTime = 1'795'338'845'000'000'000;
 
 // An alert that just began; `number` tells it from others.
-News news_of(int number) {
+AlertUpdate update_of(int number) {
   watch::Alert alert;
   alert.id = "temperature/gpu" + std::to_string(number);
   alert.rule = "temperature";
@@ -32,19 +32,19 @@ News news_of(int number) {
   alert.labels = {{"alertname", "temperature"}, {"gpu", std::to_string(number)}};
   alert.summary = "GPU " + std::to_string(number) + " is hot";
   alert.advice = "open a window";
-  News news;
-  news.moment = {kTime, "node17"};
-  news.changes.push_back({alert});
-  news.alerts.push_back(std::move(alert));
-  return news;
+  AlertUpdate update;
+  update.moment = {kTime, "node17"};
+  update.changes.push_back({alert});
+  update.alerts.push_back(std::move(alert));
+  return update;
 }
 
 NotifierOptions quick_options() {
   NotifierOptions options;
   options.log = LogForm::kNone;
   options.first_pause = std::chrono::milliseconds(1);
-  options.longest_pause = std::chrono::milliseconds(4);
-  options.timeout = kPatience;
+  options.max_pause = std::chrono::milliseconds(4);
+  options.timeout = kTimeout;
   return options;
 }
 
@@ -55,7 +55,7 @@ Json body_of(const std::string& request) {
 // Until a receiver is as expected.
 ReceiverState wait_for(const Notifier& notifier, size_t place,
                        const std::function<bool(const ReceiverState&)>& is_so) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
   while (true) {
     const ReceiverState state = notifier.receivers().at(place);
     if (is_so(state) || std::chrono::steady_clock::now() > deadline) return state;
@@ -75,7 +75,7 @@ class Lines {
   }
   std::vector<std::string> wait_for(size_t count) {
     std::unique_lock lock(shared_->mutex);
-    shared_->came.wait_for(lock, kPatience, [&] { return shared_->lines.size() >= count; });
+    shared_->came.wait_for(lock, kTimeout, [&] { return shared_->lines.size() >= count; });
     return shared_->lines;
   }
 
@@ -94,11 +94,11 @@ TEST(Notifier, WritesALineForEachChange) {
   options.log = LogForm::kText;
   options.write = text.writer();
   const auto notifier = Notifier::open(options).value();
-  notifier->tell(news_of(3));
-  News no_change = news_of(3);
+  notifier->publish(update_of(3));
+  AlertUpdate no_change = update_of(3);
   no_change.changes.clear();
-  notifier->tell(no_change);
-  notifier->tell(news_of(4));
+  notifier->publish(no_change);
+  notifier->publish(update_of(4));
   const auto lines = text.wait_for(2);
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(lines[0],
@@ -112,7 +112,7 @@ TEST(Notifier, WritesStructuredLines) {
   options.log = LogForm::kJson;
   options.write = json.writer();
   const auto notifier = Notifier::open(options).value();
-  notifier->tell(news_of(3));
+  notifier->publish(update_of(3));
   const Json line = Json::parse(json.wait_for(1).at(0));
   EXPECT_EQ(line["@timestamp"], "2026-11-22T09:14:05.000Z");
   EXPECT_EQ(line["log.level"], "warn");
@@ -126,7 +126,7 @@ TEST(Notifier, PostsWhatChangedToAWebhook) {
   NotifierOptions options = quick_options();
   options.webhooks = {server.url("/hook")};
   const auto notifier = Notifier::open(options).value();
-  notifier->tell(news_of(3));
+  notifier->publish(update_of(3));
   const Json body = body_of(server.wait_for(1).at(0));
   EXPECT_EQ(body["schema"], "vram.alerts/1");
   EXPECT_EQ(body["host"], "node17");
@@ -141,10 +141,10 @@ TEST(Notifier, TriesAgainUntilItIsTakenAndKeepsTheOrder) {
   });
   Lines complaints;
   NotifierOptions options = quick_options();
-  options.complain = complaints.writer();
+  options.warn = complaints.writer();
   options.webhooks = {server.url()};
   const auto notifier = Notifier::open(options).value();
-  for (int number = 0; number < 3; ++number) notifier->tell(news_of(number));
+  for (int number = 0; number < 3; ++number) notifier->publish(update_of(number));
   const auto requests = server.wait_for(5);
   ASSERT_EQ(requests.size(), 5U);
   const std::vector<std::string> expected = {"0", "0", "0", "1", "2"};
@@ -165,8 +165,8 @@ TEST(Notifier, WhatIsRefusedIsNotTriedAgain) {
   NotifierOptions options = quick_options();
   options.webhooks = {server.url()};
   const auto notifier = Notifier::open(options).value();
-  notifier->tell(news_of(0));
-  notifier->tell(news_of(1));
+  notifier->publish(update_of(0));
+  notifier->publish(update_of(1));
   const auto state = wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; });
   EXPECT_EQ(state.dropped, 1U);
   EXPECT_EQ(state.failed, 1U);
@@ -180,10 +180,10 @@ TEST(Notifier, AReceiverThatHangsDelaysNobodyAndItsQueueIsBounded) {
   options.webhooks = {hangs.url(), works.url()};
   options.queue_size = 8;
   auto notifier = Notifier::open(options).value();
-  notifier->tell(news_of(0));
+  notifier->publish(update_of(0));
   hangs.wait_for(1);
   for (int number = 1; number <= 100; ++number) {
-    notifier->tell(news_of(number));
+    notifier->publish(update_of(number));
     wait_for(*notifier, 2,
              [&](const auto& s) { return s.delivered == static_cast<size_t>(number) + 1; });
   }
@@ -201,7 +201,7 @@ TEST(Notifier, GivesUpWhatIsTooOld) {
   options.webhooks = {server.url()};
   options.give_up_after = std::chrono::milliseconds(20);
   const auto notifier = Notifier::open(options).value();
-  notifier->tell(news_of(0));
+  notifier->publish(update_of(0));
   const auto state = wait_for(*notifier, 1, [](const auto& s) { return s.dropped == 1; });
   EXPECT_EQ(state.dropped, 1U);
   EXPECT_EQ(state.queued, 0U);
@@ -211,7 +211,7 @@ TEST(Notifier, TellsWhatIsQueuedBeforeItEnds) {
   StubServer server([](size_t) { return answer_with(200); });
   NotifierOptions options = quick_options();
   options.webhooks = {server.url()};
-  Notifier::open(options).value()->tell(news_of(0));
+  Notifier::open(options).value()->publish(update_of(0));
   EXPECT_EQ(server.wait_for(1).size(), 1U);
 }
 
@@ -229,20 +229,20 @@ TEST(Notifier, AWebhookCanMove) {
   StubServer before([](size_t number) { return answer_with(number == 0 ? 200 : 503); });
   StubServer after([](size_t) { return answer_with(200); });
   NotifierOptions options = quick_options();
-  options.first_pause = options.longest_pause = kPatience;  // none is waited for
+  options.first_pause = options.max_pause = kTimeout;  // none is waited for
   options.webhooks = {before.url("/a?key=s3cret")};
   const auto notifier = Notifier::open(options).value();
-  notifier->tell(news_of(0));
+  notifier->publish(update_of(0));
   wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; });
-  notifier->tell(news_of(1));
+  notifier->publish(update_of(1));
   wait_for(*notifier, 1, [](const auto& s) { return s.failed == 1; });
-  const auto refused = notifier->readdress(0, "ftp://s3cret@127.0.0.1/");
+  const auto refused = notifier->change_url(0, "ftp://s3cret@127.0.0.1/");
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, ::testing::Not(HasSubstr("s3cret")));
   EXPECT_EQ(notifier->receivers().at(1).name + "/", before.url());
-  ASSERT_TRUE(notifier->readdress(0, after.url("/b?key=s3cret")).has_value());
+  ASSERT_TRUE(notifier->change_url(0, after.url("/b?key=s3cret")).has_value());
   EXPECT_EQ(notifier->receivers().at(1).name + "/", after.url());
-  notifier->tell(news_of(2));
+  notifier->publish(update_of(2));
   const auto requests = after.wait_for(2);
   ASSERT_EQ(requests.size(), 2U);
   EXPECT_THAT(requests[0], ::testing::StartsWith("POST /b?key=s3cret "));
@@ -256,13 +256,13 @@ TEST(Notifier, AnAlertmanagerCanMove) {
   StubServer before([](size_t) { return answer_with(200); });
   StubServer after([](size_t) { return answer_with(200); });
   NotifierOptions options = quick_options();
-  options.repeat = kPatience;
+  options.repeat = kTimeout;
   options.webhooks = {before.url("/hook")};
   options.alertmanagers = {before.url()};
   const auto notifier = Notifier::open(options).value();
-  notifier->tell(news_of(3));
+  notifier->publish(update_of(3));
   wait_for(*notifier, 2, [](const auto& s) { return s.delivered == 1; });
-  ASSERT_TRUE(notifier->readdress(1, after.url("/prefix")).has_value());
+  ASSERT_TRUE(notifier->change_url(1, after.url("/prefix")).has_value());
   const auto requests = after.wait_for(1);
   ASSERT_EQ(requests.size(), 1U);
   EXPECT_THAT(requests[0], ::testing::StartsWith("POST /prefix/api/v2/alerts "));
@@ -274,7 +274,7 @@ TEST(Notifier, NoReceiverNamesAPassword) {
   NotifierOptions options = quick_options();
   options.webhooks = {"http://ann:s3cret@127.0.0.1:1/x?token=s3cret"};
   const auto notifier = Notifier::open(options).value();
-  notifier->tell(news_of(0));
+  notifier->publish(update_of(0));
   const auto state = wait_for(*notifier, 1, [](const auto& s) { return s.failed > 0; });
   EXPECT_EQ(state.name, "http://127.0.0.1:1");
   EXPECT_THAT(state.trouble, HasSubstr("tried to connect"));
@@ -287,7 +287,7 @@ TEST(Notifier, AnAnswerThatRepeatsTheUrlIsNotShown) {
   NotifierOptions options = quick_options();
   options.webhooks = {server.url("/services/T0/s3cret")};
   const auto notifier = Notifier::open(options).value();
-  notifier->tell(news_of(0));
+  notifier->publish(update_of(0));
   const auto state = wait_for(*notifier, 1, [](const auto& s) { return s.failed > 0; });
   EXPECT_THAT(state.trouble, HasSubstr("found 404"));
   EXPECT_THAT(state.trouble, ::testing::Not(HasSubstr("s3cret")));
@@ -301,11 +301,11 @@ TEST(Notifier, RepeatsFiringAlertsToAnAlertmanager) {
   options.link = "http://node17:9877/";
   options.repeat = std::chrono::milliseconds(5);
   const auto notifier = Notifier::open(options).value();
-  News news = news_of(3);
-  watch::Alert pending = news.alerts[0];
+  AlertUpdate update = update_of(3);
+  watch::Alert pending = update.alerts[0];
   pending.state = watch::AlertState::kPending;
-  news.alerts.push_back(pending);
-  notifier->tell(news);
+  update.alerts.push_back(pending);
+  notifier->publish(update);
   const auto requests = server.wait_for(4);
   EXPECT_THAT(requests.at(0), ::testing::StartsWith("POST /prefix/api/v2/alerts "));
   const Json body = body_of(requests.at(3));
@@ -314,8 +314,8 @@ TEST(Notifier, RepeatsFiringAlertsToAnAlertmanager) {
   EXPECT_EQ(body[0]["generatorURL"], "http://node17:9877/");
   EXPECT_EQ(body[0]["annotations"]["summary"], "GPU 3 is hot");
   EXPECT_LT(body[0]["startsAt"].get<std::string>(), body[0]["endsAt"].get<std::string>());
-  news.alerts = {};
-  notifier->tell(news);
+  update.alerts = {};
+  notifier->publish(update);
   wait_for(*notifier, 1, [](const auto& s) { return s.queued == 0; });
 }
 
@@ -326,12 +326,12 @@ TEST(Notifier, AnEndThatIsRefusedIsToldWithTheNextRepeat) {
   options.alertmanagers = {server.url()};
   options.repeat = std::chrono::milliseconds(5);
   const auto notifier = Notifier::open(options).value();
-  News news = news_of(3);
-  for (watch::Alert* const alert : {&news.changes[0].alert, news.alerts.data()}) {
+  AlertUpdate update = update_of(3);
+  for (watch::Alert* const alert : {&update.changes[0].alert, update.alerts.data()}) {
     alert->state = watch::AlertState::kResolved;
     alert->ended_unix_ns = kTime + 1;
   }
-  notifier->tell(news);
+  notifier->publish(update);
   EXPECT_EQ(wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; }).failed, 1U);
 }
 
@@ -341,11 +341,11 @@ TEST(Notifier, AnAlertmanagerIsToldAtOnceOfWhatThereIs) {
   NotifierOptions options = quick_options();
   options.alertmanagers = {server.url()};
   const auto notifier = Notifier::open(options).value();
-  News news = news_of(3);
-  news.changes.clear();
-  news.alerts[0].state = watch::AlertState::kResolved;
-  news.alerts[0].ended_unix_ns = kTime + 1;
-  notifier->tell(news);
+  AlertUpdate update = update_of(3);
+  update.changes.clear();
+  update.alerts[0].state = watch::AlertState::kResolved;
+  update.alerts[0].ended_unix_ns = kTime + 1;
+  notifier->publish(update);
   EXPECT_EQ(body_of(server.wait_for(1).at(0)).size(), 1U);
 }
 
@@ -354,20 +354,20 @@ TEST(Notifier, KnowsWhatAWebhookHasNotHadYet) {
   NotifierOptions options = quick_options();
   options.webhooks = {server.url()};
   options.alertmanagers = {"http://127.0.0.1:1/"};
-  options.first_pause = options.longest_pause = std::chrono::milliseconds(50);
+  options.first_pause = options.max_pause = std::chrono::milliseconds(50);
   const auto notifier = Notifier::open(options).value();
-  EXPECT_EQ(notifier->owed(7), (Owed{{notifier->receivers()[1].name, 7}}));
-  News news = news_of(3);
-  news.number = 7;
-  notifier->tell(news);
-  EXPECT_EQ(notifier->owed(8).begin()->second, 7U);
+  EXPECT_EQ(notifier->undelivered(7), (Undelivered{{notifier->receivers()[1].name, 7}}));
+  AlertUpdate update = update_of(3);
+  update.number = 7;
+  notifier->publish(update);
+  EXPECT_EQ(notifier->undelivered(8).begin()->second, 7U);
   wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; });
-  EXPECT_EQ(notifier->owed(8).begin()->second, 8U);
-  const Owed owed{{notifier->receivers()[1].name, 7}};
-  news.number = 6;
-  notifier->tell_again(news, owed);
-  news.number = 7;
-  notifier->tell_again(news, owed);
+  EXPECT_EQ(notifier->undelivered(8).begin()->second, 8U);
+  const Undelivered undelivered{{notifier->receivers()[1].name, 7}};
+  update.number = 6;
+  notifier->publish_again(update, undelivered);
+  update.number = 7;
+  notifier->publish_again(update, undelivered);
   wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 2; });
 }
 

@@ -1,7 +1,7 @@
 // Receiver: somebody who is told of alerts: what they are to be told next, and how. A Courier has
 // one and a thread for it.
 //
-// One thread at a time, but for deliver(): that may wait, is called without the courier's lock, and
+// One thread at a time, but for deliver(): that may wait, is called without the worker's lock, and
 // touches nothing that the others change.
 #pragma once
 
@@ -36,17 +36,17 @@ class Receiver {
   [[nodiscard]] virtual std::string name() const = 0;
   // Where to from the next document on; what is on its way goes on. Nothing to whoever has no
   // address.
-  virtual void readdress(const Target& /*target*/, Clock::time_point /*now*/) {}
+  virtual void change_url(const Target& /*target*/, Clock::time_point /*now*/) {}
 
   // Keeps what is to be delivered. How many documents were dropped to make room.
-  virtual size_t take(const News& news, Clock::time_point now) = 0;
+  virtual size_t take(const AlertUpdate& update, Clock::time_point now) = 0;
   // From when on there is something to deliver; nothing: there is not.
   [[nodiscard]] virtual std::optional<Clock::time_point> due() const = 0;
   [[nodiscard]] virtual size_t queued() const = 0;
   // Whether a change that it was not told of is lost, be it by a restart.
-  [[nodiscard]] virtual bool wants_each_change() const { return false; }
+  [[nodiscard]] virtual bool needs_every_change() const { return false; }
   // Of the oldest news that is not yet delivered; nothing: all is.
-  [[nodiscard]] virtual std::optional<uint64_t> first_owed() const { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<uint64_t> first_undelivered() const { return std::nullopt; }
   // What is to be delivered now; it is due.
   [[nodiscard]] virtual std::string next() = 0;
   virtual Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) = 0;

@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kShownAnswer = 200;  // columns of what a receiver says
 
-std::vector<watch::Alert> alerts_of(const News& news) {
+std::vector<watch::Alert> alerts_of(const AlertUpdate& update) {
   std::vector<watch::Alert> alerts;
-  for (const watch::AlertChange& change : news.changes) alerts.push_back(change.alert);
+  for (const watch::AlertChange& change : update.changes) alerts.push_back(change.alert);
   return alerts;
 }
 
@@ -24,25 +24,25 @@ class Log final : public LogReceiver {
   explicit Log(const NotifierOptions& options)
       : form_(options.log),
         write_(options.write),
-        complain_(options.complain),
+        warn_(options.warn),
         queue_(options.queue_size, std::chrono::hours(24 * 365)) {}
 
   std::string kind() const override { return "log"; }
   std::string name() const override { return "log"; }
 
-  size_t take(const News& news, Clock::time_point now) override {
+  size_t take(const AlertUpdate& update, Clock::time_point now) override {
     size_t dropped = 0;
     if (form_ == LogForm::kNone || !write_) return 0;
-    for (const watch::AlertChange& change : news.changes) {
+    for (const watch::AlertChange& change : update.changes) {
       dropped += queue_.add(
-          kLine + (form_ == LogForm::kJson ? show::alert_log_json(news.moment, change.alert)
-                                           : show::alert_log_text(news.moment, change.alert)),
+          kLine + (form_ == LogForm::kJson ? show::alert_log_json(update.moment, change.alert)
+                                           : show::alert_log_text(update.moment, change.alert)),
           now);
     }
     return dropped;
   }
-  size_t take_complaint(const std::string& message, Clock::time_point now) override {
-    return complain_ ? queue_.add(kComplaint + message, now) : 0;
+  size_t take_warning(const std::string& message, Clock::time_point now) override {
+    return warn_ ? queue_.add(kComplaint + message, now) : 0;
   }
 
   std::optional<Clock::time_point> due() const override { return queue_.due(); }
@@ -50,7 +50,7 @@ class Log final : public LogReceiver {
   std::string next() override { return queue_.next(); }
   Delivery deliver(const std::string& document, const std::atomic<bool>& /*must_end*/) override {
     const std::string_view text = std::string_view(document).substr(1);
-    (document.starts_with(kLine) ? write_ : complain_)(text);
+    (document.starts_with(kLine) ? write_ : warn_)(text);
     return {};
   }
   size_t settle(Outcome /*outcome*/, Clock::time_point /*now*/) override {
@@ -65,7 +65,7 @@ class Log final : public LogReceiver {
 
   LogForm form_;
   std::function<void(std::string_view)> write_;
-  std::function<void(std::string_view)> complain_;
+  std::function<void(std::string_view)> warn_;
   DocumentQueue queue_;
 };
 
@@ -77,12 +77,12 @@ class Webhook final : public HttpReceiver {
 
   std::string kind() const override { return "webhook"; }
 
-  size_t take(const News& news, Clock::time_point now) override {
-    if (news.changes.empty()) return 0;
-    return queue_.add(show::alerts_json(news.moment, alerts_of(news)), now, news.number);
+  size_t take(const AlertUpdate& update, Clock::time_point now) override {
+    if (update.changes.empty()) return 0;
+    return queue_.add(show::alerts_json(update.moment, alerts_of(update)), now, update.number);
   }
-  bool wants_each_change() const override { return true; }
-  std::optional<uint64_t> first_owed() const override { return queue_.first_news(); }
+  bool needs_every_change() const override { return true; }
+  std::optional<uint64_t> first_undelivered() const override { return queue_.first_update(); }
   std::optional<Clock::time_point> due() const override { return queue_.due(); }
   size_t queued() const override { return queue_.size(); }
   size_t settle(Outcome outcome, Clock::time_point now) override {
@@ -123,7 +123,7 @@ HttpReceiver::HttpReceiver(Target target, std::chrono::milliseconds timeout)
 
 std::string HttpReceiver::name() const { return (next_target_ ? *next_target_ : target_).shown; }
 
-void HttpReceiver::readdress(const Target& target, Clock::time_point /*now*/) {
+void HttpReceiver::change_url(const Target& target, Clock::time_point /*now*/) {
   next_target_ = target;
 }
 

@@ -13,16 +13,16 @@ namespace vram::serve::notify {
 class LogReceiver : public Receiver {
  public:
   // How many were dropped to make room.
-  virtual size_t take_complaint(const std::string& message, Clock::time_point now) = 0;
+  virtual size_t take_warning(const std::string& message, Clock::time_point now) = 0;
 };
 
-// One that documents are POSTed to. next() alone, on the courier's thread, changes the address that
+// One that documents are POSTed to. next() alone, on the worker's thread, changes the address that
 // deliver() reads.
 class HttpReceiver : public Receiver {
  public:
   HttpReceiver(Target target, std::chrono::milliseconds timeout);
   [[nodiscard]] std::string name() const override;
-  void readdress(const Target& target, Clock::time_point now) override;
+  void change_url(const Target& target, Clock::time_point now) override;
   [[nodiscard]] std::string next() final;
   Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) final;
 

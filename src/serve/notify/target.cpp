@@ -11,8 +11,8 @@
 namespace vram::serve::notify {
 namespace {
 
-constexpr size_t kLongestUrl = 4'096;
-constexpr uint32_t kMostPort = 65'535;
+constexpr size_t kMaxUrlLength = 4'096;
+constexpr uint32_t kMaxPort = 65'535;
 
 int hex_of(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -50,12 +50,12 @@ std::string base64(std::string_view bytes) {
 bool is_port(std::string_view text) {
   uint32_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  return error == std::errc() && end == text.data() + text.size() && port > 0 && port <= kMostPort;
+  return error == std::errc() && end == text.data() + text.size() && port > 0 && port <= kMaxPort;
 }
 
 // "host", "host:80", "[::1]:80".
 std::optional<std::pair<std::string, std::string>> host_and_port(std::string_view text,
-                                                                 std::string_view usual_port) {
+                                                                 std::string_view default_port) {
   std::string_view host = text;
   std::string_view rest;
   if (text.starts_with('[')) {
@@ -69,11 +69,11 @@ std::optional<std::pair<std::string, std::string>> host_and_port(std::string_vie
   }
   if (host.empty() || (!rest.empty() && (rest[0] != ':' || !is_port(rest.substr(1)))))
     return std::nullopt;
-  return std::pair(std::string(host), std::string(rest.empty() ? usual_port : rest.substr(1)));
+  return std::pair(std::string(host), std::string(rest.empty() ? default_port : rest.substr(1)));
 }
 
 bool is_plain(std::string_view url) {
-  return url.size() <= kLongestUrl &&
+  return url.size() <= kMaxUrlLength &&
          std::ranges::all_of(url, [](char c) { return c > ' ' && c <= '~'; });
 }
 
@@ -125,11 +125,11 @@ Result<Target> usable_target(std::string_view url) {
 }
 
 bool repeats_secret(std::string_view text, const Target& target) {
-  constexpr size_t kShortest = 4;  // "v1" and "api" are in many texts
+  constexpr size_t kMinLength = 4;  // "v1" and "api" are in many texts
   constexpr std::string_view kMarks = "/?&=;";
   const auto repeats = [&](std::string_view part) {
-    return part.size() >= kShortest && (text.find(part) != std::string_view::npos ||
-                                        text.find(unescaped(part)) != std::string_view::npos);
+    return part.size() >= kMinLength && (text.find(part) != std::string_view::npos ||
+                                         text.find(unescaped(part)) != std::string_view::npos);
   };
   std::string_view rest = target.path;
   while (!rest.empty()) {

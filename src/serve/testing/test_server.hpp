@@ -17,7 +17,7 @@ namespace vram::serve::testing {
 
 inline Response echo(const Request& request) {
   std::string text = fmt::format("{}|{}|{}|{}", request.path, request.query.size(), request.host,
-                                 request.came_locally);
+                                 request.is_local);
   return {.status = 200,
           .content_type = "text/plain",
           .body = std::make_shared<Body>(std::move(text)),
@@ -45,12 +45,12 @@ class Server {
     return incidents_;
   }
   // What comes back until the server closes.
-  std::string ask(const std::string& bytes) {
+  std::string send_and_read(const std::string& bytes) {
     Client client(port());
     client.send(bytes);
     return client.read_to_end();
   }
-  int status(const std::string& bytes) { return status_of(ask(bytes)); }
+  int status(const std::string& bytes) { return status_of(send_and_read(bytes)); }
 
  private:
   std::mutex mutex_;

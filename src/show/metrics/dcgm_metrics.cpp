@@ -42,10 +42,10 @@ Labels labels_of(const watch::Device& device, const std::string& host) {
       .with("DCGM_FI_DRIVER_VERSION", identity.driver.value_or(""));
 }
 
-void add_framebuffer(const gpu::DeviceMemory& memory, std::optional<uint64_t> most,
+void add_framebuffer(const gpu::DeviceMemory& memory, std::optional<uint64_t> limit,
                      const Labels& labels, Families& families) {
-  const auto total = watch::at_most(memory.total_bytes, most);
-  const auto bound = total ? total : most;
+  const auto total = watch::at_most(memory.total_bytes, limit);
+  const auto bound = total ? total : limit;
   const auto used = watch::at_most(memory.used_bytes, bound);
   const auto reserved = watch::at_most(memory.reserved_bytes, bound);
   families.add({"DCGM_FI_DEV_FB_TOTAL", kGauge, "Memory (in MiB)."}, labels, mib_of(total));

@@ -26,13 +26,14 @@ namespace {
 
 using enum Kind;
 
-void add_looks(const watch::Sampled& sampled, const ExporterFigures& figures, Families& families) {
+void add_samples(const watch::Sampled& sampled, const ExporterFigures& figures,
+                 Families& families) {
   const Labels none;
   if (sampled.number > 0) {
     families.add({"vram_exporter_looks_total", kCounter, "Looks at the machine so far."}, none,
                  Number(sampled.number));
     families.add({"vram_exporter_look_duration_seconds", kGauge, "How long the last look took."},
-                 none, Number(seconds_of(sampled.look_ns)));
+                 none, Number(seconds_of(sampled.sample_duration_ns)));
   }
   if (sampled.period_ns > 0)
     families.add({"vram_exporter_look_period_seconds", kGauge,
@@ -71,7 +72,7 @@ void add_sources(const watch::Snapshot& snapshot, const ExporterFigures& figures
 void add_exporter(const watch::Sampled& sampled, const ExporterFigures& figures,
                   Families& families) {
   const Labels none;
-  add_looks(sampled, figures, families);
+  add_samples(sampled, figures, families);
   add_sources(sampled.snapshot, figures, families);
   families.add({"vram_exporter_scrapes_total", kCounter, "Pages of metrics given out."}, none,
                figures.scrapes);

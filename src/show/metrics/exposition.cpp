@@ -7,7 +7,7 @@
 namespace vram::show::metrics {
 namespace {
 
-constexpr size_t kUsualLine = 96;
+constexpr size_t kTypicalLineLength = 96;
 
 void append_head(std::string& text, std::string_view what, std::string_view name,
                  std::string_view value) {
@@ -53,7 +53,7 @@ std::string_view openmetrics_name(const Metric& metric) {
 
 std::string prometheus_text(const Families& families) {
   std::string text;
-  text.reserve(families.series_count() * kUsualLine);
+  text.reserve(families.series_count() * kTypicalLineLength);
   for (const Family& family : families.all()) {
     append_head(text, "HELP", family.metric.name, family.metric.help);
     append_head(text, "TYPE", family.metric.name, prometheus_type(family.metric.kind));
@@ -64,7 +64,7 @@ std::string prometheus_text(const Families& families) {
 
 std::string openmetrics_text(const Families& families) {
   std::string text;
-  text.reserve(families.series_count() * kUsualLine);
+  text.reserve(families.series_count() * kTypicalLineLength);
   for (const Family& family : families.all()) {
     const std::string_view name = openmetrics_name(family.metric);
     append_head(text, "TYPE", name, openmetrics_type(family.metric.kind));

@@ -9,13 +9,13 @@ namespace vram::show::metrics {
 namespace {
 
 // A process chooses its own name. Characters that take no column are bounded by the bytes.
-constexpr int kMostColumns = 128;
-constexpr size_t kMostBytes = 512;
+constexpr int kMaxColumns = 128;
+constexpr size_t kMaxBytes = 512;
 constexpr std::string_view kTotal = "_total";
 
 std::string escaped(std::string_view value) {
   std::string out;
-  for (const char c : shorten_end(printable(value.substr(0, kMostBytes)), kMostColumns)) {
+  for (const char c : shorten_end(printable(value.substr(0, kMaxBytes)), kMaxColumns)) {
     if (c == '\\' || c == '"') out += '\\';
     out += c;
   }

@@ -102,10 +102,10 @@ void add_xids(const watch::Device& device, const Labels& labels, Families& famil
   }
 }
 
-void add_part_memory(const gpu::DeviceMemory& memory, std::optional<uint64_t> most,
+void add_part_memory(const gpu::DeviceMemory& memory, std::optional<uint64_t> limit,
                      const Labels& labels, Families& families) {
-  const auto total = watch::at_most(memory.total_bytes, most);
-  const auto bound = total ? total : most;
+  const auto total = watch::at_most(memory.total_bytes, limit);
+  const auto bound = total ? total : limit;
   families.add({"vram_gpu_mig_memory_total_bytes", kGauge,
                 "Memory of a GPU instance, which its compute instances share: NVML "
                 "nvmlDeviceGetMemoryInfo_v2 of the instance."},

@@ -19,8 +19,8 @@ metrics::Families metrics_of(const watch::Sampled& sampled, const ExporterFigure
     metrics::add_mig(device, devices[place], families);
   }
   metrics::add_sums(snapshot, devices, families);
-  if (const uint32_t most = options.process_series.value_or(0); most > 0)
-    metrics::add_processes(snapshot, devices, most, families);
+  if (const uint32_t limit = options.process_series.value_or(0); limit > 0)
+    metrics::add_processes(snapshot, devices, limit, families);
   if (options.dcgm_names) metrics::add_dcgm(snapshot, families);
   metrics::add_exporter(sampled, figures, families);
   return families;

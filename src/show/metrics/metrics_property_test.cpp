@@ -17,9 +17,9 @@ namespace {
 constexpr int kMachines = 300;
 
 // Figures of a driver that has gone mad.
-class Madness {
+class RandomFigures {
  public:
-  explicit Madness(unsigned seed) : random_(seed) {}
+  explicit RandomFigures(unsigned seed) : random_(seed) {}
 
   template <typename T>
   void touch(std::optional<T>& figure) {
@@ -90,11 +90,11 @@ class Madness {
   std::mt19937_64 random_;
 };
 
-watch::Sampled mad_machine(unsigned seed) {
-  Madness madness(seed);
+watch::Sampled random_machine(unsigned seed) {
+  RandomFigures random_figures(seed);
   watch::Sampled sampled = testing::full_sampled();
-  for (watch::Device& device : sampled.snapshot.devices) madness.touch(device);
-  for (watch::Process& process : sampled.snapshot.processes) madness.touch(process);
+  for (watch::Device& device : sampled.snapshot.devices) random_figures.touch(device);
+  for (watch::Process& process : sampled.snapshot.processes) random_figures.touch(process);
   return sampled;
 }
 
@@ -136,7 +136,7 @@ TEST(MetricsProperty, NothingIsAboveTheDevicesTotalAndEveryLineCanBeRead) {
   int bounded = 0;
   for (unsigned seed = 0; seed < kMachines; ++seed) {
     SCOPED_TRACE(seed);
-    const watch::Sampled sampled = mad_machine(seed);
+    const watch::Sampled sampled = random_machine(seed);
     MetricsOptions options = {.dcgm_names = seed % 2 == 0, .process_series = seed % 9};
     const auto text =
         testing::PageReader(false).read(metrics_text(sampled, testing::full_figures(), options));
@@ -154,7 +154,7 @@ TEST(MetricsProperty, NothingIsAboveTheDevicesTotalAndEveryLineCanBeRead) {
 TEST(MetricsProperty, TextsDoNothingToATerminal) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     const std::string page =
-        metrics_text(mad_machine(seed), testing::full_figures(), {.process_series = 9});
+        metrics_text(random_machine(seed), testing::full_figures(), {.process_series = 9});
     EXPECT_TRUE(std::ranges::none_of(
         page, [](char c) { return (c >= 0 && c < ' ' && c != '\n') || c == '\x7f'; }));
     EXPECT_EQ(page.find("\u202e"), std::string::npos);

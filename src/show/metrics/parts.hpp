@@ -24,9 +24,9 @@ void add_mig(const watch::Device& device, const Labels& labels, Families& famili
 // Sums over the processes of each device: by pod, of allocators, of those that can't be seen.
 void add_sums(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
               Families& families);
-// The `most` processes with the most memory, and the sum of the others.
+// The `limit` processes with the most memory, and the sum of the others.
 void add_processes(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
-                   uint32_t most, Families& families);
+                   uint32_t limit, Families& families);
 void add_dcgm(const watch::Snapshot& snapshot, Families& families);
 // Last: it counts the series of the page.
 void add_exporter(const watch::Sampled& sampled, const ExporterFigures& figures,

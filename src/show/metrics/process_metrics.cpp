@@ -54,18 +54,18 @@ void add_allocators(const watch::Snapshot& snapshot, const std::vector<Labels>& 
   }
   for (const auto& [place, sum] : sums) {
     const Labels& labels = devices[place];
-    const Bytes most = snapshot.devices[place].sample.memory.total_bytes;
+    const Bytes limit = snapshot.devices[place].sample.memory.total_bytes;
     families.add({"vram_gpu_allocator_allocated_bytes", kGauge,
                   "In tensors, over all processes that say so: the board."},
-                 labels, watch::at_most(sum.allocated.bytes, most));
+                 labels, watch::at_most(sum.allocated.bytes, limit));
     families.add({"vram_gpu_allocator_reserved_bytes", kGauge,
                   "Taken from the driver by allocators, over all processes that say so: the "
                   "board."},
-                 labels, watch::at_most(sum.reserved.bytes, most));
+                 labels, watch::at_most(sum.reserved.bytes, limit));
     families.add({"vram_gpu_allocator_cached_bytes", kGauge,
                   "Reserved by allocators and in no tensor, which a cleaning could give back, "
                   "over all processes that say so: the board."},
-                 labels, watch::at_most(sum.cached.bytes, most));
+                 labels, watch::at_most(sum.cached.bytes, limit));
   }
 }
 
@@ -140,27 +140,27 @@ void add_steps(const watch::Process& process, const Labels& pid, Families& famil
       pid, Number(seconds_of(*process.step_ns)));
 }
 
-void add_allocator(const watch::AllocatorFigures& figures, Bytes most, const Labels& labels,
+void add_allocator(const watch::AllocatorFigures& figures, Bytes limit, const Labels& labels,
                    Families& families) {
   families.add({"vram_process_allocated_bytes", kGauge, "In tensors: the board."}, labels,
-               watch::at_most(figures.allocated_bytes, most));
+               watch::at_most(figures.allocated_bytes, limit));
   families.add({"vram_process_reserved_bytes", kGauge,
                 "Taken from the driver by the process's allocator: the board."},
-               labels, watch::at_most(figures.reserved_bytes, most));
+               labels, watch::at_most(figures.reserved_bytes, limit));
   families.add({"vram_process_cached_bytes", kGauge,
                 "Reserved and in no tensor; what a cleaning can give back at most: the board."},
-               labels, watch::at_most(figures.cached_bytes, most));
+               labels, watch::at_most(figures.cached_bytes, limit));
   families.add(
       {"vram_process_allocated_peak_bytes", kGauge, "The most that was in tensors: the board."},
-      labels, watch::at_most(figures.peak_bytes, most));
+      labels, watch::at_most(figures.peak_bytes, limit));
 }
 
-void add_use(const watch::Use& use, Bytes most, const Labels& labels, Families& families) {
+void add_use(const watch::Use& use, Bytes limit, const Labels& labels, Families& families) {
   const gpu::DeviceProcess& process = use.process;
   families.add({"vram_process_memory_used_bytes", kGauge,
                 "Everything the process has on the GPU: NVML nvmlDeviceGet*RunningProcesses; "
                 "fdinfo drm-resident or drm-total; KFD."},
-               labels, watch::at_most(process.used_bytes, most));
+               labels, watch::at_most(process.used_bytes, limit));
   families.add({"vram_process_host_memory_used_bytes", kGauge,
                 "Memory of the host that the process uses through the GPU: fdinfo gtt."},
                labels, process.host_bytes);
@@ -178,7 +178,7 @@ void add_use(const watch::Use& use, Bytes most, const Labels& labels, Families& 
                   "nvmlDeviceGetMPSComputeRunningProcesses."},
                  labels, Number(uint64_t{1}));
   }
-  if (use.allocator) add_allocator(*use.allocator, most, labels, families);
+  if (use.allocator) add_allocator(*use.allocator, limit, labels, families);
 }
 
 Labels instance_labels(const gpu::DeviceProcess& process, const Labels& labels) {
@@ -230,11 +230,11 @@ void add_sums(const watch::Snapshot& snapshot, const std::vector<Labels>& device
 }
 
 void add_processes(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
-                   uint32_t most, Families& families) {
+                   uint32_t limit, Families& families) {
   const auto processes = by_memory(snapshot);
   std::vector<Sum> others(devices.size());
   for (size_t rank = 0; rank < processes.size(); ++rank) {
-    if (rank < most) {
+    if (rank < limit) {
       add_process(snapshot, *processes[rank], devices, families);
       continue;
     }

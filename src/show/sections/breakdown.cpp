@@ -29,7 +29,7 @@ const Breakdown* find(const State& state, Dimension dimension) {
 }
 
 // A single holder that stands for everything says nothing.
-bool tells_apart(const Breakdown* breakdown) {
+bool distinguishes_holders(const Breakdown* breakdown) {
   return breakdown != nullptr && breakdown->holders.size() > 1;
 }
 
@@ -56,12 +56,13 @@ void add_holder(const Holder& holder, uint64_t whole, Style style, const Page& p
                  Line(counted(holder.count, "block"), Style::kFaint)});
 }
 
-void draw_table(const Breakdown& breakdown, uint64_t whole, size_t most, Page& page) {
+void draw_table(const Breakdown& breakdown, uint64_t whole, size_t limit, Page& page) {
   Table table(
       {{Align::kRight}, {Align::kRight}, {}, {Align::kLeft, Shrink::kFront}, {Align::kRight}});
   const std::span<const Holder> holders = breakdown.holders;
   // One row for the rest, unless the rest is one row anyway.
-  const size_t shown = holders.size() - std::min(holders.size(), most) <= 1 ? holders.size() : most;
+  const size_t shown =
+      holders.size() - std::min(holders.size(), limit) <= 1 ? holders.size() : limit;
   if (shown < std::min(holders.size(), kDefaultRows))
     page.leave_out(counted(std::min(holders.size(), kDefaultRows) - shown, "holder"));
   for (const Holder& holder : holders.first(shown)) {
@@ -111,14 +112,14 @@ std::string_view phrase_of(const Breakdown& breakdown, const State& state, bool 
 }
 
 // Not where all is "other".
-bool tells_what(const Breakdown& categories) {
+bool explains_what(const Breakdown& categories) {
   return std::ranges::any_of(categories.holders,
                              [](const Holder& holder) { return holder.name != "other"; });
 }
 
 void draw_categories(const State& state, const Detail& detail, Page& page) {
   const Breakdown* categories = find(state, Dimension::kCategory);
-  if (categories == nullptr || !tells_what(*categories)) return;
+  if (categories == nullptr || !explains_what(*categories)) return;
   if (detail.categories == 0) return page.leave_out("categories");
   const uint64_t whole = state.moment.totals.requested_bytes;
   page.heading("CATEGORIES",
@@ -136,7 +137,7 @@ void draw_breakdowns(const State& state, bool has_stacks, const Detail& detail, 
                                          Dimension::kPool};
   for (const Dimension dimension : kOthers) {
     const Breakdown* other = find(state, dimension);
-    if (other == main || !tells_apart(other)) continue;
+    if (other == main || !distinguishes_holders(other)) continue;
     if (detail.has_shares)
       draw_line(*other, whole, page);
     else

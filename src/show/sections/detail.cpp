@@ -9,7 +9,7 @@ namespace {
 using Reduction = void (*)(Detail&);
 
 // An asked number of holders may be less already.
-void at_most(size_t most, size_t& number) { number = std::min(number, most); }
+void at_most(size_t limit, size_t& number) { number = std::min(number, limit); }
 
 constexpr auto kReductions = std::to_array<Reduction>(
     {[](Detail& d) { d.has_notes = d.has_phases = false; }, [](Detail& d) { d.plot_rows = 5; },

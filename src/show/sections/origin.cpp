@@ -57,7 +57,7 @@ Line confidence_line(const explain::Verdict& verdict) {
   return line;
 }
 
-std::string cut_text(uint64_t byte) {
+std::string truncated_text(uint64_t byte) {
   return fmt::format("the file is cut off at byte {}; what was whole before it is shown",
                      format_count(byte));
 }
@@ -65,7 +65,7 @@ std::string cut_text(uint64_t byte) {
 void draw_confidence(const explain::Report& report, const explain::Verdict& verdict, Page& page) {
   std::string text(phrase(verdict.confidence));
   if (verdict.confidence == Confidence::kTruncated && report.truncated_at_byte) {
-    text = cut_text(*report.truncated_at_byte);
+    text = truncated_text(*report.truncated_at_byte);
   }
   if (!verdict.detail.empty()) text += " · " + printable(verdict.detail);
   if (verdict.before_recording_count > 0) {
@@ -86,7 +86,7 @@ void draw_origin(const Subject& subject, Page& page) {
                                      counted(device.events, "event"), steps_text(device.steps)));
   // The verdict says it too, unless it has something worse to say.
   if (report.truncated_at_byte && device.verdict.confidence != Confidence::kTruncated) {
-    page.paragraph(Line("✖ ", Style::kWarning), cut_text(*report.truncated_at_byte));
+    page.paragraph(Line("✖ ", Style::kWarning), truncated_text(*report.truncated_at_byte));
   }
   draw_confidence(report, device.verdict, page);
 }

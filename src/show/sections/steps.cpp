@@ -30,8 +30,8 @@ std::span<const Step> steady(const Steps& steps) {
   return all.subspan(std::min<size_t>(steps.warmup_count, all.size()));
 }
 
-void draw_course(std::string_view name, uint64_t Step::* field, const Steps& steps,
-                 const Page& page, Table& table) {
+void draw_memory_curve(std::string_view name, uint64_t Step::* field, const Steps& steps,
+                       const Page& page, Table& table) {
   std::vector<uint64_t> values;
   values.reserve(steps.steps.size());
   for (const Step& step : steps.steps) values.push_back(step.*field);
@@ -60,9 +60,9 @@ std::string_view words(GrowthKind kind) {
   return "";
 }
 
-void draw_growth(const std::vector<Growth>& growths, size_t most, Page& page) {
+void draw_growth(const std::vector<Growth>& growths, size_t limit, Page& page) {
   Table table({{Align::kRight}, {}, {Align::kLeft, Shrink::kFront}, {Align::kLeft, Shrink::kEnd}});
-  for (const Growth& growth : std::span(growths).first(std::min(growths.size(), most))) {
+  for (const Growth& growth : std::span(growths).first(std::min(growths.size(), limit))) {
     const bool leak = growth.kind == GrowthKind::kLeak;
     const int64_t per_step = std::llround(growth.bytes_per_step);
     const std::string rate =
@@ -75,8 +75,9 @@ void draw_growth(const std::vector<Growth>& growths, size_t most, Page& page) {
                         Style::kFaint)});
   }
   page.add(table.draw(2, page.columns()));
-  const size_t usual = std::min(growths.size(), Detail().growths);
-  if (most < usual) page.leave_out(counted(usual - most, "holder") + " that grow");
+  const size_t default_count = std::min(growths.size(), Detail().growths);
+  if (limit < default_count)
+    page.leave_out(counted(default_count - limit, "holder") + " that grow");
 }
 
 void draw_step_table(const Steps& steps, Page& page) {
@@ -88,9 +89,9 @@ void draw_step_table(const Steps& steps, Page& page) {
                {}});
   const auto head = [](std::string_view text) { return Line(text, Style::kFaint); };
   table.add_row({Line(), head("first"), head("median"), head("last"), head("largest")});
-  draw_course("peak requested", &Step::peak_requested_bytes, steps, page, table);
-  draw_course("peak reserved", &Step::peak_reserved_bytes, steps, page, table);
-  draw_course("alive at the end", &Step::end_requested_bytes, steps, page, table);
+  draw_memory_curve("peak requested", &Step::peak_requested_bytes, steps, page, table);
+  draw_memory_curve("peak reserved", &Step::peak_reserved_bytes, steps, page, table);
+  draw_memory_curve("alive at the end", &Step::end_requested_bytes, steps, page, table);
   page.add(table.draw(2, page.columns()));
 }
 

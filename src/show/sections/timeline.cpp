@@ -1,8 +1,8 @@
 // The timeline: the report's slices gathered into as many columns as the terminal has, with the
 // moments that matter.
 #include "base/bytes.hpp"
-#include "show/draw/course.hpp"
 #include "show/draw/plot.hpp"
+#include "show/draw/timeline_plot.hpp"
 #include "show/names.hpp"
 #include "show/sections/sections.hpp"
 
@@ -26,8 +26,8 @@ int64_t end_of(const DeviceReport& device, Clock clock) {
   return std::max({last + 1, known, int64_t{1}});
 }
 
-std::vector<CoursePoint> course_of(const DeviceReport& device) {
-  std::vector<CoursePoint> points;
+std::vector<TimelinePoint> timeline_of(const DeviceReport& device) {
+  std::vector<TimelinePoint> points;
   points.reserve(device.timeline.size());
   for (const explain::TimelineSlice& slice : device.timeline) {
     points.push_back({slice.begin_ns, slice.largest.active_bytes, slice.largest.reserved_bytes});
@@ -94,7 +94,7 @@ void draw_timeline(const Subject& subject, Page& page) {
   const TimeScale scale{end_of(device, subject.report.clock), page.columns() - kPlotGutter};
   Plot plot;
   plot.max_rows = subject.detail.plot_rows;
-  plot.columns = gather(course_of(device), scale);
+  plot.columns = gather(timeline_of(device), scale);
   plot.marks = marks_of(device, scale);
   plot.x_ticks = axis_ticks(subject.report.clock == Clock::kTime, scale);
   plot.steps_title = "   step";

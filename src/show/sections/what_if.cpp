@@ -48,15 +48,15 @@ std::vector<Line> row_of(const WhatIf& replay, const WhatIf& recorded) {
 }
 
 // The recorded settings and those to change to, and beside them the best others, in order.
-std::vector<const WhatIf*> replays_to_show(const explain::WhatIfs& what_ifs, size_t most) {
+std::vector<const WhatIf*> replays_to_show(const explain::WhatIfs& what_ifs, size_t limit) {
   std::vector<const WhatIf*> shown;
   for (const WhatIf& replay : what_ifs.replays) shown.push_back(&replay);
-  if (shown.size() <= most) return shown;
+  if (shown.size() <= limit) return shown;
   std::ranges::stable_sort(shown, {}, [](const WhatIf* replay) {
     return std::tuple(!replay->is_recorded, !replay->is_recommended, !replay->completed,
                       replay->peak_reserved_bytes);
   });
-  shown.resize(most);
+  shown.resize(limit);
   std::ranges::sort(shown);
   return shown;
 }

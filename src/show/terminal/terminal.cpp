@@ -28,10 +28,10 @@ using top::Key;
 using top::Size;
 
 constexpr int kEscapeMs = 25;  // how long an Escape may be the begin of a key's sequence
-constexpr int kMostEvents = 1'000;
+constexpr int kMaxEvents = 1'000;
 constexpr const char* kMouseOff = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l";
 
-struct Look {
+struct Appearance {
   Style style;
   short colour;  // of the terminal's theme; -1: its own
   attr_t attributes;
@@ -39,15 +39,15 @@ struct Look {
 
 constexpr short kBrightBlue = 12;
 
-const std::array kLooks = {Look{Style::kPlain, -1, A_NORMAL},
-                           Look{Style::kStrong, -1, A_BOLD},
-                           Look{Style::kFaint, -1, A_DIM},
-                           Look{Style::kHeading, -1, A_BOLD},
-                           Look{Style::kActive, COLOR_CYAN, A_NORMAL},
-                           Look{Style::kReserved, kBrightBlue, A_NORMAL},
-                           Look{Style::kGood, COLOR_GREEN, A_NORMAL},
-                           Look{Style::kWarning, COLOR_YELLOW, A_NORMAL},
-                           Look{Style::kBad, COLOR_RED, A_BOLD}};
+const std::array kAppearances = {Appearance{Style::kPlain, -1, A_NORMAL},
+                                 Appearance{Style::kStrong, -1, A_BOLD},
+                                 Appearance{Style::kFaint, -1, A_DIM},
+                                 Appearance{Style::kHeading, -1, A_BOLD},
+                                 Appearance{Style::kActive, COLOR_CYAN, A_NORMAL},
+                                 Appearance{Style::kReserved, kBrightBlue, A_NORMAL},
+                                 Appearance{Style::kGood, COLOR_GREEN, A_NORMAL},
+                                 Appearance{Style::kWarning, COLOR_YELLOW, A_NORMAL},
+                                 Appearance{Style::kBad, COLOR_RED, A_BOLD}};
 
 struct KeyCode {
   int code;
@@ -130,7 +130,7 @@ struct Terminal::State {
   std::optional<Grid> shown;
   std::string run;  // kept for its memory
 
-  void set_up(const TerminalWishes& wishes);
+  void set_up(const TerminalOptions& options);
   void set_colours();
   [[nodiscard]] attr_t attributes_of(const Cell& cell) const;
   void show_row(const Grid& grid, int row);
@@ -142,14 +142,14 @@ struct Terminal::State {
 
 void Terminal::State::set_colours() {
   colour = has_colors() && start_color() == OK && use_default_colors() == OK;
-  for (size_t i = 0; colour && i < kLooks.size(); ++i) {
-    short number = kLooks.at(i).colour;
+  for (size_t i = 0; colour && i < kAppearances.size(); ++i) {
+    short number = kAppearances.at(i).colour;
     if (number >= COLORS) number = COLOR_BLUE;
     init_pair(static_cast<short>(i + 1), number, -1);
   }
 }
 
-void Terminal::State::set_up(const TerminalWishes& wishes) {
+void Terminal::State::set_up(const TerminalOptions& options) {
   set_term(screen);
   cbreak();
   noecho();
@@ -158,9 +158,9 @@ void Terminal::State::set_up(const TerminalWishes& wishes) {
   keypad(stdscr, TRUE);
   nodelay(stdscr, TRUE);
   curs_set(0);
-  if (wishes.colour) set_colours();
-  std::string farewell = wishes.mouse ? kMouseOff : "";
-  if (wishes.mouse) {
+  if (options.colour) set_colours();
+  std::string farewell = options.mouse ? kMouseOff : "";
+  if (options.mouse) {
     mouseinterval(0);
     mousemask(
         static_cast<mmask_t>(BUTTON1_PRESSED | BUTTON1_CLICKED | BUTTON4_PRESSED | BUTTON5_PRESSED),
@@ -173,14 +173,14 @@ void Terminal::State::set_up(const TerminalWishes& wishes) {
 Terminal::Terminal(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Terminal::Terminal(Terminal&& other) noexcept = default;
 
-Result<Terminal> Terminal::open(TerminalWishes wishes) {
+Result<Terminal> Terminal::open(TerminalOptions options) {
   if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1)
     return fail(
         Code::kUnsupported,
         "standard input and output are not a terminal; 'vram top --once' prints one screen, "
         "'vram status --watch 1' goes on printing");
   auto state = std::make_unique<State>();
-  state->unicode = is_utf8_possible() && wishes.unicode;
+  state->unicode = is_utf8_possible() && options.unicode;
   remember_terminal_modes();
   set_escdelay(kEscapeMs);
   state->screen = newterm(nullptr, stdout, stdin);
@@ -193,7 +193,7 @@ Result<Terminal> Terminal::open(TerminalWishes wishes) {
         "descriptions (package ncurses-term); 'vram top --once' needs none",
         environment_term());
   }
-  state->set_up(wishes);
+  state->set_up(options);
   return Terminal(std::move(state));
 }
 
@@ -216,11 +216,11 @@ bool Terminal::unicode() const { return state_->unicode; }
 attr_t Terminal::State::attributes_of(const Cell& cell) const {
   if (cell.is_inverted) return A_REVERSE;  // a bar in one piece
   attr_t attributes = A_NORMAL;
-  for (size_t i = 0; i < kLooks.size(); ++i) {
-    const Look& look = kLooks.at(i);
-    if (look.style != cell.style) continue;
-    attributes |= look.attributes;
-    if (colour && look.colour >= 0)
+  for (size_t i = 0; i < kAppearances.size(); ++i) {
+    const Appearance& appearance = kAppearances.at(i);
+    if (appearance.style != cell.style) continue;
+    attributes |= appearance.attributes;
+    if (colour && appearance.colour >= 0)
       attributes |= static_cast<attr_t>(COLOR_PAIR(static_cast<int>(i) + 1));
   }
   return attributes;
@@ -263,7 +263,7 @@ void Terminal::show(const Grid& grid) {
 
 std::vector<Event> Terminal::events() {
   std::vector<Event> events;
-  for (int i = 0; i < kMostEvents; ++i) {
+  for (int i = 0; i < kMaxEvents; ++i) {
     wint_t character = 0;
     const int kind = get_wch(&character);
     if (kind == ERR) break;

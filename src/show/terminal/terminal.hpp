@@ -14,7 +14,7 @@
 
 namespace vram::show {
 
-struct TerminalWishes {
+struct TerminalOptions {
   bool unicode = true;
   bool colour = true;
   bool mouse = true;
@@ -23,7 +23,7 @@ struct TerminalWishes {
 class Terminal {
  public:
   // kUnsupported: not a terminal, or one that nothing is known about; the message says what to do.
-  [[nodiscard]] static Result<Terminal> open(TerminalWishes wishes);
+  [[nodiscard]] static Result<Terminal> open(TerminalOptions options);
   Terminal(Terminal&& other) noexcept;
   Terminal& operator=(Terminal&&) = delete;
   ~Terminal();

@@ -38,7 +38,7 @@ inline void add_processes(watch::Snapshot& snapshot) {
 inline watch::Sampled full_sampled() {
   watch::Sampled sampled;
   sampled.number = 120;
-  sampled.look_ns = 2'500'000;
+  sampled.sample_duration_ns = 2'500'000;
   sampled.period_ns = 1'000'000'000;
   sampled.snapshot = awkward_snapshot();
   sampled.snapshot.host = "node17";

@@ -35,7 +35,7 @@ constexpr std::array kBindings = {
     Binding{Action::kPause, Key::kText, "p", "p", "hold the picture still"},
     Binding{Action::kLonger, Key::kText, "+", "+ -", "look less often, more often"},
     Binding{Action::kShorter, Key::kText, "-", "", ""},
-    Binding{Action::kLook, Key::kText, "r", "r", "look now"},
+    Binding{Action::kSampleNow, Key::kText, "r", "r", "look now"},
     Binding{Action::kRelease, Key::kText, "w", "w", "let go of the drivers for 30 s (as SIGUSR1)"},
     Binding{Action::kQuit, Key::kF10, "q", "F10 q", "end"},
 };

@@ -37,7 +37,7 @@ enum class Action : uint8_t {
   kShorter,
   kTag,
   kUntag,
-  kLook,
+  kSampleNow,
   kRelease,
 };
 

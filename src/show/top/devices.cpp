@@ -21,8 +21,8 @@ constexpr int kUnattributedFrom = 118;
 constexpr int kClocksFrom = 130;
 constexpr int kRatesFrom = 160;
 constexpr int kIndent = 4;  // of what is said below a device
-constexpr int kNarrowestBar = 8;
-constexpr int kWidestBar = 40;
+constexpr int kMinBarWidth = 8;
+constexpr int kMaxBarWidth = 40;
 constexpr int kUnbounded = 1'000;
 constexpr size_t kClock = std::string_view("2026-11-22 ").size();
 
@@ -54,17 +54,17 @@ class DeviceTable {
       return history.nvlink_bytes_per_second(*device).has_value();
     };
     has_nvlink_ = columns_ >= kRatesFrom && std::ranges::any_of(devices_, knows_nvlink);
-    const auto is_worth_telling = [](const Device* device) {
+    const auto is_worth_showing = [](const Device* device) {
       return !unattributed_text(*device).empty();
     };
     has_unattributed_ =
-        columns_ >= kUnattributedFrom && std::ranges::any_of(devices_, is_worth_telling);
+        columns_ >= kUnattributedFrom && std::ranges::any_of(devices_, is_worth_showing);
   }
   [[nodiscard]] std::vector<DeviceLine> draw() const {
     if (devices_.empty()) return {};
     int natural = 0;
     for (const Line& line : lines(0, kUnbounded)) natural = std::max(natural, line.width());
-    const int bar = std::clamp(columns_ - natural - 2, kNarrowestBar, kWidestBar);
+    const int bar = std::clamp(columns_ - natural - 2, kMinBarWidth, kMaxBarWidth);
     const std::vector<Line> table = lines(bar, columns_);
     std::vector<DeviceLine> result = {{table.front(), std::nullopt}};
     auto next = table.begin() + 1;
@@ -132,17 +132,18 @@ class DeviceTable {
   }
   static void add_remarks(const Device& device, std::vector<DeviceLine>& lines) {
     DeviceLineKind kind = DeviceLineKind::kWorst;
-    const auto say = [&](std::string_view mark, std::string_view text, Style style) {
+    const auto show_message = [&](std::string_view mark, std::string_view text, Style style) {
       Line line = Line().pad_to(kIndent).add(mark, style).add(text, style);
       lines.push_back(
           {std::move(line), device.identity.index, std::exchange(kind, DeviceLineKind::kRemark)});
     };
-    for (const Remark& remark : remarks(device)) say(remark.mark, remark.text, remark.style);
+    for (const Remark& remark : remarks(device))
+      show_message(remark.mark, remark.text, remark.style);
     for (const watch::XidCount& xid : device.xids.value_or(std::vector<watch::XidCount>())) {
-      say("✖ ",
-          fmt::format("Xid {} from the driver, {} times, last at {}", xid.xid, xid.count,
-                      clock_text(xid.last_time_ns).substr(kClock)),
-          Style::kBad);
+      show_message("✖ ",
+                   fmt::format("Xid {} from the driver, {} times, last at {}", xid.xid, xid.count,
+                               clock_text(xid.last_time_ns).substr(kClock)),
+                   Style::kBad);
     }
   }
 

@@ -75,9 +75,10 @@ void open_about_targets(DialogKind kind, std::vector<Target> targets,
   const bool any_hidden = std::ranges::any_of(
       targets, [](const Target& target) { return !target.process.start_ticks; });
   if (targets.empty()) {
-    state.say("select a process that uses a GPU, or tag some with the space bar", Style::kWarning);
+    state.show_message("select a process that uses a GPU, or tag some with the space bar",
+                       Style::kWarning);
   } else if (any_hidden) {
-    state.say(
+    state.show_message(
         "a process is not to be seen from here (another pid namespace): it can't be named "
         "for certain",
         Style::kWarning);
@@ -108,8 +109,8 @@ void choose_user(const std::string& user, TopState& state) {
   }
 }
 
-Request about_targets(Ask ask, int signal, TopState& state) {
-  Request request = {ask, {}, signal};
+Request about_targets(RequestKind kind, int signal, TopState& state) {
+  Request request = {kind, {}, signal};
   for (const Target& target : state.dialog.targets) request.processes.push_back(target.process);
   state.tagged.clear();
   return request;
@@ -125,9 +126,10 @@ Request choose(TopState& state) {
       choose_user(state.dialog.choices[at], state);
       return {};
     case DialogKind::kSignal:
-      return at == 0 ? Request() : about_targets(Ask::kSignal, kSignals.at(at).signal, state);
+      return at == 0 ? Request()
+                     : about_targets(RequestKind::kSignal, kSignals.at(at).signal, state);
     case DialogKind::kTrim:
-      return at == 0 ? Request() : about_targets(Ask::kTrim, 0, state);
+      return at == 0 ? Request() : about_targets(RequestKind::kTrim, 0, state);
     default:
       return {};
   }
@@ -152,7 +154,7 @@ bool accept_text(const View& view, TopState& state) {
   }
   auto filter = Filter::parse(state.dialog.entry);
   if (!filter) {
-    state.say(filter.error().message, Style::kBad);
+    state.show_message(filter.error().message, Style::kBad);
     return false;
   }
   state.filter = *std::move(filter);
@@ -161,11 +163,11 @@ bool accept_text(const View& view, TopState& state) {
 }
 
 void handle_text(const View& view, const Event& event, TopState& state) {
-  constexpr size_t kLongest = 500;
+  constexpr size_t kMaxLength = 500;
   std::string& entry = state.dialog.entry;
   if (event.key == Key::kEscape) state.dialog = {};
   if (event.key == Key::kBackspace) remove_last_glyph(entry);
-  if (event.key == Key::kText && entry.size() < kLongest) entry += event.text;
+  if (event.key == Key::kText && entry.size() < kMaxLength) entry += event.text;
   if (event.key == Key::kEnter && accept_text(view, state)) state.dialog = {};
 }
 
@@ -231,7 +233,7 @@ void select_match(const View& view, size_t from, TopState& state) {
     state.selected_at = at;
     return;
   }
-  state.say(fmt::format("no row mentions '{}'", state.search), Style::kWarning);
+  state.show_message(fmt::format("no row mentions '{}'", state.search), Style::kWarning);
 }
 
 Request handle_dialog(TopState& state, const View& view, const Event& event) {

@@ -12,7 +12,7 @@ namespace vram::show::top {
 namespace {
 
 constexpr int kFrame = 2;  // columns at each side: the line and a space
-constexpr size_t kMostTargets = 6;
+constexpr size_t kMaxTargets = 6;
 
 struct Content {
   std::string title;
@@ -52,7 +52,7 @@ std::string title_of(DialogKind kind) {
 Content list(const TopState& state) {
   const Dialog& dialog = state.dialog;
   Content content = {title_of(dialog.kind), {}, {}};
-  const size_t named = std::min(dialog.targets.size(), kMostTargets);
+  const size_t named = std::min(dialog.targets.size(), kMaxTargets);
   for (size_t i = 0; i < named; ++i)
     content.lines.emplace_back(printable(dialog.targets[i].label), Style::kStrong);
   if (named < dialog.targets.size())

@@ -10,8 +10,8 @@
 namespace vram::show::top {
 namespace {
 
-constexpr int kMostColumns = 1'000;
-constexpr int kMostRows = 500;
+constexpr int kMaxColumns = 1'000;
+constexpr int kMaxRows = 500;
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 std::string_view glyph_of(const Cell& cell) {
@@ -21,7 +21,7 @@ std::string_view glyph_of(const Cell& cell) {
 }  // namespace
 
 Grid::Grid(Size size)
-    : size_{std::clamp(size.columns, 0, kMostColumns), std::clamp(size.rows, 0, kMostRows)},
+    : size_{std::clamp(size.columns, 0, kMaxColumns), std::clamp(size.rows, 0, kMaxRows)},
       cells_(static_cast<size_t>(size_.columns) * static_cast<size_t>(size_.rows)) {}
 
 bool Grid::has(Place place) const {

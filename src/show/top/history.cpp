@@ -42,7 +42,7 @@ void History::add_to(Kept& kept, const watch::Device& device, uint64_t time_ns) 
   kept.points.push_back({time_ns, share(sample.memory.used_bytes, total),
                          share(sample.busy_percent, 100), share(sample.milliwatts, limit),
                          share(sample.celsius, 100)});
-  if (kept.points.size() > kMostPoints) kept.points.pop_front();
+  if (kept.points.size() > kMaxPoints) kept.points.pop_front();
 }
 
 void History::add(const watch::Sampled& sampled) {
@@ -55,7 +55,7 @@ void History::add(const watch::Sampled& sampled) {
   }
   // Devices that are gone for so long have no points left that a screen would show.
   std::erase_if(kept_,
-                [this](const auto& each) { return each.second.number + kMostPoints < number_; });
+                [this](const auto& each) { return each.second.number + kMaxPoints < number_; });
 }
 
 const std::deque<HistoryPoint>& History::of(const watch::Device& device) const {

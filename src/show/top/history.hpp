@@ -23,7 +23,7 @@ struct HistoryPoint {
 
 class History {
  public:
-  static constexpr size_t kMostPoints = 512;
+  static constexpr size_t kMaxPoints = 512;
 
   // A look that was added already changes nothing.
   void add(const watch::Sampled& sampled);

@@ -90,7 +90,7 @@ void untag_ended(const watch::Snapshot& snapshot, TopState& state) {
 }
 
 // Among the columns that are shown.
-void sort_beside(const View& view, int step, TopState& state) {
+void sort_by_neighbour(const View& view, int step, TopState& state) {
   const auto count = static_cast<int>(view.columns.size());
   if (count == 0) return;
   const auto found = std::ranges::find(view.columns, state.order.sort, &ColumnPlace::field);
@@ -138,8 +138,8 @@ Request change_period(bool is_longer, TopState& state) {
   if (is_longer && above != kPeriodsMs.end()) next_ms = *above;
   if (!is_longer && at_least != kPeriodsMs.begin()) next_ms = *(at_least - 1);
   state.period_ns = next_ms * kNsPerMs;
-  state.say("a look every " + format_duration_ns(static_cast<int64_t>(state.period_ns)));
-  return {Ask::kSetPeriod, {}, 0};
+  state.show_message("a look every " + format_duration_ns(static_cast<int64_t>(state.period_ns)));
+  return {RequestKind::kSetPeriod, {}, 0};
 }
 
 void search(const View& view, TopState& state) {
@@ -165,9 +165,9 @@ void show(Action action, const View& view, const watch::Snapshot& snapshot, TopS
     case Action::kTrim:
       return open_trim(view, snapshot, state);
     case Action::kNextSort:
-      return sort_beside(view, 1, state);
+      return sort_by_neighbour(view, 1, state);
     case Action::kPreviousSort:
-      return sort_beside(view, -1, state);
+      return sort_by_neighbour(view, -1, state);
     case Action::kSortMemory:
       return sort_by(Field::kMemory, state);
     case Action::kSortBusy:
@@ -191,14 +191,14 @@ Request act(Action action, const View& view, const Seen& seen, const Event& even
             TopState& state) {
   switch (action) {
     case Action::kQuit:
-      return {Ask::kQuit, {}, 0};
-    case Action::kLook:
-      return {Ask::kLookNow, {}, 0};
+      return {RequestKind::kQuit, {}, 0};
+    case Action::kSampleNow:
+      return {RequestKind::kSampleNow, {}, 0};
     case Action::kRelease:
-      return {Ask::kRelease, {}, 0};
+      return {RequestKind::kRelease, {}, 0};
     case Action::kPause:
       state.is_paused = !state.is_paused;
-      return {Ask::kPause, {}, 0};
+      return {RequestKind::kPause, {}, 0};
     case Action::kLonger:
     case Action::kShorter:
       return change_period(action == Action::kLonger, state);
@@ -264,7 +264,7 @@ Request handle(TopState& state, const Seen& seen, const Event& event) {
     const bool is_allowed = action && !(state.is_readonly && changes_something(*action));
     if (is_allowed) {
       Request request = act(*action, view, seen, *meant, state);
-      if (request.ask != Ask::kNothing) return request;
+      if (request.kind != RequestKind::kNothing) return request;
     }
   }
   // Where the list stands is remembered, so that it moves no farther than it must.

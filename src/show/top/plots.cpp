@@ -14,9 +14,9 @@
 namespace vram::show::top {
 namespace {
 
-constexpr int kNarrowest = 28;
-constexpr int kLowest = 5;  // rows: a title, three of the plot, the axis
-constexpr int kGutter = 6;  // columns for the axis at the left
+constexpr int kMinWidth = 28;
+constexpr int kMinHeight = 5;  // rows: a title, three of the plot, the axis
+constexpr int kGutter = 6;     // columns for the axis at the left
 constexpr int kPlotGap = 2;
 constexpr uint64_t kSecondNs = 1'000'000'000;
 
@@ -118,7 +118,7 @@ class DevicePlot {
 // As few rows of plots as show all devices, or as many as there is room for.
 int rows_of_plots(int count, int per_row, Band band) {
   int rows = 1;
-  while (rows * per_row < count && (rows + 1) * kLowest <= band.rows) ++rows;
+  while (rows * per_row < count && (rows + 1) * kMinHeight <= band.rows) ++rows;
   return rows;
 }
 
@@ -131,8 +131,8 @@ void draw_plots(const watch::Snapshot& snapshot, const History& history, const T
     if (!state.device || device.identity.index == *state.device) devices.push_back(&device);
   }
   const int count = static_cast<int>(devices.size());
-  if (count == 0 || band.rows < kLowest) return;
-  const int most = std::max(grid.size().columns / kNarrowest, 1);
+  if (count == 0 || band.rows < kMinHeight) return;
+  const int most = std::max(grid.size().columns / kMinWidth, 1);
   const int rows = rows_of_plots(count, most, band);
   const int per_row = std::min((count + rows - 1) / rows, most);
   const Size size = {(grid.size().columns + kPlotGap) / per_row - kPlotGap, band.rows / rows};

@@ -29,7 +29,7 @@ std::string duration_text(uint64_t ns) {
 // The period where it is kept, else what it is in truth.
 Line pace(const TopState& state, const watch::Sampled& sampled) {
   const std::string wanted = duration_text(state.period_ns);
-  const bool has_slipped = sampled.look_ns > state.period_ns;
+  const bool has_slipped = sampled.sample_duration_ns > state.period_ns;
   if (!has_slipped || sampled.period_ns == 0) return Line("every " + wanted);
   return Line(fmt::format("every {} instead of {}", duration_text(sampled.period_ns), wanted),
               Style::kWarning);
@@ -42,7 +42,7 @@ Line freshness(const TopState& state, const watch::Sampled* sampled, Clock clock
     line.add(fmt::format("driver call hangs for {}", seconds_text(hangs_ns)), Style::kBad);
   }
   if (sampled == nullptr) return line;
-  const uint64_t taken_ns = sampled->begin_ns + sampled->look_ns;
+  const uint64_t taken_ns = sampled->begin_ns + sampled->sample_duration_ns;
   const uint64_t age_ns = clock.now_ns > taken_ns ? clock.now_ns - taken_ns : 0;
   if (state.is_paused) line.add(line.empty() ? "paused" : ", paused", Style::kWarning);
   if (age_ns >= 2 * kOneSecondNs &&

@@ -31,20 +31,20 @@ watch::Sampled sampled(watch::Snapshot snapshot, uint64_t number = 1) {
   result.snapshot = std::move(snapshot);
   result.number = number;
   result.begin_ns = 1'000 * kSecond + number * kSecond;
-  result.look_ns = 2'000'000;
+  result.sample_duration_ns = 2'000'000;
   result.period_ns = number > 1 ? kSecond : 0;
   return result;
 }
 
 // A busy machine seen for half a minute: memory and load of GPU 0 rise from nothing.
-struct Course {
+struct MemoryTimeline {
   History history;
   watch::Sampled last;
   Clock clock;
 };
 
-Course half_a_minute(const watch::Snapshot& end) {
-  Course course;
+MemoryTimeline half_a_minute(const watch::Snapshot& end) {
+  MemoryTimeline course;
   for (uint64_t i = 1; i <= 30; ++i) {
     watch::Snapshot snapshot = end;
     if (!snapshot.devices.empty()) {
@@ -56,13 +56,13 @@ Course half_a_minute(const watch::Snapshot& end) {
     course.history.add(sampled(std::move(snapshot), i));
   }
   course.last = sampled(end, 30);
-  course.clock.now_ns = course.last.begin_ns + course.last.look_ns;
+  course.clock.now_ns = course.last.begin_ns + course.last.sample_duration_ns;
   return course;
 }
 
 std::string screen(const watch::Snapshot& snapshot, Size size, const TopState& state = {},
                    bool unicode = true) {
-  const Course course = half_a_minute(snapshot);
+  const MemoryTimeline course = half_a_minute(snapshot);
   return draw(state, course.history, &course.last, course.clock, {size, unicode, false}).text();
 }
 
@@ -89,7 +89,7 @@ TEST(TopScreen, ARefusedFilterSaysWhatWasExpected) {
   TopState state;
   open_filter(state);
   state.dialog.entry = "mem>x";
-  state.say(Filter::parse("mem>x").error().message, Style::kBad);
+  state.show_message(Filter::parse("mem>x").error().message, Style::kBad);
   const auto lines = lines_of(screen(testing::sample_snapshot(), {100, 30}, state));
   EXPECT_THAT(lines[27], HasSubstr("filter: mem>x"));
   EXPECT_THAT(lines[28], HasSubstr("filter: mem>x: expected"));
@@ -102,7 +102,7 @@ std::vector<TopState> all_states() {
   states[2].shows_allocators = true;
   states[3].plot = PlotKind::kPower;
   states[4].device = 1;
-  states[5].say(testing::hostile_text(), Style::kBad);
+  states[5].show_message(testing::hostile_text(), Style::kBad);
   open_help(states[6]);
   open_setup(states[7]);
   open_sort(states[8]);
@@ -118,7 +118,7 @@ TEST(TopScreen, FillsAnySizeWithNothingButHarmlessText) {
   const std::array snapshots = {testing::sample_snapshot(), testing::unknown_snapshot(),
                                 testing::awkward_snapshot(), watch::Snapshot()};
   for (const watch::Snapshot& snapshot : snapshots) {
-    const Course course = half_a_minute(snapshot);
+    const MemoryTimeline course = half_a_minute(snapshot);
     for (const TopState& state : all_states()) {
       for (const Size size :
            {Size{0, 0}, Size{1, 1}, Size{2, 3}, Size{7, 9}, Size{20, 5}, Size{40, 10},
@@ -144,7 +144,7 @@ TEST(TopScreen, FillsAnySizeWithNothingButHarmlessText) {
 TEST(TopScreen, NoFigureOfADeviceIsCut) {
   for (const watch::Snapshot& snapshot :
        {testing::sample_snapshot(), testing::awkward_snapshot()}) {
-    const Course course = half_a_minute(snapshot);
+    const MemoryTimeline course = half_a_minute(snapshot);
     for (int columns = 76; columns <= 250; ++columns) {
       for (const DeviceLine& line : device_lines(snapshot, course.history, {}, {columns, 40})) {
         if (line.kind == DeviceLineKind::kDevice) {
@@ -156,7 +156,7 @@ TEST(TopScreen, NoFigureOfADeviceIsCut) {
 }
 
 TEST(TopScreen, SaysHowOldTheDataIs) {
-  Course course = half_a_minute(testing::sample_snapshot());
+  MemoryTimeline course = half_a_minute(testing::sample_snapshot());
   const auto head = [&](const TopState& state) {
     return lines_of(
         draw(state, course.history, &course.last, course.clock, {{120, 30}, true, false})
@@ -164,10 +164,10 @@ TEST(TopScreen, SaysHowOldTheDataIs) {
   };
   TopState state;
   EXPECT_THAT(head(state), HasSubstr("every 1 s"));
-  course.last.look_ns = kSecond * 3 / 2;
+  course.last.sample_duration_ns = kSecond * 3 / 2;
   course.last.period_ns = kSecond * 3 / 2;
   EXPECT_THAT(head(state), HasSubstr("every 1.5 s instead of 1 s"));
-  course.clock.now_ns = course.last.begin_ns + course.last.look_ns + 12 * kSecond;
+  course.clock.now_ns = course.last.begin_ns + course.last.sample_duration_ns + 12 * kSecond;
   EXPECT_THAT(head(state), HasSubstr("data 12 s old"));
   course.clock.overdue_ns = 10 * kSecond;
   EXPECT_THAT(head(state), HasSubstr("driver call hangs for 11 s, data 12 s old"));
@@ -222,7 +222,7 @@ TEST(TopScreen, AFaultOfTheDriverIsNamed) {
 }
 
 TEST(TopScreen, OnPaperThereAreNoKeys) {
-  const Course course = half_a_minute(testing::sample_snapshot());
+  const MemoryTimeline course = half_a_minute(testing::sample_snapshot());
   const Grid grid = draw({}, course.history, &course.last, course.clock, {{120, 40}, true, true});
   EXPECT_THAT(grid.text(), Not(HasSubstr("F10")));
 }
@@ -233,8 +233,8 @@ TEST(History, KeepsABoundedNumberOfPoints) {
   for (uint64_t i = 1; i < 2'000; ++i) history.add(sampled(snapshot, i));
   history.add(sampled(snapshot, 1'999));  // the same look again
   const auto& points = history.of(snapshot.devices[0]);
-  ASSERT_EQ(points.size(), History::kMostPoints);
-  EXPECT_EQ(points.back().time_ns - points.front().time_ns, (History::kMostPoints - 1) * kSecond);
+  ASSERT_EQ(points.size(), History::kMaxPoints);
+  EXPECT_EQ(points.back().time_ns - points.front().time_ns, (History::kMaxPoints - 1) * kSecond);
   EXPECT_FLOAT_EQ(*points.back().memory, 92.0F / 141);
 }
 

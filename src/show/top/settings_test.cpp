@@ -14,7 +14,7 @@ using ::testing::Not;
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
 
-Settings all_other_than_usual() {
+Settings all_other_than_default() {
   return {Field::kBusy,
           true,
           true,
@@ -25,7 +25,7 @@ Settings all_other_than_usual() {
 }
 
 TEST(Settings, AFileSaysWhatAPersonWouldWrite) {
-  EXPECT_THAT(to_toml(all_other_than_usual()),
+  EXPECT_THAT(to_toml(all_other_than_default()),
               HasSubstr("sort = \"busy\"\ninverted = true\ntree = true\nallocators = true\n"
                         "plots = \"power\"\nperiod = \"2000ms\"\nhidden = [\"user\", \"type\"]\n"));
   EXPECT_THAT(to_toml({}), Not(HasSubstr("=")));
@@ -93,8 +93,8 @@ TEST(Settings, TheStateBecomesWhatTheySay) {
   const Settings usual = settings_of(state);
   apply({}, state);
   EXPECT_EQ(settings_of(state), usual);
-  apply(all_other_than_usual(), state);
-  EXPECT_EQ(settings_of(state), all_other_than_usual());
+  apply(all_other_than_default(), state);
+  EXPECT_EQ(settings_of(state), all_other_than_default());
 }
 
 TEST(Settings, OptionsStandOverTheFile) {

@@ -70,7 +70,7 @@ struct TopState {
   bool is_paused = false;
   bool is_readonly = false;
 
-  void say(std::string text, Style style = Style::kPlain) {
+  void show_message(std::string text, Style style = Style::kPlain) {
     message = std::move(text);
     message_style = style;
   }
@@ -111,10 +111,10 @@ struct Event {
 };
 
 // What is asked of the outside.
-enum class Ask : uint8_t {
+enum class RequestKind : uint8_t {
   kNothing,
   kQuit,
-  kLookNow,
+  kSampleNow,
   kSetPeriod,
   kPause,
   kSignal,
@@ -123,7 +123,7 @@ enum class Ask : uint8_t {
 };
 
 struct Request {
-  Ask ask = Ask::kNothing;
+  RequestKind kind = RequestKind::kNothing;
   std::vector<ProcessId> processes;  // to signal, or to ask
   int signal = 0;
 };

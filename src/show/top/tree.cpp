@@ -8,9 +8,9 @@ namespace vram::show::top {
 namespace {
 
 constexpr size_t kNone = SIZE_MAX;
-constexpr uint32_t kInit = 1;    // everybody's last parent says nothing
-constexpr size_t kDeepest = 64;  // deeper branches are not drawn, their rows are
-constexpr int kFewestChildren = 2;
+constexpr uint32_t kInit = 1;         // everybody's last parent says nothing
+constexpr size_t kMaxTreeDepth = 64;  // deeper branches are not drawn, their rows are
+constexpr int kMinChildren = 2;
 
 struct Node {
   std::vector<Row> rows;  // of one process; none: of a parent that uses no GPU
@@ -28,7 +28,7 @@ class Tree {
   explicit Tree(std::vector<Row> rows) {
     gather(std::move(rows));
     find_parents();
-    cut_circles();
+    break_cycles();
     add_launchers();
     hang_up();
   }
@@ -58,7 +58,7 @@ class Tree {
     }
   }
   // Of each circle the one with the smallest number becomes a root.
-  void cut_circles() {
+  void break_cycles() {
     for (const auto& [pid, index] : by_pid_) {
       size_t above = nodes_[index].parent;
       for (size_t steps = 0; above != kNone && above != index && steps < nodes_.size(); ++steps)
@@ -74,7 +74,7 @@ class Tree {
         orphans[*parent].push_back(i);
     }
     for (const auto& [pid, children] : orphans) {
-      if (children.size() < kFewestChildren) continue;
+      if (children.size() < kMinChildren) continue;
       for (const size_t child : children) nodes_[child].parent = nodes_.size();
       nodes_.push_back({{}, pid, kNone, {}, SIZE_MAX, 0});
     }
@@ -106,7 +106,7 @@ class Tree {
     if (is_folded) return;
     for (const size_t child : node.children) {
       const bool is_last = child == node.children.back();
-      const bool has_room = depth < kDeepest;
+      const bool has_room = depth < kMaxTreeDepth;
       draw_node(child, has_room ? below + (is_last ? "└─ " : "├─ ") : below,
                 has_room ? below + (is_last ? "   " : "│  ") : below, depth + 1, folded, rows);
     }

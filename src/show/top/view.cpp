@@ -8,11 +8,11 @@
 namespace vram::show::top {
 namespace {
 
-constexpr int kColumnGap = 1;       // between columns
-constexpr int kFewestCommand = 16;  // columns that the command is left at least
-constexpr int kFewestListRows = 5;
-constexpr int kFewestPlotRows = 5;
-constexpr int kMostNotes = 2;
+constexpr int kColumnGap = 1;         // between columns
+constexpr int kMinCommandWidth = 16;  // columns that the command is left at least
+constexpr int kMinListRows = 5;
+constexpr int kMinPlotRows = 5;
+constexpr int kMaxNotes = 2;
 
 bool is_of_allocators(Field field) { return field == Field::kSplit || field == Field::kBeyond; }
 
@@ -37,7 +37,7 @@ bool is_wanted(const FieldInfo& info, const TopState& state) {
   return !is_of_allocators(info.field) && !state.hidden.contains(info.field);
 }
 
-bool says_something(const FieldInfo& info, const std::vector<Row>& rows) {
+bool has_content(const FieldInfo& info, const std::vector<Row>& rows) {
   if (info.field == Field::kSplit) return true;
   return std::ranges::any_of(rows, [&](const Row& row) {
     if (row.use == nullptr) return false;
@@ -59,13 +59,13 @@ std::vector<ColumnPlace> columns_for(const TopState& state, const std::vector<Ro
                                      int columns) {
   std::vector<const FieldInfo*> shown;
   for (const FieldInfo& info : all_fields()) {
-    if (is_wanted(info, state) && (info.is_always || says_something(info, rows)))
+    if (is_wanted(info, state) && (info.is_always || has_content(info, rows)))
       shown.push_back(&info);
   }
   const auto needed = [&] {
     int sum = 1;  // for the tag
     for (const FieldInfo* info : shown)
-      sum += info->field == Field::kCommand ? kFewestCommand : width_of(*info, rows) + kColumnGap;
+      sum += info->field == Field::kCommand ? kMinCommandWidth : width_of(*info, rows) + kColumnGap;
     return sum;
   };
   while (needed() > columns) {
@@ -114,12 +114,12 @@ void place_bands(const TopState& state, const watch::Snapshot& snapshot, Size si
   take_end(view.foot_band, size.rows >= 4 ? 1 : 0);
   const bool has_devices = !snapshot.devices.empty();
   const int notes = static_cast<int>(snapshot.notes.size());
-  take_end(view.note_band, has_devices && size.rows >= 16 ? std::min(notes, kMostNotes) : 0);
+  take_end(view.note_band, has_devices && size.rows >= 16 ? std::min(notes, kMaxNotes) : 0);
   leave_out_lines(std::max(2, (end - top) / 2), view);
   take_top(view.device_band, static_cast<int>(view.devices.size()) + (view.left_out > 0 ? 1 : 0));
-  const int list = std::max(kFewestListRows, size.rows * 2 / 5);
+  const int list = std::max(kMinListRows, size.rows * 2 / 5);
   const int plots = end - top - 1 - list;
-  const bool has_plots = has_devices && state.plot != PlotKind::kNone && plots >= kFewestPlotRows;
+  const bool has_plots = has_devices && state.plot != PlotKind::kNone && plots >= kMinPlotRows;
   take_top(view.plot_band, has_plots ? plots : 0);
   take_top(view.title_band, 1);
   take_top(view.list_band, end - top);

@@ -27,7 +27,7 @@ Result<Trace> import_torch_snapshot(ByteSource& source, const OpenOptions& optio
   const std::string_view packing = source.compression();
   trace->origin.format = fmt::format("PyTorch snapshot (pickle protocol {}{}{})", outcome->protocol,
                                      packing.empty() ? "" : ", ", packing);
-  if (source.cut_short()) {
+  if (source.is_truncated()) {
     trace->origin.notes.push_back({fmt::format("the {} data itself ends early", packing)});
   }
   return trace;

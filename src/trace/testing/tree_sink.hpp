@@ -40,8 +40,8 @@ class TreeSink final : public Sink {
     add(text, items);
     return keep('(' + text + ')');
   }
-  bool cut_dict(unsigned, bool) override { return true; }
-  void cut_list(unsigned) override {}
+  bool truncate_dict(unsigned, bool) override { return true; }
+  void truncate_list(unsigned) override {}
   [[nodiscard]] uint64_t memory_bytes() const override { return memory_bytes_; }
 
   [[nodiscard]] std::string print(const Value& value) const {

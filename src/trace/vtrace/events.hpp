@@ -93,7 +93,7 @@ class EventEncoder {
   unsigned address_shift_ = 0;
   uint64_t last_time_ = 0;         // in units since min_time_ns_
   uint64_t last_new_address_ = 0;  // shifted
-  Event last_said_;                // stream, pool; stack, context
+  Event last_written_;             // stream, pool; stack, context
   uint8_t op_ = 0;
   int64_t min_time_ns_ = 0;
   int64_t max_time_ns_ = 0;

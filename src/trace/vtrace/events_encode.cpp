@@ -74,7 +74,7 @@ void EventEncoder::begin(std::span<const Event> events) {
   ++round_;  // wraps after 2^32 frames; a slot that old would have to survive untouched
   address_count_ = size_count_ = 0;
   last_time_ = last_new_address_ = 0;
-  last_said_ = {};
+  last_written_ = {};
   min_time_ns_ = max_time_ns_ = events.empty() ? 0 : events[0].time_ns;
   uint64_t address_bits = 0;
   for (const Event& event : events) {
@@ -118,8 +118,8 @@ bool EventEncoder::put_reference(const Event& event) {
     op_ |= kOpOrigin;
     put_varint(column(Column::kStacks), event.stack);
     put_varint(column(Column::kContexts), event.context);
-    last_said_.stack = event.stack;
-    last_said_.context = event.context;
+    last_written_.stack = event.stack;
+    last_written_.context = event.context;
   }
   return true;
 }
@@ -141,19 +141,19 @@ void EventEncoder::put_explicit(const Event& event) {
     size.number = ++size_count_;
     put_varint(column(Column::kNewSizes), event.size_bytes);
   }
-  if (event.stream != last_said_.stream || event.pool != last_said_.pool) {
+  if (event.stream != last_written_.stream || event.pool != last_written_.pool) {
     op_ |= kOpPlace;
     put_varint(column(Column::kPlaces), event.stream);
     put_varint(column(Column::kPlaces), event.pool);
-    last_said_.stream = event.stream;
-    last_said_.pool = event.pool;
+    last_written_.stream = event.stream;
+    last_written_.pool = event.pool;
   }
-  if (!same_origin(event, last_said_)) {
+  if (!same_origin(event, last_written_)) {
     op_ |= kOpOrigin;
     put_varint(column(Column::kStacks), event.stack);
     put_varint(column(Column::kContexts), event.context);
-    last_said_.stack = event.stack;
-    last_said_.context = event.context;
+    last_written_.stack = event.stack;
+    last_written_.context = event.context;
   }
 }
 

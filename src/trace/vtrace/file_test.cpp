@@ -30,11 +30,11 @@ const Trace& trace() {
   return kMade;
 }
 
-VtraceFile opened(size_t bytes_cut_off = 0) {
+VtraceFile opened(size_t truncated_bytes = 0) {
   MemorySink sink;
   EXPECT_TRUE(write_vtrace(trace(), sink));
   FileBytes bytes = sink.bytes();
-  bytes.resize(bytes.size() - bytes_cut_off);
+  bytes.resize(bytes.size() - truncated_bytes);
   return VtraceFile::open(std::make_unique<OwnedSource>(std::move(bytes))).value();
 }
 

@@ -101,7 +101,7 @@ Result<> Assembly::account(const FrameHeader& header) {
   decompressed_bytes_ += header.content_bytes;
   if (header.type == FrameType::kEvents) decompressed_bytes_ += header.item_count * sizeof(Event);
   const uint64_t limit =
-      std::min(options_.max_decompressed_bytes, most_of_the_memory_bytes());  // all of it is held
+      std::min(options_.max_decompressed_bytes, default_memory_limit_bytes());  // all of it is held
   if (decompressed_bytes_ <= limit) return {};
   return fail(Code::kTooLarge,
               "the file decompresses to more than the limit of {} bytes at byte {}", limit,

@@ -183,7 +183,7 @@ Sums& Chunk::last_of(uint32_t metric) {
 }
 
 void Chunk::add_row(int64_t time_ms) {
-  VRAM_CHECK(times_ms.size() < kMostRows);
+  VRAM_CHECK(times_ms.size() < kMaxRows);
   times_ms.push_back(time_ms);
   for (Column& column : columns) column.rows.emplace_back();
 }
@@ -212,14 +212,14 @@ Result<Chunk> decode(std::span<const uint8_t> bytes, uint32_t only) {
   const uint64_t rows = in.get();
   if (in.failed() || (form != kValues && form != kSums))
     return fail(Code::kBadInput, "expected a chunk of form 1 or 2, found form {}", form);
-  if (rows > kMostRows)
-    return fail(Code::kBadInput, "a chunk has at most {} rows, this one {}", kMostRows, rows);
+  if (rows > kMaxRows)
+    return fail(Code::kBadInput, "a chunk has at most {} rows, this one {}", kMaxRows, rows);
   Chunk chunk;
   chunk.times_ms = get_times(in, rows);
   const uint64_t columns = in.get_count();
-  if (in.failed() || columns > kMostColumns)
+  if (in.failed() || columns > kMaxColumns)
     return fail(Code::kBadInput, "expected times and at most {} columns, found an end or {}",
-                kMostColumns, columns);
+                kMaxColumns, columns);
   for (uint64_t i = 0; i < columns; ++i) {
     auto column = get_column(in, rows, form, only);
     if (!column) return tl::unexpected(column.error());

@@ -4,7 +4,7 @@
 // exactly.
 //
 // decode() takes any bytes: what no encoder wrote is an error, and never more memory than
-// kMostRows need. Values; any thread.
+// kMaxRows need. Values; any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -34,8 +34,8 @@ struct Column {
   bool operator==(const Column&) const = default;
 };
 
-inline constexpr size_t kMostRows = 4096;
-inline constexpr size_t kMostColumns = 64;
+inline constexpr size_t kMaxRows = 4096;
+inline constexpr size_t kMaxColumns = 64;
 
 struct Chunk {
   std::vector<int64_t> times_ms;  // since the chunk's beginning; may step back where the clock did
@@ -44,7 +44,7 @@ struct Chunk {
 
   // The cell of the last row.
   [[nodiscard]] Sums& last_of(uint32_t metric);
-  // A new row, unknown in all columns. No more than kMostRows.
+  // A new row, unknown in all columns. No more than kMaxRows.
   void add_row(int64_t time_ms);
 };
 

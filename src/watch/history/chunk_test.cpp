@@ -138,7 +138,7 @@ TEST(ChunkTest, HostileBytesAreAnErrorOrAChunkAndNothingWorse) {
     const auto decoded = decode(bytes);
     refused += decoded ? 0 : 1;
     if (!decoded) continue;
-    ASSERT_LE(decoded->times_ms.size(), kMostRows);
+    ASSERT_LE(decoded->times_ms.size(), kMaxRows);
     for (const Column& column : decoded->columns)
       ASSERT_EQ(column.rows.size(), decoded->times_ms.size());
   }
@@ -148,8 +148,8 @@ TEST(ChunkTest, HostileBytesAreAnErrorOrAChunkAndNothingWorse) {
 TEST(ChunkTest, MoreRowsThanAChunkMayHaveAreRefused) {
   Bytes bytes = {1, 0xff, 0xff, 0x03, 0, 0, 0xfe, 0xff, 0x03, 0};  // 65535 times, all 0
   EXPECT_FALSE(decode(bytes));
-  bytes = {1, 0x80, 0x20, 0, 0, 0xff, 0x1f, 0};  // kMostRows of them
-  EXPECT_EQ(decode(bytes).value().times_ms.size(), kMostRows);
+  bytes = {1, 0x80, 0x20, 0, 0, 0xff, 0x1f, 0};  // kMaxRows of them
+  EXPECT_EQ(decode(bytes).value().times_ms.size(), kMaxRows);
 }
 
 TEST(SumsTest, WhatOverflowsIsLeftOut) {

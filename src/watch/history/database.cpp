@@ -5,7 +5,7 @@
 namespace vram::watch {
 namespace {
 
-constexpr int kPatienceMs = 2000;  // with others who have the file open
+constexpr int kTimeoutMs = 2000;  // with others who have the file open
 
 Error error_of(sqlite3* database) {
   const int code = sqlite3_errcode(database) & 0xff;
@@ -91,7 +91,7 @@ Result<Database> Database::open(const std::string& path, bool read_only) {
   database.database_.reset(raw);
   if (raw == nullptr) return fail(Code::kIo, "no memory for a database");
   if (code != SQLITE_OK) return tl::unexpected(error_of(raw));
-  sqlite3_busy_timeout(raw, kPatienceMs);
+  sqlite3_busy_timeout(raw, kTimeoutMs);
   return database;
 }
 

@@ -17,8 +17,8 @@ std::shared_ptr<const ChunkRow> row_of(int64_t id, int64_t begin_s, const Chunk&
 
 }  // namespace
 
-Fold::Fold(FoldStart start, uint64_t most_ready_bytes)
-    : start_(std::move(start)), most_ready_bytes_(most_ready_bytes) {}
+Fold::Fold(FoldStart start, uint64_t max_ready_bytes)
+    : start_(std::move(start)), max_ready_bytes_(max_ready_bytes) {}
 
 void Fold::add(const Sampled& sampled) {
   const int64_t time_ms = floor_to(sampled.snapshot.time_ns, 1'000'000) / 1'000'000;
@@ -80,7 +80,7 @@ void Fold::make_room(Open& open, Grain grain, int64_t time_ms,
   const int64_t begin_ms = floor_to(time_ms, grain.span_s * 1000);
   const int64_t since_ms = time_ms - begin_ms;
   const int64_t row_ms = grain.grain_s == 0 ? since_ms : floor_to(since_ms, grain.grain_s * 1000);
-  const bool is_over = open.begin_s != begin_ms / 1000 || open.chunk.times_ms.size() == kMostRows;
+  const bool is_over = open.begin_s != begin_ms / 1000 || open.chunk.times_ms.size() == kMaxRows;
   if (open.id != 0 && is_over) close(open, device, process, grain.grain_s);
   if (open.id == 0) {
     open.id = ++start_.last_chunk_id;
@@ -148,7 +148,7 @@ void Fold::close(Open& open, const std::shared_ptr<const DeviceRow>& device,
 }
 
 void Fold::drop_oldest() {
-  while (ready_bytes_ > most_ready_bytes_ && !ready_.empty()) {
+  while (ready_bytes_ > max_ready_bytes_ && !ready_.empty()) {
     ready_bytes_ -= ready_.front()->bytes.size();
     dropped_ += ready_.front()->samples;
     ready_.pop_front();
@@ -205,7 +205,7 @@ void Fold::not_written() {
   drop_oldest();
 }
 
-void Fold::begin_anew() {
+void Fold::restart_file() {
   each_open(*this, [](Open& open, const auto&, const auto&, int64_t) {
     open.is_dirty = open.id != 0;
     open.written_rows = 0;

@@ -33,7 +33,7 @@ struct FoldStart {
 
 class Fold {
  public:
-  Fold(FoldStart start, uint64_t most_ready_bytes);
+  Fold(FoldStart start, uint64_t max_ready_bytes);
 
   void add(const Sampled& sampled);
 
@@ -43,7 +43,7 @@ class Fold {
   void written();
   void not_written();
   // The file is another one now, and has nothing of what is open.
-  void begin_anew();
+  void restart_file();
 
   // All that may not be in the file as it is here, each id once: of devices by one grain, or of
   // processes.
@@ -102,7 +102,7 @@ class Fold {
   [[nodiscard]] ChunkRows chunks_if(Want want) const;
 
   FoldStart start_;
-  uint64_t most_ready_bytes_;
+  uint64_t max_ready_bytes_;
   std::map<std::string, DeviceTrack> devices_;                     // by key
   std::map<std::pair<int64_t, int64_t>, ProcessTrack> processes_;  // by ids of device and process
   std::unordered_map<int64_t, KnownProcess> known_processes_;      // by id

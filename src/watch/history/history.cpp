@@ -67,7 +67,7 @@ class History::State {
   struct Begin {
     FoldStart fold;
     Store::Span span;
-    KeptTexts kept;
+    TextCache kept;
   };
   State(std::string path, HistoryOptions options, Store store, Begin begin);
   State(const State&) = delete;
@@ -75,7 +75,7 @@ class History::State {
   ~State();
 
   void add(const Sampled& sampled);
-  void keep(KeptTexts texts, std::chrono::milliseconds patience);
+  void keep(TextCache texts, std::chrono::milliseconds timeout);
   std::string kept(const std::string& name) const;
   Result<> flush();
   HistoryFacts facts() const;
@@ -91,9 +91,9 @@ class History::State {
   void run();
   bool wait();
   Result<> write_once(bool all);
-  Result<> write_rows(const ChunkRows& rows, const KeptTexts& texts);
+  Result<> write_rows(const ChunkRows& rows, const TextCache& texts);
   Result<> prune_if_due();
-  void tell_of(const Result<>& done);
+  void report_result(const Result<>& done);
 
   const std::string path_;
   const HistoryOptions options_;
@@ -108,9 +108,9 @@ class History::State {
   std::optional<int64_t> newest_ns_;
   uint64_t added_ = 0;
   std::optional<std::string> last_error_;
-  const KeptTexts kept_before_;
-  KeptTexts texts_;      // all that were kept since
-  KeptTexts new_texts_;  // of these what is not in the file
+  const TextCache kept_before_;
+  TextCache texts_;      // all that were kept since
+  TextCache new_texts_;  // of these what is not in the file
 
   std::mutex work_mutex_;  // guards what follows
   std::condition_variable changed_;
@@ -154,7 +154,7 @@ void History::State::add(const Sampled& sampled) {
   ++added_;
 }
 
-void History::State::keep(KeptTexts texts, std::chrono::milliseconds patience) {
+void History::State::keep(TextCache texts, std::chrono::milliseconds timeout) {
   {
     const std::lock_guard guard(memory_mutex_);
     for (auto& [name, text] : texts) new_texts_[name] = texts_[name] = std::move(text);
@@ -162,7 +162,7 @@ void History::State::keep(KeptTexts texts, std::chrono::milliseconds patience) {
   std::unique_lock lock(work_mutex_);
   const uint64_t mine = ++keeps_wanted_;
   changed_.notify_all();
-  changed_.wait_for(lock, patience, [this, mine] { return keeps_done_ >= mine; });
+  changed_.wait_for(lock, timeout, [this, mine] { return keeps_done_ >= mine; });
 }
 
 std::string History::State::kept(const std::string& name) const {
@@ -202,7 +202,7 @@ void History::State::run() {
 
 Result<> History::State::write_once(bool all) {
   ChunkRows rows;
-  KeptTexts texts;
+  TextCache texts;
   {
     const std::lock_guard guard(memory_mutex_);
     rows = fold_.take(all);
@@ -218,19 +218,19 @@ Result<> History::State::write_once(bool all) {
     if (!done) new_texts_.merge(texts);  // newer ones stay
   }
   if (done) done = prune_if_due();
-  tell_of(done);
+  report_result(done);
   return done;
 }
 
-Result<> History::State::write_rows(const ChunkRows& rows, const KeptTexts& texts) {
+Result<> History::State::write_rows(const ChunkRows& rows, const TextCache& texts) {
   const bool is_broken = is_suspect_.exchange(false) && store_.is_broken();
   auto done = is_broken ? fail(Code::kBadInput, "its pages disagree") : store_.write(rows, texts);
   if (done || done.error().code != Code::kBadInput) return done;
-  if (auto begun = store_.begin_anew(done.error().message); !begun) return begun;
-  KeptTexts all_texts;
+  if (auto begun = store_.restart_file(done.error().message); !begun) return begun;
+  TextCache all_texts;
   {
     const std::lock_guard guard(memory_mutex_);
-    fold_.begin_anew();
+    fold_.restart_file();
     oldest_ns_ = newest_ns_;
     all_texts = texts_;
   }
@@ -253,7 +253,7 @@ Result<> History::State::prune_if_due() {
 }
 
 // Once for each change.
-void History::State::tell_of(const Result<>& done) {
+void History::State::report_result(const Result<>& done) {
   std::string text;
   {
     const std::lock_guard guard(memory_mutex_);
@@ -267,7 +267,7 @@ void History::State::tell_of(const Result<>& done) {
           path_, done.error().message, options_.unwritten_bytes);
     last_error_ = done ? std::nullopt : std::optional(done.error().message);
   }
-  if (!text.empty()) options_.tell(text);
+  if (!text.empty()) options_.report(text);
 }
 
 Result<> History::State::flush() {
@@ -311,7 +311,7 @@ Unwritten History::State::unwritten(Chunks chunks) const {
 }
 
 Result<History> History::open(const std::string& path, HistoryOptions options) {
-  auto store = Store::open(path, options.tell);
+  auto store = Store::open(path, options.report);
   if (!store) return tl::unexpected(store.error());
   auto start = store->start();
   if (!start) return tl::unexpected(start.error());
@@ -330,8 +330,8 @@ History& History::operator=(History&&) noexcept = default;
 History::~History() = default;
 
 void History::add(const Sampled& sampled) { state_->add(sampled); }
-void History::keep(KeptTexts texts, std::chrono::milliseconds patience) {
-  state_->keep(std::move(texts), patience);
+void History::keep(TextCache texts, std::chrono::milliseconds timeout) {
+  state_->keep(std::move(texts), timeout);
 }
 std::string History::kept(const std::string& name) const { return state_->kept(name); }
 Result<> History::flush() { return state_->flush(); }

@@ -43,7 +43,7 @@ struct HistoryOptions {
   uint64_t unwritten_bytes = uint64_t{4} << 20;
   // Told once of each change, a line: why it can't be written, that it can be again, what was moved
   // aside. Called on a thread of the history's, and by open() on its caller's.
-  std::function<void(const std::string&)> tell = [](const std::string&) {};
+  std::function<void(const std::string&)> report = [](const std::string&) {};
 };
 
 struct HistoryFacts {
@@ -70,8 +70,8 @@ class History {
   void add(const Sampled& sampled);
 
   // Texts under those names from now on; the others stay. Written together, soon: waits for that,
-  // for `patience` at most. What a kill -9 may not take is there when this was not broken off.
-  void keep(KeptTexts texts, std::chrono::milliseconds patience);
+  // for `timeout` at most. What a kill -9 may not take is there when this was not broken off.
+  void keep(TextCache texts, std::chrono::milliseconds timeout);
   // What a process before this one kept; "": nothing.
   [[nodiscard]] std::string kept(const std::string& name) const;
 

@@ -2,7 +2,7 @@
 // not, questions while it writes.
 #include "watch/history/database.hpp"
 #include "watch/history/history.hpp"
-#include "watch/testing/history_looks.hpp"
+#include "watch/testing/history_samples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,9 +26,9 @@ using testing::kDayBegin;
 using testing::kHour;
 using testing::kMinute;
 using testing::kSecond;
-using testing::look_at;
 using testing::opened;
 using testing::points_of;
+using testing::sample_at;
 using testing::used_by;
 
 constexpr const char* kChildsFile = "VRAM_TEST_HISTORY";
@@ -51,8 +51,8 @@ Sum sum_of(const History& history, int64_t step_ns) {
 }
 
 // Sample i is i seconds after the day began and says that i bytes are used.
-Sampled look_number(uint64_t i) {
-  return look_at(kDayBegin + static_cast<int64_t>(i) * kSecond, i);
+Sampled sample_number(uint64_t i) {
+  return sample_at(kDayBegin + static_cast<int64_t>(i) * kSecond, i);
 }
 
 // What the test below kills: adds samples from the first that is not in the file, and writes down
@@ -63,7 +63,7 @@ TEST(HistoryChild, DISABLED_WritesUntilItIsKilled) {
   History history = opened(path);
   const int progress = open((std::string(path) + ".progress").c_str(), O_RDWR | O_CREAT, 0600);
   for (uint64_t i = sum_of(history, kSecond).count;; ++i) {
-    history.add(look_number(i));
+    history.add(sample_number(i));
     if (i % 7 != 6 || !history.flush()) continue;
     const uint64_t written = i + 1;
     if (pwrite(progress, &written, sizeof written, 0) != sizeof written) _exit(1);
@@ -105,8 +105,8 @@ TEST(HistoryFaultsTest, WhatWasSaidToBeWrittenSurvivesKill9) {
   const std::string path = folder.file();
   std::mt19937 random(17);
   // Older than a day a second's samples are pruned, by design: a quick machine writes that many.
-  constexpr uint64_t kMostSamples = 60'000;
-  for (int round = 0; round < 25 && progress_of(path) < kMostSamples; ++round) {
+  constexpr uint64_t kMaxSamples = 60'000;
+  for (int round = 0; round < 25 && progress_of(path) < kMaxSamples; ++round) {
     const uint64_t before = progress_of(path);
     const pid_t child = start_child(path);
     wait_for_progress(path, before);
@@ -133,9 +133,9 @@ TEST(HistoryFaultsTest, WhatWasSaidToBeWrittenSurvivesKill9) {
 // Files of this process may not grow beyond this for as long as it lives: what a full disk does.
 class FullDisk {
  public:
-  explicit FullDisk(rlim_t most_bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+  explicit FullDisk(rlim_t max_bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
     getrlimit(RLIMIT_FSIZE, &old_);
-    const rlimit limit = {most_bytes, old_.rlim_max};
+    const rlimit limit = {max_bytes, old_.rlim_max};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
   FullDisk(const FullDisk&) = delete;
@@ -155,7 +155,7 @@ class FullDiskTest : public ::testing::Test {
   History open_history(uint64_t unwritten_bytes) {
     HistoryOptions options;
     options.unwritten_bytes = unwritten_bytes;
-    options.tell = [this](const std::string& text) { told_.push_back(text); };
+    options.report = [this](const std::string& text) { messages_.push_back(text); };
     return opened(folder_.file(), options);
   }
   // Until the disk is full, and for `more` minutes after that.
@@ -170,15 +170,15 @@ class FullDiskTest : public ::testing::Test {
       EXPECT_FALSE(history.flush());
     }
     EXPECT_TRUE(history.facts().last_error);
-    EXPECT_EQ(told_.size(), 1u) << "once, not for each attempt";
+    EXPECT_EQ(messages_.size(), 1u) << "once, not for each attempt";
     EXPECT_EQ(sum_of(history, kSecond).count + history.facts().dropped >= end, true);
     return end;
   }
 
-  static void add(History& history, uint64_t i) { history.add(look_number(i)); }
+  static void add(History& history, uint64_t i) { history.add(sample_number(i)); }
 
   Folder folder_;
-  std::vector<std::string> told_;
+  std::vector<std::string> messages_;
 };
 
 TEST_F(FullDiskTest, WhatCouldNotBeWrittenIsWrittenLater) {
@@ -187,8 +187,8 @@ TEST_F(FullDiskTest, WhatCouldNotBeWrittenIsWrittenLater) {
   EXPECT_EQ(history.facts().dropped, 0u);
   ASSERT_TRUE(history.flush());
   EXPECT_EQ(history.facts().last_error, std::nullopt);
-  ASSERT_EQ(told_.size(), 2u);
-  EXPECT_THAT(told_[1], HasSubstr("written again"));
+  ASSERT_EQ(messages_.size(), 2u);
+  EXPECT_THAT(messages_[1], HasSubstr("written again"));
   for (const int64_t step_ns : {kSecond, kMinute, kHour})
     EXPECT_EQ(sum_of(history, step_ns).count, added) << step_ns;
 }
@@ -213,7 +213,7 @@ TEST(HistoryFaultsTest, ItWritesWithoutBeingAsked) {
   HistoryOptions options;
   options.write_period = std::chrono::milliseconds(1);
   History history = opened(folder.file(), options);
-  history.add(look_number(7));
+  history.add(sample_number(7));
   auto database = Database::open(folder.file(), true);
   ASSERT_TRUE(database) << database.error().message;
   int64_t chunks = 0;
@@ -245,7 +245,7 @@ TEST(HistoryFaultsTest, QuestionsWhileItWritesHaveEachSampleOnce) {
     }
   });
   for (uint64_t i = 0; i < kSamples; ++i) {
-    history.add(look_number(i));
+    history.add(sample_number(i));
     added = i + 1;
     if (i % 10 == 0) usleep(500);
   }

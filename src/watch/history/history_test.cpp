@@ -3,7 +3,7 @@
 #include "watch/history/history.hpp"
 
 #include "watch/history/database.hpp"
-#include "watch/testing/history_looks.hpp"
+#include "watch/testing/history_samples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,10 +22,10 @@ using testing::kDayBegin;
 using testing::kHour;
 using testing::kMinute;
 using testing::kSecond;
-using testing::look_at;
 using testing::opened;
 using testing::points_of;
 using testing::process_on;
+using testing::sample_at;
 using testing::used_by;
 
 void expect_point(const HistoryPoint& point, int64_t time_ns, double average, double minimum,
@@ -44,8 +44,8 @@ class HistoryTest : public ::testing::Test {
 
 TEST_F(HistoryTest, SamplesComeOutAsTheyWentInWrittenOrNot) {
   History history = opened(folder_.file());
-  history.add(look_at(kDayBegin + 1 * kSecond, 40));
-  history.add(look_at(kDayBegin + 2 * kSecond, 60));
+  history.add(sample_at(kDayBegin + 1 * kSecond, 40));
+  history.add(sample_at(kDayBegin + 2 * kSecond, 60));
   for (const bool is_written : {false, true}) {
     if (is_written) {
       ASSERT_TRUE(history.flush());
@@ -60,11 +60,11 @@ TEST_F(HistoryTest, SamplesComeOutAsTheyWentInWrittenOrNot) {
 TEST_F(HistoryTest, StepsHaveAverageMinimumMaximumAndCountAndGapsAreGaps) {
   History history = opened(folder_.file());
   // Three samples in the first ten seconds, none in the second, one in the third.
-  history.add(look_at(kDayBegin + 1 * kSecond, 10));
-  history.add(look_at(kDayBegin + 5 * kSecond, 90));
-  history.add(look_at(kDayBegin + 9 * kSecond, 20));
-  history.add(look_at(kDayBegin + 12 * kSecond, std::nullopt));
-  history.add(look_at(kDayBegin + 20 * kSecond, 7));
+  history.add(sample_at(kDayBegin + 1 * kSecond, 10));
+  history.add(sample_at(kDayBegin + 5 * kSecond, 90));
+  history.add(sample_at(kDayBegin + 9 * kSecond, 20));
+  history.add(sample_at(kDayBegin + 12 * kSecond, std::nullopt));
+  history.add(sample_at(kDayBegin + 20 * kSecond, 7));
   const auto points = points_of(history, used_by(10 * kSecond));
   ASSERT_EQ(points.size(), 2u);
   expect_point(points[0], kDayBegin, 40, 10, 90, 3);
@@ -75,7 +75,7 @@ TEST_F(HistoryTest, EachGrainSaysTheSame) {
   History history = opened(folder_.file());
   // Two hours, a sample each 30 s that counts up from 0: 240 of them.
   for (int i = 0; i < 240; ++i)
-    history.add(look_at(kDayBegin + i * 30 * kSecond, static_cast<uint64_t>(i)));
+    history.add(sample_at(kDayBegin + i * 30 * kSecond, static_cast<uint64_t>(i)));
   ASSERT_TRUE(history.flush());
   const auto samples = points_of(history, used_by(30 * kSecond));
   ASSERT_EQ(samples.size(), 240u);
@@ -91,10 +91,10 @@ TEST_F(HistoryTest, EachGrainSaysTheSame) {
 TEST_F(HistoryTest, AnotherServerGoesOnWhereTheFirstEnded) {
   {
     History history = opened(folder_.file());
-    history.add(look_at(kDayBegin + 10 * kSecond, 10));
+    history.add(sample_at(kDayBegin + 10 * kSecond, 10));
   }
   History history = opened(folder_.file());
-  history.add(look_at(kDayBegin + 20 * kSecond, 30));
+  history.add(sample_at(kDayBegin + 20 * kSecond, 30));
   const auto minute = points_of(history, used_by(kMinute));
   ASSERT_EQ(minute.size(), 1u);
   expect_point(minute[0], kDayBegin, 20, 10, 30, 2);
@@ -145,15 +145,15 @@ TEST_F(HistoryTest, TheFileIsItsOwnersAlone) {
 
 TEST_F(HistoryTest, ProcessesAreFoundByTheirPeaks) {
   History history = opened(folder_.file());
-  Sampled first = look_at(kDayBegin, 500);
+  Sampled first = sample_at(kDayBegin, 500);
   first.snapshot.processes = {process_on(0, 11, 5, 100), process_on(0, 12, 6, 300)};
-  Sampled second = look_at(kDayBegin + 30 * kSecond, 500);
+  Sampled second = sample_at(kDayBegin + 30 * kSecond, 500);
   second.snapshot.processes = {process_on(0, 11, 5, 200), process_on(0, 12, 6, 0),
                                process_on(0, 13, 7, 50)};
   history.add(first);
   history.add(second);
   ProcessQuery query;
-  query.most = 2;
+  query.limit = 2;
   for (const bool is_written : {false, true}) {
     if (is_written) {
       ASSERT_TRUE(history.flush());
@@ -188,7 +188,7 @@ TEST_F(HistoryTest, AnyStepOfAnyGrainIsTheSumOfItsSamples) {
       const std::string device = random() % 2 == 0 ? "GPU-a" : "GPU-b";
       const std::optional<uint64_t> value =
           random() % 10 == 0 ? std::nullopt : std::optional<uint64_t>(random());
-      history.add(look_at(time_ns, value, device));
+      history.add(sample_at(time_ns, value, device));
       if (value) samples[device].push_back({time_ns, *value});
       if (random() % 1000 != 0) continue;
       ASSERT_TRUE(history.flush()) << "written now and then";
@@ -225,7 +225,7 @@ TEST_F(HistoryTest, AnyStepOfAnyGrainIsTheSumOfItsSamples) {
 
 TEST_F(HistoryTest, WhatIsAskedForIsAllThatIsAnswered) {
   History history = opened(folder_.file());
-  for (int i = 0; i < 10; ++i) history.add(look_at(kDayBegin + i * kSecond, 5));
+  for (int i = 0; i < 10; ++i) history.add(sample_at(kDayBegin + i * kSecond, 5));
   HistoryQuery query = used_by(0);
   query.from_ns = kDayBegin + 3 * kSecond;
   query.to_ns = kDayBegin + 5 * kSecond;
@@ -236,7 +236,7 @@ TEST_F(HistoryTest, WhatIsAskedForIsAllThatIsAnswered) {
 
 TEST_F(HistoryTest, UnknownNamesAreErrorsThatSaySo) {
   History history = opened(folder_.file());
-  history.add(look_at(kDayBegin, 5));
+  history.add(sample_at(kDayBegin, 5));
   HistoryQuery query;
   query.metric = "free_lunch";
   EXPECT_THAT(history.query(query).error().message, HasSubstr("'free_lunch'"));
@@ -247,7 +247,7 @@ TEST_F(HistoryTest, UnknownNamesAreErrorsThatSaySo) {
 
 TEST_F(HistoryTest, EachMetricHasItsOwnFigures) {
   History history = opened(folder_.file());
-  Sampled sampled = look_at(kDayBegin, 1);
+  Sampled sampled = sample_at(kDayBegin, 1);
   Device& device = sampled.snapshot.devices[0];
   gpu::DeviceSample& sample = device.sample;
   sample.memory.reserved_bytes = 2;
@@ -279,7 +279,7 @@ TEST_F(HistoryTest, EachMetricHasItsOwnFigures) {
 
 TEST_F(HistoryTest, PartsOfADeviceAreDevicesOnce) {
   History history = opened(folder_.file());
-  Sampled sampled = look_at(kDayBegin, 500);
+  Sampled sampled = sample_at(kDayBegin, 500);
   gpu::MigInstance instance;
   instance.gpu_instance = 2;
   instance.profile = "3g.71gb";
@@ -302,8 +302,8 @@ TEST_F(HistoryTest, PartsOfADeviceAreDevicesOnce) {
 
 TEST_F(HistoryTest, ADeviceThatDoesNotTellHasAGapAndKeepsItsTotal) {
   History history = opened(folder_.file());
-  history.add(look_at(kDayBegin, 5));
-  Sampled silent = look_at(kDayBegin + kSecond, std::nullopt);
+  history.add(sample_at(kDayBegin, 5));
+  Sampled silent = sample_at(kDayBegin + kSecond, std::nullopt);
   silent.snapshot.devices[0].sample.memory.total_bytes.reset();
   history.add(silent);
   EXPECT_EQ(points_of(history, used_by(0)).size(), 1u);
@@ -312,8 +312,8 @@ TEST_F(HistoryTest, ADeviceThatDoesNotTellHasAGapAndKeepsItsTotal) {
 
 TEST_F(HistoryTest, BytesInTheFileThatAreNoChunkAreLeftOutAndCounted) {
   History history = opened(folder_.file());
-  history.add(look_at(kDayBegin, 5));
-  history.add(look_at(kDayBegin + kMinute, 6));
+  history.add(sample_at(kDayBegin, 5));
+  history.add(sample_at(kDayBegin + kMinute, 6));
   ASSERT_TRUE(history.flush());
   auto database = Database::open(folder_.file(), false);
   ASSERT_TRUE(database) << database.error().message;
@@ -329,8 +329,8 @@ TEST_F(HistoryTest, BytesInTheFileThatAreNoChunkAreLeftOutAndCounted) {
 TEST_F(HistoryTest, FactsSayWhatThereIs) {
   History history = opened(folder_.file());
   EXPECT_EQ(history.facts().oldest_ns, std::nullopt);
-  history.add(look_at(kDayBegin, 5));
-  history.add(look_at(kDayBegin + kMinute, 6));
+  history.add(sample_at(kDayBegin, 5));
+  history.add(sample_at(kDayBegin + kMinute, 6));
   const HistoryFacts facts = history.facts();
   EXPECT_EQ(facts.oldest_ns, kDayBegin);
   EXPECT_EQ(facts.newest_ns, kDayBegin + kMinute);
@@ -344,7 +344,7 @@ TEST_F(HistoryTest, ProcessesThatAreGoneAndTheirLastMinuteAreKept) {
   {
     History history = opened(folder_.file());
     for (int i = 0; i < 10; ++i) {
-      Sampled sampled = look_at(kDayBegin + i * kMinute, 500);
+      Sampled sampled = sample_at(kDayBegin + i * kMinute, 500);
       if (i < 3) sampled.snapshot.processes = {process_on(0, 11, 5, 100)};
       history.add(sampled);
     }

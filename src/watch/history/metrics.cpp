@@ -6,7 +6,7 @@
 namespace vram::watch {
 namespace {
 
-constexpr int64_t kLargest = int64_t{1} << 53;
+constexpr int64_t kMaxInteger = int64_t{1} << 53;
 
 constexpr std::array kMetrics = {
     Metric{kUsedBytes, "used_bytes", "bytes"},
@@ -46,7 +46,7 @@ std::optional<Metric> find_metric(std::string_view name) {
 }
 
 std::optional<int64_t> storable(std::optional<uint64_t> value) {
-  if (!value || *value > static_cast<uint64_t>(kLargest)) return std::nullopt;
+  if (!value || *value > static_cast<uint64_t>(kMaxInteger)) return std::nullopt;
   return static_cast<int64_t>(*value);
 }
 
@@ -56,7 +56,7 @@ std::vector<MetricValue> values_of(const Device& device) {
   const gpu::DeviceSample& sample = device.sample;
   put_memory(values, sample.memory);
   if (const auto bytes = device.unattributed_bytes;
-      bytes && *bytes <= kLargest && *bytes >= -kLargest)
+      bytes && *bytes <= kMaxInteger && *bytes >= -kMaxInteger)
     values.push_back({4, *bytes});
   put(values, 5, sample.busy_percent);
   put(values, 6, sample.memory_busy_percent);

@@ -10,11 +10,11 @@ namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int64_t kLatestMs = INT64_MAX / kNsPerMs - 1;
-constexpr int64_t kLongestStepMs = int64_t{1} << 40;
+constexpr int64_t kMaxStepMs = int64_t{1} << 40;
 
 int64_t bounded_ms(int64_t ns) { return std::clamp<int64_t>(ns / kNsPerMs, 0, kLatestMs); }
 int64_t step_ms_of(int64_t step_ns) {
-  return std::clamp<int64_t>(step_ns / kNsPerMs, 1, kLongestStepMs);
+  return std::clamp<int64_t>(step_ns / kNsPerMs, 1, kMaxStepMs);
 }
 
 // The finest grain that reaches back to from_ms.

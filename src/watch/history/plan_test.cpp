@@ -1,7 +1,7 @@
 // Which grain answers a question, and in what steps.
 #include "watch/history/plan.hpp"
 
-#include "watch/testing/history_looks.hpp"
+#include "watch/testing/history_samples.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,12 +12,12 @@
 namespace vram::watch {
 namespace {
 
-constexpr size_t kMostPoints = 100'000;  // of an answer
+constexpr size_t kMaxPoints = 100'000;  // of an answer
 
 Error too_many() {
   return {Code::kTooLarge, fmt::format("the answer has more than {} points: ask for longer steps, "
                                        "less time or one device",
-                                       kMostPoints)};
+                                       kMaxPoints)};
 }
 
 constexpr const char* kProcessRows =
@@ -90,9 +90,10 @@ using StepsById = std::unordered_map<int64_t, Steps>;
 
 // Ids of the processes with the highest peaks, highest first.
 Result<std::vector<int64_t>> highest_ids(Reading& reading, const DeviceRow& device,
-                                         const QueryPlan& plan, size_t most, uint64_t& unreadable) {
+                                         const QueryPlan& plan, size_t limit,
+                                         uint64_t& unreadable) {
   std::unordered_map<int64_t, int64_t> peaks;
-  const auto look = [&](int64_t id, int64_t begin_s, std::span<const uint8_t> bytes) -> Result<> {
+  const auto visit = [&](int64_t id, int64_t begin_s, std::span<const uint8_t> bytes) -> Result<> {
     const auto peak = highest(plan, begin_s, bytes, kUsedBytes);
     if (!peak) ++unreadable;
     if (!peak || !*peak) return {};
@@ -100,11 +101,11 @@ Result<std::vector<int64_t>> highest_ids(Reading& reading, const DeviceRow& devi
     known = std::max(known, **peak);
     return {};
   };
-  if (auto read = reading.read(device, look); !read) return tl::unexpected(read.error());
+  if (auto read = reading.read(device, visit); !read) return tl::unexpected(read.error());
   std::vector<std::pair<int64_t, int64_t>> order;
   for (const auto& [id, peak] : peaks) order.emplace_back(-peak, id);
   std::ranges::sort(order);
-  if (order.size() > most) order.resize(most);
+  if (order.size() > limit) order.resize(limit);
   std::vector<int64_t> ids;
   for (const auto& [peak, id] : order) ids.push_back(id);
   return ids;
@@ -123,7 +124,7 @@ Result<StepsById> steps_of(Reading& reading, const DeviceRow& device, const Quer
     points -= found->second.size();
     (void)found->second.add(plan, begin_s, bytes, kUsedBytes);  // unreadable: the first found it
     points += found->second.size();
-    if (points > kMostPoints) return tl::unexpected(too_many());
+    if (points > kMaxPoints) return tl::unexpected(too_many());
     return {};
   };
   if (auto read = reading.read(device, add); !read) return tl::unexpected(read.error());
@@ -201,7 +202,7 @@ Result<SeriesAnswer> read_series(const std::string& path, uint32_t metric,
     Steps steps;
     const auto add = [&](int64_t, int64_t begin_s, std::span<const uint8_t> bytes) -> Result<> {
       if (!steps.add(plan, begin_s, bytes, metric)) ++answer.unreadable;
-      if (points + steps.size() > kMostPoints) return tl::unexpected(too_many());
+      if (points + steps.size() > kMaxPoints) return tl::unexpected(too_many());
       return {};
     };
     if (auto read = reading.read(row, add); !read) return tl::unexpected(read.error());
@@ -225,7 +226,7 @@ Result<ProcessesAnswer> read_processes(const std::string& path, const ProcessQue
   for (const DeviceRow& row : *devices) {
     auto ids = query.only;
     if (ids.empty()) {
-      auto found = highest_ids(reading, row, plan, query.most, answer.unreadable);
+      auto found = highest_ids(reading, row, plan, query.limit, answer.unreadable);
       if (!found) return tl::unexpected(found.error());
       ids = *std::move(found);
     }
@@ -234,7 +235,7 @@ Result<ProcessesAnswer> read_processes(const std::string& path, const ProcessQue
     for (const int64_t id : ids) {
       const Steps& steps = all->at(id);
       points += steps.size();
-      if (points > kMostPoints) return tl::unexpected(too_many());
+      if (points > kMaxPoints) return tl::unexpected(too_many());
       if (steps.size() == 0) continue;
       auto process = names.of(id);
       if (!process) return tl::unexpected(process.error());
@@ -256,7 +257,7 @@ Result<HoldersAnswer> read_holders(const std::string& path, const ProcessQuery& 
     return tl::unexpected(opened.error());
   HoldersAnswer answer;
   for (const DeviceRow& row : *devices) {
-    const auto ids = highest_ids(reading, row, plan, query.most, answer.unreadable);
+    const auto ids = highest_ids(reading, row, plan, query.limit, answer.unreadable);
     if (!ids) return tl::unexpected(ids.error());
     for (const int64_t id : *ids) answer.answer.push_back({row.device, id});
   }

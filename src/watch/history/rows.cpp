@@ -14,7 +14,7 @@ namespace vram::watch {
 namespace {
 
 constexpr int kCommandColumns = 200;
-constexpr size_t kMostBootIdBytes = 64;
+constexpr size_t kMaxBootIdBytes = 64;
 constexpr uint64_t kSeed = 0xcbf29ce484222325;  // FNV-1a's
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -30,7 +30,7 @@ uint64_t mix(uint64_t hash, std::string_view text) {
 
 uint64_t this_boot() {
   static const uint64_t kHash = [] {
-    const auto file = read_start("/proc/sys/kernel/random/boot_id", kMostBootIdBytes);
+    const auto file = read_start("/proc/sys/kernel/random/boot_id", kMaxBootIdBytes);
     return mix(kSeed, file ? std::string_view(file->text) : std::string_view());
   }();
   return kHash;

@@ -44,7 +44,7 @@ struct ChunkRow {
 using ChunkRows = std::vector<std::shared_ptr<const ChunkRow>>;
 
 // Short texts that others keep in the file, by name.
-using KeptTexts = std::map<std::string, std::string>;
+using TextCache = std::map<std::string, std::string>;
 
 // The same until the machine is started anew: pids, starts and monotonic times begin anew then.
 [[nodiscard]] uint64_t this_boot();

@@ -59,7 +59,7 @@ struct ProcessQuery {
   int64_t from_ns = 0;
   int64_t to_ns = INT64_MAX;
   int64_t step_ns = 0;  // rounded up to whole minutes
-  size_t most = 10;     // processes a device
+  size_t limit = 10;    // processes a device
   // Ids of History::holders(), at most so many; empty: those with the highest peaks.
   std::vector<int64_t> only = {};
 };

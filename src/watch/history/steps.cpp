@@ -8,7 +8,7 @@ namespace vram::watch {
 namespace {
 
 // Times in files may be anything; none of ours is further than this from its chunk's beginning.
-constexpr int64_t kFurthestMs = int64_t{1} << 40;
+constexpr int64_t kMaxOffsetMs = int64_t{1} << 40;
 
 // Calls use(time_ms, row) for each known row in the plan's time.
 template <typename Use>
@@ -20,7 +20,7 @@ Result<> for_each_row(const QueryPlan& plan, int64_t begin_s, std::span<const ui
   for (size_t i = 0; i < chunk->times_ms.size(); ++i) {
     const Sums& row = chunk->columns.front().rows[i];
     const int64_t since_ms = chunk->times_ms[i];
-    if (row.count == 0 || since_ms > kFurthestMs || since_ms < -kFurthestMs) continue;
+    if (row.count == 0 || since_ms > kMaxOffsetMs || since_ms < -kMaxOffsetMs) continue;
     const int64_t time_ms = begin_s * 1000 + since_ms;
     if (time_ms >= plan.from_ms && time_ms < plan.to_ms) use(time_ms, row);
   }

@@ -33,7 +33,7 @@ Error with_path(Error error, const std::string& path) {
   return error;
 }
 
-std::string words_of_errno() { return std::strerror(errno); }
+std::string errno_text() { return std::strerror(errno); }
 
 std::string time_for_name() {
   const std::time_t now = std::time(nullptr);
@@ -69,10 +69,10 @@ std::string free_name(const std::string& path) {
 }
 
 // With what SQLite keeps beside it, under names by which SQLite finds it.
-Result<std::string> move_aside(const std::string& path) {
+Result<std::string> rename_damaged(const std::string& path) {
   std::string aside = free_name(path);
   if (std::rename(path.c_str(), aside.c_str()) != 0 && errno != ENOENT)
-    return fail(Code::kIo, "{} can't be moved aside: {}", path, words_of_errno());
+    return fail(Code::kIo, "{} can't be moved aside: {}", path, errno_text());
   for (const char* end : {"-wal", "-shm"})
     (void)std::rename((path + end).c_str(), (aside + end).c_str());
   return aside;
@@ -106,7 +106,7 @@ Result<uint64_t> make_file(const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
   struct stat status{};
   if (!file.is_open() || fstat(file.number(), &status) != 0)
-    return fail(Code::kIo, "{}", words_of_errno());
+    return fail(Code::kIo, "{}", errno_text());
   if (!S_ISREG(status.st_mode)) return fail(Code::kIo, "it is no plain file");
   if ((status.st_mode & 0077U) != 0) {
     (void)fchmod(file.number(), 0600);
@@ -149,7 +149,7 @@ Result<WriterLock> WriterLock::take(const std::string& path) {
   const std::string name = path + ".lock";
   const int descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0)
-    return fail(Code::kIo, "the history {} can't be written: {}: {}", path, name, words_of_errno());
+    return fail(Code::kIo, "the history {} can't be written: {}: {}", path, name, errno_text());
   WriterLock lock(descriptor);
   if (!is_lock_file(descriptor)) {
     return fail(Code::kIo,
@@ -159,8 +159,7 @@ Result<WriterLock> WriterLock::take(const std::string& path) {
   }
   char text[32] = {};
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK)
-      return fail(Code::kIo, "{} can't be locked: {}", name, words_of_errno());
+    if (errno != EWOULDBLOCK) return fail(Code::kIo, "{} can't be locked: {}", name, errno_text());
     (void)!pread(descriptor, text, sizeof text - 1, 0);
     return fail(Code::kIo,
                 "the history {} is written by another program already (process {}): end that one, "
@@ -179,8 +178,8 @@ WriterLock::~WriterLock() {
   if (descriptor_ >= 0) (void)close(descriptor_);
 }
 
-Store::Store(std::string path, Tell tell, WriterLock lock)
-    : path_(std::move(path)), tell_(std::move(tell)), lock_(std::move(lock)) {}
+Store::Store(std::string path, Report report, WriterLock lock)
+    : path_(std::move(path)), report_(std::move(report)), lock_(std::move(lock)) {}
 
 std::optional<std::string_view> network_file_system(uint32_t magic) {
   constexpr uint32_t kNfs = 0x6969;
@@ -191,12 +190,12 @@ std::optional<std::string_view> network_file_system(uint32_t magic) {
   return std::nullopt;
 }
 
-Result<Store> Store::open(const std::string& path, Tell tell) {
+Result<Store> Store::open(const std::string& path, Report report) {
   for (const auto& checked : {check_file_system(path), check_is_database(path)})
     if (!checked) return tl::unexpected(checked.error());
   auto lock = WriterLock::take(path);
   if (!lock) return tl::unexpected(lock.error());
-  Store store(path, std::move(tell), std::move(*lock));
+  Store store(path, std::move(report), std::move(*lock));
   auto file = open_file(path);
   if (file) {
     store.file_ = std::move(*file);
@@ -211,7 +210,7 @@ Result<Store> Store::open(const std::string& path, Tell tell) {
         "of its own",
         path, file.error().message);
   }
-  if (auto begun = store.begin_anew(file.error().message); !begun)
+  if (auto begun = store.restart_file(file.error().message); !begun)
     return tl::unexpected(begun.error());
   return store;
 }
@@ -247,11 +246,11 @@ Result<Store::File> Store::open_file(const std::string& path) {
   return file;
 }
 
-Result<> Store::begin_anew(const std::string& why) {
+Result<> Store::restart_file(const std::string& why) {
   std::string aside;
   const auto move_it = [&]() -> Result<> {
     if (!exists(path_)) return {};
-    auto moved = move_aside(path_);
+    auto moved = rename_damaged(path_);
     if (!moved) return tl::unexpected(moved.error());
     aside = *moved;
     return {};
@@ -270,10 +269,11 @@ Result<> Store::begin_anew(const std::string& why) {
   if (!file) return tl::unexpected(with_path(file.error(), path_));
   file_ = std::move(*file);
   had_file_ = true;
-  tell_(aside.empty() ? fmt::format("the history {} was gone: a new one is begun", path_)
-                      : fmt::format("the history {} was broken ({}): moved aside as {}, a new one "
-                                    "is begun",
-                                    path_, why, aside));
+  report_(aside.empty()
+              ? fmt::format("the history {} was gone: a new one is begun", path_)
+              : fmt::format("the history {} was broken ({}): moved aside as {}, a new one "
+                            "is begun",
+                            path_, why, aside));
   return {};
 }
 
@@ -311,10 +311,10 @@ Result<Store::Span> Store::span() {
   return Span{statement->number_if_any(0), statement->number_if_any(1)};
 }
 
-Result<KeptTexts> Store::kept() {
+Result<TextCache> Store::kept() {
   auto all = file_->database.prepare("SELECT name, text FROM kept");
   if (!all) return tl::unexpected(all.error());
-  KeptTexts texts;
+  TextCache texts;
   auto row = all->step();
   for (; row && *row; row = all->step())
     texts[all->text(0).value_or("")] = all->text(1).value_or("");
@@ -348,7 +348,7 @@ Result<> Store::put(const ChunkRow& row) {
   return file_->put_process_chunk.run();
 }
 
-Result<> Store::put_all(const ChunkRows& rows, const KeptTexts& texts) {
+Result<> Store::put_all(const ChunkRows& rows, const TextCache& texts) {
   if (auto begun = file_->database.execute("BEGIN IMMEDIATE"); !begun) return begun;
   for (const auto& row : rows)
     if (auto put_row = put(*row); !put_row) return put_row;
@@ -359,7 +359,7 @@ Result<> Store::put_all(const ChunkRows& rows, const KeptTexts& texts) {
   return file_->database.execute("COMMIT");
 }
 
-Result<> Store::write(const ChunkRows& rows, const KeptTexts& texts) {
+Result<> Store::write(const ChunkRows& rows, const TextCache& texts) {
   if (!is_there()) return fail(Code::kBadInput, "it is not there any more");
   auto done = put_all(rows, texts);
   if (done) return done;

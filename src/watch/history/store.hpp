@@ -36,8 +36,8 @@ class WriterLock {
 
 class Store {
  public:
-  using Tell = std::function<void(const std::string&)>;
-  [[nodiscard]] static Result<Store> open(const std::string& path, Tell tell);
+  using Report = std::function<void(const std::string&)>;
+  [[nodiscard]] static Result<Store> open(const std::string& path, Report report);
 
   [[nodiscard]] Result<FoldStart> start();
   // When the first and the last chunk of all begin.
@@ -48,16 +48,16 @@ class Store {
   [[nodiscard]] Result<Span> span();
 
   // What others keep here, by name.
-  [[nodiscard]] Result<KeptTexts> kept();
+  [[nodiscard]] Result<TextCache> kept();
 
   // All of them or none. kBadInput: the file is broken, or is not there any more.
-  [[nodiscard]] Result<> write(const ChunkRows& rows, const KeptTexts& texts = {});
+  [[nodiscard]] Result<> write(const ChunkRows& rows, const TextCache& texts = {});
   // What is older than it is kept goes, and its room is given back bit by bit.
   [[nodiscard]] Result<> prune(int64_t now_s, const HistoryKeep& keep);
   // Whether another reader's complaint is right.
   [[nodiscard]] bool is_broken();
   // Moves the file aside, if it is there, and begins a new one.
-  [[nodiscard]] Result<> begin_anew(const std::string& why);
+  [[nodiscard]] Result<> restart_file(const std::string& why);
 
  private:
   struct File {
@@ -69,14 +69,14 @@ class Store {
     Statement put_kept;
     uint64_t inode = 0;
   };
-  Store(std::string path, Tell tell, WriterLock lock);
+  Store(std::string path, Report report, WriterLock lock);
   [[nodiscard]] static Result<File> open_file(const std::string& path);
   [[nodiscard]] Result<> put(const ChunkRow& row);
-  [[nodiscard]] Result<> put_all(const ChunkRows& rows, const KeptTexts& texts);
+  [[nodiscard]] Result<> put_all(const ChunkRows& rows, const TextCache& texts);
   [[nodiscard]] bool is_there() const;
 
   std::string path_;
-  Tell tell_;
+  Report report_;
   WriterLock lock_;
   std::optional<File> file_;  // nothing: a new one could not be begun
   bool had_file_ = false;     // at path_, not yet moved aside

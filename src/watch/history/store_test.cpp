@@ -6,7 +6,7 @@
 #include "watch/history/database.hpp"
 #include "watch/history/history.hpp"
 #include "watch/history/schema.hpp"
-#include "watch/testing/history_looks.hpp"
+#include "watch/testing/history_samples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,15 +25,15 @@ using testing::kDayBegin;
 using testing::kHour;
 using testing::kMinute;
 using testing::kSecond;
-using testing::look_at;
 using testing::opened;
 using testing::points_of;
+using testing::sample_at;
 
 class StoreTest : public ::testing::Test {
  protected:
   HistoryOptions options() {
     HistoryOptions options;
-    options.tell = [this](const std::string& text) { told_.push_back(text); };
+    options.report = [this](const std::string& text) { messages_.push_back(text); };
     return options;
   }
   [[nodiscard]] std::string refusal() const {
@@ -61,11 +61,11 @@ class StoreTest : public ::testing::Test {
   }
   static void fill(History& history, int minutes) {
     for (int i = 0; i < minutes * 60; ++i)
-      history.add(look_at(kDayBegin + i * kSecond, static_cast<uint64_t>(i * 7919 % 1000)));
+      history.add(sample_at(kDayBegin + i * kSecond, static_cast<uint64_t>(i * 7919 % 1000)));
   }
 
   Folder folder_;
-  std::vector<std::string> told_;
+  std::vector<std::string> messages_;
 };
 
 TEST_F(StoreTest, AFileThatIsNoDatabaseIsLeftAlone) {
@@ -107,15 +107,15 @@ TEST_F(StoreTest, AHistoryWhoseFirstPageIsBrokenIsMovedAside) {
   const std::string broken = read("history.db");
   {
     History history = opened(folder_.file(), options());
-    history.add(look_at(kDayBegin, 5));
+    history.add(sample_at(kDayBegin, 5));
     ASSERT_TRUE(history.flush());
     EXPECT_EQ(points_of(history, used()).size(), 1u);
   }
   const auto aside = folder_.names_with(".broken-");
   ASSERT_EQ(aside.size(), 1u);
   EXPECT_EQ(read(aside[0]), broken);
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_THAT(told_[0], HasSubstr(aside[0]));
+  ASSERT_EQ(messages_.size(), 1u);
+  EXPECT_THAT(messages_[0], HasSubstr(aside[0]));
 }
 
 TEST_F(StoreTest, AFileWhereTheLockGoesStays) {
@@ -128,7 +128,7 @@ TEST_F(StoreTest, AFileWhereTheLockGoesStays) {
 TEST_F(StoreTest, AHistoryThatOthersMayReadIsMadePrivate) {
   {
     History history = opened(folder_.file());
-    history.add(look_at(kDayBegin, 5));
+    history.add(sample_at(kDayBegin, 5));
     ASSERT_TRUE(history.flush());
   }
   std::ofstream(folder_.file() + "-wal").flush();
@@ -155,7 +155,7 @@ TEST_F(StoreTest, AHistoryCutInHalfIsMovedAside) {
   const auto size = std::filesystem::file_size(folder_.file());
   std::filesystem::resize_file(folder_.file(), size / 2 + 100);
   History history = opened(folder_.file(), options());
-  history.add(look_at(kDayBegin + 2 * kHour, 5));
+  history.add(sample_at(kDayBegin + 2 * kHour, 5));
   (void)history.query(used());
   EXPECT_TRUE(history.flush());
   EXPECT_EQ(folder_.names_with(".broken-").size(), 1u);
@@ -177,11 +177,11 @@ TEST_F(StoreTest, PagesThatBreakWhileItRunsAreMovedAside) {
     file << std::string(size - 4096, '\x5a');
   }
   for (int i = 0; i < 3; ++i) {
-    history.add(look_at(kDayBegin + 3 * kHour + i * kSecond, 5));
+    history.add(sample_at(kDayBegin + 3 * kHour + i * kSecond, 5));
     (void)history.query(used());
     (void)history.flush();
   }
-  EXPECT_THAT(told_, ElementsAre(HasSubstr("moved aside")));
+  EXPECT_THAT(messages_, ElementsAre(HasSubstr("moved aside")));
   EXPECT_FALSE(folder_.names_with(".broken-").empty());
   EXPECT_TRUE(history.flush());
   EXPECT_EQ(history.facts().last_error, std::nullopt);
@@ -192,11 +192,11 @@ TEST_F(StoreTest, AFileThatIsTakenAwayIsBegunAnew) {
   fill(history, 1);
   ASSERT_TRUE(history.flush());
   std::filesystem::remove(folder_.file());
-  history.add(look_at(kDayBegin + kHour, 5));
+  history.add(sample_at(kDayBegin + kHour, 5));
   ASSERT_TRUE(history.flush());
   EXPECT_TRUE(std::filesystem::exists(folder_.file()));
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_THAT(told_[0], HasSubstr("was gone"));
+  ASSERT_EQ(messages_.size(), 1u);
+  EXPECT_THAT(messages_[0], HasSubstr("was gone"));
   EXPECT_FALSE(points_of(history, used()).empty());
 }
 
@@ -253,7 +253,7 @@ class PruneTest : public StoreTest {
   // A sample each 10 s.
   static void add(History& history, int64_t from_ns, int64_t to_ns) {
     for (int64_t time_ns = from_ns; time_ns < to_ns; time_ns += 10 * kSecond)
-      history.add(look_at(time_ns, 5));
+      history.add(sample_at(time_ns, 5));
   }
   HistoryOptions options_;
 };
@@ -283,7 +283,8 @@ TEST_F(PruneTest, TheFileShrinks) {
   {
     History history = opened(folder_.file());  // keeps all of it
     for (int64_t i = 0; i < kSeconds; ++i) {
-      Sampled sampled = look_at(kDayBegin + i * kSecond, static_cast<uint64_t>(i * 12'345 % 1000));
+      Sampled sampled =
+          sample_at(kDayBegin + i * kSecond, static_cast<uint64_t>(i * 12'345 % 1000));
       sampled.snapshot.devices[0].unattributed_bytes = i * 7'777'777'777 % 1'000'000'007;
       history.add(sampled);
     }
@@ -300,11 +301,11 @@ TEST_F(PruneTest, TheFileShrinks) {
 TEST_F(PruneTest, AClockThatJumpsAheadThrowsNothingAwayForAnHour) {
   History history = opened(folder_.file(), options_);
   add(history, kDayBegin, kDayBegin + 10 * kMinute);
-  Sampled jumped = look_at(kDayBegin + 1000 * kHour, 6);
+  Sampled jumped = sample_at(kDayBegin + 1000 * kHour, 6);
   jumped.begin_ns = static_cast<uint64_t>(kDayBegin + 10 * kMinute);
   history.add(jumped);
   ASSERT_TRUE(history.flush());
-  Sampled back = look_at(kDayBegin + 11 * kMinute, 7);
+  Sampled back = sample_at(kDayBegin + 11 * kMinute, 7);
   history.add(back);
   ASSERT_TRUE(history.flush());
   HistoryQuery query = used();

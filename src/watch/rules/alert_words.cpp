@@ -44,12 +44,12 @@ std::string reserve_text(const Measured& measured) {
 }
 
 std::string reasons_text(const Rule& rule, const Measured& measured) {
-  std::vector<std::string> said;
+  std::vector<std::string> matched;
   for (const std::string& reason :
        measured.device->sample.throttle_reasons.value_or(std::vector<std::string>())) {
-    if (std::ranges::count(rule.reasons, reason) > 0) said.push_back(reason);
+    if (std::ranges::count(rule.reasons, reason) > 0) matched.push_back(reason);
   }
-  return safe(fmt::format("{}", fmt::join(said, ", ")));
+  return safe(fmt::format("{}", fmt::join(matched, ", ")));
 }
 
 std::string detail_text(const Rule& rule, const Measured& measured, double value) {

@@ -210,14 +210,14 @@ std::vector<Rule> device_rules() {
 }
 
 std::vector<Rule> watcher_rules() {
-  Rule slow = lasting(rule_of("look-slow", Measure::kLookTime, Severity::kWarning,
+  Rule slow = lasting(rule_of("look-slow", Measure::kSampleTime, Severity::kWarning,
                               "one look at the devices takes {value}",
                               "a driver answers slowly: `vram status` says which device; figures "
                               "are that much older than they seem"),
                       10 * kMinuteNs);
   slow.threshold = 5;
   slow.clear = 4;
-  Rule overdue = rule_of("look-overdue", Measure::kLookOverdue, Severity::kCritical,
+  Rule overdue = rule_of("look-overdue", Measure::kSampleOverdue, Severity::kCritical,
                          "a driver has not answered for {value}: all figures are that old",
                          "`dmesg` may tell why; processes in state D wait for the same driver");
   overdue.threshold = 60;

@@ -4,7 +4,7 @@
 
 #include "base/testing/paths.hpp"
 #include "gpu/nvml/xids.hpp"
-#include "watch/rules/testing/looks.hpp"
+#include "watch/rules/testing/samples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,12 +17,12 @@ namespace vram::watch {
 namespace {
 
 using testing::healthy_device;
-using testing::Looks;
+using testing::SampleSequence;
 
 struct History {
   std::string rule;
-  std::function<void(Looks&)> fires;
-  std::function<void(Looks&)> silent;
+  std::function<void(SampleSequence&)> fires;
+  std::function<void(SampleSequence&)> silent;
 };
 
 void use(Device& device, uint64_t used_bytes) {
@@ -44,33 +44,34 @@ void lose(Device& device) {
 }
 
 // The figures of the first device for so long.
-std::function<void(Looks&)> with_device(const std::function<void(Device&)>& change,
-                                        uint64_t for_ns) {
-  return [change, for_ns](Looks& looks) {
-    change(looks.device());
-    looks.look_for(for_ns);
+std::function<void(SampleSequence&)> with_device(const std::function<void(Device&)>& change,
+                                                 uint64_t for_ns) {
+  return [change, for_ns](SampleSequence& samples) {
+    change(samples.device());
+    samples.sample_for(for_ns);
   };
 }
 
 // One process whose use changes with the time that has passed.
-std::function<void(Looks&)> with_use(std::function<void(Use&, uint64_t)> change, uint64_t for_ns) {
-  return [change = std::move(change), for_ns](Looks& looks) {
-    looks.add_process(4711, 20 * kGiB);
-    looks.look_for(for_ns,
-                   [&](uint64_t passed) { change(looks.machine.processes[0].uses[0], passed); });
+std::function<void(SampleSequence&)> with_use(std::function<void(Use&, uint64_t)> change,
+                                              uint64_t for_ns) {
+  return [change = std::move(change), for_ns](SampleSequence& samples) {
+    samples.add_process(4711, 20 * kGiB);
+    samples.sample_for(
+        for_ns, [&](uint64_t passed) { change(samples.machine.processes[0].uses[0], passed); });
   };
 }
 
-std::function<void(Looks&)> with_reason(const std::string& reason, uint64_t for_ns) {
+std::function<void(SampleSequence&)> with_reason(const std::string& reason, uint64_t for_ns) {
   return with_device([=](Device& device) { device.sample.throttle_reasons = {reason}; }, for_ns);
 }
 
 // A fault ten seconds after all was well.
-std::function<void(Looks&)> with_xid(uint64_t xid) {
-  return [=](Looks& looks) {
-    looks.look();
-    looks.device().xids->push_back({xid, 1, 0});
-    looks.look();
+std::function<void(SampleSequence&)> with_xid(uint64_t xid) {
+  return [=](SampleSequence& samples) {
+    samples.take_sample();
+    samples.device().xids->push_back({xid, 1, 0});
+    samples.take_sample();
   };
 }
 
@@ -88,14 +89,14 @@ std::vector<History> memory_histories() {
        with_device([](Device& device) { use(device, 99 * kGiB - 512 * kMiB); }, 3 * kMinuteNs),
        with_device([](Device& device) { use(device, 98 * kGiB); }, kHourNs)},
       {"memory-full-soon",  // 79 GiB are free, less 1 GiB a minute
-       [](Looks& looks) {
-         looks.look_for(40 * kMinuteNs, [&](uint64_t passed) {
-           use(looks.device(), 20 * kGiB + passed / kMinuteNs * kGiB);
+       [](SampleSequence& samples) {
+         samples.sample_for(40 * kMinuteNs, [&](uint64_t passed) {
+           use(samples.device(), 20 * kGiB + passed / kMinuteNs * kGiB);
          });
        },
-       [](Looks& looks) {  // the same for 20 minutes, while something is loaded
-         looks.look_for(3 * kHourNs, [&](uint64_t passed) {
-           use(looks.device(), 20 * kGiB + std::min<uint64_t>(passed / kMinuteNs, 20) * kGiB / 2);
+       [](SampleSequence& samples) {  // the same for 20 minutes, while something is loaded
+         samples.sample_for(3 * kHourNs, [&](uint64_t passed) {
+           use(samples.device(), 20 * kGiB + std::min<uint64_t>(passed / kMinuteNs, 20) * kGiB / 2);
          });
        }},
       {"memory-leak",  // 79 GiB are free, less 3.75 GiB an hour: 21 hours
@@ -134,15 +135,15 @@ std::vector<History> process_histories() {
            },
            3 * kHourNs)},
       {"dead-process-memory",
-       [](Looks& looks) {
-         Process& process = looks.add_process(4711, kGiB);
-         looks.look();
+       [](SampleSequence& samples) {
+         Process& process = samples.add_process(4711, kGiB);
+         samples.take_sample();
          hide(process);
-         looks.look_for(3 * kMinuteNs);
+         samples.sample_for(3 * kMinuteNs);
        },
-       [](Looks& looks) {  // never to be seen from here: in another pid namespace
-         hide(looks.add_process(4711, kGiB));
-         looks.look_for(kHourNs);
+       [](SampleSequence& samples) {  // never to be seen from here: in another pid namespace
+         hide(samples.add_process(4711, kGiB));
+         samples.sample_for(kHourNs);
        }},
   };
 }
@@ -171,17 +172,17 @@ std::vector<History> fault_histories() {
       {"xid-application", with_xid(31), with_xid(79)},
       {"xid-other", with_xid(999), with_xid(31)},
       {"ecc-uncorrected",
-       [](Looks& looks) {
-         looks.device().health.ecc_since_boot.uncorrected = 5;
-         looks.look();
-         looks.device().health.ecc_since_boot.uncorrected = 6;
-         looks.look();
+       [](SampleSequence& samples) {
+         samples.device().health.ecc_since_boot.uncorrected = 5;
+         samples.take_sample();
+         samples.device().health.ecc_since_boot.uncorrected = 6;
+         samples.take_sample();
        },
-       [](Looks& looks) {  // old ones, and a driver that is loaded anew
-         looks.device().health.ecc_since_boot.uncorrected = 5;
-         looks.look_for(kMinuteNs);
-         looks.device().health.ecc_since_boot.uncorrected = 0;
-         looks.look_for(kMinuteNs);
+       [](SampleSequence& samples) {  // old ones, and a driver that is loaded anew
+         samples.device().health.ecc_since_boot.uncorrected = 5;
+         samples.sample_for(kMinuteNs);
+         samples.device().health.ecc_since_boot.uncorrected = 0;
+         samples.sample_for(kMinuteNs);
        }},
       {"row-remap-failed", rows(false, true), rows(true, false)},
       {"row-remap-pending", rows(true, false), rows(false, false)},
@@ -203,27 +204,27 @@ std::vector<History> device_histories() {
        with_device([](Device& d) { d.health.memory_celsius = 100; }, 6 * kMinuteNs),
        with_device([](Device& d) { d.health.memory_celsius = 99; }, kHourNs)},
       {"gpu-trouble", with_device([](Device& d) { lose(d); }, 2 * kMinuteNs),
-       [](Looks& looks) {  // let go for half a minute, on request
-         looks.look();
-         lose(looks.device());
-         looks.look_for(30 * kSecondNs);
-         looks.device() = healthy_device();
-         looks.look_for(kHourNs);
+       [](SampleSequence& samples) {  // let go for half a minute, on request
+         samples.take_sample();
+         lose(samples.device());
+         samples.sample_for(30 * kSecondNs);
+         samples.device() = healthy_device();
+         samples.sample_for(kHourNs);
        }},
       {"gpu-missing",
-       [](Looks& looks) {
-         looks.machine.devices.push_back(healthy_device(1));
-         looks.look();
-         looks.machine.devices.pop_back();
-         looks.look_for(6 * kMinuteNs);
+       [](SampleSequence& samples) {
+         samples.machine.devices.push_back(healthy_device(1));
+         samples.take_sample();
+         samples.machine.devices.pop_back();
+         samples.sample_for(6 * kMinuteNs);
        },
-       [](Looks& looks) {  // it comes back, at another place
-         looks.machine.devices.push_back(healthy_device(1));
-         looks.look();
-         looks.machine.devices.pop_back();
-         looks.look_for(4 * kMinuteNs);
-         looks.machine.devices.insert(looks.machine.devices.begin(), healthy_device(1));
-         looks.look_for(kHourNs);
+       [](SampleSequence& samples) {  // it comes back, at another place
+         samples.machine.devices.push_back(healthy_device(1));
+         samples.take_sample();
+         samples.machine.devices.pop_back();
+         samples.sample_for(4 * kMinuteNs);
+         samples.machine.devices.insert(samples.machine.devices.begin(), healthy_device(1));
+         samples.sample_for(kHourNs);
        }},
   };
 }
@@ -231,33 +232,34 @@ std::vector<History> device_histories() {
 std::vector<History> watcher_histories() {
   return {
       {"source-failing",
-       [](Looks& looks) {
-         looks.look();
-         looks.machine.notes = {"nvml: the driver is not loaded"};
-         looks.look_for(6 * kMinuteNs);
+       [](SampleSequence& samples) {
+         samples.take_sample();
+         samples.machine.notes = {"nvml: the driver is not loaded"};
+         samples.sample_for(6 * kMinuteNs);
        },
-       [](Looks& looks) {  // not of this machine: it never worked, and another one has devices
-         looks.machine.notes = {"drm: no devices"};
-         looks.look_for(kHourNs);
+       [](SampleSequence&
+              samples) {  // not of this machine: it never worked, and another one has devices
+         samples.machine.notes = {"drm: no devices"};
+         samples.sample_for(kHourNs);
        }},
       {"look-slow",
-       [](Looks& looks) {
-         looks.look_ns = 5 * kSecondNs;
-         looks.look_for(11 * kMinuteNs);
+       [](SampleSequence& samples) {
+         samples.sample_duration_ns = 5 * kSecondNs;
+         samples.sample_for(11 * kMinuteNs);
        },
-       [](Looks& looks) {
-         looks.look_ns = 5 * kSecondNs - 1;
-         looks.look_for(kHourNs);
+       [](SampleSequence& samples) {
+         samples.sample_duration_ns = 5 * kSecondNs - 1;
+         samples.sample_for(kHourNs);
        }},
       {"look-overdue",
-       [](Looks& looks) {
-         looks.look();
-         looks.overdue(60 * kSecondNs);
+       [](SampleSequence& samples) {
+         samples.take_sample();
+         samples.overdue(60 * kSecondNs);
        },
-       [](Looks& looks) {
-         looks.look();
-         looks.overdue(59 * kSecondNs);
-         looks.look_for(kHourNs);
+       [](SampleSequence& samples) {
+         samples.take_sample();
+         samples.overdue(59 * kSecondNs);
+         samples.sample_for(kHourNs);
        }},
   };
 }
@@ -273,23 +275,23 @@ std::vector<History> all_histories() {
 
 TEST(BuiltInRules, EachFiresInItsHistoryAndIsSilentNearIt) {
   for (const History& history : all_histories()) {
-    Looks ill;
+    SampleSequence ill;
     history.fires(ill);
     EXPECT_TRUE(ill.fired(history.rule)) << history.rule;
-    Looks well;
+    SampleSequence well;
     history.silent(well);
     EXPECT_FALSE(well.fired(history.rule)) << history.rule;
   }
 }
 
 TEST(BuiltInRules, EachHasItsHistories) {
-  std::multiset<std::string> told;
-  for (const History& history : all_histories()) told.insert(history.rule);
+  std::multiset<std::string> notified;
+  for (const History& history : all_histories()) notified.insert(history.rule);
   std::multiset<std::string> enabled;
   for (const Rule& rule : built_in_rules()) {
     if (rule.is_enabled) enabled.insert(rule.name);
   }
-  EXPECT_EQ(told, enabled);
+  EXPECT_EQ(notified, enabled);
 }
 
 // What is critical is what the GPU does not get over by itself, and every number has a meaning.
@@ -299,7 +301,7 @@ TEST(BuiltInRules, XidsAreAsGraveAsTheirMeanings) {
       const gpu::nvml::XidMeaning* const meaning = gpu::nvml::meaning_of_xid(xid);
       ASSERT_NE(meaning, nullptr) << xid;
       EXPECT_EQ(rule.severity == Severity::kCritical,
-                meaning->gravity == gpu::nvml::XidGravity::kBroken)
+                meaning->gravity == gpu::nvml::XidSeverity::kBroken)
           << xid;
     }
   }
@@ -307,10 +309,11 @@ TEST(BuiltInRules, XidsAreAsGraveAsTheirMeanings) {
 
 TEST(BuiltInRules, OneIsSwitchedOnByTheFile) {
   const auto history = with_reason("software thermal", 6 * kMinuteNs);
-  Looks without;
+  SampleSequence without;
   history(without);
   EXPECT_FALSE(without.fired("throttled-software-heat"));
-  Looks with(RuleBook::parse("[rules.throttled-software-heat]\nenabled = true", "r").value());
+  SampleSequence with(
+      RuleBook::parse("[rules.throttled-software-heat]\nenabled = true", "r").value());
   history(with);
   EXPECT_TRUE(with.fired("throttled-software-heat"));
 }

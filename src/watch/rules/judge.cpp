@@ -12,7 +12,7 @@
 namespace vram::watch {
 namespace {
 
-constexpr size_t kMostResolved = 256;
+constexpr size_t kMaxResolved = 256;
 
 Verdict verdict_of(const Rule& rule, const Measured& measured) {
   if (!measured.value) return Verdict::kUnknown;
@@ -64,42 +64,43 @@ void Judge::State::resolve(Alert alert, Ending ending, int64_t time_ns,
   alert.ended_unix_ns = std::max(time_ns, alert.started_unix_ns.value_or(time_ns));
   changes.push_back({alert});
   resolved.push_back({std::move(alert), now_ns});
-  if (resolved.size() > kMostResolved) resolved.pop_front();
+  if (resolved.size() > kMaxResolved) resolved.pop_front();
 }
 
-bool Judge::State::take_turn(Turn turn, Case& one, int64_t time_ns,
+bool Judge::State::take_turn(Transition transition, Case& one, int64_t time_ns,
                              std::vector<AlertChange>& changes) {
-  if (turn == Turn::kNothing) return false;
-  if (turn == Turn::kFires) {
+  if (transition == Transition::kNothing) return false;
+  if (transition == Transition::kFires) {
     one.alert.state = AlertState::kFiring;
     one.alert.started_unix_ns = time_ns;
     std::erase_if(resolved, [&](const Resolved& old) { return old.alert.id == one.alert.id; });
     changes.push_back({one.alert});
     return false;
   }
-  if (turn != Turn::kDropped)
-    resolve(std::move(one.alert), turn == Turn::kIsClear ? Ending::kClear : Ending::kUnknown,
-            time_ns, changes);
+  if (transition != Transition::kDropped)
+    resolve(std::move(one.alert),
+            transition == Transition::kIsClear ? Ending::kClear : Ending::kUnknown, time_ns,
+            changes);
   return true;
 }
 
-void Judge::State::judge_one(Ruled& ruled, const Measured& measured, const Look& look,
+void Judge::State::judge_one(Ruled& ruled, const Measured& measured, const SampleView& view,
                              std::vector<AlertChange>& changes) {
   const Verdict verdict = verdict_of(ruled.rule, measured);
-  const int64_t time_ns = look.sampled.snapshot.time_ns;
+  const int64_t time_ns = view.sampled.snapshot.time_ns;
   auto found = ruled.cases.find(measured.subject);
   if (found == ruled.cases.end()) {
     if (verdict != Verdict::kHolds) return;
     found = ruled.cases
                 .emplace(measured.subject,
-                         Case{Phase(look.now_ns), new_alert(ruled.rule, measured, time_ns)})
+                         Case{Phase(view.now_ns), new_alert(ruled.rule, measured, time_ns)})
                 .first;
   }
   Case& one = found->second;
-  one.seen = look_count;
-  const Turn turn = one.phase.advance(ruled.rule, look.now_ns, verdict);
+  one.seen = sample_count;
+  const Transition transition = one.phase.advance(ruled.rule, view.now_ns, verdict);
   Alert& alert = one.alert;
-  if (one.phase.since_ns() == look.now_ns) alert.since_unix_ns = time_ns;
+  if (one.phase.since_ns() == view.now_ns) alert.since_unix_ns = time_ns;
   alert.is_unknown = !measured.value;
   alert.threshold = ruled.rule.threshold;
   if (measured.identity != nullptr) alert.device = measured.identity->index;
@@ -107,33 +108,35 @@ void Judge::State::judge_one(Ruled& ruled, const Measured& measured, const Look&
     alert.value = std::isfinite(*measured.value) ? measured.value : std::nullopt;
     alert.advice = ruled.rule.advice;
     alert.summary =
-        summary_text(ruled.rule, measured, *measured.value, look.now_ns - one.phase.since_ns());
+        summary_text(ruled.rule, measured, *measured.value, view.now_ns - one.phase.since_ns());
   }
-  if (take_turn(turn, one, time_ns, changes)) ruled.cases.erase(found);
+  if (take_turn(transition, one, time_ns, changes)) ruled.cases.erase(found);
 }
 
-void Judge::State::judge_unseen(Ruled& ruled, const Look& look, std::vector<AlertChange>& changes) {
-  const int64_t time_ns = look.sampled.snapshot.time_ns;
+void Judge::State::judge_unseen(Ruled& ruled, const SampleView& view,
+                                std::vector<AlertChange>& changes) {
+  const int64_t time_ns = view.sampled.snapshot.time_ns;
   for (auto entry = ruled.cases.begin(); entry != ruled.cases.end();) {
     Case& one = entry->second;
     bool is_over = false;
-    if (one.seen != look_count) {
+    if (one.seen != sample_count) {
       const bool is_gone =
           ruled.rule.measure == Measure::kMissing || measurer.is_gone(entry->first);
       if (is_gone && one.phase.is_firing())
         resolve(std::move(one.alert), Ending::kGone, time_ns, changes);
       one.alert.is_unknown = true;
-      is_over = is_gone || take_turn(one.phase.advance(ruled.rule, look.now_ns, Verdict::kUnknown),
+      is_over = is_gone || take_turn(one.phase.advance(ruled.rule, view.now_ns, Verdict::kUnknown),
                                      one, time_ns, changes);
     }
     entry = is_over ? ruled.cases.erase(entry) : std::next(entry);
   }
 }
 
-void Judge::State::judge_rule(Ruled& ruled, const Look& look, std::vector<AlertChange>& changes) {
-  for (const Measured& measured : measurer.measure(look, ruled.rule))
-    judge_one(ruled, measured, look, changes);
-  judge_unseen(ruled, look, changes);
+void Judge::State::judge_rule(Ruled& ruled, const SampleView& view,
+                              std::vector<AlertChange>& changes) {
+  for (const Measured& measured : measurer.measure(view, ruled.rule))
+    judge_one(ruled, measured, view, changes);
+  judge_unseen(ruled, view, changes);
 }
 
 void Judge::State::forget_resolved() {
@@ -145,14 +148,14 @@ void Judge::State::see(uint64_t monotonic_ns) {
   now_ns = std::max(now_ns, monotonic_ns + static_cast<uint64_t>(ahead_ns));
 }
 
-std::vector<AlertChange> Judge::State::judge(const Look& look, bool is_whole) {
+std::vector<AlertChange> Judge::State::judge(const SampleView& view, bool is_whole) {
   std::vector<AlertChange> changes;
-  ++look_count;
+  ++sample_count;
   for (Alert& orphan : std::exchange(orphans, {}))
-    resolve(std::move(orphan), Ending::kNoRule, look.sampled.snapshot.time_ns, changes);
-  if (is_whole) measurer.begin(look);
+    resolve(std::move(orphan), Ending::kNoRule, view.sampled.snapshot.time_ns, changes);
+  if (is_whole) measurer.begin(view);
   for (Ruled& ruled : rules) {
-    if (is_whole || ruled.rule.measure == Measure::kLookOverdue) judge_rule(ruled, look, changes);
+    if (is_whole || ruled.rule.measure == Measure::kSampleOverdue) judge_rule(ruled, view, changes);
   }
   forget_resolved();
   return changes;
@@ -167,7 +170,7 @@ Judge::~Judge() = default;
 
 std::vector<AlertChange> Judge::judge(const Sampled& sampled) {
   state_->see(sampled.begin_ns);
-  return state_->judge(Look{sampled, state_->now_ns, 0}, true);
+  return state_->judge(SampleView{sampled, state_->now_ns, 0}, true);
 }
 
 std::vector<AlertChange> Judge::judge_overdue(uint64_t now_ns, int64_t now_unix_ns,
@@ -175,7 +178,7 @@ std::vector<AlertChange> Judge::judge_overdue(uint64_t now_ns, int64_t now_unix_
   state_->see(now_ns);
   Sampled none;
   none.snapshot.time_ns = now_unix_ns;
-  return state_->judge(Look{none, state_->now_ns, overdue_ns}, false);
+  return state_->judge(SampleView{none, state_->now_ns, overdue_ns}, false);
 }
 
 std::vector<Alert> Judge::alerts() const {

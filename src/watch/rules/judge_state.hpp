@@ -35,13 +35,14 @@ struct Judge::State {
       : book(std::move(given)), options(wanted), measurer(wanted.sees_all_processes) {}
 
   void set_rules(RuleBook given);
-  std::vector<AlertChange> judge(const Look& look, bool is_whole);
-  void judge_rule(Ruled& ruled, const Look& look, std::vector<AlertChange>& changes);
-  void judge_one(Ruled& ruled, const Measured& measured, const Look& look,
+  std::vector<AlertChange> judge(const SampleView& view, bool is_whole);
+  void judge_rule(Ruled& ruled, const SampleView& view, std::vector<AlertChange>& changes);
+  void judge_one(Ruled& ruled, const Measured& measured, const SampleView& view,
                  std::vector<AlertChange>& changes);
-  void judge_unseen(Ruled& ruled, const Look& look, std::vector<AlertChange>& changes);
+  void judge_unseen(Ruled& ruled, const SampleView& view, std::vector<AlertChange>& changes);
   // True: the case is over.
-  bool take_turn(Turn turn, Case& subject, int64_t time_ns, std::vector<AlertChange>& changes);
+  bool take_turn(Transition transition, Case& subject, int64_t time_ns,
+                 std::vector<AlertChange>& changes);
   void resolve(Alert alert, Ending ending, int64_t time_ns, std::vector<AlertChange>& changes);
   void forget_resolved();
   void see(uint64_t monotonic_ns);
@@ -63,7 +64,7 @@ struct Judge::State {
   std::deque<Resolved> resolved;  // by end
   uint64_t now_ns = 0;            // of the last look, by the judge's own clock
   int64_t ahead_ns = 0;           // of the monotonic clock: what a process before this one has seen
-  uint64_t look_count = 0;
+  uint64_t sample_count = 0;
 };
 
 }  // namespace vram::watch

@@ -10,7 +10,7 @@
 namespace vram::watch {
 namespace {
 
-constexpr size_t kMostSources = 32;
+constexpr size_t kMaxSources = 32;
 
 template <typename Numbers>
 uint32_t number_of(Numbers& numbers, const std::string& text) {
@@ -40,11 +40,11 @@ void Measurer::set_rules(const std::vector<Rule>& rules) {
   trends_ = std::move(kept);
 }
 
-void Measurer::begin(const Look& look) {
-  look_ = &look;
+void Measurer::begin(const SampleView& view) {
+  view_ = &view;
   numbers_.clear();
   for (auto& [number, known] : devices_) known.place.reset();
-  for (size_t place = 0; place < look.sampled.snapshot.devices.size(); ++place) note_device(place);
+  for (size_t place = 0; place < view.sampled.snapshot.devices.size(); ++place) note_device(place);
   note_processes();
   note_uses();
   note_sources();
@@ -52,12 +52,12 @@ void Measurer::begin(const Look& look) {
 }
 
 void Measurer::note_device(size_t place) {
-  const Device& device = look_->sampled.snapshot.devices[place];
+  const Device& device = view_->sampled.snapshot.devices[place];
   std::string key = key_of(device.identity);
   if (key.empty()) key = fmt::format("number {}", device.identity.index);
   const uint32_t number = number_of(device_numbers_, key);
   numbers_.push_back(number);
-  devices_[number] = {device.identity, look_->now_ns, place};
+  devices_[number] = {device.identity, view_->now_ns, place};
   note_faults(number, device);
 }
 
@@ -69,18 +69,18 @@ void Measurer::note_faults(uint32_t number, const Device& device) {
       subject.xid = xid.xid;
       // Counted since this program began to watch: what there is was not there before.
       const auto [entry, is_new] = xids_.try_emplace(subject, Occurrences(0));
-      entry->second.add(look_->now_ns, xid.count);
+      entry->second.add(view_->now_ns, xid.count);
     }
   }
   // Since the driver was loaded: what there is at first is old.
   if (const auto count = device.health.ecc_since_boot.uncorrected)
-    ecc_.try_emplace(number, Occurrences(std::nullopt)).first->second.add(look_->now_ns, *count);
+    ecc_.try_emplace(number, Occurrences(std::nullopt)).first->second.add(view_->now_ns, *count);
 }
 
 void Measurer::note_processes() {
   std::vector<uint32_t> alive;
-  alive.reserve(look_->sampled.snapshot.processes.size());
-  for (const Process& process : look_->sampled.snapshot.processes) {
+  alive.reserve(view_->sampled.snapshot.processes.size());
+  for (const Process& process : view_->sampled.snapshot.processes) {
     if (process.facts->start_ticks || std::ranges::binary_search(seen_alive_, process.facts->pid))
       alive.push_back(process.facts->pid);
   }
@@ -90,7 +90,7 @@ void Measurer::note_processes() {
 
 void Measurer::note_uses() {
   uses_.clear();
-  for (const Process& process : look_->sampled.snapshot.processes) {
+  for (const Process& process : view_->sampled.snapshot.processes) {
     for (const Use& use : process.uses) {
       if (use.device >= numbers_.size()) continue;
       Measured& measured = uses_.emplace_back(of_device(use.device));
@@ -106,21 +106,21 @@ void Measurer::note_uses() {
 
 void Measurer::note_sources() {
   for (auto& [number, known] : sources_) known.fails = false;
-  for (const std::string& note : look_->sampled.snapshot.notes) {
+  for (const std::string& note : view_->sampled.snapshot.notes) {
     const std::string name = source_of(note);
-    if (name.empty() || (sources_.size() >= kMostSources && !source_numbers_.contains(name)))
+    if (name.empty() || (sources_.size() >= kMaxSources && !source_numbers_.contains(name)))
       continue;
     KnownSource& known = sources_[number_of(source_numbers_, name)];
     // One that is heard of later said nothing so far: all was well.
-    if (known.says.empty()) known.has_worked = !is_first_;
-    known.says = note;
+    if (known.last_note.empty()) known.has_worked = !is_first_;
+    known.last_note = note;
     known.fails = true;
   }
   for (auto& [number, known] : sources_) known.has_worked = known.has_worked || !known.fails;
 }
 
-const std::vector<Measured>& Measurer::measure(const Look& look, const Rule& rule) {
-  look_ = &look;
+const std::vector<Measured>& Measurer::measure(const SampleView& view, const Rule& rule) {
+  view_ = &view;
   std::vector<Measured>& found = found_;
   found.clear();
   switch (rule.measure) {
@@ -146,11 +146,12 @@ const std::vector<Measured>& Measurer::measure(const Look& look, const Rule& rul
     case Measure::kSourceFailing:
       measure_sources(found);
       break;
-    case Measure::kLookTime:
-      found.emplace_back().value = static_cast<double>(look_->sampled.look_ns) / kSecondNs;
+    case Measure::kSampleTime:
+      found.emplace_back().value =
+          static_cast<double>(view_->sampled.sample_duration_ns) / kSecondNs;
       break;
-    case Measure::kLookOverdue:
-      found.emplace_back().value = static_cast<double>(look_->overdue_ns) / kSecondNs;
+    case Measure::kSampleOverdue:
+      found.emplace_back().value = static_cast<double>(view_->overdue_ns) / kSecondNs;
       break;
     default:
       measure_device(rule, found);
@@ -163,35 +164,35 @@ bool Measurer::is_gone(const Subject& subject) const {
   const auto known = devices_.find(subject.device);
   if (known == devices_.end()) return true;
   if (!known->second.place) return known->second.is_seen;
-  const Device& device = look_->sampled.snapshot.devices[*known->second.place];
+  const Device& device = view_->sampled.snapshot.devices[*known->second.place];
   return subject.pid != kNoNumber && device.sample.processes.has_value();
 }
 
 Measured Measurer::of_device(size_t place) const {
   Measured measured;
   measured.subject.device = numbers_[place];
-  measured.device = &look_->sampled.snapshot.devices[place];
+  measured.device = &view_->sampled.snapshot.devices[place];
   measured.identity = &measured.device->identity;
   return measured;
 }
 
 void Measurer::measure_xids(const Rule& rule, std::vector<Measured>& found) const {
   for (const auto& [subject, occurrences] : xids_) {
-    const bool is_meant = rule.measure == Measure::kOtherXid
-                              ? !named_xids_.contains(subject.xid)
-                              : std::ranges::count(rule.xids, subject.xid) > 0;
+    const bool is_selected = rule.measure == Measure::kOtherXid
+                                 ? !named_xids_.contains(subject.xid)
+                                 : std::ranges::count(rule.xids, subject.xid) > 0;
     const KnownDevice& known = devices_.at(subject.device);
-    if (!is_meant || !known.place) continue;
+    if (!is_selected || !known.place) continue;
     Measured& measured = found.emplace_back(of_device(*known.place));
     measured.subject = subject;
-    const uint64_t count = occurrences.in_window(look_->now_ns, rule.window_ns);
+    const uint64_t count = occurrences.in_window(view_->now_ns, rule.window_ns);
     measured.value = static_cast<double>(count);
   }
 }
 
 void Measurer::measure_missing(const Rule& rule, std::vector<Measured>& found) const {
   for (const auto& [number, known] : devices_) {
-    if (look_->now_ns - known.seen_ns > rule.window_ns) continue;
+    if (view_->now_ns - known.seen_ns > rule.window_ns) continue;
     Measured measured;
     measured.subject.device = number;
     measured.identity = &known.identity;
@@ -202,11 +203,11 @@ void Measurer::measure_missing(const Rule& rule, std::vector<Measured>& found) c
 
 // A source that never worked is none of this machine's, unless there is no other.
 void Measurer::measure_sources(std::vector<Measured>& found) const {
-  const bool has_devices = !look_->sampled.snapshot.devices.empty();
+  const bool has_devices = !view_->sampled.snapshot.devices.empty();
   for (const auto& [number, known] : sources_) {
     Measured& measured = found.emplace_back();
     measured.subject.source = number;
-    measured.text = &known.says;
+    measured.text = &known.last_note;
     measured.value = known.fails && (known.has_worked || !has_devices) ? 1 : 0;
   }
 }

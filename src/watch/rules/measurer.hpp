@@ -31,10 +31,10 @@ class Measurer {
   void set_rules(const std::vector<Rule>& rules);
 
   // Takes note of a look.
-  void begin(const Look& look);
+  void begin(const SampleView& view);
   // Of the look that began last, or of one that has not ended: of that only its being overdue.
   // Valid until the next call.
-  [[nodiscard]] const std::vector<Measured>& measure(const Look& look, const Rule& rule);
+  [[nodiscard]] const std::vector<Measured>& measure(const SampleView& view, const Rule& rule);
   // What it was about is not there any more, as far as this look can tell. A device that only a
   // process before this one saw may just be late.
   [[nodiscard]] bool is_gone(const Subject& subject) const;
@@ -55,7 +55,7 @@ class Measurer {
     bool is_seen = true;          // by this process
   };
   struct KnownSource {
-    std::string says;
+    std::string last_note;
     bool fails = false;       // now
     bool has_worked = false;  // in some look
   };
@@ -100,7 +100,7 @@ class Measurer {
 
   bool sees_all_processes_;
   std::set<uint64_t> named_xids_;
-  const Look* look_ = nullptr;
+  const SampleView* view_ = nullptr;
   bool is_first_ = true;
   std::vector<uint32_t> numbers_;  // of the look's devices, by place
   std::map<std::string, uint32_t> device_numbers_;

@@ -14,7 +14,7 @@ using Bytes = std::optional<uint64_t>;
 using Value = std::optional<double>;
 
 // Less memory of its own than this, and the host's besides, has a processor's own graphics.
-constexpr uint64_t kMostCarvedOut = 4 * kGiB;
+constexpr uint64_t kMaxCarvedOutBytes = 4 * kGiB;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 Value value_of(const auto& figure) {
@@ -32,7 +32,7 @@ Bytes sum(Bytes a, Bytes b) {
 gpu::DeviceMemory memory_of(const Device& device) {
   const gpu::DeviceMemory& own = device.sample.memory;
   const gpu::DeviceMemory& host = device.sample.host_memory;
-  if (!own.total_bytes || *own.total_bytes > kMostCarvedOut || !host.total_bytes) return own;
+  if (!own.total_bytes || *own.total_bytes > kMaxCarvedOutBytes || !host.total_bytes) return own;
   return {sum(own.total_bytes, host.total_bytes), sum(own.used_bytes, host.used_bytes),
           sum(own.free_bytes, host.free_bytes), own.reserved_bytes};
 }
@@ -116,7 +116,7 @@ void Measurer::measure_memory(const Rule& rule, std::vector<Measured>& found) co
     measured.free_bytes = free;
   };
   for (size_t place = 0; place < numbers_.size(); ++place) {
-    const Device& device = look_->sampled.snapshot.devices[place];
+    const Device& device = view_->sampled.snapshot.devices[place];
     fill(found.emplace_back(of_device(place)), memory_of(device));
     std::set<uint32_t> counted;
     for (const gpu::MigInstance& instance : device.health.mig_instances) {
@@ -166,8 +166,8 @@ bool Measurer::follow(Trends& trends, const Rule& rule, Measured& measured, Byte
     entry = trends.emplace(measured.subject, fresh).first;
   }
   KnownTrend& known = entry->second;
-  const bool is_first = std::exchange(known.used_ns, look_->now_ns) != look_->now_ns;
-  known.trend.add(look_->now_ns, *bytes);
+  const bool is_first = std::exchange(known.used_ns, view_->now_ns) != view_->now_ns;
+  known.trend.add(view_->now_ns, *bytes);
   const auto growth = known.trend.growth_per_second();
   if (!growth || !room) return is_first;
   measured.per_second = *growth;
@@ -189,7 +189,7 @@ void Measurer::measure_trends(const Rule& rule, std::vector<Measured>& found) {
   }
   if (followed == trends.size()) return;
   std::erase_if(trends, [&](const auto& entry) {
-    return look_->now_ns - entry.second.used_ns > rule.window_ns;
+    return view_->now_ns - entry.second.used_ns > rule.window_ns;
   });
 }
 
@@ -211,7 +211,7 @@ void Measurer::measure_device(const Rule& rule, std::vector<Measured>& found) co
       const auto errors = ecc_.find(numbers_[place]);
       if (errors != ecc_.end())
         measured.value =
-            static_cast<double>(errors->second.in_window(look_->now_ns, rule.window_ns));
+            static_cast<double>(errors->second.in_window(view_->now_ns, rule.window_ns));
     } else if (rule.measure == Measure::kRowRemapFailed) {
       measured.value = flag(rows ? std::optional(rows->has_failed) : std::nullopt);
     } else if (rule.measure == Measure::kRowRemapPending) {

@@ -119,7 +119,7 @@ Json Measurer::save() const {
   Json sources = Json::array();
   for (const auto& [number, known] : sources_)
     sources.push_back({{"name", name_in(source_numbers_, number)},
-                       {"says", known.says},
+                       {"says", known.last_note},
                        {"has_worked", known.has_worked}});
   Json xids = Json::array();
   for (const auto& [subject, faults] : xids_)
@@ -144,7 +144,7 @@ void Measurer::restore_devices(const Json& saved) {
   }
   for (const Json& one : saved.at("sources")) {
     const uint32_t number = number_in(source_numbers_, one.at("name").get<std::string>());
-    sources_[number] = {.says = one.at("says").get<std::string>(),
+    sources_[number] = {.last_note = one.at("says").get<std::string>(),
                         .fails = false,
                         .has_worked = one.at("has_worked")};
   }

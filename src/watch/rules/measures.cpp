@@ -131,12 +131,12 @@ constexpr std::array kMeasures = {
                  .unit = Unit::kFlag,
                  .scope = Scope::kMachine,
                  .meaning = "a source that has worked, or the last hope of one, does not work"},
-    MeasureFacts{.measure = Measure::kLookTime,
+    MeasureFacts{.measure = Measure::kSampleTime,
                  .name = "look_time",
                  .unit = Unit::kSeconds,
                  .scope = Scope::kMachine,
                  .meaning = "what one look at all devices takes"},
-    MeasureFacts{.measure = Measure::kLookOverdue,
+    MeasureFacts{.measure = Measure::kSampleOverdue,
                  .name = "look_overdue",
                  .unit = Unit::kSeconds,
                  .scope = Scope::kMachine,
@@ -147,13 +147,13 @@ constexpr bool is_in_order() {
   for (size_t i = 0; i < kMeasures.size(); ++i) {
     if (static_cast<size_t>(kMeasures.at(i).measure) != i) return false;
   }
-  return kMeasures.size() == static_cast<size_t>(Measure::kLookOverdue) + 1;
+  return kMeasures.size() == static_cast<size_t>(Measure::kSampleOverdue) + 1;
 }
 static_assert(is_in_order(), "facts_of() looks a measure up by its number");
 
 uint64_t whole(double value) {
-  constexpr double kMost = 9e18;
-  return static_cast<uint64_t>(std::llround(std::clamp(value, 0.0, kMost)));
+  constexpr double kMax = 9e18;
+  return static_cast<uint64_t>(std::llround(std::clamp(value, 0.0, kMax)));
 }
 
 // Coarse, as forecasts are: hours and minutes beyond two hours.

@@ -12,7 +12,7 @@
 namespace vram::watch {
 
 // No window of a measure that counts is longer.
-inline constexpr uint64_t kLongestWindowNs = 24 * kHourNs;
+inline constexpr uint64_t kMaxWindowNs = 24 * kHourNs;
 
 class Occurrences {
  public:
@@ -31,7 +31,7 @@ class Occurrences {
   void add(uint64_t now_ns, uint64_t count) {
     const uint64_t before = last_.value_or(count);
     last_ = count;
-    while (!batches_.empty() && now_ns - batches_.front().time_ns > kLongestWindowNs)
+    while (!batches_.empty() && now_ns - batches_.front().time_ns > kMaxWindowNs)
       batches_.pop_front();
     if (count <= before) return;
     if (batches_.empty() || now_ns - batches_.back().time_ns > kBatchNs)

@@ -19,7 +19,7 @@ enum class Verdict : uint8_t {
   kHolds,
 };
 
-enum class Turn : uint8_t {
+enum class Transition : uint8_t {
   kNothing,
   kFires,
   kIsClear,    // was firing
@@ -42,15 +42,15 @@ class Phase {
   explicit Phase(const Times& times) : times_(times) {}
 
   // After a verdict, also the first one. Time must not go back.
-  [[nodiscard]] Turn advance(const Rule& rule, uint64_t now_ns, Verdict verdict);
+  [[nodiscard]] Transition advance(const Rule& rule, uint64_t now_ns, Verdict verdict);
 
   [[nodiscard]] bool is_firing() const { return times_.is_firing; }
   [[nodiscard]] uint64_t since_ns() const { return times_.since_ns; }  // it holds without a break
   [[nodiscard]] const Times& times() const { return times_; }
 
  private:
-  [[nodiscard]] Turn advance_pending(const Rule& rule, uint64_t now_ns, Verdict verdict);
-  [[nodiscard]] Turn advance_firing(const Rule& rule, uint64_t now_ns, Verdict verdict);
+  [[nodiscard]] Transition advance_pending(const Rule& rule, uint64_t now_ns, Verdict verdict);
+  [[nodiscard]] Transition advance_firing(const Rule& rule, uint64_t now_ns, Verdict verdict);
 
   Times times_;
 };

@@ -38,8 +38,8 @@ enum class Measure : uint8_t {
   kTrouble,
   kMissing,
   kSourceFailing,
-  kLookTime,
-  kLookOverdue,
+  kSampleTime,
+  kSampleOverdue,
 };
 
 inline constexpr uint64_t kSecondNs = 1'000'000'000;

@@ -12,8 +12,8 @@
 namespace vram::watch {
 namespace {
 
-constexpr uint64_t kLongestFile = uint64_t{1} << 20;
-constexpr size_t kMostRules = 256;
+constexpr uint64_t kMaxRulesFileBytes = uint64_t{1} << 20;
+constexpr size_t kMaxRules = 256;
 
 bool is_rule_name(const std::string& name) {
   return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
@@ -94,7 +94,7 @@ Result<const Setting*> rules_of(const std::string& file, const Setting& top) {
 RuleBook RuleBook::built_in() { return RuleBook(built_in_rules()); }
 
 Result<RuleBook> RuleBook::load(const std::string& path) {
-  const auto file = read_settings(path, kLongestFile);
+  const auto file = read_settings(path, kMaxRulesFileBytes);
   if (!file) return tl::unexpected(file.error());
   return parse(file->text, path);
 }
@@ -121,9 +121,9 @@ Result<RuleBook> RuleBook::parse(std::string_view text, const std::string& name)
     } else {
       *known = std::move(*rule);
     }
-    if (book.rules_.size() > kMostRules)
+    if (book.rules_.size() > kMaxRules)
       return wrong(name, section.key_place,
-                   fmt::format("expected at most {} rules, found more", kMostRules));
+                   fmt::format("expected at most {} rules, found more", kMaxRules));
   }
   return book;
 }

@@ -15,9 +15,9 @@
 namespace vram::watch {
 namespace {
 
-constexpr uint64_t kLongestNs = 30 * 24 * kHourNs;
-constexpr size_t kMostItems = 64;
-constexpr size_t kLongestText = 1'000;
+constexpr uint64_t kMaxDurationNs = 30 * 24 * kHourNs;
+constexpr size_t kMaxItems = 64;
+constexpr size_t kMaxTextLength = 1'000;
 
 // What a value has to be, for errors.
 std::string_view wanted(Unit unit) {
@@ -64,8 +64,8 @@ std::optional<double> seconds_of(const Setting& setting) {
 
 // In the unit, and possible.
 std::optional<double> value_of(Unit unit, const Setting& setting) {
-  const auto within = [](std::optional<double> value, double least, double most) {
-    return value && *value >= least && *value <= most ? value : std::nullopt;
+  const auto within = [](std::optional<double> value, double minimum, double maximum) {
+    return value && *value >= minimum && *value <= maximum ? value : std::nullopt;
   };
   switch (unit) {
     case Unit::kShare:
@@ -73,7 +73,7 @@ std::optional<double> value_of(Unit unit, const Setting& setting) {
     case Unit::kBytes:
       return within(bytes_of(setting), 0, 0x1p53);
     case Unit::kSeconds:
-      return within(seconds_of(setting), 0, static_cast<double>(kLongestNs) / kSecondNs);
+      return within(seconds_of(setting), 0, static_cast<double>(kMaxDurationNs) / kSecondNs);
     case Unit::kCelsius:
       return within(setting.number, -100, 500);
     case Unit::kCount:
@@ -90,7 +90,7 @@ bool is_label_name(const std::string& name) {
   const auto is_letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };
-  return !name.empty() && name.size() <= kMostItems && is_letter(name[0]) &&
+  return !name.empty() && name.size() <= kMaxItems && is_letter(name[0]) &&
          !name.starts_with("__") &&
          std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
@@ -164,7 +164,7 @@ class Section {
     return set;
   }
   Result<> set_text(const Setting& setting, std::string& target) const {
-    if (!setting.text || setting.text->empty() || setting.text->size() > kLongestText)
+    if (!setting.text || setting.text->empty() || setting.text->size() > kMaxTextLength)
       return expected(setting, "a text of 1 to 1000 bytes");
     target = printable(*setting.text);
     return {};
@@ -213,8 +213,8 @@ class Section {
     auto set = set_time(setting, rule_.window_ns);
     // Which devices there were is remembered for as long as one likes, figures for a day.
     const bool is_long = facts_.measure == Measure::kMissing;
-    const uint64_t longest_ns = is_long ? 365 * kLongestWindowNs : kLongestWindowNs;
-    if (set && (rule_.window_ns < kMinuteNs || rule_.window_ns > longest_ns))
+    const uint64_t max_age_ns = is_long ? 365 * kMaxWindowNs : kMaxWindowNs;
+    if (set && (rule_.window_ns < kMinuteNs || rule_.window_ns > max_age_ns))
       return expected(setting, is_long ? "a time from \"1min\" to \"8760h\""
                                        : "a time from \"1min\" to \"24h\"");
     return set;
@@ -231,7 +231,7 @@ class Section {
   }
   Result<> set_xids(const Setting& setting) {
     const std::string_view what = "a list of 1 to 64 Xid numbers such as [48, 79]";
-    if (!setting.list || setting.list->empty() || setting.list->size() > kMostItems)
+    if (!setting.list || setting.list->empty() || setting.list->size() > kMaxItems)
       return expected(setting, what);
     rule_.xids.clear();
     for (const Setting& item : *setting.list) {
@@ -247,7 +247,7 @@ class Section {
   }
   Result<> set_reasons(const Setting& setting) {
     const std::string_view what = "a list of texts such as [\"hardware thermal\"]";
-    if (!setting.list || setting.list->empty() || setting.list->size() > kMostItems)
+    if (!setting.list || setting.list->empty() || setting.list->size() > kMaxItems)
       return expected(setting, what);
     rule_.reasons.clear();
     for (const Setting& item : *setting.list) {
@@ -275,7 +275,7 @@ class Section {
   }
   Result<> set_advice(const Setting& setting) { return set_text(setting, rule_.advice); }
   Result<> set_labels(const Setting& setting) {
-    if (!setting.table || setting.table->size() > kMostItems)
+    if (!setting.table || setting.table->size() > kMaxItems)
       return expected(setting, "a table of texts such as { team = \"ml\" }");
     rule_.labels.clear();
     for (const Setting& item : *setting.table) {
@@ -296,8 +296,8 @@ class Section {
     const bool is_right =
         facts_.holds_below ? rule_.clear >= rule_.threshold : rule_.clear <= rule_.threshold;
     if (is_right) return {};
-    const Setting& said = clear_ != nullptr ? *clear_ : *threshold_;
-    return wrong(file_, said.place,
+    const Setting& given = clear_ != nullptr ? *clear_ : *threshold_;
+    return wrong(file_, given.place,
                  fmt::format("rules.{}: expected 'clear' to be {} than the threshold {}, found {}: "
                              "a rule that fires is clear only beyond it",
                              rule_.name, facts_.holds_below ? "not less" : "not more",

@@ -44,7 +44,7 @@ struct Measured {
 };
 
 // A look at the machine, or at one that has not ended.
-struct Look {
+struct SampleView {
   const Sampled& sampled;
   uint64_t now_ns = 0;      // monotonic, and never before that of an earlier look
   uint64_t overdue_ns = 0;  // of a look that has not ended

@@ -10,8 +10,8 @@ namespace {
 
 constexpr uint64_t kParts = 60;          // of a window
 constexpr uint64_t kEarlierWindows = 4;  // that are remembered by their heights
-constexpr size_t kFewest = kParts / 2;
-constexpr double kMostFall = 0.25;  // of the growth
+constexpr size_t kMinCount = kParts / 2;
+constexpr double kMaxFall = 0.25;  // of the growth
 
 double as_double(uint64_t value) { return static_cast<double>(value); }
 
@@ -94,11 +94,11 @@ bool Trend::comes_back(double growth_bytes) const {
     highest = std::max(highest, floor.bytes);
     fall = std::max(fall, highest - floor.bytes);
   }
-  return as_double(fall) > kMostFall * growth_bytes;
+  return as_double(fall) > kMaxFall * growth_bytes;
 }
 
 std::optional<double> Trend::judge() const {
-  if (seen_.floors.size() < kFewest) return std::nullopt;
+  if (seen_.floors.size() < kMinCount) return std::nullopt;
   const Floor& first = seen_.floors.front();
   const Floor& last = seen_.floors.back();
   if (last.bytes < first.bytes + at_least_bytes_) return 0;

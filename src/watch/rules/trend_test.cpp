@@ -17,9 +17,9 @@ using Memory = std::function<double(double minute)>;  // GiB
 int found_in(const Memory& memory, double minutes, double from = 0) {
   Trend trend(kHourNs, kGiB / 4);
   int found = 0;
-  for (uint64_t look = 0; static_cast<double>(look) / 6 < minutes; ++look) {
-    const double minute = static_cast<double>(look) / 6;
-    trend.add(look * 10 * kSecondNs, static_cast<uint64_t>(memory(minute) * kGiB));
+  for (uint64_t tick = 0; static_cast<double>(tick) / 6 < minutes; ++tick) {
+    const double minute = static_cast<double>(tick) / 6;
+    trend.add(tick * 10 * kSecondNs, static_cast<uint64_t>(memory(minute) * kGiB));
     if (minute >= from && trend.growth_per_second().value_or(0) > 0) ++found;
   }
   return found;

@@ -41,9 +41,9 @@ struct FakeMachine {
   uint64_t now_ns = 0;
   int opened = 0;
   std::shared_ptr<const bool> handle = std::make_shared<const bool>();  // shared by what is open
-  int identities_asked = 0;
-  std::vector<uint64_t> health_asked_ns = {};
-  gpu::XidNews news = {};  // at the next look alone
+  int identities_read = 0;
+  std::vector<uint64_t> health_read_ns = {};
+  gpu::XidReport report = {};  // at the next look alone
 
   [[nodiscard]] bool is_open() const { return handle.use_count() > 1; }
   void add(const std::string& uuid) {
@@ -62,21 +62,21 @@ class FakeTelemetry {
     return static_cast<uint32_t>(machine_->samples.size());
   }
   [[nodiscard]] gpu::DeviceIdentity identity(uint32_t index) const {
-    ++machine_->identities_asked;
+    ++machine_->identities_read;
     return machine_->identities[index];
   }
   [[nodiscard]] gpu::DeviceHealth health(uint32_t /*index*/) const {
-    machine_->health_asked_ns.push_back(machine_->now_ns);
+    machine_->health_read_ns.push_back(machine_->now_ns);
     return machine_->health;
   }
   [[nodiscard]] gpu::DeviceSample sample(uint32_t index) const { return machine_->samples[index]; }
-  [[nodiscard]] gpu::XidNews xid_news() const { return std::exchange(machine_->news, {}); }
+  [[nodiscard]] gpu::XidReport xid_report() const { return std::exchange(machine_->report, {}); }
 
  private:
   FakeMachine* machine_;
   std::shared_ptr<const bool> handle_;
 };
-static_assert(gpu::Telemetry<FakeTelemetry> && gpu::TellsXids<FakeTelemetry>);
+static_assert(gpu::Telemetry<FakeTelemetry> && gpu::ReportsXids<FakeTelemetry>);
 
 inline Opener opener_of_machine(std::string name, FakeMachine& machine) {
   return opener_of(std::move(name), [&machine]() -> Result<FakeTelemetry> {

@@ -53,7 +53,7 @@ def cycles() -> dict[str, Any]:
     Trainer(16 * MIB)
     before = figures()
     found = [cycle.bytes for cycle in vram.find_cycles()]
-    cleaner = vram.Cleaner(step="cycles", least="1MiB")
+    cleaner = vram.Cleaner(step="cycles", min_bytes="1MiB")
     first = graded(cleaner.step())
     after = figures()
     second = graded(cleaner.step())
@@ -68,7 +68,7 @@ def workspaces() -> dict[str, Any]:
     (x @ x).sum().item()  # cuBLAS has its workspace from here on
     torch.fft.rfft(x)
     before = figures()
-    cleaner = vram.Cleaner(epoch="workspaces", low=1.0)  # somebody always needs the memory
+    cleaner = vram.Cleaner(epoch="workspaces", min_free_fraction=1.0)  # somebody always needs the memory
     first = graded(cleaner.epoch())
     after = figures()
     second = graded(cleaner.epoch())

@@ -111,7 +111,7 @@ class PoolAllocator {
 
   vram_status request(vram_pool* pool, size_t bytes, cudaStream_t stream, void** block);
   void* serve(size_t bytes, DeviceIndex device, cudaStream_t stream);
-  bool is_native_business(DeviceIndex device, cudaStream_t stream);
+  bool is_served_natively(DeviceIndex device, cudaStream_t stream);
   // A request to the native allocator; what the pool holds free is given up before it fails, and
   // only then is the error observed.
   template <class Request>
@@ -132,7 +132,7 @@ class PoolAllocator {
     return request();
   }
   template <class Request>
-  auto beside_captures(Request request) const {
+  auto allowing_captures(Request request) const {
     if (private_pools_.is_quiet()) return request();
     const RelaxedCapture relaxed;
     return request();
@@ -143,8 +143,8 @@ class PoolAllocator {
   DataPtr adopt(DataPtr data);
   void release_native(void* address);
   void free_block(void* address);
-  bool is_put_off(void* address);
-  void free_put_off();
+  bool is_deferred(void* address);
+  void free_deferred();
   void trim_all();
   [[noreturn]] void out_of_memory(vram_pool* pool, DeviceIndex device, size_t bytes);
   void observe_out_of_memory(vram_pool* pool, DeviceIndex device, size_t bytes);

@@ -39,7 +39,7 @@ inline void PoolAllocator::begin_allocate_to_pool(DeviceIndex device, MempoolId_
 inline void PoolAllocator::end_allocate_to_pool(DeviceIndex device, MempoolId_t id) {
   native_->endAllocateToPool(device, id);
   if (private_pools_.end(device, id)) pools_.end_capture();
-  free_put_off();
+  free_deferred();
 }
 
 template <class Call>
@@ -191,8 +191,8 @@ inline bool names_private_pool(bool) { return false; }
 // communicator. The pool's ranges must not be among them: what lies behind an address may change
 // once its block is freed, and the backend would not hear of it (docs/pytorch.md).
 inline bool is_read_for_registration() {
-  const char* const told = std::getenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK");
-  return told != nullptr && *told != '\0' && std::string_view(told) != "0";
+  const char* const setting = std::getenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK");
+  return setting != nullptr && *setting != '\0' && std::string_view(setting) != "0";
 }
 
 template <class... Arguments>

@@ -30,7 +30,7 @@ inline DataPtr PoolAllocator::allocate(size_t bytes) {
   const c10::Device where(c10::DeviceType::CUDA, device);
   if (bytes == 0) return {nullptr, nullptr, &release, where};
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device).stream();
-  if (is_native_business(device, stream)) {
+  if (is_served_natively(device, stream)) {
     return natively([&] { return adopt(native_->allocate(bytes)); });
   }
   void* const block = serve(bytes, device, stream);
@@ -45,7 +45,7 @@ inline void* PoolAllocator::raw_alloc(size_t bytes) {
 inline void* PoolAllocator::raw_alloc_with_stream(size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return nullptr;
   const DeviceIndex device = c10::cuda::current_device();
-  if (!is_native_business(device, stream)) return serve(bytes, device, stream);
+  if (!is_served_natively(device, stream)) return serve(bytes, device, stream);
   return natively([&] {
     void* const block = native_->raw_alloc_with_stream(bytes, stream);
     adopted_.put(block, native_->raw_deleter());
@@ -61,9 +61,9 @@ DataPtr PoolAllocator::allocate_with_address(size_t bytes, void* address) {
 
 // The handle of the per-thread default stream names another stream in each thread: the pool can't
 // tell its work apart.
-inline bool PoolAllocator::is_native_business(DeviceIndex device, cudaStream_t stream) {
+inline bool PoolAllocator::is_served_natively(DeviceIndex device, cudaStream_t stream) {
   if (!private_pools_.is_quiet()) {
-    free_put_off();
+    free_deferred();
     if (private_pools_.is_all_native() || private_pools_.accept(device, stream)) return true;
   }
   return C10_UNLIKELY(stream == cudaStreamPerThread) || pools_.of(device) == nullptr;
@@ -75,12 +75,12 @@ inline vram_status PoolAllocator::request(vram_pool* pool, size_t bytes, cudaStr
                                           void** block) {
   if (private_pools_.is_quiet()) return vram_alloc(pool, bytes, stream, block);
   const RelaxedCapture relaxed;
-  const auto ask = [&] { return vram_alloc(pool, bytes, stream, block); };
+  const auto try_alloc = [&] { return vram_alloc(pool, bytes, stream, block); };
   const bool is_early = private_pools_.may_be_capturing();
-  const vram_status status = waiting(ask);
+  const vram_status status = waiting(try_alloc);
   if (status != VRAM_OUT_OF_MEMORY || !is_early || private_pools_.is_capturing()) return status;
   private_pools_.wait_until_it_is_known();
-  return waiting(ask);
+  return waiting(try_alloc);
 }
 
 inline void* PoolAllocator::serve(size_t bytes, DeviceIndex device, cudaStream_t stream) {
@@ -124,8 +124,8 @@ inline void PoolAllocator::release(void* address) {
     (*python)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA,
                                              reinterpret_cast<uintptr_t>(address));
   if (!self.private_pools_.is_quiet()) {
-    if (self.is_put_off(address)) return;
-    self.free_put_off();
+    if (self.is_deferred(address)) return;
+    self.free_deferred();
   }
   self.free_block(address);
 }
@@ -138,17 +138,17 @@ inline void PoolAllocator::free_block(void* address) {
       report_use(address, -static_cast<int64_t>(info.requested_bytes),
                  static_cast<DeviceIndex>(device));
   }
-  const bool is_freed = beside_captures([&] { return pools_.free(address); });
+  const bool is_freed = allowing_captures([&] { return pools_.free(address); });
   TORCH_CHECK(is_freed, "vram: freed what is no block of the pool, or a block twice: ", address);
 }
 
-inline bool PoolAllocator::is_put_off(void* address) {
+inline bool PoolAllocator::is_deferred(void* address) {
   vram_block_info info{};
   if (!private_pools_.is_capturing() || pools_.find(address, &info) < 0) return false;
-  return private_pools_.put_off(address, static_cast<cudaStream_t>(info.stream));
+  return private_pools_.defer_free(address, static_cast<cudaStream_t>(info.stream));
 }
 
-inline void PoolAllocator::free_put_off() {
+inline void PoolAllocator::free_deferred() {
   for (void* const block : private_pools_.take_back()) free_block(block);
 }
 

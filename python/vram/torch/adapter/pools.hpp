@@ -62,12 +62,12 @@ class Pools {
     const std::lock_guard<std::mutex> lock(mutex_);
     ++captures_;
     ++begins_;
-    tell_captures();
+    announce_captures();
   }
   void end_capture() {
     const std::lock_guard<std::mutex> lock(mutex_);
     --captures_;
-    tell_captures();
+    announce_captures();
   }
 
   // How many captures have begun so far.
@@ -82,23 +82,24 @@ class Pools {
     if (begins != begins_) return false;
     ++waiters_;
     begins_without_capture_ = begins;
-    tell_captures();
+    announce_captures();
     return true;
   }
   void stop_waiting() {
     const std::lock_guard<std::mutex> lock(mutex_);
     --waiters_;
-    tell_captures();
+    announce_captures();
   }
 
   // Frees a block; false: none of the pools has it.
   bool free(void* block) const {
-    return ask([block](vram_pool* pool) { return vram_free(pool, block) == VRAM_OK; }) >= 0;
+    return find_owner([block](vram_pool* pool) { return vram_free(pool, block) == VRAM_OK; }) >= 0;
   }
 
   // The device of the live block that holds the address; -1: none does.
   int find(const void* address, vram_block_info* info) const {
-    return ask([&](vram_pool* pool) { return vram_find_block(pool, address, info) == VRAM_OK; });
+    return find_owner(
+        [&](vram_pool* pool) { return vram_find_block(pool, address, info) == VRAM_OK; });
   }
 
  private:
@@ -109,7 +110,7 @@ class Pools {
 
   // Asks the pools whose the block is, the current device's first; the answer's device, or -1.
   template <class Claims>
-  int ask(Claims claims) const {
+  int find_owner(Claims claims) const {
     const int count = opened_count_.load(std::memory_order_acquire);
     DeviceIndex current = count == 1 ? opened_[0] : DeviceIndex{-1};
     if (count > 1) (void)c10::cuda::GetDevice(&current);
@@ -127,8 +128,8 @@ class Pools {
     options.limit_bytes = limit_bytes_;
     vram_pool* pool = nullptr;
     if (vram_pool_open(device, &options, &pool) == VRAM_OK) {
-      tell_of_captures_so_far(pool);
-      let_peers_in(device, pool);
+      announce_open_captures(pool);
+      enable_peers(device, pool);
       const int count = opened_count_.load(std::memory_order_relaxed);
       slot.pool.store(pool, std::memory_order_release);
       opened_[count] = device;
@@ -142,27 +143,27 @@ class Pools {
 
   // With the mutex held. Graphs that were captured earlier may be launched at any time: beside
   // launches the pool makes no stream wait (docs/pool.md).
-  void tell_of_captures_so_far(vram_pool* pool) const {
+  void announce_open_captures(vram_pool* pool) const {
     if (begins_ == 0) return;
     (void)vram_begin_capture(pool);
-    if (!are_told_) (void)vram_end_capture(pool);
+    if (!is_capture_announced_) (void)vram_end_capture(pool);
   }
 
   // With the mutex held. Waits for a pool that waits for the device: a capture begins after that.
-  void tell_captures() {
-    const bool is_doubted = waiters_ > 0 && begins_ == begins_without_capture_;
-    const bool tell = captures_ > 0 && !is_doubted;
-    if (tell == are_told_) return;
-    are_told_ = tell;
-    for_each([tell](int, vram_pool* pool) {
-      (void)(tell ? vram_begin_capture(pool) : vram_end_capture(pool));
+  void announce_captures() {
+    const bool is_uncertain = waiters_ > 0 && begins_ == begins_without_capture_;
+    const bool announces = captures_ > 0 && !is_uncertain;
+    if (announces == is_capture_announced_) return;
+    is_capture_announced_ = announces;
+    for_each([announces](int, vram_pool* pool) {
+      (void)(announces ? vram_begin_capture(pool) : vram_end_capture(pool));
     });
   }
 
   // PyTorch enables access between two devices once, at the first copy, and keeps the answer to
   // itself; a copy from before vram came can't be seen. But it needed a context on both devices,
   // so whoever has one now may have been let in. Later ones come by enable_peer_access().
-  static void let_peers_in(DeviceIndex device, vram_pool* pool) {
+  static void enable_peers(DeviceIndex device, vram_pool* pool) {
     const DeviceIndex count = c10::cuda::device_count();
     for (DeviceIndex peer = 0; peer < count; ++peer) {
       if (peer != device && c10::cuda::hasPrimaryContext(peer)) (void)vram_enable_peer(pool, peer);
@@ -178,7 +179,7 @@ class Pools {
   uint64_t begins_ = 0;
   int waiters_ = 0;
   uint64_t begins_without_capture_ = 0;  // while there are waiters
-  bool are_told_ = false;                // the open pools, that there is a capture
+  bool is_capture_announced_ = false;    // the open pools, that there is a capture
 };
 
 }  // namespace vram_torch

@@ -102,7 +102,7 @@ class PrivatePools {
 
   // True if the free of the stream's block is put off; take_back() returns it when nothing is
   // captured any more.
-  bool put_off(void* block, cudaStream_t stream) {
+  bool defer_free(void* block, cudaStream_t stream) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!is_capturing_locked() || !is_captured(stream)) return false;
     put_off_.push_back(block);

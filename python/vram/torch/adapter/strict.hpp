@@ -14,8 +14,8 @@ namespace vram_torch {
 constexpr int kEnvironment = 3;
 
 inline bool is_strict() {
-  const char* const told = std::getenv("VRAM_STRICT");
-  return told != nullptr && std::string_view(told) == "1";
+  const char* const setting = std::getenv("VRAM_STRICT");
+  return setting != nullptr && std::string_view(setting) == "1";
 }
 
 // Called from within PyTorch's allocator, where an exception would be the program's to catch.

@@ -13,9 +13,9 @@
 // listen(), which init() does; start and stop are not to be called beside each other.
 #pragma once
 
+#include "existing_memory.hpp"
 #include "stack_of_request.hpp"
 #include "strict.hpp"
-#include "what_is_there.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -51,9 +51,9 @@ class Tap {
   void stop(CUDAAllocator& native) {
     is_started_ = false;
     StackOfRequest::is_wanted() = false;
-    if (!look_from(State::kOn, State::kEnding)) return;
+    if (!take_snapshot_from(State::kOn, State::kEnding)) return;
     try {
-      if (vram_is_recording() != 0) say_held(look_at(native, 0).segments);
+      if (vram_is_recording() != 0) record_held(native_snapshot(native, 0).segments);
     } catch (const c10::Error&) {  // the recording is complete without it
     }
     state_ = State::kOff;
@@ -74,7 +74,7 @@ class Tap {
   enum class State { kOff, kHolding, kOn, kEnding };
 
   // False: the state was another one.
-  bool look_from(State before, State state) {
+  bool take_snapshot_from(State before, State state) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (state_ != before) return false;
     marks_ = 0;
@@ -84,11 +84,11 @@ class Tap {
   }
 
   void listen(CUDAAllocator& native) {
-    if (!look_from(State::kOff, State::kHolding)) return;
+    if (!take_snapshot_from(State::kOff, State::kHolding)) return;
     vram_record_claim();  // or the driver's calls would be recorded, too
     try {
       if (!is_attached_.exchange(true)) native.attachAllocatorTraceTracker(&Tap::tracked);
-      begin(look_at(native, 0));
+      begin(native_snapshot(native, 0));
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex_);
       held_.clear();
@@ -99,8 +99,8 @@ class Tap {
 
   void begin(const torch_cuda::SnapshotInfo& snapshot) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    say_settings(snapshot.config_metadata);
-    for (const auto& segment : snapshot.segments) say_found(segment);
+    record_settings(snapshot.config_metadata);
+    for (const auto& segment : snapshot.segments) record_found(segment);
     for (const vram_event& event : std::exchange(held_, {})) vram_record_event(&event);
     state_ = State::kOn;
   }
@@ -110,11 +110,11 @@ class Tap {
     if (self.state_ == State::kOff || vram_is_recording() == 0) return;
     vram_event event{};
     if (!translate(entry, event)) return;
-    if (self.state_ == State::kOn || self.is_to_be_said(event)) vram_record_event(&event);
+    if (self.state_ == State::kOn || self.should_record(event)) vram_record_event(&event);
   }
 
   // While the tap looks.
-  bool is_to_be_said(const vram_event& event) {
+  bool should_record(const vram_event& event) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (event.kind == VRAM_EVENT_SNAPSHOT && looker_ == std::this_thread::get_id()) {
       drop_of_device(marks_++);  // the entry itself names device 0 always; devices come in order

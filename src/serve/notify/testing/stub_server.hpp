@@ -22,7 +22,7 @@
 
 namespace vram::serve::notify::testing {
 
-inline constexpr auto kPatience = std::chrono::seconds(60);  // a machine may be busy
+inline constexpr auto kTimeout = std::chrono::seconds(60);  // a machine may be busy
 
 inline std::string answer_with(int status, const std::string& body = "") {
   return "HTTP/1.1 " + std::to_string(status) +
@@ -65,7 +65,7 @@ class StubServer {
   // The head and body of all requests, once there are so many. Throws if they don't come.
   std::vector<std::string> wait_for(size_t count) {
     std::unique_lock lock(mutex_);
-    if (!came_.wait_for(lock, kPatience, [&] { return requests_.size() >= count; }))
+    if (!came_.wait_for(lock, kTimeout, [&] { return requests_.size() >= count; }))
       throw std::runtime_error("waited for " + std::to_string(count) + " requests, got " +
                                std::to_string(requests_.size()));
     return requests_;

@@ -25,7 +25,7 @@ class GzSource final : public ByteSource {
     }
     return buffer.size() - stream_.avail_out;
   }
-  [[nodiscard]] bool cut_short() const override { return cut_short_; }
+  [[nodiscard]] bool is_truncated() const override { return is_truncated_; }
   [[nodiscard]] std::string_view compression() const override { return "gz"; }
 
  private:
@@ -34,7 +34,7 @@ class GzSource final : public ByteSource {
     const std::span<const std::byte> pending = input_.pending();
     if (pending.empty()) {
       done_ = true;
-      cut_short_ = !between_members_;
+      is_truncated_ = !between_members_;
       return {};
     }
     if (between_members_ && pending.front() != std::byte{0x1f}) {
@@ -61,7 +61,7 @@ class GzSource final : public ByteSource {
   bool ready_ = false;
   bool done_ = false;
   bool between_members_ = false;
-  bool cut_short_ = false;
+  bool is_truncated_ = false;
 };
 
 }  // namespace

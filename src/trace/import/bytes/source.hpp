@@ -30,7 +30,7 @@ class ByteSource {
   // data.
   [[nodiscard]] virtual Result<size_t> read(std::span<std::byte> buffer) = 0;
   // After the end: the compressed data stopped before its own end mark.
-  [[nodiscard]] virtual bool cut_short() const { return false; }
+  [[nodiscard]] virtual bool is_truncated() const { return false; }
   // "gz", "zst", "xz"; empty for plain bytes.
   [[nodiscard]] virtual std::string_view compression() const { return {}; }
   // Decompressed bytes in all, where known; else 0.

@@ -46,7 +46,7 @@ std::string xz(std::string_view text) {
 
 struct Unpacked {
   std::string bytes;
-  bool cut_short = false;
+  bool is_truncated = false;
   std::string compression;
   std::string error;
 };
@@ -65,7 +65,7 @@ Unpacked unpack(std::string_view packed, size_t at_once = 1000) {
     if (*count == 0) break;
     all.bytes.append(reinterpret_cast<const char*>(buffer.data()), *count);
   }
-  all.cut_short = (*source)->cut_short();
+  all.is_truncated = (*source)->is_truncated();
   all.compression = (*source)->compression();
   return all;
 }
@@ -92,7 +92,7 @@ TEST_P(SourceTest, GivesBackWhatWasPacked) {
   const Unpacked all = unpack(GetParam().pack(text));
   EXPECT_EQ(all.error, "");
   EXPECT_TRUE(all.bytes == text);
-  EXPECT_FALSE(all.cut_short);
+  EXPECT_FALSE(all.is_truncated);
   EXPECT_EQ(all.compression, GetParam().name);
 }
 
@@ -104,7 +104,7 @@ TEST_P(SourceTest, ReadsSeveralMembersAsOneStream) {
   const Unpacked all = unpack(packed, 65'536);
   EXPECT_EQ(all.error, "");
   EXPECT_TRUE(all.bytes == text);
-  EXPECT_FALSE(all.cut_short);
+  EXPECT_FALSE(all.is_truncated);
 }
 
 TEST_P(SourceTest, GivesWhatIsThereOfACutFile) {
@@ -113,7 +113,7 @@ TEST_P(SourceTest, GivesWhatIsThereOfACutFile) {
   for (const size_t cut : {packed.size() / 3, packed.size() / 2, packed.size() - 1}) {
     const Unpacked all = unpack(std::string_view(packed).substr(0, cut));
     EXPECT_EQ(all.error, "");
-    EXPECT_TRUE(all.cut_short) << cut;
+    EXPECT_TRUE(all.is_truncated) << cut;
     EXPECT_TRUE(std::string_view(text).starts_with(all.bytes)) << cut;
   }
 }
@@ -138,7 +138,7 @@ TEST(SourceTest, TakesOtherBytesAsTheyAre) {
 TEST(SourceTest, EndsAtPaddingAfterGzip) {
   const Unpacked all = unpack(gz("abc") + std::string(512, '\0'));
   EXPECT_EQ(all.bytes, "abc");
-  EXPECT_FALSE(all.cut_short);
+  EXPECT_FALSE(all.is_truncated);
 }
 
 TEST(WindowTest, HoldsATextLongerThanItself) {

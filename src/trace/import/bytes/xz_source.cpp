@@ -24,7 +24,7 @@ class XzSource final : public ByteSource {
     }
     return buffer.size() - stream_.avail_out;
   }
-  [[nodiscard]] bool cut_short() const override { return cut_short_; }
+  [[nodiscard]] bool is_truncated() const override { return is_truncated_; }
   [[nodiscard]] std::string_view compression() const override { return "xz"; }
 
  private:
@@ -38,7 +38,7 @@ class XzSource final : public ByteSource {
     if (status == LZMA_STREAM_END) {
       done_ = true;
     } else if (status == LZMA_BUF_ERROR) {
-      done_ = cut_short_ = pending.empty();
+      done_ = is_truncated_ = pending.empty();
     } else if (status == LZMA_MEMLIMIT_ERROR) {
       return fail(Code::kTooLarge, "unpacking this xz file needs more than {}",
                   format_bytes(kMaxDecoderBytes));
@@ -52,7 +52,7 @@ class XzSource final : public ByteSource {
   PackedInput input_;
   lzma_stream stream_ = LZMA_STREAM_INIT;
   bool done_ = false;
-  bool cut_short_ = false;
+  bool is_truncated_ = false;
 };
 
 }  // namespace

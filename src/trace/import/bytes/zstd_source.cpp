@@ -19,7 +19,7 @@ class ZstdSource final : public ByteSource {
     }
     return out.pos;
   }
-  [[nodiscard]] bool cut_short() const override { return cut_short_; }
+  [[nodiscard]] bool is_truncated() const override { return is_truncated_; }
   [[nodiscard]] std::string_view compression() const override { return "zst"; }
 
  private:
@@ -38,7 +38,7 @@ class ZstdSource final : public ByteSource {
     if (!pending.empty()) between_frames_ = status == 0;
     if (pending.empty() && out.pos == 0) {
       done_ = true;
-      cut_short_ = !between_frames_;
+      is_truncated_ = !between_frames_;
     }
     return {};
   }
@@ -47,7 +47,7 @@ class ZstdSource final : public ByteSource {
   ZSTD_DStream* stream_;
   bool done_ = false;
   bool between_frames_ = false;
-  bool cut_short_ = false;
+  bool is_truncated_ = false;
 };
 
 }  // namespace

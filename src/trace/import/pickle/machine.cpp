@@ -26,7 +26,7 @@ constexpr uint64_t kFreeCells = uint64_t{1} << 20;  // what a small file may use
 
 Machine::Machine(ByteWindow& window, Sink& sink, const Limits& limits)
     : window_(window), sink_(sink), limits_(limits), max_small_(kFreeCells) {
-  if (limits_.max_memory_bytes == 0) limits_.max_memory_bytes = most_of_the_memory_bytes();
+  if (limits_.max_memory_bytes == 0) limits_.max_memory_bytes = default_memory_limit_bytes();
   for (unsigned i = 0; i < kMaxOpen; ++i) free_slots_[i] = kMaxOpen - 1 - i;
   free_count_ = kMaxOpen;
 }
@@ -36,7 +36,7 @@ Result<Outcome> Machine::run() {
   if (sink_.error()) return tl::unexpected(*sink_.error());
   if (state_ == State::kFailed) return tl::unexpected(*error_);
   Outcome outcome;
-  if (state_ == State::kCut) {
+  if (state_ == State::kTruncated) {
     outcome.truncated_at_byte = window_.offset_of(end_);
     salvage();
     if (sink_.error()) return tl::unexpected(*sink_.error());
@@ -181,7 +181,7 @@ void Machine::loop() {
     if (end_ - at < 16) [[unlikely]] {
       if (!refill(at, 16)) return;
       if (at == end_ || end_ - at < 1 + kOperandBytes[*at]) {
-        state_ = State::kCut;
+        state_ = State::kTruncated;
         return;
       }
     }

@@ -43,7 +43,7 @@ class Machine {
   [[nodiscard]] Result<Outcome> run();
 
  private:
-  enum class State : uint8_t { kRunning, kStopped, kCut, kFailed };
+  enum class State : uint8_t { kRunning, kStopped, kTruncated, kFailed };
   struct Open {
     uint64_t generation = 0;  // so that a stale handle is told from a new tenant of the slot
     size_t position = 0;      // on the stack
@@ -103,12 +103,12 @@ class Machine {
   bool fail_with(Error error);
   [[nodiscard]] uint64_t offset() const { return window_.offset_of(op_start_); }
 
-  // machine_cut.cpp: what can be saved when the input ends early
+  // machine_truncated.cpp: what can be saved when the input ends early
   void salvage();
   void fold_pending(size_t first, bool owner_is_dict);
   bool fold_one(size_t first, bool owner_is_dict);
   void fold_owner();
-  void end_cut(size_t position, bool incomplete);
+  void end_truncated(size_t position, bool incomplete);
 
   ByteWindow& window_;
   Sink& sink_;

@@ -157,7 +157,7 @@ bool Machine::text(const uint8_t*& at, uint64_t length) {
   }
   if (static_cast<uint64_t>(end_ - at) < length && !refill(at, length)) return false;
   if (static_cast<uint64_t>(end_ - at) < length) {
-    state_ = State::kCut;
+    state_ = State::kTruncated;
     return false;
   }
   push({Kind::kText, sink_.text({reinterpret_cast<const char*>(at), length})});
@@ -172,7 +172,7 @@ bool Machine::skip_bytes(const uint8_t*& at, uint64_t length) {
   stack_.make_room(static_cast<size_t>(end_ - at) + 1);
   if (window_.error()) return fail_with(*window_.error());
   if (skipped < length) {
-    state_ = State::kCut;
+    state_ = State::kTruncated;
     return false;
   }
   push({Kind::kOpaque, 0});
@@ -189,7 +189,7 @@ bool Machine::big_int(const uint8_t*& at, uint64_t length, size_t header) {
   if (static_cast<size_t>(end_ - at) < header + length && !refill(at, header + length))
     return false;
   if (static_cast<size_t>(end_ - at) < header + length) {
-    state_ = State::kCut;
+    state_ = State::kTruncated;
     return false;
   }
   const uint8_t* const digits = at + header;

@@ -45,8 +45,8 @@ class Sink {
   // The input ended while this container was being filled, and what it holds so far is all there
   // will be: with `incomplete` it surely lacks something, else perhaps. Returns whether that is
   // worth keeping; if not, end_dict is not called for it.
-  virtual bool cut_dict(unsigned slot, bool incomplete) = 0;
-  virtual void cut_list(unsigned slot) = 0;
+  virtual bool truncate_dict(unsigned slot, bool incomplete) = 0;
+  virtual void truncate_list(unsigned slot) = 0;
 
   [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
   // Set once the data cannot be what the sink is for; the machine stops soon after.

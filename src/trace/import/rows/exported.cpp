@@ -98,7 +98,7 @@ Result<Trace> import_exported(ByteSource& source, ExportForm form, const OpenOpt
   Records records(window, form);
   Trace trace;
   if (auto read = read_rows(records, form, trace); !read) return tl::unexpected(read.error());
-  if (source.cut_short()) trace.origin.truncated_at_byte = records.begin();
+  if (source.is_truncated()) trace.origin.truncated_at_byte = records.begin();
   const std::string_view packing = source.compression();
   trace.origin.format =
       fmt::format("{} of vram convert{}{}", form == ExportForm::kCsv ? "CSV" : "JSON lines",

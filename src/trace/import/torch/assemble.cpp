@@ -68,13 +68,13 @@ Result<> accept_root(Collected& all, const pickle::Outcome& outcome) {
 
 bool whole_segments(const Collected& all, Key key) {
   const Value& list = all.root[key];
-  if (is(list, kSegmentList)) return !all.segment_lists[list.payload()].cut;
+  if (is(list, kSegmentList)) return !all.segment_lists[list.payload()].truncated;
   return is(list, kEmpty);
 }
 
-bool traces_cut(const Collected& all, Key key) {
+bool traces_truncated(const Collected& all, Key key) {
   const Value& list = all.root[key];
-  return is(list, kTraces) && all.traces[list.payload()].cut;
+  return is(list, kTraces) && all.traces[list.payload()].truncated;
 }
 
 std::string device_name(const DeviceKey& key) {
@@ -96,11 +96,11 @@ void note_losses(const Collected& all, const DeviceMap& devices, uint64_t at_byt
   }
   if (!has(kDeviceTraces)) notes.push_back({"lost: the events of all devices"});
   for (const auto& [key, pieces] : devices) {
-    if (!pieces.trace_cut) continue;
+    if (!pieces.trace_truncated) continue;
     notes.push_back({fmt::format("lost: the events of {} after its number {}", device_name(key),
                                  pieces.entry_count)});
   }
-  if (traces_cut(all, kDeviceTraces)) {
+  if (traces_truncated(all, kDeviceTraces)) {
     notes.push_back({"lost: the events of the devices that follow in the file, if there were any"});
   }
 }
@@ -121,7 +121,8 @@ void place_devices(Collected& all, const DeviceMap& devices, const RingFlags& ri
     const Key segments_key =
         device.kind == DeviceKind::kGpu || from_profile_cpu ? kSegments : kHostSegments;
     // Of a truncated recording, the segments describe a later moment than its last event.
-    device.has_end_state = whole_segments(all, segments_key) && !(truncated && pieces.trace_cut);
+    device.has_end_state =
+        whole_segments(all, segments_key) && !(truncated && pieces.trace_truncated);
     place_segments(all, pieces, with_blocks == 1 && !pieces.segments.empty(), device);
     all.trace.devices.push_back(std::move(device));
   }
@@ -180,7 +181,7 @@ Result<Trace> assemble(Collected& all, const pickle::Outcome& outcome) {
   place_annotations(all, owners);
   name_categories(all);
   if (!trace.has_pools) deduce_pools(trace);
-  for (Note& note : all.oddities.notes()) trace.origin.notes.push_back(std::move(note));
+  for (Note& note : all.anomalies.notes()) trace.origin.notes.push_back(std::move(note));
   return std::move(all.trace);
 }
 

@@ -5,9 +5,9 @@
 
 #include "base/pod_vector.hpp"
 #include "trace/import/pickle/value.hpp"
+#include "trace/import/torch/anomalies.hpp"
 #include "trace/import/torch/keywords.hpp"
 #include "trace/import/torch/numbers.hpp"
-#include "trace/import/torch/oddities.hpp"
 #include "trace/import/torch/texts.hpp"
 #include "trace/trace.hpp"
 
@@ -41,15 +41,15 @@ enum Tag : uint8_t {
 struct Range {
   uint64_t first = 0;
   uint64_t count = 0;
-  uint64_t left_out = 0;  // items that became no record
-  bool cut = false;       // the file ends inside it
-  bool taken = false;     // a list belongs to one place
+  uint64_t left_out = 0;   // items that became no record
+  bool truncated = false;  // the file ends inside it
+  bool taken = false;      // a list belongs to one place
 };
 
 struct Traces {
   static constexpr uint32_t kNoEntries = 0xffffffff;
   std::vector<uint32_t> lists;  // index into entry_lists
-  bool cut = false;
+  bool truncated = false;
 };
 
 struct RawSegment {
@@ -73,7 +73,7 @@ struct Collected {
   Trace trace;
   Texts texts{trace.tables.strings};
   Numbers numbers;
-  Oddities oddities;
+  Anomalies anomalies;
   PodVector<Block> blocks;
   PodVector<RawSegment> segments;
   PodVector<Tenant> tenants;

@@ -20,7 +20,7 @@ uint32_t ordinal_of(uint64_t device) {
 std::optional<uint32_t> cpu_ordinal(const Collected& all) {
   if (!all.has_categories || !is(all.root[kDeviceTraces], kTraces)) return std::nullopt;
   const Traces& traces = all.traces[all.root[kDeviceTraces].payload()];
-  if (traces.cut) return std::nullopt;
+  if (traces.truncated) return std::nullopt;
   return static_cast<uint32_t>(traces.lists.size() - 1);
 }
 
@@ -40,7 +40,8 @@ Result<> gather_traces(Collected& all, Key key, DeviceKind kind, DeviceMap& devi
     const bool is_cpu = cpu == i;
     const DeviceKey device = is_cpu ? DeviceKey{DeviceKind::kHost, 0} : DeviceKey{kind, i};
     owners[traces.lists[i]] = device;
-    devices[device] = {range.first, range.count, range.count + range.left_out, true, range.cut, {}};
+    devices[device] = {range.first, range.count,     range.count + range.left_out,
+                       true,        range.truncated, {}};
   }
   return {};
 }

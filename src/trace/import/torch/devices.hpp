@@ -16,7 +16,7 @@ struct DevicePieces {
   uint64_t event_count = 0;
   uint64_t entry_count = 0;  // with those that became no event: what the recorder's ring held
   bool has_trace = false;
-  bool trace_cut = false;
+  bool trace_truncated = false;
   std::vector<uint64_t> segments;  // indices into Collected::segments
 };
 

@@ -11,7 +11,7 @@ using pickle::Value;
 Value SnapshotSink::end_entry(const Dict& dict) {
   const Value action = dict.fields[kAction];
   if (action.kind() != Kind::kText) {
-    all_.oddities.count("entries without a readable action, left out");
+    all_.anomalies.count("entries without a readable action, left out");
     return record(kSkipped);
   }
   const auto word = static_cast<uint32_t>(action.payload());
@@ -21,13 +21,13 @@ Value SnapshotSink::end_entry(const Dict& dict) {
   StringId unknown_action = 0;
   if (word < kKeywordCount) event.kind = kEventKinds[word];
   if (event.kind == EventKind::kOther) {
-    all_.oddities.count("action", word, all_.texts.view(word), "an entry");
+    all_.anomalies.count("action", word, all_.texts.view(word), "an entry");
     unknown_action = all_.texts.string_id(word);
   }
   const bool oom = event.kind == EventKind::kOom;
   const bool has_address = dict.has(oom && dict.has(kDeviceFree) ? kDeviceFree : kAddr);
   if (event.kind < EventKind::kSnapshot && !(has_address && dict.has(kSize))) {
-    all_.oddities.count("entries without an address or a size, left out");
+    all_.anomalies.count("entries without an address or a size, left out");
     return record(kSkipped);
   }
   event.address = address_of(dict.get(oom && dict.has(kDeviceFree) ? kDeviceFree : kAddr));
@@ -88,7 +88,7 @@ PoolId SnapshotSink::pool_of(const Value& value) {
     const std::vector<Value>& pair = all_.scalar_lists[value.payload()];
     name = {address_of(pair[0]), address_of(pair[1])};
   } else {
-    all_.oddities.count("pool ids that are no pair of integers");
+    all_.anomalies.count("pool ids that are no pair of integers");
     return kUnknownPool;
   }
   last_pool_value_ = value;
@@ -101,7 +101,7 @@ Value SnapshotSink::end_annotation(const Dict& dict) {
   const Value stage = dict.fields[kStage];
   const bool begins = stage.kind() == Kind::kText && stage.payload() == kWordStart;
   if (!begins && !(stage.kind() == Kind::kText && stage.payload() == kWordEnd)) {
-    all_.oddities.count("annotations that are neither START nor END, left out");
+    all_.anomalies.count("annotations that are neither START nor END, left out");
     return record(kSkipped);
   }
   Annotation annotation;
@@ -119,7 +119,7 @@ Value SnapshotSink::end_user_defined(const Dict& dict) {
   const Frame frame = frames.empty() ? Frame{} : tables_.frames[frames[0]];
   const bool begins = tables_.strings[frame.function] == "START";
   if (!begins && tables_.strings[frame.function] != "END") {
-    all_.oddities.count("annotations that are neither START nor END, left out");
+    all_.anomalies.count("annotations that are neither START nor END, left out");
     return record(kSkipped);
   }
   Annotation annotation;

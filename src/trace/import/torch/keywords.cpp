@@ -84,12 +84,12 @@ constexpr bool in_order() {
 }
 static_assert(in_order(), "a keyword is the number of its row");
 
-constexpr size_t kLongest = 20;  // active_awaiting_free, external_annotations
+constexpr size_t kMaxLength = 20;  // active_awaiting_free, external_annotations
 
 // Keywords of one length, most recordings' texts being of none.
-constexpr std::array<std::array<uint8_t, 16>, kLongest + 1> kByLength = [] {
-  std::array<std::array<uint8_t, 16>, kLongest + 1> lists = {};
-  std::array<size_t, kLongest + 1> counts = {};
+constexpr std::array<std::array<uint8_t, 16>, kMaxLength + 1> kByLength = [] {
+  std::array<std::array<uint8_t, 16>, kMaxLength + 1> lists = {};
+  std::array<size_t, kMaxLength + 1> counts = {};
   for (auto& list : lists) list.fill(kKeywordCount);
   for (const Row& row : kRows) {
     lists[row.text.size()][counts[row.text.size()]++] = static_cast<uint8_t>(row.keyword);
@@ -102,7 +102,7 @@ constexpr std::array<std::array<uint8_t, 16>, kLongest + 1> kByLength = [] {
 std::string_view keyword_text(uint32_t keyword) { return kRows[keyword].text; }
 
 std::optional<uint32_t> find_keyword(std::string_view text) {
-  if (text.size() > kLongest) return std::nullopt;
+  if (text.size() > kMaxLength) return std::nullopt;
   for (const uint8_t keyword : kByLength[text.size()]) {
     if (keyword == kKeywordCount) break;
     if (kRows[keyword].text == text) return keyword;

@@ -27,7 +27,7 @@ void SnapshotSink::begin_list(unsigned slot) {
   List& list = lists_[slot];
   list.content = kEmpty;
   list.first = list.count = list.left_out = 0;
-  list.cut = false;
+  list.truncated = false;
   list.entry_list = Traces::kNoEntries;
   list.frames.truncate(0);
   if (!list.scalars.empty()) list.scalars.clear();
@@ -58,7 +58,7 @@ size_t SnapshotSink::append_frames(List& list, std::span<const Value> items) {
   list.content = kStack;
   const size_t before = list.frames.size();
   const size_t kept = std::min(count, kMaxFrames - before);
-  all_.oddities.count(kTooManyFrames, count - kept);
+  all_.anomalies.count(kTooManyFrames, count - kept);
   list.frames.resize(before + kept);
   FrameId* const to = list.frames.data() + before;
   for (size_t k = 0; k < kept; ++k) to[k] = static_cast<FrameId>(items[k].payload());
@@ -70,7 +70,7 @@ inline void SnapshotSink::append_frame(List& list, FrameId frame) {
   if (list.frames.size() < kMaxFrames) {
     list.frames.push_back(frame);
   } else {
-    all_.oddities.count(kTooManyFrames);
+    all_.anomalies.count(kTooManyFrames);
   }
 }
 
@@ -154,7 +154,7 @@ uint32_t SnapshotSink::entry_list_of(List& list) {
   return list.entry_list;
 }
 
-void SnapshotSink::cut_list(unsigned slot) { lists_[slot].cut = true; }
+void SnapshotSink::truncate_list(unsigned slot) { lists_[slot].truncated = true; }
 
 Value SnapshotSink::end_list(unsigned slot) { return finish_list(lists_[slot]); }
 
@@ -167,7 +167,7 @@ Value SnapshotSink::tuple(std::span<const Value> items) {
 }
 
 Value SnapshotSink::finish_list(List& list) {
-  const Range range = {list.first, list.count, list.left_out, list.cut, false};
+  const Range range = {list.first, list.count, list.left_out, list.truncated, false};
   switch (list.content) {
     case kStack:
       return record(kStack, intern_stack(list.frames.span()));
@@ -183,7 +183,7 @@ Value SnapshotSink::finish_list(List& list) {
     case kTraces:
       kept_values_ += list.lists.size() + 1;
       if (kept_values_ > kMaxKeptValues) return record(kSkipped);
-      all_.traces.push_back({list.lists, list.cut});
+      all_.traces.push_back({list.lists, list.truncated});
       return record(kTraces, all_.traces.size() - 1);
     case kTenant:
       return record(kTenant, list.first);

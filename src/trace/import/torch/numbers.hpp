@@ -40,9 +40,9 @@ class Numbers {
     return negative ? 0 : number;
   }
   [[nodiscard]] int64_t time_ns(pickle::Value microseconds) const {
-    constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 1000;
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max() / 1000;
     const auto time_us = static_cast<int64_t>(amount(microseconds));
-    return time_us >= 0 && time_us <= kMost ? time_us * 1000 : 0;
+    return time_us >= 0 && time_us <= kMax ? time_us * 1000 : 0;
   }
 
  private:

@@ -46,7 +46,7 @@ Value SnapshotSink::end_dict(unsigned slot) {
   return end_generic(dict);
 }
 
-bool SnapshotSink::cut_dict(unsigned slot, bool incomplete) {
+bool SnapshotSink::truncate_dict(unsigned slot, bool incomplete) {
   const Dict& dict = dicts_[slot];
   if ((dict.keys & kRootKeys) != 0) return true;
   if (incomplete || !dict.has(kAction)) return false;
@@ -59,11 +59,11 @@ bool SnapshotSink::cut_dict(unsigned slot, bool incomplete) {
 void SnapshotSink::note_unknown_keys(const Dict& dict, const char* where) {
   for (const auto& [key, value] : dict.others) {
     if (key.kind() != Kind::kText) {
-      all_.oddities.count("dictionary keys that are no texts");
+      all_.anomalies.count("dictionary keys that are no texts");
       continue;
     }
     const auto number = static_cast<uint32_t>(key.payload());
-    all_.oddities.count("key", number, all_.texts.view(number), where);
+    all_.anomalies.count("key", number, all_.texts.view(number), where);
   }
 }
 

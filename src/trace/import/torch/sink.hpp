@@ -28,8 +28,8 @@ class SnapshotSink final : public pickle::Sink {
   void append(unsigned slot, std::span<const pickle::Value> items) override;
   pickle::Value end_list(unsigned slot) override;
   pickle::Value tuple(std::span<const pickle::Value> items) override;
-  bool cut_dict(unsigned slot, bool incomplete) override;
-  void cut_list(unsigned slot) override;
+  bool truncate_dict(unsigned slot, bool incomplete) override;
+  void truncate_list(unsigned slot) override;
   [[nodiscard]] uint64_t memory_bytes() const override;
 
  private:
@@ -49,7 +49,7 @@ class SnapshotSink final : public pickle::Sink {
     uint64_t first = 0;
     uint64_t count = 0;
     uint64_t left_out = 0;
-    bool cut = false;
+    bool truncated = false;
     uint32_t entry_list = Traces::kNoEntries;  // reserved when the first entry comes
     PodVector<FrameId> frames;
     std::vector<pickle::Value> scalars;

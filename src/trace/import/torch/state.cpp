@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint8_t kAddressMissing = 1;  // in Block::unused until its segment gives it one
 
-BlockState state_of(const Value& value, Oddities& oddities) {
+BlockState state_of(const Value& value, Anomalies& anomalies) {
   if (value.kind() == Kind::kText) {
     switch (value.payload()) {
       case kWordActiveAllocated:
@@ -26,7 +26,7 @@ BlockState state_of(const Value& value, Oddities& oddities) {
         break;
     }
   }
-  oddities.count("blocks of an unknown state, taken as inactive");
+  anomalies.count("blocks of an unknown state, taken as inactive");
   return BlockState::kInactive;
 }
 
@@ -36,7 +36,7 @@ Value SnapshotSink::end_block(const Dict& dict) {
   if (!dict.others.empty()) note_unknown_keys(dict, "a block");
   Block block;
   block.size_bytes = amount_of(dict.fields[kSize]);
-  block.state = state_of(dict.fields[kState], all_.oddities);
+  block.state = state_of(dict.fields[kState], all_.anomalies);
   if (Numbers::is_integer(dict.get(kAddress))) {
     block.address = address_of(dict.fields[kAddress]);
   } else {

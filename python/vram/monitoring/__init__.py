@@ -1,0 +1,36 @@
+"""Look: what regions of the program cost (``vram.monitor``), who is told (sinks), who uses the GPUs (``vram.memory``).
+
+Imports no framework, and loads no library before it is asked for what that knows.
+"""
+
+from __future__ import annotations
+
+from vram.monitoring._board import Board
+from vram.monitoring._json_lines import JsonLines
+from vram.monitoring._measurement import DeviceUse, Measurement
+from vram.monitoring._memory import Gpu, GpuProcess, Memory, memory
+from vram.monitoring._monitor import Monitor, monitor
+from vram.monitoring._peaks import Peaks, peaks
+from vram.monitoring._region import Region
+from vram.monitoring._sinks import Sink, TensorBoard, add_sink, log, remove_sink
+
+__all__ = [
+    "Board",
+    "DeviceUse",
+    "Gpu",
+    "GpuProcess",
+    "JsonLines",
+    "Measurement",
+    "Memory",
+    "Monitor",
+    "Peaks",
+    "Region",
+    "Sink",
+    "TensorBoard",
+    "add_sink",
+    "log",
+    "memory",
+    "monitor",
+    "peaks",
+    "remove_sink",
+]

@@ -1,0 +1,125 @@
+"""``vram.Board``: this process's figures on a page of shared memory, for ``vram status`` and whoever may read it."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+from vram._error import VramError
+from vram._frameworks import Figures, Framework, used_framework
+from vram._library import OK
+from vram.monitoring._measurement import Measurement
+from vram.monitoring._native import UNKNOWN, BoardDevice, BoardFigures, library
+from vram.monitoring._trim import answer_trim_request
+
+_REFRESH_NS = 100_000_000  # steps may be short, and reading a framework's counters is not
+
+
+class Board:
+    """A sink that posts each measurement, and each ``vram.step()``, on this process's page of the board.
+
+    The page is ``/dev/shm/vram-<uid>/<pid>`` (``VRAM_BOARD`` names another folder), readable by this user and root alone:
+    per device the allocated, reserved and cached bytes and the peak since the board was opened; the last step and how long
+    it took; the name of the last region. Readers never delay the program, and it never waits for them. A fork gets a page
+    of its own. The page goes when the process ends; that of a killed process is known to be a dead one's.
+
+    By the page this user and root may ask for memory (``vram free``): whoever posts next, at the end of a region or in
+    ``vram.step()``, then empties the framework's cache (``torch.cuda.empty_cache()``, or the pool's trim), says how much came
+    back, and goes on. Never while this thread captures a CUDA graph; a program that captures in one thread and posts in
+    another passes ``trims=False``: it is asked in vain.
+    Any thread. VramError: the folder can't be made, is not this user's alone, or vram's library is missing.
+
+    >>> import vram
+    >>> board = vram.add_sink(vram.Board())
+    >>> with vram.monitor("forward"):
+    ...     pass
+    >>> vram.remove_sink(board)
+    >>> board.close()
+    """
+
+    def __init__(self, trims: bool = True) -> None:
+        if library().vram_board_open() != OK:
+            why: bytes = library().vram_last_error()
+            raise VramError(why.decode(errors="replace"))
+        self._devices: dict[int, BoardDevice] = {}
+        self._step: int | None = None
+        self._step_ns: int | None = None
+        self._scope = ""
+        self._read_ns = 0
+        self._trims = trims
+        _State.open = self
+
+    def __call__(self, measurement: Measurement) -> None:
+        self._scope = measurement.name
+        self._read_ns = time.perf_counter_ns()
+        for use in measurement.devices:
+            peak = use.peak_allocated_bytes
+            self._take(use.device, Figures(use.allocated_bytes, use.reserved_bytes, peak, None))
+        self._post()
+        self._give()
+
+    def step(self, number: int, duration_ns: int | None) -> None:
+        """So many steps are done, and the last took so long (nanoseconds; None: unknown). Any thread."""
+        self._step, self._step_ns = number, duration_ns
+        now = time.perf_counter_ns()
+        framework = used_framework()
+        if framework is not None and now - self._read_ns > _REFRESH_NS:
+            self._read_ns = now
+            self._read_figures(framework)
+        self._post()
+        self._give()
+
+    def close(self) -> None:
+        """Removes the page. Any thread."""
+        if _State.open is self:
+            _State.open = None
+            library().vram_board_close()
+
+    def _give(self) -> None:
+        if not self._trims or _State.open is not self or not answer_trim_request():
+            return
+        framework = used_framework()
+        if framework is not None:
+            self._read_figures(framework)
+            self._post()
+
+    def _read_figures(self, framework: Framework) -> None:
+        for device in framework.devices():
+            self._take(device, framework.figures(device))
+
+    def _take(self, device: int, figures: Figures) -> None:
+        allocated, reserved, peak = figures.allocated_bytes, figures.reserved_bytes, figures.peak_allocated_bytes
+        before = self._devices.get(device)
+        if before is not None and before.peak_bytes != UNKNOWN:
+            peak = max(peak or 0, before.peak_bytes)
+        cached = None if allocated is None or reserved is None else reserved - allocated
+        self._devices[device] = BoardDevice(device, *map(_or_unknown, (allocated, reserved, peak, cached)))
+
+    def _post(self) -> None:
+        if _State.open is not self:
+            return
+        devices = list(self._devices.values())
+        figures = BoardFigures(
+            struct_bytes=ctypes.sizeof(BoardFigures),
+            step=_or_unknown(self._step),
+            step_ns=_or_unknown(self._step_ns),
+            scope=self._scope.encode(errors="replace"),
+            devices=(BoardDevice * len(devices))(*devices),
+            device_count=len(devices),
+        )
+        library().vram_board_post(ctypes.byref(figures))
+
+
+class _State:
+    open: Board | None = None
+
+
+def post_step(number: int, duration_ns: int | None) -> None:
+    """For ``vram.step()``: posted where a board is open, else nothing happens."""
+    board = _State.open
+    if board is not None:
+        board.step(number, duration_ns)
+
+
+def _or_unknown(figure: int | None) -> int:
+    return UNKNOWN if figure is None else figure

@@ -1,0 +1,94 @@
+"""What was measured of a region: plain values that sinks are given. Unknown is None, never zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vram._sizes import format_size
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """One device over a region, in bytes; None: the framework does not know.
+
+    ``allocated_bytes`` and ``reserved_bytes`` are those at the end, the deltas are end minus beginning, the peaks are the
+    largest within the region: of the whole process, so of everything that other threads did meanwhile, too.
+
+    >>> DeviceUse(device=0, allocated_bytes=6 << 30, reserved_bytes=8 << 30).fragmentation
+    0.25
+    """
+
+    device: int
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+    allocated_delta_bytes: int | None = None
+    reserved_delta_bytes: int | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+
+    @property
+    def fragmentation(self) -> float | None:
+        """The share of reserved memory that no tensor holds, 1 - allocated / reserved; None where that is unknown."""
+        if self.allocated_bytes is None or not self.reserved_bytes:
+            return None
+        return 1 - self.allocated_bytes / self.reserved_bytes
+
+    def __str__(self) -> str:
+        if self.allocated_bytes is None:
+            return f"GPU {self.device}: memory unknown"
+        delta = self.allocated_delta_bytes
+        words = "" if delta is None else f"{'+' if delta > 0 else ''}{format_size(delta)}, "
+        words += f"now {format_size(self.allocated_bytes)}"
+        if self.reserved_bytes is not None:
+            words += f" of {format_size(self.reserved_bytes)} reserved"
+        if self.fragmentation is not None:
+            words += f" ({self.fragmentation:.0%} unused)"
+        peak = self.peak_allocated_bytes
+        return f"GPU {self.device}: {words}, peak {'unknown' if peak is None else format_size(peak)}"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A region that has ended. ``str()`` of it is the line that is logged.
+
+    ``duration_ns`` is time of the host (``time.perf_counter_ns``): work that a GPU has yet to do is in it only if
+    ``is_synchronized``. ``started_ns`` is the wall clock's, since 1970. ``call`` counts the uses of the monitor, those
+    that were not measured included. ``error`` is the type of the exception that ended the region. ``devices`` is empty
+    where no GPU is known; ``unknown_reason`` then says why.
+
+    >>> print(Measurement(name="step", call=1, started_ns=0, duration_ns=12_300_000, unknown_reason="no GPU in use"))
+    step: 12.3 ms; GPU memory unknown: no GPU in use
+    """
+
+    name: str
+    call: int
+    started_ns: int
+    duration_ns: int
+    is_synchronized: bool = False
+    error: str | None = None
+    devices: tuple[DeviceUse, ...] = ()
+    unknown_reason: str | None = None
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The largest peak of a device's allocated bytes; None: unknown."""
+        return max(
+            (use.peak_allocated_bytes for use in self.devices if use.peak_allocated_bytes is not None), default=None
+        )
+
+    def __str__(self) -> str:
+        words = [f"{self.name}: {_format_duration(self.duration_ns)}"]
+        if self.error is not None:
+            words[0] += f", ended by {self.error}"
+        words += [str(use) for use in self.devices]
+        if not self.devices:
+            words.append(f"GPU memory unknown: {self.unknown_reason}")
+        return "; ".join(words)
+
+
+def _format_duration(duration_ns: int) -> str:
+    for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)):
+        value = duration_ns / size
+        if value >= 1:
+            return f"{value:.3g} {unit}" if value < 999.5 else f"{value:.0f} {unit}"
+    return f"{duration_ns} ns"

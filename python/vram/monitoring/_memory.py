@@ -1,0 +1,163 @@
+"""``vram.memory()``: the GPUs of this machine and who uses their memory, by NVIDIA's management library."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+from vram._error import VramError
+from vram._library import OK, status_text
+from vram._sizes import format_size
+from vram.monitoring._native import COMPUTE, GRAPHICS, NO_INSTANCE, UNKNOWN, DeviceInfo, ProcessInfo, library
+
+
+@dataclass(frozen=True)
+class GpuProcess:
+    """A process on one GPU; None: the driver does not say. ``pid`` is the host's, which a container may not know."""
+
+    pid: int
+    used_bytes: int | None = None
+    is_compute: bool = False
+    is_graphics: bool = False
+    gpu_instance: int | None = None  # of MIG
+    compute_instance: int | None = None
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU, in bytes and percent; None: unknown, which is not zero.
+
+    Where all four are known, total = used + reserved + free; where ``reserved_bytes`` (the driver's own) is not, it is
+    part of ``used_bytes``. ``busy_percent`` is the share of the driver's last sample in which a kernel ran.
+    ``processes`` is None where the driver does not say; ``trouble`` is why the GPU says nothing at all.
+
+    >>> Gpu(index=0, used_bytes=10, processes=(GpuProcess(pid=7, used_bytes=4),)).unattributed_bytes
+    6
+    """
+
+    index: int
+    name: str | None = None
+    uuid: str | None = None
+    total_bytes: int | None = None
+    used_bytes: int | None = None
+    free_bytes: int | None = None
+    reserved_bytes: int | None = None
+    busy_percent: int | None = None
+    memory_busy_percent: int | None = None
+    processes: tuple[GpuProcess, ...] | None = None
+    trouble: str | None = None
+
+    @property
+    def unattributed_bytes(self) -> int | None:
+        """What is used by none of the processes that the driver lists; None where one of the figures is unknown."""
+        if self.used_bytes is None or self.processes is None:
+            return None
+        used = [process.used_bytes for process in self.processes]
+        known = [size for size in used if size is not None]
+        return max(self.used_bytes - sum(known), 0) if len(known) == len(used) else None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """All GPUs at one moment; ``str()`` is a table. ``unknown_reason`` says why there are none."""
+
+    gpus: tuple[Gpu, ...]
+    unknown_reason: str | None = None
+
+    def __str__(self) -> str:
+        if not self.gpus:
+            return f"no GPU known: {self.unknown_reason}"
+        rows: list[tuple[str, ...]] = [("GPU", "name", "used", "free", "reserved", "total", "busy")]
+        for gpu in self.gpus:
+            sizes = (gpu.used_bytes, gpu.free_bytes, gpu.reserved_bytes, gpu.total_bytes)
+            busy = "?" if gpu.busy_percent is None else f"{gpu.busy_percent} %"
+            rows.append((str(gpu.index), gpu.trouble or gpu.name or "?", *map(_size, sizes), busy))
+        return "\n".join(_table(rows) + [line for gpu in self.gpus for line in _process_lines(gpu)])
+
+
+def memory() -> Memory:
+    """The memory of each NVIDIA GPU of this machine, and of the processes on it, in bytes; unknown figures are None.
+
+    Asks the driver's management library (``VRAM_NVML`` names another file) and lets go of it again: some milliseconds,
+    longer where no other process has the driver loaded. Without a driver there are no GPUs, and ``unknown_reason`` says what
+    was looked for. VramError: vram's own library is missing. Any thread, and after a fork, too.
+
+    >>> import vram
+    >>> machine = vram.memory()
+    >>> all(gpu.used_bytes is None or gpu.used_bytes <= gpu.total_bytes for gpu in machine.gpus)
+    True
+    >>> print(machine)  # doctest: +ELLIPSIS
+    no GPU known: expected NVIDIA's management library as libnvidia-ml.so.1, ...
+    """
+    look = ctypes.c_void_p()
+    if library().vram_look_open(None, ctypes.byref(look)) != OK:
+        why: bytes = library().vram_last_error()
+        return Memory((), why.decode(errors="replace"))
+    try:
+        count = library().vram_look_device_count(look)
+        return Memory(tuple(_gpu(look, index) for index in range(count)), None if count else "the driver lists none")
+    finally:
+        library().vram_look_close(look)
+
+
+def _gpu(look: ctypes.c_void_p, index: int) -> Gpu:
+    info = DeviceInfo(struct_bytes=ctypes.sizeof(DeviceInfo))
+    entries = (ProcessInfo * 1024)()  # more processes than that have no place on one GPU
+    count = ctypes.c_size_t(len(entries))
+    status = library().vram_look_device(look, index, ctypes.byref(info), entries, ctypes.byref(count))
+    if status != OK:
+        raise VramError(f"GPU {index}: {status_text(status)}")
+    return Gpu(
+        index=index,
+        name=_text(info.name),
+        uuid=_text(info.uuid),
+        total_bytes=_known(info.total_bytes),
+        used_bytes=_known(info.used_bytes),
+        free_bytes=_known(info.free_bytes),
+        reserved_bytes=_known(info.reserved_bytes),
+        busy_percent=_known(info.busy_percent),
+        memory_busy_percent=_known(info.memory_busy_percent),
+        processes=None if info.process_count == UNKNOWN else tuple(map(_process, entries[: count.value])),
+        trouble=_text(info.trouble),
+    )
+
+
+def _process(entry: ProcessInfo) -> GpuProcess:
+    return GpuProcess(
+        pid=entry.pid,
+        used_bytes=_known(entry.used_bytes),
+        is_compute=bool(entry.kinds & COMPUTE),
+        is_graphics=bool(entry.kinds & GRAPHICS),
+        gpu_instance=_known(entry.gpu_instance, NO_INSTANCE),
+        compute_instance=_known(entry.compute_instance, NO_INSTANCE),
+    )
+
+
+def _known(figure: int, unknown: int = UNKNOWN) -> int | None:
+    return None if figure == unknown else figure
+
+
+def _text(text: bytes) -> str | None:
+    return text.decode(errors="replace") or None
+
+
+def _size(size_bytes: int | None) -> str:
+    return "?" if size_bytes is None else format_size(size_bytes)
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Columns, the numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  ".join(cell.ljust(w) if i == 1 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
+        for row in rows
+    ]
+
+
+def _process_lines(gpu: Gpu) -> list[str]:
+    if gpu.processes is None:
+        return [f"GPU {gpu.index}: processes unknown"]
+    lines = [f"GPU {gpu.index}: process {process.pid} uses {_size(process.used_bytes)}" for process in gpu.processes]
+    if gpu.processes and gpu.unattributed_bytes:
+        lines.append(f"GPU {gpu.index}: {_size(gpu.unattributed_bytes)} used by no process that the driver lists")
+    return lines

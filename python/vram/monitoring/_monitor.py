@@ -1,0 +1,197 @@
+"""``vram.monitor``: what a region of the program costs in time and GPU memory, as a decorator and as ``with``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import AsyncGenerator, Generator
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Callable, TypeVar, cast, overload
+
+from vram._error import VramError
+from vram.monitoring import _sinks
+from vram.monitoring._region import Region
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# The regions that `with` has open here, the innermost last. Each thread and each task has its own.
+_open: ContextVar[tuple[tuple[Monitor, Region], ...]] = ContextVar("vram_open_regions", default=())
+
+
+class Monitor:
+    """What ``vram.monitor(…)`` gives: see there. May be used again, nested, and by several threads at once."""
+
+    def __init__(self, name: str | None, synchronize: bool, every: int, reset_peaks: bool) -> None:
+        if every < 1:
+            raise VramError(f"every is which uses are measured, 1 for all and 10 for every tenth, not {every}")
+        self._name = name
+        self._synchronize = synchronize
+        self._every = every
+        self._reset_peaks = reset_peaks
+        self.calls = itertools.count(1)
+        self._begun: list[Region] = []  # by `with`, and not ended: any thread may end one
+
+    def __enter__(self) -> Region:
+        region = self._region(self._name or "region")
+        self._begin(region)
+        _open.set((*_open.get(), (self, region)))
+        self._begun.append(region)
+        return region
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        stack = _open.get()
+        mine = [i for i, (monitor, region) in enumerate(stack) if monitor is self and region in self._begun]
+        if mine:
+            region = stack[mine[-1]][1]
+            _open.set(stack[: mine[-1]] + stack[mine[-1] + 1 :])
+        elif self._begun:  # by another thread or task than this one, which must not hide the program's own error
+            region = self._begun[-1]
+        else:
+            return
+        self._begun.remove(region)
+        self._end(region, error)
+
+    def __call__(self, function: F) -> F:
+        """As a decorator: each call of the function is a region."""
+        if inspect.isclass(function):
+            raise VramError(f"monitor decorates functions, not classes; decorate methods of {function.__qualname__}")
+        if not callable(function):  # a classmethod, say: the decorator belongs below @classmethod
+            raise VramError(f"monitor decorates a function, not {function!r}; put it next to the function itself")
+        name = self._name or str(getattr(function, "__qualname__", type(function).__name__))
+        wrap = next(wrap for applies, wrap in _WRAPPERS if applies(function))
+        wrapped: Any = functools.wraps(function)(wrap(self, name, function))
+        return cast(F, wrapped)
+
+    def around(self, name: str) -> _Around:
+        """One region of this monitor, for ``with``, known to nobody else."""
+        return _Around(self, self._region(name))
+
+    def _region(self, name: str) -> Region:
+        return Region(name, next(self.calls))
+
+    def _begin(self, region: Region) -> None:
+        if (region.call - 1) % self._every == 0:
+            region.begin(self._synchronize, self._reset_peaks)
+
+    def _end(self, region: Region, error: BaseException | None) -> None:
+        if (region.call - 1) % self._every == 0:
+            _sinks.give(region.end(None if isinstance(error, GeneratorExit) else error))
+
+
+class _Around:
+    """A region as a context manager; does nothing where nobody would be told."""
+
+    def __init__(self, monitor: Monitor, region: Region) -> None:
+        self._monitor = monitor
+        self._region = region
+        self._is_wanted = _sinks.are_listening()
+
+    def __enter__(self) -> Region:
+        if self._is_wanted:
+            self._monitor._begin(self._region)
+        return self._region
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._is_wanted:
+            self._monitor._end(self._region, error)
+
+
+def _around_function(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def monitored(*args: Any, **kwargs: Any) -> Any:
+        if not _sinks.are_listening():  # what is below would do nothing, only slower
+            next(monitor.calls)
+            return function(*args, **kwargs)
+        with monitor.around(name):
+            return function(*args, **kwargs)
+
+    return monitored
+
+
+def _around_coroutine(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    async def monitored(*args: Any, **kwargs: Any) -> Any:
+        with monitor.around(name):
+            return await function(*args, **kwargs)
+
+    return monitored
+
+
+def _around_generator(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def monitored(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        with monitor.around(name):
+            return (yield from function(*args, **kwargs))
+
+    return monitored
+
+
+def _around_async_generator(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    async def monitored(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        inner = function(*args, **kwargs)
+        with monitor.around(name):
+            try:
+                step = inner.asend(None)
+                while True:
+                    item = await step
+                    try:
+                        step = inner.asend((yield item))
+                    except GeneratorExit:
+                        raise
+                    except BaseException as thrown:  # is the inner generator's to handle
+                        step = inner.athrow(thrown)
+            except StopAsyncIteration:
+                return
+            finally:
+                await inner.aclose()
+
+    return monitored
+
+
+_WRAPPERS: tuple[tuple[Callable[[Any], bool], Callable[[Monitor, str, Any], Any]], ...] = (
+    (inspect.isasyncgenfunction, _around_async_generator),
+    (inspect.iscoroutinefunction, _around_coroutine),
+    (inspect.isgeneratorfunction, _around_generator),
+    (callable, _around_function),
+)
+
+
+@overload
+def monitor(what: F) -> F: ...
+@overload
+def monitor(
+    what: str | None = None, *, synchronize: bool = False, every: int = 1, reset_peaks: bool = True
+) -> Monitor: ...
+def monitor(what: Any = None, *, synchronize: bool = False, every: int = 1, reset_peaks: bool = True) -> Any:
+    """Measures a function or a region: time, and per device the change, the peak and the fragmentation of its memory.
+
+    Each result is a ``Measurement`` (bytes, nanoseconds), given to the sinks: at first ``vram.log``, more by
+    ``vram.add_sink()``. Decorates functions, coroutines and generators (a generator's region lasts from its first item to
+    its last, what the consumer does in between included); ``with`` also gives the region, whose ``result`` is the
+    measurement afterwards. An exception passes, and its type is recorded.
+
+    - ``synchronize``: wait for the GPUs at both ends. Without it, time is the host's: what a GPU has yet to do is not in it.
+    - ``every``: only the 1st, (N+1)th, (2N+1)th use of this monitor is measured.
+    - ``reset_peaks``: PyTorch has one peak counter for all; to know a region's peak it is reset at the beginning. Regions
+      that nest or overlap, in any thread, keep their peaks; the program's own is ``vram.peaks()``. With False nothing is
+      reset, and a peak is known only where it rose above all before.
+
+    Memory is that of the whole process: what other threads do meanwhile is in it. Without a GPU the figures are
+    None and the text says so. A decorated function that nobody listens to is called with next to no delay.
+    VramError: ``every`` below 1. Any thread.
+
+    >>> import vram
+    >>> @vram.monitor
+    ... def train_step(batch):
+    ...     return sum(batch)
+    >>> train_step([1, 2])
+    3
+    >>> with vram.monitor("load") as region:
+    ...     data = bytearray(1000)
+    >>> region.result.name, region.result.error, region.result.duration_ns > 0
+    ('load', None, True)
+    """
+    if what is None or isinstance(what, str):
+        return Monitor(what, synchronize, every, reset_peaks)
+    if not callable(what):
+        raise VramError(f'monitor takes a function, or the name of a region, not {what!r}; write vram.monitor("load")')
+    return Monitor(None, synchronize, every, reset_peaks)(what)

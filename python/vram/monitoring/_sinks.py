@@ -1,0 +1,135 @@
+"""Sinks: who is given the measurements. A sink is any callable that takes a Measurement."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, Callable
+
+from vram._error import VramError
+from vram.monitoring._measurement import Measurement
+
+Sink = Callable[[Measurement], object]
+
+_log = logging.getLogger("vram")
+
+
+def log(measurement: Measurement) -> None:
+    """The sink that is there from the start: ``logging.getLogger("vram")``, level INFO, one line a measurement.
+
+    Python shows INFO only when asked to, for example by ``logging.basicConfig(level=logging.INFO)``. Any thread.
+
+    >>> import logging, vram
+    >>> logging.getLogger("vram").setLevel(logging.INFO)  # from now on each region is a line
+    """
+    _log.info("%s", measurement)
+
+
+class _Sinks:
+    # Replaced, never changed: who reads it needs no lock.
+    all: tuple[Sink, ...] = (log,)
+    broken: tuple[Sink, ...] = ()
+
+
+def add_sink(sink: Sink) -> Sink:
+    """From now on every measurement of this process is given to ``sink``, in the thread that ended the region.
+
+    Returns the sink, to be removed by. Adding it twice changes nothing. A sink that raises does not disturb what is
+    measured: its first error is logged as a warning. Any thread; VramError if it can't be called.
+
+    >>> import vram
+    >>> seen = []
+    >>> sink = vram.add_sink(seen.append)
+    >>> with vram.monitor("load"):
+    ...     pass
+    >>> vram.remove_sink(sink)
+    >>> seen[0].name
+    'load'
+    """
+    if not callable(sink):
+        raise VramError(
+            f"a sink is called with each measurement, but {sink!r} can't be called; for a SummaryWriter use vram.TensorBoard(writer)"
+        )
+    if sink not in _Sinks.all:
+        _Sinks.all = (*_Sinks.all, sink)
+    return sink
+
+
+def remove_sink(sink: Sink) -> None:
+    """The sink is given nothing more; ``vram.log`` is the one that is there from the start. Any thread.
+
+    VramError: it was not added.
+
+    >>> import vram
+    >>> vram.remove_sink(vram.log)  # nothing is logged any more
+    >>> _ = vram.add_sink(vram.log)
+    """
+    if sink not in _Sinks.all:
+        raise VramError(f"{sink!r} is no sink that was added; keep what vram.add_sink() returns, and remove that")
+    _Sinks.all = tuple(other for other in _Sinks.all if other != sink)
+
+
+def are_listening() -> bool:
+    """Whether a measurement would reach anybody."""
+    sinks = _Sinks.all
+    return len(sinks) > 1 or (bool(sinks) and (sinks[0] is not log or _log.isEnabledFor(logging.INFO)))
+
+
+def give(measurement: Measurement) -> None:
+    for sink in _Sinks.all:
+        try:
+            sink(measurement)
+        except Exception as error:  # whatever a sink does, training goes on
+            if sink not in _Sinks.broken:
+                _Sinks.broken = (*_Sinks.broken, sink)
+                _log.warning("the sink %r failed and goes on being called: %s: %s", sink, type(error).__name__, error)
+
+
+class TensorBoard:
+    """A sink that writes scalars to your own writer: torch's ``SummaryWriter`` or TensorFlow's ``create_file_writer``.
+
+    Tags are ``<prefix>/<name>/seconds`` and, for each device whose figures are known,
+    ``…/gpu<N>/{allocated,reserved,peak}_bytes`` and ``…/gpu<N>/fragmentation`` (a share); the step is the call's number.
+    Writers are as thread-safe as their makers made them. VramError: neither kind of writer.
+
+    >>> import vram
+    >>> class Writer:  # stands for torch.utils.tensorboard.SummaryWriter("runs/1")
+    ...     def add_scalar(self, tag, value, step):
+    ...         print(tag, step)
+    >>> sink = vram.add_sink(vram.TensorBoard(Writer()))
+    >>> with vram.monitor("step"):
+    ...     pass
+    vram/step/seconds 1
+    >>> vram.remove_sink(sink)
+    """
+
+    def __init__(self, writer: Any, prefix: str = "vram") -> None:
+        if not hasattr(writer, "add_scalar") and not hasattr(writer, "as_default"):
+            raise VramError(
+                f"expected a SummaryWriter (with add_scalar) or a writer of tf.summary (with as_default), found "
+                f"{type(writer).__name__}; pass torch.utils.tensorboard.SummaryWriter(folder)"
+            )
+        self._writer = writer
+        self._prefix = prefix
+
+    def __call__(self, measurement: Measurement) -> None:
+        scalars = scalars_of(measurement)
+        if hasattr(self._writer, "add_scalar"):
+            for name, value in scalars.items():
+                self._writer.add_scalar(f"{self._prefix}/{measurement.name}/{name}", value, measurement.call)
+            return
+        summary = sys.modules["tensorflow"].summary  # whoever has such a writer has imported it
+        with self._writer.as_default():
+            for name, value in scalars.items():
+                summary.scalar(f"{self._prefix}/{measurement.name}/{name}", value, step=measurement.call)
+
+
+def scalars_of(measurement: Measurement) -> dict[str, float]:
+    """The figures that are known, by name; bytes, seconds and shares."""
+    found: dict[str, float | None] = {"seconds": measurement.duration_ns / 1e9}
+    for use in measurement.devices:
+        found[f"gpu{use.device}/allocated_bytes"] = use.allocated_bytes
+        found[f"gpu{use.device}/reserved_bytes"] = use.reserved_bytes
+        found[f"gpu{use.device}/peak_bytes"] = use.peak_allocated_bytes
+        found[f"gpu{use.device}/fragmentation"] = use.fragmentation
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,153 @@
+#include "gpu/nvml/cached_readings.hpp"
+
+#include "gpu/nvml/process_list.hpp"
+#include "gpu/nvml/query.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace vram::gpu::nvml {
+namespace {
+
+constexpr uint32_t kMaxCoreCelsius = 250;
+constexpr uint32_t kMaxMhz = 100'000;
+
+using Processes = std::vector<DeviceProcess>;
+enum Figure : unsigned {
+  kCelsius,
+  kCore,
+  kMemoryClock,
+  kThrottle,
+  kPower,
+  kMps,
+  kParts,
+  kBusyProcesses,
+  kGpmTake,
+  kGpmRead,
+  kFigures
+};
+
+// What has to follow each other (a sample of GPM and what it says) does so in one turn.
+constexpr std::array<std::array<Figure, 3>, 4> kTurns{{{kMps, kParts, kCelsius},
+                                                       {kGpmTake, kGpmRead, kBusyProcesses},
+                                                       {kCore, kMemoryClock, kThrottle},
+                                                       {kPower, kCelsius, kBusyProcesses}}};
+
+std::optional<uint32_t> celsius_of(const NvmlApi& api, nvmlDevice device) {
+  unsigned celsius = 0;
+  NvmlReturn answer = api.device_get_temperature == nullptr
+                          ? kFunctionNotFound
+                          : api.device_get_temperature(device, 0, &celsius);
+  if (is_of_other_version(answer) && api.device_get_temperature_v != nullptr) {
+    TemperatureV1 newer{kTemperatureV1Version, 0, 0};
+    answer = api.device_get_temperature_v(device, &newer);
+    celsius = static_cast<unsigned>(newer.celsius);  // below zero: too much
+  }
+  return answer == kSuccess ? at_most(kMaxCoreCelsius, std::optional(celsius)) : std::nullopt;
+}
+
+std::optional<std::vector<std::string>> throttle_reasons_of(const NvmlApi& api, nvmlDevice device) {
+  const auto bits = query<uint64_t>(api.device_get_throttle_reasons, device);
+  if (!bits || *bits == kNotAvailable) return std::nullopt;
+  std::vector<std::string> reasons;
+  // The first bit is no reason: with nothing to do the clocks go down.
+  for (unsigned bit = 1; bit < 64; ++bit) {
+    if ((*bits >> bit & 1U) == 0) continue;
+    reasons.push_back(bit <= kThrottleReasons.size() ? std::string(kThrottleReasons.at(bit - 1))
+                                                     : fmt::format("reason {}", bit));
+  }
+  return reasons;
+}
+
+// Clients of MPS are in the compute list, too, with most drivers.
+void query_mps(const NvmlApi& api, const DeviceSample& sample, CachedReadings& cached) {
+  const Processes listed = sample.processes.value_or(Processes{});
+  cached.mps.clear();
+  cached.mps_listed.clear();
+  for (const DeviceProcess& client :
+       list_processes(api, ProcessKind::kMps, cached.device).value_or(Processes{})) {
+    const bool is_listed = std::ranges::any_of(
+        listed, [&](const DeviceProcess& process) { return is_same(process, client); });
+    (is_listed ? cached.mps_listed : cached.mps).push_back(client);
+  }
+}
+
+std::vector<MigHandle> parts_of(const NvmlApi& api, nvmlDevice device, const DeviceSample& sample) {
+  const bool has_processes = sample.processes && !sample.processes->empty();
+  if (has_processes || sample.busy_percent) return {};  // MIG's devices have no such figure
+  if (!query_is_mig(api, device).value_or(false)) return {};
+  return query_mig_handles(api, device);
+}
+
+void query_busy_processes(const NvmlApi& api, const DeviceSample& sample, CachedReadings& cached) {
+  const bool has_processes = sample.processes && !sample.processes->empty();
+  cached.percent_by_pid.clear();
+  if (has_processes || !cached.mps.empty() || !cached.parts.empty())
+    cached.percent_by_pid = query_percent_by_pid(api, cached.device);
+}
+
+std::optional<uint32_t> mhz_of(const NvmlApi& api, nvmlDevice device, unsigned clock) {
+  return at_most(kMaxMhz, query<unsigned>(api.device_get_clock, device, clock));
+}
+
+void query_figure(const NvmlApi& api, Figure figure, const DeviceSample& sample,
+                  CachedReadings& cached) {
+  const nvmlDevice device = cached.device;
+  switch (figure) {
+    case kCelsius:
+      cached.celsius = celsius_of(api, device);
+      break;
+    case kCore:
+      cached.core_mhz = mhz_of(api, device, kClockGraphics);
+      break;
+    case kMemoryClock:
+      cached.memory_mhz = mhz_of(api, device, kClockMemory);
+      break;
+    case kThrottle:
+      cached.throttle_reasons = throttle_reasons_of(api, device);
+      break;
+    case kPower:
+      cached.milliwatts.reset();
+      if (!sample.milliwatts)
+        cached.milliwatts = at_most(kMaxMilliwatts, query<unsigned>(api.device_get_power, device));
+      break;
+    case kMps:
+      query_mps(api, sample, cached);
+      break;
+    case kParts:
+      cached.parts = parts_of(api, device, sample);
+      break;
+    case kBusyProcesses:
+      query_busy_processes(api, sample, cached);
+      break;
+    case kGpmTake:
+      if (cached.gpm && !cached.gpm->take()) cached.gpm.reset();
+      break;
+    case kGpmRead:
+    case kFigures:
+      cached.traffic = cached.gpm ? cached.gpm->read() : GpmFigures{};
+      break;
+  }
+}
+
+}  // namespace
+
+void query_in_turn(const NvmlApi& api, const DeviceSample& sample, CachedReadings& cached) {
+  const auto now = std::chrono::steady_clock::now();
+  const bool is_first = !cached.sampled;
+  if (is_first || now - *cached.sampled > kPause) {
+    for (unsigned each = 0; each < kFigures; ++each)
+      query_figure(api, static_cast<Figure>(each), sample, cached);
+  } else {
+    for (const Figure figure : kTurns.at(cached.turn)) query_figure(api, figure, sample, cached);
+    cached.turn = (cached.turn + 1) % kTurns.size();
+  }
+  if (!is_first && !cached.is_gpm_queried) {
+    cached.is_gpm_queried = true;
+    cached.gpm = Gpm::open(api, cached.device);
+  }
+  cached.sampled = now;
+}
+
+}  // namespace vram::gpu::nvml

@@ -1,0 +1,122 @@
+#include "record/trim_requester.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <unistd.h>
+
+namespace vram::record {
+namespace {
+
+constexpr auto kMinPause = std::chrono::milliseconds(1);
+constexpr auto kMaxPause = std::chrono::milliseconds(50);
+constexpr size_t kAt = offsetof(BoardPage, request);
+
+bool is_private(const std::string& folder) {
+  struct stat facts{};
+  return lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
+         (facts.st_mode & 0077U) == 0 && (facts.st_uid == geteuid() || geteuid() == 0);
+}
+
+// Root writes here, too: so it must be nothing but the page of its user. A second name could be
+// that of a file elsewhere.
+Result<> check(const std::string& folder, const PageFile& page) {
+  const struct stat facts = page.facts();
+  const bool is_its_owners = facts.st_uid == page.owner().uid && facts.st_nlink == 1 &&
+                             (facts.st_mode & 07777U) == 0600 &&
+                             facts.st_size == static_cast<off_t>(kBoardPageBytes);
+  if (!is_private(folder) || !is_its_owners) {
+    return fail(Code::kBadInput,
+                "expected {} to be a page that its user alone may change, in a folder that is that "
+                "user's alone; found that others could have put it there: nobody was asked",
+                page.path());
+  }
+  switch (page.owner_state()) {
+    case OwnerState::kAlive:
+      return {};
+    case OwnerState::kDead:
+      return fail(Code::kNotFound,
+                  "expected process {} to run, found that it has ended and left its page {} behind",
+                  page.owner().pid, page.path());
+    case OwnerState::kOtherNamespace:
+      break;
+  }
+  return fail(Code::kUnsupported,
+              "process {} counts in another pid namespace (a container): ask it from in there",
+              page.owner().pid);
+}
+
+}  // namespace
+
+Result<TrimRequester> TrimRequester::start(const std::string& folder, uint32_t pid,
+                                           const TrimTarget& target) {
+  auto page = PageFile::open(folder, pid, PageFile::Access::kReadAndWrite);
+  if (!page) return tl::unexpected(page.error());
+  if (const auto checked = check(folder, *page); !checked) return tl::unexpected(checked.error());
+  TrimRequester requester(*std::move(page), target);
+  requester.poll();
+  return requester;
+}
+
+TrimState TrimRequester::poll() {
+  if (!is_over()) state_ = next();
+  return state_;
+}
+
+TrimState TrimRequester::wait(uint64_t timeout_ns) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_ns);
+  std::chrono::nanoseconds pause = kMinPause;
+  while (!is_over()) {
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left.count() <= 0) break;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, left));
+    pause = std::min<std::chrono::nanoseconds>(pause * 2, kMaxPause);
+    poll();
+  }
+  return state_;
+}
+
+// An answer counts even if its owner has died since: the bytes came back.
+TrimState TrimRequester::next() {
+  const TrimState state = state_ == TrimState::kQueued ? place() : check_answer();
+  if (state > TrimState::kAsked) return state;
+  if (page_.owner_state() == OwnerState::kDead) return TrimState::kOwnerDied;
+  return page_.facts().st_nlink == 0 ? TrimState::kWithdrawn : state;
+}
+
+TrimState TrimRequester::place() {
+  if (!page_.lock()) return TrimState::kQueued;
+  BoardRequest before;
+  if (!page_.read_at(&before, sizeof before, kAt)) return TrimState::kBroken;
+  // One that its asker gave up may still be unanswered: this one takes its place.
+  number_ = before.wanted;
+  do ++number_;
+  while (number_ == before.answered || number_ == 0);  // 0 means nobody, in look.h
+  if (!page_.write_at(&number_, sizeof number_, kAt + offsetof(BoardRequest, writing)))
+    return TrimState::kBroken;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::array target = {target_.device, target_.bytes};
+  if (!page_.write_at(target.data(), sizeof target, kAt + offsetof(BoardRequest, device)))
+    return TrimState::kBroken;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!page_.write_at(&number_, sizeof number_, kAt + offsetof(BoardRequest, wanted)))
+    return TrimState::kBroken;
+  return TrimState::kAsked;
+}
+
+TrimState TrimRequester::check_answer() {
+  uint64_t answered = 0;
+  if (!page_.read_at(&answered, sizeof answered, kAt + offsetof(BoardRequest, answered)))
+    return TrimState::kBroken;
+  if (answered != number_) return TrimState::kAsked;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  uint64_t bytes = kBoardUnknown;
+  if (!page_.read_at(&bytes, sizeof bytes, kAt + offsetof(BoardRequest, answer_bytes)))
+    return TrimState::kBroken;
+  if (bytes != kBoardUnknown) bytes_ = bytes;
+  return TrimState::kAnswered;
+}
+
+}  // namespace vram::record

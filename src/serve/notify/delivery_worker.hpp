@@ -1,0 +1,76 @@
+// DeliveryWorker: a thread that takes news to one receiver, and tries again after pauses that
+// double.
+//
+//     publish() ──▶ Receiver::take ──▶ (the worker's thread) next, deliver, settle
+//
+// Any thread may call everything. Whoever calls waits for no receiver. A worker is shared with its
+// thread, so that one whose receiver hangs can be left behind.
+#pragma once
+
+#include "base/detachable_thread.hpp"
+#include "serve/notify/receiver.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+
+namespace vram::serve::notify {
+
+struct Backoff {
+  std::chrono::milliseconds first_pause;
+  std::chrono::milliseconds max_pause;
+};
+
+class DeliveryWorker {
+ public:
+  // `warn` is told when trouble begins, of what is dropped, and when all is well again.
+  static std::shared_ptr<DeliveryWorker> start(std::unique_ptr<Receiver> receiver, Backoff backoff,
+                                               std::function<void(const std::string&)> warn);
+
+  void publish(const AlertUpdate& update);
+  // Calls `change` with the receiver, whose queue it may change; the number that it dropped.
+  void with_receiver(const std::function<size_t(Receiver&, Clock::time_point)>& change);
+  // What waits for another try is tried there at once.
+  void change_url(const Target& target);
+  [[nodiscard]] ReceiverState state() const;
+  // As Receiver has them.
+  [[nodiscard]] bool needs_every_change() const;
+  [[nodiscard]] std::optional<uint64_t> first_undelivered() const;
+
+  // Delivers what is queued, but tries nothing again; then its thread ends.
+  void close();
+  // Until `deadline` for that; then whatever is under way is broken off. What hangs nevertheless is
+  // left behind. One thread calls it.
+  void end_by(Clock::time_point deadline);
+
+ private:
+  DeliveryWorker(std::unique_ptr<Receiver> receiver, Backoff backoff,
+                 std::function<void(const std::string&)> warn);
+  void run();
+  [[nodiscard]] bool wait(std::unique_lock<std::mutex>& lock);
+  void deliver_one(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] std::string settle(const Delivery& delivery);
+  [[nodiscard]] std::chrono::milliseconds next_pause();
+
+  const Backoff backoff_;
+  const std::function<void(const std::string&)> warn_;
+  std::atomic<bool> must_end_{false};
+
+  mutable std::mutex mutex_;  // guards what follows; never held while something is delivered
+  std::condition_variable changed_;
+  std::unique_ptr<Receiver> receiver_;  // deliver() is called without the lock
+  ReceiverState state_;
+  std::chrono::milliseconds pause_{0};
+  Clock::time_point retry_;
+  std::minstd_rand random_;
+  bool is_closing_ = false;
+
+  std::optional<DetachableThread> thread_;  // of whoever started it
+};
+
+}  // namespace vram::serve::notify

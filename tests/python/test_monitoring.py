@@ -1,0 +1,142 @@
+"""vram.memory() on the fake management library of each generation (tests/fake_nvml), and vram.Board, through libvram.so."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from program import BINARY, ROOT
+
+BUILD = pathlib.Path(BINARY).parents[1]
+FAKES = BUILD / "tests/fake_nvml"
+
+pytestmark = pytest.mark.skipif(BUILD.name in {"asan", "tsan"}, reason="builds with sanitizers have no libvram.so")
+
+
+def run(body: str, **environment: str) -> str:
+    changed = {"PYTHONPATH": str(ROOT / "python"), "VRAM_LIBRARY": str(pathlib.Path(BINARY).with_name("libvram.so"))}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import vram\n{body}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **changed, **environment},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("generation", ["1", "2", "535", "3"])
+def test_figures_and_processes(generation: str) -> None:
+    body = """
+first, second = vram.memory().gpus
+mib = 1 << 20
+print(first.name, first.uuid, first.total_bytes // mib, first.used_bytes // mib, first.free_bytes // mib)
+print(first.reserved_bytes and first.reserved_bytes // mib, first.busy_percent, second.busy_percent, first.trouble)
+print([(p.pid, p.used_bytes and p.used_bytes // mib, p.is_graphics, p.gpu_instance) for p in first.processes])
+print(second.processes, first.unattributed_bytes, second.unattributed_bytes // mib)
+"""
+    found = run(body, VRAM_NVML=str(FAKES / generation / "libnvidia-ml.so.1"))
+    drawing = "[(77, None, True, None), (101, 200, True, None), (102, None, False, None), "
+    expected = (
+        "Fake GPU 0 GPU-0 1000 350 650\nNone 37 None None\n" + drawing + "(103, 20, False, None)]\n() None 350\n"
+        if generation == "1"
+        else "Fake GPU 0 GPU-0 1000 300 650\n50 37 None None\n"
+        + drawing
+        + "(103, 10, False, 1), (103, 20, False, 2)]\n() None 300\n"
+    )
+    assert found == expected
+
+
+def test_the_table() -> None:
+    found = run(
+        "print(vram.memory())",
+        VRAM_NVML=str(FAKES / "3/libnvidia-ml.so.1"),
+        FAKE_NVML_FAIL="second=15 nvmlDeviceGetName=3",
+    )
+    assert found.splitlines() == [
+        "GPU  name                 used     free  reserved     total  busy",
+        "  0  ?                 300 MiB  650 MiB    50 MiB  0.98 GiB  37 %",
+        "  1  GPU is lost (15)        ?        ?         ?         ?     ?",
+        "GPU 0: process 77 uses ?",
+        "GPU 0: process 101 uses 200 MiB",
+        "GPU 0: process 102 uses ?",
+        "GPU 0: process 103 uses 10 MiB",
+        "GPU 0: process 103 uses 20 MiB",
+        "GPU 1: processes unknown",
+    ]
+
+
+def test_without_the_library_nothing_is_known_and_said_so() -> None:
+    found = run("m = vram.memory()\nprint(m.gpus, '/nowhere.so' in str(m))", VRAM_NVML="/nowhere.so")
+    assert found == "() True\n"
+
+
+def test_examples_run_without_a_gpu(tmp_path: pathlib.Path) -> None:
+    if pathlib.Path("/proc/driver/nvidia").exists():
+        pytest.skip("this machine has a driver")
+    body = """
+import doctest, vram.monitoring._board, vram.monitoring._memory
+for module in (vram.monitoring._board, vram.monitoring._memory):
+    print(doctest.testmod(module))
+"""
+    found = run(body, VRAM_NVML="libnvidia-ml.so.1", LD_LIBRARY_PATH="", VRAM_BOARD=str(tmp_path / "board"))
+    assert found.count("failed=0") == 2
+
+
+READ = """
+import ctypes, os
+from vram.monitoring._native import BoardPage, library
+def read(pid):
+    page = BoardPage(struct_bytes=ctypes.sizeof(BoardPage))
+    if library().vram_board_read(pid, ctypes.byref(page)) != 0:
+        library().vram_last_error.restype = ctypes.c_char_p
+        return library().vram_last_error().decode()
+    mib = [[d.allocated_bytes >> 20, d.reserved_bytes >> 20, d.peak_bytes >> 20, d.cached_bytes >> 20] for d in page.devices]
+    known = [None if n == (1 << 64) - 1 else n for n in (page.step, page.step_ns)]
+    return page.scope.decode(), page.owner, *known, mib[: page.device_count]
+"""
+
+
+def test_measurements_and_steps_are_posted(tmp_path: pathlib.Path) -> None:
+    body = f"""{READ}
+from vram.monitoring._board import post_step
+post_step(1, 2)  # no board is open
+board = vram.Board()
+mib = 1 << 20
+def measure(name, allocated, peak):
+    board(vram.Measurement(name, 1, 0, 0, devices=(vram.DeviceUse(3, allocated * mib, 100 * mib, 0, 0, peak * mib),)))
+measure("forward", 60, 90)
+print(read(os.getpid()))
+measure("backward", 40, 70)
+post_step(12, 5000)
+print(read(os.getpid()))
+pid = os.fork()
+if pid == 0:
+    measure("child", 10, 10)
+    print(read(os.getpid())[0], read(os.getppid())[0], flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+print(read(pid)[:2])
+board.close()
+measure("closed", 1, 1)
+print("found none" in read(os.getpid()))
+"""
+    assert run(body, VRAM_BOARD=str(tmp_path / "board")).splitlines() == [
+        "('forward', 0, None, None, [[60, 100, 90, 40]])",
+        "('backward', 0, 12, 5000, [[40, 100, 90, 60]])",  # the peak is that of all
+        "child backward",
+        "('child', 1)",  # it ended without cleaning up: a dead owner's
+        "True",
+    ]
+    assert [path.name for path in (tmp_path / "board").iterdir() if not path.name.isdigit()] == []
+
+
+def test_a_board_that_others_could_read_is_refused(tmp_path: pathlib.Path) -> None:
+    tmp_path.chmod(0o755)
+    body = "try:\n    vram.Board()\nexcept vram.VramError as error:\n    print(error)"
+    assert "mode 0755" in run(body, VRAM_BOARD=str(tmp_path))
