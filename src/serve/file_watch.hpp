@@ -1,6 +1,6 @@
-// Files that are read again when they change: secrets and certificates are rotated by programs that
-// send no signal. They are looked at each second, by their number, size and time of change; links
-// are followed, as Kubernetes swaps them.
+// Reloads files when they change: secrets and certificates are rotated by programs that send no
+// signal. Compares inode, size and modification time every second; follows links, since Kubernetes
+// replaces links.
 #pragma once
 
 #include "base/detachable_thread.hpp"
@@ -15,8 +15,8 @@ namespace vram::serve {
 
 struct WatchedFiles {
   std::function<std::vector<std::string>()> names;
-  // One of them is another one, is there or is gone. With `names` it is called on the watch's
-  // thread, and may be after the watch's end while a file hangs: let them own what they use.
+  // Called when a file was replaced, appeared or disappeared. Both hooks are called on the watch's
+  // thread, even after the watch's end if a file access hangs; so they must own what they use.
   std::function<void()> changed;
 };
 
@@ -26,7 +26,7 @@ class FileWatch {
                      std::chrono::milliseconds period = std::chrono::seconds(1));
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
-  // A thread that hangs in a file is left behind.
+  // A thread that hangs in a file access is detached.
   ~FileWatch();
 
  private:

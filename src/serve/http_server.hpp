@@ -1,12 +1,12 @@
-// HTTP/1.1 for any number of clients on one thread: none of them waits for another, however slowly
-// it reads or writes. What takes long by itself (a search in the history, packing what is large) is
-// done on a second thread.
+// HTTP/1.1 for any number of clients on one thread: no client waits for another, however slowly it
+// reads or writes. Slow work (a query of the history, compression of a large body) is done on a
+// second thread.
 //
 //     clients ─▶ HttpServer ─▶ Connection (one each) ─▶ Request ─▶ Handler ─▶ Response ─▶ client
 //
-// The hooks are called on the server's threads. When there are too many connections, slow answers,
-// or answers that are not read, the one that has kept the server waiting longest makes room; where
-// none has, a new one gets 503.
+// The hooks are called on the server's threads. If there are too many connections, slow responses,
+// or unread responses, the one that has been inactive longest is closed; if none was inactive, the
+// new one gets 503.
 #pragma once
 
 #include "base/result.hpp"
@@ -35,9 +35,9 @@ struct ServerLimits {
   std::chrono::milliseconds write{20'000};
   std::chrono::milliseconds idle{120'000};   // between two requests
   std::chrono::milliseconds timeout{1'000};  // after which a silent one may be put out
-  size_t slow_requests = 32;                 // at once, each until it is written; more get 503
-  size_t password_checks = 32;               // at once; more get 503
-  size_t held_bytes = size_t{8} << 20;       // of answers that clients have yet to read
+  size_t slow_requests = 32;            // at a time, each until it is written; further ones get 503
+  size_t password_checks = 32;          // at a time; further ones get 503
+  size_t held_bytes = size_t{8} << 20;  // of answers that clients have yet to read
 };
 
 struct ServerHooks {
@@ -46,8 +46,8 @@ struct ServerHooks {
   std::function<bool(const Request&)> is_slow = [](const Request&) { return false; };
   // Of connections that begin now; null: plain TCP.
   std::function<std::shared_ptr<const TlsContext>()> tls = [] { return nullptr; };
-  // Whether the request shows a password that has to be checked, which takes a part of a second;
-  // and the check, on a thread of its own, after which the request has `password_is_right`.
+  // Whether the request has a password that must be checked, which takes a fraction of a second;
+  // and the check, on a thread of its own, which sets `password_is_right`.
   std::function<bool(const Request&)> needs_password_check = [](const Request&) { return false; };
   std::function<bool(const Request&)> check_password = [](const Request&) { return false; };
   // A client was refused, too slow, or spoke no HTTP.
@@ -57,10 +57,10 @@ struct ServerHooks {
 
 class HttpServer {
  public:
-  // Listens; nobody is answered yet. kIo: an address is taken, or is none of this machine.
+  // Listens, without accepting connections yet. kIo: an address is in use, or not of this machine.
   [[nodiscard]] static Result<std::unique_ptr<HttpServer>> open(std::span<const Address> addresses,
                                                                 ServerLimits limits = {});
-  // Once.
+  // Call it once.
   void start(ServerHooks hooks);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -69,7 +69,7 @@ class HttpServer {
 
   // With the ports that the kernel chose.
   [[nodiscard]] const std::vector<Address>& addresses() const;
-  // Runs it on the server's thread, soon: a server that hangs does not.
+  // Runs `work` on the server's thread; never, if the server hangs.
   void post(std::function<void()> work);
 
  private:

@@ -1,6 +1,7 @@
-// What the file of --web-config says, as it is now: certificates, users, headers. Any thread.
+// The current state of the --web-config file: certificates, users, headers. May be used from any
+// thread.
 //
-//     file ─▶ WebConfig ─▶ Access (never changes; a reload makes another) ─▶ HttpServer, Guard
+//     file ─▶ WebConfig ─▶ Access (immutable; a reload makes a new one) ─▶ HttpServer, Guard
 #pragma once
 
 #include "serve/tls.hpp"
@@ -22,13 +23,13 @@ class WebAccess {
     std::shared_ptr<Users> users;           // null: everybody
     std::vector<std::pair<std::string, std::string>> headers;
     bool has_authentication = false;
-    std::vector<std::string> files;  // that it was made of
+    std::vector<std::string> files;  // from which it was made
   };
 
   [[nodiscard]] static Result<std::shared_ptr<WebAccess>> open(const std::string& path);
   [[nodiscard]] std::shared_ptr<const Access> now() const;
-  // Reads all files again. With an error the old access stays; an access that asks for less than
-  // the old one (no TLS, no users) is an error: that takes a restart.
+  // Reads all files again. On an error the old access stays; an access that requires less than the
+  // old one (no TLS, no users) is an error: that needs a restart.
   [[nodiscard]] Result<> reload();
 
  private:

@@ -15,8 +15,8 @@
 
 namespace vram::watch {
 
-// The unwritten data, copied before the file is read. Ids only increase: rows of the file with
-// higher ids than `last_id` were written later and are ignored.
+// The unwritten data, copied before the file is read. Ids only increase: rows of the file with ids
+// above last_chunk_id were written later and are ignored.
 struct Unwritten {
   ChunkRows chunks;
   int64_t last_chunk_id = 0;
