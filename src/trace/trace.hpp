@@ -1,6 +1,6 @@
-// Trace: everything that is known of a recording, in memory. Readers and importers make it
-// (open.hpp), explain/ and the exporters take it by const reference. One array holds the events of
-// all devices, device after device.
+// Trace: a recording in memory. Readers and importers make it (open.hpp); explain/ and the
+// exporters take it by const reference. One array contains the events of all devices, one device
+// after another.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -23,13 +23,15 @@ struct DeviceTrace {
   uint64_t first_event = 0;  // range in Trace::events
   uint64_t event_count = 0;
   bool has_end_state =
-      false;  // segments and blocks are what the allocator held after the last event
-  bool ring_overflowed = false;   // the recorder says that older events were dropped
+      // Segments and blocks are the allocator's state after the last event.
+      false;
+  bool ring_overflowed = false;   // the recorder dropped older events
   std::vector<Segment> segments;  // by address
   PodVector<Block> blocks;
 };
 
-// A thing the reader had to leave out or assume; shown once in every report. `count` is how often.
+// Something that the reader had to leave out or assume; shown once in each report. `count`: how
+// often.
 struct Note {
   std::string text;
   uint64_t count = 1;
@@ -40,7 +42,8 @@ struct Origin {
   std::string format;  // "PyTorch snapshot (pickle protocol 4, xz)", "vtrace 1"
   uint64_t file_bytes = 0;
   std::optional<uint64_t>
-      truncated_at_byte;  // of the decompressed content; everything whole before it was kept
+      // In the decompressed content; everything complete before it was kept.
+      truncated_at_byte;
   std::vector<Note> notes;
 };
 
@@ -56,7 +59,8 @@ struct Trace {
   bool has_time = false;    // events carry clock times
   bool has_stacks = false;  // at least one event or block has a stack
   bool has_pools =
-      false;  // events say which pool; without it pools were deduced from the end state
+      // Events contain their pool; otherwise pools were deduced from the end state.
+      false;
   Tables tables;
   PodVector<Event> events;
   std::vector<DeviceTrace> devices;     // by (kind, ordinal); only those with events or segments

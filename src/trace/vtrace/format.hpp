@@ -31,7 +31,7 @@ inline constexpr size_t kTrailerBytes = 16;
 inline constexpr std::string_view kFormatPrefix = "vtrace ";
 inline constexpr std::string_view kFormatFrom = ", from ";
 
-// Limits. A file within them is read in bounded memory whatever its length fields say.
+// Limits. A file within them is read in bounded memory, whatever its length fields contain.
 inline constexpr uint32_t kMaxFrameEvents = 64 * 1024;
 inline constexpr uint32_t kMaxContentBytes = 32 * 1024 * 1024;  // of one frame, decompressed
 inline constexpr uint32_t kMaxPayloadBytes = kMaxContentBytes + kMaxContentBytes / 128;
@@ -43,7 +43,7 @@ inline constexpr uint32_t kMaxIndexedFrames =
 struct FileHeader {
   uint32_t version = kVtraceVersion;
   bool has_time = false;   // times are unix nanoseconds; without it they are all 0
-  bool has_pools = false;  // events say their pool
+  bool has_pools = false;  // events contain their pool
 };
 
 enum class FrameType : uint8_t {
@@ -55,7 +55,7 @@ enum class FrameType : uint8_t {
   kIndex = 6,        // the frames before it (index.hpp)
 };
 
-// A reader that does not know a frame's type steps over it if this is set, and stops if not.
+// A reader that does not know a frame's type skips it if this is set, and otherwise stops.
 inline constexpr uint8_t kFrameSkippable = 1;
 
 struct FrameHeader {
