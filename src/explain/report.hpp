@@ -65,8 +65,8 @@ struct Holder {
   uint64_t block_bytes = 0;  // with rounding: what freeing it would make free
   uint64_t count = 0;        // blocks
   uint64_t largest_bytes = 0;
-  int64_t oldest_ns =
-      0;  // allocation time of its oldest block; negative or 0: before the recording
+  // allocation time of its oldest block; negative or 0: before the recording
+  int64_t oldest_ns = 0;
   bool before_recording = false;  // all of it was alive before the first event
   std::vector<Frame> stack;       // by stack only: innermost first
 };
@@ -86,8 +86,8 @@ struct Waste {
   uint64_t stranded_bytes = 0;      // holes in segments that live blocks hold
   uint64_t private_pool_bytes = 0;  // free in private pools, whose CUDA graphs or MemPools use it
   uint64_t hole_count = 0;          // those that are stranded
-  uint64_t largest_hole_bytes =
-      0;  // the largest free block: the largest request served without a new segment...
+  // the largest free block: the largest request served without a new segment...
+  uint64_t largest_hole_bytes = 0;
   std::string largest_hole_domain;  // ... if it comes from this pool and stream
 };
 
@@ -284,8 +284,8 @@ struct Report {
   std::optional<uint64_t> truncated_at_byte;
   Process process;
   std::vector<NoteLine> notes;
-  std::vector<std::pair<std::string, std::string>>
-      settings;                       // those that differ from the defaults first
+  // those that differ from the defaults first
+  std::vector<std::pair<std::string, std::string>> settings;
   std::vector<DeviceReport> devices;  // with events or segments
   size_t main_device = 0;  // index into devices: --device, else the one with the largest peak
 };

@@ -84,8 +84,8 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   void (*on_failure_)();
   uint64_t next_ = 0;  // the number of the record that comes next
   uint64_t end_ = 0;   // while stopping
-  uint64_t first_put_ =
-      UINT64_MAX;  // of those put after a number that is missing; UINT64_MAX: none is
+  // of those put after a number that is missing; UINT64_MAX: none is
+  uint64_t first_put_ = UINT64_MAX;
   std::chrono::steady_clock::time_point moved_;
   std::vector<Record> batch_;
   uint64_t added_ = 0;  // to recording_

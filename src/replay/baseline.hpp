@@ -52,8 +52,8 @@ struct Baseline {
   // Of blocks that the recording found (trace::kFoundBlock) and that live at the end: their sizes.
   std::unordered_map<uint64_t, uint64_t> found_bytes;
   uint64_t assumed_segment_bytes = 0;
-  uint64_t contradictions =
-      0;  // segment events that the end state denies, blocks live there that the trace freed
+  // segment events that the end state denies, blocks live there that the trace freed
+  uint64_t contradictions = 0;
   std::string first_contradiction;
   bool completes_on_request = false;  // the recording has no free_completed events at all
 };

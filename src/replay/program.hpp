@@ -102,8 +102,8 @@ struct Program {
   PodVector<Op> ops;
   uint32_t block_count = 0;
   uint32_t stream_count = 1;
-  std::vector<uint64_t>
-      stream_handles;  // by StreamId; allocators that order streams order them by handle
+  // by StreamId; allocators that order streams order them by handle
+  std::vector<uint64_t> stream_handles;
   std::vector<DriverCall> recorded_calls;
   // The memory before the first event, by address. The blocks are numbered from 0; the first
   // initial_ops ops request them, for allocators that cannot restore the layout.

@@ -19,11 +19,10 @@ inline constexpr PoolId kUnknownPool = 0xffff;
 
 enum class EventKind : uint8_t {
   kAlloc = 1,  // address, size_bytes = requested bytes
-  kFreeRequested =
-      2,  // the last reference was dropped: the block is no longer allocated, but still active
-  kFreeCompleted =
-      // No stream uses the block any more; without a preceding request it is a complete free.
-  3,
+  // the last reference was dropped: the block is no longer allocated, but still active
+  kFreeRequested = 2,
+  // No stream uses the block any more; without a preceding request it is a complete free.
+  kFreeCompleted = 3,
   kSegmentAlloc = 4,  // the device gave a segment (cudaMalloc)
   kSegmentFree = 5,   // ... and got it back (cudaFree)
   kSegmentMap = 6,    // expandable segments: pages mapped at [address, address + size_bytes)
@@ -31,7 +30,6 @@ enum class EventKind : uint8_t {
   kSnapshot = 8,  // marker: the state was dumped here
   // A request of size_bytes failed; address holds the free bytes reported by the driver.
   kOom = 9,
-  // device
   kAnnotate = 10,  // the program named [address, address + size_bytes)
   kOther = 11,     // an unknown action; its name is the context's user_metadata
 };
@@ -44,10 +42,9 @@ enum class EventKind : uint8_t {
 [[nodiscard]] std::string_view to_string(EventKind kind);
 
 struct Event {
-  int64_t time_ns =
-      // Unix time; 0 if the recording has no clock. The order of events is their index, not their
-      // time.
-      0;
+  // Unix time; 0 if the recording has no clock. The order of events is their index, not their
+  // time.
+  int64_t time_ns = 0;
   uint64_t address = 0;
   uint64_t size_bytes = 0;
   StackId stack = 0;
@@ -117,9 +114,8 @@ struct Segment {
 struct Block {
   uint64_t address = 0;
   uint64_t size_bytes = 0;
-  uint64_t requested_bytes =
-      // Equals size_bytes if it is not recorded; stale for inactive blocks.
-      0;
+  // Equals size_bytes if it is not recorded; stale for inactive blocks.
+  uint64_t requested_bytes = 0;
   StackId stack = 0;
   BlockState state = BlockState::kInactive;
   uint8_t unused[3] = {};

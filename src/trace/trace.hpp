@@ -22,9 +22,8 @@ struct DeviceTrace {
   DeviceKind kind = DeviceKind::kGpu;
   uint64_t first_event = 0;  // range in Trace::events
   uint64_t event_count = 0;
-  bool has_end_state =
-      // Segments and blocks are the allocator's state after the last event.
-      false;
+  // Segments and blocks are the allocator's state after the last event.
+  bool has_end_state = false;
   bool ring_overflowed = false;   // the recorder dropped older events
   std::vector<Segment> segments;  // by address
   PodVector<Block> blocks;
@@ -41,9 +40,8 @@ struct Origin {
   std::string path;
   std::string format;  // "PyTorch snapshot (pickle protocol 4, xz)", "vtrace 1"
   uint64_t file_bytes = 0;
-  std::optional<uint64_t>
-      // In the decompressed content; everything complete before it was kept.
-      truncated_at_byte;
+  // In the decompressed content; everything complete before it was kept.
+  std::optional<uint64_t> truncated_at_byte;
   std::vector<Note> notes;
 };
 
@@ -58,16 +56,15 @@ struct Trace {
   Origin origin;
   bool has_time = false;    // events carry clock times
   bool has_stacks = false;  // at least one event or block has a stack
-  bool has_pools =
-      // Events contain their pool; otherwise pools were deduced from the end state.
-      false;
+  // Events contain their pool; otherwise pools were deduced from the end state.
+  bool has_pools = false;
   Tables tables;
   PodVector<Event> events;
   std::vector<DeviceTrace> devices;     // by (kind, ordinal); only those with events or segments
   std::vector<Annotation> annotations;  // in recorded order
   std::vector<Setting> settings;
-  std::vector<Setting>
-      about;  // process and machine: {"process.pid", "4711"}; empty where not recorded
+  // process and machine: {"process.pid", "4711"}; empty where not recorded
+  std::vector<Setting> about;
 
   [[nodiscard]] std::span<const Event> events_of(const DeviceTrace& device) const {
     return events.span().subspan(device.first_event, device.event_count);

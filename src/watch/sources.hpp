@@ -71,8 +71,8 @@ struct DeviceReading {
   gpu::DeviceIdentity identity;
   gpu::DeviceHealth health;
   gpu::DeviceSample sample;
-  std::optional<std::vector<uint64_t>>
-      new_xids;                               // told since the last reading; unknown: nobody tells
+  // told since the last reading; unknown: nobody tells
+  std::optional<std::vector<uint64_t>> new_xids;
   std::optional<std::vector<XidCount>> xids;  // by XidTally
 };
 

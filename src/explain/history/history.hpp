@@ -51,8 +51,8 @@ struct ImpliedFree {
 
 struct History {
   PodVector<Lifetime> lifetimes;  // before-recording ones first, then by alloc_event
-  PodVector<uint32_t>
-      lifetime_of_event;  // per event of the device; kNoLifetime for markers and segment events
+  // per event of the device; kNoLifetime for markers and segment events
+  PodVector<uint32_t> lifetime_of_event;
   uint64_t initial_reserved_bytes = 0;     // segments that were there before the first event
   uint64_t before_recording_count = 0;     // lifetimes[0 .. this)
   Verdict verdict;                         // replayed end state against the recorded segments

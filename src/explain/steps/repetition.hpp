@@ -22,8 +22,8 @@ struct SizedAllocation {
 };
 
 struct Repetition {
-  std::vector<uint32_t>
-      anchors;  // allocation numbers, one in each step, ascending; empty: nothing repeats
+  // allocation numbers, one in each step, ascending; empty: nothing repeats
+  std::vector<uint32_t> anchors;
   uint64_t distinct_runs = 0;     // different runs that occur once a step
   uint32_t typical_distance = 0;  // allocations from anchor to anchor, median
   double coverage = 0;            // share of the allocations that lie in regular distances

@@ -26,8 +26,8 @@ struct alignas(64) Node {
   uint64_t address = 0;
   uint64_t size_bytes = 0;
   uint64_t requested_bytes = 0;
-  uint64_t searches_then =
-      0;  // its pool's searches when it became free: its age, for garbage collection
+  // its pool's searches when it became free: its age, for garbage collection
+  uint64_t searches_then = 0;
   NodeId prev = kNoNode;  // neighbours by address in the same segment
   NodeId next = kNoNode;
   uint32_t lane = 0;

@@ -45,8 +45,8 @@ enum class TuneVerdict : uint8_t {
 
 struct TuneResult {
   TuneVerdict verdict = TuneVerdict::kRecordedIsBest;
-  std::vector<TuneCandidate>
-      ranked;  // settings of PyTorch, best first; the recorded ones among them
+  // settings of PyTorch, best first; the recorded ones among them
+  std::vector<TuneCandidate> ranked;
   std::vector<TuneCandidate> others;  // other allocators, best first
   size_t recorded = 0;                // the index of the recorded settings in ranked
   size_t replays = 0;                 // made

@@ -33,8 +33,8 @@ inline constexpr size_t kColumnCount = 11;
 
 // An op: the kind in the low bits; the other bits state which fields follow elsewhere.
 inline constexpr uint8_t kOpKindMask = 0x0f;
-inline constexpr uint8_t kOpByReference =
-    0x10;  // address, size, stream, pool are those of an earlier allocation
+// address, size, stream, pool are those of an earlier allocation
+inline constexpr uint8_t kOpByReference = 0x10;
 inline constexpr uint8_t kOpCompleted = 0x20;  // kFreeCompleted of the same block is the next event
 inline constexpr uint8_t kOpPlace = 0x40;      // stream and pool differ from the previous ones
 inline constexpr uint8_t kOpOrigin = 0x80;     // stack and context are given

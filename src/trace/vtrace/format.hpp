@@ -65,8 +65,8 @@ struct FrameHeader {
   uint32_t payload_bytes = 0;  // that follow this header: one zstd frame
   uint32_t content_bytes = 0;  // that they decompress to
   uint32_t item_count = 0;     // events, segments + blocks, annotations, or 0
-  uint64_t first_event =
-      0;  // number of the first event among its device's; of a state: the events before it
+  // number of the first event among its device's; of a state: the events before it
+  uint64_t first_event = 0;
   int64_t min_time_ns = 0;  // of the items; they need not be in time order
   int64_t max_time_ns = 0;
 

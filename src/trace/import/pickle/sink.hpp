@@ -14,8 +14,8 @@
 
 namespace vram::trace::pickle {
 
-inline constexpr unsigned kMaxOpen =
-    128;  // containers being filled at the same time: slots are below this
+// containers being filled at the same time: slots are below this
+inline constexpr unsigned kMaxOpen = 128;
 
 class Sink {
  public:

@@ -99,8 +99,8 @@ inline constexpr std::array<EventKind, kKeywordCount> kEventKinds = [] {
   kinds.fill(EventKind::kOther);
   kinds[kWordAlloc] = EventKind::kAlloc;
   kinds[kWordFreeRequested] = EventKind::kFreeRequested;
-  kinds[kWordFree] =
-      EventKind::kFreeCompleted;  // the viewer's merge of a request and its completion
+  // the viewer's merge of a request and its completion
+  kinds[kWordFree] = EventKind::kFreeCompleted;
   kinds[kWordFreeCompleted] = EventKind::kFreeCompleted;
   kinds[kWordSegmentAlloc] = EventKind::kSegmentAlloc;
   kinds[kWordSegmentFree] = EventKind::kSegmentFree;
