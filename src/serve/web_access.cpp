@@ -55,8 +55,7 @@ Result<> WebAccess::reload() {
   if (is_weaker || (!access_->tls && (*access)->tls))
     return fail(
         Code::kBadInput,
-        "{}: expected TLS as before and nobody let in without a password or certificate who "
-        "was not before: such a change takes a restart",
+        "{}: expected TLS and authentication as strict as before: other changes need a restart",
         path_);
   access_ = *std::move(access);
   return {};
