@@ -1,10 +1,10 @@
-"""vram: the GPU-memory toolkit for deep learning.
+"""vram: a GPU-memory toolkit for deep learning.
 
-``vram.enable()`` puts the pool under PyTorch, ``vram.cupy.enable()`` under CuPy. ``vram.record()`` writes down what
-happens to GPU memory, ``vram.scope()`` and ``vram.step()`` what the program was doing. ``vram.monitor`` measures regions,
-``vram.memory()`` says who uses the GPUs, ``vram.Cleaner`` cleans where it pays, ``vram.micro_batches()``,
-``vram.retry_on_oom`` and ``vram.find_batch_size()`` make do with the memory there is. Recordings are explained by the
-program ``vram``, which comes with this package; ``python -m vram`` runs it too.
+``vram.enable()`` makes PyTorch allocate from vram's pool, ``vram.cupy.enable()`` CuPy. ``vram.record()`` records GPU memory
+events; ``vram.scope()`` and ``vram.step()`` add what the program was doing. ``vram.monitor`` measures regions,
+``vram.memory()`` lists the users of the GPUs, and ``vram.Cleaner`` frees memory when it pays. ``vram.micro_batches()``,
+``vram.retry_on_oom`` and ``vram.find_batch_size()`` adapt a program to the available memory. The program ``vram``, which
+is part of this package, explains recordings; ``python -m vram`` runs it too.
 """
 
 from vram import callbacks, cupy, jax, tensorflow

@@ -1,7 +1,7 @@
-"""The error that vram raises: its text says what was expected, what was found, and what to do."""
+"""The exception that vram raises. Its text states what was expected, what was found, and what to do."""
 
 from __future__ import annotations
 
 
 class VramError(RuntimeError):
-    """Something that vram was asked for can't be had here."""
+    """A request to vram that is not possible here."""

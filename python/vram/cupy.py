@@ -1,11 +1,11 @@
-"""The pool under CuPy: ``vram.cupy.enable()``. Importing this imports no cupy; enable() does.
+"""The pool under CuPy: ``vram.cupy.enable()``. Importing this module does not import cupy; enable() does.
 
-CuPy asks with a size and a device, for work in the current stream, and frees without naming a stream: the pool orders the
-block by the stream that it was asked for in. A stream that is to be destroyed while the pool is in use must be forgotten
-first: ``vram.cupy.forget_stream(stream)``. The current stream of another device can't be asked for
-without changing devices, so the device is the current one, as CuPy's own pool has it.
+CuPy allocates with a size and a device, for work in the current stream, and frees without a stream: the pool orders a block
+by the stream of its allocation. Before a stream is destroyed while the pool is in use, call
+``vram.cupy.forget_stream(stream)``. The current stream of another device cannot be queried without changing devices, so the
+device is the current one, as for CuPy's own pool.
 
-The per-thread default stream (``cupy.cuda.Stream.ptds``) is refused: its handle names another stream in each thread. Arrays
+The per-thread default stream (``cupy.cuda.Stream.ptds``) is refused: its handle means another stream in each thread. Arrays
 that a captured graph uses must live as long as the graph, as with CuPy's own pool.
 """
 
@@ -80,9 +80,12 @@ class _State:
 
 
 def enable() -> None:
-    """From now on CuPy's device memory comes from vram's pool; arrays that exist stay where they are.
+    """Make CuPy allocate device memory from vram's pool. Existing arrays are not moved.
 
-    Twice is once. From one thread. VramError: there is no CuPy, or no GPU.
+    Calling it again has no effect. Call it from one thread.
+
+    Raises:
+        VramError: CuPy cannot be imported, or there is no GPU.
 
     >>> import vram
     >>> try:
@@ -108,9 +111,9 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """CuPy's former allocator serves what is asked for from now on; arrays of the pool stay valid and return to it.
+    """Restore CuPy's previous allocator. Arrays of the pool stay valid and are freed to it.
 
-    Twice is once. From the thread that called enable().
+    Calling it again has no effect. Call it from the thread that called enable().
 
     >>> import vram
     >>> vram.cupy.disable()
@@ -121,7 +124,7 @@ def disable() -> None:
 
 
 def is_enabled() -> bool:
-    """Whether CuPy's device memory comes from the pool. Any thread.
+    """Return whether CuPy's device memory comes from the pool. May be called from any thread.
 
     >>> import vram
     >>> vram.cupy.is_enabled()
@@ -131,10 +134,15 @@ def is_enabled() -> bool:
 
 
 def forget_stream(stream: Any) -> None:
-    """To be called before a stream is destroyed that arrays were made in. Waits for nothing. Any thread.
+    """Prepare the pool for the destruction of a stream in which arrays were allocated.
 
-    stream: a ``cupy.cuda.Stream``. Does nothing where the pool was never under CuPy. VramError: the stream is not
-    forgotten, as it is the per-thread default stream, or this is a forked child.
+    Waits for nothing; may be called from any thread. Has no effect if the pool was never enabled.
+
+    Args:
+        stream: a ``cupy.cuda.Stream``.
+
+    Raises:
+        VramError: it is the per-thread default stream, or this process is a forked child.
 
     >>> import types, vram
     >>> vram.cupy.forget_stream(types.SimpleNamespace(ptr=0))

@@ -1,6 +1,6 @@
-"""TensorFlow and Keras: what is to be said to them about memory, one call each. Importing this imports no tensorflow.
+"""Memory settings and figures of TensorFlow and Keras. Importing this module does not import tensorflow.
 
-TensorFlow settles a GPU's memory when it first uses any device, and never again; the errors here say what that means.
+TensorFlow configures a GPU's memory when it first uses any device, and cannot change it later; the errors here say so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class KerasFigures:
-    """What the Keras callback hands on, at the end of an epoch (batch is None) or of a batch."""
+    """The figures that the Keras callback passes on, at the end of an epoch (batch is None) or of a batch."""
 
     epoch: int  # from 0, as Keras counts
     batch: int | None
@@ -32,12 +32,16 @@ class KerasFigures:
 
 
 def grow_memory(enabled: bool = True) -> int:
-    """TensorFlow takes GPU memory as it needs it, instead of nearly all at once; gives the number of GPUs.
+    """Make TensorFlow allocate GPU memory as needed, instead of nearly all at the start.
 
-    What it has taken it keeps until the process ends. To be called once, from one thread, right after TensorFlow is
-    imported: before anything is computed or placed. Excludes limit_memory() on the same GPU.
+    TensorFlow keeps what it has allocated until the process ends. Call it once, from one thread, right after TensorFlow is
+    imported and before anything is computed or placed. Excludes limit_memory() on the same GPU.
 
-    Raises VramError where TensorFlow can't be imported, has set up its devices already, or has a limit set.
+    Returns:
+        The number of GPUs.
+
+    Raises:
+        VramError: TensorFlow cannot be imported, has initialized its devices already, or has a limit.
 
     Example (needs TensorFlow)::
 
@@ -57,13 +61,18 @@ def grow_memory(enabled: bool = True) -> int:
 
 
 def limit_memory(limit: int | str, *, gpu: int = 0) -> None:
-    """TensorFlow takes no more than that of a GPU, and takes it at once: "4GiB", or bytes; whole MiB are what it can do.
+    """Limit the memory of a GPU that TensorFlow uses; it is reserved at the start.
 
-    gpu: as ``tf.config.list_physical_devices("GPU")`` counts. The CUDA context and libraries come on top, a few hundred MiB.
-    To be called once, from one thread, right after TensorFlow is imported. Excludes grow_memory() on the same GPU.
+    The CUDA context and libraries need a few hundred MiB more. Call it once, from one thread, right after TensorFlow is
+    imported. Excludes grow_memory() on the same GPU.
 
-    Raises VramError where TensorFlow can't be imported, sees no such GPU, has set up its devices already, or is to grow on
-    it; ValueError for no size, or less than 1 MiB.
+    Args:
+        limit: "4GiB", or bytes; rounded down to MiB.
+        gpu: index in ``tf.config.list_physical_devices("GPU")``.
+
+    Raises:
+        VramError: TensorFlow cannot be imported, has no such GPU, has initialized its devices already, or uses grow_memory().
+        ValueError: the limit is no size, or is less than 1 MiB.
 
     >>> import vram
     >>> vram.tensorflow.limit_memory("much")
@@ -80,12 +89,16 @@ def limit_memory(limit: int | str, *, gpu: int = 0) -> None:
 
 
 def memory_info(gpu: int = 0) -> Figures:
-    """What tensors hold on a GPU now, and held at most since the last reset, in bytes.
+    """Return the bytes that tensors use on a GPU now, and their peak since the last reset.
 
-    gpu: as ``tf.config.list_logical_devices("GPU")`` counts. What TensorFlow has reserved beyond that it does not tell (the
-    figures that have no value are None). Sets up TensorFlow's devices where that has not happened. Any thread may call it.
+    TensorFlow does not report what it has reserved beyond that (these figures are None). Initializes TensorFlow's devices if
+    necessary. May be called from any thread.
 
-    Raises VramError where TensorFlow can't be imported or has no such GPU.
+    Args:
+        gpu: index in ``tf.config.list_logical_devices("GPU")``.
+
+    Raises:
+        VramError: TensorFlow cannot be imported or has no such GPU.
 
     Example (needs a GPU)::
 
@@ -102,13 +115,17 @@ def memory_info(gpu: int = 0) -> Figures:
 
 
 def clear_session() -> int:
-    """Forgets Keras's global state and collects garbage; gives the bytes that this freed on the GPUs.
+    """Clear Keras's global state and collect garbage.
 
-    It helps where models are built one after another in one process. A model that a variable still names stays; and what is
-    freed goes to TensorFlow's own allocator, for its next tensors: no other process gets it before this one ends. From one
-    thread, while no model is being built or trained.
+    This helps if models are built one after another in one process. A model that a variable still refers to stays. The memory is
+    freed to TensorFlow's own allocator, for its next tensors, and not to other processes. Call it from one thread, while no model
+    is being built or trained.
 
-    Raises VramError where TensorFlow can't be imported.
+    Returns:
+        The bytes freed on the GPUs.
+
+    Raises:
+        VramError: TensorFlow cannot be imported.
 
     Example (needs TensorFlow)::
 

@@ -79,14 +79,17 @@ Source = Union[bytes, str, "os.PathLike[str]", None]
 
 
 def import_profile(source: Source = None) -> JaxProfile:
-    """What lies on JAX's devices, by the stack that put it there.
+    """Return the memory on JAX's devices by the stack of its allocation.
 
-    source: what ``jax.profiler.device_memory_profile()`` gave, or the file that
-    ``jax.profiler.save_device_memory_profile()`` wrote, gzipped or not; None: JAX is asked now. Bytes are those of buffers
-    and executables that live at that moment. Any thread may call it.
+    Bytes are those of the buffers and executables alive at that moment. May be called from any thread.
 
-    Raises VramError for what is no profile, or more than 64 MiB unpacked, and where JAX is to be asked but the program
-    has not imported it; OSError for a file that can't be read.
+    Args:
+        source: the result of ``jax.profiler.device_memory_profile()``, or a file written by
+            ``jax.profiler.save_device_memory_profile()``, gzipped or not; None: the current profile of JAX.
+
+    Raises:
+        VramError: invalid data, more than 64 MiB uncompressed, or source is None and the program has not imported JAX.
+        OSError: the file cannot be read.
 
     >>> import vram
     >>> vram.jax.import_profile(b"")

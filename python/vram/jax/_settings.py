@@ -12,13 +12,14 @@ _ALLOCATORS = ("default", "platform", "bfc", "cuda_async", "vmm")
 
 
 def preallocate(enabled: bool) -> None:
-    """Whether JAX takes its share of each GPU at once (its default), or piece by piece as it is needed.
+    """Select whether JAX reserves its share of each GPU at the start (its default), or allocates as needed.
 
-    At once: no fragmentation, and nothing left for other processes. Piece by piece: other programs may have what JAX has
-    not asked for yet; what it has taken it keeps, and it may run out of memory earlier. Sets XLA_PYTHON_CLIENT_PREALLOCATE
-    for this process and those that it starts. Call it from one thread, before the first operation of JAX.
+    Reserved at the start, memory does not fragment, but is not available to other processes. Allocated as needed, other programs
+    can use the rest; JAX keeps what it has allocated, and may run out of memory earlier. Sets XLA_PYTHON_CLIENT_PREALLOCATE for
+    this process and its children. Call it from one thread, before JAX's first operation.
 
-    Raises VramError when JAX has set up its devices already.
+    Raises:
+        VramError: JAX has initialized its devices already.
 
     >>> import os, vram
     >>> vram.jax.preallocate(False)
@@ -29,13 +30,14 @@ def preallocate(enabled: bool) -> None:
 
 
 def memory_fraction(fraction: float) -> None:
-    """The share of each whole GPU that JAX takes at most; JAX's default is 0.75.
+    """Set the maximum share of each GPU that JAX uses; JAX's default is 0.75.
 
-    0.45 each lets two processes share a GPU. Above 0.9 little is left for the CUDA context, libraries and NCCL, which
-    allocate outside. Sets XLA_PYTHON_CLIENT_MEM_FRACTION, the name that every version reads, or XLA_CLIENT_MEM_FRACTION
-    where that one is set already (JAX refuses both). Call it from one thread, before the first operation of JAX.
+    With 0.45 each, two processes can share a GPU. Above 0.9 little is left for the CUDA context, libraries and NCCL, which
+    allocate separately. Sets XLA_PYTHON_CLIENT_MEM_FRACTION, the name that every version reads, or XLA_CLIENT_MEM_FRACTION if
+    that one is set already (JAX refuses both). Call it from one thread, before JAX's first operation.
 
-    Raises VramError for what is no share (more than 0, at most 1), and when JAX has set up its devices already.
+    Raises:
+        VramError: the fraction is not above 0 and at most 1, or JAX has initialized its devices already.
 
     >>> import os, vram
     >>> vram.jax.memory_fraction(0.45)
@@ -48,14 +50,15 @@ def memory_fraction(fraction: float) -> None:
 
 
 def allocator(name: str) -> None:
-    """Who hands out JAX's GPU memory: "default" (XLA's own, "bfc"), "cuda_async", "vmm" or "platform".
+    """Select JAX's GPU allocator: "default" (XLA's own, "bfc"), "cuda_async", "vmm" or "platform".
 
-    "bfc" keeps what it has. "cuda_async" is the driver's pool, shared with others who use it. "platform" asks the driver for
-    each buffer and gives it back: the only one that keeps nothing, and slow; for looking into a lack of memory, not for
-    training. Older versions of JAX know only some. Sets XLA_PYTHON_CLIENT_ALLOCATOR. Call it from one thread, before the
-    first operation of JAX.
+    "bfc" keeps its memory. "cuda_async" is the driver's pool, shared with its other users. "platform" allocates each buffer from
+    the driver and frees it: it keeps nothing and is slow, useful for examining memory shortages but not for training. Older
+    versions of JAX support only some of them. Sets XLA_PYTHON_CLIENT_ALLOCATOR. Call it from one thread, before JAX's first
+    operation.
 
-    Raises VramError for another name, and when JAX has set up its devices already.
+    Raises:
+        VramError: another name, or JAX has initialized its devices already.
 
     >>> import os, vram
     >>> vram.jax.allocator("platform")

@@ -1,6 +1,6 @@
-"""Look: what regions of the program cost (``vram.monitor``), who is told (sinks), who uses the GPUs (``vram.memory``).
+"""Monitoring: the cost of regions of the program (``vram.monitor``), sinks for the results, the users of the GPUs (``vram.memory``).
 
-Imports no framework, and loads no library before it is asked for what that knows.
+Imports no framework, and loads libraries only when they are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``vram.Board``: this process's figures on a page of shared memory, for ``vram status`` and whoever may read it."""
+"""``vram.Board``: this process's status page in shared memory, for ``vram status`` and other readers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ _REFRESH_NS = 100_000_000  # steps may be short, and reading a framework's count
 
 
 class Board:
-    """A sink that posts each measurement, and each ``vram.step()``, on this process's page of the board.
+    """A sink that publishes each measurement, and each ``vram.step()``, on this process's status page.
 
-    The page is ``/dev/shm/vram-<uid>/<pid>`` (``VRAM_BOARD`` names another folder), readable by this user and root alone:
-    per device the allocated, reserved and cached bytes and the peak since the board was opened; the last step and how long
-    it took; the name of the last region. Readers never delay the program, and it never waits for them. A fork gets a page
-    of its own. The page goes when the process ends; that of a killed process is known to be a dead one's.
+    The page is ``/dev/shm/vram-<uid>/<pid>`` (``VRAM_BOARD`` sets another folder), readable by this user and root only. It
+    contains the allocated, reserved and cached bytes of each device, with the peak since the board was opened; the last step and
+    its duration; the name of the last region. Readers never delay the program, and it never waits for them. A fork gets its own
+    page. The page is removed when the process ends; the page of a killed process is recognized as dead.
 
-    By the page this user and root may ask for memory (``vram free``): whoever posts next, at the end of a region or in
-    ``vram.step()``, then empties the framework's cache (``torch.cuda.empty_cache()``, or the pool's trim), says how much came
-    back, and goes on. Never while this thread captures a CUDA graph; a program that captures in one thread and posts in
-    another passes ``trims=False``: it is asked in vain.
-    Any thread. VramError: the folder can't be made, is not this user's alone, or vram's library is missing.
+    This user and root can use the page to request memory (``vram free``): the thread that posts next, at the end of a region or
+    in ``vram.step()``, empties the framework's cache (``torch.cuda.empty_cache()``, or the pool's trim) and answers with the
+    released bytes; never while this thread captures a CUDA graph. A program that captures in one thread and posts in another
+    must pass ``trims=False``, which ignores requests. May be used from any thread.
+
+    Raises:
+        VramError: the folder cannot be created or is accessible to other users, or vram's library is missing.
 
     >>> import vram
     >>> board = vram.add_sink(vram.Board())
@@ -59,7 +61,7 @@ class Board:
         self._give()
 
     def step(self, number: int, duration_ns: int | None) -> None:
-        """So many steps are done, and the last took so long (nanoseconds; None: unknown). Any thread."""
+        """Publish the number of completed steps and the duration of the last one (nanoseconds; None: unknown)."""
         self._step, self._step_ns = number, duration_ns
         now = time.perf_counter_ns()
         framework = used_framework()
@@ -70,7 +72,7 @@ class Board:
         self._give()
 
     def close(self) -> None:
-        """Removes the page. Any thread."""
+        """Remove the page. May be called from any thread."""
         if _State.open is self:
             _State.open = None
             library().vram_board_close()
@@ -115,7 +117,7 @@ class _State:
 
 
 def post_step(number: int, duration_ns: int | None) -> None:
-    """For ``vram.step()``: posted where a board is open, else nothing happens."""
+    """Publish a step for ``vram.step()``; has no effect if no board is open."""
     board = _State.open
     if board is not None:
         board.step(number, duration_ns)

@@ -1,4 +1,4 @@
-"""Measurements as JSON lines, for Filebeat, Logstash, Vector and their kind."""
+"""Measurements as JSON lines, for Filebeat, Logstash, Vector and similar programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = "vram.monitor/1"
 
 
 def objects_of(measurement: Measurement) -> list[dict[str, Any]]:
-    """One object a device, since searches over arrays of objects mix their fields up; one, without figures, if there is none."""
+    """Return an object for each device (searches over arrays of objects mix their fields up), or one without figures if there is none."""
     ended_ns = measurement.started_ns + measurement.duration_ns
     ended = datetime.fromtimestamp(ended_ns // 1_000_000_000, tz=timezone.utc)
     common = {
@@ -41,12 +41,14 @@ def _figures(use: DeviceUse | None) -> dict[str, Any]:
 
 
 class JsonLines:
-    """A sink that appends each measurement to a file, one JSON object a line and a device; docs/look.md has the fields.
+    """A sink that appends each measurement to a file, one JSON object and line for each device; docs/look.md has the fields.
 
-    Sizes are integers whose names end in ``_bytes``, unknown ones null; ``event.duration`` is nanoseconds, as ECS has it.
-    A line is one write to the end of the file, so threads, forks and other processes may share it. A file that would
-    grow past ``max_bytes`` ("100MiB", or bytes; None: no limit) becomes ``path.1``, that ``path.2``, and so on up to
-    ``backups``. The folder must exist: OSError if not.
+    Sizes are integers whose names end in ``_bytes``, unknown ones null; ``event.duration`` is nanoseconds, as in ECS. A line is one
+    write to the end of the file, so threads, forks and other processes may share it. A file that would exceed ``max_bytes``
+    ("100MiB", or bytes; None: no limit) becomes ``path.1``, that one ``path.2``, and so on up to ``backups``.
+
+    Raises:
+        OSError: the folder does not exist.
 
     >>> import json, os, tempfile, vram
     >>> path = os.path.join(tempfile.mkdtemp(), "vram.jsonl")
@@ -79,7 +81,7 @@ class JsonLines:
                 self._write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
     def close(self) -> None:
-        """Closes the file; the sink must have been removed."""
+        """Close the file; remove the sink first."""
         with self._lock:
             os.close(self._file)
 

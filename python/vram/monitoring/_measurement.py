@@ -1,4 +1,4 @@
-"""What was measured of a region: plain values that sinks are given. Unknown is None, never zero."""
+"""The result of measuring a region: plain values for sinks. Unknown is None, never zero."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from vram._sizes import format_size
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """One device over a region, in bytes; None: the framework does not know.
+    """One device over a region, in bytes; None: unknown to the framework.
 
-    ``allocated_bytes`` and ``reserved_bytes`` are those at the end, the deltas are end minus beginning, the peaks are the
-    largest within the region: of the whole process, so of everything that other threads did meanwhile, too.
+    ``allocated_bytes`` and ``reserved_bytes`` are at the end, the deltas are end minus beginning, and the peaks are the maximum
+    within the region. All are of the whole process, including what other threads did meanwhile.
 
     >>> DeviceUse(device=0, allocated_bytes=6 << 30, reserved_bytes=8 << 30).fragmentation
     0.25
@@ -28,7 +28,7 @@ class DeviceUse:
 
     @property
     def fragmentation(self) -> float | None:
-        """The share of reserved memory that no tensor holds, 1 - allocated / reserved; None where that is unknown."""
+        """The share of reserved memory in no tensor, 1 - allocated / reserved; None if unknown."""
         if self.allocated_bytes is None or not self.reserved_bytes:
             return None
         return 1 - self.allocated_bytes / self.reserved_bytes
@@ -49,12 +49,11 @@ class DeviceUse:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A region that has ended. ``str()`` of it is the line that is logged.
+    """A finished region. ``str()`` is the logged line.
 
-    ``duration_ns`` is time of the host (``time.perf_counter_ns``): work that a GPU has yet to do is in it only if
-    ``is_synchronized``. ``started_ns`` is the wall clock's, since 1970. ``call`` counts the uses of the monitor, those
-    that were not measured included. ``error`` is the type of the exception that ended the region. ``devices`` is empty
-    where no GPU is known; ``unknown_reason`` then says why.
+    ``duration_ns`` is host time (``time.perf_counter_ns``), which includes unfinished GPU work only if ``is_synchronized``.
+    ``started_ns`` is wall-clock time since 1970. ``call`` counts all uses of the monitor, including unmeasured ones. ``error`` is
+    the type of the exception that ended the region. ``devices`` is empty if no GPU is known; ``unknown_reason`` states why.
 
     >>> print(Measurement(name="step", call=1, started_ns=0, duration_ns=12_300_000, unknown_reason="no GPU in use"))
     step: 12.3 ms; GPU memory unknown: no GPU in use
@@ -71,7 +70,7 @@ class Measurement:
 
     @property
     def peak_bytes(self) -> int | None:
-        """The largest peak of a device's allocated bytes; None: unknown."""
+        """The maximum peak of allocated bytes over all devices; None: unknown."""
         return max(
             (use.peak_allocated_bytes for use in self.devices if use.peak_allocated_bytes is not None), default=None
         )

@@ -1,4 +1,4 @@
-"""``vram.memory()``: the GPUs of this machine and who uses their memory, by NVIDIA's management library."""
+"""``vram.memory()``: the GPUs of this machine and the users of their memory, from NVIDIA's management library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vram.monitoring._native import COMPUTE, GRAPHICS, NO_INSTANCE, UNKNOWN, Dev
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process on one GPU; None: the driver does not say. ``pid`` is the host's, which a container may not know."""
+    """A process on one GPU; None: unknown. ``pid`` is in the host's pid namespace, which a container may not see."""
 
     pid: int
     used_bytes: int | None = None
@@ -27,9 +27,9 @@ class GpuProcess:
 class Gpu:
     """One GPU, in bytes and percent; None: unknown, which is not zero.
 
-    Where all four are known, total = used + reserved + free; where ``reserved_bytes`` (the driver's own) is not, it is
-    part of ``used_bytes``. ``busy_percent`` is the share of the driver's last sample in which a kernel ran.
-    ``processes`` is None where the driver does not say; ``trouble`` is why the GPU says nothing at all.
+    If all four are known, total = used + reserved + free; if ``reserved_bytes`` (the driver's own) is unknown, it is part of
+    ``used_bytes``. ``busy_percent`` is the share of the driver's last sample period in which a kernel ran. ``processes`` is None
+    if the driver does not list them; ``trouble`` is the reason if the GPU reports nothing.
 
     >>> Gpu(index=0, used_bytes=10, processes=(GpuProcess(pid=7, used_bytes=4),)).unattributed_bytes
     6
@@ -49,7 +49,7 @@ class Gpu:
 
     @property
     def unattributed_bytes(self) -> int | None:
-        """What is used by none of the processes that the driver lists; None where one of the figures is unknown."""
+        """Used bytes of no listed process; None if one of the figures is unknown."""
         if self.used_bytes is None or self.processes is None:
             return None
         used = [process.used_bytes for process in self.processes]
@@ -59,7 +59,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Memory:
-    """All GPUs at one moment; ``str()`` is a table. ``unknown_reason`` says why there are none."""
+    """All GPUs at one moment; ``str()`` is a table. ``unknown_reason`` states why there are none."""
 
     gpus: tuple[Gpu, ...]
     unknown_reason: str | None = None
@@ -76,11 +76,14 @@ class Memory:
 
 
 def memory() -> Memory:
-    """The memory of each NVIDIA GPU of this machine, and of the processes on it, in bytes; unknown figures are None.
+    """Return the memory of each NVIDIA GPU of this machine and of its processes, in bytes.
 
-    Asks the driver's management library (``VRAM_NVML`` names another file) and lets go of it again: some milliseconds,
-    longer where no other process has the driver loaded. Without a driver there are no GPUs, and ``unknown_reason`` says what
-    was looked for. VramError: vram's own library is missing. Any thread, and after a fork, too.
+    Opens the driver's management library (``VRAM_NVML`` sets another file) and closes it: this takes some milliseconds, longer if
+    no other process uses the driver. Without a driver there are no GPUs, and ``unknown_reason`` states what was searched for.
+    Unknown figures are None. May be called from any thread, also after a fork.
+
+    Raises:
+        VramError: vram's own library is missing.
 
     >>> import vram
     >>> machine = vram.memory()

@@ -1,4 +1,4 @@
-"""``vram.monitor``: what a region of the program costs in time and GPU memory, as a decorator and as ``with``."""
+"""``vram.monitor``: measures the time and GPU memory of a region, as a decorator and with ``with``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _open: ContextVar[tuple[tuple[Monitor, Region], ...]] = ContextVar("vram_open_re
 
 
 class Monitor:
-    """What ``vram.monitor(…)`` gives: see there. May be used again, nested, and by several threads at once."""
+    """The result of ``vram.monitor(…)``. Can be reused, nested, and used by several threads at the same time."""
 
     def __init__(self, name: str | None, synchronize: bool, every: int, reset_peaks: bool) -> None:
         if every < 1:
@@ -65,7 +65,7 @@ class Monitor:
         return cast(F, wrapped)
 
     def around(self, name: str) -> _Around:
-        """One region of this monitor, for ``with``, known to nobody else."""
+        """Return a region of this monitor, for ``with``."""
         return _Around(self, self._region(name))
 
     def _region(self, name: str) -> Region:
@@ -81,7 +81,7 @@ class Monitor:
 
 
 class _Around:
-    """A region as a context manager; does nothing where nobody would be told."""
+    """A region as a context manager; has no effect without sinks."""
 
     def __init__(self, monitor: Monitor, region: Region) -> None:
         self._monitor = monitor
@@ -162,22 +162,25 @@ def monitor(
     what: str | None = None, *, synchronize: bool = False, every: int = 1, reset_peaks: bool = True
 ) -> Monitor: ...
 def monitor(what: Any = None, *, synchronize: bool = False, every: int = 1, reset_peaks: bool = True) -> Any:
-    """Measures a function or a region: time, and per device the change, the peak and the fragmentation of its memory.
+    """Measure a function or a region: its time and, for each device, the change, peak and fragmentation of its memory.
 
-    Each result is a ``Measurement`` (bytes, nanoseconds), given to the sinks: at first ``vram.log``, more by
-    ``vram.add_sink()``. Decorates functions, coroutines and generators (a generator's region lasts from its first item to
-    its last, what the consumer does in between included); ``with`` also gives the region, whose ``result`` is the
-    measurement afterwards. An exception passes, and its type is recorded.
+    Each result is a ``Measurement`` (bytes, nanoseconds), passed to the sinks: initially ``vram.log``; ``vram.add_sink()`` adds
+    more. Decorates functions, coroutines and generators (a generator's region lasts from its first to its last item, including
+    what the consumer does in between). ``with`` also gives the region, whose ``result`` is the measurement afterwards. An
+    exception is passed on, and its type is stored.
 
-    - ``synchronize``: wait for the GPUs at both ends. Without it, time is the host's: what a GPU has yet to do is not in it.
-    - ``every``: only the 1st, (N+1)th, (2N+1)th use of this monitor is measured.
-    - ``reset_peaks``: PyTorch has one peak counter for all; to know a region's peak it is reset at the beginning. Regions
-      that nest or overlap, in any thread, keep their peaks; the program's own is ``vram.peaks()``. With False nothing is
-      reset, and a peak is known only where it rose above all before.
+    Memory is that of the whole process, including other threads. Without a GPU the figures are None and the text says so. Without
+    sinks, a decorated function has almost no overhead. May be called from any thread.
 
-    Memory is that of the whole process: what other threads do meanwhile is in it. Without a GPU the figures are
-    None and the text says so. A decorated function that nobody listens to is called with next to no delay.
-    VramError: ``every`` below 1. Any thread.
+    Args:
+        synchronize: wait for the GPUs at both ends. Otherwise the time is the host's, without unfinished GPU work.
+        every: measure only the 1st, (N+1)th, (2N+1)th use of this monitor.
+        reset_peaks: reset PyTorch's peak counter at the beginning, which a region's peak requires, since there is one counter for
+            all. Nested and overlapping regions of any thread keep their peaks; the program's own is ``vram.peaks()``. With False,
+            nothing is reset, and a peak is known only if it exceeded all earlier ones.
+
+    Raises:
+        VramError: ``every`` is below 1.
 
     >>> import vram
     >>> @vram.monitor

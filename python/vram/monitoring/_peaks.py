@@ -1,8 +1,8 @@
-"""Peaks of regions that nest and overlap, from one counter a device that knows only the peak since its last reset.
+"""Peaks of nested and overlapping regions, from a counter that only knows the peak since its last reset.
 
-A framework keeps one peak a device for the whole process. Who wants the peak of a region must reset it, and so destroys
-what was there for everybody else. So all resets go through this module, which first carries what the counter says to
-whoever still needs it: every region that is open, and the user (``vram.peaks()``).
+A framework keeps one peak for each device of the process. Measuring the peak of a region requires a reset, which would destroy
+the value for everyone else. So all resets go through this module, which first passes the counter's peak on to everything that
+still needs it: every open region, and the user (``vram.peaks()``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vram._frameworks import Counters, Figures, used_framework
 
 @dataclass(frozen=True)
 class Peaks:
-    """The largest figures of one device, in bytes; None: the framework does not know. See ``vram.peaks()``.
+    """The peaks of one device, in bytes; None: unknown to the framework. See ``vram.peaks()``.
 
     >>> Peaks(allocated_bytes=3 << 30, reserved_bytes=4 << 30).allocated_bytes >> 20
     3072
@@ -103,12 +103,12 @@ def current(framework: Counters, device: int) -> Figures:
 
 
 def peaks(device: int | None = None) -> Peaks:
-    """The device's peaks in bytes as if no region had been measured; None: the current device. Any thread.
+    """Return the device's peaks in bytes as if no region had been measured; None: the current device.
 
-    ``vram.monitor`` resets PyTorch's peak counters when a region begins, so ``torch.cuda.max_memory_allocated()`` then
-    counts from there. This is the largest of before and after: since the start of the program, or since the program
-    itself reset its counters. One limit: a reset of the program's own shows only by a counter that has become smaller; one
-    whose counter grew again past what it was before is not noticed, and the older peak stays. Without a GPU both are None.
+    ``vram.monitor`` resets PyTorch's peak counters when a region begins, so ``torch.cuda.max_memory_allocated()`` counts from
+    there. This function returns the maximum since the start of the program, or since the program reset its counters. Limitation: a
+    reset by the program is noticed only if the counter is smaller afterwards; if it has grown beyond its earlier value by then, the
+    older peak stays. Without a GPU both are None. May be called from any thread.
 
     >>> import vram
     >>> vram.peaks().allocated_bytes is None  # where there is no GPU

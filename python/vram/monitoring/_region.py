@@ -1,4 +1,4 @@
-"""A region while it is open: what was at its beginning, and at its end the Measurement."""
+"""An open region: the state at its beginning, and at its end the Measurement."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _Begun:
 
 
 class Region:
-    """What ``with vram.monitor(…) as region`` gives: ``region.result`` is None until the end, then a Measurement.
+    """The region of ``with vram.monitor(…) as region``: ``region.result`` is None until the end, then a Measurement.
 
-    It stays None where ``every=N`` left this use out. If another thread or task ends it than began it, the monitor's
-    latest open region ends.
+    It stays None if ``every=N`` skipped this use. If another thread or task ends it than started it, the monitor's latest open
+    region ends.
 
     >>> import vram
     >>> with vram.monitor("load") as region:

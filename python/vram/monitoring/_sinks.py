@@ -1,4 +1,4 @@
-"""Sinks: who is given the measurements. A sink is any callable that takes a Measurement."""
+"""Sinks: the receivers of measurements. A sink is any callable that takes a Measurement."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _log = logging.getLogger("vram")
 
 
 def log(measurement: Measurement) -> None:
-    """The sink that is there from the start: ``logging.getLogger("vram")``, level INFO, one line a measurement.
+    """Log a measurement to ``logging.getLogger("vram")`` at level INFO, one line each. The initial sink.
 
-    Python shows INFO only when asked to, for example by ``logging.basicConfig(level=logging.INFO)``. Any thread.
+    Python shows INFO only if configured, for example by ``logging.basicConfig(level=logging.INFO)``. May be called from any
+    thread.
 
     >>> import logging, vram
     >>> logging.getLogger("vram").setLevel(logging.INFO)  # from now on each region is a line
@@ -32,10 +33,16 @@ class _Sinks:
 
 
 def add_sink(sink: Sink) -> Sink:
-    """From now on every measurement of this process is given to ``sink``, in the thread that ended the region.
+    """Pass every measurement of this process to ``sink``, in the thread that ended the region.
 
-    Returns the sink, to be removed by. Adding it twice changes nothing. A sink that raises does not disturb what is
-    measured: its first error is logged as a warning. Any thread; VramError if it can't be called.
+    Adding a sink again has no effect. A sink that raises does not affect the measured program: its first error is logged as a
+    warning. May be called from any thread.
+
+    Returns:
+        The sink, for remove_sink().
+
+    Raises:
+        VramError: it is not callable.
 
     >>> import vram
     >>> seen = []
@@ -56,9 +63,10 @@ def add_sink(sink: Sink) -> Sink:
 
 
 def remove_sink(sink: Sink) -> None:
-    """The sink is given nothing more; ``vram.log`` is the one that is there from the start. Any thread.
+    """Stop passing measurements to a sink; the initial one is ``vram.log``. May be called from any thread.
 
-    VramError: it was not added.
+    Raises:
+        VramError: it was not added.
 
     >>> import vram
     >>> vram.remove_sink(vram.log)  # nothing is logged any more
@@ -70,7 +78,7 @@ def remove_sink(sink: Sink) -> None:
 
 
 def are_listening() -> bool:
-    """Whether a measurement would reach anybody."""
+    """Return whether there is any sink."""
     sinks = _Sinks.all
     return len(sinks) > 1 or (bool(sinks) and (sinks[0] is not log or _log.isEnabledFor(logging.INFO)))
 
@@ -86,11 +94,13 @@ def give(measurement: Measurement) -> None:
 
 
 class TensorBoard:
-    """A sink that writes scalars to your own writer: torch's ``SummaryWriter`` or TensorFlow's ``create_file_writer``.
+    """A sink that writes scalars to a writer: torch's ``SummaryWriter`` or TensorFlow's ``create_file_writer``.
 
-    Tags are ``<prefix>/<name>/seconds`` and, for each device whose figures are known,
-    ``…/gpu<N>/{allocated,reserved,peak}_bytes`` and ``…/gpu<N>/fragmentation`` (a share); the step is the call's number.
-    Writers are as thread-safe as their makers made them. VramError: neither kind of writer.
+    Tags are ``<prefix>/<name>/seconds`` and, for each device with known figures, ``…/gpu<N>/{allocated,reserved,peak}_bytes`` and
+    ``…/gpu<N>/fragmentation`` (a fraction); the step is the call's number. Thread safety is that of the writer.
+
+    Raises:
+        VramError: neither kind of writer.
 
     >>> import vram
     >>> class Writer:  # stands for torch.utils.tensorboard.SummaryWriter("runs/1")
@@ -125,7 +135,7 @@ class TensorBoard:
 
 
 def scalars_of(measurement: Measurement) -> dict[str, float]:
-    """The figures that are known, by name; bytes, seconds and shares."""
+    """Return the known figures by name, in bytes, seconds and fractions."""
     found: dict[str, float | None] = {"seconds": measurement.duration_ns / 1e9}
     for use in measurement.devices:
         found[f"gpu{use.device}/allocated_bytes"] = use.allocated_bytes

@@ -1,6 +1,6 @@
 """The pool under PyTorch: ``vram.enable()`` and ``vram.disable()``. See docs/pytorch.md.
 
-Importing this imports no torch; enable() does.
+Importing this module does not import torch; enable() does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REGISTER_ALL = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
 
 @dataclass(frozen=True)
 class Enabled:
-    """What enable() did."""
+    """The result of enable()."""
 
     torch_version: str
     adapter: Path
@@ -41,13 +41,19 @@ class _State:
 
 
 def enable(device_limit: int | str | None = None) -> Enabled:
-    """From now on PyTorch's CUDA memory comes from vram's pool; what it holds already stays where it is.
+    """Make PyTorch allocate CUDA memory from vram's pool. Existing tensors are not moved.
 
-    device_limit: at most so much is reserved on each device ("20GiB", or bytes, at least 1 MiB); None: no limit but the
-    device. To be called from one thread, best before the first CUDA tensor. The first call of a version of PyTorch compiles
-    the adapter, 3 to 5 s. Settings that have no effect under the pool are warned about.
+    Call it from one thread, preferably before the first CUDA tensor. The first call with a version of PyTorch compiles the
+    adapter, which takes 3 to 5 s. Warns about settings that have no effect with the pool.
 
-    VramError: there is no GPU, no PyTorch from 2.4 on with CUDA, or neither a compiler nor an adapter from before.
+    Args:
+        device_limit: maximum of the reserved memory on each device ("20GiB", or bytes, at least 1 MiB); None: no limit.
+
+    Returns:
+        What was enabled, with the warnings.
+
+    Raises:
+        VramError: there is no GPU, no PyTorch 2.4 or newer with CUDA, or neither a compiler nor a compiled adapter.
 
     >>> import vram
     >>> try:
@@ -72,10 +78,10 @@ def enable(device_limit: int | str | None = None) -> Enabled:
 
 
 def disable() -> None:
-    """PyTorch's own allocator serves what is asked for from now on; blocks of the pool stay valid and return to it.
+    """Restore PyTorch's own allocator. Blocks of the pool stay valid and are freed to it.
 
-    ``record_stream()`` of such a block still reaches the pool, and ``torch.cuda.empty_cache()`` still gives the pool's free
-    memory back. Calling it again has no effect. From the thread that called enable().
+    ``record_stream()`` of such a block still works, and ``torch.cuda.empty_cache()`` still releases the pool's free memory.
+    Calling it again has no effect. Call it from the thread that called enable().
 
     >>> import vram
     >>> vram.disable()
@@ -88,7 +94,7 @@ def disable() -> None:
 
 
 def is_enabled() -> bool:
-    """Whether PyTorch's CUDA memory comes from the pool. Any thread.
+    """Return whether PyTorch's CUDA memory comes from the pool. May be called from any thread.
 
     >>> import vram
     >>> vram.is_enabled()
@@ -98,7 +104,7 @@ def is_enabled() -> bool:
 
 
 def prepare_adapter(torch: Any) -> tuple[Torch, Path, bool]:
-    """What is installed, its adapter, and whether that had to be compiled. VramError: there can be none."""
+    """Return the installed PyTorch, its adapter, and whether it was compiled now. VramError: an adapter is not possible."""
     facts = Torch.installed(torch)
     _check(torch, facts)
     _library.library()  # before the adapter, which calls it
