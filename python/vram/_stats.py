@@ -12,7 +12,7 @@ from vram._library import NUMBERS, STATS, Pool
 
 @dataclass(frozen=True)
 class Stat:
-    """A figure now, at its peak, and the sums of its increases and decreases."""
+    """The current value of a figure, its peak, and the sums of its increases and decreases."""
 
     current: int
     peak: int
@@ -22,7 +22,10 @@ class Stat:
 
 @dataclass(frozen=True)
 class Stats:
-    """Names and meanings are those of ``torch.cuda.memory_stats()``; what that has no name for stands at the end."""
+    """The figures of a device's pool. Names and meanings are those of ``torch.cuda.memory_stats()``.
+
+    Figures for which it has no name come last. Sizes are bytes, ``driver_ns`` is nanoseconds.
+    """
 
     device: int
     allocation: Stat
@@ -44,10 +47,16 @@ class Stats:
 
 
 def stats(device: int | None = None) -> Stats:
-    """The figures of a device's pool alone, without what PyTorch's own allocator holds; None: the current device.
+    """Return the figures of a device's pool, without the memory of PyTorch's own allocator.
 
-    Sizes are bytes, driver_ns nanoseconds; peaks and sums are since the pool was opened, or they were reset. Opens the pool
-    where it is not yet. Any thread. VramError: there is no such device, or no driver.
+    Peaks and sums count from the opening of the pool or from their last reset. Opens the pool if it is not open. May be called
+    from any thread.
+
+    Args:
+        device: the number of the device; None means the current one.
+
+    Raises:
+        VramError: there is no such device, or no driver.
 
     >>> import vram
     >>> try:

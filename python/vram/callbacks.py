@@ -1,11 +1,11 @@
-"""Callbacks for training loops that are not yours: Lightning, Hugging Face's Trainer, Keras.
+"""Callbacks for the training loops of frameworks: Lightning, Hugging Face's Trainer, Keras.
 
     trainer = lightning.Trainer(callbacks=[vram.callbacks.lightning(every=10)])
     trainer = transformers.Trainer(…, callbacks=[vram.callbacks.hugging_face()])
     model.fit(…, callbacks=[vram.callbacks.keras()])
 
-Each measures the regions ``epoch`` and ``train_step`` as ``vram.monitor`` does, and validation where the framework says
-when it begins; who is told are the same sinks (docs/look.md). Importing this imports no framework; the functions do.
+Each measures the regions ``epoch`` and ``train_step`` as ``vram.monitor`` does, and validation if the framework reports its
+beginning. Measurements go to the same sinks (docs/look.md). Importing this module imports no framework; the functions do.
 """
 
 from __future__ import annotations
@@ -55,11 +55,17 @@ class _Regions:
 
 
 def lightning(every: int = 1, synchronize: bool = False) -> Any:
-    """A Lightning ``Callback``: regions ``epoch``, ``train_step`` (of these only each ``every``-th), ``validation``.
+    """Return a Lightning ``Callback`` that measures ``epoch``, ``train_step`` and ``validation``.
 
-    ``synchronize``: wait for the GPU at both ends, so that times are the GPU's, too (see ``vram.monitor``). Figures are
-    bytes and nanoseconds. An exception that ends the training is recorded. For ``lightning`` and ``pytorch_lightning``,
-    the one that the program has imported; called by the trainer's thread. VramError: neither can be imported.
+    Works for ``lightning`` and ``pytorch_lightning``, whichever the program has imported. Figures are bytes and nanoseconds. An
+    exception that ends the training is recorded. The trainer's thread calls the callback.
+
+    Args:
+        every: measure only each ``every``-th training step.
+        synchronize: wait for the GPU at both ends, so that times include the GPU's work (see ``vram.monitor``).
+
+    Raises:
+        VramError: neither package can be imported.
 
     >>> import lightning.pytorch, vram
     >>> callback = vram.callbacks.lightning(every=10)
@@ -81,12 +87,18 @@ def lightning(every: int = 1, synchronize: bool = False) -> Any:
 
 
 def hugging_face(every: int = 1, synchronize: bool = False) -> Any:
-    """A ``transformers.TrainerCallback``: regions ``epoch`` and ``train_step`` (of these only each ``every``-th).
+    """Return a ``transformers.TrainerCallback`` that measures ``epoch`` and ``train_step``.
 
-    A step is one of the optimizer, all micro-batches of its gradient accumulation included. Figures are bytes and
-    nanoseconds, ``synchronize`` as in ``vram.monitor``. The trainer says nothing when it ends by an exception: the
-    region then open ends with the next training, or never. Called by the trainer's thread. VramError: transformers
-    can't be imported.
+    A step is a step of the optimizer, including all micro-batches of its gradient accumulation. Figures are bytes and
+    nanoseconds. The trainer does not report that an exception ended it: the region that is open then ends with the next
+    training, or never. The trainer's thread calls the callback.
+
+    Args:
+        every: measure only each ``every``-th training step.
+        synchronize: wait for the GPU at both ends, so that times include the GPU's work (see ``vram.monitor``).
+
+    Raises:
+        VramError: transformers cannot be imported.
 
     >>> import transformers, vram
     >>> callback = vram.callbacks.hugging_face()
@@ -105,11 +117,17 @@ def hugging_face(every: int = 1, synchronize: bool = False) -> Any:
 
 
 def keras(every: int = 1, synchronize: bool = False) -> Any:
-    """A ``keras.callbacks.Callback``: regions ``epoch``, ``train_step`` (only each ``every``-th), ``validation``.
+    """Return a ``keras.callbacks.Callback`` that measures ``epoch``, ``train_step`` and ``validation``.
 
-    Figures are bytes and nanoseconds, ``synchronize`` as in ``vram.monitor``; memory is known where the backend is a
-    framework that vram knows. Keras may group several steps into one batch event (``steps_per_execution``): a region then
-    is the group. Called by the thread of ``fit``. VramError: keras can't be imported.
+    Figures are bytes and nanoseconds; memory is known if the backend is a framework that vram supports. Keras may group several
+    steps into one batch event (``steps_per_execution``): a region then is the group. The thread of ``fit`` calls the callback.
+
+    Args:
+        every: measure only each ``every``-th training step.
+        synchronize: wait for the GPU at both ends, so that times include the GPU's work (see ``vram.monitor``).
+
+    Raises:
+        VramError: keras cannot be imported.
 
     >>> import keras, vram
     >>> callback = vram.callbacks.keras()

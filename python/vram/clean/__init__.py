@@ -1,4 +1,4 @@
-"""Cleaning: ``vram.find_cycles()`` and ``vram.Cleaner``. See docs/clean.md."""
+"""Freeing memory: ``vram.find_cycles()`` and ``vram.Cleaner``. See docs/clean.md."""
 
 from vram.clean._cleaner import Cleaner
 from vram.clean._cycles import Cycle, find_cycles

@@ -22,23 +22,33 @@ _clock = time.perf_counter
 
 
 class Cleaner:
-    """Cleans between steps, epochs and at the end, each time up to the grade that is named for the occasion; None: not.
+    """Frees memory between steps, between epochs and at the end, when the current figures show that it pays.
 
-    A grade is done only if it pays by the figures of the moment; see docs/clean.md for what that means:
+    A grade is cleaned only if (docs/clean.md has the details):
 
-    - at least ``min_bytes`` bytes ("64MiB", or a number) would come back;
-    - somebody needs them: less than ``min_free_fraction`` of the device's memory (HOST, PAGE_CACHE: the host's) is free;
-    - the last one was of use: what it freed was not there again within ten calls. Else the grade waits, for ten
+    - it would free at least ``min_bytes``;
+    - memory is short: less than ``min_free_fraction`` of the device's memory (for HOST and PAGE_CACHE, the host's) is free;
+    - its last run was useful: the freed memory was not in use again within ten calls. Otherwise the grade waits for ten
       occasions, then for twenty, and so on;
-    - it took little: no more than ``max_time_fraction`` of the time that passes goes to a grade.
+    - it is cheap: a grade takes no more than ``max_time_fraction`` of the elapsed time.
 
-    CYCLES asks instead whether tensors hold ``min_bytes`` bytes more than the minimum since the last search. At
-    the end nothing follows: there it is enough that something would come back. PAGE_CACHE needs ``files`` (whose pages are dropped) or
-    ``drop_caches=True`` (root only: the whole machine's).
+    CYCLES instead requires that tensors hold ``min_bytes`` more than their minimum since the last search. At the end of the work
+    it suffices that something would be freed.
 
-    As a context manager it calls end() when left without an error. One thread at a time; devices are those that the framework uses. In a
-    process of several ranks each decides for itself, without communication. Raises VramError for a grade or a share that
-    does not exist, ValueError for no size.
+    As a context manager it calls end() when left without an error. Not thread-safe. Devices are those that the framework uses.
+    In a program of several ranks each rank decides by itself, without communication.
+
+    Args:
+        step, epoch, end: the highest grade to clean on that occasion; None cleans nothing.
+        min_free_fraction: memory is short when a smaller fraction of it is free.
+        min_bytes: the smallest worthwhile amount, in bytes or as "64MiB".
+        max_time_fraction: the largest fraction of the time that each grade may take.
+        files: the files whose pages PAGE_CACHE drops.
+        drop_caches: let PAGE_CACHE drop the whole machine's page cache instead; only for root.
+
+    Raises:
+        VramError: a grade or a fraction is not valid.
+        ValueError: ``min_bytes`` is not a size.
 
     >>> import vram
     >>> with vram.Cleaner(step="cycles", epoch="workspaces", end="host") as cleaner:
@@ -72,8 +82,12 @@ class Cleaner:
         self.last: Cleaning | None = None  # what the last call did
 
     def step(self, *, force: bool = False) -> Cleaning:
-        """To be called after each step. force: without asking whether it pays. Where there is nothing to
-        be done it costs one reading of the framework's counters.
+        """Clean after a step. To be called after each one.
+
+        If there is nothing to clean, this costs one reading of the framework's counters.
+
+        Args:
+            force: clean even if it does not pay.
 
         >>> Cleaner(step=None).step().grades
         ()
@@ -81,7 +95,7 @@ class Cleaner:
         return self._clean("step", force)
 
     def epoch(self, *, force: bool = False) -> Cleaning:
-        """To be called after each epoch; as step().
+        """Clean after an epoch, as step() does. To be called after each one.
 
         >>> [cleaned.grade.name for cleaned in Cleaner(epoch="cache").epoch().grades]
         ['CYCLES', 'CACHE']
@@ -89,7 +103,7 @@ class Cleaner:
         return self._clean("epoch", force)
 
     def end(self, *, force: bool = False) -> Cleaning:
-        """To be called when the work is done and the process lives on; as step(), but nobody has to need the memory.
+        """Clean at the end of the work, if the process lives on. As step(), but also when memory is not short.
 
         >>> print(Cleaner(end="cycles").end())
         cleaning at end:

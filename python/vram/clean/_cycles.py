@@ -1,7 +1,7 @@
-"""``vram.find_cycles()``: what refers to itself in a circle, is used by nobody, and keeps tensors from being freed.
+"""``vram.find_cycles()``: unreachable reference cycles that keep tensors from being freed.
 
-The garbage collector itself says what is unreachable (it saves what it finds instead of freeing it); only among that is
-searched. So what is alive is never reported, and the cost is one collection and the garbage, not the program.
+Only objects that the garbage collector reports as unreachable are searched (it saves what it finds instead of freeing it). So
+reachable objects are never reported, and the cost depends on one collection and the garbage, not on the program.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Cycle:
-    """Objects in a circle that only they themselves refer to, and the tensors that they keep.
+    """A cycle of objects to which nothing else refers, and the tensors that it holds.
 
-    ``bytes`` counts each tensor's storage once, gradients too, and none that a living tensor shares. What autograd has saved
-    for a backward that never came is not visible from Python; it comes on top when the cycle is broken.
+    ``bytes`` counts each tensor's storage once, including gradients, without storage that a reachable tensor shares. What autograd
+    saved for a backward pass that never ran is not visible from Python; it is freed in addition when the cycle is broken.
 
     >>> print(Cycle(4096, ("Tensor[32, 32] float32 cuda:0",), "Node.self -> Node", "Node.x -> Tensor[32, 32] float32", 2))
     4 KiB in 1 tensor: Node.x -> Tensor[32, 32] float32; circle: Node.self -> Node
@@ -46,19 +46,24 @@ class Cycle:
 
 
 def find_cycles(*, devices: str = "gpu", collect: bool = False, generation: int = 2) -> list[Cycle]:
-    """The cycles that hold tensors and that nobody can reach any more, those with the most bytes first.
+    """Return the unreachable cycles that hold tensors, those with the most bytes first.
 
-    devices: "gpu", or "all" for tensors of the host too. collect: frees what was found (and all other garbage) at the
-    end. generation: 2 looks at all objects; 1 and 0, at young ones only, are cheaper. Tensors of PyTorch, TensorFlow and
-    JAX, as far as the program has imported them.
+    Finds tensors of PyTorch, TensorFlow and JAX, as far as the program has imported them.
 
-    Costs one ``gc.collect(generation)`` (0.1 s of processor time for a million living objects, roughly) and 0.4 µs for each
-    dead object; where tensors are among those, 2.5 µs for each, 50 µs for each cycle and 0.1 µs for each living object.
-    Like any collection it calls the finalizers and weak references' callbacks of what nobody can reach; without collect
-    the objects themselves stay until Python's next full collection. It leaves the collector's settings as they were, keeps
-    no object alive and runs no ``__eq__``, ``__hash__`` or ``__repr__``. Any thread may call it; calls wait for one another.
+    Costs one ``gc.collect(generation)`` (about 0.1 s of processor time for a million reachable objects) and 0.4 µs for each
+    unreachable object; if tensors are among those, 2.5 µs for each, 50 µs for each cycle and 0.1 µs for each reachable object.
+    Like any collection it calls the finalizers and weak reference callbacks of unreachable objects; without ``collect`` the
+    objects themselves stay until Python's next full collection. The collector's settings stay as they were, no object is kept
+    alive, and no ``__eq__``, ``__hash__`` or ``__repr__`` is called. May be called from any thread; concurrent calls wait for
+    one another.
 
-    Raises VramError for other devices.
+    Args:
+        devices: "gpu", or "all" to include tensors of the host.
+        collect: free the cycles and all other garbage at the end.
+        generation: 2 searches all objects; 1 and 0 search only young ones and are cheaper.
+
+    Raises:
+        VramError: ``devices`` is neither of the two.
 
     >>> import vram
     >>> vram.find_cycles()

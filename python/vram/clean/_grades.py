@@ -9,7 +9,7 @@ from vram._error import VramError
 
 
 class Grade(enum.IntEnum):
-    """How much is cleaned: this and everything before it. Wherever a grade is asked for, its name in small letters will do.
+    """How much to clean: a grade includes all lower ones. Its name in small letters is accepted as well.
 
     >>> Grade.CYCLES < Grade.PAGE_CACHE
     True

@@ -1,4 +1,4 @@
-"""What a cleaning did, and what it left and why."""
+"""The results of a cleaning: what was freed, what was skipped, and for what reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vram.clean._grades import Grade
 
 @dataclass(frozen=True)
 class Cleaned:
-    """One grade of a cleaning.
+    """The result of one grade of a cleaning.
 
     >>> print(Cleaned(Grade.CACHE, skipped="30 GiB of the device are free"))
     cache: skipped, 30 GiB of the device are free
@@ -36,7 +36,7 @@ class Cleaned:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What a call of a Cleaner did, grade by grade in the order of the work. str() gives a few lines.
+    """The result of a Cleaner's call, by grade, in the order in which they ran. str() gives a few lines.
 
     >>> Cleaning("step", (Cleaned(Grade.CYCLES, device_bytes=4096, ms=1.5),)).device_bytes
     4096
@@ -47,7 +47,7 @@ class Cleaning:
 
     @property
     def device_bytes(self) -> int:
-        """Given back to the device's other users: what CACHE freed, where it was cleaned; else what tensors gave up."""
+        """Bytes released for other users of the device: those that CACHE freed if it ran, otherwise those of freed tensors."""
         ran = {cleaned.grade: cleaned for cleaned in self.grades if cleaned.skipped is None}
         if Grade.CACHE in ran:
             return ran[Grade.CACHE].device_bytes
@@ -55,12 +55,12 @@ class Cleaning:
 
     @property
     def host_bytes(self) -> int:
-        """Given back to the host, in bytes."""
+        """Bytes released on the host."""
         return sum(cleaned.host_bytes for cleaned in self.grades)
 
     @property
     def ms(self) -> float:
-        """Milliseconds spent."""
+        """The time that the cleaning took, in milliseconds."""
         return sum(cleaned.ms for cleaned in self.grades)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""``vram.scope()`` and ``vram.step()``: what the program is doing, as reports name it."""
+"""``vram.scope()`` and ``vram.step()``: what the program is doing, for reports."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Scope:
 
 
 def scope(name: str) -> Scope:
-    """A named region of the calling thread: ``with vram.scope("forward"):``, or above a function.
+    """Name a region of the calling thread: ``with vram.scope("forward"):``, or as a decorator.
 
-    Scopes nest; what is allocated in one is told by their path ("forward/attention"). A thread that has none open (as
-    those of autograd) counts for the thread that opened the program's first one. About 1 us, recording or not.
+    Scopes nest; reports attribute an allocation to the path of its scopes ("forward/attention"). A thread without open scopes (such
+    as autograd's) counts for the thread that opened the program's first one. Costs about 1 µs, with or without a recording.
 
     >>> import vram
     >>> with vram.scope("forward"):
@@ -65,9 +65,9 @@ class _Steps:
 
 
 def step() -> None:
-    """A step of training begins, and the one before ends; to be called once at the top of each iteration. Any thread.
+    """Begin a training step and end the previous one. To be called once at the top of each iteration, by any thread.
 
-    Recordings have it as the step's number, from 0; the board (``vram.Board``) as the last step and its nanoseconds.
+    Recordings contain the step's number, from 0; the board (``vram.Board``) shows the last step and its duration.
 
     >>> import vram
     >>> for batch in range(3):

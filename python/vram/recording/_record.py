@@ -1,4 +1,4 @@
-"""``vram.record()``: what happens to GPU memory goes to a file until it is stopped."""
+"""``vram.record()``: records GPU memory events in a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _State:
 
 
 class Recording:
-    """A recording that runs, or has ended; made by record(). Any thread may stop it."""
+    """A recording that runs or has ended; made by record(). May be stopped from any thread."""
 
     def __init__(self) -> None:
         self._path = recorded_file() or Path()
@@ -32,26 +32,30 @@ class Recording:
 
     @property
     def path(self) -> Path:
-        """The file that is written (``NAME.old.vtrace`` beside it has what is older, where the size is limited)."""
+        """The file (if its size is limited, ``NAME.old.vtrace`` beside it has the older events)."""
         return self._path
 
     @property
     def events(self) -> int:
-        """Events written so far."""
+        """The number of events written so far."""
         return self._read()[0]
 
     @property
     def lost(self) -> int:
-        """Events given up because the disk was too slow for too long; 0 is normal."""
+        """The number of events dropped because the disk was too slow; normally 0."""
         return self._read()[1]
 
     @property
     def written_bytes(self) -> int:
-        """Bytes written so far, those of parts that have gone since included."""
+        """Bytes written so far, including those of parts that were removed since."""
         return self._read()[2]
 
     def stop(self) -> None:
-        """Waits until all is in the file. VramError: from some moment on it could not be written. Twice is once."""
+        """Stop, and wait until everything is in the file. Calling it again has no effect.
+
+        Raises:
+            VramError: the file could not be written completely.
+        """
         with _State.lock:
             if _State.running is not self:
                 return
@@ -80,17 +84,21 @@ def record(
     *,
     force: bool = False,
 ) -> Recording:
-    """Records GPU memory from now on into a ``.vtrace`` file, for ``vram report``; to be stopped, or used by ``with``.
+    """Record GPU memory events in a ``.vtrace`` file for ``vram report``, until stop() or the end of a ``with``.
 
-    stacks: where each request came from: "python", "native" (C++), or None, which costs least. limit: what the file may
-    take on the disk ("2GiB", or bytes, at least 1 MiB): the latest stays. A rank of several (``RANK``, ``WORLD_SIZE``)
-    writes to its own file: ``run.rank0.vtrace``. A recording or report of that name is replaced, any other file only with
-    force=True; a pipe or a device is written in place. What is recorded: vram's pool; under
-    PyTorch's own allocator its events, once torch is imported. What a process had recorded up to 200 ms before it is
-    killed is in the file.
+    Records the events of vram's pool and, once torch is imported, those of PyTorch's own allocator. If the process is killed, the
+    file has everything up to 200 ms before. A rank of several (``RANK``, ``WORLD_SIZE``) writes its own file:
+    ``run.rank0.vtrace``. An existing recording or report of that name is replaced; a pipe or a device is written in place.
 
-    VramError: something is recorded already, the file can't be made, is written by another recording or was not written
-    by vram, or PyTorch can't be listened to.
+    Args:
+        path: the file to write.
+        stacks: the call stacks to record for each request: "python", "native" (C++), or None, which costs the least.
+        limit: the largest size on the disk ("2GiB", or bytes; at least 1 MiB); the latest events are kept.
+        force: replace any existing file.
+
+    Raises:
+        VramError: a recording runs already; the file cannot be created, is being written by another recording, or was not
+            written by vram; or PyTorch's events are not available.
 
     >>> import vram, tempfile, os
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -137,7 +145,7 @@ def _end() -> None:
 
 
 def is_recording() -> bool:
-    """Whether something is recorded in this process.
+    """Return whether a recording runs in this process.
 
     >>> import vram
     >>> vram.is_recording()

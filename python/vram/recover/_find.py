@@ -1,4 +1,4 @@
-"""find_batch_size: the largest batch that a training step runs with, by a few real steps."""
+"""find_batch_size: the largest batch with which a training step runs, found by a few real steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COMMUNICATES = (
 
 @dataclass(frozen=True)
 class BatchSize:
-    """What ``vram.find_batch_size`` found. Bytes of one device. A value: use it from any thread.
+    """The result of ``vram.find_batch_size``. Bytes are those of one device. Immutable; may be used from any thread.
 
     >>> import vram
     >>> vram.BatchSize(batch_size=96, budget_bytes=1 << 30, peak_bytes=1 << 29, trials=(), reason="").batch_size
@@ -55,23 +55,29 @@ def find_batch_size(
     group: Any = None,
     framework: Training | None = None,
 ) -> BatchSize:
-    """The largest batch size whose training step fits, from about three real steps: two small ones and the proof.
+    """Find the largest batch size whose training step fits, usually by three real steps: two small ones and the result.
 
-    ``trial(batch_size)`` runs one full training step (forward, backward, optimizer) on a batch of that size, the longest
-    samples first. It trains: do this before the training, or put model and optimizer back afterwards. What is in memory
-    already (model, optimizer state, other tensors) counts. Needs that grow along a line (usual) take three trials, now and
-    then a fourth, and none runs out of memory; where they bend, more follow, up to `max_trials`.
+    The step really trains: call this before the training, or restore the model and the optimizer afterwards. Memory that is in
+    use already (model, optimizer state, other tensors) counts. If the need for memory grows linearly with the batch, as usual,
+    three or four trials suffice and none runs out of memory; otherwise more trials follow. The result was run within the
+    budget on all ranks. Random number generators are restored. Errors of the trial propagate. Not thread-safe.
 
-    budget: what this process may hold of the device, in bytes or as "20GiB"; None: what it holds and all that is free now,
-    within the limits set by ``torch.cuda.set_per_process_memory_fraction()`` and ``vram.enable(device_limit=...)``.
-    multiple_of: of the result, unless only less fits. start: the first size, small (multiple_of). max_batch_size: no more than
-    that. device: its number; None: the current one. group: the ranks that search together, a process group: they try the
-    same sizes, and what does not fit on one of them fits on none; the trial must not communicate. False: this rank works
-    by itself. Where several ranks run, one of the two must be given. framework: in place of PyTorch, for tests.
+    Args:
+        trial: ``trial(batch_size)`` runs one full training step on a batch of that size, with the longest samples.
+        budget: the most memory of the device that this process may hold, in bytes or as "20GiB". None: what it holds and all
+            that is free now, within the limits of ``torch.cuda.set_per_process_memory_fraction()`` and
+            ``vram.enable(device_limit=...)``.
+        multiple_of: the result is a multiple of it, unless only less fits.
+        start: the first, small, size; by default ``multiple_of``.
+        max_batch_size, max_trials: the largest size and the largest number of trials.
+        device: its number; None means the current one.
+        group: the process group of the ranks that search together. They try the same sizes, and a size must fit on all of them;
+            the trial must not communicate. False: this rank searches by itself. Required if there are several ranks.
+        framework: replaces PyTorch in tests.
 
-    The result was run, within the budget, on all ranks of the group. Random numbers are afterwards as before. Errors: the
-    framework's out-of-memory error if not even one sample fits; VramError: no GPU, another rank failed, the trial
-    communicates. Errors of the trial pass through. One thread.
+    Raises:
+        torch.OutOfMemoryError: not even one sample fits.
+        VramError: there is no GPU, another rank failed, or the trial communicates.
 
     >>> import torch, vram
     >>> vram.find_batch_size(lambda batch_size: None)  # doctest: +ELLIPSIS

@@ -1,4 +1,4 @@
-"""micro_batches: a training batch run in as many pieces as memory makes necessary, with the gradients of the whole."""
+"""micro_batches: runs a training batch in as many parts as memory requires, with the gradients of the whole batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _THRASHING_AFTER = 2  # batches in a row
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """What ``vram.micro_batches`` did with a batch. Sizes in samples. A value: use it from any thread.
+    """The result of ``vram.micro_batches``. Sizes are in samples. Immutable; may be used from any thread.
 
     >>> import vram
     >>> vram.MicroBatches(loss=0.25, size=16, count=2, retries=1).count
@@ -56,27 +56,29 @@ def micro_batches(  # size: most of it says what the parameters mean
     check: bool = True,
     group: Any = None,
 ) -> MicroBatches:
-    """Runs forward and backward over the batch; when memory runs out, again in smaller and smaller micro-batches.
+    """Run forward and backward over a batch; if memory runs out, again in smaller and smaller micro-batches.
 
-    ``step(part)`` computes the loss and returns it (or an object with ``.loss``); it does not call backward and does not
-    scale: this function does both. Afterwards ``.grad`` has what ``step(batch).backward()`` would have left (fp32: to 1e-6
-    relative), added to what was there before, or VramError says why it can't. It is called for each part, and a few times
-    more to compare parts with the whole; so nothing in it may count calls. Clip, step the optimizer and zero gradients after
-    the call.
+    Afterwards ``.grad`` has the values that ``step(batch).backward()`` would have left (in fp32 to 1e-6 relative), added to its
+    earlier values; if that cannot be guaranteed, VramError states the reason. Clip gradients and step the
+    optimizer after the call. An error leaves gradients as before. All ranks call it together, and one thread at a time.
 
-    model: the module that is trained, or a list of them; with DistributedDataParallel, the wrapper. optimizer: what it steps is
-    looked at, too. reduction: how the loss comes from samples, "mean" or "sum". weight: over what the mean is, if not samples:
-    ``weight(part)`` gives the number of tokens that count, say. backward: called with each scaled loss in place of
-    ``loss.backward()``, for a gradient scaler. split(batch, start, stop), with samples: cuts batches that are no trees of
-    tensors with the same dimension 0. grow_after: after so many batches at the size that worked, try twice that
-    (None: never). allow_batch_norm: run though BatchNorm makes equality impossible. check: False takes the difference of a loss
-    that, split, is not the whole batch's; nothing is compared then. group: ranks that call this together for another reason
-    than DistributedDataParallel, a process group; False: this rank trains by itself.
+    Args:
+        batch: a tree of tensors with the same dimension 0, or any object if ``samples`` and ``split`` are given.
+        step: ``step(part)`` computes the loss and returns it (or an object with ``.loss``), without backward and scaling. It is
+            called for each part, and a few more times to compare parts with the whole, so nothing in it may count calls.
+        model: the trained module or modules; with DistributedDataParallel, the wrapper. optimizer: what it steps is checked, too.
+        weight: ``weight(part)`` gives a part's weight in a mean that is not over samples: its number of tokens, say.
+        reduction: how the loss is computed from samples, "mean" or "sum".
+        backward: called with each scaled loss instead of ``loss.backward()``; for a gradient scaler.
+        samples: the number of samples in a batch that ``split(batch, start, stop)`` cuts.
+        grow_after: after that many batches at the size that worked, try twice the size. None: never.
+        allow_batch_norm: accept BatchNorm, with which gradients cannot be equal.
+        check: False accepts a loss whose parts differ from the whole batch's.
+        group: the ranks that call this together for another reason than DistributedDataParallel. False: this rank alone.
 
-    Errors: the framework's out-of-memory error when one sample is too much, and when an optimizer had begun to step
-    (never run again). VramError: equality is impossible or not to be seen, the batch can't be cut, another rank failed. Any other
-    error of the step passes through. After each error gradients are as before the call. Ranks call it together; in a
-    process, one thread at a time.
+    Raises:
+        torch.OutOfMemoryError: one sample is too much, or an optimizer had begun to step (that is never repeated).
+        VramError: equality is impossible or cannot be shown, the batch cannot be cut, or another rank failed.
 
     >>> import torch, vram
     >>> model = torch.nn.Linear(4, 1)

@@ -1,4 +1,4 @@
-"""retry_on_oom: a function of a batch size, or of a batch, called again with less of it when memory runs out."""
+"""retry_on_oom: calls a function of a batch size, or of a batch, again with a smaller one when memory runs out."""
 
 from __future__ import annotations
 
@@ -49,29 +49,37 @@ def retry_on_oom(  # size: most of it says what the parameters mean
     join: Callable[[list[Any]], Any] | None = None,
     group: Any = None,
 ) -> F | Callable[[F], F]:
-    """Decorates a function that may run out of memory: it is called again, with a smaller batch.
+    """Decorate a function that may run out of memory: it is called again with a smaller batch.
 
-    Which argument is reduced: `argument`, else the one that is called ``batch_size`` or ``batch``. If it is a number,
-    the function is called with half of it (rounded down to `multiple_of`, as long as that leaves something; or
-    with what ``shrink(size)`` gives) and its result is returned; the next call of the caller starts at what the caller
-    asks for. If it is a batch (a tree of tensors), it is cut along dimension 0, the function called for each part in
-    turn, and the results joined along dimension 0 (or by ``join(results)``); the size that worked, in samples, is
-    where the next call starts. Not below `min_size`; at most `max_attempts` calls that fail.
+    If the reduced argument is a number, the function is called with half of it, and its result is returned; the caller's next call
+    starts at the size that it passes. If the argument is a batch (a tree of tensors), it is cut along dimension 0, the function is
+    called for each part, and the results are joined along dimension 0; the next call starts at the size that worked.
 
-    A batch's results are joined only if they belong to samples: what is neither one for each sample nor the same for all
-    parts (a mean, a count) is refused, and so are results that change with the samples beside them. To see that, the first
-    time that a batch is cut, part of it is run again in smaller parts. With `join` that is yours to know.
+    Results of a batch are joined only if they belong to samples: what is neither one value per sample nor equal in all parts (a
+    mean, a count) is refused, and so are results that depend on the other samples of the part. To check that, part of the batch
+    is run again in smaller parts when a batch is cut for the first time. With ``join`` this check is up to the caller.
 
-    After a failure everything that it held is freed before the next call; if that gave memory back to the device, the
-    same size is tried once more. Random numbers begin each time where they began first. Nothing else is undone: a
-    function that computes gradients is one for ``vram.micro_batches``. It is not called again after its backward has added to
-    gradients that were there before, nor once an optimizer has begun to step; from_scratch=True says that the function makes
-    its own model and optimizer, so that it may be. group: ranks that call it together, a process group, and agree on sizes;
-    the function must not communicate. Without it, a rank that works by itself is called again only without communication.
+    After a failure, everything that the call held is freed; if that returned memory to the device, the same size is tried once
+    more. Each call starts with the random number state of the first. Nothing else is undone: use ``vram.micro_batches`` for
+    functions that compute gradients. A function whose backward has added to earlier gradients, or whose optimizer has begun to
+    step, is not called again. Other errors, including those of a broken device, propagate at once. Threads share only the sizes
+    of one decorated function.
 
-    Errors: the framework's out-of-memory error, with what was tried and bytes; VramError: no such argument, a function that
-    can't be called again (async, a generator), results that can't be joined, another rank failed. Other errors
-    pass through at once, those of a broken device too. Threads: sizes of one decorated function are shared, nothing else.
+    Args:
+        argument: the name of the argument to reduce; by default ``batch_size`` or ``batch``.
+        shrink: ``shrink(size)`` gives the next size instead of half.
+        multiple_of: sizes are rounded down to a multiple of it, as long as something is left.
+        min_size: the smallest size to try.
+        max_attempts: the largest number of calls that fail.
+        from_scratch: the function creates its own model and optimizer, and so may be called again in any case.
+        join: ``join(results)`` joins the results of the parts.
+        group: the process group of the ranks that call the function together and agree on sizes; the function must not
+            communicate. Without it, a rank that works by itself calls the function again only if it does not communicate.
+
+    Raises:
+        torch.OutOfMemoryError: the last attempt failed; the text has all attempts with their bytes.
+        VramError: there is no such argument, the function cannot be called again (async, a generator), its results cannot be
+            joined, or another rank failed.
 
     >>> import torch, vram
     >>> @vram.retry_on_oom

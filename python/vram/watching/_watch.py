@@ -1,4 +1,4 @@
-"""vram.watch(): a model's parts named for the recorder."""
+"""vram.watch(): names a model's parts for the recorder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """What vram.watch() began. ``stop()`` or the end of its ``with`` ends it; so does the end of the model.
+    """The result of vram.watch(). It ends by ``stop()``, by the end of its ``with``, or with the model.
 
     >>> import torch, vram
     >>> model = torch.nn.Linear(2, 2)
@@ -54,9 +54,9 @@ class Watch:
         return self._leave.alive
 
     def stop(self) -> None:
-        """Takes everything out of the model and the optimizers again; what was recorded keeps its names.
+        """Remove all hooks from the model and the optimizers. Recorded names stay.
 
-        May be called twice, from any thread, while none runs the model. Raises nothing.
+        May be called twice, and from any thread, while no thread runs the model. Raises nothing.
 
         >>> import torch, vram
         >>> model = torch.nn.Linear(2, 2)
@@ -151,20 +151,25 @@ def watch(
     name: str = "",
     depth: int | None = None,
 ) -> Watch:
-    """Names a model's modules, parameters, buffers, gradients and optimizer states for the recorder.
+    """Name a model's modules, parameters, buffers, gradients and optimizer states for the recorder.
 
-    While something is recorded, memory that a module allocates lies in scopes such as ``forward/GPT/layers.7/
-    layers.7.mlp``, ``backward/layers.7.mlp`` or ``recompute/layers.7`` (checkpointing), the optimizer's in
-    ``optimizer``; parameters, buffers, gradients and the optimizer's states have their names. While nothing is, a
-    module's call costs a fraction of a microsecond more. docs/watch.md has the figures and what is not seen.
+    While a recording runs, the memory that a module allocates belongs to scopes such as
+    ``forward/GPT/layers.7/layers.7.mlp``, ``backward/layers.7.mlp`` or ``recompute/layers.7`` (checkpointing), and the
+    optimizer's to ``optimizer``; parameters, buffers, gradients and optimizer states get their names. Without a recording, a
+    module's call costs a fraction of a microsecond more. docs/watch.md has the figures and the limits.
 
-    `model` may be wrapped (DistributedDataParallel, torch.compile, FSDP); what is wrapped only later is not named by
-    the wrapper. Without `optimizer` gradients are named as they come, and its states are not. `name` goes before all
-    names, for programs of several models. `depth`: modules whose names have more parts ("layers.7.mlp" has 3) are no
-    scopes and cost nothing; what they allocate counts for the module around them. The model is not kept alive, and its copies and pickles are not watched.
+    Call it while no thread runs the model; afterwards the model may run on any thread. The model is not kept alive, and its
+    copies and pickles are not watched.
 
-    VramError: `model` is no torch.nn.Module, or is watched already. Call it while no thread runs the model; the model
-    may then run on any thread.
+    Args:
+        model: may be wrapped (DistributedDataParallel, torch.compile, FSDP); a wrapper that is added later is not named.
+        optimizer: one or several. Without it, gradients are named when they appear, and optimizer states are not named.
+        name: a prefix of all names, for programs of several models.
+        depth: modules whose names have more parts ("layers.7.mlp" has 3) are no scopes and cost nothing; their memory counts for
+            the surrounding module.
+
+    Raises:
+        VramError: ``model`` is not a torch.nn.Module, or is watched already.
 
     >>> import torch, vram
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
