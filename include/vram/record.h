@@ -1,4 +1,4 @@
-/* vram: recording what happens to GPU memory while it happens, as a C library (libvram.so).
+/* vram: recording GPU memory events, as a C library (libvram.so).
  *
  *     vram_record_options options = {.struct_bytes = sizeof options, .stacks = VRAM_STACKS_PYTHON};
  *     vram_record_start("run.vtrace", &options);
@@ -6,11 +6,11 @@
  *     vram_step();
  *     vram_record_stop();
  *
- * One recording a process. Pools (vram.h) are recorded by themselves; another allocator says what
- * it does with vram_record_event(). The file (.vtrace) only grows: what happened up to about 200 ms
- * before the process was killed is in it. Any function may be called from any thread, also while
- * nothing is recorded: it then does nothing, quickly. The rules of vram.h about failures hold here,
- * too. */
+ * A process makes one recording at a time. Pools (vram.h) are recorded automatically; another
+ * allocator reports its events with vram_record_event(). The file (.vtrace) is only appended to: if
+ * the process is killed, it contains everything up to about 200 ms before. Every function may be
+ * called from any thread, and returns quickly without effect while nothing is recorded. The rules
+ * of vram.h about failures apply. */
 #ifndef VRAM_RECORD_H
 #define VRAM_RECORD_H
 
@@ -22,102 +22,104 @@ extern "C" {
 
 typedef enum vram_stacks {
   VRAM_STACKS_NONE = 0,
-  VRAM_STACKS_PYTHON =
-      1, /* CPython 3.9 or newer in this process; takes its lock (the GIL) for the walk */
-  VRAM_STACKS_NATIVE = 2 /* about 1 us a frame */
+  /* CPython 3.9 or newer in this process; holds the GIL while it walks the stack. */
+  VRAM_STACKS_PYTHON = 1,
+  /* Takes about 1 us for each frame. */
+  VRAM_STACKS_NATIVE = 2
 } vram_stacks;
 
-/* Set struct_bytes to sizeof(vram_record_options) and what is not to be chosen to 0. */
+/* Set struct_bytes to sizeof(vram_record_options); leave other fields 0 for their defaults. */
 typedef struct vram_record_options {
   size_t struct_bytes;
   vram_stacks stacks;
-  /* 1: the file is made when something is recorded, a process that finds its name taken adds its
-   * number to it (run.4711.vtrace, or run.4711-2.vtrace where there is one), and children of fork()
-   * record, too, each into its own file. 0: the file is made at once, in place of a recording or a
-   * report of that name that nobody is writing, and children do not record. */
+  /* 0: creates the file immediately. It replaces a recording or report with this name, unless
+   * another process is writing it. Children of fork() are not recorded.
+   * 1: creates the file with the first event. If the name is taken, adds the pid to it
+   * (run.4711.vtrace, or run.4711-2.vtrace if that exists too). Each child of fork() is recorded in
+   * a file of its own. */
   uint32_t is_lazy;
-  /* 1: a rank of several (RANK and WORLD_SIZE, or what MPI and Slurm set) adds its number to the
-   * name: run.rank0.vtrace. */
+  /* 1: if the process is one of several ranks (RANK and WORLD_SIZE, or the variables of MPI or
+   * Slurm), adds the rank to the name: run.rank0.vtrace. */
   uint32_t is_named_by_rank;
-  /* 1, where is_lazy is 0: a file of that name is replaced even if vram did not write it. */
+  /* 1, if is_lazy is 0: replaces a file with this name even if vram did not write it. */
   uint32_t replaces_any;
-  /* What the recording may take on the disk: what is older goes (run.old.vtrace has the older part
-   * of what stays). At least 1 MiB; 0: no limit. */
+  /* Maximum size of the recording on disk; the oldest events are dropped (run.old.vtrace has the
+   * older part of what is kept). At least 1 MiB; 0: no limit. */
   uint64_t limit_bytes;
 } vram_record_options;
 
-/* VRAM_INVALID_VALUE: something is recorded already, or such options can't be. VRAM_FILE_FAILED: no
- * such file can be made, another recording is writing it, it is a file that vram did not write, or
- * the system grants no thread. A pipe or a device is written in place, and takes no limit.
- * vram_last_error() says why in words. */
+/* Starts a recording. A pipe or a device is written in place and supports no limit.
+ * VRAM_INVALID_VALUE: a recording is running already, or invalid options. VRAM_FILE_FAILED: the
+ * file cannot be created, is being written by another recording, or was not written by vram; or the
+ * system refuses to start a thread. vram_last_error() has the details. */
 VRAM_API vram_status vram_record_start(const char* path, const vram_record_options* options);
-/* Starts what the environment asks for (as `vram run --record` sets it: VRAM_RECORD names the
- * file), until the process ends. Does nothing where it asks for nothing, or something is recorded
- * already. Opening a pool calls it. As vram_record_start(). */
+/* Starts the recording that the environment requests (`vram run --record` sets VRAM_RECORD to the
+ * file); it lasts until the process ends. Has no effect if the environment requests none, or if a
+ * recording is running. Opening a pool calls this function. Fails as vram_record_start() does. */
 VRAM_API vram_status vram_record_start_as_told(void);
-/* Waits until all that was recorded is in the file. VRAM_FILE_FAILED: from some moment on it could
- * not be written (what came before is in the file), or the disk has taken nothing for 5 s;
- * vram_last_error() says why. Where nothing is
- * recorded: VRAM_OK. */
+/* Stops the recording and waits until the file contains all events. Returns VRAM_OK if nothing is
+ * recorded.
+ * VRAM_FILE_FAILED: the file could not be written from some moment on (it contains everything
+ * before that), or the disk accepted nothing for 5 s; vram_last_error() has the details. */
 VRAM_API vram_status vram_record_stop(void);
-/* 1: something is recorded. 0 as well from the moment on at which a recording has failed (the disk
- * is full): it is to be stopped all the same, and vram_record_stop() says why. */
+/* Returns 1 while a recording is running, and 0 otherwise, including after a failure such as a full
+ * disk. Stop a failed recording too: vram_record_stop() reports the reason. */
 VRAM_API int vram_is_recording(void);
 
 typedef struct vram_record_counts {
   size_t struct_bytes; /* set by the caller to sizeof(vram_record_counts) */
   uint64_t events;     /* written */
-  uint64_t lost;       /* given up, as the disk was too slow, hung or was full */
-  uint64_t file_bytes; /* written, files that have gone since included */
+  uint64_t lost;       /* not written: the disk was too slow, hung, or was full */
+  uint64_t file_bytes; /* written, including files that were deleted since */
 } vram_record_counts;
 
-/* Of the recording that runs, or the last one. VRAM_INVALID_VALUE: struct_bytes is of no version of
- * this library. */
+/* Reads the counts of the current recording, or of the last one. VRAM_INVALID_VALUE: struct_bytes
+ * matches no version of this library. */
 VRAM_API vram_status vram_get_record_counts(vram_record_counts* counts);
-/* The file that is written, at most `capacity` bytes of it, the last one 0; answers the length of
- * all. 0: none is yet. */
+/* Writes the path of the recording: at most `capacity` bytes, the last of which is 0. Returns the
+ * length of the whole path, or 0 if there is no file yet. */
 VRAM_API size_t vram_record_path(char* path, size_t capacity);
 
-/* A named region of the calling thread. Regions nest; ones deeper than 64 count for the one around
- * them. A thread that has none open is taken to work for the thread that opened the first one of
- * the process (autograd's threads do). Scopes are kept while nothing is recorded, too. */
+/* Begins and ends a named scope of the calling thread. Scopes nest, up to 64 deep; deeper ones
+ * count as part of the 64th. A thread without an open scope uses the scope of the thread that
+ * opened the first scope of the process, as autograd's threads need. Scopes are also tracked while
+ * nothing is recorded. */
 VRAM_API void vram_scope_begin(const char* name);
 VRAM_API void vram_scope_end(void);
-/* A step of training begins, and the one before ends; steps are counted from 0. */
+/* Ends the current training step and begins the next. Steps are numbered from 0. */
 VRAM_API void vram_step(void);
-/* The memory from the address on is called so: "layers.7.mlp.weight", of a category: "parameter",
- * "gradient", "optimizer state", "activation", … It counts for the block that lies there, for all
- * of its life. */
+/* Names the memory at an address: "layers.7.mlp.weight", with a category ("parameter", "gradient",
+ * "optimizer state", "activation", …). The name applies to the block that contains the address, for
+ * the block's whole life. */
 VRAM_API void vram_name(int device, const void* address, size_t bytes, const char* name,
                         const char* category);
-/* A fact about the program for whoever reads the recording: "torch.version", "2.11.0". */
+/* Stores a fact about the program in the recording: "torch.version", "2.11.0". */
 VRAM_API void vram_record_about(const char* key, const char* value);
-/* How an allocator other than vram's was set up, by PyTorch's names ("expandable_segments",
- * "True"): reports need it to tell how large blocks were. */
+/* Stores a setting of an allocator other than vram's, with PyTorch's name ("expandable_segments",
+ * "True"). Reports need the settings to determine block sizes. */
 VRAM_API void vram_record_setting(const char* key, const char* value);
 
-/* ------------------------------------------------------------------------------- other allocators
- */
+/* ---------------------------------------------------------------------------- other allocators */
 
 typedef enum vram_event_kind {
-  VRAM_EVENT_ALLOC = 0,          /* said after it was granted */
-  VRAM_EVENT_FOUND = 1,          /* a block that was there before the recording */
-  VRAM_EVENT_FREE = 2,           /* said before it is done; done at once */
-  VRAM_EVENT_FREE_REQUESTED = 3, /* no longer allocated, but streams use it until it is completed */
+  VRAM_EVENT_ALLOC = 0,          /* report it after the allocation */
+  VRAM_EVENT_FOUND = 1,          /* a block that existed before the recording */
+  VRAM_EVENT_FREE = 2,           /* report it before the free, which completes immediately */
+  VRAM_EVENT_FREE_REQUESTED = 3, /* freed, but streams use the block until FREE_COMPLETED */
   VRAM_EVENT_FREE_COMPLETED = 4,
-  VRAM_EVENT_SEGMENT_ALLOC = 5, /* the allocator got memory from the device ... */
-  VRAM_EVENT_SEGMENT_FREE = 6,  /* ... and gave it back */
-  VRAM_EVENT_SEGMENT_MAP = 7,   /* or pages of it */
+  VRAM_EVENT_SEGMENT_ALLOC = 5, /* the allocator got memory from the device */
+  VRAM_EVENT_SEGMENT_FREE = 6,  /* the allocator returned it */
+  VRAM_EVENT_SEGMENT_MAP = 7,   /* the same for pages of a virtual address range */
   VRAM_EVENT_SEGMENT_UNMAP = 8,
-  VRAM_EVENT_SEGMENT_FOUND = 9, /* pages that were there before the recording */
-  VRAM_EVENT_OOM = 10,          /* size_bytes failed; address: the bytes that the device had free */
+  VRAM_EVENT_SEGMENT_FOUND = 9, /* pages that existed before the recording */
+  VRAM_EVENT_OOM = 10, /* a request of size_bytes failed; address: free bytes of the device */
   VRAM_EVENT_SNAPSHOT = 11,
-  /* Last of all, if the allocator can say what it holds then: each segment, followed by its parts
-   * in order of address, free ones too. Reports check the events against it. Left out of the
-   * recording where events of the device come later, or a pool of vram's is on it. */
+  /* At the end, if the allocator can list its memory: each segment, followed by its parts by
+   * address, including free ones. Reports check the events against them. They are not written if
+   * later events of the device follow, or if a pool of vram uses the device. */
   VRAM_EVENT_HELD_SEGMENT = 12,
   VRAM_EVENT_HELD_BLOCK = 13,
-  VRAM_EVENT_HELD_PENDING = 14, /* its free was requested, and is not completed */
+  VRAM_EVENT_HELD_PENDING = 14, /* freed, but not completed */
   VRAM_EVENT_HELD_FREE = 15
 } vram_event_kind;
 
@@ -125,28 +127,30 @@ typedef struct vram_event {
   vram_event_kind kind;
   int device;
   uint64_t address;
-  uint64_t size_bytes; /* 0 will do for frees, and for segments that go as a whole */
+  uint64_t size_bytes; /* may be 0 for frees, and for segments that are freed completely */
   vram_stream stream;
   uint32_t stack; /* of vram_capture_stack() or vram_try_capture_stack(), or 0 */
 } vram_event;
 
-/* May be called with the allocator's lock held, so that events come in its order; may then wait for
- * the thread that writes them; for a disk that hangs, all threads together at most 0.2 s. */
+/* Records an event. You may hold the allocator's lock, so that events are in its order. May wait
+ * for the thread that writes them; if the disk hangs, for at most 0.2 s over all threads. */
 VRAM_API void vram_record_event(const vram_event* event);
-/* An allocator of this process says from now on what it takes from the driver: what the driver
- * itself is called for is no longer recorded (programs under `vram run --record` have a tap there).
- * Opening a pool claims, too. For good. */
+/* States that an allocator of this process reports what it takes from the driver. From then on, and
+ * until the process ends, the driver calls themselves (which programs under `vram run --record`
+ * report) are not recorded. Opening a pool has the same effect. */
 VRAM_API void vram_record_claim(void);
 VRAM_API int vram_record_is_claimed(void);
-/* The stack of the calling thread, of the kind that is recorded; 0: none. The caller may hold no
- * lock that a thread which runs Python code might wait for. */
+/* Captures the calling thread's stack, of the recorded kind; returns 0 if there is none. Hold no
+ * lock that a thread running Python code might wait for. */
 VRAM_API uint32_t vram_capture_stack(void);
-/* As vram_capture_stack(), for callers that may hold any lock: waits at most 10 ms for the GIL. Captures the native stack where
- * it does not get it, or the thread runs no Python. */
+/* Captures the stack as vram_capture_stack() does, but the caller may hold any lock: it waits for
+ * the GIL for at most 10 ms. Captures the native stack if it does not get the GIL, or if the thread
+ * runs no Python code. */
 VRAM_API uint32_t vram_try_capture_stack(void);
-/* To be called when Python is about to end (atexit), without the GIL: waits for the threads that capture a stack, at most 5 s.
- * Threads without the GIL capture no Python stacks afterwards: the interpreter would end a thread that waits for the GIL,
- * wherever it is. The Python package calls it. */
+/* Call it when Python is about to end (atexit), without the GIL: waits for threads that are
+ * capturing a stack, for at most 5 s. Afterwards, threads without the GIL capture no Python stacks,
+ * because the interpreter would end a thread that waits for the GIL. The Python package calls it.
+ */
 VRAM_API void vram_python_ends(void);
 
 #ifdef __cplusplus

@@ -1,14 +1,15 @@
-// vram::memory_resource: a vram pool as a std::pmr-style resource, for C++ programs and libraries.
+// vram::memory_resource: a vram pool with the interface of std::pmr, for C++ programs and
+// libraries.
 //
 //     vram::memory_resource gpu(0);                          // the pool of device 0
 //     void* block = gpu.allocate(bytes, stream);             // or throws vram::out_of_memory
 //     gpu.deallocate(block, bytes, stream);
 //
-// What it hands out is memory of the device: it can't be a std::pmr::memory_resource, whose users
-// write to what they get. Names and rules are those of std::pmr otherwise: equal resources free
-// each other's blocks, and alignments are powers of two (up to 512 bytes come for free).
+// It allocates device memory, which the host cannot write, so it does not derive from
+// std::pmr::memory_resource. Otherwise its names and rules are those of std::pmr: equal resources
+// can free each other's blocks, and alignments are powers of two (up to 512 bytes).
 //
-// Header only; needs C++17 and libvram.so. Any thread may call anything.
+// Header only; requires C++17 and libvram.so. Every function may be called from any thread.
 #ifndef VRAM_RESOURCE_HPP
 #define VRAM_RESOURCE_HPP
 
@@ -20,7 +21,7 @@
 
 namespace vram {
 
-// what() says what was asked, what is free, who has the rest, and what would help.
+// what() states the requested size, the free memory, who uses the rest, and what would help.
 class out_of_memory : public std::bad_alloc {
  public:
   explicit out_of_memory(std::string text) : text_(std::move(text)) {}
@@ -34,7 +35,7 @@ class memory_resource {
  public:
   static constexpr std::size_t alignment_bytes = 512;
 
-  // std::runtime_error: there is no such device, or it can't have a pool.
+  // Throws std::runtime_error if there is no such device, or no pool can be opened on it.
   explicit memory_resource(int device, const vram_pool_options* options = nullptr) {
     if (vram_pool_open(device, options, &pool_) == VRAM_OK) return;
     throw std::runtime_error(std::string("vram: ") + vram_last_error());
@@ -43,7 +44,8 @@ class memory_resource {
   memory_resource(const memory_resource&) = delete;
   memory_resource& operator=(const memory_resource&) = delete;
 
-  // For work in the stream. out_of_memory; std::invalid_argument: no such alignment.
+  // Allocates for work in the stream. Throws out_of_memory, or std::invalid_argument for an
+  // alignment that is not supported.
   [[nodiscard]] void* allocate(std::size_t bytes, vram_stream stream = nullptr,
                                std::size_t alignment = alignment_bytes) {
     if (alignment > alignment_bytes || (alignment & (alignment - 1)) != 0) {
@@ -58,7 +60,7 @@ class memory_resource {
     return block;
   }
 
-  // bytes and stream as they were asked for; what is queued in the stream may go on using it.
+  // Frees a block. Work that is queued in its stream may continue to use it.
   void deallocate(void* block, std::size_t /*bytes*/, vram_stream /*stream*/ = nullptr,
                   std::size_t /*alignment*/ = alignment_bytes) noexcept {
     (void)vram_free(pool_, block);

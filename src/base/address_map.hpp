@@ -1,6 +1,6 @@
-// AddressMap: from a 64-bit address to a 32-bit number, for what happens millions of times. Open
-// addressing with linear probing and backward-shift deletion: a look-up is one multiplication and,
-// mostly, one cache line. Not thread-safe; allocates only when it grows.
+// AddressMap: a hash map from 64-bit addresses to 32-bit numbers, for hot paths. Open addressing
+// with linear probing and backward-shift deletion: a lookup is one multiplication and usually one
+// cache line. Not thread-safe; allocates only when it grows.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ class AddressMap {
     }
   }
 
-  // The key's number, to read and to set; kNone where it was absent, and then it must be set before
-  // anything else is done.
+  // Returns the key's number, to read or set. For a new key it is kNone; set it before any other
+  // call.
   [[nodiscard]] uint32_t& at(uint64_t key) {
     size_t i = home(key);
     while (slots_[i].value != kNone && slots_[i].key != key) i = next(i);
@@ -54,7 +54,7 @@ class AddressMap {
     }
     const uint32_t value = slots_[hole].value;
     --used_;
-    // Later entries of the same run move up, so that no look-up stops at the hole too early.
+    // Later entries of the same run move up, so that a lookup does not stop at the hole.
     for (size_t i = next(hole); slots_[i].value != kNone; i = next(i)) {
       if (distance(home(slots_[i].key), i) < distance(hole, i)) continue;
       slots_[hole] = slots_[i];
@@ -81,7 +81,7 @@ class AddressMap {
   [[nodiscard]] size_t distance(size_t from, size_t to) const {
     return (to - from) & (slots_.size() - 1);
   }
-  // Seldom: what calls it stays short without it.
+  // A rare case: not inlined, so that its callers stay short.
   [[gnu::noinline]] void grow() {
     std::vector<Slot> old(slots_.size() * 2);
     old.swap(slots_);

@@ -1,4 +1,4 @@
-// Threads of ours in somebody else's process.
+// Threads that vram starts in a program of someone else.
 #pragma once
 
 #include "base/result.hpp"
@@ -8,10 +8,9 @@
 
 namespace vram {
 
-// A thread that takes none of the program's signals: all are blocked in it but those that say that
-// the thread itself has crashed. What a write beyond a limit raises (SIGXFSZ, SIGPIPE) stays
-// pending, and the write fails. kIo: the system grants no thread (a limit of processes, memory);
-// nothing is thrown.
+// Starts a thread that blocks all signals except those that report its own crash. If a write
+// exceeds a limit, the signal (SIGXFSZ, SIGPIPE) stays pending and the write fails. kIo: the system
+// refuses to start a thread (a limit of processes or memory). Throws nothing.
 [[nodiscard]] Result<std::thread> start_background_thread(std::function<void()> work);
 
 }  // namespace vram

@@ -1,5 +1,4 @@
-// Byte counts and times as people write and read them. Sizes are binary (1 KiB = 1024 B)
-// everywhere.
+// Formats and parses byte counts and durations. Sizes are binary (1 KiB = 1024 B) everywhere.
 #pragma once
 
 #include "base/result.hpp"
@@ -19,7 +18,7 @@ inline constexpr uint64_t kGiB = uint64_t{1} << 30;
   return (bytes + unit - 1) / unit * unit;
 }
 
-// "512 B", "2 MiB", "23.6 GiB": three significant digits, whole numbers without a fraction.
+// "512 B", "2 MiB", "23.6 GiB": three significant digits; no fraction for integers.
 [[nodiscard]] std::string format_bytes(uint64_t bytes);
 // "+1.5 MiB", "-3 KiB", "0 B".
 [[nodiscard]] std::string format_bytes_signed(int64_t bytes);

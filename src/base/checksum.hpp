@@ -1,6 +1,5 @@
-// CRC-32C (Castagnoli), for short headers: every change of up to 32 neighbouring bits is seen. A
-// table, no instruction set asked for; some 400 MB/s, so larger contents carry zstd's own checksum
-// instead.
+// CRC-32C (Castagnoli) for short headers: detects every change within 32 adjacent bits.
+// Table-driven, about 400 MB/s, without special instructions; larger contents use zstd's checksum.
 #pragma once
 
 #include <array>

@@ -20,7 +20,7 @@ class Descriptor {
   }
 
   [[nodiscard]] int number() const { return number_; }
-  // The holder's no more: to be closed by the caller.
+  // Gives up ownership: the caller closes it.
   [[nodiscard]] int release() { return std::exchange(number_, -1); }
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
 

@@ -1,5 +1,5 @@
-// DetachableThread: a thread for work that may hang, which is waited for no longer than its owner
-// has patience. One thread at a time calls it.
+// DetachableThread: a thread for work that may hang; its owner waits for it at most until a
+// deadline. Use an object from one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -13,16 +13,17 @@ class DetachableThread {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Begins `work` at once, which must own all that it uses: it may outlive this object.
+  // Starts `work` immediately. It must own everything that it uses, since it may outlive this
+  // object.
   explicit DetachableThread(std::function<void()> work);
   DetachableThread(DetachableThread&&) = default;
   DetachableThread& operator=(DetachableThread&&) = delete;
   // Leaves behind a thread that was not joined.
   ~DetachableThread();
 
-  // True: the work has ended, `work` itself is destroyed, and nothing runs any more. A flag that
-  // the work sets last is not as good: what the thread still owns then may be destroyed while the
-  // program tears down its globals.
+  // Returns true if the work has ended, `work` is destroyed, and the thread runs no more code. (A
+  // flag set at the end of the work would be too early: the thread may still destroy what it owns
+  // while the program destroys its globals.)
   [[nodiscard]] bool join_until(Clock::time_point deadline);
   [[nodiscard]] bool join_for(Clock::duration timeout) {
     return join_until(Clock::now() + timeout);

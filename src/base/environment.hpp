@@ -7,15 +7,15 @@
 
 namespace vram {
 
-// The variable's value; empty where it is not set.
+// Returns the variable's value, or "" if it is not set.
 [[nodiscard]] inline std::string environment(const char* name) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
   return value == nullptr ? "" : value;
 }
 
-// The same of what names a library to load or a file to write. Empty in a program that has more
-// rights than whoever started it (set-user-ID, capabilities of its file): the caller's library
-// would have them, too.
+// As environment(), for variables that name a library to load or a file to write. Returns "" if the
+// program has more rights than its caller (set-user-ID, file capabilities): a library of the caller
+// would get these rights.
 [[nodiscard]] inline std::string trusted_environment(const char* name) {
   const char* const value = ::secure_getenv(name);
   return value == nullptr ? "" : value;

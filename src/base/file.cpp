@@ -116,7 +116,7 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, Replace replace) 
   }
   std::string temporary = target->path + ".tmp-XXXXXX";
   Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.is_open()) return system_failure("cannot create a file beside", path);
+  if (!file.is_open()) return system_failure("cannot create a temporary file next to", path);
   set_permissions(file.number(), *target);
   return AtomicFile(path, replace, std::move(temporary), std::move(file));
 }

@@ -1,6 +1,6 @@
-// Files, with errors in people's words. Output to a file goes to a temporary name beside it and is
-// renamed into place when it is complete, so a reader never sees half a file and a failure leaves
-// what was there before.
+// Files, with readable error messages. Output is written to a temporary file in the same folder and
+// renamed when it is complete: readers never see an incomplete file, and a failure keeps the
+// previous one.
 #pragma once
 
 #include "base/output_target.hpp"
@@ -38,23 +38,23 @@ class InputFile {
   uint64_t size_bytes_ = 0;
 };
 
-// All of a file that is expected to be small. kTooLarge: it has more than `max_bytes`, of which no
-// more was read than that takes to know.
+// Reads a whole file that is expected to be small. kTooLarge: it has more than `max_bytes`; it is
+// not read further.
 [[nodiscard]] Result<std::string> read_whole(const std::string& path, uint64_t max_bytes);
 
-// A file that appears under its name only when commit() succeeds. What was there before passes its
-// permissions on, and its owner where this process may do that. What is no regular file is written
-// in place (output_target.hpp).
+// A file that appears under its name only when commit() succeeds. It inherits the permissions of
+// the file that it replaces, and its owner if this process may set it. If the target is not a
+// regular file, it is written in place (output_target.hpp).
 class AtomicFile {
  public:
-  // kBadInput: what is there may not be replaced, as find_output_target() says.
+  // kBadInput: the existing file may not be replaced; see find_output_target().
   [[nodiscard]] static Result<AtomicFile> create(const std::string& path,
                                                  Replace replace = Replace::kOwn);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();  // without commit(): the temporary file is removed
 
-  // What is written is seen at once, and commit() only writes the rest.
+  // True: output is visible immediately, and commit() only flushes the rest.
   [[nodiscard]] bool is_in_place() const { return temporary_path_.empty(); }
   [[nodiscard]] Result<> write(std::string_view bytes);
   [[nodiscard]] Result<> commit();

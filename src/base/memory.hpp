@@ -1,4 +1,4 @@
-// How much memory a reader may take before it refuses to go on. Any thread.
+// The memory limit of readers. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace vram {
 
-// Four fifths of the machine's physical memory, and never less than 512 MiB; but of what the
-// process's cgroups allow (a container, a Slurm job, a systemd unit) no more than four fifths: what
-// a file may make a reader hold, so that a hostile one ends in an error line and not in a killed
-// process. `root`: the folder that has /proc and /sys.
+// Returns how much memory a file may make a reader use, so that a hostile file causes an error
+// instead of a killed process: 80 % of the physical memory, at least 512 MiB, but at most 80 % of
+// the limits of the process's cgroups (a container, a Slurm job, a systemd unit). `root` is the
+// folder with /proc and /sys.
 [[nodiscard]] uint64_t default_memory_limit_bytes(const std::string& root = "");
 
 }  // namespace vram

@@ -1,4 +1,4 @@
-// The word that somebody meant. A pure function.
+// Finds the known word that is closest to a mistyped one. A pure function.
 #pragma once
 
 #include <span>

@@ -143,7 +143,7 @@ Result<OutputTarget> find_output_target(const std::string& path, Replace replace
     if (!target) return tl::unexpected(target.error());
     if (*target) return *std::move(*target);
   }
-  return fail(Code::kIo, "{} is replaced again and again by somebody else", path);
+  return fail(Code::kIo, "{} is repeatedly replaced by another process", path);
 }
 
 void pass_permissions_on(const OutputTarget& target, int descriptor) {

@@ -1,5 +1,5 @@
-// How the files that vram writes begin or end: by this they are known again when something is about
-// to be written in their place. Whoever writes such a file takes its beginning from here.
+// The first and last bytes of the files that vram writes. They identify vram's files before one is
+// replaced; writers take them from here.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ inline constexpr uint32_t kHistoryApplication = 0x5652414d;
 // As much of both ends of a file as is_own_format() needs.
 inline constexpr size_t kFormatBytes = 256;
 
-// Whether a file of these first and last bytes (which may overlap) is one that vram wrote: a
-// recording, whole or truncated, an export of one, or a report as JSON or text.
+// Returns whether vram wrote a file with these first and last bytes (which may overlap): a complete
+// or truncated recording, an exported one, or a report as JSON or text.
 [[nodiscard]] bool is_own_format(std::string_view head, std::string_view tail);
 
-// Whether a file of these first bytes is a history, whatever state the rest is in. A history is
-// none of the files above: no report takes its place.
+// Returns whether a file with these first bytes is a history, in any state. is_own_format()
+// excludes histories, so no report replaces one.
 [[nodiscard]] bool is_history(std::string_view head);
 
 }  // namespace vram

@@ -1,7 +1,7 @@
-// PodVector<T>: a growing array of trivially copyable T for millions of records. It grows by
-// realloc, which moves pages of large arrays instead of copying them, and untouched capacity is
-// never resident: peak memory stays near size() where std::vector would hold old and new copies at
-// once. Not thread-safe; move-only.
+// PodVector<T>: a growing array of trivially copyable T, for millions of records. It grows with
+// realloc, which remaps pages of large arrays instead of copying them, and never touches unused
+// capacity: peak memory stays near size(), while std::vector would hold the old and the new copy.
+// Not thread-safe; move-only.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,8 @@ class PodVector {
 
   void push_back(const T& value) {
     if (size_ == capacity_) {
-      const T copy = value;  // value may lie inside the array that moves
+      // `value` may be an element of the array that realloc moves.
+      const T copy = value;
       reserve(capacity_ == 0 ? 64 : capacity_ * 2);
       data_[size_++] = copy;
       return;

@@ -1,5 +1,5 @@
-// What /proc/<pid>/stat says of a process, from its text. The process chooses its own name, so the
-// text is read from the name's last bracket on.
+// Parses /proc/<pid>/stat. A process chooses its own name, so parsing starts at the last bracket
+// after the name.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ struct ProcessStat {
   std::string_view name;  // any bytes; points into the text
   uint32_t parent_pid = 0;
   uint64_t start_ticks = 0;  // since boot
-  bool has_ended = false;    // only its parent has not asked for its exit code yet
+  // A zombie: the parent has not read its exit code.
+  bool has_ended = false;
 };
 
 // Nothing: not such a text, or one that ends before the start.

@@ -1,6 +1,6 @@
-// Result<T>: how an expected failure travels. A file that is truncated, a size that does not parse,
-// a disk that is full are results, not exceptions; the message is one line for people: what was
-// expected, what was found, what to do.
+// Result<T> returns expected failures such as a truncated file, an invalid size or a full disk;
+// exceptions are not used for them. The message is one line: what was expected, what was found, and
+// what to do.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace vram {
 
 enum class Code {
-  kBadInput,     // the bytes or the words given cannot be what they claim to be
+  kBadInput,     // invalid data or arguments
   kNotFound,     // no such file, device, event
   kIo,           // the operating system refused; the message carries its words
   kUnsupported,  // recognised, and not something this build reads
@@ -27,8 +27,8 @@ struct Error {
 
 }  // namespace vram
 
-// What Result::value() throws if there is an error. tl's own says "Bad expected access"; this one
-// says what went wrong, so a test that takes a value() fails with the error's message.
+// The exception of Result::value() on an error. Unlike tl's "Bad expected access", it contains the
+// error's message, which a failing test then shows.
 template <>
 class tl::bad_expected_access<vram::Error> : public std::exception {
  public:

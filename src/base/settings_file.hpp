@@ -1,6 +1,6 @@
-// Settings that a program reads while others wait for it: rules, tokens, certificates. A FIFO that
-// nobody writes to or a mount whose server is gone must not hold it up, so only plain files are
-// read, and none for longer than a few seconds. Any thread.
+// Reads settings files (rules, tokens, certificates) without blocking: a FIFO without a writer or a
+// mount without its server must not delay the program. So only regular files are read, each with a
+// timeout. May be called from any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -19,9 +19,8 @@ struct SettingsFile {
 
 inline constexpr std::chrono::milliseconds kSettingsTimeout{2'000};
 
-// kNotFound: there is none. kBadInput: it is no plain file. kTooLarge: it has more than
-// `max_bytes`. kIo: it can't be read, or not within `timeout`; the read then goes on by itself, on
-// a thread that is left behind.
+// kNotFound: no such file. kBadInput: not a regular file. kTooLarge: more than `max_bytes`. kIo: it
+// cannot be read, or not within `timeout`; a detached thread then finishes the read.
 [[nodiscard]] Result<SettingsFile> read_settings(
     const std::string& path, uint64_t max_bytes,
     std::chrono::milliseconds timeout = kSettingsTimeout);

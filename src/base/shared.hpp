@@ -1,8 +1,9 @@
-// Shared<T>: a value that many hold and nobody changes, so that copying it is counting. For large
-// values that stay the same from look to look. Never empty.
+// Shared<T>: an immutable value with several owners; a copy only increments a counter. For large
+// values that often stay the same from one sample to the next. Never empty.
 //
-// As std::shared_ptr: one object is used by one thread at a time, objects that share a value by
-// any number. Making one and edit() allocate; what throws is T and the allocation.
+// As with std::shared_ptr, one object must be used by one thread at a time; objects that share a
+// value may be used by different threads. Construction and edit() allocate; only T and the
+// allocation can throw.
 #pragma once
 
 #include <memory>
@@ -24,7 +25,7 @@ class Shared {
   [[nodiscard]] const T* operator->() const { return value_.get(); }
   [[nodiscard]] bool is_same(const Shared& other) const { return value_ == other.value_; }
 
-  // A copy of its own, to be changed before this object is used again.
+  // Makes this object's own copy and returns it, to be changed before the object is used again.
   [[nodiscard]] T& edit() {
     auto copy = std::make_shared<T>(*value_);
     T& result = *copy;

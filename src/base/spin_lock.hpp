@@ -1,7 +1,7 @@
-// SpinLock: for sections that are short, or short but for a rare exception. A thread that has to
-// wait spins for some microseconds, then sleeps in between: the holder may have lost its core, or
-// wait for the driver. Giving it back is a plain store, so a lock that nobody else wants costs one
-// atomic exchange. Not fair. Meets Lockable: std::lock_guard takes it.
+// SpinLock: for critical sections that are short, with rare exceptions. A waiting thread spins for
+// some microseconds and then sleeps between tries, since the holder may have lost its core or wait
+// for the driver. Unlocking is a plain store, so an uncontended lock costs one atomic exchange. Not
+// fair. Meets Lockable, for std::lock_guard.
 #pragma once
 
 #include <atomic>

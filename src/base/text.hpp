@@ -1,4 +1,4 @@
-// Text that comes from files and goes to screens and JSON.
+// Text from files, for screens and JSON.
 #pragma once
 
 #include <cstddef>
@@ -28,12 +28,12 @@ struct Glyph {
 // marks none).
 [[nodiscard]] int display_width(std::string_view utf8);
 
-// At most `columns` columns, the front replaced by "…" where it is longer: the end of a path says
-// most.
+// At most `columns` columns; a longer text loses its front, replaced by "…". For paths, whose end
+// is most informative.
 [[nodiscard]] std::string shorten_front(std::string_view utf8, int columns);
 
-// The same from the other side, in the middle of a word if need be: the beginning of a command line
-// says most.
+// At most `columns` columns; a longer text loses its end, even within a word. For command lines,
+// whose beginning is most informative.
 [[nodiscard]] std::string shorten_end(std::string_view utf8, int columns);
 
 }  // namespace vram

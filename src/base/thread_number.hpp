@@ -1,7 +1,7 @@
-// thread_number(): a small number that no other living thread has, as long as fewer than
-// kThreadNumbers have asked; from there on threads share. One that ends leaves its number to one
-// that begins: threads that live side by side spread over whatever is numbered. Any thread; no
-// lock; allocates nothing.
+// thread_number(): a small number, unique among living threads as long as there are fewer than
+// kThreadNumbers; further threads share numbers. A new thread reuses the number of one that ended,
+// so that concurrent threads spread over any array indexed by it. May be called from any thread;
+// takes no lock, allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ inline constexpr uint32_t kThreadNumbers = 64;
 
 namespace thread_numbers {
 
-// 1 more than the number; 0: not asked yet. In the library's static block of thread-local storage,
-// which is found without a call.
+// The number plus 1; 0: not assigned yet. In the library's static block of thread-local storage,
+// which is accessed without a call.
 extern __attribute__((tls_model("initial-exec"))) constinit thread_local uint32_t own;
 [[nodiscard]] uint32_t take();
 

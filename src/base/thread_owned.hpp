@@ -1,8 +1,8 @@
-// ThreadOwned<T>: something large that each thread has one of, as a constinit thread_local
-// variable. It lies behind a pointer, since the room for the thread_local variables of libraries
-// that are loaded late is scarce, and is made when it is first asked for. It is destroyed after the
-// thread's other thread_local variables (base/thread_end.hpp), whose destructors may still use it;
-// what asks later is answered nullptr.
+// ThreadOwned<T>: a large object of each thread, as a constinit thread_local variable. The object
+// is on the heap, since libraries that are loaded late have little space for thread_local
+// variables, and is created at its first use. It is destroyed after the thread's other thread_local
+// variables (base/thread_end.hpp), whose destructors may still use it; afterwards the result is
+// nullptr.
 #pragma once
 
 #include "base/thread_end.hpp"
@@ -20,7 +20,7 @@ class ThreadOwned {
   // No destructor: see thread_end.hpp.
 
   [[nodiscard]] T* get() { return value_ != nullptr ? value_ : make(); }
-  // nullptr where nobody has asked for it yet.
+  // Returns nullptr if the object has not been created.
   [[nodiscard]] T* peek() const { return value_; }
 
  private:

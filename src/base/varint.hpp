@@ -1,7 +1,7 @@
-// Variable-length integers as in LEB128 and protobuf: seven bits a byte, low bits first, the high
-// bit of a byte says that another follows. Signed numbers are zigzag-coded first, so small
-// magnitudes of either sign stay short. Reading never passes the end and never fails aloud: it
-// answers zeros and remembers, so a loop asks once, after its last read.
+// Variable-length integers as in LEB128 and protobuf: seven bits in each byte, low bits first; the
+// high bit marks that another byte follows. Signed numbers are zigzag-coded, so small magnitudes
+// stay short. Reading never passes the end of the input. After an error it returns zeros and
+// remembers the error, so that a loop checks it once, after its last read.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -20,7 +20,7 @@ inline constexpr size_t kMaxVarintBytes = 10;
 [[nodiscard]] constexpr int64_t unzigzag(uint64_t coded) {
   return static_cast<int64_t>((coded >> 1) ^ (~(coded & 1) + 1));
 }
-// a - b and a + b where the result may wrap: the reader wraps back the same way.
+// a - b and a + b modulo 2^64: the reader wraps back in the same way.
 [[nodiscard]] constexpr int64_t wrapping_difference(uint64_t a, uint64_t b) {
   return static_cast<int64_t>(a - b);
 }
@@ -59,8 +59,8 @@ class VarintReader {
     position_ += count;
     return {start, static_cast<size_t>(count)};
   }
-  // A count of things that take at least one byte each: more than the bytes left cannot be, and
-  // fails as 0.
+  // Reads the count of items of at least one byte each. A count above the remaining bytes is an
+  // error, and returns 0.
   [[nodiscard]] uint64_t get_count() {
     const uint64_t count = get();
     if (count <= left()) return count;
@@ -73,7 +73,7 @@ class VarintReader {
   }
   [[nodiscard]] size_t left() const { return static_cast<size_t>(end_ - position_); }
   [[nodiscard]] bool failed() const { return failed_; }
-  // Everything was read, nothing more was asked for.
+  // Everything was read, and no read was beyond the end.
   [[nodiscard]] bool done() const { return !failed_ && position_ == end_; }
 
  private:

@@ -1,7 +1,8 @@
-// What is behind a vram_pool: one device's memory, its order, and the pool of all threads on it.
+// The object behind a vram_pool: one device's memory, its order, and the pool shared by all
+// threads.
 //
-// The handle itself is never freed, so that one that was closed is known as such for good: 16 bytes
-// stay for each last close.
+// The handle itself is never freed, so that a closed one is always recognized: each last close
+// leaves 16 bytes.
 #pragma once
 
 #include "capi/pool_tap.hpp"

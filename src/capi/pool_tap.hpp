@@ -1,5 +1,5 @@
-// PoolTap: what a pool does, said to the recorder. The hot calls cost one load while nothing is
-// recorded.
+// PoolTap: reports a pool's events to the recorder. While nothing is recorded, hot calls cost one
+// load.
 #pragma once
 
 #include "pool/shared_pool.hpp"
@@ -28,7 +28,7 @@ class PoolTap final : public pool::Observer {
   void used_by(uint64_t address, uint64_t stream) {
     if (record::Recorder::is_on()) record_used_by(address, stream);
   }
-  // What is there already; a recording has just begun.
+  // Reports the existing memory when a recording starts.
   void report_all() { pool_.report_all(*this); }
 
   void mapped(uint64_t address, uint64_t bytes) override;

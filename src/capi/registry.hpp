@@ -1,6 +1,6 @@
-// Registry: the pools that this process has open, one a device; the driver, opened when the first
-// of them is; the hooks that are asked before a request fails. Any thread; opening and closing take
-// a lock, looking does not.
+// Registry: the open pools of this process, one for each device; the driver, opened with the first
+// pool; and the hooks that are called before a request fails. May be used from any thread; opening
+// and closing take a lock, lookups do not.
 #pragma once
 
 #include "base/result.hpp"
@@ -39,7 +39,7 @@ class Registry {
   // Whether this process has opened pools before a fork and is the child.
   [[nodiscard]] bool is_forked() const { return is_forked_.load(std::memory_order_relaxed); }
 
-  // Says to the recorder what lies in the pools that are open.
+  // Reports the memory of all open pools to the recorder.
   void report_all();
 
   [[nodiscard]] bool add_hook(vram_reclaim_fn hook, void* user);

@@ -1,5 +1,5 @@
-// Asking processes to give memory back, on a thread of its own: answers take as long as a step, and
-// nobody who presses keys shall wait for them.
+// Asks processes to release memory, on a thread of its own: an answer takes as long as a step, and
+// the keyboard must stay responsive.
 #pragma once
 
 #include "show/top/rows.hpp"
@@ -21,7 +21,7 @@ class BackgroundTrim {
                            std::vector<show::top::ProcessId> processes);
   // Becomes readable when there is an answer.
   [[nodiscard]] int wake_fd() const;
-  // What came of it, in one line; once.
+  // Returns the result in one line, once.
   [[nodiscard]] std::optional<std::string> take_answer();
 
  private:

@@ -1,5 +1,5 @@
-// What of a card's memory a program's allocator can get: what the driver leaves to programs, less
-// the CUDA context of the program. Constant data and pure functions.
+// The memory of a card that is available to a program's allocator: what the driver leaves to
+// programs, minus the program's CUDA context. Constant data and pure functions.
 #pragma once
 
 #include "base/result.hpp"
@@ -12,7 +12,7 @@ namespace vram::cli {
 
 struct CardMemory {
   std::string name;            // "RTX 4090", or the size that was named
-  uint64_t program_bytes = 0;  // cudaMemGetInfo's total: the driver's own share is gone already
+  uint64_t program_bytes = 0;  // cudaMemGetInfo's total: without the driver's own share
   uint64_t context_bytes = 0;  // the context and the kernels that libraries load into it
   std::string_view source;     // of these figures
   [[nodiscard]] uint64_t allocator_bytes() const {
@@ -20,8 +20,8 @@ struct CardMemory {
   }
 };
 
-// A card's name ("RTX 4090", "nvidia h200") or its memory as it is sold ("24GiB"). Errors list the
-// known names.
+// A card's name ("RTX 4090", "nvidia h200") or its nominal memory ("24GiB"). Errors list the known
+// names.
 [[nodiscard]] Result<CardMemory> find_card(std::string_view text);
 
 }  // namespace vram::cli

@@ -42,21 +42,20 @@ class ConvertCommand final : public Command {
 const Manual& ConvertCommand::manual() const {
   static const Manual kManual = {
       "convert",
-      "a recording in another form: .vtrace, .csv, .jsonl",
+      "convert a recording to .vtrace, .csv or .jsonl",
       "TRACE OUT [OPTIONS]",
-      "Writes a recording in the form that OUT's name asks for: .vtrace (compact, complete, quick "
-      "to read), .csv (a line "
-      "an event, for spreadsheets and data frames) or .jsonl (a JSON object a line, for jq). OUT "
-      "appears when it is "
-      "complete, and replaces only what vram wrote.",
-      {{"vram convert run.pickle run.vtrace", "keep it in a fraction of the space"},
+      "Converts a recording to the format of OUT's extension: .vtrace (compact, complete, fast to "
+      "read), .csv (one line for each event, for spreadsheets and data frames) or .jsonl (one JSON "
+      "object for each line, for jq). OUT appears when it is complete; it replaces only files that "
+      "vram wrote.",
+      {{"vram convert run.pickle run.vtrace", "store it in a fraction of the space"},
        {"vram convert run.pickle run.csv", "load it with pandas or DuckDB"}}};
   return kManual;
 }
 
 std::vector<Option> ConvertCommand::options() {
   return {{"TRACE", "TRACE", "the recording to read", &trace_},
-          {"OUT", "OUT", "the file to write: its extension names the form", &out_.path},
+          {"OUT", "OUT", "the file to write; its extension selects the format", &out_.path},
           force_option(out_),
           max_size_option(max_size_)};
 }
@@ -66,7 +65,7 @@ Result<Format> format_of(const std::string& path) {
       kFormats, [&](const Format& format) { return path.ends_with(format.extension); });
   if (found != kFormats.end()) return *found;
   return fail(Code::kBadInput,
-              "{}: can't tell which form to write; end the name in .vtrace, .csv or .jsonl", path);
+              "{}: cannot determine the format; use the extension .vtrace, .csv or .jsonl", path);
 }
 
 bool same_file(const std::string& a, const std::string& b) {
@@ -87,7 +86,7 @@ Result<int> ConvertCommand::run(Console& console) {
   if (const auto checked = explain::check_contents(*trace); !checked)
     return tl::unexpected(checked.error());
   if (const auto cut = trace->origin.truncated_at_byte) {
-    console.warning(fmt::format("{}: cut off at byte {}; what is whole before it is converted",
+    console.warning(fmt::format("{}: truncated at byte {}; everything before that is converted",
                                 trace_, format_count(*cut)));
   }
   Progress progress(console, "writing " + out_.path);

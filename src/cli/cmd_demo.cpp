@@ -32,20 +32,20 @@ Choices choices() {
 const Manual& DemoCommand::manual() const {
   static const Manual kManual = {
       "demo",
-      "reports on two recordings that come with vram, and tunes one; needs no GPU",
+      "report on two recordings that are installed with vram, and tune one; needs no GPU",
       "[NAME] [--list]",
       "Runs vram report and vram tune on recordings of real training runs on an NVIDIA H200, which "
       "are installed with vram, and prints each command before its output.",
       {{"vram demo", "both recordings"},
        {"vram demo leak", "one of them"},
-       {"vram top --gpu sim", "the first one as if it ran now, on a simulated GPU"}},
+       {"vram top --gpu sim", "plays the first one on a simulated GPU"}},
       choices()};
   return kManual;
 }
 
 std::vector<Option> DemoCommand::options() {
-  return {{"NAME", "NAME", "one recording; all of them without a name", &name_, true},
-          {"--list", "", "print the names and paths of the recordings, and end", &list_}};
+  return {{"NAME", "NAME", "the recording (default: all)", &name_, true},
+          {"--list", "", "print the names and paths of the recordings, and exit", &list_}};
 }
 
 Result<std::vector<DemoRecording>> DemoCommand::wanted() const {

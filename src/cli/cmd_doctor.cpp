@@ -41,28 +41,26 @@ class DoctorCommand final : public Command {
 const Manual& DoctorCommand::manual() const {
   static const Manual kManual = {
       "doctor",
-      "what is wrong with GPUs, drivers and settings, and what repairs it",
+      "find problems of GPUs, drivers and settings, and how to repair them",
       "[--json] [--all] [--pid PID] | --stress TIME [OPTIONS]",
-      "Looks at the driver and its libraries, the GPUs' device files, the container, MPS and MIG, "
-      "limits, the health of the GPUs, and at the variables that set up PyTorch's, TensorFlow's, "
-      "JAX's, CUDA's and NCCL's memory. Each finding says what is, why it matters, and the command "
-      "or setting that repairs it; nothing is changed and nothing is run. docs/doctor.md has them "
-      "all. Exit code 1: something is to be repaired; 3: no GPU can be used. --stress presses one "
-      "GPU's memory for that long instead (docs/stress.md): fills all that is free but a margin "
-      "with "
-      "patterns and reads them back, allocates and frees blocks of every size through the pool, "
-      "measures bandwidth and what the driver's calls take, and watches temperature, power and "
-      "error "
-      "counters meanwhile. Exit code 1 then: errors, something worse than in the report to compare "
-      "with, cut short, or nothing compared.",
-      {{"vram doctor", "what is wrong, the worst first"},
-       {"vram doctor --all", "with what was found, and where"},
+      "Checks the driver and its libraries, the GPUs' device files, the container, MPS and MIG, "
+      "limits, the health of the GPUs, and the variables that configure the memory of PyTorch, "
+      "TensorFlow, JAX, CUDA and NCCL. Each finding states the problem, its consequence, and the "
+      "command or setting that repairs it; vram changes nothing and runs nothing. docs/doctor.md "
+      "lists all findings. Exit code 1: something needs a repair; 3: no GPU is usable. --stress "
+      "tests one GPU's memory for the given time instead (docs/stress.md): it fills all free "
+      "memory but a margin with patterns and reads them back, allocates and frees blocks of every "
+      "size through the pool, measures bandwidth and the duration of driver calls, and monitors "
+      "temperature, power and error counters. Exit code 1 then: errors, a value worse than in the "
+      "compared report, an incomplete test, or nothing to compare.",
+      {{"vram doctor", "all problems, the worst first"},
+       {"vram doctor --all", "with all values, and where they were found"},
        {"vram doctor --pid 4711", "the environment and limits of a running process"},
        {"vram doctor --json | jq '.findings[].id'", "for programs"},
-       {"vram doctor --stress 60s", "the memory of the GPU that CUDA calls 0 under pressure"},
+       {"vram doctor --stress 60s", "test the memory of CUDA's GPU 0"},
        {"vram doctor --stress 60s --json -o today.json --compare yesterday.json",
-        "has it become slower or worse?"},
-       {"vram doctor --stress 10s --gpu sim:256MiB", "no GPU: on simulated memory"}}};
+        "compare with an earlier test"},
+       {"vram doctor --stress 10s --gpu sim:256MiB", "no GPU: tests simulated memory"}}};
   return kManual;
 }
 
@@ -70,13 +68,14 @@ std::vector<Option> DoctorCommand::options() {
   std::vector<Option> options = {
       {"--json", "", "print vram.doctor/1, or vram.stress/1 (docs/json.md)", &stress_.json},
       output_option(stress_.output),
-      {"--all", "", "say why of notes, too, and what each finding was found by", &all_},
-      {"--pid", "PID", "examine this process's environment and limits, not this shell's", &pid_}};
+      {"--all", "", "also explain notes, and show the values behind each finding", &all_},
+      {"--pid", "PID", "check the environment and limits of this process instead of the shell's",
+       &pid_}};
   std::ranges::move(stress_options(stress_), std::back_inserter(options));
   options.push_back(
       {"--device", "N", "--stress: this GPU, by its number in vram status", &stress_.device});
   options.push_back({"--gpu", "SOURCE",
-                     "--stress: cuda, or sim or sim:SIZE: a simulated GPU of real bytes (2GiB)",
+                     "--stress: cuda, or sim[:SIZE], a simulated GPU in host memory (2GiB)",
                      &stress_.gpu});
   return options;
 }
@@ -88,7 +87,7 @@ Result<doctor::Pid> DoctorCommand::pid() const {
   const bool is_there = *number > 0 && *number <= std::numeric_limits<uint32_t>::max() &&
                         access(("/proc/" + std::to_string(*number)).c_str(), F_OK) == 0;
   if (!is_there)
-    return fail(Code::kBadInput, "--pid: expected a process that runs, found none of number {}",
+    return fail(Code::kBadInput, "--pid: expected a running process, found none with pid {}",
                 *number);
   return static_cast<uint32_t>(*number);
 }
@@ -114,12 +113,12 @@ Result<doctor::MachineFacts> collect_all(doctor::Pid pid) {
 Result<> DoctorCommand::check() const {
   const bool is_stress = !stress_.length.empty();
   if (is_stress && (all_ || !pid_.empty()))
-    return fail(Code::kBadInput, "--stress tests a GPU's memory and nothing else: leave {} out",
+    return fail(Code::kBadInput, "--stress and {} exclude each other: use one of them",
                 all_ ? "--all" : "--pid");
   if (is_of_no_test(stress_))
     return fail(Code::kBadInput,
-                "--device, --gpu, --leave, --seed, --compare, --fail-above and --force are of the "
-                "test: expected --stress TIME as well, as in vram doctor --stress 60s");
+                "--device, --gpu, --leave, --seed, --compare, --fail-above and --force require "
+                "--stress TIME, as in vram doctor --stress 60s");
   return {};
 }
 

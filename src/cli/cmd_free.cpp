@@ -45,41 +45,39 @@ class FreeCommand final : public Command {
 const Manual& FreeCommand::manual() const {
   static const Manual kManual = {
       "free",
-      "ask processes to give GPU memory back",
+      "ask processes to release GPU memory",
       "[PID...|--all] [--device N] [--bytes SIZE] [--timeout TIME] [--json]",
-      "Without PID and --all it asks nobody and lists what each process holds, what it would "
-      "give "
-      "(the memory that its framework caches and no tensor uses), who holds memory and does "
-      "nothing, "
-      "and whose pages on the board were left behind by dead processes. Processes that post on the "
-      "board (vram.Board(), docs/measure.md) can be asked, by their own user and root: each "
-      "empties "
-      "its cache when it posts next, at a step or a region's end, and says how much came back. "
-      "None is stopped or harmed; its next steps are slower while the cache grows again. Exit code "
-      "1: "
-      "somebody did not answer, or less than --bytes came back.",
-      {{"vram free", "list, and ask nobody"},
-       {"vram free --all", "ask everybody who caches something"},
-       {"vram free --all --bytes 4GiB", "ask as few as needed for that much"},
-       {"vram free 4711 --timeout 60s", "ask one, whose steps take long"}}};
+      "Without PID and --all, lists what each process holds and could release (memory that its "
+      "framework caches and no tensor uses), idle processes that hold memory, and status pages "
+      "that dead processes left behind. Processes with a status page (vram.Board(), "
+      "docs/measure.md) "
+      "can be asked by their own user and by root: each one empties its cache when it next updates "
+      "the page, at the end of a step or region, and answers with the released amount. No process "
+      "is stopped or harmed; its next steps are slower until the cache has grown again. Exit code "
+      "1: a process did not answer, or less than --bytes was released.",
+      {{"vram free", "list only"},
+       {"vram free --all", "ask all processes that cache memory"},
+       {"vram free --all --bytes 4GiB", "ask as few processes as needed"},
+       {"vram free 4711 --timeout 60s", "ask one process with long steps"}}};
   return kManual;
 }
 
 std::vector<Option> FreeCommand::options() {
-  return {{"PID", "", "ask these processes", &pids_, true},
-          {"--all", "", "ask all that cache something; removes dead processes' pages, too", &all_},
+  return {{"PID", "", "the processes to ask", &pids_, true},
+          {"--all", "", "ask all processes that cache memory; also removes dead processes' pages",
+           &all_},
           {"--device", "N", "only memory of this GPU, by its number in vram status", &device_},
-          {"--bytes", "SIZE", "so much is enough, as 2GiB", &bytes_},
-          {"--timeout", "TIME", "wait so long for answers (10s)", &timeout_},
+          {"--bytes", "SIZE", "stop when this much is released, such as 2GiB", &bytes_},
+          {"--timeout", "TIME", "maximum wait for answers (10s)", &timeout_},
           {"--json", "", "print vram.free/1 (docs/json.md)", &json_},
-          {"--gpu", "SOURCE", "whom to ask for what is held: nvml, drm; else both", &gpu_}};
+          {"--gpu", "SOURCE", "source of the used memory: nvml or drm (default: both)", &gpu_}};
 }
 
 Result<> FreeCommand::check() const {
   if (all_ && !pids_.empty())
-    return fail(Code::kBadInput, "--all asks everybody: leave the processes out, or --all");
+    return fail(Code::kBadInput, "--all and PID exclude each other: use one of them");
   if (!has_targets() && (!device_.empty() || !bytes_.empty()))
-    return fail(Code::kBadInput, "{} says what to ask for: name processes, or --all",
+    return fail(Code::kBadInput, "{} requires PID or --all",
                 device_.empty() ? "--bytes" : "--device");
   return {};
 }
@@ -88,7 +86,7 @@ Result<uint32_t> number_of(std::string_view option, std::string_view text) {
   const auto number = parse_number(option, text);
   if (!number) return tl::unexpected(number.error());
   if (*number > std::numeric_limits<uint32_t>::max())
-    return fail(Code::kBadInput, "{}: there is no number {}", option, text);
+    return fail(Code::kBadInput, "{}: invalid number {}", option, text);
   return static_cast<uint32_t>(*number);
 }
 
@@ -117,7 +115,7 @@ Result<uint64_t> FreeCommand::timeout_ns() const {
   const auto timeout = parse_duration_ns(timeout_);
   if (!timeout) return fail(Code::kBadInput, "--timeout: {}", timeout.error().message);
   if (*timeout < 0 || *timeout > kMaxWaitNs)
-    return fail(Code::kBadInput, "--timeout takes up to an hour, found '{}'", timeout_);
+    return fail(Code::kBadInput, "--timeout: expected at most 1h, found '{}'", timeout_);
   return static_cast<uint64_t>(*timeout);
 }
 

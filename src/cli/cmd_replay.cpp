@@ -50,18 +50,17 @@ class ReplayCommand final : public Command {
 const Manual& ReplayCommand::manual() const {
   static const Manual kManual = {
       "replay",
-      "what would have happened: another allocator, other settings, less memory",
+      "simulate a recorded program with another allocator, other settings or less memory",
       "TRACE [OPTIONS]",
-      "Runs the recorded program's allocations and frees against an allocator on a simulated GPU: "
-      "what it would reserve, whether it would run out of memory, what it would ask of the driver. "
-      "Without --allocator: the settings it was recorded with, and expandable segments beside "
-      "them. Running out of memory is a result, not an error.",
+      "Runs the recorded program's allocations and frees against an allocator on a simulated GPU, "
+      "and reports what it would reserve, whether it would run out of memory, and which driver "
+      "calls it would make. Without --allocator: compares the recorded settings with expandable "
+      "segments. Running out of memory is a result, not an error.",
       {{"vram replay run.pickle", "would expandable segments help?"},
        {"vram replay run.pickle --gpu \"RTX 4090\"", "would it run on another GPU?"},
        {"vram replay run.pickle --allocator torch:max_split_size_mb=128",
         "would this setting help?"},
-       {"vram replay run.pickle --allocator torch --min-capacity",
-        "the smallest GPU that suffices"}},
+       {"vram replay run.pickle --allocator torch --min-capacity", "the smallest sufficient GPU"}},
       {"Allocators, each with settings after a colon", replay::known_allocators()}};
   return kManual;
 }
@@ -70,10 +69,11 @@ std::vector<Option> ReplayCommand::options() {
   std::vector<Option> options = {
       {"TRACE", "TRACE", "a recording", &trace_},
       {"--allocator", "SPEC",
-       "NAME or NAME:key=value,key=value, as in PYTORCH_CUDA_ALLOC_CONF; once for each to compare",
+       "NAME or NAME:key=value,key=value, as in PYTORCH_CUDA_ALLOC_CONF; repeat it to compare "
+       "several",
        &allocators_},
-      {"--min-capacity", "",
-       "also find the smallest capacity that suffices, and the retries it costs", &min_capacity_},
+      {"--min-capacity", "", "also find the smallest sufficient capacity, and the retries with it",
+       &min_capacity_},
       lag_option(lag_),
       replayed_device_option(device_),
       {"--json", "", "print vram.replay/1 (docs/json.md)", &json_},

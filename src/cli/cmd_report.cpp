@@ -72,39 +72,37 @@ class ReportCommand final : public Command {
 const Manual& ReportCommand::manual() const {
   static const Manual kManual = {
       "report",
-      "where the memory went: peak, holders, waste, steps, leaks, what to do",
+      "explain a recording: peak, holders, waste, steps, leaks, advice",
       "TRACE... [OPTIONS]",
-      "Explains recordings of GPU memory: PyTorch snapshots of every version (plain, gz, zst or "
-      "xz) and .vtrace files. "
-      "Prints one screen of at most 50 lines, or JSON for programs. The recordings of a folder, "
-      "and "
-      "files named run.rank3.vtrace, are compared if they are ranks of one program, else listed. "
-      "Nothing in a file is ever executed.",
+      "Explains recordings of GPU memory: PyTorch snapshots of any version (plain, gz, zst or xz) "
+      "and .vtrace files. Prints one screen of at most 50 lines, or JSON. If the recordings of a "
+      "folder, or files named run.rank3.vtrace, are ranks of one program, they are compared; else "
+      "they are listed. Nothing in a file is ever executed.",
       {{"vram report run.pickle", "the screen"},
-       {"vram report run.vtrace --at step:12", "also who held what at the peak of step 12"},
-       {"vram report runs/", "which rank is worst, and why"},
-       {"vram report run.pickle --json -o run.json", "everything, for a program"},
+       {"vram report run.vtrace --at step:12", "also the holders at the peak of step 12"},
+       {"vram report runs/", "the rank that uses the most memory, and why"},
+       {"vram report run.pickle --json -o run.json", "everything, as JSON"},
        {"CLICOLOR_FORCE=1 vram report run.pickle | less -R",
         "with colours and bars through a pager"}}};
   return kManual;
 }
 
 std::vector<Option> ReportCommand::options() {
-  return {
-      {"TRACE", "TRACE", "one or more recordings, or a folder of them; - is standard input",
-       &words_},
-      {"--json", "",
-       "print vram.report/1 (docs/json.md); an array of them for several recordings, vram.ranks/1 "
-       "for those of ranks",
-       &json_},
-      {"--full", "", "print every detail, not the 50 lines that matter most", &full_},
-      {"--top", "N", "holders to list, 0 for all (8 on the screen, 50 in JSON)", &top_},
-      {"--at", "TIME",
-       "also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1", &at_},
-      {"--device", "N", "the device to lead with (else the one with the largest peak)", &device_},
-      output_option(output_),
-      force_option(output_),
-      max_size_option(max_size_)};
+  return {{"TRACE", "TRACE", "one or more recordings, or a folder of them; - is standard input",
+           &words_},
+          {"--json", "",
+           "print vram.report/1 (docs/json.md); for several recordings an array of them, for ranks "
+           "vram.ranks/1",
+           &json_},
+          {"--full", "", "print all details, not only the 50 most important lines", &full_},
+          {"--top", "N", "holders to list, 0 for all (8 on the screen, 50 in JSON)", &top_},
+          {"--at", "TIME",
+           "also explain this moment: 1.5s, 250ms, step:12, event:1234, peak, oom or oom:1", &at_},
+          {"--device", "N",
+           "the main device of the report (default: the one with the largest peak)", &device_},
+          output_option(output_),
+          force_option(output_),
+          max_size_option(max_size_)};
 }
 
 Result<Request> ReportCommand::request() const {
@@ -179,8 +177,7 @@ std::string ReportCommand::draw_together(const std::vector<explain::Report>& rep
 // What can't be read costs a line and the exit code, and keeps the others from nobody.
 Result<int> ReportCommand::print_together(const Request& request, Console& console) const {
   if (request.at) {
-    return fail(Code::kBadInput,
-                "--at explains a moment of one recording, not of {}: name its file",
+    return fail(Code::kBadInput, "--at needs a single recording, found {}: name one file",
                 traces_.size());
   }
   int code = 0;

@@ -45,42 +45,39 @@ class RunCommand final : public Command {
 const Manual& RunCommand::manual() const {
   static const Manual kManual = {
       "run",
-      "a program under vram's pool, or recorded, without a change to it",
+      "run a program with vram's pool, or record it, without changing it",
       "[--pool [--limit SIZE]] [--record FILE [--stacks KIND] [--force]] [--strict] -- CMD...",
-      "Runs CMD, unchanged. --pool puts vram's pool under PyTorch or CuPy as soon as that is "
-      "imported. --record writes what happens to GPU memory to FILE: what vram's pool and "
-      "PyTorch's own allocator do, and in programs of any other kind the CUDA driver's calls "
-      "(docs/record.md). A rank of several writes to run.rank0.vtrace and so on, a second "
-      "process to run.4711.vtrace; where there was nothing to record there is no file. "
-      "A recording or report of that name is replaced, any other file with --force alone. "
-      "Processes that CMD starts (DataLoader workers, torchrun's ranks) inherit all this. Where "
-      "something can't be had (no GPU, a PyTorch without CUDA) one line on standard error says "
-      "why, and the program runs as without vram; with --strict it does not: the command, or a "
-      "process of the program as soon as it imports a framework, ends with exit code 3. Pythons "
-      "that are told to ignore PYTHONPATH "
-      "(python -I, -E, -S) have no pool, and of them only the driver's calls are recorded; "
-      "--strict refuses a CMD that is one.",
-      {{"vram run --record run.vtrace -- python train.py", "record; then vram report run.vtrace"},
+      "Runs CMD, unchanged. --pool makes PyTorch and CuPy use vram's pool as soon as they are "
+      "imported. --record writes GPU memory events to FILE: those of vram's pool and of PyTorch's "
+      "own allocator, and in other programs the CUDA driver's memory calls (docs/record.md). If "
+      "CMD is one of several ranks, the file is run.rank0.vtrace and so on; other processes of CMD "
+      "write run.4711.vtrace. A process without events writes no file. A recording or report with "
+      "the same name is replaced, another file only with --force. Processes started by CMD "
+      "(DataLoader workers, torchrun's ranks) inherit all this. If the pool or the recording is "
+      "not possible (no GPU, PyTorch without CUDA), one line on standard error says why and the "
+      "program runs without vram; with --strict, vram exits with code 3 instead, or a process of "
+      "CMD does when it imports a framework. With python -I, -E or -S, which ignore PYTHONPATH, "
+      "there is no pool and only the driver's calls are recorded; --strict rejects such a CMD.",
+      {{"vram run --record run.vtrace -- python train.py", "record, then vram report run.vtrace"},
        {"vram run --record run.vtrace --stacks python -- python train.py",
         "the report names lines of your code"},
        {"vram run --pool -- python train.py --lr 3e-4", "train with the pool"},
        {"vram run --pool --limit 20GiB -- torchrun --nproc-per-node 2 train.py",
-        "two ranks, each with at most 20 GiB of its device reserved"}}};
+        "two ranks, each reserves at most 20 GiB of its device"}}};
   return kManual;
 }
 
 std::vector<Option> RunCommand::options() {
   return {
-      {"CMD", "CMD", "the program and its arguments, behind --", &command_},
-      {"--pool", "", "put the pool under PyTorch and CuPy", &pool_},
-      {"--limit", "SIZE", "the pool reserves at most so much of each device: 20GiB", &limit_},
-      {"--record", "FILE", "record what happens to GPU memory", &record_},
-      {"--stacks", "KIND", "also record which code asked for memory: python or native", &stacks_},
+      {"CMD", "CMD", "the program and its arguments, after --", &command_},
+      {"--pool", "", "make PyTorch and CuPy use vram's pool", &pool_},
+      {"--limit", "SIZE", "maximum memory that the pool reserves on each device: 20GiB", &limit_},
+      {"--record", "FILE", "record GPU memory events to this file", &record_},
+      {"--stacks", "KIND", "also record the stack of each allocation: python or native", &stacks_},
       {"--record-limit", "SIZE",
-       "the recording takes at most so much of the disk: the latest stays", &record_limit_},
+       "maximum size of the recording on disk; the oldest events are dropped", &record_limit_},
       {"--force", "", "replace FILE even if vram did not write it", &force_},
-      {"--strict", "", "end with exit code 3 where the pool or the recording can't be set up",
-       &strict_}};
+      {"--strict", "", "exit with code 3 if the pool or the recording cannot be set up", &strict_}};
 }
 
 Result<uint64_t> size_of(std::string_view option, const std::string& text) {
@@ -88,8 +85,8 @@ Result<uint64_t> size_of(std::string_view option, const std::string& text) {
   if (!bytes) return fail(Code::kBadInput, "{}: {}", option, bytes.error().message);
   if (*bytes < kMiB) {
     return fail(Code::kBadInput,
-                "{} '{}' is {} bytes, and 1 MiB is the least; write the unit, as in 20GiB", option,
-                text, *bytes);
+                "{}: expected at least 1 MiB, found '{}' ({} bytes); add a unit, as in 20GiB",
+                option, text, *bytes);
   }
   return *bytes;
 }
@@ -107,7 +104,7 @@ Result<RecordSettings> RunCommand::record_settings() const {
   RecordSettings settings;
   settings.path = std::filesystem::absolute(record_).string();
   if (!stacks_.empty() && stacks_ != "python" && stacks_ != "native")
-    return fail(Code::kBadInput, "--stacks takes python or native, found '{}'", stacks_);
+    return fail(Code::kBadInput, "--stacks: expected python or native, found '{}'", stacks_);
   settings.stacks = stacks_;
   settings.replace = replace_for(force_);
   if (record_limit_.empty()) return settings;
@@ -125,15 +122,14 @@ Result<StartupSettings> RunCommand::settings() const {
     if (!pool) return tl::unexpected(pool.error());
     settings.pool = *pool;
   } else if (!limit_.empty()) {
-    return fail(Code::kBadInput, "--limit is the pool's: name --pool, too");
+    return fail(Code::kBadInput, "--limit requires --pool");
   }
   if (!record_.empty()) {
     const auto record = record_settings();
     if (!record) return tl::unexpected(record.error());
     settings.record = *record;
   } else if (!stacks_.empty() || !record_limit_.empty() || force_) {
-    return fail(Code::kBadInput,
-                "--stacks, --record-limit and --force are about a recording: name --record");
+    return fail(Code::kBadInput, "--stacks, --record-limit and --force require --record");
   }
   return settings;
 }
@@ -146,7 +142,7 @@ tl::unexpected<Error> become(const std::vector<std::string>& command) {
   words.push_back(nullptr);
   std::signal(SIGPIPE, SIG_DFL);  // the program's own business again, see cli::run
   (void)execvp(words.front(), words.data());
-  return fail(Code::kBadInput, "can't run '{}': {}; name a program on PATH or by its path",
+  return fail(Code::kBadInput, "cannot run '{}': {}; expected a program on PATH or a path",
               command.front(), std::strerror(errno));
 }
 
@@ -154,12 +150,12 @@ tl::unexpected<Error> become(const std::vector<std::string>& command) {
 void report_earlier_runs(const std::string& path, const Console& console) {
   const std::vector<std::string> left = left_by_processes(path);
   if (left.empty()) return;
-  console.warning(fmt::format(
-      "processes of earlier runs left {} beside {} ({}{}); a report on the folder would count them "
-      "in: remove them, or record each run into a folder of its own",
-      left.size() == 1 ? "a recording" : fmt::format("{} recordings", left.size()),
-      std::filesystem::path(path).filename().string(), left.front(),
-      left.size() == 1 ? "" : " and others"));
+  console.warning(
+      fmt::format("earlier runs left {} next to {} ({}{}); a report on the folder would include "
+                  "them: remove them, or record each run to its own folder",
+                  left.size() == 1 ? "a recording" : fmt::format("{} recordings", left.size()),
+                  std::filesystem::path(path).filename().string(), left.front(),
+                  left.size() == 1 ? "" : " and others"));
 }
 
 // That what is there may be replaced, and that files can be made beside it; a pipe or a device is
@@ -174,7 +170,7 @@ Result<> check_place(const RecordSettings& record) {
   if (target->kind == OutputTarget::Kind::kInPlace) return {};
   const std::filesystem::path folder = std::filesystem::path(target->path).parent_path();
   if (access(folder.c_str(), W_OK) == 0) return {};
-  return fail(Code::kBadInput, "--record: can't write in {}: {}", folder.string(),
+  return fail(Code::kBadInput, "--record: cannot write to {}: {}", folder.string(),
               std::strerror(errno));
 }
 
@@ -205,8 +201,7 @@ Result<> free_name(const StartupSettings& settings, const Console& console) {
   if (const auto removed = remove_earlier_recording(*settings.record); !removed) {
     if (settings.is_strict) return removed;
     console.warning(
-        fmt::format("{}; this run is recorded beside it, with process numbers in the "
-                    "files' names",
+        fmt::format("{}; this run is recorded next to it, with process numbers in the file names",
                     removed.error().message));
   }
   report_earlier_runs(path, console);
@@ -215,8 +210,7 @@ Result<> free_name(const StartupSettings& settings, const Console& console) {
 
 Result<int> RunCommand::run(Console& console) {
   if (!pool_ && record_.empty()) {
-    return fail(Code::kBadInput,
-                "nothing to run '{}' under; name --pool or --record: vram run --pool -- {}",
+    return fail(Code::kBadInput, "expected --pool or --record before '{}': vram run --pool -- {}",
                 command_.front(), fmt::join(command_, " "));
   }
   const auto settings = this->settings();

@@ -49,70 +49,68 @@ class ServeCommand final : public Command {
 const Manual& ServeCommand::manual() const {
   static const Manual kManual = {
       "serve",
-      "GPU memory for Prometheus and programs, over HTTP",
+      "serve GPU metrics to Prometheus, and an HTTP API",
       "[--listen ADDRESS:PORT] [--token-file FILE] [--period TIME]",
-      "Looks at the GPUs each second and answers from the last look, so that no request waits for "
-      "a "
-      "driver: /metrics for Prometheus, /api/v1/ for programs (described by "
-      "/api/v1/openapi.json), /healthz for probes. Only this machine reaches it unless --listen "
-      "names "
-      "another address, which needs a token. SIGTERM and Ctrl-C end it; SIGUSR1 makes it let go of "
-      "the drivers for 30 s; SIGHUP makes it read its files again. docs/serve.md has the rest.",
+      "Samples the GPUs every second and answers requests from the last sample, so that no request "
+      "waits for a driver: /metrics for Prometheus, /api/v1/ for programs (described by "
+      "/api/v1/openapi.json), /healthz for probes. Listens on this machine only, unless --listen "
+      "names another address, which requires a token. SIGTERM and Ctrl-C end it; SIGUSR1 releases "
+      "the drivers for 30 s; SIGHUP reloads its files. See docs/serve.md.",
       {{"vram serve", "at http://127.0.0.1:9877 and http://[::1]:9877"},
        {"vram serve --listen 0.0.0.0:9877 --token-file /etc/vram/token",
         "for other machines, with 'Authorization: Bearer TOKEN'"},
-       {"vram serve --log-format json 2>> /var/log/vram.json", "a log for Logstash and its kind"},
+       {"vram serve --log-format json 2>> /var/log/vram.json",
+        "a JSON log, for example for Logstash"},
        {"vram serve --gpu sim", "no GPU: plays a recording that comes with vram"}}};
   return kManual;
 }
 
 std::vector<Option> ServeCommand::options() {
-  return {
-      {"--listen", "ADDRESS:PORT",
-       "where to listen, may be named again (127.0.0.1:9877 and [::1]:9877); port 0 takes a free "
-       "one",
-       &listen_},
-      {"--period", "TIME", "look at the GPUs so often (1s)", &period_},
-      {"--gpu", "SOURCE",
-       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING]; else all that the "
-       "machine "
-       "has",
-       &gpu_},
-      {"--token-file", "FILE",
-       "let in only who shows the line in this file, which nobody else may read", &token_file_},
-      {"--web-config", "FILE",
-       "TLS and users, in the format of Prometheus' exporter toolkit; read again when it changes",
-       &web_config_},
-      {"--no-token", "", "let everybody in who reaches an address beyond this machine", &no_token_},
-      {"--host-name", "NAME",
-       "a name by which clients call this machine beside its own, may be named again; without a "
-       "token, others get 421",
-       &host_names_},
-      {"--command-lines", "HOW",
-       "what is shown of processes' command lines, which may hold secrets: off, name (the program "
-       "alone) or full (full with a token, else name)",
-       &command_lines_},
-      {"--dcgm-names", "", "dcgm-exporter's metrics, too, for dashboards that know these",
-       &dcgm_names_},
-      {"--process-series", "N", "metrics of the N processes with the most memory (none)",
-       &process_series_},
-      {"--history", "FILE",
-       "keep the history in this file; off: keep none ($XDG_STATE_HOME/vram/history.db, which is "
-       "~/.local/state/vram/history.db)",
-       &history_},
-      {"--retention", "TIME",
-       "keep nothing for longer, as 30d; samples are kept for a day, minutes for 30, hours for 365",
-       &retention_},
-      {"--rules", "FILE",
-       "rules of alerts beside and over the built-in ones (TOML, docs/alerts.md)", &rules_},
-      {"--webhook", "URL",
-       "POST alerts there as vram.alerts/1; @FILE: the URL is the line in this file, which nobody "
-       "else may read; may be named again",
-       &webhooks_},
-      {"--alertmanager", "URL", "tell this Alertmanager of alerts; URL or @FILE, as before",
-       &alertmanagers_},
-      {"--log-format", "FORMAT", "of the log on standard error: text or json (text)",
-       &log_format_}};
+  return {{"--listen", "ADDRESS:PORT",
+           "where to listen; may be repeated (127.0.0.1:9877 and [::1]:9877); port 0 selects a "
+           "free port",
+           &listen_},
+          {"--period", "TIME", "sampling period (1s)", &period_},
+          {"--gpu", "SOURCE",
+           "which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING] (default: "
+           "all sources of the machine)",
+           &gpu_},
+          {"--token-file", "FILE",
+           "require the token in this file, which must not be readable by others", &token_file_},
+          {"--web-config", "FILE",
+           "TLS and users, in the format of Prometheus' exporter toolkit; reloaded when it changes",
+           &web_config_},
+          {"--no-token", "", "serve other machines without a token", &no_token_},
+          {"--host-name", "NAME",
+           "another host name that clients use for this machine; may be repeated; without a token, "
+           "requests with other names get 421",
+           &host_names_},
+          {"--command-lines", "HOW",
+           "how much of processes' command lines to show, since they may contain secrets: off, "
+           "name (only the program) or full (default: full with a token, else name)",
+           &command_lines_},
+          {"--dcgm-names", "", "also serve dcgm-exporter's metrics, for existing dashboards",
+           &dcgm_names_},
+          {"--process-series", "N", "serve metrics of the N processes with the most memory (none)",
+           &process_series_},
+          {"--history", "FILE",
+           "the history file, or off ($XDG_STATE_HOME/vram/history.db, by default "
+           "~/.local/state/vram/history.db)",
+           &history_},
+          {"--retention", "TIME",
+           "maximum age of the history, such as 30d (samples: 1 day, minutes: 30 days, hours: 365 "
+           "days)",
+           &retention_},
+          {"--rules", "FILE",
+           "alert rules that extend or override the built-in ones (TOML, docs/alerts.md)", &rules_},
+          {"--webhook", "URL",
+           "POST alerts to this URL as vram.alerts/1; @FILE: read the URL from a file, which must "
+           "not be readable by others; may be repeated",
+           &webhooks_},
+          {"--alertmanager", "URL",
+           "send alerts to this Alertmanager; URL or @FILE; may be repeated", &alertmanagers_},
+          {"--log-format", "FORMAT", "format of the log on standard error: text or json (text)",
+           &log_format_}};
 }
 
 Result<std::vector<serve::Address>> ServeCommand::addresses() const {
@@ -132,14 +130,14 @@ Result<std::vector<serve::Address>> ServeCommand::addresses() const {
 Result<> ServeCommand::check_token(const std::vector<serve::Address>& addresses,
                                    bool has_users) const {
   if (no_token_ && !token_file_.empty())
-    return fail(Code::kBadInput, "--token-file asks for a token, --no-token for none: name one");
+    return fail(Code::kBadInput, "--token-file and --no-token exclude each other: use one of them");
   const auto open = std::ranges::find_if(
       addresses, [](const auto& address) { return !serve::is_loopback(address.ip); });
   if (open == addresses.end() || no_token_ || has_users || !token_file_.empty()) return {};
   return fail(Code::kBadInput,
-              "other machines reach {}: ask them for a token with --token-file FILE ('umask 077; "
-              "openssl rand -hex 32 > FILE' makes one) or for passwords or certificates with "
-              "--web-config FILE, or say --no-token",
+              "{} is reachable from other machines: require a token with --token-file FILE ('umask "
+              "077; openssl rand -hex 32 > FILE' creates one), or passwords or certificates with "
+              "--web-config FILE, or use --no-token",
               open->text());
 }
 
@@ -185,7 +183,7 @@ Result<watch::HistoryKeep> keep_of(const std::string& text) {
   const auto time_ns = parse_duration_ns(is_days ? text.substr(0, text.size() - 1) + "h" : text);
   if (!time_ns || *time_ns < 60 * kSecondNs)
     return fail(Code::kBadInput,
-                "--retention: expected a minute or more, as 30d or 12h, found '{}'", text);
+                "--retention: expected at least one minute, such as 30d or 12h, found '{}'", text);
   const std::chrono::seconds longest(*time_ns / kSecondNs * (is_days ? kHoursOfADay : 1));
   keep.hours = longest;  // the coarsest goes back farthest, be it for more than a year
   for (auto* const finer : {&keep.samples, &keep.minutes, &keep.processes})

@@ -57,21 +57,21 @@ class StatusCommand final : public Command {
 const Manual& StatusCommand::manual() const {
   static const Manual kManual = {
       "status",
-      "who uses which GPU's memory, now",
+      "show GPU memory and the processes that use it",
       "[--json|--csv|--prometheus] [-q] [--watch SECONDS]",
-      "Shows each GPU with its memory (used by programs, reserved by the driver, free), its load, "
-      "temperature and power, and below it the processes that use it: whose they are, the "
-      "container, pod or Slurm job they run in, and what those that vram watches say of their "
-      "allocator: how much is in use, how much a cleaning would give back. Memory that no process "
-      "accounts for is shown as unattributed. What is unknown is shown as -, never as 0.",
+      "Shows each GPU with its memory (used by programs, reserved by the driver, free), load, "
+      "temperature and power, and the processes that use it: their user, container, pod or Slurm "
+      "job, and, if they publish a status page, how much memory their allocator uses and could "
+      "release. Memory that belongs to no known process is shown as unattributed. Unknown values "
+      "are shown as -, never as 0.",
       {{"vram status", "once"},
-       {"vram status --watch 1", "each second, until Ctrl-C"},
-       {"vram status -q", "everything that is known, nothing cut"},
+       {"vram status --watch 1", "every second, until Ctrl-C"},
+       {"vram status -q", "everything that is known, untruncated"},
        {"vram status --json | jq '.devices[].memory.used_bytes'", "for programs"},
        {"vram status --csv --watch 10 > memory.csv", "a table over time"},
        {"vram status --prometheus > vram.prom", "a page of metrics (docs/metrics.md)"},
        {"vram status --gpu sim --watch 1", "no GPU: plays a recording that comes with vram"},
-       {"vram status --gpu sim:run.vtrace --watch 1", "plays a recording, again and again"}}};
+       {"vram status --gpu sim:run.vtrace --watch 1", "plays a recording in a loop"}}};
   return kManual;
 }
 
@@ -80,47 +80,47 @@ std::vector<Option> StatusCommand::options() {
       {"--json", "", "print vram.status/1 (docs/json.md)", &json_},
       {"--csv", "", "print a row for each process on each GPU", &csv_},
       {"--prometheus", "",
-       "print the page of metrics that vram serve gives out (docs/metrics.md), once: for "
-       "node_exporter's textfile collector",
+       "print the metrics of vram serve (docs/metrics.md) once, for node_exporter's textfile "
+       "collector",
        &prometheus_},
-      {"--dcgm-names", "", "with --prometheus: dcgm-exporter's names beside ours", &dcgm_names_},
+      {"--dcgm-names", "", "with --prometheus: also use dcgm-exporter's names", &dcgm_names_},
       {"--process-series", "N",
-       "with --prometheus: series of the N processes with the most memory; else of none",
+       "with --prometheus: series of the N processes with the most memory (none)",
        &process_series_},
-      {"-q,--query", "", "everything that is known, a line a figure", &query_},
+      {"-q,--query", "", "print everything that is known, one value a line", &query_},
       {"--watch", "SECONDS",
-       "look again so often: over the last screen on a terminal, else "
-       "below it; Ctrl-C ends it; SIGUSR1 makes it let go of the driver for 30 s",
+       "repeat with this period, in place on a terminal; Ctrl-C stops it; SIGUSR1 releases the "
+       "driver for 30 s",
        &watch_},
       {"--gpu", "SOURCE",
-       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING], which plays a "
-       "recording as if live, by default one that comes with vram; else all that the machine has",
+       "which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING], which plays a "
+       "recording (default: one that is installed with vram); default: all sources of the machine",
        &gpu_}};
 }
 
 Result<> StatusCommand::check() const {
   if (json_ && csv_)
-    return fail(Code::kBadInput, "--json and --csv are two forms of one output: name one of them");
+    return fail(Code::kBadInput, "--json and --csv exclude each other: use one of them");
   if (prometheus_) return check_prometheus();
   if (dcgm_names_ || !process_series_.empty())
-    return fail(Code::kBadInput, "{} is about the page of metrics: add --prometheus",
+    return fail(Code::kBadInput, "{} requires --prometheus",
                 dcgm_names_ ? "--dcgm-names" : "--process-series");
   if (query_ && !is_for_people())
-    return fail(Code::kBadInput, "-q is for people; {} has everything already: leave -q out",
+    return fail(Code::kBadInput, "-q and {0} exclude each other: {0} prints everything already",
                 json_ ? "--json" : "--csv");
   return {};
 }
 
 Result<> StatusCommand::check_prometheus() const {
   if (json_ || csv_ || query_)
-    return fail(Code::kBadInput, "--prometheus is a form of its own: leave {} out",
+    return fail(Code::kBadInput, "--prometheus and {} exclude each other: use one of them",
                 json_  ? "--json"
                 : csv_ ? "--csv"
                        : "-q");
   if (!watch_.empty())
-    return fail(Code::kBadInput,
-                "--prometheus prints one page: leave --watch out, or let `vram serve` give a new "
-                "one to each who asks");
+    return fail(
+        Code::kBadInput,
+        "--prometheus and --watch exclude each other: leave --watch out, or use `vram serve`");
   return {};
 }
 

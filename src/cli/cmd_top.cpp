@@ -54,18 +54,17 @@ class TopCommand final : public Command {
 const Manual& TopCommand::manual() const {
   static const Manual kManual = {
       "top",
-      "who uses which GPU's memory, live",
+      "monitor GPUs and their processes",
       "[--period TIME] [--once] [--filter WORDS]",
-      "Shows each GPU with its memory, load and what it did lately, and the processes that use it: "
-      "a "
-      "list or a tree, sorted, filtered; what their allocators hold and a cleaning would give. F1 "
-      "lists the keys, which are those of htop and nvtop where there are such. A driver that "
-      "hangs holds up no key. Processes are signalled (F9) and asked to give memory back (F8) only "
-      "after a question.",
-      {{"vram top", "each second, until q"},
+      "Shows each GPU with its memory, load and recent history, and the processes that use it as a "
+      "sorted and filtered list or tree, with the memory that their allocators hold and could "
+      "release. F1 lists the keys; most are those of htop and nvtop. The keyboard stays responsive "
+      "even if the driver hangs. Signals to processes (F9) and requests to release memory (F8) "
+      "need a confirmation.",
+      {{"vram top", "every second, until q"},
        {"vram top --period 0.2s --user ann", "one user's processes, five times a second"},
-       {"vram top --filter 'gpu:0,1 mem>1G'", "as F4 takes it"},
-       {"vram top --once", "one screen as text, 120 by 40 or as COLUMNS and LINES say"},
+       {"vram top --filter 'gpu:0,1 mem>1G'", "the filter, as typed after F4"},
+       {"vram top --once", "one screen as text, 120 by 40 or COLUMNS by LINES"},
        {"vram top --gpu sim", "no GPU: plays a recording that comes with vram"},
        {"vram top --gpu sim:run.vtrace", "plays a recording at its own pace"}}};
   return kManual;
@@ -73,29 +72,29 @@ const Manual& TopCommand::manual() const {
 
 std::vector<Option> TopCommand::options() {
   return {
-      {"--period", "TIME", "look so often, 0.1s to 1h (as last time; at first 1s)", &period_},
-      {"--once", "", "print one screen as text and end; as the options say, without settings",
-       &once_},
+      {"--period", "TIME", "sampling period, 0.1s to 1h (default: as last time, at first 1s)",
+       &period_},
+      {"--once", "", "print one screen as text and exit; ignores saved settings", &once_},
       {"--gpu", "SOURCE",
-       "whom to ask: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING]; else all", &gpu_},
+       "which source to read: nvml (NVIDIA), drm (AMD, Intel), or sim[:RECORDING] (default: all)",
+       &gpu_},
       {"--sort", "COLUMN",
-       "memory, busy, step, pid, user, gpu, allocated, reserved, cached, peak, … (as last time; at "
-       "first memory)",
+       "memory, busy, step, pid, user, gpu, allocated, reserved, cached, peak, … (default: as last "
+       "time, at first memory)",
        &sort_},
       {"--filter", "WORDS",
-       "only processes that all words hold for: user:ann, gpu:0,1, pid:7, type:compute, in:POD, "
-       "scope:TEXT, mem>1G, busy>50, cached>1G, a text; ! before one turns it around",
+       "show only processes that match all words: user:ann, gpu:0,1, pid:7, type:compute, in:POD, "
+       "scope:TEXT, mem>1G, busy>50, cached>1G, or a text; ! negates a word",
        &filter_},
-      {"--user", "NAME", "only this user's processes", &user_},
-      {"--pid", "PID", "only this process; may be repeated", &pids_},
-      {"--tree", "", "begin with the tree of parents and children", &tree_},
-      {"--readonly", "", "without the keys that signal processes or ask them for memory",
-       &readonly_},
-      {"--no-color", "", "no colours; also by NO_COLOR", &no_color_},
-      {"--no-mouse", "", "leave the mouse to the terminal", &no_mouse_},
+      {"--user", "NAME", "show only this user's processes", &user_},
+      {"--pid", "PID", "show only this process; may be repeated", &pids_},
+      {"--tree", "", "start with the process tree", &tree_},
+      {"--readonly", "", "disable the keys that signal processes or request memory", &readonly_},
+      {"--no-color", "", "no colours; NO_COLOR has the same effect", &no_color_},
+      {"--no-mouse", "", "do not capture the mouse", &no_mouse_},
       {"--no-settings", "",
-       "neither take what the keys set the last time nor keep it for the next "
-       "($XDG_CONFIG_HOME/vram/top.toml, which is ~/.config/vram/top.toml)",
+       "neither load nor save settings ($XDG_CONFIG_HOME/vram/top.toml, by default "
+       "~/.config/vram/top.toml)",
        &no_settings_}};
 }
 
@@ -103,7 +102,7 @@ Result<uint64_t> TopCommand::period_ns() const {
   const auto period = parse_duration_ns(period_);
   if (!period) return fail(Code::kBadInput, "--period: {}", period.error().message);
   if (!show::top::is_period(*period))
-    return fail(Code::kBadInput, "--period takes 0.1s to 1h, found '{}'", period_);
+    return fail(Code::kBadInput, "--period: expected 0.1s to 1h, found '{}'", period_);
   return static_cast<uint64_t>(*period);
 }
 
@@ -113,7 +112,7 @@ void take_settings(TopState& state) {
   if (kept)
     apply(*kept, state);
   else
-    state.show_message("settings are not taken: " + kept.error().message, show::Style::kWarning);
+    state.show_message("cannot load settings: " + kept.error().message, show::Style::kWarning);
 }
 
 void keep_settings(const Settings& changed, const Console& console) {
@@ -121,8 +120,7 @@ void keep_settings(const Settings& changed, const Console& console) {
   if (path.empty() || changed == Settings()) return;
   if (const auto kept = keep_top_settings(path, changed); !kept)
     console.warning(
-        fmt::format("settings are not kept: {}; mend or remove that, or say "
-                    "--no-settings",
+        fmt::format("cannot save settings: {}; repair or remove that, or use --no-settings",
                     kept.error().message));
 }
 

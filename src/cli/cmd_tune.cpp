@@ -48,15 +48,14 @@ class TuneCommand final : public Command {
 const Manual& TuneCommand::manual() const {
   static const Manual kManual = {
       "tune",
-      "which settings of PyTorch's allocator serve this program best",
+      "find the best settings of PyTorch's allocator for a recorded program",
       "TRACE [OPTIONS]",
-      "Replays the recorded program with many settings of PYTORCH_CUDA_ALLOC_CONF, on a simulated "
-      "GPU, and ranks them: completing first, then little reserved memory, little time in the "
-      "driver, few retries; among equals the fewest settings. Prints the line to export, what it "
-      "gains and what it costs against the settings of the recording; says when nothing helps, and "
-      "why.",
+      "Replays the recorded program with many settings of PYTORCH_CUDA_ALLOC_CONF on a simulated "
+      "GPU, and ranks them: first those with which the program completes, then by reserved memory, "
+      "time in the driver, retries, and number of settings. Prints the line to export, with its "
+      "gain and cost compared to the recorded settings. If no setting helps, says so and why.",
       {{"vram tune run.pickle", "what to export for the smallest peak"},
-       {"vram tune run.pickle --gpu 16GiB", "what to export to make it run there"},
+       {"vram tune run.pickle --gpu 16GiB", "what to export to make it run on such a GPU"},
        {"vram tune run.pickle --json | jq -r .conf", "the settings alone"}}};
   return kManual;
 }
@@ -66,7 +65,7 @@ std::vector<Option> TuneCommand::options() {
       {"TRACE", "TRACE", "a recording", &trace_},
       lag_option(lag_),
       replayed_device_option(device_),
-      {"--jobs", "N", "replay on so many threads (0, the default: one for each core)", &jobs_},
+      {"--jobs", "N", "number of threads (0, the default: one for each core)", &jobs_},
       {"--top", "N", "settings to list, 0 for all (10); JSON has all of them", &top_},
       {"--json", "", "print vram.tune/1 (docs/json.md)", &json_},
       output_option(output_),

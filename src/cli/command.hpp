@@ -1,6 +1,6 @@
-// Command: what the program can be asked to do. A command states its manual and its options;
-// options.cpp fills the options' targets from the command line, then run() does the work. One file
-// a command, listed in commands.cpp.
+// Command: a command of the program. It provides its manual and its options; options.cpp sets the
+// options' targets from the command line, then run() does the work. Each command has its own file
+// and is listed in commands.cpp.
 #pragma once
 
 #include "base/result.hpp"
@@ -33,7 +33,7 @@ struct Example {
   std::string_view meaning;
 };
 
-// Names that an option's values are made of, listed under a title of their own.
+// The possible parts of an option's value, listed under their own title.
 struct Choices {
   std::string title;
   std::vector<std::pair<std::string, std::string>> rows;  // name, one line about it

@@ -1,5 +1,5 @@
-// Console: the process's standard output and error, and what can be shown there. The only place
-// that asks the environment. One thread at a time.
+// Console: the process's standard output and error, and what they support. The only code that reads
+// the environment for this. Use it from one thread at a time.
 #pragma once
 
 #include "base/result.hpp"
@@ -10,18 +10,19 @@ namespace vram::cli {
 
 class Console {
  public:
-  // Looks at the descriptors and at NO_COLOR, CLICOLOR_FORCE, COLUMNS, LINES, TERM, LC_ALL,
-  // LC_CTYPE, LANG.
+  // Examines the descriptors and NO_COLOR, CLICOLOR_FORCE, COLUMNS, LINES, TERM, LC_ALL, LC_CTYPE,
+  // LANG.
   Console();
 
   [[nodiscard]] int columns() const { return columns_; }
   [[nodiscard]] int rows() const { return rows_; }
-  // Of a screen that is printed once: the terminal's, or COLUMNS and LINES, else what is given.
+  // The width of a screen that is printed once: the terminal's, or COLUMNS and LINES, else the
+  // argument.
   [[nodiscard]] int columns_or(int without) const;
   [[nodiscard]] int rows_or(int without) const;
-  // Looks at the size again: a terminal may have been resized.
+  // Reads the size again: a terminal may have been resized.
   void measure();
-  // Standard output is a terminal on which the cursor can go back.
+  // Whether standard output is a terminal whose cursor can be moved.
   [[nodiscard]] bool can_redraw() const { return can_redraw_; }
   [[nodiscard]] bool colour() const { return colour_; }    // on standard output
   [[nodiscard]] bool bars() const { return bars_; }        // on standard output
@@ -30,14 +31,15 @@ class Console {
     return shows_progress_;
   }  // standard error is a terminal
 
-  // To standard output. A reader that went away (`| head`) is no error: what follows is dropped.
+  // Prints to standard output. A closed pipe (`
+  // head`) is no error: further output is dropped.
   [[nodiscard]] Result<> print(std::string_view text);
   [[nodiscard]] bool output_is_closed() const { return reader_left_; }
 
-  // "vram: error: MESSAGE", "vram: warning: MESSAGE" on standard error.
+  // Print "vram: error: MESSAGE" and "vram: warning: MESSAGE" on standard error.
   void error(std::string_view message) const;
   void warning(std::string_view message) const;
-  // A line of progress on standard error, drawn over the one before; empty text wipes it.
+  // Shows a progress line on standard error, in place of the previous one; empty text erases it.
   void progress(std::string_view text) const;
 
  private:

@@ -13,15 +13,14 @@ struct DemoRecording {
   std::string_view name;   // on the command line
   std::string_view file;   // in the folder of recordings
   std::string_view about;  // one line
-  bool is_tuned = false;   // `vram demo` also looks for its best settings
+  bool is_tuned = false;   // `vram demo` also searches for its best settings
 };
 
 // The first one is played by `--gpu sim`.
 [[nodiscard]] std::span<const DemoRecording> demo_recordings();
 
-// The path of an installed recording: in share/vram/demo below the program's prefix. A path below
-// the working directory is relative to it. kNotFound: there is none; the message says where it was
-// looked for.
+// The path of an installed recording, in share/vram/demo below the program's prefix; relative if it
+// is below the working directory. kNotFound: not installed; the message names the searched folder.
 [[nodiscard]] Result<std::string> demo_path(const DemoRecording& recording);
 
 }  // namespace vram::cli

@@ -1,4 +1,4 @@
-// What the program's exit codes mean, of every command. 0: done.
+// The exit codes of all commands. 0: success.
 #pragma once
 
 namespace vram::cli {

@@ -70,10 +70,10 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands) {
   for (const auto& command : commands)
     add_row(command->manual().name, command->manual().summary, 9, out);
   out +=
-      "\n'vram demo' shows what it does, without a GPU. For your own program: 'vram run --record\n"
-      "run.vtrace -- python train.py', then 'vram report run.vtrace'.\n";
+      "\n'vram demo' shows what it does, without a GPU. For your own program, run 'vram run "
+      "--record\nrun.vtrace -- python train.py', then 'vram report run.vtrace'.\n";
   out += "'vram help COMMAND' explains a command. 'vram --version' prints the version.\n";
-  out += "Exit codes: 0 done, 1 a gate or finding failed, 2 bad usage or input, 3 environment.\n";
+  out += "Exit codes: 0 success, 1 a check failed, 2 invalid usage or input, 3 environment.\n";
   return out;
 }
 

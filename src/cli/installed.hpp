@@ -1,4 +1,4 @@
-// Where this program was installed: what was installed with it is found from there.
+// Where this program is installed; its data files are found from there.
 #pragma once
 
 #include <filesystem>

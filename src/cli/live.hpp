@@ -1,5 +1,5 @@
-// Live: what the machine's GPUs do now, for the commands of the live half: where sources, the
-// process table and the board are put together.
+// Live: samples the machine's GPUs for the live commands; combines sources, the process table and
+// the status pages.
 #pragma once
 
 #include "base/result.hpp"
@@ -19,7 +19,7 @@
 
 namespace vram::cli {
 
-// In which pages may be asked on: VRAM_BOARD, else this user's; for root all users'.
+// The folders with pages that may be asked: VRAM_BOARD, else this user's; for root, all users'.
 [[nodiscard]] std::vector<std::string> board_folders();
 
 class Live {
@@ -29,14 +29,14 @@ class Live {
   // kBadInput: no such source.
   [[nodiscard]] static Result<Live> of(const std::string& source,
                                        watch::CommandLines commands = watch::CommandLines::kFull);
-  // One look; what is slow to open stays open in between. A machine without GPUs is no error: the
-  // notes say why it has none. From one thread.
+  // Takes a sample; what is slow to open stays open between samples. A machine without GPUs is no
+  // error: the notes have the reason. From one thread.
   [[nodiscard]] watch::Snapshot take_sample();
-  // Lets go of drivers; looks open them again after a pause.
+  // Closes drivers; later samples open them again after a pause.
   void release() { sources_.release(); }
-  // One look at who could give memory back. Asks nobody.
+  // Finds the memory that could be released. Sends no request.
   [[nodiscard]] watch::Reclaimable read_reclaimable();
-  // The same of a look that was just taken.
+  // As above, from a sample that was just taken.
   [[nodiscard]] watch::Reclaimable reclaimable_of(const watch::Snapshot& snapshot);
 
  private:

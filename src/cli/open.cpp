@@ -6,7 +6,7 @@
 namespace vram::cli {
 
 Option max_size_option(std::string& target) {
-  return {"--max-size", "SIZE", "refuse recordings that decompress to more (1TiB)", &target};
+  return {"--max-size", "SIZE", "maximum size of a decompressed recording (1TiB)", &target};
 }
 
 Result<trace::Trace> open_with_progress(const std::string& path, const std::string& max_size,

@@ -20,11 +20,11 @@ namespace vram::cli {
 // "12" -> 12, for an option's value. `option` is named in the error.
 [[nodiscard]] Result<uint64_t> parse_number(std::string_view option, std::string_view text);
 
-// "16GiB" in bytes, for an option's value. A number without a unit is refused: nobody means 16
-// bytes.
+// Parses an option's value such as "16GiB". A number without a unit is refused: it is probably a
+// mistake.
 [[nodiscard]] Result<uint64_t> parse_size(std::string_view option, std::string_view text);
 
-// "1s", "0.5": how often to look, at least each 0.1 s. `option` is named in the error.
+// "1s", "0.5": a period of at least 0.1 s. `option` is named in the error.
 [[nodiscard]] Result<std::chrono::nanoseconds> parse_period(std::string_view option,
                                                             const std::string& text);
 

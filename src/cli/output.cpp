@@ -9,14 +9,15 @@ namespace vram::cli {
 
 Option output_option(Output& target) {
   return {"-o,--output", "FILE",
-          "write there instead of standard output; the file appears when it is complete, and "
-          "replaces only what vram wrote",
+          "write to this file instead of standard output; it appears when it is complete, and "
+          "replaces only files that vram wrote",
           &target.path};
 }
 
 Option force_option(Output& target) {
   target.can_be_forced = true;
-  return {"--force", "", "replace what is there, even if vram did not write it", &target.is_forced};
+  return {"--force", "", "replace an existing file even if vram did not write it",
+          &target.is_forced};
 }
 
 show::TextOptions text_options(const Output& output, const Console& console) {

@@ -1,4 +1,4 @@
-// Where a command's document goes: the screen, or the file that -o names.
+// The output of a command's document: the screen, or the file of -o.
 #pragma once
 
 #include "base/output_target.hpp"
@@ -11,7 +11,7 @@
 
 namespace vram::cli {
 
-// What -o and --force say.
+// The values of -o and --force.
 struct Output {
   std::string path = "";  // empty: the screen
   bool is_forced = false;
@@ -26,11 +26,12 @@ struct Output {
 // The shape of text for that place: a file gets every glyph and no colour.
 [[nodiscard]] show::TextOptions text_options(const Output& output, const Console& console);
 
-// Whether what is there may be replaced, to be asked before the work whose result goes there.
+// Checks whether the existing file may be replaced; call it before the work whose result goes
+// there.
 [[nodiscard]] Result<> check_output(const Output& output);
 
-// To standard output where no path is named. A file appears when it is complete; a text's last line
-// says that vram wrote it, by which the next one may replace it.
+// Writes to standard output if there is no path. A file appears when it is complete; a text's last
+// line marks it as written by vram, so that a later one may replace it.
 [[nodiscard]] Result<> deliver(const std::string& text, const Output& output, Console& console);
 
 // Of find_output_target(), with what --force would do.

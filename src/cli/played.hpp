@@ -12,7 +12,7 @@ namespace vram::cli {
 // At its own pace, its last state for a second more; one without a clock takes a minute.
 [[nodiscard]] watch::Playable playable_of(const explain::MemoryTimeline& timeline);
 
-// Reads the recording whole, and keeps only what is played. The leading device's.
+// Reads the whole recording, and keeps only what is played, of the main device.
 [[nodiscard]] Result<watch::Playable> open_playable(const std::string& path);
 
 }  // namespace vram::cli

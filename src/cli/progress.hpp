@@ -1,5 +1,5 @@
-// Progress: one line on standard error while something takes long, gone when it is over. Silent for
-// what is quick and where standard error is no terminal. One thread at a time.
+// Progress: a line on standard error during long work, erased at the end. Silent for short work,
+// and if standard error is no terminal. Use it from one thread at a time.
 #pragma once
 
 #include "cli/console.hpp"
@@ -19,15 +19,15 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress();  // wipes the line
 
-  // Says what is going on where no bytes can be counted, if so many events take a while.
+  // Shows what is being done, if this many events take a while.
   void announce(uint64_t events);
-  // The stage of the work that begins, and the share that is done: 0 to 1. Shown at once where the
+  // Shows the current stage of the work and its completed share, from 0 to 1; immediately if the
   // work was announced or has taken a while.
   void update_stage(std::string_view stage, double share);
   // Bytes done, and how many there are (0: unknown). Cheap enough to call for every block read.
   void update(uint64_t done_bytes, uint64_t total_bytes);
   [[nodiscard]] std::function<void(uint64_t, uint64_t)> callback();
-  // The same for things that are counted: "replays".
+  // As above for counted items: "replays".
   void update_count(uint64_t done, uint64_t total, std::string_view things);
 
  private:

@@ -83,7 +83,7 @@ Result<Capacity> card_capacity(const CapacityOptions& options) {
   }
   return Capacity{.bytes = bytes,
                   .source = show::CapacitySource::kAsked,
-                  .card = fmt::format("{}: {} for programs ({}) less {} of CUDA context",
+                  .card = fmt::format("{}: {} for programs ({}) minus {} for the CUDA context",
                                       card->name, format_bytes(card->program_bytes), card->source,
                                       format_bytes(card->context_bytes))};
 }
@@ -91,8 +91,7 @@ Result<Capacity> card_capacity(const CapacityOptions& options) {
 }  // namespace
 
 Option replayed_device_option(std::string& target) {
-  return {"--device", "N", "the GPU whose program is replayed (else the one with the largest peak)",
-          &target};
+  return {"--device", "N", "the GPU to replay (default: the one with the largest peak)", &target};
 }
 
 Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::string& option,
@@ -101,14 +100,14 @@ Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::s
   progress.announce(trace.events.size());
   const std::vector<const DeviceTrace*> gpus = gpus_of(trace);
   if (gpus.empty()) {
-    return fail(Code::kBadInput, "{}: holds nothing of a GPU, so there is nothing to replay",
+    return fail(Code::kBadInput, "{}: contains no GPU, so there is nothing to replay",
                 trace.origin.path);
   }
   Result<RecordedProgram> result =
       option.empty() ? largest_program(trace, gpus) : named_program(trace, gpus, option);
   if (result && result->program.ops.empty()) {
     return fail(Code::kBadInput,
-                "{}: holds no allocation of GPU {}, so there is nothing to replay; record with "
+                "{}: contains no allocation of GPU {}, so there is nothing to replay; record with "
                 "torch.cuda.memory._record_memory_history()",
                 trace.origin.path, result->device->ordinal);
   }
@@ -122,41 +121,40 @@ Result<RecordedProgram> recorded_program(const trace::Trace& trace, const std::s
 
 std::vector<Option> capacity_options(CapacityOptions& targets) {
   return {{"--capacity", "SIZE",
-           "memory that the allocator can get: 16GiB, or unlimited (else the limit that the "
-           "recorded program met, if it met one); a GPU has more, since driver and CUDA context "
-           "take their part: see --gpu",
+           "memory available to the allocator: 16GiB, or unlimited (default: the limit of the "
+           "recorded program, if it reached one); a GPU has more memory than that, because the "
+           "driver and the CUDA context need some: see --gpu",
            &targets.capacity},
           {"--gpu", "CARD",
-           "instead: what a card leaves to the allocator, by its name (\"RTX 4090\") or its memory "
-           "(24GiB)",
+           "use a card's memory instead of --capacity, less what the CUDA context needs: a name "
+           "(\"RTX 4090\") or a size (24GiB)",
            &targets.gpu},
           {"--context", "SIZE",
-           "with --gpu: memory that the program's CUDA context and libraries take (else what is "
-           "known of the card, or 512MiB)",
+           "with --gpu: memory used by the CUDA context and libraries (default: the known value of "
+           "the card, or 512MiB)",
            &targets.context}};
 }
 
 Result<Capacity> capacity_for(const RecordedProgram& recorded, const CapacityOptions& options) {
   if (!options.gpu.empty() && !options.capacity.empty()) {
-    return fail(Code::kBadInput,
-                "--gpu and --capacity both say how much memory there is: name one of them");
+    return fail(Code::kBadInput, "--gpu and --capacity exclude each other: use one of them");
   }
   if (options.gpu.empty() && !options.context.empty())
-    return fail(Code::kBadInput, "--context is taken off a card's memory: name one with --gpu");
+    return fail(Code::kBadInput, "--context requires --gpu");
   if (!options.gpu.empty()) return card_capacity(options);
   if (options.capacity == "unlimited") return Capacity{};
   if (options.capacity.empty()) return recorded_capacity(recorded);
   const auto bytes = parse_size("--capacity", options.capacity);
   if (!bytes) return tl::unexpected(bytes.error());
-  if (*bytes == 0) return fail(Code::kBadInput, "--capacity: a device of 0 bytes serves nothing");
+  if (*bytes == 0) return fail(Code::kBadInput, "--capacity: expected more than 0 bytes");
   return Capacity{.bytes = *bytes, .source = show::CapacitySource::kAsked};
 }
 
 Option lag_option(std::string& target) {
-  return {
-      "--lag", "TIME",
-      "how long a stream's work may lag behind the host where the recording does not say (10ms)",
-      &target};
+  return {"--lag", "TIME",
+          "assumed delay of a stream's work behind the host, if the recording does not contain it "
+          "(10ms)",
+          &target};
 }
 
 Result<int64_t> lag_for(const std::string& option) {

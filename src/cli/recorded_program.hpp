@@ -20,14 +20,15 @@ namespace vram::cli {
 struct RecordedProgram {
   const trace::DeviceTrace* device = nullptr;  // in the trace
   replay::Program program;
-  std::optional<replay::RecordedLimit> limit;  // that the recorded program met, where it met one
+  std::optional<replay::RecordedLimit>
+      limit;  // the limit that the recorded program reached, if it did
   replay::Fidelity fidelity;
 };
 
 // --device, into `target`.
 [[nodiscard]] Option replayed_device_option(std::string& target);
-// The program of the GPU that --device names (`option` empty: of the one with the largest peak).
-// Shows progress. Errors say which there are, and where there is nothing to replay.
+// Returns the program of the GPU in --device (`option` empty: of the one with the largest peak).
+// Shows progress. Errors list the GPUs, or state that there is nothing to replay.
 [[nodiscard]] Result<RecordedProgram> recorded_program(const trace::Trace& trace,
                                                        const std::string& option,
                                                        const Console& console);
@@ -36,11 +37,11 @@ struct Capacity {
   std::optional<uint64_t> bytes = {};
   bool is_fraction = false;  // a memory fraction that the recorded program had set
   show::CapacitySource source = show::CapacitySource::kUnlimited;
-  std::string card = {};                // what the bytes are left of, where a card was named
+  std::string card = {};                // the card whose memory it is, if one was given
   bool recorded_limit_unknown = false;  // the bytes are assumed: RecordedLimit::is_assumed
 };
 
-// The options' values; empty where they were not given.
+// The options' values; empty if not given.
 struct CapacityOptions {
   std::string capacity;
   std::string gpu;
@@ -48,8 +49,8 @@ struct CapacityOptions {
 };
 // --capacity, --gpu and --context, into `targets`.
 [[nodiscard]] std::vector<Option> capacity_options(CapacityOptions& targets);
-// What the allocator can get: "16GiB", "unlimited", or what a card leaves to it. Without either:
-// where the recorded program was refused memory, the limit it met.
+// The memory available to the allocator: "16GiB", "unlimited", or what a card leaves to it. Without
+// either: the limit of the recorded program, if it was refused memory.
 [[nodiscard]] Result<Capacity> capacity_for(const RecordedProgram& recorded,
                                             const CapacityOptions& options);
 

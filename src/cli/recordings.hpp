@@ -1,4 +1,4 @@
-// Recordings: what the words on the command line stand for: files, and folders full of them.
+// Recordings: resolves the arguments of a command: files, and folders of recordings.
 #pragma once
 
 #include "base/result.hpp"
@@ -16,12 +16,12 @@ struct Recordings {
   bool are_named_ranks = false;  // each of several by its name: run.rank3.vtrace
 };
 
-// A folder stands for the recordings directly in it, by name; the older parts of recordings with a
-// size limit (run.old.vtrace) are left out. kBadInput: it has none, or can't be read.
+// A folder stands for the recordings directly in it, sorted by name, without the older parts of
+// recordings with a size limit (run.old.vtrace). kBadInput: it has none, or cannot be read.
 [[nodiscard]] Result<Recordings> find_recordings(const std::vector<std::string>& words);
 
-// What processes beside the first wrote of earlier runs recorded to this path: run.4711.vtrace,
-// run.rank0.4711.vtrace. Their names, sorted; none where the folder can't be read.
+// Returns the sorted names of files that other processes of earlier runs wrote for this path:
+// run.4711.vtrace, run.rank0.4711.vtrace. None if the folder cannot be read.
 [[nodiscard]] std::vector<std::string> left_by_processes(const std::string& path);
 
 // Of "run.rank3.vtrace": 3.

@@ -1,8 +1,8 @@
-// Requests to let go of the driver: a signal (SIGUSR1), sent to whoever watches before a driver is
-// unloaded or a device divided anew. It is kept from interrupting anything, and taken while the
-// program waits for its next tick: at once, unless a call of the driver hangs.
+// Requests to release the driver: a signal (SIGUSR1), sent to monitoring programs before a driver
+// is unloaded or a device is repartitioned. The signal is blocked, and is read while the program
+// waits for its next tick: immediately, unless a driver call hangs.
 //
-// Threads that begin later are spared the signal, too: make this before they do.
+// Threads that are started later inherit the blocked signal: create this before them.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ class ReleaseRequests {
   ReleaseRequests& operator=(const ReleaseRequests&) = delete;
   ~ReleaseRequests();
 
-  // True: somebody asked. False: the time has come.
+  // Returns true if the signal came, false at the given time.
   [[nodiscard]] bool wait_until(std::chrono::steady_clock::time_point time) const;
 
  private:

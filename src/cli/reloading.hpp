@@ -1,5 +1,5 @@
-// What vram serve reads again while it runs: by SIGHUP, or since the files have changed. With an
-// error the old ones stay, and the log says so. Any thread.
+// What vram serve reloads while it runs: on SIGHUP, or when the files change. On an error, the old
+// state is kept and the log has a message. May be called from any thread.
 #pragma once
 
 #include "cli/serving.hpp"

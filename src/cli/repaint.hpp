@@ -10,9 +10,9 @@ namespace vram::cli {
 
 class Repaint {
  public:
-  // What to write so that `text`, of whole lines, replaces the text before it on a terminal of this
-  // size. Lines that are too wide are cut, those that do not fit counted in the last one; after a
-  // resize the screen is wiped, since nobody knows where its lines have gone.
+  // Returns the output that replaces the previous text by `text`, which consists of whole lines, on
+  // a terminal of this size. Too wide lines are truncated; lines that do not fit are counted in the
+  // last one. After a resize the screen is cleared, since the position of its lines is unknown.
   [[nodiscard]] std::string next(std::string_view text, int rows, int columns);
 
  private:

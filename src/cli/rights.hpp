@@ -1,7 +1,7 @@
-// Rights: what a privileged server gives up once it runs. Linux counts capabilities for each
-// thread, and a new thread has its maker's: so the thread that looks at other users' processes is
-// made first, then these are called, and all that are made afterwards (they listen, write, notify)
-// have none.
+// Rights: drops privileges of a server while it runs. Linux has capabilities for each thread, and a
+// new thread inherits its creator's: so the thread that reads other users' processes is started
+// first; then these functions are called, and all later threads (which listen, write, notify) have
+// none.
 #pragma once
 
 #include "base/result.hpp"
@@ -12,11 +12,10 @@ namespace vram::cli {
 // permitted, inheritable or ambient, ever again.
 [[nodiscard]] Result<> drop_capabilities();
 
-// Of the whole process, all threads there are and will be: no tracing, no memory of other
-// processes, no file by its handle, no module, no mount; with the rights to trace and to read
-// everything (CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH) these would be the way to become root. Only
-// where no_new_privs is set already, as service managers and containers do: nothing is done
-// elsewhere.
+// Forbids dangerous system calls to all current and future threads of the process: no tracing, no
+// memory of other processes, no files by handle, no kernel modules, no mounts; with CAP_SYS_PTRACE
+// and CAP_DAC_READ_SEARCH they would make it possible to become root. Only if no_new_privs is
+// already set, as service managers and containers do; otherwise has no effect.
 [[nodiscard]] Result<> refuse_dangerous_calls();
 
 }  // namespace vram::cli

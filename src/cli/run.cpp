@@ -52,7 +52,7 @@ std::string take_front(std::vector<std::string>& words) {
 Result<int> dispatch(std::vector<std::string> words, std::string_view build, Console& console) {
   const Commands commands = all_commands();
   if (words.empty()) {
-    console.error("a command is missing; 'vram --help' lists them");
+    console.error("missing command; 'vram --help' lists the commands");
     return kBadUsage;
   }
   std::string name = take_front(words);

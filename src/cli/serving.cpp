@@ -282,7 +282,7 @@ void Serving::log_started() const {
   std::vector<std::string> urls;
   for (const serve::Address& address : server_->addresses()) urls.push_back(url_of(address));
   log_->write({.action = "started",
-               .message = fmt::format("vram " VRAM_VERSION " serves at {}, a look each {}{}",
+               .message = fmt::format("vram " VRAM_VERSION " serves at {}, a sample every {}{}",
                                       fmt::join(urls, " and "),
                                       format_duration_ns(settings_.period.count()),
                                       token_->is_wanted() ? ", with a token" : ""),
@@ -342,8 +342,7 @@ bool Serving::execute(ServiceRequest service_request) {
     return true;
   }
   sampler_->release();
-  log_->write(
-      {.action = "released", .message = "lets go of all drivers for 30 s, as SIGUSR1 asks"});
+  log_->write({.action = "released", .message = "releases all drivers for 30 s (SIGUSR1)"});
   return true;
 }
 
@@ -416,7 +415,7 @@ Result<int> Serving::run() {
   drop_privileges();
   const auto history = open_history();
   if (history && !*history) {
-    log_->write({.action = "stopped", .message = "ends, as it was asked to while it started"});
+    log_->write({.action = "stopped", .message = "stops, as requested during its start"});
     _exit(0);  // the history is still being opened, and uses what would be torn down
   }
   const Result<> opened = history ? open_alerts() : tl::unexpected(history.error());

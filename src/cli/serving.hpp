@@ -1,6 +1,6 @@
-// Serving: vram serve while it runs. Where sampler, HTTP server, log and signals are put together.
+// Serving: runs vram serve; combines sampler, HTTP server, log and signals.
 //
-//     Live ─▶ Sampler ─┬─▶ Sights ─▶ routes ─▶ Guard ─▶ HttpServer ─▶ clients
+//     Live ─▶ Sampler ─┬─▶ SampleFeed ─▶ routes ─▶ Guard ─▶ HttpServer ─▶ clients
 //                      ├─▶ History
 //                      └─▶ the main thread: rules, the log
 //
@@ -25,7 +25,7 @@
 
 namespace vram::cli {
 
-// Whom to tell of alerts.
+// A receiver of alerts.
 struct ReceiverUrl {
   std::string option;
   std::string given;  // a URL, or @FILE
@@ -38,7 +38,7 @@ struct ServeSettings {
   std::string gpu;
   std::string token_file;                 // empty: no token
   std::shared_ptr<serve::WebAccess> web;  // null: plain HTTP
-  std::vector<std::string> host_names;    // by which clients call it, besides the machine's own
+  std::vector<std::string> host_names;    // other names that clients use for it
   watch::CommandLines commands = watch::CommandLines::kName;
   bool dcgm_names = false;
   std::optional<uint32_t> process_series;

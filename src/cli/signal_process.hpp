@@ -1,5 +1,5 @@
-// A signal to a process and to no later one with its number: the process is held by a descriptor,
-// and then it is looked whether it began when the one that was meant did.
+// Sends a signal to a process and never to a later one with the same pid: a descriptor holds the
+// process while its start time is compared.
 #pragma once
 
 #include "base/result.hpp"
@@ -7,7 +7,7 @@
 
 namespace vram::cli {
 
-// kNotFound: it has ended. kIo: it may not be done; the message says what to do.
+// kNotFound: it has ended. kIo: not permitted; the message says what to do.
 [[nodiscard]] Result<> signal_process(const show::top::ProcessId& process, int signal);
 
 }  // namespace vram::cli

@@ -42,13 +42,12 @@ struct StartupSettings {
 // The folder: VRAM_STARTUP's, or the one of the package that was installed with this program.
 [[nodiscard]] Result<std::string> startup_folder();
 
-// The library to preload into programs that are recorded, below the startup folder's package or
-// beside VRAM_LIBRARY's; empty where there is none.
+// The library to preload into recorded programs: below the startup folder's package, or in the
+// folder of VRAM_LIBRARY; empty if there is none.
 [[nodiscard]] std::string tap_library(const std::string& startup_folder);
 
-// What `settings` needs of the installation and of the file system, as far as it is known before
-// the program runs: the C library, and for a recording the preloaded library and a file that can be
-// made. Leaves no file behind.
+// Checks what `settings` needs, as far as possible before the program runs: the C library, and for
+// a recording the preloaded library and a file that can be created. Leaves no file behind.
 [[nodiscard]] Result<> check_startup(const CurrentEnvironment& current,
                                      const StartupSettings& settings);
 

@@ -29,7 +29,8 @@ Result<double> parse_limit(std::string text) {
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, percent);
   if (error != std::errc() || stopped != end || !(percent >= 0 && percent <= 1000))
-    return fail(Code::kBadInput, "--fail-above takes a share as 10%, found '{}'", text);
+    return fail(Code::kBadInput, "--fail-above: expected a percentage such as 10%, found '{}'",
+                text);
   return percent / 100;
 }
 
@@ -59,13 +60,13 @@ Result<> parse_numbers(const StressRequest& request, StressArguments& arguments)
   const auto length = parse_duration_ns(request.length);
   if (!length) return fail(Code::kBadInput, "--stress: {}", length.error().message);
   if (*length < kMinStressNs || *length > kMaxStressNs)
-    return fail(Code::kBadInput, "--stress takes a second to a day, found '{}'", request.length);
+    return fail(Code::kBadInput, "--stress: expected 1s to 24h, found '{}'", request.length);
   arguments.length_ns = *length;
   if (!request.device.empty()) {
     const auto device = parse_number("--device", request.device);
     if (!device) return tl::unexpected(device.error());
     if (*device > std::numeric_limits<uint32_t>::max())
-      return fail(Code::kBadInput, "--device: there is no number {}", request.device);
+      return fail(Code::kBadInput, "--device: invalid number {}", request.device);
     arguments.device = static_cast<uint32_t>(*device);
   }
   arguments.seed = watch::monotonic_ns() % 1'000'000;

@@ -131,8 +131,8 @@ Result<uint32_t> ordinal_of(const std::vector<doctor::StressedDevice>& devices,
     if (found != nullptr && found->identity.index == *number) return ordinal;
   }
   return fail(Code::kNotFound,
-              "expected GPU {} among the {} that CUDA shows this process, found that it is none of "
-              "them: see vram status for its number, and CUDA_VISIBLE_DEVICES",
+              "GPU {} is not among the {} that CUDA shows this process: check its number in vram "
+              "status, and CUDA_VISIBLE_DEVICES",
               *number, devices.size());
 }
 

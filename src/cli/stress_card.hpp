@@ -18,15 +18,15 @@ class StressCard {
  public:
   virtual ~StressCard() = default;
   [[nodiscard]] virtual doctor::Card& card() = 0;
-  // Its names; the index where telemetry knows it.
+  // Its names; the index if telemetry knows it.
   [[nodiscard]] virtual const doctor::StressedDevice& device() const = 0;
 };
 
 // Of that many bytes, all real: host memory of this process.
 [[nodiscard]] std::unique_ptr<StressCard> simulated_card(uint64_t bytes);
 
-// number: as in the snapshot, where that knows of devices; else CUDA's own. Without one: CUDA's
-// first. kNotFound, kUnsupported: no such device can be used.
+// number: as in the snapshot, if that has devices; else CUDA's own. Without a number: CUDA's first
+// device. kNotFound, kUnsupported: the device cannot be used.
 [[nodiscard]] Result<std::unique_ptr<StressCard>> cuda_card(const watch::Snapshot& snapshot,
                                                             std::optional<uint32_t> number);
 

@@ -66,8 +66,8 @@ std::vector<doctor::OtherUser> others_on(const watch::Snapshot& snapshot,
 Result<> check_others(const std::vector<doctor::OtherUser>& others, bool force) {
   if (others.empty() || force) return {};
   return fail(Code::kBadInput,
-              "expected a GPU that nobody else uses, found {}: the test takes what is free but a "
-              "margin, so they may run out of memory; wait for them, or add --force",
+              "expected a GPU that no other process uses, found {}: the test uses all free memory "
+              "but a margin, so they may run out of memory; wait for them, or add --force",
               fmt::join(show::other_texts(others), "; "));
 }
 
@@ -112,9 +112,9 @@ Result<doctor::StressReport> stress_device(StressCard& opened, Live& live,
                                            const Console& console) {
   gpu::MemoryInfo info;
   if (opened.card().memory_info(&info) != gpu::Status::kOk)
-    return fail(Code::kUnsupported,
-                "expected the GPU to say how much memory is free, found that cuMemGetInfo fails: "
-                "see with nvidia-smi whether it is healthy");
+    return fail(
+        Code::kUnsupported,
+        "cannot read the GPU's free memory: cuMemGetInfo fails; check the GPU with nvidia-smi");
   doctor::StressOptions options;
   options.length_ns = arguments.length_ns;
   options.leave_bytes =
@@ -159,17 +159,17 @@ Result<std::unique_ptr<StressCard>> open_card(const StressArguments& arguments,
 }  // namespace
 
 std::vector<Option> stress_options(StressRequest& request) {
-  return {{"--stress", "TIME", "press a GPU's memory for so long, as 60s: patterns, storms, speeds",
+  return {{"--stress", "TIME",
+           "test a GPU's memory for this time, such as 60s: patterns, random requests, speed",
            &request.length},
-          {"--leave", "SIZE", "leave so much free for others (2 % of the memory, at least 512 MiB)",
-           &request.leave},
-          {"--seed", "N", "of the random patterns and requests; the same makes the same",
-           &request.seed},
-          {"--compare", "FILE", "an earlier report of the same GPU (--json): what became worse",
+          {"--leave", "SIZE",
+           "memory to leave free for others (2 % of the memory, at least 512 MiB)", &request.leave},
+          {"--seed", "N", "seed of the random patterns and requests", &request.seed},
+          {"--compare", "FILE", "compare with an earlier report of the same GPU (--json)",
            &request.compare},
-          {"--fail-above", "SHARE", "exit code 1 where something became worse by more (10%)",
-           &request.fail_above},
-          {"--force", "", "press a GPU that other processes use, too", &request.force}};
+          {"--fail-above", "SHARE",
+           "exit with code 1 if a value became worse by more than this (10%)", &request.fail_above},
+          {"--force", "", "test a GPU even if other processes use it", &request.force}};
 }
 
 bool is_of_no_test(const StressRequest& request) {

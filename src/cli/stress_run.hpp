@@ -14,7 +14,7 @@ namespace vram::cli {
 
 // The options' texts, as they were given.
 struct StressRequest {
-  std::string length;  // empty: no test is asked for
+  std::string length;  // empty: no test
   std::string device;
   std::string gpu;
   std::string leave;
@@ -29,11 +29,11 @@ struct StressRequest {
 // --stress and what belongs to it alone. --device, --gpu, --json and --output are the command's.
 [[nodiscard]] std::vector<Option> stress_options(StressRequest& request);
 
-// Whether something is asked of a test that is not asked for.
+// Whether the request has options of a test without requesting one.
 [[nodiscard]] bool is_of_no_test(const StressRequest& request);
 
-// Blocks until the test is over or a signal ends it. 0: passed; 1: errors, worse than before, or
-// cut short; 3: no GPU to test.
+// Blocks until the test ends or a signal stops it. 0: passed; 1: errors, worse than before, or
+// incomplete; 3: no GPU to test.
 [[nodiscard]] Result<int> run_stress_request(const StressRequest& request, Console& console);
 
 }  // namespace vram::cli

@@ -128,7 +128,7 @@ bool TopLoop::execute(const show::top::Request& request) {
       return true;
     case RequestKind::kRelease:
       sampler_.release();
-      state_.show_message("let go of the drivers; they are opened again in 30 s");
+      state_.show_message("released the drivers; they are opened again in 30 s");
       return true;
   }
   return true;

@@ -1,5 +1,5 @@
-// TopLoop: vram top while it runs. One thread waits for keys, signals, new looks and answers at
-// once; the sampler looks on another, so that no key waits for a driver.
+// TopLoop: runs vram top. One thread waits for keys, signals, new samples and answers at the same
+// time; the sampler has its own thread, so that no key waits for a driver.
 //
 //     keys ──▶ handle ──▶ TopState ──┐
 //     sampler ──▶ latest, History ───┴──▶ draw ──▶ Grid ──▶ Terminal
@@ -22,8 +22,8 @@ class TopLoop {
  public:
   TopLoop(const std::shared_ptr<Live>& live, show::top::TopState state, show::Terminal terminal);
 
-  // Until somebody ends it. Afterwards the terminal is what it was, and a look may still hang:
-  // leave the program with _exit.
+  // Runs until the user ends it, and restores the terminal. A sample may still hang: leave the
+  // program with _exit.
   void run();
   [[nodiscard]] const show::top::TopState& state() const { return state_; }
 

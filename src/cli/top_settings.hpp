@@ -9,14 +9,14 @@
 
 namespace vram::cli {
 
-// $XDG_CONFIG_HOME/vram/top.toml; empty where the environment names no place.
+// $XDG_CONFIG_HOME/vram/top.toml; empty if the environment does not define it.
 [[nodiscard]] std::string top_settings_path();
 
-// None where there is no file. An error says what is wrong with the one there is.
+// None if there is no file. An error says what is wrong with the file.
 [[nodiscard]] Result<show::top::Settings> read_top_settings(const std::string& path);
 
-// Puts what changed over what the file says by now, so that of two that end one after the other the
-// last one wins; the file is whole at any time. A file that can't be understood stays as it is.
+// Merges the changes into the current file, so that of two programs the last one to end wins; the
+// file is complete at any time. An invalid file is not changed.
 [[nodiscard]] Result<> keep_top_settings(const std::string& path,
                                          const show::top::Settings& changed);
 

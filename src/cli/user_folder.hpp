@@ -1,4 +1,4 @@
-// Where a user's programs keep their files, as the XDG base directories say.
+// The folders for a user's files, following the XDG base directory specification.
 #pragma once
 
 #include <filesystem>

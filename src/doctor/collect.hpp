@@ -1,11 +1,11 @@
-// collect(): looks at the machine: files of /proc, /sys, /dev and /etc, the environment, and the
-// driver's libraries. The one place of the doctor that touches anything.
+// collect(): reads the machine's facts: files of /proc, /sys, /dev and /etc, the environment, and
+// the driver's libraries. The only part of the doctor with side effects.
 //
 //     files below root ─┐
 //     NVML, libcuda ────┴─▶ MachineFacts ──▶ examine()
 //
-// Executes nothing, changes nothing, reads bounded parts of files and waits for none; a sleeping
-// GPU is not woken. The libraries are asked on a thread of their own and left behind when they do
+// Executes nothing, changes nothing, reads bounded parts of files and blocks on none; a sleeping
+// GPU is not woken. The libraries are called on a thread of its own, which is detached if they do
 // not answer in time. From one thread.
 #pragma once
 
@@ -30,7 +30,7 @@ using Pid = std::optional<uint32_t>;
 // Without the libraries, the snapshot and the holders: those are not below a root.
 [[nodiscard]] MachineFacts collect(const std::string& root = "/", Pid pid = std::nullopt);
 
-// What the driver's libraries say. Not asked while all GPUs sleep.
+// Reads the facts from the driver's libraries. Do not call it while all GPUs sleep.
 void query_libraries(MachineFacts& facts, const Libraries& libraries);
 
 }  // namespace vram::doctor

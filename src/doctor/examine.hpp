@@ -1,5 +1,5 @@
-// examine(): what is wrong with a machine, judged from facts alone. A pure function; the checks it
-// is made of are in checks/, one file a subject.
+// examine(): finds problems of a machine from its facts. A pure function; its checks are in
+// checks/, one file for each subject.
 #pragma once
 
 #include "doctor/facts.hpp"

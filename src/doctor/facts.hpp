@@ -1,6 +1,6 @@
-// MachineFacts: what was found on this machine and of the process that is examined: nothing is
-// judged here. Made by collect() (collect.hpp), by hand in tests; read by the checks. Plain values;
-// what could not be read is absent, and no check takes absent for wrong.
+// MachineFacts: facts of this machine and of the examined process, without judgement. Made by
+// collect() (collect.hpp), or by hand in tests; read by the checks. Plain values; what could not be
+// read is absent, and no check treats absent as wrong.
 #pragma once
 
 #include "gpu/telemetry.hpp"
@@ -15,7 +15,7 @@
 
 namespace vram::doctor {
 
-// A file under /dev that stands for a device.
+// A device file under /dev.
 struct DeviceNode {
   std::string path;
   bool exists = false;
@@ -24,7 +24,7 @@ struct DeviceNode {
   int refused = 0;  // why it may not be opened for reading and writing: EACCES, EPERM; 0: it may
 };
 
-// A GPU as the bus has it, whoever drives it.
+// A GPU in the bus's list, with any driver.
 struct PciGpu {
   std::string pci_id;  // "0000:19:00.0"
   gpu::Vendor vendor = gpu::Vendor::kNvidia;
@@ -39,7 +39,7 @@ struct LibraryFile {
   std::string version;  // "535.54.03", of its file's name
 };
 
-// What the driver's libraries answered.
+// The result of a call to the driver's libraries.
 struct LibraryAnswer {
   bool was_asked = false;
   bool is_hanging = false;      // no answer within the time it was given
@@ -47,7 +47,7 @@ struct LibraryAnswer {
   int error = 0;                // of its first call
   std::string error_text = {};
   std::optional<uint32_t> devices = std::nullopt;
-  std::string version = {};  // the driver's, as NVML says; CUDA's, as "13.0"
+  std::string version = {};  // the driver's, from NVML; CUDA's, as "13.0"
 };
 
 struct NvidiaFacts {
@@ -75,7 +75,7 @@ struct PlatformFacts {
   bool is_wsl = false;
   bool has_dxg = false;              // /dev/dxg, WSL's way to the GPU
   bool has_wsl_library = false;      // /usr/lib/wsl/lib/libcuda.so.1
-  std::optional<std::string> board;  // "NVIDIA Jetson AGX Orin", where the GPU is part of it
+  std::optional<std::string> board;  // "NVIDIA Jetson AGX Orin", if the GPU is part of it
   std::optional<bool> secure_boot;
   std::optional<bool> has_display;  // a monitor is connected to a GPU
   bool has_infiniband = false;
@@ -89,7 +89,7 @@ struct PlatformFacts {
 
 struct ContainerFacts {
   bool is_inside = false;
-  std::string runtime;  // "docker", "kubernetes", …; "": not known which
+  std::string runtime;  // "docker", "kubernetes", …; "": unknown
   std::optional<bool> is_host_pid_namespace;
   std::optional<uint64_t> memory_limit_bytes;  // of the control group; absent: no limit
 };
@@ -107,8 +107,8 @@ struct FolderFacts {
 
 struct MpsFacts {
   std::optional<uint32_t> processes;  // control daemon and servers that can be seen
-  std::string pipe_folder;            // where clients look for the daemon
-  bool has_pipe = false;              // something lies there
+  std::string pipe_folder;            // where clients search for the daemon
+  bool has_pipe = false;              // the pipe exists
 };
 
 // A limit of the process; absent: unlimited, or unknown.
@@ -154,7 +154,7 @@ struct MachineFacts {
   MpsFacts mps;
   ProcessFacts process;
   std::optional<std::vector<LoggedXid>> xids;  // absent: the kernel's log may not be read
-  std::optional<watch::Snapshot> snapshot;     // absent: nobody looked
+  std::optional<watch::Snapshot> snapshot;     // absent: no sample was taken
   std::optional<watch::Reclaimable> holders;
 };
 

@@ -1,4 +1,4 @@
-// What the doctor found: values, for show/ and for programs. Every id is in finding_ids() and in
+// Findings of the doctor: values, for show/ and for programs. Every id is in finding_ids() and in
 // docs/doctor.md, and never changes its meaning.
 #pragma once
 
@@ -13,9 +13,9 @@ namespace vram::doctor {
 // The worst first.
 enum class Severity : uint8_t {
   kBad,      // something does not work, or will not
-  kWarning,  // it works, and costs memory, time or trouble
-  kNote,     // worth knowing
-  kGood,     // looked at, and as it should be
+  kWarning,  // it works, but costs memory, time or reliability
+  kNote,     // for information
+  kGood,     // checked, without a problem
 };
 
 struct Repair {
@@ -28,17 +28,18 @@ struct Finding {
   Severity severity = Severity::kNote;
   std::string what = {};                   // one line
   std::string why = {};                    // why it matters, with numbers
-  Repair repair = {};                      // empty where there is nothing to repair
+  Repair repair = {};                      // empty if there is nothing to repair
   std::vector<std::string> evidence = {};  // what was read, and where
 };
 
 using Findings = std::vector<Finding>;
 
 struct Report {
-  int64_t time_ns = 0;  // since 1970, UTC; 0: nobody asked the clock
+  int64_t time_ns = 0;  // since 1970, UTC; 0: unknown
   std::string host;
-  uint32_t usable_gpus = 0;  // that programs can work on, as far as can be told without doing it
-  Findings findings;         // by subject, the worst first
+  uint32_t usable_gpus =
+      0;              // that programs can use, as far as can be determined without using them
+  Findings findings;  // by subject, the worst first
 };
 
 // Of all findings there can be, by subject.

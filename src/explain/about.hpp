@@ -1,4 +1,4 @@
-// What a recording says about its process and machine (Trace::about), as numbers.
+// Numbers in a recording's facts about its process and machine (Trace::about).
 #pragma once
 
 #include "trace/trace.hpp"
@@ -12,7 +12,7 @@ namespace vram::explain {
 // Nothing: not recorded, or no number.
 [[nodiscard]] std::optional<uint64_t> number_about(const trace::Trace& trace, std::string_view key);
 
-// What the device has in all.
+// The device's total memory.
 [[nodiscard]] std::optional<uint64_t> memory_bytes_of(const trace::Trace& trace,
                                                       const trace::DeviceTrace& device);
 

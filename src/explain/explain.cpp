@@ -228,7 +228,7 @@ void describe_origin(const trace::Trace& trace, Report& report) {
 Result<> check_contents(const trace::Trace& trace) {
   if (!trace.devices.empty()) return {};
   if (trace.origin.truncated_at_byte) {
-    return fail(Code::kBadInput, "{}: cut off at byte {}, and nothing whole comes before",
+    return fail(Code::kBadInput, "{}: truncated at byte {}, without a complete part before it",
                 trace.origin.path, format_count(*trace.origin.truncated_at_byte));
   }
   return fail(Code::kBadInput,

@@ -25,11 +25,11 @@ struct ExplainOptions {
   std::function<void(std::string_view stage, double share)> progress = {};
 };
 
-// kBadInput where the trace has neither events nor segments: nothing to explain, nor to convert.
+// kBadInput if the trace has neither events nor segments.
 [[nodiscard]] Result<> check_contents(const trace::Trace& trace);
 
-// Errors: kNotFound when the asked device or moment is not in the trace (the message lists what
-// is), those of check_contents().
+// Errors: kNotFound if the requested device or moment is not in the trace (the message lists the
+// existing ones), and those of check_contents().
 [[nodiscard]] Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options = {});
 
 }  // namespace vram::explain

@@ -1,7 +1,7 @@
-// Report: the whole explanation of a trace as plain values, ready to be drawn (show/) or asked by a
-// program. Sizes are bytes, times are nanoseconds: `time_ns` since the recording's first event,
-// `_unix_ns` on the wall clock. A recording without a clock has clock = kEventIndex and its "times"
-// are event numbers.
+// Report: the explanation of a trace as plain values, to be drawn (show/) or read by a program.
+// Sizes are bytes, times are nanoseconds: `time_ns` since the recording's first event, `_unix_ns`
+// on the wall clock. A recording without a clock has clock = kEventIndex, and its "times" are event
+// numbers.
 #pragma once
 
 #include "replay/result.hpp"
@@ -65,8 +65,8 @@ struct Holder {
   uint64_t block_bytes = 0;  // with rounding: what freeing it would make free
   uint64_t count = 0;        // blocks
   uint64_t largest_bytes = 0;
-  int64_t oldest_ns =
-      0;  // allocation time of its oldest block; negative or 0: before the recording
+  // allocation time of its oldest block; negative or 0: before the recording
+  int64_t oldest_ns = 0;
   bool before_recording = false;  // all of it was alive before the first event
   std::vector<Frame> stack;       // by stack only: innermost first
 };
@@ -81,20 +81,20 @@ struct Breakdown {
 // Reserved but not allocated, by why it can't be given to the next request.
 struct Waste {
   uint64_t pending_bytes = 0;       // freed, awaited by another stream
-  uint64_t rounding_bytes = 0;      // block sizes beyond what allocated blocks asked for
+  uint64_t rounding_bytes = 0;      // block sizes minus requested bytes of allocated blocks
   uint64_t releasable_bytes = 0;    // segments entirely free: empty_cache() gives them back
   uint64_t stranded_bytes = 0;      // holes in segments that live blocks hold
   uint64_t private_pool_bytes = 0;  // free in private pools, whose CUDA graphs or MemPools use it
   uint64_t hole_count = 0;          // those that are stranded
-  uint64_t largest_hole_bytes =
-      0;  // the largest free block: the largest request served without a new segment...
-  std::string largest_hole_domain;  // ... if it comes from this pool and stream
+  // the largest free block: the largest request served without a new segment...
+  uint64_t largest_hole_bytes = 0;
+  std::string largest_hole_domain;  // ... if the request is of this pool and stream
 };
 
 // A live block (or group from one site) whose release would empty a segment.
 struct Pinner {
   std::string name;
-  uint64_t pinned_bytes = 0;    // what it holds itself
+  uint64_t pinned_bytes = 0;    // its own bytes
   uint64_t stranded_bytes = 0;  // in the segments it alone keeps; a part of Waste::stranded_bytes
   uint64_t segment_count = 0;
 };
@@ -107,8 +107,8 @@ struct State {
   std::vector<Pinner> pinners;  // largest stranded first
   uint64_t segment_count = 0;
   uint64_t block_count = 0;  // active blocks
-  // Requested by blocks of which the program said what they are, by a name or a scope; none where
-  // the recording has neither. Then breakdowns have kCategory, too.
+  // Requested bytes of blocks with a name or a scope; nothing if the recording has neither.
+  // Breakdowns also have kCategory then.
   std::optional<uint64_t> named_bytes;
 };
 
@@ -131,7 +131,7 @@ struct Phase {
   int64_t duration_ns = 0;       // median over the steady steps
   uint64_t peak_bytes = 0;       // requested, median
   int64_t delta_bytes = 0;       // end minus begin, median
-  uint64_t allocated_bytes = 0;  // asked for inside, median
+  uint64_t allocated_bytes = 0;  // requested inside, median
 };
 
 struct Steps {
@@ -147,10 +147,10 @@ enum class GrowthKind { kLeak, kOneOff, kBoundedCache, kUndecided };
 // A site whose live bytes grew from step to step.
 struct Growth {
   GrowthKind kind = GrowthKind::kLeak;
-  std::string site;           // user frame, or size class where there are no stacks
+  std::string site;           // user frame, or size class without stacks
   std::vector<Frame> stack;   // a typical one
   double bytes_per_step = 0;  // Theil–Sen slope over the steady steps
-  uint64_t live_bytes = 0;    // at the end of the last whole step
+  uint64_t live_bytes = 0;    // at the end of the last complete step
   uint64_t live_count = 0;
   uint64_t birth_steps = 0;  // different steps whose blocks are alive there
   uint64_t steady_steps = 0;
@@ -167,22 +167,22 @@ struct Oom {
   uint64_t largest_hole_bytes = 0;
   std::optional<uint64_t> step;  // index
   State state;
-  // The limit on this process that refused it; none where the device itself was full, or where no
-  // limit explains the recording.
+  // The process's limit that refused it; nothing if the device itself was full, or if no limit
+  // explains the recording.
   std::optional<uint64_t> limit_bytes;
 };
 
-// What the same program would have reserved on another allocator or with other settings, by replay.
+// A replay of the same program with another allocator or other settings.
 struct WhatIf {
-  std::string allocator;  // as `vram replay --allocator` takes it
+  std::string allocator;  // as for `vram replay --allocator`
   bool is_recorded = false;
   bool is_recommended = false;  // of one at most: the setting to change to, as `vram tune` ranks
   replay::Basis basis = replay::Basis::kEmulated;
   bool completed = false;
-  uint64_t peak_reserved_bytes = 0;  // until it ran out of memory, where it did
+  uint64_t peak_reserved_bytes = 0;  // until it ran out of memory, if it did
   uint64_t retries = 0;
   int64_t driver_time_ns = 0;         // estimated
-  std::optional<uint64_t> oom_event;  // where it ran out of memory
+  std::optional<uint64_t> oom_event;  // if it ran out of memory
 };
 
 struct WhatIfs {
@@ -225,7 +225,7 @@ enum class FindingKind {
   kRecording
 };
 
-// Something worth telling, ordered by bytes.
+// An important result; ordered by bytes.
 struct Finding {
   FindingKind kind = FindingKind::kRecording;
   uint64_t bytes = 0;
@@ -237,7 +237,7 @@ struct Finding {
 struct DeviceReport {
   uint32_t ordinal = 0;
   bool is_host = false;
-  std::optional<uint64_t> memory_bytes;  // that the device has, where the recording says it
+  std::optional<uint64_t> memory_bytes;  // of the device, if recorded
   uint64_t events = 0;
   uint64_t allocations = 0;
   uint64_t frees = 0;
@@ -250,15 +250,15 @@ struct DeviceReport {
   Peak peak;
   std::vector<TimelineSlice> timeline;
   State at_peak;  // of requested bytes
-  // Waste where reserved was largest: of the moments at which it stood there, the first of those
-  // with most requested. A peak that is reached early may stand for the rest of the run.
+  // Waste at the maximum of reserved memory: of the moments with this maximum, the first with the
+  // most requested bytes. A peak that is reached early may last until the end.
   State at_reserved_peak;
   std::optional<State> at;  // --at
   Steps steps;
   std::vector<Growth> growth;      // leaks first, then by bytes per step
   uint64_t oom_count = 0;          // requests that failed
-  std::vector<Oom> ooms;           // the first and the last of them, where they are many
-  std::optional<WhatIfs> what_if;  // where it ran out of memory or much was wasted
+  std::vector<Oom> ooms;           // the first and the last of them, if there are many
+  std::optional<WhatIfs> what_if;  // if it ran out of memory, or with much waste
   Verdict verdict;
   std::vector<Finding> findings;
 };
@@ -268,7 +268,7 @@ struct NoteLine {
   uint64_t count = 1;
 };
 
-// What the recording says about the process, among those that worked together.
+// The recorded facts about the process, among the processes of its program.
 struct Process {
   std::optional<uint64_t> rank;
   std::optional<uint64_t> world_size;
@@ -284,8 +284,8 @@ struct Report {
   std::optional<uint64_t> truncated_at_byte;
   Process process;
   std::vector<NoteLine> notes;
-  std::vector<std::pair<std::string, std::string>>
-      settings;                       // those that differ from the defaults first
+  // those that differ from the defaults first
+  std::vector<std::pair<std::string, std::string>> settings;
   std::vector<DeviceReport> devices;  // with events or segments
   size_t main_device = 0;  // index into devices: --device, else the one with the largest peak
 };

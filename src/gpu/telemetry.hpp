@@ -1,11 +1,9 @@
-// Telemetry: what a machine's GPUs say about themselves, as values. The seam between the sources
-// that know (nvml/, drm/) and everybody who shows or judges it. Unknown is not zero: whatever a
-// library, a driver or a permission may withhold is optional, and stays so all the way to the
-// screen.
+// Telemetry: what a machine's GPUs report, as values: the interface between the sources (nvml/,
+// drm/) and everything that shows or evaluates it. Unknown is not zero: a figure that a library, a
+// driver or a permission may withhold is optional, up to the screen.
 //
-// Three questions, by how often they are worth asking: identity() once, health() every few seconds,
-// sample() at each tick. Sizes are bytes. Nothing here waits longer than the source's own call
-// does.
+// Three functions, by how often to call them: identity() once, health() every few seconds, sample()
+// at each tick. Sizes are bytes. They wait no longer than the source's own calls.
 #pragma once
 
 #include "base/result.hpp"
@@ -20,16 +18,16 @@
 
 namespace vram::gpu {
 
-// What recovery_action may say, by NVML's number, and throttle_reasons, by its bit from 1 on.
-// Drivers newer than this program may have others.
+// Values of recovery_action by NVML's number, and of throttle_reasons by bit, from 1 on. Newer
+// drivers may have others.
 inline constexpr std::array<std::string_view, 5> kRecoveryActions{
     "none", "reset", "reboot", "drain peer to peer", "drain and reset"};
 inline constexpr std::array<std::string_view, 8> kThrottleReasons{
     "application clocks", "power cap",        "hardware slowdown", "sync boost",
     "software thermal",   "hardware thermal", "power brake",       "display clocks"};
 
-// Where all four are known, total = used + reserved + free; without reserved (the driver's own), it
-// is part of used.
+// If all four are known, total = used + reserved + free. If the driver's own memory (reserved) is
+// unknown, it is part of used.
 struct DeviceMemory {
   std::optional<uint64_t> total_bytes;
   std::optional<uint64_t> used_bytes;
@@ -52,7 +50,7 @@ struct DeviceProcess {
 
 enum class Vendor : uint8_t { kNvidia, kAmd, kIntel, kSimulated };
 
-// A part of a device that MIG makes a device of its own.
+// A MIG instance: a part of a device that works as a device of its own.
 struct MigInstance {
   uint32_t gpu_instance = 0;
   uint32_t compute_instance = 0;
@@ -61,7 +59,7 @@ struct MigInstance {
   DeviceMemory memory;                 // of the GPU instance, whose compute instances share it
 };
 
-// What a device is. Does not change while its driver stays loaded.
+// A device's identity. Constant while its driver is loaded.
 struct DeviceIdentity {
   uint32_t index = 0;
   Vendor vendor = Vendor::kNvidia;
@@ -85,26 +83,26 @@ struct RemappedRows {
   bool has_failed = false;
 };
 
-// Pages of the memory that are handed out to nobody any more: NVIDIA's cards before Ampere, AMD's.
+// Pages of memory that are no longer used: NVIDIA's GPUs before Ampere, AMD's.
 struct RetiredPages {
   std::optional<uint32_t> corrected;     // after several corrected errors, of a single bit
   std::optional<uint32_t> uncorrected;   // after one that could not be corrected, of two bits
-  std::optional<uint32_t> of_any_cause;  // where the driver does not tell which
+  std::optional<uint32_t> of_any_cause;  // if the driver does not report the cause
   std::optional<bool> is_pending;        // bad, and in use until the next reset
   std::optional<bool> has_failed;        // one could not be retired
 };
 
 // How a device is doing: figures that change slowly or cost a slow call.
 struct DeviceHealth {
-  std::optional<DeviceMemory> bar1;  // what the host can address of the memory
+  std::optional<DeviceMemory> bar1;  // the memory that the host can map
   EccCounts ecc_since_boot;
   EccCounts ecc_ever;
   std::optional<RemappedRows> remapped_rows;
   std::optional<RetiredPages> retired_pages;
   std::optional<uint32_t> memory_celsius;
-  std::optional<std::string> recovery_action;  // what the driver asks for: "reset", "reboot", …
+  std::optional<std::string> recovery_action;  // "reset", "reboot", …
   std::optional<std::string> compute_mode;     // "default", "exclusive process", "prohibited"
-  std::optional<bool> is_persistent;           // the driver stays loaded with nobody using it
+  std::optional<bool> is_persistent;           // the driver stays loaded without users
   std::optional<bool> is_mig;
   std::vector<MigInstance> mig_instances;
 };
@@ -113,8 +111,8 @@ struct DeviceHealth {
 struct DeviceSample {
   uint32_t index = 0;
   DeviceMemory memory;
-  // The host's that the device may use as its own (AMD's GTT): where a processor's graphics have
-  // but a small carve-out, the models lie here.
+  // Host memory that the device may use as its own (AMD's GTT): integrated GPUs have little memory
+  // of their own, so models are stored here.
   DeviceMemory host_memory;
   std::optional<uint32_t> busy_percent;         // of the time of the library's last sample
   std::optional<uint32_t> memory_busy_percent;  // of the time it was read or written, not of bytes
@@ -125,22 +123,24 @@ struct DeviceSample {
   std::optional<uint32_t> core_mhz;
   std::optional<uint32_t> memory_mhz;
   std::optional<std::vector<std::string>> throttle_reasons;  // why the clocks are held down
-  std::optional<uint64_t> pcie_sent_bytes;  // since the driver was loaded; may begin anew
+  std::optional<uint64_t> pcie_sent_bytes;  // since the driver was loaded; may be reset
   std::optional<uint64_t> pcie_received_bytes;
   std::optional<uint64_t> nvlink_sent_bytes;  // over all links; otherwise as PCIe's
   std::optional<uint64_t> nvlink_received_bytes;
-  // In the last few seconds, where the source itself knows; else watch::Rates makes them of the
+  // Over the last seconds, if the source reports it; else watch::Rates computes it from the
   // counters above.
   std::optional<uint64_t> pcie_sent_bytes_per_second;
   std::optional<uint64_t> pcie_received_bytes_per_second;
   std::optional<uint64_t> nvlink_sent_bytes_per_second;
   std::optional<uint64_t> nvlink_received_bytes_per_second;
   std::optional<std::vector<DeviceProcess>> processes;  // by pid
-  bool is_asleep = false;              // powered down; nothing else was asked, so as not to wake it
-  std::optional<std::string> trouble;  // why the device said nothing, in one line
+  // Powered down; nothing else was read, so as not to wake it.
+  bool is_asleep = false;
+  // Why the device reported nothing, in one line.
+  std::optional<std::string> trouble;
 };
 
-// A fault that NVIDIA's driver told of when it happened, by its Xid number.
+// A fault that NVIDIA's driver reported when it happened, by its Xid number.
 struct XidEvent {
   uint64_t xid = 0;
   std::optional<uint32_t> device;        // its index; unknown: none that is watched
@@ -148,7 +148,7 @@ struct XidEvent {
   std::optional<uint32_t> compute_instance;
 };
 
-// Which devices' faults are told, and those told since the last time.
+// The devices that report faults, and the faults since the last report.
 struct XidReport {
   std::vector<uint32_t> watched;  // by index
   std::vector<XidEvent> events;
@@ -159,11 +159,11 @@ concept Telemetry = requires(const T& source, uint32_t index) {
   { source.device_count() } -> std::same_as<Result<uint32_t>>;
   { source.identity(index) } -> std::same_as<DeviceIdentity>;
   { source.health(index) } -> std::same_as<DeviceHealth>;
-  // Of a device that fails, everything but the index and the trouble is unknown.
+  // If the device fails, everything but the index and `trouble` is unknown.
   { source.sample(index) } -> std::same_as<DeviceSample>;
 };
 
-// A source that can also tell of faults.
+// A source that also reports faults.
 template <typename T>
 concept ReportsXids = requires(const T& source) {
   { source.xid_report() } -> std::same_as<XidReport>;

@@ -1,10 +1,10 @@
-// Board: this process's page of the board (board_page.hpp), on which it posts its figures and reads
-// what others ask of it.
+// Board: this process's status page (board_page.hpp), on which it publishes figures and receives
+// requests.
 //
-// post() is for the hot path: any thread, no lock, no call of the kernel, no allocation, well under
-// a microsecond. Of two threads that post at once one gives way, and its figures are not posted:
-// the other's are as new. request() and answer() are as cheap, and for any thread, too; the rest is
-// for one thread at a time.
+// post() is for hot paths: any thread, no lock, no system call, no allocation, well under a
+// microsecond. If two threads post at the same time, one of them gives up: the other's figures are
+// as recent. request() and answer() are as cheap and may be called from any thread; the other
+// functions belong to one thread at a time.
 #pragma once
 
 #include "base/result.hpp"
@@ -34,11 +34,11 @@ struct TrimRequest {
 
 class Board {
  public:
-  // Makes the folder (mode 0700) if it is not there, and the page (0600), which appears whole; one
-  // that a dead process of the same pid has left is replaced, but not one of another pid namespace,
-  // beside which this one gets a name of its own. Pages of other dead processes are removed: a
-  // forked child that ends by _exit() leaves one. kIo: the folder or the page can't be made, or the
-  // folder is another user's, or open to others.
+  // Creates the folder (mode 0700) and the page (0600) if they do not exist; the page appears
+  // complete. Replaces the page of a dead process with the same pid, except one of another pid
+  // namespace: then this page gets another name. Removes pages of other dead processes, such as a
+  // forked child that ended with _exit(). kIo: the folder or the page cannot be created, or the
+  // folder belongs to another user or is open to others.
   [[nodiscard]] static Result<Board> open(const std::string& folder);
   Board(Board&& other) noexcept
       : path_(std::move(other.path_)),
@@ -47,15 +47,15 @@ class Board {
   Board& operator=(Board&&) = delete;
   ~Board();  // withdraws the page, too
   [[nodiscard]] std::string folder() const { return path_.substr(0, path_.rfind('/')); }
-  // The page is taken off the board, unless this is a fork of the process whose page it is. post()
-  // may still be called: nobody sees it.
+  // Removes the page, unless this is a fork of the process that owns it. post() may still be
+  // called; it has no effect.
   void withdraw() const;
 
   // False: another thread was posting.
   bool post(const BoardPosting& posting) noexcept;
   // The newest request that was not answered.
   [[nodiscard]] std::optional<TrimRequest> request() const;
-  // kBoardUnknown: nobody can tell how many bytes came back.
+  // kBoardUnknown: the released amount is unknown.
   void answer(const TrimRequest& request, uint64_t bytes);
 
  private:

@@ -1,13 +1,13 @@
-// BoardPage: what lies in a page of the board, byte by byte. The board is a folder of shared memory
-// in which each process that posts has one page, a file named by its pid; vram's programs read
-// them. Where containers share the folder, and another one's process has the name already, it is
-// <pid>.<pid namespace>; those in the same namespace find it by the pid, too, others do not.
+// BoardPage: the binary layout of a status page. The board is a folder of shared memory in which
+// each publishing process has one page, a file named by its pid, which vram's programs read. If
+// containers share the folder and another container's process has the name, the page is <pid>.<pid
+// namespace>; processes of that namespace find it by pid, others do not.
 //
-//     Board (the owner writes) ──▶ BoardPage ◀── board_reader (anybody of the same user, and root)
+//     Board (the owner writes) ──▶ BoardPage ◀── board_reader (the same user, and root)
 //
-// The figures are guarded by a sequence: odd while they are written, and another after each
-// writing. Who reads them, and finds the sequence even and the same before and after, has read one
-// posting. The request area is separate: others ask there, the owner answers.
+// A sequence number guards the figures: odd during a write, and different after each write. If a
+// reader finds the number even and unchanged, it has read one consistent post. The request area is
+// separate: other processes write requests, the owner answers.
 #pragma once
 
 #include <cstddef>
@@ -38,21 +38,22 @@ struct BoardDevice {
   uint64_t allocated_bytes = kBoardUnknown;
   uint64_t reserved_bytes = kBoardUnknown;
   uint64_t peak_bytes = kBoardUnknown;    // of allocated_bytes, as the process counts it
-  uint64_t cached_bytes = kBoardUnknown;  // what a trim would give back
+  uint64_t cached_bytes = kBoardUnknown;  // what a trim would release
 };
 
 struct BoardFigures {
   uint64_t posted_ns = 0;            // CLOCK_MONOTONIC; 0: never
   uint64_t step = kBoardUnknown;     // how many the process has done
   uint64_t step_ns = kBoardUnknown;  // how long the last one took
-  char scope[kScopeBytes] = {};      // what it is doing, "" if it does not say
+  char scope[kScopeBytes] = {};      // what it is doing; "" if unknown
   uint64_t device_count = 0;
   BoardDevice devices[kBoardDevices];
 };
 
-// Somebody asks the owner to give memory back. Who asks (trim_requester) holds the file's lock,
-// raises writing, writes what is wanted, then raises wanted; the owner answers with the bytes, then
-// sets answered to the wanted that it has seen. Of device and bytes, unknown means all.
+// A request to release memory. The requester (trim_requester) holds the file's lock, increments
+// `writing`, writes the request, and increments `wanted`; the owner writes the released bytes, then
+// sets `answered` to the value of `wanted` that it has seen. An unknown device or number of bytes
+// means all.
 struct BoardRequest {
   uint64_t wanted = 0;  // the number of the request
   uint64_t device = 0;
@@ -67,7 +68,7 @@ struct BoardPage {
   uint32_t version = kBoardVersion;
   uint32_t page_bytes = kBoardPageBytes;
   BoardOwner owner;
-  char command[216] = {};  // /proc/self/cmdline with spaces, cut off
+  char command[216] = {};  // /proc/self/cmdline with spaces, truncated
   uint64_t sequence = 0;
   BoardFigures figures;
   char unused_figures[2072] = {};  // for figures to come
@@ -80,18 +81,17 @@ static_assert(sizeof(BoardPage) == kBoardPageBytes);
 static_assert(std::is_trivially_copyable_v<BoardPage>);
 
 inline constexpr const char* kSharedMemoryFolder = "/dev/shm";
-// Where a user's processes have their pages: /dev/shm/vram-<uid>. Where that can't be had, as when
-// another user has made a folder of that name, <runtime folder>/vram. The runtime folder is
-// $XDG_RUNTIME_DIR for this user, else /run/user/<uid>; it is not the first choice, since it goes
-// when the user logs out, and a training job does not.
+// Returns the folder of a user's pages: /dev/shm/vram-<uid>, or <runtime folder>/vram if that is
+// not available, for example because another user created it. The runtime folder is
+// $XDG_RUNTIME_DIR for this user, else /run/user/<uid>; it is not the first choice because it is
+// removed when the user logs out, while a training job continues.
 [[nodiscard]] std::string board_folder_of(uint32_t uid);
 [[nodiscard]] std::string second_board_folder_of(uint32_t uid);
 inline constexpr const char* kRuntimeFolders = "/run/user";
-// This process, or another one. A process that is not there (any more), or has ended, has no start:
-// 0.
+// Returns this process, or another one. A process that does not exist or has ended has start 0.
 [[nodiscard]] BoardOwner this_process();
 [[nodiscard]] uint64_t start_ticks_of(uint32_t pid);
-// Of this process: 0 where the system does not say.
+// Returns this process's pid namespace; 0: unknown.
 [[nodiscard]] uint64_t own_pid_namespace();
 inline constexpr uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // the machine's own
 

@@ -1,5 +1,5 @@
-// Fact: what a recording is told besides what happens: about the process or the machine, or a
-// setting of the allocator.
+// Fact: information in a recording besides its events: about the process or the machine, or an
+// allocator setting.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// Flusher: the thread that takes records from all rings in their order and writes them. What a
-// thread has said reaches the file within about a tenth of a second.
+// Flusher: the thread that collects the records of all rings in order and writes them. A record
+// reaches the file within about 100 ms.
 //
-// It takes no signals, and nothing is thrown out of it. All that touches the disk happens in it, so
-// that nobody else waits for a disk that hangs; stop() waits as long as it gets on.
+// It receives no signals and throws no exceptions. Only this thread accesses the disk, so that no
+// other thread waits for a hanging disk; stop() waits while there is progress.
 #pragma once
 
 #include "base/result.hpp"
@@ -21,7 +21,7 @@
 
 namespace vram::record {
 
-// Of the records that a recording was told: each is in one of the two.
+// The records of a recording: each is counted in one of the two.
 struct RecordCounts {
   uint64_t written = 0;
   uint64_t lost = 0;
@@ -29,13 +29,12 @@ struct RecordCounts {
 
 class Flusher : public std::enable_shared_from_this<Flusher> {
  public:
-  // stop() gives a disk up that has taken nothing for so long.
+  // stop() gives up if the disk accepts nothing for this long.
   static constexpr std::chrono::seconds kMaxStall{5};
 
-  // Starts the thread. The file is there, unless is_lazy: then it is made at the first record. kIo:
-  // it can't be made, or there is no thread to be had.
-  // on_failure is called once, in the thread, as soon as nothing can be written any more; not after
-  // stop().
+  // Starts the thread. The file exists, unless is_lazy: then it is created for the first record.
+  // kIo: it cannot be created, or no thread can be started. on_failure is called once, in the
+  // thread, as soon as writing fails; not after stop().
   [[nodiscard]] static Result<std::shared_ptr<Flusher>> start(RecordingOptions options,
                                                               bool is_lazy, void (*on_failure)());
   Flusher(const Flusher&) = delete;
@@ -62,7 +61,8 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   void run();
   void go_on_until_stopped();
   void write_last();
-  // Moves what is in order from the rings to batch_. False: nothing was.
+  // Moves the records whose order is known from the rings to batch_. Returns false if there were
+  // none.
   bool collect();
   void collect_in_order();
   // A thread has taken the next number and does not put its record: it is stopped, or was killed
@@ -84,13 +84,13 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   void (*on_failure_)();
   uint64_t next_ = 0;  // the number of the record that comes next
   uint64_t end_ = 0;   // while stopping
-  uint64_t first_put_ =
-      UINT64_MAX;  // of those put after a number that is missing; UINT64_MAX: none is
+  // of those put after a number that is missing; UINT64_MAX: none is
+  uint64_t first_put_ = UINT64_MAX;
   std::chrono::steady_clock::time_point moved_;
   std::vector<Record> batch_;
   uint64_t added_ = 0;  // to recording_
   std::unique_ptr<Recording> recording_;
-  std::optional<Error> failure_;  // the first; from then on nothing is written
+  std::optional<Error> failure_;  // the first one; nothing is written afterwards
 
   std::mutex lock_;  // of the three below
   std::condition_variable changed_;
@@ -98,7 +98,8 @@ class Flusher : public std::enable_shared_from_this<Flusher> {
   std::string path_;
 
   std::atomic<Phase> phase_{Phase::kOpening};  // changed with the lock held
-  std::atomic<bool> is_abandoned_{false};      // nothing may be taken from the rings any more
+  // No records may be taken from the rings any more.
+  std::atomic<bool> is_abandoned_{false};
   std::atomic<bool> has_failed_{false};
   std::atomic<uint64_t> first_{0};
   std::atomic<uint64_t> handled_{0};  // numbers that were taken from rings, or skipped

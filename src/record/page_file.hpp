@@ -1,11 +1,10 @@
-// PageFile: a file of the board (board_page.hpp), opened without trust in what lies there: another
-// program may have put a link, a pipe or a short file in its place, and may change it at any time.
-// Read and written by calls of the kernel, never mapped: a file that shrinks is an error, no
-// SIGBUS.
+// PageFile: the file of a status page (board_page.hpp), treated as untrusted: another program may
+// have put a link, a pipe or a short file in its place, and may change it at any time. Uses read
+// and write calls and never maps it: if the file shrinks, that is an error and no SIGBUS.
 //
 //     folder, pid ──▶ PageFile ──▶ board_reader (reads), TrimRequester (asks), sweep (removes)
 //
-// One thread at a time.
+// Use it from one thread at a time.
 #pragma once
 
 #include "base/descriptor.hpp"
@@ -22,16 +21,17 @@ namespace vram::record {
 
 enum class OwnerState : uint8_t {
   kAlive,
-  kDead,            // it left its page behind; perhaps another process has its pid by now
-  kOtherNamespace,  // its pid counts in another namespace (a container): not to be known from here
+  kDead,  // it left its page behind; perhaps another process has its pid by now
+  // Its pid is of another namespace (a container); its state is unknown.
+  kOtherNamespace,
 };
 
 class PageFile {
  public:
   enum class Access : uint8_t { kRead, kReadAndWrite };
-  // Of the processes of this pid, that of this pid namespace if it has a page. kNotFound: no page
-  // of that pid. kBadInput: what is there is no page of that pid, or not of the folder's user.
-  // kUnsupported: a page of another version.
+  // Prefers the process of this pid namespace among those with this pid. kNotFound: no page of that
+  // pid. kBadInput: not a page of that pid, or not of the folder's user. kUnsupported: a page of
+  // another version.
   [[nodiscard]] static Result<PageFile> open(const std::string& folder, uint32_t pid,
                                              Access access = Access::kRead);
 
@@ -42,9 +42,9 @@ class PageFile {
   [[nodiscard]] const BoardOwner& owner() const { return owner_; }
   [[nodiscard]] const std::string& command() const { return command_; }
   [[nodiscard]] OwnerState owner_state() const;
-  [[nodiscard]] struct stat facts() const;  // zeros where the system does not say
-  // Whether this process alone holds the page's lock, which who asks and who sweeps holds, until
-  // the file is closed. Does not wait.
+  [[nodiscard]] struct stat facts() const;  // zeros if unknown
+  // Returns whether this process alone holds the page's lock, until the file is closed. Requesters
+  // and sweepers need it. Does not wait.
   [[nodiscard]] bool lock() const;
 
   // All of it, or false.

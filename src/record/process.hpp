@@ -1,4 +1,4 @@
-// What a recording says about its process, and how its file is named among those of other ranks.
+// The facts of a process in its recording, and the name of its file among other ranks.
 #pragma once
 
 #include "record/fact.hpp"

@@ -1,5 +1,5 @@
-// Record: what one thread says happened, as it lies in its ring until the flusher takes it. A value
-// of 64 bytes without pointers: texts, stacks and scopes are numbers of the Stores (stores.hpp).
+// Record: one event of a thread, in its ring until the flusher takes it. A value of 64 bytes
+// without pointers: texts, stacks and scopes are numbers of the Stores (stores.hpp).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,10 @@ enum class Op : uint8_t {
   // Of blocks.
   kAlloc,
   kFound,  // was there before the recording began
-  kPart,   // the block whose address is in `stream` is mapped anew, and this is one of its homes
-  kFree,   // done at once, unless other streams were said to use the block
+  // The block whose address is in `stream` was remapped; this is one of its parts in the pool.
+  kPart,
+  // Takes effect immediately, unless other streams use the block.
+  kFree,
   kFreeCompleted,  // the streams that used a freed block are done
   kFreeRequested,  // freed, and kFreeCompleted will come
   kUse,            // another stream uses the block, too
@@ -24,13 +26,13 @@ enum class Op : uint8_t {
   kSegmentMap,
   kSegmentUnmap,
   kSegmentFound,  // mapped, and there before the recording began
-  // Of what the allocator says at the end that it holds: each segment, then its parts.
+  // An allocator's list of its memory at the end: each segment, then its parts.
   kHeldSegment,
   kHeldBlock,
   kHeldPending,  // freed, but streams use it
   kHeldFree,
   // Of the device.
-  kOom,  // size_bytes failed; address: what the device had free
+  kOom,  // a request of size_bytes failed; address: free bytes of the device
   kSnapshot,
   // Of the program.
   kName,        // text names [address, address + size_bytes); scope is the category's text

@@ -1,18 +1,18 @@
-// Recorder: the one recording of this process. Whoever sees something happen says so with emit(),
-// which puts a record into its thread's ring; the flusher, a thread of its own, puts the records of
-// all threads in order and writes them (file/recording.hpp).
+// Recorder: the recording of this process. Code that observes an event calls emit(), which puts a
+// record into its thread's ring; the flusher, a thread, merges the records of all threads in order
+// and writes them (file/recording.hpp).
 //
 //     tap ──▶ emit ──▶ ring of the thread ─┐
 //     tap ──▶ emit ──▶ ring of the thread ─┴─▶ flusher ──▶ Recording ──▶ run.vtrace
 //
 // emit() may be called from any thread, also while nothing is recorded (it then costs one load); it
-// takes no lock and allocates nothing once the thread has its ring. A thread whose ring is full
-// waits for the flusher for a while (traffic.hpp), then gives the record up, which is counted: each
-// record of a recording is in the file or counted as lost. An allocation must be said after it was
-// granted and a free before it is done, so that no other record about the address can come between.
+// takes no lock, and allocates nothing once the thread has its ring. If the ring is full, the
+// thread waits for the flusher for a limited time (traffic.hpp) and then drops the record: each
+// record is either in the file or counted as lost. Call emit() after an allocation and before a
+// free, so that no record about the same address can come between.
 //
-// A fork finds no map half changed: it waits for the short sections that other threads are in. The
-// child of a lazy recording records into a file of its own, that of another one records nothing.
+// A fork waits for the short sections of other threads, so that the child finds consistent tables.
+// The child of a lazy recording records into its own file; other children record nothing.
 #pragma once
 
 #include "base/output_target.hpp"
@@ -37,10 +37,10 @@ struct RecorderOptions {
   std::string path;
   Stacks stacks = Stacks::kNone;
   uint64_t limit_bytes = 0;  // what may stay on the disk; 0: no limit
-  // The file is made at the first record, and named after the process where another file has the
-  // name: for programs of which nobody knows which processes use a GPU. It replaces nothing.
+  // Creates the file with the first record, and adds the pid if the name is taken: for programs of
+  // which it is unknown which processes use a GPU. Replaces no file.
   bool is_lazy = false;
-  // Of one that is not lazy: it replaces what is there even if that is no recording.
+  // If not lazy: replaces an existing file even if it is no recording.
   Replace replace = Replace::kOwn;
   std::vector<Fact> facts = {};
 };
@@ -54,33 +54,35 @@ struct RecorderCounts {
 
 class Recorder {
  public:
-  // kBadInput: one is running already, or the file may not be written, as find_output_target()
-  // says. kIo: the file can't be made, or there is no thread to be had for it.
+  // kBadInput: a recording is running, or the file may not be written; see find_output_target().
+  // kIo: the file cannot be created, or no thread can be started.
   [[nodiscard]] static Result<> start(const RecorderOptions& options);
-  // All that was said is in the file, which is whole. What went wrong since the start comes back
-  // here; kIo: also that the disk has taken nothing for Flusher::kMaxStall, and was given up.
+  // Completes the file with all records. Returns the first error since the start; kIo: also that
+  // the disk accepted nothing for Flusher::kMaxStall.
   [[nodiscard]] static Result<> stop();
-  // Something is recorded: not any more once a recording has failed, as on a full disk.
+  // Returns whether records are stored: no longer after a failure, such as a full disk.
   [[nodiscard]] static bool is_on() { return has_recording.load(std::memory_order_relaxed); }
   // The recording has failed: what happens from now on is no part of it. Any thread.
   static void switch_off() { has_recording.store(false, std::memory_order_relaxed); }
   // From start() to stop(), whether it has failed meanwhile or not.
   [[nodiscard]] static bool is_started();
   [[nodiscard]] static RecorderCounts counts();
-  // The file that is written, once it is known: as much of its path as fits, with a 0 behind it.
-  // Answers how long it is.
+  // Copies the path of the file, if it exists, as far as it fits, with a final 0. Returns its
+  // length.
   static size_t copy_path(std::span<char> room);
 
-  // Somebody says what is taken from the driver: its own calls need not be recorded.
+  // States that allocators report what they take from the driver; the driver's calls need not be
+  // recorded.
   static void claim() { has_claim.store(true, std::memory_order_relaxed); }
   [[nodiscard]] static bool is_claimed() { return has_claim.load(std::memory_order_relaxed); }
 
-  // The stack of the calling thread, as the options want it; 0 while nothing is recorded. The
-  // caller may hold no lock that a thread which runs Python code might wait for.
+  // Captures the calling thread's stack, as the options require; 0 while nothing is recorded. The
+  // caller must hold no lock that a thread running Python code might wait for.
   [[nodiscard]] static StackId capture_stack();
-  // The same where the caller may hold any lock: the native stack if Python's can't be had soon.
+  // As capture_stack(), for a caller that may hold any lock: captures the native stack if the GIL
+  // is not available in time.
   [[nodiscard]] static StackId try_capture_stack();
-  // Python is about to end, and the caller does not hold the GIL: no thread waits for it any more.
+  // Call it when Python is about to end, without the GIL: no thread waits for the GIL afterwards.
   static void python_ends();
   // Time and order are filled in; scope is the caller's (ScopeStack::current()). Whether it is a
   // record of the recording: written, or counted as lost.

@@ -165,8 +165,8 @@ TEST_F(RecorderTest, ADiskThatIsFullSwitchesTheRecordingOffAndIsSaidOnceAtTheEnd
 // Threads hand blocks to each other; in the file no address is allocated twice without a free.
 TEST_F(RecorderTest, ManyThreadsAreInOneOrder) {
   constexpr int kThreads = 6;
-  constexpr uint64_t kEach =
-      8'000;  // no more than a ring holds: none is given up on a slow machine
+  // no more than a ring holds: none is given up on a slow machine
+  constexpr uint64_t kEach = 8'000;
   start({.path = path()});
   std::array<std::atomic<bool>, 64> is_taken{};
   std::vector<std::thread> threads;

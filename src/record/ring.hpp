@@ -1,5 +1,5 @@
 // Ring: the records of one thread on their way to the flusher. One thread puts, one takes, without
-// locks; memory is touched only as it is used.
+// locks; unused memory is never touched.
 #pragma once
 
 #include "record/record.hpp"
@@ -28,14 +28,15 @@ class Ring {
     }
     return &places_[put % kRecords].record;
   }
-  // The next place's line lies where the flusher has read it: it is fetched ahead, for writing.
+  // The cache line of the next place was last read by the flusher: prefetch it for writing.
   void publish() {
     const size_t put = put_.load(std::memory_order_relaxed) + 1;
     put_.store(put, std::memory_order_release);
     __builtin_prefetch(&places_[put % kRecords], 1);
     __builtin_prefetch(&places_[(put + 1) % kRecords], 1);
   }
-  // More than half of the places are taken; said now and then, for who is told wakes up.
+  // Returns true if more than half of the places are used; only every kNotifyEvery records, since
+  // the caller then wakes the flusher.
   [[nodiscard]] bool is_filling() {
     const size_t put = put_.load(std::memory_order_relaxed);
     if (put - seen_taken_ <= kRecords / 2 || put % kNotifyEvery != 0) return false;
@@ -43,7 +44,7 @@ class Ring {
     return put - seen_taken_ > kRecords / 2;
   }
 
-  // The flusher: the oldest record, nullptr where there is none; then drop() it.
+  // For the flusher: returns the oldest record, or nullptr; then call drop().
   [[nodiscard]] const Record* front() {
     const size_t taken = taken_.load(std::memory_order_relaxed);
     if (taken == seen_put_) {

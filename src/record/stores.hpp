@@ -1,6 +1,6 @@
-// Texts and stacks, numbered once for the whole process: what records refer to, and what the
-// flusher writes to each file that needs it. Any thread; a lock is held for one look-up. They grow
-// as long as the process says new things, and forget nothing.
+// Texts and stacks, numbered once for the whole process: records refer to them, and the flusher
+// writes them to each file that needs them. May be used from any thread; a lock is held during a
+// lookup. They only grow.
 #pragma once
 
 #include "record/record.hpp"
@@ -31,7 +31,7 @@ class TextStore {
   std::unordered_map<std::string_view, TextId> ids_;
 };
 
-// One level of a stack: a program counter, or a place in Python's code, and what it stands for.
+// One level of a stack: a program counter, or a position in Python code, and its description.
 struct FrameText {
   std::string function;
   std::string file;

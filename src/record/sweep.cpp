@@ -48,8 +48,8 @@ Result<std::vector<uint32_t>> sweep_board(const std::string& folder) {
   }
   if (this_process().start_ticks == 0) {
     return fail(Code::kUnsupported,
-                "/proc does not say when a process began, so a dead one can't be told from a "
-                "living one: not swept");
+                "/proc has no start times of processes, so dead and living ones cannot be "
+                "distinguished: no page was removed");
   }
   std::vector<uint32_t> swept;
   for (const uint32_t pid : list_board(folder)) {

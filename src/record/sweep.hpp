@@ -1,9 +1,10 @@
-// Sweeping the board: pages of dead owners are removed. Only one's own: another user's folder is
-// refused, and so is a page of another user within it.
+// Removes the status pages of dead owners, only in the user's own folder: other users' folders, and
+// other users' pages within it, are refused.
 //
-// A pid is used again, so the name that a dead process's page had may be a living one's by the time
-// it is removed. The page is therefore given another name first, and looked at again under that: a
-// living process's goes back. Any thread; several programs may sweep at once.
+// Pids are reused, so the name of a dead process's page may belong to a living process by the time
+// it is removed. The page is therefore renamed first and checked again under the new name; the page
+// of a living process is renamed back. May be called from any thread; several programs may sweep at
+// the same time.
 #pragma once
 
 #include "base/result.hpp"
@@ -15,12 +16,12 @@
 
 namespace vram::record {
 
-// Whose pages were removed, by pid. A folder that is not there has none. kIo: the folder is not
-// this user's. kUnsupported: the kernel does not say which processes there are.
+// Returns the pids whose pages were removed. A missing folder has none. kIo: the folder is not this
+// user's. kUnsupported: the kernel does not tell which processes exist.
 [[nodiscard]] Result<std::vector<uint32_t>> sweep_board(const std::string& folder);
 
-// Of the page that was opened, and no other that has come under its name since. False: it is not
-// there any more.
+// Removes the opened page, and no page that has got its name since. Returns false if it no longer
+// exists.
 [[nodiscard]] bool remove_page(const std::string& folder, const PageFile& page);
 
 }  // namespace vram::record

@@ -1,6 +1,6 @@
-// What a thread has of the recorder: its ring, and the scopes that it has open. Rings are made at a
-// thread's first record, given back when it ends (after the destructors of its thread_local
-// variables, which may still record), and used again by later threads once they are empty.
+// A thread's state in the recorder: its ring and its open scopes. A ring is created at a thread's
+// first record, released when the thread ends (after the destructors of its thread_local variables,
+// which may still record), and reused by later threads once it is empty.
 #pragma once
 
 #include "base/thread_end.hpp"
@@ -28,8 +28,8 @@ class Rings {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn();
-    // nullptr: the thread has come to its end, or a signal's handler has interrupted it within
-    // another turn, or there is no memory for a ring.
+    // nullptr: the thread has ended, or a signal handler interrupted it while it was writing a
+    // record, or no memory is available for a ring.
     [[nodiscard]] Ring* ring() const { return ring_; }
 
    private:
@@ -38,7 +38,7 @@ class Rings {
     bool is_outermost_ = false;
   };
 
-  // All there are. The flusher takes from each; those of ended threads become free once empty.
+  // Visits all rings. The flusher empties them; rings of ended threads become free once empty.
   template <typename Visit>
   static void for_each(Visit visit) {
     const std::lock_guard guard(all().lock);
@@ -46,7 +46,7 @@ class Rings {
   }
   // No for_each() is running, nor does one begin.
   static std::mutex& lock() { return all().lock; }
-  // In the child of a fork: only the calling thread goes on. The lock is held.
+  // In the child of a fork, where only the calling thread exists. The lock is held.
   static void forget_other_threads();
 
  private:
@@ -58,7 +58,7 @@ class Rings {
     std::mutex lock;
     std::vector<std::unique_ptr<Entry>> entries;
   };
-  // What a thread has; without a destructor (base/thread_end.hpp).
+  // A thread's state; has no destructor (base/thread_end.hpp).
   struct Own {
     Entry* entry = nullptr;
     bool is_writing = false;
@@ -70,9 +70,9 @@ class Rings {
   static void give_back(void* own);
 };
 
-// The scopes of threads. A thread that has none open is taken to work for the thread that opened
-// the first scope of the process, as autograd's threads do: it has that one's. When that thread has
-// ended, the next one to open a scope takes its place.
+// The scopes of threads. A thread without an open scope uses the scope of the thread that opened
+// the first scope of the process, as autograd's threads need. When that thread has ended, the next
+// thread that opens a scope takes its place.
 class ScopeStack {
  public:
   static constexpr uint32_t kMaxNestedScopes = 64;  // deeper ones count for the one around them
@@ -87,7 +87,7 @@ class ScopeStack {
   static TextId close();
   // The path in which the calling thread is.
   [[nodiscard]] static TextId current();
-  // In the child of a fork: only the calling thread goes on.
+  // In the child of a fork, where only the calling thread exists.
   static void forget_other_threads();
 };
 

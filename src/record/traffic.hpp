@@ -1,5 +1,5 @@
-// Traffic: what the threads that record and the flusher share. Of the process, not of a recording:
-// a thread that is late may still use it when its recording has ended.
+// Traffic: the state shared by recording threads and the flusher. It belongs to the process, since
+// a late thread may use it after its recording has ended.
 #pragma once
 
 #include "record/ring.hpp"
@@ -17,7 +17,7 @@ namespace vram::record {
 // Counts while it is open. Who counts and who closes agree on what was counted before the end.
 class Counter {
  public:
-  // How many there were before; nothing once it is closed.
+  // Returns the number before the increment; nothing once it is closed.
   std::optional<uint64_t> add() {
     const uint64_t before = value_.fetch_add(1, std::memory_order_acq_rel);
     return (before & kClosed) == 0 ? std::optional(before) : std::nullopt;
@@ -27,7 +27,7 @@ class Counter {
     const uint64_t value = value_.load(std::memory_order_acquire);
     return (value & kClosed) == 0 ? value : closed_at_.load(std::memory_order_acquire);
   }
-  // Goes on above all numbers that there ever were, or from 0.
+  // Continues above all numbers used before, or from 0.
   uint64_t open() { return value_.fetch_and(~kClosed, std::memory_order_acq_rel) & ~kClosed; }
   void open_at_zero() { value_.store(0, std::memory_order_release); }
   // Answers what was counted. One thread at a time opens and closes.
@@ -52,10 +52,10 @@ class Traffic {
   // Records of the recording that got no number, since there was no place for them.
   alignas(64) Counter given_up;
 
-  // A place in a ring that is full, once the flusher has made one; nullptr: the thread has waited
-  // long enough. All threads together wait kMaxWait for a disk, or a flusher that does not get on
-  // for another reason, and are then answered at once, until it does. While the flusher works, they
-  // wait for it: it takes less than a microsecond for a record.
+  // Returns a place in a full ring once the flusher has freed one; nullptr: the thread has waited
+  // long enough. If the disk (or the flusher, for another reason) makes no progress, all threads
+  // together wait kMaxWait; afterwards they get nullptr immediately until there is progress. While
+  // the flusher makes progress, they wait for it: a record takes it less than a microsecond.
   [[nodiscard]] Record* wait_for_place(Ring& ring);
 
   // The flusher gets on.
@@ -77,19 +77,19 @@ class Traffic {
     Traffic& traffic_;
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   };
-  // It has taken what there was, and written it, within that time: if little of it went to the
-  // disk, threads may wait again, for a hundredth of it.
+  // The flusher has taken and written all records within `duration`: if little of it was spent on
+  // the disk, threads may wait again, for a hundredth of it.
   void note_cycle(std::chrono::nanoseconds duration);
   void reset_timeout() { timeout_ns_.store(kMaxWait.count(), std::memory_order_relaxed); }
 
   void flush_soon() { wake_.notify_one(); }
-  // The flusher sleeps that long at most, unless has_reason() says otherwise.
+  // The flusher sleeps at most this long, unless has_reason() is true.
   template <typename HasReason>
   void sleep(std::chrono::milliseconds time, const HasReason& has_reason) {
     std::unique_lock guard(lock_);
     if (!has_reason()) (void)wake_.wait_for(guard, time);
   }
-  // In the child of a fork, which has no flusher: nobody sleeps here.
+  // In the child of a fork, which has no flusher: no thread sleeps here.
   void begin_child() {
     new (&lock_) std::mutex;
     new (&wake_) std::condition_variable;

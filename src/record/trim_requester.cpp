@@ -28,10 +28,11 @@ Result<> check(const std::string& folder, const PageFile& page) {
                              (facts.st_mode & 07777U) == 0600 &&
                              facts.st_size == static_cast<off_t>(kBoardPageBytes);
   if (!is_private(folder) || !is_its_owners) {
-    return fail(Code::kBadInput,
-                "expected {} to be a page that its user alone may change, in a folder that is that "
-                "user's alone; found that others could have put it there: nobody was asked",
-                page.path());
+    return fail(
+        Code::kBadInput,
+        "expected {} to be a page that only its user can change, in a folder that only that user "
+        "can change; found that others could have put it there: no request was sent",
+        page.path());
   }
   switch (page.owner_state()) {
     case OwnerState::kAlive:

@@ -1,12 +1,13 @@
-// TrimRequester: asking another process, through its page of the board, to give memory back; the
-// other side of Board::request() and answer().
+// TrimRequester: asks another process, through its status page, to release memory; the counterpart
+// of Board::request() and answer().
 //
-//     start() ─▶ queued ── nobody else is asking it ─▶ asked ── the owner answers ─▶ answered
-//                └─────────── the owner dies, or takes its page away ───────────▶ gone
+//     start() ─▶ queued ── no other request is pending ─▶ asked ── the owner answers ─▶ answered
+//                └─────────── the owner dies, or removes its page ───────────▶ gone
 //
-// Who asks holds the page's lock until it has its answer or is destroyed (or killed: the kernel
-// lets go), so of two askers each gets its own answer. Writes the request area and nothing else.
-// One thread at a time; several processes are asked by several of these, polled in turn.
+// The requester holds the page's lock until it has an answer or is destroyed (the kernel releases
+// it if the process is killed), so each of two requesters gets its own answer. Writes only the
+// request area. Use it from one thread at a time; to ask several processes, poll several
+// requesters.
 #pragma once
 
 #include "base/result.hpp"
@@ -26,29 +27,30 @@ struct TrimTarget {
 };
 
 enum class TrimState : uint8_t {
-  kQueued,     // somebody else is asking; the request is not placed yet
+  kQueued,     // another request is pending; this one is not written yet
   kAsked,      // placed, and not answered yet
   kAnswered,   // by the process
   kOwnerDied,  // before it answered
   kWithdrawn,  // the process lives, and has taken its page away
-  kBroken,     // the page can't be read or written any more
+  kBroken,     // the page can no longer be read or written
 };
 
 class TrimRequester {
  public:
   // kNotFound, kBadInput, kUnsupported: as PageFile::open; also kBadInput: the folder or the page
   // is open to others or has a second name, or the page is not its owner's; kNotFound: the owner is
-  // dead; kUnsupported: it lives in another pid namespace, so it is to be asked from there.
+  // dead; kUnsupported: it is in another pid namespace, and must be asked from there.
   [[nodiscard]] static Result<TrimRequester> start(const std::string& folder, uint32_t pid,
                                                    const TrimTarget& target);
 
-  // Looks once, does not wait. From kAnswered on it stays as it is.
+  // Checks once, without waiting. From kAnswered on the state is final.
   TrimState poll();
-  // Until it is over, or so long; 0: looks once.
+  // Waits until the request is over or the time has passed; 0: checks once.
   TrimState wait(uint64_t timeout_ns);
   [[nodiscard]] TrimState state() const { return state_; }
   [[nodiscard]] bool is_over() const { return state_ > TrimState::kAsked; }
-  // What came back, as the process says; unknown before the answer, and where it can't tell.
+  // The released bytes, as reported by the process; unknown before the answer, or if it cannot
+  // tell.
   [[nodiscard]] std::optional<uint64_t> bytes() const { return bytes_; }
 
  private:

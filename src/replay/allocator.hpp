@@ -29,7 +29,7 @@ struct Usage {
 struct Counters {
   uint64_t device_allocs = 0;  // segments taken, or ranges mapped
   uint64_t device_frees = 0;
-  uint64_t retries = 0;              // everything cached was given back to serve one request
+  uint64_t retries = 0;              // all cached memory was released to serve a request
   uint64_t stream_waits = 0;         // reuse that made one stream wait for another
   uint64_t peak_reserved_bytes = 0;  // at any moment, also inside one call
 };
@@ -45,16 +45,16 @@ class Allocator {
   [[nodiscard]] virtual uint64_t malloc(const Request& request) = 0;
   // The block is unused by every stream.
   virtual void free(uint32_t block, int64_t time_ns) = 0;
-  // The tensor is gone; other streams use the block until complete(). The allocator may learn of
-  // completion earlier only by waiting for the device.
+  // The tensor was freed, but other streams use the block until complete(). The allocator can learn
+  // of the completion earlier only by waiting for the device.
   virtual void free_later(uint32_t block, int64_t time_ns) = 0;
   virtual void complete(uint32_t block, int64_t time_ns) = 0;
 
-  // The blocks from before the program are in place, where they were recorded: they are not
-  // requested anew.
+  // Returns whether the blocks from before the program are where they were recorded, so that they
+  // need not be requested again.
   [[nodiscard]] virtual bool holds_initial_blocks() const { return false; }
 
-  // The program gives back everything that is cached.
+  // The program releases all cached memory.
   virtual void empty_cache() {}
 
   // Both references stay valid and are updated by every call.

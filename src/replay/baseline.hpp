@@ -1,12 +1,12 @@
-// Baseline: what a device held before the first recorded event. Found from both ends: frees without
-// an allocation are blocks that were there, and undoing the segment events from the end state
-// backwards leaves the segments that were.
+// Baseline: what a device held before the first recorded event, reconstructed from both ends: a
+// free without an allocation is a block that existed, and undoing the segment events backwards from
+// the end state gives the initial segments.
 //
-// With an end state and every event since some moment (also when older ones fell out of the
-// recorder's ring) this is exact up to the unsplit remainders of blocks known only by their free.
-// Without an end state, or when the file lacks its last events, segments are known only from their
-// own frees; what else the events touch has to be assumed. Not thread-safe; allocates per distinct
-// address.
+// With an end state and all events since some moment (even if the recorder's ring dropped older
+// ones) this is exact, except for the unsplit remainders of blocks known only by their free.
+// Without an end state, or if the file lacks its last events, segments are known only by their own
+// frees, and others are assumed where events need them. Not thread-safe; allocates for each
+// distinct address.
 #pragma once
 
 #include "replay/segment_map.hpp"
@@ -43,7 +43,7 @@ class FoundBlocks {
   }
 
  private:
-  std::vector<bool> contexts_;  // empty where there is none
+  std::vector<bool> contexts_;  // empty if there is none
 };
 
 struct Baseline {
@@ -52,14 +52,14 @@ struct Baseline {
   // Of blocks that the recording found (trace::kFoundBlock) and that live at the end: their sizes.
   std::unordered_map<uint64_t, uint64_t> found_bytes;
   uint64_t assumed_segment_bytes = 0;
-  uint64_t contradictions =
-      0;  // segment events that the end state denies, blocks live there that the trace freed
+  // segment events that the end state denies, blocks live there that the trace freed
+  uint64_t contradictions = 0;
   std::string first_contradiction;
   bool completes_on_request = false;  // the recording has no free_completed events at all
 };
 
-// Can the end state be held against the events? Not when the file was cut, for the last events are
-// missing then.
+// Returns whether the end state can be compared with the events; not for a truncated file, which
+// lacks the last events.
 [[nodiscard]] bool has_checkable_end_state(const trace::Trace& trace,
                                            const trace::DeviceTrace& device);
 

@@ -1,8 +1,8 @@
-// The smallest capacity with which a program completes, in steps of 2 MiB. More memory does not
-// always help a caching allocator: other blocks are found, split and kept, so completing is not
-// monotone in the capacity. The answer completes, and so does the next larger step; the next
-// smaller step does not. The search bisects as if completing were monotone, then looks below what
-// it found: steps farther below that complete may remain.
+// Finds the smallest capacity with which a program completes, in steps of 2 MiB. With a caching
+// allocator, more memory does not always help: other blocks are found, split and kept, so
+// completion is not monotone in the capacity. The program completes with the result and with the
+// next larger step, but not with the next smaller one. The search bisects as if completion were
+// monotone, then checks below the result; smaller capacities further below may also suffice.
 #pragma once
 
 #include "replay/run.hpp"
@@ -13,10 +13,10 @@ namespace vram::replay {
 
 struct MinCapacity {
   uint64_t capacity_bytes = 0;
-  uint64_t retries = 0;  // what it costs there
+  uint64_t retries = 0;  // with that capacity
 };
 
-// None where the program completes with no capacity that was tried.
+// None if the program completes with no tried capacity.
 [[nodiscard]] std::optional<MinCapacity> find_min_capacity(const Program& program, const Peer& peer,
                                                            const AllocatorSpec& spec,
                                                            const ReplayOptions& options);

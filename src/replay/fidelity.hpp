@@ -1,4 +1,4 @@
-// What a recording proves of replays, and what the figures of one replay therefore are. Pure.
+// How exact replays of a recording are, and what that means for the figures of one replay. Pure.
 #pragma once
 
 #include "replay/program.hpp"

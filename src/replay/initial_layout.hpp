@@ -1,7 +1,7 @@
-// The layout of a device's memory before the first event, as its allocator has to know it to go on
-// from there: segments with their stream, pool and address space, and the blocks in them with their
-// sizes. What lies between blocks is free, in one piece: free neighbours always merge. Part of
-// make_program (program.hpp); linear in the events, but for searches among the initial segments.
+// Reconstructs the device's memory before the first event as its allocator needs it: segments with
+// their stream, pool and address space, and their blocks with sizes. The space between blocks is
+// one free block, since free neighbours always merge. Part of make_program (program.hpp); linear in
+// the events, except for searches among the initial segments.
 #pragma once
 
 #include "replay/baseline.hpp"
@@ -10,7 +10,7 @@
 
 namespace vram::replay {
 
-// Fills initial_segments, initial_blocks, knows_layout and native_pools; recorded_calls are known.
+// Sets initial_segments, initial_blocks, knows_layout and native_pools; requires recorded_calls.
 void read_layout(const trace::Trace& trace, const trace::DeviceTrace& device, Baseline baseline,
                  Program& program);
 

@@ -1,5 +1,5 @@
-// Program: what a recorded program asked of its allocator, without what the allocator answered.
-// Made from one device of a trace; run against any Allocator (run.hpp). Blocks are numbered 0 ..
+// Program: a recorded program's requests to its allocator, without the allocator's results. Made
+// from one device of a trace; can be run against any Allocator (run.hpp). Blocks are numbered 0 ..
 // block_count - 1 in order of allocation.
 #pragma once
 
@@ -16,9 +16,9 @@ namespace vram::replay {
 enum class OpKind : uint8_t {
   kAlloc,       // size_bytes on stream, from pool
   kFree,        // nothing uses the block any more
-  kFreeLater,   // the tensor is gone, other streams still use the block ...
+  kFreeLater,   // the tensor was freed, but other streams use the block until kFreeCompleted
   kComplete,    // ... and now they are done
-  kRefused,     // the recorded program asked for size_bytes here and got an OOM
+  kRefused,     // an OOM of the recorded program: its request of size_bytes failed
   kEmptyCache,  // the program gave back everything cached (torch.cuda.empty_cache)
   kGivenBack,   // a request begins before which memory went back: see Program::given_back
 };
@@ -57,25 +57,28 @@ struct InitialSegment {
   bool is_expandable = false;
 };
 
-// What one kind of limit granted and refused: largest granted <= limit < smallest refused, known
-// where something was refused.
+// What one kind of limit granted and refused: largest granted <= limit < smallest refused; known if
+// a request was refused.
 struct Bounds {
   uint64_t largest_granted_bytes = 0;
-  std::optional<uint64_t> smallest_oom_bytes;  // refused for good
+  // Of requests that failed completely.
+  std::optional<uint64_t> smallest_oom_bytes;
   std::optional<uint64_t> smallest_refused_bytes;
 };
 
-// Bounds on the limit of the recorded process: a memory fraction, or the end of the device.
-// largest kept <= garbage_collection_threshold * limit < smallest collected, where it collected.
+// Bounds of the recorded process's limit: a memory fraction, or the end of the device's memory.
+// largest kept <= garbage_collection_threshold * limit < smallest collected, if there were
+// collections.
 struct LimitBounds {
-  bool kinds_differ = false;  // expandable segments: what a request maps is not the whole segment
-  // As PyTorch compares: reserved bytes and the whole segment asked for, also where expandable
+  // Expandable segments: a request maps less than a whole segment.
+  bool kinds_differ = false;
+  // As PyTorch compares: reserved bytes plus the whole requested segment, even if expandable
   // segments map less.
   Bounds fraction;
-  // Bytes that the device gave or would have had to give at most: reserved and, for a request,
-  // what expandable segments map for it where nothing is there yet.
+  // Bytes granted or needed by the device: reserved bytes and, for a request, what expandable
+  // segments map for it.
   Bounds device;
-  // At an OOM: reserved, and what the driver called free. More the process could not have.
+  // At an OOM: reserved plus free bytes as reported by the driver: the upper bound for the process.
   std::optional<uint64_t> device_end_bytes;
   bool device_had_room = false;  // for a request that ended in an OOM
   uint64_t largest_kept_bytes = 0;
@@ -83,13 +86,14 @@ struct LimitBounds {
   [[nodiscard]] bool has_refused() const { return fraction.smallest_refused_bytes.has_value(); }
 };
 
-// Memory that went back right before a request took some. Either the allocator gave it back itself,
-// because a limit refused the request at first, or the program had called empty_cache: recordings
-// do not tell. The op is kGivenBack in the former case and kEmptyCache in the latter.
+// Memory released directly before a request that took memory. Either the allocator released it,
+// because a limit refused the request at first, or the program had called empty_cache; a recording
+// does not contain the reason. The op is kGivenBack in the former case and kEmptyCache in the
+// latter.
 struct GivenBack {
   uint32_t op = 0;
   uint32_t event = 0;
-  // Reserved then, and what was asked for, as in LimitBounds; 0: not known.
+  // The reserved bytes then and the requested ones, as in LimitBounds; 0: unknown.
   uint64_t fraction_bytes = 0;
   uint64_t device_bytes = 0;
 };
@@ -98,17 +102,18 @@ struct Program {
   PodVector<Op> ops;
   uint32_t block_count = 0;
   uint32_t stream_count = 1;
-  std::vector<uint64_t>
-      stream_handles;  // by StreamId; allocators that order streams order them by handle
+  // by StreamId; allocators that order streams order them by handle
+  std::vector<uint64_t> stream_handles;
   std::vector<DriverCall> recorded_calls;
-  // What was there before the first event, by address. The blocks are numbered 0, 1, ...; the first
-  // initial_ops ops request them anew, for allocators that can't take over where they were.
+  // The memory before the first event, by address. The blocks are numbered from 0; the first
+  // initial_ops ops request them, for allocators that cannot restore the layout.
   std::vector<InitialSegment> initial_segments;
   std::vector<InitialBlock> initial_blocks;
   uint32_t initial_ops = 0;
-  bool knows_layout = false;  // every initial block lies in a segment, with its size
-  // Private pools whose segments are not expandable though the recorded setting is: those of a
-  // MemPool with an allocator of its own, and all of PyTorch before 2.9.
+  // Every initial block is in a segment and has a known size.
+  bool knows_layout = false;
+  // Private pools with non-expandable segments although the recorded setting is expandable: those
+  // of a MemPool with its own allocator, and all of PyTorch before 2.9.
   std::vector<trace::PoolId> native_pools;
   int64_t duration_ns = 0;
   uint64_t largest_reserved_bytes = 0;
@@ -116,8 +121,8 @@ struct Program {
   std::vector<GivenBack> given_back;
 };
 
-// Linear in the events, but for a search among the initial segments. `baseline`: what
-// find_baseline() found, where that was asked for already.
+// Linear in the events, except for a search among the initial segments. `baseline`: the result of
+// find_baseline(), if available.
 [[nodiscard]] Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device,
                                    Baseline baseline);
 [[nodiscard]] Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device);

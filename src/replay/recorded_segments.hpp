@@ -17,7 +17,7 @@ namespace vram::replay {
   return kind == trace::EventKind::kSegmentFree || kind == trace::EventKind::kSegmentUnmap;
 }
 
-// Without those of vram's pool: its recordings say which pages lie where, not what it called.
+// Without those of vram's pool: its recordings contain its pages, not its driver calls.
 [[nodiscard]] std::vector<DriverCall> recorded_calls(const trace::Tables& tables,
                                                      std::span<const trace::Event> events);
 

@@ -22,7 +22,8 @@ Result<> check(Settings settings) {
 
 Result<> check_no_settings(Settings settings) {
   if (settings.empty()) return {};
-  return fail(Code::kBadInput, "cuda_async takes no settings, not \"{}\"", settings.front().first);
+  return fail(Code::kBadInput, "cuda_async: expected no settings, found \"{}\"",
+              settings.front().first);
 }
 
 }  // namespace
@@ -31,7 +32,7 @@ Result<> check_no_settings(Settings settings) {
 std::span<const Peer> peers() {
   static const std::array kPeers{
       Peer{.name = "torch",
-           .summary = "PyTorch's caching allocator; expandable_segments=True for its other kind",
+           .summary = "PyTorch's caching allocator; expandable_segments=True for its other mode",
            .is_model = false,
            .model_note = {},
            .keys = torch_keys(),
@@ -48,7 +49,7 @@ std::span<const Peer> peers() {
            .make = make_vram},
       Peer{.name = "cuda_async",
            .summary =
-               "the driver's stream-ordered pool (cudaMallocAsync), as PyTorch's backend uses it",
+               "the driver's stream-ordered pool, used as by PyTorch's cudaMallocAsync backend",
            .is_model = true,
            .model_note = "CUDA 13 on an H200 that keeps up: reserved peaks of nine programs within "
                          "1.4 %, three of them equal",
@@ -63,18 +64,19 @@ std::span<const Peer> peers() {
            .keys = cupy_keys(),
            .check = check<parse_cupy_settings>,
            .make = make_cupy},
-      Peer{.name = "rmm_pool",
-           .summary = "RAPIDS RMM's pool_memory_resource; empty at first unless initial_pool_size "
-                      "says otherwise",
-           .is_model = true,
-           .model_note =
-               "RMM 26.10 on an H200: reserved peaks and segments of seven programs, all equal",
-           .keys = rmm_pool_keys(),
-           .check = check<parse_rmm_pool_settings>,
-           .make = make_rmm_pool},
+      Peer{
+          .name = "rmm_pool",
+          .summary =
+              "RAPIDS RMM's pool_memory_resource; initially empty, unless initial_pool_size is set",
+          .is_model = true,
+          .model_note =
+              "RMM 26.10 on an H200: reserved peaks and segments of seven programs, all equal",
+          .keys = rmm_pool_keys(),
+          .check = check<parse_rmm_pool_settings>,
+          .make = make_rmm_pool},
       Peer{.name = "tf_bfc",
-           .summary = "TensorFlow's and JAX's BFC allocator, growing as needed; allow_growth=False "
-                      "takes the whole capacity at once",
+           .summary = "TensorFlow's and JAX's BFC allocator, which grows as needed; "
+                      "allow_growth=False reserves the whole capacity at the start",
            .is_model = true,
            .model_note = "JAX 0.11 on an H200: reserved peaks of four programs, three equal, one "
                          "twice as large",
@@ -83,7 +85,7 @@ std::span<const Peer> peers() {
            .make = make_tf_bfc,
            .needs_capacity = tf_bfc_needs_capacity},
       Peer{.name = "gmlake",
-           .summary = "GMLake: PyTorch's allocator that stitches free blocks by virtual memory",
+           .summary = "GMLake: PyTorch's allocator, which joins free blocks with virtual memory",
            .is_model = true,
            .model_note = "the published algorithm; the original can't run on today's PyTorch",
            .keys = gmlake_keys(),

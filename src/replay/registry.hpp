@@ -19,7 +19,7 @@ namespace vram::replay {
 
 using Settings = std::span<const std::pair<std::string, std::string>>;
 
-// What an allocator stands on. All must outlive it.
+// What an allocator uses. All must outlive it.
 struct PeerContext {
   const Program& program;
   SegmentSource& segments;              // and through it the simulated GPU
@@ -37,15 +37,15 @@ struct Peer {
   std::string_view name;
   std::string_view summary;
   bool is_model = false;        // an approximation
-  std::string_view model_note;  // and what it was checked against
+  std::string_view model_note;  // and the measurement that it was compared with
   std::span<const PeerKey> keys;
-  // Looks at keys and values; make() is called only with what passed.
+  // Checks keys and values; make() is called only with valid ones.
   Result<> (*check)(Settings settings);
   std::unique_ptr<Allocator> (*make)(Settings settings, const PeerContext& context);
-  // With these settings it takes the whole device, so replay() wants to know how large that is.
+  // Whether it reserves the whole device with these settings, so that replay() needs the capacity.
   bool (*needs_capacity)(Settings settings) = nullptr;
-  // It knows a memory fraction, which is not the device's end; for the others the device ends
-  // there.
+  // Whether it has a memory fraction besides the device's end; for other allocators, that is the
+  // device's end.
   bool has_memory_fraction = false;
 };
 

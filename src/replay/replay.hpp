@@ -1,6 +1,5 @@
-// replay(): what would have happened had the program run on another allocator, with other settings
-// or less memory. Pure: a simulated GPU stands in for the device, nothing is read or written. One
-// thread a call; calls are independent.
+// replay(): simulates the program with another allocator, other settings or less memory. Pure: uses
+// a simulated GPU, reads and writes nothing. One thread for each call; calls are independent.
 #pragma once
 
 #include "base/result.hpp"
@@ -25,8 +24,8 @@ struct AllocatorSpec {
   friend bool operator==(const AllocatorSpec&, const AllocatorSpec&) = default;
 };
 
-// Errors: kBadInput that lists the known allocators, or the valid keys of this one with their
-// forms.
+// Errors: kBadInput with the known allocators, or with the valid keys of this one and their
+// formats.
 [[nodiscard]] Result<AllocatorSpec> parse_spec(std::string_view text);
 inline constexpr std::string_view kExpandableSpec = "torch:expandable_segments=True";
 // "torch", "torch with expandable segments", ...: name and one line each, for help and errors.
@@ -37,9 +36,9 @@ inline constexpr std::string_view kExpandableSpec = "torch:expandable_segments=T
 struct ReplayOptions {
   std::optional<uint64_t> capacity_bytes;  // limit on reserved bytes; none: the simulated device is
                                            // larger than any real one
-  // The limit is PyTorch's own memory fraction, not the device's end. PyTorch compares it with the
-  // reserved bytes and the whole segment of a request, also where expandable segments map less, and
-  // these overshoot it by less than a granule; a device refuses only what does not fit.
+  // The limit is PyTorch's memory fraction, not the device's end. PyTorch compares it with the
+  // reserved bytes plus a request's whole segment, even if expandable segments map less, and these
+  // exceed it by less than a granule; a device refuses only what does not fit.
   bool capacity_is_fraction = false;
   int64_t lag_ns = 10'000'000;  // how long a stream's work may lag behind the host
   uint32_t curve_slices = 200;

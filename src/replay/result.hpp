@@ -34,7 +34,7 @@ struct ReplayOom {
 enum class Start : uint8_t {
   kBeginning,  // nothing was alive when the recording begins
   kRecorded,   // segments, blocks and free memory as the recorded allocator had them then
-  kModel,      // the blocks that were alive then are requested anew, in order of address
+  kModel,      // the initial blocks are requested again, in order of address
 };
 
 // How far a replay of the recorded settings, under the limit that the recorded program met, made
@@ -43,15 +43,14 @@ struct Fidelity {
   uint64_t recorded_calls = 0;
   uint64_t made_calls = 0;
   uint64_t matched_calls = 0;  // equal, up to the first that is not
-  // Reserved; 0 where it is unknown what was there before the first event.
+  // Reserved bytes; 0 if the memory before the first event is unknown.
   uint64_t recorded_peak_bytes = 0;
   uint64_t made_peak_bytes = 0;
-  // The recording begins with blocks alive, and with as much reserved as at any time in it: the
-  // program's peak lies before, or elsewhere, and no saving can be based on it.
+  // The recording begins with live blocks and with its maximum of reserved bytes: the program's
+  // peak may be earlier, so no saving can be computed from it.
   bool peak_is_before = false;
-  // More was alive at first than the segments hold that are known to have been there: no end state
-  // says what was reserved, as in the export of such a recording. Then the peak may lie before,
-  // too, and is taken to.
+  // The first live blocks exceed the known segments: no end state contains the reserved bytes, as
+  // in an export of such a recording. The peak is then assumed to be earlier.
   bool start_is_unknown = false;
   uint64_t start_reserved_bytes = 0;
   [[nodiscard]] bool is_exact() const {
@@ -59,7 +58,7 @@ struct Fidelity {
   }
 };
 
-// What the figures of a replay are.
+// How exact the figures of a replay are.
 enum class Basis : uint8_t {
   kExact,     // every recorded call to the driver came out
   kEmulated,  // of an allocator whose replay with the recorded settings was exact, from the
@@ -71,12 +70,12 @@ enum class Basis : uint8_t {
 struct ReplayResult {
   std::string allocator;   // the spec, normalised
   bool model = false;      // an approximation of the allocator; false: the same rules
-  std::string model_note;  // what a model was checked against
+  std::string model_note;  // the measurement with which a model was compared
   // Every request was served that the recorded program was served, and the one that ended it.
   bool completed = false;
-  // Where memory is taken and given back at a capacity, the addresses that the driver gives can
-  // decide whether the program completes: so many address layouts were tried, and so many let it
-  // complete. With some that do, completed is true and the figures are those of the first.
+  // With memory being taken and released at a capacity, the driver's addresses can decide whether
+  // the program completes. Number of tried address layouts, and of those with which it completes.
+  // If any does, completed is true and the figures are of the first one.
   uint32_t layouts_tried = 1;
   uint32_t layouts_completed = 0;
   Start start = Start::kBeginning;
@@ -85,9 +84,9 @@ struct ReplayResult {
   // first that is not.
   uint64_t made_calls = 0;
   uint64_t matched_calls = 0;
-  // Memory that was given back was taken again, at addresses that the recording does not tell.
+  // Released memory was taken again, at addresses that are not in the recording.
   bool may_depend_on_addresses = false;
-  std::optional<ReplayOom> oom;  // where it did not complete
+  std::optional<ReplayOom> oom;  // if it did not complete
   // Requests that the recorded program was refused and went on without, and that were refused here,
   // too; the first of them.
   uint64_t caught_ooms = 0;

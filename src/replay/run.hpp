@@ -1,5 +1,5 @@
-// run(): drives a program through one allocator on a simulated GPU of its own and takes the
-// figures. Between replay() and the peers. Linear in the ops; no allocation per op.
+// run(): runs a program with one allocator on its own simulated GPU and returns the figures.
+// Between replay() and the peers. Linear in the ops; allocates nothing for an op.
 #pragma once
 
 #include "replay/registry.hpp"

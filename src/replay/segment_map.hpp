@@ -1,6 +1,6 @@
-// SegmentMap: which address ranges are taken from the device at one moment. Built forwards or
-// backwards from segment events: the baseline walks back from the end state, explain's heap and
-// states walk forward. Not thread-safe; allocates once per segment event, never per block.
+// SegmentMap: the address ranges taken from the device at one moment. Built forwards or backwards
+// from segment events: the baseline goes back from the end state, explain's heap and states go
+// forward. Not thread-safe; allocates once for each segment event, never for a block.
 #pragma once
 
 #include "replay/peers/torch_rules.hpp"
@@ -23,7 +23,7 @@ struct SegmentRange {
   trace::PoolId pool = 0;
   bool is_small = false;
   bool is_expandable = false;
-  trace::ContextId context = 0;      // of the event: says whose allocator's it is
+  trace::ContextId context = 0;      // of the event: identifies the allocator
   uint32_t last_block = 0xffffffff;  // for explain's heap: the block at the range's end
 };
 
@@ -31,13 +31,13 @@ class SegmentMap {
  public:
   using Ranges = std::map<uint64_t, SegmentRange>;
 
-  // Mapped pages join the expandable ranges of their stream that they touch; segments never join.
-  // The whole is of the small pool where a part is known to be.
-  // False, and nothing done, when it would overlap a range that is there.
+  // Mapped pages join the adjacent expandable ranges of their stream; segments never join. The
+  // result is of the small pool if a part is known to be. Returns false without effect if the range
+  // would overlap another.
   bool add(uint64_t address, const SegmentRange& range);
 
-  // Gives back a whole segment, or any part of an expandable range. False, and nothing done, when
-  // that is not there.
+  // Removes a whole segment, or any part of an expandable range. Returns false without effect if it
+  // does not exist.
   bool remove(uint64_t address, uint64_t size_bytes);
 
   // Applies a segment event; other kinds are no business of this map (true).

@@ -31,7 +31,7 @@ class SegmentSource {
   }
   void set_event(uint32_t event) { event_ = event; }
 
-  // A segment (cudaMalloc, cudaFree); 0 where the device has no room.
+  // A segment (cudaMalloc, cudaFree); 0 if the device has too little memory.
   [[nodiscard]] uint64_t take(uint64_t bytes);
   void give_back(uint64_t address, uint64_t bytes);
 
@@ -43,9 +43,9 @@ class SegmentSource {
   [[nodiscard]] bool map(uint64_t address, uint64_t bytes, uint64_t granule_bytes,
                          Access access = Access::kOneCall);
   void unmap(uint64_t address, uint64_t bytes, uint64_t granule_bytes);
-  // The memory of one granule gets another address, where nothing is mapped; in no log.
+  // Remaps the memory of one granule to another, unmapped address; not logged.
   void move(uint64_t from, uint64_t to, uint64_t granule_bytes);
-  // What lies in a mapped range is seen at a second address as well, and no more; in no log.
+  // Maps the memory of a range at a second address, and removes that mapping; not logged.
   void alias(uint64_t from, uint64_t to, uint64_t bytes, uint64_t granule_bytes);
   void drop_aliases(uint64_t address, uint64_t bytes);
 

@@ -1,5 +1,5 @@
-// Where the server listens: an IP address and a port, as --listen names them. Pure functions; no
-// name is ever looked up.
+// Addresses on which the server listens (--listen): an IP address and a port. Pure functions; no
+// name lookups.
 #pragma once
 
 #include "base/result.hpp"
@@ -25,7 +25,8 @@ inline constexpr uint16_t kDefaultPort = 9877;
 
 [[nodiscard]] bool is_ip_address(std::string_view text);
 
-// Whether only this machine reaches it: 127.0.0.0/8 and ::1. False for what is no address.
+// Returns whether only this machine can reach it: 127.0.0.0/8 and ::1. False for an invalid
+// address.
 [[nodiscard]] bool is_loopback(std::string_view ip);
 
 }  // namespace vram::serve

@@ -1,15 +1,15 @@
-// AlertEngine: the rules, judged at each look, and who is told of what they find.
+// AlertEngine: evaluates the rules at each sample and passes alerts to their receivers.
 //
 //     Sampled ─▶ Judge ─▶ Outbox ─▶ History ─▶ Notifier ─▶ log, webhooks, Alertmanagers
 //                  └─▶ /api/v1/alerts, /api/v1/rules
 //
-// Where there is a history, alerts survive a restart: what the judge knows and what receivers are
-// owed is in its file before anybody is told, so after a kill -9 each of them is told of each
-// beginning and each end at least once.
+// With a history, alerts survive a restart: the judge's state and the undelivered updates are
+// stored before they are sent. So after a kill -9, each receiver still gets each beginning and each
+// end of an alert at least once.
 //
-// judge() and judge_overdue() are for one thread, which waits for that file, two seconds at most
-// and only when an alert begins or ends; everything else is for any thread and waits for a
-// judgement at most, which waits for nothing.
+// judge() and judge_overdue() belong to one thread, which waits for the history's file for at most
+// two seconds, and only if an alert begins or ends. All other functions may be called from any
+// thread; they wait at most for a running evaluation, which never blocks.
 #pragma once
 
 #include "serve/notify/notifier.hpp"
@@ -30,9 +30,9 @@ struct AlertEngineOptions {
   std::string rules_file;  // changes the built-in rules; empty: nothing does
   watch::JudgeOptions judge;
   notify::NotifierOptions receivers;
-  std::string host;                         // of whose alerts receivers are told before a look
+  std::string host;                         // for alerts before the first sample
   std::shared_ptr<watch::History> history;  // null: a restart forgets
-  watch::ClockReading now;                  // of the looks' clocks
+  watch::ClockReading now;                  // of the samples' clocks
 };
 
 class AlertEngine {
@@ -64,7 +64,7 @@ class AlertEngine {
   template <typename Judging>
   void judge_by(const watch::ClockReading& now, Judging judging);
   void publish(std::vector<watch::AlertChange> changes);
-  // `next_update`: the first of which no receiver has been told.
+  // `next_update`: the first update that no receiver has got.
   void save(Part part, uint64_t next_update, std::chrono::milliseconds timeout);
   void save_now_and_then();
 
@@ -80,7 +80,7 @@ class AlertEngine {
 
   mutable std::mutex mutex_;  // guards what follows against those that read
   watch::Judge judge_;
-  show::AlertsMoment moment_;  // of the last look
+  show::AlertsMoment moment_;  // of the last sample
   std::unique_ptr<notify::Notifier> notifier_;
 };
 

@@ -1,9 +1,9 @@
-// What the API says of the machine now: health, status, devices, processes. Each answer is made of
-// the last look; none waits for a driver.
+// API endpoints for the current state: health, status, devices, processes. Each response is made
+// from the last sample; none waits for a driver.
 //
-//     Sampler ─▶ Sights ─▶ routes ─▶ Router
+//     Sampler ─▶ SampleFeed ─▶ routes ─▶ Router
 //
-// The answers are made on the server's thread alone.
+// Responses are made on the server's thread.
 #pragma once
 
 #include "serve/health.hpp"
@@ -15,7 +15,7 @@
 
 namespace vram::serve {
 
-// Of the last look. Before the first one it answers 503 and makes nothing.
+// Makes a response from the last sample. Before the first sample, the response is 503.
 using Answer = std::function<Response(const watch::Sampled& sampled, const Request& request,
                                       std::string_view rest)>;
 // With the age of the data as a header.

@@ -10,9 +10,9 @@ namespace vram::serve {
 
 class Bcrypt {
  public:
-  // kUnsupported: none of these libraries is there, or none that knows bcrypt.
+  // kUnsupported: none of these libraries exists and supports bcrypt.
   [[nodiscard]] static Result<Bcrypt> load(const std::vector<std::string>& files);
-  // The system's, loaded once and kept.
+  // Returns the system's library, loaded once.
   [[nodiscard]] static const Result<Bcrypt>& library();
 
   // The password's hash with the settings (salt, cost) that a hash begins with; empty where it
@@ -20,7 +20,7 @@ class Bcrypt {
   [[nodiscard]] std::string hash(const std::string& password, const std::string& settings) const;
 
  private:
-  // Allocates what it works in, and gives the result a place there.
+  // Allocates its working memory, which also contains the result.
   char* (*crypt_)(const char* password, const char* settings, void** data, int* size) = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// A body that many responses share: a thousand scrapes of one look send the same bytes, packed at
-// most once. Any thread.
+// A response body that many responses share: a thousand scrapes of one sample send the same bytes,
+// compressed at most once. May be used from any thread.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@ class Body {
   explicit Body(std::string text) : text_(std::move(text)) {}
 
   [[nodiscard]] const std::string& text() const { return text_; }
-  // Smaller by a gzip member around it; empty where that is not worth the trouble.
+  // Returns a gzip member; empty if compression does not pay.
   [[nodiscard]] const std::string& gzipped() const;
-  // Whether gzipped() takes no time any more.
+  // Returns whether gzipped() returns immediately.
   [[nodiscard]] bool is_packed() const { return is_packed_; }
-  // In both forms, as far as they are made.
+  // Size of both forms, as far as they exist.
   [[nodiscard]] size_t size_bytes() const {
     return text_.size() + (is_packed_ ? gzipped_.size() : 0);
   }

@@ -71,7 +71,7 @@ class Channel {
         handler);
   }
 
-  // Tells the client that nothing more comes, as far as the kernel takes it at once.
+  // Sends the end of the stream to the client, as far as the kernel accepts it without blocking.
   void shut_down() {
     ErrorCode ignored;
     if (tls_) {
@@ -97,8 +97,8 @@ class Channel {
 
   enum class Stage : uint8_t { kBegun, kWritten, kRead, kOver };
 
-  // A step of the session, with what the socket has to do for it: output goes out before the step
-  // counts as done, or waits for input.
+  // A step of the TLS session, with the socket operations that it needs: output is sent before the
+  // step completes, or input is awaited.
   template <typename Step>
   struct Operation {
     Channel& channel;
@@ -125,7 +125,7 @@ class Channel {
         return channel.socket_.async_read_some(boost::asio::buffer(tls.input), std::move(self));
       }
       if (stage != Stage::kBegun) return finish(self, {});
-      // A handler is not called by whoever begins the operation.
+      // A handler must not be called from within the function that starts the operation.
       stage = Stage::kOver;
       boost::asio::post(channel.get_executor(), std::move(self));
     }

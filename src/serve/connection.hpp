@@ -47,7 +47,7 @@ struct Hub {
   // Connections that keep the server waiting, since when the front one longest.
   std::list<Connection*> waiting = {};
   Deflater deflater = {};  // the second thread's
-  // The last to be made and the first to go: connections lie in what they have yet to do.
+  // Created last and destroyed first: its pending operations own connections.
   boost::asio::io_context context{1};
   // All from start() on: with the rights of its caller.
   std::optional<boost::asio::thread_pool> slow;
@@ -72,7 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection();
 
   void start();
-  // Says 503 and ends.
+  // Responds with 503 and closes.
   void refuse();
 
  private:
@@ -126,7 +126,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void drain();
   void close();
 
-  // From now until the next of these calls: when the time is over, what goes on is cancelled.
+  // Sets a deadline for the current operation, until the next call; it is cancelled when the time
+  // is over.
   void expect_within(std::chrono::milliseconds time);
   void wait_for_deadline();
   void begin_waiting();

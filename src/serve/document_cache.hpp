@@ -1,6 +1,5 @@
-// One document of the last look: made when it is first asked for, and the same bytes for all who
-// ask until the next edition (the look number, or more than it; never 0). The server's thread
-// alone.
+// A document of the last sample, made at its first use; all later requests get the same bytes until
+// the next edition (the sample number or greater; never 0). For the server's thread only.
 #pragma once
 
 #include "serve/body.hpp"

@@ -1,5 +1,4 @@
-// What a refusal looks like: vram.error/1, a status, a word for programs, a sentence for people.
-// Pure functions.
+// Error responses: vram.error/1, with a status, an identifier and a message. Pure functions.
 #pragma once
 
 #include "serve/http.hpp"
@@ -11,8 +10,7 @@ namespace vram::serve {
 
 // "Not Found"
 [[nodiscard]] std::string_view reason_of(int status);
-// `message` says what was expected, what was found, what to do. Texts of the client in it come out
-// escaped.
+// `message` states what was expected, what was found, and what to do. Client text in it is escaped.
 [[nodiscard]] Response error_response(int status, std::string_view message);
 inline constexpr std::string_view kJsonType = "application/json; charset=utf-8";
 [[nodiscard]] Response json_response(std::string text);

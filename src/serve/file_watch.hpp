@@ -17,8 +17,8 @@ namespace vram::serve {
 
 struct WatchedFiles {
   std::function<std::vector<std::string>()> names;
-  // One of them is another one, is there or is gone. With `names` it is called on the watch's
-  // thread, and may be after the watch's end while a file hangs: let them own what they use.
+  // Called when a file was replaced, appeared or disappeared. Both hooks are called on the watch's
+  // thread, even after the watch's end if a file access hangs; so they must own what they use.
   std::function<void()> changed;
 };
 
@@ -28,7 +28,7 @@ class FileWatch {
                      std::chrono::milliseconds period = std::chrono::seconds(1));
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
-  // A thread that hangs in a file is left behind.
+  // A thread that hangs in a file access is detached.
   ~FileWatch();
 
  private:

@@ -1,11 +1,11 @@
-// Who is let in, before anybody looks at what is asked for. A page in a browser can be made to ask
-// an address by a name of its own (DNS rebinding), so requests must name this machine: where no
-// token is wanted, and at a local address in any case, since a proxy there may add the token. Where
-// a token or a password is wanted, it is wanted for everything but the probes; either will do.
+// Access control, before a request is interpreted. A web page can make a browser send requests to
+// this address under a name of its own (DNS rebinding), so requests must name this machine: if no
+// token is required, and at a loopback address in any case, since a proxy there may add the token.
+// If a token or a password is required, all requests but probes need one of them.
 //
 //     Request ─▶ Guard ─▶ router        421, 401
 //
-// Any thread.
+// May be called from any thread.
 #pragma once
 
 #include "serve/http.hpp"
@@ -24,8 +24,8 @@ struct Guard {
   Handler inner;
   std::shared_ptr<const Token> token;
   std::shared_ptr<const WebAccess> web = nullptr;  // null: no users, no headers
-  std::vector<std::string> host_names = {};  // of this machine, beside localhost and addresses
-  // Told of each refusal; the text holds nothing of the token.
+  std::vector<std::string> host_names = {};  // of this machine, besides localhost and addresses
+  // Called for each refusal; the text never contains the token.
   std::function<void(const Request&, std::string_view why)> refused;
 
   [[nodiscard]] Response operator()(const Request& request) const;

@@ -1,6 +1,6 @@
-// One gzip member, packed in pieces that know nothing of each other: a connection that waits for
-// its client keeps twelve bytes instead of deflate's window and tables (256 KiB). That costs a few
-// percent in size.
+// A gzip member, compressed in independent pieces: a connection that waits for its client keeps
+// twelve bytes instead of deflate's window and tables (256 KiB). The output is a few percent
+// larger.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class GzipStream {
 
  private:
   uint32_t checksum_ = 0;
-  uint32_t size_ = 0;  // modulo 2^32, as the format wants it
+  uint32_t size_ = 0;  // modulo 2^32, as the format requires
   bool has_begun_ = false;
 };
 

@@ -20,9 +20,8 @@ constexpr int kMissedPeriods = 3;
 std::string time_text(uint64_t ns) { return format_duration_ns(static_cast<int64_t>(ns)); }
 
 std::string stale_text(uint64_t age_ns, uint64_t overdue_ns, nanoseconds period) {
-  std::string age =
-      fmt::format("the last look at the GPUs began {} ago, and there should be one each {}",
-                  time_text(age_ns), format_duration_ns(period.count()));
+  std::string age = fmt::format("the last sample of the GPUs started {} ago, expected one every {}",
+                                time_text(age_ns), format_duration_ns(period.count()));
   if (overdue_ns == 0) return age;
   return fmt::format("{}; the one under way is {} late: a call of the driver hangs, see dmesg", age,
                      time_text(overdue_ns));
@@ -41,7 +40,7 @@ Health health_of(const watch::Sampled* sampled, const SampleFeed& feed) {
     const std::string late =
         overdue_ns == 0 ? "" : fmt::format("; it is {} late", time_text(overdue_ns));
     return {.age_ns = std::nullopt,
-            .why = fmt::format("the first look at the GPUs has not ended yet{}", late)};
+            .why = fmt::format("the first sample of the GPUs has not finished yet{}", late)};
   }
   const uint64_t now_ns = feed.now_ns();
   const uint64_t age_ns = now_ns > sampled->begin_ns ? now_ns - sampled->begin_ns : 0;

@@ -1,5 +1,5 @@
-// Whether the server's picture of the machine is fresh. A look that hangs in a driver leaves the
-// last picture standing: it is still served, and this says how old it is and why. Pure functions.
+// Health: whether the last sample is recent. If a sample hangs in a driver, the server still serves
+// the last one; the health states its age and the reason. Pure functions.
 #pragma once
 
 #include "watch/sampler.hpp"
@@ -15,7 +15,7 @@ namespace vram::serve {
 
 // How the server comes by its picture. Called from any thread; nothing here waits.
 struct SampleFeed {
-  std::function<std::shared_ptr<const watch::Sampled>()> latest;  // nothing before the first look
+  std::function<std::shared_ptr<const watch::Sampled>()> latest;  // nullptr before the first sample
   std::function<uint64_t()> overdue_ns;                           // as watch::Sampler's
   std::function<uint64_t()> now_ns;                               // monotonic
   std::chrono::nanoseconds period{};
@@ -25,8 +25,8 @@ enum class Freshness : uint8_t { kStarting, kFresh, kStale };
 
 struct Health {
   Freshness freshness = Freshness::kStarting;
-  std::optional<uint64_t> age_ns;  // since the last look that ended began
-  std::string why;                 // it is not fresh; for people
+  std::optional<uint64_t> age_ns;  // since the start of the last finished sample
+  std::string why;                 // why it is not fresh
 };
 
 [[nodiscard]] Health health_of(const watch::Sampled* sampled, const SampleFeed& feed);

@@ -1,6 +1,6 @@
-// What the API says of the past: a metric's course on each device, and the processes that held the
-// memory. Answers come from the history's file, so they are made on the server's second thread,
-// while they are sent.
+// API endpoints of the history: a metric of each device over time, and the processes that held
+// memory. Responses are read from the history's file, so they are made on the server's second
+// thread while they are sent.
 #pragma once
 
 #include "serve/router.hpp"
@@ -14,8 +14,8 @@
 
 namespace vram::serve {
 
-// Without a history (null) they say how to have one. The file may know more of command lines than
-// is to be shown: it may be of a time with other settings.
+// Without a history (null), responses say how to enable one. Command lines are filtered again,
+// since the file may be from a time with other settings.
 [[nodiscard]] std::vector<Route> history_routes(
     const std::shared_ptr<const watch::History>& history, const std::function<int64_t()>& now_ns,
     watch::CommandLines commands);

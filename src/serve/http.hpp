@@ -1,5 +1,5 @@
-// A request and its response, as values: what passes between the protocol (http_server) and those
-// who know what to answer (guard, router, api). No type of a network library here.
+// Requests and responses as values, between the protocol (http_server) and their handlers (guard,
+// router, api). Contains no type of a network library.
 #pragma once
 
 #include "base/result.hpp"
@@ -17,7 +17,8 @@
 
 namespace vram::serve {
 
-enum class Method : uint8_t { kGet, kHead, kOther };  // kOther: one of HTTP's that changes things
+// kOther: a method that could change something.
+enum class Method : uint8_t { kGet, kHead, kOther };
 
 using Query = std::vector<std::pair<std::string, std::string>>;  // decoded, in the order given
 
@@ -25,7 +26,7 @@ struct Request {
   Method method = Method::kGet;
   std::string path;  // decoded; begins with a slash
   Query query;
-  // Headers, empty where there are none.
+  // Headers; empty if missing.
   std::string host;
   std::string accept;
   std::string accept_encoding;
@@ -35,15 +36,15 @@ struct Request {
   std::optional<bool> password_is_right = std::nullopt;  // nothing: it was not checked
 };
 
-// A body that is made while it is sent, so that a large answer is never whole in memory. Used on
-// the server's second thread, one call at a time.
+// A body that is made while it is sent, so that a large response is never completely in memory.
+// Used on the server's second thread, one call at a time.
 class Stream {
  public:
   virtual ~Stream() = default;
-  // The next piece, of some tens of KiB; empty: that was all. After an error the connection is
-  // closed, by which the client knows that the answer is incomplete.
+  // Returns the next piece, of some tens of KiB; empty: the end. After an error the connection is
+  // closed, so that the client knows that the response is incomplete.
   [[nodiscard]] virtual Result<std::string> next() = 0;
-  // What it keeps in memory until the next call.
+  // Memory held until the next call.
   [[nodiscard]] virtual size_t held_bytes() const = 0;
 };
 

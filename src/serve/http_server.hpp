@@ -4,9 +4,9 @@
 //
 //     clients ─▶ HttpServer ─▶ Connection (one each) ─▶ Request ─▶ Handler ─▶ Response ─▶ client
 //
-// The hooks are called on the server's threads. When there are too many connections, slow answers,
-// or answers that are not read, the one that has kept the server waiting longest makes room; where
-// none has, a new one gets 503.
+// The hooks are called on the server's threads. If there are too many connections, slow responses,
+// or unread responses, the one that has been inactive longest is closed; if none was inactive, the
+// new one gets 503.
 #pragma once
 
 #include "base/result.hpp"
@@ -47,8 +47,8 @@ struct ServerHooks {
   std::function<bool(const Request&)> is_slow = [](const Request&) { return false; };
   // Of connections that begin now; null: plain TCP.
   std::function<std::shared_ptr<const TlsContext>()> tls = [] { return nullptr; };
-  // Whether the request shows a password that has to be checked, which takes a part of a second;
-  // and the check, on a thread of its own, after which the request has `password_is_right`.
+  // Whether the request has a password that must be checked, which takes a fraction of a second;
+  // and the check, on a thread of its own, which sets `password_is_right`.
   std::function<bool(const Request&)> needs_password_check = [](const Request&) { return false; };
   std::function<bool(const Request&)> check_password = [](const Request&) { return false; };
   // A client was refused, too slow, or spoke no HTTP.
@@ -58,10 +58,10 @@ struct ServerHooks {
 
 class HttpServer {
  public:
-  // Listens; nobody is answered yet. kIo: an address is taken, or is none of this machine.
+  // Listens, without accepting connections yet. kIo: an address is in use, or not of this machine.
   [[nodiscard]] static Result<std::unique_ptr<HttpServer>> open(std::span<const Address> addresses,
                                                                 ServerLimits limits = {});
-  // Once.
+  // Call it once.
   void start(ServerHooks hooks);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -70,7 +70,7 @@ class HttpServer {
 
   // With the ports that the kernel chose.
   [[nodiscard]] const std::vector<Address>& addresses() const;
-  // Runs it on the server's thread, soon: a server that hangs does not.
+  // Runs `work` on the server's thread; never, if the server hangs.
   void post(std::function<void()> work);
 
  private:

@@ -95,9 +95,10 @@ void Log::put(std::string line) {
     return;
   }
   if (dropped_ > 0) {
-    const LogEvent lost{.level = LogLevel::kWarning,
-                        .action = "log-lines-dropped",
-                        .message = fmt::format("{} lines that nobody read", dropped_)};
+    const LogEvent lost{
+        .level = LogLevel::kWarning,
+        .action = "log-lines-dropped",
+        .message = fmt::format("{} lines were dropped because nothing read the log", dropped_)};
     line = log_line(lost, format_, host_, now_ns()) + line;
     dropped_ = 0;
   }

@@ -1,8 +1,7 @@
-// What the server tells its operator, a line an event on standard error: for people, or as JSON in
-// the names of the Elastic Common Schema for Logstash and its kind. Texts of others come out
-// escaped, whatever they hold.
+// The server's log on standard error, one line for each event: text, or JSON with the names of the
+// Elastic Common Schema (for Logstash). Untrusted text is escaped.
 //
-// Any thread. A reader that does not read makes nobody wait: lines are dropped, and counted.
+// May be called from any thread. It never blocks on a slow reader: lines are dropped, and counted.
 #pragma once
 
 #include <chrono>
@@ -28,7 +27,7 @@ struct LogField {
 struct LogEvent {
   LogLevel level = LogLevel::kInfo;
   std::string action;   // "started": event.action
-  std::string message;  // for people
+  std::string message;  // the text
   std::vector<LogField> fields = {};
 };
 
@@ -43,8 +42,8 @@ class Log {
   void write(const LogEvent& event);
   // One that is made already, without its end.
   void write_line(std::string_view line);
-  // At most a few in ten seconds of the same action, level aside; how many were left out is said
-  // with the next one.
+  // Writes at most a few events with the same action in ten seconds, regardless of their level; the
+  // next line states how many were left out.
   void write_rate_limited(LogEvent event);
 
  private:
@@ -59,7 +58,7 @@ class Log {
   LogFormat format_;
   std::string host_;
   int descriptor_;
-  std::mutex mutex_;  // guards what follows, and that lines stay whole
+  std::mutex mutex_;  // guards what follows; keeps lines separate
   std::map<std::string, Budget> budgets_;
   uint64_t dropped_ = 0;
   std::string rest_;  // of a line that was begun

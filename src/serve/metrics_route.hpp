@@ -1,5 +1,5 @@
-// /metrics: the page of the last look, made at most once a look and format, however many ask.
-// Before there has been one, what the server says of itself: that the first look is overdue.
+// /metrics: the page of the last sample, made at most once for each sample and format. Before the
+// first sample, it contains only the server's own metrics, such as an overdue first sample.
 #pragma once
 
 #include "serve/api.hpp"

@@ -1,5 +1,6 @@
-// OpenSSL 1.1.1 or 3, opened when TLS is first asked for: a program that links no TLS library needs
-// none, runs wherever glibc does, and uses the one that the system keeps up to date. Any thread.
+// OpenSSL 1.1.1 or 3, loaded when TLS is first used: a program without TLS needs no library, runs
+// wherever glibc does, and with TLS uses the library that the system keeps up to date. May be
+// called from any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -11,7 +12,7 @@
 
 namespace vram::serve {
 
-// As openssl/ssl.h declares it; only what is the same in all these versions.
+// As declared by openssl/ssl.h; only what is the same in all these versions.
 struct OpenSsl {
   struct Method;
   struct Context;
@@ -52,11 +53,11 @@ struct OpenSsl {
   unsigned long (*next_error)() = nullptr;
   void (*error_text)(unsigned long error, char* text, size_t size) = nullptr;
 
-  // kUnsupported: none of these libraries is there; the error says what to install.
+  // kUnsupported: none of these libraries exists; the error says what to install.
   [[nodiscard]] static Result<OpenSsl> load(const std::vector<std::string>& files);
-  // The system's, loaded once and kept.
+  // Returns the system's library, loaded once.
   [[nodiscard]] static const Result<OpenSsl>& library();
-  // What this thread's last calls left behind, which are forgotten; "" where that is nothing.
+  // Returns and clears this thread's error queue; "" if it is empty.
   [[nodiscard]] std::string take_errors() const;
 };
 

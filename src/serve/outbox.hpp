@@ -1,5 +1,5 @@
-// Outbox: changes of alerts until all receivers have been told of them, so that a later process can
-// tell those that have not. Bounded: of more the oldest are dropped. A value, one thread at a time.
+// Outbox: changes of alerts until all receivers have got them, so that a later process can deliver
+// the rest. Bounded: the oldest are dropped. A value; use it from one thread at a time.
 #pragma once
 
 #include "base/result.hpp"
@@ -18,11 +18,12 @@ class Outbox {
   void add(const show::AlertsMoment& moment, std::vector<watch::AlertChange> changes);
   [[nodiscard]] uint64_t next_number() const { return next_number_; }
 
-  // Those that nobody is owed are dropped.
+  // Drops updates that all receivers have got.
   void settle(const notify::Undelivered& undelivered);
   [[nodiscard]] bool empty() const { return updates_.empty(); }
 
-  // With who is owed what, as text; and back, with the news that are owed still, the oldest first.
+  // Converts the updates and their undelivered receivers to text; and back, the oldest update
+  // first.
   [[nodiscard]] std::string save(const notify::Undelivered& undelivered) const;
   struct Restored {
     std::vector<notify::AlertUpdate> update;

@@ -1,4 +1,4 @@
-// Which processes /api/v1/processes is asked for, and in which order. Pure functions.
+// Filters and sorts processes for /api/v1/processes. Pure functions.
 #pragma once
 
 #include "base/result.hpp"
@@ -12,7 +12,7 @@
 
 namespace vram::serve {
 
-// A device by its uuid, its PCI id or its number; null where there is none.
+// Finds a device by its uuid, PCI id or number; null if there is none.
 [[nodiscard]] const watch::Device* find_device(const watch::Snapshot& snapshot,
                                                std::string_view key);
 
@@ -28,7 +28,7 @@ struct ProcessQuery {
 [[nodiscard]] Result<ProcessQuery> parse_process_query(const Query& query,
                                                        const watch::Snapshot& snapshot);
 
-// Largest figures first, unknown ones last; equal ones by pid, so that rows stay where they are.
+// Sorted by value, descending, unknown ones last; then by pid, so that rows keep their places.
 [[nodiscard]] std::vector<const watch::Process*> select(const watch::Snapshot& snapshot,
                                                         const ProcessQuery& query);
 

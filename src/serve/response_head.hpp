@@ -16,7 +16,8 @@ struct Sending {
   bool keeps_alive = true;
 };
 
-// With what every answer says: no caching, no guessing of types, no use by other sites' pages.
+// Includes the headers of every response: no caching, no content sniffing, no use by other sites'
+// pages.
 [[nodiscard]] std::string response_head(const Response& response, const Sending& sending);
 
 }  // namespace vram::serve

@@ -1,4 +1,4 @@
-// Which path is answered by whom. Any thread, once it is made.
+// Routes requests by path. May be used from any thread after construction.
 #pragma once
 
 #include "serve/http.hpp"
@@ -14,7 +14,7 @@ struct Route {
   // "/healthz"; one that ends in "{…}" takes any path below: "/api/v1/devices/{key}".
   std::string path;
   std::vector<std::string> parameters;  // that it understands; others are refused
-  std::string about;                    // one line for people
+  std::string about;                    // a short description
   // `rest` is what stood for {…}.
   std::function<Response(const Request& request, std::string_view rest)> answer;
 };
@@ -24,7 +24,7 @@ class Router {
   explicit Router(std::vector<Route> routes) : routes_(std::move(routes)) {}
 
   [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }
-  // 404, 405, 400 for a parameter that the route does not know.
+  // Responds with 404, 405, or 400 for an unknown parameter.
   [[nodiscard]] Response operator()(const Request& request) const;
 
  private:
@@ -32,7 +32,7 @@ class Router {
   std::vector<Route> routes_;
 };
 
-// The page at "/": what there is, for a person with a browser. HTML without a script.
+// The page at "/": a list of the endpoints. HTML without scripts.
 [[nodiscard]] Route index_page(const std::vector<Route>& routes, std::string_view host);
 
 }  // namespace vram::serve

@@ -28,8 +28,8 @@ Result<std::string> read_secret(const std::string& path) {
                 path, file->owner, geteuid(), geteuid(), path);
   if ((file->mode & 077U) != 0)
     return fail(Code::kBadInput,
-                "{} can be read by others (its mode is {:04o}): 'chmod 600 {}', and make a new "
-                "secret if somebody may have read this one",
+                "{} can be read by others (its mode is {:04o}): 'chmod 600 {}', and replace the "
+                "secret if others may have read it",
                 path, file->mode, path);
   std::string text = std::move(file->text);
   text.erase(text.find_last_not_of("\r\n") + 1);

@@ -1,5 +1,5 @@
-// Secrets that come from files: a token, a URL with a password in it. The command line, which
-// everybody sees, names the file alone. Errors repeat nothing of what a file says. Any thread.
+// Secrets in files: a token, a URL with a password. The command line, which is public, contains
+// only the file's name. Errors never repeat a file's contents. May be called from any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -12,8 +12,8 @@ namespace vram::serve {
 // Printable ASCII without spaces, and some of it.
 [[nodiscard]] bool is_one_word(std::string_view text);
 
-// The file's content without the ends of line at its end. Refused: what is no plain file, may be
-// read by others, belongs to another user than this one and root, or is not read within
+// Returns the file's contents without trailing newlines. Refuses a file that is not regular, is
+// readable by others, belongs to a user other than this one and root, or cannot be read within
 // kSettingsTimeout.
 [[nodiscard]] Result<std::string> read_secret(const std::string& path);
 

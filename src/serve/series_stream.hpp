@@ -1,5 +1,5 @@
-// A document with series of points, made part by part while it is sent: what it keeps are the
-// points that its source gave last and that are not sent yet.
+// A document with series of points, made in parts while it is sent: it keeps only the points of the
+// last part that are not sent yet.
 #pragma once
 
 #include "serve/http.hpp"
@@ -20,10 +20,10 @@ struct SeriesPart {
 
 class SeriesStream final : public Stream {
  public:
-  // The next parts; none: there are no more.
+  // Returns the next parts; none: the end.
   using Source = std::function<Result<std::vector<SeriesPart>>()>;
 
-  // The source is asked at once, so that what is wrong with the request is an error. `document` is
+  // Reads the first part immediately, so that an invalid request is an error. `document` contains
   // everything but "series".
   [[nodiscard]] static Result<std::shared_ptr<Stream>> begin(const show::Json& document,
                                                              Source source);
@@ -38,7 +38,7 @@ class SeriesStream final : public Stream {
 
   std::string text_;  // of the document, up to the first series
   Source source_;
-  std::vector<SeriesPart> parts_;  // that the source gave last; none: it has no more
+  std::vector<SeriesPart> parts_;  // the last parts of the source; none: the end
   size_t part_ = 0;
   size_t point_ = 0;        // of that part
   bool has_begun_ = false;  // that part

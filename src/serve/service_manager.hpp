@@ -1,5 +1,5 @@
-// What systemd is told of the program that it started: that it serves, that it lives, that it ends.
-// One datagram each to the socket that it names; without one nothing happens. Never waits.
+// Notifies systemd that the program is ready, alive, or stopping. Sends one datagram each to the
+// socket in NOTIFY_SOCKET; has no effect without one. Never waits.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,11 @@ namespace vram::serve {
 
 class ServiceManager {
  public:
-  // The values of NOTIFY_SOCKET and WATCHDOG_USEC; empty where they are not set.
+  // The values of NOTIFY_SOCKET and WATCHDOG_USEC; empty if not set.
   ServiceManager(std::string_view socket, std::string_view watchdog_us);
 
   void notify(std::string_view what) const;  // "READY=1"
-  // How often it wants to hear "WATCHDOG=1"; nothing: not at all.
+  // The interval for "WATCHDOG=1"; nothing: disabled.
   [[nodiscard]] std::optional<std::chrono::microseconds> watchdog() const { return watchdog_; }
 
  private:

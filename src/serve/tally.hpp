@@ -1,4 +1,4 @@
-// What the server counts of itself for its page of metrics. Any thread.
+// The server's own counters for its metrics. May be used from any thread.
 #pragma once
 
 #include "show/metrics/metrics.hpp"

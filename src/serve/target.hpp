@@ -1,5 +1,5 @@
-// What a request asks for, from its first line: "/api/v1/processes?user=ann%20b&device=0". Pure
-// functions of hostile bytes.
+// Parses the target of a request line: "/api/v1/processes?user=ann%20b&device=0". Pure functions
+// for untrusted bytes.
 #pragma once
 
 #include "base/result.hpp"
@@ -31,8 +31,9 @@ struct Target {
 // or an address that only this machine reaches; with or without a port.
 [[nodiscard]] bool is_local_name(std::string_view host);
 
-// Whether a header "Host" is one that no web page can have pointed here: a local name, any IP
-// address (a page's own name is none), or one of `names`; with or without a port, in any case.
+// Returns whether no web page can have caused this "Host" header by DNS rebinding: a local name, an
+// IP address (a page's own name is none), or one of `names`; with or without a port; case is
+// ignored.
 [[nodiscard]] bool is_trusted_host(std::string_view host, std::span<const std::string> names);
 
 }  // namespace vram::serve

@@ -1,9 +1,10 @@
-// TLS without a socket: bytes of the client go in, bytes for it come out. Channel moves them.
+// TLS without a socket: converts between the client's bytes and plain text. Channel moves the
+// bytes.
 //
 //     TlsSettings ─▶ TlsContext ─(each connection)─▶ TlsSession
 //
-// A context is used by any thread and never changes: other certificates are another context, and
-// sessions go on with the one that they began with. A session belongs to one thread at a time.
+// A context is immutable and may be used from any thread: new certificates need a new context, and
+// existing sessions keep the old one. A session belongs to one thread at a time.
 #pragma once
 
 #include "base/result.hpp"
@@ -48,7 +49,7 @@ class TlsContext {
 enum class TlsStep : uint8_t {
   kDone,
   kNeedsInput,
-  kClosed,  // the client says that nothing more comes
+  kClosed,  // the client has closed the stream
   kFailed,
 };
 
@@ -56,17 +57,17 @@ class TlsSession {
  public:
   explicit TlsSession(std::shared_ptr<const TlsContext> context);
 
-  // What the client has sent.
+  // Adds bytes from the client.
   void feed(std::string_view bytes);
-  // What is to be sent to the client; it grows with each of the calls below.
+  // Returns bytes for the client; the calls below add to them.
   [[nodiscard]] std::string take_output();
 
   [[nodiscard]] TlsStep handshake();
-  // At least one byte where it is done; `count` says how many.
+  // If it returns kDone, `count` is at least 1.
   [[nodiscard]] TlsStep read(std::span<char> buffer, size_t& count);
-  // All of it where it is done.
+  // If it returns kDone, all of the text was written.
   [[nodiscard]] TlsStep write(std::string_view text);
-  // Tells the client that nothing more comes.
+  // Sends the end of the stream to the client.
   void shut_down();
   // Whether read() has something without more input, or may have.
   [[nodiscard]] bool has_input() const;

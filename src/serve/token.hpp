@@ -15,7 +15,7 @@ namespace vram::serve {
 // one.
 [[nodiscard]] Result<std::string> read_token(const std::string& path);
 
-// Looks at every byte of both, whatever they are; `secret` is not empty.
+// Compares all bytes, so that its duration does not depend on the contents; `secret` is not empty.
 [[nodiscard]] bool is_same_secret(std::string_view shown, std::string_view secret);
 // Whether a header "Authorization" begins with this, in any case: "bearer ".
 [[nodiscard]] bool has_scheme(std::string_view authorization, std::string_view scheme);

@@ -1,6 +1,6 @@
-// Who may ask, by name and password (HTTP's Basic). Files have bcrypt's hashes; a password that was
-// right is remembered, so that a scrape does not cost a part of a second each time. In no log and
-// no error. Any thread.
+// Users with passwords (HTTP Basic). Files contain bcrypt hashes; a correct password is cached, so
+// that a scrape does not take a fraction of a second each time. Passwords appear in no log and no
+// error. May be used from any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -23,7 +23,7 @@ class Users {
   [[nodiscard]] static Result<std::shared_ptr<Users>> of(
       const std::vector<std::pair<std::string, std::string>>& hashes);
 
-  // Of a header "Authorization". Nothing: check() knows.
+  // Checks an "Authorization" header. Nothing: only check() can decide.
   [[nodiscard]] std::optional<bool> accepts_authorization(std::string_view authorization) const;
   // Takes as long for a name that there is not.
   [[nodiscard]] bool check(std::string_view authorization);

@@ -1,6 +1,7 @@
-// What the file of --web-config says, as it is now: certificates, users, headers. Any thread.
+// The current state of the --web-config file: certificates, users, headers. May be used from any
+// thread.
 //
-//     file ─▶ WebConfig ─▶ Access (never changes; a reload makes another) ─▶ HttpServer, Guard
+//     file ─▶ WebConfig ─▶ Access (immutable; a reload makes a new one) ─▶ HttpServer, Guard
 #pragma once
 
 #include "serve/tls.hpp"

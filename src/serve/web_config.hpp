@@ -15,7 +15,7 @@ namespace vram::serve {
 
 enum class ClientAuth : uint8_t {
   kNone,
-  kRequest,        // asks for a certificate, takes any or none
+  kRequest,        // requests a certificate, accepts any or none
   kRequireAny,     // takes any
   kVerifyIfGiven,  // takes none, or one that an authority of client_ca_file has signed
   kRequireAndVerify,
@@ -37,7 +37,7 @@ struct WebConfig {
   std::vector<std::pair<std::string, std::string>> headers;
   std::vector<std::pair<std::string, std::string>> users;  // a name and its bcrypt hash
 
-  // Whether whoever is answered has shown who they are.
+  // Whether clients must authenticate.
   [[nodiscard]] bool has_authentication() const {
     return !users.empty() || (tls && (tls->client_auth == ClientAuth::kRequireAndVerify));
   }

@@ -1,6 +1,6 @@
-// The YAML of configuration files: maps and lists by indentation, lists in brackets, scalars plain
-// or quoted, comments. What is beyond that (anchors, tags, text over several lines, several
-// documents) is refused with its line, never guessed at. A pure function.
+// The YAML of configuration files: maps and lists by indentation, lists in brackets, plain or
+// quoted scalars, comments. Everything else (anchors, tags, multi-line text, several documents) is
+// refused with its line. A pure function.
 #pragma once
 
 #include "base/result.hpp"

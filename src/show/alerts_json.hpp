@@ -12,7 +12,7 @@
 
 namespace vram::show {
 
-// Where and when alerts are told of.
+// The host and time of an alerts document.
 struct AlertsMoment {
   int64_t time_unix_ns = 0;
   std::string host;

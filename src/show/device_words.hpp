@@ -1,5 +1,4 @@
-// What the views of a live machine show of a device in the same way, beside status_words. Pure
-// functions.
+// Common parts of a device in the live views, besides status_words. Pure functions.
 #pragma once
 
 #include "show/draw/line.hpp"
@@ -14,15 +13,15 @@
 
 namespace vram::show {
 
-// Used, of it unattributed, reserved, free, side by side; "-" where that is unknown.
+// A bar of used (with its unattributed part), reserved and free memory; "-" if unknown.
 [[nodiscard]] Line memory_bar(const gpu::DeviceMemory& memory,
                               const std::optional<int64_t>& unattributed, int columns);
 [[nodiscard]] Line memory_bar_legend(int columns);
 // "612 W", with its limit "612 W / 700 W".
 [[nodiscard]] std::string power_text(const watch::Device& device, bool with_limit);
 
-// A row for each MIG instance: nothing, its name, and what add_memory says of its memory, which the
-// compute instances of one GPU instance share, so it is said once.
+// Adds a row for each MIG instance: an empty cell, its name, and the memory cells from add_memory,
+// once for the compute instances of a GPU instance, which share its memory.
 void add_instance_rows(
     const watch::Device& device,
     const std::function<void(const gpu::DeviceMemory&, std::vector<Line>&)>& add_memory,

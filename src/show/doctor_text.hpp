@@ -1,5 +1,5 @@
-// vram doctor for people: what is wrong, the worst first, with the commands that repair it on lines
-// of their own. Pure functions; whatever bytes came from outside, the text is printable.
+// vram doctor as text: problems, the worst first, each with its commands on lines of their own.
+// Pure functions; the text is printable, whatever the input contains.
 #pragma once
 
 #include "doctor/finding.hpp"

@@ -10,7 +10,7 @@
 
 namespace vram::show {
 
-// Answers of nobody: nobody was asked.
+// No answers: nothing was requested.
 [[nodiscard]] std::string free_json(const watch::Reclaimable& reclaimable,
                                     std::span<const watch::TrimAnswer> answers = {},
                                     size_t swept = 0);

@@ -21,7 +21,7 @@ using watch::TrimOutcome;
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOutcomes = {{
     {"answered", ""},
     {"silent", "no answer in time: it answers when it next posts, at a step or a region's end"},
-    {"taken", "somebody else was asking it all the time: try again"},
+    {"taken", "another request was pending the whole time: try again"},
     {"ended", "it ended before it answered"},
     {"left", "it has taken its page off the board"},
     {"refused", ""},

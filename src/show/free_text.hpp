@@ -1,5 +1,5 @@
-// vram free for people: who could give GPU memory back, and what came back of whom. Pure functions
-// of the values and the shape of the terminal.
+// vram free as text: which processes could release GPU memory, and their answers. Pure functions of
+// the values and the terminal's properties.
 #pragma once
 
 #include "show/report_text.hpp"

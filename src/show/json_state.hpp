@@ -31,7 +31,7 @@ Json json_or_null(const std::optional<T>& value) {
 [[nodiscard]] Json json_waste(const explain::Waste& waste);
 [[nodiscard]] Json json_pinners(const std::vector<explain::Pinner>& pinners);
 [[nodiscard]] Json json_breakdowns(const explain::State& state, size_t top);
-// The holders of the breakdown that says most.
+// The holders of the main breakdown.
 [[nodiscard]] Json json_main_holders(const explain::State& state, bool has_stacks, size_t top);
 [[nodiscard]] Json json_state(const explain::State& state, const explain::Steps& steps, size_t top);
 

@@ -1,4 +1,4 @@
-// The words of a report's enumerations: identifiers for programs (JSON), phrases for people.
+// Texts of a report's enumerations: identifiers (JSON), and phrases for people.
 #pragma once
 
 #include "explain/ranks/ranks.hpp"
@@ -32,7 +32,7 @@ namespace vram::show {
 // "at 8.31 s in step 21"
 [[nodiscard]] std::string when(explain::Clock clock, const explain::DeviceReport& device,
                                const explain::Moment& moment);
-// The index of the step an event lies in; none between and outside steps.
+// The index of the step that contains an event; nothing between and outside steps.
 [[nodiscard]] std::optional<size_t> step_of(const explain::Steps& steps, int64_t event);
 
 // "12 blocks", "1 block"

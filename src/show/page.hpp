@@ -21,12 +21,12 @@ class Page {
   [[nodiscard]] int columns() const { return columns_; }
   [[nodiscard]] const TextOptions& options() const { return options_; }
 
-  // A blank line and the section's name, with what it is about beside it, continued below where it
-  // is long.
+  // Adds a blank line and a section's name with its description, which is continued below if it is
+  // long.
   void heading(std::string_view title, std::string_view about);
   void add(Line line) { lines_.push_back(std::move(line)); }
   void add(std::vector<Line> lines);
-  // Running text, wrapped; `lead` stands before its first line and indents the others.
+  // Adds wrapped text; `lead` precedes its first line and indents the others.
   void paragraph(const Line& lead, std::string_view text, Style style = Style::kPlain);
   void blank() { lines_.emplace_back(); }
   // Something that a short page does without: "3 findings".

@@ -1,5 +1,5 @@
-// Ranks read together, for people: a line each, which is worst and why, and their steps side by
-// side. A pure function of the comparison and the shape of the terminal.
+// The comparison of ranks as text: a line for each, the worst one with the reason, and their steps
+// side by side. A pure function of the comparison and the terminal's properties.
 #pragma once
 
 #include "explain/ranks/ranks.hpp"

@@ -1,4 +1,4 @@
-// Several replays beside each other: the table, and what the difference means. Part of replay_text.
+// Several replays compared: the table, and a summary of the difference. Part of replay_text.
 #pragma once
 
 #include "show/page.hpp"
@@ -11,8 +11,8 @@ namespace vram::show {
 // One line each with the best figures marked; nothing for a single replay.
 void draw_comparison(const ReplayReport& report, Page& page);
 
-// What the best of the other allocators means against the recording's own settings, in bytes. Empty
-// where nothing but these was replayed.
+// States how the best of the other allocators differs from the recorded settings, in bytes. Empty
+// if only these were replayed.
 [[nodiscard]] std::string difference_sentence(const ReplayReport& report);
 
 }  // namespace vram::show

@@ -8,8 +8,7 @@
 
 namespace vram::show {
 
-// One JSON document with a newline at its end. Keys come in a fixed order; what is unknown is null,
-// never 0.
+// A JSON document with a final newline. Keys have a fixed order; unknown values are null, never 0.
 [[nodiscard]] std::string replay_json(const ReplayReport& report);
 
 }  // namespace vram::show

@@ -12,7 +12,7 @@
 
 namespace vram::show {
 
-// Where the replays' limit on reserved memory came from.
+// The origin of the replays' limit on reserved memory.
 enum class CapacitySource : uint8_t {
   kUnlimited,  // there was none
   kAsked,      // the user named it
@@ -36,7 +36,7 @@ struct ReplaySubject {
   int64_t duration_ns = 0;
   CapacitySource capacity_source = CapacitySource::kUnlimited;
   std::optional<uint64_t> capacity_bytes;
-  std::string card = {};  // what the capacity is left of, where a card was named
+  std::string card = {};  // the card whose memory it is, if one was given
   int64_t lag_ns = 0;
 };
 
@@ -48,8 +48,9 @@ struct Replayed {
 
 struct ReplayReport : ReplaySubject {
   bool searched_min_capacity = false;
-  std::vector<Replayed> results;  // in the order asked for, at least one
-  Replayed recorded;  // the recording's own settings at the same capacity: what all is held against
+  std::vector<Replayed> results;  // in the requested order, at least one
+  // The recorded settings at the same capacity, with which all others are compared.
+  Replayed recorded;
 };
 
 // How `a` ranks against `b` for this program: completing, and wherever the driver puts its

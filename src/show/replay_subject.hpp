@@ -9,16 +9,16 @@
 
 namespace vram::show {
 
-// The file, the program, the device that stood in; and what the recording lacks.
+// Draws the file, the program, the simulated device, and what the recording lacks.
 void draw_subject(const ReplaySubject& subject, Page& page);
 
-// Why a replay without other faults is no more than an estimate: the clause after "because".
+// Why a replay without other problems is only an estimate: the clause after "because".
 [[nodiscard]] std::string doubt_text(const replay::Fidelity& fidelity);
 
-// What is said instead of a saving where the recorded peak lies before the recording.
+// The text in place of a saving if the recorded peak is before the recording.
 [[nodiscard]] std::string peak_before_text(const replay::Fidelity& fidelity);
 
-// "0 s" where nothing took time.
+// "0 s" for a duration of 0.
 [[nodiscard]] std::string duration_text(int64_t duration_ns);
 
 // "ok", "OOM", or "3 of 9" where addresses decide.

@@ -1,5 +1,5 @@
-// Replays for people: how several compare, then each: did it complete, what it reserved, what it
-// asked of the driver, and its course. A pure function of the report and the shape of the terminal.
+// Replays as text: the comparison, then for each one: whether it completed, its reserved memory,
+// its driver calls, and its timeline. A pure function of the report and the terminal's properties.
 #pragma once
 
 #include "show/replay_report.hpp"

@@ -13,8 +13,7 @@ struct JsonOptions {
   size_t top = 50;  // holders listed in each breakdown; 0 = all
 };
 
-// One JSON document with a newline at its end. Keys come in a fixed order; what is unknown is null,
-// never 0.
+// A JSON document with a final newline. Keys have a fixed order; unknown values are null, never 0.
 [[nodiscard]] std::string report_json(const explain::Report& report,
                                       const JsonOptions& options = {});
 

@@ -11,9 +11,9 @@ namespace vram::show {
 // The names of the columns, with their units; and a line end.
 [[nodiscard]] std::string status_csv_head();
 
-// The rows, without the head: rows of several snapshots make one file. Empty fields are unknown.
-// Texts are printable, and where a spreadsheet would take one for a formula (it begins with = + -
-// @) an apostrophe stands before it.
+// The rows, without the header: rows of several snapshots make one file. Empty fields are unknown.
+// Texts are printable; one that a spreadsheet would interpret as a formula (it begins with = + - @)
+// is preceded by an apostrophe.
 [[nodiscard]] std::string status_csv(const watch::Snapshot& snapshot);
 
 }  // namespace vram::show

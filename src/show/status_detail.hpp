@@ -1,5 +1,5 @@
-// vram status -q: everything that is known of each device and its processes, a line a figure,
-// nothing cut. A pure function of the snapshot and the shape of the terminal.
+// vram status -q: everything that is known of each device and its processes, one value a line,
+// untruncated. A pure function of the snapshot and the terminal's properties.
 #pragma once
 
 #include "show/report_text.hpp"

@@ -8,8 +8,8 @@
 
 namespace vram::show {
 
-// One JSON document with a newline at its end. ASCII alone: what a process calls itself can do
-// nothing to a terminal, and comes back whole from the parser.
+// A JSON document with a final newline. Only ASCII: a process's name cannot affect a terminal, and
+// the parser restores it exactly.
 [[nodiscard]] std::string status_json(const watch::Snapshot& snapshot);
 
 }  // namespace vram::show

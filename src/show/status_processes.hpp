@@ -13,12 +13,12 @@ namespace vram::show {
 inline constexpr int kProcessIndent = 5;
 
 struct ProcessLines {
-  Line titles;  // empty where there are no processes
+  Line titles;  // empty without processes
   struct Entry {
     uint32_t device = 0;
     std::vector<Line> lines;
   };
-  std::vector<Entry> entries;  // by pid, once for each of its uses
+  std::vector<Entry> entries;  // by pid, one for each use
 };
 
 [[nodiscard]] ProcessLines draw_processes(const watch::Snapshot& snapshot, int columns);

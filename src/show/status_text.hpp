@@ -1,5 +1,5 @@
-// vram status for people: a line a device, below it the processes that use it, what nobody
-// accounts for, and what is wrong. A pure function of the snapshot and the shape of the terminal.
+// vram status as text: a line for each device, with its processes, unattributed memory and
+// problems. A pure function of the snapshot and the terminal's properties.
 #pragma once
 
 #include "show/report_text.hpp"
@@ -9,7 +9,7 @@
 
 namespace vram::show {
 
-// 60 to 240 columns are used; from 140 on a process takes one line whatever it says of itself.
+// Uses 60 to 240 columns; from 140 on, a process takes one line.
 [[nodiscard]] std::string draw_status(const watch::Snapshot& snapshot,
                                       const TextOptions& options = {});
 

@@ -1,6 +1,5 @@
-// What the views of a live machine say in the same words: figures with their units, where a process
-// runs, what ails a device. Text from outside comes out printable: a process chooses its own
-// command line. Pure functions.
+// Common texts of the live views: values with units, the place of a process, the problems of a
+// device. Untrusted text is made printable: a process chooses its own command line. Pure functions.
 #pragma once
 
 #include "show/draw/line.hpp"
@@ -14,7 +13,7 @@
 
 namespace vram::show {
 
-// Differences smaller than this are not worth a line.
+// Smaller differences are not shown.
 inline constexpr uint64_t kFewBytes = uint64_t{8} << 20;
 
 inline constexpr std::string_view kUnknown = "-";
@@ -29,13 +28,13 @@ inline constexpr std::string_view kUnknown = "-";
 [[nodiscard]] std::string mhz_text(const std::optional<uint32_t>& mhz);
 // "-" where unknown or empty.
 [[nodiscard]] std::string name_text(const std::optional<std::string>& text);
-// "2026-11-22 09:14:05 UTC"; "-" where nobody asked the clock.
+// "2026-11-22 09:14:05 UTC"; "-" if unknown.
 [[nodiscard]] std::string clock_text(int64_t time_ns);
 
 [[nodiscard]] std::string_view identifier(gpu::Vendor vendor);  // "nvidia", "amd", "intel"
-// Whether more is known of the process than its number.
+// Whether more than its pid is known of the process.
 [[nodiscard]] bool is_visible(const watch::ProcessFacts& facts);
-// "pod ml/trainer-0", "slurm 88123", "docker 0f3c9a7be1d2"; empty where it runs in none of them.
+// "pod ml/trainer-0", "slurm 88123", "docker 0f3c9a7be1d2"; empty outside of these.
 [[nodiscard]] std::string place_text(const watch::ProcessFacts& facts);
 
 // The digits of its id that container tools print, printable.
@@ -50,13 +49,13 @@ struct Remark {
   Style style = Style::kPlain;
 };
 
-// What one has to know of a device beside its figures, the worst first; empty where all is well.
+// Problems of a device, the worst first; empty without problems.
 [[nodiscard]] std::vector<Remark> remarks(const watch::Device& device);
 
-// What unattributed bytes mean; empty where they are few or unknown.
+// An explanation of unattributed bytes; empty if they are few or unknown.
 [[nodiscard]] std::string unattributed_text(const watch::Device& device);
-// What the processes' allocators would give back, and on which devices; empty where that is little
-// or unknown.
+// How much the processes' allocators could release, and on which devices; empty if little or
+// unknown.
 [[nodiscard]] std::string cleaning_text(const watch::Snapshot& snapshot);
 
 }  // namespace vram::show

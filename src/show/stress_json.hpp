@@ -1,5 +1,5 @@
-// A pressure test's report as JSON, vram.stress/1 (docs/json.md), and back: what a later run is
-// compared with. Pure functions.
+// A pressure test's report as JSON, vram.stress/1 (docs/json.md), and back, for a later comparison.
+// Pure functions.
 #pragma once
 
 #include "base/result.hpp"
@@ -15,8 +15,8 @@ namespace vram::show {
 [[nodiscard]] std::string stress_json(const doctor::StressReport& report,
                                       const std::optional<doctor::Comparison>& comparison);
 
-// What a comparison needs of such a document: the time, the device, the figures. kBadInput: it is
-// none. The text may be anybody's.
+// Reads the parts needed for a comparison: the time, the device, the figures. kBadInput: no such
+// document. The text is untrusted.
 [[nodiscard]] Result<doctor::StressReport> read_stress_json(std::string_view text);
 
 // The words of the JSON, which the text uses, too.

@@ -1,5 +1,4 @@
-// A pressure test's report for people. Pure functions; what comes from drivers and other processes
-// is made printable.
+// A pressure test's report as text. Pure functions; untrusted text is made printable.
 #pragma once
 
 #include "doctor/stress/compare.hpp"

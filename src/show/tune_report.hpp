@@ -17,6 +17,6 @@ struct TuneReport : ReplaySubject {
   bool has_stacks = false;
 };
 
-inline constexpr size_t kTuneHolders = 3;  // named where nothing can help
+inline constexpr size_t kTuneHolders = 3;  // named if no setting helps
 
 }  // namespace vram::show

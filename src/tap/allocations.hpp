@@ -1,6 +1,6 @@
-// What was recorded as allocated or mapped, by where it begins: a free counts for the device that
-// has the memory, whatever context it is called from, and one unmapping may be of several mappings.
-// Any thread. Its lock is held for one look-up.
+// Recorded allocations and mappings by their address: a free counts for the device that has the
+// memory, whatever the current context, and one unmapping may cover several mappings. May be used
+// from any thread; its lock is held during a lookup.
 #pragma once
 
 #include "tap/cuda.hpp"
@@ -15,7 +15,7 @@ struct Allocation {
 
 // In place of what began there: it went unseen.
 void add_allocation(const Allocation& allocation);
-// Takes it out; false: it is not known.
+// Removes it; false: it is unknown.
 [[nodiscard]] bool take_allocation(DevicePointer address, Allocation* taken);
 // The first one that begins in the range, taken out; false: none does.
 [[nodiscard]] bool take_allocation_in(DevicePointer begin, DevicePointer end, Allocation* taken);

@@ -1,4 +1,4 @@
-// What this module needs of CUDA's driver API, written down anew: it is built without a toolkit.
+// The used part of CUDA's driver API, declared here so that no toolkit is needed.
 #pragma once
 
 #include <cstddef>

@@ -5,9 +5,9 @@ namespace vram::tap {
 
 // The C library's dlsym, not ours.
 void* real_dlsym(void* handle, const char* name);
-// A function of the driver that the program has loaded; nullptr where it has none.
+// Returns a function of the loaded driver; nullptr if it has none.
 void* driver_function(const char* name);
-// What a call of the function would reach without this library; nullptr: nothing.
+// Returns the function that a call would reach without this library; nullptr: none.
 void* linked_function(const char* name);
 
 }  // namespace vram::tap

@@ -1,5 +1,4 @@
-// What is said to the recorder (libvram.so, record.h), which is opened when there is something to
-// say.
+// Calls to the recorder (libvram.so, record.h), which is loaded at its first use.
 #pragma once
 
 #include "tap/cuda.hpp"
@@ -18,8 +17,8 @@ enum class Kind : int {  // vram_event_kind
   kOom = 10,
 };
 
-// Whether this process is recorded, and no other tap speaks for it. Opens the library at the first
-// call.
+// Returns whether this process is recorded and no allocator reports its own driver calls. Loads the
+// library at the first call.
 [[nodiscard]] bool is_wanted();
 // The caller may hold any lock of the program's.
 [[nodiscard]] uint32_t stack_of_caller();

@@ -97,8 +97,7 @@ struct PoolName {
 class StreamTable {
  public:
   StreamTable() { intern(0); }
-  // Handles past the 65,535th share the last id: a trace with so many streams is told apart no
-  // further.
+  // Handles after the first 65,535 share the last id.
   StreamId intern(uint64_t handle);
   [[nodiscard]] uint64_t operator[](StreamId id) const { return handles_[id]; }
   [[nodiscard]] size_t size() const { return handles_.size(); }
@@ -113,7 +112,7 @@ class PoolTable {
   PoolTable() { intern({}); }
   // Names past the 65,534th become kUnknownPool.
   PoolId intern(PoolName name);
-  // For kUnknownPool: (0, 0); callers ask for kUnknownPool first.
+  // For kUnknownPool: (0, 0); check for kUnknownPool first.
   [[nodiscard]] PoolName operator[](PoolId id) const;
   [[nodiscard]] size_t size() const { return names_.size(); }
 

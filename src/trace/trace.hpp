@@ -1,6 +1,6 @@
-// Trace: everything that is known of a recording, in memory. Readers and importers make it
-// (open.hpp), explain/ and the exporters take it by const reference. One array holds the events of
-// all devices, device after device.
+// Trace: a recording in memory. Readers and importers make it (open.hpp); explain/ and the
+// exporters take it by const reference. One array contains the events of all devices, one device
+// after another.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -22,14 +22,15 @@ struct DeviceTrace {
   DeviceKind kind = DeviceKind::kGpu;
   uint64_t first_event = 0;  // range in Trace::events
   uint64_t event_count = 0;
-  bool has_end_state =
-      false;  // segments and blocks are what the allocator held after the last event
-  bool ring_overflowed = false;   // the recorder says that older events were dropped
+  // Segments and blocks are the allocator's state after the last event.
+  bool has_end_state = false;
+  bool ring_overflowed = false;   // the recorder dropped older events
   std::vector<Segment> segments;  // by address
   PodVector<Block> blocks;
 };
 
-// A thing the reader had to leave out or assume; shown once in every report. `count` is how often.
+// Something that the reader had to leave out or assume; shown once in each report. `count`: how
+// often.
 struct Note {
   std::string text;
   uint64_t count = 1;
@@ -39,8 +40,8 @@ struct Origin {
   std::string path;
   std::string format;  // "PyTorch snapshot (pickle protocol 4, xz)", "vtrace 1"
   uint64_t file_bytes = 0;
-  std::optional<uint64_t>
-      truncated_at_byte;  // of the decompressed content; everything whole before it was kept
+  // In the decompressed content; everything complete before it was kept.
+  std::optional<uint64_t> truncated_at_byte;
   std::vector<Note> notes;
 };
 
@@ -55,15 +56,15 @@ struct Trace {
   Origin origin;
   bool has_time = false;    // events carry clock times
   bool has_stacks = false;  // at least one event or block has a stack
-  bool has_pools =
-      false;  // events say which pool; without it pools were deduced from the end state
+  // Events contain their pool; otherwise pools were deduced from the end state.
+  bool has_pools = false;
   Tables tables;
   PodVector<Event> events;
   std::vector<DeviceTrace> devices;     // by (kind, ordinal); only those with events or segments
   std::vector<Annotation> annotations;  // in recorded order
   std::vector<Setting> settings;
-  std::vector<Setting>
-      about;  // process and machine: {"process.pid", "4711"}; empty where not recorded
+  // process and machine: {"process.pid", "4711"}; empty where not recorded
+  std::vector<Setting> about;
 
   [[nodiscard]] std::span<const Event> events_of(const DeviceTrace& device) const {
     return events.span().subspan(device.first_event, device.event_count);

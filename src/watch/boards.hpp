@@ -1,12 +1,12 @@
-// Boards: what the processes that drivers name say of themselves on the board (record/board_page).
-// A page counts for a process if it lies in the folder of the process's user, its owner lives and
-// started when the process did: nobody speaks for another user's process.
+// Boards: reads the status pages (record/board_page) of the processes that drivers name. A page is
+// accepted for a process if it is in the folder of the process's user, its owner is alive, and the
+// owner started when the process did; so no process can publish figures for another user's process.
 //
 //     ProcessFacts ──▶ figures_of ──▶ add_figures ──▶ Process
 //
-// One thread at a time. Asks for the pages of given processes. Which pages there are is remembered
-// from look to look while the folder did not change, so that a process without one costs nothing;
-// of a folder with very many files it is not, so that these cost nothing.
+// Use it from one thread at a time. It reads only the pages of the given processes. The list of
+// pages is cached while the folder does not change, so a process without a page costs nothing; the
+// list of a very large folder is not read at all.
 #pragma once
 
 #include "record/board_reader.hpp"
@@ -25,20 +25,20 @@
 
 namespace vram::watch {
 
-// Whoever knows what processes post of themselves.
+// A source of the figures that processes publish.
 class Postings {
  public:
   virtual ~Postings() = default;
-  // Until the next call, what there is to ask may be what there was at this one.
+  // Starts a sample: until the next call, cached lists of pages may be used.
   virtual void begin_sample() {}
-  // Of a process that lives, as these facts of now say.
+  // Returns the figures of a living process with these current facts.
   [[nodiscard]] virtual std::optional<record::BoardFigures> figures_of(
       const ProcessFacts& facts) = 0;
 };
 
 class Boards final : public Postings {
  public:
-  // Where pages of a user's processes lie.
+  // Returns the folders of a user's pages.
   using FoldersOf = std::function<std::array<std::string, 2>(uint32_t uid)>;
 
   Boards()
@@ -55,7 +55,7 @@ class Boards final : public Postings {
   [[nodiscard]] std::optional<record::BoardFigures> figures_of(const ProcessFacts& facts) override;
 
  private:
-  // The folder as it was when it was looked at last. A change of what lies in it changes its facts.
+  // A folder as it was when it was last read. Any change of its contents changes `facts`.
   struct Folder {
     std::string path;  // empty: none
     bool is_theirs = false;
@@ -81,8 +81,8 @@ class Boards final : public Postings {
 // As posted, whatever the device has.
 [[nodiscard]] AllocatorFigures allocator_figures(const record::BoardDevice& posted);
 
-// Adds what the process posted, to each use the figures of its device. Devices are posted by CUDA's
-// numbers: where it is not certain which of the process's uses is meant, no figures are added.
+// Adds the posted figures to the process's uses by device. Processes number devices as CUDA does:
+// if the use is ambiguous, no figures are added.
 void add_figures(Process& process, const record::BoardFigures& figures, const KnownProcess& known,
                  const std::vector<Device>& devices);
 

@@ -1,5 +1,5 @@
-// What can't be is not known: figures of a device's memory above its total, whoever said so, are
-// dropped one by one, and so are percents above 100 and rates that no bus has. Pure functions.
+// Drops impossible figures: device memory above its total, percentages above 100, and rates that no
+// bus reaches become unknown, from any source. Pure functions.
 #pragma once
 
 #include "gpu/telemetry.hpp"
@@ -12,7 +12,7 @@ namespace vram::watch {
 // Nothing if the figure is above most; where most is unknown, the figure.
 [[nodiscard]] std::optional<uint64_t> at_most(std::optional<uint64_t> figure,
                                               std::optional<uint64_t> limit);
-// Unknown where either is, or where it has no room.
+// Unknown if either is, or on overflow.
 [[nodiscard]] std::optional<uint64_t> plus(std::optional<uint64_t> sum,
                                            std::optional<uint64_t> figure);
 void drop_impossible(gpu::DeviceSample& sample, gpu::DeviceHealth& health);

@@ -1,6 +1,6 @@
-// Where a process was put, from the text of its /proc/<pid>/cgroup (version 1 and 2): which
-// container, pod and Slurm job. A pure function; only hexadecimal digits and numbers come out of
-// it, whatever is in the text.
+// Finds the container, pod and Slurm job of a process from the text of its /proc/<pid>/cgroup
+// (version 1 and 2). A pure function; its results contain only hexadecimal digits and numbers,
+// whatever the text contains.
 //
 //     docker       …/docker/<id>                              …/docker-<id>.scope
 //     containerd   …/cri-containerd-<id>.scope                …:cri-containerd:<id>

@@ -1,7 +1,6 @@
-// Which device a process means by CUDA's number, as far as that can be told from outside: CUDA
-// numbers what CUDA_VISIBLE_DEVICES leaves visible, in its order; without it all devices, in an
-// order that is the management library's only where the devices are equal or CUDA_DEVICE_ORDER says
-// so.
+// Maps CUDA's device numbers of a process to devices, as far as possible from outside: CUDA numbers
+// the devices in CUDA_VISIBLE_DEVICES in their order, or else all devices. That order is the
+// management library's only if the devices are equal or CUDA_DEVICE_ORDER selects it.
 #pragma once
 
 #include "watch/process_table.hpp"
@@ -13,7 +12,7 @@
 
 namespace vram::watch {
 
-// The device's place in the snapshot; nothing: it can't be known.
+// Returns the device's index in the snapshot, or nothing if it cannot be determined.
 [[nodiscard]] std::optional<uint32_t> device_of_cuda(uint64_t ordinal, const KnownProcess& process,
                                                      const std::vector<Device>& devices);
 

@@ -1,12 +1,12 @@
-// LifeWatch: which of many processes have ended, by one call of the kernel for all of them instead
-// of a file of each. Holds a descriptor a process (pidfd_open, Linux 5.3): while nothing is to be
-// read from it, the pid is still that process's. The kernel keeps the list (epoll), so that a tick
-// in which nobody ends costs the same however many there are.
+// LifeWatch: finds out which of many processes have ended, with one system call for all of them.
+// Holds a descriptor for each process (pidfd_open, Linux 5.3); while it is not readable, the pid
+// still belongs to that process. The kernel keeps the list (epoll), so a tick in which no process
+// ends has a constant cost.
 //
 //     add(pid), before anything else is read of it ──▶ take_ended(), once a tick
 //
-// One thread at a time; waits for nothing. Never holds more than half of the descriptors that this
-// program may have.
+// Use it from one thread at a time; it does not block. It uses at most half of the descriptors that
+// this program may have.
 #pragma once
 
 #include "base/descriptor.hpp"
@@ -22,8 +22,9 @@ namespace vram::watch {
 
 class LifeWatch {
  public:
-  // `root`: where the process's files are read. The kernel can be asked only if its pids count as
-  // the files' names do, so of a tree other than /proc, or a /proc of other pids, nothing is known.
+  // `root`: where the process's files are read. The kernel's answer applies only if its pids equal
+  // the names of the files; for a tree other than /proc, or a /proc of another pid namespace,
+  // nothing is known.
   explicit LifeWatch(std::string root) : root_(std::move(root)) {}
   enum class Added : uint8_t {
     kYes,
@@ -32,8 +33,8 @@ class LifeWatch {
   };
   // A process that is not watched yet.
   [[nodiscard]] Added add(uint32_t pid);
-  // Those that ended since the last call, which are watched no more. Nothing: the kernel did not
-  // say, and nobody is known to live.
+  // Returns the processes that ended since the last call, and stops watching them. Nothing: the
+  // kernel did not answer, so the state of all processes is unknown.
   [[nodiscard]] std::optional<std::vector<uint32_t>> take_ended();
   void keep_only(const std::function<bool(uint32_t)>& is_kept);
   [[nodiscard]] size_t size() const { return watched_.size(); }
@@ -44,8 +45,9 @@ class LifeWatch {
   void forget(uint32_t pid);
 
   std::string root_;
-  std::optional<bool> can_request_;                   // nothing: not tried yet
-  Descriptor epoll_;                                  // epoll's; none: nobody was watched yet
+  std::optional<bool> can_request_;  // nothing: not tried yet
+  // The epoll instance; closed until the first add().
+  Descriptor epoll_;
   std::unordered_map<uint32_t, Descriptor> watched_;  // by pid
 };
 

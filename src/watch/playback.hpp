@@ -1,11 +1,11 @@
-// Playback: a recording as if it were a device at work now: for trying everything that watches
-// without having one. One device, used by one process (this one), which posts what its allocator
-// held at that time of the recording; at its end it begins anew.
+// Playback: plays a recording as if it were a device at work, to try monitoring without a GPU. One
+// device, used by one process (this one), which publishes what its allocator held at that time of
+// the recording; at the end it starts again.
 //
 //     Playable ──▶ Playback ──▶ PlayedGpu, a gpu::Telemetry ──▶ sources
 //                           └─▶ Postings: the allocator's figures, of the same moment
 //
-// One thread at a time; a look takes as long as a search in a sorted list.
+// Use it from one thread at a time; a sample takes one search in a sorted list.
 #pragma once
 
 #include "base/result.hpp"
@@ -31,7 +31,7 @@ struct PlayedPoint {
 
 struct Playable {
   std::vector<PlayedPoint> points;  // by time, at least one; the first one's time is 0
-  uint64_t length_ns = 1;           // after which it begins anew
+  uint64_t length_ns = 1;           // after which it starts again
   uint32_t device = 0;              // its number in the recording
   // Nothing: not recorded. Then, and where more was reserved, a round size that has room for all.
   std::optional<uint64_t> total_bytes;
@@ -45,7 +45,7 @@ class Playback final : public Postings {
 
   // At this time.
   [[nodiscard]] gpu::DeviceSample take_sample();
-  // Of the last look; of this process alone.
+  // Of the last sample; only of this process.
   [[nodiscard]] std::optional<record::BoardFigures> figures_of(const ProcessFacts& facts) override;
   [[nodiscard]] const std::string& name() const { return name_; }
 

@@ -10,15 +10,15 @@ namespace vram::watch {
 
 struct FileStart {
   std::string text;
-  bool is_cut = false;  // the file may go on
+  bool is_cut = false;  // the file may be longer
 };
 
 // Nothing: it can't be opened or read.
 [[nodiscard]] std::optional<FileStart> read_start(const std::string& path, size_t max_bytes);
 
-// A file in another process's file system, by its path there. Whoever owns that file system may
-// have put links and pipes in it: links are followed as that process would follow them, so none
-// leads to a file of ours, and what is not a plain file is nothing. Needs Linux 5.6.
+// Reads a file in another process's file system, by its path there. The owner of that file system
+// may have placed links and pipes in it: links are followed as that process would follow them, so
+// none leads to a file of the host, and anything but a regular file is ignored. Needs Linux 5.6.
 [[nodiscard]] std::optional<FileStart> read_inside(const std::string& root_folder,
                                                    const std::string& path, size_t max_bytes);
 

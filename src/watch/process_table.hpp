@@ -1,16 +1,16 @@
-// ProcessTable: what the kernel says of the processes that use a device. All of /proc/<pid> is read
-// when a process is first asked for; afterwards its stat alone, to see that it is still the same
-// one running the same program. Of processes that the kernel says have not ended (LifeWatch, asked
-// by begin_tick() for all at once) even the stat is read only each eighth tick or after 10 s, and
-// of those that stayed the same for a while each 32nd or after 40 s: so late another program or
-// another parent of the same process may be seen, never another process.
+// ProcessTable: the kernel's facts about processes that use a device. At a process's first lookup
+// all of /proc/<pid> is read; afterwards only its stat, to check that it is still the same process
+// and program. If the kernel reports that a process has not ended (LifeWatch, queried by
+// begin_tick() for all at once), even the stat is read only every eighth tick or after 10 s, and
+// for processes that have not changed for a while every 32nd tick or after 40 s. So a changed
+// program or parent is noticed that late; another process is noticed immediately.
 //
-//     begin_tick() ──▶ lives, stat read lately? ──▶ as remembered
-//                        └── no ──▶ stat ──▶ known, same start and name? ──▶ as remembered
+//     begin_tick() ──▶ lives, stat read recently? ──▶ as cached
+//                        └── no ──▶ stat ──▶ known, same start and name? ──▶ as cached
 //                                        └── no ──▶ status, cmdline, cgroup, environ
 //
-// One thread at a time. Reads a bounded part of each file; what may not be read is unknown. Asking
-// for a user's name, or for a file of a container, may wait as long as the system needs for it.
+// Use it from one thread at a time. Reads a bounded part of each file; unreadable values are
+// unknown. Looking up a user's name or a container's file may block as long as the system does.
 #pragma once
 
 #include "base/process_stat.hpp"
@@ -26,7 +26,7 @@
 
 namespace vram::watch {
 
-// What the process was started with; it may have told CUDA something else since.
+// The environment at the start of the process; the program may have changed CUDA's settings since.
 struct CudaEnvironment {
   bool is_known = false;  // may be read
   std::optional<std::string> visible_devices;
@@ -36,32 +36,33 @@ struct CudaEnvironment {
 struct KnownProcess {
   Shared<ProcessFacts> facts;
   CudaEnvironment cuda;
-  bool has_ended = false;  // only its parent has not asked for its exit code yet
+  // A zombie: the parent has not read its exit code.
+  bool has_ended = false;
 };
 
 class ProcessTable {
  public:
-  // Whether a number by which a driver names a process is that of the files here. Drivers count as
-  // the machine's own pid namespace does, some as the caller's: in a container's namespace it may
-  // be the number of a process that has nothing to do with it.
+  // Whether the pids that drivers report match the pids in /proc here. Drivers count in the host's
+  // pid namespace, some in the caller's: in a container, the number may belong to an unrelated
+  // process.
   enum class Numbers : uint8_t { kTheSame, kPerhapsOthers };
-  // What is not to be shown of command lines is not kept either.
+  // Parts of command lines that must not be shown are not stored either.
   explicit ProcessTable(const std::string& root = "/proc",
                         CommandLines commands = CommandLines::kFull)
       : ProcessTable(root, commands, numbers_in(root)) {}
   ProcessTable(const std::string& root, CommandLines commands, Numbers numbers)
       : root_(root), commands_(commands), numbers_(numbers), lives_(root) {}
 
-  // Asks which of the known processes have ended. Until the tick ends, lookup() takes its word for
-  // those that have not; without this call it reads the stat of each.
+  // Queries which of the known processes have ended. lookup() relies on it until the tick ends;
+  // without this call, it reads the stat of each process.
   void begin_tick();
-  // Of a process that is not to be seen: its pid alone. Valid until it is forgotten.
+  // Returns only the pid if the process is not visible. Valid until the process is forgotten.
   [[nodiscard]] const KnownProcess& lookup(uint32_t pid);
-  // The same of a process that a driver names. Where numbers may be others', it is the process here
-  // only if that has a GPU open; else its pid alone is known.
+  // As lookup(), for a pid reported by a driver. If pids may not match, the local process is used
+  // only if it has a GPU open; else only its pid is known.
   [[nodiscard]] const KnownProcess& lookup_named(uint32_t pid);
   [[nodiscard]] const ProcessFacts& facts(uint32_t pid) { return *lookup(pid).facts; }
-  // Those that were not asked for since the last call; ends a tick.
+  // Forgets processes without a lookup since the last call, and ends the tick.
   void forget_unused();
   [[nodiscard]] size_t size() const { return entries_.size(); }
 
@@ -70,12 +71,12 @@ class ProcessTable {
     KnownProcess process;
     std::string name;  // of the program it runs
     uint64_t read_ns = 0;
-    uint32_t same = 0;  // times that its stat said nothing new, one after another
+    uint32_t same = 0;  // consecutive unchanged stats
     bool is_asked = false;
     bool is_watched = false;
-    bool has_gpu = false;   // open, as far as it was looked for
+    bool has_gpu = false;   // found open so far
     KnownProcess stranger;  // who has the number elsewhere
-    bool lives = false;     // so said the kernel in this tick
+    bool lives = false;     // in this tick, as reported by the kernel
   };
   [[nodiscard]] static Numbers numbers_in(const std::string& root);
   [[nodiscard]] bool has_gpu_open(uint32_t pid) const;

@@ -1,6 +1,5 @@
-// What the files of /proc/<pid> say, from their texts: pure functions. The process whose files they
-// are chooses its command line and environment; what goes to a screen is valid UTF-8 without
-// control characters.
+// Parses the files of /proc/<pid>: pure functions. A process chooses its own command line and
+// environment; results for a screen are valid UTF-8 without control characters.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@ enum class CommandLines : uint8_t { kOff, kName, kFull };
                                                        CommandLines shown);
 // With whose rights the process acts, from /proc/<pid>/status.
 [[nodiscard]] std::optional<uint32_t> effective_uid(std::string_view status);
-// A variable's value in /proc/<pid>/environ; one that is cut off is none.
+// Returns a variable's value in /proc/<pid>/environ; nothing if it is truncated.
 [[nodiscard]] std::optional<std::string_view> variable_in(std::string_view environment,
                                                           std::string_view name);
 // As Kubernetes lets pods and namespaces be named: lower-case letters, digits, '-' and '.'.

@@ -1,10 +1,10 @@
-// Rates: what counters that only grow say between two readings of the same device: how busy a
-// process keeps it, how fast bytes cross the bus and the links. A counter that begins anew, and a
-// device or process that was not there before, have no rate until the next reading.
+// Rates: computes rates from counters in two readings of the same device: how busy a process keeps
+// it, and the bytes per second of the bus and the links. A reset counter, and a new device or
+// process, have no rate until the next reading.
 //
 //     Readings (now) + counters of the last ──▶ Readings with percents and rates
 //
-// One thread at a time.
+// Use it from one thread at a time.
 #pragma once
 
 #include "watch/sources.hpp"
@@ -20,7 +20,7 @@ namespace vram::watch {
 
 class Rates {
  public:
-  // Percents and rates that the source knows itself stay as they are.
+  // Percentages and rates that the source reports itself are kept.
   void apply(Readings& readings);
 
  private:

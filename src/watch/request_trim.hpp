@@ -1,9 +1,9 @@
-// Asking processes to give memory back, all at once, and waiting for what they say: each answers
-// when it posts next, in its own thread.
+// Asks processes to release memory, all at once, and waits for their answers. Each process answers
+// in its own thread, when it next updates its page.
 //
 //     Reclaimable ──▶ choose ──▶ TrimOrders ──▶ request_trim ──▶ TrimAnswers
 //
-// Any thread; waits as long as it is told.
+// May be called from any thread; waits until the given timeout.
 #pragma once
 
 #include "base/result.hpp"
@@ -32,23 +32,25 @@ struct TrimOrder {
 
 enum class TrimOutcome : uint8_t {
   kAnswered,
-  kSilent,   // it did not post in that time
-  kTaken,    // somebody else was asking it all that time
-  kEnded,    // the process, before it answered
-  kLeft,     // it has taken its page off the board
-  kRefused,  // it can't be asked, or not any more: `why` says it
+  kSilent,  // it did not post in that time
+  kTaken,   // another request was pending the whole time
+  kEnded,   // the process, before it answered
+  kLeft,    // it has taken its page off the board
+  // It cannot be asked, or no longer; `why` has the reason.
+  kRefused,
 };
 
 struct TrimAnswer {
   uint32_t pid = 0;
   TrimOutcome outcome = TrimOutcome::kSilent;
-  std::optional<uint64_t> bytes;  // that came back; unknown: it can't tell, or has not answered
+  // Released bytes; unknown if the process cannot tell, or has not answered.
+  std::optional<uint64_t> bytes;
   std::string why;
 };
 
-// Whom to ask: those that cache most, until they would give the bytes; without bytes all that cache
-// anything or do not say. Processes that were named are asked in any case. kNotFound: a named one
-// can't be asked.
+// Selects the processes to ask: by cached memory, descending, until they would release the bytes;
+// without bytes, all that cache memory or do not report it. Named processes are always selected.
+// kNotFound: a named process cannot be asked.
 [[nodiscard]] Result<std::vector<TrimOrder>> choose(const Reclaimable& from,
                                                     const TrimChoice& choice);
 
@@ -56,7 +58,7 @@ struct TrimAnswer {
 [[nodiscard]] std::vector<TrimAnswer> request_trim(std::span<const TrimOrder> orders,
                                                    uint64_t timeout_ns);
 
-// What came back altogether, as far as it is known.
+// Returns the sum of the known released bytes.
 [[nodiscard]] uint64_t sum_of(std::span<const TrimAnswer> answers);
 
 // Removes the dead pages of this user: how many.

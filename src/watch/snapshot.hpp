@@ -13,10 +13,11 @@
 
 namespace vram::watch {
 
-// Which container a process runs in, as its control group says.
+// The container that a process runs in, from its control group.
 struct Container {
   std::string
-      runtime;     // "docker", "containerd", "podman", "cri-o"; "" where the path has an id alone
+      // "docker", "containerd", "podman" or "cri-o"; "" if the path contains only an id.
+      runtime;
   std::string id;  // 64 hexadecimal digits
 };
 
@@ -26,8 +27,8 @@ struct Pod {
   std::optional<std::string> space;  // its namespace
 };
 
-// A process as the kernel describes it. One that is not to be seen from here (it counts in another
-// pid namespace, or is gone) has a pid and nothing else.
+// A process as the kernel describes it. A process that is not visible here (in another pid
+// namespace, or ended) has only a pid.
 struct ProcessFacts {
   uint32_t pid = 0;
   std::optional<uint64_t> start_ticks;  // since boot: with the pid, this process and no later one
@@ -40,16 +41,16 @@ struct ProcessFacts {
   std::optional<std::string> slurm_job;
 };
 
-// What a process says of itself on the board, for one device.
+// What a process publishes on its status page, for one device.
 struct AllocatorFigures {
   std::optional<uint64_t> allocated_bytes;
   std::optional<uint64_t> reserved_bytes;
-  std::optional<uint64_t> cached_bytes;           // what a trim would give back
+  std::optional<uint64_t> cached_bytes;           // what a trim would release
   std::optional<uint64_t> peak_bytes;             // of allocated_bytes
   std::optional<uint64_t> number = std::nullopt;  // by which the process calls the device
 };
 
-// A process on one device; on a MIG device once for each instance.
+// A process's use of one device; on a MIG device, of one instance.
 struct Use {
   uint32_t device = 0;
   gpu::DeviceProcess process;
@@ -57,14 +58,14 @@ struct Use {
 };
 
 struct Process {
-  Shared<ProcessFacts> facts;  // from look to look the same, while nothing changes
+  Shared<ProcessFacts> facts;  // shared between samples while nothing changes
   std::vector<Use> uses;       // by device
   std::optional<uint64_t> step;
   std::optional<uint64_t> step_ns;  // how long the last one took
   std::optional<std::string> scope;
 };
 
-// How often a device's driver told of a fault, by NVIDIA's Xid number.
+// How often a device's driver reported a fault, by NVIDIA's Xid number.
 struct XidCount {
   uint64_t xid = 0;
   uint64_t count = 0;
@@ -75,17 +76,17 @@ struct Device {
   gpu::DeviceIdentity identity;
   gpu::DeviceHealth health;
   gpu::DeviceSample sample;
-  // Used by nobody whom the driver names: contexts of processes it hides, managed memory, the
-  // driver itself. Negative: the processes' figures come to more than is used.
+  // Used memory of no known process: contexts of processes that the driver hides, managed memory,
+  // the driver itself. Negative: the processes' figures exceed the used memory.
   std::optional<int64_t> unattributed_bytes;
-  // total - used - reserved - free, where all are known: 0 when the driver's figures agree.
+  // total - used - reserved - free, if all are known; 0 if the driver's figures are consistent.
   std::optional<int64_t> unaccounted_bytes;
   // In the last few seconds, as the sample has them.
   std::optional<uint64_t> pcie_sent_bytes_per_second;
   std::optional<uint64_t> pcie_received_bytes_per_second;
   std::optional<uint64_t> nvlink_sent_bytes_per_second;
   std::optional<uint64_t> nvlink_received_bytes_per_second;
-  // Since this program watches, by number; unknown: its driver does not tell.
+  // Since this program started to watch, by number; unknown: the driver does not report faults.
   std::optional<std::vector<XidCount>> xids;
 };
 
@@ -94,7 +95,8 @@ struct Snapshot {
   std::string host;
   std::vector<Device> devices;
   std::vector<Process> processes;  // by pid
-  std::vector<std::string> notes;  // what could not be asked, and why, a line each
+  // Sources that could not be read, and why; one line each.
+  std::vector<std::string> notes;
 };
 
 }  // namespace vram::watch

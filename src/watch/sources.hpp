@@ -1,11 +1,10 @@
-// Sources: everything on this machine that knows of GPUs, asked as one. Each device's identity is
-// asked once for each opening of its source, its health every few seconds, its sample at each
-// tick. A source that fails leaves a note and is tried again after pauses that grow; the others go
-// on.
+// Sources: all sources of GPU figures on this machine. A device's identity is read when its source
+// is opened, its health every few seconds, its sample at each tick. A source that fails leaves a
+// note and is retried after increasing pauses; the others continue.
 //
 //     Opener ──▶ Source ──▶ identity, health, sample ──▶ DeviceReading ──▶ rates, take_snapshot
 //
-// One thread at a time; read() takes as long as the sources' own calls do.
+// Use it from one thread at a time; read() takes as long as the calls of the sources.
 #pragma once
 
 #include "gpu/telemetry.hpp"
@@ -72,8 +71,8 @@ struct DeviceReading {
   gpu::DeviceIdentity identity;
   gpu::DeviceHealth health;
   gpu::DeviceSample sample;
-  std::optional<std::vector<uint64_t>>
-      new_xids;                               // told since the last reading; unknown: nobody tells
+  // told since the last reading; unknown: nobody tells
+  std::optional<std::vector<uint64_t>> new_xids;
   std::optional<std::vector<XidCount>> xids;  // by XidTally
 };
 
@@ -103,11 +102,12 @@ class Sources {
   Sources& operator=(Sources&&) = delete;
   ~Sources();
 
-  // Devices whose source has failed are kept, with that as their trouble, until it is open again.
+  // Devices of a failed source are kept, with the failure as their `trouble`, until the source
+  // works again.
   [[nodiscard]] Readings read();
 
-  // Closes all that is open, so that a driver can be unloaded or a device divided anew. After a
-  // pause, of which notes tell, read() opens it again.
+  // Closes all sources, so that a driver can be unloaded or a device can be repartitioned. read()
+  // opens them again after a pause; until then a note states it.
   void release();
 
  private:

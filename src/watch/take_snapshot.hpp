@@ -1,9 +1,9 @@
-// take_snapshot(): what sources, kernel and board say at one moment, put together.
+// take_snapshot(): combines the figures of sources, kernel and status pages into one snapshot.
 //
 //     Readings ─▶ bounds ─▶ devices ─┬─▶ sums that must hold ──▶ Snapshot
 //                                    └─▶ processes by pid ◀── ProcessTable, Boards
 //
-// One thread at a time, that of the table; reads /proc and the board, waits for no driver.
+// Use it from the table's thread; it reads /proc and the status pages, and waits for no driver.
 #pragma once
 
 #include "watch/boards.hpp"

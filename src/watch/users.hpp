@@ -1,5 +1,5 @@
-// Users' names by number, each asked for once: the answer may come over a network. One thread at a
-// time.
+// Users' names by uid. Each name is looked up once, since the lookup may use the network. Use it
+// from one thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// XidTally: how often each device's driver has told of each fault since this program began to
-// watch. Kept by the device's key, so that it outlives a driver that is loaded anew.
+// XidTally: counts each device's faults since this program started to watch. Keyed by device, so
+// that the counts survive a reload of the driver.
 //
-//     Readings (new Xids) + what was counted ──▶ Readings with counts
+//     Readings (new Xids) + counts ──▶ Readings with counts
 //
-// One thread at a time. A driver chooses the numbers: those beyond the first kMaxXids of a device
-// are not counted.
+// Use it from one thread at a time. The driver chooses the numbers: only the first kMaxXids
+// different ones of a device are counted.
 #pragma once
 
 #include "watch/sources.hpp"

@@ -133,10 +133,10 @@ def test_an_owner_that_dies_while_it_is_asked(board: pathlib.Path) -> None:
     [
         (["x"], "PID"),
         (["1"], "process 1 has no page"),
-        (["1", "--all"], "leave the processes out"),
-        (["--bytes", "1GiB"], "name processes, or --all"),
+        (["1", "--all"], "--all and PID exclude each other"),
+        (["--bytes", "1GiB"], "requires PID or --all"),
         (["--all", "--bytes", "much"], "--bytes"),
-        (["--all", "--timeout", "2h"], "up to an hour"),
+        (["--all", "--timeout", "2h"], "at most 1h"),
         (["--all", "--device", "-1"], "--device"),
     ],
 )

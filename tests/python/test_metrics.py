@@ -138,7 +138,7 @@ def test_without_a_gpu_the_page_says_so(tmp_path: pathlib.Path) -> None:
         (("--prometheus", "--json"), "--prometheus is a form of its own: leave --json out"),
         (("--prometheus", "--csv"), "--prometheus is a form of its own: leave --csv out"),
         (("--prometheus", "-q"), "--prometheus is a form of its own: leave -q out"),
-        (("--prometheus", "--watch", "1"), "--prometheus prints one page: leave --watch out"),
+        (("--prometheus", "--watch", "1"), "--prometheus and --watch exclude each other"),
         (("--dcgm-names",), "--dcgm-names is about the page of metrics: add --prometheus"),
         (("--process-series", "3"), "--process-series is about the page of metrics: add --prometheus"),
         (("--prometheus", "--process-series", "many"), "--process-series"),

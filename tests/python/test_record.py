@@ -98,8 +98,8 @@ def test_what_an_earlier_runs_processes_left_is_told_and_kept(tmp_path: Path) ->
         VRAM_STARTUP=str(ROOT / "python" / "vram" / "_startup"),
     )
     assert done.stderr == (
-        "vram: warning: processes of earlier runs left a recording beside run.vtrace (run.4711.vtrace); a report on the "
-        "folder would count them in: remove them, or record each run into a folder of its own\n"
+        "vram: warning: earlier runs left a recording next to run.vtrace (run.4711.vtrace); a report on the "
+        "folder would include them: remove them, or record each run to its own folder\n"
     )
     assert (tmp_path / "run.4711.vtrace").read_bytes() == b"kept"
 

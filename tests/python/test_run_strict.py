@@ -85,7 +85,7 @@ def test_a_recording_that_cannot_be_written(tmp_path: Path) -> None:
     assert run("--record", tmp_path, "--", "echo", "ran").returncode == 2
     missing = tmp_path / "none" / "run.vtrace"
     strict = run("--record", missing, "--strict", "--", "echo", "ran")
-    assert refused(strict, f"--record: can't write in {tmp_path}/none: No such file or directory"), strict
+    assert refused(strict, f"--record: cannot write to {tmp_path}/none: No such file or directory"), strict
     assert run("--record", missing, "--", "echo", "ran").returncode == 2
 
 

@@ -250,7 +250,7 @@ def test_it_ends_while_its_history_hangs(machine: Machine, tmp_path: pathlib.Pat
         try:
             time.sleep(1)  # by then it waits for the file
             assert serve.end() == 0
-            assert "while it started" in serve.events("stopped")[0]["message"]
+            assert "during its start" in serve.events("stopped")[0]["message"]
         finally:
             serve.kill()
 

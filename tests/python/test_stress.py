@@ -144,7 +144,7 @@ def test_no_gpu() -> None:
     ("arguments", "why"),
     [
         (["--stress", "soon"], "--stress"),
-        (["--stress", "0.1s"], "a second to a day"),
+        (["--stress", "0.1s"], "1s to 24h"),
         (["--stress", "1s", "--gpu", "simple"], "sim or sim:SIZE"),
         (["--stress", "1s", "--gpu", "sim:1KiB"], "at least"),
         (["--stress", "1s", "--leave", "much"], "--leave"),

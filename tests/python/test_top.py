@@ -231,7 +231,7 @@ def test_it_lets_go_of_the_driver_when_asked(machine: Machine, tmp_path: pathlib
     with top(machine, tmp_path, "--period 1h") as terminal:
         wait_until(lambda: len(rows(terminal)) == 4)
         os.kill(pid_of_top(terminal), signal.SIGUSR1)
-        wait_until(lambda: terminal.shows("let go of the drivers"))
+        wait_until(lambda: terminal.shows("released the drivers"))
         terminal.press("r")
         wait_until(lambda: terminal.shows("nvml: let go on request"))
 
@@ -322,7 +322,7 @@ def test_a_key_is_answered_while_the_first_look_hangs(machine: Machine, tmp_path
     terminal = Terminal(tmp_path, {**environment(), **machine.environment, "BINARY": BINARY, "TERM": "screen"})
     try:
         terminal.run('"$BINARY" top --gpu nvml --no-settings; echo code $?')
-        wait_until(lambda: terminal.shows("the first look at the machine is under way"))
+        wait_until(lambda: terminal.shows("taking the first sample of the machine"))
         began = time.monotonic()
         terminal.press("q")
         wait_until(lambda: terminal.shows("code 0"))

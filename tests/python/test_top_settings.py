@@ -132,12 +132,12 @@ def test_a_file_that_is_wrong_is_left_alone(machine: Machine, tmp_path: pathlib.
     file = written(tmp_path, "")
     file.write_bytes(text)
     with top(machine, tmp_path, OFTEN) as terminal:
-        wait_until(lambda: terminal.shows("settings are not taken"))
+        wait_until(lambda: terminal.shows("cannot load settings"))
         is_drawn(terminal)
         terminal.press("N")
         wait_until(lambda: terminal.shows("by pid"))
         terminal.press("q")
-        wait_until(lambda: terminal.shows("settings are not kept", "code 0"))
+        wait_until(lambda: terminal.shows("cannot save settings", "code 0"))
         is_as_it_was(terminal)
     assert file.read_bytes() == text
 
@@ -146,9 +146,9 @@ def test_what_is_no_file_holds_nothing_up(machine: Machine, tmp_path: pathlib.Pa
     written(tmp_path, "").unlink()
     os.mkfifo(file_of(tmp_path))
     with top(machine, tmp_path, OFTEN) as terminal:
-        wait_until(lambda: terminal.shows("settings are not taken"))
+        wait_until(lambda: terminal.shows("cannot load settings"))
         leave(terminal, "t")
-        assert terminal.shows("settings are not kept")
+        assert terminal.shows("cannot save settings")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
@@ -160,7 +160,7 @@ def test_nothing_is_put_into_another_users_folder(machine: Machine, tmp_path: pa
     with top(machine, tmp_path, OFTEN) as terminal:
         is_drawn(terminal)
         leave(terminal, "t")
-        assert terminal.shows("settings are not kept")
+        assert terminal.shows("cannot save settings")
     assert list(folder.iterdir()) == []
 
 

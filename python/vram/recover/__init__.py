@@ -1,4 +1,4 @@
-"""Going on after running out of memory, with the same gradients; and finding a batch size beforehand (docs/recover.md)."""
+"""Continuing after out of memory with the same gradients, and finding a batch size beforehand (docs/recover.md)."""
 
 from vram.recover._find import BatchSize, find_batch_size
 from vram.recover._fit import Trial

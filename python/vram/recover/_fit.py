@@ -1,8 +1,9 @@
-"""From measured steps of a few batch sizes to the largest batch that fits: lines through peaks, on the safe side.
+"""The largest batch that fits, computed from the measured steps of a few batch sizes by lines through their peaks.
 
-Two things peak in a step. What forward and backward need grows with the batch; what the optimizer's step needs does not.
-Both are measured apart, so that a large optimizer does not hide how the rest grows. Bytes in tensors are exact; what the
-allocator holds beyond them (its slack: segments are rounded up, and have holes) is not, so the line goes through the former, and slack comes on top.
+A step has two peaks. The memory of forward and backward grows with the batch; that of the optimizer's step does not. Both are
+measured separately, so that a large optimizer does not hide the growth of the rest. Bytes in tensors are exact, while the
+allocator's additional memory (its slack: segments are rounded up and have holes) is not. So the line goes through the bytes in
+tensors, and slack is added to it.
 """
 
 from __future__ import annotations

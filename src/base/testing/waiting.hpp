@@ -1,5 +1,4 @@
-// Waiting with a deadline: where what a test waits for never comes, the test fails and says so. It
-// does not hang.
+// Waits with a deadline, so that a test fails with a message instead of hanging.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +13,8 @@ namespace vram {
 
 inline constexpr std::chrono::seconds kWaitLimit{60};  // a machine may be busy
 
-// Whether holds() becomes true before the limit is reached. It is asked again after each pause;
-// with a pause of 0, as often as possible.
+// Returns whether holds() becomes true within the limit. Calls it again after each pause; with a
+// pause of 0, as often as possible.
 //
 //   ASSERT_TRUE(eventually([&] { return begun == 1; })) << "no request was handled";
 template <typename Holds>

@@ -23,7 +23,7 @@ class FakeMachine : public testing::Test {
     ASSERT_EQ(setenv("VRAM_CUDA_DRIVER", fake_cuda_path().c_str(), 1), 0);
     start_machine();
   }
-  // The process has started the driver once; a new machine's must be started again.
+  // A process starts its driver once; a test with a new machine must start it again.
   static void start_machine() {
     fake_cuda_reset(2, 256 * kMiB);
     ASSERT_EQ(cuInit(0), 0);

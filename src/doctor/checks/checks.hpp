@@ -1,4 +1,4 @@
-// The checks: each looks at the facts of one subject and says what it finds. Pure functions.
+// The checks: each examines the facts of one subject and reports findings. Pure functions.
 #pragma once
 
 #include "doctor/facts.hpp"

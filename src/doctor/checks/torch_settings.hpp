@@ -17,10 +17,10 @@ struct TorchSetting {
 // without a value.
 [[nodiscard]] std::vector<TorchSetting> torch_settings(std::string_view text);
 
-// Every key that some version of PyTorch knows.
+// Every key of any PyTorch version.
 [[nodiscard]] const std::vector<std::string>& torch_keys();
 
-// What PyTorch would refuse this value for; empty: it takes it. Of known keys.
+// Why PyTorch would refuse the value of a known key; empty: it accepts it.
 [[nodiscard]] std::string why_refused(const TorchSetting& setting);
 
 [[nodiscard]] std::optional<double> as_fraction(std::string_view text);

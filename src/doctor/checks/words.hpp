@@ -1,4 +1,4 @@
-// What several checks ask of the facts, and say in the same words. Pure functions.
+// Common queries and texts of several checks. Pure functions.
 #pragma once
 
 #include "doctor/facts.hpp"
@@ -13,7 +13,7 @@ namespace vram::doctor {
 
 // NVIDIA's GPUs on the bus that are this system's to use: not those lent to virtual machines.
 [[nodiscard]] std::vector<const PciGpu*> nvidia_gpus(const MachineFacts& facts);
-// There is a GPU of NVIDIA's here, or was meant to be.
+// Whether there is an NVIDIA GPU, or should be.
 [[nodiscard]] bool has_nvidia(const MachineFacts& facts);
 // NVML counts at least one.
 [[nodiscard]] bool nvml_works(const MachineFacts& facts);
@@ -31,16 +31,16 @@ namespace vram::doctor {
 // "NAME=value"
 [[nodiscard]] std::string shown(const MachineFacts& facts, const std::string& name);
 
-// The command as it is to be typed: with sudo, but for root.
+// The command to type: with sudo, unless the user is root.
 [[nodiscard]] std::string as_root(const MachineFacts& facts, std::string_view command);
-// The same for one that works on the host alone, where root of a container is nobody.
+// As as_root(), for a command that works only on the host, where a container's root has no rights.
 [[nodiscard]] std::string on_host(const MachineFacts& facts, std::string_view command);
 // "on the host, not in this container"; "" outside.
 [[nodiscard]] std::string place(const MachineFacts& facts);
 
 // 535 of "535.54.03"; 0: unknown.
 [[nodiscard]] uint32_t branch_of(std::string_view version);
-// The driver's version, as far as anybody knows it.
+// The driver's version from any source; empty if unknown.
 [[nodiscard]] std::string driver_version(const MachineFacts& facts);
 // Of "6.8.0-45-generic" against 6.8.
 [[nodiscard]] bool is_kernel_before(const MachineFacts& facts, uint32_t major, uint32_t minor);

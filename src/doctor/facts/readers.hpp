@@ -1,4 +1,5 @@
-// What collect() is made of: each reads one subject from the files of a tree. One thread at a time.
+// The parts of collect(): each reads one subject from the files of a tree. Use them from one thread
+// at a time.
 #pragma once
 
 #include "doctor/facts.hpp"

@@ -22,13 +22,13 @@ class Tree {
   // Paths begin with a slash. The file's beginning, whatever bytes it has.
   [[nodiscard]] std::optional<std::string> read(const std::string& path,
                                                 size_t max_bytes = kMaxBytes) const;
-  // Its first line; "" where there is none.
+  // Its first line; "" if there is none.
   [[nodiscard]] std::string line(const std::string& path) const;
   [[nodiscard]] std::optional<uint64_t> number(const std::string& path) const;
   [[nodiscard]] bool exists(const std::string& path) const;
-  // Where a symbolic link leads; "" where it is none.
+  // The target of a symbolic link; "" if it is none.
   [[nodiscard]] std::string link(const std::string& path) const;
-  // The names in a folder, sorted, no more than 64 Ki.
+  // The sorted names in a folder, at most 64 Ki.
   [[nodiscard]] std::vector<std::string> names(const std::string& folder) const;
   [[nodiscard]] DeviceNode node(const std::string& path) const;
   [[nodiscard]] FolderFacts folder(const std::string& path) const;

@@ -81,8 +81,8 @@ enum class Unit : uint8_t { kNanoseconds, kBytesPerSecond, kPartsPerMillion };
 // A figure measured several times.
 struct Figure {
   std::string name{};  // "cuMemCreate", "host to device, pinned"
-  uint64_t size_bytes =
-      0;  // of each copy or call; the largest of its class for the pool's; 0: none
+  // of each copy or call; the largest of its class for the pool's; 0: none
+  uint64_t size_bytes = 0;
   Unit unit = Unit::kNanoseconds;
   uint64_t count = 0;
   uint64_t low = 0;

@@ -1,4 +1,4 @@
-// Machines of a test's choice, as facts: one where all is well, and ways to make it ill.
+// Made-up machines as facts: a healthy one, and functions that break it.
 #pragma once
 
 #include "base/bytes.hpp"

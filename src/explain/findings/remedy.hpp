@@ -9,12 +9,13 @@
 
 namespace vram::explain {
 
-// What to set, what the replay with it gave, and its conditions. Empty where none is recommended.
+// The recommended setting, the result of its replay, and its conditions. Empty if none is
+// recommended.
 [[nodiscard]] std::string recommended_setting(const trace::Trace& trace,
                                               const DeviceReport& report);
 
-// Reserved bytes at the peak that the recommended setting saves; 0 where none is recommended, or
-// where the program ran out of memory without it.
+// Reserved bytes at the peak that the recommended setting saves; 0 if none is recommended, or if
+// the program ran out of memory without it.
 [[nodiscard]] uint64_t recommended_saves(const DeviceReport& report);
 
 }  // namespace vram::explain

@@ -1,7 +1,7 @@
-// Births: the statistics behind growth. Of the steps of a recording a site gave birth, in some, to
-// blocks that never died. A leak does so at a rate that lasts; a cache does so ever more seldom,
-// the fuller it is; a warm-up ends. Plain functions of step numbers: `births` are different steps,
-// rising, below `length`. Nothing here knows of memory.
+// Births: the statistics of growth. In some steps of a recording, a site allocates blocks that are
+// never freed ("births"). A leak does so at a lasting rate; a cache less and less often, the fuller
+// it is; a warm-up ends. Plain functions of step numbers: `births` are distinct, increasing steps
+// below `length`. Nothing here depends on memory.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace vram::explain {
 
-// How much better than as a cache that fills these births are explained at a lasting rate: the
-// logarithm of the likelihood ratio, each side with the parameters that suit it best.
-//   - A lasting rate: in each step with the same probability, or every k-th step, a step more or
-//   less now and then.
-//   - A cache: with a probability in proportion to the entries that are still missing, of which at
-//   least kFullCache are there at the end (the coupon collector's problem).
-// Births in every step of a short recording are explained by the first alone, births at random
-// in some of the steps need many steps to be told from a cache. 0 without births.
+// The log-likelihood ratio of a lasting rate against a cache that fills, each with its best
+// parameters.
+//   - A lasting rate: the same probability in each step, or every k-th step, with occasional
+//     deviations of a step.
+//   - A cache: a probability proportional to the missing entries, of which at least kFullCache
+//     are present at the end (the coupon collector's problem).
+// Only the former explains births in every step of a short recording; random births in some of the
+// steps need many steps to be distinguished from a cache. 0 without births.
 inline constexpr double kFullCache = 0.95;
 [[nodiscard]] double lasting_log_ratio(std::span<const uint32_t> births, uint32_t length);
 
-// If births came in random order: how probable is it that the last third of the steps has so few of
-// them, or, where that is less, that the steps after the last one are so many? Exact
-// (hypergeometric). 1 without births.
+// If the births came in random order: the probability that the last third of the steps has so few
+// of them or, if that is smaller, that so many steps follow the last one. Exact (hypergeometric). 1
+// without births.
 [[nodiscard]] double fading_probability(std::span<const uint32_t> births, uint32_t length);
 
 // Which of `tests` sites to believe, of which these have the largest ratios: the more sites were

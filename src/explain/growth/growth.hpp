@@ -1,20 +1,21 @@
-// Growth: which sites hold more memory from step to step, and whether that is a leak. Looks at step
-// boundaries only, and at objects: a trend in totals gives many false alarms on ageing software
-// (Machida et al., ISSREW 2013); a block that was born in a step, outlived the next boundaries and
-// is still there at the end is a fact. Survival alone tells no leak from a cache that fills, so
-// what decides is when blocks are born and whether they die (births.hpp). A leak must pass all of:
+// Growth: finds the sites that hold more memory from step to step, and decides whether that is a
+// leak. Examines only step boundaries and blocks: trends in totals give many false alarms on ageing
+// software (Machida et al., ISSREW 2013), while a block that was allocated in a step, outlived the
+// next boundaries and is still alive at the end is a fact. Survival alone does not distinguish a
+// leak from a cache that fills, so the times of allocations and frees decide (births.hpp). A leak
+// must meet all of:
 //   - most of what the steps allocate, they free;
-//   - blocks born in at least kMinBirthSteps different steady steps are alive at the end;
-//   - at least kMinSurvival of the bytes that were there two steps later are alive at the end;
-//   - births at a lasting rate explain what was seen much better than a cache does, the more so the
-//     more sites were tested (discoveries(), kMaxFalseShare);
+//   - blocks of at least kMinBirthSteps different steady steps are alive at the end;
+//   - at least kMinSurvival of the bytes that survived two steps are alive at the end;
+//   - a lasting rate explains the births much better than a cache does, the more so the more
+//     sites were tested (discoveries(), kMaxFalseShare);
 //   - births have not faded or ended by the last steps;
 //   - live bytes at step ends rise by at least kMinSlopeBytes a step.
-// What dies or fades is a bounded cache; births in one or two steps are a one-off; the rest is
-// undecided: more steps would tell.
-// A site is the user's frame of the stack, or size and stream where there is no stack. Sizes that
-// are born in the same steps are one leak, as are four or more frames called from one line.
-// Where the program named the blocks, those without a frame are called so.
+// Growth that is freed or fades is a bounded cache; births in one or two steps are a one-off; the
+// rest is undecided and needs more steps. A site is the user's frame of the stack, or size and
+// stream without a stack. Sizes that are allocated in the same steps are one leak, as are four or
+// more frames called from one line. Blocks without a frame have the name that the program gave
+// them, if any.
 #pragma once
 
 #include "explain/history/history.hpp"

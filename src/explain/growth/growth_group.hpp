@@ -1,5 +1,5 @@
-// GrowthGroup: the survivors of one site (or several that turned out to be one leak) and what their
-// births and deaths say. The judge inside growth.cpp; the rules stand in growth.hpp.
+// GrowthGroup: the survivors of one site (or several that are one leak) and the verdict from their
+// births and deaths. Part of growth.cpp; growth.hpp has the rules.
 #pragma once
 
 #include "explain/growth/survivors.hpp"
@@ -9,7 +9,7 @@
 
 namespace vram::explain {
 
-// The steps looked at: [warmup, steps).
+// The examined steps: [warmup, steps).
 struct GrowthWindow {
   uint32_t warmup = 0;
   uint32_t steps = 0;
@@ -29,7 +29,7 @@ struct GrowthGroup {
 // Fills everything but log_ratio from `blocks`.
 void count_births(const GrowthWindow& w, GrowthGroup* g);
 
-// Are there births enough to be asked about?
+// Whether there are enough births for a test.
 [[nodiscard]] bool is_testable(const GrowthGroup& g);
 // lasting_log_ratio() over the steps in which a survivor can be born, the steady ones or all,
 // whichever is less: a warm-up may hide the steps in which a cache filled fastest.

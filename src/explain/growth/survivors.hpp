@@ -1,6 +1,5 @@
-// Survivors: the blocks that outlive the step they were born in by a whole step. The raw material
-// of growth: all others, nearly every block of a training run, belong to one step or hand over to
-// the next.
+// Survivors: blocks that outlive their step by a whole step: the input of growth. All others,
+// nearly every block of a training run, belong to one step or to two consecutive ones.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -24,10 +23,10 @@ struct Survivor {
   uint32_t site = 0;
   uint64_t bytes = 0;
   bool from_setup = false;  // there before the first step began
-  bool is_private = false;  // of a CUDA graph's pool or a MemPool, or of a pool nobody knows
+  bool is_private = false;  // of a CUDA graph's pool or a MemPool, or of an unknown pool
 };
 
-// What the survivors have in common: a frame, or a size on a stream.
+// The common property of survivors: a frame, or a size on a stream.
 struct SurvivorSite {
   trace::FrameId frame = 0;  // 0: by size
   uint64_t size_bytes = 0;

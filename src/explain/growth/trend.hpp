@@ -1,4 +1,4 @@
-// Trend: how fast a series rises. Nothing here knows of memory.
+// Trend: how fast a series rises. Nothing here depends on memory.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// AllocatorRules: how large a block is that a recording shows: PyTorch's rounding and splitting
-// (replay/peers/torch_rules.hpp) with the settings that the recording carries, or those of vram's
-// pool, asked segment by segment, since one process may have all kinds.
+// AllocatorRules: determines the size of recorded blocks: PyTorch's rounding and splitting
+// (replay/peers/torch_rules.hpp) with the recorded settings, or those of vram's pool, by segment,
+// since a process may use both.
 #pragma once
 
 #include "replay/peers/torch_rules.hpp"
@@ -19,7 +19,7 @@ using replay::kSmallSegmentBytes;
 class AllocatorRules {
  public:
   AllocatorRules() : AllocatorRules(replay::TorchSettings{}) {}
-  // never_splits: torch's pinned-memory allocator hands out whole segments.
+  // never_splits: for torch's pinned-memory allocator, which uses whole segments.
   explicit AllocatorRules(replay::TorchSettings settings, bool never_splits = false)
       : torch_(segment_by_segment(settings)), never_splits_(never_splits) {}
 
@@ -31,7 +31,8 @@ class AllocatorRules {
   [[nodiscard]] bool is_of_vram(trace::ContextId context) const {
     return context < contexts_of_vram_.size() && contexts_of_vram_[context];
   }
-  // Is `remaining` split off when a block of `rounded` bytes is cut from the low end of a free one?
+  // Whether `remaining` is split off when a block of `rounded` bytes is taken from the low end of a
+  // free one.
   [[nodiscard]] bool splits(uint64_t rounded, uint64_t remaining, bool small_or_expandable) const {
     return !never_splits_ && torch_.splits(rounded, remaining, small_or_expandable);
   }
@@ -51,7 +52,7 @@ class AllocatorRules {
 
   replay::TorchRules torch_;
   bool never_splits_;
-  std::vector<bool> contexts_of_vram_;  // by ContextId; empty where there is none
+  std::vector<bool> contexts_of_vram_;  // by ContextId; empty if there is none
 };
 
 // Those of a device; pinned memory has none of the settings.

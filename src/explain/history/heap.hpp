@@ -1,12 +1,12 @@
-// Heap: the block structure of one device, moved from event to event by the recorded addresses. It
-// repeats what PyTorch's caching allocator did (cut the low end, split by rule, merge with free
-// neighbours of the same segment), but never searches: the address of an allocation says which free
-// block was taken. In segments of vram's pool it does as that does: blocks are cut from anywhere.
+// Heap: the block structure of one device, updated event by event from the recorded addresses. It
+// repeats what PyTorch's caching allocator did (take the low end, split by rule, merge with free
+// neighbours of the same segment) but never searches: an allocation's address identifies the free
+// block. In segments of vram's pool, as there, blocks are taken from anywhere.
 //
-// Contradictions in the recording are counted and settled in favour of the event: a live block in
-// the way is evicted, an allocation outside of every known segment is refused and noted. Not
-// thread-safe. Allocates when its tables grow and at segment events, and per event in vram's memory
-// only.
+// Contradictions in the recording are counted and resolved in favour of the event: a live block in
+// the way is evicted, an allocation outside all known segments is refused and noted. Not
+// thread-safe. Allocates when its tables grow and at segment events; for each event only in vram's
+// memory.
 #pragma once
 
 #include "base/address_map.hpp"
@@ -33,8 +33,10 @@ struct HeapBlock {
   uint32_t tenant = AddressMap::kNone;  // the caller's number for who lives here
   trace::BlockState state = trace::BlockState::kInactive;
   bool is_small = false;  // small pool or expandable: remainders from 512 bytes are split off
-  bool may_grow = false;  // alive before the recording, and its unsplit remainder is not known yet
-  bool is_of_vram = false;  // of vram's pool, which cuts blocks from anywhere in free memory
+  // Alive before the recording, with an unknown unsplit remainder.
+  bool may_grow = false;
+  // Of vram's pool, which takes blocks from anywhere in free memory.
+  bool is_of_vram = false;
 };
 static_assert(sizeof(HeapBlock) == 32);
 
@@ -42,26 +44,26 @@ class Heap {
  public:
   static constexpr uint32_t kNone = AddressMap::kNone;
 
-  // A range that an allocation touched outside of every known segment.
+  // A range of an allocation outside all known segments.
   using Outside = replay::AddressRange;
 
   explicit Heap(const AllocatorRules& rules) : rules_(rules) {}
 
-  // Segment events. False (and counted) when the event contradicts what is there.
+  // Segment events. Return false (and count) if the event contradicts the heap.
   bool add_segment(uint64_t address, const SegmentRange& range);
   bool remove_segment(uint64_t address, uint64_t size_bytes);
 
-  // A block that was there before the first event; within a segment in rising order of addresses.
-  // size_bytes 0: not known, so what `requested_bytes` rounds to, and what could not have been
-  // split off. False when it has no room.
+  // Adds a block from before the first event, in order of addresses within a segment. size_bytes 0:
+  // unknown: the rounded `requested_bytes` plus what could not be split off. Returns false if the
+  // space is not free.
   bool place(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes, uint32_t tenant);
 
-  // A block that was there before the event that says it: anywhere in free memory. size_bytes as in
-  // place(). kNone when there is no such place.
+  // Adds a block from before the current event, anywhere in free memory. size_bytes as in place().
+  // kNone if the space is not free.
   uint32_t settle(uint64_t address, uint64_t requested_bytes, uint64_t size_bytes, uint32_t tenant);
 
-  // Gives the block its size, or kNone when there is no such place. Fast where the recording agrees
-  // with the rules.
+  // Allocates at the address and returns the block, or kNone if the space is not free. Fast if the
+  // recording follows the rules.
   uint32_t allocate(uint64_t address, uint64_t requested_bytes, uint32_t tenant) {
     uint32_t block = by_address_.find(address);
     if (block == kNone && !starts_of_vram_.empty()) block = cut_before(address);
@@ -100,14 +102,14 @@ class Heap {
   void index(uint32_t block);
   void unindex(uint32_t block);
   void drop_block(uint32_t block);
-  // Cuts `bytes` off the low end into a block of its own and returns that; `block` keeps the rest.
+  // Splits `bytes` off the low end as a new block and returns it; `block` keeps the rest.
   uint32_t split_low(uint32_t block, uint64_t bytes);
   // `block` grows downwards over its neighbour `prev`. The higher handle survives, so a range's
   // last one is stable.
   void absorb_prev(uint32_t block);
   // In vram's memory: the block around the address, ...
   [[nodiscard]] uint32_t vrams_around(uint64_t address) const;
-  // ... beginning there where it is free.
+  // ... beginning at the address, if it is free.
   uint32_t cut_before(uint64_t address);
   uint32_t take(uint32_t block, uint64_t rounded, uint32_t tenant);
   // In the free end of the range; kNone when it has no room there.
@@ -115,8 +117,8 @@ class Heap {
                         uint64_t size_bytes, uint32_t tenant);
   uint32_t merge_with_free_neighbours(uint32_t block);
 
-  // The slow paths, where the recording contradicts what is there (or tells more about what was
-  // before).
+  // The slow paths, for recordings that contradict the heap (or reveal more about the memory before
+  // them).
   uint32_t make_room(uint64_t address, uint64_t rounded);
   uint32_t locate(uint64_t address);
   void evict(uint32_t block);
@@ -132,8 +134,8 @@ class Heap {
   std::vector<uint32_t> evicted_;
   std::vector<Outside> outside_;
   uint64_t contradictions_ = 0;
-  // Steps that locate() may still take, in all: keeps hostile recordings linear. Honest ones need
-  // it for unmapping only, once in thousands of events.
+  // The remaining steps of locate(): keeps hostile recordings linear. Normal ones need it only for
+  // unmapping, once in thousands of events.
   uint64_t search_budget_ = uint64_t{1} << 25;
 };
 

@@ -17,7 +17,7 @@ namespace vram::explain {
 
 using replay::Baseline;
 
-// What the replay itself stumbled over.
+// Problems of the replay itself.
 struct ReplayTrouble {
   uint64_t contradictions = 0;
   std::string first;  // one clause, "" when there was none

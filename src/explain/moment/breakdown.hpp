@@ -1,12 +1,12 @@
-// Breakdown: who holds the memory of a moment, by one dimension. Every live block belongs to
+// Breakdown: the holders of a moment's memory, by one dimension. Every live block belongs to
 // exactly one holder, so the sums equal the moment's totals: requested_bytes to requested,
 // block_bytes to active.
 //
-// kUserFrame tells blocks by the name that the program gave them, else by the user's frame of their
-// stack, else by the path of their scope, else by size class; a recording that has none of the
-// first three is told by kSize. What was
-// alive before the recording and has no known origin is "before recording" in the dimensions of
-// origin (stack, user frame, scope, age). Not thread-safe; allocates per holder.
+// kUserFrame groups blocks by the name that the program gave them, else by the user's frame of
+// their stack, else by the path of their scope, else by size class; a recording with none of the
+// first three is grouped by kSize. Blocks from before the recording with unknown origin are "before
+// recording" in the dimensions of origin (stack, user frame, scope, age). Not thread-safe;
+// allocates for each holder.
 #pragma once
 
 #include "explain/moment/live_set.hpp"
@@ -20,13 +20,13 @@
 
 namespace vram::explain {
 
-// Holders that are no place: what was there before the recording and has no known origin, and
-// blocks of which the recording says nothing.
+// Holders that are no place in the code: blocks from before the recording with unknown origin, and
+// blocks without any recorded information.
 inline constexpr std::string_view kBeforeName = "before recording";
 inline constexpr std::string_view kNoStackName = "no stack recorded";
 inline constexpr std::string_view kNoScopeName = "outside all scopes";
 
-// Tells which group a block belongs to, and what the group is called.
+// Assigns blocks to groups, and names the groups.
 class Grouping {
  public:
   Grouping(const Sources& sources, const LiveSet& live, Dimension by);

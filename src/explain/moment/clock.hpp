@@ -1,7 +1,7 @@
-// EventClock: the time of an event as reports give it: nanoseconds since the recording's first
-// event on any device, or the event's number where the recording has no clock. Index order is the
-// truth: clocks may step back, so "at a time" means up to the first event that is later. Views the
-// trace; no allocation, no locks.
+// EventClock: the time of an event in reports: nanoseconds since the recording's first event on any
+// device, or the event's number if the recording has no clock. The order is that of the events:
+// clocks may step back, so "at a time" means up to the first later event. Views the trace; no
+// allocation, no locks.
 #pragma once
 
 #include "explain/report.hpp"

@@ -1,7 +1,7 @@
 // Curve: the totals of one device after every event, in one linear pass: exact peaks, the timeline,
-// and the totals at any event. Requested and active bytes fall when a free completes and allocated
-// bytes when it is requested, as PyTorch's own counters do. TotalsWalker is the pass itself, for
-// whoever needs totals event by event.
+// and the totals at any event. As in PyTorch's counters, requested and active bytes fall when a
+// free completes, and allocated bytes when it is requested. TotalsWalker is the pass itself, for
+// totals event by event.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -19,9 +19,9 @@ namespace vram::explain {
 // Steps through a device's events and keeps the totals. Views its arguments; allocates nothing.
 class TotalsWalker {
  public:
-  // Stands before the first event.
+  // Starts before the first event.
   TotalsWalker(std::span<const trace::Event> events, const History& history);
-  // Stands where `totals` held: before event number `next_event`.
+  // Starts where `totals` applied: before event number `next_event`.
   TotalsWalker(std::span<const trace::Event> events, const History& history, uint64_t next_event,
                const Totals& totals);
 

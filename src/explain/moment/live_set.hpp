@@ -1,7 +1,7 @@
-// LiveSet: the segments and live blocks of a device at one moment, in address order. What lies
-// between the blocks of a segment is free: free neighbours always merge, so a gap is a hole.
-// Gathered for several moments in one pass over the lifetimes and one over the segment events.
-// Allocates for what it gathers; not thread-safe.
+// LiveSet: the segments and live blocks of a device at one moment, by address. The space between
+// the blocks of a segment is free: free neighbours always merge, so a gap is a hole. Collected for
+// several moments in one pass over the lifetimes and one over the segment events. Allocates for its
+// result; not thread-safe.
 #pragma once
 
 #include "explain/history/history.hpp"

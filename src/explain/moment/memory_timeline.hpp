@@ -1,5 +1,5 @@
-// MemoryTimeline: what a device's allocator held over time, as plain values that outlive the
-// recording: for whoever plays it. At each time the same as a report's --at has it.
+// MemoryTimeline: the memory of a device's allocator over time, as plain values that outlive the
+// recording, for playback. At each time equal to a report's --at.
 #pragma once
 
 #include "base/result.hpp"
@@ -21,7 +21,7 @@ struct MemoryTimeline {
   uint32_t ordinal = 0;
   bool has_time = false;                 // else times are numbers of events
   int64_t end_ns = 0;                    // of the last event
-  std::optional<uint64_t> memory_bytes;  // what the device has in all
+  std::optional<uint64_t> memory_bytes;  // the device's total memory
   uint64_t peak_requested_bytes = 0;     // by it reports choose the device to lead with
   std::vector<TimelinePoint> points;     // from time 0 on; one for each change, at least one
 };

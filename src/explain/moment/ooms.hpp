@@ -1,5 +1,5 @@
-// OOM events: what was asked, what the device had, who held the rest. Pure; see state.hpp for the
-// cost of each.
+// OOM events: the request, the device's memory, and the holders of the rest. Pure; see state.hpp
+// for the cost of each.
 #pragma once
 
 #include "explain/moment/sources.hpp"
@@ -18,7 +18,7 @@ inline constexpr size_t kMaxOoms = 16;
 
 // The numbers of their events: all of them.
 [[nodiscard]] std::vector<uint64_t> oom_events(std::span<const trace::Event> events);
-// At most kMaxOoms. Leaves Oom::step to whoever knows the steps.
+// At most kMaxOoms. Oom::step is set by the caller.
 [[nodiscard]] std::vector<Oom> find_ooms(const Sources& sources);
 
 }  // namespace vram::explain

@@ -1,5 +1,5 @@
-// Sources: what is known of one device before any moment of it is looked at. Views; whoever makes
-// it keeps the parts.
+// Sources: the data of one device from which moments are computed. Views; the creator owns the
+// parts.
 #pragma once
 
 #include "explain/history/history.hpp"

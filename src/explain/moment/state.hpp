@@ -1,5 +1,5 @@
-// States: everything about a device at given moments (the peak, --at, an OOM), gathered for all of
-// them in one pass. Pure; allocates for what is live then.
+// States: everything about a device at given moments (the peak, --at, an OOM), collected for all of
+// them in one pass. Pure; allocates for the live blocks.
 #pragma once
 
 #include "explain/moment/sources.hpp"

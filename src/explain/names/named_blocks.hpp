@@ -1,4 +1,4 @@
-// What the program said: names that it gave to addresses, each with the block that lay there then.
+// Names that the program gave to addresses, each with the block that contained the address then.
 #pragma once
 
 #include "explain/history/history.hpp"

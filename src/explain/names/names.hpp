@@ -1,7 +1,7 @@
-// Names: what the program itself calls its memory, for each block's whole life: a name that it gave
-// to an address (vram_name), else a category that follows from the scope in which the block was
-// allocated, and how long it lived after that. Read from the tables and events of one device;
-// recordings without names and scopes cost a look at the tables. docs/names.md has the rules.
+// Names: the program's names for its memory, for each block's whole life: a name given to an
+// address (vram_name), else a category derived from the scope of the block's allocation and its
+// lifetime. Read from the tables and events of one device; recordings without names and scopes cost
+// one check of the tables. docs/names.md has the rules.
 #pragma once
 
 #include "explain/history/history.hpp"
@@ -15,7 +15,7 @@
 namespace vram::explain {
 
 enum class Category : uint8_t {
-  kOther,  // neither named nor allocated in a scope that says what for
+  kOther,  // neither named nor allocated in a scope of a known part
   kParameter,
   kGradient,
   kOptimizerState,
@@ -56,7 +56,7 @@ class Names {
   bool has_paths_ = false;
 };
 
-// n log n in the events where there are names or scopes.
+// O(n log n) in the events, if there are names or scopes.
 [[nodiscard]] Names find_names(const trace::Trace& trace, const trace::DeviceTrace& device,
                                const History& history);
 

@@ -1,7 +1,6 @@
-// ScopeEnds: when the scope in which something was allocated was left, told by the paths that the
-// events themselves carry: the first later event that is not within it. So it works for every
-// recording whose events say their scope, also where threads and clocks are not known. Linear in
-// the events; nothing where no path says a part of a step.
+// ScopeEnds: when the scope of an allocation ended, derived from the scope paths of the events: at
+// the first later event outside it. So it works for every recording whose events have scopes, also
+// without threads and clocks. Linear in the events; empty if no path contains a part of a step.
 #pragma once
 
 #include "explain/names/scope_path.hpp"
@@ -18,8 +17,8 @@ class ScopeEnds {
   ScopeEnds(const trace::Tables& tables, std::span<const trace::Event> events);
 
   [[nodiscard]] const ScopePath& path(trace::ContextId context) const { return paths_[context]; }
-  // The first event after this one outside of the extent of its path; the count of the events where
-  // none is. Of events whose path says no part: 0.
+  // The first later event outside the extent of the event's path, or the number of events. 0 if the
+  // path contains no part.
   [[nodiscard]] uint32_t end_of(uint32_t event) const { return ends_.empty() ? 0 : ends_[event]; }
 
  private:

@@ -1,5 +1,5 @@
-// ScopePath: what the path of the scopes around an allocation ("forward/layers.7.mlp") says about
-// it: the part of a training step, and for whom. Pure.
+// ScopePath: the part of a training step and the owner in a path of scopes
+// ("forward/layers.7.mlp"). Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ enum class StepPart : uint8_t { kNone, kForward, kRecompute, kBackward, kOptimiz
 
 struct ScopePath {
   StepPart part = StepPart::kNone;
-  std::string_view owner;  // "layers.7.mlp"; where the path names nobody, the part: "forward"
+  std::string_view owner;  // "layers.7.mlp"; without an owner in the path, the part: "forward"
   // A block that is alive when this (a beginning of the path) is left was made to stay.
   std::string_view extent;
 };

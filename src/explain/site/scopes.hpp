@@ -1,7 +1,7 @@
-// Scopes: the named regions of one device, rebuilt from begin and end annotations and placed on its
-// events. Steps, phases and the breakdown by scope stand on it. Annotations carry host times only
-// and come from several threads, so begins are matched to ends by name and by what is open inside
-// them, nesting follows from the times, and what is missing is repaired and counted.
+// Scopes: the named regions of one device, rebuilt from begin and end annotations and mapped to its
+// events; used by steps, phases and the breakdown by scope. Annotations only have host times and
+// come from several threads, so begins are matched to ends by name and by the regions open inside
+// them, nesting follows from the times, and missing ones are repaired and counted.
 #pragma once
 
 #include "trace/trace.hpp"
@@ -17,7 +17,7 @@ struct Scope {
   trace::StringId name = 0;
   int64_t begin_ns = 0;  // unix time
   int64_t end_ns = 0;
-  uint64_t first_event = 0;  // the device's events [first_event, end_event) lie inside
+  uint64_t first_event = 0;  // the device's events [first_event, end_event) are inside
   uint64_t end_event = 0;
   uint32_t parent = kNoScope;
   uint32_t depth = 0;

@@ -1,7 +1,6 @@
-// Where memory comes from, as names: the user's frame of a stack, the scope an event lies in, a
-// size class. Reads the tables only; UserFrames remembers what it saw of each file and stack, so
-// asking for the stacks of millions of lifetimes costs a table look-up each. One thread at a time
-// per object.
+// The origin of memory as a name: the user's frame of a stack, the scope of an event, a size class.
+// Reads only the tables; UserFrames caches results for each file and stack, so that the stacks of
+// millions of lifetimes cost a table lookup each. Use an object from one thread at a time.
 #pragma once
 
 #include "explain/report.hpp"
@@ -19,9 +18,9 @@ namespace vram::explain {
 // are the user's.
 [[nodiscard]] bool is_user_file(std::string_view path);
 
-// The innermost frame that is the user's, or that stands for a line of the user's (FX traces).
-// Index into the stack; the stack's size when there is none (then callers show the innermost frame
-// that has a file, or "unknown").
+// Finds the innermost frame of the user's code, or one that represents a line of it (FX traces).
+// Returns its index in the stack; the stack's size if there is none (callers then show the
+// innermost frame with a file, or "unknown").
 [[nodiscard]] size_t user_frame_index(const trace::Tables& tables, trace::StackId stack);
 
 // "train.py:42 loss_fn": always the base name of the file; the full path is in the stack. FX traces
@@ -38,9 +37,9 @@ class UserFrames {
 
   // As user_frame_index().
   [[nodiscard]] size_t index(trace::StackId stack);
-  // The frame a stack is known by: the user's, else the innermost that has a file, else the
-  // innermost. Of these two, one that PyTorch's recorder, allocator and dispatcher are not in, for
-  // those are the same for all memory. 0 for no stack.
+  // Returns the frame that identifies a stack: the user's, else the innermost one with a file, else
+  // the innermost one; of the latter two, preferably one outside PyTorch's recorder, allocator and
+  // dispatcher, which are the same for all memory. 0 without a stack.
   [[nodiscard]] trace::FrameId frame(trace::StackId stack);
   [[nodiscard]] bool is_user(trace::FrameId frame);
 
@@ -48,8 +47,8 @@ class UserFrames {
   [[nodiscard]] trace::FrameId find_frame(trace::StackId stack);
 
   const trace::Tables& tables_;
-  std::vector<int8_t> file_is_user_;      // by StringId; -1 not looked at yet
-  std::vector<uint32_t> index_of_stack_;  // by StackId; kNotComputed not looked at yet
+  std::vector<int8_t> file_is_user_;      // by StringId; -1: not computed
+  std::vector<uint32_t> index_of_stack_;  // by StackId
   std::vector<uint32_t> frame_of_stack_;  // the same
 };
 

@@ -1,6 +1,6 @@
-// Evidence: do ranges of events that look alike behave like steps, too? The layers of one forward
-// pass look alike, and so do the rounds of a benchmark; neither trains nor answers anything. What
-// only steps do shows in the lives of their blocks.
+// Evidence: whether similar ranges of events also behave like steps. The layers of one forward pass
+// are similar, and so are the rounds of a benchmark, but they are no steps. The lives of their
+// blocks show the difference.
 #pragma once
 
 #include "explain/history/history.hpp"
@@ -15,19 +15,19 @@ struct EventRange {
   uint64_t end = 0;
 };
 
-// Of most ranges. Of none where they are the layers of one backward pass that computes its forward
-// again (activation checkpointing): each of those frees what was allocated long before it, and the
-// next one what was allocated earlier still.
+// Holds for most ranges. Not for the layers of a backward pass that recomputes its forward
+// (activation checkpointing): each of them frees what was allocated long before it, and the next
+// one what was allocated even earlier.
 struct StepEvidence {
   // A backward pass: kMinNested blocks or more are born in the range one after the other and die in
   // it in the reverse order. Calls inside calls nest a few.
   bool trains = false;
-  // Next to nothing is handed to the next range. A layer hands its output on, and so does a step of
+  // Almost nothing is passed to the next range. A layer passes its output on, and so does a step of
   // an iterative method.
   bool stands_alone = false;
-  // As many passes in each: times that what the range allocates piles up and goes again. Sizes that
-  // change from step to step recur in some steps alone; ranges between those hold one step or
-  // several.
+  // Each range contains the same number of passes: times that its allocations accumulate and are
+  // freed. Sizes that change from step to step recur only in some steps; ranges between those
+  // contain one step or several.
   bool is_even = false;
 };
 

@@ -18,8 +18,8 @@ constexpr double kMinScopeShare =
 constexpr double kMinStackShare =
     0.3;  // of its allocations whose stack must say a phase other than forward
 constexpr size_t kMaxPhases = 12;  // more are summed up as "other"
-constexpr uint64_t kRestShare =
-    10;  // the rest begins where live bytes are within a tenth of the swing of the end
+// the rest begins where live bytes are within a tenth of the swing of the end
+constexpr uint64_t kRestShare = 10;
 
 // A stretch of one step: events [first, end).
 struct Part {

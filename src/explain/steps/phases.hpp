@@ -1,6 +1,6 @@
-// Phases: what a steady step is made of. From the scopes inside the step where they cover it, else
-// from the stacks (forward, backward, optimizer), else from the shape of the live curve: the rise
-// to the peak, the fall, the rest.
+// Phases: the parts of a steady step. From the scopes inside the step if they cover it, else from
+// the stacks (forward, backward, optimizer), else from the shape of the live curve: the rise to the
+// peak, the fall, the rest.
 #pragma once
 
 #include "explain/history/history.hpp"

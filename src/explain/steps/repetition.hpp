@@ -1,8 +1,8 @@
-// Repetition: steps found in the allocations themselves, for recordings without annotations.
-// Gradients and optimizer temporaries have the same sizes in the same order in every step even
-// where the activations change shape, so the sizes that recur all through the recording are kept,
-// runs of kRun of them are hashed, and the count of occurrences whose runs are most, come at
-// regular distances and cover most of the recording may be the number of steps.
+// Repetition: finds steps from the allocations, for recordings without annotations. Gradients and
+// optimizer temporaries have the same sizes in the same order in every step, even if the
+// activations change shape. So the sizes that recur throughout the recording are kept, runs of kRun
+// of them are hashed, and the hashes with the most runs at regular distances that cover most of the
+// recording give the number of steps.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -22,18 +22,18 @@ struct SizedAllocation {
 };
 
 struct Repetition {
-  std::vector<uint32_t>
-      anchors;  // allocation numbers, one in each step, ascending; empty: nothing repeats
-  uint64_t distinct_runs = 0;     // different runs that occur once a step
+  // allocation numbers, one in each step, ascending; empty: nothing repeats
+  std::vector<uint32_t> anchors;
+  uint64_t distinct_runs = 0;     // different runs that occur once in each step
   uint32_t typical_distance = 0;  // allocations from anchor to anchor, median
-  double coverage = 0;            // share of the allocations that lie in regular distances
+  double coverage = 0;            // share of the allocations at regular distances
   double score = 0;               // how well it explains the recording; for comparisons
   bool swings = false;  // live bytes move as they do between the others: else a loop inside a step
 };
 
-// Repetitions at different distances, best first: a program's loops lie inside one another (layers
-// in micro-batches in steps), and which of them makes steps does not show in sizes (evidence.hpp).
-// Linear in the allocations but for a sort of at most a few hundred thousand sampled hashes.
+// Repetitions at different distances, best first: a program's loops are nested (layers in
+// micro-batches in steps), and sizes do not show which of them makes steps (evidence.hpp). Linear
+// in the allocations, except for a sort of at most a few hundred thousand sampled hashes.
 [[nodiscard]] std::vector<Repetition> find_repetitions(
     std::span<const SizedAllocation> allocations);
 

@@ -1,5 +1,5 @@
-// Step marks: what the program's own annotations say about where its steps are. Names only;
-// steps.cpp turns them into ranges and figures.
+// Step marks: the annotations of the program that mark its steps. Only names; steps.cpp turns them
+// into ranges and figures.
 #pragma once
 
 #include "explain/site/scopes.hpp"
@@ -14,7 +14,7 @@ namespace vram::explain {
 struct StepMarks {
   enum class Kind {
     kRegions,  // each scope is one step
-    kPeriods,  // one scope lies somewhere in each step
+    kPeriods,  // one scope is somewhere in each step
   };
   Kind kind = Kind::kRegions;
   bool is_step = false;  // by its name; else a region that repeats, which may be a layer or a

@@ -20,8 +20,8 @@
 namespace vram::explain {
 namespace {
 
-constexpr uint64_t kLongLivedShare =
-    3;  // a block that lives through 1/3 of the recording belongs to no step
+// a block that lives through 1/3 of the recording belongs to no step
+constexpr uint64_t kLongLivedShare = 3;
 constexpr double kSetupFactor =
     1.3;  // a first part this much longer than a step holds the program's set-up
 constexpr double kUnfinishedSwing =

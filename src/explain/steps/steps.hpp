@@ -1,6 +1,6 @@
-// Steps: iterations of a training or inference loop on one device, from annotations where the
-// program left some, else from the repetition of its allocations, else none: steps are never
-// invented. Growth and phases stand on them.
+// Steps: iterations of a training or inference loop on one device, from annotations if there are
+// any, else from the repetition of its allocations, else none: steps are never invented. Growth and
+// phases use them.
 #pragma once
 
 #include "explain/history/history.hpp"
@@ -13,14 +13,14 @@
 namespace vram::explain {
 
 // In order of preference: ProfilerStep#N; a scope named for steps ("train_step", "iteration 12");
-// one mark per period (Optimizer.step, or Optimizer.zero_grad where a gradient scaler skips steps);
-// any other outermost scope that repeats and covers the recording, and repetition, both only with
-// the evidence of evidence.hpp: the layers of one forward pass repeat, too. A mark or a repeated
-// run says that a step is there, not where it begins: the boundary is then put where live bytes
-// were lowest between two of them.
+// one mark for each period (Optimizer.step, or Optimizer.zero_grad if a gradient scaler skips
+// steps); any other outermost scope that repeats and covers the recording, and repetition, both
+// only with the evidence of evidence.hpp, since the layers of one forward pass repeat, too. A mark
+// or a repeated run shows that there is a step, not where it begins: the boundary is set where live
+// bytes were lowest between two of them.
 //
-// Everything but `phases` is filled. `origin_ns` is the unix time that the report counts from;
-// without a clock times are event numbers. Linear in the events.
+// Fills everything but `phases`. `origin_ns` is the unix time of the report's time 0; without a
+// clock times are event numbers. Linear in the events.
 [[nodiscard]] Steps find_steps(const trace::Trace& trace, const trace::DeviceTrace& device,
                                const History& history, const Scopes& scopes, int64_t origin_ns);
 

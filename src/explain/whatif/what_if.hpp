@@ -1,9 +1,8 @@
-// What-if: the program of a recording replayed with its own settings and with those that might have
-// helped, for reports of an OOM or of much waste. So advice about settings comes from a replay, in
-// bytes, and not from folklore. The replays are made as those of `vram tune`, and one of these
-// settings is recommended where tune ranks it before the recorded ones and it takes less memory: so
-// the report never names a setting that tune would not, nor one that tune finds useless. Replays
-// run beside each other, a thread each; pure otherwise.
+// What-if: replays a recorded program with its own settings and with those that might help, for
+// reports with an OOM or much waste. So advice about settings is based on a replay, in bytes. The
+// replays are the same as those of `vram tune`, and a setting is recommended if tune ranks it
+// before the recorded ones and it takes less memory: so the report never recommends a setting that
+// tune would not. Replays run in parallel, one thread each; otherwise pure.
 #pragma once
 
 #include "explain/report.hpp"
@@ -15,13 +14,13 @@
 
 namespace vram::explain {
 
-// From this share of the reserved peak on, what lies unused in it is worth replays, and a finding.
+// From this share of the reserved peak on, unused memory is worth replays and a finding.
 inline constexpr double kMinWasteShare = 0.05;
 
 // Reads peaks, waste, ooms and verdict of the report; fills its what_if, and the limit of its ooms.
-// what_if stays empty where there is nothing to ask, where next to nothing was recorded, and where
-// the replay of the recording's own settings does not come out at the recorded peak: then no other
-// can be believed either. Nor is it filled where the peak lies before the recording, unless the
+// what_if stays empty if there is nothing to improve, if almost nothing was recorded, and if the
+// replay of the recorded settings does not reproduce the recorded peak, since other replays would
+// not be reliable either. It also stays empty if the peak is before the recording, unless the
 // program ran out of memory.
 void add_what_ifs(const trace::Trace& trace, const trace::DeviceTrace& device,
                   const replay::Baseline& baseline, DeviceReport& report);

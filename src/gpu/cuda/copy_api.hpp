@@ -1,8 +1,8 @@
-// CopyApi: the part of the CUDA driver that moves bytes and names devices, as a table of its own
-// (driver.hpp has the rest): allocators load none of it.
+// CopyApi: the functions of the CUDA driver that copy memory and name devices, as a table
+// (driver.hpp has the rest). Allocators do not load it.
 //
-// Names as in cuda.h, less the cu; where cuda.h maps a name to a newer version, it is that one. The
-// streams' functions are those of the legacy default stream (without _ptsz), as DriverApi's are.
+// Names are those of cuda.h without "cu"; where cuda.h maps a name to a newer version, it is that
+// version. Functions with streams use the legacy default stream (without _ptsz), as DriverApi's do.
 #pragma once
 
 #include "base/result.hpp"
@@ -34,8 +34,8 @@ struct CopyApi {
   CUresult (*device_get_uuid)(CUuuid* uuid, CUdevice device) = nullptr;
   CUresult (*device_get_pci_bus_id)(char* id, int size, CUdevice device) = nullptr;
 
-  // Of a library that DriverApi has loaded. kUnsupported: it lacks one of them; the message says
-  // which.
+  // Uses the library that DriverApi has loaded. kUnsupported: a function is missing; the message
+  // names it.
   [[nodiscard]] static Result<CopyApi> load(const std::string& path = "libcuda.so.1");
 };
 

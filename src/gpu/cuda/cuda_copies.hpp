@@ -1,8 +1,8 @@
-// CudaCopies: bytes in and out of one CUDA device's memory, as gpu::Copies (copies.hpp). Beside a
-// CudaMemory of the same device; both run with its primary context.
+// CudaCopies: copies to and from one CUDA device's memory, as gpu::Copies (copies.hpp). Used next
+// to a CudaMemory of the same device; both use its primary context.
 //
-// Any thread may call any function, with any context current or none. No locks, no allocation of
-// ours.
+// May be called from any thread, with any context current or none. Takes no locks and allocates
+// nothing.
 #pragma once
 
 #include "base/result.hpp"
@@ -17,7 +17,7 @@
 
 namespace vram::gpu::cuda {
 
-// What the driver calls a device; empty where it does not say.
+// The driver's names of a device; empty if unknown.
 struct DeviceNames {
   std::string name;
   std::string uuid;    // "GPU-…", as NVML writes it
@@ -32,7 +32,7 @@ class CudaCopies {
   [[nodiscard]] static Result<std::unique_ptr<CudaCopies>> open(const DriverApi& driver,
                                                                 const CopyApi& api,
                                                                 uint32_t ordinal);
-  // Gives back the context; what was pinned or created goes with the process.
+  // Releases the context; pinned memory and created streams are released with the process.
   ~CudaCopies();
   CudaCopies(const CudaCopies&) = delete;
   CudaCopies& operator=(const CudaCopies&) = delete;

@@ -54,8 +54,8 @@ std::string_view advice_for(CUresult error) {
     case kErrorNoDevice:
       return "make a GPU visible to this process (CUDA_VISIBLE_DEVICES, the container's options)";
     case kErrorSystemDriverMismatch:
-      return "the library and the kernel's module are of different versions: reboot, or install "
-             "the driver anew";
+      return "the library and the kernel module have different versions: reboot, or reinstall the "
+             "driver";
     default:
       return "run nvidia-smi to see whether the driver works at all";
   }

@@ -1,10 +1,10 @@
-// DriverApi: the CUDA driver as a table of functions, opened at run time: a machine without a GPU
-// runs the same program. CudaMemory stands on it.
+// DriverApi: the CUDA driver as a table of functions, loaded at run time, so that the program also
+// runs on a machine without a GPU. CudaMemory uses it.
 //
 //     dlopen ──▶ dlsym for each ──▶ cuInit ──▶ DriverApi ──▶ cuda_memory
 //
-// Once loaded the library stays open for the life of the process: a driver does not survive being
-// closed. Any thread may load and may call; the table never changes.
+// Once loaded, the library stays open until the process ends, since a driver does not survive
+// dlclose. May be loaded and called from any thread; the table is immutable.
 #pragma once
 
 #include "base/result.hpp"
@@ -58,16 +58,16 @@ struct DriverApi {
   CUresult (*stream_is_capturing)(CUstream stream, CUcaptureStatus* status) = nullptr;
   CUresult (*thread_exchange_stream_capture_mode)(CUcaptureMode* mode) = nullptr;
 
-  // kNotFound: no such library, or no device that it can use. kUnsupported: a library that is no
-  // driver, one too old, or one that does not work on this machine. The message says which.
+  // kNotFound: no such library, or no device that it can use. kUnsupported: the library is no
+  // driver, is too old, or does not work on this machine. The message has the details.
   [[nodiscard]] static Result<DriverApi> load(const std::string& path = "libcuda.so.1");
 
   // "CUDA_ERROR_OUT_OF_MEMORY (2)".
   [[nodiscard]] std::string name_of(CUresult error) const;
 };
 
-// What an answer of the driver means at the memory seam. What the driver refuses because a CUDA
-// graph is being captured is kNotReady: it may be asked again when the capture has ended.
+// Converts a result of the driver to a Status. What the driver refuses during the capture of a CUDA
+// graph is kNotReady: the call may be repeated after the capture.
 [[nodiscard]] Status status_of(CUresult result);
 // After such an answer the process's work on the device is lost, and every later answer is void.
 [[nodiscard]] bool is_device_lost(CUresult result);

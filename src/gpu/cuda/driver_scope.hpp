@@ -1,7 +1,7 @@
-// What a thread needs around a call to the driver, and gets back as it was: a current context, and
-// leave to make calls that a CUDA graph being captured anywhere in the process would forbid.
+// Scopes for calls to the driver: a current context, and permission for calls that the capture of a
+// CUDA graph anywhere in the process would forbid. Their destructors restore the previous state.
 //
-// Constructed and destroyed by one thread; neither allocates nor locks.
+// Construct and destroy them on one thread; they neither allocate nor lock.
 #pragma once
 
 #include "gpu/cuda/driver.hpp"
@@ -12,7 +12,7 @@ namespace vram::gpu::cuda {
 // NOLINTNEXTLINE(performance-no-int-to-ptr): streams are pointers to CUDA, numbers to us
 inline CUstream as_stream(StreamHandle stream) { return reinterpret_cast<CUstream>(stream); }
 
-// The context is current while this lives. Nearly free where it is current already.
+// Makes the context current for its lifetime. Almost free if it is current already.
 class CurrentContext {
  public:
   CurrentContext(const DriverApi& driver, CUcontext context) : driver_(driver) {
@@ -37,8 +37,8 @@ class CurrentContext {
   bool is_pushed_ = false;
 };
 
-// While a stream is captured in CUDA's default mode, memory calls of every thread fail and spoil
-// the capture, unless their thread says that it knows what it does.
+// While a stream is captured in CUDA's default mode, memory calls from any thread fail and
+// invalidate the capture, unless the thread has selected the relaxed mode.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const DriverApi& driver) : driver_(driver) {
@@ -52,7 +52,8 @@ class RelaxedCapture {
 
  private:
   const DriverApi& driver_;
-  CUcaptureMode mode_ = kCaptureRelaxed;  // between the two calls: what it was before
+  // After the first exchange: the previous mode.
+  CUcaptureMode mode_ = kCaptureRelaxed;
   bool is_exchanged_ = false;
 };
 

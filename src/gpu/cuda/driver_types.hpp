@@ -1,6 +1,6 @@
-// What of the CUDA driver's binary interface is used here, declared by hand: no header of a toolkit
-// is needed to build. Names, values and layouts are those of cuda.h, and hold for every driver of
-// version 11.0 or later. The fake driver of the tests (tests/fake_cuda) speaks the same.
+// The used part of the CUDA driver's binary interface, declared here so that no toolkit header is
+// needed. Names, values and layouts are those of cuda.h, and hold for every driver from version
+// 11.0. The fake driver of the tests (tests/fake_cuda) uses them too.
 #pragma once
 
 #include <cstddef>

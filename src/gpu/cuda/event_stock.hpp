@@ -1,9 +1,9 @@
-// EventStock: the driver's events, made once and used again: recording one that exists costs a
-// third of making one. Stands inside CudaMemory.
+// EventStock: a pool of the driver's events: recording an existing event takes a third of the time
+// of creating one. Part of CudaMemory.
 //
-// Handles carry a generation, so that one that was given back is known as such and never names the
-// next user's event. Any thread; a lock held for a few instructions, never across a driver call.
-// Allocates as the number of events in use grows to a new height.
+// A handle contains a generation, so that a stale handle is detected and never refers to the next
+// user's event. May be called from any thread; its lock is held for a few instructions, never
+// across a driver call. Allocates only when more events are in use than ever before.
 #pragma once
 
 #include "gpu/cuda/driver_types.hpp"
@@ -17,15 +17,15 @@ namespace vram::gpu::cuda {
 
 class EventStock {
  public:
-  // An event nobody uses, which is now the caller's; 0 where there is none: add() one.
+  // Returns an unused event to the caller; 0 if there is none: add() one.
   [[nodiscard]] EventHandle take();
   // Takes in an event just made; it is the caller's.
   [[nodiscard]] EventHandle add(CUevent event);
   // The event of a handle in use, else null.
   [[nodiscard]] CUevent find(EventHandle handle) const;
-  // False where the handle is not in use.
+  // Returns false if the handle is not in use.
   [[nodiscard]] bool give_back(EventHandle handle);
-  // The event of a handle in use, which is nobody's from then on, else null.
+  // Removes and returns the event of a handle in use, else null.
   [[nodiscard]] CUevent take_out(EventHandle handle);
   // All events that it has, whether in use or not; the stock forgets them.
   [[nodiscard]] std::vector<CUevent> drain();

@@ -1,5 +1,5 @@
-// AmdExtras: what somebody else than the kernel's files knows of AMD's devices (gpu/rocm). Drm asks
-// it for what those leave open, and takes nothing else: the kernel's word comes first.
+// AmdExtras: a second source of figures of AMD devices (gpu/rocm). Drm uses it only for figures
+// that the kernel's files do not have.
 #pragma once
 
 #include "gpu/drm/files.hpp"
@@ -13,7 +13,7 @@
 namespace vram::gpu::drm {
 
 struct AmdExtra {
-  std::optional<std::string> name;  // as it is sold; whatever bytes
+  std::optional<std::string> name;  // product name; arbitrary bytes
   EccCounts ecc_since_boot;
   std::optional<RetiredPages> retired_pages;
 };
@@ -21,12 +21,12 @@ struct AmdExtra {
 class AmdExtras {
  public:
   virtual ~AmdExtras() = default;
-  // Of the device at this address, by the last answer. Waits for no library but, once and shortly,
-  // for the first answer.
+  // Returns the last reading of the device at this address. Does not wait for the library, except
+  // once, briefly, for the first reading.
   [[nodiscard]] virtual AmdExtra of(const std::string& pci_id) = 0;
 };
 
-// Called only where there is a device of AMD's.
+// Called only if there is an AMD device.
 using OpenAmdExtras = std::function<std::unique_ptr<AmdExtras>(const Roots&)>;
 
 }  // namespace vram::gpu::drm

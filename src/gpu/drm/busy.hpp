@@ -1,7 +1,7 @@
-// BusyTimes: how long processes kept a device busy, as a sum that only ever grows, from their
-// clients' counters, which may step back, appear and vanish. Engines work beside each other: from
-// tick to tick the time of the busiest one counts, so that a second has no more than a second.
-// Explicit state; one thread at a time.
+// BusyTimes: how long processes kept a device busy, as sums that never decrease, from counters of
+// their clients, which may be reset, appear and vanish. Engines run in parallel: between two ticks,
+// the time of the busiest one counts, so that a second has at most a second of busy time. Explicit
+// state; use it from one thread at a time.
 #pragma once
 
 #include "gpu/drm/fdinfo.hpp"
@@ -24,14 +24,14 @@ class BusyTimes {
     auto operator<=>(const ProcessKey&) const = default;
   };
 
-  // What a client's counters say now. Once a tick for each client.
+  // Adds the current counters of a client; once for each client and tick.
   void add(const ProcessKey& process, uint64_t client, const ClientFigures& figures);
-  // Since the process was first seen, and of what it did before.
+  // Since the process was first seen, plus its time before that.
   [[nodiscard]] std::optional<uint64_t> busy_ns(const ProcessKey& process) const;
   // Of the busiest engine's time between this tick and the one before, where engines count cycles.
   [[nodiscard]] std::optional<uint32_t> busy_percent(const ProcessKey& process) const;
 
-  // The next tick begins: `is_alive(process)` says whom to remember.
+  // Starts the next tick; processes for which `is_alive` is false are forgotten.
   template <typename IsAlive>
   void begin_tick(IsAlive is_alive) {
     ++tick_;
@@ -47,15 +47,15 @@ class BusyTimes {
   static constexpr size_t kMaxClients = 1024;  // of a process, before old ones are forgotten
 
   struct ClientHistory {
-    std::vector<EngineTime> times;  // the most that it ever said
+    std::vector<EngineTime> times;  // the highest values so far
     std::vector<EngineCycles> cycles;
     uint64_t tick = 0;
   };
-  // What all clients of a process did on one engine in this tick.
+  // The time of all clients of a process on one engine in this tick.
   struct Engine {
     std::string name;
     std::optional<uint64_t> grown_ns;
-    std::optional<double> share;  // where it counts cycles
+    std::optional<double> share;  // if it counts cycles
   };
   struct History {
     std::optional<uint64_t> busy_before_ns;  // of the ticks before

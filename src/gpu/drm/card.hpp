@@ -1,6 +1,5 @@
-// A card: one DRM device of a driver known here, as /sys/class/drm has it, and whether it may be
-// asked for more (sensors.hpp). Each function opens a file or some, and nothing else; one thread at
-// a time.
+// A card: a DRM device of a supported driver, from /sys/class/drm, and whether it may be read
+// (sensors.hpp). Each function only reads a few files; use them from one thread at a time.
 #pragma once
 
 #include "gpu/drm/files.hpp"
@@ -24,13 +23,13 @@ struct Card {
   std::optional<std::string> chip;  // "1002:744c", PCI's names for maker and chip
 };
 
-// By PCI address; a device that has several cards (in parts) once. Of each, only what the bus knows
-// is read: nothing that wakes it.
+// Finds cards by PCI address; a device with several cards (partitions) once. Reads only the bus's
+// files, so that no card is woken.
 [[nodiscard]] std::vector<Card> find_cards(Files& files, const std::string& sys);
 [[nodiscard]] const char* name_of(Driver driver);
 
-// Powered down, or about to be: asking for anything else would wake it. Of any device of PCI, by
-// its folder.
+// Returns whether a PCI device, given by its folder, is powered down or about to be: any other read
+// would wake it.
 [[nodiscard]] bool is_asleep(Files& files, const std::string& device);
 [[nodiscard]] bool is_asleep(Files& files, const Card& card);
 // The driver still has this device under this name.

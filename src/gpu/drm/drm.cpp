@@ -215,7 +215,7 @@ DeviceSample Drm::sample(uint32_t index) const {
   sample.is_asleep = is_asleep(files, device.card);
   if (sample.is_asleep) return sample;
   if (!is_there(files, device.card)) {
-    sample.trouble = fmt::format("{} no longer has {}: the driver let go of it, or it is lost",
+    sample.trouble = fmt::format("{} no longer has {}: the driver released it, or it is lost",
                                  name_of(device.card.driver), device.card.pci_id);
     return sample;
   }

@@ -1,13 +1,13 @@
-// Drm: AMD's and Intel's devices and their processes, as telemetry.hpp has them, from what the
-// kernel says to everybody: sysfs, KFD and DRM's fdinfo. No library and no right of root is needed;
-// processes of other users are seen only with the right to trace them, but for KFD's figures.
+// Drm: AMD and Intel devices and their processes, as telemetry.hpp defines them, from files that
+// every user can read: sysfs, KFD and DRM's fdinfo. Needs no library and no root; other users'
+// processes are visible only with the right to trace them, except KFD's figures.
 //
 //     find_cards ──▶ asleep? ──▶ read_sensors ──▶ DeviceSample
 //                            └──▶ Processes, once for all devices ──▶ its processes
-//     AmdExtras ──▶ what those leave open of AMD's devices
+//     AmdExtras ──▶ further figures of AMD devices
 //
-// A device that sleeps is asked for nothing but whether it still does. Any thread; one at a time
-// gets on. A call reads some files and waits for nothing else.
+// Of a sleeping device, only its power state is read. May be called from any thread, which are
+// serialized. A call reads some files and waits for nothing else.
 #pragma once
 
 #include "base/result.hpp"
@@ -22,19 +22,19 @@ namespace vram::gpu::drm {
 
 class Drm {
  public:
-  // Never fails: where there is nothing, there are no devices.
+  // Never fails: without devices, the list is empty.
   [[nodiscard]] static Drm open(Roots roots = {}, const OpenAmdExtras& open_extras = {});
   Drm(Drm&& other) noexcept;
   Drm& operator=(Drm&& other) noexcept;
   ~Drm();
 
-  // Finds cards that have come since, within eight calls: then there are more than before, in
-  // another order. One that is gone stays, in trouble.
+  // Also finds cards that appeared since, within eight calls: the count and the order then change.
+  // A removed card stays in the list, with `trouble`.
   [[nodiscard]] Result<uint32_t> device_count() const;
-  // Of a device that sleeps, what its bus knows.
+  // Of a sleeping device, only what the bus knows.
   [[nodiscard]] DeviceIdentity identity(uint32_t index) const;
   [[nodiscard]] DeviceHealth health(uint32_t index) const;
-  // Asked for the second time for the same device, it looks for everybody's processes anew.
+  // The second call for the same device lists all processes again.
   [[nodiscard]] DeviceSample sample(uint32_t index) const;
 
   // Files and folders opened so far.

@@ -1,7 +1,7 @@
-// What the kernel says of one DRM client in /proc/<pid>/fdinfo/<fd>: in the standard form (5.19 and
-// later) and in amdgpu's own of 5.14 to 5.18. A pure function of the text.
+// Parses /proc/<pid>/fdinfo/<fd> of a DRM client, in the standard format (5.19 and later) and in
+// amdgpu's format of 5.14 to 5.18. A pure function.
 //
-// A client is one opening of a device; the same one may stand in several descriptors and processes.
+// A client is one open of a device; several descriptors and processes may share it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace vram::gpu::drm {
 
-// An engine's time in ticks of the device's own clock, where there are no nanoseconds (xe).
+// An engine's time in ticks of the device's clock, if the driver has no nanoseconds (xe).
 struct EngineCycles {
   std::string name;
   uint64_t busy = 0;
@@ -20,8 +20,7 @@ struct EngineCycles {
   uint32_t capacity = 1;  // engines of that name
 };
 
-// An engine's time in nanoseconds (amdgpu, i915): of one engine, where there are several of its
-// name.
+// An engine's time in nanoseconds (amdgpu, i915): of one engine, if several have the same name.
 struct EngineTime {
   std::string name;
   uint64_t busy_ns = 0;
@@ -38,10 +37,10 @@ struct ClientFigures {
   bool is_graphics = false;
 };
 
-// Nothing: the descriptor is none of DRM's, or its driver says nothing.
+// Returns nothing if the descriptor is not one of DRM, or its driver reports nothing.
 [[nodiscard]] std::optional<ClientFigures> parse_fdinfo(std::string_view text);
 
-// "0000:03:00.0" of "03:00.0"; nothing where it is no address of PCI.
+// Expands "03:00.0" to "0000:03:00.0"; nothing if it is no PCI address.
 [[nodiscard]] std::optional<std::string> as_pci_id(std::string_view text);
 
 }  // namespace vram::gpu::drm

@@ -1,8 +1,9 @@
-// Files: the one way in which drm/ looks at the kernel's files. Whatever is missing, unreadable,
-// huge or cut off is a figure that is absent, never an error; what is read is bounded. It counts
-// what it opens, so that tests can say what a tick costs and that a sleeping device is left alone.
+// Files: all file access of drm/. A missing, unreadable, huge or truncated file is an unknown
+// figure, never an error; reads are bounded. Counts opened files, so that tests can check the cost
+// of a tick, and that a sleeping device is not read.
 //
-// One thread at a time. Never waits: a file that would block (a pipe in a made-up tree) is empty.
+// Use it from one thread at a time. Never blocks: a file that would block (a pipe in a test's tree)
+// is empty.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace vram::gpu::drm {
 
-// Where the kernel's files lie; tests have trees of their own.
+// Where the kernel's files are; tests have their own trees.
 struct Roots {
   std::string sys = "/sys";
   std::string proc = "/proc";
@@ -32,10 +33,11 @@ class Files {
   static constexpr size_t kMaxEntries = size_t{1} << 16;
   static constexpr size_t kMaxLinks = 4096;
 
-  // The whole lines at the file's beginning: the kernel ends each with a newline, so a number that
-  // was cut off is none. Empty where there is nothing to read. Valid until the next call.
+  // Returns the complete lines at the file's beginning: the kernel ends each line with a newline,
+  // so a truncated number is not read. Empty if there is nothing to read. Valid until the next
+  // call.
   [[nodiscard]] std::string_view read(const std::string& path);
-  // All of a file, which may be empty: nothing where it can't be read to its end.
+  // Returns a whole file, which may be empty; nothing if it cannot be read completely.
   [[nodiscard]] std::optional<std::string_view> read_whole(const std::string& path);
   // The names in a folder, sorted; those that are numbers of 32 bits.
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder);
@@ -45,7 +47,7 @@ class Files {
 
   // Opens nothing.
   [[nodiscard]] static bool exists(const std::string& path);
-  // As stat says; 0: unknown. Opens nothing.
+  // The size from stat; 0: unknown. Opens nothing.
   [[nodiscard]] static uint64_t size_of(const std::string& path);
 
   // Files and folders, tried ones too; and links followed.

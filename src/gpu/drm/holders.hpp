@@ -1,13 +1,12 @@
-// Holders: which processes have which DRM descriptors open, found without looking at all of /proc
-// each second. A tick looks at every new process, at young ones again and again (a program opens
-// its GPU seconds after it began), at those of a fifth of the rest whose number of descriptors is
-// another than last time (Linux 6.2 and later say it as the folder's size), and at a slice of all,
-// which takes turns. Who holds something is remembered until its process is gone or was seen
-// without it.
+// Holders: finds the processes that have DRM descriptors open, without scanning all of /proc every
+// second. A tick scans every new process; young processes repeatedly (a program opens its GPU
+// seconds after its start); those of a fifth of the rest whose number of descriptors has changed
+// (from Linux 6.2 on, the size of the folder); and a slice of all, in turns. A process with a
+// descriptor is remembered until it ends or is seen without one.
 //
-// So an old process that opens a device late is seen within kCountTicks; where its number stays the
-// same, or the kernel is older, when the slices come to it. One thread at a time; memory by the
-// number of processes.
+// So an old process that opens a device late is found within kCountTicks; if its number of
+// descriptors is unchanged, or the kernel is older, when its slice is scanned. Use it from one
+// thread at a time; memory is proportional to the number of processes.
 #pragma once
 
 #include "gpu/drm/files.hpp"
@@ -45,8 +44,8 @@ class Holders {
 
   explicit Holders(std::string proc) : proc_(std::move(proc)) {}
 
-  // `users`, in order of their pids, are known to use a device, and are looked at if they hold
-  // nothing yet.
+  // `users`, sorted by pid, are known to use a device; they are scanned if no descriptor of theirs
+  // is known.
   void tick(Files& files, std::span<const uint32_t> users);
   // As of the last tick.
   [[nodiscard]] bool is_running(uint32_t pid) const;
@@ -57,7 +56,7 @@ class Holders {
   struct Known {
     uint32_t pid = 0;
     uint64_t first_tick = 0;  // 0: there from the beginning
-    uint64_t fd_size = 0;     // of its folder of descriptors, when that was last looked at
+    uint64_t fd_size = 0;     // of its folder of descriptors, when it was last scanned
   };
   void update_known(Files& files);
   [[nodiscard]] bool is_new(const Known& known) const;
@@ -71,7 +70,7 @@ class Holders {
   std::vector<Known> known_;  // by pid
   std::map<uint32_t, Holder> holders_;
   uint64_t ticks_ = 0;
-  uint32_t next_pid_ = 0;  // where the next slice begins
+  uint32_t next_pid_ = 0;  // the beginning of the next slice
 };
 
 }  // namespace vram::gpu::drm

@@ -1,9 +1,10 @@
-// Kfd: AMD's compute driver says in /sys/class/kfd how much memory each process holds on each GPU:
-// readable for all, and complete where fdinfo is hidden. Processes that only draw are not in it.
+// Kfd: memory of each process on each AMD GPU, from the compute driver's files in /sys/class/kfd:
+// readable by everyone, and complete where fdinfo is hidden. Processes without compute work are not
+// listed.
 //
-// What a GPU is called there is read once, by open(). A GPU in parts has a node for each, all at
-// the one card's place, with the part's number beside it; the parts behind the first have render
-// nodes that sysfs keeps apart from the card. One thread at a time.
+// open() reads the GPUs' ids once. A partitioned GPU has a node for each partition, all with the
+// card's address and a partition number; the render nodes of further partitions are not listed
+// below the card in sysfs. Use it from one thread at a time.
 #pragma once
 
 #include "gpu/drm/files.hpp"
@@ -32,7 +33,7 @@ class Kfd {
     std::optional<uint32_t> render_minor;  // 128: /dev/dri/renderD128
   };
 
-  // `cards` are the known addresses; of others nothing is told.
+  // `cards`: the known addresses; other GPUs are ignored.
   [[nodiscard]] static Kfd open(Files& files, const std::string& sys,
                                 std::span<const std::string> cards);
   // One for each part.

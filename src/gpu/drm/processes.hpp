@@ -1,8 +1,9 @@
-// Processes: who uses which device and how much of it, from the DRM clients' fdinfo and from KFD.
-// One look at the machine for all devices, which is a tick. Explicit state; one thread at a time.
+// Processes: the use of each device by each process, from the DRM clients' fdinfo and from KFD. One
+// scan of the machine for all devices, which is a tick. Explicit state; use it from one thread at a
+// time.
 //
 //     Holders ──▶ fdinfo of each client once ──▶ sums by (device, pid) ──▶ DeviceProcess
-//     Kfd ─────────────────────────────────────▶ the larger figure wins, if it can be
+//     Kfd ─────────────────────────────────────▶ the larger possible figure is used
 #pragma once
 
 #include "gpu/drm/busy.hpp"
@@ -20,7 +21,7 @@
 
 namespace vram::gpu::drm {
 
-// The devices that may be asked, by what they are called.
+// The devices that may be read, by their names in each source.
 struct AwakeDevices {
   std::map<std::string, uint32_t> by_node;  // "card0", "renderD128"
   std::map<std::string, uint32_t> by_pci_id;
@@ -32,7 +33,7 @@ class Processes {
       : proc_(std::move(proc)), holders_(proc_), kfd_(std::move(kfd)) {}
 
   void tick(Files& files, const AwakeDevices& awake);
-  // As of the last tick, by pid. `max_bytes`: the device has no more.
+  // As of the last tick, by pid. `max_bytes`: the device's memory.
   [[nodiscard]] std::vector<DeviceProcess> of(uint32_t device, uint64_t max_bytes) const;
 
  private:

@@ -1,7 +1,7 @@
-// What amdgpu says of errors in a card's memory, in the folder `ras`: their number, and the pages
-// that are out of use for them. What is not told, or not understood, is unknown.
+// Memory errors of a card, from amdgpu's folder `ras`: error counts and retired pages. Missing or
+// unexpected data is unknown.
 //
-// One thread at a time.
+// Use it from one thread at a time.
 #pragma once
 
 #include "gpu/drm/card.hpp"
@@ -13,7 +13,7 @@
 namespace vram::gpu::drm {
 
 [[nodiscard]] EccCounts read_ecc(Files& files, const Card& card);
-// Unknown also where the list is longer than is read of a file.
+// Also unknown if the list is longer than the limit of a read.
 [[nodiscard]] std::optional<RetiredPages> read_bad_pages(Files& files, const Card& card);
 
 }  // namespace vram::gpu::drm

@@ -1,7 +1,7 @@
-// What the hwmon folder and the drivers' own files say of a card: memory, load, warmth, power,
-// clocks, errors. Each file that is missing or nonsense takes its own figure away.
+// Reads a card's memory, load, temperature, power, clocks and errors from hwmon and the driver's
+// files. A missing or invalid file affects only its own figure.
 //
-// One thread at a time.
+// Use it from one thread at a time.
 #pragma once
 
 #include "gpu/drm/card.hpp"
@@ -25,8 +25,8 @@ class EnergyMeter {
   int64_t time_ns_ = 0;
 };
 
-// Everything of a sample but the index and the processes. `sys` has the control groups' word on
-// memory, where the driver has none.
+// Reads everything of a sample but the index and the processes. `sys`: for the control groups'
+// memory figures, if the driver has none.
 void read_sensors(Files& files, const Card& card, const std::string& sys, EnergyMeter& meter,
                   DeviceSample& sample);
 [[nodiscard]] DeviceHealth read_health(Files& files, const Card& card);

@@ -1,5 +1,5 @@
-// What the kernel's text files hold: numbers, lines, "key: value". Strict: what is not exactly the
-// expected is nothing. Pure functions; no allocation.
+// Parses the kernel's text files: numbers, lines, "key: value". Strict: unexpected text gives no
+// value. Pure functions; no allocation.
 #pragma once
 
 #include <charconv>

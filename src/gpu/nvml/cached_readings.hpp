@@ -1,5 +1,5 @@
-// CachedReadings: what is known of a device from the samples before, and the figures that are asked
-// for in turn, since nobody needs all of them at each tick. Part of Nvml.
+// CachedReadings: figures of earlier samples, and those that are read in turns because they are not
+// needed in each sample. Part of Nvml.
 #pragma once
 
 #include "gpu/nvml/gpm.hpp"
@@ -21,27 +21,28 @@ struct CachedReadings {
   nvmlDevice device = nullptr;  // finding it takes the driver longer than a sample
   std::optional<std::chrono::steady_clock::time_point> sampled;
   unsigned turn = 0;                 // whose it is
-  bool has_narrow_counters = false;  // of PCIe: not worth asking for again
+  bool has_narrow_counters = false;  // of PCIe: not read again
   std::optional<uint32_t> celsius;
   std::optional<uint32_t> core_mhz;
   std::optional<uint32_t> memory_mhz;
   std::optional<std::vector<std::string>> throttle_reasons;
-  std::optional<uint32_t> milliwatts;           // where no field has it
-  std::vector<DeviceProcess> mps;               // clients of MPS that are in no other list
-  std::vector<DeviceProcess> mps_listed;        // those that are
-  std::vector<MigHandle> parts;                 // where the device itself names no process
-  std::map<uint32_t, uint32_t> percent_by_pid;  // of processes that have been there ever since
+  std::optional<uint32_t> milliwatts;     // where no field has it
+  std::vector<DeviceProcess> mps;         // clients of MPS that are in no other list
+  std::vector<DeviceProcess> mps_listed;  // those that are
+  std::vector<MigHandle> parts;           // if the device itself lists no processes
+  // Of processes that have existed since.
+  std::map<uint32_t, uint32_t> percent_by_pid;
   bool is_gpm_queried = false;
-  std::shared_ptr<Gpm> gpm;  // null: not asked, or not supported
+  std::shared_ptr<Gpm> gpm;  // null: not opened, or not supported
   GpmFigures traffic;
 };
 
 inline constexpr uint32_t kMaxMilliwatts = 100'000'000;
 
-// Three of the figures, a call each, so that all are new after four samples; how busy each process
-// is, which costs as much as all others together (1.4 ms on an H200), after two. The first sample
-// of a device, and one that comes later than kPause after the last, asks for all of them. Gpm is
-// opened by the second, since one sample alone has no use for it.
+// Reads one of three figures in each sample, so that all are new after four samples, and how busy
+// each process is, which takes as long as all other figures (1.4 ms on an H200), in every second
+// one. The first sample of a device, and one more than kPause after the last, reads all of them.
+// The second one opens Gpm, which needs two samples.
 inline constexpr std::chrono::seconds kPause{3};
 void query_in_turn(const NvmlApi& api, const DeviceSample& sample, CachedReadings& cached);
 

@@ -10,16 +10,16 @@
 
 namespace vram::gpu::nvml {
 
-// Fills in the values; where the call itself fails, each has that answer.
+// Fills in the values; if the call itself fails, each gets that result.
 void query_fields(const NvmlApi& api, nvmlDevice device, std::span<FieldValue> values);
 
 [[nodiscard]] FieldValue field(Field number, uint32_t scope = 0);
 
-// As an unsigned whole number; nothing: no answer, a negative value, "not available".
+// Returns an unsigned integer; nothing for an error, a negative value, or "not available".
 [[nodiscard]] std::optional<uint64_t> known_value(const FieldValue& value);
 
-// Of a counter: known where it has 64 bits. A narrower one begins anew many times a second on a
-// busy bus, so that neither it nor its growth says anything.
+// Returns a 64-bit counter. Narrower ones overflow many times a second on a busy bus, so that
+// neither the value nor its difference is meaningful.
 [[nodiscard]] std::optional<uint64_t> known_counter(const FieldValue& value);
 [[nodiscard]] bool is_narrow(const FieldValue& value);
 

@@ -1,11 +1,10 @@
-// Gpm: what the performance counters of a device say between two moments: how much of the memory's
-// bandwidth is used, and what crosses PCIe and NVLink. Hopper and newer, where the driver has it
-// for everybody. Part of Nvml.
+// Gpm: memory bandwidth and PCIe and NVLink traffic between two moments, from the performance
+// counters of Hopper and newer GPUs, if the driver allows everyone to read them. Part of Nvml.
 //
 //     take() ──▶ older, newer sample ──▶ read() ──▶ GpmFigures
 //
-// Any thread; who comes while another one is asking leaves it to that one. The driver's samples are
-// freed at the end, which must come before the library's.
+// May be called from any thread; a call during another thread's call returns immediately. The
+// destructor frees the driver's samples and must run before the library is closed.
 #pragma once
 
 #include "gpu/nvml/nvml_api.hpp"
@@ -34,9 +33,9 @@ class Gpm {
   Gpm& operator=(const Gpm&) = delete;
   ~Gpm();
 
-  // One call. False: the driver does not have it for this device (any more).
+  // Makes one call. Returns false if the driver does not support it for this device (any more).
   [[nodiscard]] bool take();
-  // Of the time between the last two samples; unknown where one of them failed. One call.
+  // Figures between the last two samples; unknown if one of them failed. Makes one call.
   [[nodiscard]] GpmFigures read();
 
  private:

@@ -1,5 +1,4 @@
-// What a device is, and how it is doing: figures that need not be asked for at each tick. Part of
-// Nvml.
+// A device's identity and health: figures that are not read at each tick. Part of Nvml.
 #pragma once
 
 #include "gpu/nvml/nvml_api.hpp"

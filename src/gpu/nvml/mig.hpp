@@ -10,7 +10,7 @@
 
 namespace vram::gpu::nvml {
 
-// Good until the parts are cut anew.
+// Valid until the instances are reconfigured.
 struct MigHandle {
   nvmlDevice device = nullptr;
   uint32_t gpu_instance = 0;
@@ -20,10 +20,10 @@ struct MigHandle {
 // Nothing: a device without MIG.
 [[nodiscard]] std::optional<bool> query_is_mig(const NvmlApi& api, nvmlDevice device);
 
-// Of those that this process may look at.
+// Only the instances that this process may access.
 [[nodiscard]] std::vector<MigHandle> query_mig_handles(const NvmlApi& api, nvmlDevice device);
 
-// The memory is the GPU instance's and asked for once; compute instances in it have it in common.
+// Compute instances share the memory of their GPU instance, which is read once.
 [[nodiscard]] std::vector<MigInstance> query_mig_instances(const NvmlApi& api, nvmlDevice device,
                                                            std::optional<uint64_t> device_bytes);
 

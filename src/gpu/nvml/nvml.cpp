@@ -14,8 +14,8 @@ std::string_view advice_for(NvmlReturn error) {
     case kDriverNotLoaded:
       return "load NVIDIA's kernel module, or run on a machine with a GPU";
     case kLibRmVersionMismatch:
-      return "the library and the kernel's module are of different versions: reboot, or install "
-             "the driver anew";
+      return "the library and the kernel module have different versions: reboot, or reinstall the "
+             "driver";
     case kOperatingSystem:
     case kUnknown:
       return "in a container the devices may have been taken away: start it again";

@@ -1,15 +1,15 @@
-// Nvml: NVIDIA's devices and their processes, as telemetry.hpp has them. Asks with the newest
-// struct that the driver knows and falls back to older ones; what is impossible (more than the
-// device has, "not available") is unknown.
+// Nvml: NVIDIA devices and their processes, as telemetry.hpp defines them. Uses the newest struct
+// version that the driver supports; impossible values (more than the device has, "not available")
+// are unknown.
 //
 //     NvmlApi ──▶ Nvml ──▶ DeviceIdentity   identity
 //                      ──▶ DeviceHealth     health, mig
-//                      ──▶ DeviceSample     sample, kept, gpm, process_list, fields
+//                      ──▶ DeviceSample     sample, cached_readings, gpm, process_list, fields
 //
-// Any thread, at the same time too. Each function makes a few calls of the library (sample() at
-// most eight, none of them slow: sample.hpp) and waits for nothing else. While one is open the
-// driver can't be unloaded: who wants to let go of it destroys this and opens another. The same
-// after a driver was lost.
+// May be called from several threads at the same time. Each function makes a few library calls
+// (sample() at most eight, none of them slow: sample.hpp) and waits for nothing else. The driver
+// cannot be unloaded while an object is open; to release it, or after a driver was lost, destroy
+// the object and open another.
 #pragma once
 
 #include "base/result.hpp"
@@ -31,14 +31,14 @@ class Nvml {
   // The one that the environment variable VRAM_NVML names, else kLibrary.
   [[nodiscard]] static std::string library();
 
-  // kNotFound: no such library, or no driver. kUnsupported: a library that is not NVML, or one that
-  // does not start; the message says why.
+  // kNotFound: no such library, or no driver. kUnsupported: the library is not NVML, or does not
+  // start; the message has the reason.
   [[nodiscard]] static Result<Nvml> open(const std::string& path = kLibrary);
   Nvml(Nvml&& other) noexcept = default;
   Nvml& operator=(Nvml&&) = delete;
   ~Nvml();
 
-  // Those that this process may not look at are counted, too.
+  // Includes devices that this process may not access.
   [[nodiscard]] Result<uint32_t> device_count() const;
   // Of a device that can't be reached everything but the index is unknown.
   [[nodiscard]] DeviceIdentity identity(uint32_t index) const;
@@ -47,7 +47,7 @@ class Nvml {
   [[nodiscard]] const NvmlApi& api() const { return api_; }
 
  private:
-  // Between the samples, by index. Nobody calls the driver with the lock held.
+  // State kept between samples, by index. The driver is never called with the lock held.
   struct Memory {
     std::mutex mutex;
     std::map<uint32_t, CachedReadings> devices;

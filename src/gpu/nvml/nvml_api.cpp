@@ -120,7 +120,7 @@ Result<NvmlApi> NvmlApi::load(const std::string& path) {
       api.device_get_handle == nullptr) {
     return fail(Code::kUnsupported,
                 "expected NVIDIA's management library as {}, found a library without nvmlInit_v2 "
-                "and what belongs to it: install NVIDIA's driver anew",
+                "and related functions: reinstall NVIDIA's driver",
                 path);
   }
   return api;

@@ -1,8 +1,8 @@
-// NvmlApi: the functions of libnvidia-ml.so.1 as a table, opened at run time. A function that the
-// driver's generation lacks is null, and takes only its own figure away. Nvml stands on it.
+// NvmlApi: the functions of libnvidia-ml.so.1 as a table, loaded at run time. A function that the
+// driver lacks is null, and affects only its own figure. Nvml uses it.
 //
-// Once loaded the library stays open for the life of the process. The table never changes: any
-// thread may load and may call.
+// Once loaded, the library stays open until the process ends. The table is immutable; it may be
+// loaded and called from any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -15,7 +15,7 @@ namespace vram::gpu::nvml {
 struct NvmlApi {
   using ListProcesses = NvmlReturn(nvmlDevice device, unsigned* count, void* entries);
 
-  // Functions of one shape: what they write comes last.
+  // Functions of the same shape; their results are the last arguments.
   template <typename... Values>
   using Of = NvmlReturn(nvmlDevice device, Values... values);
   using TextOf = Of<char*, unsigned>;
@@ -29,14 +29,14 @@ struct NvmlApi {
   // From here on each may be null.
   const char* (*error_string)(NvmlReturn result) = nullptr;
 
-  // What a device is.
+  // Identity.
   NvmlReturn (*system_get_driver)(char* version, unsigned capacity) = nullptr;
   TextOf* device_get_name = nullptr;
   TextOf* device_get_uuid = nullptr;
   Of<PciInfo*>* device_get_pci = nullptr;
   UnsignedOf* device_get_power_limit = nullptr;
 
-  // What it does.
+  // Activity.
   Of<MemoryV1*>* device_get_memory_v1 = nullptr;
   Of<MemoryV2*>* device_get_memory_v2 = nullptr;
   Of<Utilization*>* device_get_utilization = nullptr;
@@ -47,7 +47,7 @@ struct NvmlApi {
   Of<uint64_t*>* device_get_throttle_reasons = nullptr;
   Of<int, FieldValue*>* device_get_fields = nullptr;
 
-  // What its performance counters say (Hopper and newer).
+  // Performance counters (Hopper and newer).
   Of<GpmSupport*>* gpm_query_support = nullptr;
   NvmlReturn (*gpm_sample_alloc)(nvmlGpmSample* sample) = nullptr;
   NvmlReturn (*gpm_sample_free)(nvmlGpmSample sample) = nullptr;

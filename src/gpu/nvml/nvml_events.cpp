@@ -79,8 +79,7 @@ Result<std::optional<XidEvent>> NvmlEvents::wait(std::chrono::milliseconds at_mo
   const NvmlReturn answer = wait_for(nvml_.api(), set_, timeout_ms, event);
   if (answer == kTimeout) return std::nullopt;
   if (answer != kSuccess) {
-    return fail(Code::kIo,
-                "expected the GPUs' errors, found that waiting for them answers {}: open anew",
+    return fail(Code::kIo, "waiting for the GPUs' errors failed with {}: open the library again",
                 nvml_.api().name_of(answer));
   }
   if ((event.type & kEventXid) == 0) return std::nullopt;

@@ -1,9 +1,10 @@
-// NvmlEvents: what goes wrong with NVIDIA's devices, told when it happens: Xid errors, the numbers
-// under which the driver reports faults. What happened before this was opened is not told of.
+// NvmlEvents: faults of NVIDIA devices as they happen: Xid errors, the numbers under which the
+// driver reports them. Earlier faults are not reported.
 //
 //     Nvml ──▶ NvmlEvents ──▶ XidEvent
 //
-// One thread at a time. Holds the library open by itself: the driver can't be unloaded meanwhile.
+// Use it from one thread at a time. Keeps the library open: the driver cannot be unloaded
+// meanwhile.
 #pragma once
 
 #include "base/result.hpp"
@@ -19,17 +20,17 @@ namespace vram::gpu::nvml {
 
 class NvmlEvents {
  public:
-  // As Nvml::open; kUnsupported also where the driver has no events, or no device that tells them.
+  // As Nvml::open; also kUnsupported if the driver has no events, or no device reports them.
   [[nodiscard]] static Result<NvmlEvents> open(const std::string& path = Nvml::kLibrary);
   NvmlEvents(NvmlEvents&& other) noexcept;
   NvmlEvents& operator=(NvmlEvents&&) = delete;
   ~NvmlEvents();
 
-  // The indexes of the devices whose errors are told.
+  // Returns the indexes of the devices whose errors are reported.
   [[nodiscard]] std::vector<uint32_t> watched() const;
 
-  // The next event, or nothing when none came in time. An error (a lost device, a driver that is
-  // gone) comes again at once when asked again: wait before that, or open anew.
+  // Returns the next event, or nothing on a timeout. After an error (a lost device, an unloaded
+  // driver) further calls fail immediately: pause before the next one, or open again.
   [[nodiscard]] Result<std::optional<XidEvent>> wait(std::chrono::milliseconds at_most);
 
  private:

@@ -1,6 +1,6 @@
-// What of NVML's binary interface is used here, declared by hand: no header of a toolkit is needed.
+// The used part of NVML's binary interface, declared here so that no toolkit header is needed.
 // Names, values and layouts are those of nvml.h, in each generation that drivers still have. The
-// fake library of the tests (tests/fake_nvml) speaks the same.
+// fake library of the tests (tests/fake_nvml) uses them too.
 #pragma once
 
 #include <cstddef>
@@ -66,7 +66,7 @@ struct ProcessV2 {
 };
 static_assert(sizeof(ProcessV2) == 24);
 
-// What the functions named _v3 write in the drivers 535.43 to 535.86; before and after it is V2.
+// Written by the functions named _v3 in the drivers 535.43 to 535.86; before and after, it is V2.
 struct ProcessV3Of535 {
   uint32_t pid;
   uint64_t used_bytes;
@@ -114,7 +114,7 @@ struct TemperatureV1 {
 static_assert(sizeof(TemperatureV1) == 12);
 inline constexpr uint32_t kTemperatureV1Version = sizeof(TemperatureV1) | (1U << 24U);
 
-// One of the figures that are asked for by number, many in one call.
+// A figure that is read by its number, several in one call.
 struct FieldValue {
   uint32_t field;
   uint32_t scope;
@@ -196,7 +196,7 @@ struct GpmMetric {
 };
 static_assert(sizeof(GpmMetric) == 40);
 
-// The array is as long as in the oldest header, the shortest; only the first `count` are asked for.
+// The array has the length of the oldest header, the shortest; only the first `count` are read.
 struct GpmMetrics {
   uint32_t version;
   uint32_t count;

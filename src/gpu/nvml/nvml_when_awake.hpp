@@ -1,12 +1,11 @@
-// NvmlWhenAwake: Nvml that lets laptops' GPUs sleep. Opening the library wakes them, asking a
-// device wakes that one, and holding the library open may keep them from going to sleep. So the
-// kernel is asked before the library:
+// NvmlWhenAwake: Nvml that lets laptop GPUs sleep. Opening the library wakes them, reading a device
+// wakes that device, and an open library may keep them awake. So the kernel is asked first:
 //
-//     PciDevices ──▶ all asleep: the library is closed, and the devices are known by address alone
-//                └─▶ else Nvml, but for those devices that sleep
+//     PciDevices ──▶ all asleep: the library is closed, and only the devices' addresses are known
+//                └─▶ else Nvml, except for the sleeping devices
 //
-// Of a device that sleeps, what the bus knows, and what it said itself when it was awake. One
-// thread at a time; device_count() begins a tick, and is where the library is opened and closed.
+// Of a sleeping device, the bus's facts and the identity read before are known. Use it from one
+// thread at a time; device_count() starts a tick, and opens and closes the library.
 #pragma once
 
 #include "base/result.hpp"
@@ -21,24 +20,24 @@ namespace vram::gpu::nvml {
 
 class NvmlWhenAwake {
  public:
-  // As Nvml::open; always succeeds while all devices sleep. `sys` is where the kernel's files lie.
+  // As Nvml::open, but succeeds while all devices sleep. `sys` is where the kernel's files are.
   [[nodiscard]] static Result<NvmlWhenAwake> open(const std::string& library = Nvml::kLibrary,
                                                   const std::string& sys = "/sys");
   NvmlWhenAwake(NvmlWhenAwake&& other) noexcept;
   NvmlWhenAwake& operator=(NvmlWhenAwake&&) = delete;
   ~NvmlWhenAwake();
 
-  // An error also when devices woke and the library does not open; and once, within eight calls,
-  // when a device came to the bus: the library knows those that were there when it was opened, so
-  // it is to be opened again.
+  // Also fails if devices woke and the library cannot be opened; and once, within eight calls, if a
+  // device was added to the bus: the library knows only the devices at its opening, so open it
+  // again.
   [[nodiscard]] Result<uint32_t> device_count() const;
-  // The library counts its devices by address, as the bus does. Where it counts others (a container
-  // has only some), each is asked once which it is, and that may wake it.
+  // The library numbers devices by address, as the bus does. If it has other devices (a container
+  // has only some), each is identified once by a read, which may wake it.
   [[nodiscard]] DeviceIdentity identity(uint32_t index) const;
   [[nodiscard]] DeviceHealth health(uint32_t index) const;
   [[nodiscard]] DeviceSample sample(uint32_t index) const;
-  // From the second look on: who looks once has no use for them. Of no device while one sleeps,
-  // since to ask for them wakes it.
+  // From the second sample on, since a single sample does not need events. Empty while any device
+  // sleeps, because subscribing wakes it.
   [[nodiscard]] XidReport xid_report() const;
 
  private:

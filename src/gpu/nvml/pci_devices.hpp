@@ -1,6 +1,6 @@
-// PciDevices: NVIDIA's GPUs as the kernel's list of the bus has them, and whether they sleep. All
-// of it is what the kernel remembers itself: nothing here touches a device, so none wakes. Part of
-// NvmlWhenAwake; one thread at a time.
+// PciDevices: NVIDIA GPUs in the kernel's list of the bus, and whether they sleep. Reads only the
+// kernel's own state: nothing here accesses a device, so none is woken. Part of NvmlWhenAwake; use
+// it from one thread at a time.
 #pragma once
 
 #include "gpu/drm/files.hpp"
@@ -16,8 +16,8 @@ struct PciDevice {
   std::string chip;    // "10de:28e0", PCI's names for maker and chip; "": unknown
 };
 
-// By address. Those that another driver has (one that lends devices to virtual machines, say) are
-// left out: the library does not know them.
+// Sorted by address. Devices of another driver (for example one that passes them to virtual
+// machines) are left out: the library does not know them.
 [[nodiscard]] std::vector<PciDevice> find_pci_devices(drm::Files& files, const std::string& sys);
 
 }  // namespace vram::gpu::nvml

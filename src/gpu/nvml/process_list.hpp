@@ -13,7 +13,7 @@ namespace vram::gpu::nvml {
 
 enum class ProcessKind : uint8_t { kCompute, kGraphics, kMps };
 
-// What the newest function that works says; nothing: none does.
+// Returns the list of the newest function that works; nothing if none does.
 [[nodiscard]] std::optional<std::vector<DeviceProcess>> list_processes(const NvmlApi& api,
                                                                        ProcessKind kind,
                                                                        nvmlDevice device);
@@ -25,7 +25,7 @@ enum class ProcessKind : uint8_t { kCompute, kGraphics, kMps };
 // The same process in the same instance of MIG.
 [[nodiscard]] bool is_same(const DeviceProcess& one, const DeviceProcess& other);
 
-// How busy each kept the device in the last second, where the driver saw it at work.
+// How busy each process kept the device in the last second, if the driver saw it working.
 [[nodiscard]] std::map<uint32_t, uint32_t> query_percent_by_pid(const NvmlApi& api,
                                                                 nvmlDevice device);
 

@@ -1,5 +1,5 @@
-// Asking the library for one figure: what it does not have, does not answer, or can't mean is
-// unknown. Part of Nvml.
+// Queries single figures from the library: unsupported, failed or impossible ones are unknown. Part
+// of Nvml.
 #pragma once
 
 #include "gpu/nvml/nvml_api.hpp"
@@ -17,7 +17,7 @@ namespace vram::gpu::nvml {
   return answer == kFunctionNotFound || answer == kArgumentVersionMismatch || answer == kDeprecated;
 }
 
-// What a function writes to its last argument.
+// Returns the value that a function writes to its last argument.
 template <typename Value, typename Function, typename... Args>
 [[nodiscard]] std::optional<Value> query(Function* function, Args... arguments) {
   Value value{};
@@ -35,7 +35,7 @@ template <typename Value>
   return instance == kNoInstance ? std::nullopt : std::optional(instance);
 }
 
-// A text that one of the functions writes; nobody promises its end.
+// Returns a text that a function writes; its termination is not guaranteed.
 template <typename Function, typename... Args>
 [[nodiscard]] std::optional<std::string> query_text(Function* function, Args... arguments) {
   std::array<char, kTextBytes + 1> text{};
@@ -44,16 +44,16 @@ template <typename Function, typename... Args>
   return std::string(text.data());
 }
 
-// More than any device has; what is larger is one of the library's ways to say "not available".
+// More than any device has; the library uses larger values for "not available".
 inline constexpr uint64_t kMaxBytes = uint64_t{1} << 50U;
 
 // More than any bus or link of a device carries.
 inline constexpr uint64_t kMaxBytesPerSecond = 10'000'000'000'000;
 
-// Where the total is not to be believed nothing is: without it the rest can't be judged.
+// If the total is impossible, everything is unknown: the other values cannot be checked without it.
 [[nodiscard]] DeviceMemory known_memory(const MemoryV1& read);
 
-// What the newest function that works says, and what it, or the oldest, answered.
+// Reads memory with the newest function that works. Returns its result, or that of the oldest.
 NvmlReturn query_memory(const NvmlApi& api, nvmlDevice device, DeviceMemory& memory);
 
 }  // namespace vram::gpu::nvml

@@ -1,5 +1,5 @@
-// A sample of a device with few calls: what changes fast is asked for each time, the rest in turn.
-// Part of Nvml.
+// Samples a device with few calls: quickly changing figures each time, the others in turns. Part of
+// Nvml.
 #pragma once
 
 #include "gpu/nvml/cached_readings.hpp"

@@ -1,6 +1,5 @@
-// What the numbers of NVIDIA's Xids mean, those that people meet: by its list of Xid errors. For
-// who tells of them as they happen (watch/) and who finds them in the kernel's log (doctor/).
-// Constant.
+// Meanings of common Xids, from NVIDIA's list of Xid errors; used for live events (watch/) and for
+// the kernel's log (doctor/). Constant.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ Result<RocmApi> RocmApi::load(const std::vector<std::string>& files) {
   if (!needed.missing().empty())
     return fail(Code::kUnsupported,
                 "expected AMD's management library as {}, found a library without rsmi_init and "
-                "what belongs to it: install ROCm SMI anew",
+                "related functions: reinstall ROCm SMI",
                 fmt::join(files, ", "));
   return api;
 }

@@ -1,9 +1,8 @@
-// RocmApi: the functions of librocm_smi64.so that are used here, as a table, opened at run time. A
-// function that the version lacks is null, and takes only its own figure away. RocmSmi stands on
-// it.
+// RocmApi: the used functions of librocm_smi64.so as a table, loaded at run time. A function that
+// the version lacks is null, and affects only its own figure. RocmSmi uses it.
 //
-// The library is let go of with the table: an upgrade of ROCm is seen by the next who loads. Any
-// thread may load and may call.
+// The library is closed with the table, so that the next load sees an upgrade of ROCm. May be
+// loaded and called from any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -20,7 +19,7 @@ struct RocmApi {
     void operator()(void* opened) const;
   };
 
-  // What a function answers, of the device of that number.
+  // A function's result for the device with this number.
   template <typename... Values>
   using Of = RsmiStatus(uint32_t index, Values... values);
 

@@ -1,13 +1,14 @@
-// RocmExtras: ROCm SMI behind drm::AmdExtras, on a thread of its own, since each of the library's
-// calls may wait for long (for a lock that a dead process holds, for a device that does not
-// answer), and starting it may even hang.
+// RocmExtras: ROCm SMI as drm::AmdExtras, on a thread of its own, since each call of the library
+// may block for long (on the lock of a dead process, or on a device that does not respond), and
+// starting it may hang.
 //
-//     each few seconds:  do all of AMD's devices run? ─▶ RocmSmi::ask each ─▶ of(): the last answer
-//                        one sleeps: the library is shut down
+//     every few seconds:  all of AMD's devices run? ─▶ RocmSmi::query each ─▶ of(): the last
+//     reading
+//                         one sleeps: the library is shut down
 //
-// The library looks at all devices when it starts, and wakes those that sleep. So it is open only
-// while none does. of() may be called by any thread, and waits for nothing but the first answers,
-// and for them no longer than the patience.
+// The library reads all devices when it starts, and wakes sleeping ones, so it is open only while
+// none sleeps. of() may be called from any thread; it waits only for the first readings, for at
+// most the timeout.
 #pragma once
 
 #include "base/detachable_thread.hpp"
@@ -33,11 +34,11 @@ class RocmExtras final : public drm::AmdExtras {
   explicit RocmExtras(ExtrasOptions options);
   RocmExtras(const RocmExtras&) = delete;
   RocmExtras& operator=(const RocmExtras&) = delete;
-  // Waits for the library to be shut down, if that is soon (half a second), and leaves one that
-  // hangs behind. While it hangs nobody else in this process asks it.
+  // Waits half a second for the library to shut down, and detaches a thread that hangs. While it
+  // hangs, no other object in this process uses the library.
   ~RocmExtras() override;
 
-  // Nothing is known of a device that the last round did not ask, or that was asked long ago.
+  // Unknown for a device that was not read in the last round, or not for a long time.
   [[nodiscard]] drm::AmdExtra of(const std::string& pci_id) override;
 
  private:

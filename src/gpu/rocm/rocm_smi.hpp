@@ -1,10 +1,10 @@
-// RocmSmi: AMD's management library, started, and what it says of each device that drm/ does not
-// read in the kernel's files.
+// RocmSmi: AMD's management library, started; reads the figures of each device that drm/ does not
+// get from the kernel's files.
 //
 //     RocmApi ──▶ RocmSmi ──▶ devices by PCI address ──▶ query() ──▶ drm::AmdExtra
 //
-// Any of its calls may wait for long, and opening wakes devices that sleep: RocmExtras sees to
-// both. One thread at a time. Its end shuts the library down.
+// Any of its calls may block for long, and opening it wakes sleeping devices: RocmExtras handles
+// both. Use it from one thread at a time. The destructor shuts the library down.
 #pragma once
 
 #include "base/result.hpp"
@@ -30,8 +30,8 @@ class RocmSmi {
   RocmSmi& operator=(RocmSmi&&) = delete;
   ~RocmSmi();
 
-  // What can't be, and what the library does not tell, is unknown; so is all of a device that it
-  // does not count. Of one in parts, what the first part says.
+  // Impossible and missing figures are unknown, as is everything of a device that the library does
+  // not list. For a partitioned device, the figures of its first partition.
   [[nodiscard]] drm::AmdExtra query(const std::string& pci_id) const;
 
  private:

@@ -1,6 +1,6 @@
-// What of ROCm SMI's binary interface is used here, declared by hand: no header of ROCm is needed.
+// The used part of ROCm SMI's binary interface, declared here so that no ROCm header is needed.
 // Names, values and layouts are those of rocm_smi.h, the same in all versions from ROCm 4 to 7. The
-// fake library of the tests (tests/fake_rocm_smi) speaks the same.
+// fake library of the tests (tests/fake_rocm_smi) uses them too.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ inline constexpr RsmiStatus kNotSupported = 2;
 inline constexpr RsmiStatus kInitError = 8;
 inline constexpr RsmiStatus kInsufficientSize = 11;
 
-// For rsmi_init: no lock that is shared with other processes, for which it may wait five seconds.
-// Libraries that don't know it take no notice.
+// For rsmi_init: do not use the lock shared with other processes, for which it may wait five
+// seconds. Libraries that do not know the flag ignore it.
 inline constexpr uint64_t kLockOfThreadsOnly = 0x400000000000000;
 
 inline constexpr uint64_t kBlockOfMemory = 1;  // "UMC", of the parts that count errors

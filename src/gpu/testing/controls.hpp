@@ -34,7 +34,7 @@ class Scenario {
   Scenario& operator=(const Scenario&) = delete;
   ~Scenario() { (void)std::remove(path_.c_str()); }
 
-  // At once, for whoever reads meanwhile.
+  // Atomically, for concurrent readers.
   void change(const std::string& text) const {
     std::ofstream(path_ + ".new") << text;
     (void)std::rename((path_ + ".new").c_str(), path_.c_str());
@@ -45,7 +45,7 @@ class Scenario {
   Environment variable_;
 };
 
-// Writes down what is called.
+// Records the calls.
 class Calls {
  public:
   explicit Calls(const char* variable = "FAKE_NVML_CALLS") : variable_(variable, path_) { clear(); }

@@ -1,5 +1,5 @@
-// Recorded: Drm on what one real machine printed (tests/data/recorded_gpus, whose README says where
-// it was published and what was added). One thread at a time.
+// Recorded: Drm on the files of a real machine (tests/data/recorded_gpus; its README names the
+// source of each and what was added). Use it from one thread at a time.
 #pragma once
 
 #include "base/testing/paths.hpp"

@@ -1,13 +1,13 @@
-// RecordedTree: a machine's /sys and /proc as a folder, out of one text file (tests/data/drm by
-// hand, tests/data/recorded_gpus as real machines printed it):
+// RecordedTree: a machine's /sys and /proc as a folder, from a text file (tests/data/drm written by
+// hand, tests/data/recorded_gpus from real machines):
 //
 //     # a comment
 //     sys/class/drm/card0/device/uevent
-//     	DRIVER=amdgpu                        behind a tab: a line of the file above
+//     	DRIVER=amdgpu                        after a tab: a line of the file above
 //     proc/4211/fd/5 -> /dev/dri/renderD128   a symbolic link
 //
-// It lies in memory, or else in the temporary folder, as long as the object lives. One thread at a
-// time.
+// The folder is in memory, or else in the temporary folder, while the object lives. Use it from one
+// thread at a time.
 #pragma once
 
 #include "base/check.hpp"
@@ -40,7 +40,7 @@ class RecordedTree {
   [[nodiscard]] drm::Roots roots() const {
     return {(folder_ / "sys").string(), (folder_ / "proc").string()};
   }
-  // There a folder's size says how much is in it.
+  // Returns whether the size of a folder is its number of entries.
   [[nodiscard]] bool is_in_memory() const { return folder_.string().starts_with(kMemory); }
 
   void write(const std::string& path, std::string_view contents) const {
@@ -65,8 +65,8 @@ class RecordedTree {
     link(process + "/fd/" + std::to_string(number), target);
     write(process + "/fdinfo/" + std::to_string(number), fdinfo);
   }
-  // A crowd of processes with so many descriptors each, none of them of interest. They share one
-  // folder of descriptors, since making thousands of links takes seconds.
+  // Adds processes with this many irrelevant descriptors each. They share one folder of
+  // descriptors, since creating thousands of links takes seconds.
   void add_crowd(uint32_t first_pid, uint32_t processes, uint32_t descriptors) const {
     for (uint32_t number = 0; number < descriptors; ++number)
       link("crowd/" + std::to_string(number), "/dev/null");

@@ -1,5 +1,5 @@
-// EndState: what an allocator says at the end that it holds, for readers to check the events
-// against, as one file has it. The flusher's alone.
+// EndState: an allocator's own list of its memory at the end of a file, with which readers check
+// the events. Used only by the flusher.
 #pragma once
 
 #include "record/file/live_memory.hpp"

@@ -1,7 +1,7 @@
-// FileSink: a recording's file, appended to piece by piece: what was written survives the process.
-// It gets its name once it is locked, and is locked as long as it is written: a file whose process
-// lives is replaced by nobody, in whichever container either of them runs. What is no regular file
-// (a pipe, a device) is written in place. One thread at a time.
+// FileSink: the file of a recording, appended to in pieces: written data survives the process. The
+// file gets its name after it is locked, and stays locked while it is written: no process, in any
+// container, can replace the file of a living process. A target that is not a regular file (a pipe,
+// a device) is written in place. Use it from one thread at a time.
 #pragma once
 
 #include "base/output_target.hpp"
@@ -13,7 +13,7 @@
 
 namespace vram::record {
 
-// What to do with a file of that name: find_output_target() says which one is its own.
+// What to do if the file exists; find_output_target() decides which files are vram's own.
 enum class Existing : uint8_t { kKeep, kReplaceOwn, kReplaceAny };
 
 enum class Continuation : uint8_t {
@@ -23,13 +23,13 @@ enum class Continuation : uint8_t {
 
 class FileSink final : public trace::VtraceSink {
  public:
-  // kBadInput: the name is taken by a file that stays. kIo: it can't be written, or somebody else
-  // is writing it.
+  // kBadInput: the existing file may not be replaced. kIo: the file cannot be written, or is being
+  // written by another process.
   [[nodiscard]] static Result<std::unique_ptr<FileSink>> create(const std::string& path,
                                                                 Existing existing,
                                                                 Continuation continuation);
-  // The next one under the name of `before`, which is kept as NAME.old.vtrace, in place of what is
-  // there. Nobody else can take the name in between.
+  // Continues under the name of `before`, which is renamed to NAME.old.vtrace and replaces an older
+  // one. No other process can take the name in between.
   [[nodiscard]] static Result<std::unique_ptr<FileSink>> follow(const FileSink& before);
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;
@@ -39,7 +39,7 @@ class FileSink final : public trace::VtraceSink {
   [[nodiscard]] Result<> write(std::string_view bytes) override;
   [[nodiscard]] uint64_t size_bytes() const { return size_bytes_; }
 
-  // In the child of a fork, whose parent goes on writing.
+  // For the child of a fork, whose parent continues to write.
   static void close_all_in_child();
 
  private:

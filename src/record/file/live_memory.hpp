@@ -1,6 +1,6 @@
-// What is allocated and mapped after the records so far: a free that names only an address gets its
-// block's size and stream from here, and a file that begins in the middle of a recording gets what
-// was there. The flusher's alone.
+// The memory that is allocated and mapped after the records so far: it supplies the size and stream
+// of a block whose free only has an address, and the initial state of a file that starts within a
+// recording. Used only by the flusher.
 #pragma once
 
 #include "record/record.hpp"
@@ -21,8 +21,8 @@ class LiveMemory {
   struct Block {
     Record alloc;
     std::vector<Record> homes;  // where its pages are mapped while it does not live, if elsewhere
-    std::optional<Record> name = {};  // the last that was said of where it begins
-    bool is_used_elsewhere = false;   // by a stream besides its own
+    std::optional<Record> name = {};  // the last name given to its address
+    bool is_used_elsewhere = false;   // by another stream
     bool is_freed = false;            // and waits for that stream
   };
 
@@ -34,12 +34,12 @@ class LiveMemory {
   void remove(const Record& record);
 
   void map(const Record& segment);
-  // May be a part of what was mapped at once, or several.
+  // The range may be a part of a mapping, or several mappings.
   void unmap(const Record& segment);
 
   // Of the segment that begins at the address; 0: none does.
   [[nodiscard]] uint64_t mapped_bytes(const Record& segment) const;
-  // What is mapped at the address, as it was said; nullptr where nothing is.
+  // Returns the mapping at the address, as it was recorded; nullptr: none.
   [[nodiscard]] const Record* segment_at(const Record& record) const;
   // By address.
   [[nodiscard]] std::vector<Record> segments() const;

@@ -1,7 +1,7 @@
-// Recording: records in, a .vtrace file out. With a limit the file is begun anew whenever half of
-// the limit is reached, and the one before it is kept as NAME.old.vtrace: what stays is always
-// between half of the limit and all of it. Each file reads by itself: it begins with what was
-// mapped and allocated at that moment. One thread at a time.
+// Recording: writes records to a .vtrace file. With a limit, a new file is started each time half
+// of the limit is reached, and the previous one is kept as NAME.old.vtrace: the recording always
+// covers between half of the limit and all of it. Each file is complete by itself: it starts with
+// the memory mapped and allocated at that moment. Use it from one thread at a time.
 #pragma once
 
 #include "record/fact.hpp"
@@ -37,7 +37,7 @@ class Recording {
   void note_lost(uint64_t records);
   // What was added is in the file; may begin a new one.
   [[nodiscard]] Result<> flush();
-  // The file is whole; nothing may be added.
+  // Completes the file; nothing may be added afterwards.
   [[nodiscard]] Result<> finish();
 
   // Of the file that is written, and of those before it.
@@ -90,8 +90,8 @@ class Recording {
   RecordingOptions options_;
   std::unique_ptr<Part> part_;
   LiveMemory live_;
-  std::map<LiveMemory::Key, std::vector<Record>> homes_;  // of blocks that are said next
-  // What a device's allocator has said that it holds, until something happens there.
+  std::map<LiveMemory::Key, std::vector<Record>> homes_;  // of blocks in the next records
+  // An allocator's list of its memory, until the next event of the device.
   std::map<uint16_t, std::vector<Record>> held_;
   std::optional<uint64_t> open_step_;
   std::vector<Record> open_scopes_;  // of all threads, in order

@@ -1,5 +1,5 @@
-// Translator: from records to what a trace holds: events, regions, and tables that one file needs.
-// Numbers of the process become numbers of the file when they are first met. The flusher's alone.
+// Translator: converts records to the contents of a trace: events, regions, and the tables of one
+// file. Process-wide numbers get numbers of the file at their first use. Used only by the flusher.
 #pragma once
 
 #include "record/record.hpp"
@@ -16,7 +16,7 @@ class Translator {
  public:
   using Describe = FrameText (*)(FrameNumber);
 
-  // describe says what a frame's number stands for.
+  // describe returns the meaning of a frame number.
   explicit Translator(Describe describe) : describe_(describe) {}
 
   [[nodiscard]] trace::Event event(const Record& record, trace::EventKind kind);

@@ -23,7 +23,7 @@ struct CPython {
   int (*last_instruction_of)(Object* frame) = nullptr;  // from 3.11
   int (*line_at)(Object* code, int instruction) = nullptr;
   Object* (*attribute)(Object* object, const char* name) = nullptr;
-  // As bytes, by a codec, and with another way for what the codec can't express.
+  // Encodes a text to bytes with a codec; `errors` selects how to treat what it cannot encode.
   Object* (*encode)(Object* text, const char* codec, const char* errors) = nullptr;
   const char* (*bytes_of)(Object* bytes) = nullptr;
   ptrdiff_t (*size_of)(Object* bytes) = nullptr;
@@ -35,7 +35,7 @@ struct CPython {
   void (*keep)(Object* object) = nullptr;
   void (*drop)(Object* object) = nullptr;
 
-  // What the process has; is_complete() is false where it runs no Python.
+  // Finds Python's functions in this process; is_complete() is false if it has no Python.
   [[nodiscard]] static CPython find();
   [[nodiscard]] bool is_complete() const { return drop != nullptr; }
 };

@@ -1,6 +1,6 @@
-// What a frame's number stands for. Python's and native frames are numbered apart, since stacks of
-// both kinds may be in one file: native ones in place of Python's that could not be had in time,
-// and those that were captured before a recording of another kind began.
+// Describes frame numbers. Python and native frames are numbered separately, since a file may
+// contain both kinds: native stacks if Python's could not be captured in time, and stacks captured
+// before a recording of another kind started.
 #pragma once
 
 #include "record/stores.hpp"
@@ -9,7 +9,7 @@ namespace vram::record {
 
 inline constexpr FrameNumber kNativeFrame = FrameNumber{1} << 31;  // set in numbers of native ones
 
-// A number that stands for nothing is "?".
+// "?" for an unknown number.
 [[nodiscard]] FrameText describe_frame(FrameNumber frame);
 
 }  // namespace vram::record

@@ -1,5 +1,5 @@
-// A mutex that a fork waits for, so that what it guards is whole in the child, too. While it is
-// held, nothing may be waited for. Objects of it live for ever.
+// A mutex that a fork waits for, so that the data it guards is consistent in the child, too. Never
+// block while holding it. Its objects are never destroyed.
 #pragma once
 
 #include <mutex>

@@ -1,7 +1,7 @@
-// GilThread: a thread that takes the GIL in the place of another one, which must not wait for it
-// without end: that one may hold a lock that the thread with the GIL waits for. CPython has no way
-// to try. So the thread asks, waits a while, and takes its question back; only if the GIL came in
-// time its stack is read, while it still waits.
+// GilThread: a thread that takes the GIL on behalf of another thread, which must not wait for it
+// without a limit: it may hold a lock that the GIL's owner waits for, and CPython cannot try to
+// lock. So a thread requests, waits for a limited time, and withdraws its request; its stack is
+// read only if the GIL was available in time, while it still waits.
 #pragma once
 
 #include "record/record.hpp"

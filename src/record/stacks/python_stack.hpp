@@ -1,9 +1,9 @@
-// The Python stack of the calling thread, from CPython 3.9 on, of whichever interpreter the process
-// runs: its functions are looked for in the process, none is linked.
+// The Python stack of the calling thread, for CPython 3.9 and later, in any interpreter of the
+// process: its functions are looked up in the process, none is linked.
 //
-// The interpreter's lock (the GIL) is held for the walk. No lock of vram's is held while Python is
-// called, which may let other threads run. Code objects that were seen once are kept alive for
-// good. An exception that is set stays set, and none is added.
+// The GIL is held during the walk. No lock of vram is held while Python is called, since that may
+// let other threads run. Code objects that were seen are kept alive for ever. A pending exception
+// is preserved, and none is added.
 #pragma once
 
 #include "record/stores.hpp"
@@ -14,22 +14,22 @@ namespace vram::record {
 
 class PythonStacks {
  public:
-  // Innermost frames count; what lies further out is left off.
+  // The innermost frames; outer ones are left out.
   static constexpr size_t kMaxFrames = 96;
 
-  // Looks for Python and makes the tables, as NativeStacks::prepare() does.
+  // Finds Python and creates the tables, as NativeStacks::prepare() does.
   static void prepare();
   // Whether this process runs an interpreter whose stacks can be read.
   [[nodiscard]] static bool is_available();
   // 0: this thread runs no Python code, or the interpreter is shutting down. Waits for the GIL, so
   // the caller must hold no lock that a thread with the GIL might wait for.
   [[nodiscard]] static StackId capture();
-  // For callers that may hold any lock: waits for a hundredth of a second at most, where the thread
-  // does not hold the GIL itself (GilThread). 0: as above, or not in this time.
+  // For callers that may hold any lock: waits at most 10 ms if the thread does not hold the GIL
+  // itself (GilThread). 0: as capture(), or not in time.
   [[nodiscard]] static StackId try_capture();
-  // Python is about to end: threads that wait for the GIL then would be ended where they are, in
-  // the program's code. No thread waits for it from now on; those that do are waited for, for
-  // kClosingTime at most. The caller does not hold the GIL.
+  // Call it when Python is about to end, without the GIL: Python would terminate threads that wait
+  // for the GIL within the program's code. Waits at most kClosingTime for threads that wait for it;
+  // no thread waits for it afterwards.
   static constexpr std::chrono::seconds kClosingTime{5};
   static void close();
   // "?" for a number that is not of a Python frame.

@@ -1,5 +1,4 @@
-// The disk under the recordings of this program of tests, as slow as a test wants it: its write()
-// is called in place of the C library's.
+// The disk of this test program, with a configurable speed: its write() replaces the C library's.
 #pragma once
 
 #include <atomic>
@@ -8,7 +7,7 @@ namespace vram::record {
 
 struct SlowDisk {
   std::atomic<int> delay_ms{0};    // of each write to a recording
-  std::atomic<bool> hangs{false};  // until it does not any more
+  std::atomic<bool> hangs{false};  // until it is false again
   std::atomic<int> hanging_calls{0};
 };
 

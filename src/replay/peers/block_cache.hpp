@@ -1,7 +1,7 @@
-// BlockCache: what caching allocators share: blocks chained by address within their segment, the
-// free ones of each (pool, size class, stream) in a FreeSet, merging and splitting, and the bytes
-// that PyTorch's statistics count. Knows no driver. Not thread-safe; blocks live in
-// one array and are reused, so nothing is allocated per call.
+// BlockCache: the common part of caching allocators: blocks linked by address within their segment,
+// a FreeSet of free blocks for each (pool, size class, stream), merging and splitting, and the byte
+// counters of PyTorch's statistics. Makes no driver calls. Not thread-safe; blocks are in one array
+// and are reused, so no call allocates.
 #pragma once
 
 #include "base/address_map.hpp"
@@ -18,7 +18,7 @@ namespace vram::replay {
 using NodeId = uint32_t;
 inline constexpr NodeId kNoNode = 0xffffffff;
 
-// kPending: the tensor is gone, other streams still use it.
+// kPending: the tensor was freed, but other streams still use the block.
 enum class NodeState : uint8_t { kFree, kAllocated, kPending };
 
 // A line of the cache.
@@ -26,8 +26,8 @@ struct alignas(64) Node {
   uint64_t address = 0;
   uint64_t size_bytes = 0;
   uint64_t requested_bytes = 0;
-  uint64_t searches_then =
-      0;  // its pool's searches when it became free: its age, for garbage collection
+  // its pool's searches when it became free: its age, for garbage collection
+  uint64_t searches_then = 0;
   NodeId prev = kNoNode;  // neighbours by address in the same segment
   NodeId next = kNoNode;
   uint32_t lane = 0;
@@ -67,7 +67,7 @@ class BlockCache {
   [[nodiscard]] Lane& lane(uint32_t id) { return lanes_[id]; }
   [[nodiscard]] Lane& lane_of(const Node& node) { return lanes_[node.lane]; }
   [[nodiscard]] LaneGroup& group_of(const Lane& lane) { return groups_[lane.group]; }
-  // The default pool's: what the allocator itself may give back.
+  // Of the default pool: memory that the allocator itself may release.
   [[nodiscard]] LaneGroup& default_group(bool is_small) { return groups_[is_small ? 1 : 0]; }
 
   [[nodiscard]] Node& operator[](NodeId id) { return nodes_[id]; }
@@ -89,16 +89,16 @@ class BlockCache {
     lanes_[node.lane].free.erase(node.size_bytes, node.address);
   }
 
-  // Cuts the upper part off into a node of its own, which is in no set yet.
+  // Splits off the upper part as a new node, which is in no set yet.
   NodeId split(NodeId id, uint64_t size_bytes);
   // Swallows a neighbour (kNoNode: nothing) that is free, of the same lane, and mapped as `id` is;
   // the neighbour leaves its set.
   void merge(NodeId id, NodeId neighbour);
 
   void hand_out(NodeId id, uint32_t block, uint64_t requested_bytes);
-  // The tensor is gone. complete() or set_pending() follows.
+  // The tensor was freed. complete() or set_pending() follows.
   void forget_tensor(NodeId id) { usage_.allocated_bytes -= nodes_[id].size_bytes; }
-  // No stream uses it any more: merged with its neighbours and free.
+  // No stream uses the block any more: merges it with its free neighbours.
   void complete(NodeId id) {
     forget_block(id);
     put_back(id);

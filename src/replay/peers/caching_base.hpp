@@ -1,7 +1,7 @@
-// CachingBase: what the emulated caching allocators do alike: blocks that come back from the
-// program, segments taken from and given back to the simulated GPU, the limit on reserved bytes.
-// Between Allocator and the peers, above block_cache. Single-threaded; allocates per segment at
-// most.
+// CachingBase: the common part of emulated caching allocators: blocks freed by the program,
+// segments taken from and released to the simulated GPU, and the limit on reserved bytes. Between
+// Allocator and the peers, above block_cache. Single-threaded; allocates at most once for each
+// segment.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -15,7 +15,7 @@
 
 namespace vram::replay {
 
-// What a request for nothing gets: not null, and no memory is there.
+// The address returned for a request of 0 bytes: not null, without memory.
 inline constexpr uint64_t kEmptyBlockAddress = 1;
 
 class CachingBase : public Allocator {
@@ -38,20 +38,20 @@ class CachingBase : public Allocator {
     const uint64_t reserved = cache_.usage().reserved_bytes;
     return limit_bytes_ && (reserved > *limit_bytes_ || bytes > *limit_bytes_ - reserved);
   }
-  // A segment as one block, in no free set; kNoNode where the device has no room. take_segment
-  // leaves the limit to its caller.
+  // Returns a segment as one block, in no free set; kNoNode if the device has too little memory.
+  // The caller checks the limit.
   [[nodiscard]] NodeId take_segment(uint64_t bytes, uint32_t lane);
   [[nodiscard]] NodeId take_segment_within_limit(uint64_t bytes, uint32_t lane) {
     return is_refused_by_limit(bytes) ? kNoNode : take_segment(bytes, lane);
   }
   [[nodiscard]] NodeId add_segment(uint64_t address, uint64_t bytes, uint32_t lane);
   [[nodiscard]] NodeId take_initial_segment(const InitialSegment& segment);
-  // Puts a segment's initial blocks where they were in `node`, which begins where the segment does
-  // and is in no free set; what lies between them becomes free. `next` is the first block that no
-  // segment before took, and is moved on.
+  // Puts a segment's initial blocks at their places in `node`, which begins where the segment does
+  // and is in no free set; the space between them becomes free. `next` is the first block of no
+  // earlier segment, and is advanced.
   void place_initial_blocks(NodeId node, const Program& program, const InitialSegment& segment,
                             uint32_t& next);
-  // The block is free and a whole segment.
+  // The block is free and is a whole segment.
   void give_back_segment(NodeId node);
   // Every such block of a group.
   void give_back_segments(const LaneGroup& group);
@@ -59,11 +59,11 @@ class CachingBase : public Allocator {
   [[nodiscard]] std::vector<NodeId> free_segments(uint32_t lane);
   // Takes the smallest block that suffices, of those the lowest, out of the lane's free set.
   [[nodiscard]] NodeId take_best_fit(uint32_t lane, uint64_t size_bytes);
-  // What is above size_bytes becomes a free block of the same lane.
+  // Splits off the part above size_bytes as a free block of the same lane.
   void split_off_rest(NodeId node, uint64_t size_bytes) {
     cache_.put_free(cache_.split(node, size_bytes));
   }
-  // The answer to a request that no allocator looks for: none, or more than any device has.
+  // The result of requests that need no search: of 0 bytes, or of more than any device has.
   [[nodiscard]] static std::optional<uint64_t> answer_at_once(uint64_t requested_bytes) {
     if (requested_bytes == 0) return kEmptyBlockAddress;
     if (requested_bytes > gpu::kUnlimited) return 0;

@@ -1,16 +1,15 @@
-// CudaAsync: a model of the driver's stream-ordered allocator (cudaMallocAsync) with the release
-// threshold at its maximum, as PyTorch's backend of that name sets it: what was taken from the
-// device stays in the pool.
+// CudaAsync: a model of the driver's stream-ordered allocator (cudaMallocAsync) with the maximum
+// release threshold, as PyTorch's backend sets it: memory taken from the device stays in the pool.
 //
-// As observed on an H200 with CUDA 13: one arena of address space that grows at its end, backed in
-// chunks of 32 MiB; requests are rounded to 512 bytes and packed without regard to chunks; the best
-// fit among the free mapped ranges is taken. Where none fits, the first run of free ranges that is
-// long enough, mapped or not, or the arena's end, and what is unmapped there is backed by chunks
-// that lie fully in other free ranges before new ones are created.
+// As observed on an H200 with CUDA 13: an arena of address space grows at its end and is backed in
+// chunks of 32 MiB. Requests are rounded to 512 bytes and packed regardless of chunks; the best fit
+// among the free mapped ranges is used. If none fits, the first sufficient run of free ranges,
+// mapped or not, or the end of the arena is used; its unmapped parts are backed with chunks that
+// are completely free elsewhere, then with new ones.
 //
-// A range that another stream freed is taken, and a chunk is moved, only when that lies further
-// back than the lag; when nothing else is left, at the price of a wait. Single-threaded; allocates
-// for free ranges.
+// A range freed by another stream is used, and a chunk is moved, only if that was longer ago than
+// the lag; if nothing else is left, at the price of a wait. Single-threaded; allocates for free
+// ranges.
 #pragma once
 
 #include "replay/allocator.hpp"
@@ -46,7 +45,7 @@ class CudaAsync final : public Allocator {
 
  private:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::min() / 2;
-  static constexpr uint32_t kNeverUsed = 0xffffffff;  // where a stream's number might be
+  static constexpr uint32_t kNeverUsed = 0xffffffff;  // in place of a stream's number
 
   using PartId = uint32_t;
   // Between the arena's end and its beginning: of no bytes, and never free.
@@ -66,8 +65,8 @@ class CudaAsync final : public Allocator {
     bool is_pending = false;
     [[nodiscard]] uint64_t end() const { return offset + bytes; }
   };
-  // Free ranges without a gap between them: several, or an unmapped one. A single mapped range,
-  // as which mostly all free memory lies there, is found by its size and stands in no run.
+  // Adjacent free ranges: several, or an unmapped one. A single mapped range, which most free
+  // memory is, is found by its size and is in no run.
   struct Run {
     uint64_t bytes = 0;
     PartId first = kNoPart;
@@ -84,8 +83,8 @@ class CudaAsync final : public Allocator {
     PartId range = kNoPart;
     uint64_t offset = 0;
   };
-  // An offset in a run of free ranges, and the part before the run, which stays where it is
-  // whatever becomes of the ranges.
+  // An offset in a run of free ranges, and the part before the run, which does not move whatever
+  // happens to the ranges.
   struct RunPlace {
     PartId before = kEdge;
     uint64_t offset = 0;

@@ -1,10 +1,10 @@
-// FreeSet: the free blocks of one stream and pool, ordered by (size, address), as PyTorch's
-// allocators order them. Bins of an eighth of a power of two, with a bitmap over them; in a bin,
-// short sorted runs behind a directory of their first blocks, and mostly one run. So a search or a
-// change touches a few cache lines, however many blocks there are, and also where all are of one
-// size. Until there are many, one bin has them all. The block that came last stands beside the bins
-// until another comes: what a short-lived block leaves, and then gives back, is mostly taken again
-// at once. Not thread-safe; allocates only when it holds more than ever before.
+// FreeSet: the free blocks of one stream and pool, ordered by (size, address) as in PyTorch's
+// allocators. Bins of an eighth of a power of two with a bitmap over them; a bin contains short
+// sorted runs behind a directory of their first blocks, usually one run. So a search or a change
+// touches a few cache lines for any number of blocks, also if all have one size. A small set uses a
+// single bin. The last added block is kept outside the bins until the next one comes, since the
+// block left by a short-lived tensor is usually reused immediately. Not thread-safe; allocates only
+// when it holds more blocks than ever before.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +32,8 @@ struct FreeBlock {
 
 class FreeSet {
  public:
-  // A place between blocks; invalid after any change. One word on purpose: what is returned in
-  // several would be put together in memory, and waited for.
+  // A position between blocks; invalid after any change. A single word, because a result of several
+  // words would be assembled in memory and delay the caller.
   class Cursor {
    public:
     Cursor() = default;
@@ -51,7 +51,7 @@ class FreeSet {
   [[nodiscard]] bool empty() const { return size() == 0; }
   [[nodiscard]] size_t size() const { return count_ + (has_newest_ ? 1 : 0); }
 
-  // First block of at least that size; is_end() when there is none.
+  // The first block of at least this size; is_end() if there is none.
   [[nodiscard]] Cursor at_least(uint64_t size_bytes) const {
     const Cursor stored = stored_from(size_bytes);
     return is_newest_before(stored) && newest_.size_bytes >= size_bytes ? newest() : stored;

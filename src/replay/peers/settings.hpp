@@ -1,5 +1,5 @@
-// Settings of allocators as text: values in their forms, and the errors that list what is valid.
-// Between spec.cpp, which takes a spec apart, and the peers' own settings. Pure.
+// Settings of allocators as text: their values' formats, and errors that list the valid ones. Used
+// by spec.cpp, which parses a spec, and by the peers' own settings. Pure.
 #pragma once
 
 #include "base/result.hpp"
@@ -12,7 +12,7 @@
 
 namespace vram::replay {
 
-// None where the text is not of the form.
+// None if the text has another format.
 [[nodiscard]] std::optional<uint64_t> read_whole_number(std::string_view text);
 [[nodiscard]] std::optional<double> read_share(std::string_view text);  // 0 to 1
 [[nodiscard]] std::optional<bool> read_truth(std::string_view text);    // True, true, 1; False, ...
@@ -28,11 +28,11 @@ bool keep(const std::optional<T>& value, U& into) {
 // The key with that name. Errors: kBadInput that lists the valid ones.
 [[nodiscard]] Result<const PeerKey*> find_key(std::string_view peer, std::span<const PeerKey> keys,
                                               std::string_view name);
-// kBadInput with the value, what is accepted, and all valid keys.
+// kBadInput with the value, the accepted values, and all valid keys.
 [[nodiscard]] tl::unexpected<Error> bad_value(std::string_view peer, std::span<const PeerKey> keys,
                                               const PeerKey& key, std::string_view value);
 
-// All settings read one after the other; read says whether the value was of the form.
+// Reads all settings in order; `read` returns whether the value is valid.
 template <typename T>
 [[nodiscard]] Result<T> parse_settings(std::string_view peer, std::span<const PeerKey> keys,
                                        Settings settings,

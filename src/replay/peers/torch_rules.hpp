@@ -29,7 +29,7 @@ struct TorchSettings {
   uint64_t large_segment_bytes = 20 * kMiB;
   double garbage_collection_threshold = 0;  // 0: off
   double memory_fraction = 1;
-  // A request beyond the memory fraction fails at once: nothing cached is given back for it.
+  // A request beyond the memory fraction fails immediately, without releasing cached memory.
   bool throw_on_oom = false;
   // roundup_power2_divisions, one for each power of two from 1 MiB to 32 GiB; 0 and 1 mean off.
   std::array<uint64_t, 16> divisions{};

@@ -46,7 +46,7 @@ class TraceMaker {
   void setting(const std::string& key, const std::string& value) {
     trace_.settings.push_back({key, value});
   }
-  // So many streams, with rising handles; the first is the default one.
+  // Adds streams with increasing handles; the first is the default stream.
   void streams(uint64_t count) {
     for (uint64_t s = 1; s < count; ++s) trace_.tables.streams.intern(s * 4096);
   }

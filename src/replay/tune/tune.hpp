@@ -1,10 +1,10 @@
-// tune(): which settings of PyTorch's allocator serve a recorded program best, found by replaying
-// it with many: first a grid that people could set by hand, then the best few changed one key at a
-// time. Other registered allocators are replayed beside them with their defaults.
+// tune(): finds the best settings of PyTorch's allocator for a recorded program by replaying it
+// with many: first a grid of common settings, then the best ones with one key changed at a time.
+// Other registered allocators are replayed with their defaults for comparison.
 //
 //     tune_space (candidates) ──▶ tune (replays on a pool of threads) ──▶ tune_rank (order)
 //
-// The same program and recorded settings give the same result, whatever the number of threads.
+// The same program and recorded settings give the same result with any number of threads.
 #pragma once
 
 #include "replay/program.hpp"
@@ -23,7 +23,7 @@ struct TuneOptions {
   std::optional<uint64_t> capacity_bytes;  // limit on reserved bytes
   bool capacity_is_fraction = false;       // as in ReplayOptions
   unsigned jobs = 0;                       // threads; 0: one for each core
-  // After each replay; planned grows when the search goes on. By any thread, one at a time.
+  // Called after each replay, by any thread, one at a time; planned grows if the search continues.
   std::function<void(size_t done, size_t planned)> progress;
   int64_t lag_ns = 10'000'000;  // as in ReplayOptions
 };
@@ -37,26 +37,26 @@ struct TuneCandidate {
 
 enum class TuneVerdict : uint8_t {
   kBetter,          // the first candidate is better than the recorded settings
-  kRecordedIsBest,  // nothing is better by what counts
-  kNoneCompletes,   // what is alive would fit, but nothing that was tried completes
-  kPeakIsBefore,    // nothing to compare with: the peak lies before the recording
-  kCannotFit,       // what is alive at once exceeds the capacity: no allocator can help
+  kRecordedIsBest,  // no candidate ranks better
+  kNoneCompletes,   // the live memory would fit, but the program completes with no candidate
+  kPeakIsBefore,    // nothing to compare with: the peak is before the recording
+  kCannotFit,       // live memory exceeds the capacity: no allocator can help
 };
 
 struct TuneResult {
   TuneVerdict verdict = TuneVerdict::kRecordedIsBest;
-  std::vector<TuneCandidate>
-      ranked;  // settings of PyTorch, best first; the recorded ones among them
+  // settings of PyTorch, best first; the recorded ones among them
+  std::vector<TuneCandidate> ranked;
   std::vector<TuneCandidate> others;  // other allocators, best first
-  size_t recorded = 0;                // where they are in ranked
+  size_t recorded = 0;                // the index of the recorded settings in ranked
   size_t replays = 0;                 // made
   uint64_t peak_live_bytes = 0;       // of the program itself (peak_live_bytes())
 };
 
-// How each candidate is replayed. Whoever compares replays with those of tune() makes them so, too.
+// How candidates are replayed. Use it for replays that are compared with those of tune().
 [[nodiscard]] ReplayOptions tune_replay_options(const TuneOptions& options);
 
-// `recorded`: what the program ran with (recorded_spec), settings of PyTorch that were checked.
+// `recorded`: the settings of the recorded program (recorded_spec), checked PyTorch settings.
 [[nodiscard]] TuneResult tune(const Program& program, const AllocatorSpec& recorded,
                               const TuneOptions& options);
 

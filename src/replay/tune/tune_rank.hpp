@@ -1,7 +1,7 @@
-// The order of tune()'s candidates: completes, requests refused on the way, reserved peak, time in
-// the driver, retries; where these are as good as equal, fewer settings. Figures are put into
-// classes counted from the best, so that "as good as equal" is transitive and nobody is told to
-// export settings for a gain in the noise.
+// Orders tune()'s candidates: by completion, refused requests, reserved peak, time in the driver,
+// retries; if these are practically equal, by fewer settings. Figures are put into classes counted
+// from the best, so that "practically equal" is transitive and no settings are recommended for a
+// gain within the noise.
 #pragma once
 
 #include "replay/tune/tune.hpp"
@@ -32,8 +32,8 @@ class TuneRank {
   TuneRank(std::span<const TuneCandidate> candidates, int64_t duration_ns);
 
   [[nodiscard]] TuneClass class_of(const TuneCandidate& candidate) const;
-  // A total order: with equal classes fewer settings, those that older versions of PyTorch know,
-  // then the figures themselves, then the text.
+  // A total order: with equal classes, fewer settings first, then settings of older PyTorch
+  // versions, then the figures themselves, then the text.
   [[nodiscard]] bool is_better(const TuneCandidate& a, const TuneCandidate& b) const;
   // Best first, with their tiers.
   void sort(std::vector<TuneCandidate>& candidates) const;

@@ -18,7 +18,8 @@ class TuneSpace {
 
   // Each value of each key by itself and, where both can act, with expandable segments.
   [[nodiscard]] std::vector<AllocatorSpec> grid() const;
-  // One key changed, added or left out; a max_split_size_mb also halfway to the values beside it.
+  // Variants with one key changed, added or removed; max_split_size_mb also halfway to the adjacent
+  // values.
   [[nodiscard]] std::vector<AllocatorSpec> neighbours(const AllocatorSpec& spec) const;
 
  private:
@@ -37,12 +38,12 @@ class TuneSpace {
 
 // Settings in the order of the registry's keys, so that equal ones are written equally.
 [[nodiscard]] AllocatorSpec normalised(AllocatorSpec spec);
-// The value of a key; empty where it is not set.
+// The value of a key; empty if it is not set.
 [[nodiscard]] std::string_view value_of(const AllocatorSpec& spec, std::string_view key);
 [[nodiscard]] bool is_expandable(const AllocatorSpec& spec);
 
-// Values of max_split_size_mb at which this program may behave differently: a ladder of powers of
-// two to beyond the largest request, and both sides of the sizes that most bytes are asked in.
+// Values of max_split_size_mb with which this program may behave differently: powers of two up to
+// beyond the largest request, and both sides of the sizes with most requested bytes.
 [[nodiscard]] std::vector<uint64_t> split_sizes_mb(const Program& program);
 
 }  // namespace vram::replay

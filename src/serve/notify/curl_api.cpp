@@ -45,7 +45,7 @@ Result<CurlApi> CurlApi::load(const std::vector<std::string>& files) {
   needed.find("curl_slist_free_all", api.list_free);
   if (!needed.missing().empty() || api.global_init(kGlobalAll) != 0)
     return fail(Code::kUnsupported,
-                "https:// needs libcurl, and {} has no {} or does not start: install it anew",
+                "https:// needs libcurl, but {} has no {} or does not start: reinstall it",
                 fmt::join(files, ", "), needed.missing());
   api.ca_file = environment("CURL_CA_BUNDLE");
   if (api.ca_file.empty()) api.ca_file = environment("SSL_CERT_FILE");

@@ -38,14 +38,14 @@ struct CurlApi {
   Message* (*multi_next_message)(Multi* multi, int* left) = nullptr;
   List* (*list_append)(List* list, const char* text) = nullptr;
   void (*list_free)(List* list) = nullptr;
-  // Where certificates of authorities are, as curl's command takes them from CURL_CA_BUNDLE,
-  // SSL_CERT_FILE and SSL_CERT_DIR; empty: where libcurl looks by itself.
+  // The location of CA certificates, as curl's command takes it from CURL_CA_BUNDLE, SSL_CERT_FILE
+  // and SSL_CERT_DIR; empty: libcurl's default.
   std::string ca_file;
   std::string ca_folder;
 
-  // kUnsupported: none of these libraries is there; the error says what to install.
+  // kUnsupported: none of these libraries exists; the error says what to install.
   [[nodiscard]] static Result<CurlApi> load(const std::vector<std::string>& files);
-  // The system's, loaded once and kept.
+  // Returns the system's library, loaded once.
   [[nodiscard]] static const Result<CurlApi>& library();
 };
 

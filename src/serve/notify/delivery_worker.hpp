@@ -1,10 +1,10 @@
-// DeliveryWorker: a thread that takes news to one receiver, and tries again after pauses that
+// DeliveryWorker: a thread that delivers updates to one receiver, and retries after pauses that
 // double.
 //
 //     publish() ──▶ Receiver::take ──▶ (the worker's thread) next, deliver, settle
 //
-// Any thread may call everything. Whoever calls waits for no receiver. A worker is shared with its
-// thread, so that one whose receiver hangs can be left behind.
+// May be called from any thread; no caller waits for the receiver. A worker is shared with its
+// thread, so that the thread can be detached if the receiver hangs.
 #pragma once
 
 #include "base/detachable_thread.hpp"
@@ -28,24 +28,25 @@ struct Backoff {
 
 class DeliveryWorker {
  public:
-  // `warn` is told when trouble begins, of what is dropped, and when all is well again.
+  // `warn` is called when deliveries start to fail, when documents are dropped, and when deliveries
+  // work again.
   static std::shared_ptr<DeliveryWorker> start(std::unique_ptr<Receiver> receiver, Backoff backoff,
                                                std::function<void(const std::string&)> warn);
 
   void publish(const AlertUpdate& update);
   // Calls `change` with the receiver, whose queue it may change; the number that it dropped.
   void with_receiver(const std::function<size_t(Receiver&, Clock::time_point)>& change);
-  // What waits for another try is tried there at once.
+  // Retries queued documents at the new URL immediately.
   void change_url(const Target& target);
   [[nodiscard]] ReceiverState state() const;
   // As Receiver has them.
   [[nodiscard]] bool needs_every_change() const;
   [[nodiscard]] std::optional<uint64_t> first_undelivered() const;
 
-  // Delivers what is queued, but tries nothing again; then its thread ends.
+  // Delivers queued documents without retries; then the thread ends.
   void close();
-  // Until `deadline` for that; then whatever is under way is broken off. What hangs nevertheless is
-  // left behind. One thread calls it.
+  // Waits for close() until `deadline`, then cancels the delivery. A thread that still hangs is
+  // detached. Call it from one thread.
   void end_by(Clock::time_point deadline);
 
  private:
@@ -70,7 +71,7 @@ class DeliveryWorker {
   std::minstd_rand random_;
   bool is_closing_ = false;
 
-  std::optional<DetachableThread> thread_;  // of whoever started it
+  std::optional<DetachableThread> thread_;  // of the thread that started it
 };
 
 }  // namespace vram::serve::notify

@@ -1,5 +1,5 @@
-// DocumentQueue: documents that wait for their receiver, the oldest first, at most so many and none
-// for longer than so long. One thread at a time.
+// DocumentQueue: documents that wait for delivery, the oldest first, limited in number and age. Use
+// it from one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ class DocumentQueue {
     return documents_.empty() ? std::nullopt : std::optional(documents_.front().since);
   }
 
-  // Which news the oldest is of.
+  // The update number of the oldest document.
   [[nodiscard]] std::optional<uint64_t> first_update() const {
     return documents_.empty() ? std::nullopt : std::optional(documents_.front().update);
   }

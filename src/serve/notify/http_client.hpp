@@ -1,8 +1,8 @@
-// An HTTP client as small as telling somebody needs: one POST, one answer, a limit to how long it
-// may take. https:// is spoken by libcurl (https_client). Redirects are not followed.
+// A minimal HTTP client: one POST, one response, a timeout. https:// uses libcurl (https_client).
+// Does not follow redirects.
 //
-// Any thread; waits as long as the exchange does, and no longer than asked for, but for a host's
-// name: the system's look-up can't be left before it ends.
+// May be called from any thread; returns within the timeout, except that the system's name lookup
+// cannot be interrupted.
 #pragma once
 
 #include "base/result.hpp"
@@ -30,8 +30,7 @@ struct Target {
 // The same; kUnsupported: it is https:// and there is no libcurl.
 [[nodiscard]] Result<Target> usable_target(std::string_view url);
 
-// Whether a text repeats a part of the address that is not shown: some servers answer with the path
-// that they were asked for.
+// Returns whether a text repeats a secret part of the URL: some servers return the request's path.
 [[nodiscard]] bool repeats_secret(std::string_view text, const Target& target);
 
 struct Answer {
@@ -39,8 +38,8 @@ struct Answer {
   std::string body;  // its beginning
 };
 
-// A connection that failed, an answer that is none or came too late, or a wish to end meanwhile are
-// errors; any status is an answer.
+// A failed connection, an invalid or late response, and an interruption are errors; any HTTP status
+// is a response.
 [[nodiscard]] Result<Answer> post_json(const Target& target, std::string_view body,
                                        std::chrono::milliseconds at_most,
                                        const std::atomic<bool>& must_end);

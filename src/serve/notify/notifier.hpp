@@ -1,9 +1,9 @@
-// Notifier: tells people and programs of alerts: a log, webhooks, Alertmanagers.
+// Notifier: sends alerts to the log, webhooks and Alertmanagers.
 //
 //     Judge ──▶ publish() ──▶ a queue for each receiver ──▶ its own thread ──▶ log, HTTP
 //
-// Any thread may call everything. publish() only puts a copy in bounded queues and returns: a
-// receiver that hangs delays nobody but itself.
+// May be called from any thread. publish() only copies the update into bounded queues: a receiver
+// that hangs delays no other.
 #pragma once
 
 #include "base/result.hpp"
@@ -25,25 +25,25 @@ enum class LogForm : uint8_t { kNone, kText, kJson };
 
 struct NotifierOptions {
   LogForm log = LogForm::kText;
-  // Writes one line, without its newline, of an alert; and is told in words of a receiver in
-  // trouble. Both are called on one thread of the notifier's, and while that hangs even after its
-  // end: let them own what they use. Empty: nobody wants to know.
+  // `write` gets one line for each alert, without a newline; `warn` gets messages about failing
+  // receivers. Both are called on one thread of the notifier; if a call hangs, even after the
+  // notifier's end, so they must own what they use. Empty: disabled.
   std::function<void(std::string_view)> write;
   std::function<void(std::string_view)> warn;
   std::vector<std::string> webhooks;       // URLs
   std::vector<std::string> alertmanagers;  // URLs, a path before /api/v2/alerts allowed
   std::string link;  // where people can look: "http://node17:9877/"; empty: nowhere
 
-  // Times, and how much is kept. Tests want others.
+  // Timeouts and limits; tests use other values.
   std::chrono::milliseconds timeout{10'000};     // of one exchange
-  std::chrono::milliseconds first_pause{1'000};  // before a second try; then twice that, …
+  std::chrono::milliseconds first_pause{1'000};  // before the second try; it doubles each time
   std::chrono::milliseconds max_pause{60'000};
   std::chrono::milliseconds give_up_after{3'600'000};  // a webhook's document is dropped then
   std::chrono::milliseconds repeat{60'000};            // firing alerts, to Alertmanagers
   size_t queue_size = 256;  // documents and lines not yet taken; the oldest is dropped for more
 };
 
-// One look's news.
+// The alerts of one sample.
 struct AlertUpdate {
   show::AlertsMoment moment;
   std::vector<watch::AlertChange> changes;
@@ -51,8 +51,8 @@ struct AlertUpdate {
   uint64_t number = 0;               // of those with changes: one more each time
 };
 
-// By the receivers' names: the number of the first news that they may not have had yet. Of those
-// alone that want each change; the others are told of what is so.
+// By receiver: the number of the first update that it may not have got. Only for receivers that
+// need every change; the others get the current state.
 using Undelivered = std::map<std::string, uint64_t>;
 
 // How a receiver does.
@@ -76,21 +76,23 @@ class Notifier {
   Notifier& operator=(const Notifier&) = delete;
   ~Notifier();  // as close()
 
-  // Gives what is queued a second, then ends; whoever hangs longer is left behind.
+  // Delivers queued updates for at most a second, then ends; a hanging thread is detached.
   void close();
-  // To the log's reader: in words, as of a receiver in trouble.
+  // Writes a message to the log receiver, as for failing receivers.
   void warn(const std::string& message);
 
-  // After each look, or only after those with changes: without, it costs next to nothing.
+  // Call it after each sample, or only after samples with changes; without changes it costs almost
+  // nothing.
   void publish(const AlertUpdate& update);
   // Another URL for a webhook or an Alertmanager, counted from 0 in the order of the options, the
   // webhooks first. With an error the old one stays.
   [[nodiscard]] Result<> change_url(size_t number, const std::string& url);
   [[nodiscard]] std::vector<ReceiverState> receivers() const;
 
-  // `next`: the number of the next news.
+  // `next`: the number of the next update.
   [[nodiscard]] Undelivered undelivered(uint64_t next) const;
-  // News of before: to receivers that are named there with its number or an earlier one.
+  // Sends an earlier update to the receivers that `undelivered` lists with its number or a lower
+  // one.
   void publish_again(const AlertUpdate& update, const Undelivered& undelivered);
 
  private:

@@ -1,8 +1,8 @@
-// Receiver: somebody who is told of alerts: what they are to be told next, and how. A Courier has
-// one and a thread for it.
+// Receiver: decides what one receiver of alerts gets next, and delivers it. Each has a
+// DeliveryWorker.
 //
-// One thread at a time, but for deliver(): that may wait, is called without the worker's lock, and
-// touches nothing that the others change.
+// Used by one thread at a time, except deliver(), which may block: it is called without the
+// worker's lock, and touches nothing that the other functions change.
 #pragma once
 
 #include "serve/notify/http_client.hpp"
@@ -20,13 +20,13 @@ using Clock = std::chrono::steady_clock;
 
 enum class Outcome : uint8_t {
   kDelivered,
-  kFailed,   // worth another try
-  kRefused,  // the receiver will never take it
+  kFailed,   // will be retried
+  kRefused,  // the receiver will never accept it
 };
 
 struct Delivery {
   Outcome outcome = Outcome::kDelivered;
-  std::string trouble;  // where it was not delivered
+  std::string trouble;  // why it was not delivered
 };
 
 class Receiver {
@@ -34,20 +34,20 @@ class Receiver {
   virtual ~Receiver() = default;
   [[nodiscard]] virtual std::string kind() const = 0;
   [[nodiscard]] virtual std::string name() const = 0;
-  // Where to from the next document on; what is on its way goes on. Nothing to whoever has no
-  // address.
+  // Changes the URL for the next document; a running delivery is not affected. Has no effect
+  // without a URL.
   virtual void change_url(const Target& /*target*/, Clock::time_point /*now*/) {}
 
-  // Keeps what is to be delivered. How many documents were dropped to make room.
+  // Queues what is to be delivered. Returns how many documents were dropped to make room.
   virtual size_t take(const AlertUpdate& update, Clock::time_point now) = 0;
   // From when on there is something to deliver; nothing: there is not.
   [[nodiscard]] virtual std::optional<Clock::time_point> due() const = 0;
   [[nodiscard]] virtual size_t queued() const = 0;
-  // Whether a change that it was not told of is lost, be it by a restart.
+  // Whether a change that is not delivered is lost, for example by a restart.
   [[nodiscard]] virtual bool needs_every_change() const { return false; }
-  // Of the oldest news that is not yet delivered; nothing: all is.
+  // The number of the oldest undelivered update; nothing: all are delivered.
   [[nodiscard]] virtual std::optional<uint64_t> first_undelivered() const { return std::nullopt; }
-  // What is to be delivered now; it is due.
+  // Returns the document to deliver now; call it when due.
   [[nodiscard]] virtual std::string next() = 0;
   virtual Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) = 0;
   // How that went. How many documents are given up.

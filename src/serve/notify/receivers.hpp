@@ -9,7 +9,7 @@
 
 namespace vram::serve::notify {
 
-// A line for each alert that began or ended, and troubles of the others as complaints.
+// Writes a line for each alert that begins or ends, and warnings about other receivers.
 class LogReceiver : public Receiver {
  public:
   // How many were dropped to make room.
@@ -35,12 +35,12 @@ class HttpReceiver : public Receiver {
 };
 
 [[nodiscard]] std::unique_ptr<LogReceiver> log_receiver(const NotifierOptions& options);
-// POSTs a document vram.alerts/1 with the alerts that a look began or ended, in order.
+// POSTs a vram.alerts/1 document with the alerts that begin or end in a sample, in order.
 [[nodiscard]] std::unique_ptr<Receiver> webhook_receiver(Target target,
                                                          const NotifierOptions& options);
-// POSTs all firing and lately resolved alerts to /api/v2/alerts: when one of them changes, and
-// again before the firing ones expire there. What is not delivered is not queued: the next try
-// tells of the state then.
+// POSTs all firing and recently resolved alerts to /api/v2/alerts: when one changes, and again
+// before the firing ones expire there. Failed documents are not queued: the next try sends the
+// state of that time.
 [[nodiscard]] std::unique_ptr<Receiver> alertmanager_receiver(Target target,
                                                               const NotifierOptions& options);
 

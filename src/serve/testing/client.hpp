@@ -1,4 +1,4 @@
-// A client that sends whatever bytes a test wants.
+// A client that sends arbitrary bytes.
 #pragma once
 
 #include "base/testing/waiting.hpp"
@@ -72,7 +72,7 @@ class Client {
   int descriptor_;
 };
 
-// Of the first answer; 0: there is none.
+// The status of the first response; 0: none.
 inline int status_of(std::string_view answer) {
   constexpr std::string_view kBegin = "HTTP/1.1 ";
   int status = 0;

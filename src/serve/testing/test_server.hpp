@@ -1,5 +1,4 @@
-// An HttpServer on a port of the kernel's choice, with the incidents that it was told of: for
-// tests.
+// An HttpServer on a free port, with the incidents that it reported, for tests.
 #pragma once
 
 #include "serve/http_server.hpp"
@@ -44,7 +43,7 @@ class Server {
     const std::lock_guard guard(mutex_);
     return incidents_;
   }
-  // What comes back until the server closes.
+  // Returns the response, until the server closes.
   std::string send_and_read(const std::string& bytes) {
     Client client(port());
     client.send(bytes);

@@ -1,5 +1,5 @@
-// A stand-in for every glyph we draw, for terminals that are not UTF-8. Layout is done in Unicode;
-// this comes last and keeps every column where it is.
+// ASCII replacements of all glyphs, for terminals without UTF-8. Layout uses Unicode; this is the
+// last step and keeps all columns.
 #pragma once
 
 #include <string>

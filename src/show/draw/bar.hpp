@@ -19,8 +19,8 @@ struct BarPart {
   Style style = Style::kPlain;
 };
 
-// Parts of one whole side by side, in whole columns that always add up to `columns`; parts too
-// small for one are left out of the bar.
+// Parts of a whole side by side, in columns that always add up to `columns`; parts too small for
+// one column are left out.
 [[nodiscard]] Line stacked_bar(std::span<const BarPart> parts, int columns);
 
 }  // namespace vram::show

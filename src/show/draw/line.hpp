@@ -1,6 +1,6 @@
-// Line: one line of a screen as styled pieces of text. Everything show/ draws is made of lines
-// first and becomes terminal text last (ascii.hpp, Page::finish), so that layout is measured in
-// columns and never sees an escape code. A plain value; not thread-safe.
+// Line: a line of a screen as styled pieces of text. Everything in show/ is drawn as lines and
+// becomes terminal text in the last step (ascii.hpp, Page::finish), so that layout uses columns and
+// never sees an escape code. A plain value; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace vram::show {
 
-// What a piece of text means. Only the sixteen colours of the terminal's own theme are used, so
-// that it reads on dark and on light.
+// The meaning of a piece of text. Uses only the sixteen colours of the terminal's theme, to be
+// readable on dark and light backgrounds.
 enum class Style : uint8_t {
   kPlain,
   kStrong,    // the figures that matter
@@ -36,17 +36,17 @@ class Line {
 
   Line& add(std::string_view text, Style style = Style::kPlain);
   Line& add(const Line& other);
-  // Spaces up to this column; nothing where the line is already longer.
+  // Pads with spaces up to this column, if the line is shorter.
   Line& pad_to(int columns);
   [[nodiscard]] int width() const { return width_; }
   [[nodiscard]] bool empty() const { return spans_.empty(); }
   [[nodiscard]] const std::vector<Span>& spans() const { return spans_; }
 
-  // At most `columns` wide: "…" stands for the front of names (their end tells most) or the end of
-  // prose.
+  // At most `columns` wide: "…" replaces the front of names (their end is most informative) or the
+  // end of prose.
   [[nodiscard]] Line without_front(int columns) const;
   [[nodiscard]] Line without_end(int columns) const;
-  // The end again, for what is no prose: cut in the middle of a word.
+  // Truncates at any character, for text that is no prose.
   [[nodiscard]] Line cut(int columns) const;
   // Without the newline and without trailing spaces.
   [[nodiscard]] std::string text(bool colour) const;

@@ -25,8 +25,8 @@ struct PlotMark {
 
 struct Plot {
   std::vector<PlotColumn> columns;
-  std::vector<PlotMark>
-      marks;  // above, the important first: "▼ peak"; those without room are left out
+  // above, the important first: "▼ peak"; those without room are left out
+  std::vector<PlotMark> marks;
   std::vector<PlotMark> x_ticks;  // below, from left to right
   std::string steps_title;        // a second row below: where each step begins
   std::vector<PlotMark> steps;

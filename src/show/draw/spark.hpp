@@ -7,9 +7,9 @@
 
 namespace vram::show {
 
-// One character a value, or the largest of neighbouring values where there are more than `columns`.
-// The lowest value is the lowest block; numbers that differ by less than 1 % are drawn flat, since
-// their shape is noise.
+// One character for each value, or for the maximum of adjacent values if there are more than
+// `columns`. The smallest value is the lowest block; values within 1 % are drawn flat, since their
+// differences are noise.
 [[nodiscard]] std::string sparkline(std::span<const uint64_t> values, int columns);
 
 }  // namespace vram::show

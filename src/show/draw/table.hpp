@@ -9,13 +9,13 @@ namespace vram::show {
 
 enum class Align { kLeft, kRight };
 
-// What a column gives up when the table is too wide.
+// How a column shrinks if the table is too wide.
 enum class Shrink { kNothing, kFront, kEnd, kCut };
 
 struct Column {
   Align align = Align::kLeft;
   Shrink shrink = Shrink::kNothing;
-  bool may_go = false;  // left out, the last first, where the others would not fit
+  bool may_go = false;  // may be left out, from the last column on, if others would not fit
 };
 
 class Table {

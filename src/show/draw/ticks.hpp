@@ -12,8 +12,7 @@ struct Tick {
   std::string label;
 };
 
-// A vertical axis of bytes in whole rows: `ticks` lie rows_per_tick rows apart, the last one on the
-// top edge.
+// A vertical axis of bytes: `ticks` are rows_per_tick rows apart, the last one at the top.
 struct ByteAxis {
   uint64_t top_bytes = 0;
   int rows = 0;

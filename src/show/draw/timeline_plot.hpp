@@ -10,7 +10,7 @@
 
 namespace vram::show {
 
-// Where times lie on a plot.
+// The mapping from times to columns of a plot.
 struct TimeScale {
   int64_t end_ns = 1;  // at least 1
   int columns = 1;

@@ -1,6 +1,6 @@
-// Families: the metrics of one page as values, before they are text: a family is a name, its help
-// and its series; a series is labels and a number. What is unknown is not added, and no two series
-// of a family have the same labels, whatever a driver or a process says.
+// Families: the metrics of a page as values: a family has a name, a help text and series; a series
+// has labels and a number. Unknown values are not added, and no two series of a family have the
+// same labels, whatever drivers or processes report.
 //
 //     device_metrics, process_metrics, … ──▶ Families ──▶ exposition (text in either format)
 //
@@ -23,18 +23,18 @@ namespace vram::show::metrics {
 // A foreign counter has a name that OpenMetrics does not allow for counters.
 enum class Kind : uint8_t { kGauge, kCounter, kInfo, kForeignCounter };
 
-// What is known of a family without looking at the machine. Texts that live as long as the program.
+// The constant properties of a family. Its texts live as long as the program.
 struct Metric {
-  std::string_view name;  // as it is asked for: a counter's with _total, an info's with _info
+  std::string_view name;  // the full name: a counter's with _total, an info's with _info
   Kind kind = Kind::kGauge;
   std::string_view help;  // with its source; no quotes, backslashes or ends of line
 };
 
-// The base unit that the name ends in (before _total): "bytes", "seconds"; "" where it has none.
+// The base unit at the end of the name (before _total): "bytes", "seconds"; "" without one.
 [[nodiscard]] std::string_view unit_of(const Metric& metric);
 
-// Labels as both formats write them: uuid="GPU-0",xid="79". Values come out printable, escaped and
-// of a bounded length; an empty one is left out, which to Prometheus is the same.
+// Labels as in both formats: uuid="GPU-0",xid="79". Values are made printable, escaped and bounded
+// in length; an empty one is left out, which is equivalent for Prometheus.
 class Labels {
  public:
   [[nodiscard]] Labels with(std::string_view name, std::string_view value) const;

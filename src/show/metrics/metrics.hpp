@@ -1,10 +1,10 @@
-// The metrics page: one look at the machine as Prometheus and OpenMetrics read it. What each metric
-// means is in docs/metrics.md, which a test holds to what is published here.
+// The metrics page: a sample in the formats of Prometheus and OpenMetrics. docs/metrics.md
+// documents each metric, which a test checks.
 //
 //     Sampled, ExporterFigures ──▶ metrics_of() ──▶ Families ──▶ metrics_text()
 //
-// Pure functions; any thread. A page is made anew each time: who serves many readers keeps the text
-// of a look.
+// Pure functions; may be called from any thread. Each call makes a new page: with many readers,
+// cache the text of a sample.
 #pragma once
 
 #include "show/metrics/families.hpp"
@@ -22,8 +22,8 @@ enum class MetricsFormat : uint8_t { kPrometheus, kOpenMetrics };
 
 struct MetricsOptions {
   MetricsFormat format = MetricsFormat::kPrometheus;
-  bool dcgm_names = false;  // dcgm-exporter's names beside ours
-  // Series of the so many processes with the most memory; 0 or none: of no process.
+  bool dcgm_names = false;  // also use dcgm-exporter's names
+  // The number of processes with series, by memory; 0 or nothing: none.
   std::optional<uint32_t> process_series = std::nullopt;
 };
 
@@ -32,16 +32,16 @@ struct SourceFailures {
   uint64_t failures = 0;
 };
 
-// What the program that publishes knows of itself. What is unknown is not published.
+// The exporter's figures about itself. Unknown ones are not published.
 struct ExporterFigures {
   std::string version = {};
-  std::vector<SourceFailures> failures = {};              // looks at which one was not to be asked
+  std::vector<SourceFailures> failures = {};              // samples at which a source failed
   std::optional<uint64_t> scrapes = std::nullopt;         // pages given out
   std::optional<uint64_t> overdue_ns = std::nullopt;      // Sampler::overdue_ns()
   std::optional<uint64_t> resident_bytes = std::nullopt;  // of the program's memory
 };
 
-// Adds a failure for each source that the snapshot has a note of: to be called once a look.
+// Counts a failure for each source with a note in the snapshot; call it once for each sample.
 void count_failures(const watch::Snapshot& snapshot, ExporterFigures& figures);
 
 [[nodiscard]] metrics::Families metrics_of(const watch::Sampled& sampled,
@@ -53,8 +53,8 @@ void count_failures(const watch::Snapshot& snapshot, ExporterFigures& figures);
 
 // For the head of the answer.
 [[nodiscard]] std::string_view content_type(MetricsFormat format);
-// What to answer to the request's Accept: OpenMetrics where the reader wants that at least as much.
-// Anything may be in it.
+// Selects the format for an Accept header: OpenMetrics if the client prefers it at least equally.
+// The header may contain anything.
 [[nodiscard]] MetricsFormat negotiate(std::string_view accept_header);
 
 }  // namespace vram::show

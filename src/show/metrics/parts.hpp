@@ -1,5 +1,5 @@
-// The parts that a metrics page is made of, one file each. `devices` are the devices' labels by
-// their place in the snapshot. Pure functions.
+// The parts of a metrics page, one file each. `devices`: the devices' labels by their index in the
+// snapshot. Pure functions.
 #pragma once
 
 #include "show/metrics/families.hpp"
@@ -17,7 +17,7 @@ namespace vram::show::metrics {
 
 void add_memory(const watch::Device& device, const Labels& labels, Families& families);
 void add_activity(const watch::Device& device, const Labels& labels, Families& families);
-// What the device is, and whether it answers.
+// The device's identity, and whether it responds.
 void add_state(const watch::Device& device, const Labels& labels, Families& families);
 void add_health(const watch::Device& device, const Labels& labels, Families& families);
 void add_mig(const watch::Device& device, const Labels& labels, Families& families);

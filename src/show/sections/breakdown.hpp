@@ -10,16 +10,16 @@
 
 namespace vram::show {
 
-// The breakdown that says most: by line of code where there are stacks, else by size. Null for a
-// state without breakdowns.
+// The most informative breakdown: by line of code with stacks, else by size. Null for a state
+// without breakdowns.
 [[nodiscard]] const explain::Breakdown* main_breakdown(const explain::State& state,
                                                        bool has_stacks);
 
-// "by name", "by line of your code": what the holders of the main breakdown are told by.
+// "by name", "by line of your code": the grouping of the main breakdown.
 [[nodiscard]] std::string_view phrase_of(const explain::Breakdown& breakdown,
                                          const explain::State& state, bool has_stacks);
 
-// Parameters, gradients, activations: where the recording has names.
+// Parameters, gradients, activations, if the recording has names.
 void draw_categories(const explain::State& state, const Detail& detail, Page& page);
 
 void draw_breakdowns(const explain::State& state, bool has_stacks, const Detail& detail,

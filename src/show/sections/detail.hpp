@@ -1,5 +1,5 @@
-// Detail: how much of a report is drawn. Where it gets longer than the screen that it is for, it is
-// drawn again with the next thing left out; what readers miss least goes first.
+// Detail: how much of a report is drawn. If it is longer than the screen, it is drawn again without
+// the least important remaining part.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct Detail {
   size_t devices = kAll;
   int plot_rows = 9;       // 0: no timeline
   size_t holders = 8;      // of each table
-  bool has_shares = true;  // one line for each other way to tell holders apart
+  bool has_shares = true;  // a line for each other grouping of holders
   size_t categories = 8;
   bool has_waste_notes = true;  // what holds segments open, and the largest fit
   bool has_steps = true;
@@ -24,7 +24,7 @@ struct Detail {
   size_t ooms = 3;
   size_t what_ifs = kAll;
   size_t findings = kAll;
-  size_t evidence = kAll;  // findings that are told with it
+  size_t evidence = kAll;  // findings with their evidence
   size_t advice = kAll;
   bool has_notes = true;
 };

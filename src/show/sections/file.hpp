@@ -8,7 +8,7 @@
 
 namespace vram::show {
 
-// The path, and its format beside it where there is room, else below.
+// The path, with its format on the same line if it fits, else below.
 void draw_file(const std::string& path, const std::string& format, uint64_t file_bytes, Page& page);
 
 }  // namespace vram::show

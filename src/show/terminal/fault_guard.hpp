@@ -1,15 +1,15 @@
-// A terminal that is given back even when the program dies of a fault (SIGSEGV, an abort): what to
-// write and which modes to set is made beforehand, so that the signal's handler need only do it.
+// Restores the terminal even if the program crashes (SIGSEGV, an abort): the output and modes are
+// prepared in advance, so that the signal handler only applies them.
 #pragma once
 
 #include <string>
 
 namespace vram::show {
 
-// Remembers the modes of standard input as they are now. Before anything changes them.
+// Stores the current modes of standard input. Call it before they are changed.
 void remember_terminal_modes();
-// From now on `farewell` is written in a fault, and the modes come back; then the signal does what
-// it always does.
+// From now on, a crash writes `farewell` and restores the modes; then the signal has its usual
+// effect.
 void guard_terminal(const std::string& farewell);
 void unguard_terminal();
 

@@ -1,8 +1,8 @@
-// Terminal: the one that standard input and output are, by ncurses: a Grid onto the screen, keys
-// and the mouse as events. It goes back to what it was on every way out: by the destructor, and
-// where the program dies of a fault of its own by that signal's handler.
+// Terminal: the terminal on standard input and output, using ncurses: draws a Grid, and returns
+// keys and mouse actions as events. It is always restored: by the destructor, and in a crash by the
+// signal handler.
 //
-// At most one at a time, on one thread. Waits for nothing but a terminal that takes no output.
+// At most one at a time, on one thread. Blocks only on a terminal that accepts no output.
 #pragma once
 
 #include "base/result.hpp"
@@ -22,7 +22,7 @@ struct TerminalOptions {
 
 class Terminal {
  public:
-  // kUnsupported: not a terminal, or one that nothing is known about; the message says what to do.
+  // kUnsupported: not a terminal, or an unknown one; the message says what to do.
   [[nodiscard]] static Result<Terminal> open(TerminalOptions options);
   Terminal(Terminal&& other) noexcept;
   Terminal& operator=(Terminal&&) = delete;
@@ -36,11 +36,11 @@ class Terminal {
   void show(const top::Grid& grid);
   // Those that wait to be read.
   [[nodiscard]] std::vector<top::Event> events();
-  // Asks for the size again.
+  // Reads the size again.
   void resize();
-  // Gives the terminal back and stops the program, as Ctrl-Z does; returns when it goes on.
+  // Restores the terminal and stops the program, as Ctrl-Z does; returns when it continues.
   void suspend();
-  // Gives it back for good.
+  // Restores the terminal finally.
   void restore();
 
  private:

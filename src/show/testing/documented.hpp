@@ -41,8 +41,8 @@ inline Names keys_of(const nlohmann::ordered_json& object) {
   return names;
 }
 
-// Each kind of object, as it stands at a pointer into the document, has the documented fields and
-// no others; every documented kind is there.
+// Checks that each kind of object, at its pointer into the document, has exactly the documented
+// fields, and that every documented kind occurs.
 inline void expect_documented(const std::string& schema, const nlohmann::ordered_json& json,
                               const std::map<std::string, std::string>& pointers) {
   auto documents = documented(schema);
@@ -54,7 +54,7 @@ inline void expect_documented(const std::string& schema, const nlohmann::ordered
   EXPECT_TRUE(documents.empty()) << "documented and never produced: " << documents.begin()->first;
 }
 
-// Byte counts and times are integers wherever they stand, or unknown.
+// Byte counts and times must be integers or unknown.
 inline void expect_integers(const nlohmann::ordered_json& value, const std::string& name) {
   if (name == "bytes" || name.ends_with("_bytes") || name.ends_with("_ns")) {
     EXPECT_TRUE(value.is_number_integer() || value.is_null() || name == "per_step_bytes") << name;

@@ -1,4 +1,4 @@
-// A machine of which everything is known that a page of metrics can say, beside what is awkward.
+// A machine with all values that a metrics page can contain, and difficult ones.
 #pragma once
 
 #include "show/metrics/metrics.hpp"
@@ -8,7 +8,7 @@
 
 namespace vram::show::testing {
 
-// A rank that speaks on the board, a server in a pod, and one that can't be seen.
+// A rank with a status page, a server in a pod, and a hidden process.
 inline void add_processes(watch::Snapshot& snapshot) {
   watch::Process rank = user_process(47'110, "ann", "/opt/bin/python3 train.py");
   rank.facts.edit().slurm_job = "88123";
@@ -50,7 +50,7 @@ inline watch::Sampled full_sampled() {
   device.pcie_sent_bytes_per_second = 5 * kMiB;
   device.pcie_received_bytes_per_second = 7 * kMiB;
   device.xids = {{31, 2, kSnapshotTime - 3'600'000'000'000}, {79, 1, kSnapshotTime}};
-  watch::Device& uncounted = sampled.snapshot.devices[1];  // its driver tells rates alone
+  watch::Device& uncounted = sampled.snapshot.devices[1];  // its driver only reports rates
   uncounted.sample.memory_bandwidth_percent = 73;
   uncounted.pcie_sent_bytes_per_second = 1'000 * kMiB;
   uncounted.pcie_received_bytes_per_second = 2'000 * kMiB;

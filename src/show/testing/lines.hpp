@@ -1,4 +1,4 @@
-// Screens taken apart, for the tests that look at them.
+// Splits screens into lines, for tests.
 #pragma once
 
 #include <sstream>

@@ -1,5 +1,5 @@
-// A strict reader of metrics pages, for tests: what it does not expect is a failure. Written after
-// the formats' rules, not after our writer.
+// A strict parser of metrics pages, for tests: anything unexpected is a failure. Written from the
+// formats' specifications, not from our writer.
 #pragma once
 
 #include "show/testing/lines.hpp"

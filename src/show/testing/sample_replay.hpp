@@ -1,5 +1,5 @@
-// Hand-made replays: the recording's own settings waste much, expandable segments do not, a model
-// lies between, and one that runs out of memory.
+// Made-up replays: the recorded settings waste much, expandable segments do not, a model is in
+// between, and one runs out of memory.
 #pragma once
 
 #include "base/bytes.hpp"

@@ -1,4 +1,4 @@
-// A Report made by hand in which every field says something: what tests of show/ draw.
+// A made-up Report in which every field is set, for tests of show/.
 #pragma once
 
 #include "explain/report.hpp"

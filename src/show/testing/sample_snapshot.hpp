@@ -1,5 +1,5 @@
-// Machines made by hand, as vram status would see them: a busy one with eight devices, one that
-// says nothing, and one with everything awkward: a lost device, one asleep, MIG, hostile texts.
+// Made-up machines for vram status: a busy one with eight devices, one without any values, and one
+// with all difficult cases: a lost device, a sleeping one, MIG, hostile texts.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -73,8 +73,8 @@ inline watch::Process user_process(uint32_t pid, std::string user, std::string c
 
 inline std::string sample_container() { return "0f3c9a7be1d2" + std::string(52, '5'); }
 
-// One rank of a training on each device, which speaks on the board; a server on the last two; and
-// memory that nobody names on device 1.
+// One rank of a training on each device, with a status page; a server on the last two; and
+// unattributed memory on device 1.
 inline watch::Snapshot sample_snapshot() {
   watch::Snapshot snapshot;
   snapshot.time_ns = kSnapshotTime;
@@ -111,7 +111,7 @@ inline watch::Snapshot sample_snapshot() {
   return snapshot;
 }
 
-// Devices and a process of which nothing is known but that they are there.
+// Devices and a process without any known values.
 inline watch::Snapshot unknown_snapshot() {
   watch::Snapshot snapshot;
   snapshot.devices.resize(2);

@@ -33,10 +33,10 @@ constexpr std::array kBindings = {
     Binding{Action::kTag, Key::kText, " ", "Space", "tag a process, for F8 and F9"},
     Binding{Action::kUntag, Key::kText, "U", "U", "untag all"},
     Binding{Action::kPause, Key::kText, "p", "p", "hold the picture still"},
-    Binding{Action::kLonger, Key::kText, "+", "+ -", "look less often, more often"},
+    Binding{Action::kLonger, Key::kText, "+", "+ -", "sample less often, more often"},
     Binding{Action::kShorter, Key::kText, "-", "", ""},
-    Binding{Action::kSampleNow, Key::kText, "r", "r", "look now"},
-    Binding{Action::kRelease, Key::kText, "w", "w", "let go of the drivers for 30 s (as SIGUSR1)"},
+    Binding{Action::kSampleNow, Key::kText, "r", "r", "sample now"},
+    Binding{Action::kRelease, Key::kText, "w", "w", "release the drivers for 30 s (as SIGUSR1)"},
     Binding{Action::kQuit, Key::kF10, "q", "F10 q", "end"},
 };
 

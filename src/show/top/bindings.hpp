@@ -1,5 +1,5 @@
-// Which key means what in vram top: one table for who understands keys, for the help page, and for
-// the bar of keys at the bottom, which can be clicked.
+// The key bindings of vram top: one table for the key handler, the help page, and the clickable bar
+// of keys at the bottom.
 #pragma once
 
 #include "show/top/state.hpp"

@@ -1,5 +1,5 @@
-// The lines of vram top about devices: the table, MIG instances below theirs, and what ails a
-// device. Pure functions.
+// The lines of vram top about devices: the table, MIG instances below their devices, and problems.
+// Pure functions.
 #pragma once
 
 #include "show/top/history.hpp"
@@ -12,7 +12,7 @@
 
 namespace vram::show::top {
 
-// Of all devices or of one; empty where there is none.
+// Of all devices or of one; empty if there is none.
 [[nodiscard]] std::vector<DeviceLine> device_lines(const watch::Snapshot& snapshot,
                                                    const History& history,
                                                    std::optional<uint32_t> only, Size size);

@@ -26,7 +26,7 @@ constexpr std::array kSignals = {
     SignalChoice{" 2 SIGINT   interrupts it, as Ctrl-C does", SIGINT},
     SignalChoice{" 9 SIGKILL  ends it at once; it can save nothing", SIGKILL}};
 constexpr std::array kTrims = {
-    std::string_view("cancel: ask nobody"),
+    std::string_view("cancel: ask no process"),
     std::string_view(
         "ask: each empties its cache when it posts next, at a step or a region's end")};
 constexpr std::string_view kEverybody = "everybody";

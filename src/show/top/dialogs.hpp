@@ -15,13 +15,14 @@ void open_sort(TopState& state);
 void open_user(const watch::Snapshot& snapshot, TopState& state);
 void open_filter(TopState& state);
 void open_search(TopState& state);
-// About what is tagged, else selected; without anybody it says so instead.
+// For the tagged processes, else the selected one; without any, shows a message.
 void open_signal(const View& view, const watch::Snapshot& snapshot, TopState& state);
 void open_trim(const View& view, const watch::Snapshot& snapshot, TopState& state);
 
 // Only while a dialog is open.
 [[nodiscard]] Request handle_dialog(TopState& state, const View& view, const Event& event);
-// Selects the next row that mentions what is looked for, from `from` on; says so if there is none.
+// Selects the next row that contains the search text, from `from` on; shows a message if there is
+// none.
 void select_match(const View& view, size_t from, TopState& state);
 
 // Nothing while none is open.

@@ -1,5 +1,5 @@
-// The fields of a process in vram top: what stands in the columns, by what rows are sorted, and
-// what may be hidden. One table for all of it. Pure functions.
+// The fields of a process in vram top: columns, sort keys, and what can be hidden. One table for
+// all of them. Pure functions.
 #pragma once
 
 #include "show/draw/line.hpp"
@@ -41,8 +41,8 @@ struct FieldInfo {
   std::string_view about;
   int columns;     // of a cell
   bool is_figure;  // right, the largest first
-  int rank;        // those of a high rank go first where there is no room
-  bool is_always;  // also where no process has anything to say in it
+  int rank;        // fields of a high rank are left out first
+  bool is_always;  // also if no process has a value
   Style style;
   std::string (*text)(const watch::Process&, const watch::Use&);
 };
@@ -53,10 +53,10 @@ struct FieldInfo {
 // By its name.
 [[nodiscard]] std::optional<Field> field_named(std::string_view name);
 
-// Of fields that are figures; what is unknown is nothing.
+// The value of a numeric field; nothing if unknown.
 [[nodiscard]] std::optional<uint64_t> figure_of(Field field, const watch::Process& process,
                                                 const watch::Use& use);
-// Allocated, cached, and what lies beyond the allocator, as a bar of the device's whole memory.
+// Allocated, cached, and memory outside the allocator, as a bar of the device's memory.
 [[nodiscard]] Line split_bar(const watch::Use& use, std::optional<uint64_t> whole_bytes,
                              int columns);
 

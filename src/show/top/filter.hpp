@@ -1,6 +1,6 @@
-// Filter: which processes vram top shows, said in words: "user:ann gpu:0,1 mem>1G !tensorboard".
-// All words must hold; "!" before one turns it around. A word without a key is looked for in
-// command, user, place and scope. What is unknown holds for no comparison. Plain values.
+// Filter: selects the processes that vram top shows: "user:ann gpu:0,1 mem>1G !tensorboard". All
+// words must match; "!" negates a word. A word without a key is searched in command, user, place
+// and scope. Unknown values match no comparison. Plain values.
 #pragma once
 
 #include "base/result.hpp"
@@ -18,7 +18,7 @@ namespace vram::show::top {
 
 class Filter {
  public:
-  // kBadInput: a key or a figure that is none; the message names those that there are.
+  // kBadInput: an unknown key or an invalid number; the message names the valid ones.
   [[nodiscard]] static Result<Filter> parse(std::string_view words);
 
   [[nodiscard]] bool matches(const watch::Process& process, const watch::Use& use) const;

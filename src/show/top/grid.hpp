@@ -1,9 +1,8 @@
-// Grid: a screen in memory, columns by rows of cells with a glyph and a style. vram top draws on
-// it, tests read it as text, and a terminal shows it (terminal/).
+// Grid: a screen in memory: rows of cells, each with a glyph and a style. vram top draws on it,
+// tests read it as text, and a terminal shows it (terminal/).
 //
-// Nothing is ever written outside it, whatever the place and the text: what does not fit is cut, of
-// a wide character that is cut in two nothing is left, and what a terminal would obey becomes
-// U+FFFD. A plain value; allocates when it is made.
+// Nothing is written outside it: text that does not fit is truncated, a truncated wide character is
+// removed, and control characters become U+FFFD. A plain value; allocates when it is created.
 #pragma once
 
 #include "show/draw/line.hpp"
@@ -55,7 +54,7 @@ class Grid {
   void make_ascii();
 
   [[nodiscard]] Line line(int row) const;
-  // Rows without what is blank at their ends.
+  // The rows without trailing blanks.
   [[nodiscard]] std::string text(bool colour = false) const;
 
  private:

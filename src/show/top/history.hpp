@@ -1,5 +1,5 @@
-// History: the last looks at each device, as far as a screen can plot them. One thread at a time;
-// bounded, whatever happens.
+// History: the last samples of each device, as many as a screen can plot. Bounded; use it from one
+// thread at a time.
 #pragma once
 
 #include "watch/sampler.hpp"
@@ -12,7 +12,7 @@
 
 namespace vram::show::top {
 
-// Shares of what there is at most; unknown is no point.
+// Shares of the maximum; unknown: no point.
 struct HistoryPoint {
   uint64_t time_ns = 0;  // monotonic
   std::optional<float> memory;
@@ -25,11 +25,11 @@ class History {
  public:
   static constexpr size_t kMaxPoints = 512;
 
-  // A look that was added already changes nothing.
+  // Adding the same sample again has no effect.
   void add(const watch::Sampled& sampled);
   // The oldest first; empty for a device that was not seen.
   [[nodiscard]] const std::deque<HistoryPoint>& of(const watch::Device& device) const;
-  // Over all links, both ways, since the look before; unknown after the first one.
+  // Over all links, both directions, since the previous sample; unknown after the first one.
   [[nodiscard]] std::optional<uint64_t> nvlink_bytes_per_second(const watch::Device& device) const;
 
  private:
@@ -37,7 +37,7 @@ class History {
     std::deque<HistoryPoint> points;
     std::optional<uint64_t> nvlink_bytes;
     std::optional<uint64_t> nvlink_rate;
-    uint64_t number = 0;  // of the look that had it last
+    uint64_t number = 0;  // the last sample with it
   };
   static void add_to(Kept& kept, const watch::Device& device, uint64_t time_ns);
 

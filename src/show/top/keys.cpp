@@ -138,7 +138,7 @@ Request change_period(bool is_longer, TopState& state) {
   if (is_longer && above != kPeriodsMs.end()) next_ms = *above;
   if (!is_longer && at_least != kPeriodsMs.begin()) next_ms = *(at_least - 1);
   state.period_ns = next_ms * kNsPerMs;
-  state.show_message("a look every " + format_duration_ns(static_cast<int64_t>(state.period_ns)));
+  state.show_message("a sample every " + format_duration_ns(static_cast<int64_t>(state.period_ns)));
   return {RequestKind::kSetPeriod, {}, 0};
 }
 

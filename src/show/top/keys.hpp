@@ -1,5 +1,5 @@
-// handle(): what a key or the mouse changes in vram top's state, and what it asks of the outside.
-// Waits for nothing; a pure function but for the state it changes.
+// handle(): applies a key or mouse event to vram top's state, and returns a request to the caller,
+// if any. Never waits; pure except for the state.
 #pragma once
 
 #include "show/top/history.hpp"

@@ -1,4 +1,4 @@
-// The list of processes on the screen: titles, rows, what is selected and tagged. A pure function.
+// The process list: titles, rows, selection and tags. A pure function.
 #pragma once
 
 #include "show/top/grid.hpp"

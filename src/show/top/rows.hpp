@@ -1,9 +1,9 @@
-// The rows of vram top's list: processes on their devices, filtered, sorted, flat or as a tree of
-// parents and children. Pure functions.
+// The rows of vram top's list: processes on their devices, filtered, sorted, flat or as a tree.
+// Pure functions.
 //
-// The order depends on the figures alone: rows with equal keys stand by pid, device and instance,
-// so that none jumps. In the tree brothers are sorted so, and whoever has children stands where the
-// best of the family would.
+// The order depends only on the values: rows with equal keys are sorted by pid, device and
+// instance, so that none jumps. In the tree, siblings are sorted so, and a parent has the place of
+// the best row of its family.
 #pragma once
 
 #include "show/top/fields.hpp"
@@ -18,7 +18,7 @@
 
 namespace vram::show::top {
 
-// A process and no later one with its number; without a start it is not to be seen from here.
+// Identifies a process, even after its pid is reused; a hidden process has no start.
 struct ProcessId {
   uint32_t pid = 0;
   std::optional<uint64_t> start_ticks;
@@ -37,7 +37,7 @@ struct Row {
   const watch::Process* process = nullptr;  // none: a parent of several that uses no GPU itself
   const watch::Use* use = nullptr;
   uint32_t pid = 0;
-  std::string branch;      // of the tree, what stands before the command
+  std::string branch;      // the tree's lines before the command
   size_t descendants = 0;  // processes below it
   bool is_folded = false;  // and they are not shown
 

@@ -153,7 +153,7 @@ Grid draw(const TopState& state, const History& history, const watch::Sampled* s
   const View view = view_of(state, snapshot, history, surface.size);
   draw_head(state, sampled, clock, grid);
   if (sampled == nullptr) {
-    grid.put({1, 2}, "the first look at the machine is under way");
+    grid.put({1, 2}, "taking the first sample of the machine");
   } else if (snapshot.devices.empty()) {
     draw_no_devices(view, snapshot, grid);
   } else {

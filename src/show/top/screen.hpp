@@ -1,5 +1,5 @@
-// screen: vram top's whole screen as a grid, a pure function of values: what the user has chosen,
-// what was seen, when it is.
+// screen: vram top's whole screen as a grid, a pure function of the user's choices, the sample, and
+// the time.
 //
 //     TopState, History, Sampled, Clock, Size ──▶ draw() ──▶ Grid ──▶ terminal, or text
 #pragma once
@@ -15,7 +15,7 @@ namespace vram::show::top {
 
 struct Clock {
   uint64_t now_ns = 0;      // monotonic
-  uint64_t overdue_ns = 0;  // how much longer than the period a look takes already
+  uint64_t overdue_ns = 0;  // how much longer than the period the current sample takes
 };
 
 struct Surface {
@@ -24,7 +24,7 @@ struct Surface {
   bool is_still = false;  // one picture on paper: no selection, no keys
 };
 
-// `sampled` is nothing before the first look.
+// `sampled` is nullptr before the first sample.
 [[nodiscard]] Grid draw(const TopState& state, const History& history,
                         const watch::Sampled* sampled, Clock clock, Surface surface);
 

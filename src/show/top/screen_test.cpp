@@ -178,7 +178,7 @@ TEST(TopScreen, SaysHowOldTheDataIs) {
 
 TEST(TopScreen, BeforeTheFirstLookItSaysSo) {
   const std::string text = draw({}, {}, nullptr, {}, {{80, 24}, true, false}).text();
-  EXPECT_THAT(text, HasSubstr("the first look at the machine is under way"));
+  EXPECT_THAT(text, HasSubstr("taking the first sample of the machine"));
   EXPECT_THAT(text, HasSubstr("F10Quit"));
 }
 

@@ -1,10 +1,10 @@
-// What vram top keeps from one run to the next: how it shows things, as the user left it. What is
-// asked of one machine at one moment (the filter, a device alone, tags) is no setting.
+// Settings that vram top keeps between runs: how it shows things. Choices for one machine and
+// moment (the filter, a single device, tags) are not kept.
 //
 //     top.toml ──▶ settings_of_toml ──┐
 //     options ────────────────────────┴─▶ put_over ─▶ apply ─▶ TopState ─▶ changes ─▶ top.toml
 //
-// Pure functions; files are others' business.
+// Pure functions without file access.
 #pragma once
 
 #include "base/result.hpp"
@@ -18,7 +18,7 @@
 
 namespace vram::show::top {
 
-// Each as far as somebody said so.
+// Each setting, if given.
 struct Settings {
   std::optional<Field> sort;
   std::optional<bool> is_inverted;
@@ -35,14 +35,14 @@ struct Settings {
 
 [[nodiscard]] Settings settings_of(const TopState& state);
 void apply(const Settings& settings, TopState& state);
-// What `above` says, and where it says nothing what `below` does.
+// The settings of `above`, and those of `below` that `above` lacks.
 [[nodiscard]] Settings put_over(const Settings& below, const Settings& above);
-// Of `after` what is not as in `before`; what is sorted by and which way round belong together.
+// What differs in `after` from `before`; the sort key and its direction belong together.
 [[nodiscard]] Settings changes(const Settings& before, const Settings& after);
 
-// A file that says the same; nothing but ASCII.
+// The settings as a file; only ASCII.
 [[nodiscard]] std::string to_toml(const Settings& settings);
-// Judged whole: with anything in it that is no setting there are none. `name` begins errors.
+// Parsed completely: with any invalid setting, returns an error. `name` begins errors.
 [[nodiscard]] Result<Settings> settings_of_toml(std::string_view text, const std::string& name);
 
 }  // namespace vram::show::top

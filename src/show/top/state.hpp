@@ -1,5 +1,5 @@
-// TopState: all that vram top knows beside the machine: what is selected, sorted, filtered, hidden,
-// asked. Changed by handle() (keys.hpp) alone, drawn by draw() (screen.hpp). Plain values.
+// TopState: the state of vram top besides the machine: selection, sort order, filter, hidden
+// columns, dialog. Changed only by handle() (keys.hpp), drawn by draw() (screen.hpp). Plain values.
 #pragma once
 
 #include "show/top/filter.hpp"
@@ -29,7 +29,7 @@ enum class DialogKind : uint8_t {
   kSearch,
 };
 
-// Whom a dialog asks about: fixed when it opens, so that no later process takes the place.
+// The target of a dialog: fixed when it opens, so that no later process replaces it.
 struct Target {
   ProcessId process;
   std::string label;
@@ -48,7 +48,7 @@ inline constexpr std::array<uint64_t, 12> kPeriodsMs = {
 
 struct TopState {
   RowOrder order;
-  bool shows_allocators = false;  // the view of what a cleaning would give
+  bool shows_allocators = false;  // the view of what could be released
   PlotKind plot = PlotKind::kMemory;
   std::optional<uint32_t> device;  // alone; else all
   std::set<Field> hidden;
@@ -58,7 +58,7 @@ struct TopState {
   std::string search;
 
   std::optional<RowId> selected;
-  size_t selected_at = 0;  // where it was: if it ends, its place stays selected
+  size_t selected_at = 0;  // its index: if the process ends, this row is selected
   size_t first = 0;        // of the rows on the screen
   std::vector<ProcessId> tagged;
 
@@ -110,7 +110,7 @@ struct Event {
   Place place;       // of the mouse
 };
 
-// What is asked of the outside.
+// Requests to the caller.
 enum class RequestKind : uint8_t {
   kNothing,
   kQuit,
@@ -124,7 +124,7 @@ enum class RequestKind : uint8_t {
 
 struct Request {
   RequestKind kind = RequestKind::kNothing;
-  std::vector<ProcessId> processes;  // to signal, or to ask
+  std::vector<ProcessId> processes;  // to signal, or to ask for memory
   int signal = 0;
 };
 

@@ -1,5 +1,5 @@
-// View: where everything stands on a screen of a size, and which rows are on it. What draws and
-// what understands the mouse look at the same one. A pure function; valid as long as the snapshot.
+// View: the layout of a screen of a given size, and the rows on it; shared by drawing and mouse
+// handling. A pure function; valid as long as the snapshot.
 #pragma once
 
 #include "show/top/state.hpp"
@@ -10,7 +10,7 @@
 
 namespace vram::show::top {
 
-// What goes first where there is no room for all lines about devices comes last here.
+// In order of importance: the last kinds are left out first if there is too little space.
 enum class DeviceLineKind : uint8_t { kDevice, kWorst, kInstance, kRemark };
 
 struct DeviceLine {
@@ -19,7 +19,7 @@ struct DeviceLine {
   DeviceLineKind kind = DeviceLineKind::kDevice;
 };
 
-// From a row on, so many; 0: there is no room for it.
+// A range of rows; 0: no space for it.
 struct Band {
   int row = 0;
   int rows = 0;

@@ -11,10 +11,9 @@
 namespace vram::trace {
 
 // Columns: device, device_kind, index (among the device's events), time_ns (unix; empty without a
-// clock), action, address (hexadecimal), size_bytes, stream, pool ("first:second"; empty where
+// clock), action, address (hexadecimal), size_bytes, stream, pool ("first:second"; empty if
 // unknown), compile_id, user_metadata, stack ("file:line function" joined by ';', innermost first),
-// category (of a name or a block). import/rows reads it back.
-// "-" is standard output.
+// category (of a name or a block). import/rows reads it. "-" is standard output.
 [[nodiscard]] Result<> export_csv(const Trace& trace, const std::string& path,
                                   Replace replace = Replace::kOwn);
 

@@ -1,4 +1,4 @@
-// Text into CSV fields and JSON strings. Whatever bytes go in, valid UTF-8 comes out. Both append.
+// Escapes text for CSV fields and JSON strings. Any input gives valid UTF-8. Both functions append.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace vram::trace {
 
-// RFC 4180: quoted only where it must be.
+// RFC 4180: quoted only if necessary.
 void append_csv_field(std::string& out, std::string_view text);
 
 // RFC 8259, with its quotation marks.

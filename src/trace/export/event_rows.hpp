@@ -1,5 +1,5 @@
-// What the exports of events share: the walk over all events, numbers as text, and stacks as text
-// with each frame's text made once. Internal to export/; one thread at a time.
+// The common part of event exports: the iteration over all events, numbers as text, and stacks as
+// text, with each frame's text made once. Internal to export/; use it from one thread at a time.
 #pragma once
 
 #include "base/file.hpp"
@@ -31,11 +31,11 @@ inline void append_address(std::string& out, uint64_t address) {
   return kind == DeviceKind::kHost ? "host" : "gpu";
 }
 
-// "file:line function", of which what is not known is left out.
+// "file:line function"; unknown parts are left out.
 [[nodiscard]] std::string frame_text(const Tables& tables, FrameId id);
 
-// The texts of frames, each made on first use by `make(out, text)`: escaped for its format once,
-// not once an event.
+// The texts of frames, each made and escaped at its first use by `make(out, text)`, not for each
+// event.
 class FrameTexts {
  public:
   using Make = void (*)(std::string& out, std::string_view text);
@@ -53,8 +53,8 @@ class FrameTexts {
   std::vector<std::string> texts_;
 };
 
-// Writes head, then what append_row(out, device, number of the event, event) appends for every
-// event, to a file that appears under its name when it is complete.
+// Writes head, then what append_row(out, device, number of the event, event) appends for each
+// event, to a file that appears when it is complete.
 template <typename AppendRow>
 [[nodiscard]] Result<> export_rows(const Trace& trace, const std::string& path, Replace replace,
                                    std::string_view head, AppendRow&& append_row) {

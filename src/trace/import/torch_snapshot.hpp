@@ -25,9 +25,9 @@ struct SnapshotLimits {
                                                   const OpenOptions& options = {},
                                                   const SnapshotLimits& limits = {});
 
-// For files that are not even a pickle of protocol 2 to 5: what they are instead, from their first
-// bytes (16 are enough; none: an empty file), and what to do. Nothing to say (an empty Result)
-// where it may be a snapshot.
+// For files that are no pickle of protocol 2 to 5: returns an error with what they are instead,
+// from their first bytes (16 are enough; none: an empty file), and what to do. Success if the file
+// may be a snapshot.
 [[nodiscard]] Result<> check_snapshot_magic(std::span<const std::byte> first_bytes);
 
 }  // namespace vram::trace

@@ -1,6 +1,6 @@
-// A small trace that holds one of everything the format can say. tests/data/vtrace/sample.v1.vtrace
-// is this trace, written by the first version of vram; it stays as it is for good, so this stays
-// too.
+// A small trace with one of everything that the format can contain.
+// tests/data/vtrace/sample.v1.vtrace is this trace, written by the first version of vram; neither
+// may ever change.
 #pragma once
 
 #include "trace/trace.hpp"

@@ -20,8 +20,8 @@ class SnapshotWriter {
     uint64_t events = 1'000'000;
     unsigned frames = 0;  // of each stack
     uint64_t stacks = 0;  // that recur; 0: each event has one that no other has
-    bool share_lists =
-        false;            // each of those is one list, referred to; else written out every time
+    // each of those is one list, referred to; else written out every time
+    bool share_lists = false;
     bool is_2_11 = true;  // with compile_context and user_metadata; else as 2.2
   };
   explicit SnapshotWriter(const std::string& path) : file_(path, std::ios::binary) {}

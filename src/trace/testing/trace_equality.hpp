@@ -1,5 +1,5 @@
-// Whether two traces say the same, field by field; failures name the first field that differs. What
-// says where a trace came from (path, format, size) is left out: a copy came from elsewhere.
+// Compares two traces field by field; a failure names the first field that differs. The trace's
+// origin (path, format, size) is not compared.
 #pragma once
 
 #include "trace/trace.hpp"

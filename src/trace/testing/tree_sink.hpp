@@ -1,5 +1,5 @@
-// A pickle sink that does what the reader of snapshots avoids: it keeps everything, as text in the
-// form of tests/data/make_snapshots.py (plain_repr). For tests of the machine.
+// A pickle sink that keeps everything, as text in the format of tests/data/make_snapshots.py
+// (plain_repr). For tests of the machine.
 #pragma once
 
 #include "trace/import/pickle/sink.hpp"

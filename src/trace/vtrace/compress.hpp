@@ -18,9 +18,8 @@ namespace vram::trace {
 class Compressor {
  public:
   explicit Compressor(int level);
-  // The parts, one after another, as one zstd frame in payload (overwritten). Parts of some size
-  // start a block of their own, which gives each column its own entropy tables; a decoder need not
-  // know.
+  // Compresses the parts, in order, to one zstd frame in payload (overwritten). Large parts start a
+  // new block, so that each column has its own entropy tables; a decoder is not affected.
   [[nodiscard]] Result<> compress(std::span<const std::span<const uint8_t>> parts,
                                   PodVector<uint8_t>& payload);
 

@@ -31,15 +31,15 @@ enum class Column : uint8_t {
 };
 inline constexpr size_t kColumnCount = 11;
 
-// An op: the kind in the low bits, and how much of the event is said elsewhere.
+// An op: the kind in the low bits; the other bits state which fields follow elsewhere.
 inline constexpr uint8_t kOpKindMask = 0x0f;
-inline constexpr uint8_t kOpByReference =
-    0x10;  // address, size, stream, pool are those of an earlier allocation
-inline constexpr uint8_t kOpCompleted = 0x20;  // kFreeCompleted of the same block follows at once
-inline constexpr uint8_t kOpPlace = 0x40;      // stream and pool differ from the last ones said
-inline constexpr uint8_t kOpOrigin = 0x80;     // stack and context are said
+// address, size, stream, pool are those of an earlier allocation
+inline constexpr uint8_t kOpByReference = 0x10;
+inline constexpr uint8_t kOpCompleted = 0x20;  // kFreeCompleted of the same block is the next event
+inline constexpr uint8_t kOpPlace = 0x40;      // stream and pool differ from the previous ones
+inline constexpr uint8_t kOpOrigin = 0x80;     // stack and context are given
 
-// The sizes of the tables, which every id must lie under.
+// The sizes of the tables; every id must be smaller.
 struct TableSizes {
   uint64_t strings = 1;
   uint64_t frames = 1;
@@ -58,7 +58,7 @@ class EventEncoder {
   [[nodiscard]] int64_t max_time_ns() const { return max_time_ns_; }
 
  private:
-  // What the frame knows of an address or a size: its number, and the last allocation there.
+  // A frame's state of an address or a size: its number, and the last allocation there.
   struct Slot {
     uint64_t key = 0;
     uint32_t round = 0;  // the slot is empty unless this is the current frame's round
@@ -101,7 +101,7 @@ class EventEncoder {
 
 class EventDecoder {
  public:
-  // Appends header.item_count events. On failure (kBadInput) nothing is appended.
+  // Appends header.item_count events. On failure (kBadInput) appends nothing.
   [[nodiscard]] Result<> decode(const FrameHeader& header, std::span<const uint8_t> content,
                                 const TableSizes& limits, PodVector<Event>& out);
   // Whether any event of the last frame had a stack.

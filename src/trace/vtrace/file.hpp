@@ -1,7 +1,7 @@
-// A .vtrace file for reading parts of it: the tables and the list of frames are loaded at once,
-// events on request. The list comes from the index or, if the recorder was stopped before it wrote
-// one, from the headers of the frames. read_vtrace() (reader.hpp) reads whole recordings. One
-// thread at a time; keeps the tables and the buffers of one frame.
+// Reads parts of a .vtrace file: the tables and the list of frames are loaded at the start, events
+// on request. The list comes from the index or, if the recorder was stopped before it wrote one,
+// from the frames' headers. read_vtrace() (reader.hpp) reads whole recordings. Use it from one
+// thread at a time; holds the tables and the buffers of one frame.
 #pragma once
 
 #include "base/result.hpp"
@@ -37,8 +37,8 @@ class VtraceFile {
   // one.
   [[nodiscard]] Result<> read_events(const IndexedFrame& frame, PodVector<Event>& out);
 
-  // Calls visit(first event's number, events) for every frame of the device that may hold events in
-  // [from_ns, to_ns), in order; whole frames, so some events lie outside.
+  // Calls visit(first event's number, events) for each frame of the device that may contain events
+  // in [from_ns, to_ns), in order; always complete frames, so some events may be outside the range.
   using Visit = std::function<void(uint64_t first_event, std::span<const Event> events)>;
   [[nodiscard]] Result<> read_between(uint16_t device, int64_t from_ns, int64_t to_ns,
                                       const Visit& visit);

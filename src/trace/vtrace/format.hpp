@@ -31,7 +31,7 @@ inline constexpr size_t kTrailerBytes = 16;
 inline constexpr std::string_view kFormatPrefix = "vtrace ";
 inline constexpr std::string_view kFormatFrom = ", from ";
 
-// Limits. A file within them is read in bounded memory whatever its length fields say.
+// Limits. A file within them is read in bounded memory, whatever its length fields contain.
 inline constexpr uint32_t kMaxFrameEvents = 64 * 1024;
 inline constexpr uint32_t kMaxContentBytes = 32 * 1024 * 1024;  // of one frame, decompressed
 inline constexpr uint32_t kMaxPayloadBytes = kMaxContentBytes + kMaxContentBytes / 128;
@@ -43,7 +43,7 @@ inline constexpr uint32_t kMaxIndexedFrames =
 struct FileHeader {
   uint32_t version = kVtraceVersion;
   bool has_time = false;   // times are unix nanoseconds; without it they are all 0
-  bool has_pools = false;  // events say their pool
+  bool has_pools = false;  // events contain their pool
 };
 
 enum class FrameType : uint8_t {
@@ -55,7 +55,7 @@ enum class FrameType : uint8_t {
   kIndex = 6,        // the frames before it (index.hpp)
 };
 
-// A reader that does not know a frame's type steps over it if this is set, and stops if not.
+// A reader that does not know a frame's type skips it if this is set, and otherwise stops.
 inline constexpr uint8_t kFrameSkippable = 1;
 
 struct FrameHeader {
@@ -65,8 +65,8 @@ struct FrameHeader {
   uint32_t payload_bytes = 0;  // that follow this header: one zstd frame
   uint32_t content_bytes = 0;  // that they decompress to
   uint32_t item_count = 0;     // events, segments + blocks, annotations, or 0
-  uint64_t first_event =
-      0;  // number of the first event among its device's; of a state: the events before it
+  // number of the first event among its device's; of a state: the events before it
+  uint64_t first_event = 0;
   int64_t min_time_ns = 0;  // of the items; they need not be in time order
   int64_t max_time_ns = 0;
 

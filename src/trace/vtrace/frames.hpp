@@ -19,7 +19,7 @@ class FrameReader {
   explicit FrameReader(const VtraceSource& source) : source_(&source) {}
 
   [[nodiscard]] Result<FileHeader> file_header() const;
-  // kBadInput where there is no whole, undamaged frame; the message says which of the two.
+  // kBadInput if there is no complete, undamaged frame; the message has the reason.
   [[nodiscard]] Result<FrameHeader> header_at(uint64_t offset) const;
   // The decompressed content of the frame with that header at that offset, valid until the next
   // call.

@@ -1,6 +1,6 @@
-// Where the frames of a file are and what times they cover: for reading a part of a long recording.
-// Written as the last frame of a finished file; for a file without it (its writer was stopped) the
-// same list comes from the frames' headers, without decompressing anything.
+// The positions and times of a file's frames, to read a part of a long recording. Written as the
+// last frame of a finished file; for a file without it (its writer was killed) the same list comes
+// from the frames' headers, without decompression.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -17,7 +17,7 @@ struct IndexedFrame {
   uint64_t offset = 0;  // of its header, from the start of the file
   FrameHeader header;   // content_bytes is not in the index and 0 when read from there
 
-  // Whether any of its items may lie in [from_ns, to_ns).
+  // Whether any of its items may be in [from_ns, to_ns).
   [[nodiscard]] bool overlaps(int64_t from_ns, int64_t to_ns) const {
     return header.item_count != 0 && header.min_time_ns < to_ns && header.max_time_ns >= from_ns;
   }

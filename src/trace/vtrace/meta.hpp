@@ -1,6 +1,5 @@
-// The content of a meta frame: records of a tag, a length and a body. Meta frames may stand
-// anywhere in a file; records of an unknown tag are stepped over, so later versions of vram may say
-// more to earlier ones.
+// The content of a meta frame: records of a tag, a length and a body. Meta frames may be anywhere
+// in a file; readers skip records with unknown tags, so that later versions can add some.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -40,7 +39,7 @@ class MetaEncoder {
   PodVector<uint8_t> body_;
 };
 
-// Adds what the records say to the trace (origin, settings, about) and the list of devices.
+// Adds the records to the trace (origin, settings, about) and to the list of devices.
 [[nodiscard]] Result<> decode_meta(std::span<const uint8_t> content, Trace& trace,
                                    std::vector<VtraceDevice>& devices);
 

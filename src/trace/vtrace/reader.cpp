@@ -164,7 +164,7 @@ Result<> Assembly::check_end() {
                 *named, *index_offset_);
   offset_ += kTrailerBytes;
   if (offset_ != source_.size_bytes())
-    return fail(Code::kBadInput, "the file goes on behind its end mark");
+    return fail(Code::kBadInput, "the file continues after its end mark");
   return {};
 }
 

@@ -1,7 +1,6 @@
-// Reading a whole .vtrace file into a Trace, front to back. What is complete is kept: a file that
-// ends in the middle of a frame, or holds a damaged one, gives everything before it, with
-// Origin::truncated_at_byte and a note saying so. Nothing the file says is believed before it was
-// checked. Not thread-safe; allocates what the Trace needs and the buffers of one frame.
+// Reads a whole .vtrace file into a Trace. A file that ends within a frame, or contains a damaged
+// one, gives everything before it, with Origin::truncated_at_byte and a note. All contents are
+// checked before use. Not thread-safe; allocates what the Trace needs and the buffers of one frame.
 // docs/vtrace.md specifies the format; file.hpp reads parts of a file by time.
 #pragma once
 

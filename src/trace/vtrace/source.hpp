@@ -1,5 +1,5 @@
-// Where a .vtrace file's bytes come from: a file, or memory. Read at any offset; one thread at a
-// time.
+// The source of a .vtrace file's bytes: a file, or memory. Readable at any offset; use it from one
+// thread at a time.
 #pragma once
 
 #include "base/file.hpp"
@@ -17,7 +17,7 @@ class VtraceSource {
  public:
   virtual ~VtraceSource() = default;
   [[nodiscard]] virtual uint64_t size_bytes() const = 0;
-  // Fewer bytes than asked for only at the end.
+  // Returns fewer bytes than requested only at the end.
   [[nodiscard]] virtual Result<size_t> read_at(uint64_t offset,
                                                std::span<uint8_t> buffer) const = 0;
 };

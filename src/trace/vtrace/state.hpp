@@ -15,8 +15,8 @@ namespace vram::trace {
 
 inline constexpr size_t kMaxFrameItems = 64 * 1024;  // segments, blocks or annotations of one frame
 
-// A piece of a device's state. The pieces of one state follow each other: the first drops what an
-// earlier state said, the last makes it complete.
+// A piece of a device's state. The pieces of one state are consecutive: the first drops an earlier
+// state, the last completes it.
 struct StatePiece {
   bool is_first = true;
   bool is_last = true;

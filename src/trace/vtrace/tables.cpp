@@ -78,7 +78,7 @@ Result<> read_section(VarintReader& reader, std::string_view what, uint64_t size
   for (uint64_t id = first; id < first + count; ++id) {
     const uint64_t got = add(reader);
     if (reader.failed())
-      return fail(Code::kBadInput, "{} {} is cut or refers to nothing", what, id);
+      return fail(Code::kBadInput, "{} {} is truncated or refers to nothing", what, id);
     if (got != id) return fail(Code::kBadInput, "{} {} repeats {}", what, id, got);
   }
   return {};

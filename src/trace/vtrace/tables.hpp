@@ -1,6 +1,5 @@
-// The content of a tables frame: the entries of the trace's tables that earlier frames did not
-// bring, in id order, so that every id is known before its first use. Reading interns them and
-// insists on the ids the file gives them.
+// The content of a tables frame: the new entries of the trace's tables, in id order, so that every
+// id is known before its first use. The reader interns them and checks that their ids match.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -15,9 +14,9 @@ namespace vram::trace {
 
 [[nodiscard]] TableSizes sizes_of(const Tables& tables);
 
-// Writes entries from `written` on into content (overwritten) until everything is there or the
-// content is large enough for one frame, and moves `written` on. Content is left empty where
-// nothing is new. kTooLarge: a single entry that no frame could hold.
+// Writes entries from `written` on into content (overwritten) until all are written or the content
+// is large enough for one frame, and advances `written`. Content is empty if there is nothing new.
+// kTooLarge: a single entry does not fit in a frame.
 [[nodiscard]] Result<> encode_tables(const Tables& tables, TableSizes& written,
                                      PodVector<uint8_t>& content);
 

@@ -1,8 +1,8 @@
-// Writing a .vtrace file, front to back: by `vram convert` from a whole Trace, or by a live
-// recorder, call by call in the training process. Every frame goes to the sink in one piece when it
-// is complete, and never before the tables it refers to; what reached the file survives the
-// process. Bounded memory: one frame of events a device, the encoder, and the index. One thread at
-// a time; nothing is thrown, errors of the sink come back and the file so far stays readable.
+// Writes a .vtrace file: by `vram convert` from a whole Trace, or by a live recorder, call by call
+// in the training process. Every frame is passed to the sink in one piece when it is complete, and
+// never before the tables that it refers to; what reached the file survives the process. Bounded
+// memory: one frame of events for each device, the encoder, and the index. Use it from one thread
+// at a time; throws nothing: errors of the sink are returned, and the file stays readable.
 #pragma once
 
 #include "base/output_target.hpp"
@@ -19,7 +19,7 @@
 
 namespace vram::trace {
 
-// Where the bytes go: appended, in order, each call a whole header or frame.
+// Receives the bytes: appended, in order, each call a complete header or frame.
 class VtraceSink {
  public:
   virtual ~VtraceSink() = default;
@@ -32,7 +32,7 @@ struct VtraceOptions {
   int compression_level = 3;
 };
 
-// The index, among the devices the writer was told of.
+// The index among the writer's devices.
 using DeviceIndex = uint16_t;
 
 class VtraceWriter {
@@ -45,9 +45,9 @@ class VtraceWriter {
   VtraceWriter& operator=(VtraceWriter&&) noexcept;
   ~VtraceWriter();  // writes nothing: a file without finish() is a stopped recording
 
-  // At most kMaxDevices, each (kind, ordinal) once. Reaches the file with the next frame.
+  // At most kMaxDevices, each (kind, ordinal) once. Written with the next frame.
   [[nodiscard]] Result<DeviceIndex> add_device(DeviceKind kind, uint32_t ordinal);
-  // Said once or as they become known; the file has them with the next frame.
+  // May be called at any time; written with the next frame.
   void add_setting(const Setting& setting);
   void add_about(const Setting& about);
   void add_note(const Note& note);
@@ -58,7 +58,8 @@ class VtraceWriter {
   // Events of one device, in order. They are kept until they fill a frame.
   [[nodiscard]] Result<> append(DeviceIndex device, std::span<const Event> events);
   [[nodiscard]] Result<> append_annotations(std::span<const Annotation> annotations);
-  // What the device's allocator holds after the events appended so far. A later call replaces it.
+  // The memory of the device's allocator after the events appended so far. A later call replaces
+  // it.
   [[nodiscard]] Result<> append_state(DeviceIndex device, std::span<const Segment> segments,
                                       std::span<const Block> blocks);
   // Writes all that is kept: after this the sink has everything it was given.
@@ -72,7 +73,7 @@ class VtraceWriter {
   std::unique_ptr<State> state_;
 };
 
-// The whole trace into a file that appears when it is complete ("-": standard output).
+// Writes the whole trace to a file that appears when it is complete ("-": standard output).
 [[nodiscard]] Result<> write_vtrace(const Trace& trace, const std::string& path,
                                     Replace replace = Replace::kOwn);
 [[nodiscard]] Result<> write_vtrace(const Trace& trace, VtraceSink& sink);

@@ -23,7 +23,7 @@ struct Sums {
   uint64_t count = 0;
 
   [[nodiscard]] static Sums of(int64_t value) { return {value, value, value, 1}; }
-  // What would not fit into the sum is left out as a whole.
+  // On overflow, `more` is left out completely.
   void add(const Sums& more);
   bool operator==(const Sums&) const = default;
 };
@@ -38,17 +38,18 @@ inline constexpr size_t kMaxRows = 4096;
 inline constexpr size_t kMaxColumns = 64;
 
 struct Chunk {
-  std::vector<int64_t> times_ms;  // since the chunk's beginning; may step back where the clock did
+  // Since the chunk's beginning; may decrease if the clock was set back.
+  std::vector<int64_t> times_ms;
   std::vector<Column> columns;
   bool operator==(const Chunk&) const = default;
 
   // The cell of the last row.
   [[nodiscard]] Sums& last_of(uint32_t metric);
-  // A new row, unknown in all columns. No more than kMaxRows.
+  // Adds a row without values, up to kMaxRows.
   void add_row(int64_t time_ms);
 };
 
-// Columns in which nothing is known are left out; counts above 1 are lost unless `summed`.
+// Omits columns without values. Counts above 1 are lost unless `summed`.
 [[nodiscard]] std::vector<uint8_t> encode(const Chunk& chunk, bool summed);
 // All columns, or the one of `only` (a metric's number), which may be missing.
 [[nodiscard]] Result<Chunk> decode(std::span<const uint8_t> bytes, uint32_t only = 0);

@@ -16,7 +16,7 @@ struct sqlite3_stmt;
 
 namespace vram::watch {
 
-// Errors have the code kBadInput where the file is broken or none, kIo for all else.
+// Error codes: kBadInput if the file is damaged or no database, else kIo.
 class Statement {
  public:
   Statement() = default;
@@ -56,7 +56,7 @@ class Database {
   [[nodiscard]] Result<Statement> prepare(std::string_view sql);
   // Any number of statements; rows are thrown away.
   [[nodiscard]] Result<> execute(const std::string& sql);
-  // The first column of the first row; 0 where there is none.
+  // Returns the first column of the first row, or 0 without rows.
   [[nodiscard]] Result<int64_t> number(std::string_view sql);
 
  private:

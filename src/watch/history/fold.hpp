@@ -1,10 +1,11 @@
-// Fold: looks at the machine, folded into chunks of samples, minutes and hours until they are
-// written. A chunk is written as a row again and again while it grows, by an id that it has from
-// the start, so the file always has all grains of what it has at all.
+// Fold: aggregates samples into chunks (of samples, minutes and hours) until they are written. A
+// growing chunk is written repeatedly as the same row: its id is assigned when it is created. So
+// the file always contains all grains of the data it has.
 //
-//     Sampled ──▶ open chunks ──(its time is over)──▶ ready ──take()──▶ Store ──written()──▶ gone
+//     Sampled ──▶ open chunks ──(its time is over)──▶ ready ──take()──▶ Store ──written()──▶
+//     dropped
 //
-// Not locked; a look takes microseconds and waits for nothing.
+// Not locked; adding a sample takes microseconds and never waits.
 #pragma once
 
 #include "watch/history/chunk.hpp"
@@ -24,7 +25,7 @@
 
 namespace vram::watch {
 
-// What a file has already.
+// What the file contains already.
 struct FoldStart {
   std::map<std::string, int64_t> devices;  // ids by key
   int64_t last_device_id = 0;
@@ -37,16 +38,16 @@ class Fold {
 
   void add(const Sampled& sampled);
 
-  // What is to be written now; processes' chunks once a minute only, unless `all`. Each take() is
-  // followed by written() or not_written() before the next.
+  // Returns what is to be written now; processes' chunks only once a minute, unless `all`. After
+  // each take(), call written() or not_written() before the next.
   [[nodiscard]] ChunkRows take(bool all);
   void written();
   void not_written();
-  // The file is another one now, and has nothing of what is open.
+  // The file was replaced: all open chunks must be written again.
   void restart_file();
 
-  // All that may not be in the file as it is here, each id once: of devices by one grain, or of
-  // processes.
+  // Returns everything that may differ from the file, each id once: one grain of the devices, or
+  // the processes.
   [[nodiscard]] ChunkRows devices_chunks(int64_t grain_s) const;
   [[nodiscard]] ChunkRows processes_chunks() const;
 
@@ -57,7 +58,7 @@ class Fold {
 
  private:
   struct Open {
-    int64_t id = 0;  // 0: there is none
+    int64_t id = 0;  // 0: none
     int64_t begin_s = 0;
     Chunk chunk;
     bool is_dirty = false;
@@ -76,7 +77,7 @@ class Fold {
   };
   struct KnownProcess {
     std::shared_ptr<const ProcessRow> row;
-    Shared<ProcessFacts> facts;  // that the row was made of
+    Shared<ProcessFacts> facts;  // from which the row was made
     int64_t seen_minute = 0;
   };
 
@@ -88,7 +89,7 @@ class Fold {
   const KnownProcess& known_process(const Shared<ProcessFacts>& facts, int64_t minute);
   void forget_gone(int64_t minute);
   void add_row(DeviceTrack& track, int64_t time_ms, const std::vector<MetricValue>& values);
-  // Closes what is over, so that there is room for a row of this time.
+  // Closes chunks whose time is over, to make room for a row of this time.
   void make_room(Open& open, Grain grain, int64_t time_ms,
                  const std::shared_ptr<const DeviceRow>& device,
                  const std::shared_ptr<const ProcessRow>& process);
@@ -110,7 +111,7 @@ class Fold {
   ChunkRows in_flight_;
   uint64_t ready_bytes_ = 0;
   uint64_t dropped_ = 0;
-  int64_t minute_ = 0;  // of the last look
+  int64_t minute_ = 0;  // of the last sample
 };
 
 }  // namespace vram::watch

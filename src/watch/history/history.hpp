@@ -1,14 +1,14 @@
-// History: what the machine's GPUs did, in one SQLite file: samples of a day, minutes of a month,
-// hours of a year, and which process held how much. Format and sizes: docs/history.md.
+// History: the past figures of the machine's GPUs, in one SQLite file: samples of a day, minutes of
+// a month, hours of a year, and the memory of each process. Format and sizes: docs/history.md.
 //
-//     add(Sampled) ──▶ Fold (memory: what is not yet written) ──(a thread, each 10 s)──▶ Store
+//     add(Sampled) ──▶ Fold (memory: not yet written) ──(a thread, every 10 s)──▶ Store
 //     query() ◀── the rows of the file + what is not yet written
 //
-// Any thread may call any of it. add() waits for no disk: it takes a mutex that is never held while
-// the file is touched. While the file can't be written, up to unwritten_bytes are kept for later;
-// then the oldest is dropped, and counted. A file that breaks is moved aside, never deleted.
+// May be called from any thread. add() does not wait for the disk: its mutex is never held during
+// file access. While the file cannot be written, up to unwritten_bytes are kept in memory; beyond
+// that, the oldest data is dropped and counted. A damaged file is renamed, never deleted.
 //
-// Others may keep a few short texts beside it: keep(), kept().
+// Other parts of the program can store a few short texts in the file: keep(), kept().
 #pragma once
 
 #include "base/result.hpp"
@@ -37,25 +37,27 @@ struct HistoryKeep {
 
 struct HistoryOptions {
   HistoryKeep keep;
-  // What a kill -9 may take with it; of processes up to a minute more.
+  // What a kill -9 may lose; up to a minute more for processes.
   std::chrono::nanoseconds write_period = std::chrono::seconds(10);
   std::chrono::nanoseconds prune_period = std::chrono::minutes(10);
   uint64_t unwritten_bytes = uint64_t{4} << 20;
-  // Told once of each change, a line: why it can't be written, that it can be again, what was moved
-  // aside. Called on a thread of the history's, and by open() on its caller's.
+  // Called with one line when the state changes: the file cannot be written, it can be written
+  // again, or a damaged file was renamed. Called on the history's thread, and by open() on the
+  // caller's.
   std::function<void(const std::string&)> report = [](const std::string&) {};
 };
 
 struct HistoryFacts {
   std::string path;
-  uint64_t file_bytes = 0;                // with what SQLite keeps beside it
-  std::optional<int64_t> oldest_ns;       // of what is in the file or on its way there
-  std::optional<int64_t> newest_ns;       // when the last look was; before it, to some minutes
+  uint64_t file_bytes = 0;           // including SQLite's auxiliary files
+  std::optional<int64_t> oldest_ns;  // of the file's and the unwritten data
+  // Of the last sample; before the first one, accurate to some minutes.
+  std::optional<int64_t> newest_ns;
   uint64_t added = 0;                     // calls of add()
   uint64_t dropped = 0;                   // samples of a device that will never be written
-  uint64_t unwritten_bytes = 0;           // of whole chunks that wait
+  uint64_t unwritten_bytes = 0;           // of finished chunks
   uint64_t unreadable = 0;                // chunks of the file that queries had to leave out
-  std::optional<std::string> last_error;  // why it is not written now; nothing: all is well
+  std::optional<std::string> last_error;  // nothing: the file can be written
 };
 
 class History {
@@ -69,23 +71,23 @@ class History {
 
   void add(const Sampled& sampled);
 
-  // Texts under those names from now on; the others stay. Written together, soon: waits for that,
-  // for `timeout` at most. What a kill -9 may not take is there when this was not broken off.
+  // Replaces the texts with these names and keeps the others. Waits at most `timeout` until they
+  // are written in one transaction; if they are, a kill -9 cannot lose them.
   void keep(TextCache texts, std::chrono::milliseconds timeout);
-  // What a process before this one kept; "": nothing.
+  // Returns the text stored by this or an earlier process; "": none.
   [[nodiscard]] std::string kept(const std::string& name) const;
 
-  // Devices in the order of their keys; one without points has a series, too. The error says what
-  // to ask for instead.
+  // Devices are sorted by key; a device without points has an empty series. An error states what to
+  // request instead.
   [[nodiscard]] Result<std::vector<Series>> query(const HistoryQuery& query) const;
   // For each device those with the highest peaks, highest first.
   [[nodiscard]] Result<std::vector<ProcessSeries>> processes(const ProcessQuery& query) const;
-  // The same without points, for who asks for these by and by.
+  // As above without points, to request them in parts.
   [[nodiscard]] Result<std::vector<HistoryHolder>> holders(const ProcessQuery& query) const;
   [[nodiscard]] Result<std::vector<HistoryDevice>> devices() const;
   [[nodiscard]] HistoryFacts facts() const;
 
-  // Writes what there is now and waits for it.
+  // Writes all current data and waits for it.
   [[nodiscard]] Result<> flush();
 
  private:

@@ -29,9 +29,9 @@ struct MetricValue {
   int64_t value = 0;
 };
 
-// What is known of it. Figures beyond 2^53, which no reader of JSON has exactly, are not.
+// Returns the known values. Values above 2^53 are dropped: JSON readers cannot represent them.
 [[nodiscard]] std::vector<MetricValue> values_of(const Device& device);
-// What a part of a device has of its own.
+// Returns the values that an instance has of its own.
 [[nodiscard]] std::vector<MetricValue> values_of(const gpu::MigInstance& instance);
 [[nodiscard]] std::optional<int64_t> storable(std::optional<uint64_t> value);
 

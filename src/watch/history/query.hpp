@@ -1,6 +1,6 @@
-// Reading the history: the rows of the file and what is not in it yet, added up by steps. A
-// connection of its own for each question, so neither the writer nor other readers wait for it, and
-// it takes memory only while it is asked.
+// Queries of the history: rows of the file and unwritten data, aggregated by steps. Each query has
+// its own connection, so neither the writer nor other readers wait for it, and it uses memory only
+// while it runs.
 #pragma once
 
 #include "watch/history/metrics.hpp"
@@ -15,8 +15,8 @@
 
 namespace vram::watch {
 
-// What the history has in memory, taken before the file is read. Ids only grow, so the file's rows
-// with ids above the last, which are of later than that, can be left out.
+// The unwritten data, copied before the file is read. Ids only increase: rows of the file with ids
+// above last_chunk_id were written later and are ignored.
 struct Unwritten {
   ChunkRows chunks;
   int64_t last_chunk_id = 0;

@@ -1,5 +1,5 @@
-// Rows: what the history's file holds, as values: devices, processes, chunks; and how they are made
-// of a look at the machine. Any thread.
+// Rows: the contents of the history's file as values (devices, processes, chunks), and how to make
+// them from a sample. May be called from any thread.
 #pragma once
 
 #include "watch/history/series.hpp"
@@ -27,7 +27,7 @@ struct DeviceRow {
 };
 
 struct ProcessRow {
-  int64_t id = 0;  // made of boot, pid and start: the same whoever writes it
+  int64_t id = 0;  // from boot, pid and start: independent of the writer
   HistoryProcess process;
 };
 
@@ -46,7 +46,8 @@ using ChunkRows = std::vector<std::shared_ptr<const ChunkRow>>;
 // Short texts that others keep in the file, by name.
 using TextCache = std::map<std::string, std::string>;
 
-// The same until the machine is started anew: pids, starts and monotonic times begin anew then.
+// Identifies the boot of the machine: pids, start times and monotonic times are valid within a
+// boot.
 [[nodiscard]] uint64_t this_boot();
 
 // value, down to a multiple of unit, also below 0.

@@ -11,8 +11,8 @@ namespace vram::watch {
 inline constexpr int64_t kApplicationId = kHistoryApplication;
 inline constexpr int64_t kSchemaVersion = 1;
 
-// Makes the tables where the file is empty. Errors: kBadInput, the file is none or broken;
-// kUnsupported, it is somebody else's or a newer vram's.
+// Creates the tables of an empty file. Errors: kBadInput: damaged, or no database; kUnsupported: of
+// another program, or of a newer vram.
 [[nodiscard]] Result<> prepare_schema(Database& database, const std::string& path);
 
 }  // namespace vram::watch

@@ -1,4 +1,4 @@
-// Series: what the history is asked, and what it answers. Values.
+// Queries of the history and their results. Values.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ struct HistoryQuery {
   std::optional<std::string> device;  // a key; nothing: each device's series
   int64_t from_ns = 0;                // since 1970, UTC
   int64_t to_ns = INT64_MAX;          // exclusive
-  int64_t step_ns = 0;                // 0: as finely as it is kept
+  int64_t step_ns = 0;                // 0: the finest available
 };
 
 // A step in which there was a sample. In the metric's unit; steps without one are left out.
 struct HistoryPoint {
-  int64_t time_ns = 0;  // where the step begins
+  int64_t time_ns = 0;  // beginning of the step
   double average = 0;
   double minimum = 0;
   double maximum = 0;
@@ -36,8 +36,8 @@ struct HistoryPoint {
 
 struct Series {
   HistoryDevice device;
-  // What was asked for, or more where only coarser grains reach back that far. Steps begin at its
-  // multiples since 1970. 1 ms: each sample by itself.
+  // The requested step, or a longer one if only coarser grains reach back that far. Steps begin at
+  // multiples of the step since 1970. 1 ms: every sample.
   int64_t step_ns = 0;
   std::vector<HistoryPoint> points;  // by time
 };
@@ -48,7 +48,7 @@ struct HistoryProcess {
   std::optional<std::string> user;
   std::optional<std::string> command;  // its first 200 columns
   std::optional<std::string> container;
-  std::optional<std::string> pod;  // "namespace/name" where known, else its uid
+  std::optional<std::string> pod;  // "namespace/name" if known, else its uid
   std::optional<std::string> slurm_job;
 
   bool operator==(const HistoryProcess&) const = default;
@@ -58,9 +58,9 @@ struct ProcessQuery {
   std::optional<std::string> device;
   int64_t from_ns = 0;
   int64_t to_ns = INT64_MAX;
-  int64_t step_ns = 0;  // rounded up to whole minutes
+  int64_t step_ns = 0;  // rounded up to minutes
   size_t limit = 10;    // processes a device
-  // Ids of History::holders(), at most so many; empty: those with the highest peaks.
+  // Ids of History::holders(), at most `limit`; empty: those with the highest peaks.
   std::vector<int64_t> only = {};
 };
 

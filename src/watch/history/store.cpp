@@ -270,7 +270,7 @@ Result<> Store::restart_file(const std::string& why) {
   file_ = std::move(*file);
   had_file_ = true;
   report_(aside.empty()
-              ? fmt::format("the history {} was gone: a new one is begun", path_)
+              ? fmt::format("the history {} was deleted: starting a new one", path_)
               : fmt::format("the history {} was broken ({}): moved aside as {}, a new one "
                             "is begun",
                             path_, why, aside));

@@ -1,7 +1,7 @@
-// Store: the history's file as its only writer sees it: taken for ourselves, opened or begun,
-// moved aside where it is broken, written, pruned. The schema is in docs/history.md.
+// Store: the history's file for its only writer: locks, opens or creates it, renames a damaged one,
+// writes and prunes. The schema is in docs/history.md.
 //
-// One thread at a time. Others read the file through connections of their own.
+// Use it from one thread at a time. Readers use their own connections.
 #pragma once
 
 #include "watch/history/database.hpp"
@@ -18,10 +18,11 @@
 
 namespace vram::watch {
 
-// What a file system is called on which there is no history, by its number (statfs(2)).
+// Returns the name of a network file system, on which there is no history, by its number
+// (statfs(2)).
 [[nodiscard]] std::optional<std::string_view> network_file_system(uint32_t magic);
 
-// Held by one process; the kernel lets go of it with the process, however that ends.
+// Held by one process; the kernel releases it when the process ends for any reason.
 class WriterLock {
  public:
   [[nodiscard]] static Result<WriterLock> take(const std::string& path);
@@ -50,9 +51,9 @@ class Store {
   // What others keep here, by name.
   [[nodiscard]] Result<TextCache> kept();
 
-  // All of them or none. kBadInput: the file is broken, or is not there any more.
+  // Writes all or nothing. kBadInput: the file is damaged or was deleted.
   [[nodiscard]] Result<> write(const ChunkRows& rows, const TextCache& texts = {});
-  // What is older than it is kept goes, and its room is given back bit by bit.
+  // Deletes data beyond its retention; the file shrinks gradually.
   [[nodiscard]] Result<> prune(int64_t now_s, const HistoryKeep& keep);
   // Whether another reader's complaint is right.
   [[nodiscard]] bool is_broken();

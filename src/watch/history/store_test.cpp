@@ -196,7 +196,7 @@ TEST_F(StoreTest, AFileThatIsTakenAwayIsBegunAnew) {
   ASSERT_TRUE(history.flush());
   EXPECT_TRUE(std::filesystem::exists(folder_.file()));
   ASSERT_EQ(messages_.size(), 1u);
-  EXPECT_THAT(messages_[0], HasSubstr("was gone"));
+  EXPECT_THAT(messages_[0], HasSubstr("was deleted"));
   EXPECT_FALSE(points_of(history, used()).empty());
 }
 

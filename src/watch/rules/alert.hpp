@@ -12,20 +12,21 @@
 namespace vram::watch {
 
 enum class AlertState : uint8_t {
-  kPending,   // holds, and not yet for as long as the rule wants
-  kFiring,    // somebody should know
-  kResolved,  // was firing lately
+  kPending,   // holds, but not yet for the rule's duration
+  kFiring,    // is active
+  kResolved,  // fired recently
 };
 
 enum class Ending : uint8_t {
   kClear,    // the value is well again
-  kGone,     // its device or process is no more
+  kGone,     // its device or process no longer exists
   kUnknown,  // the value has been unknown for too long
   kNoRule,   // its rule was disabled or taken away
 };
 
 struct Alert {
-  std::string id;  // of the rule and what it is about: the same each time it comes
+  // Identifies the rule and its subject; the same each time the alert fires.
+  std::string id;
   std::string rule;
   Measure measure = Measure::kMemoryUsed;
   Severity severity = Severity::kWarning;
@@ -33,17 +34,19 @@ struct Alert {
   std::optional<Ending> ending;    // how it was resolved
   std::optional<uint32_t> device;  // its index when it was last seen
   std::optional<uint32_t> pid;     // of the process that it is about
-  std::optional<double> value;     // the last one known; unknown also where there is no number
-  bool is_unknown = false;         // now: the value is of an earlier look
+  // The last known value; nothing if it has no number.
+  std::optional<double> value;
+  // The current value is unknown; `value` is of an earlier sample.
+  bool is_unknown = false;
   double threshold = 0;
   int64_t since_unix_ns = 0;               // it holds without a break
   std::optional<int64_t> started_unix_ns;  // it fires
   std::optional<int64_t> ended_unix_ns;    // it was resolved; never before it started
-  // As they were when it began: they are its name to whoever receives it. Texts are printable.
+  // As they were when the alert began: they identify it for receivers. Texts are printable.
   std::map<std::string, std::string> labels;
   std::string summary;
   std::string advice;
-  std::map<std::string, std::string> annotations;  // more for people: "command"
+  std::map<std::string, std::string> annotations;  // further information: "command"
 };
 
 // An alert that began to fire, or was resolved.

@@ -1,5 +1,5 @@
-// The words of alerts: what they are about, in people's words and as labels for programs. Processes
-// choose their command lines: every text comes out printable and bounded. Pure functions.
+// Texts of alerts: their subjects for people, and as labels for programs. Processes choose their
+// command lines, so every text is made printable and bounded. Pure functions.
 #pragma once
 
 #include "watch/rules/rule.hpp"
@@ -13,14 +13,14 @@
 
 namespace vram::watch {
 
-// What {…} may stand for in a summary.
+// The fields that {…} in a summary can refer to.
 [[nodiscard]] std::span<const std::string> summary_fields();
 
-// "GPU 3 (NVIDIA H200)", with "MIG 1/0 of" before it where it is about an instance.
+// "GPU 3 (NVIDIA H200)"; for an instance, with "MIG 1/0 of" before it.
 [[nodiscard]] std::string device_text(const Measured& measured);
 // "process 4711 (ann: python3 train.py)".
 [[nodiscard]] std::string process_text(const Measured& measured);
-// The summary of a rule with its fields filled in; `held_ns`: it has held for so long.
+// Returns a rule's summary with its fields filled in; `held_ns`: for how long it has held.
 [[nodiscard]] std::string summary_text(const Rule& rule, const Measured& measured, double value,
                                        uint64_t held_ns);
 
@@ -29,7 +29,7 @@ namespace vram::watch {
                                                            const Measured& measured);
 [[nodiscard]] std::map<std::string, std::string> annotations_of(const Measured& measured);
 
-// The rule and what the alert is about: the same each time it comes back.
+// Identifies the rule and the subject; the same each time the alert fires.
 [[nodiscard]] std::string alert_id(const Rule& rule, const Measured& measured);
 
 }  // namespace vram::watch

@@ -1,5 +1,5 @@
-// ClockReading: what the clocks of a machine say at one moment; and how much time passed between
-// two, also where the machine was started anew between them.
+// ClockReading: a machine's clocks at one moment, and the time between two readings, also across a
+// reboot.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 namespace vram::watch {
 
 struct ClockReading {
-  uint64_t now_ns = 0;  // monotonic; begins anew with each boot
+  uint64_t now_ns = 0;  // monotonic; restarts at each boot
   int64_t unix_ns = 0;
-  uint64_t boot = 0;  // the same until the machine is started anew
+  uint64_t boot = 0;  // identifies the boot
 };
 
 // Never negative: a clock that was set back makes it 0.

@@ -1,14 +1,14 @@
-// Judge: which alerts there are, look after look.
+// Judge: derives alerts from successive samples.
 //
 //     Sampled ──▶ Measurer ──▶ a value for each rule and device, process, source
-//                                 └──▶ Phase ──▶ alerts(): pending, firing, resolved lately
+//                                 └──▶ Phase ──▶ alerts(): pending, firing, recently resolved
 //                                                └─▶ AlertChange: began to fire, was resolved
 //
-// One thread at a time. Waits for nothing. Time is the looks' own (monotonic), so a clock that is
-// set changes nothing; the same looks make the same alerts.
+// Use it from one thread at a time; it never waits. Time is the samples' own (monotonic), so
+// setting the clock has no effect; the same samples give the same alerts.
 //
-// What it knows can be saved and restored by a later process: alerts and their clocks go on. The
-// time between the two counts as a time without looks.
+// Its state can be saved and restored by a later process: alerts and their clocks continue. The
+// time in between counts as time without samples.
 #pragma once
 
 #include "base/result.hpp"
@@ -25,13 +25,13 @@
 namespace vram::watch {
 
 struct JudgeOptions {
-  // Every process of the machine is to be seen from here, so one that is not is gone:
-  // sees_all_processes(). Otherwise only those are known to be gone that were seen before.
+  // True if every process of the machine is visible (sees_all_processes()): an invisible process
+  // has ended. Otherwise only processes that were seen before are known to have ended.
   bool sees_all_processes = false;
   uint64_t resolved_kept_ns = 15 * kMinuteNs;
 };
 
-// What a Judge knows, as texts to be kept: JSON of a form of its own. Empty: nothing was.
+// The state of a Judge as JSON texts; empty: none.
 struct SavedJudge {
   std::string alerts;   // short; changes while something holds
   std::string figures;  // what values are judged by: trends, faults, devices; changes always
@@ -44,25 +44,25 @@ class Judge {
   Judge& operator=(Judge&&) = delete;
   ~Judge();
 
-  // What began to fire and what was resolved by this look.
+  // Returns the alerts that began to fire or were resolved in this sample.
   std::vector<AlertChange> judge(const Sampled& sampled);
 
-  // While a look has not ended: `overdue_ns` of Sampler, now by the monotonic clock and by UTC. All
-  // other alerts stay as they are.
+  // Call it while a sample has not ended: `overdue_ns` of Sampler, and the current monotonic time
+  // and UTC. All other alerts are unchanged.
   std::vector<AlertChange> judge_overdue(uint64_t now_ns, int64_t now_unix_ns, uint64_t overdue_ns);
 
-  // Firing ones first, then pending, then those resolved lately; the worst first.
+  // Firing alerts first, then pending, then recently resolved ones; the most severe first.
   [[nodiscard]] std::vector<Alert> alerts() const;
 
-  // `now`: of the looks' clock, as `begin_ns` and `time_ns` have it.
+  // `now`: on the samples' clocks, as `begin_ns` and `time_ns`.
   [[nodiscard]] std::string saved_alerts(const ClockReading& now) const;
   [[nodiscard]] std::string saved_figures(const ClockReading& now) const;
-  // Before the first look. With an error nothing has changed:
-  // expected is what a Judge saved.
+  // Call it before the first sample. An error means that nothing has changed: expected is the state
+  // that a Judge saved.
   [[nodiscard]] Result<> restore(const SavedJudge& saved, const ClockReading& now);
 
-  // Other rules from now on. What an unchanged rule has seen so far stays; alerts of rules that are
-  // not there any more are resolved by the next look.
+  // Replaces the rules. Unchanged rules keep their state; alerts of removed rules are resolved by
+  // the next sample.
   void set_rules(RuleBook book);
   [[nodiscard]] const RuleBook& rules() const;
 

@@ -1,4 +1,4 @@
-// What a Judge knows: part of it, for judge.cpp and judge_saved.cpp.
+// The state of a Judge: part of it, for judge.cpp and judge_saved.cpp.
 #pragma once
 
 #include "watch/rules/judge.hpp"
@@ -12,11 +12,12 @@
 
 namespace vram::watch {
 
-// What is happening to one subject of a rule.
+// The state of one subject of a rule.
 struct Case {
   Phase phase;
   Alert alert;
-  uint64_t seen = 0;  // the look that had a value for it, or could have had one
+  // The last sample that had, or could have had, a value for it.
+  uint64_t seen = 0;
 };
 
 // The receivers' name for an alert: with another one it is another alert.
@@ -49,21 +50,22 @@ struct Judge::State {
   [[nodiscard]] Json clock(const ClockReading& now) const;
   // Alerts that a process before this one had, by the rules of now.
   void take_over(const Json& saved);
-  // Cases of rules that are no more become orphans.
+  // Cases of removed rules become orphans.
   void take_case(const Json& saved);
 
   RuleBook book;
   JudgeOptions options;
   Measurer measurer;
   std::vector<Ruled> rules;    // enabled ones
-  std::vector<Alert> orphans;  // firing, of rules that are no more
+  std::vector<Alert> orphans;  // firing, of removed rules
   struct Resolved {
     Alert alert;
     uint64_t ended_ns = 0;
   };
   std::deque<Resolved> resolved;  // by end
-  uint64_t now_ns = 0;            // of the last look, by the judge's own clock
-  int64_t ahead_ns = 0;           // of the monotonic clock: what a process before this one has seen
+  uint64_t now_ns = 0;            // of the last sample, on the judge's own clock
+  // The offset to the monotonic clock: how far the earlier process's clock had advanced.
+  int64_t ahead_ns = 0;
   uint64_t sample_count = 0;
 };
 

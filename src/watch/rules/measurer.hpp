@@ -1,9 +1,9 @@
-// Measurer: the value of a rule for each device, process or source of a look. Remembers what values
-// of now can't tell: trends, when faults came, which processes and devices there were.
+// Measurer: the value of a rule for each device, process or source of a sample. Keeps what a single
+// sample does not contain: trends, the times of faults, and earlier processes and devices.
 //
-//     begin(look) ──▶ measure(look, rule), for each rule ──▶ Measured
+//     begin(view) ──▶ measure(view, rule), for each rule ──▶ Measured
 //
-// One thread at a time. Measured values point into the look and into this.
+// Use it from one thread at a time. Measured values point into the sample and into this object.
 #pragma once
 
 #include "watch/rules/occurrences.hpp"
@@ -27,23 +27,23 @@ class Measurer {
  public:
   explicit Measurer(bool sees_all_processes) : sees_all_processes_(sees_all_processes) {}
 
-  // All rules that will be asked for, and disabled ones: the Xids that they name are no others.
+  // All rules, including disabled ones: Xids that a rule names are not reported as "other".
   void set_rules(const std::vector<Rule>& rules);
 
-  // Takes note of a look.
+  // Starts a sample.
   void begin(const SampleView& view);
-  // Of the look that began last, or of one that has not ended: of that only its being overdue.
-  // Valid until the next call.
+  // Of the last started sample, or of one that has not ended, which only has its delay. Valid until
+  // the next call.
   [[nodiscard]] const std::vector<Measured>& measure(const SampleView& view, const Rule& rule);
-  // What it was about is not there any more, as far as this look can tell. A device that only a
-  // process before this one saw may just be late.
+  // Returns whether the subject no longer exists, as far as this sample shows. A device seen only
+  // by an earlier process may still appear later.
   [[nodiscard]] bool is_gone(const Subject& subject) const;
 
-  // What it knows, for a later process. That has numbers of its own: a subject goes along with the
-  // names of its device and its source.
+  // The state, for a later process. That process has its own numbers, so subjects are saved with
+  // the names of their device and source.
   [[nodiscard]] Json save() const;
   [[nodiscard]] Json names_of(const Subject& subject) const;
-  // Before the first look, with the rules set. Throws Json::exception on JSON of another form.
+  // Call it before the first sample, with the rules set. Throws Json::exception on unexpected JSON.
   void restore(const Json& saved);
   void renumber(Subject& subject, const Json& names);
 
@@ -51,13 +51,13 @@ class Measurer {
   struct KnownDevice {
     gpu::DeviceIdentity identity;
     uint64_t seen_ns = 0;
-    std::optional<size_t> place;  // in this look
+    std::optional<size_t> place;  // in this sample
     bool is_seen = true;          // by this process
   };
   struct KnownSource {
     std::string last_note;
     bool fails = false;       // now
-    bool has_worked = false;  // in some look
+    bool has_worked = false;  // in any sample
   };
   struct KnownTrend {
     Trend trend;
@@ -67,7 +67,7 @@ class Measurer {
     size_t operator()(const Subject& subject) const;
   };
   using Trends = std::unordered_map<Subject, KnownTrend, SubjectHash>;
-  using TrendKey = std::tuple<std::string, uint64_t, uint64_t>;  // what a rule asks for
+  using TrendKey = std::tuple<std::string, uint64_t, uint64_t>;  // what a rule requires
 
   static TrendKey key_of_trends(const Rule& rule) {
     return {rule.name, rule.window_ns, rule.at_least_bytes};
@@ -94,7 +94,7 @@ class Measurer {
 
   [[nodiscard]] Measured of_device(size_t place) const;
   [[nodiscard]] std::optional<bool> is_dead(const Process& process) const;
-  // True: its trend was not followed in this look yet.
+  // True: its trend was not updated in this sample yet.
   bool follow(Trends& trends, const Rule& rule, Measured& measured, std::optional<uint64_t> bytes,
               std::optional<uint64_t> room);
 
@@ -102,7 +102,7 @@ class Measurer {
   std::set<uint64_t> named_xids_;
   const SampleView* view_ = nullptr;
   bool is_first_ = true;
-  std::vector<uint32_t> numbers_;  // of the look's devices, by place
+  std::vector<uint32_t> numbers_;  // of the sample's devices, by index
   std::map<std::string, uint32_t> device_numbers_;
   std::map<uint32_t, KnownDevice> devices_;
   std::map<std::string, uint32_t> source_numbers_;
@@ -110,7 +110,8 @@ class Measurer {
   std::map<Subject, Occurrences> xids_;
   std::map<uint32_t, Occurrences> ecc_;
   std::vector<uint32_t> seen_alive_;  // pids that are named still, in order
-  std::vector<Measured> uses_;        // of the look, without values: where rules begin
+  // Uses in the sample, without values: the starting point of rules.
+  std::vector<Measured> uses_;
   std::vector<Measured> found_;
   std::map<TrendKey, Trends> trends_;
 };

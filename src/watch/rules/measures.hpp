@@ -1,5 +1,5 @@
-// The facts of each measure: its name in files of rules, its unit, which settings it knows. One
-// table, for whoever reads, writes, judges or shows rules.
+// The facts of each measure: its name in rules files, its unit, and its settings. One table for
+// everything that reads, writes, evaluates or shows rules.
 #pragma once
 
 #include "watch/rules/rule.hpp"
@@ -13,7 +13,7 @@ namespace vram::watch {
 
 enum class Unit : uint8_t { kShare, kBytes, kSeconds, kCelsius, kCount, kFlag };
 
-// What a rule's alerts are about, one by one.
+// The kinds of subjects of a rule's alerts.
 enum class Scope : uint8_t { kDevice, kProcess, kMachine };
 
 struct MeasureFacts {
@@ -21,9 +21,9 @@ struct MeasureFacts {
   std::string_view name;  // "memory_used"
   Unit unit;
   Scope scope;
-  std::string_view meaning;  // a few words for people
+  std::string_view meaning;  // a few words
   bool holds_below = false;  // the less, the worse
-  bool has_window = false;   // settings that it knows beside those of all rules
+  bool has_window = false;   // settings beyond those of all rules
   bool has_at_least = false;
   bool has_headroom = false;
   bool has_xids = false;
@@ -37,7 +37,7 @@ struct MeasureFacts {
 [[nodiscard]] std::string_view identifier(Severity severity);  // "info", "warning", "critical"
 [[nodiscard]] std::string_view identifier(Unit unit);          // "ratio", "bytes", "seconds", …
 
-// "96.3 %", "2.5 GiB", "3 h 10 min", "91 C", "2", "yes": for people.
+// "96.3 %", "2.5 GiB", "3 h 10 min", "91 C", "2", "yes".
 [[nodiscard]] std::string value_text(Unit unit, double value);
 
 }  // namespace vram::watch

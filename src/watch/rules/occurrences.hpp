@@ -1,5 +1,5 @@
-// Occurrences: how often a counter of faults went up in the last while. Counters may begin anew (a
-// driver that was loaded again) and be unknown for a time; neither is a fault. Pure: time comes in.
+// Occurrences: how often a fault counter increased within a window. A counter may restart (after a
+// driver reload) or be unknown for a time; neither counts. Pure: time is a parameter.
 #pragma once
 
 #include "watch/rules/rule.hpp"
@@ -21,8 +21,8 @@ class Occurrences {
     uint64_t count = 0;
   };
 
-  // `from`: where the counter stood before it was first read; unknown: where it stands then.
-  // `batches`: those that are known already, by time.
+  // `from`: the counter's value before its first reading; unknown: the value of that reading.
+  // `batches`: earlier occurrences, by time.
   explicit Occurrences(std::optional<uint64_t> from) : last_(from) {}
   Occurrences(std::optional<uint64_t> from, std::deque<Batch> batches)
       : last_(from), batches_(std::move(batches)) {}

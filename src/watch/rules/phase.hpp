@@ -1,8 +1,8 @@
-// Phase: where an alert stands between its first sign and its end, as a small machine that is
-// driven by verdicts. Knows no values and no texts. Pure: monotonic time comes in.
+// Phase: the state of an alert between its first sign and its end, a state machine driven by
+// verdicts. Contains no values and no texts. Pure: monotonic time is a parameter.
 //
 //     holds ──▶ pending ──(for so long)──▶ firing ──(clear for so long)──▶ over
-//                  └── not any more: dropped        └── unknown for too long: over
+//                  └── no longer: dropped           └── unknown for too long: over
 #pragma once
 
 #include "watch/rules/rule.hpp"
@@ -23,13 +23,13 @@ enum class Transition : uint8_t {
   kNothing,
   kFires,
   kIsClear,    // was firing
-  kIsUnknown,  // was firing; nobody knows any more
+  kIsUnknown,  // was firing; unknown for too long
   kDropped,    // was only pending
 };
 
 class Phase {
  public:
-  // All that it knows.
+  // The complete state.
   struct Times {
     uint64_t since_ns = 0;
     uint64_t known_ns = 0;

@@ -1,9 +1,9 @@
-// Rule: what is worth telling somebody about a machine's GPUs, and from when on. A value: the
-// built-in ones (built_in.hpp) and those of a file (rule_book.hpp) are judged by Judge.
+// Rule: a condition that raises an alert. A value; the Judge evaluates the built-in rules
+// (built_in.hpp) and those of a file (rule_book.hpp).
 //
-// A rule's value is a double in its measure's unit: a share of 1, bytes, seconds, degrees, a count,
-// or 1 for a yes. It holds at the threshold and beyond; once it has fired, it is clear only beyond
-// `clear`, so that a value that trembles around the threshold does not come and go.
+// A rule's value is a double in its measure's unit: a fraction, bytes, seconds, degrees, a count,
+// or 1 for yes. The condition holds at the threshold and beyond. A firing alert is clear only
+// beyond `clear`, so that a value around the threshold does not raise it repeatedly.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace vram::watch {
 
 enum class Severity : uint8_t { kInfo, kWarning, kCritical };
 
-// What a rule judges. measures.hpp has the facts of each.
+// What a rule evaluates. measures.hpp has the facts of each.
 enum class Measure : uint8_t {
   kMemoryUsed,
   kTimeToFull,
@@ -53,17 +53,17 @@ struct Rule {
   Severity severity = Severity::kWarning;
   double threshold = 1;
   double clear = 1;
-  uint64_t for_ns = 0;                      // holds for so long before it fires
-  uint64_t clear_for_ns = kMinuteNs;        // is clear for so long before it is over
-  uint64_t unknown_for_ns = 5 * kMinuteNs;  // an unknown value is waited for so long
-  uint64_t window_ns = 0;                   // of measures that look back
-  uint64_t at_least_bytes = 0;              // fewer at stake do not matter
-  uint64_t headroom_bytes = 0;              // with more than this free, all is well; 0: whatever is
-  std::vector<uint64_t> xids;               // which
-  std::vector<std::string> reasons;         // which of the driver's
+  uint64_t for_ns = 0;                        // how long it must hold before it fires
+  uint64_t clear_for_ns = kMinuteNs;          // how long it must be clear before it is resolved
+  uint64_t unknown_for_ns = 5 * kMinuteNs;    // how long an unknown value keeps an alert
+  uint64_t window_ns = 0;                     // for measures over a time window
+  uint64_t at_least_bytes = 0;                // fewer at stake do not matter
+  uint64_t headroom_bytes = 0;                // does not fire if more than this is free; 0: always
+  std::vector<uint64_t> xids;                 // which
+  std::vector<std::string> reasons;           // which of the driver's
   std::map<std::string, std::string> labels;  // of the user's own
-  std::string summary;                        // what it is; {device} and its like are filled in
-  std::string advice;                         // what to do
+  std::string summary;  // the message; {device} and other fields are filled in
+  std::string advice;   // what to do
 
   bool operator==(const Rule&) const = default;
 };

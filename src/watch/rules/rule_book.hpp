@@ -1,9 +1,10 @@
-// RuleBook: the rules in force: the built-in ones, as a small file in TOML changes them.
+// RuleBook: the rules in force: the built-in ones, changed by a TOML file.
 //
 //     rules.toml ──▶ RuleBook::load ──▶ Judge
 //
-// A file is judged whole before anything of it counts: with an error there is no book, and whoever
-// has one keeps it. Errors name the file, line and column, what was expected and what was found.
+// A file is checked completely before it has any effect: with an error there is no new book, and
+// the old one stays in force. Errors name the file, line and column, what was expected and what was
+// found.
 #pragma once
 
 #include "base/result.hpp"
@@ -22,7 +23,7 @@ class RuleBook {
   // `name` is what errors call the text.
   [[nodiscard]] static Result<RuleBook> parse(std::string_view text, const std::string& name);
 
-  // The built-in ones first, then the file's own, each name once. Disabled ones are among them.
+  // The built-in rules first, then the file's own, each name once; includes disabled rules.
   [[nodiscard]] const std::vector<Rule>& rules() const { return rules_; }
 
   // A file that makes this book: every rule with all its settings.

@@ -1,5 +1,4 @@
-// What the settings of a file mean for a rule. Everything that can be wrong with them is found
-// here.
+// Applies the settings of a file to a rule, and detects all errors in them.
 #pragma once
 
 #include "base/result.hpp"
@@ -12,7 +11,7 @@
 
 namespace vram::watch {
 
-// The keys of one rule, as they are written: "enabled", "above", …
+// The keys of a rule in a file: "enabled", "above", …
 [[nodiscard]] std::span<const std::string> rule_keys();
 
 // A section [rules.NAME] put over `base`: the rule as it was, or for a new one another of the same

@@ -1,7 +1,7 @@
-// Values of the judge as JSON and back, for a later process to go on from. Of our own file, but a
-// file all the same: what can't be is refused, or left out where it says so.
+// Converts the judge's state to JSON and back, for a later process. The file is ours, but is
+// treated as untrusted: impossible values are errors, or left out where noted.
 //
-// Readers throw Json::exception on JSON of another form; whoever restores catches it.
+// Readers throw Json::exception on unexpected JSON; the caller of restore catches it.
 #pragma once
 
 #include "watch/rules/alert.hpp"
@@ -26,7 +26,7 @@ template <typename Value>
   return found == json.end() ? std::nullopt : std::optional(found->get<Value>());
 }
 
-// An alert of a measure that this program does not know is none.
+// Returns nothing for an alert whose measure is unknown to this program.
 [[nodiscard]] Json to_json(const Alert& alert);
 [[nodiscard]] std::optional<Alert> alert_of(const Json& json);
 

@@ -1,5 +1,5 @@
-// Subject: what one alert of a rule is about, as numbers, since hundreds are made at each look. And
-// a rule's value for it.
+// Subject: identifies what an alert is about, by numbers, since hundreds are made in each sample;
+// and a rule's value for it.
 #pragma once
 
 #include "watch/sampler.hpp"
@@ -28,26 +28,26 @@ struct Subject {
   auto operator<=>(const Subject&) const = default;
 };
 
-// The pointers say where the value comes from, for the alert's words, which are made only when
-// somebody is to be told. They are good until the next look.
+// The pointers refer to the value's origin, for the alert's texts, which are made only when an
+// alert is sent. They are valid until the next sample.
 struct Measured {
   Subject subject;
   std::optional<double> value;
   bool counts = true;  // false: whatever the value, too little is at stake
   const gpu::DeviceIdentity* identity = nullptr;
-  const Device* device = nullptr;  // null: it is not in this look
+  const Device* device = nullptr;  // null: not in this sample
   const Process* process = nullptr;
   const Use* use = nullptr;
   std::optional<uint64_t> free_bytes;  // of the memory that is judged
   double per_second = 0;               // bytes: a trend's slope
-  const std::string* text = nullptr;   // what a source says
+  const std::string* text = nullptr;   // a source's note
 };
 
-// A look at the machine, or at one that has not ended.
+// A sample, or the state of one that has not ended.
 struct SampleView {
   const Sampled& sampled;
-  uint64_t now_ns = 0;      // monotonic, and never before that of an earlier look
-  uint64_t overdue_ns = 0;  // of a look that has not ended
+  uint64_t now_ns = 0;      // monotonic; never decreases between samples
+  uint64_t overdue_ns = 0;  // of a sample that has not ended
 };
 
 }  // namespace vram::watch

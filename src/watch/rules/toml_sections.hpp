@@ -1,5 +1,5 @@
-// A file of settings (of rules, of vram top) as it stands in the text: sections and settings with
-// their places, not yet understood. All that knows TOML is behind this.
+// A settings file (rules, vram top) as parsed text: sections and settings with their positions, not
+// yet interpreted. The only code that knows TOML.
 #pragma once
 
 #include "base/result.hpp"
@@ -17,8 +17,8 @@ struct Place {
   uint64_t column = 0;
 };
 
-// A value with its name, if it has one: exactly one of the optional ones is there, or none where it
-// is of a kind that no rule knows (a date).
+// A setting's value: exactly one of the optional members is set, or none if its type is not
+// supported (a date).
 struct Setting {
   std::string key;
   Place place;  // of the value

@@ -1,14 +1,13 @@
-// Trend: whether memory grows without end, and how fast. Keeps the smallest value of each of the
-// window's sixty parts, since training goes up and down within seconds and only its floor tells of
-// a leak.
+// Trend: whether memory grows without end, and how fast. Keeps the minimum of each sixtieth of the
+// window, since training rises and falls within seconds and only its floor reveals a leak.
 //
 //     add(time, bytes) ──▶ floors ──▶ slope: the median of all pairs' slopes (Theil and Sen)
 //
-// Growth is without end only if nothing speaks against it: half of the window has been seen, its
-// last third grows as well (a model that was loaded does not), no fall takes back a quarter of the
-// growth, and the level is new: memory that was as high within the four windows before is a saw.
-// The first tooth of a saw longer than half of the window can't be told from a leak.
-// Pure and deterministic: time comes in.
+// Growth is reported only if all of these hold: half of the window has passed; the last third grows
+// as well (loading a model does not); no fall takes back a quarter of the growth; and the level is
+// new (a level that was reached within the last four windows is a sawtooth). The first tooth of a
+// sawtooth longer than half of the window cannot be distinguished from a leak. Pure and
+// deterministic: time is a parameter.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ class Trend {
     std::deque<Floor> earlier;  // before it: each higher than all that came after it
   };
 
-  // Growth by less than at_least_bytes is none. `seen`: by a trend of the same window.
+  // Growth below at_least_bytes does not count. `seen`: from a trend with the same window.
   Trend(uint64_t window_ns, uint64_t at_least_bytes);
   Trend(uint64_t window_ns, uint64_t at_least_bytes, Seen seen);
   // Whether it could be a trend's: parts one after the other.

@@ -1,5 +1,5 @@
-// A real process for tests: waits until it is told to end, or to become another program. Gone with
-// this object, and with the test.
+// A real process for tests: waits until it is told to end, or to execute another program. It is
+// killed with this object, and with the test.
 #pragma once
 
 #include "base/testing/waiting.hpp"

@@ -1,4 +1,4 @@
-// A source of devices that a test sets, breaks and counts the questions of. Copies look at the same
+// A source of devices that a test configures and breaks; counts its calls. Copies share the same
 // machine.
 #pragma once
 
@@ -40,10 +40,10 @@ struct FakeMachine {
   std::optional<std::string> count_failure;
   uint64_t now_ns = 0;
   int opened = 0;
-  std::shared_ptr<const bool> handle = std::make_shared<const bool>();  // shared by what is open
+  std::shared_ptr<const bool> handle = std::make_shared<const bool>();  // shared by open sources
   int identities_read = 0;
   std::vector<uint64_t> health_read_ns = {};
-  gpu::XidReport report = {};  // at the next look alone
+  gpu::XidReport report = {};  // only in the next sample
 
   [[nodiscard]] bool is_open() const { return handle.use_count() > 1; }
   void add(const std::string& uuid) {

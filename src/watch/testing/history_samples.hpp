@@ -1,4 +1,4 @@
-// Looks at made-up machines for tests of the history, and folders for its files.
+// Made-up samples for tests of the history, and folders for its files.
 #pragma once
 
 #include "watch/history/history.hpp"
@@ -18,10 +18,10 @@ namespace vram::watch::testing {
 inline constexpr int64_t kSecond = 1'000'000'000;
 inline constexpr int64_t kMinute = 60 * kSecond;
 inline constexpr int64_t kHour = 60 * kMinute;
-// 2026-11-22 00:00:00 UTC: a whole day, so minutes and hours begin with it.
+// 2026-11-22 00:00:00 UTC: the beginning of a day, hour and minute.
 inline constexpr int64_t kDayBegin = int64_t{1'795'305'600} * kSecond;
 
-// Of one device, "GPU-a", that has used so much; the steady clock goes with the other.
+// A sample of one device, "GPU-a", with this used memory; the steady clock equals the other.
 inline Sampled sample_at(int64_t time_ns, std::optional<uint64_t> used_bytes,
                          const std::string& uuid = "GPU-a") {
   Sampled sampled;

@@ -1,5 +1,5 @@
-// A folder that looks like /proc, for tests and benchmarks: each process with the files that a test
-// gives it. Gone with this object.
+// A folder that looks like /proc, for tests and benchmarks; each process has the files that a test
+// gives it. Removed with this object.
 #pragma once
 
 #include <fmt/format.h>

@@ -46,7 +46,8 @@ class Program {
   pid_t pid_ = -1;
 };
 
-// What a command prints, for words that need no quoting. One that hangs is ended after a minute.
+// Returns a command's output; the words need no quoting. A command that hangs is killed after a
+// minute.
 inline std::string output_of(const std::string& command) {
   std::string output;
   FILE* const pipe = popen(("timeout 60 " + command).c_str(), "re");

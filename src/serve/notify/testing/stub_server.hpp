@@ -1,5 +1,5 @@
-// A web server that does what a test says: answers with a status, hangs, or closes too early. On a
-// port of the kernel's choice, on 127.0.0.1, on a thread of its own until its end.
+// A web server controlled by a test: answers with a status, hangs, or closes too early. On
+// 127.0.0.1 and a free port, on a thread of its own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class StubServer {
     return "http://127.0.0.1:" + std::to_string(port_) + path;
   }
 
-  // The head and body of all requests, once there are so many. Throws if they don't come.
+  // Returns the heads and bodies of all requests when there are `count`; throws on a timeout.
   std::vector<std::string> wait_for(size_t count) {
     std::unique_lock lock(mutex_);
     if (!came_.wait_for(lock, kTimeout, [&] { return requests_.size() >= count; }))

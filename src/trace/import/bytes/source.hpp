@@ -33,7 +33,7 @@ class ByteSource {
   [[nodiscard]] virtual bool is_truncated() const { return false; }
   // "gz", "zst", "xz"; empty for plain bytes.
   [[nodiscard]] virtual std::string_view compression() const { return {}; }
-  // Decompressed bytes in all, where known; else 0.
+  // Total of decompressed bytes, if known; else 0.
   [[nodiscard]] virtual uint64_t total_bytes() const { return 0; }
 };
 
@@ -41,8 +41,8 @@ class ByteSource {
 // The bytes must outlive the source.
 [[nodiscard]] std::unique_ptr<ByteSource> memory_source(std::span<const std::byte> bytes);
 
-// Looks at the first bytes of `packed` and unpacks what it recognises; several members or frames
-// one after the other are one stream, as the tools gzip, zstd and xz read them.
+// Detects the format from the first bytes of `packed` and decompresses it; concatenated members or
+// frames are one stream, as for the tools gzip, zstd and xz.
 [[nodiscard]] Result<std::unique_ptr<ByteSource>> decompressed(std::unique_ptr<ByteSource> packed);
 
 }  // namespace vram::trace

@@ -1,6 +1,6 @@
-// ByteWindow: the stretch of a source that a parser looks at: contiguous bytes it may read through
-// raw pointers, moved forward by refill(). Holds 128 KiB, more only while one long text needs it.
-// One thread.
+// ByteWindow: the part of a source that a parser reads: contiguous bytes, accessed through raw
+// pointers and advanced by refill(). Holds 128 KiB; more only while a long text needs it. Use it
+// from one thread.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -27,8 +27,8 @@ class ByteWindow {
 
   [[nodiscard]] const uint8_t* begin() const { return buffer_.data() + begin_; }
   [[nodiscard]] const uint8_t* end() const { return buffer_.data() + end_; }
-  // Drops what lies before `keep` and reads on until `wanted` bytes are there or the source ends.
-  // Pointers move. False when the source failed: see error().
+  // Drops everything before `keep` and reads until `wanted` bytes are available or the source ends.
+  // Pointers move. Returns false if the source failed: see error().
   [[nodiscard]] bool refill(const uint8_t* keep, size_t wanted);
   // Drops `count` bytes from `keep` on without holding them; how many there were.
   [[nodiscard]] uint64_t skip(const uint8_t* keep, uint64_t count);

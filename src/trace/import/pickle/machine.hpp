@@ -1,13 +1,13 @@
 // Machine: decodes a pickle of plain data (dictionaries, lists, tuples, texts, numbers) into a
-// Sink, in one pass over a small window. It knows nothing of what the data means, builds no tree,
-// executes nothing: every opcode that could name code is refused by its name. Input is hostile
-// until proven otherwise: depth, texts, memo, stack and total memory are bounded in proportion to
-// the bytes read. One thread.
+// Sink, in one pass over a small window. It does not interpret the data, builds no tree, and
+// executes nothing: every opcode that could refer to code is refused by name. Input is untrusted:
+// depth, texts, memo, stack and total memory are bounded in proportion to the bytes read. Use it
+// from one thread.
 //
-// A container is "open" from its opcode until something uses it: its parent takes it in, a memo
-// reference names it, or its position on the stack shows that nothing can be added any more. Then
-// it is closed: the sink makes a record of it, which also replaces it in the memo. A container that
-// changes after that refers to itself, which no recording does.
+// A container is "open" from its opcode until it is used: its parent takes it, a memo reference
+// names it, or its position on the stack shows that nothing can be added. Then it is closed: the
+// sink makes a record of it, which also replaces it in the memo. A container that changes later
+// would contain itself, which no recording does.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -45,8 +45,9 @@ class Machine {
  private:
   enum class State : uint8_t { kRunning, kStopped, kTruncated, kFailed };
   struct Open {
-    uint64_t generation = 0;  // so that a stale handle is told from a new tenant of the slot
-    size_t position = 0;      // on the stack
+    // To distinguish a stale handle from a new user of the slot.
+    uint64_t generation = 0;
+    size_t position = 0;  // on the stack
     int64_t memo_slot = -1;
     bool is_dict = false;
     bool touched = false;  // an APPEND(S) or SETITEM(S) has reached it

@@ -1,6 +1,6 @@
-// The memo: what earlier opcodes stored, by number. 8 bytes a slot, and less where whole pages of
-// slots hold records counting up, as those of a recording's events do: such a page is given back to
-// the system and remembered as a run. One thread.
+// The memo: values stored by earlier opcodes, by number. 8 bytes for a slot, and less for whole
+// pages of consecutive records, such as those of a recording's events: such a page is returned to
+// the system and stored as a run. Use it from one thread.
 #pragma once
 
 #include "base/pod_vector.hpp"
@@ -20,9 +20,9 @@ class Memo {
   [[nodiscard]] uint64_t memory_bytes() const { return (size() - in_runs_) * sizeof(Value); }
 
   [[nodiscard]] std::span<const Value> slots() const { return slots_.span(); }
-  // Unset for most of those in runs, too: then ask find(). index < size()
+  // Unset also for most values in runs: then call find(). index < size()
   [[nodiscard]] const Value& operator[](uint64_t index) const { return slots_[index]; }
-  // Unset where nothing was ever stored.
+  // Unset if nothing was stored.
   [[nodiscard]] Value find(uint64_t index) const;
 
   void store(uint64_t index, const Value& value);
@@ -31,8 +31,7 @@ class Memo {
     slots_.push_back(value);
     ++used_;
   }
-  // Looks at what was stored since the last time, but for the newest slots. To be called now and
-  // then.
+  // Compacts what was stored since the last call, except the newest slots. Call it periodically.
   void compact();
 
  private:

@@ -1,7 +1,7 @@
-// Sink: what the pickle machine tells of the data it decodes, so that a file of gigabytes never
-// becomes a tree of objects. A container lives in a numbered slot while it is filled; when it is
-// complete the sink turns it into a value of its own making (kind kRecord), which is all that
-// remains of it. Containers inside are complete before they are given.
+// Sink: receives the data that the pickle machine decodes, so that a file of gigabytes never
+// becomes a tree of objects. A container is in a numbered slot while it is filled; when it is
+// complete, the sink turns it into a value of its own (kind kRecord), which replaces it. Inner
+// containers are complete before they are passed.
 #pragma once
 
 #include "base/result.hpp"
@@ -14,8 +14,8 @@
 
 namespace vram::trace::pickle {
 
-inline constexpr unsigned kMaxOpen =
-    128;  // containers being filled at the same time: slots are below this
+// containers being filled at the same time: slots are below this
+inline constexpr unsigned kMaxOpen = 128;
 
 class Sink {
  public:
@@ -42,14 +42,14 @@ class Sink {
 
   virtual Value tuple(std::span<const Value> items) = 0;
 
-  // The input ended while this container was being filled, and what it holds so far is all there
-  // will be: with `incomplete` it surely lacks something, else perhaps. Returns whether that is
-  // worth keeping; if not, end_dict is not called for it.
+  // The input ended while this container was being filled, so it stays as it is: with `incomplete`
+  // it certainly lacks something, else possibly. Returns whether to keep it; if not, end_dict is
+  // not called for it.
   virtual bool truncate_dict(unsigned slot, bool incomplete) = 0;
   virtual void truncate_list(unsigned slot) = 0;
 
   [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
-  // Set once the data cannot be what the sink is for; the machine stops soon after.
+  // Set when the data cannot be what the sink is for; the machine stops soon after.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
  protected:

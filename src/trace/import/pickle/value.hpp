@@ -1,6 +1,6 @@
-// Value: one cell of the pickle machine's stack and memo, 8 bytes. Common integers are held as they
-// are; a text, an unusual number or a finished container is whatever number its sink gave it, so
-// that a container of any size costs no more than a reference to it.
+// Value: a cell of the pickle machine's stack and memo, 8 bytes. Common integers are stored
+// directly; a text, an unusual number or a complete container is the number that its sink assigned,
+// so that a reference to a container of any size has the same cost.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class Value {
   [[nodiscard]] constexpr bool is_record(uint8_t with_tag) const {
     return (bits_ & 511) == (uint64_t{with_tag} << 4 | static_cast<uint64_t>(Kind::kRecord));
   }
-  // Neither unset nor open: what may be used as it is.
+  // Neither unset nor open: can be used directly.
   [[nodiscard]] constexpr bool is_settled() const {
     return (bits_ & 15) - 1 < static_cast<uint64_t>(Kind::kOpenDict) - 1;
   }

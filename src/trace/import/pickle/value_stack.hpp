@@ -1,6 +1,6 @@
-// ValueStack: the machine's stack. Room is made once for a whole window of input (no opcode pushes
-// more than one value for each of its bytes), so a push is two stores. Untouched room costs no
-// memory. One thread.
+// ValueStack: the machine's stack. Its capacity is ensured once for a whole window of input (no
+// opcode pushes more than one value for each of its bytes), so a push is two stores. Unused
+// capacity takes no memory. Use it from one thread.
 #pragma once
 
 #include "trace/import/pickle/value.hpp"
@@ -30,8 +30,7 @@ class ValueStack {
   }
   // There is room.
   void push(const Value& value) { values_[size_++] = value; }
-  // For a run of pushes: store at top() and after it, within the room, then say where the top is
-  // now.
+  // For several pushes: store at top() and after it, within the capacity, then set the new top.
   [[nodiscard]] Value* top() { return values_ + size_; }
   void set_top(const Value* top) { size_ = static_cast<size_t>(top - values_); }
   void truncate(size_t size) { size_ = size; }

@@ -1,9 +1,8 @@
-// Exports of vram convert (CSV, JSON lines) back into a Trace. One pass over the rows, one thread;
-// memory stays near the size of the Trace.
+// Reads exports of vram convert (CSV, JSON lines) into a Trace. One pass over the rows, one thread;
+// memory is close to the size of the Trace.
 //
-// An export holds events only. What it lacks stays absent: the state at the end, annotations,
-// settings, what the process said of itself, forward stacks and graph nodes. Frames are texts in
-// it, taken apart at ":LINE ".
+// An export contains only events. What it lacks stays absent: the end state, annotations, settings,
+// facts about the process, forward stacks and graph nodes. Frames are texts, split at ":LINE ".
 #pragma once
 
 #include "base/result.hpp"

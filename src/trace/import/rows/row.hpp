@@ -38,7 +38,8 @@ inline constexpr char kFrameEnd = '\0';
 template <typename Number>
 [[nodiscard]] Result<Number> parse_whole(std::string_view text);
 
-// Rows of all devices in any order, into a trace whose events lie device after device.
+// Collects rows of all devices in any order into a trace with the events of one device after
+// another.
 class Collector {
  public:
   explicit Collector(Trace& trace) : trace_(trace) {}

@@ -1,5 +1,5 @@
-// Anomalies: what a file holds that this version does not know or cannot use, each kind counted and
-// told once. PyTorch adds keys with every release; none of them may stop a reader.
+// Anomalies: contents of a file that this version does not know or cannot use, counted by kind and
+// reported once. PyTorch adds keys with every release; none of them may stop a reader.
 #pragma once
 
 #include "trace/trace.hpp"
@@ -29,7 +29,7 @@ class Anomalies {
     std::string name;
     uint64_t count;
   };
-  std::vector<Named> named_;  // few: searched from where the last hit was
+  std::vector<Named> named_;  // few: searched from the last hit
   size_t last_ = 0;
   uint64_t more_ = 0;
   std::map<std::string_view, uint64_t> sentences_;

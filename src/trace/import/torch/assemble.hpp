@@ -1,6 +1,6 @@
-// assemble(): the pieces of a snapshot, put together to a Trace: events and segments to their
-// devices, annotations to theirs, settings flattened, pools deduced where entries do not name them,
-// and what is missing said in notes.
+// assemble(): builds a Trace from the parts of a snapshot: events and segments by device,
+// annotations, flattened settings, deduced pools if the entries do not contain them, and notes
+// about missing parts.
 #pragma once
 
 #include "base/result.hpp"
@@ -9,8 +9,8 @@
 
 namespace vram::trace::torch {
 
-// Takes what is in `collected`. Errors: kBadInput when the pickle is sound but not a snapshot: says
-// what was expected and what is there.
+// Moves the data out of `collected`. Errors: kBadInput if the pickle is valid but no snapshot, with
+// what was expected and what was found.
 [[nodiscard]] Result<Trace> assemble(Collected& collected, const pickle::Outcome& outcome);
 
 }  // namespace vram::trace::torch

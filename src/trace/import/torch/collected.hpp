@@ -17,9 +17,9 @@
 
 namespace vram::trace::torch {
 
-// What a pickle Value of kind kRecord is: its tag; and what its payload means.
+// The tag of a pickle Value of kind kRecord, and the meaning of its payload.
 enum Tag : uint8_t {
-  kSkipped,      // known to be of no use, or unknown
+  kSkipped,      // unused or unknown
   kEmpty,        // an empty list or tuple
   kFrame,        // FrameId
   kStack,        // StackId: a list of frames or of texts
@@ -34,8 +34,8 @@ enum Tag : uint8_t {
   kAnnotation,   // index into trace.annotations
   kPair,         // two small integers (pair_of)
   kScalars,      // index into scalar_lists
-  kDict,         // index into dicts: of no kind known here
-  kRoot,         // the whole
+  kDict,         // index into dicts: of an unknown kind
+  kRoot,         // the whole document
 };
 
 struct Range {

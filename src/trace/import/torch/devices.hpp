@@ -14,7 +14,8 @@ namespace vram::trace::torch {
 struct DevicePieces {
   uint64_t first_event = 0;
   uint64_t event_count = 0;
-  uint64_t entry_count = 0;  // with those that became no event: what the recorder's ring held
+  // includes entries that became no event: the size of the recorder's ring
+  uint64_t entry_count = 0;
   bool has_trace = false;
   bool trace_truncated = false;
   std::vector<uint64_t> segments;  // indices into Collected::segments

@@ -1,6 +1,5 @@
-// The words of PyTorch's snapshots: dictionary keys, actions and states. The machine's texts are
-// numbered so that these come first (a key is then an index, compared once when its text is read),
-// and everything else follows.
+// The keywords of PyTorch's snapshots: dictionary keys, actions and states. Texts are numbered with
+// the keywords first, so that a key is an index, compared once when its text is read.
 #pragma once
 
 #include "trace/event.hpp"
@@ -94,14 +93,14 @@ enum Word : uint8_t {
 [[nodiscard]] std::string_view keyword_text(uint32_t keyword);
 [[nodiscard]] std::optional<uint32_t> find_keyword(std::string_view text);
 
-// What an action does: by word, kOther where the word is no action that makes an event.
+// The event kind of an action; kOther if the word is no action that makes an event.
 inline constexpr std::array<EventKind, kKeywordCount> kEventKinds = [] {
   std::array<EventKind, kKeywordCount> kinds = {};
   kinds.fill(EventKind::kOther);
   kinds[kWordAlloc] = EventKind::kAlloc;
   kinds[kWordFreeRequested] = EventKind::kFreeRequested;
-  kinds[kWordFree] =
-      EventKind::kFreeCompleted;  // the viewer's merge of a request and its completion
+  // the viewer's merge of a request and its completion
+  kinds[kWordFree] = EventKind::kFreeCompleted;
   kinds[kWordFreeCompleted] = EventKind::kFreeCompleted;
   kinds[kWordSegmentAlloc] = EventKind::kSegmentAlloc;
   kinds[kWordSegmentFree] = EventKind::kSegmentFree;

@@ -1,5 +1,4 @@
-// Numbers as a file may hold them, forced into what they are used for; what is no number at all is
-// 0.
+// Converts numbers of a file to the range in which they are used; anything but a number is 0.
 #pragma once
 
 #include "base/pod_vector.hpp"

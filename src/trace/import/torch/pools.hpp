@@ -5,10 +5,10 @@
 
 namespace vram::trace::torch {
 
-// A segment belongs to one pool for its life. Going backwards from the end state, an address lies
-// in a segment whose pool is known as long as that segment lived; elsewhere the pool becomes
-// kUnknownPool. A file whose segments are all of the default pool is left as it is. Linear in the
-// events but for a search among the segments.
+// Deduces the pool of each event. A segment belongs to one pool for its life: going backwards from
+// the end state, an address is in a segment with a known pool while that segment exists; elsewhere
+// the pool becomes kUnknownPool. A file whose segments are all in the default pool is not changed.
+// Linear in the events, except for a search among the segments.
 void deduce_pools(Trace& trace);
 
 }  // namespace vram::trace::torch

@@ -1,4 +1,4 @@
-// allocator_settings as flat texts, and what they say of the recorder's ring.
+// allocator_settings as flat texts, and the state of the recorder's ring that they contain.
 #pragma once
 
 #include "trace/import/torch/collected.hpp"

@@ -1,7 +1,7 @@
-// SnapshotSink: tells a snapshot's dictionaries by their keys and makes records of them as they are
-// completed: frames, stacks, entries (straight into Trace::events), blocks, segments, annotations.
-// Keys may come in any order, records in any order, and unknown ones are counted and left out. One
-// thread; no allocation per event beyond the arrays' growth.
+// SnapshotSink: recognizes a snapshot's dictionaries by their keys and makes records of them when
+// they are complete: frames, stacks, entries (directly into Trace::events), blocks, segments,
+// annotations. Keys and records may come in any order; unknown ones are counted and left out. Use
+// it from one thread; makes no allocation for an event, except for growing arrays.
 #pragma once
 
 #include "trace/import/pickle/sink.hpp"
@@ -39,7 +39,7 @@ class SnapshotSink final : public pickle::Sink {
     std::array<pickle::Value, kKeyCount> fields;
     Items others;
     [[nodiscard]] bool has(Key key) const { return (keys >> key & 1) != 0; }
-    // kNone where the key is missing.
+    // kNone if the key is missing.
     [[nodiscard]] pickle::Value get(Key key) const {
       return has(key) ? fields[key] : pickle::Value{};
     }

@@ -1,6 +1,6 @@
-// Numbers for the texts of a snapshot: keywords (keywords.hpp) first, then the ids of the trace's
-// string table. Keywords enter that table only where one is used as a text, such as a function
-// called "size".
+// Numbers of a snapshot's texts: keywords (keywords.hpp) first, then the ids of the trace's string
+// table. A keyword enters that table only if it is used as a text, such as a function called
+// "size".
 #pragma once
 
 #include "trace/import/torch/keywords.hpp"

@@ -1,4 +1,4 @@
-// Looks made by hand, one after the other at a clock of their own: what rules are tested with.
+// Made-up samples with their own clock, for tests of rules.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -33,7 +33,7 @@ inline Device healthy_device(uint32_t index = 0) {
   return device;
 }
 
-// A machine that is looked at again and again; `machine` is what the next look sees.
+// A machine that is sampled repeatedly; `machine` is what the next sample contains.
 class SampleSequence {
  public:
   explicit SampleSequence(RuleBook book = RuleBook::built_in(), JudgeOptions options = {})
@@ -56,7 +56,7 @@ class SampleSequence {
     return changes;
   }
 
-  // A look that hangs for so long.
+  // A sample that hangs for this long.
   std::vector<AlertChange> overdue(uint64_t overdue_ns) {
     std::vector<AlertChange> changes = judge.judge_overdue(
         now_ns + overdue_ns, kBeginning + static_cast<int64_t>(now_ns + overdue_ns), overdue_ns);
@@ -64,7 +64,7 @@ class SampleSequence {
     return changes;
   }
 
-  // Every ten seconds, `change` before each look with the time since this began.
+  // Samples every ten seconds; calls `change` before each sample with the time since the start.
   void sample_for(
       uint64_t duration_ns, const std::function<void(uint64_t)>& change = [](uint64_t) {},
       uint64_t period_ns = 10 * kSecondNs) {
