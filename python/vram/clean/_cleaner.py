@@ -27,10 +27,11 @@ class Cleaner:
     A grade runs only if that is worthwhile (docs/clean.md explains the conditions):
 
     - At least ``min_bytes`` bytes would be freed.
-    - The memory is needed: less than the fraction ``low`` of the device (of the host, for HOST and PAGE_CACHE) is free.
+    - The memory is needed: less than ``min_free_fraction`` of the device's memory (of the host's, for HOST and
+      PAGE_CACHE) is free.
     - The previous run was useful: what it freed was not reserved again within ten calls. Otherwise the grade waits for
       ten occasions, then for twenty, and so on.
-    - It takes little time: at most the fraction ``share`` of the elapsed time for each grade.
+    - It takes little time: at most ``max_time_fraction`` of the elapsed time for each grade.
 
     For CYCLES, the first condition is that tensors hold ``min_bytes`` bytes more than their minimum since the last search.
     At the end, only the first condition applies. In a program of several ranks each decides for itself, without
@@ -39,9 +40,9 @@ class Cleaner:
 
     Args:
         step, epoch, end: The highest grade for each occasion, a ``Grade`` or its name in lower case.
-        low: A fraction of the memory, more than 0 and at most 1.
-        least: "64MiB" or a number of bytes.
-        share: A fraction of the time, more than 0 and at most 1.
+        min_free_fraction: A fraction of the memory, more than 0 and at most 1.
+        min_bytes: "64MiB" or a number of bytes.
+        max_time_fraction: A fraction of the time, more than 0 and at most 1.
         files: The files whose pages PAGE_CACHE drops.
         drop_caches: Lets PAGE_CACHE drop the pages of all files of the machine; root only.
 

@@ -69,8 +69,7 @@ def find_batch_size(
         budget: The most memory that this process may hold on the device, "20GiB" or a number of bytes. None: what it holds
             and what is free now, within ``torch.cuda.set_per_process_memory_fraction()`` and ``vram.enable(device_limit=...)``.
         multiple_of: The result is a multiple of this, unless only less fits.
-        start: The first size to try, a small one. Default: `multiple_of`.
-        largest: The largest size to try.
+        start, max_batch_size: The first size to try, a small one (default: `multiple_of`); the largest.
         max_trials: The most steps to run.
         device: The device's number. None: the current device.
         group: The process group of ranks that search together and get the same result; the trial must not communicate.
@@ -88,9 +87,8 @@ def find_batch_size(
     """
     used = framework if framework is not None else training_framework()
     refuse_unknown_ranks(group, "vram.find_batch_size()")
-    search = _begun(
-        used, trial, budget, device, Votes(group), [start or 0, max_batch_size or 0, multiple_of, max_trials]
-    )
+    bounds = [start or 0, max_batch_size or 0, multiple_of, max_trials]
+    search = _begun(used, trial, budget, device, Votes(group), bounds)
     randomness = Randomness(used)
     first = min(start or multiple_of, max_batch_size or sys.maxsize)
     search.run(first)

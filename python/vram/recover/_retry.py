@@ -69,7 +69,7 @@ def retry_on_oom(  # size: most of it documents the parameters
     Args:
         argument: The argument to reduce. Default: ``batch_size`` or ``batch``.
         shrink: ``shrink(size)`` returns the next size to try.
-        multiple_of, minimum, tries: Sizes are multiples of the first, not below the second; the third limits failed calls.
+        multiple_of, min_size, max_attempts: Sizes are multiples of the first, not below the second; the third limits failed calls.
         from_scratch: States that the function creates its own model and optimizer, so it may be called again in any case.
         join: ``join(results)`` combines the results of parts.
         group: The process group of ranks that call it together and agree on sizes; the function must not communicate.
@@ -134,7 +134,7 @@ def _decorated(function: F, rules: Rules) -> F:
         if isinstance(whole, Integral):
             return attempts.until_it_works(int(whole), lambda size: call(whole if size == whole else size))
         others = [value for name, value in bound.arguments.items() if name != key]
-        return InParts(max_attempts, whole, call, tuple(map(claim_of, [function, *others]))).result()
+        return InParts(attempts, whole, call, tuple(map(claim_of, [function, *others]))).result()
 
     return cast("F", wrapper)
 
