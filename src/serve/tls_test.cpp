@@ -28,7 +28,8 @@ TEST(TlsContext, NoFileThatTakesTheirPlaceHoldsItUp) {
     while (!is_over)
       (void)renameat2(AT_FDCWD, certificate.c_str(), AT_FDCWD, fifo.c_str(), RENAME_EXCHANGE);
   });
-  const TlsSettings settings{.cert_file = certificate, .key_file = certificate};
+  TlsSettings settings;
+  settings.cert_file = settings.key_file = certificate;
   DetachableThread reading([settings] {
     for (int i = 0; i < 300; ++i) {
       if (const auto texts = TlsTexts::read(settings)) (void)TlsContext::make(settings, *texts);

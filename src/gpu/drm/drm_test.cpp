@@ -261,7 +261,7 @@ TEST(DrmTest, ADeviceThatIsGoneSaysSo) {
   tree.remove("sys/class/drm/card2");
   const DeviceSample gone = drm.sample(0);
   EXPECT_EQ(gone.trouble,
-            "amdgpu no longer has 0000:43:00.0: the driver let go of it, or it is lost");
+            "amdgpu no longer has 0000:43:00.0: the driver released it, or it is lost");
   expect_nothing_known(gone);
   EXPECT_FALSE(drm.sample(1).trouble.has_value());
 }
