@@ -164,7 +164,7 @@ TEST_F(UserGuard, ReloadingNeverLetsMoreIn) {
   std::ofstream(folder_.file("users.yml")) << "basic_auth_users: {}\n";
   const auto weaker = web->reload();
   ASSERT_FALSE(weaker);
-  EXPECT_NE(weaker.error().message.find("need a restart"), std::string::npos);
+  EXPECT_NE(weaker.error().message.find("takes a restart"), std::string::npos);
   std::ofstream(folder_.file("users.yml")) << "basic_auth_users: [\n";
   EXPECT_FALSE(web->reload());
   EXPECT_EQ(web->now(), before);
