@@ -235,8 +235,8 @@ def test_every_variable_of_ours_is_known_and_no_other(patient: Patient) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--stress", "1s", "--all"], "leave --all out"),
-        (["--stress", "1s", "--pid", "1"], "leave --pid out"),
+        (["--stress", "1s", "--all"], "--stress and --all exclude each other"),
+        (["--stress", "1s", "--pid", "1"], "--stress and --pid exclude each other"),
         (["--device", "0"], "require --stress TIME"),
         (["--gpu", "sim"], "require --stress TIME"),
         (["--leave", "1GiB"], "require --stress TIME"),

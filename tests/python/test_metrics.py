@@ -135,12 +135,12 @@ def test_without_a_gpu_the_page_says_so(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--prometheus", "--json"), "--prometheus is a form of its own: leave --json out"),
-        (("--prometheus", "--csv"), "--prometheus is a form of its own: leave --csv out"),
-        (("--prometheus", "-q"), "--prometheus is a form of its own: leave -q out"),
+        (("--prometheus", "--json"), "--prometheus and --json exclude each other"),
+        (("--prometheus", "--csv"), "--prometheus and --csv exclude each other"),
+        (("--prometheus", "-q"), "--prometheus and -q exclude each other"),
         (("--prometheus", "--watch", "1"), "--prometheus and --watch exclude each other"),
-        (("--dcgm-names",), "--dcgm-names is about the page of metrics: add --prometheus"),
-        (("--process-series", "3"), "--process-series is about the page of metrics: add --prometheus"),
+        (("--dcgm-names",), "--dcgm-names requires --prometheus"),
+        (("--process-series", "3"), "--process-series requires --prometheus"),
         (("--prometheus", "--process-series", "many"), "--process-series"),
         (("--prometheus", "--process-series", "4294967296"), "--process-series"),
     ],

@@ -136,12 +136,12 @@ def test_real_pytorch_without_cuda_goes_on() -> None:
         ),
         (
             ["--", "python", "a.py"],
-            "nothing to run 'python' under; name --pool or --record: vram run --pool -- python a.py",
+            "expected --pool or --record before 'python': vram run --pool -- python a.py",
         ),
         (["--pool", "--limit", "much", "--", "true"], "--limit: expected a size such as 16GiB"),
-        (["--pool", "--limit", "0", "--", "true"], "--limit '0' is 0 bytes"),
-        (["--pool", "--limit", "20", "--", "true"], "--limit '20' is 20 bytes, and 1 MiB is the least"),
-        (["--pool", "--", "/no/such/program"], "can't run '/no/such/program': No such file or directory;"),
+        (["--pool", "--limit", "0", "--", "true"], "--limit: expected at least 1 MiB, found '0' (0 bytes)"),
+        (["--pool", "--limit", "20", "--", "true"], "--limit: expected at least 1 MiB, found '20' (20 bytes)"),
+        (["--pool", "--", "/no/such/program"], "cannot run '/no/such/program': No such file or directory;"),
     ],
 )
 def test_what_is_wrong_with_the_words(words: "list[str]", said: str) -> None:

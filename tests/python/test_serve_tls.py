@@ -164,7 +164,7 @@ def test_certificates_are_rotated_without_a_signal(
         wait_until(lambda: served_certificate(serve) != before)
         assert served_certificate(serve) == (tmp_path / "server.crt").read_text()
         config.write_text("basic_auth_users: {}\n")
-        wait_until(lambda: any("need a restart" in line["message"] for line in serve.events("reload-failed")))
+        wait_until(lambda: any("takes a restart" in line["message"] for line in serve.events("reload-failed")))
         assert served_certificate(serve) == (tmp_path / "server.crt").read_text()
 
 

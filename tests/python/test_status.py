@@ -222,7 +222,7 @@ def test_no_driver_is_said(tmp_path: pathlib.Path) -> None:
     ("words", "said"),
     [
         (["--json", "--csv"], "--json and --csv exclude each other: use one of them"),
-        (["-q", "--json"], "-q is for people; --json has everything already: leave -q out"),
+        (["-q", "--json"], "-q and --json exclude each other: --json prints everything already"),
         (["--watch", "soon"], "--watch: expected a time such as 1.5s, 250ms or 3min, found 'soon'"),
         (["--watch", "0.05"], "--watch takes at least 0.1 seconds, found '0.05'"),
         (["--gpu", "tpu"], "--gpu: expected nvml (NVIDIA), drm (AMD, Intel), sim or sim:RECORDING, found 'tpu'"),

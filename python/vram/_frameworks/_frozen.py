@@ -11,9 +11,9 @@ def _count_without_graphs() -> int:
 
     CPython 3.12 and later have a few hundred frozen objects from the start.
     """
-    torch = sys.modules.get("torch")
-    initialized = torch is not None and torch.cuda.is_initialized()
-    return 0 if initialized else gc.get_freeze_count()
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)  # none while PyTorch is being imported
+    is_initialized = getattr(cuda, "is_initialized", bool)
+    return 0 if is_initialized() else gc.get_freeze_count()
 
 
 _WITHOUT_GRAPHS = _count_without_graphs()
