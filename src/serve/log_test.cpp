@@ -113,7 +113,8 @@ TEST_F(LogPipe, ALineLongerThanThePipeMakesNobodyWait) {
     log->write_line("later");
   }
   EXPECT_TRUE(text.starts_with(line + "\n")) << text.substr(line.size());
-  EXPECT_NE(text.find(" lines were dropped because nothing read the log\nlater\n"), std::string::npos);
+  EXPECT_NE(text.find(" lines were dropped because nothing read the log\nlater\n"),
+            std::string::npos);
 }
 
 }  // namespace

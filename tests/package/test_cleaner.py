@@ -379,7 +379,9 @@ def test_wrong_settings_are_errors() -> None:
         vram.VramError, match="'cycles', 'cache', 'workspaces', 'host', 'page_cache' or None, not 'all'"
     ):
         Cleaner(step="all")
-    with pytest.raises(vram.VramError, match="expected min_free_fraction to be a fraction, more than 0 and at most 1, got 10"):
+    with pytest.raises(
+        vram.VramError, match="expected min_free_fraction to be a fraction, more than 0 and at most 1, got 10"
+    ):
         Cleaner(min_free_fraction=10)
     with pytest.raises(ValueError, match="no size"):
         Cleaner(min_bytes="much")
