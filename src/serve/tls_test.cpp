@@ -31,7 +31,7 @@ TEST(TlsContext, NoFileThatTakesTheirPlaceHoldsItUp) {
   TlsSettings settings;
   settings.cert_file = settings.key_file = certificate;
   DetachableThread reading([settings] {
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < 100; ++i) {
       if (const auto texts = TlsTexts::read(settings)) (void)TlsContext::make(settings, *texts);
     }
   });

@@ -124,6 +124,14 @@ def embedding_of_bounded_norm() -> Training:
 
 
 @step(REFUSED)
+def embedding_of_bounded_norm_that_is_shared() -> Training:
+    """Each lookup bounds the norms of its rows alone; the other use sees all of them."""
+    embed = nn.Embedding(7, 4, max_norm=0.5)
+    batch = {"x": torch.arange(SAMPLES), "y": torch.randint(0, 7, (SAMPLES,))}
+    return Training(embed, batch, lambda part: F.cross_entropy(embed(part["x"]) @ embed.weight.T, part["y"]))
+
+
+@step(REFUSED)
 def graph_from_outside() -> Training:
     model, weight = mlp(), nn.Parameter(torch.randn(3))
     scale = weight.exp()
@@ -162,6 +170,19 @@ def zero_grad_of_an_optimizer_within_accumulation() -> Training:
 
     def loss(part: Any) -> Tensor:
         optimizer.zero_grad(set_to_none=False)
+        return inner(part)
+
+    return dataclasses.replace(training, step=loss)
+
+
+@step(REFUSED)
+def gradients_dropped_by_hand() -> Training:
+    training = with_gradients(of(F.mse_loss))
+    inner = training.step
+
+    def loss(part: Any) -> Tensor:
+        for parameter in training.model.parameters():
+            parameter.grad = None
         return inner(part)
 
     return dataclasses.replace(training, step=loss)

@@ -299,3 +299,69 @@ def test_a_batch_that_drew_says_so_whatever_drew() -> None:
     with Injector([2]):
         done = vram.micro_batches(torch.randn(4, 3), step, model=model)
     assert any("in distribution" in note for note in done.notes)
+
+
+def test_a_step_sees_the_gradients_of_earlier_batches() -> None:
+    model, batch = nn.Linear(3, 2), torch.randn(4, 3)
+
+    def step(part: torch.Tensor) -> torch.Tensor:
+        earlier = sum(parameter.grad.sum() for parameter in model.parameters() if parameter.grad is not None)
+        return model(part).square().mean() * (1 + earlier)  # type: ignore[no-any-return]
+
+    def twice(run: Any) -> list[torch.Tensor]:
+        model.zero_grad()
+        run()
+        run()
+        return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+
+    expected = twice(lambda: step(batch).backward())  # type: ignore[no-untyped-call]
+    found = twice(lambda: vram.micro_batches(batch, step, model=model))
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def by_hand(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        parameter.grad = None
+
+
+def by_the_model(model: nn.Module) -> None:
+    model.zero_grad()
+
+
+def by_an_optimizer(model: nn.Module) -> None:
+    torch.optim.SGD(model.parameters(), lr=0.1).zero_grad(set_to_none=False)
+
+
+@pytest.mark.parametrize("drop", [by_hand, by_the_model, by_an_optimizer])
+def test_a_step_that_drops_earlier_gradients_is_refused_though_its_batch_fits(drop: Any) -> None:
+    """They are set aside, and would be added to each later batch for ever."""
+    model, batch = nn.Linear(3, 2), torch.randn(4, 3)
+    model(batch).square().mean().backward()
+    before = [parameter.grad for parameter in model.parameters()]
+    values = [grad.clone() for grad in before if grad is not None]
+
+    def step(part: torch.Tensor) -> torch.Tensor:
+        drop(model)
+        return model(part).square().mean()  # type: ignore[no-any-return]
+
+    with pytest.raises(vram.VramError, match=r"step\(\) .* would be lost"):
+        vram.micro_batches(batch, step, model=model)
+    for parameter, grad, value in zip(model.parameters(), before, values, strict=True):
+        assert parameter.grad is grad
+        assert grad is not None
+        assert torch.equal(grad, value)
+
+
+def test_lazy_modules_do_not_begin_within_a_comparison() -> None:
+    """Nothing is random there: all their weights would be the same."""
+    model = nn.Sequential(nn.LazyLinear(5), nn.Tanh(), nn.LazyLinear(2))
+
+    def step(part: torch.Tensor) -> torch.Tensor:
+        if len(part) > 4 and torch.is_grad_enabled():
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return model(part).square().mean()  # type: ignore[no-any-return]
+
+    with pytest.raises(vram.VramError, match="lazy module"):
+        vram.micro_batches(torch.randn(6, 3), step, model=model)
+    model(torch.randn(1, 3))
+    assert vram.micro_batches(torch.randn(6, 3), step, model=model).count == 2

@@ -21,6 +21,7 @@ from vram._error import VramError
 _MIDDLE = 0.6
 _MAX_DRAWS = 100  # of one run with the same value: a step that draws more waits for another
 _GOLDEN_RATIO = 0.6180339887498949
+_LOOKUPS = ("embedding", "_embedding_bag", "_embedding_bag_forward_only")
 _DROPOUT_ARGUMENTS = ("dropout_p", "dropout")
 _NORMAL = NormalDist()
 
@@ -33,14 +34,15 @@ class Rehearsal:
 
     def __init__(self, allowed: Iterable[torch.Tensor]) -> None:
         self._allowed = {key for tensor in allowed if (key := _storage_of(tensor)) is not None}
-        self._changed: dict[int, StorageWeakRef] = {}  # in place, by runs that made them not; by address
+        # Changed in place, by runs that did not make them, and by which operator; by address.
+        self._changed: dict[int, tuple[StorageWeakRef, str]] = {}
         self._carried: str | None = None
 
     @contextmanager
     def run(self, draw: float = _MIDDLE) -> Iterator[Comparing]:
         """Within it nothing is random. VramError: this run has used a tensor that an earlier one has changed."""
         mode, changed = Comparing(draw, self._note), dict(self._changed)
-        self._now: dict[int, StorageWeakRef] = {}
+        self._now: dict[int, tuple[StorageWeakRef, str]] = {}
         self._made = set[int]()
         with mode:
             yield mode
@@ -52,15 +54,18 @@ class Rehearsal:
                 "a buffer of a module in model="
             )
 
-    def _is_changed(self, key: int) -> bool:
-        """By an earlier run, and it is no other at the same address."""
-        return key in self._changed and not self._changed[key].expired()  # type: ignore[no-untyped-call]
+    def _is_changed(self, key: int, name: str) -> bool:
+        """By an earlier run, so that it makes a difference to the operator; and it is no other at the same address."""
+        reference, by = self._changed.get(key, (None, ""))
+        # A lookup bounds the norms of its own rows before.
+        same = by == "embedding_renorm_" and name in _LOOKUPS
+        return reference is not None and not same and not reference.expired()  # type: ignore[no-untyped-call]
 
     def _note(self, func: Any, args: Any, kwargs: Any, results: Iterable[torch.Tensor]) -> None:
         name, schema = func._schema.name.partition("::")[2], func._schema
         if name == "lift_fresh":  # what torch.tensor() makes
             self._made.update(key for item in results if (key := _storage_of(item)) is not None)
-        if name in ("embedding_renorm_", "_local_scalar_dense"):  # changes nothing twice; only looks
+        if name == "_local_scalar_dense":  # a number that is only looked at
             return
         for position, argument in enumerate(schema.arguments):
             given = args[position] if position < len(args) else kwargs.get(argument.name)
@@ -70,8 +75,8 @@ class Rehearsal:
                 if key is None or key in self._allowed or key in self._made:
                     continue
                 if alias is not None and alias.is_write:
-                    self._now[key] = StorageWeakRef(item.untyped_storage())  # type: ignore[no-untyped-call]
-                elif alias is None and self._is_changed(key):
+                    self._now[key] = StorageWeakRef(item.untyped_storage()), name  # type: ignore[no-untyped-call]
+                elif alias is None and self._is_changed(key, name):
                     self._carried = f"{list(item.shape)} {str(item.dtype).partition('.')[2]}"
         if not any(returned.alias_info for returned in schema.returns):
             self._made.update(key for item in results if (key := _storage_of(item)) is not None)

@@ -16,6 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from vram._error import VramError
+from vram.recover._changed import version_of
+
+_DROPS = (
+    "step() {}: those of earlier batches or micro-batches would be lost. Do that outside vram.micro_batches, once for the "
+    "whole batch"
+)
 
 
 def parameters_of(models: list[Any], optimizer: Any) -> list[Any]:
@@ -57,6 +63,7 @@ class _Entry:
     tensor: Any
     earlier: Any  # its gradient before the batch
     merged: Any = None  # that and the batch's, where they can't be added in place
+    reached: bool = False  # by a backward pass of the current step()
 
     @property
     def layout(self) -> int:
@@ -90,6 +97,9 @@ class Gradients:
         """Before a backward pass that adds to its gradient."""
         known = self._entries.get(id(leaf))
         if known is not None and known.tensor is leaf:
+            known.reached = True
+            if leaf.grad is known.earlier:
+                leaf.grad = None
             return
         reference, run = self._passing.get(id(leaf), (None, 0))
         if reference is not None and reference() is leaf:
@@ -109,15 +119,33 @@ class Gradients:
         tensor.grad = None
         self._take_hooks(tensor)
 
+    @contextmanager
+    def visible(self) -> Iterator[None]:
+        """Within it, around step(), tensors have their earlier gradients until a backward pass adds to them.
+
+        VramError: step() has dropped, replaced or changed gradients that are not its own.
+        """
+        before = []
+        for entry in self._entries.values():
+            entry.reached = False
+            if entry.tensor.grad is None:
+                entry.tensor.grad = entry.earlier
+            before.append((entry, entry.tensor.grad, version_of(entry.tensor.grad)))
+        try:
+            yield
+            if any(not e.reached and (e.tensor.grad is not grad or version_of(grad) != v) for e, grad, v in before):
+                raise VramError(_DROPS.format("drops or changes gradients"))
+        finally:
+            for entry, _, _ in before:
+                if entry.tensor.grad is entry.earlier:
+                    entry.tensor.grad = None
+
     def refuse_to_zero(self, tensors: list[Any], split: bool) -> None:
         """Before step() zeroes their gradients. VramError: those of earlier batches, or of this one's parts, would be lost."""
         for tensor in tensors:
             entry = self._entries.get(id(tensor))
             if split or (entry is not None and entry.tensor is tensor and entry.earlier is not None):
-                raise VramError(
-                    "step() calls zero_grad(), which would drop the gradients of earlier batches and micro-batches. Call it "
-                    "outside vram.micro_batches, once for the whole batch"
-                )
+                raise VramError(_DROPS.format("calls zero_grad()"))
 
     def drop(self) -> None:
         """What the current attempt has left."""

@@ -78,7 +78,8 @@ def run_part(
         # A step that calls backward itself must not lose earlier gradients.
         stack.enter_context(job.framework.accumulations(job.gradients.adopt))
         stack.enter_context(job.framework.zeroings(lambda tensors: job.gradients.refuse_to_zero(tensors, split)))
-        loss = _loss_of(job.step(part))
+        with job.gradients.visible():
+            loss = _loss_of(job.step(part))
         if split:
             job.versions.require_unchanged("step()")
         found, value = job.framework.divisors(loss) if split else [], loss.detach()

@@ -13,7 +13,12 @@ _TOO_LARGE = "the whole batch did not fit, and it can't be split: "
 
 
 def refuse_to_split(models: list[Any]) -> None:
-    """VramError: a module, or PyTorch for all modules, has hooks within backward."""
+    """VramError: a module, or PyTorch for all modules, has hooks within backward; or parameters that have no values yet."""
+    if any(_is_uninitialized(parameter) for model in models for parameter in model.parameters()):
+        raise VramError(
+            f"{_TOO_LARGE}a lazy module has not run yet, and would draw its parameters while parts are compared. Run the model "
+            "on one sample before"
+        )
     everywhere: Any = sys.modules["torch.nn.modules.module"]
     for name in _WITHIN_BACKWARD:
         if any(map(is_foreign, (getattr(everywhere, f"_global{name}", None) or {}).values())):
@@ -21,6 +26,10 @@ def refuse_to_split(models: list[Any]) -> None:
         for module in (module for model in models for module in model.modules()):
             if any(map(is_foreign, (getattr(module, name, None) or {}).values())):
                 raise _refusal(f"a {type(module).__name__} has a hook within backward")
+
+
+def _is_uninitialized(parameter: Any) -> bool:
+    return any(kind.__name__ == "UninitializedTensorMixin" for kind in type(parameter).__mro__)
 
 
 def refuse_hook(hook: Any) -> None:
