@@ -59,10 +59,7 @@ void AlertDesk::restore(const watch::ClockReading& now) {
   if (!restored) notifier_->complain(restored.error().message);
   const auto owed = outbox_.restore(history_->kept(kOutbox));
   if (!owed) return notifier_->complain(owed.error().message);
-  for (notify::News news : owed->news) {
-    news.alerts = judge_.alerts();
-    notifier_->tell_again(news, owed->owed);
-  }
+  notifier_->tell_again(owed->news, owed->owed);
   notifier_->tell({.moment = moment_, .changes = {}, .alerts = judge_.alerts()});
 }
 

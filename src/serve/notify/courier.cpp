@@ -53,6 +53,11 @@ ReceiverState Courier::state() const {
   return state;
 }
 
+std::string Courier::key() const {
+  const std::lock_guard guard(mutex_);
+  return receiver_->key();
+}
+
 bool Courier::wants_each_change() const {
   const std::lock_guard guard(mutex_);
   return receiver_->wants_each_change();

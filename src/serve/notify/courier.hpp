@@ -38,6 +38,7 @@ class Courier {
   void readdress(const Target& target);
   [[nodiscard]] ReceiverState state() const;
   // As Receiver has them.
+  [[nodiscard]] std::string key() const;
   [[nodiscard]] bool wants_each_change() const;
   [[nodiscard]] std::optional<uint64_t> first_owed() const;
 

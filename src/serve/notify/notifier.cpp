@@ -5,6 +5,7 @@
 #include "serve/notify/receivers.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace vram::serve::notify {
@@ -76,17 +77,24 @@ Owed Notifier::owed(uint64_t next) const {
   for (const auto& courier : couriers_) {
     if (!courier->wants_each_change()) continue;
     const auto first = courier->first_owed().value_or(next);
-    const auto [entry, is_new] = owed.try_emplace(courier->state().name, first);
-    entry->second = std::min(entry->second, first);  // two may differ in what is not shown
+    const auto [entry, is_new] = owed.try_emplace(courier->key(), first);
+    entry->second = std::min(entry->second, first);  // of 65,536 pairs on one host one shares a key
   }
   return owed;
 }
 
-void Notifier::tell_again(const News& news, const Owed& owed) {
+void Notifier::tell_again(const std::vector<News>& news, const Owed& owed) {
+  Owed of_others = owed;
+  for (const auto& courier : couriers_) of_others.erase(courier->key());
+  uint64_t first_of_others = std::numeric_limits<uint64_t>::max();
+  for (const auto& [key, first] : of_others) first_of_others = std::min(first_of_others, first);
   for (const auto& courier : couriers_) {
-    const auto first = owed.find(courier->state().name);
-    if (courier->wants_each_change() && first != owed.end() && first->second <= news.number)
-      courier->tell(news);
+    if (!courier->wants_each_change()) continue;
+    const auto own = owed.find(courier->key());
+    const uint64_t first = own == owed.end() ? first_of_others : own->second;
+    for (const News& one : news) {
+      if (one.number >= first) courier->tell(one);
+    }
   }
 }
 

@@ -51,7 +51,7 @@ struct News {
   uint64_t number = 0;               // of those with changes: one more each time
 };
 
-// By the receivers' names: the number of the first news that they may not have had yet. Of those
+// By the receivers' keys: the number of the first news that they may not have had yet. Of those
 // alone that want each change; the others are told of what is so.
 using Owed = std::map<std::string, uint64_t>;
 
@@ -90,8 +90,10 @@ class Notifier {
 
   // `next`: the number of the next news.
   [[nodiscard]] Owed owed(uint64_t next) const;
-  // News of before: to receivers that are named there with its number or an earlier one.
-  void tell_again(const News& news, const Owed& owed);
+  // News of an earlier process, the oldest first: each receiver gets what it was owed. One that was
+  // not there gets what is owed to those that are there no more: it may be one of them by another
+  // URL.
+  void tell_again(const std::vector<News>& news, const Owed& owed);
 
  private:
   explicit Notifier(std::vector<std::shared_ptr<Courier>> couriers);

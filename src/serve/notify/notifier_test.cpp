@@ -1,6 +1,7 @@
 // Delivery to a log and to webhooks that fail, hang or come back.
 #include "serve/notify/notifier.hpp"
 
+#include "serve/notify/testing/news.hpp"
 #include "serve/notify/testing/stub_server.hpp"
 
 #include <gmock/gmock.h>
@@ -14,54 +15,15 @@ namespace vram::serve::notify {
 namespace {
 
 using testing::answer_with;
+using testing::body_of;
 using ::testing::HasSubstr;
 using testing::kPatience;
+using testing::kTime;
+using testing::news_of;
+using testing::quick_options;
 using testing::StubServer;
+using testing::wait_for;
 using Json = nlohmann::json;
-
-constexpr int64_t kTime = 1'795'338'845'000'000'000;
-
-// An alert that just began; `number` tells it from others.
-News news_of(int number) {
-  watch::Alert alert;
-  alert.id = "temperature/gpu" + std::to_string(number);
-  alert.rule = "temperature";
-  alert.state = watch::AlertState::kFiring;
-  alert.since_unix_ns = kTime;
-  alert.started_unix_ns = kTime;
-  alert.labels = {{"alertname", "temperature"}, {"gpu", std::to_string(number)}};
-  alert.summary = "GPU " + std::to_string(number) + " is hot";
-  alert.advice = "open a window";
-  News news;
-  news.moment = {kTime, "node17"};
-  news.changes.push_back({alert});
-  news.alerts.push_back(std::move(alert));
-  return news;
-}
-
-NotifierOptions quick_options() {
-  NotifierOptions options;
-  options.log = LogForm::kNone;
-  options.first_pause = std::chrono::milliseconds(1);
-  options.longest_pause = std::chrono::milliseconds(4);
-  options.timeout = kPatience;
-  return options;
-}
-
-Json body_of(const std::string& request) {
-  return Json::parse(request.substr(request.find("\r\n\r\n") + 4));
-}
-
-// Until a receiver is as expected.
-ReceiverState wait_for(const Notifier& notifier, size_t place,
-                       const std::function<bool(const ReceiverState&)>& is_so) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (true) {
-    const ReceiverState state = notifier.receivers().at(place);
-    if (is_so(state) || std::chrono::steady_clock::now() > deadline) return state;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-}
 
 // What a log was told, by any thread.
 class Lines {
@@ -347,28 +309,6 @@ TEST(Notifier, AnAlertmanagerIsToldAtOnceOfWhatThereIs) {
   news.alerts[0].ended_unix_ns = kTime + 1;
   notifier->tell(news);
   EXPECT_EQ(body_of(server.wait_for(1).at(0)).size(), 1U);
-}
-
-TEST(Notifier, KnowsWhatAWebhookHasNotHadYet) {
-  StubServer server([](size_t number) { return answer_with(number < 3 ? 500 : 200); });
-  NotifierOptions options = quick_options();
-  options.webhooks = {server.url()};
-  options.alertmanagers = {"http://127.0.0.1:1/"};
-  options.first_pause = options.longest_pause = std::chrono::milliseconds(50);
-  const auto notifier = Notifier::open(options).value();
-  EXPECT_EQ(notifier->owed(7), (Owed{{notifier->receivers()[1].name, 7}}));
-  News news = news_of(3);
-  news.number = 7;
-  notifier->tell(news);
-  EXPECT_EQ(notifier->owed(8).begin()->second, 7U);
-  wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; });
-  EXPECT_EQ(notifier->owed(8).begin()->second, 8U);
-  const Owed owed{{notifier->receivers()[1].name, 7}};
-  news.number = 6;
-  notifier->tell_again(news, owed);
-  news.number = 7;
-  notifier->tell_again(news, owed);
-  wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 2; });
 }
 
 }  // namespace

@@ -121,7 +121,8 @@ Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
 HttpReceiver::HttpReceiver(Target target, std::chrono::milliseconds timeout)
     : target_(std::move(target)), timeout_(timeout) {}
 
-std::string HttpReceiver::name() const { return (next_target_ ? *next_target_ : target_).shown; }
+std::string HttpReceiver::name() const { return target().shown; }
+std::string HttpReceiver::key() const { return target().key; }
 
 void HttpReceiver::readdress(const Target& target, Clock::time_point /*now*/) {
   next_target_ = target;
