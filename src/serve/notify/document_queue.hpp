@@ -2,6 +2,7 @@
 // for longer than so long. One thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,7 @@ class DocumentQueue {
 
   DocumentQueue(size_t most, std::chrono::milliseconds longest) : most_(most), longest_(longest) {}
 
-  // How many were dropped to make room: the oldest.
+  // How many were dropped to make room: the oldest. `news`: 0 where it is of none.
   size_t add(std::string text, Clock::time_point now, uint64_t news = 0) {
     documents_.push_back({std::move(text), now, ++count_, news});
     const size_t dropped = documents_.size() > most_ ? documents_.size() - most_ : 0;
@@ -31,9 +32,11 @@ class DocumentQueue {
     return documents_.empty() ? std::nullopt : std::optional(documents_.front().since);
   }
 
-  // Which news the oldest is of.
+  // The first news that one of them is of.
   [[nodiscard]] std::optional<uint64_t> first_news() const {
-    return documents_.empty() ? std::nullopt : std::optional(documents_.front().news);
+    const auto found =
+        std::ranges::find_if(documents_, [](const Document& each) { return each.news != 0; });
+    return found == documents_.end() ? std::nullopt : std::optional(found->news);
   }
 
   // There is one.

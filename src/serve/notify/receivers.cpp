@@ -32,18 +32,20 @@ class Log final : public LogReceiver {
 
   size_t take(const News& news, Clock::time_point now) override {
     size_t dropped = 0;
-    if (form_ == LogForm::kNone || !write_) return 0;
+    if (!wants_each_change()) return 0;
     for (const watch::AlertChange& change : news.changes) {
       dropped += queue_.add(
           kLine + (form_ == LogForm::kJson ? show::alert_log_json(news.moment, change.alert)
                                            : show::alert_log_text(news.moment, change.alert)),
-          now);
+          now, news.number);
     }
     return dropped;
   }
   size_t take_complaint(const std::string& message, Clock::time_point now) override {
     return complain_ ? queue_.add(kComplaint + message, now) : 0;
   }
+  bool wants_each_change() const override { return form_ != LogForm::kNone && write_; }
+  std::optional<uint64_t> first_owed() const override { return queue_.first_news(); }
 
   std::optional<Clock::time_point> due() const override { return queue_.due(); }
   size_t queued() const override { return queue_.size(); }
