@@ -283,7 +283,7 @@ TEST(Notifier, RepeatsFiringAlertsToAnAlertmanager) {
 
 // A proxy on the way may refuse the last word, after which nothing fires any more.
 TEST(Notifier, AnEndThatIsRefusedIsToldWithTheNextRepeat) {
-  StubServer server([](size_t number) { return answer_with(number == 0 ? 403 : 200); });
+  StubServer server([](size_t number) { return answer_with(number == 0 ? 400 : 200); });
   NotifierOptions options = quick_options();
   options.alertmanagers = {server.url()};
   options.repeat = std::chrono::milliseconds(5);

@@ -98,5 +98,22 @@ TEST(Owed, NoKeyHasASecret) {
   EXPECT_NE(target.key, parse_target("http://ann:s3cret@127.0.0.1:1/x?token=s3cr3t")->key);
 }
 
+// The receiver's password changes before ours does: what comes in between is not lost.
+TEST(Owed, APasswordThatChangesLosesNothing) {
+  for (const int refusal : {401, 403, 404, 407, 410}) {
+    StubServer before([=](size_t) { return answer_with(refusal); });
+    StubServer after([](size_t) { return answer_with(200); });
+    NotifierOptions options = quick_options();
+    options.webhooks = {before.url("/old")};
+    const auto notifier = Notifier::open(options).value();
+    notifier->tell(news_of(0));
+    wait_for(*notifier, 1, [](const auto& s) { return s.failed >= 2; });
+    ASSERT_TRUE(notifier->readdress(0, after.url("/new")).has_value());
+    const auto state = wait_for(*notifier, 1, [](const auto& s) { return s.delivered == 1; });
+    EXPECT_EQ(state.delivered, 1U) << refusal;
+    EXPECT_EQ(state.dropped, 0U) << refusal;
+  }
+}
+
 }  // namespace
 }  // namespace vram::serve::notify

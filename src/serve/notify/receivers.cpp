@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -99,6 +101,13 @@ class Webhook final : public HttpReceiver {
   DocumentQueue queue_;
 };
 
+// Later it may be different: too slow, too many at once, the server's own trouble; or a password
+// that was changed there (of chat services a part of the path), and is about to be changed here.
+bool is_passing(unsigned status) {
+  static constexpr std::array kStatuses{401U, 403U, 404U, 407U, 408U, 410U, 429U};
+  return status >= 500 || std::ranges::count(kStatuses, status) > 0;
+}
+
 // What an HTTP status means for whoever posted.
 Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
   if (!answer) return {Outcome::kFailed, answer.error().message};
@@ -113,9 +122,7 @@ Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
   }
   if (status >= 300 && status < 400)
     trouble += "; redirects are not followed: name the address meant";
-  // Too slow, too many at once, or the server's own trouble: later it may be different.
-  const bool is_passing = status == 408 || status == 429 || status >= 500;
-  return {is_passing ? Outcome::kFailed : Outcome::kRefused, std::move(trouble)};
+  return {is_passing(status) ? Outcome::kFailed : Outcome::kRefused, std::move(trouble)};
 }
 
 }  // namespace
