@@ -133,6 +133,15 @@ bool is_lock_file(int descriptor) {
   return text.empty() || text.find_first_not_of("0123456789") == text.size() - 1;
 }
 
+// In SQL: by what the column says, and also once the leaps that came after it are added; the first
+// alone is what an index finds.
+std::string is_before(std::string_view column, int64_t time_s, const ClockLeaps& leaps) {
+  std::string shifted(column);
+  for (const ClockLeap& leap : leaps)
+    shifted += fmt::format("+({}<={})*{}", column, leap.after_s, leap.by_s);
+  return fmt::format("{}<{} AND {}<{}", column, time_s, shifted, time_s);
+}
+
 Result<> prepare_all(Database& database,
                      std::initializer_list<std::pair<Statement*, const char*>> all) {
   for (const auto& [statement, sql] : all) {
@@ -369,20 +378,20 @@ Result<> Store::write(const ChunkRows& rows, const KeptTexts& texts) {
   return done;
 }
 
-Result<> Store::prune(int64_t now_s, const HistoryKeep& keep) {
+Result<> Store::prune(int64_t now_s, const ClockLeaps& leaps, const HistoryKeep& keep) {
   if (!is_there()) return fail(Code::kBadInput, "it is not there any more");
   std::string sql = "BEGIN IMMEDIATE;";
   const std::array kept = {keep.samples, keep.minutes, keep.hours};
   for (size_t i = 0; i < kGrains.size(); ++i)
     sql += fmt::format(
-        "DELETE FROM device_chunk WHERE device IN (SELECT id FROM device) AND grain_s={} AND "
-        "begin_s<{};",
-        kGrains[i].grain_s, now_s - kept[i].count() - kGrains[i].span_s);
+        "DELETE FROM device_chunk WHERE device IN (SELECT id FROM device) AND grain_s={} AND {};",
+        kGrains[i].grain_s,
+        is_before("begin_s", now_s - kept[i].count() - kGrains[i].span_s, leaps));
   const int64_t process_s = now_s - keep.processes.count() - kProcessGrain.span_s;
   sql += fmt::format(
-      "DELETE FROM process_chunk WHERE device IN (SELECT id FROM device) AND begin_s<{0};"
-      "DELETE FROM process WHERE last_s<{0}; COMMIT;",
-      process_s);
+      "DELETE FROM process_chunk WHERE device IN (SELECT id FROM device) AND {};"
+      "DELETE FROM process WHERE {}; COMMIT;",
+      is_before("begin_s", process_s, leaps), is_before("last_s", process_s, leaps));
   if (auto pruned = file_->database.execute(sql); !pruned) {
     (void)file_->database.execute("ROLLBACK");
     return pruned;

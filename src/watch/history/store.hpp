@@ -7,6 +7,7 @@
 #include "watch/history/database.hpp"
 #include "watch/history/fold.hpp"
 #include "watch/history/history.hpp"
+#include "watch/history/prune_clock.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -53,7 +54,7 @@ class Store {
   // All of them or none. kBadInput: the file is broken, or is not there any more.
   [[nodiscard]] Result<> write(const ChunkRows& rows, const KeptTexts& texts = {});
   // What is older than it is kept goes, and its room is given back bit by bit.
-  [[nodiscard]] Result<> prune(int64_t now_s, const HistoryKeep& keep);
+  [[nodiscard]] Result<> prune(int64_t now_s, const ClockLeaps& leaps, const HistoryKeep& keep);
   // Whether another reader's complaint is right.
   [[nodiscard]] bool is_broken();
   // Moves the file aside, if it is there, and begins a new one.

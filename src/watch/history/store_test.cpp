@@ -1,5 +1,5 @@
 // The history's file in bad company: broken, somebody else's, newer, taken, in a folder that can't
-// be written, gone; and that what is too old goes and gives its room back.
+// be written, gone.
 #include "watch/history/store.hpp"
 
 #include "base/testing/waiting.hpp"
@@ -241,96 +241,6 @@ TEST_F(StoreTest, AFolderThatMayNotBeWrittenIsNamed) {
   const int status = status_of_child(child);
   EXPECT_EQ(status, 0);
   std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
-}
-
-class PruneTest : public StoreTest {
- protected:
-  PruneTest() {
-    options_.keep = {std::chrono::hours(1), std::chrono::hours(2), std::chrono::hours(24),
-                     std::chrono::hours(2)};
-    options_.prune_period = std::chrono::minutes(1);
-  }
-  // A sample each 10 s.
-  static void add(History& history, int64_t from_ns, int64_t to_ns) {
-    for (int64_t time_ns = from_ns; time_ns < to_ns; time_ns += 10 * kSecond)
-      history.add(look_at(time_ns, 5));
-  }
-  HistoryOptions options_;
-};
-
-TEST_F(PruneTest, EachGrainIsKeptAsLongAsItShould) {
-  History history = opened(folder_.file(), options_);
-  add(history, kDayBegin, kDayBegin + 12 * kHour);
-  ASSERT_TRUE(history.flush());
-  ASSERT_TRUE(history.flush());
-  auto database = Database::open(folder_.file(), true);
-  ASSERT_TRUE(database) << database.error().message;
-  const auto oldest_s = [&](int grain_s) {
-    return database
-        ->number(fmt::format("SELECT min(begin_s) FROM device_chunk WHERE grain_s={}", grain_s))
-        .value();
-  };
-  // The last sample is at 11:59:50; a chunk goes when all of it is too old.
-  const int64_t end_s = kDayBegin / kSecond + 12 * 3600;
-  EXPECT_EQ(oldest_s(0), end_s - 3600 - 60);
-  EXPECT_EQ(oldest_s(60), end_s - 2 * 3600 - 900);
-  EXPECT_EQ(oldest_s(3600), kDayBegin / kSecond);
-  EXPECT_EQ(history.facts().oldest_ns, kDayBegin);
-}
-
-TEST_F(PruneTest, TheFileShrinks) {
-  constexpr int kSeconds = 80'000;
-  {
-    History history = opened(folder_.file());  // keeps all of it
-    for (int64_t i = 0; i < kSeconds; ++i) {
-      Sampled sampled = look_at(kDayBegin + i * kSecond, static_cast<uint64_t>(i * 12'345 % 1000));
-      sampled.snapshot.devices[0].unattributed_bytes = i * 7'777'777'777 % 1'000'000'007;
-      history.add(sampled);
-    }
-  }
-  const auto before = std::filesystem::file_size(folder_.file());
-  {
-    History history = opened(folder_.file(), options_);
-    add(history, kDayBegin + kSeconds * kSecond, kDayBegin + (kSeconds + 120) * kSecond);
-    ASSERT_TRUE(history.flush());
-  }
-  EXPECT_LT(std::filesystem::file_size(folder_.file()), before / 2);
-}
-
-TEST_F(PruneTest, AClockThatJumpsAheadThrowsNothingAwayForAnHour) {
-  History history = opened(folder_.file(), options_);
-  add(history, kDayBegin, kDayBegin + 10 * kMinute);
-  Sampled jumped = look_at(kDayBegin + 1000 * kHour, 6);
-  jumped.begin_ns = static_cast<uint64_t>(kDayBegin + 10 * kMinute);
-  history.add(jumped);
-  ASSERT_TRUE(history.flush());
-  Sampled back = look_at(kDayBegin + 11 * kMinute, 7);
-  history.add(back);
-  ASSERT_TRUE(history.flush());
-  HistoryQuery query = used();
-  query.to_ns = kDayBegin + kHour;
-  query.from_ns = kDayBegin;
-  query.step_ns = kHour;
-  const auto hours = points_of(history, query);
-  ASSERT_EQ(hours.size(), 1u);
-  EXPECT_EQ(hours[0].count, 61u);
-  // And what lies far ahead does not make all else look old.
-  query.step_ns = kSecond;
-  EXPECT_EQ(points_of(history, query).size(), 61u);
-}
-
-TEST_F(PruneTest, AClockThatGoesBackCountsBothTimes) {
-  History history = opened(folder_.file(), options_);
-  add(history, kDayBegin, kDayBegin + 10 * kMinute);
-  add(history, kDayBegin, kDayBegin + 10 * kMinute);
-  ASSERT_TRUE(history.flush());
-  for (const int64_t step_ns : {10 * kSecond, kMinute, kHour}) {
-    HistoryQuery query = used();
-    query.step_ns = step_ns;
-    uint64_t count = 0;
-    for (const HistoryPoint& point : points_of(history, query)) count += point.count;
-    EXPECT_EQ(count, 120u) << step_ns;
-  }
 }
 
 }  // namespace
