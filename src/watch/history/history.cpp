@@ -88,7 +88,7 @@ class History::State {
   uint64_t added_ = 0;
   std::optional<std::string> last_error_;
   const KeptTexts kept_before_;
-  KeptTexts texts_;      // all that were kept since
+  KeptTexts texts_;      // all that there are
   KeptTexts new_texts_;  // of these what is not in the file
 
   std::mutex work_mutex_;  // guards what follows
@@ -108,7 +108,8 @@ History::State::State(std::string path, HistoryOptions options, Store store, Beg
       store_(std::move(store)),
       fold_(std::move(begin.fold), options_.unwritten_bytes),
       prune_clock_(options_.prune_period, text_in(begin.kept, kClock), begin.span.newest_s),
-      kept_before_(std::move(begin.kept)) {
+      kept_before_(std::move(begin.kept)),
+      texts_(kept_before_) {
   if (begin.span.oldest_s) oldest_ns_ = *begin.span.oldest_s * kNsPerS;
   if (begin.span.newest_s) newest_ns_ = *begin.span.newest_s * kNsPerS;
   thread_ = std::thread([this] { run(); });
