@@ -68,14 +68,24 @@ std::string free_name(const std::string& path) {
   return name;
 }
 
-// With what SQLite keeps beside it, under names by which SQLite finds it.
+// What SQLite keeps beside a file.
+void move_log(const std::string& path, const std::string& aside) {
+  for (const char* end : {"-wal", "-shm"})
+    (void)std::rename((path + end).c_str(), (aside + end).c_str());
+}
+
+// With what is beside it, under names by which SQLite finds it.
 Result<std::string> move_aside(const std::string& path) {
   std::string aside = free_name(path);
   if (std::rename(path.c_str(), aside.c_str()) != 0 && errno != ENOENT)
     return fail(Code::kIo, "{} can't be moved aside: {}", path, words_of_errno());
-  for (const char* end : {"-wal", "-shm"})
-    (void)std::rename((path + end).c_str(), (aside + end).c_str());
+  move_log(path, aside);
   return aside;
+}
+
+uint64_t inode_of(const std::string& path) {
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
 std::string first_bytes(int descriptor) {
@@ -268,7 +278,11 @@ Result<> Store::begin_anew(const std::string& why) {
   // One that somebody put in its place is none of ours to move.
   if (std::exchange(had_file_, false) && is_there())
     if (auto moved = move_it(); !moved) return moved;
+  const uint64_t log = file_ ? file_->log_inode : 0;
   file_.reset();
+  // SQLite leaves the log of a file that was taken away, and would play it into another one.
+  if (log != 0 && exists(path_) && inode_of(path_ + "-wal") == log)
+    move_log(path_, free_name(path_));
   written_devices_.clear();
   auto file = open_file(path_);
   // What a full disk left of an earlier attempt is opened, not moved.
@@ -277,6 +291,15 @@ Result<> Store::begin_anew(const std::string& why) {
     file = open_file(path_);
   }
   if (!file) return tl::unexpected(with_path(file.error(), path_));
+  auto devices = file->database.number("SELECT count(*) FROM device");
+  if (!devices) return tl::unexpected(with_path(devices.error(), path_));
+  // A backup, say. There the numbers by which chunks are written are other devices' and chunks'.
+  if (*devices > 0)
+    return fail(
+        Code::kIo,
+        "another history was put in the place of {} meanwhile: start vram anew to go on with "
+        "that one, or move it away",
+        path_);
   file_ = std::move(*file);
   had_file_ = true;
   tell_(aside.empty() ? fmt::format("the history {} was gone: a new one is begun", path_)
@@ -286,10 +309,7 @@ Result<> Store::begin_anew(const std::string& why) {
   return {};
 }
 
-bool Store::is_there() const {
-  struct stat status{};
-  return stat(path_.c_str(), &status) == 0 && file_ && status.st_ino == file_->inode;
-}
+bool Store::is_there() const { return file_ && inode_of(path_) == file_->inode; }
 
 Result<FoldStart> Store::start() {
   FoldStart start;
@@ -371,6 +391,7 @@ Result<> Store::put_all(const ChunkRows& rows, const KeptTexts& texts) {
 Result<> Store::write(const ChunkRows& rows, const KeptTexts& texts) {
   if (!is_there()) return fail(Code::kBadInput, "it is not there any more");
   auto done = put_all(rows, texts);
+  if (done) file_->log_inode = inode_of(path_ + "-wal");
   if (done) return done;
   // SQLite may have rolled back by itself; then there is nothing to roll back.
   (void)file_->database.execute("ROLLBACK");

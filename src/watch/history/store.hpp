@@ -69,6 +69,7 @@ class Store {
     Statement put_process_chunk;
     Statement put_kept;
     uint64_t inode = 0;
+    uint64_t log_inode = 0;  // of SQLite's log; 0: there was none
   };
   Store(std::string path, Tell tell, WriterLock lock);
   [[nodiscard]] static Result<File> open_file(const std::string& path);

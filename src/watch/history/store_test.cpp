@@ -200,6 +200,31 @@ TEST_F(StoreTest, AFileThatIsTakenAwayIsBegunAnew) {
   EXPECT_FALSE(points_of(history, used()).empty());
 }
 
+// As when a backup is brought back. Its devices and chunks have numbers of their own.
+TEST_F(StoreTest, AnotherHistoryInItsPlaceIsNotWrittenInto) {
+  const std::string other = folder_.file("other.db");
+  {
+    History history = opened(other);
+    history.add(look_at(kDayBegin, 1, "GPU-b"));
+  }
+  {
+    History history = opened(folder_.file(), options());
+    history.add(look_at(kDayBegin, 5));
+    ASSERT_TRUE(history.flush());
+    std::filesystem::rename(other, folder_.file());
+    history.add(look_at(kDayBegin + kSecond, 6));
+    EXPECT_FALSE(history.flush());
+    EXPECT_FALSE(history.flush());
+    EXPECT_THAT(told_, ElementsAre(HasSubstr("another history was put in the place of")));
+  }
+  const History history = opened(folder_.file());
+  HistoryQuery query = used();
+  query.device = "GPU-b";
+  const auto points = points_of(history, query);
+  ASSERT_EQ(points.size(), 1u);
+  EXPECT_EQ(points[0].average, 1);
+}
+
 TEST_F(StoreTest, AnotherProgramsDatabaseIsLeftAlone) {
   sql("CREATE TABLE theirs(x); INSERT INTO theirs VALUES(1);");
   EXPECT_THAT(refusal(), HasSubstr("another program"));
