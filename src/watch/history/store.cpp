@@ -3,6 +3,7 @@
 #include "base/descriptor.hpp"
 #include "base/own_formats.hpp"
 #include "base/text.hpp"
+#include "watch/history/file_system.hpp"
 #include "watch/history/schema.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +18,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 #include <utility>
 
@@ -41,19 +41,6 @@ std::string time_for_name() {
   gmtime_r(&now, &utc);
   return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z", utc.tm_year + 1900, utc.tm_mon + 1,
                      utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
-}
-
-// SQLite's log is shared memory, which programs on several machines do not have.
-Result<> check_file_system(const std::string& path) {
-  struct statfs about{};
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
-  if (statfs(folder.empty() ? "." : folder.c_str(), &about) != 0) return {};  // opening says why
-  const auto name = network_file_system(static_cast<uint32_t>(about.f_type));
-  if (!name) return {};
-  return fail(Code::kUnsupported,
-              "the history {} would be on {}: expected a file system of this machine; name a file "
-              "elsewhere with --history",
-              path, *name);
 }
 
 bool exists(const std::string& path) {
@@ -201,17 +188,8 @@ WriterLock::~WriterLock() {
 Store::Store(std::string path, Tell tell, WriterLock lock)
     : path_(std::move(path)), tell_(std::move(tell)), lock_(std::move(lock)) {}
 
-std::optional<std::string_view> network_file_system(uint32_t magic) {
-  constexpr uint32_t kNfs = 0x6969;
-  constexpr uint32_t kCifs = 0xff534d42;
-  constexpr uint32_t kSmb2 = 0xfe534d42;
-  if (magic == kNfs) return "NFS";
-  if (magic == kCifs || magic == kSmb2) return "SMB";
-  return std::nullopt;
-}
-
 Result<Store> Store::open(const std::string& path, Tell tell) {
-  for (const auto& checked : {check_file_system(path), check_is_database(path)})
+  for (const auto& checked : {check_is_local(path), check_is_database(path)})
     if (!checked) return tl::unexpected(checked.error());
   auto lock = WriterLock::take(path);
   if (!lock) return tl::unexpected(lock.error());

@@ -15,12 +15,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace vram::watch {
-
-// What a file system is called on which there is no history, by its number (statfs(2)).
-[[nodiscard]] std::optional<std::string_view> network_file_system(uint32_t magic);
 
 // Held by one process; the kernel lets go of it with the process, however that ends.
 class WriterLock {

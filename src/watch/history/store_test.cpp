@@ -4,6 +4,7 @@
 
 #include "base/testing/waiting.hpp"
 #include "watch/history/database.hpp"
+#include "watch/history/file_system.hpp"
 #include "watch/history/history.hpp"
 #include "watch/history/schema.hpp"
 #include "watch/testing/history_looks.hpp"
@@ -79,6 +80,7 @@ TEST_F(StoreTest, AFileThatIsNoDatabaseIsLeftAlone) {
 
 TEST(Store, HasNoHistoryWhereOtherMachinesWrite) {
   EXPECT_EQ(network_file_system(0x6969), "NFS");
+  EXPECT_EQ(network_file_system(0x0bd00bd0), "Lustre");
   EXPECT_EQ(network_file_system(0xfe534d42), "SMB");
   for (const uint32_t local :
        {0xef53U, 0x58465342U, 0x01021994U, 0x794c7630U})  // ext4, XFS, tmpfs, overlay
