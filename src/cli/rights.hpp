@@ -1,16 +1,11 @@
-// Rights: what a privileged server gives up once it runs. Linux counts capabilities for each
-// thread, and a new thread has its maker's: so the thread that looks at other users' processes is
-// made first, then these are called, and all that are made afterwards (they listen, write, notify)
-// have none.
+// Rights: what a privileged server gives up once it runs: capabilities (base/capabilities.hpp), and
+// calls. The thread that looks at other users' processes is made first and keeps its capabilities;
+// all that are made afterwards (they listen, write, notify) have none.
 #pragma once
 
 #include "base/result.hpp"
 
 namespace vram::cli {
-
-// Of the calling thread, and of those that it makes from then on: no capability, effective,
-// permitted, inheritable or ambient, ever again.
-[[nodiscard]] Result<> drop_capabilities();
 
 // Of the whole process, all threads there are and will be: no tracing, no memory of other
 // processes, no file by its handle, no module, no mount; with the rights to trace and to read
