@@ -139,7 +139,11 @@ void ask_in_turn(const NvmlApi& api, const DeviceSample& sample, Kept& kept) {
     for (unsigned each = 0; each < kFigures; ++each)
       ask_figure(api, static_cast<Figure>(each), sample, kept);
   } else {
-    for (const Figure figure : kTurns.at(kept.turn)) ask_figure(api, figure, sample, kept);
+    const auto& turn = kTurns.at(kept.turn);
+    // The memory of a client that no other list has is as new as that of the others.
+    if (!kept.mps.empty() && std::ranges::count(turn, kMps) == 0)
+      ask_figure(api, kMps, sample, kept);
+    for (const Figure figure : turn) ask_figure(api, figure, sample, kept);
     kept.turn = (kept.turn + 1) % kTurns.size();
   }
   if (!is_first && !kept.is_gpm_asked) {

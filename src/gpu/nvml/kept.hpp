@@ -41,7 +41,8 @@ inline constexpr uint32_t kMostMilliwatts = 100'000'000;
 // Three of the figures, a call each, so that all are new after four samples; how busy each process
 // is, which costs as much as all others together (1.4 ms on an H200), after two. The first sample
 // of a device, and one that comes later than kPause after the last, asks for all of them. Gpm is
-// opened by the second, since one sample alone has no use for it.
+// opened by the second, since one sample alone has no use for it. While a client of MPS is in no
+// other list, that list is asked for by each sample.
 inline constexpr std::chrono::seconds kPause{3};
 void ask_in_turn(const NvmlApi& api, const DeviceSample& sample, Kept& kept);
 
