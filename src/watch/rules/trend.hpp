@@ -3,11 +3,14 @@
 // a leak.
 //
 //     add(time, bytes) ──▶ floors ──▶ slope: the median of all pairs' slopes (Theil and Sen)
+//                                 └──▶ limit: where growth that slows down comes to its end
 //
 // Growth is without end only if nothing speaks against it: half of the window has been seen, its
 // last third grows as well (a model that was loaded does not), no fall takes back a quarter of the
 // growth, and the level is new: memory that was as high within the four windows before is a saw.
-// The first tooth of a saw longer than half of the window can't be told from a leak.
+// The first tooth of a saw longer than half of the window can't be told from a leak. A cache fills
+// ever more slowly: if growth goes on slowing down as it did from the window's first third to its
+// last, it ends at a limit.
 // Pure and deterministic: time comes in.
 #pragma once
 
@@ -41,18 +44,23 @@ class Trend {
 
   // Bytes a second; 0: not without end. Unknown: too little has been seen.
   [[nodiscard]] std::optional<double> growth_per_second() const { return growth_; }
+  // So much is to come at most; infinite where growth does not slow down.
+  [[nodiscard]] double limit_bytes() const { return limit_bytes_; }
   [[nodiscard]] const Seen& seen() const { return seen_; }
 
  private:
   void close();
   void forget(uint64_t part);
-  [[nodiscard]] std::optional<double> judge() const;
+  void judge();
+  [[nodiscard]] std::optional<double> growth_a_part() const;
+  [[nodiscard]] double find_limit_bytes() const;
   [[nodiscard]] bool comes_back(double growth_bytes) const;
 
   uint64_t part_ns_;
   uint64_t at_least_bytes_;
   Seen seen_;
   std::optional<double> growth_;
+  double limit_bytes_ = 0;
 };
 
 }  // namespace vram::watch
