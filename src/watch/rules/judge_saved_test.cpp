@@ -145,6 +145,34 @@ TEST(JudgeSaved, AGpuThatIsMissingIsMissedByTheNextProcess) {
   EXPECT_THAT(looks.firing(), ElementsAre("gpu-missing")) << "it does not come back by itself";
 }
 
+// After a new start of the machine, with a clock that is `ahead_ns` further.
+void reboot(Looks& looks, uint64_t ahead_ns) {
+  const ClockReading then = clock_of(looks);
+  Judge next(looks.judge.rules());
+  looks.now_ns = 20 * kSecondNs;
+  looks.clock_is_off_ns = then.unix_ns - kBeginning + static_cast<int64_t>(ahead_ns);
+  const ClockReading now{
+      .now_ns = looks.now_ns,
+      .unix_ns = kBeginning + static_cast<int64_t>(looks.now_ns) + looks.clock_is_off_ns,
+      .boot = 2};
+  ASSERT_TRUE(next.restore({looks.judge.saved_alerts(then), looks.judge.saved_figures(then)}, now));
+  std::destroy_at(&looks.judge);
+  std::construct_at(&looks.judge, std::move(next));
+}
+
+TEST(JudgeSaved, AClockThatIsYearsAheadAfterARebootForgetsNoGpu) {
+  Looks looks;
+  looks.machine.devices.push_back(testing::healthy_device(1));
+  looks.look();
+  looks.machine.devices.pop_back();
+  looks.look_for(6 * kMinuteNs);
+  ASSERT_THAT(looks.firing(), ElementsAre("gpu-missing"));
+  reboot(looks, 10 * 365 * 24 * kHourNs);
+  looks.look_for(kHourNs);
+  EXPECT_THAT(looks.firing(), ElementsAre("gpu-missing"));
+  EXPECT_EQ(looks.told.size(), 1U);
+}
+
 TEST(JudgeSaved, AnAlertWhoseRuleIsGoneIsResolved) {
   Looks looks = hot_looks();
   looks.look_for(2 * kMinuteNs);
