@@ -173,6 +173,19 @@ TEST(JudgeSaved, AClockThatIsYearsAheadAfterARebootForgetsNoGpu) {
   EXPECT_EQ(looks.told.size(), 1U);
 }
 
+// In a container: what the driver names by a number may never have been seen.
+TEST(JudgeSaved, ANumberOfBeforeARebootIsNoDeadProcess) {
+  Looks looks;
+  looks.add_process(4711, kGiB);
+  looks.look();
+  reboot(looks, 60 * kSecondNs);
+  Process& stranger = looks.machine.processes[0];
+  stranger.facts = {};
+  stranger.facts.edit().pid = 4711;
+  looks.look_for(10 * kMinuteNs);
+  EXPECT_THAT(looks.firing(), IsEmpty());
+}
+
 TEST(JudgeSaved, AnAlertWhoseRuleIsGoneIsResolved) {
   Looks looks = hot_looks();
   looks.look_for(2 * kMinuteNs);

@@ -44,7 +44,8 @@ class Measurer {
   [[nodiscard]] Json save() const;
   [[nodiscard]] Json names_of(const Subject& subject) const;
   // Before the first look, with the rules set. Throws Json::exception on JSON of another form.
-  void restore(const Json& saved);
+  // `is_same_boot`: a process that was seen alive then has its number still.
+  void restore(const Json& saved, bool is_same_boot);
   void renumber(Subject& subject, const Json& names);
 
  private:
