@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstring>
 #include <linux/audit.h>
-#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -49,19 +48,7 @@ constexpr std::array kRefusedCalls = {SYS_ptrace,
                                       SYS_io_uring_setup,
                                       SYS_pidfd_getfd};
 
-std::string error_message_of() { return std::strerror(errno); }
-
 }  // namespace
-
-Result<> drop_capabilities() {
-  // Kernels before 4.3 have no ambient ones.
-  (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
-  if (syscall(SYS_capset, &header, none.data()) != 0)
-    return fail(Code::kIo, "capabilities can't be given up: {}", error_message_of());
-  return {};
-}
 
 Result<> refuse_dangerous_calls() {
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) return {};
@@ -82,7 +69,7 @@ Result<> refuse_dangerous_calls() {
   add(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
   const sock_fprog filter{.len = static_cast<unsigned short>(length), .filter = program.data()};
   if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0)
-    return fail(Code::kUnsupported, "calls can't be refused: {}", error_message_of());
+    return fail(Code::kUnsupported, "calls can't be refused: {}", std::strerror(errno));
   return {};
 }
 

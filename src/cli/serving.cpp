@@ -1,6 +1,7 @@
 #include "cli/serving.hpp"
 
 #include "base/bytes.hpp"
+#include "base/capabilities.hpp"
 #include "base/detachable_thread.hpp"
 #include "base/environment.hpp"
 #include "cli/live.hpp"

@@ -62,10 +62,7 @@ void AlertEngine::restore(const watch::ClockReading& now) {
   if (!restored) notifier_->warn(restored.error().message);
   const auto undelivered = outbox_.restore(history_->kept(kOutbox));
   if (!undelivered) return notifier_->warn(undelivered.error().message);
-  for (notify::AlertUpdate update : undelivered->update) {
-    update.alerts = judge_.alerts();
-    notifier_->publish_again(update, undelivered->undelivered);
-  }
+  notifier_->publish_again(undelivered->update, undelivered->undelivered);
   notifier_->publish({.moment = moment_, .changes = {}, .alerts = judge_.alerts()});
 }
 

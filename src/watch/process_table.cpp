@@ -71,7 +71,13 @@ const KnownProcess& ProcessTable::lookup(uint32_t pid) {
   entry.is_asked = true;
   const bool is_known = entry.lives && entry.process.facts->start_ticks;
   if (!is_known || is_due(pid, entry)) check(pid, entry);
+  add_user(entry.process);
   return entry.process;
+}
+
+void ProcessTable::add_user(KnownProcess& process) {
+  if (!process.facts->uid || process.facts->user) return;
+  if (auto name = users_.name(*process.facts->uid)) process.facts.edit().user = std::move(name);
 }
 
 // Another machine's tree is as that machine's drivers count.
@@ -140,7 +146,7 @@ void ProcessTable::check(uint32_t pid, Entry& entry) {
     process.facts.edit().parent_pid = stat->parent_pid;
 }
 
-KnownProcess ProcessTable::read(uint32_t pid, const ProcessStat& stat) {
+KnownProcess ProcessTable::read(uint32_t pid, const ProcessStat& stat) const {
   KnownProcess process;
   ProcessFacts& facts = process.facts.edit();
   facts.pid = pid;
@@ -148,7 +154,6 @@ KnownProcess ProcessTable::read(uint32_t pid, const ProcessStat& stat) {
   if (const auto status = read_start(path(pid, "status"), kStatusBytes)) {
     facts.uid = effective_uid(status->text);
   }
-  if (facts.uid) facts.user = users_.name(*facts.uid);
   if (const auto cmdline = read_start(path(pid, "cmdline"), kCommandBytes)) {
     facts.command = shown_command(command_of(cmdline->text, stat.name, cmdline->is_cut), commands_);
   }

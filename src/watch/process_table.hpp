@@ -10,7 +10,8 @@
 //                                        └── no ──▶ status, cmdline, cgroup, environ
 //
 // Use it from one thread at a time. Reads a bounded part of each file; unreadable values are
-// unknown. Looking up a user's name or a container's file may block as long as the system does.
+// unknown. Reading a container's file may block as long as the system does. A user's
+// name that takes long is added when it has been found (Users).
 #pragma once
 
 #include "base/process_stat.hpp"
@@ -50,8 +51,13 @@ class ProcessTable {
   explicit ProcessTable(const std::string& root = "/proc",
                         CommandLines commands = CommandLines::kFull)
       : ProcessTable(root, commands, numbers_in(root)) {}
-  ProcessTable(const std::string& root, CommandLines commands, Numbers numbers)
-      : root_(root), commands_(commands), numbers_(numbers), lives_(root) {}
+  ProcessTable(const std::string& root, CommandLines commands, Numbers numbers,
+               UserSettings users = {})
+      : root_(root),
+        commands_(commands),
+        numbers_(numbers),
+        users_(std::move(users)),
+        lives_(root) {}
 
   // Queries which of the known processes have ended. lookup() relies on it until the tick ends;
   // without this call, it reads the stat of each process.
@@ -83,8 +89,9 @@ class ProcessTable {
   [[nodiscard]] bool is_due(uint32_t pid, const Entry& entry) const;
   [[nodiscard]] bool may_be_there(uint32_t pid, Entry& entry);
   void check(uint32_t pid, Entry& entry);
+  void add_user(KnownProcess& process);
   [[nodiscard]] std::string path(uint32_t pid, const char* file) const;
-  [[nodiscard]] KnownProcess read(uint32_t pid, const ProcessStat& stat);
+  [[nodiscard]] KnownProcess read(uint32_t pid, const ProcessStat& stat) const;
   [[nodiscard]] CudaEnvironment read_environment(ProcessFacts& facts) const;
   [[nodiscard]] std::optional<std::string> pod_space(uint32_t pid) const;
   [[nodiscard]] bool is_host_name(std::string_view name) const;

@@ -8,8 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <future>
 #include <string>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 namespace vram::watch {
@@ -175,6 +177,25 @@ TEST_F(ProcessTableTest, AUserWithoutANameIsANumber) {
   const auto facts = facts_of({.pid = 5, .uid = 3999999999});
   EXPECT_EQ(facts.uid, 3999999999U);
   EXPECT_EQ(facts.user, std::nullopt);
+}
+
+// As where a directory is away: the sample goes on without the name, and has it later.
+TEST_F(ProcessTableTest, AUserWhoseNameIsLongInComingIsNamedLater) {
+  std::promise<void> comes;
+  ProcessTable table(tree_.root(), CommandLines::kFull, ProcessTable::Numbers::kTheSame,
+                     {.ask =
+                          [came = comes.get_future().share()](uint32_t) {
+                            came.wait();
+                            return std::optional<std::string>("ann");
+                          },
+                      .timeout = std::chrono::milliseconds(1)});
+  tree_.put({.pid = 5, .uid = 1001});
+  EXPECT_EQ(table.facts(5).user, std::nullopt);
+  EXPECT_EQ(table.facts(5).command, "python3 train.py");
+  comes.set_value();
+  for (int i = 0; i < 60'000 && !table.facts(5).user; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(table.facts(5).user, "ann");
 }
 
 TEST_F(ProcessTableTest, KnownProcessesAreNotReadAgain) {

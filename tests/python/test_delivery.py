@@ -59,6 +59,7 @@ def test_memory_that_is_full_is_told_and_its_end_too(machine: Machine, tmp_path:
             assert alert["labels"] == {**wanted, "instance": host}
             assert alert["status"]["state"] == "active"
             assert alert["startsAt"] < alert["endsAt"]
+            assert "127.0.0.1" not in alert.get("generatorURL", ""), "which is another machine to whoever reads it"
             assert "GPU 0 (First)" in alert["annotations"]["summary"]
             assert alert["annotations"]["advice"]
             wait_until(lambda: hook.alerts("memory-full", "firing") != [])

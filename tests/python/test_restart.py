@@ -72,7 +72,8 @@ def test_an_alert_goes_on_over_a_restart_and_is_the_same(tmp_path: pathlib.Path)
         program = Killed(tmp_path, "--webhook", f"http://{hook.url}/")
         with program.run().with_a_look() as serve:
             program.machine.become(FULL)
-            wait_until(lambda: ids(hook, "firing") != set())
+            wait_until(lambda: ids(hook, "firing") != set() and serve.events("firing") != [])
+            time.sleep(1)  # what was delivered is written down
             (before,) = full_in(serve)
         with program.run().with_a_look() as serve:
             (after,) = full_in(serve)

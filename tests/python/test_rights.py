@@ -3,7 +3,9 @@
 VRAM_BINARY names the program under test. Needs root, or any capability to lose.
 """
 
+import os
 import pathlib
+import pwd
 import shutil
 import subprocess
 
@@ -34,15 +36,17 @@ HAS_CAPABILITIES = int(field(pathlib.Path("/proc/self/status"), "CapEff"), 16) !
 @pytest.mark.skipif(not HAS_CAPABILITIES, reason="this user has no capability to lose")
 @pytest.mark.skipif(IS_SANITIZED, reason="a sanitizer has threads of its own")
 def test_threads_that_listen_have_no_capabilities(tmp_path: pathlib.Path) -> None:
-    machine = Machine(tmp_path, TWO)
+    machine = Machine(tmp_path, TWO + f"process compute {os.getpid()} 1M\n")  # of a user who has a name
     receivers = ["--webhook", "http://127.0.0.1:1/", "--history", str(tmp_path / "history.db")]
     with Serve(machine, tmp_path, *receivers).with_a_look() as serve:
         assert serve.get("/metrics").status == 200
+        users = {process["user"] for process in serve.json("/api/v1/status")["processes"]}
+        assert pwd.getpwuid(os.geteuid()).pw_name in users
         of_threads = capabilities(serve.process.pid)
         assert of_threads[serve.process.pid] == NONE
         privileged = [thread for thread, rights in of_threads.items() if rights != NONE]
         assert len(privileged) == 1, "the one that looks"
-        assert len(of_threads) >= 5  # the main one, two of the server, the history's, the receivers'
+        assert len(of_threads) >= 6  # the main one, two of the server, the history's, the receivers', the names'
         assert serve.events("rights") == []
         assert serve.end() == 0
 

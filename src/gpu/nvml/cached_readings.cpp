@@ -140,7 +140,11 @@ void query_in_turn(const NvmlApi& api, const DeviceSample& sample, CachedReading
     for (unsigned each = 0; each < kFigures; ++each)
       query_figure(api, static_cast<Figure>(each), sample, cached);
   } else {
-    for (const Figure figure : kTurns.at(cached.turn)) query_figure(api, figure, sample, cached);
+    const auto& turn = kTurns.at(cached.turn);
+    // The memory of a client that no other list has is as new as that of the others.
+    if (!cached.mps.empty() && std::ranges::count(turn, kMps) == 0)
+      query_figure(api, kMps, sample, cached);
+    for (const Figure figure : turn) query_figure(api, figure, sample, cached);
     cached.turn = (cached.turn + 1) % kTurns.size();
   }
   if (!is_first && !cached.is_gpm_queried) {

@@ -42,7 +42,8 @@ inline constexpr uint32_t kMaxMilliwatts = 100'000'000;
 // Reads one of three figures in each sample, so that all are new after four samples, and how busy
 // each process is, which takes as long as all other figures (1.4 ms on an H200), in every second
 // one. The first sample of a device, and one more than kPause after the last, reads all of them.
-// The second one opens Gpm, which needs two samples.
+// The second one opens Gpm, which needs two samples. While a client of MPS is in no other list,
+// every sample reads that list.
 inline constexpr std::chrono::seconds kPause{3};
 void query_in_turn(const NvmlApi& api, const DeviceSample& sample, CachedReadings& cached);
 

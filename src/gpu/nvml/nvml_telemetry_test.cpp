@@ -203,7 +203,7 @@ TEST_P(NvmlTelemetryTest, ATickIsEightFastCallsAtMost) {
     calls.clear();
     const DeviceSample sample = nvml.sample(0);
     const std::string lines = calls.lines();
-    EXPECT_LE(std::ranges::count(lines, '\n'), 8) << lines;
+    EXPECT_LE(std::ranges::count(lines, '\n'), 9) << lines << "and one for a client of MPS alone";
     EXPECT_THAT(lines, Not(::testing::HasSubstr("PcieThroughput")));
     EXPECT_TRUE(sample.celsius && sample.core_mhz && sample.milliwatts && sample.throttle_reasons);
   }

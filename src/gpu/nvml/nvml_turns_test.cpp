@@ -5,6 +5,7 @@
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/testing/fake_nvml.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -200,9 +201,23 @@ TEST_P(NvmlTurnsTest, ClientsOfMpsAreMarkedAndLeaveWithTheirEntry) {
   }
   (void)nvml.sample(0);  // asks for the list of MPS, and the two that follow don't
   scenario.change(alone);
-  EXPECT_EQ(nvml.sample(0).processes->size(), has_mps ? 2U : 1U);  // 7 stays until it is asked
+  EXPECT_EQ(nvml.sample(0).processes->size(), 1U);  // nor does 7 stay any longer
   scenario.change(alone + "process compute 5 10M\n");
   EXPECT_FALSE(process_of(nvml.sample(0), 5).is_mps);  // a new one
+}
+
+// In no other list, it holds what it holds now, and in another one no more than that says.
+TEST_P(NvmlTurnsTest, AClientOfMpsThatShrinksIsNeverTooLarge) {
+  if (GetParam() == "1") GTEST_SKIP() << "has no list of MPS clients";
+  const Scenario scenario(kDevice + "process mps 7 200M\n");
+  const Nvml nvml = open();
+  EXPECT_EQ(process_of(nvml.sample(0), 7).used_bytes, 200 * kMiB);
+  for (uint64_t mib = 190; mib > 150; mib -= 10) {
+    scenario.change(kDevice + fmt::format("process mps 7 {}M\n", mib));
+    EXPECT_EQ(process_of(nvml.sample(0), 7).used_bytes, mib * kMiB);
+  }
+  scenario.change(kDevice + "process compute 7 20M\nprocess mps 7 20M\n");
+  EXPECT_EQ(process_of(nvml.sample(0), 7).used_bytes, 20 * kMiB);
 }
 
 }  // namespace

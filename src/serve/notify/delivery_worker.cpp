@@ -55,6 +55,11 @@ ReceiverState DeliveryWorker::state() const {
   return state;
 }
 
+std::string DeliveryWorker::key() const {
+  const std::lock_guard guard(mutex_);
+  return receiver_->key();
+}
+
 bool DeliveryWorker::needs_every_change() const {
   const std::lock_guard guard(mutex_);
   return receiver_->needs_every_change();

@@ -40,6 +40,7 @@ class DeliveryWorker {
   void change_url(const Target& target);
   [[nodiscard]] ReceiverState state() const;
   // As Receiver has them.
+  [[nodiscard]] std::string key() const;
   [[nodiscard]] bool needs_every_change() const;
   [[nodiscard]] std::optional<uint64_t> first_undelivered() const;
 

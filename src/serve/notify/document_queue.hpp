@@ -2,6 +2,7 @@
 // it from one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,7 @@ class DocumentQueue {
   DocumentQueue(size_t max_size, std::chrono::milliseconds max_age)
       : max_size_(max_size), max_age_(max_age) {}
 
-  // How many were dropped to make room: the oldest.
+  // How many were dropped to make room: the oldest. `update`: 0 where it is of none.
   size_t add(std::string text, Clock::time_point now, uint64_t update = 0) {
     documents_.push_back({std::move(text), now, ++count_, update});
     const size_t dropped = documents_.size() > max_size_ ? documents_.size() - max_size_ : 0;
@@ -34,7 +35,9 @@ class DocumentQueue {
 
   // The update number of the oldest document.
   [[nodiscard]] std::optional<uint64_t> first_update() const {
-    return documents_.empty() ? std::nullopt : std::optional(documents_.front().update);
+    const auto found =
+        std::ranges::find_if(documents_, [](const Document& each) { return each.update != 0; });
+    return found == documents_.end() ? std::nullopt : std::optional(found->update);
   }
 
   // There is one.

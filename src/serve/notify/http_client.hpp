@@ -23,6 +23,9 @@ struct Target {
   std::string path;           // with the query
   std::string authorization;  // the header's value; empty: none
   std::string shown;
+  // `shown` and 16 bits of a hash of the whole URL: it tells two receivers on one host apart, and
+  // says too little of a password to be worth guessing one by it.
+  std::string key;
 };
 
 // "http://user:password@host:9093/prefix", or https://; a user's and password's %xx are decoded.

@@ -5,6 +5,7 @@
 #include "serve/notify/receivers.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace vram::serve::notify {
@@ -76,18 +77,25 @@ Undelivered Notifier::undelivered(uint64_t next) const {
   for (const auto& worker : workers_) {
     if (!worker->needs_every_change()) continue;
     const auto first = worker->first_undelivered().value_or(next);
-    const auto [entry, is_new] = undelivered.try_emplace(worker->state().name, first);
-    entry->second = std::min(entry->second, first);  // two may differ in what is not shown
+    const auto [entry, is_new] = undelivered.try_emplace(worker->key(), first);
+    entry->second = std::min(entry->second, first);  // of 65,536 pairs on one host one shares a key
   }
   return undelivered;
 }
 
-void Notifier::publish_again(const AlertUpdate& update, const Undelivered& undelivered) {
+void Notifier::publish_again(const std::vector<AlertUpdate>& update,
+                             const Undelivered& undelivered) {
+  Undelivered of_others = undelivered;
+  for (const auto& worker : workers_) of_others.erase(worker->key());
+  uint64_t first_of_others = std::numeric_limits<uint64_t>::max();
+  for (const auto& [key, first] : of_others) first_of_others = std::min(first_of_others, first);
   for (const auto& worker : workers_) {
-    const auto first = undelivered.find(worker->state().name);
-    if (worker->needs_every_change() && first != undelivered.end() &&
-        first->second <= update.number)
-      worker->publish(update);
+    if (!worker->needs_every_change()) continue;
+    const auto own = undelivered.find(worker->key());
+    const uint64_t first = own == undelivered.end() ? first_of_others : own->second;
+    for (const AlertUpdate& one : update) {
+      if (one.number >= first) worker->publish(one);
+    }
   }
 }
 

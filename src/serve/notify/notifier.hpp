@@ -91,9 +91,10 @@ class Notifier {
 
   // `next`: the number of the next update.
   [[nodiscard]] Undelivered undelivered(uint64_t next) const;
-  // Sends an earlier update to the receivers that `undelivered` lists with its number or a lower
-  // one.
-  void publish_again(const AlertUpdate& update, const Undelivered& undelivered);
+  // Notifications of an earlier process, the oldest first: each receiver gets what it had not
+  // accepted. A receiver that did not exist then gets what is owed to those that no longer exist:
+  // it may be one of them with another URL.
+  void publish_again(const std::vector<AlertUpdate>& updates, const Undelivered& undelivered);
 
  private:
   explicit Notifier(std::vector<std::shared_ptr<DeliveryWorker>> workers);

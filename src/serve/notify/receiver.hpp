@@ -34,6 +34,8 @@ class Receiver {
   virtual ~Receiver() = default;
   [[nodiscard]] virtual std::string kind() const = 0;
   [[nodiscard]] virtual std::string name() const = 0;
+  // Distinguishes it from the others, for a later process too; reveals no secret.
+  [[nodiscard]] virtual std::string key() const { return name(); }
   // Changes the URL for the next document; a running delivery is not affected. Has no effect
   // without a URL.
   virtual void change_url(const Target& /*target*/, Clock::time_point /*now*/) {}

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -32,18 +34,20 @@ class Log final : public LogReceiver {
 
   size_t take(const AlertUpdate& update, Clock::time_point now) override {
     size_t dropped = 0;
-    if (form_ == LogForm::kNone || !write_) return 0;
+    if (!needs_every_change()) return 0;
     for (const watch::AlertChange& change : update.changes) {
       dropped += queue_.add(
           kLine + (form_ == LogForm::kJson ? show::alert_log_json(update.moment, change.alert)
                                            : show::alert_log_text(update.moment, change.alert)),
-          now);
+          now, update.number);
     }
     return dropped;
   }
   size_t take_warning(const std::string& message, Clock::time_point now) override {
     return warn_ ? queue_.add(kComplaint + message, now) : 0;
   }
+  bool needs_every_change() const override { return form_ != LogForm::kNone && write_; }
+  std::optional<uint64_t> first_undelivered() const override { return queue_.first_update(); }
 
   std::optional<Clock::time_point> due() const override { return queue_.due(); }
   size_t queued() const override { return queue_.size(); }
@@ -97,6 +101,13 @@ class Webhook final : public HttpReceiver {
   DocumentQueue queue_;
 };
 
+// Later it may be different: too slow, too many at once, the server's own trouble; or a password
+// that was changed there (of chat services a part of the path), and is about to be changed here.
+bool is_passing(unsigned status) {
+  static constexpr std::array kStatuses{401U, 403U, 404U, 407U, 408U, 410U, 429U};
+  return status >= 500 || std::ranges::count(kStatuses, status) > 0;
+}
+
 // What an HTTP status means for whoever posted.
 Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
   if (!answer) return {Outcome::kFailed, answer.error().message};
@@ -111,9 +122,7 @@ Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
   }
   if (status >= 300 && status < 400)
     trouble += "; redirects are not followed: name the address meant";
-  // Too slow, too many at once, or the server's own trouble: later it may be different.
-  const bool is_passing = status == 408 || status == 429 || status >= 500;
-  return {is_passing ? Outcome::kFailed : Outcome::kRefused, std::move(trouble)};
+  return {is_passing(status) ? Outcome::kFailed : Outcome::kRefused, std::move(trouble)};
 }
 
 }  // namespace
@@ -121,7 +130,8 @@ Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
 HttpReceiver::HttpReceiver(Target target, std::chrono::milliseconds timeout)
     : target_(std::move(target)), timeout_(timeout) {}
 
-std::string HttpReceiver::name() const { return (next_target_ ? *next_target_ : target_).shown; }
+std::string HttpReceiver::name() const { return target().shown; }
+std::string HttpReceiver::key() const { return target().key; }
 
 void HttpReceiver::change_url(const Target& target, Clock::time_point /*now*/) {
   next_target_ = target;

@@ -22,12 +22,15 @@ class HttpReceiver : public Receiver {
  public:
   HttpReceiver(Target target, std::chrono::milliseconds timeout);
   [[nodiscard]] std::string name() const override;
+  [[nodiscard]] std::string key() const override;
   void change_url(const Target& target, Clock::time_point now) override;
   [[nodiscard]] std::string next() final;
   Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) final;
 
  private:
   [[nodiscard]] virtual std::string next_document() = 0;
+  // Of the next document.
+  [[nodiscard]] const Target& target() const { return next_target_ ? *next_target_ : target_; }
 
   Target target_;
   std::optional<Target> next_target_;

@@ -47,6 +47,13 @@ std::string base64(std::string_view bytes) {
   return result;
 }
 
+// FNV-1a, folded.
+uint32_t hash16(std::string_view text) {
+  uint32_t hash = 2'166'136'261;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16'777'619;
+  return (hash >> 16 ^ hash) & 0xffffU;
+}
+
 bool is_port(std::string_view text) {
   uint32_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
@@ -87,6 +94,7 @@ Result<Target> parse_target(std::string_view url) {
   Target target;
   target.is_https = url.starts_with(kHttps);
   const std::string_view scheme = target.is_https ? kHttps : kHttp;
+  const uint32_t hash = hash16(url);
   if (!url.starts_with(scheme) || !is_plain(url)) {
     // Without a scheme it may be any secret: the file of another one was named.
     const size_t mark = url.find("://");
@@ -118,6 +126,7 @@ Result<Target> parse_target(std::string_view url) {
   target.path = std::string(url.substr(end));
   if (!target.path.starts_with('/')) target.path.insert(0, "/");
   target.shown = fmt::format("{}{}", scheme, authority);
+  target.key = fmt::format("{} {:04x}", target.shown, hash);
   return target;
 }
 

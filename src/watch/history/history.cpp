@@ -1,6 +1,8 @@
 #include "watch/history/history.hpp"
 
+#include "base/bytes.hpp"
 #include "watch/history/fold.hpp"
+#include "watch/history/prune_clock.hpp"
 #include "watch/history/query.hpp"
 #include "watch/history/store.hpp"
 
@@ -23,43 +25,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kNsPerS = 1'000'000'000;
-// Nothing is thrown away by a clock that jumped within the last hour: it may jump back.
-constexpr int64_t kJumpNs = 60 * kNsPerS;
-constexpr int64_t kSteadyNs = 3600 * kNsPerS;
+constexpr const char* kClock = "clock";  // the name of what PruneClock saves
+
+std::string text_in(const TextCache& texts, const std::string& name) {
+  const auto found = texts.find(name);
+  return found == texts.end() ? "" : found->second;
+}
 
 uint64_t size_of(const std::string& path) {
   struct stat status{};
   return stat(path.c_str(), &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
 }
-
-// When what is old may go: not too often, and by a clock that can be believed.
-class PruneClock {
- public:
-  explicit PruneClock(std::chrono::nanoseconds period) : period_ns_(period.count()) {}
-
-  void see(int64_t wall_ns, int64_t steady_ns) {
-    const int64_t offset_ns = wall_ns - steady_ns;
-    if (!last_offset_ns_) due_ns_ = steady_ns + period_ns_;
-    if (last_offset_ns_ && std::abs(offset_ns - *last_offset_ns_) > kJumpNs)
-      due_ns_ = std::max(due_ns_, steady_ns + kSteadyNs);
-    last_offset_ns_ = offset_ns;
-    wall_ns_ = wall_ns;
-    steady_ns_ = steady_ns;
-  }
-  // The time by the machine's clock, once for each time that it is due.
-  std::optional<int64_t> take() {
-    if (!last_offset_ns_ || steady_ns_ < due_ns_) return std::nullopt;
-    due_ns_ = steady_ns_ + period_ns_;
-    return wall_ns_;
-  }
-
- private:
-  int64_t period_ns_;
-  int64_t wall_ns_ = 0;
-  int64_t steady_ns_ = 0;
-  int64_t due_ns_ = 0;
-  std::optional<int64_t> last_offset_ns_;
-};
 
 }  // namespace
 
@@ -91,10 +67,12 @@ class History::State {
  private:
   void run();
   bool wait();
+  void keep_clock();
   Result<> write_once(bool all);
   Result<> write_rows(const ChunkRows& rows, const TextCache& texts);
   Result<> prune_if_due();
   void report_result(const Result<>& done);
+  void report_result(const ClockLeap& leap) const;
 
   const std::string path_;
   const HistoryOptions options_;
@@ -105,12 +83,13 @@ class History::State {
   mutable std::mutex memory_mutex_;  // guards what follows; never held while the file is touched
   Fold fold_;
   PruneClock prune_clock_;
+  std::optional<ClockLeap> new_leap_;  // that nobody was told of
   std::optional<int64_t> oldest_ns_;
   std::optional<int64_t> newest_ns_;
   uint64_t added_ = 0;
   std::optional<std::string> last_error_;
   const TextCache kept_before_;
-  TextCache texts_;      // all that were kept since
+  TextCache texts_;      // all that there are
   TextCache new_texts_;  // of these what is not in the file
 
   std::mutex work_mutex_;  // guards what follows
@@ -129,8 +108,9 @@ History::State::State(std::string path, HistoryOptions options, Store store, Beg
       options_(std::move(options)),
       store_(std::move(store)),
       fold_(std::move(begin.fold), options_.unwritten_bytes),
-      prune_clock_(options_.prune_period),
-      kept_before_(std::move(begin.kept)) {
+      prune_clock_(options_.prune_period, text_in(begin.kept, kClock), begin.span.newest_s),
+      kept_before_(std::move(begin.kept)),
+      texts_(kept_before_) {
   if (begin.span.oldest_s) oldest_ns_ = *begin.span.oldest_s * kNsPerS;
   if (begin.span.newest_s) newest_ns_ = *begin.span.newest_s * kNsPerS;
   thread_ = std::thread([this] { run(); });
@@ -149,7 +129,10 @@ void History::State::add(const Sampled& sampled) {
   const int64_t time_ns = sampled.snapshot.time_ns;
   const std::lock_guard guard(memory_mutex_);
   fold_.add(sampled);
-  prune_clock_.see(time_ns, static_cast<int64_t>(sampled.begin_ns));
+  if (const auto leap = prune_clock_.see(time_ns, static_cast<int64_t>(sampled.begin_ns))) {
+    new_leap_ = leap;
+    keep_clock();
+  }
   newest_ns_ = time_ns;  // not the latest of all: a clock that went ahead once may have come back
   oldest_ns_ = std::min(oldest_ns_.value_or(time_ns), time_ns);
   ++added_;
@@ -167,9 +150,11 @@ void History::State::keep(TextCache texts, std::chrono::milliseconds timeout) {
 }
 
 std::string History::State::kept(const std::string& name) const {
-  const auto found = kept_before_.find(name);
-  return found == kept_before_.end() ? "" : found->second;
+  return text_in(kept_before_, name);
 }
+
+// With what is written next.
+void History::State::keep_clock() { new_texts_[kClock] = texts_[kClock] = prune_clock_.save(); }
 
 // True: there is more to come.
 bool History::State::wait() {
@@ -205,11 +190,14 @@ void History::State::run() {
 Result<> History::State::write_once(bool all) {
   ChunkRows rows;
   TextCache texts;
+  std::optional<ClockLeap> leap;
   {
     const std::lock_guard guard(memory_mutex_);
     rows = fold_.take(all);
     texts = std::exchange(new_texts_, {});
+    leap = std::exchange(new_leap_, std::nullopt);
   }
+  if (leap) report_result(*leap);
   auto done = write_rows(rows, texts);
   {
     const std::lock_guard guard(memory_mutex_);
@@ -241,17 +229,28 @@ Result<> History::State::write_rows(const ChunkRows& rows, const TextCache& text
 
 Result<> History::State::prune_if_due() {
   std::optional<int64_t> now_ns;
+  ClockLeaps leaps;
   {
     const std::lock_guard guard(memory_mutex_);
     now_ns = prune_clock_.take();
+    if (!now_ns) return {};
+    leaps = prune_clock_.leaps();
+    keep_clock();
   }
-  if (!now_ns) return {};
-  if (auto pruned = store_.prune(*now_ns / kNsPerS, options_.keep); !pruned) return pruned;
+  if (auto pruned = store_.prune(*now_ns / kNsPerS, leaps, options_.keep); !pruned) return pruned;
   auto span = store_.span();
   if (!span) return tl::unexpected(span.error());
   const std::lock_guard guard(memory_mutex_);
   if (span->oldest_s) oldest_ns_ = *span->oldest_s * kNsPerS;
   return {};
+}
+
+void History::State::report_result(const ClockLeap& leap) const {
+  options_.report(
+      fmt::format("the clock is {} ahead of when the history {} was last added to: what is older "
+                  "does not age by "
+                  "that, so a clock that is wrong deletes none of it",
+                  format_duration_ns(leap.by_s * kNsPerS), path_));
 }
 
 // Once for each change.

@@ -114,6 +114,20 @@ TEST_F(HistoryTest, TextsAreKeptForAnotherServer) {
 }
 
 // What a kill -9 would find.
+// Another one is begun, and has what the first one had.
+TEST_F(HistoryTest, TextsOutliveTheirFile) {
+  {
+    History history = opened(folder_.file());
+    history.keep({{"alerts", "a"}}, std::chrono::seconds(60));
+  }
+  {
+    History history = opened(folder_.file());
+    std::filesystem::remove(folder_.file());
+    ASSERT_TRUE(history.flush());
+  }
+  EXPECT_EQ(opened(folder_.file()).kept("alerts"), "a");
+}
+
 TEST_F(HistoryTest, WhatWasWaitedForIsInTheFile) {
   HistoryOptions options;
   options.write_period = std::chrono::hours(1);

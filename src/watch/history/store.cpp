@@ -3,6 +3,7 @@
 #include "base/descriptor.hpp"
 #include "base/own_formats.hpp"
 #include "base/text.hpp"
+#include "watch/history/file_system.hpp"
 #include "watch/history/schema.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +18,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 #include <utility>
 
@@ -43,19 +43,6 @@ std::string time_for_name() {
                      utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
 }
 
-// SQLite's log is shared memory, which programs on several machines do not have.
-Result<> check_file_system(const std::string& path) {
-  struct statfs about{};
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
-  if (statfs(folder.empty() ? "." : folder.c_str(), &about) != 0) return {};  // opening says why
-  const auto name = network_file_system(static_cast<uint32_t>(about.f_type));
-  if (!name) return {};
-  return fail(Code::kUnsupported,
-              "the history {} would be on {}: expected a file system of this machine; name a file "
-              "elsewhere with --history",
-              path, *name);
-}
-
 bool exists(const std::string& path) {
   struct stat status{};
   return lstat(path.c_str(), &status) == 0;
@@ -68,14 +55,24 @@ std::string free_name(const std::string& path) {
   return name;
 }
 
-// With what SQLite keeps beside it, under names by which SQLite finds it.
+// What SQLite keeps beside a file.
+void move_log(const std::string& path, const std::string& aside) {
+  for (const char* end : {"-wal", "-shm"})
+    (void)std::rename((path + end).c_str(), (aside + end).c_str());
+}
+
+// With what is beside it, under names by which SQLite finds it.
 Result<std::string> rename_damaged(const std::string& path) {
   std::string aside = free_name(path);
   if (std::rename(path.c_str(), aside.c_str()) != 0 && errno != ENOENT)
     return fail(Code::kIo, "{} can't be moved aside: {}", path, errno_text());
-  for (const char* end : {"-wal", "-shm"})
-    (void)std::rename((path + end).c_str(), (aside + end).c_str());
+  move_log(path, aside);
   return aside;
+}
+
+uint64_t inode_of(const std::string& path) {
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
 std::string first_bytes(int descriptor) {
@@ -133,6 +130,15 @@ bool is_lock_file(int descriptor) {
   return text.empty() || text.find_first_not_of("0123456789") == text.size() - 1;
 }
 
+// In SQL: by what the column says, and also once the leaps that came after it are added; the first
+// alone is what an index finds.
+std::string is_before(std::string_view column, int64_t time_s, const ClockLeaps& leaps) {
+  std::string shifted(column);
+  for (const ClockLeap& leap : leaps)
+    shifted += fmt::format("+({}<={})*{}", column, leap.after_s, leap.by_s);
+  return fmt::format("{}<{} AND {}<{}", column, time_s, shifted, time_s);
+}
+
 Result<> prepare_all(Database& database,
                      std::initializer_list<std::pair<Statement*, const char*>> all) {
   for (const auto& [statement, sql] : all) {
@@ -181,17 +187,8 @@ WriterLock::~WriterLock() {
 Store::Store(std::string path, Report report, WriterLock lock)
     : path_(std::move(path)), report_(std::move(report)), lock_(std::move(lock)) {}
 
-std::optional<std::string_view> network_file_system(uint32_t magic) {
-  constexpr uint32_t kNfs = 0x6969;
-  constexpr uint32_t kCifs = 0xff534d42;
-  constexpr uint32_t kSmb2 = 0xfe534d42;
-  if (magic == kNfs) return "NFS";
-  if (magic == kCifs || magic == kSmb2) return "SMB";
-  return std::nullopt;
-}
-
 Result<Store> Store::open(const std::string& path, Report report) {
-  for (const auto& checked : {check_file_system(path), check_is_database(path)})
+  for (const auto& checked : {check_is_local(path), check_is_database(path)})
     if (!checked) return tl::unexpected(checked.error());
   auto lock = WriterLock::take(path);
   if (!lock) return tl::unexpected(lock.error());
@@ -258,7 +255,11 @@ Result<> Store::restart_file(const std::string& why) {
   // One that somebody put in its place is none of ours to move.
   if (std::exchange(had_file_, false) && is_there())
     if (auto moved = move_it(); !moved) return moved;
+  const uint64_t log = file_ ? file_->log_inode : 0;
   file_.reset();
+  // SQLite leaves the log of a file that was taken away, and would play it into another one.
+  if (log != 0 && exists(path_) && inode_of(path_ + "-wal") == log)
+    move_log(path_, free_name(path_));
   written_devices_.clear();
   auto file = open_file(path_);
   // What a full disk left of an earlier attempt is opened, not moved.
@@ -267,6 +268,15 @@ Result<> Store::restart_file(const std::string& why) {
     file = open_file(path_);
   }
   if (!file) return tl::unexpected(with_path(file.error(), path_));
+  auto devices = file->database.number("SELECT count(*) FROM device");
+  if (!devices) return tl::unexpected(with_path(devices.error(), path_));
+  // A backup, say. There the numbers by which chunks are written are other devices' and chunks'.
+  if (*devices > 0)
+    return fail(
+        Code::kIo,
+        "another history was put in the place of {} meanwhile: start vram anew to go on with "
+        "that one, or move it away",
+        path_);
   file_ = std::move(*file);
   had_file_ = true;
   report_(aside.empty()
@@ -277,10 +287,7 @@ Result<> Store::restart_file(const std::string& why) {
   return {};
 }
 
-bool Store::is_there() const {
-  struct stat status{};
-  return stat(path_.c_str(), &status) == 0 && file_ && status.st_ino == file_->inode;
-}
+bool Store::is_there() const { return file_ && inode_of(path_) == file_->inode; }
 
 Result<FoldStart> Store::start() {
   FoldStart start;
@@ -362,6 +369,7 @@ Result<> Store::put_all(const ChunkRows& rows, const TextCache& texts) {
 Result<> Store::write(const ChunkRows& rows, const TextCache& texts) {
   if (!is_there()) return fail(Code::kBadInput, "it is not there any more");
   auto done = put_all(rows, texts);
+  if (done) file_->log_inode = inode_of(path_ + "-wal");
   if (done) return done;
   // SQLite may have rolled back by itself; then there is nothing to roll back.
   (void)file_->database.execute("ROLLBACK");
@@ -369,20 +377,20 @@ Result<> Store::write(const ChunkRows& rows, const TextCache& texts) {
   return done;
 }
 
-Result<> Store::prune(int64_t now_s, const HistoryKeep& keep) {
+Result<> Store::prune(int64_t now_s, const ClockLeaps& leaps, const HistoryKeep& keep) {
   if (!is_there()) return fail(Code::kBadInput, "it is not there any more");
   std::string sql = "BEGIN IMMEDIATE;";
   const std::array kept = {keep.samples, keep.minutes, keep.hours};
   for (size_t i = 0; i < kGrains.size(); ++i)
     sql += fmt::format(
-        "DELETE FROM device_chunk WHERE device IN (SELECT id FROM device) AND grain_s={} AND "
-        "begin_s<{};",
-        kGrains[i].grain_s, now_s - kept[i].count() - kGrains[i].span_s);
+        "DELETE FROM device_chunk WHERE device IN (SELECT id FROM device) AND grain_s={} AND {};",
+        kGrains[i].grain_s,
+        is_before("begin_s", now_s - kept[i].count() - kGrains[i].span_s, leaps));
   const int64_t process_s = now_s - keep.processes.count() - kProcessGrain.span_s;
   sql += fmt::format(
-      "DELETE FROM process_chunk WHERE device IN (SELECT id FROM device) AND begin_s<{0};"
-      "DELETE FROM process WHERE last_s<{0}; COMMIT;",
-      process_s);
+      "DELETE FROM process_chunk WHERE device IN (SELECT id FROM device) AND {};"
+      "DELETE FROM process WHERE {}; COMMIT;",
+      is_before("begin_s", process_s, leaps), is_before("last_s", process_s, leaps));
   if (auto pruned = file_->database.execute(sql); !pruned) {
     (void)file_->database.execute("ROLLBACK");
     return pruned;

@@ -7,6 +7,7 @@
 #include "watch/history/database.hpp"
 #include "watch/history/fold.hpp"
 #include "watch/history/history.hpp"
+#include "watch/history/prune_clock.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -14,13 +15,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace vram::watch {
-
-// Returns the name of a network file system, on which there is no history, by its number
-// (statfs(2)).
-[[nodiscard]] std::optional<std::string_view> network_file_system(uint32_t magic);
 
 // Held by one process; the kernel releases it when the process ends for any reason.
 class WriterLock {
@@ -54,7 +50,7 @@ class Store {
   // Writes all or nothing. kBadInput: the file is damaged or was deleted.
   [[nodiscard]] Result<> write(const ChunkRows& rows, const TextCache& texts = {});
   // Deletes data beyond its retention; the file shrinks gradually.
-  [[nodiscard]] Result<> prune(int64_t now_s, const HistoryKeep& keep);
+  [[nodiscard]] Result<> prune(int64_t now_s, const ClockLeaps& leaps, const HistoryKeep& keep);
   // Whether another reader's complaint is right.
   [[nodiscard]] bool is_broken();
   // Moves the file aside, if it is there, and begins a new one.
@@ -69,6 +65,7 @@ class Store {
     Statement put_process_chunk;
     Statement put_kept;
     uint64_t inode = 0;
+    uint64_t log_inode = 0;  // of SQLite's log; 0: there was none
   };
   Store(std::string path, Report report, WriterLock lock);
   [[nodiscard]] static Result<File> open_file(const std::string& path);

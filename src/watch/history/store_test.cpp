@@ -1,9 +1,10 @@
 // The history's file in bad company: broken, somebody else's, newer, taken, in a folder that can't
-// be written, gone; and that what is too old goes and gives its room back.
+// be written, gone.
 #include "watch/history/store.hpp"
 
 #include "base/testing/waiting.hpp"
 #include "watch/history/database.hpp"
+#include "watch/history/file_system.hpp"
 #include "watch/history/history.hpp"
 #include "watch/history/schema.hpp"
 #include "watch/testing/history_samples.hpp"
@@ -79,6 +80,7 @@ TEST_F(StoreTest, AFileThatIsNoDatabaseIsLeftAlone) {
 
 TEST(Store, HasNoHistoryWhereOtherMachinesWrite) {
   EXPECT_EQ(network_file_system(0x6969), "NFS");
+  EXPECT_EQ(network_file_system(0x0bd00bd0), "Lustre");
   EXPECT_EQ(network_file_system(0xfe534d42), "SMB");
   for (const uint32_t local :
        {0xef53U, 0x58465342U, 0x01021994U, 0x794c7630U})  // ext4, XFS, tmpfs, overlay
@@ -200,6 +202,31 @@ TEST_F(StoreTest, AFileThatIsTakenAwayIsBegunAnew) {
   EXPECT_FALSE(points_of(history, used()).empty());
 }
 
+// As when a backup is brought back. Its devices and chunks have numbers of their own.
+TEST_F(StoreTest, AnotherHistoryInItsPlaceIsNotWrittenInto) {
+  const std::string other = folder_.file("other.db");
+  {
+    History history = opened(other);
+    history.add(sample_at(kDayBegin, 1, "GPU-b"));
+  }
+  {
+    History history = opened(folder_.file(), options());
+    history.add(sample_at(kDayBegin, 5));
+    ASSERT_TRUE(history.flush());
+    std::filesystem::rename(other, folder_.file());
+    history.add(sample_at(kDayBegin + kSecond, 6));
+    EXPECT_FALSE(history.flush());
+    EXPECT_FALSE(history.flush());
+    EXPECT_THAT(messages_, ElementsAre(HasSubstr("another history was put in the place of")));
+  }
+  const History history = opened(folder_.file());
+  HistoryQuery query = used();
+  query.device = "GPU-b";
+  const auto points = points_of(history, query);
+  ASSERT_EQ(points.size(), 1u);
+  EXPECT_EQ(points[0].average, 1);
+}
+
 TEST_F(StoreTest, AnotherProgramsDatabaseIsLeftAlone) {
   sql("CREATE TABLE theirs(x); INSERT INTO theirs VALUES(1);");
   EXPECT_THAT(refusal(), HasSubstr("another program"));
@@ -241,97 +268,6 @@ TEST_F(StoreTest, AFolderThatMayNotBeWrittenIsNamed) {
   const int status = status_of_child(child);
   EXPECT_EQ(status, 0);
   std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
-}
-
-class PruneTest : public StoreTest {
- protected:
-  PruneTest() {
-    options_.keep = {std::chrono::hours(1), std::chrono::hours(2), std::chrono::hours(24),
-                     std::chrono::hours(2)};
-    options_.prune_period = std::chrono::minutes(1);
-  }
-  // A sample each 10 s.
-  static void add(History& history, int64_t from_ns, int64_t to_ns) {
-    for (int64_t time_ns = from_ns; time_ns < to_ns; time_ns += 10 * kSecond)
-      history.add(sample_at(time_ns, 5));
-  }
-  HistoryOptions options_;
-};
-
-TEST_F(PruneTest, EachGrainIsKeptAsLongAsItShould) {
-  History history = opened(folder_.file(), options_);
-  add(history, kDayBegin, kDayBegin + 12 * kHour);
-  ASSERT_TRUE(history.flush());
-  ASSERT_TRUE(history.flush());
-  auto database = Database::open(folder_.file(), true);
-  ASSERT_TRUE(database) << database.error().message;
-  const auto oldest_s = [&](int grain_s) {
-    return database
-        ->number(fmt::format("SELECT min(begin_s) FROM device_chunk WHERE grain_s={}", grain_s))
-        .value();
-  };
-  // The last sample is at 11:59:50; a chunk goes when all of it is too old.
-  const int64_t end_s = kDayBegin / kSecond + 12 * 3600;
-  EXPECT_EQ(oldest_s(0), end_s - 3600 - 60);
-  EXPECT_EQ(oldest_s(60), end_s - 2 * 3600 - 900);
-  EXPECT_EQ(oldest_s(3600), kDayBegin / kSecond);
-  EXPECT_EQ(history.facts().oldest_ns, kDayBegin);
-}
-
-TEST_F(PruneTest, TheFileShrinks) {
-  constexpr int kSeconds = 80'000;
-  {
-    History history = opened(folder_.file());  // keeps all of it
-    for (int64_t i = 0; i < kSeconds; ++i) {
-      Sampled sampled =
-          sample_at(kDayBegin + i * kSecond, static_cast<uint64_t>(i * 12'345 % 1000));
-      sampled.snapshot.devices[0].unattributed_bytes = i * 7'777'777'777 % 1'000'000'007;
-      history.add(sampled);
-    }
-  }
-  const auto before = std::filesystem::file_size(folder_.file());
-  {
-    History history = opened(folder_.file(), options_);
-    add(history, kDayBegin + kSeconds * kSecond, kDayBegin + (kSeconds + 120) * kSecond);
-    ASSERT_TRUE(history.flush());
-  }
-  EXPECT_LT(std::filesystem::file_size(folder_.file()), before / 2);
-}
-
-TEST_F(PruneTest, AClockThatJumpsAheadThrowsNothingAwayForAnHour) {
-  History history = opened(folder_.file(), options_);
-  add(history, kDayBegin, kDayBegin + 10 * kMinute);
-  Sampled jumped = sample_at(kDayBegin + 1000 * kHour, 6);
-  jumped.begin_ns = static_cast<uint64_t>(kDayBegin + 10 * kMinute);
-  history.add(jumped);
-  ASSERT_TRUE(history.flush());
-  Sampled back = sample_at(kDayBegin + 11 * kMinute, 7);
-  history.add(back);
-  ASSERT_TRUE(history.flush());
-  HistoryQuery query = used();
-  query.to_ns = kDayBegin + kHour;
-  query.from_ns = kDayBegin;
-  query.step_ns = kHour;
-  const auto hours = points_of(history, query);
-  ASSERT_EQ(hours.size(), 1u);
-  EXPECT_EQ(hours[0].count, 61u);
-  // And what lies far ahead does not make all else look old.
-  query.step_ns = kSecond;
-  EXPECT_EQ(points_of(history, query).size(), 61u);
-}
-
-TEST_F(PruneTest, AClockThatGoesBackCountsBothTimes) {
-  History history = opened(folder_.file(), options_);
-  add(history, kDayBegin, kDayBegin + 10 * kMinute);
-  add(history, kDayBegin, kDayBegin + 10 * kMinute);
-  ASSERT_TRUE(history.flush());
-  for (const int64_t step_ns : {10 * kSecond, kMinute, kHour}) {
-    HistoryQuery query = used();
-    query.step_ns = step_ns;
-    uint64_t count = 0;
-    for (const HistoryPoint& point : points_of(history, query)) count += point.count;
-    EXPECT_EQ(count, 120u) << step_ns;
-  }
 }
 
 }  // namespace

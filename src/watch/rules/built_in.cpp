@@ -95,7 +95,7 @@ std::vector<Rule> memory_rules() {
                          "{process} on {device} grows without end: full in {value}, {detail}",
                          "record it: `vram run --record run.vtrace -- COMMAND`, then `vram report "
                          "run.vtrace` names the lines that keep memory"),
-                 24 * kHourNs, kHourNs, 256 * kMiB),
+                 24 * kHourNs, 6 * kHourNs, 256 * kMiB),
   };
 }
 

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -104,12 +105,12 @@ std::vector<History> memory_histories() {
            [](Use& one, uint64_t passed) {
              one.process.used_bytes = 20 * kGiB + passed / kMinuteNs * 64 * kMiB;
            },
-           2 * kHourNs),
+           4 * kHourNs),
        with_use(  // 1.875 GiB an hour: 42 hours
            [](Use& one, uint64_t passed) {
              one.process.used_bytes = 20 * kGiB + passed / kMinuteNs * 32 * kMiB;
            },
-           2 * kHourNs)},
+           12 * kHourNs)},
       {"memory-unattributed",
        with_device([](Device& device) { device.unattributed_bytes = 4 * kGiB; }, 16 * kMinuteNs),
        with_device([](Device& device) { device.unattributed_bytes = 4 * kGiB - 1; }, kHourNs)},
@@ -282,6 +283,37 @@ TEST(BuiltInRules, EachFiresInItsHistoryAndIsSilentNearIt) {
     history.silent(well);
     EXPECT_FALSE(well.fired(history.rule)) << history.rule;
   }
+}
+
+// An inference server that takes all but a few GiB at once, and then a little more for ever fewer
+// shapes that are new to it: used by the GiB after so many minutes.
+bool is_found_to_leak(const std::function<double(double)>& more) {
+  constexpr uint64_t kTakenAtOnce = 94 * kGiB;
+  SampleSequence samples;
+  samples.add_process(4711, kTakenAtOnce);
+  const auto grow = [&](uint64_t passed) {
+    const double minute = static_cast<double>(passed) / kMinuteNs;
+    const auto taken = kTakenAtOnce + static_cast<uint64_t>(more(minute) * kGiB);
+    samples.machine.processes[0].uses[0].process.used_bytes = taken;
+    use(samples.device(), taken);
+  };
+  samples.sample_for(48 * kHourNs, grow, kMinuteNs);
+  return samples.fired("memory-leak");
+}
+
+TEST(BuiltInRules, ACacheThatFillsANearlyFullGpuIsNoLeak) {
+  EXPECT_FALSE(is_found_to_leak([](double m) { return 0.3 * std::log2(1 + m / 5); })) << "2.7 GiB";
+  EXPECT_FALSE(is_found_to_leak([](double m) { return 3 * (1 - std::exp(-m / 90)); }));
+  EXPECT_FALSE(is_found_to_leak([](double m) { return 3 * (1 - std::exp(-m / 360)); }));
+  EXPECT_FALSE(is_found_to_leak([](double m) { return 3 * std::pow(m / 2'880, 0.4); }));
+}
+
+TEST(BuiltInRules, ALeakOnANearlyFullGpuIsOne) {
+  EXPECT_TRUE(is_found_to_leak([](double m) { return std::min(m / 300, 4.9); })) << "5 GiB in 25 h";
+  EXPECT_TRUE(is_found_to_leak([](double m) { return std::min(std::floor(m / 30) / 8, 4.9); }));
+  // By day more than by night.
+  EXPECT_TRUE(is_found_to_leak(
+      [](double m) { return std::min(m / 300 + 0.7 * std::sin(m * 2 * 3.14159 / 1'440), 4.9); }));
 }
 
 TEST(BuiltInRules, EachHasItsHistories) {

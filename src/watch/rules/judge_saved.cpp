@@ -129,7 +129,8 @@ Result<> Judge::restore(const SavedJudge& saved, const ClockReading& now) {
       state->now_ns = std::max(state->now_ns, judge_ns);
     }
     state->ahead_ns = static_cast<int64_t>(state->now_ns - now.now_ns);
-    if (!figures.is_null()) state->measurer.restore(figures);
+    if (!figures.is_null())
+      state->measurer.restore(figures, figures.at("clock").at("boot") == now.boot);
     if (!alerts.is_null()) state->take_over(alerts);
   } catch (const Json::exception& error) {
     return fail(Code::kBadInput, "the alerts of before can't be restored: {}", error.what());

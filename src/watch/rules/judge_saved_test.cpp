@@ -146,6 +146,48 @@ TEST(JudgeSaved, AGpuThatIsMissingIsMissedByTheNextProcess) {
   EXPECT_THAT(samples.firing(), ElementsAre("gpu-missing")) << "it does not come back by itself";
 }
 
+// After a new start of the machine, with a clock that is `ahead_ns` further.
+void reboot(SampleSequence& samples, uint64_t ahead_ns) {
+  const ClockReading then = clock_of(samples);
+  Judge next(samples.judge.rules());
+  samples.now_ns = 20 * kSecondNs;
+  samples.clock_is_off_ns = then.unix_ns - kBeginning + static_cast<int64_t>(ahead_ns);
+  const ClockReading now{
+      .now_ns = samples.now_ns,
+      .unix_ns = kBeginning + static_cast<int64_t>(samples.now_ns) + samples.clock_is_off_ns,
+      .boot = 2};
+  ASSERT_TRUE(
+      next.restore({samples.judge.saved_alerts(then), samples.judge.saved_figures(then)}, now));
+  std::destroy_at(&samples.judge);
+  std::construct_at(&samples.judge, std::move(next));
+}
+
+TEST(JudgeSaved, AClockThatIsYearsAheadAfterARebootForgetsNoGpu) {
+  SampleSequence samples;
+  samples.machine.devices.push_back(testing::healthy_device(1));
+  samples.take_sample();
+  samples.machine.devices.pop_back();
+  samples.sample_for(6 * kMinuteNs);
+  ASSERT_THAT(samples.firing(), ElementsAre("gpu-missing"));
+  reboot(samples, 10 * 365 * 24 * kHourNs);
+  samples.sample_for(kHourNs);
+  EXPECT_THAT(samples.firing(), ElementsAre("gpu-missing"));
+  EXPECT_EQ(samples.notified.size(), 1U);
+}
+
+// In a container: what the driver names by a number may never have been seen.
+TEST(JudgeSaved, ANumberOfBeforeARebootIsNoDeadProcess) {
+  SampleSequence samples;
+  samples.add_process(4711, kGiB);
+  samples.take_sample();
+  reboot(samples, 60 * kSecondNs);
+  Process& stranger = samples.machine.processes[0];
+  stranger.facts = {};
+  stranger.facts.edit().pid = 4711;
+  samples.sample_for(10 * kMinuteNs);
+  EXPECT_THAT(samples.firing(), IsEmpty());
+}
+
 TEST(JudgeSaved, AnAlertWhoseRuleIsGoneIsResolved) {
   SampleSequence samples = hot_samples();
   samples.sample_for(2 * kMinuteNs);

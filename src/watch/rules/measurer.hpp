@@ -44,7 +44,8 @@ class Measurer {
   [[nodiscard]] Json save() const;
   [[nodiscard]] Json names_of(const Subject& subject) const;
   // Call it before the first sample, with the rules set. Throws Json::exception on unexpected JSON.
-  void restore(const Json& saved);
+  // `is_same_boot`: a process that was seen alive then still has its number.
+  void restore(const Json& saved, bool is_same_boot);
   void renumber(Subject& subject, const Json& names);
 
  private:

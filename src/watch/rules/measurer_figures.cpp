@@ -171,7 +171,9 @@ bool Measurer::follow(Trends& trends, const Rule& rule, Measured& measured, Byte
   const auto growth = known.trend.growth_per_second();
   if (!growth || !room) return is_first;
   measured.per_second = *growth;
-  measured.value = *growth > 0 ? static_cast<double>(*room) / *growth : kNever;
+  const auto bytes_left = static_cast<double>(*room);
+  const bool fills_it = *growth > 0 && bytes_left <= known.trend.limit_bytes();
+  measured.value = fills_it ? bytes_left / *growth : kNever;
   return is_first;
 }
 

@@ -181,11 +181,11 @@ void Measurer::restore_trends(const Json& saved) {
   }
 }
 
-void Measurer::restore(const Json& saved) {
+void Measurer::restore(const Json& saved, bool is_same_boot) {
   restore_devices(saved);
   restore_faults(saved);
   restore_trends(saved);
-  seen_alive_ = saved.at("alive").get<std::vector<uint32_t>>();
+  if (is_same_boot) seen_alive_ = saved.at("alive").get<std::vector<uint32_t>>();
   std::ranges::sort(seen_alive_);
 }
 

@@ -1,7 +1,9 @@
 #include "watch/rules/trend.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -17,11 +19,11 @@ double as_double(uint64_t value) { return static_cast<double>(value); }
 
 // Bytes a part, over floors [first, end); there are at least two.
 template <typename Floors>
-double slope_of(const Floors& floors, size_t first) {
+double slope_of(const Floors& floors, size_t first, size_t end) {
   std::vector<double> slopes;
-  slopes.reserve((floors.size() - first) * (floors.size() - first - 1) / 2);
-  for (size_t i = first; i < floors.size(); ++i) {
-    for (size_t j = i + 1; j < floors.size(); ++j) {
+  slopes.reserve((end - first) * (end - first - 1) / 2);
+  for (size_t i = first; i < end; ++i) {
+    for (size_t j = i + 1; j < end; ++j) {
       const double rise = as_double(floors[j].bytes) - as_double(floors[i].bytes);
       slopes.push_back(rise / as_double(floors[j].part - floors[i].part));
     }
@@ -39,8 +41,9 @@ Trend::Trend(uint64_t window_ns, uint64_t at_least_bytes)
 Trend::Trend(uint64_t window_ns, uint64_t at_least_bytes, Seen seen)
     : part_ns_(std::max<uint64_t>(window_ns / kParts, 1)),
       at_least_bytes_(at_least_bytes),
-      seen_(std::move(seen)),
-      growth_(judge()) {}
+      seen_(std::move(seen)) {
+  judge();
+}
 
 bool Trend::is_possible(const Seen& seen) {
   std::optional<uint64_t> last;
@@ -61,7 +64,7 @@ void Trend::add(uint64_t time_ns, uint64_t bytes) {
   } else {
     seen_.open = Floor{part, bytes};
     forget(part);
-    growth_ = judge();
+    judge();
   }
 }
 
@@ -97,17 +100,35 @@ bool Trend::comes_back(double growth_bytes) const {
   return as_double(fall) > kMaxFall * growth_bytes;
 }
 
-std::optional<double> Trend::judge() const {
+void Trend::judge() {
+  growth_ = growth_a_part();
+  if (!growth_ || *growth_ <= 0) return;
+  *growth_ /= as_double(part_ns_) / 1e9;
+  limit_bytes_ = find_limit_bytes();
+}
+
+// Slopes fall by the same ratio in the same time, as where each entry of a cache that is missing is
+// as likely to come next: what is to come is a geometric series.
+double Trend::find_limit_bytes() const {
+  const auto& floors = seen_.floors;
+  const double first = slope_of(floors, 0, floors.size() / 3);
+  const double last = slope_of(floors, floors.size() * 2 / 3, floors.size());
+  if (first <= last) return std::numeric_limits<double>::infinity();
+  const double parts = as_double(floors.back().part - floors.front().part) * 2 / 3;
+  return last * parts / std::log(first / last);
+}
+
+std::optional<double> Trend::growth_a_part() const {
   if (seen_.floors.size() < kMinCount) return std::nullopt;
   const Floor& first = seen_.floors.front();
   const Floor& last = seen_.floors.back();
   if (last.bytes < first.bytes + at_least_bytes_) return 0;
+  const size_t count = seen_.floors.size();
   const double slope =
-      std::min(slope_of(seen_.floors, 0), slope_of(seen_.floors, seen_.floors.size() * 2 / 3));
+      std::min(slope_of(seen_.floors, 0, count), slope_of(seen_.floors, count * 2 / 3, count));
   const double growth_bytes = slope * as_double(last.part - first.part);
   if (growth_bytes <= 0 || growth_bytes < as_double(at_least_bytes_)) return 0;
-  if (comes_back(growth_bytes)) return 0;
-  return slope / (as_double(part_ns_) / 1e9);
+  return comes_back(growth_bytes) ? 0 : slope;
 }
 
 }  // namespace vram::watch

@@ -2,12 +2,14 @@
 // window, since training rises and falls within seconds and only its floor reveals a leak.
 //
 //     add(time, bytes) ──▶ floors ──▶ slope: the median of all pairs' slopes (Theil and Sen)
+//                                 └──▶ limit: where growth that slows down comes to its end
 //
 // Growth is reported only if all of these hold: half of the window has passed; the last third grows
 // as well (loading a model does not); no fall takes back a quarter of the growth; and the level is
 // new (a level that was reached within the last four windows is a sawtooth). The first tooth of a
-// sawtooth longer than half of the window cannot be distinguished from a leak. Pure and
-// deterministic: time is a parameter.
+// sawtooth longer than half of the window cannot be distinguished from a leak. A cache
+// fills more and more slowly: growth that keeps slowing down as it did from the first third of the
+// window to its last ends at a limit. Pure and deterministic: time is a parameter.
 #pragma once
 
 #include <cstdint>
@@ -40,18 +42,23 @@ class Trend {
 
   // Bytes a second; 0: not without end. Unknown: too little has been seen.
   [[nodiscard]] std::optional<double> growth_per_second() const { return growth_; }
+  // So much is to come at most; infinite where growth does not slow down.
+  [[nodiscard]] double limit_bytes() const { return limit_bytes_; }
   [[nodiscard]] const Seen& seen() const { return seen_; }
 
  private:
   void close();
   void forget(uint64_t part);
-  [[nodiscard]] std::optional<double> judge() const;
+  void judge();
+  [[nodiscard]] std::optional<double> growth_a_part() const;
+  [[nodiscard]] double find_limit_bytes() const;
   [[nodiscard]] bool comes_back(double growth_bytes) const;
 
   uint64_t part_ns_;
   uint64_t at_least_bytes_;
   Seen seen_;
   std::optional<double> growth_;
+  double limit_bytes_ = 0;
 };
 
 }  // namespace vram::watch

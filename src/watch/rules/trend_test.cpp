@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 namespace vram::watch {
 namespace {
@@ -73,6 +74,26 @@ TEST(Trend, LoadingAModelIsNoLeak) {
   for (const double loads : {5.0, 15.0, 20.0})
     EXPECT_EQ(found_in([=](double minute) { return 1 + 2 * std::min(minute, loads); }, 600), 0)
         << loads << " minutes";
+}
+
+// With a minute's part the window is an hour.
+double limit_of(const Memory& memory) {
+  Trend trend(kHourNs, kGiB / 4);
+  for (uint64_t minute = 0; minute <= 60; ++minute)
+    trend.add(minute * kMinuteNs,
+              static_cast<uint64_t>(memory(static_cast<double>(minute)) * kGiB));
+  EXPECT_GT(trend.growth_per_second().value_or(0), 0);
+  return trend.limit_bytes() / kGiB;
+}
+
+TEST(Trend, GrowthThatSlowsDownHasALimit) {
+  // 10 GiB in the end, of which 10 e^(-50/30) are to come from the middle of the last third on.
+  EXPECT_NEAR(limit_of([](double minute) { return 10 * (1 - std::exp(-minute / 30)); }), 1.9, 0.15);
+  EXPECT_LT(limit_of([](double minute) { return std::log2(1 + minute); }), 1.5);
+  EXPECT_EQ(limit_of([](double minute) { return minute / 8; }),
+            std::numeric_limits<double>::infinity());
+  EXPECT_EQ(limit_of([](double minute) { return minute * minute / 200; }),
+            std::numeric_limits<double>::infinity());
 }
 
 TEST(Trend, SteadyAndFallingMemoryIsNoLeak) {
