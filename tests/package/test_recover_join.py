@@ -165,7 +165,7 @@ def test_threads_do_not_hear_one_anothers_backward_passes() -> None:
     thread = threading.Thread(target=train)
     thread.start()
     assert cut_of(evaluate, torch.zeros(8)).tolist() == [1.0] * 8
-    thread.join()
+    thread.join(60)
     assert errors == []
     assert weight.grad is not None
     assert weight.grad.tolist() == [2.0]
