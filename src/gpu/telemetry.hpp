@@ -1,7 +1,7 @@
-// Telemetry: what a machine's GPUs say about themselves, as values. The seam between the sources
-// that know (nvml/, drm/) and everybody who shows or judges it. Unknown is not zero: whatever a
-// library, a driver or a permission may withhold is optional, and stays so all the way to the
-// screen.
+// Telemetry: what a machine's GPUs say about themselves, as values. The interface between the
+// sources that know (nvml/, drm/) and everybody who shows or judges it. Unknown is not zero:
+// whatever a library, a driver or a permission may withhold is optional, and stays so all the way
+// to the screen.
 //
 // Three questions, by how often they are worth asking: identity() once, health() every few seconds,
 // sample() at each tick. Sizes are bytes. Nothing here waits longer than the source's own call
@@ -11,7 +11,6 @@
 #include "base/result.hpp"
 
 #include <array>
-#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -154,19 +153,22 @@ struct XidNews {
   std::vector<XidEvent> events;
 };
 
-template <typename T>
-concept Telemetry = requires(const T& source, uint32_t index) {
-  { source.device_count() } -> std::same_as<Result<uint32_t>>;
-  { source.identity(index) } -> std::same_as<DeviceIdentity>;
-  { source.health(index) } -> std::same_as<DeviceHealth>;
+class Telemetry {
+ public:
+  virtual ~Telemetry() = default;
+  [[nodiscard]] virtual Result<uint32_t> device_count() const = 0;
+  [[nodiscard]] virtual DeviceIdentity identity(uint32_t index) const = 0;
+  [[nodiscard]] virtual DeviceHealth health(uint32_t index) const = 0;
   // Of a device that fails, everything but the index and the trouble is unknown.
-  { source.sample(index) } -> std::same_as<DeviceSample>;
-};
+  [[nodiscard]] virtual DeviceSample sample(uint32_t index) const = 0;
+  // Of a source that can't tell of faults: it watches no device.
+  [[nodiscard]] virtual XidNews xid_news() const { return {}; }
 
-// A source that can also tell of faults.
-template <typename T>
-concept TellsXids = requires(const T& source) {
-  { source.xid_news() } -> std::same_as<XidNews>;
+ protected:
+  Telemetry() = default;
+  // Sources are moved to where they stay (watch::opener_of).
+  Telemetry(Telemetry&&) = default;
+  Telemetry& operator=(Telemetry&&) = default;
 };
 
 }  // namespace vram::gpu

@@ -3,7 +3,8 @@
 // tick. A source that fails leaves a note and is tried again after pauses that grow; the others go
 // on.
 //
-//     Opener ──▶ Source ──▶ identity, health, sample ──▶ DeviceReading ──▶ rates, take_snapshot
+//     Opener ──▶ gpu::Telemetry ──▶ identity, health, sample ──▶ DeviceReading ──▶ rates,
+//     take_snapshot
 //
 // One thread at a time; read() takes as long as the sources' own calls do.
 #pragma once
@@ -22,47 +23,19 @@
 
 namespace vram::watch {
 
-// Any gpu::Telemetry, whatever its type.
-class Source {
- public:
-  virtual ~Source() = default;
-  [[nodiscard]] virtual Result<uint32_t> device_count() const = 0;
-  [[nodiscard]] virtual gpu::DeviceIdentity identity(uint32_t index) const = 0;
-  [[nodiscard]] virtual gpu::DeviceHealth health(uint32_t index) const = 0;
-  [[nodiscard]] virtual gpu::DeviceSample sample(uint32_t index) const = 0;
-  [[nodiscard]] virtual gpu::XidNews xid_news() const = 0;
-};
-
-template <gpu::Telemetry T>
-class SourceOf final : public Source {
- public:
-  explicit SourceOf(T&& source) : source_(std::move(source)) {}
-  Result<uint32_t> device_count() const override { return source_.device_count(); }
-  gpu::DeviceIdentity identity(uint32_t index) const override { return source_.identity(index); }
-  gpu::DeviceHealth health(uint32_t index) const override { return source_.health(index); }
-  gpu::DeviceSample sample(uint32_t index) const override { return source_.sample(index); }
-  gpu::XidNews xid_news() const override {
-    if constexpr (gpu::TellsXids<T>) return source_.xid_news();
-    return {};
-  }
-
- private:
-  T source_;
-};
-
 struct Opener {
   std::string name;  // for notes: "NVML"
-  std::function<Result<std::unique_ptr<Source>>()> open;
+  std::function<Result<std::unique_ptr<gpu::Telemetry>>()> open;
 };
 
-// Of a function that opens a gpu::Telemetry: opener_of("NVML", [] { return Nvml::open(); })
+// Of a function that opens a source by value: opener_of("NVML", [] { return Nvml::open(); })
 template <typename Open>
 Opener opener_of(std::string name, Open open) {
-  return {std::move(name), [open = std::move(open)]() -> Result<std::unique_ptr<Source>> {
+  return {std::move(name), [open = std::move(open)]() -> Result<std::unique_ptr<gpu::Telemetry>> {
             auto source = open();
             if (!source) return tl::unexpected(std::move(source.error()));
-            using Telemetry = std::remove_reference_t<decltype(*source)>;
-            return std::make_unique<SourceOf<Telemetry>>(std::move(*source));
+            using Kind = std::remove_reference_t<decltype(*source)>;
+            return std::make_unique<Kind>(std::move(*source));
           }};
 }
 

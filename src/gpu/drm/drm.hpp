@@ -20,22 +20,22 @@
 
 namespace vram::gpu::drm {
 
-class Drm {
+class Drm final : public Telemetry {
  public:
   // Never fails: where there is nothing, there are no devices.
   [[nodiscard]] static Drm open(Roots roots = {}, const OpenAmdExtras& open_extras = {});
   Drm(Drm&& other) noexcept;
   Drm& operator=(Drm&& other) noexcept;
-  ~Drm();
+  ~Drm() override;
 
   // Finds cards that have come since, within eight calls: then there are more than before, in
   // another order. One that is gone stays, in trouble.
-  [[nodiscard]] Result<uint32_t> device_count() const;
+  [[nodiscard]] Result<uint32_t> device_count() const override;
   // Of a device that sleeps, what its bus knows.
-  [[nodiscard]] DeviceIdentity identity(uint32_t index) const;
-  [[nodiscard]] DeviceHealth health(uint32_t index) const;
+  [[nodiscard]] DeviceIdentity identity(uint32_t index) const override;
+  [[nodiscard]] DeviceHealth health(uint32_t index) const override;
   // Asked for the second time for the same device, it looks for everybody's processes anew.
-  [[nodiscard]] DeviceSample sample(uint32_t index) const;
+  [[nodiscard]] DeviceSample sample(uint32_t index) const override;
 
   // Files and folders opened so far.
   [[nodiscard]] uint64_t files_opened() const;
@@ -45,6 +45,5 @@ class Drm {
   explicit Drm(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-static_assert(Telemetry<Drm>);
 
 }  // namespace vram::gpu::drm
