@@ -110,7 +110,7 @@ doctor::Look look_at(Live& live, const doctor::StressedDevice& device) {
 Result<doctor::StressReport> press(StressCard& opened, Live& live, const StressAsked& asked,
                                    const Console& console) {
   gpu::MemoryInfo info;
-  if (opened.card().memory_info(&info) != gpu::Status::kOk)
+  if (opened.card().memory().memory_info(opened.card().ordinal(), &info) != gpu::Status::kOk)
     return fail(Code::kUnsupported,
                 "expected the GPU to say how much memory is free, found that cuMemGetInfo fails: "
                 "see with nvidia-smi whether it is healthy");

@@ -31,7 +31,7 @@ uint64_t Pool::allowance_bytes(const Wanted& wanted) const {
 }
 
 uint64_t Pool::growth_step_bytes() const {
-  const uint64_t granule = device_.granularity_bytes();
+  const uint64_t granule = device_.memory().granularity_bytes();
   const uint64_t step = stats_.active_bytes.peak / options_.growth_divisor;
   return std::clamp(round_up(step, granule), granule, largest_handle_bytes());
 }
@@ -39,7 +39,7 @@ uint64_t Pool::growth_step_bytes() const {
 // Where there is little room, smaller ones: what lies in the middle of a handle is all that is
 // lost.
 uint64_t Pool::largest_handle_bytes() const {
-  const uint64_t granule = device_.granularity_bytes();
+  const uint64_t granule = device_.memory().granularity_bytes();
   const uint64_t room = std::min(limit_bytes_, device_bytes_);
   const uint64_t least = room < kLittleRoomBytes ? granule : std::max(granule, kWorthwhileBytes);
   const uint64_t share = room / kLeastHandles / granule * granule;
@@ -50,7 +50,7 @@ uint64_t Pool::largest_handle_bytes() const {
 uint64_t Pool::largest_handle_bytes_of(uint64_t bytes) const {
   const uint64_t usual = largest_handle_bytes();
   if (usual < options_.handle_bytes) return usual;
-  const uint64_t granule = device_.granularity_bytes();
+  const uint64_t granule = device_.memory().granularity_bytes();
   return std::clamp(bytes / kPartsOfOne / granule * granule, usual, usual * kMostTimesUsual);
 }
 
@@ -90,7 +90,7 @@ Status Pool::take(uint64_t bytes, const Wanted& wanted) {
 
 // A request lies in one segment, which it shares where it is small.
 bool Pool::grow_by_segment(uint64_t bytes, const Wanted& wanted) {
-  const uint64_t granule = device_.granularity_bytes();
+  const uint64_t granule = device_.memory().granularity_bytes();
   const uint64_t exact = round_up(bytes, granule);
   const uint64_t room = room_bytes();
   const uint64_t roomy =
@@ -107,7 +107,7 @@ bool Pool::grow(uint64_t bytes, const Wanted& wanted) {
 
 // In handles as large as may be; where the device has less room, in smaller ones.
 bool Pool::grow_by_handles(uint64_t bytes, const Wanted& wanted) {
-  const uint64_t granule = device_.granularity_bytes();
+  const uint64_t granule = device_.memory().granularity_bytes();
   uint64_t largest = largest_handle_bytes_of(bytes);
   uint64_t rest = round_up(bytes, wanted.lane == Lane::kSmall ? granule : growth_step_bytes());
   const uint64_t room = room_bytes();
@@ -143,7 +143,8 @@ std::array<std::pair<Address, uint64_t>, 2> Pool::ranges() const {
 Status Pool::renew_access() {
   Status worst = Status::kOk;
   const auto renew = [&](Address address, uint64_t bytes) {
-    const Status status = bytes == 0 ? Status::kOk : device_.set_access(address, bytes);
+    const Status status =
+        bytes == 0 ? Status::kOk : device_.memory().set_access(address, bytes, device_.ordinal());
     if (status != Status::kOk) worst = status;
   };
   if (options_.backing == Backing::kSegments) return worst;

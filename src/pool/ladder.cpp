@@ -200,7 +200,7 @@ Allocation Pool::fail(const Wanted& wanted) {
           .backing = options_.backing,
           .holders = find_holders()};
   gpu::MemoryInfo info;
-  if (device_.memory_info(&info) == Status::kOk) {
+  if (device_.memory().memory_info(device_.ordinal(), &info) == Status::kOk) {
     oom_.device_free_bytes = info.free_bytes;
     oom_.device_total_bytes = info.total_bytes;
   }

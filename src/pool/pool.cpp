@@ -26,12 +26,12 @@ constexpr uint32_t kRequestsPerLook = 64;
 Pool::Pool(Device& device, const Options& options)
     : device_(device),
       options_(options),
-      stock_(device, options.backing),
+      stock_(device.memory(), device.ordinal(), options.backing),
       stitches_(device, stock_) {
   gpu::MemoryInfo info;
-  if (device.memory_info(&info) != Status::kOk) return;
+  if (device.memory().memory_info(device.ordinal(), &info) != Status::kOk) return;
   device_bytes_ =
-      round_up(std::min(info.total_bytes, kMostDeviceBytes), device.granularity_bytes());
+      round_up(std::min(info.total_bytes, kMostDeviceBytes), device.memory().granularity_bytes());
   is_ready_ = stock_.reserve(device_bytes_ * kHomesPerDevice) == Status::kOk;
   if (options.backing == Backing::kSegments) return;
   is_ready_ = is_ready_ && stitches_.reserve(device_bytes_ * kStitchesPerDevice) == Status::kOk;
