@@ -69,9 +69,9 @@ Allocation Pool::reuse_stitch(const Wanted& wanted) {
 }
 
 Allocation Pool::grow_cheaply(const Wanted& wanted) {
-  const uint64_t missing = wanted.size_bytes - tail_bytes(wanted);
-  if (stock_.bytes() + missing > allowance_bytes(wanted)) return {};
-  return grow(missing, wanted) ? search(wanted) : Allocation{};
+  const uint64_t missing = wanted.size_bytes - supply_.tail_bytes(wanted);
+  if (stock_.bytes() + missing > supply_.allowance_bytes(wanted)) return {};
+  return supply_.grow(missing, wanted) ? search(wanted) : Allocation{};
 }
 
 // New memory only for what the free pieces lack.
@@ -83,9 +83,10 @@ Allocation Pool::stitch(const Wanted& wanted, Effort effort) {
                                ? wanted.size_bytes
                                : Survey(arena_, stock_, streams).missing_bytes(wanted.size_bytes);
   if (missing > 0) {
-    const uint64_t most = allowance_bytes(wanted) / 1000 * (1000 + options_.patience_permille);
+    const uint64_t most =
+        supply_.allowance_bytes(wanted) / 1000 * (1000 + options_.patience_permille);
     if (effort == Effort::kLittleMemory && stock_.bytes() + missing > most) return {};
-    if (!grow(missing, wanted)) return {};
+    if (!supply_.grow(missing, wanted)) return {};
     if (const Allocation found = search(wanted); found.address != 0) return found;
   }
   if (is_whole) return {};
@@ -95,7 +96,7 @@ Allocation Pool::stitch(const Wanted& wanted, Effort effort) {
   }
   auto plan = plan_stitch(survey, wanted.size_bytes);
   if (plan && map(&*plan)) return use_plan(*plan, wanted);
-  const bool has_grown = effort == Effort::kAllMemory && grow(wanted.size_bytes, wanted);
+  const bool has_grown = effort == Effort::kAllMemory && supply_.grow(wanted.size_bytes, wanted);
   return has_grown ? search(wanted) : Allocation{};
 }
 
@@ -174,7 +175,7 @@ Allocation Pool::wait_for_all_streams(const Wanted& wanted) {
   const Allocation found = search_other_lanes(wanted);
   if (found.address != 0) return found;
   // Segments that are too small make room for one that is not.
-  if (options_.backing == Backing::kSegments && trim(UINT64_MAX) == 0) return {};
+  if (options_.backing == Backing::kSegments && supply_.trim(UINT64_MAX) == 0) return {};
   return stitch(wanted, Effort::kAllMemory);
 }
 
@@ -196,7 +197,7 @@ Allocation Pool::fail(const Wanted& wanted) {
           .free_bytes = arena_.free_bytes(),
           .held_bytes = stats_.active_bytes.current - stats_.allocated_bytes.current,
           .reserved_bytes = stock_.bytes(),
-          .limit_bytes = limit_bytes_,
+          .limit_bytes = supply_.limit_bytes(),
           .backing = options_.backing,
           .holders = find_holders()};
   gpu::MemoryInfo info;

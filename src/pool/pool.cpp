@@ -9,11 +9,6 @@
 namespace vram::pool {
 namespace {
 
-// Address space costs nothing, but there is an end to it.
-constexpr uint64_t kMostDeviceBytes = uint64_t{1} << 42;
-constexpr uint64_t kHomesPerDevice = uint64_t{2} * Stock::kSides;
-constexpr uint64_t kStitchesPerDevice = 8;
-
 // With several streams: after so many frees of one its progress is worth an event, after so many
 // requests the blocks that other streams use are worth a look. Where memory is short a stream may
 // soon have to wait for another, and each free is worth an event: what is queued behind it is not
@@ -27,15 +22,8 @@ Pool::Pool(Device& device, const Options& options)
     : device_(device),
       options_(options),
       stock_(device.memory(), device.ordinal(), options.backing),
-      stitches_(device, stock_) {
-  gpu::MemoryInfo info;
-  if (device.memory().memory_info(device.ordinal(), &info) != Status::kOk) return;
-  device_bytes_ =
-      round_up(std::min(info.total_bytes, kMostDeviceBytes), device.memory().granularity_bytes());
-  is_ready_ = stock_.reserve(device_bytes_ * kHomesPerDevice) == Status::kOk;
-  if (options.backing == Backing::kSegments) return;
-  is_ready_ = is_ready_ && stitches_.reserve(device_bytes_ * kStitchesPerDevice) == Status::kOk;
-}
+      stitches_(device, stock_),
+      is_ready_(supply_.reserve()) {}
 
 Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
   const Allocation found = try_allocate(bytes, stream);
@@ -135,7 +123,7 @@ Stamp Pool::stamp_of_free(StreamIndex stream) {
   if (stream == kNoStream) return 0;
   const StreamHandle handle = arena_.stream(stream);
   const Stamp stamp = device_.stamp(handle);
-  if (arena_.stream_count() > 2 && (++frees_ % kFreesPerMark == 0 || is_nearly_full())) {
+  if (arena_.stream_count() > 2 && (++frees_ % kFreesPerMark == 0 || supply_.is_nearly_full())) {
     device_.mark(handle);
   }
   return stamp;
@@ -158,12 +146,43 @@ void Pool::release(uint32_t index) {
   }
 }
 
-uint64_t Pool::largest_free_bytes() const {
-  uint64_t largest = 0;
-  for (const Node& node : arena_.nodes()) {
-    if (node.state == NodeState::kFree) largest = std::max(largest, node.size_bytes);
-  }
-  return largest;
+bool Pool::lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream, Lease* lease) {
+  if (least_bytes > kLargestBytes) return false;
+  const StreamIndex index = arena_.stream_index(stream);
+  if (leases_.lend(least_bytes, most_bytes, index, lease)) return true;
+  settle();
+  if (leases_.lend(least_bytes, most_bytes, index, lease)) return true;
+  const Wanted wanted{.size_bytes = round_size(most_bytes),
+                      .requested_bytes = most_bytes,
+                      .stream = index,
+                      .lane = lane_of(least_bytes)};
+  return grow_beside_leases(wanted) && leases_.lend(least_bytes, most_bytes, index, lease);
+}
+
+bool Pool::grow_beside_leases(const Wanted& wanted) {
+  const uint64_t most =
+      supply_.allowance_bytes(wanted) / 1000 * (1000 + options_.competing_permille);
+  return stock_.bytes() + wanted.size_bytes <= most && supply_.grow(wanted.size_bytes, wanted);
+}
+
+BlockId Pool::keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes, StreamHandle stream) {
+  const Address address = lease->address;
+  const Wanted wanted{.size_bytes = bytes,
+                      .requested_bytes = requested_bytes,
+                      .stream = arena_.stream_index(stream),
+                      .lane = lease->lane};
+  return hand_out(leases_.take_back(lease, bytes), address, wanted, kNoStitch).block;
+}
+
+void Pool::give_back(Lease* lease, uint64_t bytes, StreamHandle stream) {
+  const StreamIndex index = arena_.stream_index(stream);
+  const NodeId part = leases_.take_back(lease, bytes);
+  arena_.put(part, index, stamp_of_free(index));
+}
+
+std::array<std::pair<Address, uint64_t>, 2> Pool::ranges() const {
+  return {std::pair{stock_.base(), stock_.reserved_bytes()},
+          std::pair{stitches_.base(), stitches_.reserved_bytes()}};
 }
 
 }  // namespace vram::pool

@@ -20,8 +20,10 @@
 #pragma once
 
 #include "pool/arena.hpp"
+#include "pool/block.hpp"
 #include "pool/device.hpp"
 #include "pool/holders.hpp"
+#include "pool/leases.hpp"
 #include "pool/observer.hpp"
 #include "pool/options.hpp"
 #include "pool/recall.hpp"
@@ -29,29 +31,16 @@
 #include "pool/stitch_plan.hpp"
 #include "pool/stitches.hpp"
 #include "pool/stock.hpp"
+#include "pool/supply.hpp"
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace vram::pool {
-
-// A block, for as long as it lives; a block that has its index later has another serial. Serials
-// wrap: they say nothing without the index.
-struct BlockId {
-  uint32_t index = std::numeric_limits<uint32_t>::max();
-  uint32_t serial = 0;
-  friend bool operator==(const BlockId&, const BlockId&) = default;
-};
-
-struct Allocation {
-  Address address = 0;  // 0: out of memory
-  BlockId block;
-};
 
 // Why a request could not be served.
 struct OomFacts {
@@ -65,24 +54,6 @@ struct OomFacts {
   uint64_t device_total_bytes = 0;
   Backing backing = Backing::kVirtual;
   Holders holders;  // of live blocks
-};
-
-// Memory that somebody else cuts into blocks.
-struct Lease {
-  Address address = 0;
-  uint64_t bytes = 0;
-  NodeId node = kNoNode;
-  Lane lane = Lane::kLarge;
-};
-
-// A live block, or a part of the pool's memory as visit() shows it.
-struct BlockInfo {
-  Address address = 0;
-  uint64_t size_bytes = 0;
-  uint64_t requested_bytes = 0;
-  StreamHandle stream = 0;
-  bool is_live = false;
-  bool is_held = false;  // live, but freed: work of other streams still uses it
 };
 
 class Pool {
@@ -140,24 +111,27 @@ class Pool {
   [[nodiscard]] BlockId keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes,
                              StreamHandle stream);
   void give_back(Lease* lease, uint64_t bytes, StreamHandle stream);
-  [[nodiscard]] uint64_t lent_bytes() const { return lent_bytes_; }
+  [[nodiscard]] uint64_t lent_bytes() const { return leases_.bytes(); }
 
   // Waits for all streams that use its memory; what was held is free then. Where one can't be
   // waited for, the answer says why; what the others have finished is free all the same.
   [[nodiscard]] Status wait();
   // Gives memory back to the device, so many bytes if it can; how many it was.
-  uint64_t trim(uint64_t bytes);
+  uint64_t trim(uint64_t bytes) { return supply_.trim(bytes); }
   // All mappings get the accesses anew that the device gives now.
-  [[nodiscard]] Status renew_access();
+  [[nodiscard]] Status renew_access() { return supply_.renew_access(); }
   // At most so much is reserved from now on; what is more already stays until it is trimmed.
-  void limit(uint64_t bytes) { limit_bytes_ = bytes; }
-  [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
+  void limit(uint64_t bytes) { supply_.limit(bytes); }
+  [[nodiscard]] uint64_t limit_bytes() const { return supply_.limit_bytes(); }
   // Called before the pool does anything costly: the caller may free blocks in it, and says whether
   // it had any to free.
   void on_shortage(bool (*answer)(void* caller), void* caller) { shortage_ = {answer, caller}; }
 
   // Who is told from now on (observe.cpp); nullptr: nobody. Must outlive the pool.
-  void tell(Observer* observer) { observer_ = observer; }
+  void tell(Observer* observer) {
+    observer_ = observer;
+    supply_.tell(observer);
+  }
   void tell_all(Observer& observer) const;
   // Of a block that is shown elsewhere than at its home, where that is; of others, nothing.
   void tell_parts(BlockId block, Observer& observer) const;
@@ -172,7 +146,7 @@ class Pool {
   [[nodiscard]] std::array<std::pair<Address, uint64_t>, 2> ranges() const;
   [[nodiscard]] const OomFacts& last_oom() const { return oom_; }
   // Largest free block that a stream might use.
-  [[nodiscard]] uint64_t largest_free_bytes() const;
+  [[nodiscard]] uint64_t largest_free_bytes() const { return arena_.largest_free_bytes(); }
   // Walks over everything; why says what does not hold.
   [[nodiscard]] bool validate(std::string* why = nullptr) const;
 
@@ -199,12 +173,6 @@ class Pool {
     bool (*answer)(void* caller) = nullptr;
     void* caller = nullptr;
   };
-  struct Wanted {
-    uint64_t size_bytes = 0;
-    uint64_t requested_bytes = 0;
-    StreamIndex stream = kNoStream;
-    Lane lane = Lane::kLarge;
-  };
 
   // pool.cpp: blocks.
   [[nodiscard]] Allocation serve(NodeId free_node, const Wanted& wanted);
@@ -217,11 +185,7 @@ class Pool {
   [[nodiscard]] Allocation serve_again(Recall::Answer answer, const Wanted& wanted);
   [[nodiscard]] Allocation show_again(StitchId id, Address address, const Wanted& wanted);
 
-  // lease.cpp: memory that is lent.
-  [[nodiscard]] bool lend_free(uint64_t least_bytes, uint64_t most_bytes, StreamIndex stream,
-                               Lease* lease);
   [[nodiscard]] bool grow_beside_leases(const Wanted& wanted);
-  [[nodiscard]] NodeId cut(Lease* lease, uint64_t bytes);
 
   // held.cpp: blocks that other streams use.
   void settle_held();
@@ -256,22 +220,6 @@ class Pool {
   [[nodiscard]] std::vector<StreamIndex> usable_streams(const Wanted& wanted, bool all) const;
   [[nodiscard]] bool stream_waits_for(const Wanted& wanted, NodeId node);
 
-  // growth.cpp: memory from and to the device.
-  [[nodiscard]] uint64_t allowance_bytes(const Wanted& wanted) const;
-  [[nodiscard]] uint64_t tail_bytes(const Wanted& wanted) const;
-  // Whether all of it could be had; what could is free memory in the lane, for the stream at once.
-  bool grow(uint64_t bytes, const Wanted& wanted);
-  [[nodiscard]] uint64_t room_bytes() const;
-  bool grow_by_handles(uint64_t bytes, const Wanted& wanted);
-  bool grow_by_segment(uint64_t bytes, const Wanted& wanted);
-  [[nodiscard]] Status take(uint64_t bytes, const Wanted& wanted);
-  [[nodiscard]] bool is_nearly_full() const;
-  [[nodiscard]] uint64_t growth_step_bytes() const;
-  [[nodiscard]] uint64_t largest_handle_bytes() const;
-  [[nodiscard]] uint64_t largest_handle_bytes_of(uint64_t bytes) const;
-  [[nodiscard]] uint64_t release_handle(HandleId id);
-  [[nodiscard]] NodeId free_node_of(HandleId id) const;
-
   void tell_parts(const Block& block, Observer& observer) const;
   void tell_finished(const Block& block) const;
 
@@ -279,9 +227,12 @@ class Pool {
 
   Device& device_;
   Options options_;
+  Stats stats_;
   Stock stock_;
   Stitches stitches_;
   Arena arena_;
+  Leases leases_{arena_};
+  Supply supply_{device_, options_, stock_, stitches_, arena_, leases_, stats_};
   Recall recall_;
   std::vector<Block> blocks_;  // by the node of their first part
   std::vector<Use> uses_;      // of live blocks
@@ -290,14 +241,9 @@ class Pool {
   Observer* observer_ = nullptr;
   uint32_t frees_ = 0;
   uint32_t requests_ = 0;
-  uint64_t limit_bytes_ = std::numeric_limits<uint64_t>::max();
-  uint64_t device_bytes_ = 0;
-  uint64_t lent_bytes_ = 0;
   uint32_t last_serial_ = 0;
   std::vector<StreamIndex> closed_;  // streams that are gone, of which something is known still
   bool is_ready_ = false;
-  bool is_short_ = false;  // the last request for new memory did not get all of it
-  Stats stats_;
   OomFacts oom_;
 };
 

@@ -62,7 +62,7 @@ std::string Pool::check_blocks() const {
     if (bytes != block.size_bytes) return "a block is not as large as its parts";
   }
   if (node_bytes != stock_.bytes()) return "nodes do not cover the stock";
-  if (live_bytes != active_bytes + lent_bytes_) return "live nodes are not those of the blocks";
+  if (live_bytes != active_bytes + leases_.bytes()) return "live nodes are not those of the blocks";
   if (active_bytes != stats_.active_bytes.current) return "active bytes are miscounted";
   if (stock_.bytes() != stats_.reserved_bytes.current) return "reserved bytes are miscounted";
   return {};
