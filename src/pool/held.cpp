@@ -1,4 +1,4 @@
-// Blocks that streams besides their own use, and what else is known of a block by its address.
+// Blocks that streams besides their own use.
 #include "base/check.hpp"
 #include "pool/pool.hpp"
 #include "pool/progress.hpp"
@@ -8,7 +8,7 @@
 namespace vram::pool {
 
 void Pool::record_stream(BlockId id, StreamHandle stream) {
-  Block* block = find(id);
+  Blocks::Block* block = blocks_.find(id);
   VRAM_CHECK(block != nullptr && !block->is_held);
   const StreamIndex index = arena_.stream_index(stream);
   if (index == block->stream) return;
@@ -26,7 +26,7 @@ bool Pool::is_used(BlockId id) const {
 // Freed: from now on its other streams are asked whether they are done. What its own stream queues
 // from now on has nothing to do with it.
 void Pool::hold_for_uses(BlockId id) {
-  Block& block = blocks_[id.index];
+  Blocks::Block& block = blocks_[id.index];
   block.is_held = true;
   block.freed = stamp_of_free(block.stream);
   std::erase_if(uses_, [&](const Use& use) {
@@ -39,16 +39,15 @@ void Pool::hold_for_uses(BlockId id) {
 }
 
 void Pool::hold(BlockId id) {
-  Block* block = find(id);
+  Blocks::Block* block = blocks_.find(id);
   VRAM_CHECK(block != nullptr && !block->is_held);
   hold_for_uses(id);
   held_.push_back({id});
-  stats_.allocation.drop(1);
-  stats_.allocated_bytes.drop(block->size_bytes);
+  blocks_.count_free(*block);
 }
 
 void Pool::finish(BlockId id) {
-  const Block* block = find(id);
+  const Blocks::Block* block = blocks_.find(id);
   if (block == nullptr || !block->is_held) return;
   std::erase_if(held_, [id](const Use& use) { return use.block == id && use.stream == kNoStream; });
   if (!is_used(id)) release(id.index);
@@ -68,7 +67,7 @@ void Pool::settle_held() {
     return true;
   });
   for (const BlockId id : changed) {
-    if (!is_used(id) && find(id) != nullptr) release(id.index);
+    if (!is_used(id) && blocks_.find(id) != nullptr) release(id.index);
   }
 }
 
@@ -80,7 +79,7 @@ Status Pool::wait() {
   }
   if (status == Status::kOk) {
     for (const Use& use : std::exchange(held_, {})) {
-      if (find(use.block) != nullptr) release(use.block.index);
+      if (blocks_.find(use.block) != nullptr) release(use.block.index);
     }
   }
   settle_held();
@@ -107,56 +106,10 @@ void Pool::drop_closed_streams() {
     settle_held();
     settle_stream(index);
     std::erase_if(uses_, [index](const Use& use) { return use.stream == index; });
-    for (Block& block : blocks_) {
-      if (block.stream == index) block.stream = kNoStream;
-    }
+    blocks_.forget_stream(index);
     arena_.drop_stream(index);
     return true;
   });
-}
-
-BlockId Pool::block_at(Address address, BlockInfo* info) const {
-  *info = {};
-  NodeId node = kNoNode;
-  if (address - stitches_.base() < stitches_.reserved_bytes()) {
-    const StitchId stitch = stitches_.at(address);
-    if (stitch != kNoStitch && !stitches_[stitch].is_idle()) node = stitches_[stitch].parts.front();
-  } else {
-    node = arena_.at(address);
-  }
-  if (node == kNoNode || node >= blocks_.size()) return {};
-  const Block& block = blocks_[node];
-  if (!block.is_live || block.is_held) return {};
-  if (address < block.address || address - block.address >= block.size_bytes) return {};
-  *info = {.address = block.address,
-           .size_bytes = block.size_bytes,
-           .requested_bytes = block.requested_bytes,
-           .stream = arena_.stream(block.stream),
-           .is_live = true};
-  return {node, block.serial};
-}
-
-// The part by which the block is known that this live part belongs to.
-NodeId Pool::first_part_of(NodeId part) const {
-  if (part < blocks_.size() && blocks_[part].is_live) return part;
-  for (StitchId id = 0; id < stitches_.limit(); ++id) {
-    const std::vector<NodeId>& parts = stitches_[id].parts;
-    if (std::ranges::find(parts, part) != parts.end()) return parts.front();
-  }
-  return kNoNode;  // it is lent
-}
-
-BlockInfo Pool::info_of(NodeId id) const {
-  const Node& node = arena_[id];
-  BlockInfo info{.address = node.address, .size_bytes = node.size_bytes};
-  info.is_live = node.state == NodeState::kLive;
-  info.stream = arena_.stream(node.stream);
-  const NodeId first = info.is_live ? first_part_of(id) : kNoNode;
-  if (first != kNoNode) info.is_held = blocks_[first].is_held;
-  if (first != id) return info;
-  info.requested_bytes = blocks_[id].requested_bytes;
-  info.stream = arena_.stream(blocks_[id].stream);
-  return info;
 }
 
 }  // namespace vram::pool

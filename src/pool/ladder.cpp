@@ -131,7 +131,7 @@ Allocation Pool::use_plan(const StitchPlan& plan, const Wanted& wanted) {
   const Address address = stitches_[plan.stitch].address + plan.offset_bytes;
   const NodeId first = parts.front();
   stitches_.use(plan.stitch, std::move(parts), plan.offset_bytes, std::move(shown));
-  return hand_out(first, address, wanted, plan.stitch);
+  return blocks_.add(first, address, wanted, plan.stitch);
 }
 
 std::vector<StreamIndex> Pool::usable_streams(const Wanted& wanted, bool all) const {
@@ -179,18 +179,6 @@ Allocation Pool::wait_for_all_streams(const Wanted& wanted) {
   return stitch(wanted, Effort::kAllMemory);
 }
 
-Holders Pool::find_holders() const {
-  HolderSearch search;
-  const auto for_each_live = [this](auto use) {
-    for (const Block& block : blocks_) {
-      if (block.is_live && !block.is_held) use(block.size_bytes);
-    }
-  };
-  for_each_live([&](uint64_t bytes) { search.weigh(bytes); });
-  for_each_live([&](uint64_t bytes) { search.count(bytes); });
-  return search.most();
-}
-
 Allocation Pool::fail(const Wanted& wanted) {
   oom_ = {.requested_bytes = wanted.requested_bytes,
           .largest_free_bytes = largest_free_bytes(),
@@ -199,7 +187,7 @@ Allocation Pool::fail(const Wanted& wanted) {
           .reserved_bytes = stock_.bytes(),
           .limit_bytes = supply_.limit_bytes(),
           .backing = options_.backing,
-          .holders = find_holders()};
+          .holders = blocks_.find_holders()};
   gpu::MemoryInfo info;
   if (device_.memory().memory_info(device_.ordinal(), &info) == Status::kOk) {
     oom_.device_free_bytes = info.free_bytes;

@@ -4,7 +4,7 @@
 
 namespace vram::pool {
 
-void Pool::tell_parts(const Block& block, Observer& observer) const {
+void Pool::tell_parts(const Blocks::Block& block, Observer& observer) const {
   if (block.stitch == kNoStitch) return;
   for (const auto& [home, bytes] : stitches_[block.stitch].shown) {
     observer.part(block.address, home, bytes);
@@ -12,7 +12,7 @@ void Pool::tell_parts(const Block& block, Observer& observer) const {
 }
 
 void Pool::tell_parts(BlockId id, Observer& observer) const {
-  const Block& block = blocks_[id.index];
+  const Blocks::Block& block = blocks_[id.index];
   if (block.is_live && block.serial == id.serial) tell_parts(block, observer);
 }
 
@@ -20,7 +20,7 @@ void Pool::tell_all(Observer& observer) const {
   for (HandleId id = 0; id < stock_.limit(); ++id) {
     if (stock_[id].bytes != 0) observer.found_mapped(stock_[id].home, stock_[id].bytes);
   }
-  for (const Block& block : blocks_) {
+  for (const Blocks::Block& block : blocks_.all()) {
     if (!block.is_live) continue;
     tell_parts(block, observer);
     observer.found_block(block.address, block.requested_bytes, arena_.stream(block.stream),
@@ -30,7 +30,7 @@ void Pool::tell_all(Observer& observer) const {
   }
 }
 
-void Pool::tell_finished(const Block& block) const {
+void Pool::tell_finished(const Blocks::Block& block) const {
   if (block.is_held && observer_ != nullptr) observer_->finished(block.address);
 }
 

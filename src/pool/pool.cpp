@@ -56,8 +56,8 @@ Allocation Pool::serve_again(Recall::Answer answer, const Wanted& wanted) {
   if (answer.stitch != kNoStitch) return show_again(answer.stitch, answer.address, wanted);
   const NodeId node = arena_.find_free(answer.address, wanted.size_bytes, wanted.stream);
   if (node == kNoNode) return {};
-  return hand_out(arena_.carve(node, answer.address, wanted.size_bytes).part, answer.address,
-                  wanted, kNoStitch);
+  return blocks_.add(arena_.carve(node, answer.address, wanted.size_bytes).part, answer.address,
+                     wanted, kNoStitch);
 }
 
 // Through the same stitch, if all that it showed then is free.
@@ -78,42 +78,19 @@ Allocation Pool::show_again(StitchId id, Address address, const Wanted& wanted) 
   const NodeId first = parts.front();
   ++stats_.stitch_reuses;
   stitches_.use(id, std::move(parts), stitch.offset_bytes, stitch.shown);
-  return hand_out(first, address, wanted, id);
+  return blocks_.add(first, address, wanted, id);
 }
 
 Allocation Pool::serve(NodeId free_node, const Wanted& wanted) {
   const Address address = arena_[free_node].address;
   const NodeId node = arena_.carve(free_node, address, wanted.size_bytes).part;
-  return hand_out(node, address, wanted, kNoStitch);
-}
-
-Allocation Pool::hand_out(NodeId node, Address address, const Wanted& wanted, StitchId stitch) {
-  if (node >= blocks_.size()) blocks_.resize(arena_.nodes().size());
-  blocks_[node] = {.address = address,
-                   .size_bytes = wanted.size_bytes,
-                   .requested_bytes = wanted.requested_bytes,
-                   .serial = ++last_serial_,
-                   .stream = wanted.stream,
-                   .stitch = stitch,
-                   .is_live = true};
-  stats_.allocation.add(1);
-  stats_.allocated_bytes.add(wanted.size_bytes);
-  stats_.active_bytes.add(wanted.size_bytes);
-  stats_.requested_bytes.add(wanted.requested_bytes);
-  return {address, {node, last_serial_}};
-}
-
-Pool::Block* Pool::find(BlockId id) {
-  if (id.index >= blocks_.size()) return nullptr;
-  Block& block = blocks_[id.index];
-  return block.is_live && block.serial == id.serial ? &block : nullptr;
+  return blocks_.add(node, address, wanted, kNoStitch);
 }
 
 void Pool::free(BlockId id) {
-  Block* block = find(id);
+  Blocks::Block* block = blocks_.find(id);
   VRAM_CHECK(block != nullptr && !block->is_held);
-  stats_.allocation.drop(1);
-  stats_.allocated_bytes.drop(block->size_bytes);
+  blocks_.count_free(*block);
   if (block->is_shared) hold_for_uses(id);
   if (!block->is_shared || !is_used(id)) release(id.index);
 }
@@ -130,13 +107,11 @@ Stamp Pool::stamp_of_free(StreamIndex stream) {
 }
 
 void Pool::release(uint32_t index) {
-  Block& block = blocks_[index];
+  Blocks::Block& block = blocks_[index];
   tell_finished(block);
   const StreamIndex stream = block.stream;
   const Stamp stamp = block.is_held && stream != kNoStream ? block.freed : stamp_of_free(stream);
-  stats_.active_bytes.drop(block.size_bytes);
-  stats_.requested_bytes.drop(block.requested_bytes);
-  block.is_live = false;
+  blocks_.end(block);
   if (block.stitch == kNoStitch) {
     arena_.put(index, stream, stamp);
     return;
@@ -171,7 +146,7 @@ BlockId Pool::keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes, Strea
                       .requested_bytes = requested_bytes,
                       .stream = arena_.stream_index(stream),
                       .lane = lease->lane};
-  return hand_out(leases_.take_back(lease, bytes), address, wanted, kNoStitch).block;
+  return blocks_.add(leases_.take_back(lease, bytes), address, wanted, kNoStitch).block;
 }
 
 void Pool::give_back(Lease* lease, uint64_t bytes, StreamHandle stream) {
@@ -183,6 +158,32 @@ void Pool::give_back(Lease* lease, uint64_t bytes, StreamHandle stream) {
 std::array<std::pair<Address, uint64_t>, 2> Pool::ranges() const {
   return {std::pair{stock_.base(), stock_.reserved_bytes()},
           std::pair{stitches_.base(), stitches_.reserved_bytes()}};
+}
+
+BlockId Pool::block_at(Address address, BlockInfo* info) const {
+  *info = {};
+  const BlockId id = blocks_.at(address);
+  if (id == BlockId{}) return id;
+  const Blocks::Block& block = blocks_[id.index];
+  *info = {.address = block.address,
+           .size_bytes = block.size_bytes,
+           .requested_bytes = block.requested_bytes,
+           .stream = arena_.stream(block.stream),
+           .is_live = true};
+  return id;
+}
+
+BlockInfo Pool::info_of(NodeId id) const {
+  const Node& node = arena_[id];
+  BlockInfo info{.address = node.address, .size_bytes = node.size_bytes};
+  info.is_live = node.state == NodeState::kLive;
+  info.stream = arena_.stream(node.stream);
+  const NodeId first = info.is_live ? blocks_.first_part_of(id) : kNoNode;
+  if (first != kNoNode) info.is_held = blocks_[first].is_held;
+  if (first != id) return info;
+  info.requested_bytes = blocks_[id].requested_bytes;
+  info.stream = arena_.stream(blocks_[id].stream);
+  return info;
 }
 
 }  // namespace vram::pool

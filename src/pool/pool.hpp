@@ -21,6 +21,7 @@
 
 #include "pool/arena.hpp"
 #include "pool/block.hpp"
+#include "pool/blocks.hpp"
 #include "pool/device.hpp"
 #include "pool/holders.hpp"
 #include "pool/leases.hpp"
@@ -83,9 +84,9 @@ class Pool {
   // is not used any more, and may name a new stream. What the stream was lent has come back before.
   void forget(StreamHandle stream);
 
-  [[nodiscard]] bool is_live(BlockId block) { return find(block) != nullptr; }
+  [[nodiscard]] bool is_live(BlockId block) { return blocks_.find(block) != nullptr; }
   // The block that has the index now, which there must be.
-  [[nodiscard]] BlockId id_of(uint32_t index) const { return {index, blocks_[index].serial}; }
+  [[nodiscard]] BlockId id_of(uint32_t index) const { return blocks_.id_of(index); }
   // The live block that holds the address; none: its info has no address.
   [[nodiscard]] BlockId block_at(Address address, BlockInfo* info) const;
   // Every part of its memory in no order; a block that is stitched has several parts, of which the
@@ -98,7 +99,7 @@ class Pool {
   }
 
   // The next block's serial follows this one: for tests of what happens when they wrap.
-  void restart_serials(uint32_t last) { last_serial_ = last; }
+  void restart_serials(uint32_t last) { blocks_.restart_serials(last); }
 
   // Whether events may be recorded (device.hpp). While they may not, memory passes from one stream
   // to another only as far as earlier events show that it is done.
@@ -151,18 +152,6 @@ class Pool {
   [[nodiscard]] bool validate(std::string* why = nullptr) const;
 
  private:
-  struct Block {
-    Address address = 0;
-    uint64_t size_bytes = 0;
-    uint64_t requested_bytes = 0;
-    Stamp freed = 0;  // of its own stream's work, while it is held
-    uint32_t serial = 0;
-    StreamIndex stream = kNoStream;
-    StitchId stitch = kNoStitch;
-    bool is_live = false;
-    bool is_held = false;
-    bool is_shared = false;  // record_stream named other streams
-  };
   // A block, and a stream besides its own that uses it; once it is freed, until when.
   struct Use {
     BlockId block;
@@ -176,9 +165,6 @@ class Pool {
 
   // pool.cpp: blocks.
   [[nodiscard]] Allocation serve(NodeId free_node, const Wanted& wanted);
-  [[nodiscard]] Allocation hand_out(NodeId node, Address address, const Wanted& wanted,
-                                    StitchId stitch);
-  [[nodiscard]] Block* find(BlockId id);
   [[nodiscard]] Stamp stamp_of_free(StreamIndex stream);
   void release(uint32_t index);
   // Where the request went the last time, if that is free.
@@ -193,7 +179,6 @@ class Pool {
   [[nodiscard]] bool is_used(BlockId block) const;
   void drop_closed_streams();
   [[nodiscard]] BlockInfo info_of(NodeId id) const;
-  [[nodiscard]] NodeId first_part_of(NodeId part) const;
 
   // ladder.cpp: what is done when no free block fits.
   [[nodiscard]] Allocation climb(const Wanted& wanted);
@@ -215,13 +200,12 @@ class Pool {
   [[nodiscard]] Allocation wait_for_stream(const Wanted& wanted);
   [[nodiscard]] Allocation wait_for_all_streams(const Wanted& wanted);
   [[nodiscard]] Allocation fail(const Wanted& wanted);
-  [[nodiscard]] Holders find_holders() const;
   [[nodiscard]] Allocation use_plan(const StitchPlan& plan, const Wanted& wanted);
   [[nodiscard]] std::vector<StreamIndex> usable_streams(const Wanted& wanted, bool all) const;
   [[nodiscard]] bool stream_waits_for(const Wanted& wanted, NodeId node);
 
-  void tell_parts(const Block& block, Observer& observer) const;
-  void tell_finished(const Block& block) const;
+  void tell_parts(const Blocks::Block& block, Observer& observer) const;
+  void tell_finished(const Blocks::Block& block) const;
 
   [[nodiscard]] std::string check_blocks() const;
 
@@ -232,16 +216,15 @@ class Pool {
   Stitches stitches_;
   Arena arena_;
   Leases leases_{arena_};
+  Blocks blocks_{arena_, stitches_, stats_};
   Supply supply_{device_, options_, stock_, stitches_, arena_, leases_, stats_};
   Recall recall_;
-  std::vector<Block> blocks_;  // by the node of their first part
-  std::vector<Use> uses_;      // of live blocks
-  std::vector<Use> held_;      // of freed ones
+  std::vector<Use> uses_;  // of live blocks
+  std::vector<Use> held_;  // of freed ones
   Shortage shortage_;
   Observer* observer_ = nullptr;
   uint32_t frees_ = 0;
   uint32_t requests_ = 0;
-  uint32_t last_serial_ = 0;
   std::vector<StreamIndex> closed_;  // streams that are gone, of which something is known still
   bool is_ready_ = false;
   OomFacts oom_;

@@ -50,8 +50,8 @@ std::string Pool::check_blocks() const {
     node_bytes += node.size_bytes;
     if (node.state == NodeState::kLive) live_bytes += node.size_bytes;
   }
-  for (NodeId id = 0; id < blocks_.size(); ++id) {
-    const Block& block = blocks_[id];
+  for (NodeId id = 0; id < blocks_.all().size(); ++id) {
+    const Blocks::Block& block = blocks_[id];
     if (!block.is_live) continue;
     active_bytes += block.size_bytes;
     if (arena_[id].state != NodeState::kLive) return "a block's node is not live";
