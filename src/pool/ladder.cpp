@@ -1,6 +1,5 @@
 // The ladder: what the pool does when no free block fits, the cheapest first.
 #include "pool/pool.hpp"
-#include "pool/progress.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -16,7 +15,7 @@ constexpr uint32_t kMostPatchesPercent = 60;
 
 Allocation Pool::climb(const Wanted& wanted) {
   ++stats_.slow_requests;
-  settle();
+  returns_.settle();
   Allocation found = search(wanted);
   if (found.address == 0) found = collect(wanted);
   if (found.address == 0) found = reuse_stitch(wanted);
@@ -36,27 +35,8 @@ Allocation Pool::search(const Wanted& wanted) {
 
 Allocation Pool::collect(const Wanted& wanted) {
   if (shortage_.answer == nullptr || !shortage_.answer(shortage_.caller)) return {};
-  settle();
+  returns_.settle();
   return search(wanted);
-}
-
-// What streams have finished with is everybody's. With one stream there is nobody else.
-void Pool::settle() {
-  if (arena_.stream_count() <= 2) return;
-  settle_held();
-  for (StreamIndex stream = 1; stream < arena_.stream_count(); ++stream) settle_stream(stream);
-}
-
-void Pool::settle_stream(StreamIndex stream) {
-  std::vector<NodeId> done;
-  Progress progress(device_, arena_.stream(stream));
-  arena_.for_each_free(stream, [&](NodeId id) {
-    if (progress.is_done(arena_[id].stamp)) done.push_back(id);
-  });
-  for (const NodeId id : done) {
-    const Node& node = arena_[id];
-    if (node.state == NodeState::kFree && node.stream == stream) arena_.settle(id);
-  }
 }
 
 Allocation Pool::reuse_stitch(const Wanted& wanted) {
@@ -171,7 +151,7 @@ Allocation Pool::wait_for_stream(const Wanted& wanted) {
 
 Allocation Pool::wait_for_all_streams(const Wanted& wanted) {
   ++stats_.num_alloc_retries;
-  (void)wait();  // what streams have finished is nobody's now; others can't be waited for
+  (void)returns_.wait();  // what streams have finished is nobody's now; others can't be waited for
   const Allocation found = search_other_lanes(wanted);
   if (found.address != 0) return found;
   // Segments that are too small make room for one that is not.

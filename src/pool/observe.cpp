@@ -30,8 +30,4 @@ void Pool::tell_all(Observer& observer) const {
   }
 }
 
-void Pool::tell_finished(const Blocks::Block& block) const {
-  if (block.is_held && observer_ != nullptr) observer_->finished(block.address);
-}
-
 }  // namespace vram::pool

@@ -1,22 +1,10 @@
 #include "pool/pool.hpp"
 
-#include "base/check.hpp"
 #include "pool/sizes.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace vram::pool {
-namespace {
-
-// With several streams: after so many frees of one its progress is worth an event, after so many
-// requests the blocks that other streams use are worth a look. Where memory is short a stream may
-// soon have to wait for another, and each free is worth an event: what is queued behind it is not
-// waited for then.
-constexpr uint32_t kFreesPerMark = 64;
-constexpr uint32_t kRequestsPerLook = 64;
-
-}  // namespace
 
 Pool::Pool(Device& device, const Options& options)
     : device_(device),
@@ -33,7 +21,7 @@ Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
 
 Allocation Pool::try_allocate(uint64_t bytes, StreamHandle stream) {
   if (bytes > kLargestBytes || !is_ready_) return fail({.requested_bytes = bytes});
-  if (!held_.empty() && ++requests_ % kRequestsPerLook == 0) settle_held();
+  returns_.look();
   const Wanted wanted{.size_bytes = round_size(bytes),
                       .requested_bytes = bytes,
                       .stream = arena_.stream_index(stream),
@@ -87,45 +75,11 @@ Allocation Pool::serve(NodeId free_node, const Wanted& wanted) {
   return blocks_.add(node, address, wanted, kNoStitch);
 }
 
-void Pool::free(BlockId id) {
-  Blocks::Block* block = blocks_.find(id);
-  VRAM_CHECK(block != nullptr && !block->is_held);
-  blocks_.count_free(*block);
-  if (block->is_shared) hold_for_uses(id);
-  if (!block->is_shared || !is_used(id)) release(id.index);
-}
-
-// Stands for what the stream has queued by now; where it pays, with an event behind that.
-Stamp Pool::stamp_of_free(StreamIndex stream) {
-  if (stream == kNoStream) return 0;
-  const StreamHandle handle = arena_.stream(stream);
-  const Stamp stamp = device_.stamp(handle);
-  if (arena_.stream_count() > 2 && (++frees_ % kFreesPerMark == 0 || supply_.is_nearly_full())) {
-    device_.mark(handle);
-  }
-  return stamp;
-}
-
-void Pool::release(uint32_t index) {
-  Blocks::Block& block = blocks_[index];
-  tell_finished(block);
-  const StreamIndex stream = block.stream;
-  const Stamp stamp = block.is_held && stream != kNoStream ? block.freed : stamp_of_free(stream);
-  blocks_.end(block);
-  if (block.stitch == kNoStitch) {
-    arena_.put(index, stream, stamp);
-    return;
-  }
-  for (const NodeId part : stitches_.unuse(block.stitch, arena_.stream(stream), stamp)) {
-    arena_.put(part, stream, stamp);
-  }
-}
-
 bool Pool::lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream, Lease* lease) {
   if (least_bytes > kLargestBytes) return false;
   const StreamIndex index = arena_.stream_index(stream);
   if (leases_.lend(least_bytes, most_bytes, index, lease)) return true;
-  settle();
+  returns_.settle();
   if (leases_.lend(least_bytes, most_bytes, index, lease)) return true;
   const Wanted wanted{.size_bytes = round_size(most_bytes),
                       .requested_bytes = most_bytes,
@@ -151,8 +105,7 @@ BlockId Pool::keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes, Strea
 
 void Pool::give_back(Lease* lease, uint64_t bytes, StreamHandle stream) {
   const StreamIndex index = arena_.stream_index(stream);
-  const NodeId part = leases_.take_back(lease, bytes);
-  arena_.put(part, index, stamp_of_free(index));
+  returns_.put(leases_.take_back(lease, bytes), index);
 }
 
 std::array<std::pair<Address, uint64_t>, 2> Pool::ranges() const {

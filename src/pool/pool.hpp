@@ -28,6 +28,7 @@
 #include "pool/observer.hpp"
 #include "pool/options.hpp"
 #include "pool/recall.hpp"
+#include "pool/returns.hpp"
 #include "pool/stats.hpp"
 #include "pool/stitch_plan.hpp"
 #include "pool/stitches.hpp"
@@ -73,16 +74,16 @@ class Pool {
   [[nodiscard]] Allocation try_allocate(uint64_t bytes, StreamHandle stream);
   void count_oom() { ++stats_.num_ooms; }
   // The block is free for its stream at once, for others when the stream's work is done.
-  void free(BlockId block);
+  void free(BlockId block) { returns_.free(block); }
   // The stream uses the block, too: once freed, it waits for what that stream has queued by then.
-  void record_stream(BlockId block, StreamHandle stream);
+  void record_stream(BlockId block, StreamHandle stream) { returns_.record_stream(block, stream); }
   // Freed, but in use until finish(), of which somebody else knows when. A finished or unknown
   // block is none of its business: the pool itself finishes all that it has waited for.
-  void hold(BlockId block);
-  void finish(BlockId block);
+  void hold(BlockId block) { returns_.hold(block); }
+  void finish(BlockId block) { returns_.finish(block); }
   // The stream is about to go, with all queued that ever will be; nothing is waited for. Its handle
   // is not used any more, and may name a new stream. What the stream was lent has come back before.
-  void forget(StreamHandle stream);
+  void forget(StreamHandle stream) { returns_.forget(stream); }
 
   [[nodiscard]] bool is_live(BlockId block) { return blocks_.find(block) != nullptr; }
   // The block that has the index now, which there must be.
@@ -116,7 +117,7 @@ class Pool {
 
   // Waits for all streams that use its memory; what was held is free then. Where one can't be
   // waited for, the answer says why; what the others have finished is free all the same.
-  [[nodiscard]] Status wait();
+  [[nodiscard]] Status wait() { return returns_.wait(); }
   // Gives memory back to the device, so many bytes if it can; how many it was.
   uint64_t trim(uint64_t bytes) { return supply_.trim(bytes); }
   // All mappings get the accesses anew that the device gives now.
@@ -130,8 +131,8 @@ class Pool {
 
   // Who is told from now on (observe.cpp); nullptr: nobody. Must outlive the pool.
   void tell(Observer* observer) {
-    observer_ = observer;
     supply_.tell(observer);
+    returns_.tell(observer);
   }
   void tell_all(Observer& observer) const;
   // Of a block that is shown elsewhere than at its home, where that is; of others, nothing.
@@ -152,12 +153,6 @@ class Pool {
   [[nodiscard]] bool validate(std::string* why = nullptr) const;
 
  private:
-  // A block, and a stream besides its own that uses it; once it is freed, until when.
-  struct Use {
-    BlockId block;
-    StreamIndex stream = kNoStream;  // kNoStream: until finish()
-    Stamp stamp = 0;
-  };
   struct Shortage {
     bool (*answer)(void* caller) = nullptr;
     void* caller = nullptr;
@@ -165,27 +160,18 @@ class Pool {
 
   // pool.cpp: blocks.
   [[nodiscard]] Allocation serve(NodeId free_node, const Wanted& wanted);
-  [[nodiscard]] Stamp stamp_of_free(StreamIndex stream);
-  void release(uint32_t index);
   // Where the request went the last time, if that is free.
   [[nodiscard]] Allocation serve_again(Recall::Answer answer, const Wanted& wanted);
   [[nodiscard]] Allocation show_again(StitchId id, Address address, const Wanted& wanted);
 
   [[nodiscard]] bool grow_beside_leases(const Wanted& wanted);
 
-  // held.cpp: blocks that other streams use.
-  void settle_held();
-  void hold_for_uses(BlockId block);
-  [[nodiscard]] bool is_used(BlockId block) const;
-  void drop_closed_streams();
   [[nodiscard]] BlockInfo info_of(NodeId id) const;
 
   // ladder.cpp: what is done when no free block fits.
   [[nodiscard]] Allocation climb(const Wanted& wanted);
   [[nodiscard]] Allocation search(const Wanted& wanted);
   [[nodiscard]] Allocation collect(const Wanted& wanted);
-  void settle();
-  void settle_stream(StreamIndex stream);
   [[nodiscard]] Allocation reuse_stitch(const Wanted& wanted);
   [[nodiscard]] Allocation grow_cheaply(const Wanted& wanted);
   // How far a stitch may go for what it lacks.
@@ -205,7 +191,6 @@ class Pool {
   [[nodiscard]] bool stream_waits_for(const Wanted& wanted, NodeId node);
 
   void tell_parts(const Blocks::Block& block, Observer& observer) const;
-  void tell_finished(const Blocks::Block& block) const;
 
   [[nodiscard]] std::string check_blocks() const;
 
@@ -218,14 +203,9 @@ class Pool {
   Leases leases_{arena_};
   Blocks blocks_{arena_, stitches_, stats_};
   Supply supply_{device_, options_, stock_, stitches_, arena_, leases_, stats_};
+  Returns returns_{device_, arena_, stitches_, blocks_, supply_};
   Recall recall_;
-  std::vector<Use> uses_;  // of live blocks
-  std::vector<Use> held_;  // of freed ones
   Shortage shortage_;
-  Observer* observer_ = nullptr;
-  uint32_t frees_ = 0;
-  uint32_t requests_ = 0;
-  std::vector<StreamIndex> closed_;  // streams that are gone, of which something is known still
   bool is_ready_ = false;
   OomFacts oom_;
 };
