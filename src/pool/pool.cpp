@@ -2,8 +2,6 @@
 
 #include "pool/sizes.hpp"
 
-#include <utility>
-
 namespace vram::pool {
 
 Pool::Pool(Device& device, const Options& options)
@@ -20,7 +18,7 @@ Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
 }
 
 Allocation Pool::try_allocate(uint64_t bytes, StreamHandle stream) {
-  if (bytes > kLargestBytes || !is_ready_) return fail({.requested_bytes = bytes});
+  if (bytes > kLargestBytes || !is_ready_) return fail(bytes);
   returns_.look();
   const Wanted wanted{.size_bytes = round_size(bytes),
                       .requested_bytes = bytes,
@@ -28,51 +26,37 @@ Allocation Pool::try_allocate(uint64_t bytes, StreamHandle stream) {
                       .lane = lane_of(bytes)};
   Allocation found;
   if (wanted.lane == Lane::kSmall) {
-    found = search(wanted);
+    found = placement_.search(wanted);
     return found.address != 0 ? found : climb(wanted);
   }
-  found = serve_again(recall_.expect(wanted.size_bytes, wanted.stream), wanted);
-  if (found.address == 0) found = search(wanted);
+  found = placement_.place_again(recall_.expect(wanted.size_bytes, wanted.stream), wanted);
+  if (found.address == 0) found = placement_.search(wanted);
   if (found.address == 0) found = climb(wanted);
   const StitchId stitch = found.address == 0 ? kNoStitch : blocks_[found.block.index].stitch;
   recall_.note({found.address, stitch});
   return found;
 }
 
-Allocation Pool::serve_again(Recall::Answer answer, const Wanted& wanted) {
-  if (answer.address == 0) return {};
-  if (answer.stitch != kNoStitch) return show_again(answer.stitch, answer.address, wanted);
-  const NodeId node = arena_.find_free(answer.address, wanted.size_bytes, wanted.stream);
-  if (node == kNoNode) return {};
-  return blocks_.add(arena_.carve(node, answer.address, wanted.size_bytes).part, answer.address,
-                     wanted, kNoStitch);
+Allocation Pool::climb(const Wanted& wanted) {
+  const Allocation found = ladder_.climb(wanted);
+  return found.address != 0 ? found : fail(wanted.requested_bytes);
 }
 
-// Through the same stitch, if all that it showed then is free.
-Allocation Pool::show_again(StitchId id, Address address, const Wanted& wanted) {
-  const Stitches::Stitch& stitch = stitches_[id];
-  if (!stitch.is_idle() || stitch.address + stitch.offset_bytes != address) return {};
-  uint64_t bytes = 0;
-  for (const auto& [home, part_bytes] : stitch.shown) {
-    if (arena_.find_free(home, part_bytes, wanted.stream) == kNoNode) return {};
-    bytes += part_bytes;
+Allocation Pool::fail(uint64_t requested_bytes) {
+  oom_ = {.requested_bytes = requested_bytes,
+          .largest_free_bytes = arena_.largest_free_bytes(),
+          .free_bytes = arena_.free_bytes(),
+          .held_bytes = stats_.active_bytes.current - stats_.allocated_bytes.current,
+          .reserved_bytes = stock_.bytes(),
+          .limit_bytes = supply_.limit_bytes(),
+          .backing = options_.backing,
+          .holders = blocks_.find_holders()};
+  gpu::MemoryInfo info;
+  if (device_.memory().memory_info(device_.ordinal(), &info) == Status::kOk) {
+    oom_.device_free_bytes = info.free_bytes;
+    oom_.device_total_bytes = info.total_bytes;
   }
-  if (bytes != wanted.size_bytes) return {};
-  std::vector<NodeId> parts;
-  for (const auto& [home, part_bytes] : stitch.shown) {
-    const NodeId node = arena_.find_free(home, part_bytes, wanted.stream);
-    parts.push_back(arena_.carve(node, home, part_bytes).part);
-  }
-  const NodeId first = parts.front();
-  ++stats_.stitch_reuses;
-  stitches_.use(id, std::move(parts), stitch.offset_bytes, stitch.shown);
-  return blocks_.add(first, address, wanted, id);
-}
-
-Allocation Pool::serve(NodeId free_node, const Wanted& wanted) {
-  const Address address = arena_[free_node].address;
-  const NodeId node = arena_.carve(free_node, address, wanted.size_bytes).part;
-  return blocks_.add(node, address, wanted, kNoStitch);
+  return {};
 }
 
 bool Pool::lend(uint64_t least_bytes, uint64_t most_bytes, StreamHandle stream, Lease* lease) {
@@ -137,6 +121,32 @@ BlockInfo Pool::info_of(NodeId id) const {
   info.requested_bytes = blocks_[id].requested_bytes;
   info.stream = arena_.stream(blocks_[id].stream);
   return info;
+}
+
+void Pool::tell_parts(const Blocks::Block& block, Observer& observer) const {
+  if (block.stitch == kNoStitch) return;
+  for (const auto& [home, bytes] : stitches_[block.stitch].shown) {
+    observer.part(block.address, home, bytes);
+  }
+}
+
+void Pool::tell_parts(BlockId id, Observer& observer) const {
+  const Blocks::Block& block = blocks_[id.index];
+  if (block.is_live && block.serial == id.serial) tell_parts(block, observer);
+}
+
+void Pool::tell_all(Observer& observer) const {
+  for (HandleId id = 0; id < stock_.limit(); ++id) {
+    if (stock_[id].bytes != 0) observer.found_mapped(stock_[id].home, stock_[id].bytes);
+  }
+  for (const Blocks::Block& block : blocks_.all()) {
+    if (!block.is_live) continue;
+    tell_parts(block, observer);
+    observer.found_block(block.address, block.requested_bytes, arena_.stream(block.stream),
+                         block.is_held     ? Found::kHeld
+                         : block.is_shared ? Found::kShared
+                                           : Found::kLive);
+  }
 }
 
 }  // namespace vram::pool

@@ -1,62 +1,44 @@
-// Pool: the allocator of one device. Assembles its stages; allocate() reads like the recipe:
+// Pool: the allocator of one device. Assembles its parts, each of which owns what it is named
+// after:
 //
-//     sizes ──▶ recall (where this request went in the last step, if that is free)
-//           ──▶ arena (best fit among free blocks: the hot path, no driver call)
-//           ──▶ the ladder (ladder.cpp), each rung once, until one serves:
-//                 settle    what other streams have finished with
-//                 collect   what the caller has borrowed
-//                 stitch    a range mapped earlier shows enough free memory
-//                 grow      new handles, while reserved stays near the peak of live bytes
-//                 stitch    free pieces mapped as one range, with new memory for what is missing
-//                 (a little more than that, then as much as there is, rather than wait: the work
-//                 that is waited for may itself wait for what this stream does next)
-//                 wait      for another stream, then for all of them
-//                 OOM       with the facts
+//     allocate ──▶ sizes ──▶ recall (where this request went in the last step, if that is free)
+//              ──▶ placement (best fit among free blocks: the hot path, no driver call)
+//              ──▶ ladder (what is done when no free block fits; where nothing helps: OomFacts)
+//     free ──▶ returns ──▶ held_blocks (freed, and still used by other streams)
+//     lend ──▶ leases
 //
-// Physical memory belongs to the device, not to a stream or a size: stock.hpp has it, stitches.hpp
-// shows it anew. Memory freed on one stream serves others once its work is done. One thread at a
-// time (shared_pool.hpp is for several); never throws; calls to the driver only on the ladder, in
-// trim(), and now and then for the order of several streams.
+//     blocks    the live blocks          arena     free and live memory, in nodes
+//     supply    memory from the device   stock     the handles; stitches shows them anew
+//
+// Physical memory belongs to the device, not to a stream or a size. Memory freed on one stream
+// serves others once its work is done. One thread at a time (shared_pool.hpp is for several); never
+// throws; calls to the driver only on the ladder, in trim(), and now and then for the order of
+// several streams.
 #pragma once
 
 #include "pool/arena.hpp"
 #include "pool/block.hpp"
 #include "pool/blocks.hpp"
 #include "pool/device.hpp"
-#include "pool/holders.hpp"
+#include "pool/ladder.hpp"
 #include "pool/leases.hpp"
 #include "pool/observer.hpp"
+#include "pool/oom_facts.hpp"
 #include "pool/options.hpp"
+#include "pool/placement.hpp"
 #include "pool/recall.hpp"
 #include "pool/returns.hpp"
 #include "pool/stats.hpp"
-#include "pool/stitch_plan.hpp"
 #include "pool/stitches.hpp"
 #include "pool/stock.hpp"
 #include "pool/supply.hpp"
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace vram::pool {
-
-// Why a request could not be served.
-struct OomFacts {
-  uint64_t requested_bytes = 0;
-  uint64_t largest_free_bytes = 0;  // in one piece
-  uint64_t free_bytes = 0;          // in the pool, in pieces that can't be made one range
-  uint64_t held_bytes = 0;          // freed, and still used by other streams
-  uint64_t reserved_bytes = 0;
-  uint64_t limit_bytes = 0;
-  uint64_t device_free_bytes = 0;
-  uint64_t device_total_bytes = 0;
-  Backing backing = Backing::kVirtual;
-  Holders holders;  // of live blocks
-};
 
 class Pool {
  public:
@@ -127,9 +109,11 @@ class Pool {
   [[nodiscard]] uint64_t limit_bytes() const { return supply_.limit_bytes(); }
   // Called before the pool does anything costly: the caller may free blocks in it, and says whether
   // it had any to free.
-  void on_shortage(bool (*answer)(void* caller), void* caller) { shortage_ = {answer, caller}; }
+  void on_shortage(bool (*answer)(void* caller), void* caller) {
+    ladder_.on_shortage(answer, caller);
+  }
 
-  // Who is told from now on (observe.cpp); nullptr: nobody. Must outlive the pool.
+  // Who is told from now on; nullptr: nobody. Must outlive the pool.
   void tell(Observer* observer) {
     supply_.tell(observer);
     returns_.tell(observer);
@@ -153,45 +137,11 @@ class Pool {
   [[nodiscard]] bool validate(std::string* why = nullptr) const;
 
  private:
-  struct Shortage {
-    bool (*answer)(void* caller) = nullptr;
-    void* caller = nullptr;
-  };
-
-  // pool.cpp: blocks.
-  [[nodiscard]] Allocation serve(NodeId free_node, const Wanted& wanted);
-  // Where the request went the last time, if that is free.
-  [[nodiscard]] Allocation serve_again(Recall::Answer answer, const Wanted& wanted);
-  [[nodiscard]] Allocation show_again(StitchId id, Address address, const Wanted& wanted);
-
   [[nodiscard]] bool grow_beside_leases(const Wanted& wanted);
-
-  [[nodiscard]] BlockInfo info_of(NodeId id) const;
-
-  // ladder.cpp: what is done when no free block fits.
   [[nodiscard]] Allocation climb(const Wanted& wanted);
-  [[nodiscard]] Allocation search(const Wanted& wanted);
-  [[nodiscard]] Allocation collect(const Wanted& wanted);
-  [[nodiscard]] Allocation reuse_stitch(const Wanted& wanted);
-  [[nodiscard]] Allocation grow_cheaply(const Wanted& wanted);
-  // How far a stitch may go for what it lacks.
-  enum class Effort : uint8_t {
-    kLittleMemory,  // grow beyond the allowance, by the patience
-    kAllMemory,     // grow as far as the device lets it
-    kWait,          // and use what other streams have freed
-  };
-  [[nodiscard]] Allocation stitch(const Wanted& wanted, Effort effort);
-  [[nodiscard]] bool map(StitchPlan* plan);
-  [[nodiscard]] Allocation search_other_lanes(const Wanted& wanted);
-  [[nodiscard]] Allocation wait_for_stream(const Wanted& wanted);
-  [[nodiscard]] Allocation wait_for_all_streams(const Wanted& wanted);
-  [[nodiscard]] Allocation fail(const Wanted& wanted);
-  [[nodiscard]] Allocation use_plan(const StitchPlan& plan, const Wanted& wanted);
-  [[nodiscard]] std::vector<StreamIndex> usable_streams(const Wanted& wanted, bool all) const;
-  [[nodiscard]] bool stream_waits_for(const Wanted& wanted, NodeId node);
-
+  [[nodiscard]] Allocation fail(uint64_t requested_bytes);
+  [[nodiscard]] BlockInfo info_of(NodeId id) const;
   void tell_parts(const Blocks::Block& block, Observer& observer) const;
-
   [[nodiscard]] std::string check_blocks() const;
 
   Device& device_;
@@ -205,9 +155,11 @@ class Pool {
   Supply supply_{device_, options_, stock_, stitches_, arena_, leases_, stats_};
   Returns returns_{device_, arena_, stitches_, blocks_, supply_};
   Recall recall_;
-  Shortage shortage_;
-  bool is_ready_ = false;
+  Placement placement_{arena_, stitches_, blocks_, stats_};
+  Ladder ladder_{device_, options_,   arena_,   stock_, stitches_,
+                 supply_, placement_, returns_, stats_};
   OomFacts oom_;
+  bool is_ready_ = false;
 };
 
 }  // namespace vram::pool
