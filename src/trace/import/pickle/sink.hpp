@@ -50,15 +50,7 @@ class Sink {
 
   [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
   // Set once the data cannot be what the sink is for; the machine stops soon after.
-  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
-
- protected:
-  void set_error(Error error) {
-    if (!error_) error_ = std::move(error);
-  }
-
- private:
-  std::optional<Error> error_;
+  [[nodiscard]] virtual const std::optional<Error>& error() const = 0;
 };
 
 }  // namespace vram::trace::pickle
