@@ -10,7 +10,7 @@
 
 #include "base/bytes.hpp"
 #include "gpu/sim/sim_gpu.hpp"
-#include "pool/device_on.hpp"
+#include "pool/device.hpp"
 #include "pool/pool.hpp"
 #include "pool/shared_pool.hpp"
 #include "replay/program.hpp"
@@ -67,7 +67,7 @@ class Player {
 
   const Program& program_;
   gpu::SimGpu gpu_;
-  pool::DeviceOn<gpu::SimGpu> device_;
+  pool::Device device_;
   pool::Pool pool_;
   std::vector<pool::BlockId> blocks_;
 };
@@ -80,7 +80,7 @@ struct Shared {
     return options;
   }
   gpu::SimGpu gpu{options()};
-  pool::DeviceOn<gpu::SimGpu> device{gpu, 0};
+  pool::Device device{gpu, 0};
   pool::SharedPool pool{device};
 };
 

@@ -2,7 +2,8 @@
 """Checks the includes in src/ against src/layers.toml: which module may include which, and which third-party headers.
 
 It checks that every folder of src/ is a module in layers.toml, and the reverse; a module lists only modules above it; each include
-of vram's own headers is relative to src/ ("module/file.hpp"), exists, and belongs to an allowed module; third-party headers
+of vram's own headers is relative to src/ ("module/file.hpp"), exists, and belongs to an allowed module; headers
+that layers.toml restricts to some folders and files are included only there and in tests; third-party headers
 appear only where layers.toml allows them; and src/CMakeLists.txt links only modules and libraries that layers.toml allows.
 """
 
@@ -19,7 +20,7 @@ from source_files import CPP, ROOT, source_files
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 MODULE_IN_CMAKE = re.compile(r"^vram_module\((\w+)\s*([^)]*)\)", re.MULTILINE)
-# Headers of the C library and the kernel. A name without a dot or slash belongs to the C++ library.
+# Headers of the C library and the kernel.
 SYSTEM = re.compile(
     r"(sys|linux|arpa|netinet|bits)/.*"
     r"|(unistd|fcntl|dirent|dlfcn|errno|signal|poll|pthread|pwd|sched|spawn|stdlib|string|time|termios|cxxabi|execinfo|elf|link)\.h"
@@ -47,12 +48,26 @@ class Module:
     third_party: list[str]
     # By folder or file, relative to src/.
     third_party_in: dict[str, list[str]] = field(default_factory=dict)
+    # By folder of this module, relative to src/: the folders and files outside tests that may include its headers.
+    included_only_by: dict[str, list[str]] = field(default_factory=dict)
 
     def allows_third_party(self, path: Path, header: str) -> bool:
         for place, names in self.third_party_in.items():
             if path.is_relative_to(place) and header in names:
                 return True
         return header in self.third_party
+
+    def allows_user(self, header: Path, path: Path) -> bool:
+        return all(
+            any(path.is_relative_to(user) for user in users)
+            for place, users in self.included_only_by.items()
+            if header.is_relative_to(place)
+        )
+
+
+def is_system(header: str) -> bool:
+    """A name without a dot or slash belongs to the C++ library."""
+    return ("." not in header and "/" not in header) or SYSTEM.fullmatch(header) is not None
 
 
 def read_layers(text: str) -> dict[str, Module]:
@@ -72,6 +87,7 @@ def include_problems(layers: dict[str, Module], path: Path, text: str, known: se
     """`path` and `known` are relative to src/."""
     at_the_top = len(path.parts) == 1  # main.cpp may include every module
     module = Module(list(layers), []) if at_the_top else layers[path.parts[0]]
+    for_tests = path.name.endswith("_test.cpp") or "testing" in path.parts
     for match in INCLUDE.finditer(text):
         quoted, name = match[1] == '"', match[2]
         where = f"src/{path}:{text.count(chr(10), 0, match.start(1)) + 1}"
@@ -80,10 +96,12 @@ def include_problems(layers: dict[str, Module], path: Path, text: str, known: se
             yield f'{where}: "{name}" is not a header in src/; write our own headers as "module/file.hpp"'
         elif quoted and first != path.parts[0] and first not in module.modules:
             yield f"{where}: {path.parts[0]} may not include {first}"
-        elif not quoted and not ("." not in name and "/" not in name) and not SYSTEM.fullmatch(name):
-            for_tests = path.name.endswith("_test.cpp") or "testing" in path.parts
-            if not (for_tests and first in TEST_ONLY) and not module.allows_third_party(path, first):
-                yield f"{where}: <{name}> is not a third-party header that layers.toml allows here"
+        elif quoted and not for_tests and not layers[first].allows_user(Path(name), path):
+            yield f"{where}: layers.toml restricts {name} to other files and to tests"
+        elif not (
+            quoted or is_system(name) or (for_tests and first in TEST_ONLY) or module.allows_third_party(path, first)
+        ):
+            yield f"{where}: <{name}> is not a third-party header that layers.toml allows here"
 
 
 def link_problems(layers: dict[str, Module], cmake: str) -> Iterator[str]:

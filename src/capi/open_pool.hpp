@@ -7,7 +7,7 @@
 
 #include "capi/pool_tap.hpp"
 #include "gpu/cuda/cuda_memory.hpp"
-#include "pool/device_on.hpp"
+#include "pool/device.hpp"
 #include "pool/shared_pool.hpp"
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct OpenPool {
 
   int device;
   std::unique_ptr<gpu::cuda::CudaMemory> memory;
-  vram::pool::DeviceOn<gpu::cuda::CudaMemory> order;
+  vram::pool::Device order;
   vram::pool::SharedPool pool;
   PoolTap tap;
 };

@@ -1,7 +1,6 @@
 #include "cli/stress_card.hpp"
 
 #include "base/environment.hpp"
-#include "doctor/stress/card_on.hpp"
 #include "gpu/cuda/cuda_copies.hpp"
 #include "gpu/cuda/cuda_memory.hpp"
 #include "gpu/sim/sim_gpu.hpp"
@@ -42,7 +41,7 @@ class SimulatedCard final : public StressCard {
     return options;
   }
   gpu::SimGpu gpu_;
-  doctor::CardOn<gpu::SimGpu, gpu::SimGpu> card_;
+  doctor::Card card_;
   doctor::StressedDevice device_;
 };
 
@@ -83,7 +82,7 @@ class CudaCard final : public StressCard {
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<CudaMemory> memory_;
   std::unique_ptr<CudaCopies> copies_;
-  doctor::CardOn<CudaMemory, CudaCopies> card_;
+  doctor::Card card_;
   doctor::StressedDevice device_;
 };
 

@@ -111,7 +111,7 @@ Result<doctor::StressReport> stress_device(StressCard& opened, Live& live,
                                            const StressArguments& arguments,
                                            const Console& console) {
   gpu::MemoryInfo info;
-  if (opened.card().memory_info(&info) != gpu::Status::kOk)
+  if (opened.card().memory().memory_info(opened.card().ordinal(), &info) != gpu::Status::kOk)
     return fail(
         Code::kUnsupported,
         "cannot read the GPU's free memory: cuMemGetInfo fails; check the GPU with nvidia-smi");

@@ -1,14 +1,16 @@
-// Memory: the seam between allocators and the memory of GPUs. Whoever satisfies this concept can
-// stand under an allocator: the simulated GPU (sim/) and, later, the CUDA driver. Calls never throw
-// and never block longer than the driver's own call. A Status is all that a driver says; what it
-// means in words is the caller's business.
+// Memory: the interface between allocators and the memory of GPUs: the CUDA driver's (cuda/), the
+// simulated GPU's (sim/). Calls never throw and never block longer than the driver's own call. A
+// Status is all that a driver says; what it means in words is the caller's business.
+//
+// An abstract class rather than a concept: a driver call takes microseconds, beside which a virtual
+// call costs nothing, and replays call the simulated GPU only where an allocator's memory grows,
+// shrinks or passes between streams. wrapped.hpp passes all calls through one function.
 //
 // Rules once for all: sizes and addresses are bytes; addresses are never 0; out-parameters are
 // written only with kOk; device ordinals count from 0; a handle is a piece of physical memory of
 // one device, in multiples of granularity_bytes.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <string_view>
 
@@ -34,46 +36,50 @@ struct MemoryInfo {
   uint64_t total_bytes = 0;
 };
 
-template <typename M>
-concept Memory = requires(M& m, uint32_t device, Address address, uint64_t bytes, Handle handle,
-                          StreamHandle stream, EventHandle event, Address* address_out,
-                          Handle* handle_out, EventHandle* event_out, MemoryInfo* info_out) {
-  { m.device_count() } -> std::same_as<uint32_t>;
-  { m.granularity_bytes() } -> std::same_as<uint64_t>;
+class Memory {
+ public:
+  Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  virtual ~Memory() = default;
+
+  [[nodiscard]] virtual uint32_t device_count() const = 0;
+  [[nodiscard]] virtual uint64_t granularity_bytes() const = 0;
   // Free and total memory of a device, as cuMemGetInfo says it.
-  { m.memory_info(device, info_out) } -> std::same_as<Status>;
+  [[nodiscard]] virtual Status memory_info(uint32_t device, MemoryInfo* info) = 0;
 
   // A segment: address space and memory in one call (cudaMalloc). free_segment waits for all work
   // of the device.
-  { m.alloc_segment(device, bytes, address_out) } -> std::same_as<Status>;
-  { m.free_segment(device, address) } -> std::same_as<Status>;
+  [[nodiscard]] virtual Status alloc_segment(uint32_t device, uint64_t bytes, Address* address) = 0;
+  [[nodiscard]] virtual Status free_segment(uint32_t device, Address address) = 0;
 
   // Address space without memory; bytes in multiples of the granularity. unreserve takes the whole
   // range, with nothing mapped.
-  { m.reserve(bytes, address_out) } -> std::same_as<Status>;
-  { m.unreserve(address, bytes) } -> std::same_as<Status>;
+  [[nodiscard]] virtual Status reserve(uint64_t bytes, Address* address) = 0;
+  [[nodiscard]] virtual Status unreserve(Address address, uint64_t bytes) = 0;
   // Memory without an address. release may come while it is mapped: the memory goes back with the
   // last unmap.
-  { m.create(device, bytes, handle_out) } -> std::same_as<Status>;
-  { m.release(handle) } -> std::same_as<Status>;
+  [[nodiscard]] virtual Status create(uint32_t device, uint64_t bytes, Handle* handle) = 0;
+  [[nodiscard]] virtual Status release(Handle handle) = 0;
   // Maps a whole handle at an address inside a reserved range where nothing is mapped; unreadable
   // until set_access.
-  { m.map(address, bytes, handle) } -> std::same_as<Status>;
-  { m.set_access(address, bytes, device) } -> std::same_as<Status>;
+  [[nodiscard]] virtual Status map(Address address, uint64_t bytes, Handle handle) = 0;
+  [[nodiscard]] virtual Status set_access(Address address, uint64_t bytes, uint32_t device) = 0;
   // Whole mappings only. Does not wait for the device: the caller knows that nothing uses it any
   // more.
-  { m.unmap(address, bytes) } -> std::same_as<Status>;
+  [[nodiscard]] virtual Status unmap(Address address, uint64_t bytes) = 0;
 
   // Marks a point in a stream; query answers kOk when the work before it is done, else kNotReady.
   // kInvalidValue, from query and wait: there is no such event any more, and no answer.
-  { m.record(device, stream, event_out) } -> std::same_as<Status>;
-  { m.query(event) } -> std::same_as<Status>;
-  { m.wait(event) } -> std::same_as<Status>;  // the host waits
-  {
-    m.stream_wait(device, stream, event)
-  } -> std::same_as<Status>;  // a stream waits, the host does not
-  { m.destroy(event) } -> std::same_as<Status>;
-  { m.synchronize(device) } -> std::same_as<Status>;
+  [[nodiscard]] virtual Status record(uint32_t device, StreamHandle stream, EventHandle* event) = 0;
+  [[nodiscard]] virtual Status query(EventHandle event) = 0;
+  // The host waits.
+  [[nodiscard]] virtual Status wait(EventHandle event) = 0;
+  // A stream waits, the host does not.
+  [[nodiscard]] virtual Status stream_wait(uint32_t device, StreamHandle stream,
+                                           EventHandle event) = 0;
+  [[nodiscard]] virtual Status destroy(EventHandle event) = 0;
+  [[nodiscard]] virtual Status synchronize(uint32_t device) = 0;
 };
 
 }  // namespace vram::gpu

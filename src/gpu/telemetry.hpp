@@ -9,7 +9,6 @@
 #include "base/result.hpp"
 
 #include <array>
-#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -154,19 +153,22 @@ struct XidReport {
   std::vector<XidEvent> events;
 };
 
-template <typename T>
-concept Telemetry = requires(const T& source, uint32_t index) {
-  { source.device_count() } -> std::same_as<Result<uint32_t>>;
-  { source.identity(index) } -> std::same_as<DeviceIdentity>;
-  { source.health(index) } -> std::same_as<DeviceHealth>;
+class Telemetry {
+ public:
+  virtual ~Telemetry() = default;
+  [[nodiscard]] virtual Result<uint32_t> device_count() const = 0;
+  [[nodiscard]] virtual DeviceIdentity identity(uint32_t index) const = 0;
+  [[nodiscard]] virtual DeviceHealth health(uint32_t index) const = 0;
   // If the device fails, everything but the index and `trouble` is unknown.
-  { source.sample(index) } -> std::same_as<DeviceSample>;
-};
+  [[nodiscard]] virtual DeviceSample sample(uint32_t index) const = 0;
+  // Sources that do not report faults return no devices.
+  [[nodiscard]] virtual XidReport xid_report() const { return {}; }
 
-// A source that also reports faults.
-template <typename T>
-concept ReportsXids = requires(const T& source) {
-  { source.xid_report() } -> std::same_as<XidReport>;
+ protected:
+  Telemetry() = default;
+  // Sources are moved to where they stay (watch::opener_of).
+  Telemetry(Telemetry&&) = default;
+  Telemetry& operator=(Telemetry&&) = default;
 };
 
 }  // namespace vram::gpu

@@ -109,6 +109,14 @@ NodeId Arena::best_fit_of_all(Lane lane, uint64_t bytes) const {
   return best;
 }
 
+uint64_t Arena::largest_free_bytes() const {
+  uint64_t largest = 0;
+  for (const Node& node : nodes_) {
+    if (node.state == NodeState::kFree) largest = std::max(largest, node.size_bytes);
+  }
+  return largest;
+}
+
 // The node keeps the first bytes; the new one has the rest, is chained and in no index.
 NodeId Arena::split(NodeId id, uint64_t bytes) {
   const NodeId rest = new_node();

@@ -76,6 +76,8 @@ class Arena {
   }
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] uint64_t free_bytes() const { return free_bytes_; }
+  // Of one free node, used by whomever.
+  [[nodiscard]] uint64_t largest_free_bytes() const;
 
   // Empty, or what does not hold.
   [[nodiscard]] std::string validate() const;

@@ -3,8 +3,8 @@
 // the cache; kept by Arena.
 #pragma once
 
-#include "pool/device.hpp"
 #include "pool/sizes.hpp"
+#include "pool/stamp.hpp"
 
 #include <cstdint>
 #include <limits>

@@ -3,7 +3,7 @@
 // a block that is finished before anything else may have its memory.
 #pragma once
 
-#include "pool/device.hpp"
+#include "pool/stamp.hpp"
 
 #include <cstdint>
 

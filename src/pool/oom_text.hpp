@@ -2,7 +2,7 @@
 // memory may be short on the host, too. Pure.
 #pragma once
 
-#include "pool/pool.hpp"
+#include "pool/oom_facts.hpp"
 
 #include <cstddef>
 #include <cstdint>

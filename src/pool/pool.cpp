@@ -1,40 +1,15 @@
 #include "pool/pool.hpp"
 
-#include "base/check.hpp"
 #include "pool/sizes.hpp"
 
-#include <algorithm>
-#include <utility>
-
 namespace vram::pool {
-namespace {
-
-// Address space costs nothing, but there is an end to it.
-constexpr uint64_t kMaxDeviceBytes = uint64_t{1} << 42;
-constexpr uint64_t kHomesPerDevice = uint64_t{2} * Stock::kSides;
-constexpr uint64_t kStitchesPerDevice = 8;
-
-// With several streams: after so many frees of one its progress is worth an event, after so many
-// requests the blocks that other streams use are worth a look. Where memory is short a stream may
-// soon have to wait for another, and each free is worth an event: what is queued behind it is not
-// waited for then.
-constexpr uint32_t kFreesPerMark = 64;
-constexpr uint32_t kRequestsPerCheck = 64;
-
-}  // namespace
 
 Pool::Pool(Device& device, const Options& options)
     : device_(device),
       options_(options),
-      stock_(device, options.backing),
-      stitches_(device, stock_) {
-  gpu::MemoryInfo info;
-  if (device.memory_info(&info) != Status::kOk) return;
-  device_bytes_ = round_up(std::min(info.total_bytes, kMaxDeviceBytes), device.granularity_bytes());
-  is_ready_ = stock_.reserve(device_bytes_ * kHomesPerDevice) == Status::kOk;
-  if (options.backing == Backing::kSegments) return;
-  is_ready_ = is_ready_ && stitches_.reserve(device_bytes_ * kStitchesPerDevice) == Status::kOk;
-}
+      stock_(device.memory(), device.ordinal(), options.backing),
+      stitches_(device, stock_),
+      is_ready_(supply_.reserve()) {}
 
 Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
   const Allocation found = try_allocate(bytes, stream);
@@ -43,126 +18,135 @@ Allocation Pool::allocate(uint64_t bytes, StreamHandle stream) {
 }
 
 Allocation Pool::try_allocate(uint64_t bytes, StreamHandle stream) {
-  if (bytes > kMaxAllocationBytes || !is_ready_) return fail({.requested_bytes = bytes});
-  if (!held_.empty() && ++requests_ % kRequestsPerCheck == 0) settle_held();
+  if (bytes > kMaxAllocationBytes || !is_ready_) return fail(bytes);
+  returns_.look();
   const Wanted wanted{.size_bytes = round_size(bytes),
                       .requested_bytes = bytes,
                       .stream = arena_.stream_index(stream),
                       .lane = lane_of(bytes)};
   Allocation found;
   if (wanted.lane == Lane::kSmall) {
-    found = search(wanted);
+    found = placement_.search(wanted);
     return found.address != 0 ? found : climb(wanted);
   }
-  found = serve_again(recall_.expect(wanted.size_bytes, wanted.stream), wanted);
-  if (found.address == 0) found = search(wanted);
+  found = placement_.place_again(recall_.expect(wanted.size_bytes, wanted.stream), wanted);
+  if (found.address == 0) found = placement_.search(wanted);
   if (found.address == 0) found = climb(wanted);
   const StitchId stitch = found.address == 0 ? kNoStitch : blocks_[found.block.index].stitch;
   recall_.note({found.address, stitch});
   return found;
 }
 
-Allocation Pool::serve_again(Recall::Answer answer, const Wanted& wanted) {
-  if (answer.address == 0) return {};
-  if (answer.stitch != kNoStitch) return show_again(answer.stitch, answer.address, wanted);
-  const NodeId node = arena_.find_free(answer.address, wanted.size_bytes, wanted.stream);
-  if (node == kNoNode) return {};
-  return hand_out(arena_.carve(node, answer.address, wanted.size_bytes).part, answer.address,
-                  wanted, kNoStitch);
+Allocation Pool::climb(const Wanted& wanted) {
+  const Allocation found = ladder_.climb(wanted);
+  return found.address != 0 ? found : fail(wanted.requested_bytes);
 }
 
-// Through the same stitch, if all that it showed then is free.
-Allocation Pool::show_again(StitchId id, Address address, const Wanted& wanted) {
-  const Stitches::Stitch& stitch = stitches_[id];
-  if (!stitch.is_idle() || stitch.address + stitch.offset_bytes != address) return {};
-  uint64_t bytes = 0;
-  for (const auto& [home, part_bytes] : stitch.shown) {
-    if (arena_.find_free(home, part_bytes, wanted.stream) == kNoNode) return {};
-    bytes += part_bytes;
+Allocation Pool::fail(uint64_t requested_bytes) {
+  oom_ = {.requested_bytes = requested_bytes,
+          .largest_free_bytes = arena_.largest_free_bytes(),
+          .free_bytes = arena_.free_bytes(),
+          .held_bytes = stats_.active_bytes.current - stats_.allocated_bytes.current,
+          .reserved_bytes = stock_.bytes(),
+          .limit_bytes = supply_.limit_bytes(),
+          .backing = options_.backing,
+          .holders = blocks_.find_holders()};
+  gpu::MemoryInfo info;
+  if (device_.memory().memory_info(device_.ordinal(), &info) == Status::kOk) {
+    oom_.device_free_bytes = info.free_bytes;
+    oom_.device_total_bytes = info.total_bytes;
   }
-  if (bytes != wanted.size_bytes) return {};
-  std::vector<NodeId> parts;
-  for (const auto& [home, part_bytes] : stitch.shown) {
-    const NodeId node = arena_.find_free(home, part_bytes, wanted.stream);
-    parts.push_back(arena_.carve(node, home, part_bytes).part);
-  }
-  const NodeId first = parts.front();
-  ++stats_.stitch_reuses;
-  stitches_.use(id, std::move(parts), stitch.offset_bytes, stitch.shown);
-  return hand_out(first, address, wanted, id);
+  return {};
 }
 
-Allocation Pool::serve(NodeId free_node, const Wanted& wanted) {
-  const Address address = arena_[free_node].address;
-  const NodeId node = arena_.carve(free_node, address, wanted.size_bytes).part;
-  return hand_out(node, address, wanted, kNoStitch);
+bool Pool::lend(uint64_t min_bytes, uint64_t max_bytes, StreamHandle stream, Lease* lease) {
+  if (min_bytes > kMaxAllocationBytes) return false;
+  const StreamIndex index = arena_.stream_index(stream);
+  if (leases_.lend(min_bytes, max_bytes, index, lease)) return true;
+  returns_.settle();
+  if (leases_.lend(min_bytes, max_bytes, index, lease)) return true;
+  const Wanted wanted{.size_bytes = round_size(max_bytes),
+                      .requested_bytes = max_bytes,
+                      .stream = index,
+                      .lane = lane_of(min_bytes)};
+  return grow_beside_leases(wanted) && leases_.lend(min_bytes, max_bytes, index, lease);
 }
 
-Allocation Pool::hand_out(NodeId node, Address address, const Wanted& wanted, StitchId stitch) {
-  if (node >= blocks_.size()) blocks_.resize(arena_.nodes().size());
-  blocks_[node] = {.address = address,
-                   .size_bytes = wanted.size_bytes,
-                   .requested_bytes = wanted.requested_bytes,
-                   .serial = ++last_serial_,
-                   .stream = wanted.stream,
-                   .stitch = stitch,
-                   .is_live = true};
-  stats_.allocation.add(1);
-  stats_.allocated_bytes.add(wanted.size_bytes);
-  stats_.active_bytes.add(wanted.size_bytes);
-  stats_.requested_bytes.add(wanted.requested_bytes);
-  return {address, {node, last_serial_}};
+bool Pool::grow_beside_leases(const Wanted& wanted) {
+  const uint64_t most =
+      supply_.allowance_bytes(wanted) / 1000 * (1000 + options_.competing_permille);
+  return stock_.bytes() + wanted.size_bytes <= most && supply_.grow(wanted.size_bytes, wanted);
 }
 
-Pool::Block* Pool::find(BlockId id) {
-  if (id.index >= blocks_.size()) return nullptr;
-  Block& block = blocks_[id.index];
-  return block.is_live && block.serial == id.serial ? &block : nullptr;
+BlockId Pool::keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes, StreamHandle stream) {
+  const Address address = lease->address;
+  const Wanted wanted{.size_bytes = bytes,
+                      .requested_bytes = requested_bytes,
+                      .stream = arena_.stream_index(stream),
+                      .lane = lease->lane};
+  return blocks_.add(leases_.take_back(lease, bytes), address, wanted, kNoStitch).block;
 }
 
-void Pool::free(BlockId id) {
-  Block* block = find(id);
-  VRAM_CHECK(block != nullptr && !block->is_held);
-  stats_.allocation.drop(1);
-  stats_.allocated_bytes.drop(block->size_bytes);
-  if (block->is_shared) hold_for_uses(id);
-  if (!block->is_shared || !is_used(id)) release(id.index);
+void Pool::give_back(Lease* lease, uint64_t bytes, StreamHandle stream) {
+  const StreamIndex index = arena_.stream_index(stream);
+  returns_.put(leases_.take_back(lease, bytes), index);
 }
 
-// Stands for what the stream has queued by now; where it pays, with an event behind that.
-Stamp Pool::stamp_of_free(StreamIndex stream) {
-  if (stream == kNoStream) return 0;
-  const StreamHandle handle = arena_.stream(stream);
-  const Stamp stamp = device_.stamp(handle);
-  if (arena_.stream_count() > 2 && (++frees_ % kFreesPerMark == 0 || is_nearly_full())) {
-    device_.mark(handle);
-  }
-  return stamp;
+std::array<std::pair<Address, uint64_t>, 2> Pool::ranges() const {
+  return {std::pair{stock_.base(), stock_.reserved_bytes()},
+          std::pair{stitches_.base(), stitches_.reserved_bytes()}};
 }
 
-void Pool::release(uint32_t index) {
-  Block& block = blocks_[index];
-  report_finished(block);
-  const StreamIndex stream = block.stream;
-  const Stamp stamp = block.is_held && stream != kNoStream ? block.freed : stamp_of_free(stream);
-  stats_.active_bytes.drop(block.size_bytes);
-  stats_.requested_bytes.drop(block.requested_bytes);
-  block.is_live = false;
-  if (block.stitch == kNoStitch) {
-    arena_.put(index, stream, stamp);
-    return;
-  }
-  for (const NodeId part : stitches_.unuse(block.stitch, arena_.stream(stream), stamp)) {
-    arena_.put(part, stream, stamp);
+BlockId Pool::block_at(Address address, BlockInfo* info) const {
+  *info = {};
+  const BlockId id = blocks_.at(address);
+  if (id == BlockId{}) return id;
+  const Blocks::Block& block = blocks_[id.index];
+  *info = {.address = block.address,
+           .size_bytes = block.size_bytes,
+           .requested_bytes = block.requested_bytes,
+           .stream = arena_.stream(block.stream),
+           .is_live = true};
+  return id;
+}
+
+BlockInfo Pool::info_of(NodeId id) const {
+  const Node& node = arena_[id];
+  BlockInfo info{.address = node.address, .size_bytes = node.size_bytes};
+  info.is_live = node.state == NodeState::kLive;
+  info.stream = arena_.stream(node.stream);
+  const NodeId first = info.is_live ? blocks_.first_part_of(id) : kNoNode;
+  if (first != kNoNode) info.is_held = blocks_[first].is_held;
+  if (first != id) return info;
+  info.requested_bytes = blocks_[id].requested_bytes;
+  info.stream = arena_.stream(blocks_[id].stream);
+  return info;
+}
+
+void Pool::report_parts(const Blocks::Block& block, Observer& observer) const {
+  if (block.stitch == kNoStitch) return;
+  for (const auto& [home, bytes] : stitches_[block.stitch].shown) {
+    observer.part(block.address, home, bytes);
   }
 }
 
-uint64_t Pool::largest_free_bytes() const {
-  uint64_t largest = 0;
-  for (const Node& node : arena_.nodes()) {
-    if (node.state == NodeState::kFree) largest = std::max(largest, node.size_bytes);
+void Pool::report_parts(BlockId id, Observer& observer) const {
+  const Blocks::Block& block = blocks_[id.index];
+  if (block.is_live && block.serial == id.serial) report_parts(block, observer);
+}
+
+void Pool::report_all(Observer& observer) const {
+  for (HandleId id = 0; id < stock_.limit(); ++id) {
+    if (stock_[id].bytes != 0) observer.found_mapped(stock_[id].home, stock_[id].bytes);
   }
-  return largest;
+  for (const Blocks::Block& block : blocks_.all()) {
+    if (!block.is_live) continue;
+    report_parts(block, observer);
+    observer.found_block(block.address, block.requested_bytes, arena_.stream(block.stream),
+                         block.is_held     ? Found::kHeld
+                         : block.is_shared ? Found::kShared
+                                           : Found::kLive);
+  }
 }
 
 }  // namespace vram::pool

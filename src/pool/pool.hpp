@@ -1,89 +1,44 @@
-// Pool: the allocator of one device. Assembles its stages; allocate() reads like the recipe:
+// Pool: the allocator of one device. Assembles its parts, each of which owns what it is named
+// after:
 //
-//     sizes ──▶ recall (where this request went in the last step, if that is free)
-//           ──▶ arena (best fit among free blocks: the hot path, no driver call)
-//           ──▶ the ladder (ladder.cpp), each rung once, until one serves:
-//                 settle    what other streams have finished with
-//                 collect   what the caller has borrowed
-//                 stitch    a range mapped earlier shows enough free memory
-//                 grow      new handles, while reserved stays near the peak of live bytes
-//                 stitch    free pieces mapped as one range, with new memory for what is missing
-//                 (a little more than that, then as much as there is, rather than wait: the work
-//                 that is waited for may itself wait for what this stream does next)
-//                 wait      for another stream, then for all of them
-//                 OOM       with the facts
+//     allocate ──▶ sizes ──▶ recall (where this request went in the last step, if that is free)
+//              ──▶ placement (best fit among free blocks: the hot path, no driver call)
+//              ──▶ ladder (what is done when no free block fits; where nothing helps: OomFacts)
+//     free ──▶ returns ──▶ held_blocks (freed, and still used by other streams)
+//     lend ──▶ leases
 //
-// Physical memory belongs to the device, not to a stream or a size: stock.hpp has it, stitches.hpp
-// shows it anew. Memory freed on one stream serves others once its work is done. One thread at a
-// time (shared_pool.hpp is for several); never throws; calls to the driver only on the ladder, in
-// trim(), and now and then for the order of several streams.
+//     blocks    the live blocks          arena     free and live memory, in nodes
+//     supply    memory from the device   stock     the handles; stitches shows them anew
+//
+// Physical memory belongs to the device, not to a stream or a size. Memory freed on one stream
+// serves others once its work is done. One thread at a time (shared_pool.hpp is for several); never
+// throws; calls to the driver only on the ladder, in trim(), and now and then for the order of
+// several streams.
 #pragma once
 
 #include "pool/arena.hpp"
+#include "pool/block.hpp"
+#include "pool/blocks.hpp"
 #include "pool/device.hpp"
-#include "pool/holders.hpp"
+#include "pool/ladder.hpp"
+#include "pool/leases.hpp"
 #include "pool/observer.hpp"
+#include "pool/oom_facts.hpp"
 #include "pool/options.hpp"
+#include "pool/placement.hpp"
 #include "pool/recall.hpp"
+#include "pool/returns.hpp"
 #include "pool/stats.hpp"
-#include "pool/stitch_plan.hpp"
 #include "pool/stitches.hpp"
 #include "pool/stock.hpp"
+#include "pool/supply.hpp"
 
 #include <array>
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace vram::pool {
-
-// A block, for as long as it lives; a block that has its index later has another serial. Serials
-// wrap: they say nothing without the index.
-struct BlockId {
-  uint32_t index = std::numeric_limits<uint32_t>::max();
-  uint32_t serial = 0;
-  friend bool operator==(const BlockId&, const BlockId&) = default;
-};
-
-struct Allocation {
-  Address address = 0;  // 0: out of memory
-  BlockId block;
-};
-
-// Why a request could not be served.
-struct OomFacts {
-  uint64_t requested_bytes = 0;
-  uint64_t largest_free_bytes = 0;  // in one piece
-  uint64_t free_bytes = 0;          // in the pool, in pieces that can't be made one range
-  uint64_t held_bytes = 0;          // freed, and still used by other streams
-  uint64_t reserved_bytes = 0;
-  uint64_t limit_bytes = 0;
-  uint64_t device_free_bytes = 0;
-  uint64_t device_total_bytes = 0;
-  Backing backing = Backing::kVirtual;
-  Holders holders;  // of live blocks
-};
-
-// Memory that somebody else cuts into blocks.
-struct Lease {
-  Address address = 0;
-  uint64_t bytes = 0;
-  NodeId node = kNoNode;
-  Lane lane = Lane::kLarge;
-};
-
-// A live block, or a part of the pool's memory as visit() shows it.
-struct BlockInfo {
-  Address address = 0;
-  uint64_t size_bytes = 0;
-  uint64_t requested_bytes = 0;
-  StreamHandle stream = 0;
-  bool is_live = false;
-  bool is_held = false;  // live, but freed: work of other streams still uses it
-};
 
 class Pool {
  public:
@@ -101,20 +56,20 @@ class Pool {
   [[nodiscard]] Allocation try_allocate(uint64_t bytes, StreamHandle stream);
   void count_oom() { ++stats_.num_ooms; }
   // The block is free for its stream at once, for others when the stream's work is done.
-  void free(BlockId block);
+  void free(BlockId block) { returns_.free(block); }
   // The stream uses the block, too: once freed, it waits for what that stream has queued by then.
-  void record_stream(BlockId block, StreamHandle stream);
+  void record_stream(BlockId block, StreamHandle stream) { returns_.record_stream(block, stream); }
   // Freed, but in use until finish(), of which somebody else knows when. A finished or unknown
   // block is none of its business: the pool itself finishes all that it has waited for.
-  void hold(BlockId block);
-  void finish(BlockId block);
+  void hold(BlockId block) { returns_.hold(block); }
+  void finish(BlockId block) { returns_.finish(block); }
   // The stream is about to go, with all queued that ever will be; nothing is waited for. Its handle
   // is not used any more, and may name a new stream. What the stream was lent has come back before.
-  void forget(StreamHandle stream);
+  void forget(StreamHandle stream) { returns_.forget(stream); }
 
-  [[nodiscard]] bool is_live(BlockId block) { return find(block) != nullptr; }
+  [[nodiscard]] bool is_live(BlockId block) { return blocks_.find(block) != nullptr; }
   // The block that has the index now, which there must be.
-  [[nodiscard]] BlockId id_of(uint32_t index) const { return {index, blocks_[index].serial}; }
+  [[nodiscard]] BlockId id_of(uint32_t index) const { return blocks_.id_of(index); }
   // The live block that holds the address; none: its info has no address.
   [[nodiscard]] BlockId block_at(Address address, BlockInfo* info) const;
   // Every part of its memory in no order; a block that is stitched has several parts, of which the
@@ -127,7 +82,7 @@ class Pool {
   }
 
   // The next block's serial follows this one: for tests of what happens when they wrap.
-  void restart_serials(uint32_t last) { last_serial_ = last; }
+  void restart_serials(uint32_t last) { blocks_.restart_serials(last); }
 
   // Whether events may be recorded (device.hpp). While they may not, memory passes from one stream
   // to another only as far as earlier events show that it is done.
@@ -140,24 +95,29 @@ class Pool {
   [[nodiscard]] BlockId keep(Lease* lease, uint64_t bytes, uint64_t requested_bytes,
                              StreamHandle stream);
   void give_back(Lease* lease, uint64_t bytes, StreamHandle stream);
-  [[nodiscard]] uint64_t lent_bytes() const { return lent_bytes_; }
+  [[nodiscard]] uint64_t lent_bytes() const { return leases_.bytes(); }
 
   // Waits for all streams that use its memory; what was held is free then. Where one can't be
   // waited for, the answer says why; what the others have finished is free all the same.
-  [[nodiscard]] Status wait();
+  [[nodiscard]] Status wait() { return returns_.wait(); }
   // Gives memory back to the device, so many bytes if it can; how many it was.
-  uint64_t trim(uint64_t bytes);
+  uint64_t trim(uint64_t bytes) { return supply_.trim(bytes); }
   // All mappings get the accesses anew that the device gives now.
-  [[nodiscard]] Status renew_access();
+  [[nodiscard]] Status renew_access() { return supply_.renew_access(); }
   // At most so much is reserved from now on; what is more already stays until it is trimmed.
-  void limit(uint64_t bytes) { limit_bytes_ = bytes; }
-  [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
+  void limit(uint64_t bytes) { supply_.limit(bytes); }
+  [[nodiscard]] uint64_t limit_bytes() const { return supply_.limit_bytes(); }
   // Called before the pool does anything costly: the caller may free blocks in it, and says whether
   // it had any to free.
-  void on_shortage(bool (*answer)(void* caller), void* caller) { shortage_ = {answer, caller}; }
+  void on_shortage(bool (*answer)(void* caller), void* caller) {
+    ladder_.on_shortage(answer, caller);
+  }
 
-  // Who is told from now on (observe.cpp); nullptr: nobody. Must outlive the pool.
-  void set_observer(Observer* observer) { observer_ = observer; }
+  // Who is told from now on; nullptr: nobody. Must outlive the pool.
+  void set_observer(Observer* observer) {
+    supply_.set_observer(observer);
+    returns_.set_observer(observer);
+  }
   void report_all(Observer& observer) const;
   // Of a block that is shown elsewhere than at its home, where that is; of others, nothing.
   void report_parts(BlockId block, Observer& observer) const;
@@ -172,133 +132,34 @@ class Pool {
   [[nodiscard]] std::array<std::pair<Address, uint64_t>, 2> ranges() const;
   [[nodiscard]] const OomFacts& last_oom() const { return oom_; }
   // Largest free block that a stream might use.
-  [[nodiscard]] uint64_t largest_free_bytes() const;
+  [[nodiscard]] uint64_t largest_free_bytes() const { return arena_.largest_free_bytes(); }
   // Walks over everything; why says what does not hold.
   [[nodiscard]] bool validate(std::string* why = nullptr) const;
 
  private:
-  struct Block {
-    Address address = 0;
-    uint64_t size_bytes = 0;
-    uint64_t requested_bytes = 0;
-    Stamp freed = 0;  // of its own stream's work, while it is held
-    uint32_t serial = 0;
-    StreamIndex stream = kNoStream;
-    StitchId stitch = kNoStitch;
-    bool is_live = false;
-    bool is_held = false;
-    bool is_shared = false;  // record_stream named other streams
-  };
-  // A block, and a stream besides its own that uses it; once it is freed, until when.
-  struct Use {
-    BlockId block;
-    StreamIndex stream = kNoStream;  // kNoStream: until finish()
-    Stamp stamp = 0;
-  };
-  struct Shortage {
-    bool (*answer)(void* caller) = nullptr;
-    void* caller = nullptr;
-  };
-  struct Wanted {
-    uint64_t size_bytes = 0;
-    uint64_t requested_bytes = 0;
-    StreamIndex stream = kNoStream;
-    Lane lane = Lane::kLarge;
-  };
-
-  // pool.cpp: blocks.
-  [[nodiscard]] Allocation serve(NodeId free_node, const Wanted& wanted);
-  [[nodiscard]] Allocation hand_out(NodeId node, Address address, const Wanted& wanted,
-                                    StitchId stitch);
-  [[nodiscard]] Block* find(BlockId id);
-  [[nodiscard]] Stamp stamp_of_free(StreamIndex stream);
-  void release(uint32_t index);
-  // Where the request went the last time, if that is free.
-  [[nodiscard]] Allocation serve_again(Recall::Answer answer, const Wanted& wanted);
-  [[nodiscard]] Allocation show_again(StitchId id, Address address, const Wanted& wanted);
-
-  // lease.cpp: memory that is lent.
-  [[nodiscard]] bool lend_free(uint64_t min_bytes, uint64_t max_bytes, StreamIndex stream,
-                               Lease* lease);
   [[nodiscard]] bool grow_beside_leases(const Wanted& wanted);
-  [[nodiscard]] NodeId cut(Lease* lease, uint64_t bytes);
-
-  // held.cpp: blocks that other streams use.
-  void settle_held();
-  void hold_for_uses(BlockId block);
-  [[nodiscard]] bool is_used(BlockId block) const;
-  void drop_closed_streams();
-  [[nodiscard]] BlockInfo info_of(NodeId id) const;
-  [[nodiscard]] NodeId first_part_of(NodeId part) const;
-
-  // ladder.cpp: what is done when no free block fits.
   [[nodiscard]] Allocation climb(const Wanted& wanted);
-  [[nodiscard]] Allocation search(const Wanted& wanted);
-  [[nodiscard]] Allocation collect(const Wanted& wanted);
-  void settle();
-  void settle_stream(StreamIndex stream);
-  [[nodiscard]] Allocation reuse_stitch(const Wanted& wanted);
-  [[nodiscard]] Allocation grow_cheaply(const Wanted& wanted);
-  // How far a stitch may go for what it lacks.
-  enum class Effort : uint8_t {
-    kLittleMemory,  // grow beyond the allowance, by the patience
-    kAllMemory,     // grow as far as the device lets it
-    kWait,          // and use what other streams have freed
-  };
-  [[nodiscard]] Allocation stitch(const Wanted& wanted, Effort effort);
-  [[nodiscard]] bool map(StitchPlan* plan);
-  [[nodiscard]] Allocation search_other_lanes(const Wanted& wanted);
-  [[nodiscard]] Allocation wait_for_stream(const Wanted& wanted);
-  [[nodiscard]] Allocation wait_for_all_streams(const Wanted& wanted);
-  [[nodiscard]] Allocation fail(const Wanted& wanted);
-  [[nodiscard]] Holders find_holders() const;
-  [[nodiscard]] Allocation use_plan(const StitchPlan& plan, const Wanted& wanted);
-  [[nodiscard]] std::vector<StreamIndex> usable_streams(const Wanted& wanted, bool all) const;
-  [[nodiscard]] bool stream_waits_for(const Wanted& wanted, NodeId node);
-
-  // growth.cpp: memory from and to the device.
-  [[nodiscard]] uint64_t allowance_bytes(const Wanted& wanted) const;
-  [[nodiscard]] uint64_t tail_bytes(const Wanted& wanted) const;
-  // Whether all of it could be had; what could is free memory in the lane, for the stream at once.
-  bool grow(uint64_t bytes, const Wanted& wanted);
-  [[nodiscard]] uint64_t room_bytes() const;
-  bool grow_by_handles(uint64_t bytes, const Wanted& wanted);
-  bool grow_by_segment(uint64_t bytes, const Wanted& wanted);
-  [[nodiscard]] Status take(uint64_t bytes, const Wanted& wanted);
-  [[nodiscard]] bool is_nearly_full() const;
-  [[nodiscard]] uint64_t growth_step_bytes() const;
-  [[nodiscard]] uint64_t largest_handle_bytes() const;
-  [[nodiscard]] uint64_t largest_handle_bytes_of(uint64_t bytes) const;
-  [[nodiscard]] uint64_t release_handle(HandleId id);
-  [[nodiscard]] NodeId free_node_of(HandleId id) const;
-
-  void report_parts(const Block& block, Observer& observer) const;
-  void report_finished(const Block& block) const;
-
+  [[nodiscard]] Allocation fail(uint64_t requested_bytes);
+  [[nodiscard]] BlockInfo info_of(NodeId id) const;
+  void report_parts(const Blocks::Block& block, Observer& observer) const;
   [[nodiscard]] std::string check_blocks() const;
 
   Device& device_;
   Options options_;
+  Stats stats_;
   Stock stock_;
   Stitches stitches_;
   Arena arena_;
+  Leases leases_{arena_};
+  Blocks blocks_{arena_, stitches_, stats_};
+  Supply supply_{device_, options_, stock_, stitches_, arena_, leases_, stats_};
+  Returns returns_{device_, arena_, stitches_, blocks_, supply_};
   Recall recall_;
-  std::vector<Block> blocks_;  // by the node of their first part
-  std::vector<Use> uses_;      // of live blocks
-  std::vector<Use> held_;      // of freed ones
-  Shortage shortage_;
-  Observer* observer_ = nullptr;
-  uint32_t frees_ = 0;
-  uint32_t requests_ = 0;
-  uint64_t limit_bytes_ = std::numeric_limits<uint64_t>::max();
-  uint64_t device_bytes_ = 0;
-  uint64_t lent_bytes_ = 0;
-  uint32_t last_serial_ = 0;
-  std::vector<StreamIndex> closed_;  // streams that are gone, of which something is known still
-  bool is_ready_ = false;
-  bool is_short_ = false;  // the last request for new memory did not get all of it
-  Stats stats_;
+  Placement placement_{arena_, stitches_, blocks_, stats_};
+  Ladder ladder_{device_, options_,   arena_,   stock_, stitches_,
+                 supply_, placement_, returns_, stats_};
   OomFacts oom_;
+  bool is_ready_ = false;
 };
 
 }  // namespace vram::pool

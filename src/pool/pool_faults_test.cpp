@@ -41,7 +41,7 @@ TEST(PoolFaultsTest, EachCallInTurn) {
     for (uint64_t nth = 1; nth <= calls; ++nth) {
       SCOPED_TRACE(nth);
       gpu::SimGpu gpu(small_device());
-      DeviceOn<gpu::SimGpu> device(gpu, 0);
+      Device device(gpu, 0);
       {
         gpu.faults().fail_nth(nth, status);
         Pool pool(device, {.handle_bytes = 4 * kMiB});
@@ -60,7 +60,7 @@ TEST(PoolFaultsTest, AtRandom) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
     gpu::SimGpu gpu(small_device());
-    DeviceOn<gpu::SimGpu> device(gpu, 0);
+    Device device(gpu, 0);
     {
       Pool pool(device, {.handle_bytes = 4 * kMiB, .stitched_percent = 50});
       gpu.faults().fail_at_random(0.02 * static_cast<double>(seed % 10 + 1), seed,
@@ -78,7 +78,7 @@ TEST(PoolFaultsTest, AtRandom) {
 // After kFault the device answers nothing any more.
 TEST(PoolFaultsTest, ADeviceThatDied) {
   gpu::SimGpu gpu(small_device());
-  DeviceOn<gpu::SimGpu> device(gpu, 0);
+  Device device(gpu, 0);
   Pool pool(device, {.handle_bytes = 4 * kMiB});
   const Allocation before = pool.allocate(3 * kMiB, 0);
   gpu.faults().fail_nth(1, Status::kFault);

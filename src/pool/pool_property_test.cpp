@@ -1,7 +1,7 @@
 // Random programs against the pool on simulated memory with real bytes: a live block keeps
 // what was written to it, and what a stream gets no other stream's work still uses.
 #include "base/bytes.hpp"
-#include "pool/device_on.hpp"
+#include "pool/device.hpp"
 #include "pool/pool.hpp"
 #include "pool/testing/ordered_gpu.hpp"
 #include "pool/testing/pool_on_sim_gpu.hpp"
@@ -124,7 +124,7 @@ class Program {
 
   std::mt19937_64 random_;
   OrderedGpu gpu_;
-  DeviceOn<OrderedGpu> device_;
+  Device device_;
   Pool pool_;
   std::vector<Live> live_;
   uint64_t last_number_ = 0;

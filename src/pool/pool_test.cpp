@@ -129,7 +129,7 @@ void train_step(Pool& pool) {
 
 TEST(PoolFixedShapesTest, AfterAFewStepsTheDriverIsNotCalled) {
   gpu::SimGpu gpu;
-  DeviceOn<gpu::SimGpu> device(gpu, 0);
+  Device device(gpu, 0);
   Pool pool(device);
   std::vector<Allocation> weights;
   for (uint64_t i = 0; i < 40; ++i) weights.push_back(pool.allocate((i % 7 + 1) * 900'000, 0));
@@ -155,7 +155,7 @@ TEST_F(PoolTest, SmallBlocksDoNotPartLargeOnesFromWhatComesNext) {
 // A quarter of what is missing, from 20 to 40 MiB; where there is little room, 8 MiB as ever.
 TEST(PoolGrowthTest, WhatIsWantedAsOneComesInLargerHandles) {
   gpu::SimGpu gpu;
-  DeviceOn<gpu::SimGpu> device(gpu, 0);
+  Device device(gpu, 0);
   Pool pool(device);
   (void)pool.allocate(60 * kMiB, 0);
   EXPECT_EQ(pool.stats().num_device_alloc, 3u) << "of 20 MiB";
@@ -170,7 +170,7 @@ TEST(PoolGrowthTest, WhatIsWantedAsOneComesInLargerHandles) {
 
 TEST(PoolStartTest, WithoutADeviceEverythingIsRefused) {
   gpu::SimGpu gpu;
-  DeviceOn<gpu::SimGpu> device(gpu, 0);
+  Device device(gpu, 0);
   gpu.faults().fail_nth(2, Status::kOutOfMemory);
   Pool pool(device);
   EXPECT_EQ(pool.allocate(512, 0).address, 0u);

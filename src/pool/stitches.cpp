@@ -9,7 +9,7 @@
 namespace vram::pool {
 
 Status Stitches::reserve(uint64_t bytes) {
-  const Status status = device_.reserve(bytes, &base_);
+  const Status status = memory_.reserve(bytes, &base_);
   if (status != Status::kOk) return status;
   reserved_bytes_ = bytes;
   addresses_.emplace(base_, bytes);
@@ -17,11 +17,11 @@ Status Stitches::reserve(uint64_t bytes) {
 }
 
 Stitches::~Stitches() {
-  for (const auto& [address, bytes] : orphans_) (void)device_.unmap(address, bytes);
+  for (const auto& [address, bytes] : orphans_) (void)memory_.unmap(address, bytes);
   for (const Stitch& stitch : stitches_) {
-    if (stitch.address != 0) (void)device_.unmap(stitch.address, stitch.bytes);
+    if (stitch.address != 0) (void)memory_.unmap(stitch.address, stitch.bytes);
   }
-  if (reserved_bytes_ != 0) (void)device_.unreserve(base_, reserved_bytes_);
+  if (reserved_bytes_ != 0) (void)memory_.unreserve(base_, reserved_bytes_);
 }
 
 Address Stitches::take_addresses(uint64_t bytes) {
@@ -54,15 +54,15 @@ void Stitches::give_back_addresses(Address address, uint64_t bytes) {
 Status Stitches::map_all(const Stitch& stitch, uint64_t* mapped_bytes) {
   for (const HandleId id : stitch.handles) {
     const Stock::Piece& piece = stock_[id];
-    const Status status = device_.map(stitch.address + *mapped_bytes, piece.bytes, piece.handle);
+    const Status status = memory_.map(stitch.address + *mapped_bytes, piece.bytes, piece.handle);
     if (status != Status::kOk) return status;
     *mapped_bytes += piece.bytes;
   }
-  return device_.set_access(stitch.address, stitch.bytes);
+  return memory_.set_access(stitch.address, stitch.bytes, device_.ordinal());
 }
 
 bool Stitches::unmap(Address address, uint64_t bytes) {
-  if (bytes == 0 || device_.unmap(address, bytes) == Status::kOk) return true;
+  if (bytes == 0 || memory_.unmap(address, bytes) == Status::kOk) return true;
   orphans_.emplace_back(address, bytes);
   return false;
 }
@@ -130,7 +130,7 @@ void Stitches::rename(StreamHandle stream, StreamHandle alias) {
 bool Stitches::drop(StitchId id) {
   Stitch& stitch = stitches_[id];
   if (!stitch.is_idle() || !is_done(stitch)) return false;
-  if (device_.unmap(stitch.address, stitch.bytes) != Status::kOk) return false;
+  if (memory_.unmap(stitch.address, stitch.bytes) != Status::kOk) return false;
   forget(id, true);
   return true;
 }
@@ -149,11 +149,11 @@ Status Stitches::exchange(Stitch& stitch, const Patch& patch) {
   Address at = stitch.address;
   for (size_t i = 0; i < patch.index; ++i) at += stock_[stitch.handles[i]].bytes;
   const Stock::Piece& piece = stock_[patch.handle];
-  if (device_.unmap(at, piece.bytes) != Status::kOk) return Status::kNotReady;
+  if (memory_.unmap(at, piece.bytes) != Status::kOk) return Status::kNotReady;
   stitch.handles[patch.index] = patch.handle;
-  Status status = device_.map(at, piece.bytes, piece.handle);
+  Status status = memory_.map(at, piece.bytes, piece.handle);
   if (status != Status::kOk) return status;
-  status = device_.set_access(at, piece.bytes);
+  status = memory_.set_access(at, piece.bytes, device_.ordinal());
   if (status != Status::kOk) (void)unmap(at, piece.bytes);
   return status;
 }

@@ -8,6 +8,7 @@
 // allocates for each stitch.
 #pragma once
 
+#include "pool/device.hpp"
 #include "pool/node.hpp"
 #include "pool/stock.hpp"
 
@@ -44,7 +45,8 @@ class Stitches {
     HandleId handle = kNoHandle;
   };
 
-  Stitches(Device& device, const Stock& stock) : device_(device), stock_(stock) {}
+  Stitches(Device& device, const Stock& stock)
+      : device_(device), memory_(device.memory()), stock_(stock) {}
   ~Stitches();
   Stitches(const Stitches&) = delete;
   Stitches& operator=(const Stitches&) = delete;
@@ -92,6 +94,7 @@ class Stitches {
   void drop_idle(IsEnough is_enough);
 
   Device& device_;
+  gpu::Memory& memory_;
   const Stock& stock_;
   Address base_ = 0;
   uint64_t reserved_bytes_ = 0;

@@ -4,7 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "gpu/sim/sim_gpu.hpp"
-#include "pool/device_on.hpp"
+#include "pool/device.hpp"
 #include "pool/stitch_plan.hpp"
 
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ class StitchesTest : public testing::Test {
   using Pieces = std::vector<std::pair<HandleId, uint64_t>>;
 
   gpu::SimGpu gpu_;
-  DeviceOn<gpu::SimGpu> device_{gpu_, 0};
-  Stock stock_{device_, Backing::kVirtual};
+  Device device_{gpu_, 0};
+  Stock stock_{gpu_, 0, Backing::kVirtual};
   Stitches stitches_{device_, stock_};
   Arena arena_;
   StreamIndex stream_ = kNoStream;

@@ -5,9 +5,9 @@
 namespace vram::pool {
 
 Status Stock::reserve(uint64_t bytes) {
-  granule_bytes_ = device_.granularity_bytes();
+  granule_bytes_ = memory_.granularity_bytes();
   if (backing_ == Backing::kSegments) return Status::kOk;
-  const Status status = device_.reserve(bytes, &base_);
+  const Status status = memory_.reserve(bytes, &base_);
   if (status != Status::kOk) return status;
   reserved_bytes_ = bytes;
   for (uint32_t side = 0; side < kSides; ++side)
@@ -18,14 +18,14 @@ Status Stock::reserve(uint64_t bytes) {
 // Nothing can be done about a driver that fails here.
 Stock::~Stock() {
   for (const Piece& piece : orphans_) {
-    if (piece.home != 0) (void)device_.unmap(piece.home, piece.bytes);
-    (void)device_.release(piece.handle);
+    if (piece.home != 0) (void)memory_.unmap(piece.home, piece.bytes);
+    (void)memory_.release(piece.handle);
   }
   for (const Piece& piece : pieces_) {
     if (piece.bytes == 0 || take_back(piece) != Status::kOk) continue;
-    if (backing_ == Backing::kVirtual) (void)device_.release(piece.handle);
+    if (backing_ == Backing::kVirtual) (void)memory_.release(piece.handle);
   }
-  if (reserved_bytes_ != 0) (void)device_.unreserve(base_, reserved_bytes_);
+  if (reserved_bytes_ != 0) (void)memory_.unreserve(base_, reserved_bytes_);
 }
 
 // Behind the last one; where the range ends, the first gap that released handles left.
@@ -42,17 +42,17 @@ Address Stock::find_home(uint64_t bytes, uint32_t side) const {
 }
 
 Status Stock::map_home(const Piece& piece) {
-  Status status = device_.map(piece.home, piece.bytes, piece.handle);
+  Status status = memory_.map(piece.home, piece.bytes, piece.handle);
   const bool is_mapped = status == Status::kOk;
-  if (is_mapped) status = device_.set_access(piece.home, piece.bytes);
+  if (is_mapped) status = memory_.set_access(piece.home, piece.bytes, ordinal_);
   if (status != Status::kOk) give_back(piece, is_mapped);
   return status;
 }
 
 void Stock::give_back(const Piece& piece, bool is_mapped) {
   Piece orphan = piece;
-  if (!is_mapped || device_.unmap(piece.home, piece.bytes) == Status::kOk) orphan.home = 0;
-  if (orphan.home == 0 && device_.release(piece.handle) == Status::kOk) return;
+  if (!is_mapped || memory_.unmap(piece.home, piece.bytes) == Status::kOk) orphan.home = 0;
+  if (orphan.home == 0 && memory_.release(piece.handle) == Status::kOk) return;
   orphans_.push_back(orphan);
   if (orphan.home != 0) mark(piece, kOrphan);
 }
@@ -66,7 +66,7 @@ HandleId Stock::segment_at(Address address) const {
 
 Status Stock::create_segment(uint64_t bytes, HandleId* id) {
   Piece piece{.bytes = bytes};
-  const Status status = device_.alloc_segment(bytes, &piece.home);
+  const Status status = memory_.alloc_segment(ordinal_, bytes, &piece.home);
   if (status != Status::kOk) return status;
   *id = keep(piece);
   bytes_ += bytes;
@@ -77,7 +77,7 @@ Status Stock::create(uint64_t bytes, uint32_t side, HandleId* id) {
   if (backing_ == Backing::kSegments) return create_segment(bytes, id);
   Piece piece{.home = find_home(bytes, side), .bytes = bytes};
   if (piece.home == 0) return Status::kOutOfMemory;
-  Status status = device_.create(bytes, &piece.handle);
+  Status status = memory_.create(ordinal_, bytes, &piece.handle);
   if (status != Status::kOk) return status;
   status = map_home(piece);
   if (status != Status::kOk) return status;
@@ -110,8 +110,8 @@ void Stock::mark(const Piece& piece, HandleId id) {
 }
 
 Status Stock::take_back(const Piece& piece) {
-  if (backing_ == Backing::kSegments) return device_.free_segment(piece.home);
-  return device_.unmap(piece.home, piece.bytes);
+  if (backing_ == Backing::kSegments) return memory_.free_segment(ordinal_, piece.home);
+  return memory_.unmap(piece.home, piece.bytes);
 }
 
 Status Stock::release(HandleId id) {

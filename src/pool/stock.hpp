@@ -6,8 +6,8 @@
 // fails changes nothing and leaves nothing behind. One thread at a time; allocates for each handle.
 #pragma once
 
-#include "pool/device.hpp"
 #include "pool/options.hpp"
+#include "pool/stamp.hpp"
 
 #include <array>
 #include <cstdint>
@@ -32,7 +32,9 @@ class Stock {
     [[nodiscard]] Address end() const { return home + bytes; }
   };
 
-  Stock(Device& device, Backing backing) : device_(device), backing_(backing) {}
+  // memory must outlive it.
+  Stock(gpu::Memory& memory, uint32_t ordinal, Backing backing)
+      : memory_(memory), ordinal_(ordinal), backing_(backing) {}
   ~Stock();
   Stock(const Stock&) = delete;
   Stock& operator=(const Stock&) = delete;
@@ -82,7 +84,8 @@ class Stock {
   void mark(const Piece& piece, HandleId id);
   [[nodiscard]] HandleId keep(const Piece& piece);
 
-  Device& device_;
+  gpu::Memory& memory_;
+  uint32_t ordinal_;
   Backing backing_;
   uint64_t granule_bytes_ = 1;
   Address base_ = 0;

@@ -1,7 +1,7 @@
 // Threads that compete for one pool on a GPU that finds every access out of order: each has a
 // stream of its own, hands blocks to the others, captures its stream for a while, forgets it.
 #include "base/bytes.hpp"
-#include "pool/device_on.hpp"
+#include "pool/device.hpp"
 #include "pool/shared_pool.hpp"
 #include "pool/testing/locked_gpu.hpp"
 #include "pool/testing/pool_on_sim_gpu.hpp"
@@ -36,7 +36,7 @@ class Crowd {
   Crowd(uint64_t capacity_bytes, bool announces_captures)
       : announces_captures_(announces_captures),
         gpu_(device_of(capacity_bytes)),
-        device_(gpu_, 0),
+        device_(gpu_.memory(), 0),
         pool_(device_, {.handle_bytes = kSmallHandleBytes}) {}
   ~Crowd() {
     for (const Handed& block : handed_) EXPECT_TRUE(pool_.free(block.address));
@@ -118,7 +118,7 @@ class Crowd {
     live->pop_back();
     const std::lock_guard guard(lock_);
     gpu::EventHandle event = 0;
-    EXPECT_EQ(gpu_.record(0, block.stream, &event), Status::kOk);
+    EXPECT_EQ(gpu_.memory().record(0, block.stream, &event), Status::kOk);
     handed_.push_back(block);
     events_.push_back(event);
   }
@@ -128,8 +128,8 @@ class Crowd {
       const std::lock_guard guard(lock_);
       if (handed_.empty()) return;
       block = handed_.back();
-      EXPECT_EQ(gpu_.stream_wait(0, stream, events_.back()), Status::kOk);
-      EXPECT_EQ(gpu_.destroy(events_.back()), Status::kOk);
+      EXPECT_EQ(gpu_.memory().stream_wait(0, stream, events_.back()), Status::kOk);
+      EXPECT_EQ(gpu_.memory().destroy(events_.back()), Status::kOk);
       handed_.pop_back();
       events_.pop_back();
     }
@@ -147,7 +147,7 @@ class Crowd {
 
   bool announces_captures_;
   LockedGpu gpu_;
-  DeviceOn<LockedGpu> device_;
+  Device device_;
   SharedPool pool_;
   std::atomic<uint64_t> last_tag_{0};
   std::mutex lock_;

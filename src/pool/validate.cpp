@@ -50,8 +50,8 @@ std::string Pool::check_blocks() const {
     node_bytes += node.size_bytes;
     if (node.state == NodeState::kLive) live_bytes += node.size_bytes;
   }
-  for (NodeId id = 0; id < blocks_.size(); ++id) {
-    const Block& block = blocks_[id];
+  for (NodeId id = 0; id < blocks_.all().size(); ++id) {
+    const Blocks::Block& block = blocks_[id];
     if (!block.is_live) continue;
     active_bytes += block.size_bytes;
     if (arena_[id].state != NodeState::kLive) return "a block's node is not live";
@@ -62,7 +62,7 @@ std::string Pool::check_blocks() const {
     if (bytes != block.size_bytes) return "a block is not as large as its parts";
   }
   if (node_bytes != stock_.bytes()) return "nodes do not cover the stock";
-  if (live_bytes != active_bytes + lent_bytes_) return "live nodes are not those of the blocks";
+  if (live_bytes != active_bytes + leases_.bytes()) return "live nodes are not those of the blocks";
   if (active_bytes != stats_.active_bytes.current) return "active bytes are miscounted";
   if (stock_.bytes() != stats_.reserved_bytes.current) return "reserved bytes are miscounted";
   return {};

@@ -64,18 +64,16 @@ class Playback final : public Postings {
   Figures now_;
 };
 
-// Copies play the same.
-class PlayedGpu {
+class PlayedGpu final : public gpu::Telemetry {
  public:
   explicit PlayedGpu(std::shared_ptr<Playback> playback) : playback_(std::move(playback)) {}
-  [[nodiscard]] Result<uint32_t> device_count() const { return 1U; }
-  [[nodiscard]] gpu::DeviceIdentity identity(uint32_t index) const;
-  [[nodiscard]] gpu::DeviceHealth health(uint32_t /*index*/) const { return {}; }
-  [[nodiscard]] gpu::DeviceSample sample(uint32_t index) const;
+  [[nodiscard]] Result<uint32_t> device_count() const override { return 1U; }
+  [[nodiscard]] gpu::DeviceIdentity identity(uint32_t index) const override;
+  [[nodiscard]] gpu::DeviceHealth health(uint32_t /*index*/) const override { return {}; }
+  [[nodiscard]] gpu::DeviceSample sample(uint32_t index) const override;
 
  private:
   std::shared_ptr<Playback> playback_;
 };
-static_assert(gpu::Telemetry<PlayedGpu>);
 
 }  // namespace vram::watch

@@ -150,7 +150,7 @@ class Sources::Slot {
   }
 
   Opener opener_;
-  std::unique_ptr<Source> source_;
+  std::unique_ptr<gpu::Telemetry> source_;
   std::vector<KnownDevice> devices_;
   bool has_identities_ = false;  // of this opening
   std::string failure_;

@@ -2,7 +2,8 @@
 // is opened, its health every few seconds, its sample at each tick. A source that fails leaves a
 // note and is retried after increasing pauses; the others continue.
 //
-//     Opener ──▶ Source ──▶ identity, health, sample ──▶ DeviceReading ──▶ rates, take_snapshot
+//     Opener ──▶ gpu::Telemetry ──▶ identity, health, sample ──▶ DeviceReading ──▶ rates,
+//     take_snapshot
 //
 // Use it from one thread at a time; read() takes as long as the calls of the sources.
 #pragma once
@@ -21,47 +22,19 @@
 
 namespace vram::watch {
 
-// Any gpu::Telemetry, whatever its type.
-class Source {
- public:
-  virtual ~Source() = default;
-  [[nodiscard]] virtual Result<uint32_t> device_count() const = 0;
-  [[nodiscard]] virtual gpu::DeviceIdentity identity(uint32_t index) const = 0;
-  [[nodiscard]] virtual gpu::DeviceHealth health(uint32_t index) const = 0;
-  [[nodiscard]] virtual gpu::DeviceSample sample(uint32_t index) const = 0;
-  [[nodiscard]] virtual gpu::XidReport xid_report() const = 0;
-};
-
-template <gpu::Telemetry T>
-class SourceOf final : public Source {
- public:
-  explicit SourceOf(T&& source) : source_(std::move(source)) {}
-  Result<uint32_t> device_count() const override { return source_.device_count(); }
-  gpu::DeviceIdentity identity(uint32_t index) const override { return source_.identity(index); }
-  gpu::DeviceHealth health(uint32_t index) const override { return source_.health(index); }
-  gpu::DeviceSample sample(uint32_t index) const override { return source_.sample(index); }
-  gpu::XidReport xid_report() const override {
-    if constexpr (gpu::ReportsXids<T>) return source_.xid_report();
-    return {};
-  }
-
- private:
-  T source_;
-};
-
 struct Opener {
   std::string name;  // for notes: "NVML"
-  std::function<Result<std::unique_ptr<Source>>()> open;
+  std::function<Result<std::unique_ptr<gpu::Telemetry>>()> open;
 };
 
-// Of a function that opens a gpu::Telemetry: opener_of("NVML", [] { return Nvml::open(); })
+// Of a function that opens a source by value: opener_of("NVML", [] { return Nvml::open(); })
 template <typename Open>
 Opener opener_of(std::string name, Open open) {
-  return {std::move(name), [open = std::move(open)]() -> Result<std::unique_ptr<Source>> {
+  return {std::move(name), [open = std::move(open)]() -> Result<std::unique_ptr<gpu::Telemetry>> {
             auto source = open();
             if (!source) return tl::unexpected(std::move(source.error()));
-            using Telemetry = std::remove_reference_t<decltype(*source)>;
-            return std::make_unique<SourceOf<Telemetry>>(std::move(*source));
+            using Kind = std::remove_reference_t<decltype(*source)>;
+            return std::make_unique<Kind>(std::move(*source));
           }};
 }
 

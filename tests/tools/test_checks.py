@@ -15,8 +15,9 @@ third_party = ["fmt"]
 modules = ["base"]
 third_party = []
 third_party_in = { "trace/import" = ["zlib.h"], "trace/frame.cpp" = ["zstd.h"] }
+included_only_by = { "trace/model" = ["trace/model", "trace/a.cpp"] }
 """
-KNOWN = {Path("base/bytes.hpp"), Path("trace/event.hpp")}
+KNOWN = {Path("base/bytes.hpp"), Path("trace/event.hpp"), Path("trace/model/sim.hpp")}
 
 
 def layers() -> dict[str, Module]:
@@ -36,6 +37,10 @@ def layers() -> dict[str, Module]:
         ("trace/testing/a.hpp", "#include <gtest/gtest.h>"),
         ("base/a.cpp", "#include <fmt/format.h>"),
         ("main.cpp", '#include "trace/event.hpp"'),
+        ("trace/a.cpp", '#include "trace/model/sim.hpp"'),
+        ("trace/model/costs.cpp", '#include "trace/model/sim.hpp"'),
+        ("trace/b_test.cpp", '#include "trace/model/sim.hpp"'),
+        ("trace/testing/b.hpp", '#include "trace/model/sim.hpp"'),
     ],
 )
 def test_allowed_includes(path: str, line: str) -> None:
@@ -53,6 +58,8 @@ def test_allowed_includes(path: str, line: str) -> None:
         ("trace/a.cpp", "#include <gtest/gtest.h>", "<gtest/gtest.h> is not a third-party header"),
         ("trace/a.cpp", "  #  include <fmt/format.h>", "<fmt/format.h> is not a third-party header"),
         ("main.cpp", "#include <fmt/format.h>", "<fmt/format.h> is not a third-party header"),
+        ("trace/b.cpp", '#include "trace/model/sim.hpp"', "layers.toml restricts trace/model/sim.hpp"),
+        ("main.cpp", '#include "trace/model/sim.hpp"', "layers.toml restricts trace/model/sim.hpp"),
     ],
 )
 def test_forbidden_includes(path: str, line: str, complaint: str) -> None:

@@ -1,16 +1,17 @@
-// Card: a device under test: a pool's Device, and copies, streams and pinned memory on top. Every
-// call that fails and may not (running out of memory is no failure) is noted with its name.
+// Card: a device under test: its memory, with copies, streams and pinned memory. Every call that
+// fails and may not (running out of memory is no failure) is noted with its name. What gives
+// something back is tried once more where it fails: whatever kept the driver from it may be over.
 //
-//     patterns, storm, figures ──▶ Card ◀── card_on.hpp ── any gpu::Memory with gpu::Copies
+//     patterns, storm, figures ──▶ Card ──▶ gpu::Memory and gpu::Copies of one device
 //
-// Copies and failures: as many threads as lanes() says. The Device half: one thread at a time.
+// As many threads as lanes() says.
 #pragma once
 
 #include "doctor/stress/report.hpp"
-#include "gpu/sim/call_stats.hpp"
-#include "pool/device.hpp"
+#include "gpu/wrapped.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -23,24 +24,29 @@ using gpu::Address;
 using gpu::Status;
 using gpu::StreamHandle;
 
-class Card : public pool::Device {
+// The driver's own message for a call of this kind that just failed.
+using Answer = std::function<std::string(gpu::Call, Status)>;
+
+class Card {
  public:
+  // memory and copies must outlive it; lanes: how many threads may call them at a time.
+  Card(gpu::Memory& memory, gpu::Copies& copies, uint32_t ordinal, uint32_t lanes, Answer answer)
+      : memory_(memory, Noting{this}),
+        copies_(copies, Noting{this}),
+        ordinal_(ordinal),
+        lanes_(lanes),
+        answer_(std::move(answer)) {}
+  Card(const Card&) = delete;
+  Card& operator=(const Card&) = delete;
+
+  // Their calls take the ordinal.
+  [[nodiscard]] gpu::Memory& memory() { return memory_; }
+  [[nodiscard]] gpu::Copies& copies() { return copies_; }
+  [[nodiscard]] uint32_t ordinal() const { return ordinal_; }
   // How many threads may copy at a time.
-  [[nodiscard]] virtual uint32_t lanes() const = 0;
-  [[nodiscard]] virtual Status pin(uint64_t bytes, void** host) = 0;
-  virtual void unpin(void* host) = 0;
-  [[nodiscard]] virtual Status create_stream(StreamHandle* stream) = 0;
-  virtual void destroy_stream(StreamHandle stream) = 0;
-  [[nodiscard]] virtual Status copy_in(StreamHandle stream, Address to, const void* from,
-                                       uint64_t bytes) = 0;
-  [[nodiscard]] virtual Status copy_out(StreamHandle stream, void* to, Address from,
-                                        uint64_t bytes) = 0;
-  [[nodiscard]] virtual Status copy(StreamHandle stream, Address to, Address from,
-                                    uint64_t bytes) = 0;
-  [[nodiscard]] virtual Status fill(StreamHandle stream, Address to, uint32_t word,
-                                    uint64_t bytes) = 0;
-  // Waits for all that is queued in the stream.
-  [[nodiscard]] virtual Status finish(StreamHandle stream) = 0;
+  [[nodiscard]] uint32_t lanes() const { return lanes_; }
+  // Waits for all that is queued in the stream; without an event to wait for, for the whole device.
+  [[nodiscard]] Status finish(StreamHandle stream);
 
   // Between phases: what failures from now on are said to have happened in.
   void enter(std::string_view phase) { phase_ = phase; }
@@ -54,26 +60,26 @@ class Card : public pool::Device {
     return is_lost_;
   }
 
- protected:
-  // Of a failure the text says what the driver answered.
-  template <typename Text>
-  Status noted(gpu::Call call, Status status, const Text& text) {
-    if (status == Status::kOk || status == Status::kOutOfMemory || status == Status::kNotReady ||
-        status == Status::kNotSupported) {
-      return status;
-    }
-    const std::lock_guard guard(mutex_);
-    // A device that is lost fails every call: the first says why.
-    const bool is_new_failure = !is_lost_ && failures_.size() < kMaxFailures;
-    if (is_new_failure)
-      failures_.push_back({std::string(gpu::to_string(call)), text(call, status), phase_});
-    is_lost_ = is_lost_ || status == Status::kFault;
-    return status;
-  }
-
  private:
+  struct Noting {
+    Card* card;
+    template <typename Run>
+    Status operator()(gpu::Call call, Run run) const {
+      const Status status = card->note(call, run());
+      const bool is_over = status == Status::kOk || status == Status::kFault;
+      return is_over || !gives_back(call) ? status : run();
+    }
+  };
   static constexpr size_t kMaxFailures = 100;
 
+  [[nodiscard]] static bool gives_back(gpu::Call call);
+  Status note(gpu::Call call, Status status);
+
+  gpu::WrappedMemory<Noting> memory_;
+  gpu::WrappedCopies<Noting> copies_;
+  uint32_t ordinal_;
+  uint32_t lanes_;
+  Answer answer_;
   mutable std::mutex mutex_;
   std::vector<CallFailure> failures_;
   bool is_lost_ = false;
@@ -84,13 +90,13 @@ class Card : public pool::Device {
 class Pinned {
  public:
   Pinned(Card& card, uint64_t bytes) : card_(&card) {
-    if (card.pin(bytes, &host_) != Status::kOk) host_ = nullptr;
+    if (card.copies().pin(bytes, &host_) != Status::kOk) host_ = nullptr;
   }
   Pinned(Pinned&& other) noexcept
       : card_(other.card_), host_(std::exchange(other.host_, nullptr)) {}
   Pinned& operator=(Pinned&&) = delete;
   ~Pinned() {
-    if (host_ != nullptr) card_->unpin(host_);
+    if (host_ != nullptr) (void)card_->copies().unpin(host_);
   }
   [[nodiscard]] explicit operator bool() const { return host_ != nullptr; }
   [[nodiscard]] uint64_t* words() const { return static_cast<uint64_t*>(host_); }
@@ -104,7 +110,7 @@ class Pinned {
 class OwnStream {
  public:
   explicit OwnStream(Card& card) : card_(&card) {
-    is_made_ = card.create_stream(&stream_) == Status::kOk;
+    is_made_ = card.copies().create_stream(card.ordinal(), &stream_) == Status::kOk;
   }
   OwnStream(OwnStream&& other) noexcept
       : card_(other.card_),
@@ -114,7 +120,7 @@ class OwnStream {
   ~OwnStream() {
     if (!is_made_) return;
     (void)card_->finish(stream_);
-    card_->destroy_stream(stream_);
+    (void)card_->copies().destroy_stream(stream_);
   }
   [[nodiscard]] explicit operator bool() const { return is_made_; }
   [[nodiscard]] StreamHandle get() const { return stream_; }

@@ -31,7 +31,7 @@ class CudaStressTest : public testing::Test {
       const auto answer = [&](gpu::Call, Status) {
         return driver_.name_of(memory->last_failure());
       };
-      CardOn<CudaMemory, CudaCopies> card(*memory, *copies, 0, 3, answer);
+      Card card(*memory, *copies, 0, 3, answer);
       StepClock clock;
       StressOptions options;
       options.length_ns = 20'000'000;

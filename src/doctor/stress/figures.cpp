@@ -25,9 +25,14 @@ constexpr double kCopiesShare = 0.5;
 class Measuring {
  public:
   Measuring(Card& card, uint64_t leave_bytes, const Budget& budget, const Progress& progress)
-      : card_(card), budget_(budget), progress_(progress) {
+      : card_(card),
+        memory_(card.memory()),
+        copies_(card.copies()),
+        ordinal_(card.ordinal()),
+        budget_(budget),
+        progress_(progress) {
     gpu::MemoryInfo info;
-    if (card.memory_info(&info) == Status::kOk && info.free_bytes > leave_bytes)
+    if (memory_.memory_info(ordinal_, &info) == Status::kOk && info.free_bytes > leave_bytes)
       room_bytes_ = info.free_bytes - leave_bytes;
   }
 
@@ -69,12 +74,16 @@ class Measuring {
     const StreamHandle s = stream.get();
     std::fill_n(pinned.words(), bytes / sizeof(uint64_t), 0);
     const std::array<std::pair<const char*, std::function<Status()>>, 6> copies = {{
-        {"host to device, pinned", [&] { return card_.copy_in(s, one, pinned.words(), bytes); }},
-        {"device to host, pinned", [&] { return card_.copy_out(s, pinned.words(), one, bytes); }},
-        {"device to device", [&] { return card_.copy(s, other, one, bytes); }},
-        {"fill", [&] { return card_.fill(s, one, 0, bytes); }},
-        {"host to device, pageable", [&] { return card_.copy_in(s, one, pageable.get(), bytes); }},
-        {"device to host, pageable", [&] { return card_.copy_out(s, pageable.get(), one, bytes); }},
+        {"host to device, pinned",
+         [&] { return copies_.copy_in(ordinal_, s, one, pinned.words(), bytes); }},
+        {"device to host, pinned",
+         [&] { return copies_.copy_out(ordinal_, s, pinned.words(), one, bytes); }},
+        {"device to device", [&] { return copies_.copy(ordinal_, s, other, one, bytes); }},
+        {"fill", [&] { return copies_.fill(ordinal_, s, one, 0, bytes); }},
+        {"host to device, pageable",
+         [&] { return copies_.copy_in(ordinal_, s, one, pageable.get(), bytes); }},
+        {"device to host, pageable",
+         [&] { return copies_.copy_out(ordinal_, s, pageable.get(), one, bytes); }},
     }};
     for (size_t i = 0; i < copies.size(); ++i)
       measure_copy(copies.at(i).first, bytes, s, kCopiesShare * static_cast<double>(i + 1) / 6,
@@ -103,7 +112,7 @@ class Measuring {
   void measure_calls() {
     const bool maps = can_map(card_);
     for (size_t i = 0; i < kCallSizes.size(); ++i) {
-      const uint64_t bytes = round_up(kCallSizes.at(i), card_.granularity_bytes());
+      const uint64_t bytes = round_up(kCallSizes.at(i), memory_.granularity_bytes());
       const double step = (1.0 - kCopiesShare) / static_cast<double>(kCallSizes.size());
       const double begin = kCopiesShare + step * static_cast<double>(i);
       if (bytes > room_bytes_ / 2) return;
@@ -126,18 +135,18 @@ class Measuring {
     repeat(until, [&] {
       Address at = 0;
       gpu::Handle handle = 0;
-      Status status = timed(took[0], [&] { return card_.reserve(bytes, &at); });
+      Status status = timed(took[0], [&] { return memory_.reserve(bytes, &at); });
       if (status != Status::kOk) return status;
-      status = timed(took[1], [&] { return card_.create(bytes, &handle); });
+      status = timed(took[1], [&] { return memory_.create(ordinal_, bytes, &handle); });
       if (status == Status::kOk) {
-        status = timed(took[2], [&] { return card_.map(at, bytes, handle); });
+        status = timed(took[2], [&] { return memory_.map(at, bytes, handle); });
         if (status == Status::kOk) {
-          status = timed(took[3], [&] { return card_.set_access(at, bytes); });
-          (void)timed(took[4], [&] { return card_.unmap(at, bytes); });
+          status = timed(took[3], [&] { return memory_.set_access(at, bytes, ordinal_); });
+          (void)timed(took[4], [&] { return memory_.unmap(at, bytes); });
         }
-        (void)timed(took[5], [&] { return card_.release(handle); });
+        (void)timed(took[5], [&] { return memory_.release(handle); });
       }
-      (void)timed(took[6], [&] { return card_.unreserve(at, bytes); });
+      (void)timed(took[6], [&] { return memory_.unreserve(at, bytes); });
       return status;
     });
     constexpr std::array<const char*, 7> kNames = {
@@ -152,14 +161,20 @@ class Measuring {
     Samples frees;
     repeat(until, [&] {
       Address at = 0;
-      const Status status = timed(allocs, [&] { return card_.alloc_segment(bytes, &at); });
-      return status != Status::kOk ? status : timed(frees, [&] { return card_.free_segment(at); });
+      const Status status =
+          timed(allocs, [&] { return memory_.alloc_segment(ordinal_, bytes, &at); });
+      return status != Status::kOk
+                 ? status
+                 : timed(frees, [&] { return memory_.free_segment(ordinal_, at); });
     });
     add(allocs, "cuMemAlloc", bytes, Unit::kNanoseconds);
     add(frees, "cuMemFree", bytes, Unit::kNanoseconds);
   }
 
   Card& card_;
+  gpu::Memory& memory_;
+  gpu::Copies& copies_;
+  uint32_t ordinal_;
   const Budget& budget_;
   const Progress& progress_;
   uint64_t room_bytes_ = 0;

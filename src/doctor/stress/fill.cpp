@@ -21,7 +21,8 @@ constexpr uint64_t kMinPieces = 16;
 
 uint64_t piece_bytes(Card& card) {
   gpu::MemoryInfo info;
-  if (card.memory_info(&info) != Status::kOk) return card.granularity_bytes();
+  if (card.memory().memory_info(card.ordinal(), &info) != Status::kOk)
+    return card.memory().granularity_bytes();
   return std::min(kMaxPieceBytes, info.free_bytes / kMinPieces);
 }
 
@@ -30,6 +31,8 @@ class Filler {
   Filler(Card& card, const FillOptions& options, const Budget& budget, const Progress& progress,
          Ledger& ledger)
       : card_(card),
+        copies_(card.copies()),
+        ordinal_(card.ordinal()),
         options_(options),
         budget_(budget),
         progress_(progress),
@@ -39,7 +42,8 @@ class Filler {
 
   FillReport run() {
     gpu::MemoryInfo info;
-    if (card_.memory_info(&info) != Status::kOk || lanes_.empty()) return std::move(report_);
+    if (card_.memory().memory_info(ordinal_, &info) != Status::kOk || lanes_.empty())
+      return std::move(report_);
     report_.free_bytes = info.free_bytes;
     budget_.report_progress(progress_);
     held_.take_all_but(options_.leave_bytes, [&] { return budget_.is_over(); });
@@ -111,16 +115,16 @@ class Filler {
   [[nodiscard]] bool write_all() {
     const auto half = word_of(pattern_, seed_);
     if (half)
-      return write_each([half = *half](Lane& lane, const Chunk& chunk, size_t) {
-        return lane.card().fill(lane.stream(), chunk.address, half, chunk.bytes);
+      return write_each([this, half = *half](Lane& lane, const Chunk& chunk, size_t) {
+        return copies_.fill(ordinal_, lane.stream(), chunk.address, half, chunk.bytes);
       });
     if (pattern_ == Pattern::kAddress || !write_prototype())
       return write_each(
           [this](Lane& lane, const Chunk& chunk, size_t) { return write_from_host(lane, chunk); });
     return write_each([this](Lane& lane, const Chunk& chunk, size_t index) {
       if (index == prototype_) return Status::kOk;
-      return lane.card().copy(lane.stream(), chunk.address, chunks_[prototype_].address,
-                              chunk.bytes);
+      return copies_.copy(ordinal_, lane.stream(), chunk.address, chunks_[prototype_].address,
+                          chunk.bytes);
     });
   }
 
@@ -136,7 +140,7 @@ class Filler {
     const std::span words = lane.buffer(chunk.bytes);
     write_pattern(pattern_, seed_, chunk.address, words);
     const Status status =
-        lane.card().copy_in(lane.stream(), chunk.address, words.data(), chunk.bytes);
+        copies_.copy_in(ordinal_, lane.stream(), chunk.address, words.data(), chunk.bytes);
     return status == Status::kOk ? lane.finish() : status;
   }
 
@@ -150,7 +154,8 @@ class Filler {
     if (write_from_host(lane, chunk) != Status::kOk) return false;
     const std::span words = lane.buffer(chunk.bytes);
     std::ranges::fill(words, 0);
-    if (card_.copy_out(lane.stream(), words.data(), chunk.address, chunk.bytes) != Status::kOk ||
+    if (copies_.copy_out(ordinal_, lane.stream(), words.data(), chunk.address, chunk.bytes) !=
+            Status::kOk ||
         lane.finish() != Status::kOk) {
       return false;
     }
@@ -176,13 +181,14 @@ class Filler {
       const Status status = compare(lane, chunk, index);
       if (status != Status::kOk) return status;
       written_bytes_ += chunk.bytes;
-      return lane.card().fill(lane.stream(), chunk.address, next, chunk.bytes);
+      return copies_.fill(ordinal_, lane.stream(), chunk.address, next, chunk.bytes);
     });
   }
 
   [[nodiscard]] Status compare(Lane& lane, const Chunk& chunk, size_t index) {
     const std::span words = lane.buffer(chunk.bytes);
-    Status status = lane.card().copy_out(lane.stream(), words.data(), chunk.address, chunk.bytes);
+    Status status =
+        copies_.copy_out(ordinal_, lane.stream(), words.data(), chunk.address, chunk.bytes);
     if (status == Status::kOk) status = lane.finish();
     if (status != Status::kOk) return status;
     const std::span expected =
@@ -212,6 +218,8 @@ class Filler {
   }
 
   Card& card_;
+  gpu::Copies& copies_;
+  uint32_t ordinal_;
   const FillOptions& options_;
   const Budget& budget_;
   const Progress& progress_;

@@ -7,9 +7,10 @@
 namespace vram::doctor {
 bool can_map(Card& card) {
   Address address = 0;
-  const uint64_t bytes = card.granularity_bytes();
-  const Status status = card.reserve(bytes, &address);
-  if (status == Status::kOk) (void)card.unreserve(address, bytes);
+  gpu::Memory& memory = card.memory();
+  const uint64_t bytes = memory.granularity_bytes();
+  const Status status = memory.reserve(bytes, &address);
+  if (status == Status::kOk) (void)memory.unreserve(address, bytes);
   return status != Status::kNotSupported;
 }
 
@@ -18,10 +19,10 @@ Held::~Held() {
 }
 
 void Held::take_all_but(uint64_t leave_bytes, const std::function<bool()>& should_end) {
-  const uint64_t unit = card_.granularity_bytes();
+  const uint64_t unit = memory_.granularity_bytes();
   uint64_t largest = round_up(piece_bytes_, unit);
   gpu::MemoryInfo info;
-  while (largest >= unit && !should_end() && card_.memory_info(&info) == Status::kOk) {
+  while (largest >= unit && !should_end() && memory_.memory_info(ordinal_, &info) == Status::kOk) {
     if (info.free_bytes < leave_bytes + unit) return;
     const uint64_t wanted = std::min(largest, (info.free_bytes - leave_bytes) / unit * unit);
     const Status status = take(wanted);
@@ -33,7 +34,7 @@ void Held::take_all_but(uint64_t leave_bytes, const std::function<bool()>& shoul
 Status Held::take(uint64_t bytes) {
   Piece piece{.bytes = bytes};
   const Status status =
-      is_mapped_ ? take_mapped(piece) : card_.alloc_segment(bytes, &piece.address);
+      is_mapped_ ? take_mapped(piece) : memory_.alloc_segment(ordinal_, bytes, &piece.address);
   if (status != Status::kOk) return status;
   if (!is_mapped_) piece.handle = piece.address;
   pieces_.push_back(piece);
@@ -42,35 +43,35 @@ Status Held::take(uint64_t bytes) {
 }
 
 Status Held::take_mapped(Piece& piece) {
-  Status status = card_.create(piece.bytes, &piece.handle);
+  Status status = memory_.create(ordinal_, piece.bytes, &piece.handle);
   if (status != Status::kOk) return status;
-  status = card_.reserve(piece.bytes, &piece.address);
+  status = memory_.reserve(piece.bytes, &piece.address);
   if (status == Status::kOk) {
-    status = card_.map(piece.address, piece.bytes, piece.handle);
+    status = memory_.map(piece.address, piece.bytes, piece.handle);
     if (status == Status::kOk) {
-      status = card_.set_access(piece.address, piece.bytes);
-      if (status != Status::kOk) (void)card_.unmap(piece.address, piece.bytes);
+      status = memory_.set_access(piece.address, piece.bytes, ordinal_);
+      if (status != Status::kOk) (void)memory_.unmap(piece.address, piece.bytes);
     }
-    if (status != Status::kOk) (void)card_.unreserve(piece.address, piece.bytes);
+    if (status != Status::kOk) (void)memory_.unreserve(piece.address, piece.bytes);
   }
-  if (status != Status::kOk) (void)card_.release(piece.handle);
+  if (status != Status::kOk) (void)memory_.release(piece.handle);
   return status;
 }
 
 void Held::give_back(const Piece& piece) {
   if (!is_mapped_) {
-    (void)card_.free_segment(piece.address);
+    (void)memory_.free_segment(ordinal_, piece.address);
     return;
   }
-  (void)card_.unmap(piece.address, piece.bytes);
-  (void)card_.unreserve(piece.address, piece.bytes);
-  (void)card_.release(piece.handle);
+  (void)memory_.unmap(piece.address, piece.bytes);
+  (void)memory_.unreserve(piece.address, piece.bytes);
+  (void)memory_.release(piece.handle);
 }
 
 uint64_t Held::give_back_for(uint64_t leave_bytes) {
   uint64_t given = 0;
   gpu::MemoryInfo info;
-  while (!pieces_.empty() && card_.memory_info(&info) == Status::kOk &&
+  while (!pieces_.empty() && memory_.memory_info(ordinal_, &info) == Status::kOk &&
          info.free_bytes < leave_bytes) {
     give_back(pieces_.back());
     given += pieces_.back().bytes;

@@ -26,7 +26,10 @@ class Held {
  public:
   // Pieces of so many bytes, as long as they can be had.
   Held(Card& card, uint64_t piece_bytes)
-      : card_(card), is_mapped_(can_map(card)), piece_bytes_(piece_bytes) {}
+      : memory_(card.memory()),
+        ordinal_(card.ordinal()),
+        is_mapped_(can_map(card)),
+        piece_bytes_(piece_bytes) {}
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
   ~Held();
@@ -50,7 +53,8 @@ class Held {
   [[nodiscard]] Status take_mapped(Piece& piece);
   void give_back(const Piece& piece);
 
-  Card& card_;
+  gpu::Memory& memory_;
+  uint32_t ordinal_;
   bool is_mapped_;
   uint64_t piece_bytes_;
   std::vector<Piece> pieces_;

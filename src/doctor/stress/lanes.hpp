@@ -22,7 +22,6 @@ class Lane {
   explicit Lane(Card& card) : card_(card), stream_(card), buffer_(card, kChunkBytes) {}
 
   [[nodiscard]] bool is_usable() const { return stream_ && buffer_; }
-  [[nodiscard]] Card& card() { return card_; }
   [[nodiscard]] StreamHandle stream() const { return stream_.get(); }
   // The lane's own memory of the host, of a chunk.
   [[nodiscard]] std::span<uint64_t> buffer(uint64_t bytes) {

@@ -45,11 +45,12 @@ class Storming {
         ledger_(ledger),
         random_(options.seed),
         marks_(card, 2 * kMarkBytes),
-        pool_(card, pool_options(card)) {
+        device_(card.memory(), card.ordinal()),
+        pool_(device_, pool_options(card)) {
     for (uint32_t i = 0; i < kStreams; ++i) streams_.emplace_back(card);
     gpu::MemoryInfo info;
-    const bool has_room =
-        card.memory_info(&info) == Status::kOk && info.free_bytes > options.leave_bytes;
+    const bool has_room = card.memory().memory_info(card.ordinal(), &info) == Status::kOk &&
+                          info.free_bytes > options.leave_bytes;
     if (has_room) max_bytes_ = info.free_bytes - options.leave_bytes;
     pool_.limit(max_bytes_);
   }
@@ -132,8 +133,9 @@ class Storming {
 
   [[nodiscard]] bool mark(const Block& block) {
     const StreamHandle stream = streams_[block.stream].get();
-    return card_.fill(stream, block.address, block.tag, kMarkBytes) == Status::kOk &&
-           card_.fill(stream, tail_of(block), block.tag, kMarkBytes) == Status::kOk;
+    return std::ranges::all_of(std::array{block.address, tail_of(block)}, [&](Address at) {
+      return card_.copies().fill(card_.ordinal(), stream, at, block.tag, kMarkBytes) == Status::kOk;
+    });
   }
 
   void free_one(size_t index) {
@@ -159,7 +161,8 @@ class Storming {
     const std::array<Address, 2> ends = {block.address, tail_of(block)};
     Status status = Status::kOk;
     for (size_t i = 0; i < ends.size() && status == Status::kOk; ++i)
-      status = card_.copy_out(stream, marks_.words() + i * kWordsOfMark, ends.at(i), kMarkBytes);
+      status = card_.copies().copy_out(card_.ordinal(), stream, marks_.words() + i * kWordsOfMark,
+                                       ends.at(i), kMarkBytes);
     if (card_.finish(stream) != Status::kOk || status != Status::kOk) return;
     ++report_.checked_blocks;
     for (size_t i = 0; i < ends.size(); ++i)
@@ -215,6 +218,7 @@ class Storming {
   std::mt19937_64 random_;
   Pinned marks_;
   std::vector<OwnStream> streams_;
+  pool::Device device_;
   pool::SharedPool pool_;
   uint64_t max_bytes_ = 0;
   std::vector<Block> blocks_;

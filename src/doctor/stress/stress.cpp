@@ -88,7 +88,8 @@ StressReport run_stress(Card& card, const StressOptions& options) {
   report.leave_bytes = options.leave_bytes;
   const int64_t begin_ns = options.clock();
   gpu::MemoryInfo info;
-  if (card.memory_info(&info) == Status::kOk) report.device.total_bytes = info.total_bytes;
+  if (card.memory().memory_info(card.ordinal(), &info) == Status::kOk)
+    report.device.total_bytes = info.total_bytes;
   DeviceMonitor monitor(options.read_device);
   Phases(card, options, report).run();
   report.health = monitor.finish();

@@ -141,10 +141,13 @@ TEST(Stress, AFailingCallAtEachPositionLeavesNothingBehind) {
     }
   }
   for (const gpu::Call call :
-       {gpu::Call::kMemoryInfo, gpu::Call::kReserve, gpu::Call::kCreate, gpu::Call::kMap,
-        gpu::Call::kSetAccess, gpu::Call::kUnmap, gpu::Call::kRelease, gpu::Call::kUnreserve,
-        gpu::Call::kPin, gpu::Call::kUnpin, gpu::Call::kCreateStream, gpu::Call::kDestroyStream,
-        gpu::Call::kCopyIn, gpu::Call::kCopyOut, gpu::Call::kCopy, gpu::Call::kFill}) {
+       {gpu::Call::kMemoryInfo, gpu::Call::kReserve,      gpu::Call::kCreate,
+        gpu::Call::kMap,        gpu::Call::kSetAccess,    gpu::Call::kUnmap,
+        gpu::Call::kRelease,    gpu::Call::kUnreserve,    gpu::Call::kPin,
+        gpu::Call::kUnpin,      gpu::Call::kCreateStream, gpu::Call::kDestroyStream,
+        gpu::Call::kCopyIn,     gpu::Call::kCopyOut,      gpu::Call::kCopy,
+        gpu::Call::kFill,       gpu::Call::kRecord,       gpu::Call::kQuery,
+        gpu::Call::kWait,       gpu::Call::kDestroy}) {
     EXPECT_TRUE(calls.contains(std::string(to_string(call)))) << to_string(call);
   }
 }

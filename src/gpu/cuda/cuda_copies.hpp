@@ -26,16 +26,14 @@ struct DeviceNames {
 
 [[nodiscard]] DeviceNames names_of(const CopyApi& api, CUdevice device);
 
-class CudaCopies {
+class CudaCopies final : public Copies {
  public:
   // driver must outlive it. kUnsupported: the device can't be used now.
   [[nodiscard]] static Result<std::unique_ptr<CudaCopies>> open(const DriverApi& driver,
                                                                 const CopyApi& api,
                                                                 uint32_t ordinal);
   // Releases the context; pinned memory and created streams are released with the process.
-  ~CudaCopies();
-  CudaCopies(const CudaCopies&) = delete;
-  CudaCopies& operator=(const CudaCopies&) = delete;
+  ~CudaCopies() override;
 
   // As CudaMemory's.
   [[nodiscard]] CUresult last_failure() const {
@@ -44,18 +42,18 @@ class CudaCopies {
 
   // Copies: see copies.hpp. Calls about a device other than the one it was opened for are
   // kInvalidValue.
-  [[nodiscard]] Status pin(uint64_t bytes, void** host);
-  [[nodiscard]] Status unpin(void* host);
-  [[nodiscard]] Status create_stream(uint32_t device, StreamHandle* stream);
-  [[nodiscard]] Status destroy_stream(StreamHandle stream);
+  [[nodiscard]] Status pin(uint64_t bytes, void** host) override;
+  [[nodiscard]] Status unpin(void* host) override;
+  [[nodiscard]] Status create_stream(uint32_t device, StreamHandle* stream) override;
+  [[nodiscard]] Status destroy_stream(StreamHandle stream) override;
   [[nodiscard]] Status copy_in(uint32_t device, StreamHandle stream, Address to, const void* from,
-                               uint64_t bytes);
+                               uint64_t bytes) override;
   [[nodiscard]] Status copy_out(uint32_t device, StreamHandle stream, void* to, Address from,
-                                uint64_t bytes);
+                                uint64_t bytes) override;
   [[nodiscard]] Status copy(uint32_t device, StreamHandle stream, Address to, Address from,
-                            uint64_t bytes);
+                            uint64_t bytes) override;
   [[nodiscard]] Status fill(uint32_t device, StreamHandle stream, Address to, uint32_t word,
-                            uint64_t bytes);
+                            uint64_t bytes) override;
 
  private:
   CudaCopies(const DriverApi& driver, const CopyApi& api, uint32_t ordinal)
@@ -72,6 +70,5 @@ class CudaCopies {
   CUcontext context_ = nullptr;
   std::atomic<CUresult> last_failure_{kSuccess};
 };
-static_assert(Copies<CudaCopies>);
 
 }  // namespace vram::gpu::cuda

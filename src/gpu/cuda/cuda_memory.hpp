@@ -29,16 +29,14 @@
 
 namespace vram::gpu::cuda {
 
-class CudaMemory {
+class CudaMemory final : public Memory {
  public:
   // driver must outlive it. kNotFound: no device of that number. kUnsupported: the device can't be
   // used now; the message says why.
   [[nodiscard]] static Result<std::unique_ptr<CudaMemory>> open(const DriverApi& driver,
                                                                 uint32_t ordinal);
   // Gives back events and the context; memory that was not freed goes with the process.
-  ~CudaMemory();
-  CudaMemory(const CudaMemory&) = delete;
-  CudaMemory& operator=(const CudaMemory&) = delete;
+  ~CudaMemory() override;
 
   [[nodiscard]] uint32_t ordinal() const { return ordinal_; }
   // Without it there are segments alone: reserve, create and what follows are kNotSupported.
@@ -61,24 +59,25 @@ class CudaMemory {
 
   // Memory: see memory.hpp. device_count() is the driver's; calls about a device other than
   // ordinal() are kInvalidValue.
-  [[nodiscard]] uint32_t device_count() const { return device_count_; }
-  [[nodiscard]] uint64_t granularity_bytes() const { return granularity_bytes_; }
-  [[nodiscard]] Status memory_info(uint32_t device, MemoryInfo* info);
-  [[nodiscard]] Status alloc_segment(uint32_t device, uint64_t bytes, Address* address);
-  [[nodiscard]] Status free_segment(uint32_t device, Address address);
-  [[nodiscard]] Status reserve(uint64_t bytes, Address* address);
-  [[nodiscard]] Status unreserve(Address address, uint64_t bytes);
-  [[nodiscard]] Status create(uint32_t device, uint64_t bytes, Handle* handle);
-  [[nodiscard]] Status release(Handle handle);
-  [[nodiscard]] Status map(Address address, uint64_t bytes, Handle handle);
-  [[nodiscard]] Status set_access(Address address, uint64_t bytes, uint32_t device);
-  [[nodiscard]] Status unmap(Address address, uint64_t bytes);
-  [[nodiscard]] Status record(uint32_t device, StreamHandle stream, EventHandle* event);
-  [[nodiscard]] Status query(EventHandle event);
-  [[nodiscard]] Status wait(EventHandle event);
-  [[nodiscard]] Status stream_wait(uint32_t device, StreamHandle stream, EventHandle event);
-  [[nodiscard]] Status destroy(EventHandle event);
-  [[nodiscard]] Status synchronize(uint32_t device);
+  [[nodiscard]] uint32_t device_count() const override { return device_count_; }
+  [[nodiscard]] uint64_t granularity_bytes() const override { return granularity_bytes_; }
+  [[nodiscard]] Status memory_info(uint32_t device, MemoryInfo* info) override;
+  [[nodiscard]] Status alloc_segment(uint32_t device, uint64_t bytes, Address* address) override;
+  [[nodiscard]] Status free_segment(uint32_t device, Address address) override;
+  [[nodiscard]] Status reserve(uint64_t bytes, Address* address) override;
+  [[nodiscard]] Status unreserve(Address address, uint64_t bytes) override;
+  [[nodiscard]] Status create(uint32_t device, uint64_t bytes, Handle* handle) override;
+  [[nodiscard]] Status release(Handle handle) override;
+  [[nodiscard]] Status map(Address address, uint64_t bytes, Handle handle) override;
+  [[nodiscard]] Status set_access(Address address, uint64_t bytes, uint32_t device) override;
+  [[nodiscard]] Status unmap(Address address, uint64_t bytes) override;
+  [[nodiscard]] Status record(uint32_t device, StreamHandle stream, EventHandle* event) override;
+  [[nodiscard]] Status query(EventHandle event) override;
+  [[nodiscard]] Status wait(EventHandle event) override;
+  [[nodiscard]] Status stream_wait(uint32_t device, StreamHandle stream,
+                                   EventHandle event) override;
+  [[nodiscard]] Status destroy(EventHandle event) override;
+  [[nodiscard]] Status synchronize(uint32_t device) override;
 
  private:
   // The peers are bits of a word, and no machine has that many devices.
@@ -121,6 +120,5 @@ class CudaMemory {
   std::atomic<CUresult> last_failure_{kSuccess};
   std::atomic<bool> is_lost_{false};
 };
-static_assert(Memory<CudaMemory>);
 
 }  // namespace vram::gpu::cuda

@@ -20,22 +20,22 @@
 
 namespace vram::gpu::drm {
 
-class Drm {
+class Drm final : public Telemetry {
  public:
   // Never fails: without devices, the list is empty.
   [[nodiscard]] static Drm open(Roots roots = {}, const OpenAmdExtras& open_extras = {});
   Drm(Drm&& other) noexcept;
   Drm& operator=(Drm&& other) noexcept;
-  ~Drm();
+  ~Drm() override;
 
   // Also finds cards that appeared since, within eight calls: the count and the order then change.
   // A removed card stays in the list, with `trouble`.
-  [[nodiscard]] Result<uint32_t> device_count() const;
+  [[nodiscard]] Result<uint32_t> device_count() const override;
   // Of a sleeping device, only what the bus knows.
-  [[nodiscard]] DeviceIdentity identity(uint32_t index) const;
-  [[nodiscard]] DeviceHealth health(uint32_t index) const;
+  [[nodiscard]] DeviceIdentity identity(uint32_t index) const override;
+  [[nodiscard]] DeviceHealth health(uint32_t index) const override;
   // The second call for the same device lists all processes again.
-  [[nodiscard]] DeviceSample sample(uint32_t index) const;
+  [[nodiscard]] DeviceSample sample(uint32_t index) const override;
 
   // Files and folders opened so far.
   [[nodiscard]] uint64_t files_opened() const;
@@ -45,6 +45,5 @@ class Drm {
   explicit Drm(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-static_assert(Telemetry<Drm>);
 
 }  // namespace vram::gpu::drm

@@ -25,7 +25,7 @@
 
 namespace vram::gpu::nvml {
 
-class Nvml {
+class Nvml final : public Telemetry {
  public:
   static constexpr const char* kLibrary = "libnvidia-ml.so.1";
   // The one that the environment variable VRAM_NVML names, else kLibrary.
@@ -36,14 +36,14 @@ class Nvml {
   [[nodiscard]] static Result<Nvml> open(const std::string& path = kLibrary);
   Nvml(Nvml&& other) noexcept = default;
   Nvml& operator=(Nvml&&) = delete;
-  ~Nvml();
+  ~Nvml() override;
 
   // Includes devices that this process may not access.
-  [[nodiscard]] Result<uint32_t> device_count() const;
+  [[nodiscard]] Result<uint32_t> device_count() const override;
   // Of a device that can't be reached everything but the index is unknown.
-  [[nodiscard]] DeviceIdentity identity(uint32_t index) const;
-  [[nodiscard]] DeviceHealth health(uint32_t index) const;
-  [[nodiscard]] DeviceSample sample(uint32_t index) const;
+  [[nodiscard]] DeviceIdentity identity(uint32_t index) const override;
+  [[nodiscard]] DeviceHealth health(uint32_t index) const override;
+  [[nodiscard]] DeviceSample sample(uint32_t index) const override;
   [[nodiscard]] const NvmlApi& api() const { return api_; }
 
  private:
@@ -61,6 +61,5 @@ class Nvml {
   NvmlApi api_;
   std::unique_ptr<Memory> memory_;  // null: moved from, and no longer open
 };
-static_assert(Telemetry<Nvml>);
 
 }  // namespace vram::gpu::nvml

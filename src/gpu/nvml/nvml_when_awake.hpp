@@ -18,33 +18,32 @@
 
 namespace vram::gpu::nvml {
 
-class NvmlWhenAwake {
+class NvmlWhenAwake final : public Telemetry {
  public:
   // As Nvml::open, but succeeds while all devices sleep. `sys` is where the kernel's files are.
   [[nodiscard]] static Result<NvmlWhenAwake> open(const std::string& library = Nvml::kLibrary,
                                                   const std::string& sys = "/sys");
   NvmlWhenAwake(NvmlWhenAwake&& other) noexcept;
   NvmlWhenAwake& operator=(NvmlWhenAwake&&) = delete;
-  ~NvmlWhenAwake();
+  ~NvmlWhenAwake() override;
 
   // Also fails if devices woke and the library cannot be opened; and once, within eight calls, if a
   // device was added to the bus: the library knows only the devices at its opening, so open it
   // again.
-  [[nodiscard]] Result<uint32_t> device_count() const;
+  [[nodiscard]] Result<uint32_t> device_count() const override;
   // The library numbers devices by address, as the bus does. If it has other devices (a container
   // has only some), each is identified once by a read, which may wake it.
-  [[nodiscard]] DeviceIdentity identity(uint32_t index) const;
-  [[nodiscard]] DeviceHealth health(uint32_t index) const;
-  [[nodiscard]] DeviceSample sample(uint32_t index) const;
+  [[nodiscard]] DeviceIdentity identity(uint32_t index) const override;
+  [[nodiscard]] DeviceHealth health(uint32_t index) const override;
+  [[nodiscard]] DeviceSample sample(uint32_t index) const override;
   // From the second sample on, since a single sample does not need events. Empty while any device
   // sleeps, because subscribing wakes it.
-  [[nodiscard]] XidReport xid_report() const;
+  [[nodiscard]] XidReport xid_report() const override;
 
  private:
   struct State;
   explicit NvmlWhenAwake(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-static_assert(Telemetry<NvmlWhenAwake> && ReportsXids<NvmlWhenAwake>);
 
 }  // namespace vram::gpu::nvml

@@ -2,51 +2,13 @@
 // no allocation.
 #pragma once
 
+#include "gpu/call.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace vram::gpu {
-
-// One for each call of Memory (memory.hpp), in its order; then those of the allocator inside the
-// driver, which has no call in Memory.
-enum class Call : uint8_t {
-  kMemoryInfo,
-  kAllocSegment,
-  kFreeSegment,
-  kReserve,
-  kUnreserve,
-  kCreate,
-  kRelease,
-  kMap,
-  kSetAccess,
-  kUnmap,
-  kRecord,
-  kQuery,
-  kWait,
-  kStreamWait,
-  kDestroy,
-  kSynchronize,
-  kMallocAsync,
-  kFreeAsync,
-  // And those of Copies (copies.hpp), in its order.
-  kPin,
-  kUnpin,
-  kCreateStream,
-  kDestroyStream,
-  kCopyIn,
-  kCopyOut,
-  kCopy,
-  kFill,
-};
-inline constexpr size_t kCallCount = 26;
-
-// Whether it is one of Copies.
-[[nodiscard]] constexpr bool is_copies(Call call) { return call >= Call::kPin; }
-
-// As CUDA's users know it: "cudaMalloc", "cuMemCreate", ...
-[[nodiscard]] std::string_view to_string(Call call);
 
 struct CallStats {
   struct One {

@@ -55,19 +55,20 @@ class CheckedGpu : public SimGpu {
   [[nodiscard]] const std::vector<std::string>& violations() const { return violations_; }
 
   // Memory: those calls that mean something to the checks.
-  [[nodiscard]] Status alloc_segment(uint32_t device, uint64_t bytes, Address* address);
-  [[nodiscard]] Status free_segment(uint32_t device, Address address);
-  [[nodiscard]] Status create(uint32_t device, uint64_t bytes, Handle* handle);
-  [[nodiscard]] Status release(Handle handle);
-  [[nodiscard]] Status map(Address address, uint64_t bytes, Handle handle);
-  [[nodiscard]] Status set_access(Address address, uint64_t bytes, uint32_t device);
-  [[nodiscard]] Status unmap(Address address, uint64_t bytes);
-  [[nodiscard]] Status record(uint32_t device, StreamHandle stream, EventHandle* event);
-  [[nodiscard]] Status query(EventHandle event);
-  [[nodiscard]] Status wait(EventHandle event);
-  [[nodiscard]] Status stream_wait(uint32_t device, StreamHandle stream, EventHandle event);
-  [[nodiscard]] Status destroy(EventHandle event);
-  [[nodiscard]] Status synchronize(uint32_t device);
+  [[nodiscard]] Status alloc_segment(uint32_t device, uint64_t bytes, Address* address) override;
+  [[nodiscard]] Status free_segment(uint32_t device, Address address) override;
+  [[nodiscard]] Status create(uint32_t device, uint64_t bytes, Handle* handle) override;
+  [[nodiscard]] Status release(Handle handle) override;
+  [[nodiscard]] Status map(Address address, uint64_t bytes, Handle handle) override;
+  [[nodiscard]] Status set_access(Address address, uint64_t bytes, uint32_t device) override;
+  [[nodiscard]] Status unmap(Address address, uint64_t bytes) override;
+  [[nodiscard]] Status record(uint32_t device, StreamHandle stream, EventHandle* event) override;
+  [[nodiscard]] Status query(EventHandle event) override;
+  [[nodiscard]] Status wait(EventHandle event) override;
+  [[nodiscard]] Status stream_wait(uint32_t device, StreamHandle stream,
+                                   EventHandle event) override;
+  [[nodiscard]] Status destroy(EventHandle event) override;
+  [[nodiscard]] Status synchronize(uint32_t device) override;
 
  private:
   // Work that touched bytes: a number in a slot of the clocks.
@@ -119,6 +120,5 @@ class CheckedGpu : public SimGpu {
   std::vector<std::string> violations_;
   uint64_t violation_count_ = 0;
 };
-static_assert(Memory<CheckedGpu>);
 
 }  // namespace vram::gpu

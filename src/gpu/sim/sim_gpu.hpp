@@ -44,43 +44,44 @@ struct SimOptions {
   uint32_t address_layout = 0;  // which of the possible addresses segments get: AddressSpace
 };
 
-class SimGpu {
+class SimGpu : public Memory, public Copies {
  public:
   explicit SimGpu(const SimOptions& options = {});
 
   // Memory: see memory.hpp.
-  [[nodiscard]] uint32_t device_count() const { return physical_.device_count(); }
-  [[nodiscard]] uint64_t granularity_bytes() const { return kGranularityBytes; }
-  [[nodiscard]] Status memory_info(uint32_t device, MemoryInfo* info);
-  [[nodiscard]] Status alloc_segment(uint32_t device, uint64_t bytes, Address* address);
-  [[nodiscard]] Status free_segment(uint32_t device, Address address);
-  [[nodiscard]] Status reserve(uint64_t bytes, Address* address);
-  [[nodiscard]] Status unreserve(Address address, uint64_t bytes);
-  [[nodiscard]] Status create(uint32_t device, uint64_t bytes, Handle* handle);
-  [[nodiscard]] Status release(Handle handle);
-  [[nodiscard]] Status map(Address address, uint64_t bytes, Handle handle);
-  [[nodiscard]] Status set_access(Address address, uint64_t bytes, uint32_t device);
-  [[nodiscard]] Status unmap(Address address, uint64_t bytes);
-  [[nodiscard]] Status record(uint32_t device, StreamHandle stream, EventHandle* event);
-  [[nodiscard]] Status query(EventHandle event);
-  [[nodiscard]] Status wait(EventHandle event);
-  [[nodiscard]] Status stream_wait(uint32_t device, StreamHandle stream, EventHandle event);
-  [[nodiscard]] Status destroy(EventHandle event);
-  [[nodiscard]] Status synchronize(uint32_t device);
+  [[nodiscard]] uint32_t device_count() const override { return physical_.device_count(); }
+  [[nodiscard]] uint64_t granularity_bytes() const override { return kGranularityBytes; }
+  [[nodiscard]] Status memory_info(uint32_t device, MemoryInfo* info) override;
+  [[nodiscard]] Status alloc_segment(uint32_t device, uint64_t bytes, Address* address) override;
+  [[nodiscard]] Status free_segment(uint32_t device, Address address) override;
+  [[nodiscard]] Status reserve(uint64_t bytes, Address* address) override;
+  [[nodiscard]] Status unreserve(Address address, uint64_t bytes) override;
+  [[nodiscard]] Status create(uint32_t device, uint64_t bytes, Handle* handle) override;
+  [[nodiscard]] Status release(Handle handle) override;
+  [[nodiscard]] Status map(Address address, uint64_t bytes, Handle handle) override;
+  [[nodiscard]] Status set_access(Address address, uint64_t bytes, uint32_t device) override;
+  [[nodiscard]] Status unmap(Address address, uint64_t bytes) override;
+  [[nodiscard]] Status record(uint32_t device, StreamHandle stream, EventHandle* event) override;
+  [[nodiscard]] Status query(EventHandle event) override;
+  [[nodiscard]] Status wait(EventHandle event) override;
+  [[nodiscard]] Status stream_wait(uint32_t device, StreamHandle stream,
+                                   EventHandle event) override;
+  [[nodiscard]] Status destroy(EventHandle event) override;
+  [[nodiscard]] Status synchronize(uint32_t device) override;
 
   // Copies: see copies.hpp. They need backing, are done at once, and take none of the clock's time.
-  [[nodiscard]] Status pin(uint64_t bytes, void** host);
-  [[nodiscard]] Status unpin(void* host);
-  [[nodiscard]] Status create_stream(uint32_t device, StreamHandle* stream);
-  [[nodiscard]] Status destroy_stream(StreamHandle stream);
+  [[nodiscard]] Status pin(uint64_t bytes, void** host) override;
+  [[nodiscard]] Status unpin(void* host) override;
+  [[nodiscard]] Status create_stream(uint32_t device, StreamHandle* stream) override;
+  [[nodiscard]] Status destroy_stream(StreamHandle stream) override;
   [[nodiscard]] Status copy_in(uint32_t device, StreamHandle stream, Address to, const void* from,
-                               uint64_t bytes);
+                               uint64_t bytes) override;
   [[nodiscard]] Status copy_out(uint32_t device, StreamHandle stream, void* to, Address from,
-                                uint64_t bytes);
+                                uint64_t bytes) override;
   [[nodiscard]] Status copy(uint32_t device, StreamHandle stream, Address to, Address from,
-                            uint64_t bytes);
+                            uint64_t bytes) override;
   [[nodiscard]] Status fill(uint32_t device, StreamHandle stream, Address to, uint32_t word,
-                            uint64_t bytes);
+                            uint64_t bytes) override;
   // What was pinned or created and not given back.
   [[nodiscard]] size_t pinned_count() const { return pinned_.size(); }
   [[nodiscard]] size_t stream_count() const { return created_streams_.size(); }
@@ -164,7 +165,5 @@ class SimGpu {
   bool backing_ = false;
   bool poison_on_unmap_ = false;
 };
-static_assert(Memory<SimGpu>);
-static_assert(Copies<SimGpu>);
 
 }  // namespace vram::gpu

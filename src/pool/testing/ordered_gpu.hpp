@@ -23,13 +23,15 @@ class OrderedGpu : public gpu::SimGpu {
   [[nodiscard]] int64_t start_of_work(gpu::StreamHandle stream) {
     return std::max(now_ns(), ends_[stream]);
   }
-  [[nodiscard]] gpu::Status record(uint32_t device, gpu::StreamHandle stream, Event* event) {
+  [[nodiscard]] gpu::Status record(uint32_t device, gpu::StreamHandle stream,
+                                   Event* event) override {
     const int64_t time_ns = start_of_work(stream);
     const gpu::Status status = SimGpu::record(device, stream, event);
     if (status == gpu::Status::kOk) events_[*event] = time_ns;
     return status;
   }
-  [[nodiscard]] gpu::Status stream_wait(uint32_t device, gpu::StreamHandle stream, Event event) {
+  [[nodiscard]] gpu::Status stream_wait(uint32_t device, gpu::StreamHandle stream,
+                                        Event event) override {
     const gpu::Status status = SimGpu::stream_wait(device, stream, event);
     if (status == gpu::Status::kOk) ends_[stream] = std::max(ends_[stream], events_[event]);
     return status;
@@ -39,6 +41,5 @@ class OrderedGpu : public gpu::SimGpu {
   std::map<gpu::StreamHandle, int64_t> ends_;
   std::map<Event, int64_t> events_;
 };
-static_assert(gpu::Memory<OrderedGpu>);
 
 }  // namespace vram::pool

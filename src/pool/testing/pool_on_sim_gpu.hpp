@@ -3,7 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "gpu/sim/sim_gpu.hpp"
-#include "pool/device_on.hpp"
+#include "pool/device.hpp"
 #include "pool/options.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class PoolOnSimGpu : public ::testing::Test {
   void TearDown() override { expect_valid(pool_, gpu_); }
 
   Gpu gpu_;
-  DeviceOn<Gpu> device_;
+  Device device_;
   AnyPool pool_;
 };
 

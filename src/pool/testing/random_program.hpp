@@ -6,7 +6,7 @@
 
 #include "base/bytes.hpp"
 #include "gpu/sim/checked_gpu.hpp"
-#include "pool/device_on.hpp"
+#include "pool/device.hpp"
 #include "pool/pool.hpp"
 
 #include <cstdint>
@@ -57,12 +57,12 @@ struct World {
 [[nodiscard]] std::vector<Op> random_ops(uint64_t seed, size_t count);
 
 // Lets the host wait or not: what is known to be done must be found without.
-class MaybeWaitingDevice final : public DeviceOn<gpu::CheckedGpu> {
+class MaybeWaitingDevice final : public Device {
  public:
-  using DeviceOn::DeviceOn;
+  using Device::Device;
   void allow_waiting(bool may_wait) { may_wait_ = may_wait; }
   [[nodiscard]] Status wait(StreamHandle stream, Stamp stamp) override {
-    return may_wait_ ? DeviceOn::wait(stream, stamp) : Status::kNotReady;
+    return may_wait_ ? Device::wait(stream, stamp) : Status::kNotReady;
   }
 
  private:

@@ -3,7 +3,7 @@
 // was queued then is taken as done when that lies further back than the lag. Single-threaded.
 #pragma once
 
-#include "pool/device_on.hpp"
+#include "pool/device.hpp"
 #include "pool/pool.hpp"
 #include "replay/allocator.hpp"
 #include "replay/registry.hpp"
@@ -18,9 +18,9 @@ namespace vram::replay {
 [[nodiscard]] Result<pool::Options> parse_vram_settings(Settings settings);
 
 // The simulated GPU with the recording's clock.
-class RecordedDevice final : public pool::DeviceOn<gpu::SimGpu> {
+class RecordedDevice final : public pool::Device {
  public:
-  RecordedDevice(gpu::SimGpu& gpu, int64_t lag_ns) : DeviceOn(gpu, 0), lag_ns_(lag_ns) {}
+  RecordedDevice(gpu::Memory& gpu, int64_t lag_ns) : Device(gpu, 0), lag_ns_(lag_ns) {}
   void set_now(int64_t time_ns) { now_ns_ = time_ns; }
 
   // Time 0 is stamp 1.
@@ -37,7 +37,7 @@ class RecordedDevice final : public pool::DeviceOn<gpu::SimGpu> {
   [[nodiscard]] gpu::Status synchronize() override {
     if (done_ == stamp(0)) return gpu::Status::kOk;
     done_ = stamp(0);
-    return DeviceOn::synchronize();
+    return Device::synchronize();
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,7 @@ class TreeSink final : public Sink {
   bool truncate_dict(unsigned, bool) override { return true; }
   void truncate_list(unsigned) override {}
   [[nodiscard]] uint64_t memory_bytes() const override { return memory_bytes_; }
+  [[nodiscard]] const std::optional<Error>& error() const override { return no_error_; }
 
   [[nodiscard]] std::string print(const Value& value) const {
     switch (value.kind()) {
@@ -85,6 +87,7 @@ class TreeSink final : public Sink {
   std::vector<std::string> records_;
   std::vector<uint64_t> numbers_;
   uint64_t memory_bytes_ = 0;
+  std::optional<Error> no_error_;
 };
 
 }  // namespace vram::trace::pickle

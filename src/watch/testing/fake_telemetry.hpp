@@ -1,5 +1,4 @@
-// A source of devices that a test configures and breaks; counts its calls. Copies share the same
-// machine.
+// A source of devices that a test configures and breaks; counts its calls.
 #pragma once
 
 #include "watch/sources.hpp"
@@ -52,31 +51,34 @@ struct FakeMachine {
   }
 };
 
-class FakeTelemetry {
+class FakeTelemetry final : public gpu::Telemetry {
  public:
   explicit FakeTelemetry(FakeMachine& machine) : machine_(&machine), handle_(machine.handle) {
     ++machine.opened;
   }
-  [[nodiscard]] Result<uint32_t> device_count() const {
+  [[nodiscard]] Result<uint32_t> device_count() const override {
     if (machine_->count_failure) return fail(Code::kIo, "{}", *machine_->count_failure);
     return static_cast<uint32_t>(machine_->samples.size());
   }
-  [[nodiscard]] gpu::DeviceIdentity identity(uint32_t index) const {
+  [[nodiscard]] gpu::DeviceIdentity identity(uint32_t index) const override {
     ++machine_->identities_read;
     return machine_->identities[index];
   }
-  [[nodiscard]] gpu::DeviceHealth health(uint32_t /*index*/) const {
+  [[nodiscard]] gpu::DeviceHealth health(uint32_t /*index*/) const override {
     machine_->health_read_ns.push_back(machine_->now_ns);
     return machine_->health;
   }
-  [[nodiscard]] gpu::DeviceSample sample(uint32_t index) const { return machine_->samples[index]; }
-  [[nodiscard]] gpu::XidReport xid_report() const { return std::exchange(machine_->report, {}); }
+  [[nodiscard]] gpu::DeviceSample sample(uint32_t index) const override {
+    return machine_->samples[index];
+  }
+  [[nodiscard]] gpu::XidReport xid_report() const override {
+    return std::exchange(machine_->report, {});
+  }
 
  private:
   FakeMachine* machine_;
   std::shared_ptr<const bool> handle_;
 };
-static_assert(gpu::Telemetry<FakeTelemetry> && gpu::ReportsXids<FakeTelemetry>);
 
 inline Opener opener_of_machine(std::string name, FakeMachine& machine) {
   return opener_of(std::move(name), [&machine]() -> Result<FakeTelemetry> {

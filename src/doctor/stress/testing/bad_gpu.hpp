@@ -2,7 +2,7 @@
 // named by its number: the first that was created is 1.
 #pragma once
 
-#include "doctor/stress/card_on.hpp"
+#include "doctor/stress/card.hpp"
 #include "gpu/sim/sim_gpu.hpp"
 
 #include <algorithm>
@@ -44,13 +44,13 @@ class BadGpu : public gpu::SimGpu {
   }
   [[nodiscard]] gpu::Handle handle_of(uint64_t number) const { return homes_.at(number).handle; }
 
-  [[nodiscard]] Status create(uint32_t device, uint64_t bytes, gpu::Handle* handle) {
+  [[nodiscard]] Status create(uint32_t device, uint64_t bytes, gpu::Handle* handle) override {
     const Status status = SimGpu::create(device, bytes, handle);
     if (status == Status::kOk) homes_[++created_] = {*handle, 0, bytes};
     return status;
   }
   // The first address that a handle gets is where its bytes are looked at.
-  [[nodiscard]] Status map(Address address, uint64_t bytes, gpu::Handle handle) {
+  [[nodiscard]] Status map(Address address, uint64_t bytes, gpu::Handle handle) override {
     const Status status = SimGpu::map(address, bytes, handle);
     for (auto& [number, home] : homes_) {
       if (status == Status::kOk && home.handle == handle && home.address == 0)
@@ -59,15 +59,15 @@ class BadGpu : public gpu::SimGpu {
     return status;
   }
   [[nodiscard]] Status copy_in(uint32_t device, StreamHandle stream, Address to, const void* from,
-                               uint64_t bytes) {
+                               uint64_t bytes) override {
     return written(to, bytes, SimGpu::copy_in(device, stream, to, from, bytes));
   }
   [[nodiscard]] Status copy(uint32_t device, StreamHandle stream, Address to, Address from,
-                            uint64_t bytes) {
+                            uint64_t bytes) override {
     return written(to, bytes, SimGpu::copy(device, stream, to, from, bytes));
   }
   [[nodiscard]] Status fill(uint32_t device, StreamHandle stream, Address to, uint32_t word,
-                            uint64_t bytes) {
+                            uint64_t bytes) override {
     return written(to, bytes, SimGpu::fill(device, stream, to, word, bytes));
   }
 
@@ -136,9 +136,6 @@ inline std::string status_text(gpu::Call, Status status) {
   return std::string(gpu::to_string(status));
 }
 
-template <typename Gpu>
-CardOn<Gpu, Gpu> card_on(Gpu& gpu) {
-  return CardOn<Gpu, Gpu>(gpu, gpu, 0, 1, status_text);
-}
+inline Card card_on(gpu::SimGpu& gpu) { return {gpu, gpu, 0, 1, status_text}; }
 
 }  // namespace vram::doctor

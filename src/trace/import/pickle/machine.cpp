@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/memory.hpp"
+#include "trace/import/pickle/salvage.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -27,8 +28,6 @@ constexpr uint64_t kFreeCells = uint64_t{1} << 20;  // what a small file may use
 Machine::Machine(ByteWindow& window, Sink& sink, const Limits& limits)
     : window_(window), sink_(sink), limits_(limits), max_small_(kFreeCells) {
   if (limits_.max_memory_bytes == 0) limits_.max_memory_bytes = default_memory_limit_bytes();
-  for (unsigned i = 0; i < kMaxOpen; ++i) free_slots_[i] = kMaxOpen - 1 - i;
-  free_count_ = kMaxOpen;
 }
 
 Result<Outcome> Machine::run() {
@@ -38,10 +37,10 @@ Result<Outcome> Machine::run() {
   Outcome outcome;
   if (state_ == State::kTruncated) {
     outcome.truncated_at_byte = window_.offset_of(end_);
-    salvage();
+    Salvage(stack_, marks_, open_, sink_).run();
     if (sink_.error()) return tl::unexpected(*sink_.error());
   }
-  close_from(0);
+  open_.close_from(0);
   if (sink_.error()) return tl::unexpected(*sink_.error());
   if (!stack_.empty()) outcome.root = stack_.back();
   outcome.protocol = protocol_;
@@ -49,11 +48,11 @@ Result<Outcome> Machine::run() {
 }
 
 inline bool Machine::mark() {
-  if (marks_count_ == kMaxMarks) {
+  if (marks_.full()) {
     return fail_with({Code::kTooLarge, fmt::format("data nested deeper than {} levels at byte {}",
-                                                   kMaxMarks / 2, offset())});
+                                                   Marks::kMaxMarks / 2, offset())});
   }
-  marks_[marks_count_++] = stack_.size();
+  marks_.push(stack_.size());
   return true;
 }
 
@@ -89,12 +88,11 @@ inline bool Machine::get_run(const uint8_t*& at) {
 }
 
 inline bool Machine::memoize() {
-  if (memo_.used() != memo_.size() || stack_.size() <= floor()) [[unlikely]] {
+  if (memo_.used() != memo_.size() || stack_.size() <= marks_.floor()) [[unlikely]] {
     return put(memo_.used());
   }
   const Value& top = stack_.back();
-  if (top.kind() >= Kind::kOpenDict)
-    open_[slot_of(top)].memo_slot = static_cast<int64_t>(memo_.size());
+  if (top.kind() >= Kind::kOpenDict) open_.stored(top, memo_.size());
   memo_.append(top);
   if (memo_.size() > max_small_) [[unlikely]]
     return put(memo_.size());
@@ -159,10 +157,10 @@ inline bool Machine::step(const uint8_t*& at) {
       return begin(Kind::kOpenList);
     case kSetItems:
       at += 1;
-      return marks_count_ == 0 ? underflow("SETITEMS") : set_items(marks_[--marks_count_]);
+      return marks_.empty() ? underflow("SETITEMS") : set_items(marks_.pop());
     case kAppends:
       at += 1;
-      return marks_count_ == 0 ? underflow("APPENDS") : append_items(marks_[--marks_count_]);
+      return marks_.empty() ? underflow("APPENDS") : append_items(marks_.pop());
     case kShortBinUnicode:
       return short_text(at);
     default:
@@ -216,39 +214,30 @@ bool Machine::refill(const uint8_t*& at, size_t wanted) {
 }
 
 bool Machine::begin(Kind kind) {
-  close_settled();
-  if (free_count_ == 0 && !close_oldest_of_run()) {
-    return fail_with({Code::kTooLarge, fmt::format("data nested deeper than {} levels at byte {}",
-                                                   kMaxOpen, offset())});
-  }
-  const unsigned slot = free_slots_[--free_count_];
-  const bool is_dict = kind == Kind::kOpenDict;
-  open_[slot] = {next_generation_, stack_.size(), -1, is_dict, false};
-  order_[order_count_++] = slot;
-  push({kind, (next_generation_++ << 8 | slot) & kMaxPayload});
-  is_dict ? sink_.begin_dict(slot) : sink_.begin_list(slot);
-  return true;
+  if (open_.begin(kind)) return true;
+  return fail_with({Code::kTooLarge, fmt::format("data nested deeper than {} levels at byte {}",
+                                                 kMaxOpen, offset())});
 }
 
 bool Machine::set_items(size_t first_item) {
   const size_t count = stack_.size() - first_item;
-  if (first_item < floor() + 1 || count % 2 != 0) return underflow("SETITEM(S)");
-  close_from(first_item);
+  if (first_item < marks_.floor() + 1 || count % 2 != 0) return underflow("SETITEM(S)");
+  open_.close_from(first_item);
   const Value& target = stack_[first_item - 1];
   if (target.kind() != Kind::kOpenDict) return not_open(target, "SETITEM(S)", "a dictionary");
-  open_[slot_of(target)].touched = true;
-  sink_.set_items(slot_of(target), stack_.from(first_item));
+  open_.touch(target);
+  sink_.set_items(OpenContainers::slot_of(target), stack_.from(first_item));
   stack_.truncate(first_item);
   return true;
 }
 
 bool Machine::append_items(size_t first_item) {
-  if (first_item < floor() + 1) return underflow("APPEND(S)");
-  close_from(first_item);
+  if (first_item < marks_.floor() + 1) return underflow("APPEND(S)");
+  open_.close_from(first_item);
   const Value& target = stack_[first_item - 1];
   if (target.kind() != Kind::kOpenList) return not_open(target, "APPEND(S)", "a list");
-  open_[slot_of(target)].touched = true;
-  sink_.append(slot_of(target), stack_.from(first_item));
+  open_.touch(target);
+  sink_.append(OpenContainers::slot_of(target), stack_.from(first_item));
   stack_.truncate(first_item);
   return true;
 }

@@ -67,9 +67,11 @@ bool Machine::rare(const uint8_t*& at) {
     case kTuple:
       return tuple_from_mark();
     case kSetItem:
-      return stack_.size() < floor() + 3 ? underflow("SETITEM") : set_items(stack_.size() - 2);
+      return stack_.size() < marks_.floor() + 3 ? underflow("SETITEM")
+                                                : set_items(stack_.size() - 2);
     case kAppend:
-      return stack_.size() < floor() + 2 ? underflow("APPEND") : append_items(stack_.size() - 1);
+      return stack_.size() < marks_.floor() + 2 ? underflow("APPEND")
+                                                : append_items(stack_.size() - 1);
     case kBinPut:
     case kLongBinPut:
       return put(number);
@@ -93,22 +95,54 @@ bool Machine::rare(const uint8_t*& at) {
 }
 
 bool Machine::put(uint64_t index) {
-  if (stack_.size() <= floor()) return underflow("PUT");
+  if (stack_.size() <= marks_.floor()) return underflow("PUT");
   if (index >= max_small_) {
     return fail_with(
         {Code::kTooLarge, fmt::format("memo entry {} at byte {} is out of proportion to the file",
                                       index, offset())});
   }
   const Value top = stack_.back();
-  if (top.kind() >= Kind::kOpenDict) open_[slot_of(top)].memo_slot = static_cast<int64_t>(index);
+  if (top.kind() >= Kind::kOpenDict) open_.stored(top, index);
   memo_.store(index, top);
   return true;
 }
 
+bool Machine::get_open(uint64_t index, const Value& value) {
+  if (const Value found = memo_.find(index); found.is_settled()) {
+    push(found);
+    return true;
+  }
+  if (value.kind() == Kind::kUnset) {
+    return fail_with(
+        {Code::kBadInput, fmt::format("byte {} refers to memo entry {}, which nothing has stored",
+                                      offset(), index)});
+  }
+  if (!open_.is_current(value)) {
+    return fail_with({Code::kBadInput,
+                      fmt::format("byte {} refers to memo entry {}, a container stored twice while "
+                                  "it was being filled: no recording does that",
+                                  offset(), index)});
+  }
+  open_.close_current(value);
+  push(memo_[index]);
+  return true;
+}
+
+bool Machine::not_open(const Value& target, const char* opcode, const char* wanted) {
+  if (target.kind() == Kind::kRecord) {
+    return fail_with({Code::kBadInput,
+                      fmt::format("{} at byte {} changes a container after it was used: the data "
+                                  "refers to itself, which no recording does",
+                                  opcode, offset())});
+  }
+  return fail_with({Code::kBadInput, fmt::format("{} at byte {} needs {} and finds something else",
+                                                 opcode, offset(), wanted)});
+}
+
 bool Machine::tuple(size_t count) {
-  if (stack_.size() < floor() + count) return underflow("TUPLE");
+  if (stack_.size() < marks_.floor() + count) return underflow("TUPLE");
   const size_t first = stack_.size() - count;
-  close_from(first);
+  open_.close_from(first);
   const Value record = sink_.tuple(stack_.from(first));
   stack_.truncate(first);
   push(record);
@@ -116,34 +150,34 @@ bool Machine::tuple(size_t count) {
 }
 
 bool Machine::tuple_from_mark() {
-  if (marks_count_ == 0) return underflow("TUPLE");
-  const size_t first = marks_[--marks_count_];
+  if (marks_.empty()) return underflow("TUPLE");
+  const size_t first = marks_.pop();
   return tuple(stack_.size() - first);
 }
 
 bool Machine::pop() {
-  if (stack_.size() <= floor()) {
+  if (stack_.size() <= marks_.floor()) {
     // As Python: POP on a bare MARK removes the mark.
-    if (marks_count_ == 0) return underflow("POP");
-    --marks_count_;
+    if (marks_.empty()) return underflow("POP");
+    static_cast<void>(marks_.pop());
     return true;
   }
-  close_from(stack_.size() - 1);
+  open_.close_from(stack_.size() - 1);
   stack_.truncate(stack_.size() - 1);
   return true;
 }
 
 bool Machine::pop_mark() {
-  if (marks_count_ == 0) return underflow("POP_MARK");
-  const size_t first = marks_[--marks_count_];
-  close_from(first);
+  if (marks_.empty()) return underflow("POP_MARK");
+  const size_t first = marks_.pop();
+  open_.close_from(first);
   stack_.truncate(first);
   return true;
 }
 
 bool Machine::dup() {
-  if (stack_.size() <= floor()) return underflow("DUP");
-  close_from(stack_.size() - 1);
+  if (stack_.size() <= marks_.floor()) return underflow("DUP");
+  open_.close_from(stack_.size() - 1);
   push(Value(stack_.back()));
   return true;
 }

@@ -49,16 +49,8 @@ class Sink {
   virtual void truncate_list(unsigned slot) = 0;
 
   [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
-  // Set when the data cannot be what the sink is for; the machine stops soon after.
-  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
-
- protected:
-  void set_error(Error error) {
-    if (!error_) error_ = std::move(error);
-  }
-
- private:
-  std::optional<Error> error_;
+  // Set once the data cannot be what the sink is for; the machine stops soon after.
+  [[nodiscard]] virtual const std::optional<Error>& error() const = 0;
 };
 
 }  // namespace vram::trace::pickle

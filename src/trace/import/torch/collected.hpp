@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/pod_vector.hpp"
+#include "base/result.hpp"
 #include "trace/import/pickle/value.hpp"
 #include "trace/import/torch/anomalies.hpp"
 #include "trace/import/torch/keywords.hpp"
@@ -12,6 +13,8 @@
 #include "trace/trace.hpp"
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -88,6 +91,24 @@ struct Collected {
   bool has_categories = false;  // a file made from a profile: its last trace is the CPU's
   uint64_t root_keys = 0;       // bit per Key
   pickle::Value root[kKeyCount];
+  std::optional<Error> error;  // the first reason why this cannot be a recording
+
+  void refuse(std::string why) {
+    if (!error) error = Error{Code::kBadInput, std::move(why)};
+  }
+  // 0: no text.
+  [[nodiscard]] StringId string_of(const pickle::Value& value) {
+    return value.kind() == pickle::Kind::kText
+               ? texts.string_id(static_cast<uint32_t>(value.payload()))
+               : 0;
+  }
+  // Counts values that are kept as they are, such as settings. False: there are too many.
+  [[nodiscard]] bool may_keep(uint64_t values) {
+    kept_values += values;
+    return kept_values <= kMaxKeptValues;
+  }
+  static constexpr uint64_t kMaxKeptValues = uint64_t{1} << 18;
+  uint64_t kept_values = 0;
 };
 
 [[nodiscard]] inline bool is(const pickle::Value& value, Tag tag) { return value.is_record(tag); }

@@ -1,7 +1,9 @@
-// Lists: of frames a stack, of records a range, of scalars a few values kept as they are.
-#include "trace/import/torch/sink.hpp"
+#include "trace/import/torch/lists.hpp"
 
-#include <utility>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
 
 namespace vram::trace::torch {
 
@@ -12,7 +14,6 @@ namespace {
 constexpr size_t kMaxFrames = 1U << 16;  // of one stack
 constexpr const char* kTooManyFrames = "frames beyond the 65,536th of a stack, left out";
 constexpr size_t kMaxScalars = 4096;  // of one list
-constexpr uint64_t kMaxKeptValues = 1U << 18;
 
 std::optional<Value> small_pair(std::span<const Value> items) {
   const auto small = [](const Value& item) {
@@ -23,7 +24,7 @@ std::optional<Value> small_pair(std::span<const Value> items) {
 }
 }  // namespace
 
-void SnapshotSink::begin_list(unsigned slot) {
+void Lists::begin(unsigned slot) {
   List& list = lists_[slot];
   list.content = kEmpty;
   list.first = list.count = list.left_out = 0;
@@ -34,7 +35,7 @@ void SnapshotSink::begin_list(unsigned slot) {
   if (!list.lists.empty()) list.lists.clear();
 }
 
-void SnapshotSink::append(unsigned slot, std::span<const Value> items) {
+void Lists::append(unsigned slot, std::span<const Value> items) {
   List& list = lists_[slot];
   size_t i = 0;
   // Deep stacks are most of a file: their frames first, in a loop of its own.
@@ -51,7 +52,7 @@ void SnapshotSink::append(unsigned slot, std::span<const Value> items) {
 }
 
 // How many of the items are frames; those are the list's now.
-size_t SnapshotSink::append_frames(List& list, std::span<const Value> items) {
+size_t Lists::append_frames(List& list, std::span<const Value> items) {
   size_t count = 0;
   while (count < items.size() && is(items[count], kFrame)) ++count;
   if (count == 0) return 0;
@@ -65,7 +66,7 @@ size_t SnapshotSink::append_frames(List& list, std::span<const Value> items) {
   return count;
 }
 
-inline void SnapshotSink::append_frame(List& list, FrameId frame) {
+inline void Lists::append_frame(List& list, FrameId frame) {
   list.content = kStack;
   if (list.frames.size() < kMaxFrames) {
     list.frames.push_back(frame);
@@ -74,18 +75,16 @@ inline void SnapshotSink::append_frame(List& list, FrameId frame) {
   }
 }
 
-bool SnapshotSink::accepts(List& list, Tag content) {
+bool Lists::accepts(List& list, Tag content) {
   if (list.content == kEmpty) list.content = content;
   if (list.content != content) ++list.left_out;
   return list.content == content;
 }
 
-void SnapshotSink::append_one(List& list, const Value& item) {
+void Lists::append_one(List& list, const Value& item) {
   if (item.kind() == Kind::kText) {
     if (!accepts(list, kStack)) return;
-    Frame frame;
-    frame.function = string_of(item);
-    return append_frame(list, tables_.frames.intern(frame));
+    return append_frame(list, stacks_.frame_of(item));
   }
   if (item.kind() != Kind::kRecord) {
     if (!accepts(list, kScalars)) return;
@@ -121,21 +120,20 @@ void SnapshotSink::append_one(List& list, const Value& item) {
 
 // Records are made in the order of the file, so a list of them is a range, unless one dictionary is
 // in two places.
-void SnapshotSink::append_to_range(List& list, const Value& item, const char* what) {
+void Lists::append_to_range(List& list, const Value& item, const char* what) {
   const auto content = static_cast<Tag>(item.tag());
   if (!accepts(list, content)) return;
   if (list.count == 0) {
     list.first = item.payload();
     if (content == kEntry) static_cast<void>(entry_list_of(list));
   } else if (item.payload() != list.first + list.count) {
-    set_error({Code::kBadInput,
-               fmt::format("{} is in two lists or twice in one, which no recording does", what)});
+    all_.refuse(fmt::format("{} is in two lists or twice in one, which no recording does", what));
     return;
   }
   ++list.count;
 }
 
-void SnapshotSink::append_annotation(List& list, const Value& item) {
+void Lists::append_annotation(List& list, const Value& item) {
   const bool was_entry = (item.payload() & 1) != 0;
   if (!was_entry) {
     accepts(list, kAnnotation);
@@ -146,7 +144,7 @@ void SnapshotSink::append_annotation(List& list, const Value& item) {
   all_.annotation_lists.emplace_back(item.payload() >> 1, entry_list_of(list));
 }
 
-uint32_t SnapshotSink::entry_list_of(List& list) {
+uint32_t Lists::entry_list_of(List& list) {
   if (list.entry_list == Traces::kNoEntries) {
     list.entry_list = static_cast<uint32_t>(all_.entry_lists.size());
     all_.entry_lists.push_back({});
@@ -154,23 +152,19 @@ uint32_t SnapshotSink::entry_list_of(List& list) {
   return list.entry_list;
 }
 
-void SnapshotSink::truncate_list(unsigned slot) { lists_[slot].truncated = true; }
-
-Value SnapshotSink::end_list(unsigned slot) { return finish_list(lists_[slot]); }
-
-Value SnapshotSink::tuple(std::span<const Value> items) {
+Value Lists::tuple(std::span<const Value> items) {
   if (const std::optional<Value> pair = small_pair(items)) return *pair;  // a pool, one an event
   const unsigned slot = pickle::kMaxOpen;
-  begin_list(slot);
+  begin(slot);
   append(slot, items);
-  return end_list(slot);
+  return end(slot);
 }
 
-Value SnapshotSink::finish_list(List& list) {
+Value Lists::finish(List& list) {
   const Range range = {list.first, list.count, list.left_out, list.truncated, false};
   switch (list.content) {
     case kStack:
-      return record(kStack, intern_stack(list.frames.span()));
+      return record(kStack, stacks_.intern(list.frames.span()));
     case kEntry:
       all_.entry_lists[entry_list_of(list)] = range;
       return record(kEntryList, list.entry_list);
@@ -181,8 +175,7 @@ Value SnapshotSink::finish_list(List& list) {
       all_.segment_lists.push_back(range);
       return record(kSegmentList, all_.segment_lists.size() - 1);
     case kTraces:
-      kept_values_ += list.lists.size() + 1;
-      if (kept_values_ > kMaxKeptValues) return record(kSkipped);
+      if (!all_.may_keep(list.lists.size() + 1)) return record(kSkipped);
       all_.traces.push_back({list.lists, list.truncated});
       return record(kTraces, all_.traces.size() - 1);
     case kTenant:
@@ -196,10 +189,9 @@ Value SnapshotSink::finish_list(List& list) {
   }
 }
 
-Value SnapshotSink::finish_scalars(List& list) {
+Value Lists::finish_scalars(List& list) {
   if (const std::optional<Value> pair = small_pair(list.scalars)) return *pair;
-  kept_values_ += list.scalars.size() + 1;
-  if (kept_values_ > kMaxKeptValues) return record(kSkipped);
+  if (!all_.may_keep(list.scalars.size() + 1)) return record(kSkipped);
   all_.scalar_lists.push_back(list.scalars);
   return record(kScalars, all_.scalar_lists.size() - 1);
 }

@@ -1,7 +1,8 @@
-// Frames, and the stacks that lists of them are.
-#include "trace/import/torch/sink.hpp"
+#include "trace/import/torch/stacks.hpp"
 
 #include <fmt/format.h>
+
+#include <vector>
 
 namespace vram::trace::torch {
 
@@ -19,42 +20,43 @@ uint32_t line_of(const Value& value) {
 
 }  // namespace
 
-StringId SnapshotSink::string_of(const Value& value) {
-  return value.kind() == Kind::kText ? all_.texts.string_id(static_cast<uint32_t>(value.payload()))
-                                     : 0;
-}
-
-Value SnapshotSink::end_frame(const Dict& dict) {
-  if (!dict.others.empty()) note_unknown_keys(dict, "a frame");
+Value Stacks::end_frame(const Dict& dict) {
+  if (!dict.others.empty()) note_unknown_keys(all_, dict, "a frame");
   Frame frame;
-  frame.function = string_of(dict.get(kName));
+  frame.function = all_.string_of(dict.get(kName));
   const Value file = dict.get(kFilename);
   const bool no_file = file.kind() == Kind::kText && file.payload() == kWordNoFile;
-  if (!no_file) frame.file = string_of(file);
+  if (!no_file) frame.file = all_.string_of(file);
   frame.line = line_of(dict.get(kLine));
   if (dict.has(kFxNodeName) || dict.has(kFxNodeOp)) {
     const StringTable& strings = tables_.strings;
-    const StringId name = string_of(dict.get(kFxNodeName));
-    const StringId op = string_of(dict.get(kFxNodeOp));
-    const StringId target = string_of(dict.get(kFxNodeTarget));
+    const StringId name = all_.string_of(dict.get(kFxNodeName));
+    const StringId op = all_.string_of(dict.get(kFxNodeOp));
+    const StringId target = all_.string_of(dict.get(kFxNodeTarget));
     frame.fx_node = tables_.strings.intern(
         fmt::format("{} ({} {})", strings[name], strings[op], strings[target]));
   }
-  frame.fx_trace = string_of(dict.get(kFxOriginalTrace));
+  frame.fx_trace = all_.string_of(dict.get(kFxOriginalTrace));
   return record(kFrame, tables_.frames.intern(frame));
 }
 
-StackId SnapshotSink::intern_stack(std::span<const FrameId> frames) {
+FrameId Stacks::frame_of(const Value& text) {
+  Frame frame;
+  frame.function = all_.string_of(text);
+  return tables_.frames.intern(frame);
+}
+
+StackId Stacks::intern(std::span<const FrameId> frames) {
   constexpr uint64_t kTableBytes = 24;
   const size_t known = tables_.stacks.size();
   const StackId id = tables_.stacks.intern(frames);
-  if (tables_.stacks.size() != known) stack_bytes_ += frames.size_bytes() + kTableBytes;
+  if (tables_.stacks.size() != known) bytes_ += frames.size_bytes() + kTableBytes;
   all_.trace.has_stacks = all_.trace.has_stacks || id != 0;
   return id;
 }
 
 // Up to 2.0, C++ frames came in a list of their own; they are the inner ones.
-StackId SnapshotSink::stack_of_frames(const Dict& dict) {
+StackId Stacks::stack_of_frames(const Dict& dict) {
   const StackId frames = stack_of(dict.get(kFrames));
   if (!dict.has(kCppFrames)) return frames;
   const StackId cpp = stack_of(dict.fields[kCppFrames]);
@@ -64,7 +66,7 @@ StackId SnapshotSink::stack_of_frames(const Dict& dict) {
     const std::span<const FrameId> part = tables_.stacks[stack];
     all.insert(all.end(), part.begin(), part.end());
   }
-  return intern_stack(all);
+  return intern(all);
 }
 
 }  // namespace vram::trace::torch

@@ -1,5 +1,4 @@
-// The end state: segments and their blocks.
-#include "trace/import/torch/sink.hpp"
+#include "trace/import/torch/state.hpp"
 
 #include <algorithm>
 
@@ -32,13 +31,13 @@ BlockState state_of(const Value& value, Anomalies& anomalies) {
 
 }  // namespace
 
-Value SnapshotSink::end_block(const Dict& dict) {
-  if (!dict.others.empty()) note_unknown_keys(dict, "a block");
+Value EndState::end_block(const Dict& dict) {
+  if (!dict.others.empty()) note_unknown_keys(all_, dict, "a block");
   Block block;
-  block.size_bytes = amount_of(dict.fields[kSize]);
+  block.size_bytes = all_.numbers.amount(dict.fields[kSize]);
   block.state = state_of(dict.fields[kState], all_.anomalies);
   if (Numbers::is_integer(dict.get(kAddress))) {
-    block.address = address_of(dict.fields[kAddress]);
+    block.address = all_.numbers.address(dict.fields[kAddress]);
   } else {
     block.unused[0] = kAddressMissing;
   }
@@ -50,36 +49,37 @@ Value SnapshotSink::end_block(const Dict& dict) {
     block.stack = latest.stack;
   }
   if (Numbers::is_integer(dict.get(kRequestedSize))) {
-    block.requested_bytes = amount_of(dict.fields[kRequestedSize]);
+    block.requested_bytes = all_.numbers.amount(dict.fields[kRequestedSize]);
   }
-  if (dict.has(kFrames) || dict.has(kCppFrames)) block.stack = stack_of_frames(dict);
+  if (dict.has(kFrames) || dict.has(kCppFrames)) block.stack = stacks_.stack_of_frames(dict);
   all_.blocks.push_back(block);
   return record(kBlock, all_.blocks.size() - 1);
 }
 
-Value SnapshotSink::end_tenant(const Dict& dict) {
-  if (!dict.others.empty()) note_unknown_keys(dict, "a block's history");
-  const Tenant tenant = {amount_of(dict.fields[kRealSize]), stack_of_frames(dict)};
+Value EndState::end_tenant(const Dict& dict) {
+  if (!dict.others.empty()) note_unknown_keys(all_, dict, "a block's history");
+  const Tenant tenant = {all_.numbers.amount(dict.fields[kRealSize]),
+                         stacks_.stack_of_frames(dict)};
   all_.tenants.push_back(tenant);
   return record(kTenant, all_.tenants.size() - 1);
 }
 
-Value SnapshotSink::end_segment(const Dict& dict) {
-  if (!dict.others.empty()) note_unknown_keys(dict, "a segment");
+Value EndState::end_segment(const Dict& dict) {
+  if (!dict.others.empty()) note_unknown_keys(all_, dict, "a segment");
   RawSegment raw;
-  raw.device = amount_of(dict.get(kDevice));
+  raw.device = all_.numbers.amount(dict.get(kDevice));
   Segment& segment = raw.segment;
-  segment.address = address_of(dict.get(kAddress));
-  segment.size_bytes = amount_of(dict.get(kTotalSize));
-  segment.stack = stack_of_frames(dict);
-  segment.stream = stream_of(dict.get(kStream));
-  if (dict.has(kSegmentPoolId)) segment.pool = pool_of(dict.fields[kSegmentPoolId]);
+  segment.address = all_.numbers.address(dict.get(kAddress));
+  segment.size_bytes = all_.numbers.amount(dict.get(kTotalSize));
+  segment.stack = stacks_.stack_of_frames(dict);
+  segment.stream = names_.stream_of(dict.get(kStream));
+  if (dict.has(kSegmentPoolId)) segment.pool = names_.pool_of(dict.fields[kSegmentPoolId]);
   const Value type = dict.get(kSegmentType);
   segment.is_small = type.kind() == Kind::kText && type.payload() == kWordSmall;
   segment.is_expandable = dict.get(kIsExpandable) == Value{Kind::kBool, 1};
-  segment.claimed_allocated_bytes = amount_of(dict.get(kAllocatedSize));
-  segment.claimed_active_bytes = amount_of(dict.get(kActiveSize));
-  segment.claimed_requested_bytes = amount_of(dict.get(kRequestedSize));
+  segment.claimed_allocated_bytes = all_.numbers.amount(dict.get(kAllocatedSize));
+  segment.claimed_active_bytes = all_.numbers.amount(dict.get(kActiveSize));
+  segment.claimed_requested_bytes = all_.numbers.amount(dict.get(kRequestedSize));
   uint64_t next_address = segment.address;
   for (Block& block : take_blocks(dict.fields[kBlocks], segment)) {
     if (block.unused[0] == kAddressMissing) {
@@ -93,11 +93,11 @@ Value SnapshotSink::end_segment(const Dict& dict) {
 }
 
 // A list of blocks belongs to one segment: else a small file could name one list a million times.
-std::span<Block> SnapshotSink::take_blocks(const Value& value, Segment& segment) {
+std::span<Block> EndState::take_blocks(const Value& value, Segment& segment) {
   if (!is(value, kBlockList)) return {};
   Range& range = all_.block_lists[value.payload()];
   if (range.taken) {
-    set_error({Code::kBadInput, "two segments share one list of blocks, which no recording does"});
+    all_.refuse("two segments share one list of blocks, which no recording does");
     return {};
   }
   range.taken = true;

@@ -1,61 +1,50 @@
-// The input ended early: fold what is on the stack as its opcodes would have done, leaving out what
-// is incomplete.
-#include "trace/import/pickle/machine.hpp"
+#include "trace/import/pickle/salvage.hpp"
 
 namespace vram::trace::pickle {
 
-void Machine::salvage() {
-  if (stack_.size() > floor()) end_truncated(stack_.size() - 1, false);
+void Salvage::run() {
+  if (stack_.size() > marks_.floor()) end_truncated(stack_.size() - 1, false);
   while (true) {
-    const size_t first = floor();
+    const size_t first = marks_.floor();
     if (first > stack_.size()) {  // the container under this MARK was left out with another one
-      --marks_count_;
+      static_cast<void>(marks_.pop());
       continue;
     }
     const bool owner_is_dict =
-        marks_count_ > 0 && first > 0 && stack_[first - 1].kind() == Kind::kOpenDict;
+        !marks_.empty() && first > 0 && stack_[first - 1].kind() == Kind::kOpenDict;
     fold_pending(first, owner_is_dict);
-    if (marks_count_ == 0) break;
+    if (marks_.empty()) break;
     fold_owner();
   }
   // What remains is the root and, damaged, things beside it.
   if (stack_.size() > 1) {
-    close_from(1);
+    open_.close_from(1);
     stack_.truncate(1);
   }
 }
 
 // The container on top, or under the topmost MARK: nothing more will come for it.
-void Machine::end_truncated(size_t position, bool incomplete) {
+void Salvage::end_truncated(size_t position, bool incomplete) {
   const Value value = stack_[position];
-  if (value.kind() < Kind::kOpenDict || !is_current(value)) return;
-  const unsigned slot = slot_of(value);
+  if (value.kind() < Kind::kOpenDict || !open_.is_current(value)) return;
+  const unsigned slot = OpenContainers::slot_of(value);
   if (value.kind() == Kind::kOpenList) {
     sink_.truncate_list(slot);
     return;
   }
   if (sink_.truncate_dict(slot, incomplete)) return;
-  for (size_t i = 0; i < order_count_; ++i) {
-    if (order_[i] != slot) continue;
-    for (size_t j = i + 1; j < order_count_; ++j) order_[j - 1] = order_[j];
-    --order_count_;
-    break;
-  }
-  if (open_[slot].memo_slot >= 0) {
-    memo_.store(static_cast<uint64_t>(open_[slot].memo_slot), Value{});
-  }
-  release(slot);
-  close_from(position);
+  open_.discard(value);
+  open_.close_from(position);
   stack_.truncate(position);
 }
 
 // `list item` waiting for APPEND and `dict key value` waiting for SETITEM, which have no MARK.
-void Machine::fold_pending(size_t first, bool owner_is_dict) {
+void Salvage::fold_pending(size_t first, bool owner_is_dict) {
   while (fold_one(first, owner_is_dict)) {
   }
 }
 
-bool Machine::fold_one(size_t first, bool owner_is_dict) {
+bool Salvage::fold_one(size_t first, bool owner_is_dict) {
   const size_t count = stack_.size() - first;
   if (count < 2) return false;
   const Kind top = stack_.back().kind();
@@ -69,12 +58,12 @@ bool Machine::fold_one(size_t first, bool owner_is_dict) {
   const size_t below = stack_.size() - 2;
   if (stack_[below].kind() == Kind::kOpenList) {
     // Under a list's MARK they may be two items of that list.
-    const bool owner_is_list = marks_count_ > 0 && !owner_is_dict;
-    const bool siblings = owner_is_list && (open_[slot_of(stack_[below])].touched ||
+    const bool owner_is_list = !marks_.empty() && !owner_is_dict;
+    const bool siblings = owner_is_list && (open_.is_touched(stack_[below]) ||
                                             top == Kind::kOpenList || top == Kind::kText);
     if (siblings) return false;
-    close_from(below + 1);
-    sink_.append(slot_of(stack_[below]), stack_.from(below + 1));
+    open_.close_from(below + 1);
+    sink_.append(OpenContainers::slot_of(stack_[below]), stack_.from(below + 1));
     stack_.truncate(below + 1);
     end_truncated(below, true);
     return true;
@@ -82,8 +71,8 @@ bool Machine::fold_one(size_t first, bool owner_is_dict) {
   if (count >= 3 && stack_[stack_.size() - 3].kind() == Kind::kOpenDict &&
       stack_[below].kind() == Kind::kText) {
     const size_t dict = stack_.size() - 3;
-    close_from(below);
-    sink_.set_items(slot_of(stack_[dict]), stack_.from(below));
+    open_.close_from(below);
+    sink_.set_items(OpenContainers::slot_of(stack_[dict]), stack_.from(below));
     stack_.truncate(below);
     end_truncated(dict, true);
     return true;
@@ -92,9 +81,9 @@ bool Machine::fold_one(size_t first, bool owner_is_dict) {
 }
 
 // The container under the topmost MARK takes what is complete above it.
-void Machine::fold_owner() {
-  const size_t first = marks_[--marks_count_];
-  close_from(first);
+void Salvage::fold_owner() {
+  const size_t first = marks_.pop();
+  open_.close_from(first);
   if (first == 0) {
     stack_.truncate(0);
     return;
@@ -102,9 +91,9 @@ void Machine::fold_owner() {
   const Value owner = stack_[first - 1];
   const size_t count = stack_.size() - first;
   if (owner.kind() == Kind::kOpenList) {
-    sink_.append(slot_of(owner), stack_.from(first));
+    sink_.append(OpenContainers::slot_of(owner), stack_.from(first));
   } else if (owner.kind() == Kind::kOpenDict) {
-    sink_.set_items(slot_of(owner), stack_.from(first).first(count - count % 2));
+    sink_.set_items(OpenContainers::slot_of(owner), stack_.from(first).first(count - count % 2));
   }
   stack_.truncate(first);
   end_truncated(first - 1, true);

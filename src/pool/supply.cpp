@@ -1,11 +1,16 @@
-// Memory from the device and back to it.
-#include "pool/pool.hpp"
+#include "pool/supply.hpp"
+
 #include "pool/sizes.hpp"
 
 #include <algorithm>
 
 namespace vram::pool {
 namespace {
+
+// Address space costs nothing, but there is an end to it.
+constexpr uint64_t kMaxDeviceBytes = uint64_t{1} << 42;
+constexpr uint64_t kHomesPerDevice = uint64_t{2} * Stock::kSides;
+constexpr uint64_t kStitchesPerDevice = 8;
 
 constexpr uint64_t kMinHandles = 1536;  // that all the room there is should hold
 // Mapping smaller ones costs more than they save, but where there is next to no room.
@@ -23,23 +28,32 @@ uint32_t side_of(Lane lane) { return lane == Lane::kLarge ? 0 : 1; }
 
 }  // namespace
 
-// What may be reserved before free pieces are put to use instead. What is lent is as good as live.
-uint64_t Pool::allowance_bytes(const Wanted& wanted) const {
-  const uint64_t live = stats_.active_bytes.current + lent_bytes_ + wanted.size_bytes;
+bool Supply::reserve() {
+  gpu::MemoryInfo info;
+  if (device_.memory().memory_info(device_.ordinal(), &info) != Status::kOk) return false;
+  device_bytes_ = round_up(std::min(info.total_bytes, kMaxDeviceBytes), granule_bytes());
+  const bool has_homes = stock_.reserve(device_bytes_ * kHomesPerDevice) == Status::kOk;
+  if (!has_homes || options_.backing == Backing::kSegments) return has_homes;
+  return stitches_.reserve(device_bytes_ * kStitchesPerDevice) == Status::kOk;
+}
+
+// What is lent is as good as live.
+uint64_t Supply::allowance_bytes(const Wanted& wanted) const {
+  const uint64_t live = stats_.active_bytes.current + leases_.bytes() + wanted.size_bytes;
   const uint64_t peak = std::max(stats_.active_bytes.peak, live);
   return peak + peak / 1000 * options_.slack_permille + 2 * growth_step_bytes();
 }
 
-uint64_t Pool::growth_step_bytes() const {
-  const uint64_t granule = device_.granularity_bytes();
+uint64_t Supply::growth_step_bytes() const {
+  const uint64_t granule = granule_bytes();
   const uint64_t step = stats_.active_bytes.peak / options_.growth_divisor;
   return std::clamp(round_up(step, granule), granule, largest_handle_bytes());
 }
 
 // Where there is little room, smaller ones: what lies in the middle of a handle is all that is
 // lost.
-uint64_t Pool::largest_handle_bytes() const {
-  const uint64_t granule = device_.granularity_bytes();
+uint64_t Supply::largest_handle_bytes() const {
+  const uint64_t granule = granule_bytes();
   const uint64_t room = std::min(limit_bytes_, device_bytes_);
   const uint64_t least = room < kLittleRoomBytes ? granule : std::max(granule, kWorthwhileBytes);
   const uint64_t share = room / kMinHandles / granule * granule;
@@ -47,15 +61,14 @@ uint64_t Pool::largest_handle_bytes() const {
 }
 
 // Where there is little room, nothing is larger than usual.
-uint64_t Pool::largest_handle_bytes_of(uint64_t bytes) const {
+uint64_t Supply::largest_handle_bytes_of(uint64_t bytes) const {
   const uint64_t usual = largest_handle_bytes();
   if (usual < options_.handle_bytes) return usual;
-  const uint64_t granule = device_.granularity_bytes();
+  const uint64_t granule = granule_bytes();
   return std::clamp(bytes / kPartsOfOne / granule * granule, usual, usual * kMaxTimesDefault);
 }
 
-// What is free at the end of all homes, where new memory would continue it.
-uint64_t Pool::tail_bytes(const Wanted& wanted) const {
+uint64_t Supply::tail_bytes(const Wanted& wanted) const {
   const Address end = stock_.next_home(side_of(wanted.lane));
   uint64_t bytes = 0;
   for (const StreamIndex stream : {wanted.stream, kNoStream}) {
@@ -66,17 +79,18 @@ uint64_t Pool::tail_bytes(const Wanted& wanted) const {
   return std::min(bytes, wanted.size_bytes);
 }
 
-// Whether the next request may find no new memory, as far as that is known without the driver.
-bool Pool::is_nearly_full() const {
+bool Supply::is_nearly_full() const {
   return is_short_ || room_bytes() < stock_.bytes() / kPartNearlyFull;
 }
 
 // What the limit leaves.
-uint64_t Pool::room_bytes() const { return limit_bytes_ - std::min(limit_bytes_, stock_.bytes()); }
+uint64_t Supply::room_bytes() const {
+  return limit_bytes_ - std::min(limit_bytes_, stock_.bytes());
+}
 
 // It is the stream's that wants it: joined to what another stream may still use, it could not be
 // used at once. One stream alone has nothing to be kept from.
-Status Pool::take(uint64_t bytes, const Wanted& wanted) {
+Status Supply::take(uint64_t bytes, const Wanted& wanted) {
   HandleId id = kNoHandle;
   const Status status = stock_.create(bytes, side_of(wanted.lane), &id);
   if (status != Status::kOk) return status;
@@ -89,8 +103,8 @@ Status Pool::take(uint64_t bytes, const Wanted& wanted) {
 }
 
 // A request lies in one segment, which it shares where it is small.
-bool Pool::grow_by_segment(uint64_t bytes, const Wanted& wanted) {
-  const uint64_t granule = device_.granularity_bytes();
+bool Supply::grow_by_segment(uint64_t bytes, const Wanted& wanted) {
+  const uint64_t granule = granule_bytes();
   const uint64_t exact = round_up(bytes, granule);
   const uint64_t room = room_bytes();
   const uint64_t roomy =
@@ -99,15 +113,15 @@ bool Pool::grow_by_segment(uint64_t bytes, const Wanted& wanted) {
   return exact < roomy && exact <= room && take(exact, wanted) == Status::kOk;
 }
 
-bool Pool::grow(uint64_t bytes, const Wanted& wanted) {
+bool Supply::grow(uint64_t bytes, const Wanted& wanted) {
   is_short_ = options_.backing == Backing::kSegments ? !grow_by_segment(bytes, wanted)
                                                      : !grow_by_handles(bytes, wanted);
   return !is_short_;
 }
 
 // In handles as large as may be; where the device has less room, in smaller ones.
-bool Pool::grow_by_handles(uint64_t bytes, const Wanted& wanted) {
-  const uint64_t granule = device_.granularity_bytes();
+bool Supply::grow_by_handles(uint64_t bytes, const Wanted& wanted) {
+  const uint64_t granule = granule_bytes();
   uint64_t largest = largest_handle_bytes_of(bytes);
   uint64_t rest = round_up(bytes, wanted.lane == Lane::kSmall ? granule : growth_step_bytes());
   const uint64_t room = room_bytes();
@@ -128,22 +142,18 @@ bool Pool::grow_by_handles(uint64_t bytes, const Wanted& wanted) {
 }
 
 // The free node in which the handle lies as a whole.
-NodeId Pool::free_node_of(HandleId id) const {
+NodeId Supply::free_node_of(HandleId id) const {
   const Stock::Piece& piece = stock_[id];
   const NodeId node = arena_.at(piece.home);
   if (node == kNoNode || arena_[node].state != NodeState::kFree) return kNoNode;
   return arena_[node].address + arena_[node].size_bytes >= piece.end() ? node : kNoNode;
 }
 
-std::array<std::pair<Address, uint64_t>, 2> Pool::ranges() const {
-  return {std::pair{stock_.base(), stock_.reserved_bytes()},
-          std::pair{stitches_.base(), stitches_.reserved_bytes()}};
-}
-
-Status Pool::renew_access() {
+Status Supply::renew_access() {
   Status worst = Status::kOk;
   const auto renew = [&](Address address, uint64_t bytes) {
-    const Status status = bytes == 0 ? Status::kOk : device_.set_access(address, bytes);
+    const Status status =
+        bytes == 0 ? Status::kOk : device_.memory().set_access(address, bytes, device_.ordinal());
     if (status != Status::kOk) worst = status;
   };
   if (options_.backing == Backing::kSegments) return worst;
@@ -154,7 +164,7 @@ Status Pool::renew_access() {
   return worst;
 }
 
-uint64_t Pool::release_handle(HandleId id) {
+uint64_t Supply::release_handle(HandleId id) {
   const uint64_t bytes = stock_[id].bytes;
   const NodeId node = bytes == 0 ? kNoNode : free_node_of(id);
   if (node == kNoNode) return 0;
@@ -178,7 +188,7 @@ uint64_t Pool::release_handle(HandleId id) {
   return bytes;
 }
 
-uint64_t Pool::trim(uint64_t bytes) {
+uint64_t Supply::trim(uint64_t bytes) {
   uint64_t released = 0;
   for (HandleId id = stock_.limit(); id > 0 && released < bytes; --id) {
     released += release_handle(id - 1);

@@ -1,0 +1,81 @@
+// Returns: turns freed blocks into free memory. Freed memory is available to its own stream at
+// once, behind a stamp of that stream's work (device.hpp), and to all streams once that work is
+// done (settle). A block that other streams use is held until they are done, too.
+//
+//     free ──▶ held (held_blocks.hpp) while other streams use it
+//          ──▶ arena: free for its stream ──▶ settle: free for all
+//     forget ──▶ a stream that is gone is known by an alias until its work is done
+//
+// One thread at a time. Calls the driver only for the order of several streams.
+#pragma once
+
+#include "pool/blocks.hpp"
+#include "pool/device.hpp"
+#include "pool/held_blocks.hpp"
+#include "pool/observer.hpp"
+#include "pool/stitches.hpp"
+#include "pool/supply.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace vram::pool {
+
+class Returns {
+ public:
+  // All arguments must outlive this.
+  Returns(Device& device, Arena& arena, Stitches& stitches, Blocks& blocks, const Supply& supply)
+      : device_(device),
+        arena_(arena),
+        stitches_(stitches),
+        blocks_(blocks),
+        supply_(supply),
+        held_(device, arena) {}
+
+  // See the functions of Pool with the same names.
+  void free(BlockId block);
+  void record_stream(BlockId block, StreamHandle stream);
+  void hold(BlockId block);
+  void finish(BlockId block);
+  void forget(StreamHandle stream);
+  [[nodiscard]] Status wait();
+
+  // Live memory that belongs to no block becomes free for the stream.
+  void put(NodeId part, StreamIndex stream) { arena_.put(part, stream, stamp_of_free(stream)); }
+  // Makes memory that streams have finished with available to all. Has no effect with one stream.
+  void settle();
+  // Call it before each request: every so often, it frees held blocks that are no longer used.
+  void look() {
+    if (!held_.empty() && ++requests_ % kRequestsPerCheck == 0) settle_held();
+  }
+  // Notified of held blocks that are finished; nullptr: none. Must outlive this.
+  void tell(Observer* observer) { observer_ = observer; }
+
+ private:
+  // With several streams: after so many frees of one its progress is worth an event, after so many
+  // requests the blocks that other streams use are worth a look. Where memory is short a stream may
+  // soon have to wait for another, and each free is worth an event: what is queued behind it is not
+  // waited for then.
+  static constexpr uint32_t kFreesPerMark = 64;
+  static constexpr uint32_t kRequestsPerCheck = 64;
+
+  [[nodiscard]] Stamp stamp_of_free(StreamIndex stream);
+  void hold_for_uses(Blocks::Block& block, BlockId id);
+  void release(uint32_t index);
+  void settle_held();
+  void settle_stream(StreamIndex stream);
+  void drop_closed_streams();
+
+  Device& device_;
+  Arena& arena_;
+  Stitches& stitches_;
+  Blocks& blocks_;
+  const Supply& supply_;
+  HeldBlocks held_;
+  std::vector<StreamIndex> closed_;  // streams that are gone, of which something is known still
+  Observer* observer_ = nullptr;
+  uint32_t frees_ = 0;
+  uint32_t requests_ = 0;
+};
+
+}  // namespace vram::pool

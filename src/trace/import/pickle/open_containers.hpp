@@ -1,0 +1,78 @@
+// OpenContainers: the dictionaries and lists that are being filled, each in a slot of the sink, and
+// the rules for when one is complete, since pickle does not mark the end of a container.
+//
+// A container is "open" from its opcode until something uses it: its parent takes it in, a memo
+// reference names it, or its position on the stack shows that nothing can be added any more. Then
+// it is closed: the sink makes a record of it, which replaces it on the stack and in the memo. A
+// container that changes after that refers to itself, which no recording does. One thread.
+#pragma once
+
+#include "trace/import/pickle/marks.hpp"
+#include "trace/import/pickle/memo.hpp"
+#include "trace/import/pickle/sink.hpp"
+#include "trace/import/pickle/value.hpp"
+#include "trace/import/pickle/value_stack.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace vram::trace::pickle {
+
+class OpenContainers {
+ public:
+  // All arguments must outlive this.
+  OpenContainers(ValueStack& stack, const Marks& marks, Memo& memo, Sink& sink);
+
+  // Pushes an empty container of that kind. False: too many are open, and none can be closed.
+  [[nodiscard]] bool begin(Kind kind);
+
+  // The slot of an open value, and whether it is still the container that the value names.
+  [[nodiscard]] static unsigned slot_of(const Value& open) { return open.payload() & 0xff; }
+  [[nodiscard]] bool is_current(const Value& open) const {
+    return open_[slot_of(open)].generation == open.payload() >> 8;
+  }
+  // An APPEND(S) or SETITEM(S) has reached it.
+  void touch(const Value& open) { open_[slot_of(open)].touched = true; }
+  [[nodiscard]] bool is_touched(const Value& open) const { return open_[slot_of(open)].touched; }
+  // The memo refers to it there, where its record will replace it.
+  void stored(const Value& open, uint64_t memo_index) {
+    open_[slot_of(open)].memo_slot = static_cast<int64_t>(memo_index);
+  }
+
+  // Closes all containers at that position of the stack and above it.
+  void close_from(size_t position);
+  // Closes it, since a reference uses it.
+  void close_current(const Value& open);
+  // Drops it without a record, also from the memo. The caller removes it from the stack.
+  void discard(const Value& open);
+
+ private:
+  struct Open {
+    uint64_t generation = 0;  // so that a stale handle is told from a new tenant of the slot
+    size_t position = 0;      // on the stack
+    int64_t memo_slot = -1;
+    bool is_dict = false;
+    bool touched = false;
+  };
+  void close_settled();
+  bool close_oldest_of_run();
+  void close_at(size_t order_index);
+  void close(unsigned slot);
+  void release(unsigned slot);
+  void remove_at(size_t order_index);
+  [[nodiscard]] size_t order_of(unsigned slot) const;
+
+  ValueStack& stack_;
+  const Marks& marks_;
+  Memo& memo_;
+  Sink& sink_;
+  std::array<Open, kMaxOpen> open_;
+  std::array<unsigned, kMaxOpen> free_slots_ = {};
+  size_t free_count_ = kMaxOpen;
+  std::array<unsigned, kMaxOpen> order_ = {};  // open slots by stack position
+  size_t order_count_ = 0;
+  uint64_t next_generation_ = 1;
+};
+
+}  // namespace vram::trace::pickle
