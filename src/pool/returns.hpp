@@ -49,7 +49,7 @@ class Returns {
     if (!held_.empty() && ++requests_ % kRequestsPerCheck == 0) settle_held();
   }
   // Notified of held blocks that are finished; nullptr: none. Must outlive this.
-  void tell(Observer* observer) { observer_ = observer; }
+  void set_observer(Observer* observer) { observer_ = observer; }
 
  private:
   // With several streams: after so many frees of one its progress is worth an event, after so many

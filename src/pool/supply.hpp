@@ -58,7 +58,7 @@ class Supply {
   void limit(uint64_t bytes) { limit_bytes_ = bytes; }
   [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
   // Notified of memory that is mapped or unmapped from now on; nullptr: none. Must outlive this.
-  void tell(Observer* observer) { observer_ = observer; }
+  void set_observer(Observer* observer) { observer_ = observer; }
 
  private:
   [[nodiscard]] uint64_t granule_bytes() const { return device_.memory().granularity_bytes(); }

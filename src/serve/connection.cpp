@@ -93,7 +93,7 @@ void Connection::wait_for_handshake() {
     (void)hub_.make_room([](const Connection& other) { return other.is_shaking_hands_; });
   hub_.let_in();
   if (!knock_place_) return;
-  expect_within(hub_.limits.patience);
+  expect_within(hub_.limits.timeout);
   channel_.socket().async_wait(
       Socket::wait_error, [self = shared_from_this()](ErrorCode cancelled) {
         if (!self->knock_place_) return;
