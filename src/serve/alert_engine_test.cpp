@@ -181,8 +181,8 @@ TEST_F(AlertEngineWithHistory, WhatIsToldIsInTheFileBefore) {
   EXPECT_THAT(history.kept("alerts"), HasSubstr("xid-critical"));
   const Json outbox = Json::parse(history.kept("alert outbox"));
   ASSERT_EQ(outbox["news"].size(), 1U);
-  ASSERT_EQ(outbox["owed"].size(), 1U);
-  EXPECT_EQ(*outbox["owed"].begin(), outbox["news"][0]["number"]);
+  ASSERT_EQ(outbox["owed"].size(), 2U) << "the log and the webhook";
+  for (const Json& number : outbox["owed"]) EXPECT_EQ(number, outbox["news"][0]["number"]);
 }
 
 TEST_F(AlertEngineWithHistory, WhatWasKeptAndIsNoneIsAsIfNothingWas) {
