@@ -85,22 +85,14 @@ void Connection::start() {
 // has.
 void Connection::knock() {
   knock_place_ = hub_.knocking.insert(hub_.knocking.end(), this);
-  wait_for_handshake();
-}
-
-void Connection::wait_for_handshake() {
   if (hub_.handshakes == hub_.limits.handshakes)
     (void)hub_.make_room([](const Connection& other) { return other.is_shaking_hands_; });
   hub_.let_in();
   if (!knock_place_) return;
-  expect_within(hub_.limits.timeout);
-  channel_.socket().async_wait(
-      Socket::wait_error, [self = shared_from_this()](ErrorCode cancelled) {
-        if (!self->knock_place_) return;
-        const bool is_late = Clock::now() - self->waiting_since_ >= self->hub_.limits.read;
-        if (!cancelled || is_late) return self->close();
-        self->wait_for_handshake();
-      });
+  // Until the time is over.
+  channel_.socket().async_wait(Socket::wait_error, [self = shared_from_this()](ErrorCode) {
+    if (self->knock_place_) self->close();
+  });
 }
 
 void Connection::shake_hands() {
@@ -109,7 +101,6 @@ void Connection::shake_hands() {
   channel_.socket().cancel(ignored);
   is_shaking_hands_ = true;
   ++hub_.handshakes;
-  expect_within(hub_.limits.read);
   try {  // no memory
     channel_.async_handshake([self = shared_from_this()](ErrorCode error, size_t) {
       self->end_handshake();

@@ -97,7 +97,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] static Piece piece_of(Flow& flow, Deflater& deflater);
 
   void knock();
-  void wait_for_handshake();
   void shake_hands();
   void end_handshake();
   void wait_for_request();
