@@ -103,11 +103,11 @@ Result<vram_pool*> Registry::reopen(int device, const vram_pool_options& options
       },
       pool.get());
   record_memory(*pool);
-  auto* const handle = new vram_pool;
-  handle->open.store(pool.release(), std::memory_order_release);
-  pools_[static_cast<size_t>(device)].store(handle, std::memory_order_release);
+  vram_pool& handle = handles_.emplace_back();
+  handle.open.store(pool.release(), std::memory_order_release);
+  pools_[static_cast<size_t>(device)].store(&handle, std::memory_order_release);
   if (pool_end_.load() <= device) pool_end_.store(device + 1);
-  return handle;
+  return &handle;
 }
 
 bool Registry::close(vram_pool* handle) {

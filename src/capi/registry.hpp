@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <vram/vram.h>
@@ -56,6 +57,7 @@ class Registry {
 
   std::mutex lock_;  // of everything here that is not atomic
   std::optional<gpu::cuda::DriverApi> driver_;
+  std::deque<vram_pool> handles_;  // of closed pools, too
   std::array<std::atomic<vram_pool*>, kMaxDevices> pools_{};
   std::atomic<int> pool_end_{0};  // devices below it may have pools
   std::array<Hook, kMaxHooks> hooks_{};
