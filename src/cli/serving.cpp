@@ -39,8 +39,8 @@ namespace {
 using serve::LogLevel;
 
 // When it ends: for answers that are being made, and for what receivers and the history wait for.
-constexpr auto kAnswersPatience = std::chrono::seconds(1);
-constexpr auto kSavingPatience = std::chrono::seconds(4);
+constexpr auto kAnswersTimeout = std::chrono::seconds(1);
+constexpr auto kSavingTimeout = std::chrono::seconds(4);
 
 // A connection takes a descriptor, and many systems begin with 1024. Half of them stay for drivers,
 // the history and what is read of processes.
@@ -117,8 +117,8 @@ class Serving {
   std::unique_ptr<serve::HttpServer> server_;
   std::promise<Start> start_;
   std::unique_ptr<watch::Sampler> sampler_;
-  std::vector<ServiceRequest> early_wishes_;  // that came while it started
-  std::vector<std::string> notes_;            // of the last look
+  std::vector<ServiceRequest> early_requests_;  // received while it started
+  std::vector<std::string> notes_;              // of the last look
   std::optional<serve::FileWatch> file_watch_;
 };
 
@@ -128,7 +128,7 @@ bool Serving::ends_before(DetachableThread& work) {
   while (!work.join_for(kSlice)) {
     while (const auto service_request = signals_.take()) {
       if (*service_request == ServiceRequest::kEnd) return true;
-      early_wishes_.push_back(*service_request);
+      early_requests_.push_back(*service_request);
     }
   }
   return false;
@@ -375,7 +375,7 @@ void Serving::wait_and_work() {
                : kTimeoutMs;
   std::array<pollfd, 2> polled = {{{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
                                    {.fd = sampler_->wake_fd(), .events = POLLIN, .revents = 0}}};
-  for (const ServiceRequest service_request : early_wishes_) (void)execute(service_request);
+  for (const ServiceRequest service_request : early_requests_) (void)execute(service_request);
   while (true) {
     (void)poll(polled.data(), polled.size(), timeout_ms);
     // The server's thread says so itself: if it hangs, nobody does.
@@ -395,12 +395,12 @@ void Serving::end() {
   file_watch_.reset();
   // Each may wait for a file that hangs. What is left behind then uses the members.
   DetachableThread answers([this] { server_.reset(); });
-  bool has_ended = answers.join_for(kAnswersPatience);
+  bool has_ended = answers.join_for(kAnswersTimeout);
   DetachableThread saving([this] {
     alert_engine_->close();
     if (history_) (void)history_->flush();
   });
-  has_ended = saving.join_for(kSavingPatience) && has_ended;
+  has_ended = saving.join_for(kSavingTimeout) && has_ended;
   has_ended = sampler_->end() && has_ended;
   log_->write({.action = "stopped", .message = "ends, as it was asked to"});
   // The driver's library would be torn down below the feet of the look that hangs in it.

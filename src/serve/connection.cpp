@@ -48,8 +48,9 @@ bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
   return false;
 }
 
-void Hub::let_in() {
-  while (handshakes < limits.handshakes && !knocking.empty()) knocking.back()->shake_hands();
+void Hub::start_handshakes() {
+  while (handshakes < limits.handshakes && !handshake_queue.empty())
+    handshake_queue.back()->start_handshake();
 }
 
 Connection::Connection(Socket socket, Hub& hub)
@@ -66,7 +67,7 @@ Connection::Connection(Socket socket, Hub& hub)
 
 Connection::~Connection() {
   end_waiting();
-  if (knock_place_) hub_.knocking.erase(*knock_place_);
+  if (handshake_place_) hub_.handshake_queue.erase(*handshake_place_);
   release();
   --hub_.open_count;
 }
@@ -77,29 +78,29 @@ void Connection::start() {
   expect_within(hub_.limits.read);
   channel_.socket().async_wait(Socket::wait_read, [self = shared_from_this()](ErrorCode error) {
     if (error) return self->close();
-    self->knock();
+    self->request_handshake();
   });
 }
 
 // A handshake takes up to 150 KiB: OpenSSL allocates at once what a client says that its greeting
 // has.
-void Connection::knock() {
-  knock_place_ = hub_.knocking.insert(hub_.knocking.end(), this);
+void Connection::request_handshake() {
+  handshake_place_ = hub_.handshake_queue.insert(hub_.handshake_queue.end(), this);
   if (hub_.handshakes == hub_.limits.handshakes)
-    (void)hub_.make_room([](const Connection& other) { return other.is_shaking_hands_; });
-  hub_.let_in();
-  if (!knock_place_) return;
-  // Until the time is over.
+    (void)hub_.make_room([](const Connection& other) { return other.is_in_handshake_; });
+  hub_.start_handshakes();
+  if (!handshake_place_) return;
+  // Waits at most for the deadline that start() set.
   channel_.socket().async_wait(Socket::wait_error, [self = shared_from_this()](ErrorCode) {
-    if (self->knock_place_) self->close();
+    if (self->handshake_place_) self->close();
   });
 }
 
-void Connection::shake_hands() {
-  hub_.knocking.erase(*std::exchange(knock_place_, std::nullopt));
+void Connection::start_handshake() {
+  hub_.handshake_queue.erase(*std::exchange(handshake_place_, std::nullopt));
   ErrorCode ignored;
   channel_.socket().cancel(ignored);
-  is_shaking_hands_ = true;
+  is_in_handshake_ = true;
   ++hub_.handshakes;
   try {  // no memory
     channel_.async_handshake([self = shared_from_this()](ErrorCode error, size_t) {
@@ -116,10 +117,10 @@ void Connection::shake_hands() {
 }
 
 void Connection::end_handshake() {
-  if (knock_place_) hub_.knocking.erase(*std::exchange(knock_place_, std::nullopt));
-  if (!std::exchange(is_shaking_hands_, false)) return;
+  if (handshake_place_) hub_.handshake_queue.erase(*std::exchange(handshake_place_, std::nullopt));
+  if (!std::exchange(is_in_handshake_, false)) return;
   --hub_.handshakes;
-  hub_.let_in();
+  hub_.start_handshakes();
 }
 
 void Connection::refuse() {

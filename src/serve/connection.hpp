@@ -36,7 +36,7 @@ struct Hub {
   size_t slow_count = 0;  // of slow answers that are not written to their end
   size_t password_checks = 0;
   size_t handshakes = 0;
-  std::list<Connection*> knocking = {};  // that wait for a handshake, the last to come at the back
+  std::list<Connection*> handshake_queue = {};  // connections that wait for one, the newest last
   // Memory that answers take until their clients have read them.
   size_t held_bytes = 0;
   struct Sent {
@@ -52,16 +52,16 @@ struct Hub {
   // All from start() on: with the rights of its caller.
   std::optional<boost::asio::thread_pool> slow;
   std::optional<boost::asio::thread_pool> packer;  // a history's file that hangs delays no scrape
-  std::optional<boost::asio::thread_pool> gate;  // for passwords: guessing holds up nobody who has
-                                                 // shown theirs
+  // For password checks, so that guesses do not delay clients that are authenticated already.
+  std::optional<boost::asio::thread_pool> gate;
 
   // Closes the connection that has kept the server waiting longest among those that `would_help`,
-  // if it has for as long as patience lasts.
+  // if it has done so for `limits.timeout`.
   [[nodiscard]] bool make_room(const std::function<bool(const Connection&)>& would_help =
                                    [](const Connection&) { return true; });
   // Begins as many handshakes as there may be, the last to come first: whoever comes is not kept
   // out by many that came before and say nothing.
-  void let_in();
+  void start_handshakes();
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -96,8 +96,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   [[nodiscard]] static Piece piece_of(Flow& flow, Deflater& deflater);
 
-  void knock();
-  void shake_hands();
+  void request_handshake();
+  void start_handshake();
   void end_handshake();
   void wait_for_request();
   void forget_request();
@@ -144,16 +144,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool wants_gzip_ = false;
   bool keeps_alive_ = true;
   bool is_http11_ = true;
-  bool is_shaking_hands_ = false;  // counts in the hub's handshakes
-  bool is_slow_ = false;           // counts in the hub's slow_count
-  bool is_sending_ = false;        // counts body_ in the hub's bodies
+  bool is_in_handshake_ = false;  // counts in the hub's handshakes
+  bool is_slow_ = false;          // counts in the hub's slow_count
+  bool is_sending_ = false;       // counts body_ in the hub's bodies
   // Of the response that is being written: its head, or a piece of a stream; the body's owner.
   std::string head_;
   std::shared_ptr<const Body> body_;
   std::shared_ptr<Flow> flow_;
   size_t held_bytes_ = 0;
-  std::optional<std::list<Connection*>::iterator> place_;        // in the hub's `waiting`
-  std::optional<std::list<Connection*>::iterator> knock_place_;  // in its `knocking`
+  std::optional<std::list<Connection*>::iterator> place_;            // in the hub's `waiting`
+  std::optional<std::list<Connection*>::iterator> handshake_place_;  // in its `handshake_queue`
   Clock::time_point waiting_since_;
   size_t drained_bytes_ = 0;
 };

@@ -102,8 +102,8 @@ void HttpServer::State::accepted(Listener& listener, ErrorCode error, Tcp::socke
 void HttpServer::State::start_session(Tcp::socket socket) {
   const size_t limit = hub.limits.connections;
   // Beyond it some are answered 503; what comes on top is closed unheard.
-  const size_t most_refusals = limit / 8 + 1;
-  if (hub.open_count >= limit + most_refusals) return;
+  const size_t max_refusals = limit / 8 + 1;
+  if (hub.open_count >= limit + max_refusals) return;
   const bool has_room = hub.open_count < limit || hub.make_room();
   try {  // no memory, also of OpenSSL's
     const auto connection = std::make_shared<Connection>(std::move(socket), hub);

@@ -74,7 +74,7 @@ struct Users::Shared {
 
 Users::Users(UserSettings settings) : shared_(std::make_shared<Shared>()) {
   if (!settings.ask) settings.ask = name_of;
-  patient_since_ = Clock::now() - settings.patience_period;
+  period_start_ = Clock::now() - settings.timeout_period;
   shared_->settings = std::move(settings);
 }
 
@@ -103,8 +103,8 @@ std::optional<std::string> Users::name(uint32_t uid) {
   if (!thread_) thread_.emplace([shared = shared_] { shared->run(); });
   if (one.ask_again == Clock::time_point()) {
     const UserSettings& settings = shared_->settings;
-    if (now - patient_since_ >= settings.patience_period) patient_since_ = now;
-    shared_->changed.wait_until(lock, patient_since_ + settings.timeout,
+    if (now - period_start_ >= settings.timeout_period) period_start_ = now;
+    shared_->changed.wait_until(lock, period_start_ + settings.timeout,
                                 [&] { return !one.is_asked; });
   }
   return one.name;

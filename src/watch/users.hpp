@@ -18,9 +18,9 @@ namespace vram::watch {
 struct UserSettings {
   // May take as long as it likes, and longer than there are Users. Empty: the system is asked.
   std::function<std::optional<std::string>(uint32_t uid)> ask;
-  // Of each `patience_period` so much is spent on waiting for answers, at most.
+  // Callers wait for answers at most `timeout` in each `timeout_period`.
   std::chrono::milliseconds timeout{1'000};
-  std::chrono::milliseconds patience_period{60'000};
+  std::chrono::milliseconds timeout_period{60'000};
   std::chrono::milliseconds nameless_for{60'000};  // then it is asked again
   std::chrono::milliseconds named_for{3'600'000};
 };
@@ -39,7 +39,7 @@ class Users {
   struct Shared;
   std::shared_ptr<Shared> shared_;          // the thread's, too, which may hang
   std::optional<DetachableThread> thread_;  // from the first question on
-  std::chrono::steady_clock::time_point patient_since_;
+  std::chrono::steady_clock::time_point period_start_;
 };
 
 }  // namespace vram::watch
