@@ -1,7 +1,7 @@
 #include "pool/blocks.hpp"
 
 #include "base/bytes.hpp"
-#include "pool/testing/pool_on_sim_gpu.hpp"
+#include "pool/testing/blocks_fixture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,8 @@
 namespace vram::pool {
 namespace {
 
-class BlocksTest : public testing::Test {
+class BlocksTest : public BlocksFixture {
  protected:
-  static constexpr Address kHome = 64 * kMiB;
-
-  BlocksTest() { arena_.add(kHome, 8 * kMiB, Lane::kLarge); }
   // At that place, counted from the beginning of the arena.
   BlockId add(uint64_t offset_bytes, uint64_t bytes) {
     const Address address = kHome + offset_bytes;
@@ -27,14 +24,6 @@ class BlocksTest : public testing::Test {
     blocks_.end(blocks_[id.index]);
     arena_.put(id.index, kNoStream, 0);
   }
-
-  gpu::SimGpu gpu_{device_of(64 * kMiB)};
-  Device device_{gpu_, 0};
-  Stock stock_{gpu_, 0, Backing::kVirtual};
-  Stitches stitches_{device_, stock_};
-  Arena arena_;
-  Stats stats_;
-  Blocks blocks_{arena_, stitches_, stats_};
 };
 
 TEST_F(BlocksTest, ABlockIsFoundWhileItLives) {

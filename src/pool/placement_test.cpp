@@ -1,7 +1,7 @@
 #include "pool/placement.hpp"
 
 #include "base/bytes.hpp"
-#include "pool/testing/pool_on_sim_gpu.hpp"
+#include "pool/testing/blocks_fixture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,9 @@
 namespace vram::pool {
 namespace {
 
-class PlacementTest : public testing::Test {
+class PlacementTest : public BlocksFixture {
  protected:
-  static constexpr Address kHome = 64 * kMiB;
-
-  PlacementTest() : stream_(arena_.stream_index(7)) { arena_.add(kHome, 8 * kMiB, Lane::kLarge); }
+  PlacementTest() : stream_(arena_.stream_index(7)) {}
   ~PlacementTest() override { EXPECT_EQ(arena_.validate(), ""); }
   Wanted wanted(uint64_t bytes, Lane lane = Lane::kLarge) const {
     return {.size_bytes = bytes, .requested_bytes = bytes, .stream = stream_, .lane = lane};
@@ -24,13 +22,6 @@ class PlacementTest : public testing::Test {
     arena_.put(got.block.index, stream_, 1);
   }
 
-  gpu::SimGpu gpu_{device_of(64 * kMiB)};
-  Device device_{gpu_, 0};
-  Stock stock_{gpu_, 0, Backing::kVirtual};
-  Stitches stitches_{device_, stock_};
-  Arena arena_;
-  Stats stats_;
-  Blocks blocks_{arena_, stitches_, stats_};
   Placement placement_{arena_, stitches_, blocks_, stats_};
   StreamIndex stream_;
 };
