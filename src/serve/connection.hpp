@@ -114,7 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool make_room_for(size_t bytes);
   [[nodiscard]] bool take_body(std::shared_ptr<const Body> body);
   void count_body();
-  void send(Response response);
+  void send(const Response& response);
   void refuse_for_want_of_room();
   void was_written(ErrorCode error);
   void begin_stream(const Response& response);

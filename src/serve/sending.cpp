@@ -84,23 +84,22 @@ void Connection::write(Response response) {
   if (!take_body(response.body)) return refuse_for_want_of_room();
   const bool takes_long = wants_gzip_ && !response.body->is_packed() &&
                           response.body->text().size() > kQuicklyPackedBytes;
-  if (!takes_long) return send(std::move(response));
+  if (!takes_long) return send(response);
   if (is_crowded) {  // what waits to be packed can't make room, what is sent as it is can
     wants_gzip_ = false;
-    return send(std::move(response));
+    return send(response);
   }
   deadline_.cancel();
   asio::post(*hub_.packer, [self = shared_from_this(), response = std::move(response)]() mutable {
     (void)response.body->gzipped();
     Hub& hub = self->hub_;
-    asio::post(hub.context, [self = std::move(self), response = std::move(response)]() mutable {
-      self->send(std::move(response));
-    });
+    asio::post(hub.context,
+               [self = std::move(self), response = std::move(response)] { self->send(response); });
   });
 }
 
 // Of a body that is taken already.
-void Connection::send(Response response) {
+void Connection::send(const Response& response) {
   const bool is_packed = wants_gzip_ && !body_->gzipped().empty();
   count_body();
   const std::string& bytes = is_packed ? body_->gzipped() : body_->text();
