@@ -88,13 +88,14 @@ def test_the_callback_tells_of_every_second_batch_and_of_devices(monkeypatch: py
     reset: list[int] = []
     kind = type(framework_of("tensorflow"))
     monkeypatch.setattr(kind, "devices", lambda _: [0])
-    monkeypatch.setattr(kind, "figures", lambda _, device: Figures(allocated_bytes=device + 7))
+    figures = Figures(allocated_bytes=7, peak_allocated_bytes=9)
+    monkeypatch.setattr(kind, "figures", lambda *_: figures)
     monkeypatch.setattr(kind, "reset_peaks", lambda _, device: reset.append(device))
     _fit(vram.tensorflow.callback(told.append, every=2))
-    assert [(figures.epoch, figures.batch) for figures in told] == [
+    assert [(told_of.epoch, told_of.batch) for told_of in told] == [
         (0, 1), (0, 3), (0, 5), (0, None), (1, 1), (1, 3), (1, 5), (1, None)
     ]  # fmt: skip
-    assert {figures.devices[0].allocated_bytes for figures in told} == {7}
+    assert all(told_of.devices == {0: figures} for told_of in told)
     assert reset == [0, 0]
 
 
