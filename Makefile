@@ -51,7 +51,7 @@ build: setup-build ## build the program: build/release/src/vram
 	@[ -f build/release/build.ninja ] || cmake --preset release -DVRAM_TESTS=OFF -DVRAM_BENCH=OFF > /dev/null
 	@cmake --build --preset release --target vram
 
-build-strict: setup ## build each source by itself: without unity builds, without precompiled headers
+build-strict: setup ## check each source by itself: without unity builds, without precompiled headers
 	@cmake --preset strict > /dev/null
 	@cmake --build --preset strict
 

@@ -24,6 +24,15 @@ if(VRAM_CCACHE AND VRAM_ENV AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
+if(VRAM_SYNTAX_ONLY)
+  # The compiler still writes which headers a source reads, so only what a change affects is checked again.
+  set(CMAKE_CXX_COMPILE_OBJECT
+    "<CMAKE_CXX_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -fsyntax-only <SOURCE>" "<CMAKE_COMMAND> -E touch <OBJECT>")
+  foreach(product IN ITEMS CREATE_STATIC_LIBRARY CREATE_SHARED_LIBRARY CREATE_SHARED_MODULE LINK_EXECUTABLE)
+    set(CMAKE_CXX_${product} "<CMAKE_COMMAND> -E touch <TARGET>")
+  endforeach()
+endif()
+
 add_library(vram_flags INTERFACE)
 target_compile_options(vram_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
 # Our functions are never replaced at run time, so g++ may inline those of the same file (clang always does).

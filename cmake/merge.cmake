@@ -1,5 +1,5 @@
 # Unity builds, which shorten a build: most of a source's compile time goes to headers that all sources include. With
-# -DVRAM_UNITY=OFF (`make build-strict`) each source is compiled by itself, which proves that it includes what it uses and no
+# -DVRAM_UNITY=OFF (`make build-strict`) each source is checked by itself, which proves that it includes what it uses and no
 # more than its module may.
 
 # vram_merge(<target> <source>…): compiles up to eight sources of one folder as one. Names in unnamed namespaces must

@@ -116,7 +116,7 @@ def test_corpora() -> str:
 
 
 def test_strict_build() -> str:
-    """Compiles each source file separately, which proves that it includes what it uses."""
+    """Checks each source file by itself, which proves that it includes what it uses."""
     return _build("strict", "all")
 
 
