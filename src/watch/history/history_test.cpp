@@ -273,7 +273,8 @@ TEST_F(HistoryTest, EachMetricHasItsOwnFigures) {
   sample.milliwatts = 8;
   sample.core_mhz = 9;
   sample.memory_mhz = 10;
-  sample.processes.emplace(11);
+  sample.processes.emplace(12);  // one process is on two MIG instances
+  for (uint32_t i = 0; i < 12; ++i) (*sample.processes)[i].pid = std::max(i, 1U);
   sample.host_memory.used_bytes = 12;
   device.pcie_sent_bytes_per_second = 13;
   device.pcie_received_bytes_per_second = 14;

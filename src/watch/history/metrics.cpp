@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace vram::watch {
 namespace {
@@ -35,6 +36,14 @@ void put_memory(std::vector<MetricValue>& out, const gpu::DeviceMemory& memory) 
   put(out, 3, memory.free_bytes);
 }
 
+// A process on several MIG instances is one.
+std::optional<uint64_t> process_count(const gpu::DeviceSample& sample) {
+  if (!sample.processes) return std::nullopt;
+  std::set<uint32_t> pids;
+  for (const gpu::DeviceProcess& process : *sample.processes) pids.insert(process.pid);
+  return pids.size();
+}
+
 }  // namespace
 
 std::span<const Metric> metrics() { return kMetrics; }
@@ -64,7 +73,7 @@ std::vector<MetricValue> values_of(const Device& device) {
   put(values, 8, sample.milliwatts);
   put(values, 9, sample.core_mhz);
   put(values, 10, sample.memory_mhz);
-  if (sample.processes) put(values, 11, sample.processes->size());
+  put(values, 11, process_count(sample));
   put(values, 12, sample.host_memory.used_bytes);
   put(values, 13, device.pcie_sent_bytes_per_second);
   put(values, 14, device.pcie_received_bytes_per_second);
