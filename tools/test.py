@@ -53,6 +53,10 @@ def check_words() -> str:
     return last_line(call(PYTHON, "tools/check_words.py"))
 
 
+def check_figures() -> str:
+    return last_line(call(PYTHON, "tools/figures.py", "--check"))
+
+
 def check_python() -> str:
     files = source_files(".py")
     call(PYTHON, "-m", "ruff", "check", "--quiet", *files)
@@ -240,6 +244,7 @@ CHECKS: list[Step | Together] = [
     Step("links", check_links, _whole),
     Step("paths", check_paths, _whole),
     Step("words", check_words, _whole),
+    Step("figures", check_figures, _whole),
     Step("python", check_python, _whole),
 ]
 QUICK: list[Step | Together] = [

@@ -145,7 +145,7 @@ std::vector<Route> live_routes(const SampleFeed& feed) {
 }
 
 Route openapi_route() {
-  const auto body = std::make_shared<Body>(std::string(openapi_json()));
+  const auto body = std::make_shared<Body>(openapi_json());
   return {"/api/v1/openapi.json", {}, "this API for programs: OpenAPI 3.1", [body](auto&&...) {
             Response response = json_response("");
             response.body = body;

@@ -1,7 +1,9 @@
 #include "serve/api.hpp"
 
 #include "base/bytes.hpp"
+#include "serve/openapi.hpp"
 #include "show/status_json.hpp"
+#include "show/status_objects.hpp"
 #include "show/testing/documented.hpp"
 #include "show/testing/sample_snapshot.hpp"
 #include "watch/rules/rule.hpp"
@@ -215,6 +217,29 @@ TEST(OpenApi, DescribesEveryRouteAndItsParameters) {
     }
     EXPECT_EQ(described, route.parameters) << route.path;
   }
+}
+
+Json schema_of(const std::string& name) {
+  return Json::parse(openapi_json())["components"]["schemas"][name];
+}
+
+TEST(OpenApi, SchemasAreOfTheTableOfFigures) {
+  const Json device = schema_of("Device");
+  Json answer = show::json_device(watch::Device());
+  for (const auto& field : answer.items())
+    EXPECT_TRUE(device["properties"].contains(field.key())) << field.key();
+  EXPECT_EQ(device["properties"].size(), answer.size());
+  EXPECT_EQ(device["properties"]["core_mhz"],
+            Json::parse(R"({"type": ["integer", "null"], "minimum": 0})"));
+  EXPECT_EQ(device["properties"]["bar1"],
+            Json::parse(R"({"oneOf": [{"$ref": "#/components/schemas/Memory"},
+                                      {"type": "null"}]})"));
+  EXPECT_EQ(
+      device["properties"]["mig_instances"],
+      Json::parse(R"({"type": "array", "items": {"$ref": "#/components/schemas/Instance"}})"));
+  EXPECT_EQ(schema_of("Rows")["properties"]["has_failed"], Json::parse(R"({"type": "boolean"})"));
+  EXPECT_EQ(schema_of("Fault")["required"],
+            Json::parse(R"(["xid", "count", "last_time_unix_ns"])"));
 }
 
 TEST(IndexPage, ListsTheRoutesAndLinksThoseThatCanBe) {

@@ -4,20 +4,26 @@
 #include "base/text.hpp"
 #include "show/page.hpp"
 #include "show/status_words.hpp"
+#include "watch/figures/figure.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <variant>
 
 namespace vram::show {
 namespace {
 
+namespace figures = watch::figures;
 using watch::Device;
 
 constexpr int kStep = 2;
 constexpr int kValueColumn = 30;
 
-// A page of names and values; sections indent what stands below them.
+// A page of names and values; a section indents its lines.
 class Sheet {
  public:
   explicit Sheet(Page& page) : page_(page) {}
@@ -64,190 +70,182 @@ std::string number_text(const std::optional<uint32_t>& number) {
   return number ? std::to_string(*number) : std::string(kUnknown);
 }
 
-std::string yes_text(const std::optional<bool>& value) {
-  if (!value) return std::string(kUnknown);
-  return *value ? "yes" : "no";
+std::string yes_text(bool value) { return value ? "yes" : "no"; }
+
+std::string reasons_text(const std::vector<std::string>& reasons) {
+  return reasons.empty() ? "no" : printable(fmt::format("{}", fmt::join(reasons, ", ")));
 }
 
-void draw_memory(std::string_view title, const gpu::DeviceMemory& memory, Sheet& sheet) {
-  sheet.open(title);
-  sheet.add_entry("total", exact_bytes(memory.total_bytes));
-  sheet.add_entry("reserved", exact_bytes(memory.reserved_bytes));
-  sheet.add_entry("used", exact_bytes(memory.used_bytes));
-  sheet.add_entry("free", exact_bytes(memory.free_bytes));
-  sheet.close();
-}
-
-void draw_identity(const Device& device, Sheet& sheet) {
-  const gpu::DeviceIdentity& identity = device.identity;
-  sheet.add_entry("vendor", std::string(identifier(identity.vendor)));
-  sheet.add_entry("name", name_text(identity.name));
-  sheet.add_entry("UUID", name_text(identity.uuid));
-  sheet.add_entry("PCI", name_text(identity.pci_id));
-  sheet.add_entry("driver", name_text(identity.driver));
-  sheet.add_entry("NUMA node", number_text(identity.numa_node));
-  sheet.add_entry("compute mode", name_text(device.health.compute_mode));
-  sheet.add_entry("persistence", yes_text(device.health.is_persistent));
-  sheet.add_entry("MIG", yes_text(device.health.is_mig));
-}
-
-void draw_memories(const Device& device, Sheet& sheet) {
-  draw_memory("memory", device.sample.memory, sheet);
-  const gpu::DeviceMemory& host = device.sample.host_memory;
-  if (host.total_bytes || host.used_bytes) draw_memory("host memory that it may use", host, sheet);
-  sheet.add_entry("unattributed", exact_signed(device.unattributed_bytes));
-  sheet.add_entry("unaccounted", exact_signed(device.unaccounted_bytes));
-  draw_memory("BAR1", device.health.bar1.value_or(gpu::DeviceMemory()), sheet);
-}
-
-std::string reasons_text(const std::optional<std::vector<std::string>>& reasons) {
-  if (!reasons) return std::string(kUnknown);
-  return reasons->empty() ? "no" : printable(fmt::format("{}", fmt::join(*reasons, ", ")));
-}
-
-void draw_traffic(const Device& device, Sheet& sheet) {
-  const gpu::DeviceSample& sample = device.sample;
-  sheet.open("traffic");
-  sheet.add_entry("PCIe sending", exact_rate(device.pcie_sent_bytes_per_second));
-  sheet.add_entry("PCIe receiving", exact_rate(device.pcie_received_bytes_per_second));
-  sheet.add_entry("PCIe sent", exact_bytes(sample.pcie_sent_bytes));
-  sheet.add_entry("PCIe received", exact_bytes(sample.pcie_received_bytes));
-  sheet.add_entry("NVLink sending", exact_rate(device.nvlink_sent_bytes_per_second));
-  sheet.add_entry("NVLink receiving", exact_rate(device.nvlink_received_bytes_per_second));
-  sheet.add_entry("NVLink sent", exact_bytes(sample.nvlink_sent_bytes));
-  sheet.add_entry("NVLink received", exact_bytes(sample.nvlink_received_bytes));
-  sheet.close();
-}
-
-void draw_activity(const Device& device, Sheet& sheet) {
-  const gpu::DeviceSample& sample = device.sample;
-  sheet.open("activity");
-  sheet.add_entry("busy", percent_text(sample.busy_percent));
-  sheet.add_entry("memory busy", percent_text(sample.memory_busy_percent));
-  sheet.add_entry("memory bandwidth",
-                  sample.memory_bandwidth_percent
-                      ? percent_text(sample.memory_bandwidth_percent) + " of the peak"
-                      : std::string(kUnknown));
-  sheet.add_entry("core clock", mhz_text(sample.core_mhz));
-  sheet.add_entry("memory clock", mhz_text(sample.memory_mhz));
-  sheet.add_entry("clocks held down", reasons_text(sample.throttle_reasons));
-  sheet.add_entry("power", watts_text(sample.milliwatts));
-  sheet.add_entry("power limit", watts_text(device.identity.power_limit_milliwatts));
-  sheet.add_entry("temperature", celsius_text(sample.celsius));
-  sheet.add_entry("memory temperature", celsius_text(device.health.memory_celsius));
-  sheet.close();
-}
-
-std::string ecc_text(const gpu::EccCounts& counts) {
-  if (!counts.corrected && !counts.uncorrected) return std::string(kUnknown);
-  return fmt::format("{} corrected, {} uncorrected", count_text(counts.corrected),
-                     count_text(counts.uncorrected));
-}
-
-std::string rows_text(const std::optional<gpu::RemappedRows>& rows) {
-  if (!rows) return std::string(kUnknown);
-  return fmt::format("{} for corrected errors, {} for uncorrected{}{}", rows->corrected,
-                     rows->uncorrected, rows->is_pending ? "; waiting for a reset" : "",
-                     rows->has_failed ? "; one could not be remapped" : "");
-}
-
-std::string pages_text(const std::optional<gpu::RetiredPages>& pages) {
-  if (!pages) return std::string(kUnknown);
+std::string xids_text(const std::vector<watch::XidCount>& counts) {
   std::vector<std::string> texts;
-  if (pages->corrected) texts.push_back(fmt::format("{} for corrected errors", *pages->corrected));
-  if (pages->uncorrected) texts.push_back(fmt::format("{} for uncorrected", *pages->uncorrected));
-  if (pages->of_any_cause)
-    texts.push_back(fmt::format("{} for causes not told", *pages->of_any_cause));
-  return fmt::format("{}{}{}", texts.empty() ? kUnknown : fmt::format("{}", fmt::join(texts, ", ")),
-                     pages->is_pending.value_or(false) ? "; one waits for a reset" : "",
-                     pages->has_failed.value_or(false) ? "; one could not be retired" : "");
-}
-
-std::string xids_text(const std::optional<std::vector<watch::XidCount>>& counts) {
-  if (!counts) return std::string(kUnknown);
-  std::vector<std::string> texts;
-  for (const watch::XidCount& each : *counts) texts.push_back(xid_text(each));
+  for (const watch::XidCount& each : counts) texts.push_back(xid_text(each));
   return texts.empty() ? "none since this program began"
                        : fmt::format("{}", fmt::join(texts, "; "));
 }
 
-void draw_errors(const Device& device, Sheet& sheet) {
-  const gpu::DeviceHealth& health = device.health;
-  sheet.open("errors");
-  sheet.add_entry("Xid", xids_text(device.xids));
-  sheet.add_entry("ECC since boot", ecc_text(health.ecc_since_boot));
-  sheet.add_entry("ECC ever", ecc_text(health.ecc_ever));
-  sheet.add_entry("remapped rows", rows_text(health.remapped_rows));
-  sheet.add_entry("retired pages", pages_text(health.retired_pages));
-  sheet.add_entry("driver asks for", name_text(health.recovery_action));
-  sheet.close();
+std::string unsigned_text(figures::Unit unit, uint64_t number) {
+  const auto narrow = static_cast<uint32_t>(number);
+  switch (unit) {
+    case figures::Unit::kNumber:
+    case figures::Unit::kProcesses:
+      return std::to_string(number);
+    case figures::Unit::kCount:
+      return format_count(number);
+    case figures::Unit::kBytes:
+      return exact_bytes(number);
+    case figures::Unit::kBytesPerSecond:
+      return exact_rate(number);
+    case figures::Unit::kPercent:
+      return percent_text(narrow);
+    case figures::Unit::kCelsius:
+      return celsius_text(narrow);
+    case figures::Unit::kMilliwatts:
+      return watts_text(narrow);
+    case figures::Unit::kMegahertz:
+      return mhz_text(narrow);
+    case figures::Unit::kNanoseconds:
+      return duration_text(number);
+  }
+  return "";
+}
+
+// What is known, in words.
+struct ToText {
+  figures::Unit unit;
+
+  std::string operator()(std::monostate /*unknown*/) const { return std::string(kUnknown); }
+  std::string operator()(bool flag) const { return yes_text(flag); }
+  std::string operator()(uint64_t number) const { return unsigned_text(unit, number); }
+  std::string operator()(int64_t bytes) const { return exact_signed(bytes); }
+  std::string operator()(double number) const { return fmt::format("{}", number); }
+  std::string operator()(std::string_view text) const { return printable(text); }
+  std::string operator()(const std::vector<std::string>* texts) const {
+    return reasons_text(*texts);
+  }
+  std::string operator()(const std::vector<watch::XidCount>* counts) const {
+    return xids_text(*counts);
+  }
+  template <typename T>
+  std::string operator()(const std::vector<T>* objects) const {
+    return std::to_string(objects->size());
+  }
+};
+
+struct SectionFacts {
+  figures::Section section;
+  std::string_view title;    // "": its lines stand by themselves
+  bool is_optional = false;  // not shown where the object that its figures are in is unknown
+};
+
+constexpr std::array kSections = {
+    SectionFacts{figures::Section::kIdentity, ""},
+    SectionFacts{figures::Section::kMemory, "memory"},
+    SectionFacts{figures::Section::kHostMemory, "host memory that it may use", true},
+    SectionFacts{figures::Section::kInstanceMemory, "memory, of its GPU instance"},
+    SectionFacts{figures::Section::kBalance, ""},
+    SectionFacts{figures::Section::kBar1, "BAR1"},
+    SectionFacts{figures::Section::kActivity, "activity"},
+    SectionFacts{figures::Section::kTraffic, "traffic"},
+    SectionFacts{figures::Section::kErrors, "errors"},
+    SectionFacts{figures::Section::kUse, ""},
+    SectionFacts{figures::Section::kAllocator, "allocator", true}};
+
+template <typename T>
+using FigureRow = const figures::Figure<T>*;
+
+// "3 for corrected errors, 1 for uncorrected; one waits for a reset". A number that is unknown is
+// left out, unless it is a count.
+template <typename T>
+std::string line_text(std::span<const FigureRow<T>> rows, const T& object) {
+  std::vector<std::string> numbers;
+  std::string flags;
+  bool any_known = false;
+  for (const FigureRow<T> row : rows) {
+    const figures::Value value = row->value(object);
+    const std::string_view words = row->detail.words;
+    if (row->value.shape == figures::Shape::kFlag && !words.empty()) {
+      if (value == figures::Value(true)) flags += fmt::format("; {}", words);
+      continue;
+    }
+    const bool is_known = value.index() != 0;
+    any_known = any_known || is_known;
+    if (!is_known && row->unit != figures::Unit::kCount) continue;
+    numbers.push_back(std::visit(ToText{row->unit}, value));
+    if (!words.empty()) numbers.back() += fmt::format(" {}", words);
+  }
+  return (any_known ? fmt::format("{}", fmt::join(numbers, ", ")) : std::string(kUnknown)) + flags;
+}
+
+// Whether the figure is known; of one in an object, whether that is.
+template <typename T>
+bool is_there(FigureRow<T> row, const T& object) {
+  if (row->in != nullptr && row->in->is_known != nullptr) return row->in->is_known(object);
+  return row->value(object).index() != 0;
+}
+
+template <typename T>
+void draw_figure_lines(std::span<const FigureRow<T>> rows, const T& object, Sheet& sheet) {
+  while (!rows.empty()) {
+    const figures::DetailCell& cell = rows.front()->detail;
+    const auto end =
+        std::ranges::find_if(rows, [&](FigureRow<T> row) { return row->detail.name != cell.name; });
+    const auto line = rows.first(static_cast<size_t>(end - rows.begin()));
+    if (!cell.is_optional || is_there(rows.front(), object))
+      sheet.add_entry(cell.name, line_text<T>(line, object));
+    rows = rows.subspan(line.size());
+  }
+}
+
+template <typename T>
+std::vector<FigureRow<T>> rows_in(figures::Section section) {
+  static const auto kSorted = [] {
+    std::map<figures::Section, std::vector<FigureRow<T>>> sorted;
+    for (const figures::Figure<T>& row : figures::figures_of<T>()) {
+      const figures::Section its = row.detail.section;
+      if (!sorted.contains(its))
+        sorted[its] = figures::arranged<T>(
+            &figures::Figure<T>::detail,
+            [its](const figures::DetailCell& cell) { return cell.section == its; });
+    }
+    return sorted;
+  }();
+  const auto found = kSorted.find(section);
+  return found != kSorted.end() ? found->second : std::vector<FigureRow<T>>();
+}
+
+template <typename T>
+void draw_section(const SectionFacts& section, const T& object, Sheet& sheet) {
+  const std::vector<FigureRow<T>> rows = rows_in<T>(section.section);
+  if (rows.empty() || (section.is_optional && !is_there(rows.front(), object))) return;
+  if (!section.title.empty()) sheet.open(section.title);
+  draw_figure_lines<T>(rows, object, sheet);
+  if (!section.title.empty()) sheet.close();
+}
+
+template <typename T>
+void draw_figures(const T& object, Sheet& sheet) {
+  for (const SectionFacts& section : kSections) draw_section(section, object, sheet);
 }
 
 void draw_instances(const gpu::DeviceHealth& health, Sheet& sheet) {
   for (const gpu::MigInstance& each : health.mig_instances) {
     sheet.open(fmt::format("MIG instance {}/{}", each.gpu_instance, each.compute_instance));
-    sheet.add_entry("profile", name_text(each.profile));
-    sheet.add_entry("UUID", name_text(each.uuid));
-    draw_memory("memory, of its GPU instance", each.memory, sheet);
+    draw_figures(each, sheet);
     sheet.close();
   }
-}
-
-std::string kind_text(const gpu::DeviceProcess& process) {
-  if (process.is_compute) {
-    const std::string compute = process.is_mps ? "compute (MPS client)" : "compute";
-    return process.is_graphics ? compute + ", graphics" : compute;
-  }
-  return process.is_graphics ? "graphics" : std::string(kUnknown);
-}
-
-void draw_facts(const watch::ProcessFacts& facts, Sheet& sheet) {
-  if (!is_visible(facts)) {
-    sheet.add_entry("process", "hidden: gone, or in another pid namespace");
-    return;
-  }
-  sheet.add_entry("user", name_text(facts.user));
-  sheet.add_entry("user id", number_text(facts.uid));
-  sheet.add_entry("parent", number_text(facts.parent_pid));
-  sheet.add_entry("command", name_text(facts.command));
-  if (facts.container)
-    sheet.add_entry("container",
-                    printable(facts.container->id + (facts.container->runtime.empty() ? "" : ", ") +
-                              facts.container->runtime));
-  if (facts.pod) {
-    sheet.add_entry("pod", name_text(facts.pod->name));
-    sheet.add_entry("namespace", name_text(facts.pod->space));
-    sheet.add_entry("pod UID", name_text(facts.pod->uid));
-  }
-  if (facts.slurm_job) sheet.add_entry("Slurm job", name_text(facts.slurm_job));
-}
-
-void draw_allocator(const watch::Process& process, const watch::Use& use, Sheet& sheet) {
-  if (use.allocator) {
-    sheet.open("allocator");
-    sheet.add_entry("allocated", exact_bytes(use.allocator->allocated_bytes));
-    sheet.add_entry("reserved", exact_bytes(use.allocator->reserved_bytes));
-    sheet.add_entry("cached", exact_bytes(use.allocator->cached_bytes));
-    sheet.add_entry("peak allocated", exact_bytes(use.allocator->peak_bytes));
-    sheet.close();
-  }
-  if (process.step) sheet.add_entry("step", format_count(*process.step));
-  if (process.step_ns) sheet.add_entry("step time", duration_text(process.step_ns));
-  if (process.scope) sheet.add_entry("scope", name_text(process.scope));
 }
 
 void draw_process(const watch::Process& process, const watch::Use& use, Sheet& sheet) {
   sheet.open(fmt::format("process {}", process.facts->pid), Style::kStrong);
-  draw_facts(*process.facts, sheet);
+  if (is_visible(*process.facts))
+    draw_section({figures::Section::kOwner, ""}, process, sheet);
+  else
+    sheet.add_entry("process", "hidden: gone, or in another pid namespace");
   if (use.process.gpu_instance)
     sheet.add_entry("MIG instance", fmt::format("{}/{}", *use.process.gpu_instance,
                                                 number_text(use.process.compute_instance)));
-  sheet.add_entry("kind", kind_text(use.process));
-  sheet.add_entry("memory", exact_bytes(use.process.used_bytes));
-  if (use.process.host_bytes) sheet.add_entry("host memory", exact_bytes(use.process.host_bytes));
-  sheet.add_entry("busy", percent_text(use.process.busy_percent));
-  if (use.process.busy_ns) sheet.add_entry("busy time", duration_text(use.process.busy_ns));
-  draw_allocator(process, use, sheet);
+  draw_figures(use, sheet);
+  draw_section({figures::Section::kProgress, ""}, process, sheet);
   sheet.close();
 }
 
@@ -269,11 +267,7 @@ void draw_device(const watch::Snapshot& snapshot, const Device& device, Sheet& s
   for (const Remark& remark : remarks(device))
     sheet.page().paragraph(Line().pad_to(kStep).add(remark.mark, remark.style), remark.text,
                            remark.style);
-  draw_identity(device, sheet);
-  draw_memories(device, sheet);
-  draw_activity(device, sheet);
-  draw_traffic(device, sheet);
-  draw_errors(device, sheet);
+  draw_figures(device, sheet);
   draw_instances(device.health, sheet);
   draw_process_table(snapshot, device, sheet);
   sheet.close();

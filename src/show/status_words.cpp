@@ -127,20 +127,6 @@ std::string xid_text(const watch::XidCount& fault) {
   return fmt::format("{}, {} {}", fault.xid, often, clock_text(fault.last_time_ns));
 }
 
-std::string_view identifier(gpu::Vendor vendor) {
-  switch (vendor) {
-    case gpu::Vendor::kNvidia:
-      return "nvidia";
-    case gpu::Vendor::kAmd:
-      return "amd";
-    case gpu::Vendor::kSimulated:
-      return "simulated";
-    case gpu::Vendor::kIntel:
-      return "intel";
-  }
-  return "unknown";
-}
-
 bool is_visible(const watch::ProcessFacts& facts) {
   return facts.start_ticks || facts.user || facts.command;
 }

@@ -31,7 +31,6 @@ inline constexpr std::string_view kUnknown = "-";
 // "2026-11-22 09:14:05 UTC"; "-" if unknown.
 [[nodiscard]] std::string clock_text(int64_t time_ns);
 
-[[nodiscard]] std::string_view identifier(gpu::Vendor vendor);  // "nvidia", "amd", "intel"
 // Whether more than its pid is known of the process.
 [[nodiscard]] bool is_visible(const watch::ProcessFacts& facts);
 // "pod ml/trainer-0", "slurm 88123", "docker 0f3c9a7be1d2"; empty outside of these.

@@ -24,7 +24,7 @@ void count_failures(const watch::Snapshot& snapshot, ExporterFigures& figures) {
 namespace metrics {
 namespace {
 
-using enum Kind;
+using enum watch::figures::Kind;
 
 void add_samples(const watch::Sampled& sampled, const ExporterFigures& figures,
                  Families& families) {

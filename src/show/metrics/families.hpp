@@ -7,6 +7,8 @@
 // Plain values; not thread-safe.
 #pragma once
 
+#include "watch/figures/figure.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -20,8 +22,7 @@
 
 namespace vram::show::metrics {
 
-// A foreign counter has a name that OpenMetrics does not allow for counters.
-enum class Kind : uint8_t { kGauge, kCounter, kInfo, kForeignCounter };
+using watch::figures::Kind;
 
 // The constant properties of a family. Its texts live as long as the program.
 struct Metric {
@@ -61,8 +62,7 @@ class Families {
   void add(const Metric& metric, const Labels& labels, Number value);
   template <typename T>
   void add(const Metric& metric, const Labels& labels, const std::optional<T>& value) {
-    using Wide = std::conditional_t<std::is_unsigned_v<T>, uint64_t, T>;
-    if (value) add(metric, labels, Number(Wide{*value}));
+    if (value) add(metric, labels, Number(*value));
   }
 
   // In the order in which families were first added to; none is empty.

@@ -11,12 +11,8 @@ metrics::Families metrics_of(const watch::Sampled& sampled, const ExporterFigure
   metrics::Families families;
   const std::vector<metrics::Labels> devices = metrics::device_labels(snapshot);
   for (size_t place = 0; place < devices.size(); ++place) {
-    const watch::Device& device = snapshot.devices[place];
-    metrics::add_state(device, devices[place], families);
-    metrics::add_memory(device, devices[place], families);
-    metrics::add_activity(device, devices[place], families);
-    metrics::add_health(device, devices[place], families);
-    metrics::add_mig(device, devices[place], families);
+    metrics::add_device(snapshot.devices[place], devices[place], families);
+    metrics::add_mig(snapshot.devices[place], devices[place], families);
   }
   metrics::add_sums(snapshot, devices, families);
   if (const uint32_t limit = options.process_series.value_or(0); limit > 0)

@@ -15,11 +15,7 @@ namespace vram::show::metrics {
 // By which each device is called: its UUID, else its PCI id, else its place; no two the same.
 [[nodiscard]] std::vector<Labels> device_labels(const watch::Snapshot& snapshot);
 
-void add_memory(const watch::Device& device, const Labels& labels, Families& families);
-void add_activity(const watch::Device& device, const Labels& labels, Families& families);
-// The device's identity, and whether it responds.
-void add_state(const watch::Device& device, const Labels& labels, Families& families);
-void add_health(const watch::Device& device, const Labels& labels, Families& families);
+void add_device(const watch::Device& device, const Labels& labels, Families& families);
 void add_mig(const watch::Device& device, const Labels& labels, Families& families);
 // Sums over the processes of each device: by pod, of allocators, of those that can't be seen.
 void add_sums(const watch::Snapshot& snapshot, const std::vector<Labels>& devices,
@@ -32,11 +28,6 @@ void add_dcgm(const watch::Snapshot& snapshot, Families& families);
 void add_exporter(const watch::Sampled& sampled, const ExporterFigures& figures,
                   Families& families);
 
-// In base units.
-[[nodiscard]] std::optional<double> ratio_of(const std::optional<uint32_t>& percent);
-[[nodiscard]] std::optional<double> watts_of(const std::optional<uint32_t>& milliwatts);
-[[nodiscard]] std::optional<uint64_t> hertz_of(const std::optional<uint32_t>& mhz);
 [[nodiscard]] double seconds_of(uint64_t ns);
-[[nodiscard]] std::optional<uint64_t> flag_of(const std::optional<bool>& flag);
 
 }  // namespace vram::show::metrics

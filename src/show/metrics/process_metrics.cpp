@@ -1,9 +1,9 @@
 // Processes on the devices: each of the largest, and sums that need no series of each. See
 // parts.hpp.
+#include "show/metrics/figure_series.hpp"
 #include "show/metrics/parts.hpp"
 #include "show/status_words.hpp"
 #include "watch/bounds.hpp"
-#include "watch/process_texts.hpp"
 
 #include <algorithm>
 #include <map>
@@ -13,7 +13,7 @@
 namespace vram::show::metrics {
 namespace {
 
-using enum Kind;
+using enum watch::figures::Kind;
 using Bytes = std::optional<uint64_t>;
 
 // Of nothing it is 0, and with one part unknown it is unknown.
@@ -117,70 +117,6 @@ void add_hidden(const watch::Snapshot& snapshot, const std::vector<Labels>& devi
   }
 }
 
-void add_facts(const watch::ProcessFacts& facts, const Labels& pid, Families& families) {
-  const watch::Pod pod = facts.pod.value_or(watch::Pod());
-  const Labels info = pid.with("user", facts.user.value_or(""))
-                          .with("command", watch::program_name(facts.command.value_or("")))
-                          .with("container", facts.container ? short_id(*facts.container) : "")
-                          .with("namespace", pod.space.value_or(""))
-                          .with("pod", pod.name.value_or(pod.uid))
-                          .with("slurm_job", facts.slurm_job.value_or(""));
-  families.add({"vram_process_info", kInfo,
-                "Who the process is, to be joined by pid: /proc; command is the program's name."},
-               info, Number(uint64_t{1}));
-}
-
-void add_steps(const watch::Process& process, const Labels& pid, Families& families) {
-  families.add({"vram_process_steps_total", kCounter,
-                "Number of the last training step: the board. May begin anew."},
-               pid, process.step);
-  if (!process.step_ns) return;
-  families.add(
-      {"vram_process_step_seconds", kGauge, "How long the last training step took: the board."},
-      pid, Number(seconds_of(*process.step_ns)));
-}
-
-void add_allocator(const watch::AllocatorFigures& figures, Bytes limit, const Labels& labels,
-                   Families& families) {
-  families.add({"vram_process_allocated_bytes", kGauge, "In tensors: the board."}, labels,
-               watch::at_most(figures.allocated_bytes, limit));
-  families.add({"vram_process_reserved_bytes", kGauge,
-                "Taken from the driver by the process's allocator: the board."},
-               labels, watch::at_most(figures.reserved_bytes, limit));
-  families.add({"vram_process_cached_bytes", kGauge,
-                "Reserved and in no tensor; what a cleaning can give back at most: the board."},
-               labels, watch::at_most(figures.cached_bytes, limit));
-  families.add(
-      {"vram_process_allocated_peak_bytes", kGauge, "The most that was in tensors: the board."},
-      labels, watch::at_most(figures.peak_bytes, limit));
-}
-
-void add_use(const watch::Use& use, Bytes limit, const Labels& labels, Families& families) {
-  const gpu::DeviceProcess& process = use.process;
-  families.add({"vram_process_memory_used_bytes", kGauge,
-                "Everything the process has on the GPU: NVML nvmlDeviceGet*RunningProcesses; "
-                "fdinfo drm-resident or drm-total; KFD."},
-               labels, watch::at_most(process.used_bytes, limit));
-  families.add({"vram_process_host_memory_used_bytes", kGauge,
-                "Memory of the host that the process uses through the GPU: fdinfo gtt."},
-               labels, process.host_bytes);
-  families.add({"vram_process_utilization_ratio", kGauge,
-                "Share of time in which its kernels ran: NVML nvmlDeviceGetProcessUtilization."},
-               labels, ratio_of(process.busy_percent));
-  if (process.busy_ns) {
-    families.add({"vram_process_busy_seconds_total", kCounter,
-                  "Time it kept the GPU's busiest engine busy: fdinfo drm-engine."},
-                 labels, Number(seconds_of(*process.busy_ns)));
-  }
-  if (process.is_mps) {
-    families.add({"vram_process_mps_client", kGauge,
-                  "1: it computes through NVIDIA's MPS server; others have no series: NVML "
-                  "nvmlDeviceGetMPSComputeRunningProcesses."},
-                 labels, Number(uint64_t{1}));
-  }
-  if (use.allocator) add_allocator(*use.allocator, limit, labels, families);
-}
-
 Labels instance_labels(const gpu::DeviceProcess& process, const Labels& labels) {
   const auto text = [](const std::optional<uint32_t>& number) {
     return number ? std::to_string(*number) : "";
@@ -212,11 +148,10 @@ std::vector<const watch::Process*> by_memory(const watch::Snapshot& snapshot) {
 void add_process(const watch::Snapshot& snapshot, const watch::Process& process,
                  const std::vector<Labels>& devices, Families& families) {
   const Labels pid = Labels().with("pid", std::to_string(process.facts->pid));
-  add_facts(*process.facts, pid, families);
-  add_steps(process, pid, families);
+  add_figures(process, std::nullopt, pid, families);
   for_each_use(snapshot, process, [&](const watch::Use& use) {
-    add_use(use, total_of(snapshot, use), instance_labels(use.process, devices[use.device]),
-            families);
+    add_figures(use, total_of(snapshot, use), instance_labels(use.process, devices[use.device]),
+                families);
   });
 }
 

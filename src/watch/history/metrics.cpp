@@ -1,56 +1,77 @@
 #include "watch/history/metrics.hpp"
 
+#include "watch/figures/figure.hpp"
+
 #include <algorithm>
 #include <array>
-#include <set>
+#include <variant>
 
 namespace vram::watch {
 namespace {
 
 constexpr int64_t kMaxInteger = int64_t{1} << 53;
 
-constexpr std::array kMetrics = {
-    Metric{kUsedBytes, "used_bytes", "bytes"},
-    Metric{2, "reserved_bytes", "bytes"},
-    Metric{3, "free_bytes", "bytes"},
-    Metric{4, "unattributed_bytes", "bytes"},
-    Metric{5, "busy_percent", "percent"},
-    Metric{6, "memory_busy_percent", "percent"},
-    Metric{7, "temperature_celsius", "degrees Celsius"},
-    Metric{8, "power_milliwatts", "milliwatts"},
-    Metric{9, "core_mhz", "megahertz"},
-    Metric{10, "memory_mhz", "megahertz"},
-    Metric{11, "process_count", "processes"},
-    Metric{12, "host_used_bytes", "bytes"},
-    Metric{13, "pcie_sent_bytes_per_second", "bytes per second"},
-    Metric{14, "pcie_received_bytes_per_second", "bytes per second"},
-};
+// By the number of the unit.
+constexpr std::array<std::string_view, 10> kUnitNames = {"",
+                                                         "",
+                                                         "processes",
+                                                         "bytes",
+                                                         "bytes per second",
+                                                         "percent",
+                                                         "degrees Celsius",
+                                                         "milliwatts",
+                                                         "megahertz",
+                                                         "nanoseconds"};
 
-void put(std::vector<MetricValue>& out, uint32_t number, std::optional<uint64_t> value) {
-  if (const auto known = storable(value)) out.push_back({number, *known});
+std::optional<int64_t> storable_number(const figures::Value& value) {
+  if (const auto* count = std::get_if<uint64_t>(&value)) return storable(std::optional(*count));
+  const auto* number = std::get_if<int64_t>(&value);
+  if (number == nullptr || *number > kMaxInteger || *number < -kMaxInteger) return std::nullopt;
+  return *number;
 }
 
-void put_memory(std::vector<MetricValue>& out, const gpu::DeviceMemory& memory) {
-  put(out, kUsedBytes, memory.used_bytes);
-  put(out, 2, memory.reserved_bytes);
-  put(out, 3, memory.free_bytes);
+// The rows of the table that the history keeps, by number.
+template <typename T>
+std::vector<const figures::Figure<T>*> kept_figures() {
+  std::vector<const figures::Figure<T>*> kept;
+  for (const figures::Figure<T>& row : figures::figures_of<T>()) {
+    if (row.history.number > 0) kept.push_back(&row);
+  }
+  std::ranges::sort(kept, {}, [](const auto* row) { return row->history.number; });
+  return kept;
 }
 
-// A process on several MIG instances is one.
-std::optional<uint64_t> process_count(const gpu::DeviceSample& sample) {
-  if (!sample.processes) return std::nullopt;
-  std::set<uint32_t> pids;
-  for (const gpu::DeviceProcess& process : *sample.processes) pids.insert(process.pid);
-  return pids.size();
+template <typename T>
+std::vector<MetricValue> known_values(const T& object) {
+  static const auto kRows = kept_figures<T>();
+  std::vector<MetricValue> values;
+  values.reserve(kRows.size());
+  for (const auto* row : kRows) {
+    if (const auto value = storable_number(row->value(object)))
+      values.push_back({row->history.number, *value});
+  }
+  return values;
+}
+
+std::vector<Metric> device_metrics() {
+  std::vector<Metric> metrics;
+  for (const auto* row : kept_figures<Device>()) {
+    const std::string_view name = row->history.name.empty() ? row->key : row->history.name;
+    metrics.push_back({row->history.number, name, kUnitNames.at(static_cast<size_t>(row->unit))});
+  }
+  return metrics;
 }
 
 }  // namespace
 
-std::span<const Metric> metrics() { return kMetrics; }
+std::span<const Metric> metrics() {
+  static const std::vector<Metric> kMetrics = device_metrics();
+  return kMetrics;
+}
 
 std::optional<Metric> find_metric(std::string_view name) {
-  const auto* found = std::ranges::find(kMetrics, name, &Metric::name);
-  if (found == kMetrics.end()) return std::nullopt;
+  const auto found = std::ranges::find(metrics(), name, &Metric::name);
+  if (found == metrics().end()) return std::nullopt;
   return *found;
 }
 
@@ -59,31 +80,10 @@ std::optional<int64_t> storable(std::optional<uint64_t> value) {
   return static_cast<int64_t>(*value);
 }
 
-std::vector<MetricValue> values_of(const Device& device) {
-  std::vector<MetricValue> values;
-  values.reserve(kMetrics.size());
-  const gpu::DeviceSample& sample = device.sample;
-  put_memory(values, sample.memory);
-  if (const auto bytes = device.unattributed_bytes;
-      bytes && *bytes <= kMaxInteger && *bytes >= -kMaxInteger)
-    values.push_back({4, *bytes});
-  put(values, 5, sample.busy_percent);
-  put(values, 6, sample.memory_busy_percent);
-  put(values, 7, sample.celsius);
-  put(values, 8, sample.milliwatts);
-  put(values, 9, sample.core_mhz);
-  put(values, 10, sample.memory_mhz);
-  put(values, 11, process_count(sample));
-  put(values, 12, sample.host_memory.used_bytes);
-  put(values, 13, device.pcie_sent_bytes_per_second);
-  put(values, 14, device.pcie_received_bytes_per_second);
-  return values;
-}
+std::vector<MetricValue> values_of(const Device& device) { return known_values(device); }
 
 std::vector<MetricValue> values_of(const gpu::MigInstance& instance) {
-  std::vector<MetricValue> values;
-  put_memory(values, instance.memory);
-  return values;
+  return known_values(instance);
 }
 
 }  // namespace vram::watch

@@ -1,0 +1,106 @@
+// What a device is and how it is set up. See figure.hpp.
+#pragma once
+
+#include "watch/figures/computed.hpp"
+#include "watch/figures/parts.hpp"
+
+#include <array>
+
+namespace vram::watch::figures {
+
+inline constexpr auto kIdentityFigures = std::to_array<Figure<Device>>({
+    {.metric = {.name = "vram_gpu_info",
+                .kind = Kind::kInfo,
+                .help = "What the GPU is, to be joined by uuid. index is its place at this look.",
+                .labels = "index name vendor driver pci_id",
+                .points = device_info}},
+    {.key = "index",
+     .value = identity<&DeviceIdentity::index>,
+     .meaning = "its number in every `use`; may change with a reboot, unlike `uuid` and `pci_id`",
+     .csv = {.name = "device"}},
+    {.key = "vendor",
+     .value = read<vendor_of>,
+     .words = kVendors,
+     .meaning = "`\"nvidia\"`, `\"amd\"` or `\"intel\"`; `\"simulated\"` for a recording that is "
+                "played back",
+     .detail = {.section = Section::kIdentity, .name = "vendor"}},
+    {.key = "name",
+     .value = identity<&DeviceIdentity::name>,
+     .meaning = "the product's name",
+     .detail = {.section = Section::kIdentity, .name = "name"},
+     .csv = {.name = "device_name"}},
+    {.key = "uuid",
+     .value = identity<&DeviceIdentity::uuid>,
+     .meaning = "the driver's unique name of this device",
+     .detail = {.section = Section::kIdentity, .name = "UUID"},
+     .csv = {.name = "device_uuid"}},
+    {.key = "pci_id",
+     .value = identity<&DeviceIdentity::pci_id>,
+     .meaning = "its PCI address, such as `\"0000:19:00.0\"`",
+     .detail = {.section = Section::kIdentity, .name = "PCI"},
+     .csv = {.name = "device_pci_id"}},
+    {.key = "driver",
+     .value = identity<&DeviceIdentity::driver>,
+     .meaning = "the driver's version",
+     .detail = {.section = Section::kIdentity, .name = "driver"}},
+    {.key = "numa_node",
+     .value = identity<&DeviceIdentity::numa_node>,
+     .meaning = "the NUMA node that it is nearest to",
+     .detail = {.section = Section::kIdentity, .name = "NUMA node"}},
+    {.key = "power_limit_milliwatts",
+     .value = identity<&DeviceIdentity::power_limit_milliwatts>,
+     .unit = Unit::kMilliwatts,
+     .meaning = "the limit of its power",
+     .detail = {.section = Section::kActivity, .name = "power limit", .after = "power"},
+     .metric = {.name = "vram_gpu_power_limit_watts",
+                .after = "vram_gpu_power_watts",
+                .help = "Power that it may draw: NVML nvmlDeviceGetEnforcedPowerLimit; hwmon "
+                        "power1_cap."},
+     .dcgm = {.name = "DCGM_FI_DEV_POWER_MGMT_LIMIT",
+              .after = "DCGM_FI_DEV_POWER_USAGE",
+              .help = "Power that it may draw (in W)."}},
+    {.value = read<is_up>,
+     .metric = {.name = "vram_gpu_up",
+                .help = "0: the driver gave an error for this GPU (lost, reset required, "
+                        "unloaded, …)."}},
+    {.key = "is_asleep",
+     .value = sample<&DeviceSample::is_asleep>,
+     .meaning = "whether it is powered down; vram does not wake it, so nothing else is known",
+     .csv = {.name = "device_is_asleep", .after = "device_power_milliwatts"},
+     .metric = {.name = "vram_gpu_asleep",
+                .help = "1: powered down, and not woken to be asked: power/runtime_status."}},
+    {.key = "trouble",
+     .value = sample<&DeviceSample::trouble>,
+     .meaning = "why it reported nothing; null if it did report",
+     .csv = {.name = "device_trouble", .after = "device_is_asleep"},
+     .metric = {.name = "vram_gpu_trouble_info",
+                .kind = Kind::kInfo,
+                .help = "Why the GPU is not up, in the driver's words.",
+                .labels = "trouble",
+                .points = trouble_info}},
+});
+
+inline constexpr auto kModeFigures = std::to_array<Figure<Device>>({
+    {.key = "compute_mode",
+     .value = health<&DeviceHealth::compute_mode>,
+     .meaning = "`\"default\"`, `\"exclusive process\"` or `\"prohibited\"`",
+     .detail = {.section = Section::kIdentity, .name = "compute mode"}},
+    {.key = "is_persistent",
+     .value = health<&DeviceHealth::is_persistent>,
+     .meaning = "whether the driver stays loaded while no program uses it",
+     .detail = {.section = Section::kIdentity, .name = "persistence"},
+     .metric = {.name = "vram_gpu_persistence_enabled",
+                .help = "1: the driver stays loaded with nobody using it: NVML "
+                        "nvmlDeviceGetPersistenceMode."}},
+    {.key = "is_mig",
+     .value = health<&DeviceHealth::is_mig>,
+     .meaning = "whether the device is divided by MIG",
+     .detail = {.section = Section::kIdentity, .name = "MIG"},
+     .metric = {.name = "vram_gpu_mig_enabled",
+                .help = "1: the GPU may be divided: NVML nvmlDeviceGetMigMode."}},
+    {.key = "mig_instances",
+     .value = health<&DeviceHealth::mig_instances>,
+     .meaning = "every `instance`"},
+});
+
+}  // namespace vram::watch::figures
