@@ -57,6 +57,10 @@ def check_figures() -> str:
     return last_line(call(PYTHON, "tools/figures.py", "--check"))
 
 
+def check_alert_rules() -> str:
+    return last_line(call(PYTHON, "tools/alert_rules.py", "--check"))
+
+
 def check_python() -> str:
     files = source_files(".py")
     call(PYTHON, "-m", "ruff", "check", "--quiet", *files)
@@ -245,6 +249,7 @@ CHECKS: list[Step | Together] = [
     Step("paths", check_paths, _whole),
     Step("words", check_words, _whole),
     Step("figures", check_figures, _whole),
+    Step("alert rules", check_alert_rules, _whole),
     Step("python", check_python, _whole),
 ]
 QUICK: list[Step | Together] = [

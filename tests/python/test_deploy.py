@@ -8,7 +8,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,72 +83,6 @@ def test_every_rule_is_tested_for_firing_and_for_silence() -> None:
             (fires if check["exp_alerts"] else silent).add(check["alertname"])
     assert fires == silent == set(all_rules())
     assert len(fires) >= 15
-
-
-# Prometheus' rules and the program's own ones that are about the same thing.
-SAME = {
-    "VramDriverHangs": "look-overdue",
-    "VramLooksSlow": "look-slow",
-    "VramSourceFailing": "source-failing",
-    "VramGpuLost": "gpu-trouble",
-    "VramGpuMissing": "gpu-missing",
-    "VramXidCritical": "xid-critical",
-    "VramXidWarning": "xid-warning",
-    "VramXidOther": "xid-other",
-    "VramXidApplication": "xid-application",
-    "VramEccUncorrected": "ecc-uncorrected",
-    "VramRowRemapFailed": "row-remap-failed",
-    "VramRowRemapPending": "row-remap-pending",
-    "VramPageRetirementFailed": "page-retirement-failed",
-    "VramPageRetirementPending": "page-retirement-pending",
-    "VramRecoveryActionNeeded": "recovery-action",
-    "VramThrottledByHeat": "throttled-heat",
-    "VramThrottledByPower": "throttled-power",
-    "VramGpuHot": "temperature",
-    "VramMemoryHot": "memory-temperature",
-    "VramGpuAlmostFull": "memory-almost-full",
-    "VramMigInstanceAlmostFull": "memory-almost-full",
-    "VramOutOfMemoryForecast": "memory-full-soon",
-    "VramMemoryLeak": "memory-leak",
-    "VramCacheMuchLargerThanUse": "reserve-unused",
-    "VramGpuHeldButIdle": "memory-held-idle",
-    "VramMemoryOfDeadProcess": "dead-process-memory",
-    "VramUnattributedMemory": "memory-unattributed",
-}
-ONLY_PROMETHEUS = {"VramDown", "VramFiguresStale", "VramNoGpu"}  # visible from outside only, or a count
-ONLY_BUILT_IN = {"memory-full", "throttled-software-heat"}  # the graver one of two; off
-
-
-def own_rules() -> dict[str, dict[str, Any]]:
-    """deploy/rules.toml, which a unit test compares with the program."""
-    rules: dict[str, dict[str, Any]] = tomllib.loads((DEPLOY / "rules.toml").read_text())["rules"]
-    return rules
-
-
-def test_each_rule_has_its_like() -> None:
-    assert set(all_rules()) == set(SAME) | ONLY_PROMETHEUS
-    assert set(own_rules()) == set(SAME.values()) | ONLY_BUILT_IN
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_rules_about_one_thing_are_equally_grave(name: str) -> None:
-    assert all_rules()[name]["labels"]["severity"] == own_rules()[SAME[name]]["severity"]
-
-
-def test_rules_name_the_same_faults_and_temperatures() -> None:
-    own, others = own_rules(), all_rules()
-    named: set[int] = set()
-    for name in ("VramXidCritical", "VramXidWarning", "VramXidApplication"):
-        (numbers,) = re.findall(r'xid=~"([\d|]+)"', others[name]["expr"])
-        assert set(map(int, numbers.split("|"))) == set(own[SAME[name]]["xids"]), name
-        named |= set(own[SAME[name]]["xids"])
-    (numbers,) = re.findall(r'xid!~"([\d|]+)"', others["VramXidOther"]["expr"])
-    assert set(map(int, numbers.split("|"))) == named
-    for name in ("VramThrottledByHeat", "VramThrottledByPower"):
-        assert re.findall('reason="(.*?)"', others[name]["expr"]) == own[SAME[name]]["reasons"]
-    for name in ("VramGpuHot", "VramMemoryHot"):
-        assert re.findall(r">= (\d+)$", others[name]["expr"]) == [str(own[SAME[name]]["above"])]
-        assert others[name]["for"] == own[SAME[name]]["for"].replace("min", "m")
 
 
 @pytest.mark.parametrize("name", all_rules())
