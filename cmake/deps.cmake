@@ -70,7 +70,7 @@ vram_dependency(CLI11 https://github.com/CLIUtils/CLI11/archive/v2.4.2.tar.gz
   f2d893a65c3b1324c50d4e682c0cdc021dd0477ae2c048544f39eed6654b699a FIND 2.1)
 vram_expose(cli11 CLI11::CLI11)
 
-# nlohmann_json: the JSON of reports and of the server, and of what watch/rules/ keeps. Header-only. MIT.
+# nlohmann_json: JSON, in base/json.hpp alone. Header-only. MIT.
 set(JSON_BuildTests OFF)
 vram_dependency(nlohmann_json https://github.com/nlohmann/json/archive/v3.11.2.tar.gz
   d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273 FIND 3.11)

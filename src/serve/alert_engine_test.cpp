@@ -1,12 +1,12 @@
 #include "serve/alert_engine.hpp"
 
+#include "base/json.hpp"
 #include "watch/rules/testing/samples.hpp"
 #include "watch/testing/history_samples.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <condition_variable>
 #include <filesystem>
@@ -23,7 +23,6 @@ using ::testing::SizeIs;
 using watch::kSecondNs;
 using watch::testing::healthy_device;
 using watch::testing::kBeginning;
-using Json = nlohmann::ordered_json;
 
 // What the notifier's thread wrote.
 struct Written {

@@ -2,6 +2,7 @@
 // end, and is killed at its first call that others can see (it writes the history or the log, talks
 // to a receiver), then at its second, and so on to the last; others go on where it was. In the end
 // every receiver has been told of each beginning and each end.
+#include "base/json.hpp"
 #include "serve/alert_engine.hpp"
 #include "serve/notify/testing/stub_server.hpp"
 #include "watch/rules/testing/samples.hpp"
@@ -10,7 +11,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -37,7 +37,6 @@ using ::testing::UnorderedElementsAre;
 using watch::kSecondNs;
 using watch::testing::Folder;
 using watch::testing::kBeginning;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kFolderVariable = "VRAM_TEST_LIFE";
 constexpr const char* kUrlsVariable = "VRAM_TEST_LIFE_URLS";  // two webhooks', an Alertmanager's

@@ -1,5 +1,6 @@
 #include "serve/api.hpp"
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "serve/document_cache.hpp"
 #include "serve/errors.hpp"
@@ -16,14 +17,13 @@
 namespace vram::serve {
 namespace {
 
-using show::Json;
 using watch::Sampled;
 using watch::Snapshot;
 
 Json document_of(std::string_view schema, const Snapshot& snapshot) {
   return {{"schema", schema},
           {"time_unix_ns", snapshot.time_ns},
-          {"host", snapshot.host.empty() ? Json() : show::json_text(snapshot.host)}};
+          {"host", snapshot.host.empty() ? Json() : json_text(snapshot.host)}};
 }
 
 std::string text_of(const Json& document) { return document.dump(2, ' ', true) + "\n"; }
@@ -40,7 +40,7 @@ std::string devices_text(const Snapshot& snapshot) {
   Json devices = Json::array();
   for (const watch::Device& device : snapshot.devices) devices.push_back(show::json_device(device));
   document["devices"] = std::move(devices);
-  document["notes"] = show::json_texts(snapshot.notes);
+  document["notes"] = json_texts(snapshot.notes);
   return text_of(document);
 }
 
@@ -63,7 +63,7 @@ Response processes_answer(const Snapshot& snapshot, const Query& request_query) 
   if (!query) return error_response(400, query.error().message);
   Json document = document_of("vram.processes/1", snapshot);
   document["processes"] = processes_json(snapshot, *query);
-  document["notes"] = show::json_texts(snapshot.notes);
+  document["notes"] = json_texts(snapshot.notes);
   return json_response(text_of(document));
 }
 

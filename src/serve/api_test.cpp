@@ -1,6 +1,7 @@
 #include "serve/api.hpp"
 
 #include "base/bytes.hpp"
+#include "base/json.hpp"
 #include "serve/openapi.hpp"
 #include "show/status_json.hpp"
 #include "show/status_objects.hpp"
@@ -9,7 +10,6 @@
 #include "watch/rules/rule.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -17,7 +17,6 @@
 namespace vram::serve {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using watch::kSecondNs;
 using watch::Sampled;
 

@@ -1,8 +1,7 @@
 #include "serve/errors.hpp"
 
+#include "base/json.hpp"
 #include "base/text.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -50,7 +49,7 @@ Response json_response(std::string text) {
 }
 
 Response error_response(int status, std::string_view message) {
-  const nlohmann::ordered_json document = {
+  const Json document = {
       {"schema", "vram.error/1"},
       {"error",
        {{"status", status}, {"code", status_of(status).word}, {"message", valid_utf8(message)}}}};

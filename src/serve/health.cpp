@@ -1,16 +1,15 @@
 #include "serve/health.hpp"
 
 #include "base/bytes.hpp"
+#include "base/json.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
 namespace vram::serve {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
 
 // A busy machine delays a look now and then: that is no reason to page anybody.

@@ -1,6 +1,7 @@
 #include "serve/history_api.hpp"
 
 #include "base/bytes.hpp"
+#include "base/json.hpp"
 #include "serve/errors.hpp"
 #include "serve/series_stream.hpp"
 #include "serve/target.hpp"
@@ -18,7 +19,6 @@
 namespace vram::serve {
 namespace {
 
-using show::Json;
 using watch::History;
 
 constexpr std::string_view kPath = "/api/v1/history";
@@ -81,25 +81,21 @@ std::optional<std::string> text_parameter(const Query& query, std::string_view n
   return text ? std::optional<std::string>(*text) : std::nullopt;
 }
 
-Json text_or_null(const std::optional<std::string>& text) {
-  return text && !text->empty() ? show::json_text(*text) : Json();
-}
-
 Json device_json(const watch::HistoryDevice& device) {
-  return {{"key", show::json_text(device.key)},
-          {"name", text_or_null(device.name)},
+  return {{"key", json_text(device.key)},
+          {"name", json_text_or_null(device.name)},
           {"index", device.index},
-          {"total_bytes", show::json_or_null(device.total_bytes)}};
+          {"total_bytes", json_or_null(device.total_bytes)}};
 }
 
 Json process_json(const watch::HistoryProcess& process, watch::CommandLines commands) {
   return {{"pid", process.pid},
-          {"start_ticks", show::json_or_null(process.start_ticks)},
-          {"user", text_or_null(process.user)},
-          {"command", text_or_null(shown_command(process.command, commands))},
-          {"container", text_or_null(process.container)},
-          {"pod", text_or_null(process.pod)},
-          {"slurm_job", text_or_null(process.slurm_job)}};
+          {"start_ticks", json_or_null(process.start_ticks)},
+          {"user", json_text_or_null(process.user)},
+          {"command", json_text_or_null(shown_command(process.command, commands))},
+          {"container", json_text_or_null(process.container)},
+          {"pod", json_text_or_null(process.pod)},
+          {"slurm_job", json_text_or_null(process.slurm_job)}};
 }
 
 Json head(std::string_view schema, const Span& span, int64_t now_ns) {

@@ -1,5 +1,6 @@
 #include "serve/history_api.hpp"
 
+#include "base/json.hpp"
 #include "serve/testing/whole.hpp"
 #include "show/testing/documented.hpp"
 #include "watch/testing/history_samples.hpp"
@@ -20,7 +21,6 @@ using watch::testing::kMinute;
 using watch::testing::kSecond;
 using watch::testing::process_on;
 using watch::testing::sample_at;
-using Json = nlohmann::ordered_json;
 
 // Two minutes of a day, in the first of them two samples with a process, in the second one.
 class HistoryApi : public ::testing::Test {

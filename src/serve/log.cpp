@@ -1,10 +1,10 @@
 #include "serve/log.hpp"
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "show/alerts_json.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <climits>
@@ -15,7 +15,6 @@
 namespace vram::serve {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kMaxPerAction = 5;

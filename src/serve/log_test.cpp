@@ -1,10 +1,10 @@
 #include "serve/log.hpp"
 
 #include "base/detachable_thread.hpp"
+#include "base/json.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@ TEST(LogLine, HasTheNamesOfTheElasticCommonSchema) {
                        .fields = {{"client.address", "127.0.0.1:1"}, {"vram.count", int64_t{3}}}};
   const std::string line = log_line(event, LogFormat::kJson, "gpu01", kSnapshotTime);
   EXPECT_EQ(line.back(), '\n');
-  const auto json = nlohmann::json::parse(line);
+  const auto json = Json::parse(line);
   EXPECT_EQ(json["@timestamp"], "2026-11-22T09:14:05.000Z");
   EXPECT_EQ(json["log.level"], "warn");
   EXPECT_EQ(json["message"], "nvml: gone");
@@ -52,7 +52,7 @@ TEST(LogLine, StaysOneLineOfPlainTextWhateverItHolds) {
     EXPECT_EQ(line.find('\n'), line.size() - 1);
     EXPECT_EQ(line.find('\x1b'), std::string::npos);
   }
-  EXPECT_TRUE(nlohmann::json::accept(log_line(event, LogFormat::kJson, "h", kSnapshotTime)));
+  EXPECT_TRUE(Json::accept(log_line(event, LogFormat::kJson, "h", kSnapshotTime)));
 }
 
 class LogPipe : public ::testing::Test {

@@ -1,10 +1,10 @@
 #include "serve/openapi.hpp"
 
 #include "base/check.hpp"
+#include "base/json.hpp"
 #include "watch/figures/figure.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <string>
 #include <string_view>
@@ -15,7 +15,7 @@ namespace vram::serve {
 namespace {
 
 namespace figures = watch::figures;
-using Schema = nlohmann::ordered_json;
+using Schema = Json;
 
 Schema reference(std::string_view schema) {
   return {{"$ref", fmt::format("#/components/schemas/{}", schema)}};

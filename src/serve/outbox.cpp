@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kMaxUpdates = 256;
 
-watch::Json saved_updates(const notify::AlertUpdate& update) {
-  watch::Json changes = watch::Json::array();
+Json saved_updates(const notify::AlertUpdate& update) {
+  Json changes = Json::array();
   for (const watch::AlertChange& change : update.changes)
     changes.push_back(watch::to_json(change.alert));
   return {{"number", update.number},
@@ -20,13 +20,13 @@ watch::Json saved_updates(const notify::AlertUpdate& update) {
           {"changes", std::move(changes)}};
 }
 
-notify::AlertUpdate update_of(const watch::Json& json) {
+notify::AlertUpdate update_of(const Json& json) {
   notify::AlertUpdate update{.moment = {.time_unix_ns = json.at("time_unix_ns"),
                                         .host = json.at("host").get<std::string>()},
                              .changes = {},
                              .alerts = {},
                              .number = json.at("number")};
-  for (const watch::Json& one : json.at("changes")) {
+  for (const Json& one : json.at("changes")) {
     if (auto alert = watch::alert_of(one)) update.changes.push_back({*std::move(alert)});
   }
   return update;
@@ -47,23 +47,23 @@ void Outbox::settle(const notify::Undelivered& undelivered) {
 }
 
 std::string Outbox::save(const notify::Undelivered& undelivered) const {
-  watch::Json update = watch::Json::array();
+  Json update = Json::array();
   for (const notify::AlertUpdate& one : updates_) update.push_back(saved_updates(one));
-  const watch::Json json = {
+  const Json json = {
       {"next_number", next_number_}, {"owed", undelivered}, {"news", std::move(update)}};
-  return json.dump(-1, ' ', true, watch::Json::error_handler_t::replace);
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 Result<Outbox::Restored> Outbox::restore(const std::string& saved) {
   Restored restored;
   if (saved.empty()) return restored;
   try {
-    const watch::Json json = watch::Json::parse(saved);
+    const Json json = Json::parse(saved);
     const uint64_t next_number = json.at("next_number");
     restored.undelivered = json.at("owed").get<notify::Undelivered>();
-    for (const watch::Json& one : json.at("news")) restored.update.push_back(update_of(one));
+    for (const Json& one : json.at("news")) restored.update.push_back(update_of(one));
     next_number_ = next_number;
-  } catch (const watch::Json::exception& error) {
+  } catch (const Json::exception& error) {
     return fail(Code::kBadInput, "what receivers are owed can't be restored: {}", error.what());
   }
   updates_.assign(restored.update.begin(), restored.update.end());

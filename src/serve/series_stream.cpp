@@ -13,9 +13,9 @@ namespace {
 constexpr size_t kPieceBytes = size_t{32} << 10;
 constexpr size_t kFactsBytes = 1024;  // about what the facts of a part take in memory
 
-std::string compact(const show::Json& json) { return json.dump(-1, ' ', true); }
+std::string compact(const Json& json) { return json.dump(-1, ' ', true); }
 
-// As nlohmann's library writes doubles: 3 is 3.0, and what is no number null.
+// As the JSON library writes doubles: 3 is 3.0, and what is no number null.
 std::string number_text(double number) {
   if (!std::isfinite(number)) return "null";
   std::string text = fmt::format("{}", number);
@@ -35,7 +35,7 @@ void append_point(std::string& text, const watch::HistoryPoint& point) {
 SeriesStream::SeriesStream(std::string text, Source source)
     : text_(std::move(text)), source_(std::move(source)) {}
 
-Result<std::shared_ptr<Stream>> SeriesStream::begin(const show::Json& document, Source source) {
+Result<std::shared_ptr<Stream>> SeriesStream::begin(const Json& document, Source source) {
   std::string text = compact(document);
   text.back() = ',';  // was its closing brace
   text += "\"series\":[";

@@ -2,6 +2,7 @@
 // last part that are not sent yet.
 #pragma once
 
+#include "base/json.hpp"
 #include "serve/http.hpp"
 #include "show/status_objects.hpp"
 #include "watch/history/series.hpp"
@@ -14,7 +15,7 @@ namespace vram::serve {
 
 // One element of "series": `facts` with "points" at its end.
 struct SeriesPart {
-  show::Json facts;
+  Json facts;
   std::vector<watch::HistoryPoint> points;
 };
 
@@ -25,8 +26,7 @@ class SeriesStream final : public Stream {
 
   // Reads the first part immediately, so that an invalid request is an error. `document` contains
   // everything but "series".
-  [[nodiscard]] static Result<std::shared_ptr<Stream>> begin(const show::Json& document,
-                                                             Source source);
+  [[nodiscard]] static Result<std::shared_ptr<Stream>> begin(const Json& document, Source source);
 
   [[nodiscard]] Result<std::string> next() override;
   [[nodiscard]] size_t held_bytes() const override;

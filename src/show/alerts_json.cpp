@@ -1,7 +1,7 @@
 #include "show/alerts_json.hpp"
 
+#include "base/json.hpp"
 #include "base/text.hpp"
-#include "show/json_state.hpp"
 #include "show/status_words.hpp"
 #include "watch/rules/measures.hpp"
 

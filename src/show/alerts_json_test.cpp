@@ -7,7 +7,6 @@
 #include "watch/rules/measures.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <iterator>
@@ -15,7 +14,6 @@
 namespace vram::show {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using testing::kSnapshotTime;
 
 watch::Alert leak() {

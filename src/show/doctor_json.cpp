@@ -1,7 +1,7 @@
 #include "show/doctor_json.hpp"
 
+#include "base/json.hpp"
 #include "show/doctor_text.hpp"
-#include "show/json_state.hpp"
 
 #include <array>
 #include <utility>

@@ -1,3 +1,4 @@
+#include "base/json.hpp"
 #include "show/doctor_json.hpp"
 #include "show/doctor_text.hpp"
 #include "show/testing/documented.hpp"
@@ -79,7 +80,7 @@ TEST(DoctorText, NothingReachesATerminalThatItWouldObey) {
 }
 
 TEST(DoctorJson, CarriesEverything) {
-  const auto json = nlohmann::ordered_json::parse(doctor_json(sample_doctor_report()));
+  const auto json = Json::parse(doctor_json(sample_doctor_report()));
   EXPECT_EQ(json["host"], "node7");
   EXPECT_TRUE(json["time_unix_ns"].is_null());
   EXPECT_EQ(json["bad"], 1);
@@ -95,7 +96,7 @@ TEST(DoctorJson, CarriesEverything) {
 
 TEST(DoctorJson, IsDocumented) {
   testing::expect_documented(
-      "vram.doctor/1", nlohmann::ordered_json::parse(doctor_json(sample_doctor_report())),
+      "vram.doctor/1", Json::parse(doctor_json(sample_doctor_report())),
       {{"doctor", ""}, {"finding", "/findings/0"}, {"repair", "/findings/0/repair"}});
 }
 

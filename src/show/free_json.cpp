@@ -1,7 +1,7 @@
 #include "show/free_json.hpp"
 
+#include "base/json.hpp"
 #include "show/free_text.hpp"
-#include "show/json_state.hpp"
 
 #include <utility>
 

@@ -1,4 +1,5 @@
 // vram free for people and for programs, of hand-made values.
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "show/free_json.hpp"
 #include "show/free_text.hpp"
@@ -7,7 +8,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <vector>
 
@@ -67,7 +67,7 @@ TEST(FreeText, SaysWhatCameBackAndWhoDidNotAnswer) {
 }
 
 TEST(FreeJson, EveryFieldIsDocumentedAndUnknownIsNull) {
-  const auto json = nlohmann::ordered_json::parse(free_json(sample_reclaimable(), answers(), 2));
+  const auto json = Json::parse(free_json(sample_reclaimable(), answers(), 2));
   testing::expect_documented("vram.free/1", json,
                              {{"free", ""},
                               {"process", "/processes/0"},

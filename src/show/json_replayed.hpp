@@ -2,7 +2,7 @@
 // one replay.
 #pragma once
 
-#include "show/json_state.hpp"
+#include "base/json.hpp"
 #include "show/replay_report.hpp"
 
 #include <string_view>

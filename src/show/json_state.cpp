@@ -53,18 +53,6 @@ Json json_others(const Breakdown& breakdown, size_t top) {
 
 }  // namespace
 
-Json json_text(const std::string& text) { return valid_utf8(text); }
-
-Json json_texts(const std::vector<std::string>& texts) {
-  Json json = Json::array();
-  for (const std::string& text : texts) json.push_back(json_text(text));
-  return json;
-}
-
-Json json_text_or_null(const std::optional<std::string>& text) {
-  return text && !text->empty() ? json_text(*text) : Json();
-}
-
 Json json_stack(const std::vector<explain::Frame>& stack) {
   Json frames = Json::array();
   for (const explain::Frame& frame : stack) {

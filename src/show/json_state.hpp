@@ -1,29 +1,14 @@
 // The state at one moment as JSON: totals, who held what, what was wasted. Part of report_json.
 #pragma once
 
+#include "base/json.hpp"
 #include "explain/report.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <cstddef>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace vram::show {
 
-using Json = nlohmann::ordered_json;
-
-template <typename T>
-Json json_or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
-// Text from a recording: whatever its bytes, valid in JSON.
-[[nodiscard]] Json json_text(const std::string& text);
-[[nodiscard]] Json json_texts(const std::vector<std::string>& texts);
-[[nodiscard]] Json json_text_or_null(
-    const std::optional<std::string>& text);  // null: none, or empty
 [[nodiscard]] Json json_stack(const std::vector<explain::Frame>& stack);
 
 // {time_ns, event, step, and the four totals}

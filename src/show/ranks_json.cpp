@@ -1,6 +1,6 @@
 #include "show/ranks_json.hpp"
 
-#include "show/json_state.hpp"
+#include "base/json.hpp"
 #include "show/names.hpp"
 
 namespace vram::show {

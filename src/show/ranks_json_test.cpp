@@ -1,15 +1,13 @@
 #include "show/ranks_json.hpp"
 
+#include "base/json.hpp"
 #include "show/testing/documented.hpp"
 #include "show/testing/sample_ranks.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace vram::show {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json sample_ranks_json() { return Json::parse(ranks_json(testing::sample_ranks())); }
 

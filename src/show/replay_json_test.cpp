@@ -1,15 +1,13 @@
 #include "show/replay_json.hpp"
 
+#include "base/json.hpp"
 #include "show/testing/documented.hpp"
 #include "show/testing/sample_replay.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace vram::show {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 ReplayReport with_oom() {
   ReplayReport report = testing::sample_replays();

@@ -1,19 +1,17 @@
 #include "show/report_json.hpp"
 
+#include "base/json.hpp"
 #include "show/testing/documented.hpp"
 #include "show/testing/sample_report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <map>
 #include <string>
 
 namespace vram::show {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json sample_report_json() { return Json::parse(report_json(testing::sample_report())); }
 

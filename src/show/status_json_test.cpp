@@ -1,16 +1,14 @@
 #include "show/status_json.hpp"
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "show/testing/documented.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace vram::show {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json parsed_status(const watch::Snapshot& snapshot) { return Json::parse(status_json(snapshot)); }
 

@@ -2,7 +2,7 @@
 // Pure functions of the snapshot's parts.
 #pragma once
 
-#include "show/json_state.hpp"
+#include "base/json.hpp"
 #include "watch/snapshot.hpp"
 
 #include <string>

@@ -1,6 +1,6 @@
 #include "show/stress_json.hpp"
 
-#include "show/json_state.hpp"
+#include "base/json.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Reading vram.stress/1: nothing in the text is believed before it is looked at.
-#include "show/json_state.hpp"
+#include "base/json.hpp"
 #include "show/stress_json.hpp"
 
 #include <array>

@@ -1,11 +1,11 @@
 // Reports of pressure tests, by one that was made by hand.
 #include "base/bytes.hpp"
+#include "base/json.hpp"
 #include "show/stress_json.hpp"
 #include "show/stress_text.hpp"
 #include "show/testing/documented.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace vram::show {
 namespace {
@@ -73,7 +73,7 @@ StressReport earlier() {
 
 TEST(StressJson, IsAsDocumented) {
   const auto comparison = doctor::compare(earlier(), sample_stress_report(), 0.1).value();
-  const auto json = nlohmann::ordered_json::parse(stress_json(sample_stress_report(), comparison));
+  const auto json = Json::parse(stress_json(sample_stress_report(), comparison));
   testing::expect_documented("vram.stress/1", json,
                              {{"stress", ""},
                               {"device", "/device"},

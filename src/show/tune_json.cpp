@@ -2,6 +2,7 @@
 
 #include "replay/tune/pytorch_conf.hpp"
 #include "show/json_replayed.hpp"
+#include "show/json_state.hpp"
 
 #include <string_view>
 #include <utility>

@@ -1,15 +1,13 @@
 #include "show/tune_json.hpp"
 
+#include "base/json.hpp"
 #include "show/testing/documented.hpp"
 #include "show/testing/sample_tune.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 namespace vram::show {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json parsed_tune(const TuneReport& report) { return Json::parse(tune_json(report)); }
 

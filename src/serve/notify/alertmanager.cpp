@@ -1,9 +1,8 @@
 // Alertmanager, by its API version 2. It forgets an alert when its end has passed, so firing ones
 // are told again and again with an end a few repeats away: should we vanish, they end by
 // themselves.
+#include "base/json.hpp"
 #include "serve/notify/receivers.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -12,7 +11,6 @@
 namespace vram::serve::notify {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using watch::Alert;
 using watch::AlertState;
 

@@ -1,5 +1,6 @@
 // A real Alertmanager (Debian's package) is told of what a Judge finds: the alert shows there with
 // its labels, and is gone when it is resolved. amtool is the eye: it asks the API.
+#include "base/json.hpp"
 #include "serve/notify/notifier.hpp"
 #include "serve/notify/testing/program.hpp"
 #include "serve/notify/testing/stub_server.hpp"
@@ -7,7 +8,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <filesystem>
@@ -20,7 +20,6 @@ namespace {
 using testing::kTimeout;
 using testing::output_of;
 using testing::Program;
-using Json = nlohmann::json;
 
 constexpr const char* kConfig = R"(
 route:

@@ -1,12 +1,12 @@
 // Delivery to a log and to webhooks that fail, hang or come back.
 #include "serve/notify/notifier.hpp"
 
+#include "base/json.hpp"
 #include "serve/notify/testing/news.hpp"
 #include "serve/notify/testing/stub_server.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <future>
@@ -23,7 +23,6 @@ using testing::quick_options;
 using testing::StubServer;
 using testing::update_of;
 using testing::wait_for;
-using Json = nlohmann::json;
 
 // What a log was told, by any thread.
 class Lines {

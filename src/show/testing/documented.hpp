@@ -4,7 +4,6 @@
 #include "base/testing/paths.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <map>
@@ -35,7 +34,7 @@ inline std::map<std::string, Names> documented(const std::string& schema) {
   return result;
 }
 
-inline Names keys_of(const nlohmann::ordered_json& object) {
+inline Names keys_of(const Json& object) {
   Names names;
   for (const auto& item : object.items()) names.insert(item.key());
   return names;
@@ -43,11 +42,11 @@ inline Names keys_of(const nlohmann::ordered_json& object) {
 
 // Checks that each kind of object, at its pointer into the document, has exactly the documented
 // fields, and that every documented kind occurs.
-inline void expect_documented(const std::string& schema, const nlohmann::ordered_json& json,
+inline void expect_documented(const std::string& schema, const Json& json,
                               const std::map<std::string, std::string>& pointers) {
   auto documents = documented(schema);
   for (const auto& [name, pointer] : pointers) {
-    const nlohmann::ordered_json::json_pointer place(pointer);
+    const Json::json_pointer place(pointer);
     EXPECT_EQ(keys_of(json.at(place)), documents[name]) << name;
     documents.erase(name);
   }
@@ -55,7 +54,7 @@ inline void expect_documented(const std::string& schema, const nlohmann::ordered
 }
 
 // Byte counts and times must be integers or unknown.
-inline void expect_integers(const nlohmann::ordered_json& value, const std::string& name) {
+inline void expect_integers(const Json& value, const std::string& name) {
   if (name == "bytes" || name.ends_with("_bytes") || name.ends_with("_ns")) {
     EXPECT_TRUE(value.is_number_integer() || value.is_null() || name == "per_step_bytes") << name;
   }

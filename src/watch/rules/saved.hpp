@@ -4,17 +4,14 @@
 // Readers throw Json::exception on unexpected JSON; the caller of restore catches it.
 #pragma once
 
+#include "base/json.hpp"
 #include "watch/rules/alert.hpp"
 #include "watch/rules/clock.hpp"
 #include "watch/rules/subject.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <optional>
 
 namespace vram::watch {
-
-using Json = nlohmann::json;
 
 template <typename Value>
 void put_if_any(Json& json, const char* name, const std::optional<Value>& value) {

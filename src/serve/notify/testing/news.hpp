@@ -1,10 +1,9 @@
 // News for receivers, and how they do, for tests of delivery.
 #pragma once
 
+#include "base/json.hpp"
 #include "serve/notify/notifier.hpp"
 #include "serve/notify/testing/stub_server.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -44,8 +43,8 @@ inline NotifierOptions quick_options() {
   return options;
 }
 
-inline nlohmann::json body_of(const std::string& request) {
-  return nlohmann::json::parse(request.substr(request.find("\r\n\r\n") + 4));
+inline Json body_of(const std::string& request) {
+  return Json::parse(request.substr(request.find("\r\n\r\n") + 4));
 }
 
 // Until a receiver is as expected.
