@@ -1,13 +1,18 @@
 #include "base/bytes.hpp"
 
+#include <fmt/chrono.h>
+
 #include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <ctime>
 #include <optional>
 
 namespace vram {
 namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
 
 // Three significant digits without a trailing ".0": 9.77, 97.7, 977, 2.
 std::string three_digits(double value) {
@@ -123,6 +128,18 @@ Result<int64_t> parse_duration_ns(std::string_view text) {
     }
   }
   return fail(Code::kBadInput, "expected a time such as 1.5s, 250ms or 3min, found '{}'", text);
+}
+
+std::string clock_text(int64_t time_unix_ns) {
+  if (time_unix_ns <= 0) return "-";
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC",
+                     fmt::gmtime(std::time_t{time_unix_ns / kSecondNs}));
+}
+
+std::string rfc3339(int64_t time_unix_ns) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                     fmt::gmtime(std::time_t{time_unix_ns / kSecondNs}),
+                     time_unix_ns % kSecondNs / 1'000'000);
 }
 
 std::string format_count(uint64_t count) {

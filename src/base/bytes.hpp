@@ -32,6 +32,11 @@ inline constexpr uint64_t kGiB = uint64_t{1} << 30;
 // "1.5s", "250ms", "10us", "3min", "42" (bare = seconds).
 [[nodiscard]] Result<int64_t> parse_duration_ns(std::string_view text);
 
+// "2026-11-22 09:14:05 UTC" of nanoseconds since 1970; "-" of 0 and below, which is no time.
+[[nodiscard]] std::string clock_text(int64_t time_unix_ns);
+// "2026-11-22T09:14:05.120Z"
+[[nodiscard]] std::string rfc3339(int64_t time_unix_ns);
+
 // "12,345,678"
 [[nodiscard]] std::string format_count(uint64_t count);
 // "12.3 %"; 0 of 0 is "–".

@@ -70,6 +70,12 @@ TEST(Durations, FormatAndParse) {
   EXPECT_FALSE(parse_duration_ns("99999999999h").has_value());
 }
 
+TEST(Times, AreUtc) {
+  EXPECT_EQ(clock_text(1'795'252'445'120'000'000), "2026-11-21 09:14:05 UTC");
+  EXPECT_EQ(clock_text(0), "-");
+  EXPECT_EQ(rfc3339(1'795'252'445'120'000'000), "2026-11-21T09:14:05.120Z");
+}
+
 TEST(Counts, GroupsAndShares) {
   EXPECT_EQ(format_count(0), "0");
   EXPECT_EQ(format_count(999), "999");

@@ -1,8 +1,8 @@
 #include "serve/log.hpp"
 
+#include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "show/alerts_json.hpp"
 
 #include <fmt/format.h>
 
@@ -42,23 +42,18 @@ Json json_value(const LogField& field) {
 }
 
 std::string json_line(const LogEvent& event, std::string_view host, int64_t time_ns) {
-  Json line = {{"@timestamp", show::rfc3339(time_ns)},
-               {"log.level", word_of(event.level)},
-               {"message", cut(event.message)},
-               {"ecs.version", "8.11.0"},
-               {"service.name", "vram"},
-               {"service.version", VRAM_VERSION},
-               {"event.dataset", "vram.serve"},
-               {"event.action", event.action},
-               {"host.name", cut(host)},
-               {"process.pid", getpid()}};
+  Json line = {{"@timestamp", rfc3339(time_ns)}, {"log.level", word_of(event.level)},
+               {"message", cut(event.message)},  {"ecs.version", "8.11.0"},
+               {"service.name", "vram"},         {"service.version", VRAM_VERSION},
+               {"event.dataset", "vram.serve"},  {"event.action", event.action},
+               {"host.name", cut(host)},         {"process.pid", getpid()}};
   for (const LogField& field : event.fields) line[field.name] = json_value(field);
   return line.dump(-1, ' ', true) + "\n";
 }
 
 std::string text_line(const LogEvent& event, int64_t time_ns) {
-  return fmt::format("{} {:<5} {}: {}\n", show::rfc3339(time_ns), word_of(event.level),
-                     event.action, printable(event.message.substr(0, kMaxTextLength)));
+  return fmt::format("{} {:<5} {}: {}\n", rfc3339(time_ns), word_of(event.level), event.action,
+                     printable(event.message.substr(0, kMaxTextLength)));
 }
 
 int64_t now_ns() {

@@ -1,14 +1,12 @@
 #include "show/alerts_json.hpp"
 
+#include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "show/status_words.hpp"
 #include "watch/rules/measures.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <ctime>
 #include <map>
 
 namespace vram::show {
@@ -17,7 +15,6 @@ namespace {
 using watch::Alert;
 using watch::Rule;
 
-constexpr int64_t kSecond = 1'000'000'000;
 constexpr std::string_view kEcsVersion = "8.11.0";
 
 std::string dumped(const Json& json, int indent) {
@@ -140,13 +137,6 @@ std::string alert_log_text(const AlertsMoment& moment, const Alert& alert) {
   return fmt::format("{} {} {} {} {}: {}; do: {}", clock_text(moment.time_unix_ns),
                      printable(moment.host), state, identifier(alert.severity),
                      printable(alert.rule), printable(alert.summary), printable(alert.advice));
-}
-
-std::string rfc3339(int64_t time_unix_ns) {
-  const int64_t seconds = time_unix_ns / kSecond;
-  const int64_t milliseconds = time_unix_ns % kSecond / 1'000'000;
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::time_t{seconds}),
-                     milliseconds);
 }
 
 }  // namespace vram::show

@@ -28,7 +28,4 @@ struct AlertsMoment {
 // "2026-11-22 09:14:05 UTC node17 firing critical xid-critical: GPU 3 (…): Xid 79, …; do: …"
 [[nodiscard]] std::string alert_log_text(const AlertsMoment& moment, const watch::Alert& alert);
 
-// "2026-11-22T09:14:05.120Z"
-[[nodiscard]] std::string rfc3339(int64_t time_unix_ns);
-
 }  // namespace vram::show

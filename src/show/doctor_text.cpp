@@ -1,5 +1,6 @@
 #include "show/doctor_text.hpp"
 
+#include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "show/page.hpp"
 #include "show/status_words.hpp"

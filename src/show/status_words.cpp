@@ -3,18 +3,15 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <limits>
 
 namespace vram::show {
 namespace {
 
 constexpr size_t kShortId = 12;
-constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 std::string with_unit(const std::optional<uint32_t>& value, std::string_view unit) {
   return value ? fmt::format("{} {}", *value, unit) : std::string(kUnknown);
@@ -114,11 +111,6 @@ std::string mhz_text(const std::optional<uint32_t>& mhz) { return with_unit(mhz,
 
 std::string name_text(const std::optional<std::string>& text) {
   return text && !text->empty() ? printable(*text) : std::string(kUnknown);
-}
-
-std::string clock_text(int64_t time_ns) {
-  if (time_ns <= 0) return std::string(kUnknown);
-  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time_t{time_ns / kNsPerSecond}));
 }
 
 std::string xid_text(const watch::XidCount& fault) {

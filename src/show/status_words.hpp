@@ -28,8 +28,6 @@ inline constexpr std::string_view kUnknown = "-";
 [[nodiscard]] std::string mhz_text(const std::optional<uint32_t>& mhz);
 // "-" where unknown or empty.
 [[nodiscard]] std::string name_text(const std::optional<std::string>& text);
-// "2026-11-22 09:14:05 UTC"; "-" if unknown.
-[[nodiscard]] std::string clock_text(int64_t time_ns);
 
 // Whether more than its pid is known of the process.
 [[nodiscard]] bool is_visible(const watch::ProcessFacts& facts);

@@ -1,6 +1,7 @@
 // Alertmanager, by its API version 2. It forgets an alert when its end has passed, so firing ones
 // are told again and again with an end a few repeats away: should we vanish, they end by
 // themselves.
+#include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "serve/notify/receivers.hpp"
 
@@ -34,8 +35,8 @@ Json json_alert(const Alert& alert, const std::string& host, const std::string& 
   if (alert.ending) annotations["ending"] = std::string(watch::identifier(*alert.ending));
   Json json = {{"labels", std::move(labels)},
                {"annotations", std::move(annotations)},
-               {"startsAt", show::rfc3339(start)},
-               {"endsAt", show::rfc3339(end)}};
+               {"startsAt", rfc3339(start)},
+               {"endsAt", rfc3339(end)}};
   if (!link.empty()) json["generatorURL"] = link;
   return json;
 }
