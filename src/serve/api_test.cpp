@@ -2,10 +2,10 @@
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"
+#include "base/testing/documented.hpp"
 #include "serve/openapi.hpp"
 #include "show/status_json.hpp"
 #include "show/status_objects.hpp"
-#include "show/testing/documented.hpp"
 #include "show/testing/sample_snapshot.hpp"
 #include "watch/rules/rule.hpp"
 
@@ -193,7 +193,7 @@ TEST_F(Api, OtherPathsAndMethodsAreRefused) {
 }
 
 TEST_F(Api, EveryFieldIsDocumented) {
-  using show::testing::expect_documented;
+  using vram::testing::expect_documented;
   expect_documented("vram.devices/1", json("/api/v1/devices"), {{"devices", ""}});
   expect_documented("vram.device/1", json("/api/v1/devices/0"), {{"device", ""}});
   expect_documented("vram.processes/1", json("/api/v1/processes"), {{"processes", ""}});

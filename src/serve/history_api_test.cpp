@@ -1,8 +1,8 @@
 #include "serve/history_api.hpp"
 
 #include "base/json.hpp"
+#include "base/testing/documented.hpp"
 #include "serve/testing/whole.hpp"
-#include "show/testing/documented.hpp"
 #include "watch/testing/history_samples.hpp"
 
 #include <gmock/gmock.h>
@@ -13,8 +13,8 @@
 namespace vram::serve {
 namespace {
 
-using show::testing::expect_documented;
 using ::testing::HasSubstr;
+using vram::testing::expect_documented;
 using watch::testing::kDayBegin;
 using watch::testing::kHour;
 using watch::testing::kMinute;
@@ -133,9 +133,9 @@ TEST_F(HistoryApi, TheDocumentsHaveTheDocumentedFields) {
                     {{"history_processes", ""},
                      {"holder", "/series/0"},
                      {"history_process", "/series/0/process"}});
-  auto shared = show::testing::documented("vram.history/1");
-  EXPECT_EQ(show::testing::keys_of(document["series"][0]["device"]), shared["history_device"]);
-  EXPECT_EQ(show::testing::keys_of(document["series"][0]["points"][0]), shared["point"]);
+  auto shared = vram::testing::documented("vram.history/1");
+  EXPECT_EQ(vram::testing::keys_of(document["series"][0]["device"]), shared["history_device"]);
+  EXPECT_EQ(vram::testing::keys_of(document["series"][0]["points"][0]), shared["point"]);
 }
 
 TEST_F(HistoryApi, WhatCantBeMeantIsRefusedWithWhatWasExpected) {

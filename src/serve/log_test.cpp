@@ -2,6 +2,7 @@
 
 #include "base/detachable_thread.hpp"
 #include "base/json.hpp"
+#include "base/testing/hostile_text.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ TEST(LogLine, IsTextForPeople) {
 // Whoever chose the text can neither forge a line nor move the cursor.
 TEST(LogLine, StaysOneLineOfPlainTextWhateverItHolds) {
   const LogEvent event{.action = "note",
-                       .message = show::testing::hostile_text() + "\n{\"forged\":1}\x1b[2J\xff"};
+                       .message = vram::testing::hostile_text() + "\n{\"forged\":1}\x1b[2J\xff"};
   for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
     const std::string line = log_line(event, format, "h", kSnapshotTime);
     EXPECT_EQ(line.find('\n'), line.size() - 1);

@@ -1,9 +1,11 @@
 #include "show/alerts_json.hpp"
 
+#include "base/bytes.hpp"
+#include "base/json.hpp"
+#include "base/testing/documented.hpp"
+#include "base/testing/hostile_text.hpp"
 #include "base/testing/paths.hpp"
 #include "base/text.hpp"
-#include "show/testing/documented.hpp"
-#include "show/testing/sample_snapshot.hpp"
 #include "watch/rules/measures.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +16,7 @@
 namespace vram::show {
 namespace {
 
-using testing::kSnapshotTime;
+constexpr int64_t kAlertTime = 1'795'338'845'000'000'000;  // 2026-11-22 09:14:05 UTC
 
 watch::Alert leak() {
   watch::Alert alert;
@@ -27,9 +29,9 @@ watch::Alert leak() {
   alert.pid = 4'711;
   alert.value = 7'200.5;
   alert.threshold = 86'400;
-  alert.since_unix_ns = kSnapshotTime;
-  alert.started_unix_ns = kSnapshotTime + 300'000'000'000;
-  alert.ended_unix_ns = kSnapshotTime + 600'120'000'000;
+  alert.since_unix_ns = kAlertTime;
+  alert.started_unix_ns = kAlertTime + 300'000'000'000;
+  alert.ended_unix_ns = kAlertTime + 600'120'000'000;
   alert.labels = {{"alertname", "memory-leak"}, {"gpu", "1"}};
   alert.summary = "it grows";
   alert.advice = "record it";
@@ -40,19 +42,19 @@ watch::Alert leak() {
 watch::Alert unknown() {
   watch::Alert alert;
   alert.is_unknown = true;
-  alert.summary = testing::hostile_text();
-  alert.labels = {{"user", testing::hostile_text()}};
+  alert.summary = vram::testing::hostile_text();
+  alert.labels = {{"user", vram::testing::hostile_text()}};
   return alert;
 }
 
 Json parsed_alerts(const std::vector<watch::Alert>& alerts) {
-  return Json::parse(alerts_json({kSnapshotTime, "node17"}, alerts));
+  return Json::parse(alerts_json({kAlertTime, "node17"}, alerts));
 }
 
 TEST(AlertsJson, CarriesAlerts) {
   const Json json = parsed_alerts({leak()});
   EXPECT_EQ(json["schema"], "vram.alerts/1");
-  EXPECT_EQ(json["time_unix_ns"], kSnapshotTime);
+  EXPECT_EQ(json["time_unix_ns"], kAlertTime);
   EXPECT_EQ(json["host"], "node17");
   const Json& alert = json["alerts"][0];
   EXPECT_EQ(alert["state"], "resolved");
@@ -63,7 +65,7 @@ TEST(AlertsJson, CarriesAlerts) {
   EXPECT_EQ(alert["value"], 7'200.5);
   EXPECT_EQ(alert["pid"], 4'711);
   EXPECT_EQ(alert["labels"]["gpu"], "1");
-  EXPECT_EQ(alert["ended_unix_ns"], kSnapshotTime + 600'120'000'000);
+  EXPECT_EQ(alert["ended_unix_ns"], kAlertTime + 600'120'000'000);
 }
 
 TEST(AlertsJson, UnknownIsNullAndTextsAreHarmless) {
@@ -74,13 +76,13 @@ TEST(AlertsJson, UnknownIsNullAndTextsAreHarmless) {
   const Json& alert = json["alerts"][0];
   for (const char* const name : {"device", "pid", "value", "ending", "started_unix_ns"})
     EXPECT_TRUE(alert[name].is_null()) << name;
-  EXPECT_EQ(alert["summary"], valid_utf8(testing::hostile_text()));
+  EXPECT_EQ(alert["summary"], valid_utf8(vram::testing::hostile_text()));
 }
 
 TEST(AlertsJson, IsDocumented) {
   const Json json = parsed_alerts({leak()});
-  testing::expect_documented("vram.alerts/1", json, {{"alerts", ""}, {"alert", "/alerts/0"}});
-  testing::expect_integers(json, "");
+  vram::testing::expect_documented("vram.alerts/1", json, {{"alerts", ""}, {"alert", "/alerts/0"}});
+  vram::testing::expect_integers(json, "");
 }
 
 TEST(RulesJson, IsDocumentedAndWhole) {
@@ -92,8 +94,8 @@ TEST(RulesJson, IsDocumentedAndWhole) {
   EXPECT_EQ(json["rules"][0]["threshold"], 0.95);
   EXPECT_EQ(json["rules"][0]["headroom_bytes"], 4 * kGiB);
   EXPECT_TRUE(json["rules"][0]["xids"].is_null());
-  testing::expect_documented("vram.rules/1", json, {{"rules", ""}, {"rule", "/rules/0"}});
-  testing::expect_integers(json, "");
+  vram::testing::expect_documented("vram.rules/1", json, {{"rules", ""}, {"rule", "/rules/0"}});
+  vram::testing::expect_integers(json, "");
 }
 
 // docs/alerts.md has a row for every rule, with its severity, and one for every measure.
@@ -112,16 +114,16 @@ TEST(RulesJson, EveryRuleAndMeasureIsExplained) {
 }
 
 TEST(AlertLog, IsOneLineWhateverTheTexts) {
-  const AlertsMoment moment{kSnapshotTime, testing::hostile_text()};
+  const AlertsMoment moment{kAlertTime, vram::testing::hostile_text()};
   const std::string json = alert_log_json(moment, unknown());
   const std::string text = alert_log_text(moment, unknown());
   for (const char c : json) EXPECT_TRUE(c >= ' ' && c <= '~');
   for (const char c : text) EXPECT_TRUE(c < 0 || c >= ' ');
-  EXPECT_EQ(Json::parse(json)["message"], valid_utf8(testing::hostile_text()));
+  EXPECT_EQ(Json::parse(json)["message"], valid_utf8(vram::testing::hostile_text()));
 }
 
 TEST(AlertLog, HasTheFieldsOfEcs) {
-  const Json line = Json::parse(alert_log_json({kSnapshotTime + 5'000'000, "node17"}, leak()));
+  const Json line = Json::parse(alert_log_json({kAlertTime + 5'000'000, "node17"}, leak()));
   EXPECT_EQ(line["@timestamp"], "2026-11-22T09:14:05.005Z");
   EXPECT_EQ(line["log.level"], "info");
   EXPECT_EQ(line["event.kind"], "alert");
@@ -133,7 +135,7 @@ TEST(AlertLog, HasTheFieldsOfEcs) {
 }
 
 TEST(AlertLog, SaysHowItEnded) {
-  EXPECT_EQ(alert_log_text({kSnapshotTime, "node17"}, leak()),
+  EXPECT_EQ(alert_log_text({kAlertTime, "node17"}, leak()),
             "2026-11-22 09:14:05 UTC node17 resolved (gone) warning memory-leak: it grows; do: "
             "record it");
 }

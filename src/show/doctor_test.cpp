@@ -1,7 +1,7 @@
 #include "base/json.hpp"
+#include "base/testing/documented.hpp"
 #include "show/doctor_json.hpp"
 #include "show/doctor_text.hpp"
-#include "show/testing/documented.hpp"
 #include "show/testing/lines.hpp"
 
 #include <gmock/gmock.h>
@@ -95,7 +95,7 @@ TEST(DoctorJson, CarriesEverything) {
 }
 
 TEST(DoctorJson, IsDocumented) {
-  testing::expect_documented(
+  vram::testing::expect_documented(
       "vram.doctor/1", Json::parse(doctor_json(sample_doctor_report())),
       {{"doctor", ""}, {"finding", "/findings/0"}, {"repair", "/findings/0/repair"}});
 }

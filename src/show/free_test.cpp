@@ -1,9 +1,10 @@
 // vram free for people and for programs, of hand-made values.
 #include "base/json.hpp"
+#include "base/testing/documented.hpp"
+#include "base/testing/hostile_text.hpp"
 #include "base/text.hpp"
 #include "show/free_json.hpp"
 #include "show/free_text.hpp"
-#include "show/testing/documented.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ watch::Reclaimable sample_reclaimable() {
   watch::Holder asks;
   asks.facts.pid = 4711;
   asks.facts.user = "ada";
-  asks.facts.command = testing::hostile_text();
+  asks.facts.command = vram::testing::hostile_text();
   asks.folder = "/board";
   asks.held_bytes = 3 * kGiB;
   asks.is_idle = true;
@@ -35,7 +36,7 @@ watch::Reclaimable sample_reclaimable() {
   gone.facts.pid = 99;
   gone.is_gone = true;
   all.holders = {asks, gone};
-  all.dead = {{12, "/board", testing::hostile_text()}};
+  all.dead = {{12, "/board", vram::testing::hostile_text()}};
   all.notes = {"no NVML"};
   return all;
 }
@@ -43,7 +44,7 @@ watch::Reclaimable sample_reclaimable() {
 std::vector<TrimAnswer> answers() {
   return {{4711, TrimOutcome::kAnswered, kGiB, ""},
           {8, TrimOutcome::kSilent, {}, ""},
-          {9, TrimOutcome::kRefused, {}, testing::hostile_text()}};
+          {9, TrimOutcome::kRefused, {}, vram::testing::hostile_text()}};
 }
 
 TEST(FreeText, SaysWhoWouldGiveWhat) {
@@ -68,15 +69,15 @@ TEST(FreeText, SaysWhatCameBackAndWhoDidNotAnswer) {
 
 TEST(FreeJson, EveryFieldIsDocumentedAndUnknownIsNull) {
   const auto json = Json::parse(free_json(sample_reclaimable(), answers(), 2));
-  testing::expect_documented("vram.free/1", json,
-                             {{"free", ""},
-                              {"process", "/processes/0"},
-                              {"posted", "/processes/0/devices/0"},
-                              {"dead_page", "/dead_pages/0"},
-                              {"answer", "/answers/0"}});
-  testing::expect_integers(json, "");
+  vram::testing::expect_documented("vram.free/1", json,
+                                   {{"free", ""},
+                                    {"process", "/processes/0"},
+                                    {"posted", "/processes/0/devices/0"},
+                                    {"dead_page", "/dead_pages/0"},
+                                    {"answer", "/answers/0"}});
+  vram::testing::expect_integers(json, "");
   EXPECT_EQ(json["freed_bytes"], kGiB);
-  EXPECT_EQ(json["processes"][0]["command"], valid_utf8(testing::hostile_text()));
+  EXPECT_EQ(json["processes"][0]["command"], valid_utf8(vram::testing::hostile_text()));
   EXPECT_TRUE(json["processes"][1]["held_bytes"].is_null());
   EXPECT_TRUE(json["answers"][1]["freed_bytes"].is_null());
 }

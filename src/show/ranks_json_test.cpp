@@ -1,7 +1,7 @@
 #include "show/ranks_json.hpp"
 
 #include "base/json.hpp"
-#include "show/testing/documented.hpp"
+#include "base/testing/documented.hpp"
 #include "show/testing/sample_ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -35,12 +35,12 @@ TEST(RanksJson, UnknownIsNull) {
 }
 
 TEST(RanksJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
-  testing::expect_documented("vram.ranks/1", sample_ranks_json(),
-                             {{"ranks", ""},
-                              {"rank", "/ranks/0"},
-                              {"worst", "/worst"},
-                              {"difference", "/worst/site"},
-                              {"aligned_step", "/steps/0"}});
+  vram::testing::expect_documented("vram.ranks/1", sample_ranks_json(),
+                                   {{"ranks", ""},
+                                    {"rank", "/ranks/0"},
+                                    {"worst", "/worst"},
+                                    {"difference", "/worst/site"},
+                                    {"aligned_step", "/steps/0"}});
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "show/replay_json.hpp"
 
 #include "base/json.hpp"
-#include "show/testing/documented.hpp"
+#include "base/testing/documented.hpp"
 #include "show/testing/sample_replay.hpp"
 
 #include <gtest/gtest.h>
@@ -85,16 +85,16 @@ TEST(ReplayJson, NamesTheCapacityAndItsSource) {
 }
 
 TEST(ReplayJson, EveryByteAndTimeFieldIsAnInteger) {
-  testing::expect_integers(sample_replay_json(), "");
+  vram::testing::expect_integers(sample_replay_json(), "");
 }
 
 TEST(ReplayJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
-  testing::expect_documented("vram.replay/1", sample_replay_json(),
-                             {{"replay", ""},
-                              {"result", "/results/0"},
-                              {"call", "/results/0/driver_calls/0"},
-                              {"oom", "/results/3/oom"},
-                              {"point", "/results/0/curve/0"}});
+  vram::testing::expect_documented("vram.replay/1", sample_replay_json(),
+                                   {{"replay", ""},
+                                    {"result", "/results/0"},
+                                    {"call", "/results/0/driver_calls/0"},
+                                    {"oom", "/results/3/oom"},
+                                    {"point", "/results/0/curve/0"}});
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "show/report_json.hpp"
 
 #include "base/json.hpp"
-#include "show/testing/documented.hpp"
+#include "base/testing/documented.hpp"
 #include "show/testing/sample_report.hpp"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ TEST(ReportJson, CarriesTheFiguresAsIntegers) {
 }
 
 TEST(ReportJson, EveryByteAndTimeFieldIsAnInteger) {
-  testing::expect_integers(sample_report_json(), "");
+  vram::testing::expect_integers(sample_report_json(), "");
 }
 
 TEST(ReportJson, TheTopLevelIsTheMainDevice) {
@@ -98,12 +98,12 @@ TEST(ReportJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
       {"slice", "/timeline/0"},
       {"note", "/notes/0"}};
   const Json json = sample_report_json();
-  auto documents = testing::documented("vram.report/1");
+  auto documents = vram::testing::documented("vram.report/1");
   for (const auto& [name, pointer] : objects) {
-    testing::Names keys = testing::keys_of(json.at(Json::json_pointer(pointer)));
+    vram::testing::Names keys = vram::testing::keys_of(json.at(Json::json_pointer(pointer)));
     // The top level repeats the main device's fields; they are documented there.
     if (name == "recording") {
-      for (const std::string& key : testing::keys_of(json["devices"][0])) keys.erase(key);
+      for (const std::string& key : vram::testing::keys_of(json["devices"][0])) keys.erase(key);
     }
     EXPECT_EQ(keys, documents[name]) << name;
     documents.erase(name);

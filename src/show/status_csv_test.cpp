@@ -1,5 +1,6 @@
 #include "show/status_csv.hpp"
 
+#include "base/testing/hostile_text.hpp"
 #include "base/text.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
@@ -89,7 +90,7 @@ TEST(StatusCsv, HasTheTrafficOfTheDevice) {
 
 TEST(StatusCsv, TextsComeThroughQuotesAndStartNoFormula) {
   const auto rows = records(testing::awkward_snapshot());
-  EXPECT_EQ(rows[0].at("command"), "'" + printable(testing::hostile_text()));
+  EXPECT_EQ(rows[0].at("command"), "'" + printable(vram::testing::hostile_text()));
   EXPECT_EQ(rows[0].at("device_unattributed_bytes"), "-2147483648") << "a number, no formula";
   watch::Snapshot snapshot = testing::sample_snapshot();
   for (const char* text : {"=1+1", "+1", "-1", "@SUM(A1)"}) {

@@ -1,8 +1,9 @@
 #include "show/status_json.hpp"
 
 #include "base/json.hpp"
+#include "base/testing/documented.hpp"
+#include "base/testing/hostile_text.hpp"
 #include "base/text.hpp"
-#include "show/testing/documented.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
 #include <gtest/gtest.h>
@@ -73,7 +74,7 @@ TEST(StatusJson, TextsComeBackWholeAndDoNothingToATerminal) {
   const std::string text = status_json(testing::awkward_snapshot());
   for (const char c : text) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~'));
   const Json json = Json::parse(text);
-  EXPECT_EQ(json["processes"][0]["command"], valid_utf8(testing::hostile_text()));
+  EXPECT_EQ(json["processes"][0]["command"], valid_utf8(vram::testing::hostile_text()));
   EXPECT_TRUE(json["processes"][0]["container"]["runtime"].is_null());
 }
 
@@ -86,27 +87,27 @@ TEST(StatusJson, InstancesOfOneProcessAreOneProcess) {
 }
 
 TEST(StatusJson, EveryByteAndTimeFieldIsAnInteger) {
-  testing::expect_integers(parsed_status(testing::awkward_snapshot()), "");
+  vram::testing::expect_integers(parsed_status(testing::awkward_snapshot()), "");
 }
 
 TEST(StatusJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
   watch::Snapshot snapshot = testing::awkward_snapshot();
   snapshot.processes.push_back(testing::sample_snapshot().processes[0]);
   snapshot.processes.push_back(testing::sample_snapshot().processes[8]);
-  testing::expect_documented("vram.status/1", parsed_status(snapshot),
-                             {{"status", ""},
-                              {"device", "/devices/0"},
-                              {"memory", "/devices/0/bar1"},
-                              {"ecc", "/devices/0/ecc_ever"},
-                              {"rows", "/devices/0/remapped_rows"},
-                              {"pages", "/devices/0/retired_pages"},
-                              {"fault", "/devices/0/xids/0"},
-                              {"instance", "/devices/1/mig_instances/0"},
-                              {"process", "/processes/0"},
-                              {"container", "/processes/0/container"},
-                              {"pod", "/processes/3/pod"},
-                              {"use", "/processes/0/uses/0"},
-                              {"allocator", "/processes/2/uses/0/allocator"}});
+  vram::testing::expect_documented("vram.status/1", parsed_status(snapshot),
+                                   {{"status", ""},
+                                    {"device", "/devices/0"},
+                                    {"memory", "/devices/0/bar1"},
+                                    {"ecc", "/devices/0/ecc_ever"},
+                                    {"rows", "/devices/0/remapped_rows"},
+                                    {"pages", "/devices/0/retired_pages"},
+                                    {"fault", "/devices/0/xids/0"},
+                                    {"instance", "/devices/1/mig_instances/0"},
+                                    {"process", "/processes/0"},
+                                    {"container", "/processes/0/container"},
+                                    {"pod", "/processes/3/pod"},
+                                    {"use", "/processes/0/uses/0"},
+                                    {"allocator", "/processes/2/uses/0/allocator"}});
 }
 
 }  // namespace

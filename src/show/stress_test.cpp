@@ -1,9 +1,9 @@
 // Reports of pressure tests, by one that was made by hand.
 #include "base/bytes.hpp"
 #include "base/json.hpp"
+#include "base/testing/documented.hpp"
 #include "show/stress_json.hpp"
 #include "show/stress_text.hpp"
-#include "show/testing/documented.hpp"
 
 #include <gtest/gtest.h>
 
@@ -74,23 +74,23 @@ StressReport earlier() {
 TEST(StressJson, IsAsDocumented) {
   const auto comparison = doctor::compare(earlier(), sample_stress_report(), 0.1).value();
   const auto json = Json::parse(stress_json(sample_stress_report(), comparison));
-  testing::expect_documented("vram.stress/1", json,
-                             {{"stress", ""},
-                              {"device", "/device"},
-                              {"other", "/others/0"},
-                              {"fill", "/fill"},
-                              {"pass", "/fill/passes/0"},
-                              {"storm", "/storm"},
-                              {"figure", "/figures/0"},
-                              {"bad_words", "/bad_words"},
-                              {"bad_word", "/bad_words/first/0"},
-                              {"failure", "/failures/0"},
-                              {"health", "/health"},
-                              {"moment", "/health/before"},
-                              {"incident", "/health/incidents/0"},
-                              {"comparison", "/comparison"},
-                              {"change", "/comparison/changes/0"}});
-  testing::expect_integers(json, "");
+  vram::testing::expect_documented("vram.stress/1", json,
+                                   {{"stress", ""},
+                                    {"device", "/device"},
+                                    {"other", "/others/0"},
+                                    {"fill", "/fill"},
+                                    {"pass", "/fill/passes/0"},
+                                    {"storm", "/storm"},
+                                    {"figure", "/figures/0"},
+                                    {"bad_words", "/bad_words"},
+                                    {"bad_word", "/bad_words/first/0"},
+                                    {"failure", "/failures/0"},
+                                    {"health", "/health"},
+                                    {"moment", "/health/before"},
+                                    {"incident", "/health/incidents/0"},
+                                    {"comparison", "/comparison"},
+                                    {"change", "/comparison/changes/0"}});
+  vram::testing::expect_integers(json, "");
   EXPECT_EQ(json["verdict"], "errors");
   EXPECT_EQ(json["bad_words"]["first"][0]["bits"], "0x8000000000000000");
   EXPECT_EQ(json["bad_words"]["by_bit"][63], 2);

@@ -1,7 +1,7 @@
 #include "show/tune_json.hpp"
 
 #include "base/json.hpp"
-#include "show/testing/documented.hpp"
+#include "base/testing/documented.hpp"
 #include "show/testing/sample_tune.hpp"
 
 #include <gtest/gtest.h>
@@ -65,16 +65,16 @@ TEST(TuneJson, WithoutAClockThereAreNoTimes) {
 }
 
 TEST(TuneJson, EveryByteAndTimeFieldIsAnInteger) {
-  testing::expect_integers(parsed_tune(testing::sample_cannot_fit()), "");
+  vram::testing::expect_integers(parsed_tune(testing::sample_cannot_fit()), "");
 }
 
 TEST(TuneJson, EveryFieldIsDocumentedAndEveryDocumentedFieldExists) {
-  testing::expect_documented("vram.tune/1", parsed_tune(testing::sample_cannot_fit()),
-                             {{"tune", ""},
-                              {"candidate", "/settings/0"},
-                              {"call", "/settings/0/driver_calls/0"},
-                              {"oom", "/settings/0/oom"},
-                              {"holder", "/holders/0"}});
+  vram::testing::expect_documented("vram.tune/1", parsed_tune(testing::sample_cannot_fit()),
+                                   {{"tune", ""},
+                                    {"candidate", "/settings/0"},
+                                    {"call", "/settings/0/driver_calls/0"},
+                                    {"oom", "/settings/0/oom"},
+                                    {"holder", "/holders/0"}});
 }
 
 }  // namespace

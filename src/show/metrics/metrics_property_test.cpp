@@ -1,5 +1,6 @@
 // Whatever a library or a process says, the page can be read, and nothing on it is above what the
 // device has.
+#include "base/testing/hostile_text.hpp"
 #include "show/metrics/metrics.hpp"
 #include "show/testing/full_snapshot.hpp"
 #include "show/testing/parsed_metrics.hpp"
@@ -38,7 +39,7 @@ class RandomFigures {
     }
   }
   void touch(std::optional<std::string>& text) {
-    static const std::array<std::string, 5> kTexts{"", "a\\b\"c\nd", testing::hostile_text(),
+    static const std::array<std::string, 5> kTexts{"", "a\\b\"c\nd", vram::testing::hostile_text(),
                                                    "\xe2\x80", std::string(70'000, '\xcc')};
     if (random_() % 2 == 0) text = kTexts.at(random_() % kTexts.size());
   }
@@ -66,7 +67,8 @@ class RandomFigures {
     if (device.health.bar1) touch(*device.health.bar1);
     for (gpu::MigInstance& instance : device.health.mig_instances) touch(instance.memory);
     if (device.sample.throttle_reasons && random_() % 2 == 0)
-      device.sample.throttle_reasons = {"power cap", "power cap", testing::hostile_text(), ""};
+      device.sample.throttle_reasons = {"power cap", "power cap", vram::testing::hostile_text(),
+                                        ""};
   }
   void touch(watch::Process& process) {
     touch(process.facts.edit().user);

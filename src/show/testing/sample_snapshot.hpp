@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/bytes.hpp"
+#include "base/testing/hostile_text.hpp"
 #include "watch/snapshot.hpp"
 
 #include <fmt/format.h>
@@ -145,12 +146,6 @@ inline watch::Device mig_device(uint32_t index) {
   return device;
 }
 
-// Text that would clear the screen, rename the window, run backwards, or not be text at all.
-inline std::string hostile_text() {
-  return "=cmd|' /C calc'!A0,\"x\"\x1b[2J\x1b]0;owned\x07\r\n\u009b31m\u202egnp.exe 显存显存 \xff" +
-         std::string(300, 'A');
-}
-
 inline void make_ill(watch::Device& device) {
   device.health.ecc_since_boot = {.corrected = 12, .uncorrected = 3};
   device.health.ecc_ever = {.corrected = 40, .uncorrected = 3};
@@ -198,9 +193,10 @@ inline watch::Snapshot awkward_snapshot() {
   asleep.identity.name = "AMD Radeon\tRX 7900M\x1b[0m";
   asleep.identity.pci_id = "0000:03:00.0";
   asleep.sample.is_asleep = true;
-  watch::Process hostile = user_process(66, hostile_text(), hostile_text());
+  watch::Process hostile =
+      user_process(66, vram::testing::hostile_text(), vram::testing::hostile_text());
   hostile.facts.edit().container = {.runtime = "", .id = sample_container()};
-  hostile.scope = hostile_text();
+  hostile.scope = vram::testing::hostile_text();
   add_use(snapshot, hostile, 0, 9 * kGiB);
   snapshot.devices[0].unattributed_bytes = -static_cast<int64_t>(2 * kGiB);
   snapshot.devices[0].unaccounted_bytes = static_cast<int64_t>(64 * kMiB);

@@ -1,5 +1,6 @@
 #include "show/top/grid.hpp"
 
+#include "base/testing/hostile_text.hpp"
 #include "base/text.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_snapshot.hpp"
@@ -93,8 +94,8 @@ TEST(Grid, InAsciiEveryColumnStays) {
 // Any text at any place of any size: cells agree with each other, and nothing is too wide.
 TEST(Grid, StaysWholeWhateverIsPut) {
   std::mt19937 random(7);
-  const std::string texts[] = {"显存",     "a", "e\u0301\u0301", testing::hostile_text(), "█▓",
-                               "\xff\xfe", ""};
+  const std::string texts[] = {
+      "显存", "a", "e\u0301\u0301", vram::testing::hostile_text(), "█▓", "\xff\xfe", ""};
   const auto any = [&](int low, int high) {
     return std::uniform_int_distribution(low, high)(random);
   };

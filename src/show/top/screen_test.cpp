@@ -1,6 +1,7 @@
 // The screens under tests/data/top were read line by line before they became the expectation.
 #include "show/top/screen.hpp"
 
+#include "base/testing/hostile_text.hpp"
 #include "base/testing/paths.hpp"
 #include "base/text.hpp"
 #include "show/testing/lines.hpp"
@@ -102,14 +103,14 @@ std::vector<TopState> all_states() {
   states[2].shows_allocators = true;
   states[3].plot = PlotKind::kPower;
   states[4].device = 1;
-  states[5].show_message(testing::hostile_text(), Style::kBad);
+  states[5].show_message(vram::testing::hostile_text(), Style::kBad);
   open_help(states[6]);
   open_setup(states[7]);
   open_sort(states[8]);
   open_filter(states[9]);
-  states[9].dialog.entry = testing::hostile_text();
+  states[9].dialog.entry = vram::testing::hostile_text();
   states[10].dialog = {
-      DialogKind::kSignal, 1, {"no", "yes"}, {{{1, 1}, testing::hostile_text()}}, ""};
+      DialogKind::kSignal, 1, {"no", "yes"}, {{{1, 1}, vram::testing::hostile_text()}}, ""};
   return states;
 }
 

@@ -1,6 +1,7 @@
 // What docs/json.md promises, for the tests that hold the JSON against it.
 #pragma once
 
+#include "base/json.hpp"
 #include "base/testing/paths.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 #include <set>
 #include <string>
 
-namespace vram::show::testing {
+namespace vram::testing {
 
 using Names = std::set<std::string>;
 
@@ -65,4 +66,4 @@ inline void expect_integers(const Json& value, const std::string& name) {
   }
 }
 
-}  // namespace vram::show::testing
+}  // namespace vram::testing
