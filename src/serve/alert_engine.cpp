@@ -1,7 +1,5 @@
 #include "serve/alert_engine.hpp"
 
-#include "serve/errors.hpp"
-
 #include <utility>
 
 namespace vram::serve {
@@ -152,18 +150,6 @@ std::string AlertEngine::alerts_json() const {
 std::string AlertEngine::rules_json() const {
   const std::lock_guard guard(mutex_);
   return show::rules_json(judge_.rules());
-}
-
-std::vector<Route> alert_routes(const std::shared_ptr<const AlertEngine>& engine) {
-  return {
-      {"/api/v1/alerts",
-       {},
-       "what is wrong now, or was lately",
-       [engine](const Request&, std::string_view) { return json_response(engine->alerts_json()); }},
-      {"/api/v1/rules",
-       {},
-       "the rules of alerts in force",
-       [engine](const Request&, std::string_view) { return json_response(engine->rules_json()); }}};
 }
 
 }  // namespace vram::serve

@@ -1,7 +1,7 @@
 // AlertEngine: evaluates the rules at each sample and passes alerts to their receivers.
 //
 //     Sampled ─▶ Judge ─▶ Outbox ─▶ History ─▶ Notifier ─▶ log, webhooks, Alertmanagers
-//                  └─▶ /api/v1/alerts, /api/v1/rules
+//                  └─▶ alerts_json(), rules_json()
 //
 // With a history, alerts survive a restart: the judge's state and the undelivered updates are
 // stored before they are sent. So after a kill -9, each receiver still gets each beginning and each
@@ -14,7 +14,6 @@
 
 #include "serve/notify/notifier.hpp"
 #include "serve/outbox.hpp"
-#include "serve/router.hpp"
 #include "watch/history/history.hpp"
 #include "watch/rules/judge.hpp"
 
@@ -83,7 +82,5 @@ class AlertEngine {
   show::AlertsMoment moment_;  // of the last sample
   std::unique_ptr<notify::Notifier> notifier_;
 };
-
-[[nodiscard]] std::vector<Route> alert_routes(const std::shared_ptr<const AlertEngine>& engine);
 
 }  // namespace vram::serve

@@ -201,16 +201,5 @@ TEST_F(AlertEngineTest, AlertmanagersKnowTheHostBeforeTheFirstLook) {
   EXPECT_EQ(Json::parse(engine->alerts_json())["host"], "node17");
 }
 
-TEST_F(AlertEngineTest, ItsRoutesGiveOutBothDocuments) {
-  const auto engine = open();
-  const Router router(alert_routes(engine));
-  Request request;
-  request.path = "/api/v1/alerts";
-  EXPECT_EQ(router(request).body->text(), engine->alerts_json());
-  request.path = "/api/v1/rules";
-  EXPECT_EQ(router(request).body->text(), engine->rules_json());
-  EXPECT_EQ(Json::parse(engine->rules_json())["schema"], "vram.rules/1");
-}
-
 }  // namespace
 }  // namespace vram::serve

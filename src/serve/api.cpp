@@ -144,6 +144,21 @@ std::vector<Route> live_routes(const SampleFeed& feed) {
                 })};
 }
 
+std::vector<Route> alert_routes(const std::shared_ptr<const AlertEngine>& alert_engine) {
+  return {{"/api/v1/alerts",
+           {},
+           "what is wrong now, or was lately",
+           [alert_engine](const Request&, std::string_view) {
+             return json_response(alert_engine->alerts_json());
+           }},
+          {"/api/v1/rules",
+           {},
+           "the rules of alerts in force",
+           [alert_engine](const Request&, std::string_view) {
+             return json_response(alert_engine->rules_json());
+           }}};
+}
+
 Route openapi_route() {
   const auto body = std::make_shared<Body>(openapi_json());
   return {"/api/v1/openapi.json", {}, "this API for programs: OpenAPI 3.1", [body](auto&&...) {

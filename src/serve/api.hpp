@@ -6,10 +6,12 @@
 // Responses are made on the server's thread.
 #pragma once
 
+#include "serve/alert_engine.hpp"
 #include "serve/health.hpp"
 #include "serve/router.hpp"
 
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +27,10 @@ inline constexpr std::string_view kAgeHeader = "X-Vram-Age-Seconds";
 void add_age(Response& response, const Health& health);
 
 [[nodiscard]] std::vector<Route> live_routes(const SampleFeed& feed);
+
+// What is wrong, and the rules that say so.
+[[nodiscard]] std::vector<Route> alert_routes(
+    const std::shared_ptr<const AlertEngine>& alert_engine);
 
 // The document that describes the API.
 [[nodiscard]] Route openapi_route();

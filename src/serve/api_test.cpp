@@ -241,6 +241,17 @@ TEST(OpenApi, SchemasAreOfTheTableOfFigures) {
             Json::parse(R"(["xid", "count", "last_time_unix_ns"])"));
 }
 
+TEST(AlertRoutes, AnswerWithBothDocuments) {
+  const auto alert_engine = AlertEngine::open({}).value();
+  const Router router(alert_routes(alert_engine));
+  Request request;
+  request.path = "/api/v1/alerts";
+  EXPECT_EQ(router(request).body->text(), alert_engine->alerts_json());
+  request.path = "/api/v1/rules";
+  EXPECT_EQ(router(request).body->text(), alert_engine->rules_json());
+  EXPECT_EQ(Json::parse(alert_engine->rules_json())["schema"], "vram.rules/1");
+}
+
 TEST(IndexPage, ListsTheRoutesAndLinksThoseThatCanBe) {
   Machine machine;
   const std::string page =
