@@ -8,6 +8,7 @@
 #include "cli/progress.hpp"
 #include "cli/recordings.hpp"
 #include "explain/explain.hpp"
+#include "show/page.hpp"
 #include "show/ranks_json.hpp"
 #include "show/ranks_text.hpp"
 #include "show/report_json.hpp"

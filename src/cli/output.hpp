@@ -5,7 +5,7 @@
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/console.hpp"
-#include "show/report_text.hpp"
+#include "show/page.hpp"
 
 #include <string>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "doctor/finding.hpp"
-#include "show/report_text.hpp"
+#include "show/page.hpp"
 
 #include <string>
 #include <string_view>

@@ -2,7 +2,7 @@
 // the values and the terminal's properties.
 #pragma once
 
-#include "show/report_text.hpp"
+#include "show/page.hpp"
 #include "watch/reclaim.hpp"
 #include "watch/request_trim.hpp"
 

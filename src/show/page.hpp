@@ -1,10 +1,11 @@
-// Page: the lines of a report being drawn, and how wide they may be. Sections (sections/) append to
-// it from top to bottom; finish() makes terminal text of it. Not thread-safe.
+// TextOptions: the shape of a text. Page: the lines of one being drawn, and how wide they may be.
+// Sections append to it from top to bottom; finish() makes terminal text of it. Not thread-safe.
 #pragma once
 
 #include "show/draw/line.hpp"
-#include "show/report_text.hpp"
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,17 @@ namespace vram::show {
 
 // The widest page of prose; tables of a live machine may be wider.
 inline constexpr int kMaxPageWidth = 120;
+
+inline constexpr size_t kDefaultRows = 8;  // of tables
+
+struct TextOptions {
+  int columns = 100;  // 60 to 120 are used, whatever the terminal has
+  bool colour = false;
+  bool unicode = true;             // else every glyph has an ASCII replacement
+  bool bars = true;                // share bars and sparklines
+  std::optional<size_t> top = {};  // rows of tables, 0 = all; none: 8, of a short report fewer
+  size_t max_lines = 0;            // of a report, which leaves out details above that; 0: no limit
+};
 
 class Page {
  public:

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "explain/ranks/ranks.hpp"
-#include "show/report_text.hpp"
+#include "show/page.hpp"
 
 #include <string>
 #include <vector>

@@ -2,8 +2,8 @@
 // its driver calls, and its timeline. A pure function of the report and the terminal's properties.
 #pragma once
 
+#include "show/page.hpp"
 #include "show/replay_report.hpp"
-#include "show/report_text.hpp"
 
 #include <string>
 

@@ -2,7 +2,7 @@
 // untruncated. A pure function of the snapshot and the terminal's properties.
 #pragma once
 
-#include "show/report_text.hpp"
+#include "show/page.hpp"
 #include "watch/snapshot.hpp"
 
 #include <string>

@@ -3,7 +3,7 @@
 
 #include "doctor/stress/compare.hpp"
 #include "doctor/stress/report.hpp"
-#include "show/report_text.hpp"
+#include "show/page.hpp"
 
 #include <optional>
 #include <string>

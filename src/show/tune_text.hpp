@@ -2,7 +2,7 @@
 // rank. A pure function of the report and the shape of the terminal.
 #pragma once
 
-#include "show/report_text.hpp"
+#include "show/page.hpp"
 #include "show/tune_report.hpp"
 
 #include <string>
