@@ -135,7 +135,7 @@ target_compile_definitions(vram_beast INTERFACE BOOST_ERROR_CODE_HEADER_ONLY BOO
 target_link_libraries(vram_beast INTERFACE Threads::Threads)
 vram_expose(beast vram_beast)
 
-# toml++: files of alert rules, in watch/rules/ alone. Header-only. MIT.
+# toml++: files of alert rules and settings, in base/toml.cpp alone. Header-only. MIT.
 find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h)
 vram_needs(TOMLPLUSPLUS_INCLUDE_DIR "toml++ (3.x)" "libtomlplusplus-dev")
 add_library(vram_toml INTERFACE)

@@ -1,5 +1,7 @@
 #include "base/nearest.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -34,6 +36,11 @@ std::string_view nearest(std::string_view word, std::span<const std::string> can
     best = candidate;
   }
   return best;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
+  const std::string_view meant = nearest(word, candidates);
+  return meant.empty() ? "" : fmt::format(", did you mean '{}'?", meant);
 }
 
 }  // namespace vram

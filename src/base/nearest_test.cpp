@@ -12,6 +12,8 @@ TEST(Nearest, OnlyWhatIsNear) {
   EXPECT_EQ(nearest("reprot", names), "report");
   EXPECT_EQ(nearest("convrt", names), "convert");
   EXPECT_EQ(nearest("dance", names), "");
+  EXPECT_EQ(did_you_mean("reprot", names), ", did you mean 'report'?");
+  EXPECT_EQ(did_you_mean("dance", names), "");
 }
 
 }  // namespace

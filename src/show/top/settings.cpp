@@ -1,9 +1,9 @@
 #include "show/top/settings.hpp"
 
 #include "base/bytes.hpp"
+#include "base/nearest.hpp"
 #include "base/text.hpp"
-#include "watch/rules/rule_settings.hpp"
-#include "watch/rules/toml_sections.hpp"
+#include "base/toml.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,7 +17,7 @@
 namespace vram::show::top {
 namespace {
 
-using Given = watch::Setting;
+using Given = TomlValue;
 
 constexpr uint64_t kMillisecondNs = 1'000'000;
 constexpr std::array<std::string_view, 3> kPlots = {"memory", "power", "none"};  // by PlotKind
@@ -60,8 +60,6 @@ constexpr Entry flag(std::string_view key) {
           }};
 }
 
-std::string quoted(std::string_view name) { return fmt::format("\"{}\"", name); }
-
 bool take_sort(const Given& given, Settings& settings) {
   settings.sort = given.text ? field_named(*given.text) : std::nullopt;
   return settings.sort.has_value();
@@ -97,7 +95,7 @@ bool take_hidden(const Given& given, Settings& settings) {
 std::string hidden_text(const Settings& settings) {
   if (!settings.hidden) return "";
   std::vector<std::string> names;
-  for (const Field field : *settings.hidden) names.push_back(quoted(info_of(field).name));
+  for (const Field field : *settings.hidden) names.push_back(toml_string(info_of(field).name));
   return fmt::format("[{}]", fmt::join(names, ", "));
 }
 
@@ -107,14 +105,14 @@ constexpr std::string_view kColumns = "a list of names of columns, as --sort tak
 constexpr std::array kEntries = {
     Entry{"sort", kColumn, take_sort,
           [](const Settings& settings) {
-            return settings.sort ? quoted(info_of(*settings.sort).name) : "";
+            return settings.sort ? toml_string(info_of(*settings.sort).name) : "";
           }},
     flag<&Settings::is_inverted>("inverted"),
     flag<&Settings::is_tree>("tree"),
     flag<&Settings::shows_allocators>("allocators"),
     Entry{"plots", "\"memory\", \"power\" or \"none\"", take_plot,
           [](const Settings& settings) {
-            return settings.plot ? quoted(kPlots.at(static_cast<size_t>(*settings.plot))) : "";
+            return settings.plot ? toml_string(kPlots.at(static_cast<size_t>(*settings.plot))) : "";
           }},
     Entry{"period", "a time from \"0.1s\" to \"1h\"", take_period,
           [](const Settings& settings) {
@@ -184,19 +182,19 @@ std::string to_toml(const Settings& settings) {
 }
 
 Result<Settings> settings_of_toml(std::string_view text, const std::string& name) {
-  const auto top = watch::read_toml(text, name);
+  const auto top = read_toml(text, name);
   if (!top) return tl::unexpected(top.error());
   Settings settings;
   for (const Given& given : *top->table) {
     const auto* const entry = std::ranges::find(kEntries, std::string_view(given.key), &Entry::key);
     if (entry == kEntries.end())
-      return watch::wrong(
+      return toml_error(
           name, given.key_place,
           fmt::format("expected a setting ({}), found '{}'{}", fmt::join(keys(), ", "),
                       shorten_end(printable(given.key), kShownColumns),
-                      watch::hint_for(given.key, keys())));
+                      did_you_mean(given.key, keys())));
     if (!entry->take(given, settings))
-      return watch::wrong(
+      return toml_error(
           name, given.place,
           fmt::format("{}: expected {}, found {}", entry->key, entry->wanted, given.found));
   }

@@ -34,38 +34,39 @@ std::vector<std::string> measure_names() {
   return names;
 }
 
-const Setting* setting_named(const Setting& section, std::string_view key) {
-  const auto found = std::ranges::find(*section.table, key, &Setting::key);
+const TomlValue* setting_named(const TomlValue& section, std::string_view key) {
+  const auto found = std::ranges::find(*section.table, key, &TomlValue::key);
   return found == section.table->end() ? nullptr : &*found;
 }
 
 // A rule of the file's own begins as the first built-in one that judges the same.
-Result<Rule> new_rule(const std::string& file, const Setting& section) {
+Result<Rule> new_rule(const std::string& file, const TomlValue& section) {
   const std::vector<Rule> rules = built_in_rules();
   if (!is_rule_name(section.key))
-    return wrong(file, section.key_place,
-                 fmt::format("expected a rule's name of letters, digits, - and _, found '{}'",
-                             shorten_end(printable(section.key), 70)));
-  const Setting* const measure = setting_named(section, "measure");
+    return toml_error(file, section.key_place,
+                      fmt::format("expected a rule's name of letters, digits, - and _, found '{}'",
+                                  shorten_end(printable(section.key), 70)));
+  const TomlValue* const measure = setting_named(section, "measure");
   if (measure == nullptr)
-    return wrong(file, section.key_place,
-                 fmt::format("no rule '{}' is built in{}; a rule of your own needs 'measure', one "
-                             "of {}",
-                             section.key, hint_for(section.key, names_of(rules)),
-                             fmt::join(measure_names(), ", ")));
+    return toml_error(
+        file, section.key_place,
+        fmt::format("no rule '{}' is built in{}; a rule of your own needs 'measure', one "
+                    "of {}",
+                    section.key, did_you_mean(section.key, names_of(rules)),
+                    fmt::join(measure_names(), ", ")));
   const auto same = std::ranges::find_if(
       rules, [&](const Rule& rule) { return measure->text == identifier(rule.measure); });
   if (same == rules.end()) {
     const std::vector<std::string> names = measure_names();
-    return wrong(file, measure->place,
-                 fmt::format("rules.{}.measure: expected one of {}, found {}{}", section.key,
-                             fmt::join(names, ", "), measure->found,
-                             hint_for(measure->text.value_or(""), names)));
+    return toml_error(file, measure->place,
+                      fmt::format("rules.{}.measure: expected one of {}, found {}{}", section.key,
+                                  fmt::join(names, ", "), measure->found,
+                                  did_you_mean(measure->text.value_or(""), names)));
   }
   const MeasureFacts& facts = facts_of(same->measure);
   const std::string_view needs = facts.has_xids ? "xids" : facts.has_reasons ? "reasons" : "";
   if (!needs.empty() && setting_named(section, needs) == nullptr)
-    return wrong(
+    return toml_error(
         file, section.key_place,
         fmt::format("rules.{}: a rule of measure {} needs '{}'", section.key, facts.name, needs));
   Rule rule = *same;
@@ -74,16 +75,16 @@ Result<Rule> new_rule(const std::string& file, const Setting& section) {
   return rule;
 }
 
-Result<const Setting*> rules_of(const std::string& file, const Setting& top) {
-  const Setting* rules = nullptr;
-  for (const Setting& item : *top.table) {
+Result<const TomlValue*> rules_of(const std::string& file, const TomlValue& top) {
+  const TomlValue* rules = nullptr;
+  for (const TomlValue& item : *top.table) {
     if (item.key != "rules")
-      return wrong(
+      return toml_error(
           file, item.key_place,
           fmt::format("expected [rules.NAME], found '{}'", shorten_end(printable(item.key), 70)));
     if (!item.table)
-      return wrong(file, item.place,
-                   fmt::format("expected [rules.NAME], found {} as 'rules'", item.found));
+      return toml_error(file, item.place,
+                        fmt::format("expected [rules.NAME], found {} as 'rules'", item.found));
     rules = &item;
   }
   return rules;
@@ -106,11 +107,11 @@ Result<RuleBook> RuleBook::parse(std::string_view text, const std::string& name)
   if (!sections) return tl::unexpected(sections.error());
   RuleBook book = built_in();
   if (*sections == nullptr) return book;
-  for (const Setting& section : *(*sections)->table) {
+  for (const TomlValue& section : *(*sections)->table) {
     if (!section.table)
-      return wrong(name, section.place,
-                   fmt::format("expected settings below [rules.{}], found {}",
-                               printable(section.key), section.found));
+      return toml_error(name, section.place,
+                        fmt::format("expected settings below [rules.{}], found {}",
+                                    printable(section.key), section.found));
     const auto known = std::ranges::find(book.rules_, section.key, &Rule::name);
     auto base = known == book.rules_.end() ? new_rule(name, section) : Result<Rule>(*known);
     if (!base) return tl::unexpected(std::move(base.error()));
@@ -122,8 +123,8 @@ Result<RuleBook> RuleBook::parse(std::string_view text, const std::string& name)
       *known = std::move(*rule);
     }
     if (book.rules_.size() > kMaxRules)
-      return wrong(name, section.key_place,
-                   fmt::format("expected at most {} rules, found more", kMaxRules));
+      return toml_error(name, section.key_place,
+                        fmt::format("expected at most {} rules, found more", kMaxRules));
   }
   return book;
 }

@@ -38,7 +38,7 @@ std::string_view wanted(Unit unit) {
   return "true or false";
 }
 
-std::optional<double> share_of(const Setting& setting) {
+std::optional<double> share_of(const TomlValue& setting) {
   if (!setting.text) return setting.number;
   std::string_view text = *setting.text;
   if (!text.ends_with('%')) return std::nullopt;
@@ -50,20 +50,20 @@ std::optional<double> share_of(const Setting& setting) {
   return percent / 100;
 }
 
-std::optional<double> bytes_of(const Setting& setting) {
+std::optional<double> bytes_of(const TomlValue& setting) {
   if (!setting.text) return setting.number;
   const auto bytes = parse_bytes(*setting.text);
   return bytes ? std::optional(static_cast<double>(*bytes)) : std::nullopt;
 }
 
-std::optional<double> seconds_of(const Setting& setting) {
+std::optional<double> seconds_of(const TomlValue& setting) {
   if (!setting.text) return setting.number;
   const auto ns = parse_duration_ns(*setting.text);
   return ns ? std::optional(static_cast<double>(*ns) / kSecondNs) : std::nullopt;
 }
 
 // In the unit, and possible.
-std::optional<double> value_of(Unit unit, const Setting& setting) {
+std::optional<double> value_of(Unit unit, const TomlValue& setting) {
   const auto within = [](std::optional<double> value, double minimum, double maximum) {
     return value && *value >= minimum && *value <= maximum ? value : std::nullopt;
   };
@@ -98,18 +98,18 @@ bool is_label_name(const std::string& name) {
 // One section being put over a rule.
 class Section {
  public:
-  Section(const std::string& file, const Setting& section, Rule& rule)
+  Section(const std::string& file, const TomlValue& section, Rule& rule)
       : file_(file), section_(section), rule_(rule), facts_(facts_of(rule.measure)) {}
 
   Result<> apply() {
-    for (const Setting& setting : *section_.table) {
+    for (const TomlValue& setting : *section_.table) {
       if (auto applied = apply_one(setting); !applied) return applied;
     }
     return settle_clear();
   }
 
  private:
-  using Apply = Result<> (Section::*)(const Setting&);
+  using Apply = Result<> (Section::*)(const TomlValue&);
 
  public:
   struct Key {
@@ -120,72 +120,73 @@ class Section {
   static std::span<const Key> keys();
 
  private:
-  Result<> apply_one(const Setting& setting) {
+  Result<> apply_one(const TomlValue& setting) {
     const auto key = std::ranges::find(keys(), std::string_view(setting.key),
                                        [](const Key& k) { return k.name; });
     if (key == keys().end()) {
-      return wrong(file_, setting.key_place,
-                   fmt::format("expected a setting of a rule, found '{}'{}; there are {}",
-                               printable(setting.key), hint_for(setting.key, rule_keys()),
-                               fmt::join(rule_keys(), ", ")));
+      return toml_error(file_, setting.key_place,
+                        fmt::format("expected a setting of a rule, found '{}'{}; there are {}",
+                                    printable(setting.key), did_you_mean(setting.key, rule_keys()),
+                                    fmt::join(rule_keys(), ", ")));
     }
     if (key->needs != nullptr && !(facts_.*key->needs)) {
-      return wrong(
+      return toml_error(
           file_, setting.key_place,
           fmt::format("{}: rules of measure {} have no such setting", path(setting), facts_.name));
     }
     return (this->*key->apply)(setting);
   }
 
-  [[nodiscard]] std::string path(const Setting& setting) const {
+  [[nodiscard]] std::string path(const TomlValue& setting) const {
     return fmt::format("rules.{}.{}", printable(section_.key), printable(setting.key));
   }
-  tl::unexpected<Error> expected(const Setting& setting, std::string_view what) const {
-    return wrong(file_, setting.place,
-                 fmt::format("{}: expected {}, found {}", path(setting), what, setting.found));
+  tl::unexpected<Error> expected(const TomlValue& setting, std::string_view what) const {
+    return toml_error(file_, setting.place,
+                      fmt::format("{}: expected {}, found {}", path(setting), what, setting.found));
   }
 
-  Result<> set_number(const Setting& setting, Unit unit, double& target) const {
+  Result<> set_number(const TomlValue& setting, Unit unit, double& target) const {
     const auto value = value_of(unit, setting);
     if (!value) return expected(setting, wanted(unit));
     target = *value;
     return {};
   }
-  Result<> set_time(const Setting& setting, uint64_t& target) const {
+  Result<> set_time(const TomlValue& setting, uint64_t& target) const {
     double seconds = 0;
     auto set = set_number(setting, Unit::kSeconds, seconds);
     if (set) target = static_cast<uint64_t>(std::llround(seconds * kSecondNs));
     return set;
   }
-  Result<> set_bytes(const Setting& setting, uint64_t& target) const {
+  Result<> set_bytes(const TomlValue& setting, uint64_t& target) const {
     double bytes = 0;
     auto set = set_number(setting, Unit::kBytes, bytes);
     if (set) target = static_cast<uint64_t>(bytes);
     return set;
   }
-  Result<> set_text(const Setting& setting, std::string& target) const {
+  Result<> set_text(const TomlValue& setting, std::string& target) const {
     if (!setting.text || setting.text->empty() || setting.text->size() > kMaxTextLength)
       return expected(setting, "a text of 1 to 1000 bytes");
     target = printable(*setting.text);
     return {};
   }
 
-  Result<> set_measure(const Setting& setting) {
+  Result<> set_measure(const TomlValue& setting) {
     if (setting.text == facts_.name) return {};
-    return wrong(file_, setting.place,
-                 fmt::format("{}: {} is built in and judges {}, found {}: give a rule that judges "
-                             "something else a name of its own",
-                             path(setting), rule_.name, facts_.name, setting.found));
+    return toml_error(
+        file_, setting.place,
+        fmt::format("{}: {} is built in and judges {}, found {}: give a rule that judges "
+                    "something else a name of its own",
+                    path(setting), rule_.name, facts_.name, setting.found));
   }
-  Result<> set_enabled(const Setting& setting) {
+  Result<> set_enabled(const TomlValue& setting) {
     if (!setting.flag) return expected(setting, wanted(Unit::kFlag));
     rule_.is_enabled = *setting.flag;
     return {};
   }
-  Result<> set_threshold(const Setting& setting) {
+  Result<> set_threshold(const TomlValue& setting) {
     const std::string_view right = facts_.holds_below ? "below" : "above";
     if (facts_.unit == Unit::kFlag || setting.key != right) {
-      return wrong(
+      return toml_error(
           file_, setting.key_place,
           facts_.unit == Unit::kFlag
               ? fmt::format("{}: {} is yes or no and has no threshold", path(setting), facts_.name)
@@ -196,20 +197,20 @@ class Section {
     before_ = rule_.threshold;
     return set_number(setting, facts_.unit, rule_.threshold);
   }
-  Result<> set_clear(const Setting& setting) {
+  Result<> set_clear(const TomlValue& setting) {
     if (facts_.unit == Unit::kFlag)
-      return wrong(
+      return toml_error(
           file_, setting.key_place,
           fmt::format("{}: {} is yes or no and has no threshold", path(setting), facts_.name));
     clear_ = &setting;
     return set_number(setting, facts_.unit, rule_.clear);
   }
-  Result<> set_for(const Setting& setting) { return set_time(setting, rule_.for_ns); }
-  Result<> set_clear_for(const Setting& setting) { return set_time(setting, rule_.clear_for_ns); }
-  Result<> set_unknown_for(const Setting& setting) {
+  Result<> set_for(const TomlValue& setting) { return set_time(setting, rule_.for_ns); }
+  Result<> set_clear_for(const TomlValue& setting) { return set_time(setting, rule_.clear_for_ns); }
+  Result<> set_unknown_for(const TomlValue& setting) {
     return set_time(setting, rule_.unknown_for_ns);
   }
-  Result<> set_window(const Setting& setting) {
+  Result<> set_window(const TomlValue& setting) {
     auto set = set_time(setting, rule_.window_ns);
     // Which devices there were is remembered for as long as one likes, figures for a day.
     const bool is_long = facts_.measure == Measure::kMissing;
@@ -219,9 +220,13 @@ class Section {
                                        : "a time from \"1min\" to \"24h\"");
     return set;
   }
-  Result<> set_at_least(const Setting& setting) { return set_bytes(setting, rule_.at_least_bytes); }
-  Result<> set_headroom(const Setting& setting) { return set_bytes(setting, rule_.headroom_bytes); }
-  Result<> set_severity(const Setting& setting) {
+  Result<> set_at_least(const TomlValue& setting) {
+    return set_bytes(setting, rule_.at_least_bytes);
+  }
+  Result<> set_headroom(const TomlValue& setting) {
+    return set_bytes(setting, rule_.headroom_bytes);
+  }
+  Result<> set_severity(const TomlValue& setting) {
     for (const Severity severity : {Severity::kInfo, Severity::kWarning, Severity::kCritical}) {
       if (setting.text != identifier(severity)) continue;
       rule_.severity = severity;
@@ -229,15 +234,15 @@ class Section {
     }
     return expected(setting, "\"info\", \"warning\" or \"critical\"");
   }
-  Result<> set_xids(const Setting& setting) {
+  Result<> set_xids(const TomlValue& setting) {
     const std::string_view what = "a list of 1 to 64 Xid numbers such as [48, 79]";
     if (!setting.list || setting.list->empty() || setting.list->size() > kMaxItems)
       return expected(setting, what);
     rule_.xids.clear();
-    for (const Setting& item : *setting.list) {
+    for (const TomlValue& item : *setting.list) {
       double xid = 0;
       if (!set_number(item, Unit::kCount, xid)) {
-        return wrong(
+        return toml_error(
             file_, item.place,
             fmt::format("{}: expected {}, found {} in it", path(setting), what, item.found));
       }
@@ -245,14 +250,14 @@ class Section {
     }
     return {};
   }
-  Result<> set_reasons(const Setting& setting) {
+  Result<> set_reasons(const TomlValue& setting) {
     const std::string_view what = "a list of texts such as [\"hardware thermal\"]";
     if (!setting.list || setting.list->empty() || setting.list->size() > kMaxItems)
       return expected(setting, what);
     rule_.reasons.clear();
-    for (const Setting& item : *setting.list) {
+    for (const TomlValue& item : *setting.list) {
       if (!item.text) {
-        return wrong(
+        return toml_error(
             file_, item.place,
             fmt::format("{}: expected {}, found {} in it", path(setting), what, item.found));
       }
@@ -260,30 +265,30 @@ class Section {
     }
     return {};
   }
-  Result<> set_summary(const Setting& setting) {
+  Result<> set_summary(const TomlValue& setting) {
     if (auto set = set_text(setting, rule_.summary); !set) return set;
     for (size_t at = rule_.summary.find('{'); at != std::string::npos;
          at = rule_.summary.find('{', at + 1)) {
       const std::string field = rule_.summary.substr(at, rule_.summary.find('}', at) - at + 1);
       if (std::ranges::count(summary_fields(), field) > 0) continue;
-      return wrong(file_, setting.place,
-                   fmt::format("{}: expected one of {}, found '{}'{}", path(setting),
-                               fmt::join(summary_fields(), " "), shorten_end(field, 40),
-                               hint_for(field, summary_fields())));
+      return toml_error(file_, setting.place,
+                        fmt::format("{}: expected one of {}, found '{}'{}", path(setting),
+                                    fmt::join(summary_fields(), " "), shorten_end(field, 40),
+                                    did_you_mean(field, summary_fields())));
     }
     return {};
   }
-  Result<> set_advice(const Setting& setting) { return set_text(setting, rule_.advice); }
-  Result<> set_labels(const Setting& setting) {
+  Result<> set_advice(const TomlValue& setting) { return set_text(setting, rule_.advice); }
+  Result<> set_labels(const TomlValue& setting) {
     if (!setting.table || setting.table->size() > kMaxItems)
       return expected(setting, "a table of texts such as { team = \"ml\" }");
     rule_.labels.clear();
-    for (const Setting& item : *setting.table) {
+    for (const TomlValue& item : *setting.table) {
       if (!is_label_name(item.key) || item.key == "alertname" || item.key == "severity")
-        return wrong(file_, item.key_place,
-                     fmt::format("{}: expected a name of letters, digits and _ that is not "
-                                 "alertname or severity, found '{}'",
-                                 path(setting), printable(item.key)));
+        return toml_error(file_, item.key_place,
+                          fmt::format("{}: expected a name of letters, digits and _ that is not "
+                                      "alertname or severity, found '{}'",
+                                      path(setting), printable(item.key)));
       if (auto set = set_text(item, rule_.labels[item.key]); !set) return set;
     }
     return {};
@@ -296,21 +301,22 @@ class Section {
     const bool is_right =
         facts_.holds_below ? rule_.clear >= rule_.threshold : rule_.clear <= rule_.threshold;
     if (is_right) return {};
-    const Setting& given = clear_ != nullptr ? *clear_ : *threshold_;
-    return wrong(file_, given.place,
-                 fmt::format("rules.{}: expected 'clear' to be {} than the threshold {}, found {}: "
-                             "a rule that fires is clear only beyond it",
-                             rule_.name, facts_.holds_below ? "not less" : "not more",
-                             value_text(facts_.unit, rule_.threshold),
-                             value_text(facts_.unit, rule_.clear)));
+    const TomlValue& given = clear_ != nullptr ? *clear_ : *threshold_;
+    return toml_error(
+        file_, given.place,
+        fmt::format("rules.{}: expected 'clear' to be {} than the threshold {}, found {}: "
+                    "a rule that fires is clear only beyond it",
+                    rule_.name, facts_.holds_below ? "not less" : "not more",
+                    value_text(facts_.unit, rule_.threshold),
+                    value_text(facts_.unit, rule_.clear)));
   }
 
   const std::string& file_;
-  const Setting& section_;
+  const TomlValue& section_;
   Rule& rule_;
   const MeasureFacts& facts_;
-  const Setting* threshold_ = nullptr;
-  const Setting* clear_ = nullptr;
+  const TomlValue* threshold_ = nullptr;
+  const TomlValue* clear_ = nullptr;
   double before_ = 0;
 };
 
@@ -348,19 +354,10 @@ std::span<const std::string> rule_keys() {
   return kNames;
 }
 
-Result<Rule> apply_section(const std::string& file, const Setting& section, Rule base) {
+Result<Rule> apply_section(const std::string& file, const TomlValue& section, Rule base) {
   if (auto applied = Section(file, section, base).apply(); !applied)
     return tl::unexpected(std::move(applied.error()));
   return base;
-}
-
-tl::unexpected<Error> wrong(const std::string& file, const Place& place, const std::string& what) {
-  return fail(Code::kBadInput, "{}:{}:{}: {}", file, place.line, place.column, what);
-}
-
-std::string hint_for(std::string_view word, std::span<const std::string> names) {
-  const std::string_view meant = nearest(word, names);
-  return meant.empty() ? "" : fmt::format(", did you mean '{}'?", meant);
 }
 
 }  // namespace vram::watch

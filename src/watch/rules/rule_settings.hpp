@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "base/toml.hpp"
 #include "watch/rules/rule.hpp"
-#include "watch/rules/toml_sections.hpp"
 
 #include <span>
 #include <string>
@@ -16,13 +16,7 @@ namespace vram::watch {
 
 // A section [rules.NAME] put over `base`: the rule as it was, or for a new one another of the same
 // measure. `file` begins errors.
-[[nodiscard]] Result<Rule> apply_section(const std::string& file, const Setting& section,
+[[nodiscard]] Result<Rule> apply_section(const std::string& file, const TomlValue& section,
                                          Rule base);
-
-// "rules.toml:3:7: …"
-[[nodiscard]] tl::unexpected<Error> wrong(const std::string& file, const Place& place,
-                                          const std::string& what);
-// ", did you mean 'x'?", or nothing.
-[[nodiscard]] std::string hint_for(std::string_view word, std::span<const std::string> names);
 
 }  // namespace vram::watch

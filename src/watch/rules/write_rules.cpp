@@ -1,5 +1,6 @@
 // A book of rules as the file that makes it.
 #include "base/bytes.hpp"
+#include "base/toml.hpp"
 #include "watch/rules/measures.hpp"
 #include "watch/rules/rule_book.hpp"
 
@@ -10,21 +11,6 @@
 
 namespace vram::watch {
 namespace {
-
-std::string toml_string(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
-      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-    } else {
-      result += c;
-    }
-  }
-  return result + "\"";
-}
 
 std::string time_text(uint64_t ns) {
   static constexpr std::pair<uint64_t, std::string_view> kUnits[] = {

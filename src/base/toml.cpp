@@ -1,4 +1,4 @@
-#include "watch/rules/toml_sections.hpp"
+#include "base/toml.hpp"
 
 #include "base/text.hpp"
 
@@ -12,12 +12,12 @@
 #define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
 
-namespace vram::watch {
+namespace vram {
 namespace {
 
 constexpr int kShownColumns = 40;
 
-Place place_of(const toml::source_region& source) {
+TomlPlace place_of(const toml::source_region& source) {
   return {source.begin.line, source.begin.column};
 }
 
@@ -25,18 +25,18 @@ std::string shown(const std::string& text) {
   return "'" + shorten_end(printable(text), kShownColumns) + "'";
 }
 
-Setting setting_of(const toml::node& node);
+TomlValue setting_of(const toml::node& node);
 
-std::vector<Setting> list_of(const toml::array& array) {
-  std::vector<Setting> items;
+std::vector<TomlValue> list_of(const toml::array& array) {
+  std::vector<TomlValue> items;
   for (const toml::node& item : array) items.push_back(setting_of(item));
   return items;
 }
 
-std::vector<Setting> table_of(const toml::table& table) {
-  std::vector<Setting> items;
+std::vector<TomlValue> table_of(const toml::table& table) {
+  std::vector<TomlValue> items;
   for (const auto& [key, value] : table) {
-    Setting& item = items.emplace_back(setting_of(value));
+    TomlValue& item = items.emplace_back(setting_of(value));
     item.key = std::string(key.str());
     item.key_place = place_of(key.source());
   }
@@ -50,8 +50,8 @@ std::string text_of(double number) {
 }
 
 // Nested no deeper than the parser allows.
-Setting setting_of(const toml::node& node) {
-  Setting setting;
+TomlValue setting_of(const toml::node& node) {
+  TomlValue setting;
   setting.place = place_of(node.source());
   if (const auto* const flag = node.as_boolean()) {
     setting.flag = flag->get();
@@ -79,13 +79,33 @@ Setting setting_of(const toml::node& node) {
 
 }  // namespace
 
-Result<Setting> read_toml(std::string_view text, const std::string& name) {
+Result<TomlValue> read_toml(std::string_view text, const std::string& name) {
   const toml::parse_result parsed = toml::parse(text);
   if (parsed) return setting_of(parsed.table());
   const toml::parse_error& error = parsed.error();
-  const Place place = place_of(error.source());
+  const TomlPlace place = place_of(error.source());
   return fail(Code::kBadInput, "{}:{}:{}: expected TOML: {}", name, place.line, place.column,
               printable(error.description()));
 }
 
-}  // namespace vram::watch
+tl::unexpected<Error> toml_error(const std::string& name, const TomlPlace& place,
+                                 const std::string& what) {
+  return fail(Code::kBadInput, "{}:{}:{}: {}", name, place.line, place.column, what);
+}
+
+std::string toml_string(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
+      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+}  // namespace vram
