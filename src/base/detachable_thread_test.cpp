@@ -15,11 +15,11 @@ using std::chrono::seconds;
 constexpr auto kTimeout = seconds(30);  // a machine may be busy
 
 // What the work owns; its end takes long enough to be overtaken.
-struct Owned {
-  explicit Owned(std::atomic<bool>& flag) : is_gone(flag) {}
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  ~Owned() {
+struct OwnedByThread {
+  explicit OwnedByThread(std::atomic<bool>& flag) : is_gone(flag) {}
+  OwnedByThread(const OwnedByThread&) = delete;
+  OwnedByThread& operator=(const OwnedByThread&) = delete;
+  ~OwnedByThread() {
     std::this_thread::sleep_for(milliseconds(20));
     is_gone = true;
   }
@@ -29,7 +29,8 @@ struct Owned {
 TEST(DetachableThread, WhatTheWorkOwnedIsGoneWhenItIsJoined) {
   std::atomic<bool> is_gone = false;
   std::atomic<bool> is_done = false;
-  DetachableThread thread([owned = std::make_shared<Owned>(is_gone), &is_done] { is_done = true; });
+  DetachableThread thread(
+      [owned = std::make_shared<OwnedByThread>(is_gone), &is_done] { is_done = true; });
   EXPECT_TRUE(thread.join_for(kTimeout));
   EXPECT_TRUE(is_done);
   EXPECT_TRUE(is_gone);

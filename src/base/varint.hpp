@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace vram {
 
@@ -95,5 +96,11 @@ class VarintReader {
   const uint8_t* end_ = nullptr;
   bool failed_ = false;
 };
+
+// A length and as many bytes, which remain the reader's; empty if the reader fails.
+[[nodiscard]] inline std::string_view get_text(VarintReader& reader) {
+  const auto bytes = reader.take(reader.get());
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 }  // namespace vram

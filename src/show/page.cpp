@@ -9,12 +9,12 @@
 namespace vram::show {
 namespace {
 
-constexpr int kMinWidth = 60;
+constexpr int kMinPageWidth = 60;
 
 }  // namespace
 
 Page::Page(const TextOptions& options, int widest)
-    : options_(options), columns_(std::clamp(options.columns, kMinWidth, widest)) {}
+    : options_(options), columns_(std::clamp(options.columns, kMinPageWidth, widest)) {}
 
 void Page::heading(std::string_view title, std::string_view about) {
   blank();

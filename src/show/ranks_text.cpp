@@ -127,7 +127,7 @@ std::vector<const AlignedStep*> steps_to_show(const RankReport& report, size_t t
   return steps;
 }
 
-void draw_steps(const RankReport& report, Page& page) {
+void draw_rank_steps(const RankReport& report, Page& page) {
   if (report.steps.empty()) return;
   const auto shown = steps_to_show(report, page.options().top.value_or(kDefaultRows));
   const std::string which = shown.size() < report.steps.size()
@@ -189,7 +189,7 @@ std::string draw_ranks(const RankReport& report, const TextOptions& options) {
   Page page(options);
   draw_lines(report, page);
   draw_worst(report, page);
-  draw_steps(report, page);
+  draw_rank_steps(report, page);
   return page.finish();
 }
 

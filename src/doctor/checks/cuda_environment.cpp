@@ -50,8 +50,8 @@ void add_switches(const MachineFacts& facts, Findings& findings) {
 }
 
 void add_eager(const MachineFacts& facts, Findings& findings) {
-  constexpr const char* kName = "CUDA_MODULE_LOADING";
-  if (variable(facts, kName) != "EAGER") return;
+  constexpr const char* kVariableName = "CUDA_MODULE_LOADING";
+  if (variable(facts, kVariableName) != "EAGER") return;
   findings.push_back(
       {"cuda.eager_loading",
        Severity::kWarning,
@@ -61,8 +61,8 @@ void add_eager(const MachineFacts& facts, Findings& findings) {
        "program uses few; each process holds them all on each GPU, outside of any "
        "allocator's figures.",
        {"leave it to CUDA, which loads a kernel when it is first used (from 11.7 on)",
-        {fmt::format("unset {}", kName)}},
-       {shown(facts, kName)}});
+        {fmt::format("unset {}", kVariableName)}},
+       {shown(facts, kVariableName)}});
 }
 
 void add_order(const MachineFacts& facts, Findings& findings) {
@@ -86,16 +86,16 @@ void add_order(const MachineFacts& facts, Findings& findings) {
 }
 
 void add_nccl_buffers(const MachineFacts& facts, Findings& findings) {
-  constexpr const char* kName = "NCCL_BUFFSIZE";
-  const auto bytes = gpu::drm::as_number(variable(facts, kName).value_or(""));
+  constexpr const char* kVariableName = "NCCL_BUFFSIZE";
+  const auto bytes = gpu::drm::as_number(variable(facts, kVariableName).value_or(""));
   if (!bytes || *bytes <= kNcclBuffer) return;
   findings.push_back({"nccl.large_buffers",
                       Severity::kNote,
                       fmt::format("NCCL's buffers are of {} each", format_bytes(*bytes)),
                       "NCCL has one for each channel and each connection of each communicator, on "
                       "every GPU and outside of any allocator's figures. Its default is 4 MiB.",
-                      {"", {fmt::format("unset {}", kName)}},
-                      {shown(facts, kName)}});
+                      {"", {fmt::format("unset {}", kVariableName)}},
+                      {shown(facts, kVariableName)}});
 }
 
 // What is known to stand between programs and the GPU's memory.

@@ -37,8 +37,6 @@ struct CachedReadings {
   GpmFigures traffic;
 };
 
-inline constexpr uint32_t kMaxMilliwatts = 100'000'000;
-
 // Reads one of three figures in each sample, so that all are new after four samples, and how busy
 // each process is, which takes as long as all other figures (1.4 ms on an H200), in every second
 // one. The first sample of a device, and one more than kPause after the last, reads all of them.

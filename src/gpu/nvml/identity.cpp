@@ -5,8 +5,6 @@
 namespace vram::gpu::nvml {
 namespace {
 
-constexpr uint32_t kMaxLimitMilliwatts = 100'000'000;
-
 std::optional<std::string> pci_id_of(const NvmlApi& api, nvmlDevice device) {
   const auto pci = query<PciInfo>(api.device_get_pci, device);
   if (!pci || pci->bus > 0xFF || pci->device > 0x1F) return std::nullopt;
@@ -22,7 +20,7 @@ DeviceIdentity query_identity(const NvmlApi& api, nvmlDevice device) {
   identity.pci_id = pci_id_of(api, device);
   identity.driver = query_text(api.system_get_driver);
   identity.power_limit_milliwatts =
-      at_most(kMaxLimitMilliwatts, query<unsigned>(api.device_get_power_limit, device));
+      at_most(kMaxMilliwatts, query<unsigned>(api.device_get_power_limit, device));
   return identity;
 }
 

@@ -47,6 +47,9 @@ template <typename Function, typename... Args>
 // More than any device has; the library uses larger values for "not available".
 inline constexpr uint64_t kMaxBytes = uint64_t{1} << 50U;
 
+// More than any GPU draws, or may draw.
+inline constexpr uint32_t kMaxMilliwatts = 100'000'000;
+
 // More than any bus or link of a device carries.
 inline constexpr uint64_t kMaxBytesPerSecond = 10'000'000'000'000;
 

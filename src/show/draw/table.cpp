@@ -6,7 +6,7 @@ namespace vram::show {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kMinWidth = 8;
+constexpr int kMinColumnWidth = 8;
 
 Line fitted(const Line& cell, Shrink shrink, int width) {
   switch (shrink) {
@@ -35,7 +35,7 @@ std::vector<int> Table::widths(int available) const {
   int payable = 0;
   for (size_t i = 0; i < result.size(); ++i) {
     excess += result[i] > 0 ? result[i] + kGap : 0;
-    if (columns_[i].shrink != Shrink::kNothing) payable += std::max(result[i] - kMinWidth, 0);
+    if (columns_[i].shrink != Shrink::kNothing) payable += std::max(result[i] - kMinColumnWidth, 0);
   }
   for (size_t i = result.size(); i-- > 0 && excess > payable;) {
     if (!columns_[i].may_go || result[i] == 0) continue;
@@ -44,7 +44,7 @@ std::vector<int> Table::widths(int available) const {
   }
   for (size_t i = result.size(); i-- > 0 && excess > 0;) {  // what stands last tells least
     if (columns_[i].shrink == Shrink::kNothing) continue;
-    const int paid = std::clamp(result[i] - kMinWidth, 0, excess);
+    const int paid = std::clamp(result[i] - kMinColumnWidth, 0, excess);
     result[i] -= paid;
     excess -= paid;
   }

@@ -24,11 +24,6 @@ void put_text(PodVector<uint8_t>& out, std::string_view text) {
   out.append(reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 
-std::string get_text(VarintReader& reader) {
-  const auto bytes = reader.take(reader.get());
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 Setting get_setting(VarintReader& body) {
   Setting setting;
   setting.key = get_text(body);

@@ -15,7 +15,7 @@ constexpr size_t kMaxStackFrames = 1024 * 1024;
 
 using Bytes = PodVector<uint8_t>;
 
-Result<> put_text(Bytes& out, std::string_view text) {
+Result<> put_string(Bytes& out, std::string_view text) {
   if (text.size() > kMaxTextBytes)
     return fail(Code::kTooLarge, "a text of {} bytes; a .vtrace file holds texts up to {}",
                 text.size(), kMaxTextBytes);
@@ -88,11 +88,6 @@ uint32_t get_id(VarintReader& reader, uint64_t size) {
   const uint64_t id = reader.get();
   if (id >= size) reader.fail();
   return static_cast<uint32_t>(id);
-}
-
-std::string_view get_text(VarintReader& reader) {
-  const auto bytes = reader.take(reader.get());
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 Frame get_frame(VarintReader& reader, uint64_t strings) {
@@ -188,7 +183,7 @@ Result<> encode_tables(const Tables& tables, TableSizes& written, Bytes& content
   const auto id = [](uint64_t at) { return static_cast<uint32_t>(at); };
   Result<> done =
       put_section(content, scratch, have.strings, written.strings,
-                  [&](Bytes& out, uint64_t at) { return put_text(out, tables.strings[id(at)]); });
+                  [&](Bytes& out, uint64_t at) { return put_string(out, tables.strings[id(at)]); });
   const auto put_next = [&](uint64_t size, uint64_t& from, auto&& put) {
     if (done) done = put_section(content, scratch, size, from, put);
   };
