@@ -84,7 +84,8 @@ Result<Trace> open_any(const std::string& path, const OpenOptions& options) {
   if (file_bytes != 0) {
     const Result<size_t> count = file->read_at(0, std::as_writable_bytes(std::span(magic)));
     if (!count) return tl::unexpected(count.error());
-    if (is_vtrace({magic.data(), *count})) return read_vtrace(path, options);
+    if (is_vtrace({magic.data(), *count}))
+      return read_vtrace(FileSource(std::move(*file)), path, options);
   }
   Result<Trace> trace = open_stream(std::move(*file), options);
   if (!trace && trace.error().code == Code::kIo) return trace;  // names the file itself

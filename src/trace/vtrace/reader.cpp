@@ -1,6 +1,5 @@
 #include "trace/vtrace/reader.hpp"
 
-#include "base/file.hpp"
 #include "base/memory.hpp"
 #include "trace/vtrace/events.hpp"
 #include "trace/vtrace/format.hpp"
@@ -235,13 +234,6 @@ Result<Trace> read_vtrace(const VtraceSource& source, const std::string& path,
       fmt::format("{}{}{}{}", kFormatPrefix, kVtraceVersion, from.empty() ? "" : kFormatFrom, from);
   trace.origin.file_bytes = source.size_bytes();
   return trace;
-}
-
-Result<Trace> read_vtrace(const std::string& path, const OpenOptions& options) {
-  auto file = InputFile::open(path);
-  if (!file) return tl::unexpected(file.error());
-  const FileSource source(std::move(*file));
-  return read_vtrace(source, path, options);
 }
 
 }  // namespace vram::trace

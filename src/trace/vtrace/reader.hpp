@@ -19,9 +19,8 @@ class VtraceSource;
 // version.
 [[nodiscard]] bool is_vtrace(std::string_view first_bytes);
 
-// Errors: kNotFound, kIo; kBadInput where not even the file's header is there; kUnsupported for
-// newer versions; kTooLarge past OpenOptions::max_decompressed_bytes.
-[[nodiscard]] Result<Trace> read_vtrace(const std::string& path, const OpenOptions& options = {});
+// Errors, which `path` begins: kIo; kBadInput where not even the file's header is there;
+// kUnsupported for newer versions; kTooLarge past OpenOptions::max_decompressed_bytes.
 [[nodiscard]] Result<Trace> read_vtrace(const VtraceSource& source, const std::string& path,
                                         const OpenOptions& options = {});
 

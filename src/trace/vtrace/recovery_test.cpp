@@ -1,12 +1,12 @@
 // What becomes of a file that was cut anywhere, damaged anywhere, or made to harm.
 #include "base/testing/paths.hpp"
 #include "base/varint.hpp"
+#include "trace/open.hpp"
 #include "trace/testing/memory_sink.hpp"
 #include "trace/testing/sample_trace.hpp"
 #include "trace/testing/synthetic_trace.hpp"
 #include "trace/testing/trace_equality.hpp"
 #include "trace/vtrace/compress.hpp"
-#include "trace/vtrace/file.hpp"
 #include "trace/vtrace/format.hpp"
 #include "trace/vtrace/meta.hpp"
 
@@ -169,7 +169,7 @@ TEST(VtraceVersions, OtherFilesAreNoVtrace) {
 // The first version's file must be read by every later version.
 TEST(VtraceVersions, TheFirstVersionsFileIsStillRead) {
   const std::string path = data_path("vtrace/sample.v1.vtrace");
-  const auto trace = read_vtrace(path);
+  const auto trace = open_trace(path);
   ASSERT_TRUE(trace) << trace.error().message;
   expect_same_trace(sample_trace(), *trace);
 }

@@ -1,3 +1,4 @@
+#include "trace/open.hpp"
 #include "trace/testing/memory_sink.hpp"
 #include "trace/testing/sample_trace.hpp"
 #include "trace/testing/synthetic_trace.hpp"
@@ -113,7 +114,7 @@ TEST(VtraceRoundTrip, ThroughAFile) {
   const std::string path = testing::TempDir() + "roundtrip." + std::to_string(getpid()) + ".vtrace";
   const Trace trace = sample_trace();
   ASSERT_TRUE(write_vtrace(trace, path));
-  const auto back = read_vtrace(path);
+  const auto back = open_trace(path);
   ASSERT_TRUE(back) << back.error().message;
   expect_same_trace(trace, *back);
   EXPECT_EQ(back->origin.path, path);
