@@ -28,7 +28,6 @@ class Streams {
   // When the event happens; nothing where there is no such event.
   [[nodiscard]] std::optional<int64_t> happens_at(EventHandle event) const;
   [[nodiscard]] bool destroy(EventHandle event);
-  [[nodiscard]] size_t live_events() const { return events_.size(); }
 
  private:
   std::map<std::pair<uint32_t, StreamHandle>, int64_t> ends_;

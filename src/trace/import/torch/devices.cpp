@@ -40,8 +40,7 @@ Result<> gather_traces(Collected& all, Key key, DeviceKind kind, DeviceMap& devi
     const bool is_cpu = cpu == i;
     const DeviceKey device = is_cpu ? DeviceKey{DeviceKind::kHost, 0} : DeviceKey{kind, i};
     owners[traces.lists[i]] = device;
-    devices[device] = {range.first, range.count,     range.count + range.left_out,
-                       true,        range.truncated, {}};
+    devices[device] = {range.first, range.count, range.count + range.left_out, range.truncated, {}};
   }
   return {};
 }

@@ -16,7 +16,6 @@ struct DevicePieces {
   uint64_t event_count = 0;
   // includes entries that became no event: the size of the recorder's ring
   uint64_t entry_count = 0;
-  bool has_trace = false;
   bool trace_truncated = false;
   std::vector<uint64_t> segments;  // indices into Collected::segments
 };
