@@ -5,8 +5,6 @@
 #include "base/check.hpp"
 #include "trace/testing/memory_sink.hpp"
 #include "trace/vtrace/events.hpp"
-#include "trace/vtrace/file.hpp"
-#include "trace/vtrace/index.hpp"
 #include "trace/vtrace/meta.hpp"
 #include "trace/vtrace/state.hpp"
 #include "trace/vtrace/tables.hpp"
@@ -32,13 +30,6 @@ void try_file(std::span<const uint8_t> bytes) {
     for (size_t i = 0; i < trace->events.size(); ++i)
       VRAM_CHECK(again->events[i] == trace->events[i]);
   }
-  auto file = VtraceFile::open(std::make_unique<MemorySource>(bytes));
-  if (!file) return;
-  PodVector<Event> events;
-  for (const IndexedFrame& frame : file->frames()) {
-    events.truncate(0);
-    (void)file->read_events(frame, events);
-  }
 }
 
 void try_contents(std::span<const uint8_t> bytes) {
@@ -50,7 +41,6 @@ void try_contents(std::span<const uint8_t> bytes) {
   DecodedState state;
   (void)decode_state(bytes, sizes_of(tables), state);
   (void)decode_annotations(bytes, sizes_of(tables), trace.annotations);
-  (void)decode_index(bytes, kFileHeaderBytes);
 }
 
 // The first two bytes say how many events are claimed.

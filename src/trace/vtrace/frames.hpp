@@ -1,5 +1,5 @@
 // Frames of a source, one at a time: header checked, payload read, decompressed and checked.
-// Between the bytes (source.hpp) and the two readers (reader.hpp, file.hpp).
+// Between the bytes (source.hpp) and reader.hpp.
 // Keeps the buffers of one frame.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Reads a whole .vtrace file into a Trace. A file that ends within a frame, or contains a damaged
 // one, gives everything before it, with Origin::truncated_at_byte and a note. All contents are
 // checked before use. Not thread-safe; allocates what the Trace needs and the buffers of one frame.
-// docs/vtrace.md specifies the format; file.hpp reads parts of a file by time.
+// docs/vtrace.md specifies the format.
 #pragma once
 
 #include "base/result.hpp"

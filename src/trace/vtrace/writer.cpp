@@ -73,7 +73,7 @@ struct VtraceWriter::State {
   MetaEncoder meta;
   TableSizes written_tables{.strings = 1, .frames = 1, .stacks = 1, .contexts = 1};
   std::vector<WrittenDevice> devices;
-  std::vector<IndexedFrame> index;
+  std::vector<FrameHeader> index;
   uint64_t offset = 0;
   Bytes content;
   Bytes payload;
@@ -98,7 +98,7 @@ Result<> VtraceWriter::State::put_frame(FrameHeader header,
   frame.append(payload.data(), payload.size());
   if (auto done = sink->write(as_text(frame.span())); !done) return done;
   if (index.size() >= kMaxIndexedFrames) is_indexable = false;
-  if (is_indexable) index.push_back({.offset = offset, .header = header});
+  if (is_indexable) index.push_back(header);
   offset += frame.size();
   return {};
 }
