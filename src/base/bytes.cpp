@@ -148,6 +148,10 @@ std::string format_count(uint64_t count) {
   return digits;
 }
 
+std::string counted(uint64_t count, std::string_view singular) {
+  return fmt::format("{} {}{}", format_count(count), singular, count == 1 ? "" : "s");
+}
+
 std::string format_share(uint64_t part, uint64_t whole) {
   if (whole == 0) return "–";
   return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));

@@ -80,6 +80,9 @@ TEST(Counts, GroupsAndShares) {
   EXPECT_EQ(format_count(0), "0");
   EXPECT_EQ(format_count(999), "999");
   EXPECT_EQ(format_count(1'234'567), "1,234,567");
+  EXPECT_EQ(counted(0, "block"), "0 blocks");
+  EXPECT_EQ(counted(1, "block"), "1 block");
+  EXPECT_EQ(counted(1'200, "block"), "1,200 blocks");
   EXPECT_EQ(format_share(1, 8), "12.5 %");
   EXPECT_EQ(format_share(0, 0), "–");
 }

@@ -190,8 +190,4 @@ std::string when(Clock clock, const explain::DeviceReport& device, const explain
   return step ? fmt::format("{} in step {}", text, *step) : text;
 }
 
-std::string counted(uint64_t count, std::string_view singular) {
-  return fmt::format("{} {}{}", format_count(count), singular, count == 1 ? "" : "s");
-}
-
 }  // namespace vram::show

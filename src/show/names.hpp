@@ -35,7 +35,4 @@ namespace vram::show {
 // The index of the step that contains an event; nothing between and outside steps.
 [[nodiscard]] std::optional<size_t> step_of(const explain::Steps& steps, int64_t event);
 
-// "12 blocks", "1 block"
-[[nodiscard]] std::string counted(uint64_t count, std::string_view singular);
-
 }  // namespace vram::show

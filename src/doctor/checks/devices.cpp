@@ -1,4 +1,5 @@
 // Does the driver have every GPU that the bus has?
+#include "base/bytes.hpp"
 #include "doctor/checks/checks.hpp"
 #include "doctor/checks/words.hpp"
 

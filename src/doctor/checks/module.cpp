@@ -1,4 +1,5 @@
 // Is NVIDIA's kernel module there, and does it drive the GPUs?
+#include "base/bytes.hpp"
 #include "doctor/checks/checks.hpp"
 #include "doctor/checks/words.hpp"
 

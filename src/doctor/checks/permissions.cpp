@@ -1,4 +1,5 @@
 // May this user open the devices, and see other processes?
+#include "base/bytes.hpp"
 #include "doctor/checks/checks.hpp"
 #include "doctor/checks/words.hpp"
 

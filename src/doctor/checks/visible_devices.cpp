@@ -1,4 +1,5 @@
 // What CUDA_VISIBLE_DEVICES leaves visible.
+#include "base/bytes.hpp"
 #include "doctor/checks/checks.hpp"
 #include "doctor/checks/words.hpp"
 #include "gpu/drm/text.hpp"

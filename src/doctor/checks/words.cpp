@@ -129,8 +129,4 @@ std::string name_of(const watch::Device& device) {
                               : number;
 }
 
-std::string counted(uint64_t count, std::string_view word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
-
 }  // namespace vram::doctor

@@ -55,7 +55,5 @@ namespace vram::doctor {
                                                     std::string_view what);
 // "GPU 1 (NVIDIA H200)"
 [[nodiscard]] std::string name_of(const watch::Device& device);
-// "1 GPU", "2 GPUs"
-[[nodiscard]] std::string counted(uint64_t count, std::string_view word);
 
 }  // namespace vram::doctor

@@ -1,6 +1,7 @@
 // NVIDIA's error reports (Xids) in the kernel's log.
 #include "gpu/nvml/xids.hpp"
 
+#include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 #include "doctor/checks/words.hpp"

@@ -143,10 +143,6 @@ Confidence confidence_of(const trace::Trace& trace, const trace::DeviceTrace& de
   return device.event_count < kMinCheckedEvents ? Confidence::kUnchecked : Confidence::kExact;
 }
 
-std::string counted(uint64_t count, std::string_view singular) {
-  return fmt::format("{} {}{}", format_count(count), singular, count == 1 ? "" : "s");
-}
-
 // What the events were held against, and how it came out.
 std::string detail_of(const trace::DeviceTrace& device, bool is_checkable, const Comparison& end) {
   if (!is_checkable) {
