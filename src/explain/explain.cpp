@@ -168,6 +168,22 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   return report;
 }
 
+// The moment asked for, of a device that is explained already.
+Result<> add_moment(const trace::Trace& trace, const trace::DeviceTrace& device,
+                    const ExplainOptions& options, DeviceReport& report) {
+  const EventClock clock(trace, device);
+  const auto at = requested_event(clock, device, trace.events_of(device), options);
+  if (!at) return tl::unexpected(at.error());
+  const History history = replay_history(
+      trace, device, replay::find_baseline(trace, device, replay::FoundBlocks(trace.tables)));
+  const Curve curve = draw_curve(trace, device, history, clock, options.timeline_slices);
+  const Scopes scopes = build_scopes(trace, device);
+  const Names names = find_names(trace, device, history);
+  const std::vector<int64_t> moments = {at->value()};
+  report.at = states_after({trace, device, history, clock, curve, scopes, names}, moments).front();
+  return {};
+}
+
 // The GPU with the largest peak.
 size_t lead_by_default(const std::vector<DeviceReport>& devices) {
   const auto lead = std::ranges::max_element(devices, {}, [](const DeviceReport& device) {
@@ -258,9 +274,9 @@ Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options)
   }
   report.main_device = lead.value_or(lead_by_default(report.devices));
   if (!lead && (options.at_ns || options.at_event || options.at_oom)) {
-    auto again = explain_device(trace, trace.devices[report.main_device], options);
-    if (!again) return tl::unexpected(again.error());
-    report.devices[report.main_device] = std::move(*again);
+    const size_t main = report.main_device;
+    if (auto added = add_moment(trace, trace.devices[main], options, report.devices[main]); !added)
+      return tl::unexpected(added.error());
   }
   return report;
 }

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace vram::explain {
 namespace {
 
@@ -94,6 +96,16 @@ TEST(Explain, AMomentIsOfTheDeviceThatLeads) {
   EXPECT_FALSE(report.devices[0].at.has_value());
   ASSERT_TRUE(report.devices[1].at.has_value());
   EXPECT_EQ(report.devices[1].at->moment.totals.requested_bytes, uint64_t{8} << 20);
+}
+
+TEST(Explain, AMomentCostsNoSecondExplanation) {
+  const trace::Trace trace = two_devices();
+  ExplainOptions options;
+  options.at_event = 1;
+  std::map<std::string, int> stages;
+  options.progress = [&](std::string_view stage, double) { ++stages[std::string(stage)]; };
+  ASSERT_TRUE(explain(trace, options));
+  EXPECT_EQ(stages["replays with other settings"], 2);
 }
 
 TEST(Explain, SaysWhatIsNotThere) {
