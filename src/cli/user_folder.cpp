@@ -1,20 +1,13 @@
 #include "cli/user_folder.hpp"
 
-#include <cstdlib>
+#include "base/environment.hpp"
 
 namespace vram::cli {
-namespace {
-
-std::filesystem::path named(const char* variable) {
-  const char* const value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
 
 std::filesystem::path user_folder(const char* variable, const char* below_home) {
-  std::filesystem::path folder = named(variable);
-  if (folder.is_relative() && named("HOME").is_absolute()) folder = named("HOME") / below_home;
+  std::filesystem::path folder = environment(variable);
+  const std::filesystem::path home = environment("HOME");
+  if (folder.is_relative() && home.is_absolute()) folder = home / below_home;
   return folder.is_relative() ? std::filesystem::path() : folder / "vram";
 }
 

@@ -1,5 +1,6 @@
 #include "record/process.hpp"
 
+#include "base/environment.hpp"
 #include "base/file.hpp"
 #include "record/board_page.hpp"
 
@@ -24,12 +25,11 @@ constexpr std::array<std::pair<const char*, const char*>, 4> kRankVariables = {{
 }};
 
 std::optional<unsigned> number_in(const char* variable) {
-  const char* const text = std::getenv(variable);
-  if (text == nullptr) return std::nullopt;
-  const std::string_view digits = text;
+  const std::string digits = environment(variable);
   unsigned number = 0;
-  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
-  if (error != std::errc() || end != digits.end() || digits.empty()) return std::nullopt;
+  const char* const last = digits.data() + digits.size();
+  const auto [end, error] = std::from_chars(digits.data(), last, number);
+  if (error != std::errc() || end != last || digits.empty()) return std::nullopt;
   return number;
 }
 

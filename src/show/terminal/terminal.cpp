@@ -1,5 +1,6 @@
 #include "show/terminal/terminal.hpp"
 
+#include "base/environment.hpp"
 #include "base/text.hpp"
 #include "show/terminal/fault_guard.hpp"
 
@@ -81,10 +82,7 @@ std::string capability(const char* name) {
   return text == nullptr || text == reinterpret_cast<const char*>(-1) ? "" : text;
 }
 
-std::string environment_term() {
-  const char* const term = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe)
-  return term == nullptr ? "" : printable(term);
-}
+std::string environment_term() { return printable(environment("TERM")); }
 
 std::optional<Event> mouse_event() {
   MEVENT mouse{};
