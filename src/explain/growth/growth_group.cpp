@@ -1,8 +1,8 @@
 #include "explain/growth/growth_group.hpp"
 
+#include "base/statistics.hpp"
 #include "explain/growth/births.hpp"
 #include "explain/growth/growth.hpp"
-#include "explain/growth/trend.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Steps: their peaks, what grows from one to the next, and the phases inside.
 #include "base/bytes.hpp"
-#include "base/median.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "show/draw/spark.hpp"
 #include "show/draw/table.hpp"

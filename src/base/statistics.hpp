@@ -1,8 +1,9 @@
-// The median of numbers.
+// Statistics that a few values far from the others do not move.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,5 +19,16 @@ template <typename T>
   const T lower = *std::max_element(values.begin(), middle);
   return lower + (*middle - lower) / 2;
 }
+
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+// Theil–Sen: the median of the slopes between all pairs (Theil 1950, Sen 1968); 0 for fewer than
+// two points. No two have the same x.
+[[nodiscard]] double theil_sen(std::span<const Point> points);
+// The indices are x; a series of more than 400 values is thinned evenly first.
+[[nodiscard]] double theil_sen(std::span<const double> series);
 
 }  // namespace vram
