@@ -9,6 +9,7 @@ constexpr size_t kMaxPoints = 400;  // each pair of them has a slope
 
 double theil_sen(std::span<const Point> points) {
   std::vector<double> slopes;
+  slopes.reserve(points.size() * (points.size() - 1) / 2);
   for (size_t i = 0; i < points.size(); ++i) {
     for (size_t k = i + 1; k < points.size(); ++k)
       slopes.push_back((points[k].y - points[i].y) / (points[k].x - points[i].x));

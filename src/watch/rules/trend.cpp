@@ -1,5 +1,7 @@
 #include "watch/rules/trend.hpp"
 
+#include "base/statistics.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -17,20 +19,13 @@ constexpr double kMaxFall = 0.25;  // of the growth
 
 double as_double(uint64_t value) { return static_cast<double>(value); }
 
-// Bytes a part, over floors [first, end); there are at least two.
+// Bytes per part, over floors [first, end); there are at least two.
 template <typename Floors>
 double slope_of(const Floors& floors, size_t first, size_t end) {
-  std::vector<double> slopes;
-  slopes.reserve((end - first) * (end - first - 1) / 2);
-  for (size_t i = first; i < end; ++i) {
-    for (size_t j = i + 1; j < end; ++j) {
-      const double rise = as_double(floors[j].bytes) - as_double(floors[i].bytes);
-      slopes.push_back(rise / as_double(floors[j].part - floors[i].part));
-    }
-  }
-  const auto middle = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / 2);
-  std::nth_element(slopes.begin(), middle, slopes.end());
-  return *middle;
+  std::vector<Point> points;
+  for (size_t i = first; i < end; ++i)
+    points.push_back({as_double(floors[i].part), as_double(floors[i].bytes)});
+  return theil_sen(points);
 }
 
 }  // namespace
