@@ -6,8 +6,7 @@
 //   build/release/bench/bench_first_sample build/release/src/vram
 
 #include "gpu/drm/drm.hpp"
-#include "gpu/nvml/fields.hpp"
-#include "gpu/nvml/identity.hpp"
+#include "gpu/nvml/health.hpp"
 #include "gpu/nvml/nvml.hpp"
 #include "gpu/nvml/nvml_when_awake.hpp"
 #include "gpu/nvml/process_list.hpp"

@@ -4,7 +4,7 @@
 //
 // The GPUs train: memory is a sawtooth; power, temperature and clocks are noisy. The target is
 // 50 MB a day.
-#include "watch/history/history.hpp"
+#include "history/history.hpp"
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -18,8 +18,13 @@
 #include <string>
 #include <unistd.h>
 
-namespace vram::watch {
+namespace vram::history {
 namespace {
+
+using watch::Device;
+using watch::Process;
+using watch::Sampled;
+using watch::Use;
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kBegin = int64_t{1'795'305'600} * kSecond;
@@ -183,4 +188,4 @@ void query_the_days_processes(benchmark::State& state) {
 BENCHMARK(query_the_days_processes)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace vram::watch
+}  // namespace vram::history

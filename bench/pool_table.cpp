@@ -8,7 +8,7 @@
 
 #include "base/bytes.hpp"
 #include "base/pod_vector.hpp"
-#include "replay/live_peak.hpp"
+#include "replay/capacity.hpp"
 #include "replay/recorded_limit.hpp"
 #include "replay/replay.hpp"
 #include "trace/open.hpp"

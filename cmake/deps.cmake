@@ -123,7 +123,7 @@ function(vram_needs variable name packages)
   endif()
 endfunction()
 
-# Boost.Beast and Asio: HTTP, in serve/ alone: one thread for any number of slow clients. Header-only. BSL-1.0.
+# Boost.Beast and Asio: HTTP, in serve/ and alerts/delivery/: one thread for any number of slow clients. Header-only. BSL-1.0.
 find_path(BOOST_INCLUDE_DIR boost/beast/http.hpp)
 vram_needs(BOOST_INCLUDE_DIR "Boost (1.74 or newer)" "libboost-dev")
 find_package(Threads REQUIRED)
@@ -143,7 +143,7 @@ target_include_directories(vram_toml SYSTEM INTERFACE "${TOMLPLUSPLUS_INCLUDE_DI
 target_compile_definitions(vram_toml INTERFACE TOML_EXCEPTIONS=0)
 vram_expose(toml vram_toml)
 
-# SQLite: history, in watch/history/ alone. Public domain. ncurses: the terminal of `vram top`, in show/ alone. MIT (X11).
+# SQLite: past samples, in history/ alone. Public domain. ncurses: the terminal of `vram top`, in show/ alone. MIT (X11).
 if(VRAM_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
 endif()

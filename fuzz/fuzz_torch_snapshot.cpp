@@ -1,7 +1,7 @@
 // Bytes as a snapshot, packed or not. Whatever they are: no crash, no hang, no more memory than the
 // limit; and what was read is consistent: every id within its table, every range within its array.
 // Cutting the input must not surprise either, so the third byte says where it is cut again.
-#include "base/check.hpp"
+#include "base/result.hpp"
 #include "trace/import/bytes/source.hpp"
 #include "trace/import/torch_snapshot.hpp"
 

@@ -2,7 +2,7 @@
 // read is consistent enough to be written and read again with the same content. Payloads made by a
 // fuzzer rarely survive zstd's checksum, so the same bytes are also taken as the content of each
 // kind of frame.
-#include "base/check.hpp"
+#include "base/result.hpp"
 #include "trace/testing/memory_sink.hpp"
 #include "trace/vtrace/events.hpp"
 #include "trace/vtrace/meta.hpp"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what follows from the alert rules in src/watch/rules/rules.toml; --check compares it.
+"""Writes what follows from the alert rules in src/alerts/rules/rules.toml; --check compares it.
 
 These are the rules as people start from them and as the program has them inside (deploy/rules.toml), the rules for Prometheus
 with their tests (deploy/prometheus/), and the table in docs/alerts.md between the lines `<!-- alert rules -->` and
@@ -18,7 +18,7 @@ from typing import Any
 
 from source_files import ROOT
 
-SOURCE = "src/watch/rules/rules.toml"
+SOURCE = "src/alerts/rules/rules.toml"
 # Of each series in a test, and of the alert that comes of it.
 INSTANCE = {"instance": "node17:9877", "job": "vram"}
 GROUPS = ("collection", "health", "memory")

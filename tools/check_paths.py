@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that every file and folder of this repository that a document or a C++ comment names exists.
 
-A path is checked if it begins with a folder of the repository ("docs/json.md", "trace/import/", "watch/cuda_order") or is the
+A path is checked if it begins with a folder of the repository ("docs/json.md", "trace/import/", "watch/boards") or is the
 name of a C++, CUDA, CMake or Markdown file ("heap.hpp"). It may be relative to the root, to src/, to the folder of the file that
 names it or to a parent of that folder, and may omit the extension. check_links.py checks links in Markdown files.
 """

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <utility>
@@ -52,4 +54,14 @@ template <typename... Args>
   return tl::unexpected(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
+// VRAM_CHECK: what must hold unless this program has a bug. Never reachable from input. Always on.
+
+[[noreturn]] inline void check_failed(const char* condition, const char* file, int line) {
+  std::fprintf(stderr, "vram: internal error: %s does not hold (%s:%d)\n", condition, file, line);
+  std::abort();
+}
+
 }  // namespace vram
+
+#define VRAM_CHECK(condition) \
+  ((condition) ? void(0) : ::vram::check_failed(#condition, __FILE__, __LINE__))

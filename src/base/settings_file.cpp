@@ -1,8 +1,8 @@
 #include "base/settings_file.hpp"
 
 #include "base/bytes.hpp"
-#include "base/descriptor.hpp"
-#include "base/detachable_thread.hpp"
+#include "base/file.hpp"
+#include "base/threads.hpp"
 
 #include <cerrno>
 #include <cstring>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,5 +36,14 @@ struct Glyph {
 // At most `columns` columns; a longer text loses its end, even within a word. For command lines,
 // whose beginning is most informative.
 [[nodiscard]] std::string shorten_end(std::string_view utf8, int columns);
+
+// Finds the known word that is closest to a mistyped one. A pure function.
+
+// The candidate nearest to a mistyped word; empty when none is near.
+[[nodiscard]] std::string_view nearest(std::string_view word,
+                                       std::span<const std::string> candidates);
+// ", did you mean 'x'?" for the end of an error; empty when no candidate is near.
+[[nodiscard]] std::string did_you_mean(std::string_view word,
+                                       std::span<const std::string> candidates);
 
 }  // namespace vram

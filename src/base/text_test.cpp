@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <vector>
 
 namespace vram {
 namespace {
@@ -53,6 +54,15 @@ TEST(ShortenEnd, FitsAndSaysThatSomethingIsGone) {
   EXPECT_EQ(shorten_end("显存显存", 4), "显…") << "a wide character is not halved";
   EXPECT_EQ(shorten_end("abc", 1), "…");
   EXPECT_EQ(shorten_end("abc", 0), "");
+}
+
+TEST(Nearest, OnlyWhatIsNear) {
+  const std::vector<std::string> names = {"report", "convert"};
+  EXPECT_EQ(nearest("reprot", names), "report");
+  EXPECT_EQ(nearest("convrt", names), "convert");
+  EXPECT_EQ(nearest("dance", names), "");
+  EXPECT_EQ(did_you_mean("reprot", names), ", did you mean 'report'?");
+  EXPECT_EQ(did_you_mean("dance", names), "");
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "base/varint.hpp"
 
-#include "base/checksum.hpp"
-
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -1,13 +1,23 @@
 // The functions of look.h about devices and processes: telemetry as plain C structs.
+#include "base/environment.hpp"
+#include "base/spin_lock.hpp"
 #include "capi/last_error.hpp"
 #include "gpu/nvml/nvml.hpp"
+#include "record/board.hpp"
+#include "record/board_reader.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <pthread.h>
 #include <string>
 #include <unistd.h>
+#include <vector>
 #include <vram/look.h>
 
 struct vram_look {
@@ -95,6 +105,180 @@ vram_status vram_look_device(vram_look* look, uint32_t index, vram_device_info* 
   if (processes == nullptr) *capacity = 0;
   *capacity = std::min(*capacity, sample.processes ? sample.processes->size() : 0);
   for (size_t i = 0; i < *capacity; ++i) processes[i] = as_c((*sample.processes)[i]);
+  return VRAM_OK;
+}
+
+}  // extern "C"
+
+// The functions of look.h about the board: this process's page, and reading those of others.
+
+namespace {
+
+using vram::capi::last_error;
+using vram::record::Board;
+using vram::record::BoardDevice;
+using vram::record::BoardReading;
+using vram::record::TrimRequest;
+
+static_assert(VRAM_BOARD_DEVICES == vram::record::kBoardDevices);
+static_assert(VRAM_UNKNOWN == vram::record::kBoardUnknown);
+
+// The page of this process. A Board is never destroyed: a thread may be posting on it while another
+// closes it, and in a fork it is the parent's.
+class OpenBoard {
+ public:
+  static OpenBoard& get() {
+    static auto* const one = new OpenBoard;  // nor is this: threads may outlive main()
+    return *one;
+  }
+
+  [[nodiscard]] vram::Result<> open() {
+    const std::scoped_lock lock(lock_);
+    is_to_be_renewed_ = false;
+    if (board_.load(std::memory_order_relaxed) != nullptr) return {};
+    auto board = make();
+    if (!board) return tl::unexpected(board.error());
+    if (!has_handlers_) {
+      has_handlers_ = true;
+      (void)pthread_atfork(nullptr, nullptr, [] { get().forget(); });
+      (void)std::atexit([] { get().close(); });
+    }
+    boards_.push_back(std::make_unique<Board>(*std::move(board)));
+    board_.store(boards_.back().get(), std::memory_order_release);
+    return {};
+  }
+
+  void close() {
+    const std::scoped_lock lock(lock_);
+    is_to_be_renewed_ = false;
+    const Board* const board = board_.exchange(nullptr);
+    if (board == nullptr) return;
+    board->withdraw();
+    (void)vram::record::sweep_board(board->folder());  // forked children that ended meanwhile
+  }
+
+  // The one to post on; null: none.
+  Board* current() {
+    if (is_to_be_renewed_.load(std::memory_order_relaxed)) (void)open();
+    return board_.load(std::memory_order_acquire);
+  }
+
+  // Where pages of this user's processes lie.
+  static std::vector<std::string> folders() {
+    if (std::string named = vram::trusted_environment("VRAM_BOARD"); !named.empty()) return {named};
+    return {vram::record::board_folder_of(geteuid()),
+            vram::record::second_board_folder_of(geteuid())};
+  }
+
+ private:
+  // In the first folder where it can be made; the error of the first one.
+  static vram::Result<Board> make() {
+    const std::vector<std::string> all = folders();
+    auto first = Board::open(all.front());
+    if (first || all.size() == 1) return first;
+    auto second = Board::open(all.back());
+    return second ? std::move(second) : std::move(first);
+  }
+
+  // In the child of a fork, which has this one thread.
+  void forget() {
+    lock_.unlock();  // whoever held it is not here
+    if (board_.exchange(nullptr) != nullptr) is_to_be_renewed_ = true;
+  }
+
+  vram::SpinLock lock_;                         // of opening and closing
+  std::vector<std::unique_ptr<Board>> boards_;  // all that there ever were
+  std::atomic<Board*> board_{nullptr};
+  std::atomic<bool> is_to_be_renewed_{false};
+  bool has_handlers_ = false;
+};
+
+vram_status refuse(vram_status status, const std::string& why) {
+  last_error() = why;
+  return status;
+}
+
+void write_figures(vram_board_page& page, const vram::record::BoardFigures& figures) {
+  page.posted_ns = figures.posted_ns;
+  page.step = figures.step;
+  page.step_ns = figures.step_ns;
+  page.device_count = figures.device_count;
+  for (size_t i = 0; i < figures.device_count; ++i) {
+    const BoardDevice& device = figures.devices[i];
+    page.devices[i] = {device.device, device.allocated_bytes, device.reserved_bytes,
+                       device.peak_bytes, device.cached_bytes};
+  }
+  std::copy(std::begin(figures.scope), std::end(figures.scope), page.scope);
+}
+
+vram_board_page as_c(const BoardReading& reading) {
+  vram_board_page page{};
+  page.struct_bytes = sizeof page;
+  page.pid = reading.owner.pid;
+  page.owner = static_cast<vram_board_owner>(reading.state);
+  page.step = page.step_ns = VRAM_UNKNOWN;
+  (void)std::snprintf(page.command, sizeof page.command, "%s", reading.command.c_str());
+  if (reading.figures) write_figures(page, *reading.figures);
+  return page;
+}
+
+}  // namespace
+
+extern "C" {
+
+vram_status vram_board_open(void) {
+  last_error().clear();
+  const auto opened = OpenBoard::get().open();
+  return opened ? VRAM_OK : refuse(VRAM_NOT_SUPPORTED, opened.error().message);
+}
+
+void vram_board_close(void) { OpenBoard::get().close(); }
+
+vram_status vram_board_post(const vram_board_figures* figures) {
+  if (figures == nullptr || figures->struct_bytes != sizeof(vram_board_figures) ||
+      (figures->devices == nullptr && figures->device_count != 0))
+    return VRAM_INVALID_VALUE;
+  Board* const board = OpenBoard::get().current();
+  if (board == nullptr) return VRAM_OK;
+  std::array<BoardDevice, VRAM_BOARD_DEVICES> devices;
+  const size_t count = std::min(figures->device_count, devices.size());
+  std::transform(figures->devices, figures->devices + count, devices.begin(),
+                 [](const vram_board_device& device) {
+                   return BoardDevice{device.device, device.allocated_bytes, device.reserved_bytes,
+                                      device.peak_bytes, device.cached_bytes};
+                 });
+  board->post({.step = figures->step,
+               .step_ns = figures->step_ns,
+               .scope = figures->scope == nullptr ? "" : figures->scope,
+               .devices = std::span(devices).first(count)});
+  return VRAM_OK;
+}
+
+vram_status vram_board_request(vram_board_wish* wish) {
+  if (wish == nullptr || wish->struct_bytes != sizeof(vram_board_wish)) return VRAM_INVALID_VALUE;
+  const Board* const board = OpenBoard::get().current();
+  const auto pending = board == nullptr ? std::nullopt : board->request();
+  const auto request = pending.value_or(TrimRequest{});
+  *wish = {sizeof *wish, request.number, request.device, request.bytes};
+  return VRAM_OK;
+}
+
+void vram_board_answer(uint64_t number, uint64_t bytes) {
+  if (Board* const board = OpenBoard::get().current()) board->answer({.number = number}, bytes);
+}
+
+vram_status vram_board_read(uint32_t pid, vram_board_page* page) {
+  last_error().clear();
+  if (page == nullptr || page->struct_bytes != sizeof(vram_board_page)) {
+    return refuse(VRAM_INVALID_VALUE, "expected struct_bytes to be sizeof(vram_board_page)");
+  }
+  const std::vector<std::string> folders = OpenBoard::folders();
+  auto reading = vram::record::read_board(folders.front(), pid);
+  if (!reading && folders.size() > 1) {
+    if (auto second = vram::record::read_board(folders.back(), pid)) reading = std::move(second);
+  }
+  if (!reading) return refuse(VRAM_INVALID_VALUE, reading.error().message);
+  *page = as_c(*reading);
   return VRAM_OK;
 }
 

@@ -2,11 +2,15 @@
 #include "base/bytes.hpp"
 #include "base/testing/paths.hpp"
 #include "base/testing/waiting.hpp"
+#include "record/trim_requester.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vram/look.h>
@@ -64,6 +68,166 @@ TEST(Look, AForkHasNothingOpen) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_EQ(vram_look_close(look), VRAM_OK);
+}
+
+}  // namespace
+
+// The board's functions of look.h as a C program uses them.
+
+namespace {
+
+using vram::record::TrimRequester;
+using vram::record::TrimState;
+
+class BoardDoorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("VRAM_BOARD", folder_.c_str(), 1);
+  }  // NOLINT(concurrency-mt-unsafe)
+  void TearDown() override {
+    vram_board_close();
+    unsetenv("VRAM_BOARD");  // NOLINT(concurrency-mt-unsafe)
+    std::filesystem::remove_all(folder_);
+  }
+  static vram_status post(const char* scope) {
+    const vram_board_device device{0, 100, 200, 150, VRAM_UNKNOWN};
+    const vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, scope, &device, 1};
+    return vram_board_post(&figures);
+  }
+  // What this process has on the board: its scope, or why there is nothing.
+  static std::string read(pid_t pid) {
+    vram_board_page page{};
+    page.struct_bytes = sizeof page;
+    const bool is_read = vram_board_read(static_cast<uint32_t>(pid), &page) == VRAM_OK;
+    return is_read ? page.scope : vram_last_error();
+  }
+  std::string folder_ = "/dev/shm/vram-test-capi-" + std::to_string(getpid());
+};
+
+TEST_F(BoardDoorTest, PostsAndReads) {
+  EXPECT_EQ(post("nowhere"), VRAM_OK);  // no page is open
+  EXPECT_THAT(read(getpid()), testing::HasSubstr("found none"));
+  ASSERT_EQ(vram_board_open(), VRAM_OK) << vram_last_error();
+  ASSERT_EQ(vram_board_open(), VRAM_OK);
+  EXPECT_EQ(post("forward"), VRAM_OK);
+  vram_board_page page{};
+  EXPECT_EQ(vram_board_read(static_cast<uint32_t>(getpid()), &page), VRAM_INVALID_VALUE);
+  page.struct_bytes = sizeof page;
+  ASSERT_EQ(vram_board_read(static_cast<uint32_t>(getpid()), &page), VRAM_OK);
+  EXPECT_EQ(page.owner, VRAM_OWNER_ALIVE);
+  EXPECT_STREQ(page.scope, "forward");
+  EXPECT_EQ(page.step, 7u);
+  EXPECT_EQ(page.step_ns, VRAM_UNKNOWN);
+  ASSERT_EQ(page.device_count, 1u);
+  EXPECT_EQ(page.devices[0].peak_bytes, 150u);
+  vram_board_close();
+  EXPECT_EQ(post("closed"), VRAM_OK);
+  EXPECT_THAT(read(getpid()), testing::HasSubstr("found none"));
+}
+
+TEST_F(BoardDoorTest, RequestsAreToldOfUntilTheyAreAnswered) {
+  vram_board_wish wish{};
+  EXPECT_EQ(vram_board_request(&wish), VRAM_INVALID_VALUE);
+  wish = {sizeof wish, 9, 9, 9};
+  EXPECT_EQ(vram_board_request(&wish), VRAM_OK);  // no page is open
+  EXPECT_EQ(wish.number, 0u);
+  vram_board_answer(1, 2);
+  ASSERT_EQ(vram_board_open(), VRAM_OK);
+  auto asked =
+      TrimRequester::start(folder_, static_cast<uint32_t>(getpid()), {.bytes = 4096}).value();
+  EXPECT_EQ(vram_board_request(&wish), VRAM_OK);
+  EXPECT_NE(wish.number, 0u);
+  EXPECT_EQ(wish.device, VRAM_UNKNOWN);
+  EXPECT_EQ(wish.bytes, 4096u);
+  EXPECT_EQ(asked.poll(), TrimState::kAsked);
+  vram_board_answer(wish.number, 2048);
+  EXPECT_EQ(asked.poll(), TrimState::kAnswered);
+  EXPECT_EQ(asked.bytes(), 2048u);
+  EXPECT_EQ(vram_board_request(&wish), VRAM_OK);
+  EXPECT_EQ(wish.number, 0u);
+}
+
+TEST_F(BoardDoorTest, AForkPostsOnItsOwnPageAndTakesItAlong) {
+  ASSERT_EQ(vram_board_open(), VRAM_OK);
+  post("parent");
+  if (const pid_t child = fork(); child == 0) {
+    const bool has_none = read(getpid()).find("found none") != std::string::npos;
+    post("child");
+    const bool is_right = has_none && read(getpid()) == "child" && read(getppid()) == "parent";
+    std::exit(is_right ? 0
+                       : 1);  // NOLINT(concurrency-mt-unsafe): the orderly end is what is tested
+  } else {
+    const int status = vram::status_of_child(child);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_THAT(read(child), testing::HasSubstr("found none"));
+  }
+  EXPECT_EQ(read(getpid()), "parent");
+}
+
+TEST_F(BoardDoorTest, AFolderThatCantBeMadeIsSaid) {
+  setenv("VRAM_BOARD", "/nowhere/board", 1);  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(vram_board_open(), VRAM_NOT_SUPPORTED);
+  EXPECT_THAT(vram_last_error(), testing::HasSubstr("/nowhere/board"));
+}
+
+// As a user whose folder another one, here root, has made: of this number there is none.
+int open_as(uid_t uid, const std::string& runtime) {
+  unsetenv("VRAM_BOARD");  // NOLINT(concurrency-mt-unsafe)
+  if (runtime.empty())
+    unsetenv("XDG_RUNTIME_DIR");  // NOLINT(concurrency-mt-unsafe)
+  else
+    setenv("XDG_RUNTIME_DIR", runtime.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  if (setresgid(uid, uid, uid) != 0 || setresuid(uid, uid, uid) != 0) return 2;
+  if (vram_board_open() != VRAM_OK) {
+    const std::string why = vram_last_error();
+    const bool is_told =
+        why.find("found one of user 0, which only that user") != std::string::npos &&
+        why.find("VRAM_BOARD") != std::string::npos;
+    return is_told ? 3 : 4;
+  }
+  const vram_board_figures figures{sizeof figures, 7, VRAM_UNKNOWN, "forward", nullptr, 0};
+  if (vram_board_post(&figures) != VRAM_OK) return 5;
+  vram_board_page page{};
+  page.struct_bytes = sizeof page;
+  if (vram_board_read(static_cast<uint32_t>(getpid()), &page) != VRAM_OK) return 6;
+  const std::string own = runtime + "/vram/" + std::to_string(getpid());
+  return page.step == 7 && std::filesystem::exists(own) ? 0 : 7;
+}
+
+TEST_F(BoardDoorTest, WhereAnotherUserHasTakenTheNameThePageLiesInTheRuntimeFolder) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const auto uid = static_cast<uid_t>(700'000'000 + getpid());
+  const std::string taken = "/dev/shm/vram-" + std::to_string(uid);
+  const std::string runtime = testing::TempDir() + "vram-runtime-" + std::to_string(getpid());
+  std::filesystem::create_directory(taken);
+  std::filesystem::create_directory(runtime);
+  ASSERT_EQ(chown(runtime.c_str(), uid, uid), 0);
+  const auto ends = [&](const std::string& folder) {
+    const pid_t child = fork();
+    if (child == 0) _exit(open_as(uid, folder));
+    return WEXITSTATUS(vram::status_of_child(child));
+  };
+  EXPECT_EQ(ends(runtime), 0);
+  EXPECT_EQ(ends(""), 3) << "and without one it is said who has the name";
+  std::filesystem::remove_all(taken);
+  std::filesystem::remove_all(runtime);
+}
+
+// DataLoader's workers that post and end by _exit().
+TEST_F(BoardDoorTest, PagesOfDeadChildrenGo) {
+  ASSERT_EQ(vram_board_open(), VRAM_OK) << vram_last_error();
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder_),
+                         std::filesystem::directory_iterator());
+  };
+  for (int round = 0; round < 5; ++round) {
+    const pid_t child = fork();
+    if (child == 0) _exit(post("worker") == VRAM_OK && read(getpid()) == "worker" ? 0 : 1);
+    ASSERT_EQ(WEXITSTATUS(vram::status_of_child(child)), 0);
+    EXPECT_LE(files(), 2) << "this process's, and the last child's";
+  }
+  vram_board_close();
+  EXPECT_EQ(files(), 0);
 }
 
 }  // namespace

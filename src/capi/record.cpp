@@ -1,6 +1,6 @@
 // The functions of record.h: arguments checked, answers turned into a status.
 #include "base/environment.hpp"
-#include "base/output_target.hpp"
+#include "base/file.hpp"
 #include "capi/last_error.hpp"
 #include "capi/registry.hpp"
 #include "record/process.hpp"

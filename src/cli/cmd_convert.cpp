@@ -1,12 +1,10 @@
 // vram convert: a recording in another form.
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
-#include "cli/open.hpp"
 #include "cli/output.hpp"
-#include "cli/progress.hpp"
+#include "cli/recordings.hpp"
 #include "explain/explain.hpp"
-#include "trace/export/csv.hpp"
-#include "trace/export/jsonl.hpp"
+#include "trace/export/export.hpp"
 #include "trace/vtrace/writer.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 // vram demo: the main commands on recordings that are installed with the program.
 #include "cli/command.hpp"
 #include "cli/demo.hpp"
-#include "cli/exit_codes.hpp"
 #include "cli/options.hpp"
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 // with --stress what a GPU's memory does under pressure (stress_run).
 #include "base/environment.hpp"
 #include "cli/command.hpp"
-#include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
@@ -10,8 +9,7 @@
 #include "doctor/collect.hpp"
 #include "doctor/examine.hpp"
 #include "gpu/nvml/nvml.hpp"
-#include "show/doctor_json.hpp"
-#include "show/doctor_text.hpp"
+#include "show/doctor/doctor.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,13 +1,11 @@
 // vram free: who could give GPU memory back; and asking them to.
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
-#include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
-#include "show/free_json.hpp"
-#include "show/free_text.hpp"
-#include "watch/request_trim.hpp"
+#include "show/live/free.hpp"
+#include "watch/reclaim.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,17 +1,16 @@
 // vram replay: what would have happened with another allocator, other settings or less memory.
 #include "cli/command.hpp"
-#include "cli/open.hpp"
 #include "cli/output.hpp"
-#include "cli/progress.hpp"
 #include "cli/recorded_program.hpp"
+#include "cli/recordings.hpp"
 #include "explain/history/history.hpp"
-#include "explain/moment/clock.hpp"
+#include "explain/moment/curve.hpp"
 #include "explain/site/scopes.hpp"
 #include "explain/steps/steps.hpp"
 #include "replay/replay.hpp"
 #include "show/names.hpp"
-#include "show/replay_json.hpp"
-#include "show/replay_text.hpp"
+#include "show/replay/replay_json.hpp"
+#include "show/replay/replay_text.hpp"
 
 #include <fmt/format.h>
 

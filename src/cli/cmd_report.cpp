@@ -1,18 +1,13 @@
 // vram report: where the memory went.
 #include "cli/command.hpp"
-#include "cli/exit_codes.hpp"
-#include "cli/moment.hpp"
-#include "cli/open.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
-#include "cli/progress.hpp"
 #include "cli/recordings.hpp"
 #include "explain/explain.hpp"
-#include "show/page.hpp"
-#include "show/ranks_json.hpp"
-#include "show/ranks_text.hpp"
-#include "show/report_json.hpp"
-#include "show/report_text.hpp"
+#include "show/draw/page.hpp"
+#include "show/report/ranks.hpp"
+#include "show/report/report_json.hpp"
+#include "show/report/report_text.hpp"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "base/environment.hpp"
 #include "cli/command.hpp"
-#include "cli/exit_codes.hpp"
 #include "cli/output.hpp"
 #include "cli/recordings.hpp"
 #include "cli/startup.hpp"

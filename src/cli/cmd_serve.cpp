@@ -1,11 +1,9 @@
 // vram serve: who uses which GPU's memory, for Prometheus and for programs, over HTTP.
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
-#include "cli/exit_codes.hpp"
+#include "cli/folders.hpp"
 #include "cli/options.hpp"
 #include "cli/serving.hpp"
-#include "cli/user_folder.hpp"
-#include "serve/secret_file.hpp"
 #include "serve/token.hpp"
 
 #include <algorithm>
@@ -174,10 +172,10 @@ Result<std::vector<ReceiverUrl>> urls_of(const std::string& option,
 }
 
 // "30d" is what people say of a retention.
-Result<watch::HistoryKeep> keep_of(const std::string& text) {
+Result<history::HistoryKeep> keep_of(const std::string& text) {
   constexpr int64_t kSecondNs = 1'000'000'000;
   constexpr int kHoursOfADay = 24;
-  watch::HistoryKeep keep;
+  history::HistoryKeep keep;
   if (text.empty()) return keep;
   const bool is_days = text.ends_with('d');
   const auto time_ns = parse_duration_ns(is_days ? text.substr(0, text.size() - 1) + "h" : text);

@@ -2,17 +2,16 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
-#include "cli/release_requests.hpp"
 #include "cli/repaint.hpp"
+#include "cli/signals.hpp"
+#include "show/live/status_csv.hpp"
+#include "show/live/status_detail.hpp"
+#include "show/live/status_json.hpp"
+#include "show/live/status_text.hpp"
 #include "show/metrics/metrics.hpp"
-#include "show/status_csv.hpp"
-#include "show/status_detail.hpp"
-#include "show/status_json.hpp"
-#include "show/status_text.hpp"
 
 #include <chrono>
 #include <csignal>

@@ -1,7 +1,6 @@
 // vram top: who uses which GPU's memory, live, on a terminal.
 #include "base/bytes.hpp"
 #include "cli/command.hpp"
-#include "cli/exit_codes.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
 #include "cli/top_loop.hpp"

@@ -1,14 +1,12 @@
 // vram tune: the settings of PyTorch's allocator that serve a recorded program best.
 #include "cli/command.hpp"
-#include "cli/open.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
-#include "cli/progress.hpp"
 #include "cli/recorded_program.hpp"
+#include "cli/recordings.hpp"
 #include "explain/explain.hpp"
 #include "replay/tune/tune.hpp"
-#include "show/tune_json.hpp"
-#include "show/tune_text.hpp"
+#include "show/replay/tune.hpp"
 
 #include <algorithm>
 #include <utility>

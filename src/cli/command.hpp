@@ -1,6 +1,6 @@
 // Command: a command of the program. It provides its manual and its options; options.cpp sets the
 // options' targets from the command line, then run() does the work. Each command has its own file
-// and is listed in commands.cpp.
+// and is listed in command.cpp.
 #pragma once
 
 #include "base/result.hpp"
@@ -72,5 +72,11 @@ class Command {
 [[nodiscard]] std::unique_ptr<Command> free_command();
 [[nodiscard]] std::unique_ptr<Command> doctor_command();
 [[nodiscard]] std::unique_ptr<Command> serve_command();
+
+// The exit codes of all commands. 0: success.
+
+inline constexpr int kFailed = 1;  // a gate or a finding
+inline constexpr int kBadUsage = 2;
+inline constexpr int kEnvironment = 3;  // no GPU, no permission, an address that is taken
 
 }  // namespace vram::cli

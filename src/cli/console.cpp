@@ -2,7 +2,7 @@
 
 #include "base/environment.hpp"
 #include "base/text.hpp"
-#include "show/draw/ascii.hpp"
+#include "show/draw/line.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -1,6 +1,6 @@
 #include "cli/demo.hpp"
 
-#include "cli/installed.hpp"
+#include "cli/folders.hpp"
 
 #include <array>
 #include <filesystem>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "explain/moment/curve.hpp"
 #include "watch/boards.hpp"
 #include "watch/playback.hpp"
 #include "watch/process_table.hpp"
@@ -10,7 +11,6 @@
 #include "watch/reclaim.hpp"
 #include "watch/snapshot.hpp"
 #include "watch/sources.hpp"
-#include "watch/xid_tally.hpp"
 
 #include <memory>
 #include <string>
@@ -50,5 +50,13 @@ class Live {
   watch::ProcessTable table_;
   std::shared_ptr<watch::Postings> postings_;
 };
+
+// A recording for a playback (watch/playback.hpp): anything that `vram report` opens.
+
+// At its own pace, its last state for a second more; one without a clock takes a minute.
+[[nodiscard]] watch::Playable playable_of(const explain::MemoryTimeline& timeline);
+
+// Reads the whole recording, and keeps only what is played, of the main device.
+[[nodiscard]] Result<watch::Playable> open_playable(const std::string& path);
 
 }  // namespace vram::cli

@@ -1,7 +1,7 @@
 #include "cli/options.hpp"
 
 #include "base/bytes.hpp"
-#include "base/nearest.hpp"
+#include "base/text.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -1,7 +1,11 @@
 #include "cli/output.hpp"
 
+#include "base/bytes.hpp"
 #include "base/file.hpp"
-#include "base/own_formats.hpp"
+#include "base/text.hpp"
+#include "show/draw/bar.hpp"
+
+#include <fmt/format.h>
 
 #include <utility>
 
@@ -55,6 +59,79 @@ Result<> deliver(const std::string& text, const Output& output, Console& console
     if (auto written = file->write(end); !written) return written;
   }
   return file->commit();
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kQuick = 300ms;
+constexpr auto kBetweenDraws = 100ms;
+constexpr uint64_t kManyEvents = 500'000;
+constexpr int kBarColumns = 24;
+constexpr int kNameColumns = 30;
+
+std::string bar_text(uint64_t done, uint64_t total) {
+  if (total == 0) return "";
+  const double share = static_cast<double>(done) / static_cast<double>(total);
+  std::string bar = show::share_bar(share, kBarColumns);
+  bar.append(static_cast<size_t>(kBarColumns - display_width(bar)), ' ');
+  return fmt::format("│{}│ {:3.0f} %  ", bar, 100 * share);
+}
+
+}  // namespace
+
+Progress::Progress(const Console& console, std::string what)
+    : console_(console),
+      what_(std::move(what)),
+      begin_(Clock::now()),
+      next_draw_(begin_ + kQuick) {}
+
+Progress::~Progress() {
+  if (drawn_) console_.progress("");
+}
+
+void Progress::announce(uint64_t events) {
+  if (!console_.shows_progress() || events < kManyEvents) return;
+  drawn_ = true;
+  console_.progress(fmt::format("{}  {} events …", shorten_front(printable(what_), kNameColumns),
+                                format_count(events)));
+}
+
+void Progress::update_stage(std::string_view stage, double share) {
+  if (!console_.shows_progress() || (!drawn_ && Clock::now() < next_draw_)) return;
+  drawn_ = true;
+  constexpr uint64_t kWhole = 1000;
+  console_.progress(fmt::format("{}  {}{}", shorten_front(printable(what_), kNameColumns),
+                                bar_text(static_cast<uint64_t>(share * kWhole), kWhole), stage));
+}
+
+bool Progress::is_due(Clock::time_point now) {
+  if (!console_.shows_progress() || now < next_draw_) return false;
+  next_draw_ = now + kBetweenDraws;
+  drawn_ = true;
+  return true;
+}
+
+void Progress::update(uint64_t done_bytes, uint64_t total_bytes) {
+  const auto now = Clock::now();
+  if (!is_due(now)) return;
+  const double seconds = std::chrono::duration<double>(now - begin_).count();
+  const auto rate = static_cast<uint64_t>(static_cast<double>(done_bytes) / seconds);
+  console_.progress(fmt::format("{}  {}{}, {}/s", shorten_front(printable(what_), kNameColumns),
+                                bar_text(done_bytes, total_bytes), format_bytes(done_bytes),
+                                format_bytes(rate)));
+}
+
+void Progress::update_count(uint64_t done, uint64_t total, std::string_view things) {
+  if (!is_due(Clock::now())) return;
+  console_.progress(fmt::format("{}  {}{} of {} {}", shorten_front(printable(what_), kNameColumns),
+                                bar_text(done, total), format_count(done), format_count(total),
+                                things));
+}
+
+std::function<void(uint64_t, uint64_t)> Progress::callback() {
+  return [this](uint64_t done_bytes, uint64_t total_bytes) { update(done_bytes, total_bytes); };
 }
 
 }  // namespace vram::cli

@@ -1,22 +1,22 @@
 #include "cli/serving.hpp"
 
+#include "alerts/alert_engine.hpp"
 #include "base/bytes.hpp"
 #include "base/capabilities.hpp"
-#include "base/detachable_thread.hpp"
 #include "base/environment.hpp"
+#include "base/threads.hpp"
 #include "cli/live.hpp"
 #include "cli/reloading.hpp"
 #include "cli/rights.hpp"
-#include "cli/service_signals.hpp"
-#include "serve/alert_engine.hpp"
+#include "cli/signals.hpp"
 #include "serve/api.hpp"
 #include "serve/file_watch.hpp"
 #include "serve/guard.hpp"
 #include "serve/history_api.hpp"
 #include "serve/http_server.hpp"
 #include "serve/metrics_route.hpp"
-#include "serve/secret_file.hpp"
 #include "serve/service_manager.hpp"
+#include "serve/token.hpp"
 #include "watch/reclaim.hpp"
 #include "watch/sampler.hpp"
 #include "watch/take_snapshot.hpp"
@@ -81,7 +81,7 @@ class Serving {
   // What the sampler waits for before it looks.
   struct Start {
     bool samples_devices = false;
-    std::shared_ptr<watch::History> history;  // null: none is kept
+    std::shared_ptr<history::History> history;  // null: none is kept
   };
 
   void drop_privileges();
@@ -112,8 +112,8 @@ class Serving {
   ServiceSignals signals_;      // before there are threads
   std::shared_ptr<Live> live_;  // the sampler's: a look that hangs may outlive everything else
   std::shared_ptr<serve::Tally> tally_ = std::make_shared<serve::Tally>();
-  std::shared_ptr<watch::History> history_;  // null: none is kept
-  std::shared_ptr<serve::AlertEngine> alert_engine_;
+  std::shared_ptr<history::History> history_;  // null: none is kept
+  std::shared_ptr<alerts::AlertEngine> alert_engine_;
   std::unique_ptr<serve::HttpServer> server_;
   std::promise<Start> start_;
   std::unique_ptr<watch::Sampler> sampler_;
@@ -137,18 +137,19 @@ bool Serving::ends_before(DetachableThread& work) {
 // False: the program is to end instead.
 Result<bool> Serving::open_history() {
   if (settings_.history.empty()) return true;
-  watch::HistoryOptions options;
+  history::HistoryOptions options;
   options.keep = settings_.keep;
   options.report = [log = log_](const std::string& what) {
     log->write({.level = LogLevel::kWarning, .action = "history", .message = what});
   };
-  const auto found = std::make_shared<std::optional<Result<watch::History>>>();
-  DetachableThread opening(
-      [found, path = settings_.history, options] { *found = watch::History::open(path, options); });
+  const auto found = std::make_shared<std::optional<Result<history::History>>>();
+  DetachableThread opening([found, path = settings_.history, options] {
+    *found = history::History::open(path, options);
+  });
   if (ends_before(opening)) return false;
   auto& opened = **found;
   if (opened) {
-    history_ = std::make_shared<watch::History>(*std::move(opened));
+    history_ = std::make_shared<history::History>(*std::move(opened));
     return true;
   }
   if (settings_.needs_history) return fail(Code::kIo, "--history: {}", opened.error().message);
@@ -159,9 +160,9 @@ Result<bool> Serving::open_history() {
 }
 
 Result<> Serving::open_alerts() {
-  serve::notify::NotifierOptions receivers;
+  alerts::NotifierOptions receivers;
   const bool is_json = settings_.log_format == serve::LogFormat::kJson;
-  receivers.log = is_json ? serve::notify::LogForm::kJson : serve::notify::LogForm::kText;
+  receivers.log = is_json ? alerts::LogForm::kJson : alerts::LogForm::kText;
   receivers.write = [log = log_](std::string_view line) { log->write_line(line); };
   receivers.warn = [log = log_](std::string_view what) {
     log->write({.level = LogLevel::kWarning, .action = "notify", .message = std::string(what)});
@@ -172,14 +173,14 @@ Result<> Serving::open_alerts() {
   const watch::Moment moment = watch::current_moment();
   receivers.link = link_for_others(server_->addresses(), moment.host);
   auto alert_engine =
-      serve::AlertEngine::open({.rules_file = settings_.rules,
-                                .judge = {.sees_all_processes = watch::sees_all_processes()},
-                                .receivers = std::move(receivers),
-                                .host = moment.host,
-                                .history = history_,
-                                .now = {.now_ns = watch::monotonic_ns(),
-                                        .unix_ns = moment.time_ns,
-                                        .boot = watch::this_boot()}});
+      alerts::AlertEngine::open({.rules_file = settings_.rules,
+                                 .judge = {.sees_all_processes = watch::sees_all_processes()},
+                                 .receivers = std::move(receivers),
+                                 .host = moment.host,
+                                 .history = history_,
+                                 .now = {.now_ns = watch::monotonic_ns(),
+                                         .unix_ns = moment.time_ns,
+                                         .boot = history::this_boot()}});
   if (!alert_engine) return tl::unexpected(alert_engine.error());
   alert_engine_ = *std::move(alert_engine);
   return {};
@@ -315,7 +316,7 @@ void Serving::reload() {
   log_->write({.action = "reloaded", .message = "the rules were read again"});
 }
 
-// By the numbers that notify::Notifier gives them.
+// By the numbers that alerts::Notifier gives them.
 void Serving::reload_receivers() {
   size_t number = 0;
   for (const auto* const kind : {&settings_.webhooks, &settings_.alertmanagers}) {

@@ -10,10 +10,10 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "serve/address.hpp"
+#include "history/history.hpp"
+#include "serve/guard.hpp"
 #include "serve/log.hpp"
-#include "serve/web_access.hpp"
-#include "watch/history/history.hpp"
+#include "serve/target.hpp"
 #include "watch/process_texts.hpp"
 
 #include <chrono>
@@ -44,7 +44,7 @@ struct ServeSettings {
   std::optional<uint32_t> process_series;
   std::string history;         // a file; empty: none
   bool needs_history = false;  // without it there is no serving
-  watch::HistoryKeep keep;
+  history::HistoryKeep keep;
   std::string rules;
   std::vector<ReceiverUrl> webhooks;
   std::vector<ReceiverUrl> alertmanagers;

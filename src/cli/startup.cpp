@@ -1,7 +1,7 @@
 #include "cli/startup.hpp"
 
 #include "base/environment.hpp"
-#include "cli/installed.hpp"
+#include "cli/folders.hpp"
 
 #include <fmt/format.h>
 

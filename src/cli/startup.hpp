@@ -3,7 +3,7 @@
 // program's children inherit it.
 #pragma once
 
-#include "base/output_target.hpp"
+#include "base/file.hpp"
 #include "base/result.hpp"
 
 #include <cstdint>

@@ -30,8 +30,8 @@ class SimulatedCard final : public StressCard {
     device_.uuid = fmt::format("simulated-{}", bytes);
     device_.is_simulated = true;
   }
-  doctor::Card& card() override { return card_; }
-  const doctor::StressedDevice& device() const override { return device_; }
+  stress::Card& card() override { return card_; }
+  const stress::StressedDevice& device() const override { return device_; }
 
  private:
   static gpu::SimOptions options(uint64_t bytes) {
@@ -41,8 +41,8 @@ class SimulatedCard final : public StressCard {
     return options;
   }
   gpu::SimGpu gpu_;
-  doctor::Card card_;
-  doctor::StressedDevice device_;
+  stress::Card card_;
+  stress::StressedDevice device_;
 };
 
 struct Driver {
@@ -53,7 +53,7 @@ struct Driver {
 class CudaCard final : public StressCard {
  public:
   static Result<std::unique_ptr<StressCard>> open(std::unique_ptr<Driver> driver, uint32_t ordinal,
-                                                  doctor::StressedDevice device) {
+                                                  stress::StressedDevice device) {
     auto memory = CudaMemory::open(driver->api, ordinal);
     if (!memory) return tl::unexpected(std::move(memory.error()));
     auto copies = CudaCopies::open(driver->api, driver->copies, ordinal);
@@ -62,7 +62,7 @@ class CudaCard final : public StressCard {
                                       ordinal, std::move(device));
   }
   CudaCard(std::unique_ptr<Driver> driver, std::unique_ptr<CudaMemory> memory,
-           std::unique_ptr<CudaCopies> copies, uint32_t ordinal, doctor::StressedDevice device)
+           std::unique_ptr<CudaCopies> copies, uint32_t ordinal, stress::StressedDevice device)
       : driver_(std::move(driver)),
         memory_(std::move(memory)),
         copies_(std::move(copies)),
@@ -70,8 +70,8 @@ class CudaCard final : public StressCard {
               std::clamp(std::thread::hardware_concurrency(), 1U, kMaxLanes),
               [this](gpu::Call call, gpu::Status status) { return answer(call, status); }),
         device_(std::move(device)) {}
-  doctor::Card& card() override { return card_; }
-  const doctor::StressedDevice& device() const override { return device_; }
+  stress::Card& card() override { return card_; }
+  const stress::StressedDevice& device() const override { return device_; }
 
  private:
   [[nodiscard]] std::string answer(gpu::Call call, gpu::Status status) const {
@@ -82,8 +82,8 @@ class CudaCard final : public StressCard {
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<CudaMemory> memory_;
   std::unique_ptr<CudaCopies> copies_;
-  doctor::Card card_;
-  doctor::StressedDevice device_;
+  stress::Card card_;
+  stress::StressedDevice device_;
 };
 
 std::string driver_path() {
@@ -104,13 +104,13 @@ bool is_same(const std::optional<std::string>& one, const std::optional<std::str
   return one && other && !one->empty() && *one == *other;
 }
 
-std::vector<doctor::StressedDevice> devices_of(const Driver& driver) {
-  std::vector<doctor::StressedDevice> devices;
+std::vector<stress::StressedDevice> devices_of(const Driver& driver) {
+  std::vector<stress::StressedDevice> devices;
   int count = 0;
   if (driver.api.device_get_count(&count) != gpu::cuda::kSuccess) return devices;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     gpu::cuda::CUdevice device = 0;
-    doctor::StressedDevice& added = devices.emplace_back();
+    stress::StressedDevice& added = devices.emplace_back();
     if (driver.api.device_get(&device, ordinal) != gpu::cuda::kSuccess) continue;
     const gpu::cuda::DeviceNames names = gpu::cuda::names_of(driver.copies, device);
     added.name = names.name;
@@ -121,7 +121,7 @@ std::vector<doctor::StressedDevice> devices_of(const Driver& driver) {
 }
 
 // Which of CUDA's devices is meant.
-Result<uint32_t> ordinal_of(const std::vector<doctor::StressedDevice>& devices,
+Result<uint32_t> ordinal_of(const std::vector<stress::StressedDevice>& devices,
                             const watch::Snapshot& snapshot, std::optional<uint32_t> number) {
   if (!number) return 0;
   if (snapshot.devices.empty()) return *number;
@@ -142,7 +142,7 @@ std::unique_ptr<StressCard> simulated_card(uint64_t bytes) {
 }
 
 const watch::Device* find_device(const watch::Snapshot& snapshot,
-                                 const doctor::StressedDevice& device) {
+                                 const stress::StressedDevice& device) {
   const auto found = std::ranges::find_if(snapshot.devices, [&](const watch::Device& each) {
     return is_same(each.identity.uuid, device.uuid) || is_same(each.identity.pci_id, device.pci_id);
   });
@@ -153,10 +153,10 @@ Result<std::unique_ptr<StressCard>> cuda_card(const watch::Snapshot& snapshot,
                                               std::optional<uint32_t> number) {
   auto driver = open_driver();
   if (!driver) return tl::unexpected(std::move(driver.error()));
-  const std::vector<doctor::StressedDevice> devices = devices_of(**driver);
+  const std::vector<stress::StressedDevice> devices = devices_of(**driver);
   const auto ordinal = ordinal_of(devices, snapshot, number);
   if (!ordinal) return tl::unexpected(ordinal.error());
-  doctor::StressedDevice device;
+  stress::StressedDevice device;
   if (*ordinal < devices.size()) device = devices[*ordinal];
   if (const watch::Device* const known = find_device(snapshot, device); known != nullptr) {
     device.index = known->identity.index;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "doctor/stress/card.hpp"
-#include "doctor/stress/report.hpp"
+#include "stress/card.hpp"
+#include "stress/report.hpp"
 #include "watch/snapshot.hpp"
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace vram::cli {
 class StressCard {
  public:
   virtual ~StressCard() = default;
-  [[nodiscard]] virtual doctor::Card& card() = 0;
+  [[nodiscard]] virtual stress::Card& card() = 0;
   // Its names; the index if telemetry knows it.
-  [[nodiscard]] virtual const doctor::StressedDevice& device() const = 0;
+  [[nodiscard]] virtual const stress::StressedDevice& device() const = 0;
 };
 
 // Of that many bytes, all real: host memory of this process.
@@ -32,6 +32,6 @@ class StressCard {
 
 // The device of the snapshot that is this one.
 [[nodiscard]] const watch::Device* find_device(const watch::Snapshot& snapshot,
-                                               const doctor::StressedDevice& device);
+                                               const stress::StressedDevice& device);
 
 }  // namespace vram::cli

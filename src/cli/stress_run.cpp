@@ -1,19 +1,26 @@
 #include "cli/stress_run.hpp"
 
-#include "cli/exit_codes.hpp"
+#include "base/bytes.hpp"
+#include "base/file.hpp"
+#include "cli/command.hpp"
 #include "cli/live.hpp"
+#include "cli/options.hpp"
 #include "cli/output.hpp"
-#include "cli/progress.hpp"
-#include "cli/stress_arguments.hpp"
 #include "cli/stress_card.hpp"
-#include "doctor/stress/compare.hpp"
-#include "doctor/stress/stress.hpp"
-#include "show/stress_json.hpp"
-#include "show/stress_text.hpp"
+#include "gpu/sim/sim_gpu.hpp"
+#include "show/doctor/stress_json.hpp"
+#include "show/doctor/stress_text.hpp"
+#include "stress/report.hpp"
+#include "stress/stress.hpp"
+#include "watch/sources.hpp"
 #include "watch/take_snapshot.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
+#include <limits>
+#include <string>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 
@@ -48,9 +55,9 @@ class StopOnSignal {
   struct sigaction terminate_{};
 };
 
-std::vector<doctor::OtherUser> others_on(const watch::Snapshot& snapshot,
-                                         const doctor::StressedDevice& device) {
-  std::vector<doctor::OtherUser> others;
+std::vector<stress::OtherUser> others_on(const watch::Snapshot& snapshot,
+                                         const stress::StressedDevice& device) {
+  std::vector<stress::OtherUser> others;
   for (const watch::Process& process : snapshot.processes) {
     if (static_cast<pid_t>(process.facts->pid) == getpid()) continue;
     for (const watch::Use& use : process.uses) {
@@ -63,7 +70,7 @@ std::vector<doctor::OtherUser> others_on(const watch::Snapshot& snapshot,
 }
 
 // Whose programs may run out of memory, unless that is wanted.
-Result<> check_others(const std::vector<doctor::OtherUser>& others, bool force) {
+Result<> check_others(const std::vector<stress::OtherUser>& others, bool force) {
   if (others.empty() || force) return {};
   return fail(Code::kBadInput,
               "expected a GPU that no other process uses, found {}: the test uses all free memory "
@@ -72,16 +79,16 @@ Result<> check_others(const std::vector<doctor::OtherUser>& others, bool force) 
 }
 
 // Before a minute is spent on it.
-Result<> check_comparable(const StressArguments& arguments, const doctor::StressedDevice& device) {
+Result<> check_comparable(const StressArguments& arguments, const stress::StressedDevice& device) {
   if (!arguments.before) return {};
-  doctor::StressReport now;
+  stress::StressReport now;
   now.device = device;
-  const auto compared = doctor::compare(*arguments.before, now, arguments.limit);
+  const auto compared = stress::compare(*arguments.before, now, arguments.limit);
   if (!compared) return fail(compared.error().code, "--compare: {}", compared.error().message);
   return {};
 }
 
-doctor::Progress progress_on(const Console& console) {
+stress::Progress progress_on(const Console& console) {
   struct Drawn {
     std::string phase;
     std::optional<Progress> line;
@@ -98,7 +105,7 @@ doctor::Progress progress_on(const Console& console) {
   };
 }
 
-doctor::ReadDevice device_reader(Live& live, const doctor::StressedDevice& device) {
+stress::ReadDevice device_reader(Live& live, const stress::StressedDevice& device) {
   if (!device.index) return {};
   return [&live, &device]() -> std::optional<watch::Device> {
     const watch::Snapshot snapshot = live.take_sample();
@@ -107,7 +114,7 @@ doctor::ReadDevice device_reader(Live& live, const doctor::StressedDevice& devic
   };
 }
 
-Result<doctor::StressReport> stress_device(StressCard& opened, Live& live,
+Result<stress::StressReport> stress_device(StressCard& opened, Live& live,
                                            const StressArguments& arguments,
                                            const Console& console) {
   gpu::MemoryInfo info;
@@ -115,30 +122,30 @@ Result<doctor::StressReport> stress_device(StressCard& opened, Live& live,
     return fail(
         Code::kUnsupported,
         "cannot read the GPU's free memory: cuMemGetInfo fails; check the GPU with nvidia-smi");
-  doctor::StressOptions options;
+  stress::StressOptions options;
   options.length_ns = arguments.length_ns;
   options.leave_bytes =
-      arguments.leave_bytes.value_or(doctor::default_margin(info.free_bytes, info.total_bytes));
+      arguments.leave_bytes.value_or(stress::default_margin(info.free_bytes, info.total_bytes));
   options.seed = arguments.seed;
   options.stop = &should_stop;
   options.clock = [] { return static_cast<int64_t>(watch::monotonic_ns()); };
   options.progress = progress_on(console);
   options.read_device = device_reader(live, opened.device());
   const StopOnSignal signals;
-  return doctor::run_stress(opened.card(), options);
+  return stress::run_stress(opened.card(), options);
 }
 
-int exit_code(const doctor::StressReport& report,
-              const std::optional<doctor::Comparison>& comparison) {
+int exit_code(const stress::StressReport& report,
+              const std::optional<stress::Comparison>& comparison) {
   const bool is_worse = comparison && comparison->is_failing();
-  return report.verdict() == doctor::Verdict::kPassed && !is_worse ? 0 : kFailed;
+  return report.verdict() == stress::Verdict::kPassed && !is_worse ? 0 : kFailed;
 }
 
-Result<int> print_result(const doctor::StressReport& report, const StressArguments& arguments,
+Result<int> print_result(const stress::StressReport& report, const StressArguments& arguments,
                          const StressRequest& request, Console& console) {
-  std::optional<doctor::Comparison> comparison;
+  std::optional<stress::Comparison> comparison;
   if (arguments.before) {
-    auto compared = doctor::compare(*arguments.before, report, arguments.limit);
+    auto compared = stress::compare(*arguments.before, report, arguments.limit);
     if (!compared) return tl::unexpected(std::move(compared.error()));
     comparison = *std::move(compared);
   }
@@ -192,8 +199,8 @@ Result<int> run_stress_request(const StressRequest& request, Console& console) {
     console.error(opened.error().message);
     return kEnvironment;
   }
-  const doctor::StressedDevice& device = (*opened)->device();
-  const std::vector<doctor::OtherUser> others = others_on(snapshot, device);
+  const stress::StressedDevice& device = (*opened)->device();
+  const std::vector<stress::OtherUser> others = others_on(snapshot, device);
   if (const auto checked = check_others(others, request.force); !checked)
     return tl::unexpected(checked.error());
   if (const auto checked = check_comparable(*arguments, device); !checked)
@@ -211,6 +218,92 @@ Result<int> run_stress_request(const StressRequest& request, Console& console) {
   report->host = moment.host;
   report->others = others;
   return print_result(*report, *arguments, request, console);
+}
+
+namespace {
+
+constexpr int64_t kMinStressNs = 1'000'000'000;
+constexpr int64_t kMaxStressNs = 24 * 3600 * int64_t{1'000'000'000};
+constexpr uint64_t kSimulatedBytes = 2 * kGiB;
+constexpr uint64_t kMinSimulatedBytes = 16 * kMiB;
+constexpr uint64_t kMaxReportBytes = 16 * kMiB;
+constexpr std::string_view kSim = "sim";
+
+Result<double> parse_limit(std::string text) {
+  if (text.ends_with('%')) text.pop_back();
+  double percent = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, percent);
+  if (error != std::errc() || stopped != end || !(percent >= 0 && percent <= 1000))
+    return fail(Code::kBadInput, "--fail-above: expected a percentage such as 10%, found '{}'",
+                text);
+  return percent / 100;
+}
+
+Result<stress::StressReport> read_report(const std::string& path) {
+  const auto text = read_whole(path, kMaxReportBytes);
+  if (!text) return fail(text.error().code, "--compare: {}", text.error().message);
+  return show::read_stress_json(*text);
+}
+
+Result<> parse_gpu(const std::string& gpu, StressArguments& arguments) {
+  if (gpu.empty() || gpu == "cuda") return {};
+  if (!gpu.starts_with(kSim) || (gpu.size() > kSim.size() && gpu[kSim.size()] != ':'))
+    return fail(Code::kBadInput, "--gpu: expected cuda, sim or sim:SIZE for a test, found '{}'",
+                gpu);
+  arguments.simulated_bytes = kSimulatedBytes;
+  if (gpu.size() == kSim.size()) return {};
+  const auto bytes = parse_bytes(gpu.substr(kSim.size() + 1));
+  if (!bytes) return fail(Code::kBadInput, "--gpu: {}", bytes.error().message);
+  if (*bytes < kMinSimulatedBytes || *bytes >= gpu::kUnlimited)
+    return fail(Code::kBadInput, "--gpu: a simulated GPU has at least {}, found '{}'",
+                format_bytes(kMinSimulatedBytes), gpu);
+  arguments.simulated_bytes = *bytes;
+  return {};
+}
+
+Result<> parse_numbers(const StressRequest& request, StressArguments& arguments) {
+  const auto length = parse_duration_ns(request.length);
+  if (!length) return fail(Code::kBadInput, "--stress: {}", length.error().message);
+  if (*length < kMinStressNs || *length > kMaxStressNs)
+    return fail(Code::kBadInput, "--stress: expected 1s to 24h, found '{}'", request.length);
+  arguments.length_ns = *length;
+  if (!request.device.empty()) {
+    const auto device = parse_number("--device", request.device);
+    if (!device) return tl::unexpected(device.error());
+    if (*device > std::numeric_limits<uint32_t>::max())
+      return fail(Code::kBadInput, "--device: invalid number {}", request.device);
+    arguments.device = static_cast<uint32_t>(*device);
+  }
+  arguments.seed = watch::monotonic_ns() % 1'000'000;
+  if (!request.seed.empty()) {
+    const auto seed = parse_number("--seed", request.seed);
+    if (!seed) return tl::unexpected(seed.error());
+    arguments.seed = *seed;
+  }
+  if (request.leave.empty()) return {};
+  const auto leave = parse_bytes(request.leave);
+  if (!leave) return fail(Code::kBadInput, "--leave: {}", leave.error().message);
+  arguments.leave_bytes = *leave;
+  return {};
+}
+
+}  // namespace
+
+Result<StressArguments> parse_stress_arguments(const StressRequest& request) {
+  StressArguments arguments;
+  if (auto parsed = parse_numbers(request, arguments); !parsed)
+    return tl::unexpected(parsed.error());
+  if (auto parsed = parse_gpu(request.gpu, arguments); !parsed)
+    return tl::unexpected(parsed.error());
+  const auto limit = parse_limit(request.fail_above);
+  if (!limit) return tl::unexpected(limit.error());
+  arguments.limit = *limit;
+  if (request.compare.empty()) return arguments;
+  auto before = read_report(request.compare);
+  if (!before) return fail(before.error().code, "--compare: {}", before.error().message);
+  arguments.before = *std::move(before);
+  return arguments;
 }
 
 }  // namespace vram::cli

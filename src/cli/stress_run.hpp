@@ -6,7 +6,10 @@
 #include "cli/command.hpp"
 #include "cli/console.hpp"
 #include "cli/output.hpp"
+#include "stress/report.hpp"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,5 +38,20 @@ struct StressRequest {
 // Blocks until the test ends or a signal stops it. 0: passed; 1: errors, worse than before, or
 // incomplete; 3: no GPU to test.
 [[nodiscard]] Result<int> run_stress_request(const StressRequest& request, Console& console);
+
+// StressArguments: the words of `vram doctor --stress`, understood and checked before anything is
+// opened.
+struct StressArguments {
+  int64_t length_ns = 0;
+  std::optional<uint32_t> device;
+  std::optional<uint64_t> simulated_bytes;
+  std::optional<uint64_t> leave_bytes;
+  uint64_t seed = 0;
+  double limit = 0;
+  std::optional<stress::StressReport> before;
+};
+
+// Reads the report to compare with, too. kBadInput: the error names the option.
+[[nodiscard]] Result<StressArguments> parse_stress_arguments(const StressRequest& request);
 
 }  // namespace vram::cli

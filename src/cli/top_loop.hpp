@@ -5,18 +5,41 @@
 //     sampler ──▶ latest, History ───┴──▶ draw ──▶ Grid ──▶ Terminal
 #pragma once
 
-#include "cli/background_trim.hpp"
+#include "base/result.hpp"
 #include "cli/live.hpp"
-#include "cli/top_signals.hpp"
+#include "cli/signals.hpp"
 #include "show/terminal/terminal.hpp"
-#include "show/top/history.hpp"
 #include "show/top/keys.hpp"
+#include "show/top/rows.hpp"
 #include "show/top/state.hpp"
 #include "watch/sampler.hpp"
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace vram::cli {
+
+// Asks processes to release memory, on a thread of its own: an answer takes as long as a step, and
+// the keyboard must stay responsive.
+
+class BackgroundTrim {
+ public:
+  BackgroundTrim();
+
+  // False: the last time is not over yet.
+  [[nodiscard]] bool start(std::shared_ptr<const watch::Sampled> seen,
+                           std::vector<show::top::ProcessId> processes);
+  // Becomes readable when there is an answer.
+  [[nodiscard]] int wake_fd() const;
+  // Returns the result in one line, once.
+  [[nodiscard]] std::optional<std::string> take_answer();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // with the thread, which may outlive this
+};
 
 class TopLoop {
  public:
@@ -46,5 +69,11 @@ class TopLoop {
   show::top::History history_;
   std::shared_ptr<const watch::Sampled> shown_;
 };
+
+// Sends a signal to a process and never to a later one with the same pid: a descriptor holds the
+// process while its start time is compared.
+
+// kNotFound: it has ended. kIo: not permitted; the message says what to do.
+[[nodiscard]] Result<> signal_process(const show::top::ProcessId& process, int signal);
 
 }  // namespace vram::cli

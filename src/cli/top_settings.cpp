@@ -1,7 +1,7 @@
 #include "cli/top_settings.hpp"
 
 #include "base/file.hpp"
-#include "cli/user_folder.hpp"
+#include "cli/folders.hpp"
 
 #include <filesystem>
 #include <sys/stat.h>

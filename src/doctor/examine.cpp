@@ -1,8 +1,7 @@
 #include "doctor/examine.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 #include "doctor/checks/checks.hpp"
-#include "doctor/checks/words.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,13 +1,10 @@
 #include "explain/explain.hpp"
 
 #include "base/bytes.hpp"
-#include "explain/about.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/growth/growth.hpp"
 #include "explain/history/history.hpp"
-#include "explain/moment/clock.hpp"
 #include "explain/moment/curve.hpp"
-#include "explain/moment/ooms.hpp"
 #include "explain/moment/state.hpp"
 #include "explain/names/names.hpp"
 #include "explain/site/scopes.hpp"
@@ -15,7 +12,10 @@
 #include "explain/steps/steps.hpp"
 #include "explain/whatif/what_if.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -279,6 +279,21 @@ Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options)
       return tl::unexpected(added.error());
   }
   return report;
+}
+
+std::optional<uint64_t> number_about(const trace::Trace& trace, std::string_view key) {
+  const auto found = std::ranges::find(trace.about, key, &trace::Setting::key);
+  uint64_t number = 0;
+  if (found == trace.about.end()) return std::nullopt;
+  const char* const end = found->value.data() + found->value.size();
+  const auto read = std::from_chars(found->value.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return number;
+}
+
+std::optional<uint64_t> memory_bytes_of(const trace::Trace& trace,
+                                        const trace::DeviceTrace& device) {
+  return number_about(trace, fmt::format("device.{}.memory_bytes", device.ordinal));
 }
 
 }  // namespace vram::explain

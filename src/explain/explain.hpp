@@ -32,4 +32,13 @@ struct ExplainOptions {
 // existing ones), and those of check_contents().
 [[nodiscard]] Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options = {});
 
+// Numbers in a recording's facts about its process and machine (Trace::about).
+
+// Nothing: not recorded, or no number.
+[[nodiscard]] std::optional<uint64_t> number_about(const trace::Trace& trace, std::string_view key);
+
+// The device's total memory.
+[[nodiscard]] std::optional<uint64_t> memory_bytes_of(const trace::Trace& trace,
+                                                      const trace::DeviceTrace& device);
+
 }  // namespace vram::explain

@@ -1,6 +1,6 @@
 #include "pool/arena.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <algorithm>
 

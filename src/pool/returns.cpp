@@ -1,6 +1,6 @@
 #include "pool/returns.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 #include "pool/progress.hpp"
 
 namespace vram::pool {

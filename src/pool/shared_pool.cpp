@@ -1,6 +1,6 @@
 #include "pool/shared_pool.hpp"
 
-#include "base/thread_number.hpp"
+#include "base/thread_end.hpp"
 #include "pool/sizes.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "pool/stitches.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,6 +1,6 @@
 #include "pool/stock.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 namespace vram::pool {
 

@@ -1,7 +1,7 @@
 #include "record/board.hpp"
 
-#include "record/page_file.hpp"
-#include "record/sweep.hpp"
+#include "record/board_page.hpp"
+#include "record/board_reader.hpp"
 
 #include <algorithm>
 #include <atomic>

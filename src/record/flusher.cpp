@@ -1,9 +1,8 @@
 #include "record/flusher.hpp"
 
-#include "base/background_thread.hpp"
+#include "base/threads.hpp"
 #include "record/process.hpp"
 #include "record/threads.hpp"
-#include "record/traffic.hpp"
 
 #include <fmt/format.h>
 

@@ -1,13 +1,21 @@
 // The facts of a process in its recording, and the name of its file among other ranks.
 #pragma once
 
-#include "record/fact.hpp"
-
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace vram::record {
+
+// Fact: information in a recording besides its events: about the process or the machine, or an
+// allocator setting.
+struct Fact {
+  enum class Kind : uint8_t { kAbout, kSetting };
+  Kind kind = Kind::kAbout;
+  std::string key;
+  std::string value;
+};
 
 struct Rank {
   unsigned number = 0;

@@ -2,7 +2,7 @@
 // of other processes.
 #include "record/process.hpp"
 
-#include "base/own_formats.hpp"
+#include "base/file.hpp"
 #include "base/testing/waiting.hpp"
 #include "record/stacks/native_stack.hpp"
 #include "record/testing/recorder_fixture.hpp"

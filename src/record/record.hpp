@@ -2,6 +2,9 @@
 // without pointers: texts, stacks and scopes are numbers of the Stores (stores.hpp).
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace vram::record {
@@ -56,5 +59,70 @@ struct Record {
   uint64_t unused_too = 0;
 };
 static_assert(sizeof(Record) == 64);
+
+// Ring: the records of one thread on their way to the flusher. One thread puts, one takes, without
+// locks; unused memory is never touched.
+class Ring {
+ public:
+  static constexpr size_t kRecords = size_t{1} << 14;
+  static constexpr size_t kNotifyEvery = 256;
+
+  Ring() {}  // NOLINT(modernize-use-equals-default): which would let its memory be zeroed
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  // The owner: a place for the next record, nullptr while the ring is full; then publish() it.
+  [[nodiscard]] Record* claim() {
+    const size_t put = put_.load(std::memory_order_relaxed);
+    if (put - seen_taken_ >= kRecords) {
+      seen_taken_ = taken_.load(std::memory_order_acquire);
+      if (put - seen_taken_ >= kRecords) return nullptr;
+    }
+    return &places_[put % kRecords].record;
+  }
+  // The cache line of the next place was last read by the flusher: prefetch it for writing.
+  void publish() {
+    const size_t put = put_.load(std::memory_order_relaxed) + 1;
+    put_.store(put, std::memory_order_release);
+    __builtin_prefetch(&places_[put % kRecords], 1);
+    __builtin_prefetch(&places_[(put + 1) % kRecords], 1);
+  }
+  // Returns true if more than half of the places are used; only every kNotifyEvery records, since
+  // the caller then wakes the flusher.
+  [[nodiscard]] bool is_filling() {
+    const size_t put = put_.load(std::memory_order_relaxed);
+    if (put - seen_taken_ <= kRecords / 2 || put % kNotifyEvery != 0) return false;
+    seen_taken_ = taken_.load(std::memory_order_acquire);
+    return put - seen_taken_ > kRecords / 2;
+  }
+
+  // For the flusher: returns the oldest record, or nullptr; then call drop().
+  [[nodiscard]] const Record* front() {
+    const size_t taken = taken_.load(std::memory_order_relaxed);
+    if (taken == seen_put_) {
+      seen_put_ = put_.load(std::memory_order_acquire);
+      if (taken == seen_put_) return nullptr;
+    }
+    return &places_[taken % kRecords].record;
+  }
+  void drop() {
+    taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+ private:
+  alignas(64) std::atomic<size_t> put_{0};
+  size_t seen_taken_ = 0;  // the owner's
+  alignas(64) std::atomic<size_t> taken_{0};
+  size_t seen_put_ = 0;  // the flusher's
+  // Not initialized: a record is written before it is read, and pages that no record has touched
+  // take no memory.
+  struct Place {
+    Place() {}  // NOLINT(modernize-use-equals-default): which would initialize the record
+    union {
+      Record record;
+    };
+  };
+  alignas(64) std::array<Place, kRecords> places_;
+};
 
 }  // namespace vram::record

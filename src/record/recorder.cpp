@@ -3,11 +3,9 @@
 #include "record/file/file_sink.hpp"
 #include "record/flusher.hpp"
 #include "record/process.hpp"
-#include "record/stacks/describe.hpp"
 #include "record/stacks/native_stack.hpp"
 #include "record/stacks/python_stack.hpp"
 #include "record/threads.hpp"
-#include "record/traffic.hpp"
 
 #include <array>
 #include <chrono>

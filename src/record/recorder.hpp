@@ -7,7 +7,7 @@
 //
 // emit() may be called from any thread, also while nothing is recorded (it then costs one load); it
 // takes no lock, and allocates nothing once the thread has its ring. If the ring is full, the
-// thread waits for the flusher for a limited time (traffic.hpp) and then drops the record: each
+// thread waits for the flusher for a limited time (threads.hpp) and then drops the record: each
 // record is either in the file or counted as lost. Call emit() after an allocation and before a
 // free, so that no record about the same address can come between.
 //
@@ -15,9 +15,9 @@
 // The child of a lazy recording records into its own file; other children record nothing.
 #pragma once
 
-#include "base/output_target.hpp"
+#include "base/file.hpp"
 #include "base/result.hpp"
-#include "record/fact.hpp"
+#include "record/process.hpp"
 #include "record/record.hpp"
 #include "record/stores.hpp"
 

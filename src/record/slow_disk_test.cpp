@@ -2,7 +2,7 @@
 // that is not in the file is counted.
 #include "record/testing/slow_disk.hpp"
 
-#include "record/ring.hpp"
+#include "record/record.hpp"
 #include "record/testing/recorder_fixture.hpp"
 
 #include <atomic>

@@ -12,7 +12,6 @@
 
 #include "base/result.hpp"
 #include "record/board_page.hpp"
-#include "record/page_file.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -5,7 +5,6 @@
 #include "base/testing/waiting.hpp"
 #include "record/board.hpp"
 #include "record/board_reader.hpp"
-#include "record/sweep.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

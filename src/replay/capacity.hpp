@@ -5,8 +5,10 @@
 // monotone, then checks below the result; smaller capacities further below may also suffice.
 #pragma once
 
+#include "replay/program.hpp"
 #include "replay/run.hpp"
 
+#include <cstdint>
 #include <optional>
 
 namespace vram::replay {
@@ -20,5 +22,13 @@ struct MinCapacity {
 [[nodiscard]] std::optional<MinCapacity> find_min_capacity(const Program& program, const Peer& peer,
                                                            const AllocatorSpec& spec,
                                                            const ReplayOptions& options);
+
+// The maximum of bytes that a program holds at once, a lower bound for every allocator. Pure;
+// linear in the ops.
+
+// Requested bytes, without rounding, from allocation to free; blocks that other streams still use
+// after their free do not count, since an allocator may wait for them. A refused request counts if
+// it ended the program.
+[[nodiscard]] uint64_t peak_live_bytes(const Program& program);
 
 }  // namespace vram::replay

@@ -4,7 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "replay/recorded_limit.hpp"
-#include "replay/testing/run_on.hpp"
+#include "replay/testing/program_builder.hpp"
 #include "replay/testing/trace_maker.hpp"
 
 #include <gtest/gtest.h>

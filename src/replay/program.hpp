@@ -7,8 +7,10 @@
 #include "replay/baseline.hpp"
 #include "trace/trace.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace vram::replay {
@@ -126,5 +128,29 @@ struct Program {
 [[nodiscard]] Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device,
                                    Baseline baseline);
 [[nodiscard]] Program make_program(const trace::Trace& trace, const trace::DeviceTrace& device);
+
+// The calls that a recorded allocator made to the driver. Part of make_program; linear in the
+// events.
+
+[[nodiscard]] constexpr bool takes(trace::EventKind kind) {
+  return kind == trace::EventKind::kSegmentAlloc || kind == trace::EventKind::kSegmentMap;
+}
+[[nodiscard]] constexpr bool gives_back(trace::EventKind kind) {
+  return kind == trace::EventKind::kSegmentFree || kind == trace::EventKind::kSegmentUnmap;
+}
+
+// Without those of vram's pool: its recordings contain its pages, not its driver calls.
+[[nodiscard]] std::vector<DriverCall> recorded_calls(const trace::Tables& tables,
+                                                     std::span<const trace::Event> events);
+
+// Which of a recording's out-of-memory errors the program survived.
+
+// The number of ops up to the last allocation: a request refused before it was caught, and the
+// program went on without; one refused after it ended the program.
+[[nodiscard]] inline size_t ops_until_last_allocation(const Program& program) {
+  size_t count = program.ops.size();
+  while (count > 0 && program.ops[count - 1].kind != OpKind::kAlloc) --count;
+  return count;
+}
 
 }  // namespace vram::replay

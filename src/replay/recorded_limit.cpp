@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "replay/peers/torch_options.hpp"
 #include "replay/peers/vram_rules.hpp"
-#include "replay/recorded_segments.hpp"
+#include "replay/program.hpp"
 
 #include <algorithm>
 #include <span>

@@ -1,6 +1,8 @@
 #include "replay/replay.hpp"
 
 #include "replay/capacity.hpp"
+#include "replay/peers/torch_options.hpp"
+#include "replay/peers/vram_rules.hpp"
 #include "replay/registry.hpp"
 #include "replay/run.hpp"
 
@@ -54,6 +56,88 @@ Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
     }
   }
   return result;
+}
+
+namespace {
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+// Where the first setting ends: at a comma outside brackets.
+size_t end_of_setting(std::string_view text) {
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    depth += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
+    if (text[i] == ',' && depth <= 0) return i;
+  }
+  return text.size();
+}
+
+std::string list_names() {
+  std::string names;
+  for (const Peer& peer : peers())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", peer.name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> split_settings(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  while (!text.empty()) {
+    const size_t end = end_of_setting(text);
+    const std::string_view piece = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (piece.empty()) continue;
+    const size_t mark = std::min(piece.find_first_of("=:"), piece.size());
+    settings.emplace_back(trim(piece.substr(0, mark)),
+                          trim(piece.substr(std::min(mark + 1, piece.size()))));
+  }
+  return settings;
+}
+
+std::string AllocatorSpec::to_string() const {
+  std::string text = name;
+  for (const auto& [key, value] : settings) {
+    text += fmt::format("{}{}={}", &key == &settings.front().first ? ":" : ",", key, value);
+  }
+  return text;
+}
+
+Result<AllocatorSpec> parse_spec(std::string_view text) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  AllocatorSpec spec;
+  spec.name = trim(text.substr(0, colon));
+  spec.settings = split_settings(text.substr(std::min(colon + 1, text.size())));
+  const Peer* peer = find_peer(spec.name);
+  if (peer == nullptr) {
+    return fail(Code::kBadInput,
+                "no allocator is called \"{}\"; known: {}; write NAME or NAME:key=value,key=value",
+                spec.name, list_names());
+  }
+  if (const Result<> checked = peer->check(spec.settings); !checked) {
+    return tl::unexpected(checked.error());
+  }
+  return spec;
+}
+
+std::vector<std::pair<std::string, std::string>> known_allocators() {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const Peer& peer : peers()) {
+    list.emplace_back(peer.name, peer.summary);
+    if (peer.name == "torch") {
+      list.emplace_back(kExpandableSpec, "PyTorch's with expandable segments");
+    }
+  }
+  return list;
+}
+
+AllocatorSpec recorded_spec(const trace::Trace& trace) {
+  if (recorded_vram(trace)) return {"vram", {}};
+  return {"torch", recorded_torch_settings(trace)};
 }
 
 }  // namespace vram::replay

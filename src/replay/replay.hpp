@@ -51,4 +51,11 @@ struct ReplayOptions {
 [[nodiscard]] Result<ReplayResult> replay(const Program& program, const AllocatorSpec& spec,
                                           const ReplayOptions& options);
 
+// The text form of settings: "key=value,key=value" and, as in PYTORCH_CUDA_ALLOC_CONF,
+// "key:value,key:value". Commas inside brackets belong to the value. Pure.
+
+// A piece without '=' or ':' becomes a key with an empty value; empty pieces are left out.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> split_settings(
+    std::string_view text);
+
 }  // namespace vram::replay

@@ -1,8 +1,10 @@
 #include "replay/replay.hpp"
 
 #include "base/bytes.hpp"
+#include "replay/peers/torch_options.hpp"
 #include "replay/testing/program_builder.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -81,6 +83,107 @@ TEST(Replay, AnUnknownAllocatorIsAnErrorThatListsTheKnown) {
   const auto result = replay(Program{}, {.name = "jemalloc", .settings = {}}, {});
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().message.find("torch"), std::string::npos);
+}
+
+using testing::HasSubstr;
+
+TorchSettings settings_of(std::string_view text) {
+  return parse_torch_settings(parse_spec(text).value().settings).value();
+}
+
+TEST(Spec, TakesEveryTorchSettingInBothSpellings) {
+  const TorchSettings torch = settings_of(
+      "torch:max_split_size_mb=128,max_non_split_rounding_mb:64,garbage_collection_threshold=0.8,"
+      "large_segment_size_mb=40,per_process_memory_fraction=0.5,expandable_segments:True,"
+      "roundup_power2_divisions=4");
+  EXPECT_EQ(torch.max_split_bytes, 128 * kMiB);
+  EXPECT_EQ(torch.max_non_split_rounding_bytes, 64 * kMiB);
+  EXPECT_EQ(torch.garbage_collection_threshold, 0.8);
+  EXPECT_EQ(torch.large_segment_bytes, 40 * kMiB);
+  EXPECT_EQ(torch.memory_fraction, 0.5);
+  EXPECT_TRUE(torch.expandable_segments);
+  EXPECT_EQ(torch.divisions[0], 4u);
+  EXPECT_EQ(torch.divisions[15], 4u);
+}
+
+TEST(Spec, ReadsListsOfDivisionsAsPyTorchDoes) {
+  const TorchSettings torch =
+      settings_of("torch:roundup_power2_divisions=[256:1,512:2,2048:8,>:4],max_split_size_mb=64");
+  EXPECT_EQ(torch.divisions,
+            (std::array<uint64_t, 16>{1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 0, 8, 4, 4, 4, 4}));
+  EXPECT_EQ(torch.max_split_bytes, 64 * kMiB);
+}
+
+TEST(Spec, IntervalsThatAListLeavesOutAreNotRounded) {
+  const TorchRules rules(settings_of("torch:roundup_power2_divisions=[256:4,1024:4]"));
+  EXPECT_EQ(rules.round(600 * kMiB + 1), 600 * kMiB + 512);
+  EXPECT_EQ(rules.round(300 * kMiB + 1), 320 * kMiB);
+  EXPECT_EQ(rules.round(1100 * kMiB + 1), 1280 * kMiB);
+  EXPECT_EQ(rules.round(65 * kMiB), 80 * kMiB) << "the first entry holds below it, too";
+}
+
+TEST(Spec, WritesWhatItRead) {
+  const std::string text = "torch:max_split_size_mb=128,roundup_power2_divisions=[256:1,>:4]";
+  EXPECT_EQ(parse_spec(text).value().to_string(), text);
+  EXPECT_EQ(parse_spec("torch").value().to_string(), "torch");
+}
+
+TEST(Spec, ErrorsListWhatIsValid) {
+  EXPECT_THAT(parse_spec("torhc").error().message, HasSubstr("known: torch"));
+  for (const char* text :
+       {"torch:max_split=1", "torch:max_split_size_mb=20", "torch:max_split_size_mb=64k",
+        "torch:garbage_collection_threshold=1.5", "torch:expandable_segments=maybe",
+        "torch:roundup_power2_divisions=3", "torch:roundup_power2_divisions=[256:2",
+        "torch:roundup_power2_divisions=[300:2]", "torch:large_segment_size_mb=21", "torch:x",
+        "torch:per_process_memory_fraction=0"}) {
+    const auto spec = parse_spec(text);
+    ASSERT_FALSE(spec) << text;
+    for (const PeerKey& key : torch_keys()) {
+      EXPECT_THAT(spec.error().message, HasSubstr(std::string(key.name)));
+    }
+  }
+}
+
+TEST(Spec, RecordedSettingsComeBack) {
+  trace::Trace trace;
+  trace.settings = {
+      {"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128,max_non_split_rounding_mb:30"},
+      {"max_split_size", "134217728"},
+      {"garbage_collection_threshold", "0.0"},
+      {"expandable_segments", "False"},
+      {"roundup_power2_divisions.1", "0"},
+      {"roundup_power2_divisions.256", "4"}};
+  const AllocatorSpec spec = recorded_spec(trace);
+  const TorchSettings torch = parse_torch_settings(spec.settings).value();
+  EXPECT_EQ(torch.max_split_bytes, 128 * kMiB);
+  EXPECT_EQ(torch.max_non_split_rounding_bytes, 30 * kMiB);
+  EXPECT_EQ(torch.divisions[7], 0u);
+  EXPECT_EQ(torch.divisions[8], 4u);
+  EXPECT_EQ(torch.divisions[9], 0u);
+  EXPECT_EQ(recorded_spec(trace::Trace{}).to_string(), "torch");
+}
+
+TEST(Spec, RecordedNonsenseCountsAsTheDefaults) {
+  trace::Trace trace;
+  EXPECT_FALSE(recorded_torch(trace).expandable_segments);
+  trace.settings = {{"max_split_size", "18446744073709551615"},
+                    {"garbage_collection_threshold", "0.8"}};
+  EXPECT_FALSE(recorded_torch(trace).has_max_split());
+  EXPECT_DOUBLE_EQ(recorded_torch(trace).garbage_collection_threshold, 0.8);
+  trace.settings = {{"max_split_size", "-1"}, {"garbage_collection_threshold", "lots"}};
+  EXPECT_FALSE(recorded_torch(trace).has_max_split());
+  EXPECT_DOUBLE_EQ(recorded_torch(trace).garbage_collection_threshold, 0);
+}
+
+TEST(TorchRules, RoundToDivisionsOfPowersOfTwo) {
+  TorchSettings settings;
+  settings.divisions.fill(4);
+  const TorchRules rules(settings);
+  EXPECT_EQ(rules.round(1), 512u);
+  EXPECT_EQ(rules.round(1200), 1536u);  // at most 512 * 4: in steps of 512
+  EXPECT_EQ(rules.round(1200 * kMiB), 1280 * kMiB);
+  EXPECT_EQ(rules.round(1024 * kMiB), 1024 * kMiB);
+  EXPECT_EQ(rules.round(1025 * kMiB), 1280 * kMiB);
 }
 
 }  // namespace

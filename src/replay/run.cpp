@@ -1,7 +1,7 @@
 #include "replay/run.hpp"
 
 #include "base/bytes.hpp"
-#include "replay/refusals.hpp"
+#include "replay/program.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "replay/segment_source.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <utility>
 

@@ -1,16 +1,18 @@
 #include "serve/api.hpp"
 
+#include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "serve/document_cache.hpp"
-#include "serve/errors.hpp"
+#include "serve/body.hpp"
+#include "serve/http.hpp"
 #include "serve/openapi.hpp"
-#include "serve/processes.hpp"
-#include "show/status_json.hpp"
-#include "show/status_objects.hpp"
+#include "serve/target.hpp"
+#include "show/live/status_json.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -144,7 +146,7 @@ std::vector<Route> live_routes(const SampleFeed& feed) {
                 })};
 }
 
-std::vector<Route> alert_routes(const std::shared_ptr<const AlertEngine>& alert_engine) {
+std::vector<Route> alert_routes(const std::shared_ptr<const alerts::AlertEngine>& alert_engine) {
   return {{"/api/v1/alerts",
            {},
            "what is wrong now, or was lately",
@@ -166,6 +168,153 @@ Route openapi_route() {
             response.body = body;
             return response;
           }};
+}
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+// A busy machine delays a look now and then: that is no reason to page anybody.
+constexpr nanoseconds kMinStaleAge = std::chrono::seconds(2);
+constexpr int kMissedPeriods = 3;
+
+std::string time_text(uint64_t ns) { return format_duration_ns(static_cast<int64_t>(ns)); }
+
+std::string stale_text(uint64_t age_ns, uint64_t overdue_ns, nanoseconds period) {
+  std::string age = fmt::format("the last sample of the GPUs started {} ago, expected one every {}",
+                                time_text(age_ns), format_duration_ns(period.count()));
+  if (overdue_ns == 0) return age;
+  return fmt::format("{}; the one under way is {} late: a call of the driver hangs, see dmesg", age,
+                     time_text(overdue_ns));
+}
+
+std::string_view word_of(Freshness freshness) {
+  if (freshness == Freshness::kFresh) return "ok";
+  return freshness == Freshness::kStale ? "stale" : "starting";
+}
+
+}  // namespace
+
+Health health_of(const watch::Sampled* sampled, const SampleFeed& feed) {
+  const uint64_t overdue_ns = feed.overdue_ns();
+  if (sampled == nullptr) {
+    const std::string late =
+        overdue_ns == 0 ? "" : fmt::format("; it is {} late", time_text(overdue_ns));
+    return {.age_ns = std::nullopt,
+            .why = fmt::format("the first sample of the GPUs has not finished yet{}", late)};
+  }
+  const uint64_t now_ns = feed.now_ns();
+  const uint64_t age_ns = now_ns > sampled->begin_ns ? now_ns - sampled->begin_ns : 0;
+  const auto timeout = std::max(kMissedPeriods * feed.period, kMinStaleAge);
+  if (age_ns <= static_cast<uint64_t>(timeout.count()))
+    return {.freshness = Freshness::kFresh, .age_ns = age_ns, .why = ""};
+  return {.freshness = Freshness::kStale,
+          .age_ns = age_ns,
+          .why = stale_text(age_ns, overdue_ns, feed.period)};
+}
+
+std::string health_json(const Health& health, const watch::Sampled* sampled,
+                        const SampleFeed& feed) {
+  const Json document = {
+      {"schema", "vram.health/1"},
+      {"status", word_of(health.freshness)},
+      {"why", health.why.empty() ? Json() : Json(health.why)},
+      {"time_unix_ns", sampled == nullptr ? Json() : Json(sampled->snapshot.time_ns)},
+      {"age_ns", health.age_ns ? Json(*health.age_ns) : Json()},
+      {"period_ns", feed.period.count()},
+      {"look_ns", sampled == nullptr ? Json() : Json(sampled->sample_duration_ns)},
+      {"looks", sampled == nullptr ? 0 : sampled->number}};
+  return document.dump(2, ' ', true) + "\n";
+}
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, SortBy>, 4> kOrders = {
+    {{"memory", SortBy::kMemory},
+     {"pid", SortBy::kPid},
+     {"user", SortBy::kUser},
+     {"busy", SortBy::kBusy}}};
+
+bool is_on(const watch::Process& process, uint32_t device) {
+  return std::ranges::any_of(process.uses, [&](const auto& use) { return use.device == device; });
+}
+
+// On the one device, or on all; nothing where no figure is known.
+template <typename Figure>
+std::optional<uint64_t> sum(const watch::Process& process, const ProcessQuery& query,
+                            Figure figure) {
+  std::optional<uint64_t> total;
+  for (const watch::Use& use : process.uses) {
+    if (query.device && use.device != *query.device) continue;
+    if (const auto& value = use.process.*figure) total = total.value_or(0) + *value;
+  }
+  return total;
+}
+
+std::optional<uint64_t> figure_of(const watch::Process& process, const ProcessQuery& query) {
+  if (query.sort == SortBy::kBusy) return sum(process, query, &gpu::DeviceProcess::busy_percent);
+  return sum(process, query, &gpu::DeviceProcess::used_bytes);
+}
+
+bool comes_first(const watch::Process& left, const watch::Process& right,
+                 const ProcessQuery& query) {
+  if (query.sort == SortBy::kUser && left.facts->user != right.facts->user) {
+    if (!left.facts->user || !right.facts->user) return left.facts->user.has_value();
+    return *left.facts->user < *right.facts->user;
+  }
+  if (query.sort == SortBy::kMemory || query.sort == SortBy::kBusy) {
+    const auto mine = figure_of(left, query);
+    const auto other = figure_of(right, query);
+    if (mine != other) return mine > other;  // nothing is less than anything
+  }
+  return left.facts->pid < right.facts->pid;
+}
+
+}  // namespace
+
+const watch::Device* find_device(const watch::Snapshot& snapshot, std::string_view key) {
+  for (const watch::Device& device : snapshot.devices) {
+    const gpu::DeviceIdentity& identity = device.identity;
+    if (identity.uuid == key || identity.pci_id == key || fmt::format("{}", identity.index) == key)
+      return &device;
+  }
+  return nullptr;
+}
+
+Result<ProcessQuery> parse_process_query(const Query& query, const watch::Snapshot& snapshot) {
+  ProcessQuery parsed;
+  if (const auto key = parameter(query, "device")) {
+    const watch::Device* const device = find_device(snapshot, *key);
+    if (device == nullptr)
+      return fail(Code::kBadInput,
+                  "there is no device '{}'; /api/v1/devices lists them, by index, uuid, pci_id",
+                  printable(key->substr(0, 100)));
+    parsed.device = device->identity.index;
+  }
+  if (const auto user = parameter(query, "user")) parsed.user = std::string(*user);
+  if (const auto sort = parameter(query, "sort")) {
+    const auto found =
+        std::ranges::find(kOrders, *sort, &std::pair<std::string_view, SortBy>::first);
+    if (found == kOrders.end())
+      return fail(Code::kBadInput, "sort: expected memory, pid, user or busy, found '{}'",
+                  printable(sort->substr(0, 100)));
+    parsed.sort = found->second;
+  }
+  return parsed;
+}
+
+std::vector<const watch::Process*> select(const watch::Snapshot& snapshot,
+                                          const ProcessQuery& query) {
+  std::vector<const watch::Process*> found;
+  for (const watch::Process& process : snapshot.processes) {
+    if (query.device && !is_on(process, *query.device)) continue;
+    if (query.user && process.facts->user != query.user) continue;
+    found.push_back(&process);
+  }
+  std::ranges::stable_sort(found, [&](const watch::Process* left, const watch::Process* right) {
+    return comes_first(*left, *right, query);
+  });
+  return found;
 }
 
 }  // namespace vram::serve

@@ -1,13 +1,12 @@
 #include "serve/api.hpp"
 
+#include "alerts/rules/rule.hpp"
 #include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/testing/documented.hpp"
 #include "serve/openapi.hpp"
-#include "show/status_json.hpp"
-#include "show/status_objects.hpp"
+#include "show/live/status_json.hpp"
 #include "show/testing/sample_snapshot.hpp"
-#include "watch/rules/rule.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +16,7 @@
 namespace vram::serve {
 namespace {
 
-using watch::kSecondNs;
+using alerts::kSecondNs;
 using watch::Sampled;
 
 // A server's picture, with a clock of the test's own.
@@ -242,7 +241,7 @@ TEST(OpenApi, SchemasAreOfTheTableOfFigures) {
 }
 
 TEST(AlertRoutes, AnswerWithBothDocuments) {
-  const auto alert_engine = AlertEngine::open({}).value();
+  const auto alert_engine = alerts::AlertEngine::open({}).value();
   const Router router(alert_routes(alert_engine));
   Request request;
   request.path = "/api/v1/alerts";

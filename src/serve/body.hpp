@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -34,5 +36,24 @@ class Body {
 
 // One gzip member; empty if zlib has no memory for it.
 [[nodiscard]] std::string gzip(std::string_view text);
+
+// A document of the last sample, made at its first use; all later requests get the same bytes until
+// the next edition (the sample number or greater; never 0). For the server's thread only.
+
+class DocumentCache {
+ public:
+  template <typename Make>
+  [[nodiscard]] std::shared_ptr<const Body> get(uint64_t edition, Make make) {
+    if (edition != edition_) {
+      body_ = std::make_shared<Body>(make());
+      edition_ = edition;
+    }
+    return body_;
+  }
+
+ private:
+  uint64_t edition_ = 0;
+  std::shared_ptr<const Body> body_;
+};
 
 }  // namespace vram::serve

@@ -1,8 +1,11 @@
 #include "serve/body.hpp"
 
-#include "serve/testing/gunzip.hpp"
+#include "serve/gzip_stream.hpp"
+#include "serve/testing/bodies.hpp"
 
 #include <gtest/gtest.h>
+
+#include <vector>
 
 namespace vram::serve {
 namespace {
@@ -34,6 +37,41 @@ TEST(Body, TinyOnesAreNotPacked) {
 }
 
 TEST(Gzip, TakesTheEmptyText) { EXPECT_EQ(gunzip(gzip("")), ""); }
+
+using testing::gunzip;
+
+std::string packed(const std::vector<std::string>& pieces, Deflater& deflater) {
+  GzipStream stream;
+  std::string all;
+  for (size_t i = 0; i < pieces.size(); ++i)
+    all += stream.pack(pieces[i], i + 1 == pieces.size(), deflater);
+  return all;
+}
+
+TEST(GzipStream, PiecesAreOneMember) {
+  Deflater deflater;
+  std::string large;
+  for (int i = 0; i < 20'000; ++i) large += std::to_string(i * i);
+  for (const std::vector<std::string>& pieces :
+       {std::vector<std::string>{""}, {"abc"}, {"abc", ""}, {"", "abc"}, {large, "x", large, ""}}) {
+    std::string whole;
+    for (const std::string& piece : pieces) whole += piece;
+    EXPECT_EQ(gunzip(packed(pieces, deflater)), whole);
+  }
+  EXPECT_LT(packed({large, large}, deflater).size(), large.size());
+}
+
+TEST(GzipStream, StreamsMayTakeTurnsWithOneDeflater) {
+  Deflater deflater;
+  GzipStream one;
+  GzipStream two;
+  std::string first = one.pack("first ", false, deflater);
+  std::string second = two.pack("second ", false, deflater);
+  first += one.pack("end", true, deflater);
+  second += two.pack("end", true, deflater);
+  EXPECT_EQ(gunzip(first), "first end");
+  EXPECT_EQ(gunzip(second), "second end");
+}
 
 }  // namespace
 }  // namespace vram::serve

@@ -1,6 +1,6 @@
 #include "serve/connection.hpp"
 
-#include "serve/errors.hpp"
+#include "serve/http.hpp"
 #include "serve/request_parser.hpp"
 #include "serve/target.hpp"
 

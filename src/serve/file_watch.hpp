@@ -5,7 +5,7 @@
 // The first time all count as changed: nobody knows what has happened since they were read.
 #pragma once
 
-#include "base/detachable_thread.hpp"
+#include "base/threads.hpp"
 
 #include <chrono>
 #include <functional>

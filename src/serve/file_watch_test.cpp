@@ -1,7 +1,7 @@
 #include "serve/file_watch.hpp"
 
 #include "base/testing/waiting.hpp"
-#include "watch/testing/history_samples.hpp"
+#include "history/testing/history_samples.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace vram::serve {
 namespace {
 
 TEST(FileWatch, TellsOfEachChangeAndOfNothingElse) {
-  const watch::testing::Folder folder;
+  const history::testing::Folder folder;
   const std::string file = folder.file("token");
   std::ofstream(file) << "one";
   std::filesystem::create_symlink(file, folder.file("link"));

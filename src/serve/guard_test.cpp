@@ -1,7 +1,7 @@
 #include "serve/guard.hpp"
 
-#include "serve/errors.hpp"
-#include "watch/testing/history_samples.hpp"
+#include "history/testing/history_samples.hpp"
+#include "serve/http.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -93,7 +93,7 @@ class UserGuard : public ::testing::Test {
         << "basic_auth_users: {}\nhttp_server_config:\n  headers:\n    X-Frame-Options: deny\n";
     std::ofstream(folder_.file("users.yml")) << "basic_auth_users:\n  alice: " << hash << "\n";
   }
-  watch::testing::Folder folder_;
+  history::testing::Folder folder_;
 };
 
 TEST_F(UserGuard, APasswordIsWantedForAllButTheProbes) {

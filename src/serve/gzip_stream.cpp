@@ -1,6 +1,6 @@
 #include "serve/gzip_stream.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <new>
 

@@ -2,16 +2,16 @@
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"
-#include "serve/errors.hpp"
-#include "serve/series_stream.hpp"
+#include "serve/http.hpp"
 #include "serve/target.hpp"
-#include "serve/when.hpp"
-#include "show/status_objects.hpp"
+#include "show/live/status_json.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@
 namespace vram::serve {
 namespace {
 
-using watch::History;
+using history::History;
 
 constexpr std::string_view kPath = "/api/v1/history";
 constexpr int64_t kHourNs = 3'600'000'000'000;
@@ -81,14 +81,14 @@ std::optional<std::string> text_parameter(const Query& query, std::string_view n
   return text ? std::optional<std::string>(*text) : std::nullopt;
 }
 
-Json device_json(const watch::HistoryDevice& device) {
+Json device_json(const history::HistoryDevice& device) {
   return {{"key", json_text(device.key)},
           {"name", json_text_or_null(device.name)},
           {"index", device.index},
           {"total_bytes", json_or_null(device.total_bytes)}};
 }
 
-Json process_json(const watch::HistoryProcess& process, watch::CommandLines commands) {
+Json process_json(const history::HistoryProcess& process, watch::CommandLines commands) {
   return {{"pid", process.pid},
           {"start_ticks", json_or_null(process.start_ticks)},
           {"user", json_text_or_null(process.user)},
@@ -112,7 +112,7 @@ Response refused(const Error& error) {
 
 Response unknown_metric() {
   std::string names;
-  for (const watch::Metric& metric : watch::metrics())
+  for (const history::Metric& metric : history::metrics())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", metric.name);
   return error_response(400, fmt::format("metric: expected one of {}", names));
 }
@@ -123,7 +123,7 @@ Result<std::vector<std::string>> devices_of(const History& history, const Query&
   const auto devices = history.devices();
   if (!devices) return tl::unexpected(devices.error());
   std::vector<std::string> keys;
-  for (const watch::HistoryDevice& device : *devices) keys.push_back(device.key);
+  for (const history::HistoryDevice& device : *devices) keys.push_back(device.key);
   return keys;
 }
 
@@ -138,7 +138,7 @@ Response streamed(const Json& document, SeriesStream::Source source) {
 }
 
 Response courses(const Past& past, const Query& query, int64_t now_ns) {
-  const auto metric = watch::find_metric(parameter(query, "metric").value_or(""));
+  const auto metric = history::find_metric(parameter(query, "metric").value_or(""));
   if (!metric) return unknown_metric();
   const auto span = span_of(query, now_ns);
   if (!span) return refused(span.error());
@@ -159,7 +159,7 @@ Response courses(const Past& past, const Query& query, int64_t now_ns) {
                                  .to_ns = span.to_ns,
                                  .step_ns = span.step_ns});
     if (!found) return tl::unexpected(found.error());
-    for (watch::Series& each : *found)
+    for (history::Series& each : *found)
       parts.push_back({Json({{"device", device_json(each.device)}, {"step_ns", each.step_ns}}),
                        std::move(each.points)});
     return parts;
@@ -192,11 +192,11 @@ Response holders(const Past& past, const Query& query, int64_t now_ns) {
                          "from 'from' to 'to': found {} times {}; take fewer processes or a longer "
                          "'step'",
                          kMaxHolderPoints, *limit, steps));
-  watch::ProcessQuery process_query{.device = text_parameter(query, "device"),
-                                    .from_ns = span->from_ns,
-                                    .to_ns = span->to_ns,
-                                    .step_ns = span->step_ns,
-                                    .limit = *limit};
+  history::ProcessQuery process_query{.device = text_parameter(query, "device"),
+                                      .from_ns = span->from_ns,
+                                      .to_ns = span->to_ns,
+                                      .step_ns = span->step_ns,
+                                      .limit = *limit};
   auto holders = past.history->holders(process_query);
   if (!holders) return refused(holders.error());
   // As many processes of a device at a time as have few points together.
@@ -213,7 +213,7 @@ Response holders(const Past& past, const Query& query, int64_t now_ns) {
         process_query.only.push_back(all[next].id);
       auto found = past.history->processes(process_query);
       if (!found) return tl::unexpected(found.error());
-      for (watch::ProcessSeries& each : *found)
+      for (history::ProcessSeries& each : *found)
         parts.push_back({Json({{"process", process_json(each.process, past.commands)},
                                {"device", device_json(each.device)},
                                {"step_ns", each.step_ns}}),
@@ -251,5 +251,92 @@ std::vector<Route> history_routes(const std::shared_ptr<const History>& history,
 }
 
 bool is_about_history(const Request& request) { return request.path.starts_with(kPath); }
+
+namespace {
+
+constexpr size_t kPieceBytes = size_t{32} << 10;
+constexpr size_t kFactsBytes = 1024;  // about what the facts of a part take in memory
+
+std::string compact(const Json& json) { return json.dump(-1, ' ', true); }
+
+// As the JSON library writes doubles: 3 is 3.0, and what is no number null.
+std::string number_text(double number) {
+  if (!std::isfinite(number)) return "null";
+  std::string text = fmt::format("{}", number);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+void append_point(std::string& text, const history::HistoryPoint& point) {
+  fmt::format_to(std::back_inserter(text),
+                 R"({{"time_unix_ns":{},"average":{},"minimum":{},"maximum":{},"count":{}}})",
+                 point.time_ns, number_text(point.average), number_text(point.minimum),
+                 number_text(point.maximum), point.count);
+}
+
+}  // namespace
+
+SeriesStream::SeriesStream(std::string text, Source source)
+    : text_(std::move(text)), source_(std::move(source)) {}
+
+Result<std::shared_ptr<Stream>> SeriesStream::begin(const Json& document, Source source) {
+  std::string text = compact(document);
+  text.back() = ',';  // was its closing brace
+  text += "\"series\":[";
+  std::shared_ptr<SeriesStream> stream(new SeriesStream(std::move(text), std::move(source)));
+  if (const auto loaded = stream->load(); !loaded) return tl::unexpected(loaded.error());
+  return stream;
+}
+
+Result<> SeriesStream::load() {
+  auto parts = source_();
+  if (!parts) return tl::unexpected(parts.error());
+  parts_ = *std::move(parts);
+  part_ = 0;
+  return {};
+}
+
+// Of the part under way, as much as a piece has room for.
+void SeriesStream::add_some(std::string& text) {
+  SeriesPart& part = parts_[part_];
+  if (!std::exchange(has_begun_, true)) {
+    if (!std::exchange(is_first_, false)) text += ',';
+    text += compact(part.facts);
+    text.back() = ',';
+    text += "\"points\":[";
+  }
+  for (; point_ < part.points.size() && text.size() < kPieceBytes; ++point_) {
+    if (point_ > 0) text += ',';
+    append_point(text, part.points[point_]);
+  }
+  if (point_ < part.points.size()) return;
+  text += "]}";
+  part = SeriesPart();
+  ++part_;
+  point_ = 0;
+  has_begun_ = false;
+}
+
+Result<std::string> SeriesStream::next() {
+  std::string text = std::exchange(text_, "");
+  while (text.size() < kPieceBytes && !has_ended_) {
+    if (parts_.empty()) {
+      text += "]}\n";
+      has_ended_ = true;
+    } else if (part_ < parts_.size()) {
+      add_some(text);
+    } else if (const auto loaded = load(); !loaded) {
+      return tl::unexpected(loaded.error());
+    }
+  }
+  return text;
+}
+
+size_t SeriesStream::held_bytes() const {
+  size_t bytes = 0;
+  for (size_t i = part_; i < parts_.size(); ++i)
+    bytes += kFactsBytes + parts_[i].points.capacity() * sizeof(history::HistoryPoint);
+  return bytes;
+}
 
 }  // namespace vram::serve

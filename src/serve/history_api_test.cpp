@@ -2,8 +2,8 @@
 
 #include "base/json.hpp"
 #include "base/testing/documented.hpp"
-#include "serve/testing/whole.hpp"
-#include "watch/testing/history_samples.hpp"
+#include "history/testing/history_samples.hpp"
+#include "serve/testing/bodies.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,14 +13,14 @@
 namespace vram::serve {
 namespace {
 
+using history::testing::kDayBegin;
+using history::testing::kHour;
+using history::testing::kMinute;
+using history::testing::kSecond;
+using history::testing::process_on;
+using history::testing::sample_at;
 using ::testing::HasSubstr;
 using vram::testing::expect_documented;
-using watch::testing::kDayBegin;
-using watch::testing::kHour;
-using watch::testing::kMinute;
-using watch::testing::kSecond;
-using watch::testing::process_on;
-using watch::testing::sample_at;
 
 // Two minutes of a day, in the first of them two samples with a process, in the second one.
 class HistoryApi : public ::testing::Test {
@@ -53,9 +53,9 @@ class HistoryApi : public ::testing::Test {
     return Json::parse(testing::whole(response));
   }
 
-  watch::testing::Folder folder_;
-  std::shared_ptr<watch::History> history_ =
-      std::make_shared<watch::History>(watch::testing::opened(folder_.file()));
+  history::testing::Folder folder_;
+  std::shared_ptr<history::History> history_ =
+      std::make_shared<history::History>(history::testing::opened(folder_.file()));
   Router router_{
       history_routes(history_, [] { return kDayBegin + 2 * kMinute; }, watch::CommandLines::kFull)};
 };
@@ -188,8 +188,8 @@ TEST_F(HistoryApi, ALargeAnswerIsMadeInSmallPieces) {
     held = std::max(held, response.stream->held_bytes());
   }
   EXPECT_GT(pieces, 5U);
-  EXPECT_GT(held, kSamples * sizeof(watch::HistoryPoint) / 2);
-  EXPECT_LT(held, 2 * kSamples * sizeof(watch::HistoryPoint));
+  EXPECT_GT(held, kSamples * sizeof(history::HistoryPoint) / 2);
+  EXPECT_LT(held, 2 * kSamples * sizeof(history::HistoryPoint));
   EXPECT_EQ(response.stream->held_bytes(), 0U) << "after the end";
   const Json document = Json::parse(text);
   ASSERT_EQ(document["series"].size(), 2U);

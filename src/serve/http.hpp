@@ -58,4 +58,26 @@ struct Response {
 
 using Handler = std::function<Response(const Request&)>;
 
+// Error responses: vram.error/1, with a status, an identifier and a message. Pure functions.
+
+// "Not Found"
+[[nodiscard]] std::string_view reason_of(int status);
+// `message` states what was expected, what was found, and what to do. Client text in it is escaped.
+[[nodiscard]] Response error_response(int status, std::string_view message);
+inline constexpr std::string_view kJsonType = "application/json; charset=utf-8";
+[[nodiscard]] Response json_response(std::string text);
+
+// The lines above a response's body. A pure function but for the clock.
+
+struct Sending {
+  std::optional<size_t> body_bytes = 0;  // unknown of a stream
+  bool is_chunked = false;
+  bool is_gzip = false;
+  bool keeps_alive = true;
+};
+
+// Includes the headers of every response: no caching, no content sniffing, no use by other sites'
+// pages.
+[[nodiscard]] std::string response_head(const Response& response, const Sending& sending);
+
 }  // namespace vram::serve

@@ -10,8 +10,8 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "serve/address.hpp"
 #include "serve/http.hpp"
+#include "serve/target.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include "serve/http_server.hpp"
 
 #include "base/testing/waiting.hpp"
-#include "serve/errors.hpp"
+#include "serve/http.hpp"
 #include "serve/testing/test_server.hpp"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 #include "serve/log.hpp"
 
-#include "base/detachable_thread.hpp"
 #include "base/json.hpp"
 #include "base/testing/hostile_text.hpp"
+#include "base/threads.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include "serve/openapi.hpp"
 
-#include "base/check.hpp"
 #include "base/json.hpp"
+#include "base/result.hpp"
 #include "watch/figures/figure.hpp"
 
 #include <fmt/format.h>

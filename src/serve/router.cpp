@@ -1,7 +1,7 @@
 #include "serve/router.hpp"
 
 #include "base/text.hpp"
-#include "serve/errors.hpp"
+#include "serve/http.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,9 +1,8 @@
 // How a Connection writes: bodies that are there, and streams that are made meanwhile. What clients
 // have yet to read is bounded over all connections: whoever is slow to read makes room.
-#include "base/check.hpp"
+#include "base/result.hpp"
 #include "serve/connection.hpp"
-#include "serve/errors.hpp"
-#include "serve/response_head.hpp"
+#include "serve/http.hpp"
 
 #include <fmt/format.h>
 

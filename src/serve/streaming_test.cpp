@@ -1,6 +1,6 @@
 // Answers that are made while they are sent, and the bounds to what is not read.
 #include "base/testing/waiting.hpp"
-#include "serve/testing/gunzip.hpp"
+#include "serve/testing/bodies.hpp"
 #include "serve/testing/test_server.hpp"
 
 #include <gtest/gtest.h>

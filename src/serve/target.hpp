@@ -5,6 +5,7 @@
 #include "base/result.hpp"
 #include "serve/http.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,5 +36,33 @@ struct Target {
 // IP address (a page's own name is none), or one of `names`; with or without a port; case is
 // ignored.
 [[nodiscard]] bool is_trusted_host(std::string_view host, std::span<const std::string> names);
+
+// Addresses on which the server listens (--listen): an IP address and a port. Pure functions; no
+// name lookups.
+
+struct Address {
+  std::string ip;
+  uint16_t port = 0;            // 0: the kernel chooses one
+  bool may_be_missing = false;  // a machine without this address is no error
+
+  [[nodiscard]] std::string text() const;  // "127.0.0.1:9877", "[::1]:9877"
+};
+
+inline constexpr uint16_t kDefaultPort = 9877;
+
+// "127.0.0.1:9877", "[::1]:9877", "localhost:9877"; without ":PORT" it is 9877.
+[[nodiscard]] Result<Address> parse_address(std::string_view text);
+
+[[nodiscard]] bool is_ip_address(std::string_view text);
+
+// Returns whether only this machine can reach it: 127.0.0.0/8 and ::1. False for an invalid
+// address.
+[[nodiscard]] bool is_loopback(std::string_view ip);
+
+// Moments as clients name them. Pure functions.
+
+// Nanoseconds since 1970 of "1795338845" and "1795338845.5" (seconds), "2026-11-22T09:14:05Z",
+// "now", and "-90min" (before now).
+[[nodiscard]] Result<int64_t> parse_when(std::string_view text, int64_t now_ns);
 
 }  // namespace vram::serve

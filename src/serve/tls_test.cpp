@@ -1,8 +1,9 @@
 #include "serve/tls.hpp"
 
-#include "base/detachable_thread.hpp"
-#include "watch/testing/history_samples.hpp"
+#include "base/threads.hpp"
+#include "history/testing/history_samples.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +19,7 @@ namespace {
 // A certificate whose place a FIFO takes now and then, just as it is read.
 TEST(TlsContext, NoFileThatTakesTheirPlaceHoldsItUp) {
   if (!OpenSsl::library()) GTEST_SKIP() << OpenSsl::library().error().message;
-  const watch::testing::Folder folder;
+  const history::testing::Folder folder;
   const std::string certificate = folder.file("certificate");
   const std::string fifo = folder.file("fifo");
   std::ofstream(certificate) << "no certificate";
@@ -38,6 +39,17 @@ TEST(TlsContext, NoFileThatTakesTheirPlaceHoldsItUp) {
   EXPECT_TRUE(reading.join_for(std::chrono::seconds(60)));
   is_over = true;
   swapping.join();
+}
+
+TEST(OpenSslTest, SaysWhatToInstallWhereThereIsNone) {
+  const auto api = OpenSsl::load({"libssl-that-is-not-there.so.3"});
+  ASSERT_FALSE(api);
+  EXPECT_EQ(api.error().code, Code::kUnsupported);
+  EXPECT_THAT(api.error().message, ::testing::HasSubstr("libssl-that-is-not-there.so.3"));
+  EXPECT_THAT(api.error().message, ::testing::HasSubstr("install it"));
+  const auto other = OpenSsl::load({"libm.so.6"});
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, ::testing::HasSubstr("TLS_server_method"));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include "base/file.hpp"
 #include "trace/import/bytes/source.hpp"
-#include "trace/import/bytes/window.hpp"
 #include "trace/import/rows/exported.hpp"
 #include "trace/import/torch_snapshot.hpp"
 #include "trace/vtrace/reader.hpp"

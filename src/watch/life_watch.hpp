@@ -9,7 +9,7 @@
 // this program may have.
 #pragma once
 
-#include "base/descriptor.hpp"
+#include "base/file.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #include "watch/playback.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,6 @@
 
 #include "record/board_page.hpp"
 #include "watch/container.hpp"
-#include "watch/process_files.hpp"
 #include "watch/process_texts.hpp"
 #include "watch/sources.hpp"
 

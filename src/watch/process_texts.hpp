@@ -2,6 +2,7 @@
 // environment; results for a screen are valid UTF-8 without control characters.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,5 +26,22 @@ enum class CommandLines : uint8_t { kOff, kName, kFull };
                                                           std::string_view name);
 // As Kubernetes lets pods and namespaces be named: lower-case letters, digits, '-' and '.'.
 [[nodiscard]] bool is_kubernetes_name(std::string_view text);
+
+// Reading files about and of other processes: never more than a bound, and never led astray. Any
+// thread.
+
+struct FileStart {
+  std::string text;
+  bool is_cut = false;  // the file may be longer
+};
+
+// Nothing: it can't be opened or read.
+[[nodiscard]] std::optional<FileStart> read_start(const std::string& path, size_t max_bytes);
+
+// Reads a file in another process's file system, by its path there. The owner of that file system
+// may have placed links and pipes in it: links are followed as that process would follow them, so
+// none leads to a file of the host, and anything but a regular file is ignored. Needs Linux 5.6.
+[[nodiscard]] std::optional<FileStart> read_inside(const std::string& root_folder,
+                                                   const std::string& path, size_t max_bytes);
 
 }  // namespace vram::watch

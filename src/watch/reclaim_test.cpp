@@ -2,7 +2,6 @@
 // processes and pages: tests/python/test_free.py.
 #include "watch/reclaim.hpp"
 
-#include "watch/request_trim.hpp"
 #include "watch/testing/second.hpp"
 
 #include <gmock/gmock.h>

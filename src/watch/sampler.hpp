@@ -7,7 +7,7 @@
 // delays only the next sample: overdue_ns() reports for how long.
 #pragma once
 
-#include "base/detachable_thread.hpp"
+#include "base/threads.hpp"
 #include "watch/snapshot.hpp"
 
 #include <chrono>

@@ -4,7 +4,7 @@
 // a time.
 #pragma once
 
-#include "base/detachable_thread.hpp"
+#include "base/threads.hpp"
 
 #include <chrono>
 #include <cstdint>

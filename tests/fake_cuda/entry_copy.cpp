@@ -1,5 +1,5 @@
 // The driver's entry points for copies, pinned memory, streams that are made, and devices' names.
-#include "gpu/cuda/copy_api.hpp"
+#include "gpu/cuda/cuda_copies.hpp"
 #include "machine.hpp"
 
 #include <cstdio>

@@ -2,7 +2,6 @@
 // counted, refused where the real driver would refuse it.
 #pragma once
 
-#include "failures.hpp"
 #include "gpu/cuda/driver_types.hpp"
 #include "memory.hpp"
 #include "streams.hpp"
@@ -12,8 +11,48 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <random>
 #include <set>
+#include <string>
 #include <vector>
+
+namespace vram::gpu::cuda::fake {
+
+// Which calls fail on purpose, and how often each was made. Guarded by the machine's mutex.
+
+class Failures {
+ public:
+  // Counts the call; what it is to fail with, kSuccess to go on.
+  [[nodiscard]] CUresult next(const std::string& function);
+  // function empty: any.
+  void fail_nth(std::string function, uint64_t nth, CUresult result);
+  void fail_at_random(std::string function, double rate, uint64_t seed, CUresult result);
+  void break_device(CUresult result) { broken_ = result; }
+  void heal();
+  [[nodiscard]] uint64_t calls(const std::string& function) const;
+
+ private:
+  struct Planned {
+    std::string function;
+    uint64_t calls_left = 0;
+    CUresult result = kSuccess;
+  };
+  struct AtRandom {
+    std::string function;
+    double rate = 0;
+    CUresult result = kSuccess;
+    std::mt19937_64 random;
+  };
+  [[nodiscard]] CUresult next_planned(const std::string& function);
+
+  std::map<std::string, uint64_t> calls_;
+  std::vector<Planned> planned_;
+  std::optional<AtRandom> at_random_;
+  CUresult broken_ = kSuccess;
+};
+
+}  // namespace vram::gpu::cuda::fake
 
 namespace vram::gpu::cuda {
 
@@ -82,4 +121,5 @@ template <typename Body>
 }
 
 }  // namespace fake
+
 }  // namespace vram::gpu::cuda

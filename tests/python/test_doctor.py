@@ -204,7 +204,7 @@ def our_variables() -> set[str]:
     """Every variable of ours that a source outside of tests names."""
     sources = [file for ending in ("*.cpp", "*.hpp") for file in (ROOT / "src").rglob(ending)]
     sources += (ROOT / "python/vram").rglob("*.py")
-    known = ROOT / "src/doctor/checks/vram_environment.cpp"
+    known = ROOT / "src/doctor/checks/environment.cpp"
     tests = [file for file in sources if file.stem.endswith("_test") or "testing" in file.parts]
     text = "\n".join(file.read_text() for file in sources if file not in tests and file != known)
     return set(re.findall(r"[\"'](VRAM_[A-Z][A-Z_]*)[\"']", text))
@@ -213,7 +213,7 @@ def our_variables() -> set[str]:
 def test_every_variable_of_ours_is_known_and_no_other(patient: Patient) -> None:
     ours = our_variables()
     assert {"VRAM_NVML", "VRAM_BOARD", "VRAM_RECORD", "VRAM_STARTUP"} <= ours
-    listed = re.findall(r'"(VRAM_\w+)"', (ROOT / "src/doctor/checks/vram_environment.cpp").read_text())
+    listed = re.findall(r'"(VRAM_\w+)"', (ROOT / "src/doctor/checks/environment.cpp").read_text())
     assert set(listed) == ours
 
     def wrong_names(names: set[str]) -> list[str]:

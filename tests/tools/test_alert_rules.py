@@ -147,8 +147,8 @@ def test_the_table_has_the_settings(rules: Rules) -> None:
 def test_a_stale_file_fails_the_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "src/watch/rules").mkdir(parents=True)
-    (tmp_path / "src/watch/rules/rules.toml").write_text(DEFINITION)
+    (tmp_path / "src/alerts/rules").mkdir(parents=True)
+    (tmp_path / "src/alerts/rules/rules.toml").write_text(DEFINITION)
     for name in ("deploy/rules.toml", "deploy/prometheus/vram-alerts.yml", "deploy/prometheus/vram-alerts.test.yml"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("old")

@@ -3,7 +3,6 @@
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 #include "doctor/checks/torch_settings.hpp"
-#include "doctor/checks/words.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
 // Do the driver's libraries open, and what do they answer?
 #include "doctor/checks/checks.hpp"
-#include "doctor/checks/words.hpp"
 #include "gpu/cuda/driver_types.hpp"
 #include "gpu/nvml/nvml_types.hpp"
 

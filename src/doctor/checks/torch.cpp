@@ -1,10 +1,8 @@
 // Settings of PyTorch's allocator that stop a program, cost memory, or do nothing.
 #include "base/bytes.hpp"
-#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "doctor/checks/checks.hpp"
 #include "doctor/checks/torch_settings.hpp"
-#include "doctor/checks/words.hpp"
 
 #include <fmt/format.h>
 

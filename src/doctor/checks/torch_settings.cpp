@@ -1,6 +1,6 @@
 #include "doctor/checks/torch_settings.hpp"
 
-#include "gpu/drm/text.hpp"
+#include "gpu/drm/files.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
 // The driver's libraries, asked for their first answers. A stuck driver never answers, and no call
 // of it can be ended: each is asked on a thread of its own, which is left behind.
-#include "base/detachable_thread.hpp"
+#include "base/threads.hpp"
 #include "doctor/collect.hpp"
 #include "gpu/cuda/driver_types.hpp"
 #include "gpu/drm/card.hpp"
 #include "gpu/nvml/nvml_api.hpp"
-#include "gpu/nvml/pci_devices.hpp"
+#include "gpu/nvml/nvml_when_awake.hpp"
 #include "gpu/symbols.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // The examined process: its environment and limits, where it runs, whether MPS serves it.
 #include "doctor/facts/readers.hpp"
-#include "gpu/drm/text.hpp"
+#include "gpu/drm/files.hpp"
 #include "watch/container.hpp"
 
 #include <algorithm>

@@ -1,10 +1,8 @@
 #include "explain/growth/growth.hpp"
 
 #include "base/bytes.hpp"
-#include "explain/growth/births.hpp"
 #include "explain/growth/growth_group.hpp"
-#include "explain/growth/survivors.hpp"
-#include "explain/moment/clock.hpp"
+#include "explain/moment/curve.hpp"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 // leak. Examines only step boundaries and blocks: trends in totals give many false alarms on ageing
 // software (Machida et al., ISSREW 2013), while a block that was allocated in a step, outlived the
 // next boundaries and is still alive at the end is a fact. Survival alone does not distinguish a
-// leak from a cache that fills, so the times of allocations and frees decide (births.hpp). A leak
-// must meet all of:
+// leak from a cache that fills, so the times of allocations and frees decide (growth_group.hpp). A
+// leak must meet all of:
 //   - most of what the steps allocate, they free;
 //   - blocks of at least kMinBirthSteps different steady steps are alive at the end;
 //   - at least kMinSurvival of the bytes that survived two steps are alive at the end;

@@ -1,7 +1,6 @@
 #include "explain/history/history.hpp"
 
 #include "base/bytes.hpp"
-#include "explain/moment/clock.hpp"
 #include "explain/moment/curve.hpp"
 #include "explain/testing/caching_allocator.hpp"
 #include "explain/testing/recording.hpp"

@@ -1,12 +1,13 @@
 #include "explain/moment/state.hpp"
 
-#include "explain/history/allocator_rules.hpp"
+#include "explain/history/heap.hpp"
 #include "explain/moment/breakdown.hpp"
 #include "explain/moment/curve.hpp"
-#include "explain/moment/live_set.hpp"
-#include "explain/moment/waste.hpp"
 
+#include <algorithm>
 #include <array>
+#include <numeric>
+#include <utility>
 
 namespace vram::explain {
 namespace {
@@ -45,6 +46,115 @@ std::vector<State> states_after(const Sources& sources, std::span<const int64_t>
       state.breakdowns.push_back(break_down(sources, live, Dimension::kCategory));
   }
   return states;
+}
+
+std::vector<uint64_t> oom_events(std::span<const trace::Event> events) {
+  std::vector<uint64_t> found;
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (events[i].kind == trace::EventKind::kOom) found.push_back(i);
+  }
+  return found;
+}
+
+std::vector<Oom> find_ooms(const Sources& sources) {
+  const std::span<const trace::Event> events = sources.trace.events_of(sources.device);
+  const std::vector<uint64_t> all = oom_events(events);
+  if (all.empty()) return {};
+  std::vector<int64_t> found(all.begin(), all.end());
+  if (found.size() > kMaxOoms) {
+    const auto half = static_cast<std::ptrdiff_t>(kMaxOoms / 2);
+    found.erase(found.begin() + half, found.end() - half);
+  }
+  std::vector<State> states = states_after(sources, found);
+  std::vector<Oom> ooms(found.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    ooms[i].moment = states[i].moment;
+    const trace::Event& event = events[static_cast<size_t>(found[i])];
+    ooms[i].requested_bytes = event.size_bytes;
+    ooms[i].device_free_bytes = event.address;
+    ooms[i].largest_hole_bytes = states[i].waste.largest_hole_bytes;
+    ooms[i].state = std::move(states[i]);
+  }
+  return ooms;
+}
+
+namespace {
+
+// Indices of `events`, by rising event.
+std::vector<size_t> order_of(std::span<const int64_t> events) {
+  std::vector<size_t> order(events.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return events[a] < events[b]; });
+  return order;
+}
+
+void gather_segments(const trace::Trace& trace, const trace::DeviceTrace& device,
+                     const History& history, const std::vector<size_t>& order,
+                     std::vector<LiveSet>& sets) {
+  const std::span<const trace::Event> events = trace.events_of(device);
+  SegmentMap now = history.initial_segments;
+  auto ignored = history.ignored_segment_events.begin();
+  uint64_t next = 0;
+  for (const size_t at : order) {
+    const uint64_t end = std::min<uint64_t>(static_cast<uint64_t>(sets[at].event + 1),
+                                            history.lifetime_of_event.size());
+    for (; next < end; ++next) {
+      if (!is_segment_event(events[next].kind)) continue;
+      if (ignored != history.ignored_segment_events.end() && *ignored == next) {
+        ++ignored;
+      } else {
+        now.apply(events[next]);
+      }
+    }
+    sets[at].segments = now;
+  }
+}
+
+void gather_lifetimes(const History& history, const std::vector<size_t>& order,
+                      std::vector<LiveSet>& sets) {
+  for (uint32_t id = 0; id < history.lifetimes.size(); ++id) {
+    const Lifetime& lifetime = history.lifetimes[id];
+    const int64_t begin = lifetime.alloc_event == kBeforeRecording ? kBeforeFirstEvent
+                                                                   : int64_t{lifetime.alloc_event};
+    const int64_t end = lifetime.free_completed_event == kNever
+                            ? INT64_MAX
+                            : int64_t{lifetime.free_completed_event};
+    auto at = std::partition_point(order.begin(), order.end(),
+                                   [&](size_t i) { return sets[i].event < begin; });
+    for (; at != order.end() && sets[*at].event < end; ++at) sets[*at].lifetimes.push_back(id);
+  }
+}
+
+}  // namespace
+
+std::vector<LiveSet> gather_live(const trace::Trace& trace, const trace::DeviceTrace& device,
+                                 const History& history, std::span<const int64_t> events) {
+  std::vector<LiveSet> sets(events.size());
+  for (size_t i = 0; i < events.size(); ++i) sets[i].event = events[i];
+  const std::vector<size_t> order = order_of(events);
+  gather_segments(trace, device, history, order, sets);
+  gather_lifetimes(history, order, sets);
+  for (LiveSet& set : sets) {
+    std::sort(set.lifetimes.begin(), set.lifetimes.end(), [&](uint32_t a, uint32_t b) {
+      return history.lifetimes[a].address < history.lifetimes[b].address;
+    });
+  }
+  return sets;
+}
+
+std::vector<SegmentView> view_segments(const History& history, const LiveSet& live) {
+  std::vector<SegmentView> views;
+  views.reserve(live.segments.ranges().size());
+  size_t next = 0;
+  const auto address_of = [&](size_t i) { return history.lifetimes[live.lifetimes[i]].address; };
+  for (const auto& [address, range] : live.segments.ranges()) {
+    while (next < live.lifetimes.size() && address_of(next) < address) ++next;
+    const size_t first = next;
+    while (next < live.lifetimes.size() && address_of(next) - address < range.size_bytes) ++next;
+    views.push_back({address, range, first, next});
+  }
+  return views;
 }
 
 }  // namespace vram::explain

@@ -1,7 +1,6 @@
 #include "explain/moment/state.hpp"
 
 #include "base/bytes.hpp"
-#include "explain/moment/ooms.hpp"
 #include "explain/testing/caching_allocator.hpp"
 #include "explain/testing/recording.hpp"
 

@@ -3,7 +3,6 @@
 
 #include "base/bytes.hpp"
 #include "explain/explain.hpp"
-#include "explain/names/scope_path.hpp"
 #include "explain/testing/recording.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 #include "explain/steps/phases.hpp"
 
 #include "base/statistics.hpp"
-#include "explain/moment/clock.hpp"
 #include "explain/moment/curve.hpp"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 #include "explain/steps/steps.hpp"
 
 #include "base/statistics.hpp"
-#include "explain/moment/clock.hpp"
 #include "explain/moment/curve.hpp"
 #include "explain/steps/evidence.hpp"
 #include "explain/steps/repetition.hpp"

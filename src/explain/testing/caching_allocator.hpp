@@ -4,8 +4,8 @@
 // be asked for the end state. Memory is only numbers.
 #pragma once
 
-#include "base/check.hpp"
-#include "explain/history/allocator_rules.hpp"
+#include "base/result.hpp"
+#include "explain/history/heap.hpp"
 #include "explain/report.hpp"
 #include "trace/trace.hpp"
 

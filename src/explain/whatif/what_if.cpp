@@ -4,7 +4,7 @@
 #include "replay/recorded_limit.hpp"
 #include "replay/replay.hpp"
 #include "replay/tune/tune.hpp"
-#include "replay/tune/tune_rank.hpp"
+#include "replay/tune/tune_space.hpp"
 
 #include <algorithm>
 #include <cmath>

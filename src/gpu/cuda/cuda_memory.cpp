@@ -1,7 +1,7 @@
 #include "gpu/cuda/cuda_memory.hpp"
 
 #include "base/bytes.hpp"
-#include "gpu/cuda/driver_scope.hpp"
+#include "gpu/cuda/driver.hpp"
 
 #include <array>
 #include <time.h>

@@ -1,7 +1,7 @@
 #include "gpu/drm/card.hpp"
 
 #include "gpu/drm/fdinfo.hpp"
-#include "gpu/drm/text.hpp"
+#include "gpu/drm/files.hpp"
 
 #include <fmt/format.h>
 

@@ -2,9 +2,9 @@
 
 #include "base/text.hpp"
 #include "gpu/drm/card.hpp"
+#include "gpu/drm/files.hpp"
 #include "gpu/drm/processes.hpp"
 #include "gpu/drm/sensors.hpp"
-#include "gpu/drm/text.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "gpu/drm/fdinfo.hpp"
 
 #include "base/bytes.hpp"
-#include "gpu/drm/text.hpp"
+#include "gpu/drm/files.hpp"
 
 #include <algorithm>
 #include <array>

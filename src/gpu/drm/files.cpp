@@ -1,7 +1,5 @@
 #include "gpu/drm/files.hpp"
 
-#include "gpu/drm/text.hpp"
-
 #include <algorithm>
 #include <cerrno>
 #include <dirent.h>

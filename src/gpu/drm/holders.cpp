@@ -1,7 +1,7 @@
 #include "gpu/drm/holders.hpp"
 
 #include "base/process_stat.hpp"
-#include "gpu/drm/text.hpp"
+#include "gpu/drm/files.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -32,4 +32,13 @@ void read_sensors(Files& files, const Card& card, const std::string& sys, Energy
 [[nodiscard]] DeviceHealth read_health(Files& files, const Card& card);
 [[nodiscard]] std::optional<uint32_t> read_power_limit(Files& files, const Card& card);
 
+// Memory errors of a card, from amdgpu's folder `ras`: error counts and retired pages. Missing or
+// unexpected data is unknown.
+//
+// Use it from one thread at a time.
+
+[[nodiscard]] EccCounts read_ecc(Files& files, const Card& card);
+// Also unknown if the list is longer than the limit of a read.
+[[nodiscard]] std::optional<RetiredPages> read_bad_pages(Files& files, const Card& card);
+
 }  // namespace vram::gpu::drm

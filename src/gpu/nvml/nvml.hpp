@@ -2,19 +2,19 @@
 // version that the driver supports; impossible values (more than the device has, "not available")
 // are unknown.
 //
-//     NvmlApi ──▶ Nvml ──▶ DeviceIdentity   identity
-//                      ──▶ DeviceHealth     health, mig
-//                      ──▶ DeviceSample     sample, cached_readings, gpm, process_list, fields
+//     NvmlApi ──▶ Nvml ──▶ DeviceIdentity   health
+//                      ──▶ DeviceHealth     health
+//                      ──▶ DeviceSample     cached_readings, gpm, process_list, query
 //
 // May be called from several threads at the same time. Each function makes a few library calls
-// (sample() at most eight, none of them slow: sample.hpp) and waits for nothing else. The driver
+// (sample() at most eight, none of them slow) and waits for nothing else. The driver
 // cannot be unloaded while an object is open; to release it, or after a driver was lost, destroy
 // the object and open another.
 #pragma once
 
 #include "base/result.hpp"
+#include "gpu/nvml/cached_readings.hpp"
 #include "gpu/nvml/nvml_api.hpp"
-#include "gpu/nvml/sample.hpp"
 #include "gpu/telemetry.hpp"
 
 #include <cstdint>
@@ -24,6 +24,17 @@
 #include <string>
 
 namespace vram::gpu::nvml {
+
+// Samples a device with few calls: quickly changing figures each time, the others in turns. Part of
+// Nvml.
+
+// At most eight calls: five, and three of the figures of Kept. More: those of the first two samples
+// (query_in_turn), one for each part of a MIG device that names no process itself, one for each
+// list that grew out of its room, one for each function that the driver has by name only.
+//
+// Not kSuccess: the device is out of reach, and nothing of the sample holds.
+[[nodiscard]] NvmlReturn take_sample(const NvmlApi& api, CachedReadings& cached,
+                                     DeviceSample& sample);
 
 class Nvml final : public Telemetry {
  public:

@@ -13,7 +13,9 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vram::gpu::nvml {
@@ -45,5 +47,26 @@ class NvmlEvents {
   nvmlEventSet set_;  // null: moved from
   std::vector<Watched> watched_;
 };
+
+// Meanings of common Xids, from NVIDIA's list of Xid errors; used for live events (watch/) and for
+// the kernel's log (doctor/). Constant.
+
+enum class XidSeverity : uint8_t {
+  kProgram,  // a program's own doing, as a rule
+  kWatch,    // it may become worse
+  kBroken,   // the GPU needs a reset, or more
+};
+
+struct XidMeaning {
+  uint64_t xid = 0;
+  XidSeverity gravity = XidSeverity::kProgram;
+  std::string_view what;
+  std::string_view then;  // what to do
+};
+
+// By number.
+[[nodiscard]] std::span<const XidMeaning> xid_meanings();
+// Null: not one of them.
+[[nodiscard]] const XidMeaning* meaning_of_xid(uint64_t xid);
 
 }  // namespace vram::gpu::nvml

@@ -6,7 +6,9 @@
 #include "gpu/telemetry.hpp"
 
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace vram::gpu::nvml {
@@ -58,5 +60,21 @@ inline constexpr uint64_t kMaxBytesPerSecond = 10'000'000'000'000;
 
 // Reads memory with the newest function that works. Returns its result, or that of the oldest.
 NvmlReturn query_memory(const NvmlApi& api, nvmlDevice device, DeviceMemory& memory);
+
+// Figures that NVML has by number: many in one call, each with its own answer and type. Part of
+// Nvml.
+
+// Fills in the values; if the call itself fails, each gets that result.
+void query_fields(const NvmlApi& api, nvmlDevice device, std::span<FieldValue> values);
+
+[[nodiscard]] FieldValue field(Field number, uint32_t scope = 0);
+
+// Returns an unsigned integer; nothing for an error, a negative value, or "not available".
+[[nodiscard]] std::optional<uint64_t> known_value(const FieldValue& value);
+
+// Returns a 64-bit counter. Narrower ones overflow many times a second on a busy bus, so that
+// neither the value nor its difference is meaningful.
+[[nodiscard]] std::optional<uint64_t> known_counter(const FieldValue& value);
+[[nodiscard]] bool is_narrow(const FieldValue& value);
 
 }  // namespace vram::gpu::nvml

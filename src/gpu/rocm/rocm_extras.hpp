@@ -11,8 +11,8 @@
 // most the timeout.
 #pragma once
 
-#include "base/detachable_thread.hpp"
-#include "gpu/drm/amd_extras.hpp"
+#include "base/threads.hpp"
+#include "gpu/drm/drm.hpp"
 #include "gpu/drm/files.hpp"
 
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "gpu/sim/address_space.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <algorithm>
 #include <iterator>

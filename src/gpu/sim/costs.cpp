@@ -1,6 +1,6 @@
 #include "gpu/sim/costs.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <cmath>
 

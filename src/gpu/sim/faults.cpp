@@ -1,6 +1,6 @@
 #include "gpu/sim/faults.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 namespace vram::gpu {
 

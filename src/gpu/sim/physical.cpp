@@ -1,6 +1,6 @@
 #include "gpu/sim/physical.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <algorithm>
 
@@ -86,6 +86,18 @@ uint64_t Physical::handle_bytes(uint32_t device) const {
   uint64_t sum = 0;
   for (const auto& [handle, piece] : pieces_) sum += piece.device == device ? piece.bytes : 0;
   return sum;
+}
+
+Backing Backing::poisoned(uint64_t bytes) {
+  Backing backing;
+  backing.bytes_.reset(new std::byte[bytes]);  // not make_unique: it would write zeros first
+  backing.size_bytes_ = bytes;
+  backing.poison();
+  return backing;
+}
+
+void Backing::poison(uint64_t offset, uint64_t bytes) {
+  std::fill_n(bytes_.get() + offset, bytes, kPoison);
 }
 
 }  // namespace vram::gpu

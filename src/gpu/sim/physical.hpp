@@ -4,13 +4,38 @@
 #pragma once
 
 #include "gpu/memory.hpp"
-#include "gpu/sim/backing.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
 namespace vram::gpu {
+
+// Backing: real bytes in host memory for the simulated GPU's memory, so that a test can write
+// through one address and read through another. Opt-in: without it contents do not exist. One piece
+// for each handle and each segment; new bytes are poison, so that reading what was never written
+// shows.
+
+// All ones: not a number in every floating-point format.
+inline constexpr std::byte kPoison{0xff};
+
+class Backing {
+ public:
+  Backing() = default;  // no bytes
+  [[nodiscard]] static Backing poisoned(uint64_t bytes);
+  void poison(uint64_t offset, uint64_t bytes);
+  void poison() { poison(0, size_bytes_); }
+
+  [[nodiscard]] bool exists() const { return bytes_ != nullptr; }
+  // Const as a pointer is: the bytes are not.
+  [[nodiscard]] std::byte* at(uint64_t offset) const { return bytes_.get() + offset; }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  uint64_t size_bytes_ = 0;
+};
 
 // More than any program takes, and half of the address space that segments have.
 inline constexpr uint64_t kUnlimited = uint64_t{1} << 46;

@@ -1,7 +1,7 @@
 #include "gpu/sim/segments.hpp"
 
 #include "base/bytes.hpp"
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gpu/memory.hpp"
-#include "gpu/sim/backing.hpp"
+#include "gpu/sim/physical.hpp"
 
 #include <cstdint>
 #include <map>

@@ -3,10 +3,10 @@
 #include "base/bytes.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 namespace vram::gpu {
-
 namespace {
 bool is_granular(uint64_t bytes) { return bytes != 0 && bytes % kGranularityBytes == 0; }
 }  // namespace
@@ -179,5 +179,94 @@ Status SimGpu::unmap(Address address, uint64_t bytes) {
 }
 
 Address SimGpu::predict_segment(uint64_t bytes) const { return addresses_.predict_segment(bytes); }
+
+// What must always hold between SimGpu's parts; each part checks itself.
+
+namespace {
+// Empty, or what is wrong between handles and their mappings.
+std::string check_mappings(const Physical& physical, const Mappings& mappings) {
+  std::unordered_map<Handle, uint32_t> counts;
+  for (const auto& [address, mapping] : mappings.all()) {
+    const auto piece = physical.pieces().find(mapping.handle);
+    if (piece == physical.pieces().end()) return "a mapping shows a handle that is no more";
+    if (piece->second.bytes != mapping.bytes) return "a mapping is not as large as its handle";
+    ++counts[mapping.handle];
+  }
+  for (const auto& [handle, piece] : physical.pieces()) {
+    const auto count = counts.find(handle);
+    if (piece.mappings != (count == counts.end() ? 0 : count->second))
+      return "a handle miscounts its mappings";
+    if (piece.released && piece.mappings == 0) return "a released handle without mappings lives";
+  }
+  return {};
+}
+}  // namespace
+
+bool SimGpu::validate(std::string* why) const {
+  if (!addresses_.validate(why) || !mappings_.validate(why) || !segments_.validate(why))
+    return false;
+  std::string wrong = check_mappings(physical_, mappings_);
+  for (uint32_t device = 0; device < device_count(); ++device) {
+    const uint64_t used = physical_.used_bytes(device);
+    if (used != physical_.handle_bytes(device) + segments_.page_bytes(device))
+      wrong = "used bytes are not those of the handles and segments";
+    if (used > physical_.info(device).total_bytes) wrong = "more is used than there is";
+  }
+  if (why != nullptr && !wrong.empty()) *why = wrong;
+  return wrong.empty();
+}
+
+// The calls of SimGpu that are about when, not where.
+
+Status SimGpu::record(uint32_t device, StreamHandle stream, EventHandle* event) {
+  if (const Status s = begin(Call::kRecord); s != Status::kOk) return s;
+  if (!is_device(device)) return refuse(Call::kRecord, Status::kInvalidValue);
+  *event = streams_.record(device, stream, now_ns_);
+  return done(Call::kRecord, costs_.record_ns);
+}
+
+Status SimGpu::query(EventHandle event) {
+  if (const Status s = begin(Call::kQuery); s != Status::kOk) return s;
+  const std::optional<int64_t> time_ns = streams_.happens_at(event);
+  if (!time_ns) return refuse(Call::kQuery, Status::kInvalidValue);
+  const Status status = *time_ns <= now_ns_ ? Status::kOk : Status::kNotReady;
+  (void)done(Call::kQuery, costs_.query_ns);
+  return status;
+}
+
+Status SimGpu::wait(EventHandle event) {
+  if (const Status s = begin(Call::kWait); s != Status::kOk) return s;
+  const std::optional<int64_t> time_ns = streams_.happens_at(event);
+  if (!time_ns) return refuse(Call::kWait, Status::kInvalidValue);
+  wait_until(Call::kWait, *time_ns);
+  return done(Call::kWait, costs_.wait_ns);
+}
+
+Status SimGpu::stream_wait(uint32_t device, StreamHandle stream, EventHandle event) {
+  if (const Status s = begin(Call::kStreamWait); s != Status::kOk) return s;
+  const std::optional<int64_t> time_ns = streams_.happens_at(event);
+  if (!is_device(device) || !time_ns) return refuse(Call::kStreamWait, Status::kInvalidValue);
+  streams_.hold_until(device, stream, *time_ns);
+  return done(Call::kStreamWait, costs_.stream_wait_ns);
+}
+
+Status SimGpu::destroy(EventHandle event) {
+  if (const Status s = begin(Call::kDestroy); s != Status::kOk) return s;
+  if (!streams_.destroy(event)) return refuse(Call::kDestroy, Status::kInvalidValue);
+  return done(Call::kDestroy, costs_.destroy_ns);
+}
+
+Status SimGpu::synchronize(uint32_t device) {
+  if (const Status s = begin(Call::kSynchronize); s != Status::kOk) return s;
+  if (!is_device(device)) return refuse(Call::kSynchronize, Status::kInvalidValue);
+  wait_until(Call::kSynchronize, streams_.idle_at(device));
+  return done(Call::kSynchronize, costs_.synchronize_ns);
+}
+
+Status SimGpu::enqueue(uint32_t device, StreamHandle stream, int64_t duration_ns) {
+  if (!is_device(device) || duration_ns < 0) return Status::kInvalidValue;
+  streams_.enqueue(device, stream, now_ns_, duration_ns);
+  return Status::kOk;
+}
 
 }  // namespace vram::gpu

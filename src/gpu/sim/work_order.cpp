@@ -1,6 +1,6 @@
 #include "gpu/sim/work_order.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <algorithm>
 

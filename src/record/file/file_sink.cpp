@@ -1,8 +1,8 @@
 #include "record/file/file_sink.hpp"
 
-#include "base/descriptor.hpp"
+#include "base/file.hpp"
 #include "record/process.hpp"
-#include "record/traffic.hpp"
+#include "record/threads.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 // a device) is written in place. Use it from one thread at a time.
 #pragma once
 
-#include "base/output_target.hpp"
+#include "base/file.hpp"
 #include "trace/vtrace/writer.hpp"
 
 #include <cstdint>

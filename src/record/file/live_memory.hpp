@@ -4,10 +4,12 @@
 #pragma once
 
 #include "record/record.hpp"
+#include "trace/event.hpp"
 
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -53,6 +55,23 @@ class LiveMemory {
   };
   std::unordered_map<Key, Block, HashOfKey> blocks_;
   std::map<Key, Record> segments_;
+};
+
+// EndState: an allocator's own list of its memory at the end of a file, with which readers check
+// the events. Used only by the flusher.
+class EndState {
+ public:
+  // A record of Op::kHeld*; segments, each before its parts, in any order.
+  void add(const Record& record, const LiveMemory& live, trace::StreamId stream);
+
+  [[nodiscard]] std::span<const trace::Segment> segments() const { return segments_; }
+  [[nodiscard]] std::span<const trace::Block> blocks() const { return blocks_; }
+
+ private:
+  void add_part(const Record& record, const LiveMemory& live);
+
+  std::vector<trace::Segment> segments_;
+  std::vector<trace::Block> blocks_;
 };
 
 }  // namespace vram::record

@@ -1,8 +1,8 @@
 #include "record/file/recording.hpp"
 
-#include "record/file/end_state.hpp"
+#include "record/file/live_memory.hpp"
 #include "record/process.hpp"
-#include "record/traffic.hpp"
+#include "record/threads.hpp"
 
 #include <algorithm>
 #include <utility>

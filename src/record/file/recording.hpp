@@ -4,10 +4,10 @@
 // the memory mapped and allocated at that moment. Use it from one thread at a time.
 #pragma once
 
-#include "record/fact.hpp"
 #include "record/file/file_sink.hpp"
 #include "record/file/live_memory.hpp"
 #include "record/file/translator.hpp"
+#include "record/process.hpp"
 
 #include <cstdint>
 #include <map>

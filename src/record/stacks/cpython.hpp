@@ -2,6 +2,9 @@
 // nothing here depends on the interpreter's version but which of the functions there are.
 #pragma once
 
+#include "record/record.hpp"
+
+#include <chrono>
 #include <cstddef>
 
 namespace vram::record {
@@ -38,6 +41,20 @@ struct CPython {
   // Finds Python's functions in this process; is_complete() is false if it has no Python.
   [[nodiscard]] static CPython find();
   [[nodiscard]] bool is_complete() const { return drop != nullptr; }
+};
+
+// GilThread: a thread that takes the GIL on behalf of another thread, which must not wait for it
+// without a limit: it may hold a lock that the GIL's owner waits for, and CPython cannot try to
+// lock. So a thread requests, waits for a limited time, and withdraws its request; its stack is
+// read only if the GIL was available in time, while it still waits.
+class GilThread {
+ public:
+  static constexpr std::chrono::milliseconds kTimeout{10};
+  using Walk = StackId (*)(CPython::Object* thread);
+
+  // walk(thread) in the other thread, with the GIL; 0: not in time. The calling thread's state is
+  // `thread`, and it does not hold the GIL.
+  [[nodiscard]] static StackId request(const CPython& python, Walk walk, CPython::Object* thread);
 };
 
 }  // namespace vram::record

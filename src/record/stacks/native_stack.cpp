@@ -1,7 +1,6 @@
 #include "record/stacks/native_stack.hpp"
 
-#include "record/stacks/describe.hpp"
-#include "record/stacks/fork_lock.hpp"
+#include "record/stacks/python_stack.hpp"
 
 #include <fmt/format.h>
 
@@ -13,6 +12,7 @@
 #include <link.h>
 #include <mutex>
 #include <optional>
+#include <pthread.h>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -150,6 +150,35 @@ FrameText NativeStacks::describe(FrameNumber frame) {
   text.function = info.dli_sname != nullptr ? demangled(info.dli_sname)
                                             : fmt::format("+{:#x}", *counter - base);
   return text;
+}
+
+namespace {
+
+std::mutex fork_locks_mutex;  // taken before any of them
+ForkLock* fork_locks = nullptr;
+
+}  // namespace
+
+ForkLock::ForkLock() {
+  const std::lock_guard guard(fork_locks_mutex);
+  if (fork_locks == nullptr) (void)pthread_atfork(&lock_all, &unlock_all, &unlock_all);
+  next_ = fork_locks;
+  fork_locks = this;
+}
+
+void ForkLock::lock_all() {
+  fork_locks_mutex.lock();
+  for (ForkLock* each = fork_locks; each != nullptr; each = each->next_) each->lock();
+}
+
+void ForkLock::unlock_all() {
+  for (ForkLock* each = fork_locks; each != nullptr; each = each->next_) each->unlock();
+  fork_locks_mutex.unlock();
+}
+
+FrameText describe_frame(FrameNumber frame) {
+  const bool is_native = (frame & kNativeFrame) != 0;
+  return is_native ? NativeStacks::describe(frame) : PythonStacks::describe(frame);
 }
 
 }  // namespace vram::record

@@ -5,6 +5,8 @@
 
 #include "record/stores.hpp"
 
+#include <mutex>
+
 namespace vram::record {
 
 class NativeStacks {
@@ -20,5 +22,33 @@ class NativeStacks {
   // "?" for a number that is not of a native frame. Waits for dlopen: for the flusher alone.
   [[nodiscard]] static FrameText describe(FrameNumber frame);
 };
+
+// A mutex that a fork waits for, so that the data it guards is consistent in the child, too. Never
+// block while holding it. Its objects are never destroyed.
+
+class ForkLock {
+ public:
+  ForkLock();
+  ForkLock(const ForkLock&) = delete;
+  ForkLock& operator=(const ForkLock&) = delete;
+
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  static void lock_all();
+  static void unlock_all();
+  std::mutex mutex_;
+  ForkLock* next_ = nullptr;
+};
+
+// Describes frame numbers. Python and native frames are numbered separately, since a file may
+// contain both kinds: native stacks if Python's could not be captured in time, and stacks captured
+// before a recording of another kind started.
+
+inline constexpr FrameNumber kNativeFrame = FrameNumber{1} << 31;  // set in numbers of native ones
+
+// "?" for an unknown number.
+[[nodiscard]] FrameText describe_frame(FrameNumber frame);
 
 }  // namespace vram::record

@@ -1,9 +1,8 @@
 #include "record/stacks/python_stack.hpp"
 
-#include "base/thread_owned.hpp"
+#include "base/thread_end.hpp"
 #include "record/stacks/cpython.hpp"
-#include "record/stacks/fork_lock.hpp"
-#include "record/stacks/gil_thread.hpp"
+#include "record/stacks/native_stack.hpp"
 
 #include <array>
 #include <atomic>

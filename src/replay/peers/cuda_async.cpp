@@ -1,7 +1,7 @@
 #include "replay/peers/cuda_async.hpp"
 
 #include "base/bytes.hpp"
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,5 @@
 // Settings of allocators as text: their values' formats, and errors that list the valid ones. Used
-// by spec.cpp, which parses a spec, and by the peers' own settings. Pure.
+// by replay.cpp, which parses a spec, and by the peers' own settings. Pure.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,7 +1,7 @@
 #include "replay/peers/tf_bfc.hpp"
 
 #include "base/bytes.hpp"
-#include "base/check.hpp"
+#include "base/result.hpp"
 #include "replay/peers/settings.hpp"
 
 #include <algorithm>

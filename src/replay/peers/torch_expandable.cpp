@@ -1,6 +1,6 @@
 #include "replay/peers/torch_expandable.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <algorithm>
 #include <iterator>

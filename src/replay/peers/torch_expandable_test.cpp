@@ -2,7 +2,6 @@
 // known by hand.
 #include "base/bytes.hpp"
 #include "replay/testing/program_builder.hpp"
-#include "replay/testing/run_on.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include "replay/peers/settings.hpp"
 #include "replay/peers/torch_expandable.hpp"
 #include "replay/peers/torch_native.hpp"
-#include "replay/spec.hpp"
+#include "replay/replay.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,9 @@
 #include "replay/tune/tune.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
+#include "replay/capacity.hpp"
 #include "replay/fidelity.hpp"
-#include "replay/live_peak.hpp"
 #include "replay/registry.hpp"
-#include "replay/tune/tune_rank.hpp"
 #include "replay/tune/tune_space.hpp"
 
 #include <algorithm>

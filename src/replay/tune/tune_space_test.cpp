@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "replay/testing/program_builder.hpp"
 #include "replay/tune/pytorch_conf.hpp"
-#include "replay/tune/tune_rank.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

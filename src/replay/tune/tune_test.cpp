@@ -1,7 +1,7 @@
 #include "replay/tune/tune.hpp"
 
 #include "base/bytes.hpp"
-#include "replay/live_peak.hpp"
+#include "replay/capacity.hpp"
 #include "replay/registry.hpp"
 #include "replay/testing/program_builder.hpp"
 #include "replay/testing/trace_maker.hpp"

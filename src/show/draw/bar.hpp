@@ -23,4 +23,11 @@ struct BarPart {
 // one column are left out.
 [[nodiscard]] Line stacked_bar(std::span<const BarPart> parts, int columns);
 
+// A sparkline: the shape of a few numbers in one line of text.
+
+// One character for each value, or for the maximum of adjacent values if there are more than
+// `columns`. The smallest value is the lowest block; values within 1 % are drawn flat, since their
+// differences are noise.
+[[nodiscard]] std::string sparkline(std::span<const uint64_t> values, int columns);
+
 }  // namespace vram::show

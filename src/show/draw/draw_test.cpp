@@ -1,12 +1,8 @@
 #include "base/text.hpp"
-#include "show/draw/ascii.hpp"
 #include "show/draw/bar.hpp"
 #include "show/draw/line.hpp"
 #include "show/draw/plot.hpp"
-#include "show/draw/spark.hpp"
 #include "show/draw/table.hpp"
-#include "show/draw/ticks.hpp"
-#include "show/draw/wrap.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

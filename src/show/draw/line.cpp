@@ -1,9 +1,9 @@
 #include "show/draw/line.hpp"
 
 #include "base/text.hpp"
-#include "show/draw/wrap.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace vram::show {
 namespace {
@@ -103,6 +103,115 @@ std::string Line::text(bool colour) const {
     out += escape;
     out += visible;
     if (!escape.empty()) out += kReset;
+  }
+  return out;
+}
+
+namespace {
+
+// The longest beginning of `word` that fits, in whole characters and at least one.
+size_t fitting_prefix(std::string_view word, int columns) {
+  size_t end = 0;
+  while (end < word.size()) {
+    size_t next = end + 1;
+    while (next < word.size() && (static_cast<unsigned char>(word[next]) & 0xC0U) == 0x80U) ++next;
+    if (end > 0 && display_width(word.substr(0, next)) > columns) break;
+    end = next;
+  }
+  return end;
+}
+
+class Wrapper {
+ public:
+  explicit Wrapper(int columns) : columns_(std::max(columns, 1)) {}
+
+  void add_word(std::string_view word) {
+    const int needed = display_width(word) + (line_.empty() ? 0 : 1);
+    if (width_ + needed > columns_ && !line_.empty()) break_line();
+    while (display_width(word) > columns_) {
+      const size_t end = fitting_prefix(word, columns_);
+      lines_.emplace_back(word.substr(0, end));
+      word.remove_prefix(end);
+    }
+    if (!line_.empty()) line_ += ' ';
+    line_ += word;
+    width_ = display_width(line_);
+  }
+  void break_line() {
+    lines_.push_back(std::move(line_));
+    line_.clear();
+    width_ = 0;
+  }
+  std::vector<std::string> finish() {
+    if (!line_.empty() || lines_.empty()) break_line();
+    return std::move(lines_);
+  }
+
+ private:
+  int columns_;
+  int width_ = 0;
+  std::string line_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
+std::vector<std::string> wrap(std::string_view text, int columns) {
+  Wrapper wrapper(columns);
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find_first_of(" \n", begin), text.size());
+    if (end > begin) wrapper.add_word(text.substr(begin, end - begin));
+    if (end < text.size() && text[end] == '\n') wrapper.break_line();
+    begin = end + 1;
+  }
+  return wrapper.finish();
+}
+
+namespace {
+
+struct StandIn {
+  std::string_view glyph;
+  char ascii;
+};
+
+constexpr std::array kStandIns = {
+    StandIn{"█", '#'},  StandIn{"▇", '#'},  StandIn{"▆", '='}, StandIn{"▅", '='}, StandIn{"▄", '-'},
+    StandIn{"▃", '-'},  StandIn{"▂", '_'},  StandIn{"▁", '_'}, StandIn{"▏", ' '}, StandIn{"▎", ' '},
+    StandIn{"▍", ' '},  StandIn{"▌", '='},  StandIn{"▋", '='}, StandIn{"▊", '='}, StandIn{"▉", '='},
+    StandIn{"░", ':'},  StandIn{"▒", '%'},  StandIn{"▓", '+'}, StandIn{"╱", '/'}, StandIn{"│", '|'},
+    StandIn{"┤", '+'},  StandIn{"└", '+'},  StandIn{"┬", '+'}, StandIn{"─", '-'}, StandIn{"╵", '|'},
+    StandIn{"╷", '|'},  StandIn{"▼", 'v'},  StandIn{"✖", 'X'}, StandIn{"✔", '*'}, StandIn{"▲", '!'},
+    StandIn{"→", '>'},  StandIn{"·", '-'},  StandIn{"…", '~'}, StandIn{"–", '-'}, StandIn{"—", '-'},
+    StandIn{"×", 'x'},  StandIn{"÷", '/'},  StandIn{"µ", 'u'}, StandIn{"≥", '>'}, StandIn{"≤", '<'},
+    StandIn{"’", '\''}, StandIn{"‘", '\''}, StandIn{"“", '"'}, StandIn{"”", '"'}, StandIn{"←", '<'},
+    StandIn{"├", '+'},  StandIn{"┌", '+'},  StandIn{"┐", '+'}, StandIn{"┘", '+'}, StandIn{"•", '*'},
+};
+
+size_t sequence_length(std::string_view utf8) {
+  size_t length = 1;
+  while (length < utf8.size() && (static_cast<unsigned char>(utf8[length]) & 0xC0U) == 0x80U) {
+    ++length;
+  }
+  return length;
+}
+
+std::string stand_in(std::string_view glyph) {
+  const auto* found = std::ranges::find(kStandIns, glyph, &StandIn::glyph);
+  if (found != kStandIns.end()) return {found->ascii};
+  return std::string(static_cast<size_t>(display_width(glyph)), '?');
+}
+
+}  // namespace
+
+std::string to_ascii(std::string_view utf8) {
+  std::string out;
+  out.reserve(utf8.size());
+  while (!utf8.empty()) {
+    const size_t length = sequence_length(utf8);
+    const bool is_ascii = static_cast<unsigned char>(utf8.front()) < 0x80;
+    out += is_ascii ? std::string(utf8.substr(0, length)) : stand_in(utf8.substr(0, length));
+    utf8.remove_prefix(length);
   }
   return out;
 }

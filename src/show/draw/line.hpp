@@ -1,5 +1,5 @@
 // Line: a line of a screen as styled pieces of text. Everything in show/ is drawn as lines and
-// becomes terminal text in the last step (ascii.hpp, Page::finish), so that layout uses columns and
+// becomes terminal text in the last step (Page::finish), so that layout uses columns and
 // never sees an escape code. A plain value; not thread-safe.
 #pragma once
 
@@ -55,5 +55,18 @@ class Line {
   std::vector<Span> spans_;
   int width_ = 0;
 };
+
+// Breaking running text into lines of a width.
+
+// Greedy, at spaces; a word wider than a line is split. A newline in the text always breaks. Never
+// returns an empty list: empty text is one empty line.
+[[nodiscard]] std::vector<std::string> wrap(std::string_view text, int columns);
+
+// ASCII replacements of all glyphs, for terminals without UTF-8. Layout uses Unicode; this is the
+// last step and keeps all columns.
+
+// ASCII of the same width: drawing characters and punctuation by their likeness, letters of other
+// scripts as '?'.
+[[nodiscard]] std::string to_ascii(std::string_view utf8);
 
 }  // namespace vram::show

@@ -4,12 +4,36 @@
 #pragma once
 
 #include "show/draw/line.hpp"
-#include "show/draw/ticks.hpp"
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace vram::show {
+
+// Round numbers along an axis, with their units.
+
+struct Tick {
+  uint64_t value = 0;
+  std::string label;
+};
+
+// A vertical axis of bytes: `ticks` are rows_per_tick rows apart, the last one at the top.
+struct ByteAxis {
+  uint64_t top_bytes = 0;
+  int rows = 0;
+  int rows_per_tick = 0;
+  std::vector<Tick> ticks;  // without 0
+};
+
+// The axis that wastes least room above `largest_bytes`, at most `max_rows` high (at least 4).
+[[nodiscard]] ByteAxis byte_axis(uint64_t largest_bytes, int max_rows);
+
+// Round values from 0 up to and including `end`, at most `max_ticks` (at least 2) of them. For
+// times, steps are round in seconds, minutes and hours; for counts, in powers of ten.
+[[nodiscard]] std::vector<Tick> time_ticks(uint64_t end_ns, int max_ticks);
+[[nodiscard]] std::vector<Tick> count_ticks(uint64_t end, int max_ticks);
 
 struct PlotColumn {
   uint64_t active_bytes = 0;
@@ -37,5 +61,29 @@ struct Plot {
 inline constexpr int kPlotGutter = 11;  // columns for the axis at the left
 
 [[nodiscard]] std::vector<Line> draw_plot(const Plot& plot);
+
+// The course of memory over time, gathered into the columns of a plot. Pure functions; times are
+// nanoseconds, or numbers of events in a recording without a clock.
+
+// The mapping from times to columns of a plot.
+struct TimeScale {
+  int64_t end_ns = 1;  // at least 1
+  int columns = 1;
+
+  [[nodiscard]] int column_of(int64_t time_ns) const;
+};
+
+// A value holds from its time until that of the next point.
+struct TimelinePoint {
+  int64_t time_ns = 0;
+  uint64_t active_bytes = 0;
+  uint64_t reserved_bytes = 0;
+};
+
+// The largest values within each column.
+[[nodiscard]] std::vector<PlotColumn> gather(std::span<const TimelinePoint> points,
+                                             const TimeScale& scale);
+// Round moments below the axis, of time or of events.
+[[nodiscard]] std::vector<PlotMark> axis_ticks(bool has_time, const TimeScale& scale);
 
 }  // namespace vram::show

@@ -75,4 +75,11 @@ class Families {
   std::set<std::pair<size_t, std::string>> seen_;        // family and labels
 };
 
+// Families as text, in the two formats that Prometheus reads. Pure functions.
+
+// Text format 0.0.4.
+[[nodiscard]] std::string prometheus_text(const Families& families);
+// OpenMetrics 1.0.
+[[nodiscard]] std::string openmetrics_text(const Families& families);
+
 }  // namespace vram::show::metrics

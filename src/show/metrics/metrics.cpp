@@ -1,7 +1,11 @@
 #include "show/metrics/metrics.hpp"
 
-#include "show/metrics/exposition.hpp"
+#include "show/metrics/families.hpp"
 #include "show/metrics/parts.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 
 namespace vram::show {
 
@@ -27,6 +31,86 @@ std::string metrics_text(const watch::Sampled& sampled, const ExporterFigures& f
   const metrics::Families families = metrics_of(sampled, figures, options);
   return options.format == MetricsFormat::kOpenMetrics ? metrics::openmetrics_text(families)
                                                        : metrics::prometheus_text(families);
+}
+
+// content_type(), negotiate(): see metrics.hpp.
+
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// What is before the mark; `text` becomes what is after it.
+std::string_view next_part(std::string_view& text, char mark) {
+  const size_t end = text.find(mark);
+  const std::string_view part = text.substr(0, end);
+  text = end == std::string_view::npos ? "" : text.substr(end + 1);
+  return trimmed(part);
+}
+
+bool is_word(std::string_view text, std::string_view word) {
+  return std::ranges::equal(
+      text, word, [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
+}
+
+double weight_of(std::string_view text) {
+  double weight = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, weight);
+  const bool is_weight = error == std::errc{} && stop == end && weight >= 0 && weight <= 1;
+  return is_weight ? weight : 0;
+}
+
+// One of the header's kinds of answers: "text/plain;version=0.0.4;q=0.5".
+struct Wanted {
+  std::string_view type;
+  std::string_view version;
+  double weight = 1;
+};
+
+Wanted wanted_of(std::string_view text) {
+  Wanted wanted;
+  wanted.type = next_part(text, ';');
+  while (!text.empty()) {
+    std::string_view value = next_part(text, ';');
+    const std::string_view name = next_part(value, '=');
+    if (is_word(name, "q")) wanted.weight = weight_of(value);
+    if (is_word(name, "version")) wanted.version = value;
+  }
+  return wanted;
+}
+
+bool takes_openmetrics(const Wanted& wanted) {
+  return is_word(wanted.type, "application/openmetrics-text") &&
+         (wanted.version.empty() || wanted.version == "1.0.0" || wanted.version == "\"1.0.0\"");
+}
+
+bool takes_text(const Wanted& wanted) {
+  return is_word(wanted.type, "text/plain") || is_word(wanted.type, "text/*") ||
+         is_word(wanted.type, "*/*");
+}
+
+}  // namespace
+
+std::string_view content_type(MetricsFormat format) {
+  return format == MetricsFormat::kOpenMetrics
+             ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+             : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+MetricsFormat negotiate(std::string_view accept_header) {
+  double openmetrics = 0;
+  double text = 0;
+  while (!accept_header.empty()) {
+    const Wanted wanted = wanted_of(next_part(accept_header, ','));
+    if (takes_openmetrics(wanted)) openmetrics = std::max(openmetrics, wanted.weight);
+    if (takes_text(wanted)) text = std::max(text, wanted.weight);
+  }
+  return openmetrics > 0 && openmetrics >= text ? MetricsFormat::kOpenMetrics
+                                                : MetricsFormat::kPrometheus;
 }
 
 }  // namespace vram::show

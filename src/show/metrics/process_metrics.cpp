@@ -1,8 +1,8 @@
 // Processes on the devices: each of the largest, and sums that need no series of each. See
 // parts.hpp.
+#include "show/live/status_words.hpp"
 #include "show/metrics/figure_series.hpp"
 #include "show/metrics/parts.hpp"
-#include "show/status_words.hpp"
 #include "watch/bounds.hpp"
 
 #include <algorithm>

@@ -10,6 +10,7 @@
 #include "show/top/state.hpp"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace vram::show {
@@ -48,5 +49,15 @@ class Terminal {
   explicit Terminal(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// Restores the terminal even if the program crashes (SIGSEGV, an abort): the output and modes are
+// prepared in advance, so that the signal handler only applies them.
+
+// Stores the current modes of standard input. Call it before they are changed.
+void remember_terminal_modes();
+// From now on, a crash writes `farewell` and restores the modes; then the signal has its usual
+// effect.
+void guard_terminal(const std::string& farewell);
+void unguard_terminal();
 
 }  // namespace vram::show

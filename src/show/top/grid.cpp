@@ -1,8 +1,8 @@
 #include "show/top/grid.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
-#include "show/draw/ascii.hpp"
+#include "show/draw/line.hpp"
 
 #include <algorithm>
 #include <cstring>

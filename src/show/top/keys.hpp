@@ -2,9 +2,13 @@
 // if any. Never waits; pure except for the state.
 #pragma once
 
-#include "show/top/history.hpp"
 #include "show/top/state.hpp"
 #include "watch/snapshot.hpp"
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
 
 namespace vram::show::top {
 
@@ -16,5 +20,60 @@ struct Seen {
 };
 
 [[nodiscard]] Request handle(TopState& state, const Seen& seen, const Event& event);
+
+// The key bindings of vram top: one table for the key handler, the help page, and the clickable bar
+// of keys at the bottom.
+
+enum class Action : uint8_t {
+  kHelp,
+  kSetup,
+  kSearch,
+  kFilter,
+  kTree,
+  kSort,
+  kNextSort,
+  kPreviousSort,
+  kSortMemory,
+  kSortBusy,
+  kSortTime,
+  kSortPid,
+  kInvert,
+  kSignal,
+  kTrim,
+  kQuit,
+  kUser,
+  kDevice,
+  kPlot,
+  kAllocators,
+  kPause,
+  kLonger,
+  kShorter,
+  kTag,
+  kUntag,
+  kSampleNow,
+  kRelease,
+};
+
+struct Binding {
+  Action action;
+  Key key;                      // kText: none but the characters
+  std::string_view characters;  // each of them
+  std::string_view keys;        // as the help calls them
+  std::string_view about;
+};
+
+[[nodiscard]] std::span<const Binding> all_bindings();
+[[nodiscard]] std::optional<Action> action_of(const Event& event);
+// With --readonly there are no such actions.
+[[nodiscard]] bool changes_something(Action action);
+
+struct BarItem {
+  int column = 0;
+  std::string_view key;   // "F1"
+  std::string_view word;  // "Help  "
+  Key means = Key::kF1;
+};
+
+[[nodiscard]] std::vector<BarItem> bar_items(bool is_readonly);
 
 }  // namespace vram::show::top

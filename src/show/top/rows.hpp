@@ -7,7 +7,6 @@
 #pragma once
 
 #include "show/top/fields.hpp"
-#include "show/top/filter.hpp"
 #include "watch/snapshot.hpp"
 
 #include <cstdint>
@@ -54,5 +53,13 @@ struct RowOrder {
 // Valid as long as the snapshot.
 [[nodiscard]] std::vector<Row> rows_of(const watch::Snapshot& snapshot, const Filter& filter,
                                        std::optional<uint32_t> device, const RowOrder& order);
+
+// Arranges sorted rows below their parents. Whatever the kernel reports, every row appears once: a
+// parent counts only if it started no later than its child (else the pid was reused), and of a
+// cycle, one process is the root. Several children of a parent without a GPU, such as a launcher of
+// ranks, get a row for it. Pure functions.
+
+// The rows of a process stay together; a family has the place of its first row.
+[[nodiscard]] std::vector<Row> as_tree(std::vector<Row> sorted, const std::set<uint32_t>& folded);
 
 }  // namespace vram::show::top

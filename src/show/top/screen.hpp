@@ -5,8 +5,8 @@
 #pragma once
 
 #include "show/top/grid.hpp"
-#include "show/top/history.hpp"
 #include "show/top/state.hpp"
+#include "show/top/view.hpp"
 #include "watch/sampler.hpp"
 
 #include <cstdint>
@@ -27,5 +27,10 @@ struct Surface {
 // `sampled` is nullptr before the first sample.
 [[nodiscard]] Grid draw(const TopState& state, const History& history,
                         const watch::Sampled* sampled, Clock clock, Surface surface);
+
+// The process list: titles, rows, selection and tags. A pure function.
+
+void draw_list(const View& view, const TopState& state, const watch::Snapshot& snapshot,
+               bool has_cursor, Grid& grid);
 
 }  // namespace vram::show::top

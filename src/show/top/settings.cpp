@@ -1,7 +1,6 @@
 #include "show/top/settings.hpp"
 
 #include "base/bytes.hpp"
-#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "base/toml.hpp"
 

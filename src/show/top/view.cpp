@@ -1,6 +1,6 @@
 #include "show/top/view.hpp"
 
-#include "show/status_words.hpp"
+#include "show/live/status_words.hpp"
 #include "show/top/devices.hpp"
 
 #include <algorithm>

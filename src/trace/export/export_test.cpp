@@ -1,6 +1,5 @@
-#include "trace/export/csv.hpp"
-#include "trace/export/escape.hpp"
-#include "trace/export/jsonl.hpp"
+#include "trace/export/export.hpp"
+
 #include "trace/testing/sample_trace.hpp"
 
 #include <gmock/gmock.h>

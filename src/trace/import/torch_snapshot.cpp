@@ -1,6 +1,6 @@
 #include "trace/import/torch_snapshot.hpp"
 
-#include "trace/import/bytes/window.hpp"
+#include "trace/import/bytes/source.hpp"
 #include "trace/import/pickle/machine.hpp"
 #include "trace/import/torch/assemble.hpp"
 #include "trace/import/torch/sink.hpp"

@@ -1,10 +1,13 @@
 // Files that are no recordings, or were made to harm.
 #include "trace/testing/import_bytes.hpp"
+#include "trace/testing/trace_equality.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <string>
+#include <string_view>
 
 namespace vram::trace {
 namespace {
@@ -126,6 +129,140 @@ TEST(HostileSnapshotTest, LeavesOutDevicesThatCannotBe) {
   const Result<Trace> trace = import_bytes(proto(dict(text("segments") + list(segment))));
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->devices.size(), 1U);
+}
+
+}  // namespace
+
+// Files that end early, at every byte; packed files that do; and what is said of the loss.
+
+namespace {
+
+using testing::Contains;
+using testing::Field;
+using testing::HasSubstr;
+
+class CutTest : public testing::TestWithParam<const char*> {};
+
+// The records of `trace` are the first ones of `whole`, unchanged.
+void expect_prefix(const Trace& trace, const Trace& whole) {
+  for (const DeviceTrace& device : trace.devices) {
+    const DeviceTrace* of = nullptr;
+    for (const DeviceTrace& candidate : whole.devices) {
+      if (candidate.kind == device.kind && candidate.ordinal == device.ordinal) of = &candidate;
+    }
+    ASSERT_NE(of, nullptr);
+    ASSERT_LE(device.event_count, of->event_count);
+    const auto events = trace.events_of(device);
+    const auto all = whole.events_of(*of);
+    for (size_t i = 0; i < events.size(); ++i) {
+      // The pool may have to be deduced from segments that were lost.
+      const auto facts = [](const Trace& t, const Event& e) {
+        return std::tuple(e.kind, e.address, e.size_bytes, e.time_ns, t.tables.streams[e.stream],
+                          stack_text(t.tables, e.stack));
+      };
+      ASSERT_EQ(facts(trace, events[i]), facts(whole, all[i])) << i;
+    }
+    ASSERT_LE(device.segments.size(), of->segments.size());
+    for (size_t i = 0; i < device.segments.size(); ++i) {
+      ASSERT_EQ(segment_text(trace.tables, device, device.segments[i]),
+                segment_text(whole.tables, *of, of->segments[i]));
+    }
+  }
+}
+
+uint64_t segments_in(const Trace& trace) {
+  uint64_t count = 0;
+  for (const DeviceTrace& device : trace.devices) count += device.segments.size();
+  return count;
+}
+
+TEST_P(CutTest, KeepsWhatIsWholeAtEveryByte) {
+  const std::string bytes = test_file(std::string("snapshots/") + GetParam() + ".pickle");
+  const Result<Trace> whole = import_bytes(bytes);
+  ASSERT_TRUE(whole) << whole.error().message;
+  uint64_t events = 0;
+  uint64_t segments = 0;
+  for (size_t cut = 2; cut < bytes.size(); ++cut) {
+    SCOPED_TRACE(cut);
+    const Result<Trace> trace = import_bytes(std::string_view(bytes).substr(0, cut));
+    if (!trace) {
+      ASSERT_THAT(trace.error().message, HasSubstr(fmt::format("the file ends at byte {}", cut)));
+      ASSERT_EQ(events + segments, 0U);
+      continue;
+    }
+    ASSERT_EQ(trace->origin.truncated_at_byte, cut);
+    expect_prefix(*trace, *whole);
+    // More of the file never gives less.
+    ASSERT_GE(trace->events.size(), events);
+    ASSERT_GE(segments_in(*trace), segments);
+    events = trace->events.size();
+    segments = segments_in(*trace);
+  }
+  EXPECT_EQ(events, whole->events.size());
+  EXPECT_EQ(segments, segments_in(*whole));
+}
+
+// Not the profile-derived one: which of its traces is the CPU's cannot be known before the last.
+INSTANTIATE_TEST_SUITE_P(Fixtures, CutTest,
+                         testing::Values("v2.8.p4", "v2.8.p2", "v2.8.ts", "v2.2.p4", "v1.13.p3",
+                                         "v2.1.ts", "v2.12.p5", "main.p4", "list.p4", "list.ts"),
+                         [](const auto& fixture) {
+                           std::string name = fixture.param;
+                           for (char& c : name) c = c == '.' ? '_' : c;
+                           return name;
+                         });
+
+TEST(CutSnapshotTest, SaysWhatIsLost) {
+  const std::string bytes = test_file("snapshots/v2.2.p4.pickle");
+  const auto note = [](const char* text) { return Contains(Field(&Note::text, HasSubstr(text))); };
+  // Within the segments, which come first.
+  const Result<Trace> in_segments = import_bytes(std::string_view(bytes).substr(0, 900));
+  ASSERT_TRUE(in_segments) << in_segments.error().message;
+  EXPECT_THAT(in_segments->origin.notes, note("lost: some of the segments"));
+  EXPECT_THAT(in_segments->origin.notes, note("lost: the events of all devices"));
+  for (const DeviceTrace& device : in_segments->devices) EXPECT_FALSE(device.has_end_state);
+  // Within the events of the last device: the others are whole.
+  const Result<Trace> in_events = import_bytes(std::string_view(bytes).substr(0, 8000));
+  ASSERT_TRUE(in_events) << in_events.error().message;
+  ASSERT_EQ(in_events->devices.size(), 2U);
+  EXPECT_THAT(in_events->origin.notes, note("lost: the events of device 2 after its number"));
+  EXPECT_TRUE(in_events->devices[0].has_end_state);
+  EXPECT_FALSE(in_events->devices[1].has_end_state);
+  EXPECT_FALSE(in_events->devices[1].segments.empty());
+}
+
+// Two MARKs on one dictionary: with the first it is left out, and the second has nothing below it.
+TEST(CutSnapshotTest, EndsAfterAMarkThatHasNothingBelowIt) {
+  for (const std::string_view bytes :
+       {"\x80\x04}((", "\x80\x04}(((", "\x80\x04]}((K\x01", "\x80\x04}(}(("}) {
+    const Result<Trace> trace = import_bytes(bytes);
+    ASSERT_FALSE(trace);
+    EXPECT_THAT(trace.error().message, testing::HasSubstr("the file ends at byte"));
+  }
+}
+
+TEST(CutSnapshotTest, KeepsWhatIsWholeOfACutArchive) {
+  const std::string bytes = test_file("snapshots/v2.8.p4.pickle");
+  std::string packed(compressBound(bytes.size()) + 64, '\0');
+  z_stream stream = {};
+  ASSERT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  ASSERT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  const Result<Trace> whole = import_bytes(packed);
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_EQ(whole->origin.format, "PyTorch snapshot (pickle protocol 4, gz)");
+  const Result<Trace> cut = import_bytes(std::string_view(packed).substr(0, packed.size() * 2 / 3));
+  ASSERT_TRUE(cut) << cut.error().message;
+  EXPECT_TRUE(cut->origin.truncated_at_byte);
+  EXPECT_GT(cut->events.size(), 0U);
+  EXPECT_THAT(cut->origin.notes,
+              Contains(Field(&Note::text, HasSubstr("the gz data itself ends early"))));
+  expect_prefix(*cut, *whole);
 }
 
 }  // namespace

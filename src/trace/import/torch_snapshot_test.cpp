@@ -4,7 +4,6 @@
 #include "base/testing/paths.hpp"
 #include "trace/testing/import_bytes.hpp"
 #include "trace/testing/trace_equality.hpp"
-#include "trace/testing/trace_text.hpp"
 
 #include <gtest/gtest.h>
 

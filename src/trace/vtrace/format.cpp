@@ -1,6 +1,6 @@
 #include "trace/vtrace/format.hpp"
 
-#include "base/checksum.hpp"
+#include "base/varint.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 // is its code. Pure functions.
 #pragma once
 
-#include "base/own_formats.hpp"
+#include "base/file.hpp"
 #include "base/result.hpp"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ enum class FrameType : uint8_t {
   kEvents = 3,       // events of one device, in order (events.hpp)
   kState = 4,        // segments and blocks of one device (state.hpp)
   kAnnotations = 5,  // named regions' beginnings and ends (state.hpp)
-  kIndex = 6,        // the frames before it (index.hpp)
+  kIndex = 6,        // the frames before it (meta.hpp)
 };
 
 // A reader that does not know a frame's type skips it if this is set, and otherwise stops.

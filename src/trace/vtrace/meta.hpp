@@ -5,6 +5,7 @@
 #include "base/pod_vector.hpp"
 #include "base/result.hpp"
 #include "trace/trace.hpp"
+#include "trace/vtrace/format.hpp"
 
 #include <cstdint>
 #include <span>
@@ -42,5 +43,12 @@ class MetaEncoder {
 // Adds the records to the trace (origin, settings, about) and to the list of devices.
 [[nodiscard]] Result<> decode_meta(std::span<const uint8_t> content, Trace& trace,
                                    std::vector<VtraceDevice>& devices);
+
+// The positions and times of a file's frames, for programs that read a part of a long recording.
+// Written as the last frame of a finished file. The frames' headers contain the same, so a file
+// without it (its writer was killed) can be read in the same way. reader.hpp, which reads whole
+// files, needs neither.
+
+void encode_index(std::span<const FrameHeader> frames, PodVector<uint8_t>& content);
 
 }  // namespace vram::trace

@@ -5,7 +5,7 @@
 // at a time; throws nothing: errors of the sink are returned, and the file stays readable.
 #pragma once
 
-#include "base/output_target.hpp"
+#include "base/file.hpp"
 #include "base/result.hpp"
 #include "trace/trace.hpp"
 #include "trace/vtrace/format.hpp"

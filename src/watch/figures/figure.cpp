@@ -1,6 +1,6 @@
 #include "watch/figures/figure.hpp"
 
-#include "base/check.hpp"
+#include "base/result.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -38,7 +38,6 @@ class PackedInput {
   bool ended_ = false;
 };
 
-// One file each: gz_source.cpp, zstd_source.cpp, xz_source.cpp.
 [[nodiscard]] Result<std::unique_ptr<ByteSource>> gz_source(PackedInput input);
 [[nodiscard]] Result<std::unique_ptr<ByteSource>> zstd_source(PackedInput input);
 [[nodiscard]] Result<std::unique_ptr<ByteSource>> xz_source(PackedInput input);

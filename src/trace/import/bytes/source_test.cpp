@@ -1,4 +1,5 @@
-#include "trace/import/bytes/window.hpp"
+#include "trace/import/bytes/source.hpp"
+
 #include "trace/testing/import_bytes.hpp"
 
 #include <gtest/gtest.h>

@@ -10,14 +10,11 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "trace/import/bytes/window.hpp"
-#include "trace/import/pickle/marks.hpp"
-#include "trace/import/pickle/memo.hpp"
+#include "trace/import/bytes/source.hpp"
 #include "trace/import/pickle/opcodes.hpp"
 #include "trace/import/pickle/open_containers.hpp"
 #include "trace/import/pickle/sink.hpp"
 #include "trace/import/pickle/value.hpp"
-#include "trace/import/pickle/value_stack.hpp"
 
 #include <cstdint>
 #include <optional>

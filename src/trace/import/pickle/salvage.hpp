@@ -3,10 +3,9 @@
 // Used once; one thread.
 #pragma once
 
-#include "trace/import/pickle/marks.hpp"
 #include "trace/import/pickle/open_containers.hpp"
 #include "trace/import/pickle/sink.hpp"
-#include "trace/import/pickle/value_stack.hpp"
+#include "trace/import/pickle/value.hpp"
 
 #include <cstddef>
 

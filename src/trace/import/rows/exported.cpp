@@ -1,7 +1,7 @@
 #include "trace/import/rows/exported.hpp"
 
 #include "base/bytes.hpp"
-#include "trace/import/bytes/window.hpp"
+#include "trace/import/bytes/source.hpp"
 #include "trace/import/rows/forms.hpp"
 
 #include <string_view>

@@ -1,7 +1,6 @@
 #include "trace/import/rows/exported.hpp"
 
-#include "trace/export/csv.hpp"
-#include "trace/export/jsonl.hpp"
+#include "trace/export/export.hpp"
 #include "trace/testing/import_bytes.hpp"
 #include "trace/testing/sample_trace.hpp"
 #include "trace/testing/synthetic_trace.hpp"

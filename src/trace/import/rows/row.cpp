@@ -1,7 +1,7 @@
 #include "trace/import/rows/row.hpp"
 
 #include "base/text.hpp"
-#include "trace/export/event_rows.hpp"
+#include "trace/export/export.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -6,19 +6,107 @@
 #include "base/pod_vector.hpp"
 #include "base/result.hpp"
 #include "trace/import/pickle/value.hpp"
-#include "trace/import/torch/anomalies.hpp"
 #include "trace/import/torch/keywords.hpp"
-#include "trace/import/torch/numbers.hpp"
-#include "trace/import/torch/texts.hpp"
+#include "trace/tables.hpp"
 #include "trace/trace.hpp"
 
+#include <array>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace vram::trace::torch {
+
+// Converts numbers of a file to the range in which they are used; anything but a number is 0.
+
+class Numbers {
+ public:
+  // Those that do not fit a Value are kept here.
+  [[nodiscard]] uint64_t keep(uint64_t bits) {
+    kept_.push_back(bits);
+    return kept_.size() - 1;
+  }
+  [[nodiscard]] uint64_t memory_bytes() const { return kept_.size() * sizeof(uint64_t); }
+
+  // Of an integer of 64 bits or a float: its bits.
+  [[nodiscard]] uint64_t bits(pickle::Value value) const {
+    return value.kind() == pickle::Kind::kInt ? static_cast<uint64_t>(value.integer())
+                                              : kept_[value.payload()];
+  }
+  [[nodiscard]] static bool is_integer(pickle::Value value) {
+    return value.kind() == pickle::Kind::kInt || value.kind() == pickle::Kind::kWideInt ||
+           value.kind() == pickle::Kind::kUnsigned;
+  }
+  // A 64-bit address that was written as a signed number is itself again.
+  [[nodiscard]] uint64_t address(pickle::Value value) const {
+    return is_integer(value) ? bits(value) : 0;
+  }
+  // Negative: 0.
+  [[nodiscard]] uint64_t amount(pickle::Value value) const {
+    const uint64_t number = address(value);
+    const bool negative =
+        value.kind() != pickle::Kind::kUnsigned && static_cast<int64_t>(number) < 0;
+    return negative ? 0 : number;
+  }
+  [[nodiscard]] int64_t time_ns(pickle::Value microseconds) const {
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max() / 1000;
+    const auto time_us = static_cast<int64_t>(amount(microseconds));
+    return time_us >= 0 && time_us <= kMax ? time_us * 1000 : 0;
+  }
+
+ private:
+  PodVector<uint64_t> kept_;
+};
+
+// Anomalies: contents of a file that this version does not know or cannot use, counted by kind and
+// reported once. PyTorch adds keys with every release; none of them may stop a reader.
+class Anomalies {
+ public:
+  // "12 × unknown key 'x' in an entry": `what` and `where` are literals, `name` comes from the
+  // file.
+  void count(const char* what, uint32_t name_number, std::string_view name, const char* where);
+  void count(const char* sentence, uint64_t times = 1);
+  [[nodiscard]] std::vector<Note> notes() const;
+
+ private:
+  static constexpr size_t kMaxDistinct = 64;
+  struct Named {
+    const char* what;
+    const char* where;
+    uint32_t name_number;
+    std::string name;
+    uint64_t count;
+  };
+  std::vector<Named> named_;  // few: searched from the last hit
+  size_t last_ = 0;
+  uint64_t more_ = 0;
+  std::map<std::string_view, uint64_t> sentences_;
+};
+
+// Numbers of a snapshot's texts: keywords (keywords.hpp) first, then the ids of the trace's string
+// table. A keyword enters that table only if it is used as a text, such as a function called
+// "size".
+
+class Texts {
+ public:
+  explicit Texts(StringTable& strings) : strings_(strings) {}
+
+  [[nodiscard]] uint32_t number(std::string_view text);
+  [[nodiscard]] StringId string_id(uint32_t number);
+  // Valid until the next call of number() or string_id().
+  [[nodiscard]] std::string_view view(uint32_t number) const;
+  [[nodiscard]] uint64_t memory_bytes() const { return memory_bytes_; }
+
+ private:
+  StringTable& strings_;
+  std::array<StringId, kKeywordCount> keyword_ids_ = {};  // 0: not in the table yet
+  uint64_t memory_bytes_ = 0;
+};
 
 // The tag of a pickle Value of kind kRecord, and the meaning of its payload.
 enum Tag : uint8_t {

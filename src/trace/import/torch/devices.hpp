@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace vram::trace::torch {
 
@@ -35,5 +36,24 @@ using ListOwners = std::map<uint32_t, DeviceKey>;
 // Segments by address, with the blocks that are theirs.
 void place_segments(Collected& collected, const DevicePieces& pieces, bool only_device,
                     DeviceTrace& device);
+
+// allocator_settings as flat texts, and the state of the recorder's ring that they contain.
+
+// {"roundup_power2_divisions": {"1": 0}} becomes "roundup_power2_divisions.1" = "0"; values as
+// Python prints them.
+[[nodiscard]] std::vector<Setting> flatten_settings(Collected& collected);
+
+struct RingFlags {
+  std::vector<bool> of_device;
+  bool of_all = false;
+  uint64_t max_entries = 0;  // 0: unknown
+
+  [[nodiscard]] bool overflowed(uint32_t ordinal, uint64_t entries) const {
+    return of_all || (ordinal < of_device.size() && of_device[ordinal]) ||
+           (max_entries != 0 && entries >= max_entries);
+  }
+};
+
+[[nodiscard]] RingFlags ring_flags(const Collected& collected);
 
 }  // namespace vram::trace::torch

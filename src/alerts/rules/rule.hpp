@@ -1,0 +1,71 @@
+// Rule: a condition that raises an alert. A value; the Judge evaluates the built-in rules
+// (built_in.hpp) and those of a file (rule_book.hpp).
+//
+// A rule's value is a double in its measure's unit: a fraction, bytes, seconds, degrees, a count,
+// or 1 for yes. The condition holds at the threshold and beyond. A firing alert is clear only
+// beyond `clear`, so that a value around the threshold does not raise it repeatedly.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace vram::alerts {
+
+enum class Severity : uint8_t { kInfo, kWarning, kCritical };
+
+// What a rule evaluates. measures.hpp has the facts of each.
+enum class Measure : uint8_t {
+  kMemoryUsed,
+  kTimeToFull,
+  kProcessTimeToFull,
+  kUnattributed,
+  kIdleMemory,
+  kUnusedReserve,
+  kDeadProcessMemory,
+  kXid,
+  kOtherXid,
+  kHeldClocks,
+  kTemperature,
+  kMemoryTemperature,
+  kEccUncorrected,
+  kRowRemapFailed,
+  kRowRemapPending,
+  kPageRetirementFailed,
+  kPageRetirementPending,
+  kRecoveryAction,
+  kTrouble,
+  kMissing,
+  kSourceFailing,
+  kSampleTime,
+  kSampleOverdue,
+};
+
+inline constexpr uint64_t kSecondNs = 1'000'000'000;
+inline constexpr uint64_t kMinuteNs = 60 * kSecondNs;
+inline constexpr uint64_t kHourNs = 60 * kMinuteNs;
+
+struct Rule {
+  std::string name;  // "memory-almost-full"
+  Measure measure = Measure::kMemoryUsed;
+  bool is_enabled = true;
+  Severity severity = Severity::kWarning;
+  double threshold = 1;
+  double clear = 1;
+  uint64_t for_ns = 0;                        // how long it must hold before it fires
+  uint64_t clear_for_ns = kMinuteNs;          // how long it must be clear before it is resolved
+  uint64_t unknown_for_ns = 5 * kMinuteNs;    // how long an unknown value keeps an alert
+  uint64_t window_ns = 0;                     // for measures over a time window
+  uint64_t at_least_bytes = 0;                // fewer at stake do not matter
+  uint64_t headroom_bytes = 0;                // does not fire if more than this is free; 0: always
+  std::vector<uint64_t> xids;                 // which
+  std::vector<std::string> reasons;           // which of the driver's
+  std::map<std::string, std::string> labels;  // of the user's own
+  std::string summary;  // the message; {device} and other fields are filled in
+  std::string advice;   // what to do
+
+  bool operator==(const Rule&) const = default;
+};
+
+}  // namespace vram::alerts
