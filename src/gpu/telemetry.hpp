@@ -17,6 +17,9 @@
 
 namespace vram::gpu {
 
+// Of one source. A library that counts more is not believed.
+inline constexpr uint32_t kMaxDevices = 1024;
+
 // Values of recovery_action by NVML's number, and of throttle_reasons by bit, from 1 on. Newer
 // drivers may have others.
 inline constexpr std::array<std::string_view, 5> kRecoveryActions{

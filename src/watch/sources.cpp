@@ -1,5 +1,7 @@
 #include "watch/sources.hpp"
 
+#include "gpu/telemetry.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,8 +9,6 @@
 
 namespace vram::watch {
 namespace {
-
-constexpr uint32_t kMaxDevices = 1024;
 
 struct KnownDevice {
   gpu::DeviceIdentity identity;
@@ -72,9 +72,9 @@ class Sources::Slot {
   void count_devices(const SourcesOptions& options) {
     const auto count = source_->device_count();
     if (!count) return fail_with(count.error().message, options);
-    if (*count > kMaxDevices) {
+    if (*count > gpu::kMaxDevices) {
       return fail_with(fmt::format("expected at most {} devices, found {}: the library is broken",
-                                   kMaxDevices, *count),
+                                   gpu::kMaxDevices, *count),
                        options);
     }
     if (has_identities_ && *count == devices_.size()) return;

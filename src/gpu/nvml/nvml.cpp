@@ -4,6 +4,7 @@
 #include "gpu/nvml/health.hpp"
 #include "gpu/nvml/process_list.hpp"
 #include "gpu/nvml/query.hpp"
+#include "gpu/telemetry.hpp"
 
 #include <algorithm>
 #include <array>
@@ -32,7 +33,6 @@ std::string_view advice_for(NvmlReturn error) {
 }
 
 // More than a machine has; a driver that says so is not to be followed.
-constexpr unsigned kMaxDevices = 1024;
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include "base/environment.hpp"
 #include "gpu/symbols.hpp"
+#include "gpu/telemetry.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +15,6 @@
 namespace vram::gpu::rocm {
 namespace {
 
-constexpr uint32_t kMaxDevices = 1024;
 constexpr uint32_t kMaxPages = 1U << 16U;
 constexpr uint32_t kNameBytes = 256;
 
