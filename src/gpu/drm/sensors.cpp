@@ -18,7 +18,7 @@ constexpr uint32_t kMaxMhz = 20'000;
 constexpr uint32_t kMaxTiles = 8;
 constexpr uint32_t kMaxTemperatures = 8;  // files of them in one folder
 
-std::optional<uint32_t> at_most(uint64_t most, std::optional<uint64_t> number) {
+std::optional<uint32_t> at_most(std::optional<uint64_t> number, uint64_t most) {
   return number && *number <= most ? std::optional(static_cast<uint32_t>(*number)) : std::nullopt;
 }
 
@@ -74,7 +74,7 @@ std::optional<uint32_t> current_mhz(std::string_view states) {
     if (!line.ends_with('*') || colon == std::string_view::npos || unit == std::string_view::npos ||
         unit < colon)
       return;
-    mhz = at_most(kMaxMhz, as_number(line.substr(colon + 1, unit - colon - 1)));
+    mhz = at_most(as_number(line.substr(colon + 1, unit - colon - 1)), kMaxMhz);
   });
   return mhz;
 }
@@ -120,9 +120,9 @@ int64_t now_ns() {
 void read_amd(Files& files, const Card& card, DeviceSample& sample) {
   sample.memory = amd_memory(files, card, "vram");
   sample.host_memory = amd_memory(files, card, "gtt");
-  sample.busy_percent = at_most(100, as_number(files.read(card.device + "/gpu_busy_percent")));
+  sample.busy_percent = at_most(as_number(files.read(card.device + "/gpu_busy_percent")), 100);
   sample.memory_busy_percent =
-      at_most(100, as_number(files.read(card.device + "/mem_busy_percent")));
+      at_most(as_number(files.read(card.device + "/mem_busy_percent")), 100);
   sample.core_mhz = current_mhz(files.read(card.device + "/pp_dpm_sclk"));
   sample.memory_mhz = current_mhz(files.read(card.device + "/pp_dpm_mclk"));
 }
@@ -133,7 +133,7 @@ void read_intel(Files& files, const Card& card, const std::string& sys, DeviceSa
       card.driver == Driver::kXe
           ? first_number(files, card.device, {"tile0/gt0/freq0/act_freq"})
           : first_number(files, card.folder, {"gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz"});
-  sample.core_mhz = at_most(kMaxMhz, mhz);
+  sample.core_mhz = at_most(mhz, kMaxMhz);
 }
 
 }  // namespace
@@ -160,10 +160,10 @@ void read_sensors(Files& files, const Card& card, const std::string& sys, Energy
   const auto hwmon = hwmon_of(files, card);
   if (!hwmon) return;
   const auto warmth = first_number(files, *hwmon, {"temp1_input", "temp2_input"});
-  if (warmth) sample.celsius = at_most(kMaxCelsius, *warmth / 1000);
+  if (warmth) sample.celsius = at_most(*warmth / 1000, kMaxCelsius);
   const auto microwatts = first_number(files, *hwmon, {"power1_average", "power1_input"});
   if (microwatts) {
-    sample.milliwatts = at_most(kMaxMilliwatts, *microwatts / 1000);
+    sample.milliwatts = at_most(*microwatts / 1000, kMaxMilliwatts);
   } else if (card.driver != Driver::kAmdgpu) {
     sample.milliwatts = meter.milliwatts(
         first_above_zero(files, *hwmon, {"energy1_input", "energy2_input"}), now_ns());
@@ -178,7 +178,7 @@ DeviceHealth read_health(Files& files, const Card& card) {
     const auto label = trimmed(files.read(start + "label"));
     if (label != "mem" && label != "vram") continue;
     if (const auto warmth = as_number(files.read(start + "input")))
-      health.memory_celsius = at_most(kMaxCelsius, *warmth / 1000);
+      health.memory_celsius = at_most(*warmth / 1000, kMaxCelsius);
   }
   if (card.driver != Driver::kAmdgpu) return health;
   if (const DeviceMemory visible = amd_memory(files, card, "vis_vram"); visible.total_bytes)
@@ -194,7 +194,7 @@ std::optional<uint32_t> read_power_limit(Files& files, const Card& card) {
   // Of the card; where that has none (xe), of the package.
   const auto microwatts =
       first_above_zero(files, *hwmon, {"power1_cap", "power1_max", "power2_cap", "power2_max"});
-  return microwatts ? at_most(kMaxMilliwatts, *microwatts / 1000) : std::nullopt;
+  return microwatts ? at_most(*microwatts / 1000, kMaxMilliwatts) : std::nullopt;
 }
 
 namespace {

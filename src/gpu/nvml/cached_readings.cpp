@@ -44,7 +44,7 @@ std::optional<uint32_t> celsius_of(const NvmlApi& api, nvmlDevice device) {
     answer = api.device_get_temperature_v(device, &newer);
     celsius = static_cast<unsigned>(newer.celsius);  // below zero: too much
   }
-  return answer == kSuccess ? at_most(kMaxCoreCelsius, std::optional(celsius)) : std::nullopt;
+  return answer == kSuccess ? at_most(std::optional(celsius), kMaxCoreCelsius) : std::nullopt;
 }
 
 std::optional<std::vector<std::string>> throttle_reasons_of(const NvmlApi& api, nvmlDevice device) {
@@ -88,7 +88,7 @@ void query_busy_processes(const NvmlApi& api, const DeviceSample& sample, Cached
 }
 
 std::optional<uint32_t> mhz_of(const NvmlApi& api, nvmlDevice device, unsigned clock) {
-  return at_most(kMaxMhz, query<unsigned>(api.device_get_clock, device, clock));
+  return at_most(query<unsigned>(api.device_get_clock, device, clock), kMaxMhz);
 }
 
 void query_figure(const NvmlApi& api, Figure figure, const DeviceSample& sample,
@@ -110,7 +110,7 @@ void query_figure(const NvmlApi& api, Figure figure, const DeviceSample& sample,
     case kPower:
       cached.milliwatts.reset();
       if (!sample.milliwatts)
-        cached.milliwatts = at_most(kMaxMilliwatts, query<unsigned>(api.device_get_power, device));
+        cached.milliwatts = at_most(query<unsigned>(api.device_get_power, device), kMaxMilliwatts);
       break;
     case kMps:
       query_mps(api, sample, cached);

@@ -26,9 +26,9 @@ std::optional<std::string> compute_mode_of(const NvmlApi& api, nvmlDevice device
 
 EccCounts ecc_of(const NvmlApi& api, nvmlDevice device, uint32_t since) {
   return {
-      at_most(kNotAvailable - 1, query<uint64_t>(api.device_get_ecc, device, kEccCorrected, since)),
-      at_most(kNotAvailable - 1,
-              query<uint64_t>(api.device_get_ecc, device, kEccUncorrected, since))};
+      at_most(query<uint64_t>(api.device_get_ecc, device, kEccCorrected, since), kNotAvailable - 1),
+      at_most(query<uint64_t>(api.device_get_ecc, device, kEccUncorrected, since),
+              kNotAvailable - 1)};
 }
 
 std::optional<RemappedRows> remapped_rows_of(const NvmlApi& api, nvmlDevice device) {
@@ -57,7 +57,7 @@ std::optional<uint32_t> retired_pages_of(const NvmlApi& api, nvmlDevice device, 
     answer = api.device_get_retired_pages_v1(device, cause, &count, &unused);
   }
   if (answer != kSuccess && answer != kInsufficientSize) return std::nullopt;
-  return at_most(kMaxPages, std::optional(count));
+  return at_most(std::optional(count), kMaxPages);
 }
 
 // Ampere and newer have remapped rows instead.
@@ -65,7 +65,7 @@ std::optional<RetiredPages> retired_pages_of(const NvmlApi& api, nvmlDevice devi
   RetiredPages pages;
   pages.corrected = retired_pages_of(api, device, kRetiredForCorrected);
   pages.uncorrected = retired_pages_of(api, device, kRetiredForUncorrected);
-  const auto is_pending = at_most(1U, query<unsigned>(api.device_get_retired_pending, device));
+  const auto is_pending = at_most(query<unsigned>(api.device_get_retired_pending, device), 1U);
   if (is_pending) pages.is_pending = *is_pending == 1;
   const bool is_any_known = pages.corrected || pages.uncorrected || pages.is_pending;
   return is_any_known ? std::optional(pages) : std::nullopt;
@@ -81,7 +81,7 @@ std::optional<DeviceMemory> bar1_of(const NvmlApi& api, nvmlDevice device) {
 void query_health_fields(const NvmlApi& api, nvmlDevice device, DeviceHealth& health) {
   std::array fields{field(kFieldMemoryCelsius), field(kFieldRecoveryAction)};
   query_fields(api, device, fields);
-  if (const auto celsius = at_most(kMaxCelsius, known_value(fields[0])))
+  if (const auto celsius = at_most(known_value(fields[0]), kMaxCelsius))
     health.memory_celsius = static_cast<uint32_t>(*celsius);
   if (const auto action = known_value(fields[1]))
     health.recovery_action = word_for(kRecoveryActions, *action);
@@ -98,7 +98,7 @@ DeviceHealth query_health(const NvmlApi& api, nvmlDevice device) {
   health.retired_pages = retired_pages_of(api, device);
   query_health_fields(api, device, health);
   health.compute_mode = compute_mode_of(api, device);
-  const auto persistence = at_most(1U, query<unsigned>(api.device_get_persistence, device));
+  const auto persistence = at_most(query<unsigned>(api.device_get_persistence, device), 1U);
   if (persistence) health.is_persistent = *persistence == 1;
   health.is_mig = query_is_mig(api, device);
   if (health.is_mig.value_or(false)) {
@@ -126,7 +126,7 @@ DeviceIdentity query_identity(const NvmlApi& api, nvmlDevice device) {
   identity.pci_id = pci_id_of(api, device);
   identity.driver = query_text(api.system_get_driver);
   identity.power_limit_milliwatts =
-      at_most(kMaxMilliwatts, query<unsigned>(api.device_get_power_limit, device));
+      at_most(query<unsigned>(api.device_get_power_limit, device), kMaxMilliwatts);
   return identity;
 }
 

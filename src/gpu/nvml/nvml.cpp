@@ -147,8 +147,8 @@ NvmlReturn query_busy(const NvmlApi& api, nvmlDevice device, DeviceSample& sampl
   Utilization busy{};
   const NvmlReturn answer = api.device_get_utilization(device, &busy);
   if (answer != kSuccess) return answer;
-  sample.busy_percent = at_most(100U, std::optional(busy.gpu_percent));
-  sample.memory_busy_percent = at_most(100U, std::optional(busy.memory_percent));
+  sample.busy_percent = at_most(std::optional(busy.gpu_percent), 100U);
+  sample.memory_busy_percent = at_most(std::optional(busy.memory_percent), 100U);
   return answer;
 }
 
@@ -162,11 +162,11 @@ void query_traffic_and_power(const NvmlApi& api, CachedReadings& cached, DeviceS
   constexpr size_t kWithoutPcie = 3;
   const std::span all(fields);
   query_fields(api, cached.device, cached.has_narrow_counters ? all.first(kWithoutPcie) : all);
-  if (const auto kib = at_most(kNotAvailable / kKib, known_counter(fields[0])))
+  if (const auto kib = at_most(known_counter(fields[0]), kNotAvailable / kKib))
     sample.nvlink_sent_bytes = *kib * kKib;
-  if (const auto kib = at_most(kNotAvailable / kKib, known_counter(fields[1])))
+  if (const auto kib = at_most(known_counter(fields[1]), kNotAvailable / kKib))
     sample.nvlink_received_bytes = *kib * kKib;
-  if (const auto power = at_most(uint64_t{kMaxMilliwatts}, known_value(fields[2])))
+  if (const auto power = at_most(known_value(fields[2]), uint64_t{kMaxMilliwatts}))
     sample.milliwatts = static_cast<uint32_t>(*power);
   sample.pcie_sent_bytes = known_counter(fields[3]);
   sample.pcie_received_bytes = known_counter(fields[4]);
@@ -222,7 +222,7 @@ void complete_processes(const NvmlApi& api, CachedReadings& cached, DeviceSample
   sample.processes = merge_processes(*std::move(sample.processes));
   const uint64_t limit = sample.memory.total_bytes.value_or(kMaxBytes);
   for (DeviceProcess& process : *sample.processes)
-    process.used_bytes = at_most(limit, process.used_bytes);
+    process.used_bytes = at_most(process.used_bytes, limit);
   mark_clients_of_mps(cached, *sample.processes);
   add_percents(cached, *sample.processes);
 }

@@ -4,11 +4,11 @@ namespace vram::gpu::nvml {
 namespace {
 
 DeviceMemory without_impossible(DeviceMemory memory) {
-  memory.total_bytes = at_most(kMaxBytes, memory.total_bytes);
+  memory.total_bytes = at_most(memory.total_bytes, kMaxBytes);
   if (memory.total_bytes.value_or(0) == 0) return {};
-  memory.used_bytes = at_most(*memory.total_bytes, memory.used_bytes);
-  memory.free_bytes = at_most(*memory.total_bytes, memory.free_bytes);
-  memory.reserved_bytes = at_most(*memory.total_bytes, memory.reserved_bytes);
+  memory.used_bytes = at_most(memory.used_bytes, *memory.total_bytes);
+  memory.free_bytes = at_most(memory.free_bytes, *memory.total_bytes);
+  memory.reserved_bytes = at_most(memory.reserved_bytes, *memory.total_bytes);
   return memory;
 }
 

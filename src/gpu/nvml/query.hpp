@@ -28,7 +28,7 @@ template <typename Value, typename Function, typename... Args>
 }
 
 template <typename Value>
-[[nodiscard]] std::optional<Value> at_most(Value limit, std::optional<Value> value) {
+[[nodiscard]] std::optional<Value> at_most(std::optional<Value> value, Value limit) {
   return value && *value <= limit ? value : std::nullopt;
 }
 
