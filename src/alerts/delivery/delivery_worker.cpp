@@ -38,7 +38,7 @@ void DeliveryWorker::with_receiver(
   changed_.notify_all();
 }
 
-void DeliveryWorker::change_url(const Target& target) {
+void DeliveryWorker::change_url(const ReceiverUrl& target) {
   const std::lock_guard guard(mutex_);
   const auto now = Clock::now();
   receiver_->change_url(target, now);

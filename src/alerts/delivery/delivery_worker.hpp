@@ -37,7 +37,7 @@ class DeliveryWorker {
   // Calls `change` with the receiver, whose queue it may change; the number that it dropped.
   void with_receiver(const std::function<size_t(Receiver&, Clock::time_point)>& change);
   // Retries queued documents at the new URL immediately.
-  void change_url(const Target& target);
+  void change_url(const ReceiverUrl& target);
   [[nodiscard]] ReceiverState state() const;
   // As Receiver has them.
   [[nodiscard]] std::string key() const;

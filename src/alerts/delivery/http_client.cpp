@@ -29,7 +29,7 @@ constexpr auto kSlice = std::chrono::milliseconds(50);  // how late a wish to en
 // One exchange, from the host's name to its answer; each step begins the next.
 class PlainExchange {
  public:
-  PlainExchange(const Target& target, std::string_view body) : target_(target) {
+  PlainExchange(const ReceiverUrl& target, std::string_view body) : target_(target) {
     request_.method(http::verb::post);
     request_.target(target.path);
     request_.version(11);
@@ -109,7 +109,7 @@ class PlainExchange {
     return Answer{parser_.get().result_int(), body_.substr(0, size)};
   }
 
-  const Target& target_;
+  const ReceiverUrl& target_;
   asio::io_context context_{1};
   tcp::resolver resolver_{context_};
   beast::tcp_stream stream_{context_};
@@ -124,7 +124,7 @@ class PlainExchange {
 
 }  // namespace
 
-Result<Answer> post_json(const Target& target, std::string_view body,
+Result<Answer> post_json(const ReceiverUrl& target, std::string_view body,
                          std::chrono::milliseconds at_most, const std::atomic<bool>& must_end) {
   if (target.is_https) return post_by_curl(target, body, at_most, must_end);
   try {
@@ -215,10 +215,10 @@ bool is_plain(std::string_view url) {
 
 // Nothing of a URL that can't be understood is repeated in the error but its scheme: there may be a
 // password anywhere in it.
-Result<Target> parse_target(std::string_view url) {
+Result<ReceiverUrl> parse_receiver_url(std::string_view url) {
   constexpr std::string_view kHttp = "http://";
   constexpr std::string_view kHttps = "https://";
-  Target target;
+  ReceiverUrl target;
   target.is_https = url.starts_with(kHttps);
   const std::string_view scheme = target.is_https ? kHttps : kHttp;
   const uint32_t hash = hash16(url);
@@ -257,15 +257,15 @@ Result<Target> parse_target(std::string_view url) {
   return target;
 }
 
-Result<Target> usable_target(std::string_view url) {
-  auto target = parse_target(url);
+Result<ReceiverUrl> usable_receiver_url(std::string_view url) {
+  auto target = parse_receiver_url(url);
   if (!target || !target->is_https) return target;
   const auto& library = CurlApi::library();
   if (!library) return tl::unexpected(library.error());
   return target;
 }
 
-bool repeats_secret(std::string_view text, const Target& target) {
+bool repeats_secret(std::string_view text, const ReceiverUrl& target) {
   constexpr size_t kMinLength = 4;  // "v1" and "api" are in many texts
   constexpr std::string_view kMarks = "/?&=;";
   const auto repeats = [&](std::string_view part) {

@@ -16,7 +16,7 @@ namespace vram::alerts {
 
 // Where to post to. `shown` is for errors and logs: scheme, host and port. The rest of a receiver's
 // URL is often its password, as with the webhooks of chat services.
-struct Target {
+struct ReceiverUrl {
   bool is_https = false;
   std::string host;
   std::string port;
@@ -29,12 +29,12 @@ struct Target {
 };
 
 // "http://user:password@host:9093/prefix", or https://; a user's and password's %xx are decoded.
-[[nodiscard]] Result<Target> parse_target(std::string_view url);
+[[nodiscard]] Result<ReceiverUrl> parse_receiver_url(std::string_view url);
 // The same; kUnsupported: it is https:// and there is no libcurl.
-[[nodiscard]] Result<Target> usable_target(std::string_view url);
+[[nodiscard]] Result<ReceiverUrl> usable_receiver_url(std::string_view url);
 
 // Returns whether a text repeats a secret part of the URL: some servers return the request's path.
-[[nodiscard]] bool repeats_secret(std::string_view text, const Target& target);
+[[nodiscard]] bool repeats_secret(std::string_view text, const ReceiverUrl& target);
 
 struct Answer {
   unsigned status = 0;
@@ -43,7 +43,7 @@ struct Answer {
 
 // A failed connection, an invalid or late response, and an interruption are errors; any HTTP status
 // is a response.
-[[nodiscard]] Result<Answer> post_json(const Target& target, std::string_view body,
+[[nodiscard]] Result<Answer> post_json(const ReceiverUrl& target, std::string_view body,
                                        std::chrono::milliseconds at_most,
                                        const std::atomic<bool>& must_end);
 

@@ -18,8 +18,9 @@ using testing::StubServer;
 
 constexpr auto kLong = std::chrono::milliseconds(60'000);
 
-TEST(ParseTarget, TakesHostPortPathAndWhoAsks) {
-  const Target target = parse_target("http://ann:p%40ss:w@am.example:9093/prefix?token=s3").value();
+TEST(ParseReceiverUrl, TakesHostPortPathAndWhoAsks) {
+  const ReceiverUrl target =
+      parse_receiver_url("http://ann:p%40ss:w@am.example:9093/prefix?token=s3").value();
   EXPECT_EQ(target.host, "am.example");
   EXPECT_EQ(target.port, "9093");
   EXPECT_EQ(target.path, "/prefix?token=s3");
@@ -27,23 +28,24 @@ TEST(ParseTarget, TakesHostPortPathAndWhoAsks) {
   EXPECT_EQ(target.shown, "http://am.example:9093");
 }
 
-TEST(ParseTarget, FillsInWhatIsLeftOut) {
-  EXPECT_EQ(parse_target("http://localhost").value().port, "80");
-  EXPECT_EQ(parse_target("http://localhost").value().path, "/");
-  EXPECT_EQ(parse_target("http://localhost?a=b").value().path, "/?a=b");
-  EXPECT_EQ(parse_target("http://[::1]:9093/x#y").value().host, "::1");
-  EXPECT_EQ(parse_target("http://[::1]:9093/x#y").value().path, "/x");
-  EXPECT_EQ(parse_target("http://a@h").value().authorization, "Basic YQ==");
-  EXPECT_EQ(parse_target("http://ab@h").value().authorization, "Basic YWI=");
+TEST(ParseReceiverUrl, FillsInWhatIsLeftOut) {
+  EXPECT_EQ(parse_receiver_url("http://localhost").value().port, "80");
+  EXPECT_EQ(parse_receiver_url("http://localhost").value().path, "/");
+  EXPECT_EQ(parse_receiver_url("http://localhost?a=b").value().path, "/?a=b");
+  EXPECT_EQ(parse_receiver_url("http://[::1]:9093/x#y").value().host, "::1");
+  EXPECT_EQ(parse_receiver_url("http://[::1]:9093/x#y").value().path, "/x");
+  EXPECT_EQ(parse_receiver_url("http://a@h").value().authorization, "Basic YQ==");
+  EXPECT_EQ(parse_receiver_url("http://ab@h").value().authorization, "Basic YWI=");
 }
 
-TEST(ParseTarget, TakesHttps) {
-  const Target target = parse_target("https://ann:s3cret@chat.example/services/T0").value();
+TEST(ParseReceiverUrl, TakesHttps) {
+  const ReceiverUrl target =
+      parse_receiver_url("https://ann:s3cret@chat.example/services/T0").value();
   EXPECT_TRUE(target.is_https);
   EXPECT_EQ(target.port, "443");
   EXPECT_EQ(target.path, "/services/T0");
   EXPECT_EQ(target.shown, "https://chat.example");
-  EXPECT_FALSE(parse_target("http://chat.example").value().is_https);
+  EXPECT_FALSE(parse_receiver_url("http://chat.example").value().is_https);
 }
 
 TEST(CurlApi, SaysWhatToInstallWhereThereIsNone) {
@@ -55,25 +57,26 @@ TEST(CurlApi, SaysWhatToInstallWhereThereIsNone) {
   EXPECT_FALSE(CurlApi::load({"libm.so.6"})) << "another library";
 }
 
-TEST(ParseTarget, RefusesTheRestAndRepeatsNoSecret) {
+TEST(ParseReceiverUrl, RefusesTheRestAndRepeatsNoSecret) {
   for (const char* const url :
        {"", "am.example:9093", "ftp://u:s3cret@h", "http://", "http://u:s3cret@", "http://h:0",
         "http://u:s3cret@h:99999", "http://h:9x", "http://[::1", "http://h/a b",
         "http://h/\r\nX: y", "http://u:s3cret/x@h", "http://u:s3cret@h:70000/s3cret?s3cret",
         "u:s3cret@h", "s3cret"}) {
-    const auto target = parse_target(url);
+    const auto target = parse_receiver_url(url);
     ASSERT_FALSE(target) << url;
     EXPECT_THAT(target.error().message, HasSubstr("expected a")) << url;
     EXPECT_THAT(target.error().message, Not(HasSubstr("s3cret"))) << url;
   }
-  EXPECT_FALSE(parse_target("http://" + std::string(5'000, 'a')));
+  EXPECT_FALSE(parse_receiver_url("http://" + std::string(5'000, 'a')));
 }
 
 class PostTest : public ::testing::Test {
  protected:
   Result<Answer> post(const StubServer& server, const std::string& path = "/",
                       std::chrono::milliseconds at_most = kLong) {
-    return post_json(parse_target(server.url(path)).value(), "{\"a\": 1}", at_most, must_end_);
+    return post_json(parse_receiver_url(server.url(path)).value(), "{\"a\": 1}", at_most,
+                     must_end_);
   }
   std::atomic<bool> must_end_{false};
 };
@@ -133,7 +136,7 @@ TEST_F(PostTest, NobodyThereIsAnErrorWithoutThePassword) {
     url = gone.url("/x?token=s3cret");
   }
   url.insert(7, "ann:s3cret@");
-  const auto answer = post_json(parse_target(url).value(), "{}", kLong, must_end_);
+  const auto answer = post_json(parse_receiver_url(url).value(), "{}", kLong, must_end_);
   ASSERT_FALSE(answer);
   EXPECT_THAT(answer.error().message, HasSubstr(": tried to connect: "));
   EXPECT_THAT(answer.error().message, Not(HasSubstr("s3cret")));
@@ -141,8 +144,8 @@ TEST_F(PostTest, NobodyThereIsAnErrorWithoutThePassword) {
 }
 
 TEST(RepeatsSecret, KnowsThePartsOfAnAddressThatAreNotShown) {
-  const Target target =
-      parse_target("http://ann:p%40ss@chat.example/services/T0%2Bab/v1?key=k3yk3y").value();
+  const ReceiverUrl target =
+      parse_receiver_url("http://ann:p%40ss@chat.example/services/T0%2Bab/v1?key=k3yk3y").value();
   for (const char* text : {"Cannot POST /services/T0%2Bab/v1", "no T0+ab", "bad k3yk3y",
                            "Basic YW5uOnBAc3M= is unknown"})
     EXPECT_TRUE(repeats_secret(text, target)) << text;

@@ -66,8 +66,8 @@ class CurlExchange {
  public:
   explicit CurlExchange(const CurlApi& api) : api_(api), easy_(api.easy_init(), api.easy_cleanup) {}
 
-  Result<Answer> run(const Target& target, std::string_view body, std::chrono::milliseconds at_most,
-                     const std::atomic<bool>& must_end) {
+  Result<Answer> run(const ReceiverUrl& target, std::string_view body,
+                     std::chrono::milliseconds at_most, const std::atomic<bool>& must_end) {
     if (!easy_) return fail(Code::kIo, "{}: no memory for libcurl", target.shown);
     add_header("Content-Type: application/json");
     add_header("Expect:");  // no "100-continue" that nobody answers
@@ -136,7 +136,7 @@ class CurlExchange {
     CurlApi::List* const list = api_.list_append(headers_.get(), line.c_str());
     if (!headers_) headers_.reset(list);  // appending to a list returns the same one, or null
   }
-  [[nodiscard]] std::string trouble(int code, const Target& target,
+  [[nodiscard]] std::string trouble(int code, const ReceiverUrl& target,
                                     std::chrono::milliseconds at_most) const {
     if (code == kTimedOut) return fmt::format("no answer within {} ms", at_most.count());
     const std::string_view text(error_.data());
@@ -153,7 +153,7 @@ class CurlExchange {
 
 }  // namespace
 
-Result<Answer> post_by_curl(const Target& target, std::string_view body,
+Result<Answer> post_by_curl(const ReceiverUrl& target, std::string_view body,
                             std::chrono::milliseconds at_most, const std::atomic<bool>& must_end) {
   const auto& api = CurlApi::library();
   if (!api) return fail(api.error().code, "{}: {}", target.shown, api.error().message);

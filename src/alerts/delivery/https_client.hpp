@@ -10,7 +10,7 @@
 
 namespace vram::alerts {
 
-[[nodiscard]] Result<Answer> post_by_curl(const Target& target, std::string_view body,
+[[nodiscard]] Result<Answer> post_by_curl(const ReceiverUrl& target, std::string_view body,
                                           std::chrono::milliseconds at_most,
                                           const std::atomic<bool>& must_end);
 

@@ -12,13 +12,14 @@
 namespace vram::alerts {
 namespace {
 
-using MakeReceiver = std::unique_ptr<Receiver> (*)(Target target, const NotifierOptions& options);
+using MakeReceiver = std::unique_ptr<Receiver> (*)(ReceiverUrl target,
+                                                   const NotifierOptions& options);
 using Receivers = std::vector<std::unique_ptr<Receiver>>;
 
 Result<> add_all(const std::vector<std::string>& urls, std::string_view kind, MakeReceiver make,
                  const NotifierOptions& options, Receivers& receivers) {
   for (const std::string& url : urls) {
-    auto target = usable_target(url);
+    auto target = usable_receiver_url(url);
     if (!target) return fail(target.error().code, "{}: {}", kind, target.error().message);
     receivers.push_back(make(std::move(*target), options));
   }
@@ -103,7 +104,7 @@ void Notifier::publish_again(const std::vector<AlertUpdate>& update,
 // The log is the first worker.
 Result<> Notifier::change_url(size_t number, const std::string& url) {
   VRAM_CHECK(number + 1 < workers_.size());
-  const auto target = usable_target(url);
+  const auto target = usable_receiver_url(url);
   if (!target) return tl::unexpected(target.error());
   workers_[number + 1]->change_url(*target);
   return {};

@@ -93,10 +93,11 @@ TEST(Undelivered, WhatIsOwedToAnUrlThatIsNoMoreGoesToTheNewOne) {
 }
 
 TEST(Undelivered, NoKeyHasASecret) {
-  const Target target = parse_target("http://ann:s3cret@127.0.0.1:1/x?token=s3cret").value();
+  const ReceiverUrl target =
+      parse_receiver_url("http://ann:s3cret@127.0.0.1:1/x?token=s3cret").value();
   EXPECT_THAT(target.key, ::testing::MatchesRegex("http://127\\.0\\.0\\.1:1 [0-9a-f]{4}"));
-  EXPECT_EQ(target.key, parse_target("http://ann:s3cret@127.0.0.1:1/x?token=s3cret")->key);
-  EXPECT_NE(target.key, parse_target("http://ann:s3cret@127.0.0.1:1/x?token=s3cr3t")->key);
+  EXPECT_EQ(target.key, parse_receiver_url("http://ann:s3cret@127.0.0.1:1/x?token=s3cret")->key);
+  EXPECT_NE(target.key, parse_receiver_url("http://ann:s3cret@127.0.0.1:1/x?token=s3cr3t")->key);
 }
 
 // The receiver's password changes before ours does: what comes in between is not lost.

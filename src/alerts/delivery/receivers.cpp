@@ -76,7 +76,7 @@ class Log final : public LogReceiver {
 
 class Webhook final : public HttpReceiver {
  public:
-  Webhook(Target target, const NotifierOptions& options)
+  Webhook(ReceiverUrl target, const NotifierOptions& options)
       : HttpReceiver(std::move(target), options.timeout),
         queue_(options.queue_size, options.give_up_after) {}
 
@@ -110,7 +110,7 @@ bool is_passing(unsigned status) {
 }
 
 // What an HTTP status means for whoever posted.
-Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
+Delivery delivery_of(const ReceiverUrl& target, const Result<Answer>& answer) {
   if (!answer) return {Outcome::kFailed, answer.error().message};
   const unsigned status = answer->status;
   if (status >= 200 && status < 300) return {};
@@ -128,13 +128,13 @@ Delivery delivery_of(const Target& target, const Result<Answer>& answer) {
 
 }  // namespace
 
-HttpReceiver::HttpReceiver(Target target, std::chrono::milliseconds timeout)
+HttpReceiver::HttpReceiver(ReceiverUrl target, std::chrono::milliseconds timeout)
     : target_(std::move(target)), timeout_(timeout) {}
 
 std::string HttpReceiver::name() const { return target().shown; }
 std::string HttpReceiver::key() const { return target().key; }
 
-void HttpReceiver::change_url(const Target& target, Clock::time_point /*now*/) {
+void HttpReceiver::change_url(const ReceiverUrl& target, Clock::time_point /*now*/) {
   next_target_ = target;
 }
 
@@ -151,7 +151,7 @@ std::unique_ptr<LogReceiver> log_receiver(const NotifierOptions& options) {
   return std::make_unique<Log>(options);
 }
 
-std::unique_ptr<Receiver> webhook_receiver(Target target, const NotifierOptions& options) {
+std::unique_ptr<Receiver> webhook_receiver(ReceiverUrl target, const NotifierOptions& options) {
   return std::make_unique<Webhook>(std::move(target), options);
 }
 
@@ -187,7 +187,7 @@ Json json_alert(const Alert& alert, const std::string& host, const std::string& 
   return json;
 }
 
-Target of_the_api(Target target) {
+ReceiverUrl of_the_api(ReceiverUrl target) {
   target.path.resize(std::min(target.path.find('?'), target.path.size()));
   while (target.path.ends_with('/')) target.path.pop_back();
   target.path += "/api/v2/alerts";
@@ -196,14 +196,14 @@ Target of_the_api(Target target) {
 
 class Alertmanager final : public HttpReceiver {
  public:
-  Alertmanager(Target target, const NotifierOptions& options)
+  Alertmanager(ReceiverUrl target, const NotifierOptions& options)
       : HttpReceiver(of_the_api(std::move(target)), options.timeout),
         repeat_(options.repeat),
         link_(options.link) {}
 
   std::string kind() const override { return "alertmanager"; }
   // Another one knows nothing yet.
-  void change_url(const Target& target, Clock::time_point now) override {
+  void change_url(const ReceiverUrl& target, Clock::time_point now) override {
     HttpReceiver::change_url(of_the_api(target), now);
     if (!alerts_.empty()) changed_ = changed_.value_or(now);
   }
@@ -260,7 +260,8 @@ class Alertmanager final : public HttpReceiver {
 
 }  // namespace
 
-std::unique_ptr<Receiver> alertmanager_receiver(Target target, const NotifierOptions& options) {
+std::unique_ptr<Receiver> alertmanager_receiver(ReceiverUrl target,
+                                                const NotifierOptions& options) {
   return std::make_unique<Alertmanager>(std::move(target), options);
 }
 

@@ -45,7 +45,7 @@ class Receiver {
   [[nodiscard]] virtual std::string key() const { return name(); }
   // Changes the URL for the next document; a running delivery is not affected. Has no effect
   // without a URL.
-  virtual void change_url(const Target& /*target*/, Clock::time_point /*now*/) {}
+  virtual void change_url(const ReceiverUrl& /*target*/, Clock::time_point /*now*/) {}
 
   // Queues what is to be delivered. Returns how many documents were dropped to make room.
   virtual size_t take(const AlertUpdate& update, Clock::time_point now) = 0;
@@ -74,31 +74,31 @@ class LogReceiver : public Receiver {
 // deliver() reads.
 class HttpReceiver : public Receiver {
  public:
-  HttpReceiver(Target target, std::chrono::milliseconds timeout);
+  HttpReceiver(ReceiverUrl target, std::chrono::milliseconds timeout);
   [[nodiscard]] std::string name() const override;
   [[nodiscard]] std::string key() const override;
-  void change_url(const Target& target, Clock::time_point now) override;
+  void change_url(const ReceiverUrl& target, Clock::time_point now) override;
   [[nodiscard]] std::string next() final;
   Delivery deliver(const std::string& document, const std::atomic<bool>& must_end) final;
 
  private:
   [[nodiscard]] virtual std::string next_document() = 0;
   // Of the next document.
-  [[nodiscard]] const Target& target() const { return next_target_ ? *next_target_ : target_; }
+  [[nodiscard]] const ReceiverUrl& target() const { return next_target_ ? *next_target_ : target_; }
 
-  Target target_;
-  std::optional<Target> next_target_;
+  ReceiverUrl target_;
+  std::optional<ReceiverUrl> next_target_;
   std::chrono::milliseconds timeout_;
 };
 
 [[nodiscard]] std::unique_ptr<LogReceiver> log_receiver(const NotifierOptions& options);
 // POSTs a vram.alerts/1 document with the alerts that begin or end in a sample, in order.
-[[nodiscard]] std::unique_ptr<Receiver> webhook_receiver(Target target,
+[[nodiscard]] std::unique_ptr<Receiver> webhook_receiver(ReceiverUrl target,
                                                          const NotifierOptions& options);
 // POSTs all firing and recently resolved alerts to /api/v2/alerts: when one changes, and again
 // before the firing ones expire there. Failed documents are not queued: the next try sends the
 // state of that time.
-[[nodiscard]] std::unique_ptr<Receiver> alertmanager_receiver(Target target,
+[[nodiscard]] std::unique_ptr<Receiver> alertmanager_receiver(ReceiverUrl target,
                                                               const NotifierOptions& options);
 
 // DocumentQueue: documents that wait for delivery, the oldest first, limited in number and age. Use
