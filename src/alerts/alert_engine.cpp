@@ -1,5 +1,7 @@
 #include "alerts/alert_engine.hpp"
 
+#include "base/result.hpp"
+
 #include <utility>
 
 namespace vram::alerts {
@@ -22,14 +24,12 @@ constexpr const char* kOutbox = "alert outbox";
 }  // namespace
 
 Result<std::shared_ptr<AlertEngine>> AlertEngine::open(AlertEngineOptions options) {
-  auto book = book_of(options.rules_file);
-  if (!book) return tl::unexpected(std::move(book.error()));
-  auto notifier = Notifier::open(options.receivers);
-  if (!notifier) return tl::unexpected(std::move(notifier.error()));
-  Judge judge(*std::move(book), options.judge);
+  VRAM_TRY_ASSIGN(auto book, book_of(options.rules_file));
+  VRAM_TRY_ASSIGN(auto notifier, Notifier::open(options.receivers));
+  Judge judge(std::move(book), options.judge);
   const ClockReading now = options.now;
   std::shared_ptr<AlertEngine> engine(
-      new AlertEngine(std::move(options), std::move(judge), *std::move(notifier)));
+      new AlertEngine(std::move(options), std::move(judge), std::move(notifier)));
   if (engine->history_) engine->restore(now);
   return engine;
 }
@@ -131,10 +131,9 @@ void AlertEngine::judge_overdue(uint64_t now_ns, int64_t now_unix_ns, uint64_t o
 }
 
 Result<> AlertEngine::reload() {
-  auto book = book_of(rules_file_);
-  if (!book) return tl::unexpected(std::move(book.error()));
+  VRAM_TRY_ASSIGN(auto book, book_of(rules_file_));
   const std::lock_guard guard(mutex_);
-  judge_.set_rules(*std::move(book));
+  judge_.set_rules(std::move(book));
   return {};
 }
 

@@ -86,16 +86,15 @@ Result<size_t> InputFile::read_at(uint64_t offset, std::span<std::byte> buffer) 
 }
 
 Result<std::string> read_whole(const std::string& path, uint64_t max_bytes) {
-  auto file = InputFile::open(path);
-  if (!file) return tl::unexpected(std::move(file.error()));
+  VRAM_TRY_ASSIGN(auto file, InputFile::open(path));
   std::string text;
   while (text.size() <= max_bytes) {
     const size_t known = text.size();
     text.resize(known + std::min<uint64_t>(kBufferBytes, max_bytes + 1 - known));
-    const auto count = file->read(std::as_writable_bytes(std::span(text).subspan(known)));
-    if (!count) return tl::unexpected(count.error());
-    text.resize(known + *count);
-    if (*count == 0) return text;
+    VRAM_TRY_ASSIGN(const auto count,
+                    file.read(std::as_writable_bytes(std::span(text).subspan(known))));
+    text.resize(known + count);
+    if (count == 0) return text;
   }
   return fail(Code::kTooLarge, "{}: expected a file of at most {}, found more", path,
               format_bytes(max_bytes));
@@ -115,17 +114,15 @@ void set_permissions(int descriptor, const OutputTarget& target) {
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::string& path, Replace replace) {
-  auto target = find_output_target(path, replace);
-  if (!target) return tl::unexpected(target.error());
-  if (target->kind == OutputTarget::Kind::kInPlace) {
-    auto file = open_in_place(*target, Opening::kWaits);
-    if (!file) return tl::unexpected(file.error());
-    return AtomicFile(path, replace, "", *std::move(file));
+  VRAM_TRY_ASSIGN(auto target, find_output_target(path, replace));
+  if (target.kind == OutputTarget::Kind::kInPlace) {
+    VRAM_TRY_ASSIGN(auto file, open_in_place(target, Opening::kWaits));
+    return AtomicFile(path, replace, "", std::move(file));
   }
-  std::string temporary = target->path + ".tmp-XXXXXX";
+  std::string temporary = target.path + ".tmp-XXXXXX";
   Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!file.is_open()) return system_failure("cannot create a temporary file next to", path);
-  set_permissions(file.number(), *target);
+  set_permissions(file.number(), target);
   return AtomicFile(path, replace, std::move(temporary), std::move(file));
 }
 
@@ -159,16 +156,15 @@ Result<> AtomicFile::flush() {
 }
 
 Result<> AtomicFile::commit() {
-  if (auto flushed = flush(); !flushed) return flushed;
+  VRAM_TRY(flush());
   if (is_in_place()) return {};
   // Data before name: after a crash the name shows the whole file or the old one.
   if (::fsync(file_.number()) != 0 && errno != EINVAL) return system_failure("cannot write", path_);
   // Again: somebody may have put another file there, or have begun to write it.
-  const auto target = find_output_target(path_, replace_);
-  if (!target) return tl::unexpected(target.error());
-  if (target->kind == OutputTarget::Kind::kInPlace)
+  VRAM_TRY_ASSIGN(const auto target, find_output_target(path_, replace_));
+  if (target.kind == OutputTarget::Kind::kInPlace)
     return fail(Code::kIo, "cannot replace {}: it has become a pipe or a device", path_);
-  if (::rename(temporary_path_.c_str(), target->path.c_str()) != 0)
+  if (::rename(temporary_path_.c_str(), target.path.c_str()) != 0)
     return system_failure("cannot replace", path_);
   file_ = Descriptor();
   temporary_path_.clear();
@@ -334,22 +330,20 @@ Result<OutputTarget> find_output_target(const std::string& path, Replace replace
   using Kind = OutputTarget::Kind;
   if (path == "-") return OutputTarget{Kind::kInPlace, path, STDOUT_FILENO};
   for (int changes = 0; changes < kMaxChanges; ++changes) {
-    const auto real = follow_links(path);
-    if (!real) return tl::unexpected(real.error());
-    if (const auto own = own_descriptor(*real)) return OutputTarget{Kind::kInPlace, *real, *own};
+    VRAM_TRY_ASSIGN(const auto real, follow_links(path));
+    if (const auto own = own_descriptor(real)) return OutputTarget{Kind::kInPlace, real, *own};
     struct stat found{};
-    if (lstat(real->c_str(), &found) != 0) {
-      if (errno == ENOENT) return OutputTarget{Kind::kNew, *real};
+    if (lstat(real.c_str(), &found) != 0) {
+      if (errno == ENOENT) return OutputTarget{Kind::kNew, real};
       return cannot_examine(path, errno);
     }
     if (S_ISDIR(found.st_mode)) return fail(Code::kIo, "{} is a folder: name a file in it", path);
     if (S_ISBLK(found.st_mode) && replace == Replace::kOwn) {
       return fail(Code::kBadInput, "{} is a block device and is left unchanged: name a file", path);
     }
-    if (!S_ISREG(found.st_mode)) return OutputTarget{Kind::kInPlace, *real};
-    auto target = examine_file(*real, found, replace);
-    if (!target) return tl::unexpected(target.error());
-    if (*target) return *std::move(*target);
+    if (!S_ISREG(found.st_mode)) return OutputTarget{Kind::kInPlace, real};
+    VRAM_TRY_ASSIGN(auto target, examine_file(real, found, replace));
+    if (target) return *std::move(target);
   }
   return fail(Code::kIo, "{} is repeatedly replaced by another process", path);
 }

@@ -63,5 +63,21 @@ template <typename... Args>
 
 }  // namespace vram
 
+// Returns the error of a Result from the calling function. VRAM_TRY(check(file)) drops the value;
+// VRAM_TRY_ASSIGN(const auto file, InputFile::open(path)) declares a variable with it.
+#define VRAM_TRY(...)                                       \
+  do {                                                      \
+    if (auto vram_tried = (__VA_ARGS__); !vram_tried)       \
+      return tl::unexpected(std::move(vram_tried).error()); \
+  } while (false)
+#define VRAM_TRY_ASSIGN(declaration, ...) \
+  VRAM_TRY_ASSIGN_AS(VRAM_TRY_NAME(__LINE__), declaration, __VA_ARGS__)
+#define VRAM_TRY_NAME(line) VRAM_TRY_JOIN(vram_tried_, line)
+#define VRAM_TRY_JOIN(name, line) name##line
+#define VRAM_TRY_ASSIGN_AS(result, declaration, ...)             \
+  auto result = (__VA_ARGS__);                                   \
+  if (!result) return tl::unexpected(std::move(result).error()); \
+  declaration = *std::move(result)
+
 #define VRAM_CHECK(condition) \
   ((condition) ? void(0) : ::vram::check_failed(#condition, __FILE__, __LINE__))

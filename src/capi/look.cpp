@@ -1,5 +1,6 @@
 // The functions of look.h about devices and processes: telemetry as plain C structs.
 #include "base/environment.hpp"
+#include "base/result.hpp"
 #include "base/spin_lock.hpp"
 #include "capi/last_error.hpp"
 #include "gpu/nvml/nvml.hpp"
@@ -136,14 +137,13 @@ class OpenBoard {
     const std::scoped_lock lock(lock_);
     is_to_be_renewed_ = false;
     if (board_.load(std::memory_order_relaxed) != nullptr) return {};
-    auto board = make();
-    if (!board) return tl::unexpected(board.error());
+    VRAM_TRY_ASSIGN(auto board, make());
     if (!has_handlers_) {
       has_handlers_ = true;
       (void)pthread_atfork(nullptr, nullptr, [] { get().forget(); });
       (void)std::atexit([] { get().close(); });
     }
-    boards_.push_back(std::make_unique<Board>(*std::move(board)));
+    boards_.push_back(std::make_unique<Board>(std::move(board)));
     board_.store(boards_.back().get(), std::memory_order_release);
     return {};
   }

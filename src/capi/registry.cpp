@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/environment.hpp"
+#include "base/result.hpp"
 
 #include <memory>
 #include <pthread.h>
@@ -75,21 +76,18 @@ Result<vram_pool*> Registry::open(int device, const vram_pool_options& options) 
 }
 
 Result<vram_pool*> Registry::reopen(int device, const vram_pool_options& options) {
-  auto settings = read_options(options);
-  if (!settings) return tl::unexpected(settings.error());
+  VRAM_TRY_ASSIGN(auto settings, read_options(options));
   record::Recorder::claim();  // before the first call to the driver
   if (!driver_) {
-    auto driver = gpu::cuda::DriverApi::load(driver_path());
-    if (!driver) return tl::unexpected(driver.error());
-    driver_ = *driver;
+    VRAM_TRY_ASSIGN(auto driver, gpu::cuda::DriverApi::load(driver_path()));
+    driver_ = driver;
     (void)pthread_atfork(nullptr, nullptr, [] { get().is_forked_.store(true); });
   }
-  auto memory = gpu::cuda::CudaMemory::open(*driver_, static_cast<uint32_t>(device));
-  if (!memory) return tl::unexpected(memory.error());
-  const auto backing = choose_backing(**memory, options.backing);
-  if (!backing) return tl::unexpected(backing.error());
-  settings->backing = *backing;
-  auto pool = std::make_unique<OpenPool>(device, std::move(*memory), *settings);
+  VRAM_TRY_ASSIGN(auto memory,
+                  gpu::cuda::CudaMemory::open(*driver_, static_cast<uint32_t>(device)));
+  VRAM_TRY_ASSIGN(const auto backing, choose_backing(*memory, options.backing));
+  settings.backing = backing;
+  auto pool = std::make_unique<OpenPool>(device, std::move(memory), settings);
   if (!pool->pool.is_ready()) {
     return fail(Code::kUnsupported,
                 "device {} grants no address space for a pool: see with `ulimit -v` whether it is "

@@ -1,5 +1,6 @@
 // vram convert: a recording in another form.
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "cli/recordings.hpp"
@@ -72,24 +73,21 @@ bool same_file(const std::string& a, const std::string& b) {
 }
 
 Result<int> ConvertCommand::run(Console& console) {
-  const auto format = format_of(out_.path);
-  if (!format) return tl::unexpected(format.error());
+  VRAM_TRY_ASSIGN(const auto format, format_of(out_.path));
   if (same_file(trace_, out_.path)) {
     return fail(Code::kBadInput, "{}: input and output are the same file; name another output",
                 out_.path);
   }
-  if (const auto checked = check_output(out_); !checked) return tl::unexpected(checked.error());
-  const auto trace = open_with_progress(trace_, max_size_, console);
-  if (!trace) return tl::unexpected(trace.error());
-  if (const auto checked = explain::check_contents(*trace); !checked)
-    return tl::unexpected(checked.error());
-  if (const auto cut = trace->origin.truncated_at_byte) {
+  VRAM_TRY(check_output(out_));
+  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, max_size_, console));
+  VRAM_TRY(explain::check_contents(trace));
+  if (const auto cut = trace.origin.truncated_at_byte) {
     console.warning(fmt::format("{}: truncated at byte {}; everything before that is converted",
                                 trace_, format_count(*cut)));
   }
   Progress progress(console, "writing " + out_.path);
-  progress.announce(trace->events.size());
-  return format->write(*trace, out_.path, replace_for(out_.is_forced)).map([] { return 0; });
+  progress.announce(trace.events.size());
+  return format.write(trace, out_.path, replace_for(out_.is_forced)).map([] { return 0; });
 }
 
 }  // namespace

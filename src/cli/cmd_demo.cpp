@@ -1,4 +1,5 @@
 // vram demo: the main commands on recordings that are installed with the program.
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/demo.hpp"
 #include "cli/options.hpp"
@@ -77,16 +78,14 @@ Result<int> run_printed(std::unique_ptr<Command> command, const std::string& pat
   if (!printed) return tl::unexpected(printed.error());
   if (console.output_is_closed()) return 0;
   const std::vector<Option> options = command->options();
-  if (const auto parsed = parse_options(command->manual(), options, {path}); !parsed)
-    return tl::unexpected(parsed.error());
+  VRAM_TRY(parse_options(command->manual(), options, {path}));
   return command->run(console);
 }
 
 Result<int> DemoCommand::run(Console& console) {
-  const auto wanted = this->wanted();
-  if (!wanted) return tl::unexpected(wanted.error());
+  VRAM_TRY_ASSIGN(const auto wanted, this->wanted());
   std::vector<std::string> paths;
-  for (const DemoRecording& recording : *wanted) {
+  for (const DemoRecording& recording : wanted) {
     auto path = demo_path(recording);
     if (!path) {
       console.error(path.error().message);
@@ -97,7 +96,7 @@ Result<int> DemoCommand::run(Console& console) {
   if (list_) {
     std::string text;
     for (size_t i = 0; i < paths.size(); ++i)
-      text += fmt::format("{}  {}\n", (*wanted)[i].name, paths[i]);
+      text += fmt::format("{}  {}\n", wanted[i].name, paths[i]);
     return console.print(text).map([] { return 0; });
   }
   for (const std::string& path : paths) {
@@ -105,7 +104,7 @@ Result<int> DemoCommand::run(Console& console) {
       return code;
   }
   for (size_t i = 0; i < paths.size(); ++i) {
-    if (!(*wanted)[i].is_tuned) continue;
+    if (!wanted[i].is_tuned) continue;
     if (const auto code = run_printed(tune_command(), paths[i], console); !code || *code != 0)
       return code;
   }

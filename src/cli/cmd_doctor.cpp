@@ -1,6 +1,7 @@
 // vram doctor: what is wrong with this machine's GPUs, drivers and settings, and what repairs it;
 // with --stress what a GPU's memory does under pressure (stress_run).
 #include "base/environment.hpp"
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
@@ -80,14 +81,13 @@ std::vector<Option> DoctorCommand::options() {
 
 Result<doctor::Pid> DoctorCommand::pid() const {
   if (pid_.empty()) return std::nullopt;
-  const auto number = parse_number("--pid", pid_);
-  if (!number) return tl::unexpected(number.error());
-  const bool is_there = *number > 0 && *number <= std::numeric_limits<uint32_t>::max() &&
-                        access(("/proc/" + std::to_string(*number)).c_str(), F_OK) == 0;
+  VRAM_TRY_ASSIGN(const auto number, parse_number("--pid", pid_));
+  const bool is_there = number > 0 && number <= std::numeric_limits<uint32_t>::max() &&
+                        access(("/proc/" + std::to_string(number)).c_str(), F_OK) == 0;
   if (!is_there)
     return fail(Code::kBadInput, "--pid: expected a running process, found none with pid {}",
-                *number);
-  return static_cast<uint32_t>(*number);
+                number);
+  return static_cast<uint32_t>(number);
 }
 
 doctor::Libraries libraries() {
@@ -101,10 +101,9 @@ Result<doctor::MachineFacts> collect_all(doctor::Pid pid) {
   doctor::MachineFacts facts = doctor::collect("/", pid);
   doctor::query_libraries(facts, libraries());
   if (facts.nvidia.nvml.is_hanging) return facts;  // another look would hang as well
-  auto live = Live::of("");
-  if (!live) return tl::unexpected(live.error());
-  facts.snapshot = live->take_sample();
-  facts.holders = live->reclaimable_of(*facts.snapshot);
+  VRAM_TRY_ASSIGN(auto live, Live::of(""));
+  facts.snapshot = live.take_sample();
+  facts.holders = live.reclaimable_of(*facts.snapshot);
   return facts;
 }
 
@@ -121,23 +120,19 @@ Result<> DoctorCommand::check() const {
 }
 
 Result<int> DoctorCommand::run(Console& console) {
-  if (const auto checked = check(); !checked) return tl::unexpected(checked.error());
-  if (const auto checked = check_output(stress_.output); !checked)
-    return tl::unexpected(checked.error());
+  VRAM_TRY(check());
+  VRAM_TRY(check_output(stress_.output));
   return stress_.length.empty() ? examine(console) : run_stress_request(stress_, console);
 }
 
 Result<int> DoctorCommand::examine(Console& console) const {
-  const auto pid = this->pid();
-  if (!pid) return tl::unexpected(pid.error());
-  const auto facts = collect_all(*pid);
-  if (!facts) return tl::unexpected(facts.error());
-  const doctor::Report report = doctor::examine(*facts);
+  VRAM_TRY_ASSIGN(const auto pid, this->pid());
+  VRAM_TRY_ASSIGN(const auto facts, collect_all(pid));
+  const doctor::Report report = doctor::examine(facts);
   const std::string text =
       stress_.json ? show::doctor_json(report)
                    : show::draw_doctor(report, all_, text_options(stress_.output, console));
-  if (const auto done = deliver(text, stress_.output, console); !done)
-    return tl::unexpected(done.error());
+  VRAM_TRY(deliver(text, stress_.output, console));
   if (report.usable_gpus == 0) return kEnvironment;
   const bool has_bad =
       std::ranges::count(report.findings, doctor::Severity::kBad, &doctor::Finding::severity) > 0;

@@ -1,5 +1,6 @@
 // vram free: who could give GPU memory back; and asking them to.
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
@@ -81,25 +82,22 @@ Result<> FreeCommand::check() const {
 }
 
 Result<uint32_t> number_of(std::string_view option, std::string_view text) {
-  const auto number = parse_number(option, text);
-  if (!number) return tl::unexpected(number.error());
-  if (*number > std::numeric_limits<uint32_t>::max())
+  VRAM_TRY_ASSIGN(const auto number, parse_number(option, text));
+  if (number > std::numeric_limits<uint32_t>::max())
     return fail(Code::kBadInput, "{}: invalid number {}", option, text);
-  return static_cast<uint32_t>(*number);
+  return static_cast<uint32_t>(number);
 }
 
 Result<watch::TrimChoice> FreeCommand::choice() const {
   watch::TrimChoice choice;
   for (const std::string& pid : pids_) {
-    const auto number = number_of("PID", pid);
-    if (!number) return tl::unexpected(number.error());
-    const bool is_new = std::ranges::count(choice.pids, *number) == 0;
-    if (is_new) choice.pids.push_back(*number);
+    VRAM_TRY_ASSIGN(const auto number, number_of("PID", pid));
+    const bool is_new = std::ranges::count(choice.pids, number) == 0;
+    if (is_new) choice.pids.push_back(number);
   }
   if (!device_.empty()) {
-    const auto number = number_of("--device", device_);
-    if (!number) return tl::unexpected(number.error());
-    choice.device = *number;
+    VRAM_TRY_ASSIGN(const auto number, number_of("--device", device_));
+    choice.device = number;
   }
   if (!bytes_.empty()) {
     const auto bytes = parse_bytes(bytes_);
@@ -118,17 +116,15 @@ Result<uint64_t> FreeCommand::timeout_ns() const {
 }
 
 Result<int> FreeCommand::list(const watch::Reclaimable& found, Console& console) const {
-  const auto printed = console.print(
-      json_ ? show::free_json(found) : show::draw_reclaimable(found, text_options({}, console)));
-  if (!printed) return tl::unexpected(printed.error());
+  VRAM_TRY(console.print(json_ ? show::free_json(found)
+                               : show::draw_reclaimable(found, text_options({}, console))));
   return 0;
 }
 
 Result<int> FreeCommand::request(const watch::Reclaimable& found, const watch::TrimChoice& choice,
                                  uint64_t timeout_ns, Console& console) const {
-  const auto orders = watch::choose(found, choice);
-  if (!orders) return tl::unexpected(orders.error());
-  const std::vector<watch::TrimAnswer> answers = watch::request_trim(*orders, timeout_ns);
+  VRAM_TRY_ASSIGN(const auto orders, watch::choose(found, choice));
+  const std::vector<watch::TrimAnswer> answers = watch::request_trim(orders, timeout_ns);
   const size_t swept = all_ ? watch::sweep(board_folders()) : 0;
   const auto printed =
       console.print(json_ ? show::free_json(found, answers, swept)
@@ -142,15 +138,12 @@ Result<int> FreeCommand::request(const watch::Reclaimable& found, const watch::T
 }
 
 Result<int> FreeCommand::run(Console& console) {
-  if (const auto checked = check(); !checked) return tl::unexpected(checked.error());
-  const auto choice = this->choice();
-  if (!choice) return tl::unexpected(choice.error());
-  const auto timeout = timeout_ns();
-  if (!timeout) return tl::unexpected(timeout.error());
-  auto live = Live::of(gpu_);
-  if (!live) return tl::unexpected(live.error());
-  const watch::Reclaimable found = live->read_reclaimable();
-  return has_targets() ? request(found, *choice, *timeout, console) : list(found, console);
+  VRAM_TRY(check());
+  VRAM_TRY_ASSIGN(const auto choice, this->choice());
+  VRAM_TRY_ASSIGN(const auto timeout, timeout_ns());
+  VRAM_TRY_ASSIGN(auto live, Live::of(gpu_));
+  const watch::Reclaimable found = live.read_reclaimable();
+  return has_targets() ? request(found, choice, timeout, console) : list(found, console);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // vram replay: what would have happened with another allocator, other settings or less memory.
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "cli/recorded_program.hpp"
@@ -104,12 +105,11 @@ std::vector<AllocatorSpec> default_specs(const AllocatorSpec& recorded) {
 }
 
 Result<replay::ReplayOptions> ReplayCommand::replay_options(const Capacity& capacity) const {
-  const auto lag_ns = lag_for(lag_);
-  if (!lag_ns) return tl::unexpected(lag_ns.error());
+  VRAM_TRY_ASSIGN(const auto lag_ns, lag_for(lag_));
   replay::ReplayOptions options;
   options.capacity_bytes = capacity.bytes;
   options.capacity_is_fraction = capacity.is_fraction;
-  options.lag_ns = *lag_ns;
+  options.lag_ns = lag_ns;
   return options;
 }
 
@@ -143,47 +143,39 @@ Result<> ReplayCommand::replay_all(const trace::Trace& trace, const RecordedProg
   const auto replayed = [&](const AllocatorSpec& spec) -> Result<show::Replayed> {
     Progress progress(console, "replaying " + spec.to_string());
     progress.announce(report.events);
-    auto result = replay::replay(recorded.program, spec, options);
-    if (!result) return tl::unexpected(result.error());
-    return show::Replayed{.result = std::move(*result), .is_recorded = false, .oom_step = {}};
+    VRAM_TRY_ASSIGN(auto result, replay::replay(recorded.program, spec, options));
+    return show::Replayed{.result = std::move(result), .is_recorded = false, .oom_step = {}};
   };
   const AllocatorSpec own = replay::recorded_spec(trace);
   if (specs.empty()) specs = default_specs(own);
   options.search_min_capacity = report.searched_min_capacity;
   for (const AllocatorSpec& spec : specs) {
-    auto each = replayed(spec);
-    if (!each) return tl::unexpected(each.error());
-    each->is_recorded = spec.to_string() == own.to_string();
-    report.results.push_back(std::move(*each));
+    VRAM_TRY_ASSIGN(auto each, replayed(spec));
+    each.is_recorded = spec.to_string() == own.to_string();
+    report.results.push_back(std::move(each));
   }
   const auto same = std::ranges::find(report.results, true, &show::Replayed::is_recorded);
   options.search_min_capacity = false;
-  auto reference = same != report.results.end() ? Result<show::Replayed>(*same) : replayed(own);
-  if (!reference) return tl::unexpected(reference.error());
-  report.recorded = std::move(*reference);
+  VRAM_TRY_ASSIGN(auto reference,
+                  same != report.results.end() ? Result<show::Replayed>(*same) : replayed(own));
+  report.recorded = std::move(reference);
   report.recorded.is_recorded = true;
   name_oom_steps(trace, *recorded.device, console, report);
   return {};
 }
 
 Result<int> ReplayCommand::run(Console& console) {
-  auto specs = requested_specs();
-  if (!specs) return tl::unexpected(specs.error());
-  if (const auto checked = check_output(output_); !checked) return tl::unexpected(checked.error());
-  const auto trace = open_with_progress(trace_, max_size_, console);
-  if (!trace) return tl::unexpected(trace.error());
-  const auto recorded = recorded_program(*trace, device_, console);
-  if (!recorded) return tl::unexpected(recorded.error());
-  const auto capacity = capacity_for(*recorded, capacity_);
-  if (!capacity) return tl::unexpected(capacity.error());
-  const auto options = replay_options(*capacity);
-  if (!options) return tl::unexpected(options.error());
+  VRAM_TRY_ASSIGN(auto specs, requested_specs());
+  VRAM_TRY(check_output(output_));
+  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, max_size_, console));
+  VRAM_TRY_ASSIGN(const auto recorded, recorded_program(trace, device_, console));
+  VRAM_TRY_ASSIGN(const auto capacity, capacity_for(recorded, capacity_));
+  VRAM_TRY_ASSIGN(const auto options, replay_options(capacity));
   show::ReplayReport report;
-  fill_subject(*trace, *recorded, *capacity, report);
-  report.lag_ns = options->lag_ns;
+  fill_subject(trace, recorded, capacity, report);
+  report.lag_ns = options.lag_ns;
   report.searched_min_capacity = min_capacity_;
-  const auto done = replay_all(*trace, *recorded, *options, std::move(*specs), console, report);
-  if (!done) return tl::unexpected(done.error());
+  VRAM_TRY(replay_all(trace, recorded, options, std::move(specs), console, report));
   const std::string text =
       json_ ? show::replay_json(report) : show::draw_replay(report, text_options(output_, console));
   return deliver(text, output_, console).map([] { return 0; });

@@ -1,4 +1,5 @@
 // vram report: where the memory went.
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
@@ -104,20 +105,17 @@ std::vector<Option> ReportCommand::options() {
 Result<Request> ReportCommand::request() const {
   Request request;
   if (!top_.empty()) {
-    const auto top = parse_number("--top", top_);
-    if (!top) return tl::unexpected(top.error());
-    request.top = *top;
+    VRAM_TRY_ASSIGN(const auto top, parse_number("--top", top_));
+    request.top = top;
   }
   if (!device_.empty()) {
-    const auto device = parse_number("--device", device_);
-    if (!device) return tl::unexpected(device.error());
+    VRAM_TRY_ASSIGN(const auto device, parse_number("--device", device_));
     request.explain.device =
-        static_cast<uint32_t>(std::min<uint64_t>(*device, std::numeric_limits<uint32_t>::max()));
+        static_cast<uint32_t>(std::min<uint64_t>(device, std::numeric_limits<uint32_t>::max()));
   }
   if (!at_.empty()) {
-    const auto at = parse_moment(at_);
-    if (!at) return tl::unexpected(at.error());
-    request.at = *at;
+    VRAM_TRY_ASSIGN(const auto at, parse_moment(at_));
+    request.at = at;
   }
   return request;
 }
@@ -134,25 +132,23 @@ std::string ReportCommand::draw(const explain::Report& report, const Request& re
 
 Result<explain::Report> ReportCommand::explained(const std::string& path, const Request& request,
                                                  const Console& console) const {
-  const auto trace = open_with_progress(path, max_size_, console);
-  if (!trace) return tl::unexpected(trace.error());
+  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(path, max_size_, console));
   Progress progress(console, "explaining");
-  progress.announce(trace->events.size());
+  progress.announce(trace.events.size());
   explain::ExplainOptions options = request.explain;
   options.progress = [&progress](std::string_view stage, double share) {
     progress.update_stage(stage, share);
   };
   auto report =
-      request.at ? explain_at(*trace, *request.at, options) : explain::explain(*trace, options);
-  if (!report) return tl::unexpected(with_path(trace->origin.path, report.error()));
+      request.at ? explain_at(trace, *request.at, options) : explain::explain(trace, options);
+  if (!report) return tl::unexpected(with_path(trace.origin.path, report.error()));
   return report;
 }
 
 Result<std::string> ReportCommand::one(const std::string& path, const Request& request,
                                        const Console& console) const {
-  const auto report = explained(path, request, console);
-  if (!report) return tl::unexpected(report.error());
-  return draw(*report, request, console);
+  VRAM_TRY_ASSIGN(const auto report, explained(path, request, console));
+  return draw(report, request, console);
 }
 
 std::string ReportCommand::draw_together(const std::vector<explain::Report>& reports,
@@ -222,24 +218,20 @@ Result<int> ReportCommand::print_each(const Request& request, Console& console) 
 Result<int> ReportCommand::write_all(const Request& request, Console& console) const {
   std::vector<std::string> documents;
   for (const std::string& path : traces_) {
-    auto document = one(path, request, console);
-    if (!document) return tl::unexpected(document.error());
-    documents.push_back(std::move(*document));
+    VRAM_TRY_ASSIGN(auto document, one(path, request, console));
+    documents.push_back(std::move(document));
   }
   return deliver(join(documents), output_, console).map([] { return 0; });
 }
 
 Result<int> ReportCommand::run(Console& console) {
-  const auto request = this->request();
-  if (!request) return tl::unexpected(request.error());
-  if (const auto checked = check_output(output_); !checked) return tl::unexpected(checked.error());
-  auto recordings = find_recordings(words_);
-  if (!recordings) return tl::unexpected(recordings.error());
-  traces_ = std::move(recordings->paths);
-  if (recordings->is_folder || recordings->are_named_ranks)
-    return print_together(*request, console);
+  VRAM_TRY_ASSIGN(const auto request, this->request());
+  VRAM_TRY(check_output(output_));
+  VRAM_TRY_ASSIGN(auto recordings, find_recordings(words_));
+  traces_ = std::move(recordings.paths);
+  if (recordings.is_folder || recordings.are_named_ranks) return print_together(request, console);
   const bool for_the_screen = !json_ && output_.path.empty();
-  return for_the_screen ? print_each(*request, console) : write_all(*request, console);
+  return for_the_screen ? print_each(request, console) : write_all(request, console);
 }
 
 }  // namespace

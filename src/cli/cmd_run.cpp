@@ -2,6 +2,7 @@
 // Becomes the program: same process, same streams, its exit code.
 #include "base/bytes.hpp"
 #include "base/environment.hpp"
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "cli/recordings.hpp"
@@ -93,9 +94,8 @@ Result<uint64_t> size_of(std::string_view option, const std::string& text) {
 Result<PoolSettings> RunCommand::pool_settings() const {
   PoolSettings settings;
   if (limit_.empty()) return settings;
-  const auto bytes = size_of("--limit", limit_);
-  if (!bytes) return tl::unexpected(bytes.error());
-  settings.limit_bytes = *bytes;
+  VRAM_TRY_ASSIGN(const auto bytes, size_of("--limit", limit_));
+  settings.limit_bytes = bytes;
   return settings;
 }
 
@@ -107,9 +107,8 @@ Result<RecordSettings> RunCommand::record_settings() const {
   settings.stacks = stacks_;
   settings.replace = replace_for(force_);
   if (record_limit_.empty()) return settings;
-  const auto bytes = size_of("--record-limit", record_limit_);
-  if (!bytes) return tl::unexpected(bytes.error());
-  settings.limit_bytes = *bytes;
+  VRAM_TRY_ASSIGN(const auto bytes, size_of("--record-limit", record_limit_));
+  settings.limit_bytes = bytes;
   return settings;
 }
 
@@ -117,16 +116,14 @@ Result<StartupSettings> RunCommand::settings() const {
   StartupSettings settings;
   settings.is_strict = strict_;
   if (pool_) {
-    const auto pool = pool_settings();
-    if (!pool) return tl::unexpected(pool.error());
-    settings.pool = *pool;
+    VRAM_TRY_ASSIGN(const auto pool, pool_settings());
+    settings.pool = pool;
   } else if (!limit_.empty()) {
     return fail(Code::kBadInput, "--limit requires --pool");
   }
   if (!record_.empty()) {
-    const auto record = record_settings();
-    if (!record) return tl::unexpected(record.error());
-    settings.record = *record;
+    VRAM_TRY_ASSIGN(const auto record, record_settings());
+    settings.record = record;
   } else if (!stacks_.empty() || !record_limit_.empty() || force_) {
     return fail(Code::kBadInput, "--stacks, --record-limit and --force require --record");
   }
@@ -177,18 +174,14 @@ Result<> check_place(const RecordSettings& record) {
 Result<CurrentEnvironment> current_environment_for(const StartupSettings& settings,
                                                    const std::vector<std::string>& command) {
   if (settings.record) {
-    if (const auto checked = check_place(*settings.record); !checked)
-      return tl::unexpected(checked.error());
+    VRAM_TRY(check_place(*settings.record));
   }
-  const auto folder = startup_folder();
-  if (!folder) return tl::unexpected(folder.error());
-  CurrentEnvironment current = {*folder, tap_library(*folder), environment("PYTHONPATH"),
+  VRAM_TRY_ASSIGN(const auto folder, startup_folder());
+  CurrentEnvironment current = {folder, tap_library(folder), environment("PYTHONPATH"),
                                 environment("LD_PRELOAD")};
   if (settings.is_strict) {
-    if (const auto checked = check_startup(current, settings); !checked)
-      return tl::unexpected(checked.error());
-    if (const auto checked = check_python_options(command); !checked)
-      return tl::unexpected(checked.error());
+    VRAM_TRY(check_startup(current, settings));
+    VRAM_TRY(check_python_options(command));
   }
   return current;
 }
@@ -212,19 +205,18 @@ Result<int> RunCommand::run(Console& console) {
     return fail(Code::kBadInput, "expected --pool or --record before '{}': vram run --pool -- {}",
                 command_.front(), fmt::join(command_, " "));
   }
-  const auto settings = this->settings();
-  if (!settings) return tl::unexpected(settings.error());
-  const auto current = current_environment_for(*settings, command_);
+  VRAM_TRY_ASSIGN(const auto settings, this->settings());
+  const auto current = current_environment_for(settings, command_);
   if (!current) {
     console.error(current.error().message);
     return strict_ ? kEnvironment : kBadUsage;
   }
   // Processes of this run that find the name taken take another.
-  if (const auto freed = free_name(*settings, console); !freed) {
+  if (const auto freed = free_name(settings, console); !freed) {
     console.error(freed.error().message);
     return kEnvironment;
   }
-  for (const auto& [name, value] : startup_environment(*current, *settings, std::time(nullptr)))
+  for (const auto& [name, value] : startup_environment(*current, settings, std::time(nullptr)))
     (void)setenv(name.c_str(), value.c_str(), 1);
   return become(command_);
 }

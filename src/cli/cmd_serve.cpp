@@ -1,5 +1,6 @@
 // vram serve: who uses which GPU's memory, for Prometheus and for programs, over HTTP.
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/folders.hpp"
 #include "cli/options.hpp"
@@ -118,9 +119,8 @@ Result<std::vector<serve::Address>> ServeCommand::addresses() const {
         {.ip = "::1", .port = serve::kDefaultPort, .may_be_missing = true}};
   std::vector<serve::Address> found;
   for (const std::string& text : listen_) {
-    auto address = serve::parse_address(text);
-    if (!address) return tl::unexpected(address.error());
-    found.push_back(*std::move(address));
+    VRAM_TRY_ASSIGN(auto address, serve::parse_address(text));
+    found.push_back(std::move(address));
   }
   return found;
 }
@@ -155,9 +155,8 @@ Result<watch::CommandLines> commands_of(const std::string& text, bool has_authen
 
 Result<std::optional<uint32_t>> process_series_of(const std::string& text) {
   if (text.empty()) return std::nullopt;
-  const auto number = parse_number("--process-series", text);
-  if (!number) return tl::unexpected(number.error());
-  return static_cast<uint32_t>(std::min<uint64_t>(*number, std::numeric_limits<uint32_t>::max()));
+  VRAM_TRY_ASSIGN(const auto number, parse_number("--process-series", text));
+  return static_cast<uint32_t>(std::min<uint64_t>(number, std::numeric_limits<uint32_t>::max()));
 }
 
 Result<std::vector<ReceiverUrl>> urls_of(const std::string& option,
@@ -199,54 +198,44 @@ std::string default_history() {
 }
 
 Result<ServeSettings> ServeCommand::settings() const {
-  auto addresses = this->addresses();
-  if (!addresses) return tl::unexpected(addresses.error());
-  auto web = web_config_.empty() ? Result<std::shared_ptr<serve::WebAccess>>(nullptr)
-                                 : serve::WebAccess::open(web_config_);
-  if (!web) return tl::unexpected(web.error());
-  const bool has_users = *web && (*web)->now()->has_authentication;
-  if (const auto checked = check_token(*addresses, has_users); !checked)
-    return tl::unexpected(checked.error());
-  const auto period = parse_period("--period", period_);
-  if (!period) return tl::unexpected(period.error());
-  const auto log_format = log_format_of(log_format_);
-  if (!log_format) return tl::unexpected(log_format.error());
-  const auto commands = commands_of(command_lines_, has_users || !token_file_.empty());
-  if (!commands) return tl::unexpected(commands.error());
-  const auto process_series = process_series_of(process_series_);
-  if (!process_series) return tl::unexpected(process_series.error());
-  auto webhooks = urls_of("--webhook", webhooks_);
-  if (!webhooks) return tl::unexpected(webhooks.error());
-  auto alertmanagers = urls_of("--alertmanager", alertmanagers_);
-  if (!alertmanagers) return tl::unexpected(alertmanagers.error());
-  const auto keep = keep_of(retention_);
-  if (!keep) return tl::unexpected(keep.error());
-  return ServeSettings{.addresses = *std::move(addresses),
-                       .period = *period,
+  VRAM_TRY_ASSIGN(auto addresses, this->addresses());
+  VRAM_TRY_ASSIGN(auto web, web_config_.empty() ? Result<std::shared_ptr<serve::WebAccess>>(nullptr)
+                                                : serve::WebAccess::open(web_config_));
+  const bool has_users = web && web->now()->has_authentication;
+  VRAM_TRY(check_token(addresses, has_users));
+  VRAM_TRY_ASSIGN(const auto period, parse_period("--period", period_));
+  VRAM_TRY_ASSIGN(const auto log_format, log_format_of(log_format_));
+  VRAM_TRY_ASSIGN(const auto commands,
+                  commands_of(command_lines_, has_users || !token_file_.empty()));
+  VRAM_TRY_ASSIGN(const auto process_series, process_series_of(process_series_));
+  VRAM_TRY_ASSIGN(auto webhooks, urls_of("--webhook", webhooks_));
+  VRAM_TRY_ASSIGN(auto alertmanagers, urls_of("--alertmanager", alertmanagers_));
+  VRAM_TRY_ASSIGN(const auto keep, keep_of(retention_));
+  return ServeSettings{.addresses = std::move(addresses),
+                       .period = period,
                        .gpu = gpu_,
                        .token_file = token_file_,
-                       .web = *std::move(web),
+                       .web = std::move(web),
                        .host_names = host_names_,
-                       .commands = *commands,
+                       .commands = commands,
                        .dcgm_names = dcgm_names_,
-                       .process_series = *process_series,
+                       .process_series = process_series,
                        .history = history_.empty()    ? default_history()
                                   : history_ == "off" ? ""
                                                       : history_,
                        .needs_history = !history_.empty(),
-                       .keep = *keep,
+                       .keep = keep,
                        .rules = rules_,
-                       .webhooks = *std::move(webhooks),
-                       .alertmanagers = *std::move(alertmanagers),
-                       .log_format = *log_format};
+                       .webhooks = std::move(webhooks),
+                       .alertmanagers = std::move(alertmanagers),
+                       .log_format = log_format};
 }
 
 Result<int> ServeCommand::run(Console& console) {
-  const auto settings = this->settings();
-  if (!settings) return tl::unexpected(settings.error());
-  const auto token = token_file_.empty() ? Result<std::string>("") : serve::read_token(token_file_);
-  if (!token) return tl::unexpected(token.error());
-  auto code = serve_until_stopped(*settings, *token);
+  VRAM_TRY_ASSIGN(const auto settings, this->settings());
+  VRAM_TRY_ASSIGN(const auto token,
+                  token_file_.empty() ? Result<std::string>("") : serve::read_token(token_file_));
+  auto code = serve_until_stopped(settings, token);
   if (code || code.error().code != Code::kIo) return code;
   console.error(code.error().message);
   return kEnvironment;

@@ -1,5 +1,6 @@
 // vram status: who uses which GPU's memory, now; once, or again and again.
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
@@ -126,20 +127,18 @@ Result<> StatusCommand::check_prometheus() const {
 Result<show::MetricsOptions> StatusCommand::metrics_options() const {
   show::MetricsOptions options = {.dcgm_names = dcgm_names_};
   if (process_series_.empty()) return options;
-  const auto most = parse_number("--process-series", process_series_);
-  if (!most) return tl::unexpected(most.error());
-  if (*most > std::numeric_limits<uint32_t>::max())
+  VRAM_TRY_ASSIGN(const auto most, parse_number("--process-series", process_series_));
+  if (most > std::numeric_limits<uint32_t>::max())
     return fail(Code::kBadInput, "--process-series: expected a number of processes, found {}",
-                *most);
-  options.process_series = static_cast<uint32_t>(*most);
+                most);
+  options.process_series = static_cast<uint32_t>(most);
   return options;
 }
 
 Result<std::optional<std::chrono::nanoseconds>> StatusCommand::period() const {
   if (watch_.empty()) return std::nullopt;
-  const auto period = parse_period("--watch", watch_);
-  if (!period) return tl::unexpected(period.error());
-  return *period;
+  VRAM_TRY_ASSIGN(const auto period, parse_period("--watch", watch_));
+  return period;
 }
 
 std::string StatusCommand::drawn(const watch::Snapshot& snapshot, const Console& console) {
@@ -163,8 +162,7 @@ void warn_of_notes(const watch::Snapshot& snapshot, const Console& console) {
 Result<int> StatusCommand::once(Live& live, Console& console) {
   const watch::Snapshot snapshot = live.take_sample();
   if (csv_ || prometheus_) warn_of_notes(snapshot, console);
-  const auto printed = console.print(drawn(snapshot, console));
-  if (!printed) return tl::unexpected(printed.error());
+  VRAM_TRY(console.print(drawn(snapshot, console)));
   return snapshot.devices.empty() ? kEnvironment : 0;
 }
 
@@ -193,8 +191,7 @@ Result<int> StatusCommand::again_and_again(Live& live, std::chrono::nanoseconds 
   Repaint repaint;
   auto next = Clock::now();
   while (!console.output_is_closed()) {
-    if (const auto ticked = tick(live, repaint, console); !ticked)
-      return tl::unexpected(ticked.error());
+    VRAM_TRY(tick(live, repaint, console));
     next += period;
     if (const auto now = Clock::now(); next < now)
       next = now;  // what was missed is not made up for
@@ -204,15 +201,12 @@ Result<int> StatusCommand::again_and_again(Live& live, std::chrono::nanoseconds 
 }
 
 Result<int> StatusCommand::run(Console& console) {
-  if (const auto checked = check(); !checked) return tl::unexpected(checked.error());
-  const auto period = this->period();
-  if (!period) return tl::unexpected(period.error());
-  const auto metrics = metrics_options();
-  if (!metrics) return tl::unexpected(metrics.error());
-  metrics_ = *metrics;
-  auto live = Live::of(gpu_);
-  if (!live) return tl::unexpected(live.error());
-  return *period ? again_and_again(*live, **period, console) : once(*live, console);
+  VRAM_TRY(check());
+  VRAM_TRY_ASSIGN(const auto period, this->period());
+  VRAM_TRY_ASSIGN(const auto metrics, metrics_options());
+  metrics_ = metrics;
+  VRAM_TRY_ASSIGN(auto live, Live::of(gpu_));
+  return period ? again_and_again(live, *period, console) : once(live, console);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // vram top: who uses which GPU's memory, live, on a terminal.
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
@@ -144,14 +145,12 @@ Result<show::top::Field> TopCommand::sort() const {
 Result<Settings> TopCommand::given() const {
   Settings given;
   if (!period_.empty()) {
-    const auto period = period_ns();
-    if (!period) return tl::unexpected(period.error());
-    given.period_ns = *period;
+    VRAM_TRY_ASSIGN(const auto period, period_ns());
+    given.period_ns = period;
   }
   if (!sort_.empty()) {
-    const auto field = sort();
-    if (!field) return tl::unexpected(field.error());
-    given.sort = *field;
+    VRAM_TRY_ASSIGN(const auto field, sort());
+    given.sort = field;
     given.is_inverted = false;
   }
   if (tree_) given.is_tree = true;
@@ -159,20 +158,17 @@ Result<Settings> TopCommand::given() const {
 }
 
 Result<TopState> TopCommand::state() const {
-  const auto given = this->given();
-  if (!given) return tl::unexpected(given.error());
+  VRAM_TRY_ASSIGN(const auto given, this->given());
   for (const std::string& pid : pids_) {
-    if (const auto number = parse_number("--pid", pid); !number)
-      return tl::unexpected(number.error());
+    VRAM_TRY(parse_number("--pid", pid));
   }
   TopState state;
   state.is_readonly = readonly_;
   state.filter_text = filter_text_of();
-  auto filter = show::top::Filter::parse(state.filter_text);
-  if (!filter) return tl::unexpected(filter.error());
-  state.filter = *std::move(filter);
+  VRAM_TRY_ASSIGN(auto filter, show::top::Filter::parse(state.filter_text));
+  state.filter = std::move(filter);
   if (takes_settings()) take_settings(state);
-  apply(*given, state);
+  apply(given, state);
   return state;
 }
 
@@ -187,8 +183,7 @@ Result<int> TopCommand::once(Live& live, const TopState& state, Console& console
   const show::top::Surface paper = {
       {console.columns_or(kPaper.columns), console.rows_or(kPaper.rows)}, console.unicode(), true};
   const show::top::Grid grid = show::top::draw(state, history, &sampled, clock, paper);
-  const auto printed = console.print(grid.text(console.colour() && !no_color_));
-  if (!printed) return tl::unexpected(printed.error());
+  VRAM_TRY(console.print(grid.text(console.colour() && !no_color_)));
   return sampled.snapshot.devices.empty() ? kEnvironment : 0;
 }
 
@@ -207,12 +202,10 @@ Result<int> TopCommand::on_terminal(Live live, TopState state, const Console& co
 }
 
 Result<int> TopCommand::run(Console& console) {
-  auto state = this->state();
-  if (!state) return tl::unexpected(state.error());
-  auto live = Live::of(gpu_);
-  if (!live) return tl::unexpected(live.error());
-  if (once_) return once(*live, *state, console);
-  return on_terminal(*std::move(live), *std::move(state), console);
+  VRAM_TRY_ASSIGN(auto state, this->state());
+  VRAM_TRY_ASSIGN(auto live, Live::of(gpu_));
+  if (once_) return once(live, state, console);
+  return on_terminal(std::move(live), std::move(state), console);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // vram tune: the settings of PyTorch's allocator that serve a recorded program best.
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
@@ -77,14 +78,12 @@ std::vector<Option> TuneCommand::options() {
 Result<TuneCommand::Numbers> TuneCommand::numbers() const {
   Numbers numbers;
   if (!jobs_.empty()) {
-    const auto jobs = parse_number("--jobs", jobs_);
-    if (!jobs) return tl::unexpected(jobs.error());
-    numbers.jobs = static_cast<unsigned>(std::min(*jobs, kMaxJobs));
+    VRAM_TRY_ASSIGN(const auto jobs, parse_number("--jobs", jobs_));
+    numbers.jobs = static_cast<unsigned>(std::min(jobs, kMaxJobs));
   }
   if (!top_.empty()) {
-    const auto top = parse_number("--top", top_);
-    if (!top) return tl::unexpected(top.error());
-    numbers.top = *top;
+    VRAM_TRY_ASSIGN(const auto top, parse_number("--top", top_));
+    numbers.top = top;
   }
   return numbers;
 }
@@ -95,10 +94,9 @@ Result<> name_holders(const trace::Trace& trace, const Console& console, show::T
   progress.announce(trace.events.size());
   explain::ExplainOptions options;
   options.device = report.device;
-  const auto explained = explain::explain(trace, options);
-  if (!explained) return tl::unexpected(explained.error());
-  report.at_peak = explained->devices[explained->main_device].at_peak;
-  report.has_stacks = explained->has_stacks;
+  VRAM_TRY_ASSIGN(const auto explained, explain::explain(trace, options));
+  report.at_peak = explained.devices[explained.main_device].at_peak;
+  report.has_stacks = explained.has_stacks;
   return {};
 }
 
@@ -111,43 +109,36 @@ Result<show::TuneReport> TuneCommand::tuned(const trace::Trace& trace, unsigned 
                 "ranks, found one under {}; compare allocators with: vram replay {}",
                 trace.origin.path, own.name, trace.origin.path);
   }
-  const auto recorded = recorded_program(trace, device_, console);
-  if (!recorded) return tl::unexpected(recorded.error());
-  const auto capacity = capacity_for(*recorded, capacity_);
-  if (!capacity) return tl::unexpected(capacity.error());
-  const auto lag_ns = lag_for(lag_);
-  if (!lag_ns) return tl::unexpected(lag_ns.error());
+  VRAM_TRY_ASSIGN(const auto recorded, recorded_program(trace, device_, console));
+  VRAM_TRY_ASSIGN(const auto capacity, capacity_for(recorded, capacity_));
+  VRAM_TRY_ASSIGN(const auto lag_ns, lag_for(lag_));
   show::TuneReport report;
-  fill_subject(trace, *recorded, *capacity, report);
-  report.lag_ns = *lag_ns;
+  fill_subject(trace, recorded, capacity, report);
+  report.lag_ns = lag_ns;
   Progress progress(console, "tuning");
   progress.announce(report.events);
   report.result = replay::tune(
-      recorded->program, own,
-      {.capacity_bytes = capacity->bytes,
-       .capacity_is_fraction = capacity->is_fraction,
+      recorded.program, own,
+      {.capacity_bytes = capacity.bytes,
+       .capacity_is_fraction = capacity.is_fraction,
        .jobs = jobs,
        .progress = [&](size_t done,
                        size_t planned) { progress.update_count(done, planned, "replays"); },
-       .lag_ns = *lag_ns});
+       .lag_ns = lag_ns});
   if (report.result.verdict == replay::TuneVerdict::kCannotFit) {
-    if (const auto named = name_holders(trace, console, report); !named)
-      return tl::unexpected(named.error());
+    VRAM_TRY(name_holders(trace, console, report));
   }
   return report;
 }
 
 Result<int> TuneCommand::run(Console& console) {
-  const auto numbers = this->numbers();
-  if (!numbers) return tl::unexpected(numbers.error());
-  if (const auto checked = check_output(output_); !checked) return tl::unexpected(checked.error());
-  const auto trace = open_with_progress(trace_, max_size_, console);
-  if (!trace) return tl::unexpected(trace.error());
-  const auto report = tuned(*trace, numbers->jobs, console);
-  if (!report) return tl::unexpected(report.error());
+  VRAM_TRY_ASSIGN(const auto numbers, this->numbers());
+  VRAM_TRY(check_output(output_));
+  VRAM_TRY_ASSIGN(const auto trace, open_with_progress(trace_, max_size_, console));
+  VRAM_TRY_ASSIGN(const auto report, tuned(trace, numbers.jobs, console));
   show::TextOptions options = text_options(output_, console);
-  options.top = numbers->top;
-  const std::string text = json_ ? show::tune_json(*report) : show::draw_tune(*report, options);
+  options.top = numbers.top;
+  const std::string text = json_ ? show::tune_json(report) : show::draw_tune(report, options);
   return deliver(text, output_, console).map([] { return 0; });
 }
 

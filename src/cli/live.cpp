@@ -1,6 +1,7 @@
 #include "cli/live.hpp"
 
 #include "base/environment.hpp"
+#include "base/result.hpp"
 #include "cli/demo.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/nvml/nvml.hpp"
@@ -41,9 +42,8 @@ Result<gpu::drm::Drm> open_drm() {
 // The device's name says what is played, wherever it is shown.
 Result<watch::Playable> open_demo() {
   const DemoRecording& recording = demo_recordings().front();
-  const auto path = demo_path(recording);
-  if (!path) return tl::unexpected(path.error());
-  auto playable = open_playable(*path);
+  VRAM_TRY_ASSIGN(const auto path, demo_path(recording));
+  auto playable = open_playable(path);
   if (playable) playable->name = fmt::format("simulated GPU (demo {})", recording.name);
   return playable;
 }
@@ -127,9 +127,8 @@ watch::Playable playable_of(const explain::MemoryTimeline& timeline) {
 }
 
 Result<watch::Playable> open_playable(const std::string& path) {
-  const auto trace = trace::open_trace(path);
-  if (!trace) return tl::unexpected(trace.error());
-  return explain::timeline_of(*trace).map(playable_of);
+  VRAM_TRY_ASSIGN(const auto trace, trace::open_trace(path));
+  return explain::timeline_of(trace).map(playable_of);
 }
 
 }  // namespace vram::cli

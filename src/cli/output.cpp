@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/file.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "show/draw/bar.hpp"
 
@@ -49,16 +50,15 @@ Result<> check_output(const Output& output) {
 
 Result<> deliver(const std::string& text, const Output& output, Console& console) {
   if (output.path.empty()) return console.print(text);
-  if (auto checked = check_output(output); !checked) return checked;
-  auto file = AtomicFile::create(output.path, replace_for(output.is_forced));
-  if (!file) return tl::unexpected(file.error());
-  if (auto written = file->write(text); !written) return written;
-  if (!file->is_in_place() && !is_own_format(text, "")) {
+  VRAM_TRY(check_output(output));
+  VRAM_TRY_ASSIGN(auto file, AtomicFile::create(output.path, replace_for(output.is_forced)));
+  VRAM_TRY(file.write(text));
+  if (!file.is_in_place() && !is_own_format(text, "")) {
     const std::string_view gap = text.ends_with('\n') ? "\n" : "\n\n";
     const std::string end = fmt::format("{}{}{}\n", gap, kTextEnd, VRAM_VERSION);
-    if (auto written = file->write(end); !written) return written;
+    VRAM_TRY(file.write(end));
   }
-  return file->commit();
+  return file.commit();
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #include "cli/recorded_program.hpp"
 
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "replay/capacity.hpp"
@@ -38,10 +39,9 @@ tl::unexpected<Error> no_such_gpu(const std::string& option,
 Result<RecordedProgram> named_program(const trace::Trace& trace,
                                       const std::vector<const DeviceTrace*>& gpus,
                                       const std::string& option) {
-  const auto ordinal = parse_number("--device", option);
-  if (!ordinal) return tl::unexpected(ordinal.error());
+  VRAM_TRY_ASSIGN(const auto ordinal, parse_number("--device", option));
   const auto found =
-      std::ranges::find_if(gpus, [&](const DeviceTrace* gpu) { return gpu->ordinal == *ordinal; });
+      std::ranges::find_if(gpus, [&](const DeviceTrace* gpu) { return gpu->ordinal == ordinal; });
   if (found == gpus.end()) return no_such_gpu(option, gpus);
   return RecordedProgram{*found, replay::make_program(trace, **found), {}, {}};
 }
@@ -70,23 +70,21 @@ Capacity recorded_capacity(const RecordedProgram& recorded) {
 }
 
 Result<Capacity> card_capacity(const CapacityOptions& options) {
-  auto card = find_card(options.gpu);
-  if (!card) return tl::unexpected(card.error());
+  VRAM_TRY_ASSIGN(auto card, find_card(options.gpu));
   if (!options.context.empty()) {
-    const auto context = parse_size("--context", options.context);
-    if (!context) return tl::unexpected(context.error());
-    card->context_bytes = *context;
+    VRAM_TRY_ASSIGN(const auto context, parse_size("--context", options.context));
+    card.context_bytes = context;
   }
-  const uint64_t bytes = card->allocator_bytes();
+  const uint64_t bytes = card.allocator_bytes();
   if (bytes == 0) {
-    return fail(Code::kBadInput, "--gpu {}: a CUDA context of {} leaves nothing of {}", card->name,
-                format_bytes(card->context_bytes), format_bytes(card->program_bytes));
+    return fail(Code::kBadInput, "--gpu {}: a CUDA context of {} leaves nothing of {}", card.name,
+                format_bytes(card.context_bytes), format_bytes(card.program_bytes));
   }
   return Capacity{.bytes = bytes,
                   .source = show::CapacitySource::kAsked,
                   .card = fmt::format("{}: {} for programs ({}) minus {} for the CUDA context",
-                                      card->name, format_bytes(card->program_bytes), card->source,
-                                      format_bytes(card->context_bytes))};
+                                      card.name, format_bytes(card.program_bytes), card.source,
+                                      format_bytes(card.context_bytes))};
 }
 
 }  // namespace
@@ -145,10 +143,9 @@ Result<Capacity> capacity_for(const RecordedProgram& recorded, const CapacityOpt
   if (!options.gpu.empty()) return card_capacity(options);
   if (options.capacity == "unlimited") return Capacity{};
   if (options.capacity.empty()) return recorded_capacity(recorded);
-  const auto bytes = parse_size("--capacity", options.capacity);
-  if (!bytes) return tl::unexpected(bytes.error());
-  if (*bytes == 0) return fail(Code::kBadInput, "--capacity: expected more than 0 bytes");
-  return Capacity{.bytes = *bytes, .source = show::CapacitySource::kAsked};
+  VRAM_TRY_ASSIGN(const auto bytes, parse_size("--capacity", options.capacity));
+  if (bytes == 0) return fail(Code::kBadInput, "--capacity: expected more than 0 bytes");
+  return Capacity{.bytes = bytes, .source = show::CapacitySource::kAsked};
 }
 
 Option lag_option(std::string& target) {

@@ -1,6 +1,7 @@
 #include "cli/recordings.hpp"
 
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "cli/output.hpp"
 
 #include <algorithm>
@@ -97,9 +98,8 @@ Result<Recordings> find_recordings(const std::vector<std::string>& words) {
       found.paths.push_back(word);
       continue;
     }
-    const auto inside = recordings_in(word);
-    if (!inside) return tl::unexpected(inside.error());
-    found.paths.insert(found.paths.end(), inside->begin(), inside->end());
+    VRAM_TRY_ASSIGN(const auto inside, recordings_in(word));
+    found.paths.insert(found.paths.end(), inside.begin(), inside.end());
     found.is_folder = true;
   }
   const auto has_rank = [](const std::string& path) { return rank_in_name(path).has_value(); };

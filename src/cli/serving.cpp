@@ -4,6 +4,7 @@
 #include "base/bytes.hpp"
 #include "base/capabilities.hpp"
 #include "base/environment.hpp"
+#include "base/result.hpp"
 #include "base/threads.hpp"
 #include "cli/live.hpp"
 #include "cli/reloading.hpp"
@@ -409,9 +410,9 @@ void Serving::end() {
 }
 
 Result<int> Serving::run() {
-  auto server = serve::HttpServer::open(settings_.addresses, limits_of_descriptors());
-  if (!server) return tl::unexpected(server.error());
-  server_ = *std::move(server);
+  VRAM_TRY_ASSIGN(auto server,
+                  serve::HttpServer::open(settings_.addresses, limits_of_descriptors()));
+  server_ = std::move(server);
   // The one thread that keeps the right to see other users' processes.
   sampler_ = std::make_unique<watch::Sampler>(sampler_hooks(), settings_.period);
   drop_privileges();
@@ -436,9 +437,8 @@ Result<int> Serving::run() {
 }  // namespace
 
 Result<int> serve_until_stopped(const ServeSettings& settings, const std::string& token) {
-  auto live = Live::of(settings.gpu, settings.commands);
-  if (!live) return tl::unexpected(live.error());
-  return Serving(settings, token, *std::move(live)).run();
+  VRAM_TRY_ASSIGN(auto live, Live::of(settings.gpu, settings.commands));
+  return Serving(settings, token, std::move(live)).run();
 }
 
 }  // namespace vram::cli

@@ -1,6 +1,7 @@
 #include "cli/startup.hpp"
 
 #include "base/environment.hpp"
+#include "base/result.hpp"
 #include "cli/folders.hpp"
 
 #include <fmt/format.h>
@@ -78,10 +79,9 @@ fs::path c_library(const std::string& startup_folder) {
 // By making it, under a name of its own: a recording of an earlier run stays. What is written in
 // place is not opened beforehand: that could end whoever reads a pipe.
 Result<> check_can_be_written(const RecordSettings& record) {
-  const auto target = find_output_target(record.path, record.replace);
-  if (!target) return tl::unexpected(target.error());
-  if (target->kind == OutputTarget::Kind::kInPlace) return {};
-  const std::string& path = target->path;
+  VRAM_TRY_ASSIGN(const auto target, find_output_target(record.path, record.replace));
+  if (target.kind == OutputTarget::Kind::kInPlace) return {};
+  const std::string& path = target.path;
   std::string probe = path + ".XXXXXX";
   const int descriptor = mkstemp(probe.data());
   if (descriptor < 0)
@@ -174,10 +174,9 @@ Result<> check_python_options(const std::vector<std::string>& command) {
 }
 
 Result<> remove_earlier_recording(const RecordSettings& record) {
-  const auto target = find_output_target(record.path, record.replace);
-  if (!target) return tl::unexpected(target.error());
-  if (target->kind != OutputTarget::Kind::kFile) return {};
-  if (unlink(target->path.c_str()) == 0 || errno == ENOENT) return {};
+  VRAM_TRY_ASSIGN(const auto target, find_output_target(record.path, record.replace));
+  if (target.kind != OutputTarget::Kind::kFile) return {};
+  if (unlink(target.path.c_str()) == 0 || errno == ENOENT) return {};
   return fail(Code::kIo, "--record: can't replace {}: {}; remove it, or name another file",
               record.path, std::strerror(errno));
 }

@@ -1,6 +1,7 @@
 #include "cli/stress_card.hpp"
 
 #include "base/environment.hpp"
+#include "base/result.hpp"
 #include "gpu/cuda/cuda_copies.hpp"
 #include "gpu/cuda/cuda_memory.hpp"
 #include "gpu/sim/sim_gpu.hpp"
@@ -54,11 +55,9 @@ class CudaCard final : public StressCard {
  public:
   static Result<std::unique_ptr<StressCard>> open(std::unique_ptr<Driver> driver, uint32_t ordinal,
                                                   stress::StressedDevice device) {
-    auto memory = CudaMemory::open(driver->api, ordinal);
-    if (!memory) return tl::unexpected(std::move(memory.error()));
-    auto copies = CudaCopies::open(driver->api, driver->copies, ordinal);
-    if (!copies) return tl::unexpected(std::move(copies.error()));
-    return std::make_unique<CudaCard>(std::move(driver), *std::move(memory), *std::move(copies),
+    VRAM_TRY_ASSIGN(auto memory, CudaMemory::open(driver->api, ordinal));
+    VRAM_TRY_ASSIGN(auto copies, CudaCopies::open(driver->api, driver->copies, ordinal));
+    return std::make_unique<CudaCard>(std::move(driver), std::move(memory), std::move(copies),
                                       ordinal, std::move(device));
   }
   CudaCard(std::unique_ptr<Driver> driver, std::unique_ptr<CudaMemory> memory,
@@ -93,11 +92,9 @@ std::string driver_path() {
 
 Result<std::unique_ptr<Driver>> open_driver() {
   const std::string path = driver_path();
-  auto api = DriverApi::load(path);
-  if (!api) return tl::unexpected(std::move(api.error()));
-  auto copies = CopyApi::load(path);
-  if (!copies) return tl::unexpected(std::move(copies.error()));
-  return std::make_unique<Driver>(Driver{*api, *copies});
+  VRAM_TRY_ASSIGN(auto api, DriverApi::load(path));
+  VRAM_TRY_ASSIGN(auto copies, CopyApi::load(path));
+  return std::make_unique<Driver>(Driver{api, copies});
 }
 
 bool is_same(const std::optional<std::string>& one, const std::optional<std::string>& other) {
@@ -151,18 +148,16 @@ const watch::Device* find_device(const watch::Snapshot& snapshot,
 
 Result<std::unique_ptr<StressCard>> cuda_card(const watch::Snapshot& snapshot,
                                               std::optional<uint32_t> number) {
-  auto driver = open_driver();
-  if (!driver) return tl::unexpected(std::move(driver.error()));
-  const std::vector<stress::StressedDevice> devices = devices_of(**driver);
-  const auto ordinal = ordinal_of(devices, snapshot, number);
-  if (!ordinal) return tl::unexpected(ordinal.error());
+  VRAM_TRY_ASSIGN(auto driver, open_driver());
+  const std::vector<stress::StressedDevice> devices = devices_of(*driver);
+  VRAM_TRY_ASSIGN(const auto ordinal, ordinal_of(devices, snapshot, number));
   stress::StressedDevice device;
-  if (*ordinal < devices.size()) device = devices[*ordinal];
+  if (ordinal < devices.size()) device = devices[ordinal];
   if (const watch::Device* const known = find_device(snapshot, device); known != nullptr) {
     device.index = known->identity.index;
     device.driver = known->identity.driver;
   }
-  return CudaCard::open(*std::move(driver), *ordinal, std::move(device));
+  return CudaCard::open(std::move(driver), ordinal, std::move(device));
 }
 
 }  // namespace vram::cli

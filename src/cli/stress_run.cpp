@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/file.hpp"
+#include "base/result.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
@@ -145,15 +146,13 @@ Result<int> print_result(const stress::StressReport& report, const StressArgumen
                          const StressRequest& request, Console& console) {
   std::optional<stress::Comparison> comparison;
   if (arguments.before) {
-    auto compared = stress::compare(*arguments.before, report, arguments.limit);
-    if (!compared) return tl::unexpected(std::move(compared.error()));
-    comparison = *std::move(compared);
+    VRAM_TRY_ASSIGN(auto compared, stress::compare(*arguments.before, report, arguments.limit));
+    comparison = std::move(compared);
   }
   const std::string text =
       request.json ? show::stress_json(report, comparison)
                    : show::draw_stress(report, comparison, text_options(request.output, console));
-  if (const auto done = deliver(text, request.output, console); !done)
-    return tl::unexpected(done.error());
+  VRAM_TRY(deliver(text, request.output, console));
   return exit_code(report, comparison);
 }
 
@@ -187,26 +186,22 @@ bool is_of_no_test(const StressRequest& request) {
 }
 
 Result<int> run_stress_request(const StressRequest& request, Console& console) {
-  const auto arguments = parse_stress_arguments(request);
-  if (!arguments) return tl::unexpected(arguments.error());
+  VRAM_TRY_ASSIGN(const auto arguments, parse_stress_arguments(request));
   // Looked at before this process has memory there itself.
-  auto live = Live::of("nvml");
-  if (!live) return tl::unexpected(live.error());
+  VRAM_TRY_ASSIGN(auto live, Live::of("nvml"));
   const watch::Snapshot snapshot =
-      arguments->simulated_bytes ? watch::Snapshot{} : live->take_sample();
-  auto opened = open_card(*arguments, snapshot);
+      arguments.simulated_bytes ? watch::Snapshot{} : live.take_sample();
+  auto opened = open_card(arguments, snapshot);
   if (!opened) {
     console.error(opened.error().message);
     return kEnvironment;
   }
   const stress::StressedDevice& device = (*opened)->device();
   const std::vector<stress::OtherUser> others = others_on(snapshot, device);
-  if (const auto checked = check_others(others, request.force); !checked)
-    return tl::unexpected(checked.error());
-  if (const auto checked = check_comparable(*arguments, device); !checked)
-    return tl::unexpected(checked.error());
+  VRAM_TRY(check_others(others, request.force));
+  VRAM_TRY(check_comparable(arguments, device));
   const watch::Moment moment = watch::current_moment();
-  auto report = stress_device(**opened, *live, *arguments, console);
+  auto report = stress_device(**opened, live, arguments, console);
   if (!report) {
     console.error(report.error().message);
     return kEnvironment;
@@ -217,7 +212,7 @@ Result<int> run_stress_request(const StressRequest& request, Console& console) {
   report->time_ns = moment.time_ns;
   report->host = moment.host;
   report->others = others;
-  return print_result(*report, *arguments, request, console);
+  return print_result(*report, arguments, request, console);
 }
 
 namespace {
@@ -269,17 +264,15 @@ Result<> parse_numbers(const StressRequest& request, StressArguments& arguments)
     return fail(Code::kBadInput, "--stress: expected 1s to 24h, found '{}'", request.length);
   arguments.length_ns = *length;
   if (!request.device.empty()) {
-    const auto device = parse_number("--device", request.device);
-    if (!device) return tl::unexpected(device.error());
-    if (*device > std::numeric_limits<uint32_t>::max())
+    VRAM_TRY_ASSIGN(const auto device, parse_number("--device", request.device));
+    if (device > std::numeric_limits<uint32_t>::max())
       return fail(Code::kBadInput, "--device: invalid number {}", request.device);
-    arguments.device = static_cast<uint32_t>(*device);
+    arguments.device = static_cast<uint32_t>(device);
   }
   arguments.seed = watch::monotonic_ns() % 1'000'000;
   if (!request.seed.empty()) {
-    const auto seed = parse_number("--seed", request.seed);
-    if (!seed) return tl::unexpected(seed.error());
-    arguments.seed = *seed;
+    VRAM_TRY_ASSIGN(const auto seed, parse_number("--seed", request.seed));
+    arguments.seed = seed;
   }
   if (request.leave.empty()) return {};
   const auto leave = parse_bytes(request.leave);
@@ -292,13 +285,10 @@ Result<> parse_numbers(const StressRequest& request, StressArguments& arguments)
 
 Result<StressArguments> parse_stress_arguments(const StressRequest& request) {
   StressArguments arguments;
-  if (auto parsed = parse_numbers(request, arguments); !parsed)
-    return tl::unexpected(parsed.error());
-  if (auto parsed = parse_gpu(request.gpu, arguments); !parsed)
-    return tl::unexpected(parsed.error());
-  const auto limit = parse_limit(request.fail_above);
-  if (!limit) return tl::unexpected(limit.error());
-  arguments.limit = *limit;
+  VRAM_TRY(parse_numbers(request, arguments));
+  VRAM_TRY(parse_gpu(request.gpu, arguments));
+  VRAM_TRY_ASSIGN(const auto limit, parse_limit(request.fail_above));
+  arguments.limit = limit;
   if (request.compare.empty()) return arguments;
   auto before = read_report(request.compare);
   if (!before) return fail(before.error().code, "--compare: {}", before.error().message);

@@ -1,6 +1,7 @@
 #include "cli/top_settings.hpp"
 
 #include "base/file.hpp"
+#include "base/result.hpp"
 #include "cli/folders.hpp"
 
 #include <filesystem>
@@ -53,23 +54,20 @@ Result<Settings> read_top_settings(const std::string& path) {
   if (found.type() == fs::file_type::not_found) return Settings();
   if (fs::exists(found) && !fs::is_regular_file(found))
     return fail(Code::kBadInput, "{} is no plain file", path);
-  const auto text = read_whole(path, kMaxSettingsFileBytes);
-  if (!text) return tl::unexpected(text.error());
-  return show::top::settings_of_toml(*text, path);
+  VRAM_TRY_ASSIGN(const auto text, read_whole(path, kMaxSettingsFileBytes));
+  return show::top::settings_of_toml(text, path);
 }
 
 Result<> keep_top_settings(const std::string& path, const Settings& changed) {
-  const auto known = read_top_settings(path);
-  if (!known) return tl::unexpected(known.error());
+  VRAM_TRY_ASSIGN(const auto known, read_top_settings(path));
   std::error_code error;
   const fs::path real = fs::weakly_canonical(path, error);  // a link to it stays one
   if (error) return fail(Code::kIo, "cannot find {}: {}", path, error.message());
   const PrivateUmask privately;
   if (auto made = make_folder(real.parent_path()); !made) return made;
-  auto file = AtomicFile::create(real, Replace::kAny);
-  if (!file) return tl::unexpected(file.error());
-  if (auto written = file->write(to_toml(put_over(*known, changed))); !written) return written;
-  return file->commit();
+  VRAM_TRY_ASSIGN(auto file, AtomicFile::create(real, Replace::kAny));
+  VRAM_TRY(file.write(to_toml(put_over(known, changed))));
+  return file.commit();
 }
 
 }  // namespace vram::cli

@@ -1,6 +1,7 @@
 #include "explain/explain.hpp"
 
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "explain/findings/findings.hpp"
 #include "explain/growth/growth.hpp"
 #include "explain/history/history.hpp"
@@ -128,8 +129,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   };
   const std::span<const trace::Event> events = trace.events_of(device);
   const EventClock clock(trace, device);
-  const auto at = requested_event(clock, device, events, options);
-  if (!at) return tl::unexpected(at.error());
+  VRAM_TRY_ASSIGN(const auto at, requested_event(clock, device, events, options));
 
   DeviceReport report;
   report.ordinal = device.ordinal;
@@ -154,7 +154,7 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
   report.duration_ns = curve.end_ns;
   report.timeline = curve.timeline;
   enter(kStatesStage);
-  explain_states(sources, *at, report);
+  explain_states(sources, at, report);
   enter(kStepsStage);
   report.steps = find_steps(trace, device, history, scopes, clock.origin_unix_ns());
   report.steps.phases = find_phases(trace, device, history, scopes, report.steps);
@@ -172,14 +172,13 @@ Result<DeviceReport> explain_device(const trace::Trace& trace, const trace::Devi
 Result<> add_moment(const trace::Trace& trace, const trace::DeviceTrace& device,
                     const ExplainOptions& options, DeviceReport& report) {
   const EventClock clock(trace, device);
-  const auto at = requested_event(clock, device, trace.events_of(device), options);
-  if (!at) return tl::unexpected(at.error());
+  VRAM_TRY_ASSIGN(const auto at, requested_event(clock, device, trace.events_of(device), options));
   const History history = replay_history(
       trace, device, replay::find_baseline(trace, device, replay::FoundBlocks(trace.tables)));
   const Curve curve = draw_curve(trace, device, history, clock, options.timeline_slices);
   const Scopes scopes = build_scopes(trace, device);
   const Names names = find_names(trace, device, history);
-  const std::vector<int64_t> moments = {at->value()};
+  const std::vector<int64_t> moments = {at.value()};
   report.at = states_after({trace, device, history, clock, curve, scopes, names}, moments).front();
   return {};
 }
@@ -254,12 +253,11 @@ Result<> check_contents(const trace::Trace& trace) {
 }
 
 Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options) {
-  if (const auto checked = check_contents(trace); !checked) return tl::unexpected(checked.error());
-  const auto selected = requested_device(trace, options);
-  if (!selected) return tl::unexpected(selected.error());
+  VRAM_TRY(check_contents(trace));
+  VRAM_TRY_ASSIGN(const auto selected, requested_device(trace, options));
   // --at speaks of the device that leads. Which one that is may be known only when all are
   // explained.
-  const auto lead = trace.devices.size() == 1 ? std::optional<size_t>(0) : *selected;
+  const auto lead = trace.devices.size() == 1 ? std::optional<size_t>(0) : selected;
   ExplainOptions without_moment = options;
   without_moment.at_ns.reset();
   without_moment.at_event.reset();
@@ -268,15 +266,14 @@ Result<Report> explain(const trace::Trace& trace, const ExplainOptions& options)
   Report report;
   describe_origin(trace, report);
   for (size_t i = 0; i < trace.devices.size(); ++i) {
-    auto explained = explain_device(trace, trace.devices[i], i == lead ? options : without_moment);
-    if (!explained) return tl::unexpected(explained.error());
-    report.devices.push_back(std::move(*explained));
+    VRAM_TRY_ASSIGN(auto explained,
+                    explain_device(trace, trace.devices[i], i == lead ? options : without_moment));
+    report.devices.push_back(std::move(explained));
   }
   report.main_device = lead.value_or(lead_by_default(report.devices));
   if (!lead && (options.at_ns || options.at_event || options.at_oom)) {
     const size_t main = report.main_device;
-    if (auto added = add_moment(trace, trace.devices[main], options, report.devices[main]); !added)
-      return tl::unexpected(added.error());
+    VRAM_TRY(add_moment(trace, trace.devices[main], options, report.devices[main]));
   }
   return report;
 }

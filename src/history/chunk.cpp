@@ -221,9 +221,8 @@ Result<Chunk> decode(std::span<const uint8_t> bytes, uint32_t only) {
     return fail(Code::kBadInput, "expected times and at most {} columns, found an end or {}",
                 kMaxColumns, columns);
   for (uint64_t i = 0; i < columns; ++i) {
-    auto column = get_column(in, rows, form, only);
-    if (!column) return tl::unexpected(column.error());
-    if (only == 0 || only == column->metric) chunk.columns.push_back(std::move(*column));
+    VRAM_TRY_ASSIGN(auto column, get_column(in, rows, form, only));
+    if (only == 0 || only == column.metric) chunk.columns.push_back(std::move(column));
   }
   if (!in.done()) return fail(Code::kBadInput, "{} bytes follow the last column", in.left());
   return chunk;

@@ -1,5 +1,6 @@
 #include "history/database.hpp"
 
+#include "base/result.hpp"
 #include "history/metrics.hpp"
 
 #include <fmt/format.h>
@@ -114,11 +115,9 @@ Result<> Database::execute(const std::string& sql) {
 }
 
 Result<int64_t> Database::number(std::string_view sql) {
-  auto statement = prepare(sql);
-  if (!statement) return tl::unexpected(statement.error());
-  auto row = statement->step();
-  if (!row) return tl::unexpected(row.error());
-  return *row ? statement->number(0) : 0;
+  VRAM_TRY_ASSIGN(auto statement, prepare(sql));
+  VRAM_TRY_ASSIGN(auto row, statement.step());
+  return row ? statement.number(0) : 0;
 }
 
 namespace {
@@ -186,16 +185,13 @@ Result<> check_owner(int64_t application, int64_t version, const std::string& pa
 }  // namespace
 
 Result<> prepare_schema(Database& database, const std::string& path) {
-  auto tables = database.number("SELECT count(*) FROM sqlite_schema");
-  if (!tables) return tl::unexpected(tables.error());
-  auto application = database.number("PRAGMA application_id");
-  if (!application) return tl::unexpected(application.error());
-  auto version = database.number("PRAGMA user_version");
-  if (!version) return tl::unexpected(version.error());
-  const bool is_new = *tables == 0 && *application == 0 && *version == 0;
+  VRAM_TRY_ASSIGN(auto tables, database.number("SELECT count(*) FROM sqlite_schema"));
+  VRAM_TRY_ASSIGN(auto application, database.number("PRAGMA application_id"));
+  VRAM_TRY_ASSIGN(auto version, database.number("PRAGMA user_version"));
+  const bool is_new = tables == 0 && application == 0 && version == 0;
   if (is_new) {
     if (auto made = make_tables(database); !made) return made;
-  } else if (auto ours = check_owner(*application, *version, path); !ours) {
+  } else if (auto ours = check_owner(application, version, path); !ours) {
     return ours;
   }
   return database.execute(std::string(kSettings) + kKept);

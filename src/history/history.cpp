@@ -1,6 +1,7 @@
 #include "history/history.hpp"
 
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "history/fold.hpp"
 #include "history/prune_clock.hpp"
 #include "history/query.hpp"
@@ -238,10 +239,9 @@ Result<> History::State::prune_if_due() {
     keep_clock();
   }
   if (auto pruned = store_.prune(*now_ns / kNsPerS, leaps, options_.keep); !pruned) return pruned;
-  auto span = store_.span();
-  if (!span) return tl::unexpected(span.error());
+  VRAM_TRY_ASSIGN(auto span, store_.span());
   const std::lock_guard guard(memory_mutex_);
-  if (span->oldest_s) oldest_ns_ = *span->oldest_s * kNsPerS;
+  if (span.oldest_s) oldest_ns_ = *span.oldest_s * kNsPerS;
   return {};
 }
 
@@ -312,17 +312,13 @@ Unwritten History::State::unwritten(Chunks chunks) const {
 }
 
 Result<History> History::open(const std::string& path, HistoryOptions options) {
-  auto store = Store::open(path, options.report);
-  if (!store) return tl::unexpected(store.error());
-  auto start = store->start();
-  if (!start) return tl::unexpected(start.error());
-  auto span = store->span();
-  if (!span) return tl::unexpected(span.error());
-  auto kept = store->kept();
-  if (!kept) return tl::unexpected(kept.error());
+  VRAM_TRY_ASSIGN(auto store, Store::open(path, options.report));
+  VRAM_TRY_ASSIGN(auto start, store.start());
+  VRAM_TRY_ASSIGN(auto span, store.span());
+  VRAM_TRY_ASSIGN(auto kept, store.kept());
   return History(std::make_unique<State>(
-      path, std::move(options), std::move(*store),
-      State::Begin{.fold = *std::move(start), .span = *span, .kept = *std::move(kept)}));
+      path, std::move(options), std::move(store),
+      State::Begin{.fold = std::move(start), .span = span, .kept = std::move(kept)}));
 }
 
 History::History(std::unique_ptr<State> state) : state_(std::move(state)) {}

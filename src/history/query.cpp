@@ -1,5 +1,6 @@
 #include "history/query.hpp"
 
+#include "base/result.hpp"
 #include "history/database.hpp"
 #include "history/series.hpp"
 
@@ -34,12 +35,10 @@ class Reading {
   }
 
   Result<> open(const std::string& path, const char* sql) {
-    auto database = Database::open(path, true);
-    if (!database) return tl::unexpected(database.error());
-    database_ = std::move(*database);
-    auto statement = database_.prepare(sql);
-    if (!statement) return tl::unexpected(statement.error());
-    statement_ = std::move(*statement);
+    VRAM_TRY_ASSIGN(auto database, Database::open(path, true));
+    database_ = std::move(database);
+    VRAM_TRY_ASSIGN(auto statement, database_.prepare(sql));
+    statement_ = std::move(statement);
     return {};
   }
 
@@ -102,7 +101,7 @@ Result<std::vector<int64_t>> highest_ids(Reading& reading, const DeviceRow& devi
     known = std::max(known, **peak);
     return {};
   };
-  if (auto read = reading.read(device, visit); !read) return tl::unexpected(read.error());
+  VRAM_TRY(reading.read(device, visit));
   std::vector<std::pair<int64_t, int64_t>> order;
   for (const auto& [id, peak] : peaks) order.emplace_back(-peak, id);
   std::ranges::sort(order);
@@ -128,7 +127,7 @@ Result<StepsById> steps_of(Reading& reading, const DeviceRow& device, const Quer
     if (points > kMaxPoints) return tl::unexpected(too_many());
     return {};
   };
-  if (auto read = reading.read(device, add); !read) return tl::unexpected(read.error());
+  VRAM_TRY(reading.read(device, add));
   return all;
 }
 
@@ -142,14 +141,14 @@ class ProcessNames {
   Result<HistoryProcess> of(int64_t id) {
     const auto known = known_.find(id);
     if (known != known_.end()) return known->second;
-    auto statement = database_.prepare(
-        "SELECT pid, start_ticks, user, command, container, pod, slurm_job FROM process "
-        "WHERE id=?1");
-    if (!statement) return tl::unexpected(statement.error());
-    statement->bind(1, id);
-    auto row = statement->step();
-    if (!row) return tl::unexpected(row.error());
-    return *row ? process_of(*statement) : HistoryProcess();
+    VRAM_TRY_ASSIGN(
+        auto statement,
+        database_.prepare(
+            "SELECT pid, start_ticks, user, command, container, pod, slurm_job FROM process "
+            "WHERE id=?1"));
+    statement.bind(1, id);
+    VRAM_TRY_ASSIGN(auto row, statement.step());
+    return row ? process_of(statement) : HistoryProcess();
   }
 
  private:
@@ -162,17 +161,16 @@ class ProcessNames {
 Result<std::vector<DeviceRow>> read_devices(const std::string& path,
                                             const std::optional<std::string>& key,
                                             const Unwritten& unwritten) {
-  auto database = Database::open(path, true);
-  if (!database) return tl::unexpected(database.error());
-  auto statement = database->prepare("SELECT id, key, name, place, total_bytes FROM device");
-  if (!statement) return tl::unexpected(statement.error());
+  VRAM_TRY_ASSIGN(auto database, Database::open(path, true));
+  VRAM_TRY_ASSIGN(auto statement,
+                  database.prepare("SELECT id, key, name, place, total_bytes FROM device"));
   std::map<std::string, DeviceRow> devices;
-  auto row = statement->step();
-  for (; row && *row; row = statement->step()) {
-    DeviceRow device{statement->number(0),
-                     {statement->text(1).value_or(""), statement->text(2).value_or(""),
-                      static_cast<uint32_t>(statement->number(3)), std::nullopt}};
-    if (const auto total = statement->number_if_any(4))
+  auto row = statement.step();
+  for (; row && *row; row = statement.step()) {
+    DeviceRow device{statement.number(0),
+                     {statement.text(1).value_or(""), statement.text(2).value_or(""),
+                      static_cast<uint32_t>(statement.number(3)), std::nullopt}};
+    if (const auto total = statement.number_if_any(4))
       device.device.total_bytes = static_cast<uint64_t>(*total);
     devices[device.device.key] = std::move(device);
   }
@@ -190,23 +188,21 @@ Result<std::vector<DeviceRow>> read_devices(const std::string& path,
 Result<SeriesAnswer> read_series(const std::string& path, uint32_t metric,
                                  const std::optional<std::string>& device, const QueryPlan& plan,
                                  const Unwritten& unwritten) {
-  auto devices = read_devices(path, device, unwritten);
-  if (!devices) return tl::unexpected(devices.error());
+  VRAM_TRY_ASSIGN(auto devices, read_devices(path, device, unwritten));
   Reading reading(plan, unwritten);
-  auto opened = reading.open(path,
-                             "SELECT id, begin_s, samples, 0 FROM device_chunk WHERE device=?1 AND "
-                             "begin_s>=?2 AND begin_s<?3 AND grain_s=?4");
-  if (!opened) return tl::unexpected(opened.error());
+  VRAM_TRY(reading.open(path,
+                        "SELECT id, begin_s, samples, 0 FROM device_chunk WHERE device=?1 AND "
+                        "begin_s>=?2 AND begin_s<?3 AND grain_s=?4"));
   SeriesAnswer answer;
   size_t points = 0;
-  for (const DeviceRow& row : *devices) {
+  for (const DeviceRow& row : devices) {
     Steps steps;
     const auto add = [&](int64_t, int64_t begin_s, std::span<const uint8_t> bytes) -> Result<> {
       if (!steps.add(plan, begin_s, bytes, metric)) ++answer.unreadable;
       if (points + steps.size() > kMaxPoints) return tl::unexpected(too_many());
       return {};
     };
-    if (auto read = reading.read(row, add); !read) return tl::unexpected(read.error());
+    VRAM_TRY(reading.read(row, add));
     points += steps.size();
     answer.answer.push_back({row.device, plan.step_ms * 1'000'000, steps.points()});
   }
@@ -216,33 +212,28 @@ Result<SeriesAnswer> read_series(const std::string& path, uint32_t metric,
 Result<ProcessesAnswer> read_processes(const std::string& path, const ProcessQuery& query,
                                        const Unwritten& unwritten) {
   const QueryPlan plan = plan_query(query);
-  auto devices = read_devices(path, query.device, unwritten);
-  if (!devices) return tl::unexpected(devices.error());
+  VRAM_TRY_ASSIGN(auto devices, read_devices(path, query.device, unwritten));
   Reading reading(plan, unwritten);
-  if (auto opened = reading.open(path, kProcessRows); !opened)
-    return tl::unexpected(opened.error());
+  VRAM_TRY(reading.open(path, kProcessRows));
   ProcessNames names(reading.database(), unwritten);
   ProcessesAnswer answer;
   size_t points = 0;
-  for (const DeviceRow& row : *devices) {
+  for (const DeviceRow& row : devices) {
     auto ids = query.only;
     if (ids.empty()) {
-      auto found = highest_ids(reading, row, plan, query.limit, answer.unreadable);
-      if (!found) return tl::unexpected(found.error());
-      ids = *std::move(found);
+      VRAM_TRY_ASSIGN(auto found, highest_ids(reading, row, plan, query.limit, answer.unreadable));
+      ids = std::move(found);
     }
-    auto all = steps_of(reading, row, plan, ids);
-    if (!all) return tl::unexpected(all.error());
+    VRAM_TRY_ASSIGN(auto all, steps_of(reading, row, plan, ids));
     for (const int64_t id : ids) {
-      const Steps& steps = all->at(id);
+      const Steps& steps = all.at(id);
       points += steps.size();
       if (points > kMaxPoints) return tl::unexpected(too_many());
       if (steps.size() == 0) continue;
-      auto process = names.of(id);
-      if (!process) return tl::unexpected(process.error());
+      VRAM_TRY_ASSIGN(auto process, names.of(id));
       answer.answer.push_back(
-          {std::move(*process), row.device, plan.step_ms * 1'000'000, steps.points()});
-      all->erase(id);
+          {std::move(process), row.device, plan.step_ms * 1'000'000, steps.points()});
+      all.erase(id);
     }
   }
   return answer;
@@ -251,16 +242,14 @@ Result<ProcessesAnswer> read_processes(const std::string& path, const ProcessQue
 Result<HoldersAnswer> read_holders(const std::string& path, const ProcessQuery& query,
                                    const Unwritten& unwritten) {
   const QueryPlan plan = plan_query(query);
-  auto devices = read_devices(path, query.device, unwritten);
-  if (!devices) return tl::unexpected(devices.error());
+  VRAM_TRY_ASSIGN(auto devices, read_devices(path, query.device, unwritten));
   Reading reading(plan, unwritten);
-  if (auto opened = reading.open(path, kProcessRows); !opened)
-    return tl::unexpected(opened.error());
+  VRAM_TRY(reading.open(path, kProcessRows));
   HoldersAnswer answer;
-  for (const DeviceRow& row : *devices) {
-    const auto ids = highest_ids(reading, row, plan, query.limit, answer.unreadable);
-    if (!ids) return tl::unexpected(ids.error());
-    for (const int64_t id : *ids) answer.answer.push_back({row.device, id});
+  for (const DeviceRow& row : devices) {
+    VRAM_TRY_ASSIGN(const auto ids,
+                    highest_ids(reading, row, plan, query.limit, answer.unreadable));
+    for (const int64_t id : ids) answer.answer.push_back({row.device, id});
   }
   return answer;
 }
@@ -317,12 +306,11 @@ constexpr int64_t kMaxOffsetMs = int64_t{1} << 40;
 template <typename Use>
 Result<> for_each_row(const QueryPlan& plan, int64_t begin_s, std::span<const uint8_t> bytes,
                       uint32_t metric, Use use) {
-  const auto chunk = decode(bytes, metric);
-  if (!chunk) return tl::unexpected(chunk.error());
-  if (chunk->columns.empty()) return {};
-  for (size_t i = 0; i < chunk->times_ms.size(); ++i) {
-    const Sums& row = chunk->columns.front().rows[i];
-    const int64_t since_ms = chunk->times_ms[i];
+  VRAM_TRY_ASSIGN(const auto chunk, decode(bytes, metric));
+  if (chunk.columns.empty()) return {};
+  for (size_t i = 0; i < chunk.times_ms.size(); ++i) {
+    const Sums& row = chunk.columns.front().rows[i];
+    const int64_t since_ms = chunk.times_ms[i];
     if (row.count == 0 || since_ms > kMaxOffsetMs || since_ms < -kMaxOffsetMs) continue;
     const int64_t time_ms = begin_s * 1000 + since_ms;
     if (time_ms >= plan.from_ms && time_ms < plan.to_ms) use(time_ms, row);
@@ -348,10 +336,9 @@ Result<> Steps::add(const QueryPlan& plan, int64_t begin_s, std::span<const uint
 Result<std::optional<int64_t>> highest(const QueryPlan& plan, int64_t begin_s,
                                        std::span<const uint8_t> bytes, uint32_t metric) {
   std::optional<int64_t> found;
-  const auto read = for_each_row(plan, begin_s, bytes, metric, [&](int64_t, const Sums& row) {
+  VRAM_TRY(for_each_row(plan, begin_s, bytes, metric, [&](int64_t, const Sums& row) {
     found = std::max(found.value_or(row.maximum), row.maximum);
-  });
-  if (!read) return tl::unexpected(read.error());
+  }));
   return found;
 }
 

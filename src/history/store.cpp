@@ -1,6 +1,7 @@
 #include "history/store.hpp"
 
 #include "base/file.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "history/database.hpp"
 #include "history/file_system.hpp"
@@ -141,9 +142,8 @@ std::string is_before(std::string_view column, int64_t time_s, const ClockLeaps&
 Result<> prepare_all(Database& database,
                      std::initializer_list<std::pair<Statement*, const char*>> all) {
   for (const auto& [statement, sql] : all) {
-    auto prepared = database.prepare(sql);
-    if (!prepared) return tl::unexpected(prepared.error());
-    *statement = std::move(*prepared);
+    VRAM_TRY_ASSIGN(auto prepared, database.prepare(sql));
+    *statement = std::move(prepared);
   }
   return {};
 }
@@ -189,9 +189,8 @@ Store::Store(std::string path, Report report, WriterLock lock)
 Result<Store> Store::open(const std::string& path, Report report) {
   for (const auto& checked : {check_is_local(path), check_is_database(path)})
     if (!checked) return tl::unexpected(checked.error());
-  auto lock = WriterLock::take(path);
-  if (!lock) return tl::unexpected(lock.error());
-  Store store(path, std::move(report), std::move(*lock));
+  VRAM_TRY_ASSIGN(auto lock, WriterLock::take(path));
+  Store store(path, std::move(report), std::move(lock));
   auto file = open_file(path);
   if (file) {
     store.file_ = std::move(*file);
@@ -206,24 +205,19 @@ Result<Store> Store::open(const std::string& path, Report report) {
         "of its own",
         path, file.error().message);
   }
-  if (auto begun = store.restart_file(file.error().message); !begun)
-    return tl::unexpected(begun.error());
+  VRAM_TRY(store.restart_file(file.error().message));
   return store;
 }
 
 Result<Store::File> Store::open_file(const std::string& path) {
-  if (const auto checked = check_is_database(path); !checked)
-    return tl::unexpected(checked.error());
-  auto inode = make_file(path);
-  if (!inode) return tl::unexpected(inode.error());
-  auto database = Database::open(path, false);
-  if (!database) return tl::unexpected(database.error());
+  VRAM_TRY(check_is_database(path));
+  VRAM_TRY_ASSIGN(auto inode, make_file(path));
+  VRAM_TRY_ASSIGN(auto database, Database::open(path, false));
   File file;
-  file.database = std::move(*database);
-  file.inode = *inode;
-  if (auto ready = prepare_schema(file.database, path); !ready)
-    return tl::unexpected(ready.error());
-  auto prepared = prepare_all(
+  file.database = std::move(database);
+  file.inode = inode;
+  VRAM_TRY(prepare_schema(file.database, path));
+  VRAM_TRY(prepare_all(
       file.database,
       {{&file.put_device,
         "INSERT INTO device VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE SET name=?3, "
@@ -237,8 +231,7 @@ Result<Store::File> Store::open_file(const std::string& path) {
        {&file.put_process_chunk,
         "INSERT INTO process_chunk VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE SET "
         "samples=?5"},
-       {&file.put_kept, "INSERT OR REPLACE INTO kept VALUES(?1,?2)"}});
-  if (!prepared) return tl::unexpected(prepared.error());
+       {&file.put_kept, "INSERT OR REPLACE INTO kept VALUES(?1,?2)"}}));
   return file;
 }
 
@@ -246,9 +239,8 @@ Result<> Store::restart_file(const std::string& why) {
   std::string aside;
   const auto move_it = [&]() -> Result<> {
     if (!exists(path_)) return {};
-    auto moved = rename_damaged(path_);
-    if (!moved) return tl::unexpected(moved.error());
-    aside = *moved;
+    VRAM_TRY_ASSIGN(auto moved, rename_damaged(path_));
+    aside = moved;
     return {};
   };
   // One that somebody put in its place is none of ours to move.
@@ -290,40 +282,36 @@ bool Store::is_there() const { return file_ && inode_of(path_) == file_->inode; 
 
 Result<FoldStart> Store::start() {
   FoldStart start;
-  auto chunk = file_->database.number(
-      "SELECT max(coalesce((SELECT max(id) FROM device_chunk), 0),"
-      "           coalesce((SELECT max(id) FROM process_chunk), 0))");
-  if (!chunk) return tl::unexpected(chunk.error());
-  start.last_chunk_id = *chunk;
-  auto devices = file_->database.prepare("SELECT id, key FROM device ORDER BY id");
-  if (!devices) return tl::unexpected(devices.error());
-  auto row = devices->step();
-  for (; row && *row; row = devices->step()) {
-    start.last_device_id = devices->number(0);
-    start.devices[devices->text(1).value_or("")] = devices->number(0);
+  VRAM_TRY_ASSIGN(auto chunk, file_->database.number(
+                                  "SELECT max(coalesce((SELECT max(id) FROM device_chunk), 0),"
+                                  "           coalesce((SELECT max(id) FROM process_chunk), 0))"));
+  start.last_chunk_id = chunk;
+  VRAM_TRY_ASSIGN(auto devices, file_->database.prepare("SELECT id, key FROM device ORDER BY id"));
+  auto row = devices.step();
+  for (; row && *row; row = devices.step()) {
+    start.last_device_id = devices.number(0);
+    start.devices[devices.text(1).value_or("")] = devices.number(0);
   }
   if (!row) return tl::unexpected(row.error());
   return start;
 }
 
 Result<Store::Span> Store::span() {
-  auto statement = file_->database.prepare(
-      "SELECT min((SELECT min(begin_s) FROM device_chunk WHERE device=d.id AND grain_s=g.s)),"
-      "       max((SELECT max(begin_s) FROM device_chunk WHERE device=d.id AND grain_s=g.s))"
-      " FROM device d, (SELECT 0 s UNION SELECT 60 UNION SELECT 3600) g");
-  if (!statement) return tl::unexpected(statement.error());
-  auto row = statement->step();
-  if (!row) return tl::unexpected(row.error());
-  return Span{statement->number_if_any(0), statement->number_if_any(1)};
+  VRAM_TRY_ASSIGN(
+      auto statement,
+      file_->database.prepare(
+          "SELECT min((SELECT min(begin_s) FROM device_chunk WHERE device=d.id AND grain_s=g.s)),"
+          "       max((SELECT max(begin_s) FROM device_chunk WHERE device=d.id AND grain_s=g.s))"
+          " FROM device d, (SELECT 0 s UNION SELECT 60 UNION SELECT 3600) g"));
+  VRAM_TRY(statement.step());
+  return Span{statement.number_if_any(0), statement.number_if_any(1)};
 }
 
 Result<TextCache> Store::kept() {
-  auto all = file_->database.prepare("SELECT name, text FROM kept");
-  if (!all) return tl::unexpected(all.error());
+  VRAM_TRY_ASSIGN(auto all, file_->database.prepare("SELECT name, text FROM kept"));
   TextCache texts;
-  auto row = all->step();
-  for (; row && *row; row = all->step())
-    texts[all->text(0).value_or("")] = all->text(1).value_or("");
+  auto row = all.step();
+  for (; row && *row; row = all.step()) texts[all.text(0).value_or("")] = all.text(1).value_or("");
   if (!row) return tl::unexpected(row.error());
   return texts;
 }
@@ -394,11 +382,10 @@ Result<> Store::prune(int64_t now_s, const ClockLeaps& leaps, const HistoryKeep&
     (void)file_->database.execute("ROLLBACK");
     return pruned;
   }
-  auto spare = file_->database.number("PRAGMA freelist_count");
-  if (!spare) return tl::unexpected(spare.error());
-  if (*spare <= kSparePages) return {};
+  VRAM_TRY_ASSIGN(auto spare, file_->database.number("PRAGMA freelist_count"));
+  if (spare <= kSparePages) return {};
   return file_->database.execute(
-      fmt::format("PRAGMA incremental_vacuum({})", std::min(*spare - kSparePages, kPagesAtOnce)));
+      fmt::format("PRAGMA incremental_vacuum({})", std::min(spare - kSparePages, kPagesAtOnce)));
 }
 
 bool Store::is_broken() {

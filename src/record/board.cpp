@@ -1,5 +1,6 @@
 #include "record/board.hpp"
 
+#include "base/result.hpp"
 #include "record/board_page.hpp"
 #include "record/board_reader.hpp"
 
@@ -101,7 +102,7 @@ Board::Board(std::string path, BoardPage* page)
     : path_(std::move(path)), owner_pid_(page->owner.pid), page_(page) {}
 
 Result<Board> Board::open(const std::string& folder) {
-  if (const auto checked = check_folder(folder); !checked) return tl::unexpected(checked.error());
+  VRAM_TRY(check_folder(folder));
   (void)sweep_board(folder);
   const BoardOwner owner = this_process();
   std::string path = fmt::format("{}/{}", folder, owner.pid);
@@ -109,9 +110,8 @@ Result<Board> Board::open(const std::string& folder) {
   unlink(second.c_str());  // of a process that died here, and had our pid
   const auto found = PageFile::open(folder, owner.pid);
   if (found && found->owner_state() == OwnerState::kOtherNamespace) path = second;
-  const auto page = make_page(folder, path);
-  if (!page) return tl::unexpected(page.error());
-  return Board(std::move(path), *page);
+  VRAM_TRY_ASSIGN(const auto page, make_page(folder, path));
+  return Board(std::move(path), page);
 }
 
 Board::~Board() {

@@ -3,6 +3,7 @@
 #include "base/environment.hpp"
 #include "base/file.hpp"
 #include "base/process_stat.hpp"
+#include "base/result.hpp"
 
 #include <array>
 #include <cerrno>
@@ -72,7 +73,7 @@ Result<PageFile> PageFile::open_path(const std::string& path, uint32_t pid, Acce
   if (stat(folder.c_str(), &owner) != 0 || !S_ISREG(page.st_mode) || page.st_uid != owner.st_uid) {
     return fail(Code::kBadInput, "expected {} to be a file of the folder's user", path);
   }
-  if (const auto read = file.read_owner(pid); !read) return tl::unexpected(read.error());
+  VRAM_TRY(file.read_owner(pid));
   return file;
 }
 

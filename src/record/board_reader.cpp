@@ -1,5 +1,7 @@
 #include "record/board_reader.hpp"
 
+#include "base/result.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -41,9 +43,8 @@ std::optional<BoardFigures> read_figures(const PageFile& file) {
 }  // namespace
 
 Result<BoardReading> read_board(const std::string& folder, uint32_t pid) {
-  const auto file = PageFile::open(folder, pid);
-  if (!file) return tl::unexpected(file.error());
-  return BoardReading{file->owner(), file->owner_state(), file->command(), read_figures(*file)};
+  VRAM_TRY_ASSIGN(const auto file, PageFile::open(folder, pid));
+  return BoardReading{file.owner(), file.owner_state(), file.command(), read_figures(file)};
 }
 
 std::optional<BoardFigures> read_living(const std::string& folder, uint32_t pid,

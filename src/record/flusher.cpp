@@ -1,5 +1,6 @@
 #include "record/flusher.hpp"
 
+#include "base/result.hpp"
 #include "base/threads.hpp"
 #include "record/process.hpp"
 #include "record/threads.hpp"
@@ -42,9 +43,8 @@ void Flusher::guard(const Work& work) {
 Result<std::shared_ptr<Flusher>> Flusher::start(RecordingOptions options, bool is_lazy,
                                                 void (*on_failure)()) {
   std::shared_ptr<Flusher> flusher(new Flusher(std::move(options), is_lazy, on_failure));
-  auto thread = start_background_thread([flusher] { flusher->run(); });
-  if (!thread) return tl::unexpected(thread.error());
-  flusher->thread_ = std::move(*thread);
+  VRAM_TRY_ASSIGN(auto thread, start_background_thread([flusher] { flusher->run(); }));
+  flusher->thread_ = std::move(thread);
   std::unique_lock guard(flusher->lock_);
   flusher->changed_.wait(guard, [&] { return flusher->phase_ != Phase::kOpening; });
   if (flusher->phase_ != Phase::kEnded) return flusher;

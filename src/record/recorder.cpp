@@ -1,5 +1,6 @@
 #include "record/recorder.hpp"
 
+#include "base/result.hpp"
 #include "record/file/file_sink.hpp"
 #include "record/flusher.hpp"
 #include "record/process.hpp"
@@ -69,14 +70,13 @@ Existing existing_for(const RecorderOptions& options) {
 Result<> start_flusher() {
   RecorderOptions& options = state().options;
   if (std::exchange(state().is_child, false)) renew_facts(options.facts);
-  auto flusher = Flusher::start({.path = options.path,
-                                 .existing = existing_for(options),
-                                 .limit_bytes = options.limit_bytes,
-                                 .describe = &describe_frame,
-                                 .facts = options.facts},
-                                options.is_lazy, &Recorder::switch_off);
-  if (!flusher) return tl::unexpected(flusher.error());
-  state().flusher = *std::move(flusher);
+  VRAM_TRY_ASSIGN(auto flusher, Flusher::start({.path = options.path,
+                                                .existing = existing_for(options),
+                                                .limit_bytes = options.limit_bytes,
+                                                .describe = &describe_frame,
+                                                .facts = options.facts},
+                                               options.is_lazy, &Recorder::switch_off));
+  state().flusher = std::move(flusher);
   return {};
 }
 
@@ -186,7 +186,7 @@ Result<> Recorder::start(const RecorderOptions& options) {
   state().step.store(0);
   state().clock_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
   if (!options.is_lazy) {
-    if (auto done = start_flusher(); !done) return done;
+    VRAM_TRY(start_flusher());
   }
   state().counts = {};
   state().path.clear();

@@ -1,5 +1,7 @@
 #include "record/trim_requester.hpp"
 
+#include "base/result.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -53,10 +55,9 @@ Result<> check(const std::string& folder, const PageFile& page) {
 
 Result<TrimRequester> TrimRequester::start(const std::string& folder, uint32_t pid,
                                            const TrimTarget& target) {
-  auto page = PageFile::open(folder, pid, PageFile::Access::kReadAndWrite);
-  if (!page) return tl::unexpected(page.error());
-  if (const auto checked = check(folder, *page); !checked) return tl::unexpected(checked.error());
-  TrimRequester requester(*std::move(page), target);
+  VRAM_TRY_ASSIGN(auto page, PageFile::open(folder, pid, PageFile::Access::kReadAndWrite));
+  VRAM_TRY(check(folder, page));
+  TrimRequester requester(std::move(page), target);
   requester.poll();
   return requester;
 }

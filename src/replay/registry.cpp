@@ -1,5 +1,6 @@
 #include "replay/registry.hpp"
 
+#include "base/result.hpp"
 #include "replay/peers/cuda_async.hpp"
 #include "replay/peers/cupy.hpp"
 #include "replay/peers/gmlake.hpp"
@@ -15,8 +16,7 @@ namespace {
 
 template <auto Parse>
 Result<> check(Settings settings) {
-  const auto parsed = Parse(settings);
-  if (!parsed) return tl::unexpected(parsed.error());
+  VRAM_TRY(Parse(settings));
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"
+#include "base/result.hpp"
 #include "serve/http.hpp"
 #include "serve/target.hpp"
 #include "show/live/status_json.hpp"
@@ -66,14 +67,12 @@ Result<int64_t> step_of(const Query& query, int64_t length_ns) {
 }
 
 Result<Span> span_of(const Query& query, int64_t now_ns) {
-  const auto to_ns = time_of(query, "to", now_ns, now_ns);
-  if (!to_ns) return tl::unexpected(to_ns.error());
-  const auto from_ns = time_of(query, "from", std::max<int64_t>(*to_ns - kHourNs, 0), now_ns);
-  if (!from_ns) return tl::unexpected(from_ns.error());
-  if (*from_ns >= *to_ns) return fail(Code::kBadInput, "expected 'from' to be before 'to'");
-  const auto step_ns = step_of(query, *to_ns - *from_ns);
-  if (!step_ns) return tl::unexpected(step_ns.error());
-  return Span{*from_ns, *to_ns, *step_ns};
+  VRAM_TRY_ASSIGN(const auto to_ns, time_of(query, "to", now_ns, now_ns));
+  VRAM_TRY_ASSIGN(const auto from_ns,
+                  time_of(query, "from", std::max<int64_t>(to_ns - kHourNs, 0), now_ns));
+  if (from_ns >= to_ns) return fail(Code::kBadInput, "expected 'from' to be before 'to'");
+  VRAM_TRY_ASSIGN(const auto step_ns, step_of(query, to_ns - from_ns));
+  return Span{from_ns, to_ns, step_ns};
 }
 
 std::optional<std::string> text_parameter(const Query& query, std::string_view name) {
@@ -120,10 +119,9 @@ Response unknown_metric() {
 // All devices', or the one that is asked for.
 Result<std::vector<std::string>> devices_of(const History& history, const Query& query) {
   if (const auto key = parameter(query, "device")) return std::vector{std::string(*key)};
-  const auto devices = history.devices();
-  if (!devices) return tl::unexpected(devices.error());
+  VRAM_TRY_ASSIGN(const auto devices, history.devices());
   std::vector<std::string> keys;
-  for (const history::HistoryDevice& device : *devices) keys.push_back(device.key);
+  for (const history::HistoryDevice& device : devices) keys.push_back(device.key);
   return keys;
 }
 
@@ -153,13 +151,12 @@ Response courses(const Past& past, const Query& query, int64_t now_ns) {
                        next = size_t{0}]() mutable -> Result<std::vector<SeriesPart>> {
     std::vector<SeriesPart> parts;
     if (next == keys.size()) return parts;
-    auto found = history->query({.metric = name,
-                                 .device = keys[next++],
-                                 .from_ns = span.from_ns,
-                                 .to_ns = span.to_ns,
-                                 .step_ns = span.step_ns});
-    if (!found) return tl::unexpected(found.error());
-    for (history::Series& each : *found)
+    VRAM_TRY_ASSIGN(auto found, history->query({.metric = name,
+                                                .device = keys[next++],
+                                                .from_ns = span.from_ns,
+                                                .to_ns = span.to_ns,
+                                                .step_ns = span.step_ns}));
+    for (history::Series& each : found)
       parts.push_back({Json({{"device", device_json(each.device)}, {"step_ns", each.step_ns}}),
                        std::move(each.points)});
     return parts;
@@ -211,9 +208,8 @@ Response holders(const Past& past, const Query& query, int64_t now_ns) {
              all[next].device.key == *process_query.device;
            ++next)
         process_query.only.push_back(all[next].id);
-      auto found = past.history->processes(process_query);
-      if (!found) return tl::unexpected(found.error());
-      for (history::ProcessSeries& each : *found)
+      VRAM_TRY_ASSIGN(auto found, past.history->processes(process_query));
+      for (history::ProcessSeries& each : found)
         parts.push_back({Json({{"process", process_json(each.process, past.commands)},
                                {"device", device_json(each.device)},
                                {"step_ns", each.step_ns}}),
@@ -284,14 +280,13 @@ Result<std::shared_ptr<Stream>> SeriesStream::begin(const Json& document, Source
   text.back() = ',';  // was its closing brace
   text += "\"series\":[";
   std::shared_ptr<SeriesStream> stream(new SeriesStream(std::move(text), std::move(source)));
-  if (const auto loaded = stream->load(); !loaded) return tl::unexpected(loaded.error());
+  VRAM_TRY(stream->load());
   return stream;
 }
 
 Result<> SeriesStream::load() {
-  auto parts = source_();
-  if (!parts) return tl::unexpected(parts.error());
-  parts_ = *std::move(parts);
+  VRAM_TRY_ASSIGN(auto parts, source_());
+  parts_ = std::move(parts);
   part_ = 0;
   return {};
 }

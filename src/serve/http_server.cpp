@@ -1,5 +1,6 @@
 #include "serve/http_server.hpp"
 
+#include "base/result.hpp"
 #include "serve/connection.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -117,8 +118,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::open(std::span<const Address> ad
                                                      ServerLimits limits) {
   auto state = std::make_unique<State>(limits);
   for (const Address& address : addresses) {
-    if (const auto listens = state->listen(address); !listens)
-      return tl::unexpected(listens.error());
+    VRAM_TRY(state->listen(address));
   }
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }

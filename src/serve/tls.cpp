@@ -1,6 +1,7 @@
 #include "serve/tls.hpp"
 
 #include "base/file.hpp"
+#include "base/result.hpp"
 #include "base/settings_file.hpp"
 #include "gpu/symbols.hpp"
 
@@ -85,8 +86,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsSettings& se
   if (!api) return tl::unexpected(api.error());
   std::shared_ptr<TlsContext> context(new TlsContext(*api));
   (void)api->take_errors();
-  if (const auto applied = context->apply(settings, texts); !applied)
-    return tl::unexpected(applied.error());
+  VRAM_TRY(context->apply(settings, texts));
   return context;
 }
 

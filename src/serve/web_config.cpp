@@ -1,5 +1,6 @@
 #include "serve/web_config.hpp"
 
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "serve/yaml.hpp"
 
@@ -79,7 +80,7 @@ class WebConfigReader {
     for (const auto& [key, value] : map.entries) {
       const auto found = std::ranges::find(settings, std::string_view(key), &Setting::first);
       if (found == settings.end()) return unknown(value, what, key, settings);
-      if (auto done = found->second(value); !done) return done;
+      VRAM_TRY(found->second(value));
     }
     return {};
   }
@@ -108,18 +109,16 @@ class WebConfigReader {
   }
   Setting file(std::string_view key, std::string& target) const {
     return {key, [this, key, &target](const YamlNode& node) -> Result<> {
-              const auto name = text(node, key);
-              if (!name) return tl::unexpected(name.error());
-              target = (folder_ / *name).string();  // an absolute name stays as it is
+              VRAM_TRY_ASSIGN(const auto name, text(node, key));
+              target = (folder_ / name).string();  // an absolute name stays as it is
               return {};
             }};
   }
   template <typename Table, typename Value>
   Setting choice(std::string_view key, const Table& table, Value& target) const {
     return {key, [this, key, &table, &target](const YamlNode& node) -> Result<> {
-              const auto value = one_of(node, key, table);
-              if (!value) return tl::unexpected(value.error());
-              target = *value;
+              VRAM_TRY_ASSIGN(const auto value, one_of(node, key, table));
+              target = value;
               return {};
             }};
   }
@@ -130,9 +129,8 @@ class WebConfigReader {
               if (node.kind != YamlNode::Kind::kList)
                 return wrong(node, fmt::format("{}: expected a list", key));
               for (const YamlNode& item : node.items) {
-                const auto value = one_of(item, key, table);
-                if (!value) return tl::unexpected(value.error());
-                if (!value->empty()) target.emplace_back(*value);
+                VRAM_TRY_ASSIGN(const auto value, one_of(item, key, table));
+                if (!value.empty()) target.emplace_back(value);
               }
               return {};
             }};
@@ -149,16 +147,15 @@ class WebConfigReader {
       return {};
     TlsSettings settings;
     // OpenSSL takes the server's order of ciphers, as Go does whatever this key says.
-    auto done = each(node, "tls_server_config",
-                     {file("cert_file", settings.cert_file), file("key_file", settings.key_file),
-                      choice("client_auth_type", kClientAuths, settings.client_auth),
-                      file("client_ca_file", settings.client_ca_file),
-                      choice("min_version", kVersions, settings.min_version),
-                      choice("max_version", kVersions, settings.max_version),
-                      choices("cipher_suites", kCipherSuites, settings.cipher_suites),
-                      choices("curve_preferences", kCurves, settings.curves),
-                      ignored_bool("prefer_server_cipher_suites")});
-    if (!done) return done;
+    VRAM_TRY(each(node, "tls_server_config",
+                  {file("cert_file", settings.cert_file), file("key_file", settings.key_file),
+                   choice("client_auth_type", kClientAuths, settings.client_auth),
+                   file("client_ca_file", settings.client_ca_file),
+                   choice("min_version", kVersions, settings.min_version),
+                   choice("max_version", kVersions, settings.max_version),
+                   choices("cipher_suites", kCipherSuites, settings.cipher_suites),
+                   choices("curve_preferences", kCurves, settings.curves),
+                   ignored_bool("prefer_server_cipher_suites")}));
     if (settings.cert_file.empty() || settings.key_file.empty())
       return wrong(node, "tls_server_config: expected cert_file and key_file");
     if (settings.min_version > settings.max_version)
@@ -184,9 +181,8 @@ class WebConfigReader {
     std::vector<Setting> settings;
     for (const std::string_view name : kHeaders) {
       settings.emplace_back(name, [this, name, &config](const YamlNode& value) -> Result<> {
-        const auto content = text(value, name);
-        if (!content) return tl::unexpected(content.error());
-        config.headers.emplace_back(name, *content);
+        VRAM_TRY_ASSIGN(const auto content, text(value, name));
+        config.headers.emplace_back(name, content);
         return {};
       });
     }
@@ -232,9 +228,8 @@ class WebConfigReader {
 }  // namespace
 
 Result<WebConfig> parse_web_config(std::string_view text, const std::string& path) {
-  const auto top = parse_yaml(text, path);
-  if (!top) return tl::unexpected(top.error());
-  return WebConfigReader(path).read(*top);
+  VRAM_TRY_ASSIGN(const auto top, parse_yaml(text, path));
+  return WebConfigReader(path).read(top);
 }
 
 }  // namespace vram::serve

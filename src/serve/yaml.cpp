@@ -1,5 +1,6 @@
 #include "serve/yaml.hpp"
 
+#include "base/result.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ class YamlParser {
   YamlParser(std::string_view text, const std::string& name) : name_(name), text_(text) {}
 
   Result<YamlNode> parse() {
-    if (auto split = split_lines(); !split) return tl::unexpected(split.error());
+    VRAM_TRY(split_lines());
     if (lines_.empty()) return YamlNode();
     auto node = block(lines_.front().indent, 0);
     if (node && next_ < lines_.size()) return wrong("expected nothing more at this indentation");
@@ -124,14 +125,13 @@ class YamlParser {
     YamlNode node{.kind = YamlNode::Kind::kMap, .line = line_number()};
     while (next_ < lines_.size() && lines_[next_].indent == indent) {
       std::string_view text = lines_[next_].text;
-      auto key = take_key(text);
-      if (!key) return tl::unexpected(key.error());
+      VRAM_TRY_ASSIGN(auto key, take_key(text));
       const bool is_known =
-          std::ranges::any_of(node.entries, [&](const auto& entry) { return entry.first == *key; });
+          std::ranges::any_of(node.entries, [&](const auto& entry) { return entry.first == key; });
       if (is_known) return wrong("expected each key once");
       auto value = text.empty() ? value_below(indent, depth) : inline_value(text);
       if (!value) return value;
-      node.entries.emplace_back(*std::move(key), *std::move(value));
+      node.entries.emplace_back(std::move(key), *std::move(value));
     }
     if (next_ < lines_.size() && lines_[next_].indent > indent)
       return wrong("expected less indentation: a text stands on one line");
@@ -148,12 +148,11 @@ class YamlParser {
         ++end;
     }
     if (end >= text.size() || text[end] != ':') return wrong("expected 'key: value'");
-    auto key = scalar(text.substr(0, end));
-    if (!key) return tl::unexpected(key.error());
-    if (key->kind != YamlNode::Kind::kText) return wrong("expected a key before the colon");
+    VRAM_TRY_ASSIGN(auto key, scalar(text.substr(0, end)));
+    if (key.kind != YamlNode::Kind::kText) return wrong("expected a key before the colon");
     text.remove_prefix(end + 1);
     text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-    return std::move(key->text);
+    return std::move(key.text);
   }
 
   Result<YamlNode> inline_value(std::string_view text) {

@@ -8,6 +8,7 @@
 // Use it from one thread at a time; read() takes as long as the calls of the sources.
 #pragma once
 
+#include "base/result.hpp"
 #include "gpu/telemetry.hpp"
 #include "watch/snapshot.hpp"
 
@@ -31,10 +32,9 @@ struct Opener {
 template <typename Open>
 Opener opener_of(std::string name, Open open) {
   return {std::move(name), [open = std::move(open)]() -> Result<std::unique_ptr<gpu::Telemetry>> {
-            auto source = open();
-            if (!source) return tl::unexpected(std::move(source.error()));
-            using Kind = std::remove_reference_t<decltype(*source)>;
-            return std::make_unique<Kind>(std::move(*source));
+            VRAM_TRY_ASSIGN(auto source, open());
+            using Kind = std::remove_reference_t<decltype(source)>;
+            return std::make_unique<Kind>(std::move(source));
           }};
 }
 

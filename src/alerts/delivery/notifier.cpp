@@ -104,9 +104,8 @@ void Notifier::publish_again(const std::vector<AlertUpdate>& update,
 // The log is the first worker.
 Result<> Notifier::change_url(size_t number, const std::string& url) {
   VRAM_CHECK(number + 1 < workers_.size());
-  const auto target = usable_receiver_url(url);
-  if (!target) return tl::unexpected(target.error());
-  workers_[number + 1]->change_url(*target);
+  VRAM_TRY_ASSIGN(const auto target, usable_receiver_url(url));
+  workers_[number + 1]->change_url(target);
   return {};
 }
 

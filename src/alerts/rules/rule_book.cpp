@@ -4,6 +4,7 @@
 #include "alerts/rules/measures.hpp"
 #include "alerts/rules/rule_settings.hpp"
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "base/settings_file.hpp"
 #include "base/text.hpp"
 #include "base/toml.hpp"
@@ -100,32 +101,28 @@ Result<const TomlValue*> rules_of(const std::string& file, const TomlValue& top)
 RuleBook RuleBook::built_in() { return RuleBook(built_in_rules()); }
 
 Result<RuleBook> RuleBook::load(const std::string& path) {
-  const auto file = read_settings(path, kMaxRulesFileBytes);
-  if (!file) return tl::unexpected(file.error());
-  return parse(file->text, path);
+  VRAM_TRY_ASSIGN(const auto file, read_settings(path, kMaxRulesFileBytes));
+  return parse(file.text, path);
 }
 
 Result<RuleBook> RuleBook::parse(std::string_view text, const std::string& name) {
-  const auto top = read_toml(text, name);
-  if (!top) return tl::unexpected(top.error());
-  const auto sections = rules_of(name, *top);
-  if (!sections) return tl::unexpected(sections.error());
+  VRAM_TRY_ASSIGN(const auto top, read_toml(text, name));
+  VRAM_TRY_ASSIGN(const auto sections, rules_of(name, top));
   RuleBook book = built_in();
-  if (*sections == nullptr) return book;
-  for (const TomlValue& section : *(*sections)->table) {
+  if (sections == nullptr) return book;
+  for (const TomlValue& section : *sections->table) {
     if (!section.table)
       return toml_error(name, section.place,
                         fmt::format("expected settings below [rules.{}], found {}",
                                     printable(section.key), section.found));
     const auto known = std::ranges::find(book.rules_, section.key, &Rule::name);
-    auto base = known == book.rules_.end() ? new_rule(name, section) : Result<Rule>(*known);
-    if (!base) return tl::unexpected(std::move(base.error()));
-    auto rule = apply_section(name, section, std::move(*base));
-    if (!rule) return tl::unexpected(std::move(rule.error()));
+    VRAM_TRY_ASSIGN(auto base,
+                    known == book.rules_.end() ? new_rule(name, section) : Result<Rule>(*known));
+    VRAM_TRY_ASSIGN(auto rule, apply_section(name, section, std::move(base)));
     if (known == book.rules_.end()) {
-      book.rules_.push_back(std::move(*rule));
+      book.rules_.push_back(std::move(rule));
     } else {
-      *known = std::move(*rule);
+      *known = std::move(rule);
     }
     if (book.rules_.size() > kMaxRules)
       return toml_error(name, section.key_place,

@@ -4,6 +4,7 @@
 #include "alerts/rules/alert_words.hpp"
 #include "alerts/rules/measures.hpp"
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
@@ -354,8 +355,7 @@ std::span<const std::string> rule_keys() {
 }
 
 Result<Rule> apply_section(const std::string& file, const TomlValue& section, Rule base) {
-  if (auto applied = Section(file, section, base).apply(); !applied)
-    return tl::unexpected(std::move(applied.error()));
+  VRAM_TRY(Section(file, section, base).apply());
   return base;
 }
 

@@ -1,6 +1,7 @@
 #include "gpu/nvml/nvml.hpp"
 
 #include "base/environment.hpp"
+#include "base/result.hpp"
 #include "gpu/nvml/health.hpp"
 #include "gpu/nvml/process_list.hpp"
 #include "gpu/nvml/query.hpp"
@@ -42,14 +43,13 @@ std::string Nvml::library() {
 }
 
 Result<Nvml> Nvml::open(const std::string& path) {
-  const auto api = NvmlApi::load(path);
-  if (!api) return tl::unexpected(api.error());
-  if (const NvmlReturn result = api->init(); result != kSuccess) {
+  VRAM_TRY_ASSIGN(const auto api, NvmlApi::load(path));
+  if (const NvmlReturn result = api.init(); result != kSuccess) {
     return fail(result == kDriverNotLoaded ? Code::kNotFound : Code::kUnsupported,
                 "expected {} to start, found that nvmlInit answers {}: {}", path,
-                api->name_of(result), advice_for(result));
+                api.name_of(result), advice_for(result));
   }
-  return Nvml(*api);
+  return Nvml(api);
 }
 
 Nvml::~Nvml() {

@@ -1,5 +1,6 @@
 #include "gpu/nvml/nvml_events.hpp"
 
+#include "base/result.hpp"
 #include "gpu/nvml/query.hpp"
 
 #include <algorithm>
@@ -27,25 +28,23 @@ NvmlReturn wait_for(const NvmlApi& api, nvmlEventSet set, unsigned timeout_ms, E
 }  // namespace
 
 Result<NvmlEvents> NvmlEvents::open(const std::string& path) {
-  auto nvml = Nvml::open(path);
-  if (!nvml) return tl::unexpected(nvml.error());
-  const NvmlApi& api = nvml->api();
+  VRAM_TRY_ASSIGN(auto nvml, Nvml::open(path));
+  const NvmlApi& api = nvml.api();
   if (!has_events(api))
     return fail(Code::kUnsupported, "expected events in {}, found none: use a newer driver", path);
-  const auto count = nvml->device_count();
-  if (!count) return tl::unexpected(count.error());
+  VRAM_TRY_ASSIGN(const auto count, nvml.device_count());
   nvmlEventSet set = nullptr;
   if (const NvmlReturn answer = api.event_set_create(&set); answer != kSuccess || set == nullptr) {
     return fail(Code::kUnsupported, "expected a set for events, found that {} answers {}", path,
                 api.name_of(answer));
   }
-  NvmlEvents events(*std::move(nvml), set);
-  events.watch_all(*count);
+  NvmlEvents events(std::move(nvml), set);
+  events.watch_all(count);
   if (!events.watched_.empty()) return events;
   return fail(Code::kUnsupported,
               "expected a GPU that tells its errors, found none of {}: their counters and the "
               "kernel's log still have them",
-              *count);
+              count);
 }
 
 NvmlEvents::NvmlEvents(NvmlEvents&& other) noexcept

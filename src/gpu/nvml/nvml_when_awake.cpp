@@ -1,5 +1,6 @@
 #include "gpu/nvml/nvml_when_awake.hpp"
 
+#include "base/result.hpp"
 #include "gpu/drm/card.hpp"
 #include "gpu/drm/files.hpp"
 #include "gpu/nvml/nvml_events.hpp"
@@ -89,9 +90,8 @@ Result<> NvmlWhenAwake::State::refresh() {
     return {};
   }
   if (!nvml) {
-    auto opened = Nvml::open(library);
-    if (!opened) return tl::unexpected(std::move(opened.error()));
-    nvml.emplace(std::move(*opened));
+    VRAM_TRY_ASSIGN(auto opened, Nvml::open(library));
+    nvml.emplace(std::move(opened));
     samples = 0;
     pci_ids.clear();
   }
@@ -99,10 +99,9 @@ Result<> NvmlWhenAwake::State::refresh() {
 }
 
 Result<> NvmlWhenAwake::State::count_library() {
-  const auto counted = nvml->device_count();
-  if (!counted) return tl::unexpected(counted.error());
-  if (count != *counted) pci_ids.clear();  // they may have moved up
-  count = *counted;
+  VRAM_TRY_ASSIGN(const auto counted, nvml->device_count());
+  if (count != counted) pci_ids.clear();  // they may have moved up
+  count = counted;
   return {};
 }
 
@@ -153,13 +152,12 @@ NvmlWhenAwake::~NvmlWhenAwake() = default;
 
 Result<NvmlWhenAwake> NvmlWhenAwake::open(const std::string& library, const std::string& sys) {
   auto state = std::make_unique<State>(library, sys);
-  if (const auto refreshed = state->refresh(); !refreshed) return tl::unexpected(refreshed.error());
+  VRAM_TRY(state->refresh());
   return NvmlWhenAwake(std::move(state));
 }
 
 Result<uint32_t> NvmlWhenAwake::device_count() const {
-  if (const auto refreshed = state_->refresh(); !refreshed)
-    return tl::unexpected(refreshed.error());
+  VRAM_TRY(state_->refresh());
   return state_->count;
 }
 

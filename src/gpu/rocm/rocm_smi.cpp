@@ -1,6 +1,7 @@
 #include "gpu/rocm/rocm_smi.hpp"
 
 #include "base/environment.hpp"
+#include "base/result.hpp"
 #include "gpu/symbols.hpp"
 #include "gpu/telemetry.hpp"
 
@@ -80,15 +81,14 @@ std::vector<std::string> libraries() {
 }
 
 Result<RocmSmi> RocmSmi::open(const std::vector<std::string>& files) {
-  auto api = RocmApi::load(files);
-  if (!api) return tl::unexpected(std::move(api.error()));
-  if (const RsmiStatus status = api->init(kLockOfThreadsOnly); status != kSuccess)
+  VRAM_TRY_ASSIGN(auto api, RocmApi::load(files));
+  if (const RsmiStatus status = api.init(kLockOfThreadsOnly); status != kSuccess)
     return fail(Code::kUnsupported,
                 "expected ROCm SMI to start, found that rsmi_init answers {}: run rocm-smi to see "
                 "whether it works at all",
                 status);
-  RocmSmi smi(std::move(*api));
-  if (auto counted = smi.count_devices(); !counted) return tl::unexpected(counted.error());
+  RocmSmi smi(std::move(api));
+  VRAM_TRY(smi.count_devices());
   return smi;
 }
 

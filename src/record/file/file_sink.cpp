@@ -1,6 +1,7 @@
 #include "record/file/file_sink.hpp"
 
 #include "base/file.hpp"
+#include "base/result.hpp"
 #include "record/process.hpp"
 #include "record/threads.hpp"
 
@@ -100,13 +101,12 @@ Result<std::unique_ptr<FileSink>> FileSink::create_numbered(const std::string& p
 // Locked as a file is, so that two recordings don't mix in a pipe; a device, such as /dev/null, has
 // no contents that could mix.
 Result<std::unique_ptr<FileSink>> FileSink::open_in_place(const OutputTarget& target) {
-  auto opened = vram::open_in_place(target, Opening::kAtOnce);
-  if (!opened) return tl::unexpected(opened.error());
+  VRAM_TRY_ASSIGN(auto opened, vram::open_in_place(target, Opening::kAtOnce));
   struct stat found{};
-  const bool is_device = fstat(opened->number(), &found) == 0 && S_ISCHR(found.st_mode);
-  if (!is_device && flock(opened->number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  const bool is_device = fstat(opened.number(), &found) == 0 && S_ISCHR(found.st_mode);
+  if (!is_device && flock(opened.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return fail(Code::kIo, "{} is being written by another recording", target.path);
-  return std::unique_ptr<FileSink>(new FileSink(target.path, "", Replace::kOwn, opened->release()));
+  return std::unique_ptr<FileSink>(new FileSink(target.path, "", Replace::kOwn, opened.release()));
 }
 
 Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& path, Existing existing,
@@ -121,8 +121,7 @@ Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& path, Exis
   }
   if (!target) return tl::unexpected(target.error());
   if (continuation == Continuation::kFollowed) {
-    if (auto checked = check_continuation(*target, replace); !checked)
-      return tl::unexpected(checked.error());
+    VRAM_TRY(check_continuation(*target, replace));
   }
   if (target->kind == OutputTarget::Kind::kInPlace) return open_in_place(*target);
   auto made = create_numbered(target->path, replace);
@@ -133,7 +132,7 @@ Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& path, Exis
   const bool is_done = target->kind == OutputTarget::Kind::kFile
                            ? rename(sink.temporary_.c_str(), sink.path_.c_str()) == 0
                            : sink.take_name();
-  if (auto named = sink.named(is_done); !named) return tl::unexpected(named.error());
+  VRAM_TRY(sink.named(is_done));
   return made;
 }
 
@@ -168,21 +167,19 @@ Result<std::unique_ptr<FileSink>> FileSink::follow(const FileSink& before) {
   struct stat own{};
   struct stat named{};
   if (lstat(path.c_str(), &named) != 0) {  // somebody has removed it
-    if (auto done = sink.named(sink.take_name()); !done) return tl::unexpected(done.error());
+    VRAM_TRY(sink.named(sink.take_name()));
     return made;
   }
   if (fstat(before.descriptor_, &own) != 0 || !is_same(own, named))
     return fail(Code::kIo, "{}: another file has been put in its place", path);
-  const auto kept = target_of_old(path, before.replace_);
-  if (!kept) return tl::unexpected(kept.error());
+  VRAM_TRY_ASSIGN(const auto kept, target_of_old(path, before.replace_));
   // Under a second name before the first one passes on; without hard links it has none for a
   // moment.
-  const std::string aside = fmt::format("{}.{}.new", kept->path, getpid());
+  const std::string aside = fmt::format("{}.{}.new", kept.path, getpid());
   const bool is_linked = link(path.c_str(), aside.c_str()) == 0;
-  const bool is_kept = rename(is_linked ? aside.c_str() : path.c_str(), kept->path.c_str()) == 0;
-  if (!is_kept) return fail(Code::kIo, "{}: can't be renamed to {}", path, kept->path);
-  if (auto done = sink.named(rename(sink.temporary_.c_str(), path.c_str()) == 0); !done)
-    return tl::unexpected(done.error());
+  const bool is_kept = rename(is_linked ? aside.c_str() : path.c_str(), kept.path.c_str()) == 0;
+  if (!is_kept) return fail(Code::kIo, "{}: can't be renamed to {}", path, kept.path);
+  VRAM_TRY(sink.named(rename(sink.temporary_.c_str(), path.c_str()) == 0));
   return made;
 }
 

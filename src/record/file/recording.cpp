@@ -1,5 +1,6 @@
 #include "record/file/recording.hpp"
 
+#include "base/result.hpp"
 #include "record/file/live_memory.hpp"
 #include "record/process.hpp"
 #include "record/threads.hpp"
@@ -50,7 +51,7 @@ Result<std::unique_ptr<Recording>> Recording::create(const RecordingOptions& opt
   auto sink =
       FileSink::create(options.path, options.existing,
                        options.limit_bytes != 0 ? Continuation::kFollowed : Continuation::kNone);
-  if (auto done = recording->open_part(std::move(sink)); !done) return tl::unexpected(done.error());
+  VRAM_TRY(recording->open_part(std::move(sink)));
   return recording;
 }
 
@@ -88,9 +89,8 @@ void Recording::note_lost(uint64_t records) {
 Result<> Recording::put(uint16_t device, const trace::Event& event) {
   const auto [found, is_new] = part_->devices.try_emplace(device, trace::DeviceIndex{0});
   if (is_new) {
-    const auto index = part_->writer->add_device(trace::DeviceKind::kGpu, device);
-    if (!index) return tl::unexpected(index.error());
-    found->second = *index;
+    VRAM_TRY_ASSIGN(const auto index, part_->writer->add_device(trace::DeviceKind::kGpu, device));
+    found->second = index;
   }
   ++event_count_;
   traffic().note_progress();
@@ -163,10 +163,10 @@ Result<> Recording::add_block(const Record& record) {
   const auto written = homes_.extract({record.device, record.address});
   if (const auto* before = live_.find(record); before != nullptr) {
     // Freed where nobody saw it.
-    if (auto done = complete(LiveMemory::Block(*before), record); !done) return done;
+    VRAM_TRY(complete(LiveMemory::Block(*before), record));
   }
   std::vector<Record> homes = written.empty() ? std::vector<Record>() : std::move(written.mapped());
-  if (auto done = move_from(homes, record); !done) return done;
+  VRAM_TRY(move_from(homes, record));
   live_.add(record, std::move(homes));
   return put(record, EventKind::kAlloc);
 }
@@ -194,7 +194,7 @@ Result<> Recording::complete(const LiveMemory::Block& block, const Record& free)
   live_.remove(block.alloc);
   const trace::Event event =
       part_->translator.event_of_free(block.alloc, free, EventKind::kFreeCompleted);
-  if (auto done = put(free.device, event); !done) return done;
+  VRAM_TRY(put(free.device, event));
   return move_back(block);
 }
 
@@ -207,7 +207,7 @@ Result<> Recording::move_from(const std::vector<Record>& homes, const Record& bl
     home.op = Op::kSegmentUnmap;
     home.stream = 0;
     whole.size_bytes += home.size_bytes;
-    if (auto done = add_segment(home); !done) return done;
+    VRAM_TRY(add_segment(home));
   }
   whole.stream = 0;
   return homes.empty() ? Result<>{} : add_segment(whole);
@@ -221,11 +221,11 @@ Result<> Recording::move_back(const LiveMemory::Block& block) {
   whole.stream = 0;
   whole.text = block.homes.front().text;
   for (const Record& home : block.homes) whole.size_bytes += home.size_bytes;
-  if (auto done = add_segment(whole); !done) return done;
+  VRAM_TRY(add_segment(whole));
   for (Record home : block.homes) {
     home.op = Op::kSegmentMap;
     home.stream = 0;
-    if (auto done = add_segment(home); !done) return done;
+    VRAM_TRY(add_segment(home));
   }
   return {};
 }
@@ -299,15 +299,15 @@ Result<> Recording::write_existing_memory() {
     const bool was_whole = segment.op == Op::kSegmentAlloc;
     name_allocator(segment);
     const EventKind kind = was_whole ? EventKind::kSegmentAlloc : EventKind::kSegmentMap;
-    if (auto done = put(segment, kind); !done) return done;
+    VRAM_TRY(put(segment, kind));
   }
   for (const LiveMemory::Block& block : live_.blocks()) {
-    if (auto done = put(as_found(block.alloc), EventKind::kAlloc); !done) return done;
+    VRAM_TRY(put(as_found(block.alloc), EventKind::kAlloc));
     if (block.name) {
-      if (auto done = put(*block.name, EventKind::kAnnotate); !done) return done;
+      VRAM_TRY(put(*block.name, EventKind::kAnnotate));
     }
     if (!block.is_freed) continue;
-    if (auto done = put(block.alloc, EventKind::kFreeRequested); !done) return done;
+    VRAM_TRY(put(block.alloc, EventKind::kFreeRequested));
   }
   return {};
 }
@@ -315,7 +315,7 @@ Result<> Recording::write_existing_memory() {
 Result<> Recording::write_out() {
   auto& annotations = part_->annotations;
   if (!annotations.empty()) {
-    if (auto done = part_->writer->append_annotations(annotations); !done) return done;
+    VRAM_TRY(part_->writer->append_annotations(annotations));
     annotations.clear();
   }
   return part_->writer->flush();
@@ -329,21 +329,21 @@ bool Recording::is_full() const {
 }
 
 Result<> Recording::restart_file() {
-  if (auto done = part_->writer->finish(); !done) return done;
+  VRAM_TRY(part_->writer->finish());
   const uint64_t bytes = part_->sink->size_bytes();
-  if (auto done = open_part(FileSink::follow(*part_->sink)); !done) return done;
+  VRAM_TRY(open_part(FileSink::follow(*part_->sink)));
   closed_bytes_ += bytes;
   auto held = std::exchange(held_, {});  // no event changes it here
-  if (auto done = write_existing_memory(); !done) return done;
+  VRAM_TRY(write_existing_memory());
   held_ = std::move(held);
   restate_open();
-  if (auto done = write_out(); !done) return done;
+  VRAM_TRY(write_out());
   part_->first_bytes = part_->sink->size_bytes();
   return {};
 }
 
 Result<> Recording::flush() {
-  if (auto done = write_out(); !done) return done;
+  VRAM_TRY(write_out());
   return is_full() ? restart_file() : Result<>{};
 }
 
@@ -354,15 +354,14 @@ Result<> Recording::write_end_states() {
     if (index == part_->devices.end()) continue;
     EndState state;
     for (const Record& record : records) state.add(record, live_, part_->translator.stream(record));
-    auto done = part_->writer->append_state(index->second, state.segments(), state.blocks());
-    if (!done) return done;
+    VRAM_TRY(part_->writer->append_state(index->second, state.segments(), state.blocks()));
   }
   return {};
 }
 
 Result<> Recording::finish() {
-  if (auto done = write_out(); !done) return done;
-  if (auto done = write_end_states(); !done) return done;
+  VRAM_TRY(write_out());
+  VRAM_TRY(write_end_states());
   return part_->writer->finish();
 }
 

@@ -1,6 +1,7 @@
 #include "show/top/fields.hpp"
 
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "show/draw/bar.hpp"
 #include "show/live/status_words.hpp"
 
@@ -270,9 +271,8 @@ Result<Filter> Filter::parse(std::string_view words) {
     if (begin == std::string_view::npos) return filter;
     words.remove_prefix(begin);
     const std::string_view word = words.substr(0, words.find(' '));
-    auto condition = parse_word(word);
-    if (!condition) return tl::unexpected(condition.error());
-    filter.conditions_.push_back(*std::move(condition));
+    VRAM_TRY_ASSIGN(auto condition, parse_word(word));
+    filter.conditions_.push_back(std::move(condition));
     words.remove_prefix(word.size());
   }
 }

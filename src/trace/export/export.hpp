@@ -58,19 +58,18 @@ class FrameTexts {
 template <typename AppendRow>
 [[nodiscard]] Result<> export_rows(const Trace& trace, const std::string& path, Replace replace,
                                    std::string_view head, AppendRow&& append_row) {
-  auto file = AtomicFile::create(path, replace);
-  if (!file) return tl::unexpected(file.error());
-  if (auto done = file->write(head); !done) return done;
+  VRAM_TRY_ASSIGN(auto file, AtomicFile::create(path, replace));
+  VRAM_TRY(file.write(head));
   std::string row;
   for (const DeviceTrace& device : trace.devices) {
     uint64_t number = 0;
     for (const Event& event : trace.events_of(device)) {
       row.clear();
       append_row(row, device, number++, event);
-      if (auto done = file->write(row); !done) return done;
+      VRAM_TRY(file.write(row));
     }
   }
-  return file->commit();
+  return file.commit();
 }
 
 // Escapes text for CSV fields and JSON strings. Any input gives valid UTF-8. Both functions append.

@@ -1,6 +1,7 @@
 #include "trace/vtrace/reader.hpp"
 
 #include "base/memory.hpp"
+#include "base/result.hpp"
 #include "trace/vtrace/events.hpp"
 #include "trace/vtrace/format.hpp"
 #include "trace/vtrace/frames.hpp"
@@ -66,10 +67,9 @@ class Assembly {
 };
 
 Result<> Assembly::read() {
-  const auto file_header = frames_.file_header();
-  if (!file_header) return tl::unexpected(file_header.error());
-  trace_.has_time = file_header->has_time;
-  trace_.has_pools = file_header->has_pools;
+  VRAM_TRY_ASSIGN(const auto file_header, frames_.file_header());
+  trace_.has_time = file_header.has_time;
+  trace_.has_pools = file_header.has_pools;
   offset_ = kFileHeaderBytes;
   Result<> outcome;
   while (outcome && !index_offset_) {
@@ -85,10 +85,9 @@ Result<> Assembly::read() {
 }
 
 Result<> Assembly::read_frame(const FrameHeader& header) {
-  if (auto done = account(header); !done) return done;
-  const auto content = frames_.content_of(offset_, header);
-  if (!content) return tl::unexpected(content.error());
-  if (auto done = apply(header, *content); !done) return done;
+  VRAM_TRY(account(header));
+  VRAM_TRY_ASSIGN(const auto content, frames_.content_of(offset_, header));
+  VRAM_TRY(apply(header, content));
   offset_ += kFrameHeaderBytes + header.payload_bytes;
   ++frame_count_;
   if (options_.progress) options_.progress(offset_, source_.size_bytes());
@@ -156,11 +155,10 @@ Result<> Assembly::apply_state(const FrameHeader& header, std::span<const uint8_
 }
 
 Result<> Assembly::check_end() {
-  const auto named = frames_.trailer_at(offset_);
-  if (!named) return tl::unexpected(named.error());
-  if (*named != *index_offset_)
+  VRAM_TRY_ASSIGN(const auto named, frames_.trailer_at(offset_));
+  if (named != *index_offset_)
     return fail(Code::kBadInput, "the end mark names byte {} for the index, which is at byte {}",
-                *named, *index_offset_);
+                named, *index_offset_);
   offset_ += kTrailerBytes;
   if (offset_ != source_.size_bytes())
     return fail(Code::kBadInput, "the file continues after its end mark");

@@ -1,5 +1,6 @@
 #include "trace/vtrace/tables.hpp"
 
+#include "base/result.hpp"
 #include "base/varint.hpp"
 #include "trace/vtrace/format.hpp"
 
@@ -210,9 +211,9 @@ Result<> encode_tables(const Tables& tables, TableSizes& written, Bytes& content
 
 Result<> decode_tables(std::span<const uint8_t> content, Tables& tables) {
   VarintReader reader(content);
-  if (auto done = read_strings_and_frames(reader, tables); !done) return done;
-  if (auto done = read_stacks_and_contexts(reader, tables); !done) return done;
-  if (auto done = read_streams_and_pools(reader, tables); !done) return done;
+  VRAM_TRY(read_strings_and_frames(reader, tables));
+  VRAM_TRY(read_stacks_and_contexts(reader, tables));
+  VRAM_TRY(read_streams_and_pools(reader, tables));
   if (!reader.done()) return fail(Code::kBadInput, "the tables end before their frame does");
   return {};
 }

@@ -90,14 +90,14 @@ Result<> VtraceWriter::State::put_frame(FrameHeader header,
   if (content_bytes > kMaxContentBytes)
     return fail(Code::kTooLarge, "a frame of {} bytes; a .vtrace file holds frames up to {}",
                 content_bytes, kMaxContentBytes);
-  if (auto done = compressor.compress(parts, payload); !done) return done;
+  VRAM_TRY(compressor.compress(parts, payload));
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   header.content_bytes = static_cast<uint32_t>(content_bytes);
   const FrameHeaderBytes head = encode_frame_header(header);
   frame.truncate(0);
   frame.append(head.data(), head.size());
   frame.append(payload.data(), payload.size());
-  if (auto done = sink->write(as_text(frame.span())); !done) return done;
+  VRAM_TRY(sink->write(as_text(frame.span())));
   if (index.size() >= kMaxIndexedFrames) is_indexable = false;
   if (is_indexable) index.push_back(header);
   offset += frame.size();
@@ -112,17 +112,16 @@ Result<> VtraceWriter::State::put_meta() {
 }
 
 Result<> VtraceWriter::State::put_prerequisites() {
-  if (auto done = put_meta(); !done) return done;
+  VRAM_TRY(put_meta());
   for (;;) {
-    if (auto done = encode_tables(*tables, written_tables, content); !done) return done;
+    VRAM_TRY(encode_tables(*tables, written_tables, content));
     if (content.empty()) return {};
-    if (auto done = put_frame(FrameHeader{.type = FrameType::kTables}, content.span()); !done)
-      return done;
+    VRAM_TRY(put_frame(FrameHeader{.type = FrameType::kTables}, content.span()));
   }
 }
 
 Result<> VtraceWriter::State::put_events(DeviceIndex device, std::span<const Event> events) {
-  if (auto done = put_prerequisites(); !done) return done;
+  VRAM_TRY(put_prerequisites());
   const auto parts = encoder.encode(events);
   const FrameHeader header{.type = FrameType::kEvents,
                            .device = device,
@@ -130,7 +129,7 @@ Result<> VtraceWriter::State::put_events(DeviceIndex device, std::span<const Eve
                            .first_event = devices[device].written_events,
                            .min_time_ns = encoder.min_time_ns(),
                            .max_time_ns = encoder.max_time_ns()};
-  if (auto done = put_frame(header, parts); !done) return done;
+  VRAM_TRY(put_frame(header, parts));
   devices[device].written_events += events.size();
   return {};
 }
@@ -147,8 +146,7 @@ Result<> VtraceWriter::State::put_index() {
   const uint64_t index_offset = offset;
   if (!is_indexable) index.clear();  // an empty index says: finished, but scan for the frames
   encode_index(index, content);
-  if (auto done = put_frame(FrameHeader{.type = FrameType::kIndex}, content.span()); !done)
-    return done;
+  VRAM_TRY(put_frame(FrameHeader{.type = FrameType::kIndex}, content.span()));
   return sink->write(as_text(encode_trailer(index_offset)));
 }
 
@@ -162,7 +160,7 @@ Result<VtraceWriter> VtraceWriter::open(VtraceSink& sink, const Tables& tables,
   auto state = std::make_unique<State>(sink, tables, options.compression_level);
   const FileHeaderBytes header =
       encode_file_header({.has_time = options.has_time, .has_pools = options.has_pools});
-  if (auto done = sink.write(as_text(header)); !done) return tl::unexpected(done.error());
+  VRAM_TRY(sink.write(as_text(header)));
   state->offset = header.size();
   return VtraceWriter(std::move(state));
 }
@@ -202,7 +200,7 @@ Result<> VtraceWriter::append(DeviceIndex device, std::span<const Event> events)
   PodVector<Event>& waiting = state_->devices[device].waiting;
   while (!events.empty()) {
     if (waiting.empty() && events.size() >= kFrameEvents) {
-      if (auto done = state_->put_events(device, events.first(kFrameEvents)); !done) return done;
+      VRAM_TRY(state_->put_events(device, events.first(kFrameEvents)));
       events = events.subspan(kFrameEvents);
       continue;
     }
@@ -210,21 +208,21 @@ Result<> VtraceWriter::append(DeviceIndex device, std::span<const Event> events)
     waiting.append(events.data(), count);
     events = events.subspan(count);
     if (waiting.size() < kFrameEvents) continue;
-    if (auto done = state_->put_waiting(device); !done) return done;
+    VRAM_TRY(state_->put_waiting(device));
   }
   return {};
 }
 
 Result<> VtraceWriter::append_annotations(std::span<const Annotation> annotations) {
   VRAM_CHECK(!state_->is_finished);
-  if (auto done = state_->put_prerequisites(); !done) return done;
+  VRAM_TRY(state_->put_prerequisites());
   while (!annotations.empty()) {
     const auto part = annotations.first(std::min(annotations.size(), kMaxFrameItems));
     encode_annotations(part, state_->content);
     FrameHeader header{.type = FrameType::kAnnotations,
                        .item_count = static_cast<uint32_t>(part.size())};
     set_times(header, part);
-    if (auto done = state_->put_frame(header, state_->content.span()); !done) return done;
+    VRAM_TRY(state_->put_frame(header, state_->content.span()));
     annotations = annotations.subspan(part.size());
   }
   return {};
@@ -233,8 +231,8 @@ Result<> VtraceWriter::append_annotations(std::span<const Annotation> annotation
 Result<> VtraceWriter::append_state(DeviceIndex device, std::span<const Segment> segments,
                                     std::span<const Block> blocks) {
   VRAM_CHECK(device < state_->devices.size() && !state_->is_finished);
-  if (auto done = state_->put_waiting(device); !done) return done;
-  if (auto done = state_->put_prerequisites(); !done) return done;
+  VRAM_TRY(state_->put_waiting(device));
+  VRAM_TRY(state_->put_prerequisites());
   for (bool is_first = true; is_first || !segments.empty() || !blocks.empty(); is_first = false) {
     StatePiece piece;
     piece.is_first = is_first;
@@ -249,7 +247,7 @@ Result<> VtraceWriter::append_state(DeviceIndex device, std::span<const Segment>
         .device = device,
         .item_count = static_cast<uint32_t>(piece.segments.size() + piece.blocks.size()),
         .first_event = state_->devices[device].written_events};
-    if (auto done = state_->put_frame(header, state_->content.span()); !done) return done;
+    VRAM_TRY(state_->put_frame(header, state_->content.span()));
   }
   return {};
 }
@@ -261,7 +259,7 @@ Result<> VtraceWriter::flush() {
 }
 
 Result<> VtraceWriter::finish() {
-  if (auto done = flush(); !done) return done;
+  VRAM_TRY(flush());
   state_->is_finished = true;
   return state_->put_index();
 }
@@ -280,35 +278,33 @@ class FileSink final : public VtraceSink {
 };
 
 Result<> write_device(const Trace& trace, const DeviceTrace& device, VtraceWriter& writer) {
-  const auto index = writer.add_device(device.kind, device.ordinal);
-  if (!index) return tl::unexpected(index.error());
-  if (device.ring_overflowed) writer.set_ring_overflowed(*index);
-  if (auto done = writer.append(*index, trace.events_of(device)); !done) return done;
+  VRAM_TRY_ASSIGN(const auto index, writer.add_device(device.kind, device.ordinal));
+  if (device.ring_overflowed) writer.set_ring_overflowed(index);
+  VRAM_TRY(writer.append(index, trace.events_of(device)));
   if (!device.has_end_state) return {};
-  return writer.append_state(*index, device.segments, device.blocks.span());
+  return writer.append_state(index, device.segments, device.blocks.span());
 }
 
 }  // namespace
 
 Result<> write_vtrace(const Trace& trace, VtraceSink& sink) {
-  auto writer = VtraceWriter::open(sink, trace.tables,
-                                   {.has_time = trace.has_time, .has_pools = trace.has_pools});
-  if (!writer) return tl::unexpected(writer.error());
-  writer->set_origin(trace.origin);
-  for (const Setting& setting : trace.settings) writer->add_setting(setting);
-  for (const Setting& about : trace.about) writer->add_about(about);
+  VRAM_TRY_ASSIGN(auto writer,
+                  VtraceWriter::open(sink, trace.tables,
+                                     {.has_time = trace.has_time, .has_pools = trace.has_pools}));
+  writer.set_origin(trace.origin);
+  for (const Setting& setting : trace.settings) writer.add_setting(setting);
+  for (const Setting& about : trace.about) writer.add_about(about);
   for (const DeviceTrace& device : trace.devices)
-    if (auto done = write_device(trace, device, *writer); !done) return done;
-  if (auto done = writer->append_annotations(trace.annotations); !done) return done;
-  return writer->finish();
+    if (auto done = write_device(trace, device, writer); !done) return done;
+  VRAM_TRY(writer.append_annotations(trace.annotations));
+  return writer.finish();
 }
 
 Result<> write_vtrace(const Trace& trace, const std::string& path, Replace replace) {
-  auto file = AtomicFile::create(path, replace);
-  if (!file) return tl::unexpected(file.error());
-  FileSink sink(*file);
-  if (auto done = write_vtrace(trace, sink); !done) return done;
-  return file->commit();
+  VRAM_TRY_ASSIGN(auto file, AtomicFile::create(path, replace));
+  FileSink sink(file);
+  VRAM_TRY(write_vtrace(trace, sink));
+  return file.commit();
 }
 
 }  // namespace vram::trace

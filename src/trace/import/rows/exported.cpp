@@ -1,6 +1,7 @@
 #include "trace/import/rows/exported.hpp"
 
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "trace/import/bytes/source.hpp"
 #include "trace/import/rows/forms.hpp"
 
@@ -65,14 +66,13 @@ Result<> read_rows(Records& records, ExportForm form, Trace& trace) {
   rows::Row row;
   rows::Collector collector(trace);
   for (uint64_t line = 1;; ++line) {
-    const auto record = records.next();
-    if (!record) return tl::unexpected(record.error());
-    if (!*record) break;
-    if ((*record)->empty()) continue;
+    VRAM_TRY_ASSIGN(const auto record, records.next());
+    if (!record) break;
+    if (record->empty()) continue;
     const bool is_header = form == ExportForm::kCsv && line == 1;
-    Result<> read = is_header                  ? csv.read_header(**record)
-                    : form == ExportForm::kCsv ? csv.read(**record, row)
-                                               : rows::read_json_row(**record, row);
+    Result<> read = is_header                  ? csv.read_header(*record)
+                    : form == ExportForm::kCsv ? csv.read(*record, row)
+                                               : rows::read_json_row(*record, row);
     if (read && !is_header) read = collector.add(row);
     if (read) continue;
     if (!records.is_open() || is_header)
@@ -97,7 +97,7 @@ Result<Trace> import_exported(ByteSource& source, ExportForm form, const OpenOpt
   ByteWindow window(source, {options.max_decompressed_bytes, options.progress});
   Records records(window, form);
   Trace trace;
-  if (auto read = read_rows(records, form, trace); !read) return tl::unexpected(read.error());
+  VRAM_TRY(read_rows(records, form, trace));
   if (source.is_truncated()) trace.origin.truncated_at_byte = records.begin();
   const std::string_view packing = source.compression();
   trace.origin.format =

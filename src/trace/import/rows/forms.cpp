@@ -1,5 +1,6 @@
 #include "trace/import/rows/forms.hpp"
 
+#include "base/result.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
@@ -194,10 +195,10 @@ class JsonCursor {
   [[nodiscard]] Result<> read_whole(Number& out) {
     skip_spaces();
     const size_t end = std::min(rest_.find_first_not_of("-0123456789.eE+"), rest_.size());
-    const auto number = parse_whole<Number>(end == 0 ? rest_ : rest_.substr(0, end));
-    if (!number) return tl::unexpected(number.error());
+    VRAM_TRY_ASSIGN(const auto number,
+                    parse_whole<Number>(end == 0 ? rest_ : rest_.substr(0, end)));
     rest_.remove_prefix(end);
-    out = *number;
+    out = number;
     return {};
   }
 
@@ -254,9 +255,8 @@ class JsonCursor {
     const bool is_high = *code >= 0xD800 && *code < 0xDC00;
     if (is_high && rest_.starts_with("\\u")) {
       rest_.remove_prefix(2);
-      const auto low = read_unit();
-      if (!low) return tl::unexpected(low.error());
-      code = 0x10000 + ((*code & 0x3FF) << 10) + (*low & 0x3FF);
+      VRAM_TRY_ASSIGN(const auto low, read_unit());
+      code = 0x10000 + ((*code & 0x3FF) << 10) + (low & 0x3FF);
     }
     append_utf8(*code, out);
     return {};
@@ -301,9 +301,8 @@ template <typename Parse, typename Target>
 Result<> read_named(JsonCursor& cursor, Parse parse, Target& target) {
   std::string text;
   if (auto read = cursor.read_string(text); !read) return read;
-  const auto parsed = parse(text);
-  if (!parsed) return tl::unexpected(parsed.error());
-  target = *parsed;
+  VRAM_TRY_ASSIGN(const auto parsed, parse(text));
+  target = parsed;
   return {};
 }
 

@@ -1,5 +1,6 @@
 #include "trace/import/rows/row.hpp"
 
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "trace/export/export.hpp"
 
@@ -64,8 +65,7 @@ Result<DeviceKind> parse_device_kind(std::string_view text) {
 }
 
 Result<> Collector::add(const Row& row) {
-  const auto device = device_of(row);
-  if (!device) return tl::unexpected(device.error());
+  VRAM_TRY_ASSIGN(const auto device, device_of(row));
   Tables& tables = trace_.tables;
   Event event;
   event.kind = kind_of(row.action);
@@ -79,7 +79,7 @@ Result<> Collector::add(const Row& row) {
   trace_.has_time |= row.time_ns.has_value();
   trace_.has_stacks |= event.stack != 0;
   trace_.has_pools |= row.pool.has_value();
-  (*device)->events.push_back(event);
+  device->events.push_back(event);
   return {};
 }
 
