@@ -1,6 +1,7 @@
 // Descriptor: a file descriptor that is closed with its holder. Any thread, one at a time.
 #pragma once
 
+#include <sys/file.h>
 #include <unistd.h>
 #include <utility>
 
@@ -26,6 +27,19 @@ class Descriptor {
 
  private:
   int number_;
+};
+
+// A Descriptor whose lock, if it has one (flock), ends with its holder. Closing is not enough: a
+// process that was just forked, or is about to execute a program, has a copy of the descriptor,
+// which would keep the file locked.
+class LockedDescriptor : public Descriptor {
+ public:
+  using Descriptor::Descriptor;
+  LockedDescriptor(LockedDescriptor&&) noexcept = default;
+  LockedDescriptor& operator=(LockedDescriptor&&) noexcept = default;
+  ~LockedDescriptor() {
+    if (is_open()) (void)::flock(number(), LOCK_UN);
+  }
 };
 
 }  // namespace vram

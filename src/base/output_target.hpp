@@ -33,7 +33,7 @@ struct OutputTarget {
   int descriptor = -1;  // kInPlace: of this process, which `path` names; -1: it is to be opened
   // For kFile: keeps the file locked while this object lives, so that no other process starts to
   // write it. Closed if the file cannot be read.
-  Descriptor file = Descriptor();
+  LockedDescriptor file = LockedDescriptor();
   mode_t mode = 0;  // kFile: permissions and owner
   uid_t uid = 0;
   gid_t gid = 0;
