@@ -111,8 +111,8 @@ VRAM_API vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream strea
  * passed to vram_record_stream(), may continue to use it. VRAM_INVALID_VALUE: not the beginning of
  * a live block of this pool. */
 VRAM_API vram_status vram_free(vram_pool* pool, void* block);
-/* States that another stream uses the block: after vram_free(), the block is not reused before the
- * work queued in that stream by then has finished.
+/* States that another stream, of any device, uses the block: after vram_free(), the block is not
+ * reused before the work queued in that stream by then has finished.
  * VRAM_INVALID_VALUE: not the beginning of a live block of this pool. */
 VRAM_API vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream);
 /* Call this before you destroy a stream, after the last work was queued in it. The pool records one

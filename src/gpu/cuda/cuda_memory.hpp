@@ -101,6 +101,7 @@ class CudaMemory final : public Memory {
 
   [[nodiscard]] CUresult refuse_captured(CUstream stream) const;
   [[nodiscard]] CUresult take_event(EventHandle* event);
+  [[nodiscard]] CUresult record_elsewhere(CUstream stream, EventHandle* event);
   CUresult discard(EventHandle event);
   [[nodiscard]] Status poll_event(EventHandle event, CUresult (*question)(CUevent));
   [[nodiscard]] CUresult open_to_devices(Address address, uint64_t bytes) const;
