@@ -62,7 +62,7 @@ def micro_batches(  # size: most of it documents the parameters
 
     ``step(part)`` computes the loss and returns it (or an object with ``.loss``). It neither calls backward nor scales
     the loss; this function does both. Afterwards, ``.grad`` contains what ``step(batch).backward()`` would have added
-    (fp32: to 1e-6 relative), or VramError says why that is impossible. ``step`` and ``backward`` also run to compare
+    (up to rounding), or VramError says why that is impossible. ``step`` and ``backward`` also run to compare
     parts with the whole batch, so they must not count their calls. Clip, step the optimizer and zero gradients after
     this call. After an error, gradients are as before. Ranks call it together; in one process, one thread at a time.
 
