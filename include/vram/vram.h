@@ -53,8 +53,7 @@ typedef enum vram_status {
   VRAM_NO_DRIVER = 4,     /* no driver, or no such device */
   VRAM_DRIVER_FAILED = 5, /* the device failed; do not rely on later results from it */
   VRAM_FORKED = 6,        /* this process is a fork of the process that opened the pool */
-  VRAM_FILE_FAILED = 7,   /* a file could not be created or written */
-  VRAM_NOT_READY = 8      /* a CUDA graph is being captured; call again afterwards */
+  VRAM_FILE_FAILED = 7    /* a file could not be created or written */
 } vram_status;
 
 /* Returns the library's version, such as "1.2.3". The text is valid while the library is loaded. */
