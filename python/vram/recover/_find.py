@@ -53,7 +53,6 @@ def find_batch_size(
     max_trials: int = 8,
     device: int | None = None,
     group: Any = None,
-    framework: Training | None = None,
 ) -> BatchSize:
     """Find the largest batch size whose training step fits, with about three real steps: two small ones and the result.
 
@@ -74,7 +73,6 @@ def find_batch_size(
         device: The device's number. None: the current device.
         group: The process group of ranks that search together and get the same result; the trial must not communicate.
             False: this rank searches by itself. Required if there are several ranks.
-        framework: Replaces PyTorch, for tests.
 
     Raises:
         torch.OutOfMemoryError: Not even one sample fits.
@@ -85,7 +83,7 @@ def find_batch_size(
     Traceback (most recent call last):
     vram._error.VramError: a batch size is found by measuring steps on a GPU...
     """
-    used = framework if framework is not None else training_framework()
+    used = training_framework()
     refuse_unknown_ranks(group, "vram.find_batch_size()")
     bounds = [start or 0, max_batch_size or 0, multiple_of, max_trials]
     search = _begun(used, trial, budget, device, Votes(group), bounds)
