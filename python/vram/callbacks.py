@@ -66,6 +66,7 @@ def lightning(every: int = 1, synchronize: bool = False) -> Any:
         synchronize: Waits for the GPU at both ends, so times include its work (see ``vram.monitor``).
 
     Raises:
+        ValueError: `every` is below 1.
         VramError: Neither package can be imported.
 
     >>> import lightning.pytorch, vram
@@ -99,6 +100,7 @@ def hugging_face(every: int = 1, synchronize: bool = False) -> Any:
         synchronize: As in ``vram.monitor``.
 
     Raises:
+        ValueError: `every` is below 1.
         VramError: transformers cannot be imported.
 
     >>> import transformers, vram
@@ -128,6 +130,7 @@ def keras(every: int = 1, synchronize: bool = False) -> Any:
         synchronize: As in ``vram.monitor``.
 
     Raises:
+        ValueError: `every` is below 1.
         VramError: keras cannot be imported.
 
     >>> import keras, vram

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vram._arguments import require_at_least
 from vram._error import VramError
 from vram._frameworks import Figures, Framework, framework_of
 from vram._sizes import parse_limit
@@ -152,7 +153,8 @@ def callback(sink: Callable[[KerasFigures], object] = print, *, every: int = 0) 
         every: Number of batches between calls; 0: after epochs only.
 
     Raises:
-        VramError: TensorFlow cannot be imported, or `every` is negative.
+        ValueError: `every` is below 0.
+        VramError: TensorFlow cannot be imported.
 
     Example (needs TensorFlow)::
 
@@ -162,10 +164,9 @@ def callback(sink: Callable[[KerasFigures], object] = print, *, every: int = 0) 
     >>> vram.tensorflow.callback(every=-1)
     Traceback (most recent call last):
     ...
-    vram._error.VramError: every is a number of batches, or 0 for epochs only, not -1
+    ValueError: expected every to be at least 0, got -1
     """
-    if every < 0:
-        raise VramError(f"every is a number of batches, or 0 for epochs only, not {every}")
+    require_at_least(0, every=every)
     tensorflow = _import_tensorflow()
     figures = _Figures(framework_of("tensorflow"), sink, every)
 

@@ -200,6 +200,12 @@ def test_no_sizes(text: "int | str") -> None:
         _sizes.parse_limit(text)
 
 
+@pytest.mark.parametrize("size", [1.5, None, b"1GiB"])
+def test_a_size_is_a_text_or_an_integer(size: Any) -> None:
+    with pytest.raises(TypeError, match="integer"):
+        _sizes.parse_limit(size)
+
+
 @pytest.mark.parametrize("text", ["20", 20, "0", 0, "1023KiB"])
 def test_a_number_without_its_unit(text: "int | str") -> None:
     with pytest.raises(ValueError, match="bytes, and 1 MiB is the least; write the unit, as in 20GiB"):

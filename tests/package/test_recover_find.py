@@ -122,6 +122,14 @@ def test_when_nothing_fits_the_error_says_so() -> None:
         training.find_batch_size()
 
 
+@pytest.mark.parametrize("name", ["multiple_of", "start", "max_batch_size", "max_trials"])
+def test_numbers_begin_at_1(name: str) -> None:
+    training = SimulatedTraining(line(), capacity=16 * GIB)
+    with pytest.raises(ValueError, match=f"expected {name} to be at least 1, got 0"):
+        training.find_batch_size(**{name: 0})
+    assert training.steps == []
+
+
 def test_errors_of_the_step_pass() -> None:
     def step(_batch_size: int) -> None:
         raise RuntimeError("CUDA error: device-side assert triggered")

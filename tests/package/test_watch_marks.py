@@ -59,6 +59,13 @@ def test_the_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert _marks.is_recording() is True
 
 
+def test_a_scope_has_a_name() -> None:
+    with pytest.raises(TypeError, match=r'write vram.scope\("forward"\)'):
+
+        @vram.scope  # type: ignore[arg-type]
+        def forward() -> None: ...
+
+
 def test_a_trail_ends_where_another_scope_begins_or_ends(recorder: marks.Recorder) -> None:
     _marks.scope_begin("outer")
     _marks.trail("forward", "loss")

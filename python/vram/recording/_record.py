@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from vram import _library, _marks
+from vram._arguments import require_one_of
 from vram._error import VramError
 from vram._library import OK, library
 from vram._sizes import parse_limit
@@ -110,8 +111,7 @@ def record(
     True
     0
     """
-    if stacks not in STACKS:
-        raise ValueError(f"stacks is 'python', 'native' or None, not {stacks!r}")
+    require_one_of(STACKS, stacks=stacks)
     options = _library.RecordOptions(
         struct_bytes=ctypes.sizeof(_library.RecordOptions),
         stacks=STACKS[stacks],
@@ -124,7 +124,7 @@ def record(
             raise VramError(_library.last_error())
         try:
             _begin(with_stacks=stacks is not None)
-        except VramError:
+        except BaseException:
             library().vram_record_stop()
             raise
         _State.running = recording = Recording()

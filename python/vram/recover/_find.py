@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vram._arguments import require_at_least
 from vram._error import VramError
 from vram._frameworks._training import Training, training_framework
 from vram._sizes import parse_limit
@@ -76,6 +77,7 @@ def find_batch_size(
 
     Raises:
         torch.OutOfMemoryError: Not even one sample fits.
+        ValueError: `budget` is not a size, or a number is below 1.
         VramError: There is no GPU, another rank failed, or the trial communicates. Errors of the trial propagate.
 
     >>> import torch, vram
@@ -83,20 +85,19 @@ def find_batch_size(
     Traceback (most recent call last):
     vram._error.VramError: a batch size is found by measuring steps on a GPU...
     """
+    require_at_least(1, multiple_of=multiple_of, start=start, max_batch_size=max_batch_size, max_trials=max_trials)
+    limit = None if budget is None else parse_limit(budget)
     used = training_framework()
     refuse_unknown_ranks(group, "vram.find_batch_size()")
     bounds = [start or 0, max_batch_size or 0, multiple_of, max_trials]
-    search = _begun(used, trial, budget, device, Votes(group), bounds)
+    search = _begun(used, trial, limit, device, Votes(group), bounds)
     randomness = Randomness(used)
     first = min(start or multiple_of, max_batch_size or sys.maxsize)
     search.run(first)
     while not search.best and first > 1:  # less than that: then any size will do
         first, multiple_of = first // 8 or 1, 1
         search.run(first)
-    while len(search.trials) < max_trials:
-        size = search.next_size(multiple_of, max_batch_size)
-        if size is None:
-            break
+    while len(search.trials) < max_trials and (size := search.next_size(multiple_of, max_batch_size)) is not None:
         search.run(size)
     randomness.restore()
     return search.result(multiple_of, max_batch_size)
@@ -105,7 +106,7 @@ def find_batch_size(
 def _begun(
     used: Training,
     trial: Callable[[int], object],
-    budget: int | str | None,
+    limit: int | None,
     device: int | None,
     votes: Votes,
     asked: list[int],
@@ -119,7 +120,7 @@ def _begun(
             )
         free(used)
         held = used.figures(number).reserved_bytes or 0
-        budget_bytes = parse_limit(budget) if budget is not None else held + used.free_bytes(number)
+        budget_bytes = limit if limit is not None else held + used.free_bytes(number)
     votes.worst(WORKED)
     if any(other != asked for other in votes.all(asked)):
         raise VramError(

@@ -51,6 +51,7 @@ def enable(device_limit: int | str | None = None) -> Enabled:
             limit other than the device's memory.
 
     Raises:
+        ValueError: `device_limit` is not a size, or below 1 MiB.
         VramError: There is no GPU, no PyTorch 2.4 or newer with CUDA, or neither a compiler nor a compiled adapter.
 
     >>> import vram
