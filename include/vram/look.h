@@ -66,6 +66,7 @@ typedef struct vram_device_info {
 
 #define VRAM_PROCESS_COMPUTE 1u
 #define VRAM_PROCESS_GRAPHICS 2u
+#define VRAM_NO_INSTANCE UINT32_MAX
 
 typedef struct vram_process_info {
   uint32_t pid; /* in the host's pid namespace: a container may have no such process */

@@ -62,6 +62,7 @@ def test_every_public_function_has_an_example() -> None:
     assert len(own) > 30
     inner = {
         "framework_of",
+        "last_error",
         "library",
         "parse_limit",
         "require_at_least",

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import vram
-from vram import _library, _marks
+from vram import _marks, _prototypes
 from vram.watching import _phases, _watch
 
 LIBRARY = r"""
@@ -46,7 +46,7 @@ def test_the_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     loaded = ctypes.CDLL(str(tmp_path / "said.so"))
     for function in _marks.Functions._fields:
         typed = getattr(loaded, f"vram_{function}")
-        typed.restype, typed.argtypes = _library._PROTOTYPES[f"vram_{function}"]
+        typed.restype, typed.argtypes = _prototypes.PROTOTYPES[f"vram_{function}"]
     monkeypatch.setattr(_marks, "library", lambda: loaded)
     monkeypatch.setattr(_marks, "functions", _marks.functions.__wrapped__)
     said = (ctypes.c_char * 256).in_dll(loaded, "said")

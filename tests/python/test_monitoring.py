@@ -90,7 +90,8 @@ for module in (vram.monitoring._board, vram.monitoring._memory):
 
 READ = """
 import ctypes, os
-from vram.monitoring._native import BoardPage, library
+from vram._library import library
+from vram._prototypes import BoardPage
 def read(pid):
     page = BoardPage(struct_bytes=ctypes.sizeof(BoardPage))
     if library().vram_board_read(pid, ctypes.byref(page)) != 0:

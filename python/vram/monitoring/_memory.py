@@ -6,9 +6,17 @@ import ctypes
 from dataclasses import dataclass
 
 from vram._error import VramError
-from vram._library import OK, status_text
+from vram._library import last_error, library, sized, status_text
+from vram._prototypes import (
+    NO_INSTANCE,
+    OK,
+    PROCESS_COMPUTE,
+    PROCESS_GRAPHICS,
+    UNKNOWN,
+    DeviceInfo,
+    ProcessInfo,
+)
 from vram._sizes import format_size
-from vram.monitoring._native import COMPUTE, GRAPHICS, NO_INSTANCE, UNKNOWN, DeviceInfo, ProcessInfo, library
 
 
 @dataclass(frozen=True)
@@ -95,8 +103,7 @@ def memory() -> Memory:
     """
     look = ctypes.c_void_p()
     if library().vram_look_open(None, ctypes.byref(look)) != OK:
-        why: bytes = library().vram_last_error()
-        return Memory((), why.decode(errors="replace"))
+        return Memory((), last_error())
     try:
         count = library().vram_look_device_count(look)
         return Memory(tuple(_gpu(look, index) for index in range(count)), None if count else "the driver lists none")
@@ -105,7 +112,7 @@ def memory() -> Memory:
 
 
 def _gpu(look: ctypes.c_void_p, index: int) -> Gpu:
-    info = DeviceInfo(struct_bytes=ctypes.sizeof(DeviceInfo))
+    info = sized(DeviceInfo)
     entries = (ProcessInfo * 1024)()  # more processes than one GPU can have
     count = ctypes.c_size_t(len(entries))
     status = library().vram_look_device(look, index, ctypes.byref(info), entries, ctypes.byref(count))
@@ -130,8 +137,8 @@ def _process(entry: ProcessInfo) -> GpuProcess:
     return GpuProcess(
         pid=entry.pid,
         used_bytes=_known(entry.used_bytes),
-        is_compute=bool(entry.kinds & COMPUTE),
-        is_graphics=bool(entry.kinds & GRAPHICS),
+        is_compute=bool(entry.kinds & PROCESS_COMPUTE),
+        is_graphics=bool(entry.kinds & PROCESS_GRAPHICS),
         gpu_instance=_known(entry.gpu_instance, NO_INSTANCE),
         compute_instance=_known(entry.compute_instance, NO_INSTANCE),
     )
