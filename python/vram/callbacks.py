@@ -16,7 +16,9 @@ import sys
 from typing import Any, Callable
 
 from vram._error import VramError
-from vram.monitoring._monitor import Monitor
+from vram.monitoring._monitor import Around, Monitor
+
+__all__ = ["hugging_face", "keras", "lightning"]
 
 
 class _Regions:
@@ -35,7 +37,7 @@ class _Regions:
 
         def event(*_: Any, **__: Any) -> None:
             self._end(name)  # left open: the framework stopped in the middle of one
-            self._open[name] = monitor.around(name)
+            self._open[name] = Around(monitor, name)
             self._open[name].__enter__()
 
         return event

@@ -19,6 +19,8 @@ from vram._error import VramError
 from vram._library import Pool, last_error, library, status_text
 from vram._prototypes import NOT_SUPPORTED, OK, OUT_OF_MEMORY
 
+__all__ = ["disable", "enable", "forget_stream", "is_enabled"]
+
 
 class _Allocator:
     """The functions that CuPy calls: malloc and free by address, with one pool per device."""

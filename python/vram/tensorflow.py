@@ -16,8 +16,11 @@ from typing import Any
 from vram._arguments import require_at_least
 from vram._error import VramError
 from vram._frameworks import Figures, Framework, framework_of
+from vram._public import publish
 from vram._sizes import parse_limit
 from vram.monitoring import _peaks
+
+__all__ = ["Figures", "KerasFigures", "callback", "clear_session", "grow_memory", "limit_memory", "memory_info"]
 
 _MIB = 1 << 20
 
@@ -272,3 +275,6 @@ def _explained(call: str) -> Iterator[None]:
         else:
             advice = f"{call} could not be done"
         raise VramError(f"TensorFlow says '{text}': {advice}") from error
+
+
+publish(globals())

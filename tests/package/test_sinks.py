@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import json
 import logging
 import os
@@ -17,18 +15,8 @@ import vram
 from vram import _sizes
 from vram.monitoring._measurement import DeviceUse, Measurement
 
-IN_THE_LIBRARY = {"_memory", "_board"}  # tests/python/test_monitoring.py runs their examples
-LOOK = {path.stem for path in (Path(vram.__file__).parent / "look").glob("_[a-z]*.py")}
-MODULES = ["_sizes", "callbacks", *(f"look.{name}" for name in sorted(LOOK - IN_THE_LIBRARY))]
 USE = DeviceUse(1, 600, 1000, 100, 0, 900, 1000)
 MEASUREMENT = Measurement("step", 7, 1_700_000_000_123_456_789, 2_000_000_000, devices=(USE,))
-
-
-@pytest.mark.usefixtures("frameworks")
-@pytest.mark.parametrize("module", MODULES)
-def test_examples_run(module: str) -> None:
-    failed, _ = doctest.testmod(importlib.import_module(f"vram.{module}"))
-    assert failed == 0
 
 
 @pytest.mark.parametrize(

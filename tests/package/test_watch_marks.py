@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import doctest
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -12,11 +11,12 @@ from pathlib import Path
 import marks
 import pytest
 import torch
+from documented import examples_of, examples_of_class, failures
 from torch import nn
 
 import vram
 from vram import _marks, _prototypes
-from vram.watching import _phases, _watch
+from vram.watching import _phases
 
 LIBRARY = r"""
 #include <stdio.h>
@@ -104,6 +104,5 @@ def test_a_thread_that_only_works_for_autograd_is_left_without_scopes(recorder: 
 
 def test_the_examples(recorder: marks.Recorder) -> None:
     assert recorder.is_on
-    tested = doctest.testmod(_watch)
-    assert (tested.failed, tested.attempted > 8) == (0, True)
+    assert failures([*examples_of("vram.watching._watch"), *examples_of_class(vram, "Watch")]) == 0
     _marks.end_trail()

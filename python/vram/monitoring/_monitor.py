@@ -63,10 +63,6 @@ class Monitor:
         wrapped: Any = functools.wraps(function)(wrap(self, name, function))
         return cast(F, wrapped)
 
-    def around(self, name: str) -> _Around:
-        """Return one region of this monitor, for ``with``, that other uses do not see."""
-        return _Around(self, self._region(name))
-
     def _region(self, name: str) -> Region:
         return Region(name, next(self.calls))
 
@@ -79,12 +75,12 @@ class Monitor:
             _sinks.give(region.end(None if isinstance(error, GeneratorExit) else error))
 
 
-class _Around:
-    """A region as a context manager; does nothing if no sink would receive the measurement."""
+class Around:
+    """A region of a monitor that its other uses do not see; does nothing if no sink would receive the measurement."""
 
-    def __init__(self, monitor: Monitor, region: Region) -> None:
+    def __init__(self, monitor: Monitor, name: str) -> None:
         self._monitor = monitor
-        self._region = region
+        self._region = monitor._region(name)
         self._is_wanted = _sinks.are_listening()
 
     def __enter__(self) -> Region:
@@ -102,7 +98,7 @@ def _around_function(monitor: Monitor, name: str, function: Callable[..., Any]) 
         if not _sinks.are_listening():  # faster than a region without listeners
             next(monitor.calls)
             return function(*args, **kwargs)
-        with monitor.around(name):
+        with Around(monitor, name):
             return function(*args, **kwargs)
 
     return monitored
@@ -110,7 +106,7 @@ def _around_function(monitor: Monitor, name: str, function: Callable[..., Any]) 
 
 def _around_coroutine(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     async def monitored(*args: Any, **kwargs: Any) -> Any:
-        with monitor.around(name):
+        with Around(monitor, name):
             return await function(*args, **kwargs)
 
     return monitored
@@ -118,7 +114,7 @@ def _around_coroutine(monitor: Monitor, name: str, function: Callable[..., Any])
 
 def _around_generator(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def monitored(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        with monitor.around(name):
+        with Around(monitor, name):
             return (yield from function(*args, **kwargs))
 
     return monitored
@@ -127,7 +123,7 @@ def _around_generator(monitor: Monitor, name: str, function: Callable[..., Any])
 def _around_async_generator(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     async def monitored(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         inner = function(*args, **kwargs)
-        with monitor.around(name):
+        with Around(monitor, name):
             try:
                 step = inner.asend(None)
                 while True:

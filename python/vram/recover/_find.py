@@ -83,7 +83,7 @@ def find_batch_size(
     >>> import torch, vram
     >>> vram.find_batch_size(lambda batch_size: None)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    vram._error.VramError: a batch size is found by measuring steps on a GPU...
+    vram.VramError: a batch size is found by measuring steps on a GPU...
     """
     require_at_least(1, multiple_of=multiple_of, start=start, max_batch_size=max_batch_size, max_trials=max_trials)
     limit = None if budget is None else parse_limit(budget)
