@@ -20,6 +20,9 @@ PROCESS_COMPUTE = 1
 PROCESS_GRAPHICS = 2
 NO_INSTANCE = 4294967295
 BOARD_DEVICES = 16
+VENDOR_NVIDIA = 0
+VENDOR_AMD = 1
+VENDOR_INTEL = 2
 OWNER_ALIVE = 0
 OWNER_DEAD = 1
 OWNER_ELSEWHERE = 2
@@ -130,6 +133,11 @@ class DeviceInfo(Structure):
         ("name", c_char * 96),
         ("uuid", c_char * 96),
         ("trouble", c_char * 96),
+        ("pci_id", c_char * 32),
+        ("vendor", c_int),
+        ("is_asleep", c_uint32),
+        ("host_total_bytes", c_uint64),
+        ("host_used_bytes", c_uint64),
     ]
 
 
@@ -140,6 +148,7 @@ class ProcessInfo(Structure):
         ("pid", c_uint32),
         ("kinds", c_uint32),
         ("used_bytes", c_uint64),
+        ("host_bytes", c_uint64),
         ("gpu_instance", c_uint32),
         ("compute_instance", c_uint32),
     ]
@@ -262,6 +271,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_visit": (c_size_t, [c_void_p, CFUNCTYPE(None, c_void_p, POINTER(Part)), c_void_p]),
     "vram_validate": (c_int, [c_void_p, c_char_p, c_size_t]),
     "vram_look_open": (c_int, [c_char_p, POINTER(c_void_p)]),
+    "vram_look_missing": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "vram_look_close": (c_int, [c_void_p]),
     "vram_look_device_count": (c_uint32, [c_void_p]),
     "vram_look_device": (c_int, [c_void_p, c_uint32, POINTER(DeviceInfo), POINTER(ProcessInfo), POINTER(c_size_t)]),

@@ -20,6 +20,10 @@
 
 namespace vram::gpu::drm {
 
+// The kernel's files of this machine; or those in the folder that the environment variable
+// VRAM_DRM_ROOT names, which has both as another machine has them.
+[[nodiscard]] Roots machine_roots();
+
 class Drm final : public Telemetry {
  public:
   // Never fails: without devices, the list is empty.
