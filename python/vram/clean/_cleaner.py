@@ -39,7 +39,9 @@ class Cleaner:
     manager it calls end() when it is left without an error.
 
     Args:
-        step, epoch, end: The highest grade for each occasion, a ``Grade`` or its name in lower case.
+        step: The highest grade after each step, a ``Grade`` or its name in lower case.
+        epoch: The same after each epoch.
+        end: The same at the end.
         min_free_fraction: A fraction of the memory, more than 0 and at most 1.
         min_bytes: "64MiB" or a number of bytes.
         max_time_fraction: A fraction of the time, more than 0 and at most 1.

@@ -69,7 +69,8 @@ def find_batch_size(
         budget: The most memory that this process may hold on the device, "20GiB" or a number of bytes. None: what it holds
             and what is free now, within ``torch.cuda.set_per_process_memory_fraction()`` and ``vram.enable(device_limit=...)``.
         multiple_of: The result is a multiple of this, unless only less fits.
-        start, max_batch_size: The first size to try, a small one (default: `multiple_of`); the largest.
+        start: The first size to try, a small one. None: `multiple_of`.
+        max_batch_size: The largest size to try. None: no limit.
         max_trials: The most steps to run.
         device: The device's number. None: the current device.
         group: The process group of ranks that search together and get the same result; the trial must not communicate.

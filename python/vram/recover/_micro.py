@@ -65,14 +65,18 @@ def micro_batches(  # size: most of it documents the parameters
     this call. After an error, gradients are as before. Ranks call it together; in one process, one thread at a time.
 
     Args:
-        batch, step: Tensors in dicts, lists, tuples or dataclasses with equal dimension 0; the loss of a part of them.
-        model, optimizer: The trained module, or a list of them (with DistributedDataParallel, the wrapper); its optimizer.
-        reduction, weight: How the loss combines samples: "mean" or "sum". For other means, ``weight(part)`` returns the
-            part's weight, for example its number of tokens.
+        batch: Tensors in dicts, lists, tuples or dataclasses, with equal dimension 0.
+        step: ``step(part)`` returns the loss of a part of the batch.
+        model: The trained module, or a list of them; with DistributedDataParallel, the wrapper.
+        optimizer: Its optimizer, if it has parameters that `model` does not contain.
+        weight: For means over something else than samples: ``weight(part)`` returns over how many, for example tokens.
+        reduction: How the loss combines samples: "mean" or "sum".
         backward: Called with each scaled loss instead of ``loss.backward()``, for a gradient scaler.
-        samples, split: For other batches: their length, and ``split(batch, start, stop)``.
-        grow_after: After this many batches, try twice the size; None: never.
-        allow_batch_norm, check: True runs models with BatchNorm, whose gradients then differ; False compares nothing.
+        samples: The length of a batch of another kind, with `split`.
+        split: ``split(batch, start, stop)`` returns a part of such a batch.
+        grow_after: Tries twice the size after this many batches; None: never.
+        allow_batch_norm: Runs models with BatchNorm, whose gradients then differ.
+        check: False does not compare parts with the whole batch.
         group: Ranks that call this together, other than through DistributedDataParallel; False: this rank alone.
 
     Raises:

@@ -66,9 +66,12 @@ def retry_on_oom(  # size: most of it documents the parameters
     optimizer began to step. Sizes of one decorated function are shared by all threads, nothing else.
 
     Args:
+        function: The function to decorate.
         argument: The argument to reduce. Default: ``batch_size`` or ``batch``.
         shrink: ``shrink(size)`` returns the next size to try.
-        multiple_of, min_size, max_attempts: Sizes are multiples of the first, not below the second; the third limits failed calls.
+        multiple_of: Sizes are multiples of this, as long as that leaves something.
+        min_size: The smallest size to try.
+        max_attempts: The most failed calls.
         from_scratch: States that the function creates its own model and optimizer, so it may be called again in any case.
         join: ``join(results)`` combines the results of parts.
         group: The process group of ranks that call it together and agree on sizes; the function must not communicate.
