@@ -31,7 +31,7 @@ def on_a_simulated_gpu(budget: str) -> vram.BatchSize:
 
     model = Model(parameters=GIB, state=2 * GIB, blocks=[3 * MIB] * 24, transient=8 * MIB)
     training = SimulatedTraining(model, capacity=80 * GIB)
-    return vram.find_batch_size(training.step, budget=budget, framework=training)
+    return training.find_batch_size(budget=budget)
 
 
 def main() -> None:

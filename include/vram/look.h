@@ -27,20 +27,32 @@ extern "C" {
 
 typedef struct vram_look vram_look;
 
-/* Opens NVIDIA's management library (NVML). The driver stays loaded until the last close. May be
- * called from any thread.
+/* Opens what reports about this machine's devices: NVIDIA's management library (NVML), and for
+ * AMD's and Intel's devices the kernel's files, with AMD's library for what these do not have.
+ * NVIDIA's driver stays loaded until the last close. May be called from any thread.
  *
- * library: the file; NULL: the environment variable VRAM_NVML, else libnvidia-ml.so.1.
- * VRAM_NO_DRIVER: no such library, or no driver. VRAM_NOT_SUPPORTED: the library is not NVML, or
- * does not start. VRAM_INVALID_VALUE: look is NULL. vram_last_error() has the details. */
+ * library: the file of NVML; NULL: the environment variable VRAM_NVML, else libnvidia-ml.so.1.
+ * VRAM_NO_DRIVER: no such library, or no driver, and no device of AMD or Intel.
+ * VRAM_NOT_SUPPORTED: the library is not NVML, or does not start, and there is no device of AMD or
+ * Intel. VRAM_INVALID_VALUE: look is NULL. vram_last_error() has the details. */
 VRAM_API vram_status vram_look_open(const char* library, vram_look** look);
+/* Writes why NVIDIA's devices are missing, if there is an NVML that does not start or does not list
+ * them: at most `capacity` bytes, the last of which is 0. Returns the length of the whole text, or
+ * 0 if nothing is known to be missing. */
+VRAM_API size_t vram_look_missing(vram_look* look, char* text, size_t capacity);
 /* Closes it. No other call may use it at the same time. VRAM_INVALID_VALUE: look is NULL.
  * VRAM_FORKED: this process is a fork of the process that opened it; there is nothing to close. */
 VRAM_API vram_status vram_look_close(vram_look* look);
-/* Returns the number of devices, including those that this process may not access; 0 if the driver
- * does not report it, and in a fork of the process that opened it. May be called from any thread;
- * waits no longer than the driver's own call. */
+/* Returns the number of devices, including those that this process may not access; 0 in a fork of
+ * the process that opened it. NVIDIA's devices come first, those that NVML listed when it was
+ * opened, with its numbers. May be called from any thread. */
 VRAM_API uint32_t vram_look_device_count(vram_look* look);
+
+typedef enum vram_vendor {
+  VRAM_VENDOR_NVIDIA = 0,
+  VRAM_VENDOR_AMD = 1,
+  VRAM_VENDOR_INTEL = 2
+} vram_vendor;
 
 /* Sizes are bytes or VRAM_UNKNOWN. If all four are known, total = used + reserved + free. If the
  * driver's own memory (reserved) is unknown, it is part of used. */
@@ -62,22 +74,31 @@ typedef struct vram_device_info {
   char uuid[96];
   /* Why the device reports no figures, such as "GPU is lost (15)"; "": no error. */
   char trouble[96];
+  char pci_id[32]; /* "0000:19:00.0" */
+  vram_vendor vendor;
+  uint32_t is_asleep; /* 1: powered down; nothing else was read, so as not to wake it */
+  /* Host memory that the device may use as its own (AMD's GTT). */
+  uint64_t host_total_bytes;
+  uint64_t host_used_bytes;
 } vram_device_info;
 
 #define VRAM_PROCESS_COMPUTE 1u
 #define VRAM_PROCESS_GRAPHICS 2u
+#define VRAM_NO_INSTANCE UINT32_MAX
 
 typedef struct vram_process_info {
   uint32_t pid; /* in the host's pid namespace: a container may have no such process */
   uint32_t kinds;
   uint64_t used_bytes;       /* or VRAM_UNKNOWN */
-  uint32_t gpu_instance;     /* with MIG; else UINT32_MAX */
-  uint32_t compute_instance; /* with MIG; else UINT32_MAX */
+  uint64_t host_bytes;       /* of the host's memory that the device uses, or VRAM_UNKNOWN */
+  uint32_t gpu_instance;     /* with MIG; else VRAM_NO_INSTANCE */
+  uint32_t compute_instance; /* with MIG; else VRAM_NO_INSTANCE */
 } vram_process_info;
 
 /* Reads a device, and its processes sorted by pid. A device that fails is no error: it has a text
- * in `trouble` and no figures. May be called from any thread; waits no longer than the driver's own
- * calls.
+ * in `trouble` and no figures. Processes of other users on AMD's and Intel's devices are listed
+ * only if they compute on AMD's, or if this process may trace them. May be called from any thread;
+ * waits no longer than the driver's own calls.
  *
  * processes, capacity: writes at most *capacity processes and sets *capacity to their number; both
  * may be NULL.

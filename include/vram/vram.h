@@ -53,8 +53,7 @@ typedef enum vram_status {
   VRAM_NO_DRIVER = 4,     /* no driver, or no such device */
   VRAM_DRIVER_FAILED = 5, /* the device failed; do not rely on later results from it */
   VRAM_FORKED = 6,        /* this process is a fork of the process that opened the pool */
-  VRAM_FILE_FAILED = 7,   /* a file could not be created or written */
-  VRAM_NOT_READY = 8      /* a CUDA graph is being captured; call again afterwards */
+  VRAM_FILE_FAILED = 7    /* a file could not be created or written */
 } vram_status;
 
 /* Returns the library's version, such as "1.2.3". The text is valid while the library is loaded. */
@@ -111,8 +110,8 @@ VRAM_API vram_status vram_alloc(vram_pool* pool, size_t bytes, vram_stream strea
  * passed to vram_record_stream(), may continue to use it. VRAM_INVALID_VALUE: not the beginning of
  * a live block of this pool. */
 VRAM_API vram_status vram_free(vram_pool* pool, void* block);
-/* States that another stream uses the block: after vram_free(), the block is not reused before the
- * work queued in that stream by then has finished.
+/* States that another stream, of any device, uses the block: after vram_free(), the block is not
+ * reused before the work queued in that stream by then has finished.
  * VRAM_INVALID_VALUE: not the beginning of a live block of this pool. */
 VRAM_API vram_status vram_record_stream(vram_pool* pool, void* block, vram_stream stream);
 /* Call this before you destroy a stream, after the last work was queued in it. The pool records one

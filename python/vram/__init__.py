@@ -10,7 +10,9 @@
 
 from vram import callbacks, cupy, jax, tensorflow
 from vram._error import VramError
-from vram._installed import program, version
+from vram._installed import program
+from vram._installed import version as _version
+from vram._public import publish as _publish
 from vram._stats import Stat, Stats, stats
 from vram.clean import Cleaned, Cleaner, Cleaning, Cycle, Grade, find_cycles
 from vram.monitoring import (
@@ -21,6 +23,7 @@ from vram.monitoring import (
     JsonLines,
     Measurement,
     Memory,
+    Monitor,
     Peaks,
     Region,
     TensorBoard,
@@ -31,7 +34,7 @@ from vram.monitoring import (
     peaks,
     remove_sink,
 )
-from vram.recording import Recording, is_recording, record, scope, step
+from vram.recording import Recording, Scope, is_recording, record, scope, step
 from vram.recover import BatchSize, MicroBatches, Trial, find_batch_size, micro_batches, retry_on_oom
 from vram.torch import Enabled, disable, enable, is_enabled
 from vram.watching import Watch, watch
@@ -52,9 +55,11 @@ __all__ = [
     "Measurement",
     "Memory",
     "MicroBatches",
+    "Monitor",
     "Peaks",
     "Recording",
     "Region",
+    "Scope",
     "Stat",
     "Stats",
     "TensorBoard",
@@ -87,9 +92,10 @@ __all__ = [
     "tensorflow",
     "watch",
 ]
+_publish(globals())
 
 
 def __getattr__(name: str) -> str:
     if name == "__version__":  # read from the installed metadata only when it is used
-        return version()
+        return _version()
     raise AttributeError(f"module 'vram' has no attribute '{name}'")

@@ -7,6 +7,7 @@ from vram import program
 
 
 def main() -> None:
+    """Replace this process by the program."""
     path = str(program())
     os.execv(path, ["vram", *sys.argv[1:]])
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
 _MIN_LIMIT = 1 << 20  # below that it is a number whose unit was forgotten
 
 
@@ -27,6 +26,8 @@ def parse_size(size: int | str) -> int:
 
 
 def _parse(size: int | str) -> int:
+    if not isinstance(size, str):
+        size = operator.index(size)  # TypeError: not an integer
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB|B)?\s*", str(size), re.IGNORECASE)
     if match is None:
         raise ValueError(f"'{size}' is no size; write 20GiB, 512MiB or a number of bytes")

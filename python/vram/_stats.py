@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from vram import _library
-from vram._library import NUMBERS, STATS, Pool
+from vram import _prototypes
+from vram._frameworks import used_framework
+from vram._library import Pool
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def stats(device: int | None = None) -> Stats:
     Opens the pool if necessary. Any thread may call this.
 
     Args:
-        device: The device's number. None: the current device.
+        device: The device's number. None: the framework's current device, or the first.
 
     Raises:
         VramError: There is no such device, or no driver.
@@ -62,24 +62,19 @@ def stats(device: int | None = None) -> Stats:
     ...     print(error)  # here there is no GPU
     no pool on device 0: ...
     """
-    number = _current_device() if device is None else device
+    framework = used_framework()
+    current = framework.current_device() if framework is not None else None
+    number = device if device is not None else current or 0
     pool = Pool(number)
     try:
         read = pool.stats()
     finally:
         pool.close()
-    figures: dict[str, Any] = {name: _stat(getattr(read, name)) for name in STATS}
-    figures.update((name, getattr(read, name)) for name in NUMBERS)
-    return Stats(device=number, **figures)
+    figures = {field.name: getattr(read, field.name) for field in fields(Stats) if field.name != "device"}
+    return Stats(device=number, **{name: _figure(figure) for name, figure in figures.items()})
 
 
-def _stat(read: _library.Stat) -> Stat:
-    return Stat(read.current, read.peak, read.allocated, read.freed)
-
-
-def _current_device() -> int:
-    """Return PyTorch's current device if it uses CUDA, otherwise the first."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        return int(torch.cuda.current_device())
-    return 0
+def _figure(read: Any) -> Any:
+    if isinstance(read, _prototypes.Stat):
+        return Stat(read.current, read.peak, read.allocated, read.freed)
+    return read

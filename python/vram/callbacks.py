@@ -16,7 +16,9 @@ import sys
 from typing import Any, Callable
 
 from vram._error import VramError
-from vram.monitoring._monitor import Monitor
+from vram.monitoring._monitor import Around, Monitor
+
+__all__ = ["hugging_face", "keras", "lightning"]
 
 
 class _Regions:
@@ -35,7 +37,7 @@ class _Regions:
 
         def event(*_: Any, **__: Any) -> None:
             self._end(name)  # left open: the framework stopped in the middle of one
-            self._open[name] = monitor.around(name)
+            self._open[name] = Around(monitor, name)
             self._open[name].__enter__()
 
         return event
@@ -66,6 +68,7 @@ def lightning(every: int = 1, synchronize: bool = False) -> Any:
         synchronize: Waits for the GPU at both ends, so times include its work (see ``vram.monitor``).
 
     Raises:
+        ValueError: `every` is below 1.
         VramError: Neither package can be imported.
 
     >>> import lightning.pytorch, vram
@@ -99,6 +102,7 @@ def hugging_face(every: int = 1, synchronize: bool = False) -> Any:
         synchronize: As in ``vram.monitor``.
 
     Raises:
+        ValueError: `every` is below 1.
         VramError: transformers cannot be imported.
 
     >>> import transformers, vram
@@ -128,6 +132,7 @@ def keras(every: int = 1, synchronize: bool = False) -> Any:
         synchronize: As in ``vram.monitor``.
 
     Raises:
+        ValueError: `every` is below 1.
         VramError: keras cannot be imported.
 
     >>> import keras, vram

@@ -16,7 +16,10 @@ import importlib
 from typing import Any
 
 from vram._error import VramError
-from vram._library import NOT_SUPPORTED, OK, OUT_OF_MEMORY, Pool, library, status_text
+from vram._library import Pool, last_error, library, status_text
+from vram._prototypes import NOT_SUPPORTED, OK, OUT_OF_MEMORY
+
+__all__ = ["disable", "enable", "forget_stream", "is_enabled"]
 
 
 class _Allocator:
@@ -46,7 +49,7 @@ class _Allocator:
         if status == OUT_OF_MEMORY:
             reserved = pool.stats().reserved_bytes.current
             raise self._cupy.cuda.memory.OutOfMemoryError(size, reserved) from VramError(pool.oom_text())
-        why = self._library.vram_last_error().decode() if status == NOT_SUPPORTED else status_text(status)
+        why = last_error() if status == NOT_SUPPORTED else status_text(status)
         raise VramError(f"vram: {size} bytes on device {device}: {why}")
 
     def _request(self, pool: Pool, size: int, stream: int, block: ctypes.c_void_p) -> int:

@@ -13,10 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vram._arguments import require_at_least
 from vram._error import VramError
 from vram._frameworks import Figures, Framework, framework_of
+from vram._public import publish
 from vram._sizes import parse_limit
 from vram.monitoring import _peaks
+
+__all__ = ["Figures", "KerasFigures", "callback", "clear_session", "grow_memory", "limit_memory", "memory_info"]
 
 _MIB = 1 << 20
 
@@ -152,7 +156,8 @@ def callback(sink: Callable[[KerasFigures], object] = print, *, every: int = 0) 
         every: Number of batches between calls; 0: after epochs only.
 
     Raises:
-        VramError: TensorFlow cannot be imported, or `every` is negative.
+        ValueError: `every` is below 0.
+        VramError: TensorFlow cannot be imported.
 
     Example (needs TensorFlow)::
 
@@ -162,10 +167,9 @@ def callback(sink: Callable[[KerasFigures], object] = print, *, every: int = 0) 
     >>> vram.tensorflow.callback(every=-1)
     Traceback (most recent call last):
     ...
-    vram._error.VramError: every is a number of batches, or 0 for epochs only, not -1
+    ValueError: expected every to be at least 0, got -1
     """
-    if every < 0:
-        raise VramError(f"every is a number of batches, or 0 for epochs only, not {every}")
+    require_at_least(0, every=every)
     tensorflow = _import_tensorflow()
     figures = _Figures(framework_of("tensorflow"), sink, every)
 
@@ -271,3 +275,6 @@ def _explained(call: str) -> Iterator[None]:
         else:
             advice = f"{call} could not be done"
         raise VramError(f"TensorFlow says '{text}': {advice}") from error
+
+
+publish(globals())

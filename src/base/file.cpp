@@ -295,7 +295,8 @@ Result<std::optional<OutputTarget>> examine_file(const std::string& path, const 
                       .mode = found.st_mode & 0777U,
                       .uid = found.st_uid,
                       .gid = found.st_gid};
-  target.file = Descriptor(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  target.file =
+      LockedDescriptor(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!target.file.is_open()) {
     if (errno == ENOENT || errno == ELOOP) return std::nullopt;
     if (replace == Replace::kAny) return target;

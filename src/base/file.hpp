@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/file.h>
 #include <sys/types.h>
 #include <unistd.h>
 #include <utility>
@@ -37,6 +38,19 @@ class Descriptor {
 
  private:
   int number_;
+};
+
+// A Descriptor whose lock, if it has one (flock), ends with its holder. Closing is not enough: a
+// process that was just forked, or is about to execute a program, has a copy of the descriptor,
+// which would keep the file locked.
+class LockedDescriptor : public Descriptor {
+ public:
+  using Descriptor::Descriptor;
+  LockedDescriptor(LockedDescriptor&&) noexcept = default;
+  LockedDescriptor& operator=(LockedDescriptor&&) noexcept = default;
+  ~LockedDescriptor() {
+    if (is_open()) (void)::flock(number(), LOCK_UN);
+  }
 };
 
 // The first and last bytes of the files that vram writes. They identify vram's files before one is
@@ -89,7 +103,7 @@ struct OutputTarget {
   int descriptor = -1;  // kInPlace: of this process, which `path` names; -1: it is to be opened
   // For kFile: keeps the file locked while this object lives, so that no other process starts to
   // write it. Closed if the file cannot be read.
-  Descriptor file = Descriptor();
+  LockedDescriptor file = LockedDescriptor();
   mode_t mode = 0;  // kFile: permissions and owner
   uid_t uid = 0;
   gid_t gid = 0;

@@ -1,5 +1,7 @@
 #include "base/file.hpp"
 
+#include "base/testing/forked_copy.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -205,6 +207,16 @@ TEST_F(OutputTargetTest, AFileThatIsBeingWrittenStaysWhateverIsAsked) {
     EXPECT_FALSE(put(path("run.vtrace"), "{}", replace));
   }
   EXPECT_EQ(content("run.vtrace"), kRecording);
+}
+
+TEST_F(OutputTargetTest, AFileIsFreeWithItsTargetThoughACopyOfTheProcessLives) {
+  write("run.vtrace", kRecording);
+  auto target = find_output_target(path("run.vtrace"), Replace::kOwn);
+  ASSERT_TRUE(target);
+  const ForkedCopy copy;
+  EXPECT_THAT(refusal("run.vtrace"), HasSubstr("is being written by another"));
+  target = OutputTarget();
+  EXPECT_EQ(refusal("run.vtrace"), "");
 }
 
 // It may have begun after the command did.

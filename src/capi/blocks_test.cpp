@@ -89,6 +89,26 @@ TEST_F(BlocksTest, RecordedStreamsAreWaitedForByTheirEvents) {
   EXPECT_EQ(fake_cuda_calls("cuCtxSynchronize"), 0u);
 }
 
+// As one that copies the block to its own device. On two H200 (driver of CUDA 13.0), recording an
+// event of one device in a stream of the other is refused as an invalid handle.
+TEST_F(BlocksTest, RecordedStreamsMayBeOfAnotherDevice) {
+  vram_pool* pool = open();
+  (void)open(1);
+  fake_cuda_place_stream(1, stream(16));
+  for (int round = 0; round < 3; ++round) {
+    void* block = alloc(pool, 200 * kMiB, stream(8));
+    ASSERT_EQ(vram_record_stream(pool, block, stream(16)), VRAM_OK);
+    fake_cuda_queue(1, stream(16));
+    ASSERT_EQ(vram_free(pool, block), VRAM_OK);
+    EXPECT_EQ(stats_of(pool).active_bytes.current, 200 * kMiB);
+    fake_cuda_finish(1, stream(16));
+    block = alloc(pool, 200 * kMiB, stream(8));
+    ASSERT_NE(block, nullptr) << "it is still held";
+    ASSERT_EQ(vram_free(pool, block), VRAM_OK);
+  }
+  EXPECT_LE(fake_cuda_alive().events, 2u);
+}
+
 // Its handle names another stream in each thread: one thread's free would say nothing of another's
 // work.
 TEST_F(BlocksTest, ThePerThreadDefaultStreamIsRefusedInWords) {

@@ -5,6 +5,7 @@
 #include "pool/shared_pool.hpp"
 #include "record/recorder.hpp"
 
+#include <chrono>
 #include <cstdint>
 
 namespace vram::capi {
@@ -13,9 +14,12 @@ class PoolTap final : public pool::Observer {
  public:
   PoolTap(uint16_t device, pool::SharedPool& pool) : device_(device), pool_(pool) {}
 
-  // The stack of a request, taken before it: no lock is held then.
+  // The stack of a request, taken before it: no lock of the pool is held then, but maybe one of the
+  // caller's that the GIL's owner waits for. So the wait is limited, but long enough for threads
+  // that compete for the interpreter.
+  static constexpr std::chrono::seconds kGilTimeout{1};
   [[nodiscard]] static record::StackId stack_of_caller() {
-    return record::Recorder::is_on() ? record::Recorder::capture_stack() : 0;
+    return record::Recorder::is_on() ? record::Recorder::try_capture_stack(kGilTimeout) : 0;
   }
   // After the block was granted; address 0: it was not.
   void allocated(uint64_t address, uint64_t bytes, uint64_t stream, record::StackId stack) {

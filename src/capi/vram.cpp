@@ -48,8 +48,7 @@ vram_status status_of(Status status) {
       return VRAM_INVALID_VALUE;
     case Status::kNotSupported:
       return VRAM_NOT_SUPPORTED;
-    case Status::kNotReady:
-      return VRAM_NOT_READY;
+    case Status::kNotReady:  // of events and streams only, about which no function answers
     case Status::kFault:
       break;
   }
@@ -99,8 +98,6 @@ const char* vram_status_text(vram_status status) {
       return "this process is a fork of the one that opened the pool";
     case VRAM_FILE_FAILED:
       return "a file could not be written";
-    case VRAM_NOT_READY:
-      return "a CUDA graph is being captured: call again when the capture has ended";
   }
   return "unknown status";
 }

@@ -22,21 +22,13 @@ constexpr std::string_view kPlay = "sim:";
 
 std::string named_board() { return trusted_environment("VRAM_BOARD"); }
 
-// Of this machine; or in a folder that has both as another machine has them.
-gpu::drm::Roots roots() {
-  const std::string root = trusted_environment("VRAM_DRM_ROOT");
-  return {root + "/sys", root + "/proc"};
-}
-
 watch::Boards boards() {
   const std::string named = named_board();
   return named.empty() ? watch::Boards() : watch::Boards::in(named);
 }
 
-// The library speaks of this machine alone.
 Result<gpu::drm::Drm> open_drm() {
-  const gpu::drm::Roots at = roots();
-  return gpu::drm::Drm::open(at, at.sys == "/sys" ? gpu::rocm::open_extras : nullptr);
+  return gpu::drm::Drm::open(gpu::drm::machine_roots(), gpu::rocm::open_extras);
 }
 
 // The device's name says what is played, wherever it is shown.
@@ -59,7 +51,7 @@ std::vector<watch::Opener> all_openers() {
 Live::Live(std::vector<watch::Opener> openers, std::shared_ptr<watch::Postings> postings,
            watch::CommandLines commands)
     : sources_(std::move(openers)),
-      table_(roots().proc, commands),
+      table_(gpu::drm::machine_roots().proc, commands),
       postings_(std::move(postings)) {}
 
 Live Live::playing(watch::Playable playable) {

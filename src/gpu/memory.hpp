@@ -69,8 +69,9 @@ class Memory {
   // more.
   [[nodiscard]] virtual Status unmap(Address address, uint64_t bytes) = 0;
 
-  // Marks a point in a stream; query answers kOk when the work before it is done, else kNotReady.
-  // kInvalidValue, from query and wait: there is no such event any more, and no answer.
+  // Marks a point in a stream, which may be of another device of the process; query answers kOk
+  // when the work before it is done, else kNotReady. kInvalidValue, from query and wait: there is
+  // no such event any more, and no answer.
   [[nodiscard]] virtual Status record(uint32_t device, StreamHandle stream, EventHandle* event) = 0;
   [[nodiscard]] virtual Status query(EventHandle event) = 0;
   // The host waits.

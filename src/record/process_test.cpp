@@ -3,6 +3,7 @@
 #include "record/process.hpp"
 
 #include "base/file.hpp"
+#include "base/testing/forked_copy.hpp"
 #include "base/testing/waiting.hpp"
 #include "record/stacks/native_stack.hpp"
 #include "record/testing/recorder_fixture.hpp"
@@ -173,6 +174,19 @@ TEST_F(ProcessTest, AChildDoesNotHoldItsParentsFileOpen) {
               return 0;
             }),
             0);
+}
+
+// One that another thread has just forked has not closed it yet.
+TEST_F(ProcessTest, AFileIsFreeWhenItsRecordingEndsThoughACopyOfTheProcessLives) {
+  start({.path = path()});
+  alloc(0x1000);
+  const ForkedCopy copy;
+  ASSERT_TRUE(Recorder::stop());
+  start({.path = path()});
+  alloc(0x2000);
+  ASSERT_TRUE(Recorder::stop());
+  ASSERT_EQ(read(path()).events.size(), 1u);
+  EXPECT_EQ(read(path()).events[0].address, 0x2000u);
 }
 
 // Another container's process of the same number has a file in the shared folder.

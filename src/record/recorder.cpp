@@ -245,9 +245,9 @@ StackId Recorder::capture_stack() {
   return 0;
 }
 
-StackId Recorder::try_capture_stack() {
+StackId Recorder::try_capture_stack(std::chrono::milliseconds timeout) {
   if (!is_on() || state().options.stacks != Stacks::kPython) return capture_stack();
-  const StackId stack = PythonStacks::try_capture();
+  const StackId stack = PythonStacks::try_capture(timeout);
   return stack != 0 ? stack : NativeStacks::capture();
 }
 

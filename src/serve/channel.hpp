@@ -42,6 +42,9 @@ class Channel {
     run([this] { return tls_->session.handshake(); }, handler);
   }
 
+  // After a handshake that failed: frees its memory.
+  void end_session() { tls_.reset(); }
+
   template <typename Buffers, typename Handler>
   void async_read_some(const Buffers& buffers, Handler handler) {
     if (!tls_) return socket_.async_read_some(buffers, std::move(handler));

@@ -51,6 +51,25 @@ bool Hub::make_room(const std::function<bool(const Connection&)>& would_help) {
 void Hub::start_handshakes() {
   while (handshakes < limits.handshakes && !handshake_queue.empty())
     handshake_queue.back()->start_handshake();
+  if (handshake_queue.empty()) return;
+  end_silent_handshakes();
+  handshake_timer.expires_after(limits.handshake_silence / 4);
+  handshake_timer.async_wait([this](boost::system::error_code error) {
+    if (!error) start_handshakes();
+  });
+}
+
+void Hub::end_silent_handshakes() {
+  const auto now = Connection::Clock::now();
+  size_t wanted = handshake_queue.size();
+  for (auto next = waiting.begin(); next != waiting.end() && wanted > 0;) {
+    Connection& each = **next++;
+    if (now - each.waiting_since_ < limits.handshake_silence) break;  // nor have those behind it
+    if (!each.is_silent_in_handshake()) continue;
+    hooks.incident(each.client_, "was silent in a TLS handshake while others came: closed");
+    each.close();
+    --wanted;
+  }
 }
 
 Connection::Connection(Socket socket, Hub& hub)
@@ -67,7 +86,7 @@ Connection::Connection(Socket socket, Hub& hub)
 
 Connection::~Connection() {
   end_waiting();
-  if (handshake_place_) hub_.handshake_queue.erase(*handshake_place_);
+  leave_handshake_queue();
   release();
   --hub_.open_count;
 }
@@ -86,8 +105,6 @@ void Connection::start() {
 // has.
 void Connection::request_handshake() {
   handshake_place_ = hub_.handshake_queue.insert(hub_.handshake_queue.end(), this);
-  if (hub_.handshakes == hub_.limits.handshakes)
-    (void)hub_.make_room([](const Connection& other) { return other.is_in_handshake_; });
   hub_.start_handshakes();
   if (!handshake_place_) return;
   // Waits at most for the deadline that start() set.
@@ -97,30 +114,45 @@ void Connection::request_handshake() {
 }
 
 void Connection::start_handshake() {
-  hub_.handshake_queue.erase(*std::exchange(handshake_place_, std::nullopt));
+  leave_handshake_queue();
+  begin_waiting();  // again: since now, behind the handshakes that began earlier
   ErrorCode ignored;
   channel_.socket().cancel(ignored);
   is_in_handshake_ = true;
   ++hub_.handshakes;
   try {  // no memory
     channel_.async_handshake([self = shared_from_this()](ErrorCode error, size_t) {
+      if (error) {
+        const std::string why = self->channel_.trouble();
+        if (!why.empty()) self->hub_.hooks.incident(self->client_, "TLS: " + why);
+        self->close();
+        self->channel_.end_session();
+      } else {
+        self->wait_for_request();
+      }
       self->end_handshake();
-      if (!error) return self->wait_for_request();
-      const std::string why = self->channel_.trouble();
-      if (!why.empty()) self->hub_.hooks.incident(self->client_, "TLS: " + why);
-      self->close();
     });
   } catch (const std::exception& exception) {
     hub_.hooks.incident(client_, std::string("TLS: ") + exception.what());
     close();
+    end_handshake();
   }
 }
 
 void Connection::end_handshake() {
-  if (handshake_place_) hub_.handshake_queue.erase(*std::exchange(handshake_place_, std::nullopt));
-  if (!std::exchange(is_in_handshake_, false)) return;
+  is_in_handshake_ = false;
   --hub_.handshakes;
   hub_.start_handshakes();
+}
+
+void Connection::leave_handshake_queue() {
+  if (handshake_place_) hub_.handshake_queue.erase(*std::exchange(handshake_place_, std::nullopt));
+}
+
+// Bytes that have arrived and wait for this thread are no silence of the client.
+bool Connection::is_silent_in_handshake() {
+  ErrorCode error;
+  return is_in_handshake_ && channel_.socket().available(error) == 0;
 }
 
 void Connection::refuse() {
@@ -167,7 +199,7 @@ void Connection::close() {
   deadline_.cancel();
   ErrorCode ignored;
   channel_.socket().close(ignored);
-  end_handshake();
+  leave_handshake_queue();
 }
 
 void Connection::forget_request() { exchange_.reset(); }

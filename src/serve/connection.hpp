@@ -49,6 +49,7 @@ struct Hub {
   Deflater deflater = {};  // the second thread's
   // Created last and destroyed first: its pending operations own connections.
   boost::asio::io_context context{1};
+  boost::asio::steady_timer handshake_timer{context};  // while handshake_queue has connections
   // All from start() on: with the rights of its caller.
   std::optional<boost::asio::thread_pool> slow;
   std::optional<boost::asio::thread_pool> packer;  // a history's file that hangs delays no scrape
@@ -60,8 +61,12 @@ struct Hub {
   [[nodiscard]] bool make_room(const std::function<bool(const Connection&)>& would_help =
                                    [](const Connection&) { return true; });
   // Begins as many handshakes as there may be, the last to come first: whoever comes is not kept
-  // out by many that came before and say nothing.
+  // out by many that came before and say nothing. As long as connections remain in the queue, ends
+  // handshakes whose clients have been silent for `limits.handshake_silence`.
   void start_handshakes();
+  // At most as many as there are connections in the queue. Each makes room for another handshake
+  // when its memory is free (Connection::end_handshake()).
+  void end_silent_handshakes();
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -99,6 +104,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void request_handshake();
   void start_handshake();
   void end_handshake();
+  void leave_handshake_queue();
+  [[nodiscard]] bool is_silent_in_handshake();
   void wait_for_request();
   void forget_request();
   void read_header();
@@ -144,7 +151,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool wants_gzip_ = false;
   bool keeps_alive_ = true;
   bool is_http11_ = true;
-  bool is_in_handshake_ = false;  // counts in the hub's handshakes
+  bool is_in_handshake_ = false;  // counts in the hub's handshakes; has the memory of a session
   bool is_slow_ = false;          // counts in the hub's slow_count
   bool is_sending_ = false;       // counts body_ in the hub's bodies
   // Of the response that is being written: its head, or a piece of a stream; the body's owner.

@@ -38,7 +38,8 @@ struct ServerLimits {
   size_t slow_requests = 32;                 // at once, each until it is written; more get 503
   size_t password_checks = 32;               // at once; more get 503
   size_t handshakes = 128;                   // of TLS at once; more wait
-  size_t held_bytes = size_t{8} << 20;       // of answers that clients have yet to read
+  std::chrono::milliseconds handshake_silence{250};  // then one may be ended for those that wait
+  size_t held_bytes = size_t{8} << 20;               // of answers that clients have yet to read
 };
 
 struct ServerHooks {

@@ -48,6 +48,10 @@ void fake_cuda_set_peer(int device, int peer, bool can_access) {
 
 void fake_cuda_take(int device, size_t bytes) { Locked()->memory.device(device).set_taken(bytes); }
 
+void fake_cuda_place_stream(int device, void* stream) {
+  Locked()->streams.place(key_of(device, stream));
+}
+
 void fake_cuda_queue(int device, void* stream) { Locked()->streams.queue(key_of(device, stream)); }
 
 void fake_cuda_finish(int device, void* stream) {

@@ -14,7 +14,7 @@ using fake::kUnsafeInCapture;
 using fake::Machine;
 
 fake::StreamKey key_of(const Machine& machine, CUstream stream) {
-  return {current_device(machine), stream};
+  return machine.streams.named(current_device(machine), stream);
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ CUresult cuEventCreate(CUevent* event, unsigned flags) {
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   return enter("cuEventRecord", kNeedsContext, [&](Machine& machine) {
-    return machine.streams.record(current_device(machine), event, stream);
+    return machine.streams.record(event, key_of(machine, stream));
   });
 }
 
@@ -60,6 +60,15 @@ CUresult cuStreamIsCapturing(CUstream stream, CUcaptureStatus* status) {
   return enter("cuStreamIsCapturing", kNeedsContext, [&](Machine& machine) {
     const CUresult refused = machine.streams.refusal(key_of(machine, stream));
     if (refused == kSuccess) *status = machine.streams.capture_status(key_of(machine, stream));
+    return refused;
+  });
+}
+
+CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
+  return enter("cuStreamGetCtx", kNeedsContext, [&](Machine& machine) {
+    const fake::StreamKey key = key_of(machine, stream);
+    const CUresult refused = machine.streams.refusal(key);
+    if (refused == kSuccess) *context = machine.contexts[static_cast<size_t>(key.first)].get();
     return refused;
   });
 }

@@ -13,6 +13,11 @@ void Streams::push(StreamKey stream, const Item& item) {
   target.items.push_back(item);
 }
 
+StreamKey Streams::named(int device, CUstream stream) const {
+  const auto found = places_.find(stream);
+  return {found != places_.end() ? found->second : device, stream};
+}
+
 void Streams::queue(StreamKey stream) { push(stream, {}); }
 
 void Streams::finish_work(StreamKey stream) {
@@ -64,23 +69,23 @@ CUresult Streams::create_event(int device, CUevent* event) {
   return kSuccess;
 }
 
-CUresult Streams::record(int device, CUevent event, CUstream stream) {
+CUresult Streams::record(CUevent event, StreamKey stream) {
   Event* const found = find(event);
-  if (found == nullptr || found->device != device) return kErrorInvalidHandle;
-  const CUresult refused = refusal_to_queue({device, stream});
+  if (found == nullptr || found->device != stream.first) return kErrorInvalidHandle;
+  const CUresult refused = refusal_to_queue(stream);
   if (refused != kSuccess) return refused;
-  Stream& target = streams_[{device, stream}];
+  Stream& target = streams_[stream];
   // An event of a graph that is being captured stays the graph's when it is recorded elsewhere.
   const bool is_a_graphs =
       found->is_captured && streams_[found->captured_in].capture != kCaptureNone;
   if (is_a_graphs) return kSuccess;
   found->is_captured = target.capture != kCaptureNone;
   if (found->is_captured) {
-    found->captured_in = {device, stream};
+    found->captured_in = stream;
     ++target.nodes;
   }
   found->is_recorded = true;
-  found->point = end_of({device, stream});
+  found->point = end_of(stream);
   return kSuccess;
 }
 

@@ -1,5 +1,6 @@
 // Work in streams, the events that mark points in it, and captures into graphs. A stream is any
-// handle value of a device; it exists from its first use. Guarded by the machine's mutex.
+// handle value of a device; it exists from its first use, on the device of the current context
+// unless place() named another one. Guarded by the machine's mutex.
 #pragma once
 
 #include "gpu/cuda/driver_types.hpp"
@@ -17,6 +18,9 @@ using StreamKey = std::pair<int, CUstream>;  // device, handle
 
 class Streams {
  public:
+  void place(StreamKey stream) { places_[stream.second] = stream.first; }
+  // The stream that a call in a context of the device names.
+  [[nodiscard]] StreamKey named(int device, CUstream stream) const;
   void queue(StreamKey stream);
   // What a test queued; then all of a stream or of a device, with what it waits for.
   void finish_work(StreamKey stream);
@@ -24,7 +28,7 @@ class Streams {
   void finish_device(int device);
 
   [[nodiscard]] CUresult create_event(int device, CUevent* event);
-  [[nodiscard]] CUresult record(int device, CUevent event, CUstream stream);
+  [[nodiscard]] CUresult record(CUevent event, StreamKey stream);
   [[nodiscard]] CUresult query(CUevent event);
   // Finishes what the event stands behind.
   [[nodiscard]] CUresult synchronize(CUevent event);
@@ -83,6 +87,7 @@ class Streams {
 
   std::map<StreamKey, Stream> streams_;
   std::map<CUevent, Event> events_;
+  std::map<CUstream, int> places_;  // devices
   std::set<StreamKey> destroyed_;
   uint64_t uses_of_destroyed_ = 0;
   uintptr_t last_event_ = 0xe000;

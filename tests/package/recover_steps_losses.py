@@ -172,8 +172,7 @@ def pairs_of_samples() -> Training:
     return of(lambda out, y: F.relu(1 - (out[:, None] - out[None]) * (y[:, None] - y[None]).sign()).mean())
 
 
-@step(REFUSED)
-def balance_in_training() -> Training:
+def with_balance_loss(factor: float) -> Training:
     """A mixture of experts whose balance loss is there in training only."""
     gate, experts = nn.Linear(4, 2), nn.Linear(4, 6)
     model = nn.ModuleList([gate, experts])
@@ -182,9 +181,14 @@ def balance_in_training() -> Training:
         share = gate(part["x"]).softmax(-1)
         out = (experts(part["x"]).view(-1, 2, 3) * share[..., None]).sum(1)
         balance = (share.mean(0) ** 2).sum() if model.training else 0.0
-        return F.mse_loss(out, part["y"]) + 0.05 * balance
+        return F.mse_loss(out, part["y"]) + factor * balance
 
     return Training(model, xy(), loss)
+
+
+@step(REFUSED)
+def balance_in_training() -> Training:
+    return with_balance_loss(0.05)
 
 
 @step(REFUSED)

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
+import vram
 from vram._frameworks import Figures
+from vram.recover import _find
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -84,6 +87,11 @@ class SimulatedTraining:
             raise OutOfMemory(f"CUDA out of memory: {reserved} bytes")
         self._reserved = max(self._reserved, reserved)
         self._peak = (max(self._peak[0], allocated), max(self._peak[1], self._reserved))
+
+    def find_batch_size(self, trial: Any = None, **options: Any) -> vram.BatchSize:
+        """vram.find_batch_size() with this training in PyTorch's place."""
+        with mock.patch.object(_find, "training_framework", return_value=self):
+            return vram.find_batch_size(trial or self.step, **options)
 
     def step(self, batch_size: int) -> None:
         model, self._grads = self.model, 0

@@ -1,6 +1,5 @@
 """vram.cupy: CuPy's requests reach the pool of the right device, in the current stream, and return to it."""
 
-import ctypes
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 import vram
-from vram import _library
+from vram import _library, _prototypes
 from vram import cupy as vram_cupy
 
 
@@ -19,13 +18,13 @@ class FakeLibrary:
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
         self.missing_device = 9
-        self.forgets = _library.OK
+        self.forgets = _prototypes.OK
 
     def vram_pool_open(self, device: int, _options: None, pool: Any) -> int:
         if device == self.missing_device:
             return 4
         pool._obj.value = 100 + device
-        return _library.OK
+        return _prototypes.OK
 
     def vram_last_error(self) -> bytes:
         return b"no such device"
@@ -35,11 +34,11 @@ class FakeLibrary:
         if stream == 2:
             return 3
         block._obj.value = size * 1000 + pool.value
-        return _library.OUT_OF_MEMORY if size > 500 else _library.OK
+        return _prototypes.OUT_OF_MEMORY if size > 500 else _prototypes.OK
 
     def vram_free(self, pool: Any, address: int) -> int:
         self.calls.append(("free", pool.value, address))
-        return _library.OK
+        return _prototypes.OK
 
     def vram_forget_stream(self, pool: Any, stream: int) -> int:
         self.calls.append(("forget", pool.value, stream))
@@ -50,15 +49,15 @@ class FakeLibrary:
 
     def vram_begin_capture(self, pool: Any) -> int:
         self.calls.append(("begin capture", pool.value))
-        return _library.OK
+        return _prototypes.OK
 
     def vram_end_capture(self, pool: Any) -> int:
         self.calls.append(("end capture", pool.value))
-        return _library.OK
+        return _prototypes.OK
 
     def vram_get_stats(self, _pool: Any, stats: Any) -> int:
         stats._obj.reserved_bytes.current = 4096
-        return _library.OK
+        return _prototypes.OK
 
     def vram_explain_oom(self, _pool: Any, text: Any, _capacity: int) -> int:
         text.value = b"all of it is in use"
@@ -163,7 +162,6 @@ def test_the_pool_does_not_wait_while_the_current_stream_is_captured(fake: Simpl
 
 
 def test_stats_are_the_pools(fake: SimpleNamespace) -> None:
-    fake.library.vram_pool_close = lambda _pool: _library.OK
+    fake.library.vram_pool_close = lambda _pool: _prototypes.OK
     stats = vram.stats(device=2)
     assert (stats.device, stats.reserved_bytes.current, stats.num_ooms) == (2, 4096, 0)
-    assert ctypes.sizeof(_library.Stats) == 8 + 5 * 32 + 11 * 8

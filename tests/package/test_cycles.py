@@ -312,7 +312,7 @@ def test_a_million_living_objects_cost_about_a_collection() -> None:
 
 
 def test_another_device_is_an_error() -> None:
-    with pytest.raises(vram.VramError, match="'gpu' or 'all', not 'cuda:0'"):
+    with pytest.raises(ValueError, match="expected devices to be one of 'gpu', 'all', got 'cuda:0'"):
         vram.find_cycles(devices="cuda:0")
 
 

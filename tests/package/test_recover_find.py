@@ -33,7 +33,7 @@ def test_along_a_line_three_trials_and_within_2_percent() -> None:
         model, capacity = random_model(rng)
         training = SimulatedTraining(model, capacity)
         largest = training.largest(capacity)
-        found = vram.find_batch_size(training.step, framework=training)
+        found = training.find_batch_size()
         assert found.batch_size % 8 == 0
         assert found.batch_size >= int(0.98 * largest) // 8 * 8, (largest, training.steps)
         assert training.fits(found.batch_size, capacity)
@@ -53,7 +53,7 @@ def test_holes_that_grow_with_the_batch_are_reckoned_with() -> None:
         model.fragmentation = rng.uniform(0.03, 0.08)  # as PyTorch's own allocator leaves in a transformer's step
         training = SimulatedTraining(model, capacity)
         largest = training.largest(capacity)
-        found = vram.find_batch_size(training.step, framework=training)
+        found = training.find_batch_size()
         assert found.batch_size >= int(0.98 * largest) // 8 * 8, (largest, training.steps)
         over_three += len(found.trials) > 3
     assert over_three <= 18  # 3 %; one in five where the holes are taken to stay as they are
@@ -67,7 +67,7 @@ def test_where_needs_bend_the_result_still_fits_and_is_near() -> None:
         largest = training.largest(capacity)
         if largest < 16:
             continue
-        found = vram.find_batch_size(training.step, framework=training)
+        found = training.find_batch_size()
         assert training.fits(found.batch_size, capacity)
         assert len(found.trials) <= 8
         assert training.ooms <= 4
@@ -82,7 +82,7 @@ def line(sample: int = 100 * MIB, **more: int) -> Model:
 
 def test_the_optimizers_state_counts_though_the_first_step_makes_it() -> None:
     training = SimulatedTraining(line(), capacity=16 * GIB)
-    found = vram.find_batch_size(training.step, framework=training)
+    found = training.find_batch_size()
     # 16 GiB less 1 of parameters and 2 of state are 13,312 MiB; segments are rounded up, so that 133 just do not fit
     assert (found.batch_size, training.largest(16 * GIB), training.ooms) == (128, 132, 0)
     assert found.trials[0].floor_bytes == 3 * GIB
@@ -90,7 +90,7 @@ def test_the_optimizers_state_counts_though_the_first_step_makes_it() -> None:
 
 def test_a_budget_is_kept_though_the_device_has_more() -> None:
     training = SimulatedTraining(line(), capacity=80 * GIB)
-    found = vram.find_batch_size(training.step, framework=training, budget="16GiB", multiple_of=1)
+    found = training.find_batch_size(budget="16GiB", multiple_of=1)
     assert 0.98 * 132 <= found.batch_size <= 132
     assert (found.budget_bytes, training.ooms) == (16 * GIB, 0)
     assert found.peak_bytes <= 16 * GIB
@@ -98,12 +98,12 @@ def test_a_budget_is_kept_though_the_device_has_more() -> None:
 
 def test_what_others_hold_is_not_there() -> None:
     training = SimulatedTraining(line(), capacity=80 * GIB, elsewhere=64 * GIB)
-    assert vram.find_batch_size(training.step, framework=training).batch_size == 128
+    assert training.find_batch_size().batch_size == 128
 
 
 def test_no_more_than_was_asked_for() -> None:
     training = SimulatedTraining(line(), capacity=80 * GIB)
-    found = vram.find_batch_size(training.step, framework=training, max_batch_size=100)
+    found = training.find_batch_size(max_batch_size=100)
     assert (found.batch_size, found.reason) == (96, "no more than 100 was asked for")
     assert max(training.steps) <= 100
 
@@ -111,7 +111,7 @@ def test_no_more_than_was_asked_for() -> None:
 @pytest.mark.parametrize(("samples", "expected"), [(1, 1), (3, 3), (7, 7)])
 def test_fewer_than_a_multiple_are_found_too(samples: int, expected: int) -> None:
     training = SimulatedTraining(line(sample=2 * GIB), capacity=3 * GIB + samples * 2 * GIB + 200 * MIB)
-    found = vram.find_batch_size(training.step, framework=training)
+    found = training.find_batch_size()
     assert found.batch_size == expected
     assert found.reason.startswith("a batch of 8 ")
 
@@ -119,7 +119,15 @@ def test_fewer_than_a_multiple_are_found_too(samples: int, expected: int) -> Non
 def test_when_nothing_fits_the_error_says_so() -> None:
     training = SimulatedTraining(line(sample=40 * GIB), capacity=16 * GIB)
     with pytest.raises(OutOfMemory, match="not even a batch of 1 fits into"):
-        vram.find_batch_size(training.step, framework=training)
+        training.find_batch_size()
+
+
+@pytest.mark.parametrize("name", ["multiple_of", "start", "max_batch_size", "max_trials"])
+def test_numbers_begin_at_1(name: str) -> None:
+    training = SimulatedTraining(line(), capacity=16 * GIB)
+    with pytest.raises(ValueError, match=f"expected {name} to be at least 1, got 0"):
+        training.find_batch_size(**{name: 0})
+    assert training.steps == []
 
 
 def test_errors_of_the_step_pass() -> None:
@@ -127,7 +135,7 @@ def test_errors_of_the_step_pass() -> None:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
     with pytest.raises(RuntimeError, match="device-side assert"):
-        vram.find_batch_size(step, framework=SimulatedTraining(line(), capacity=16 * GIB))
+        SimulatedTraining(line(), capacity=16 * GIB).find_batch_size(step)
 
 
 def test_pytorch_tells_when_backward_and_steps_begin() -> None:
@@ -162,5 +170,5 @@ def test_regions_measured_within_the_step_hide_no_peak(monkeypatch: pytest.Monke
         with vram.monitor("log"):  # resets the counter
             pass
 
-    found = vram.find_batch_size(step, framework=training)
-    assert found.trials == vram.find_batch_size(plain.step, framework=plain).trials
+    found = training.find_batch_size(step)
+    assert found.trials == plain.find_batch_size().trials

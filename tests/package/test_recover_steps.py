@@ -6,6 +6,7 @@ them, and pairs of them.
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 from typing import Any
@@ -20,6 +21,7 @@ import torch
 from oom_injection import relative_difference
 from recover_allocations import Allocations
 from recover_steps import DRAWS, EQUAL, REFUSED, SAMPLES, STEPS, Kind, Training
+from recover_steps_losses import with_balance_loss
 
 import vram
 
@@ -116,6 +118,28 @@ def expected_of(kind: Kind, size: int) -> Training:
     expected.step = limited
     run(expected, check=False)
     return expected
+
+
+@pytest.mark.parametrize("factor", [1e-2, 3e-4, 1e-4, 1e-5])
+def test_a_term_that_cannot_be_split_is_refused_or_as_small_as_rounding(factor: float) -> None:
+    """A balance loss of each size: what docs/recover.md says that the comparison resolves in fp32."""
+    kind = Kind(functools.partial(with_balance_loss, factor), REFUSED if factor > 2e-4 else EQUAL, within=2e-5)
+    training = made(kind)
+    inner = training.step
+
+    def limited(part: Any) -> torch.Tensor:
+        if len(part["x"]) > SAMPLES // 2:
+            raise torch.OutOfMemoryError("CUDA out of memory (simulated)")
+        return inner(part)
+
+    training.step = limited
+    if kind.expected == REFUSED:
+        with pytest.raises(vram.VramError, match="split"):
+            run(training)
+        assert_as_before(training, made(kind))
+    else:
+        run(training)
+        assert_equal(training, expected_of(kind, SAMPLES), kind.within)
 
 
 @pytest.mark.timeout(1800 if DEEP else 180)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import json
 import logging
 import os
@@ -17,18 +15,8 @@ import vram
 from vram import _sizes
 from vram.monitoring._measurement import DeviceUse, Measurement
 
-IN_THE_LIBRARY = {"_memory", "_board"}  # tests/python/test_monitoring.py runs their examples
-LOOK = {path.stem for path in (Path(vram.__file__).parent / "look").glob("_[a-z]*.py")}
-MODULES = ["_sizes", "callbacks", *(f"look.{name}" for name in sorted(LOOK - IN_THE_LIBRARY))]
 USE = DeviceUse(1, 600, 1000, 100, 0, 900, 1000)
 MEASUREMENT = Measurement("step", 7, 1_700_000_000_123_456_789, 2_000_000_000, devices=(USE,))
-
-
-@pytest.mark.usefixtures("frameworks")
-@pytest.mark.parametrize("module", MODULES)
-def test_examples_run(module: str) -> None:
-    failed, _ = doctest.testmod(importlib.import_module(f"vram.{module}"))
-    assert failed == 0
 
 
 @pytest.mark.parametrize(
@@ -65,9 +53,9 @@ def test_a_sink_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_sinks_are_callables_that_were_added() -> None:
-    with pytest.raises(vram.VramError, match="can't be called"):
+    with pytest.raises(TypeError, match="can't be called"):
         vram.add_sink(3)  # type: ignore[arg-type]
-    with pytest.raises(vram.VramError, match="was not added as a sink"):
+    with pytest.raises(ValueError, match="was not added as a sink"):
         vram.remove_sink(print)
 
 
@@ -86,7 +74,7 @@ def test_scalars_go_to_a_writer_of_the_users() -> None:
         ("gpu/step/gpu1/peak_bytes", 900, 7),
         ("gpu/step/gpu1/fragmentation", 0.4, 7),
     ]
-    with pytest.raises(vram.VramError, match="found object"):
+    with pytest.raises(TypeError, match="found object"):
         vram.TensorBoard(object())
 
 
@@ -161,6 +149,12 @@ def test_lines_of_threads_and_forks_stay_whole_through_rotations(tmp_path: Path)
 def write(sink: vram.JsonLines, name: str) -> None:
     for call in range(200):
         sink(Measurement(name, call, 0, 0, devices=(USE,)))
+
+
+def test_backups_are_counted_from_0(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected backups to be at least 0, got -1"):
+        vram.JsonLines(tmp_path / "vram.jsonl", backups=-1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_only_so_many_backups_are_kept(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import doctest
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -12,11 +11,12 @@ from pathlib import Path
 import marks
 import pytest
 import torch
+from documented import examples_of, examples_of_class, failures
 from torch import nn
 
 import vram
-from vram import _library, _marks
-from vram.watching import _phases, _watch
+from vram import _marks, _prototypes
+from vram.watching import _phases
 
 LIBRARY = r"""
 #include <stdio.h>
@@ -46,7 +46,7 @@ def test_the_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     loaded = ctypes.CDLL(str(tmp_path / "said.so"))
     for function in _marks.Functions._fields:
         typed = getattr(loaded, f"vram_{function}")
-        typed.restype, typed.argtypes = _library._PROTOTYPES[f"vram_{function}"]
+        typed.restype, typed.argtypes = _prototypes.PROTOTYPES[f"vram_{function}"]
     monkeypatch.setattr(_marks, "library", lambda: loaded)
     monkeypatch.setattr(_marks, "functions", _marks.functions.__wrapped__)
     said = (ctypes.c_char * 256).in_dll(loaded, "said")
@@ -57,6 +57,13 @@ def test_the_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     _marks.name_memory(3, 0x7F0000000000, 5 << 32, "head.weight", "parameter")
     assert said.value == b"3 0x7f0000000000 21474836480 head.weight parameter"
     assert _marks.is_recording() is True
+
+
+def test_a_scope_has_a_name() -> None:
+    with pytest.raises(TypeError, match=r'write vram.scope\("forward"\)'):
+
+        @vram.scope  # type: ignore[arg-type]
+        def forward() -> None: ...
 
 
 def test_a_trail_ends_where_another_scope_begins_or_ends(recorder: marks.Recorder) -> None:
@@ -97,6 +104,5 @@ def test_a_thread_that_only_works_for_autograd_is_left_without_scopes(recorder: 
 
 def test_the_examples(recorder: marks.Recorder) -> None:
     assert recorder.is_on
-    tested = doctest.testmod(_watch)
-    assert (tested.failed, tested.attempted > 8) == (0, True)
+    assert failures([*examples_of("vram.watching._watch"), *examples_of_class(vram, "Watch")]) == 0
     _marks.end_trail()

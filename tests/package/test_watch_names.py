@@ -330,8 +330,12 @@ def test_modules_that_lie_deeper_are_no_scopes(recorder: marks.Recorder) -> None
 
 
 def test_what_is_no_module_or_watched_already() -> None:
-    with pytest.raises(vram.VramError, match=r"needs a torch\.nn\.Module and got a int"):
+    with pytest.raises(TypeError, match=r"needs a torch\.nn\.Module and got a int"):
         vram.watch(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"needs torch\.optim\.Optimizers and got a str"):
+        vram.watch(Net(), ["adam"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="expected depth to be at least 0, got -1"):
+        vram.watch(Net(), depth=-1)
 
 
 def test_one_watch_at_a_time(recorder: marks.Recorder) -> None:

@@ -72,7 +72,8 @@ print(answer())
 def test_the_page_says_at_once_what_is_left(tmp_path: pathlib.Path) -> None:
     body = f"""{STAND_IN}
 import ctypes
-from vram.monitoring._native import BoardPage, library
+from vram._library import library
+from vram._prototypes import BoardPage
 def cached():
     page = BoardPage(struct_bytes=ctypes.sizeof(BoardPage))
     assert library().vram_board_read(os.getpid(), ctypes.byref(page)) == 0

@@ -1,14 +1,18 @@
-"""vram.memory() on the fake management library of each generation (tests/fake_nvml), and vram.Board, through libvram.so."""
+"""vram.memory() on the fake management library of each generation (tests/fake_nvml) and on recorded AMD and Intel GPUs, and
+vram.Board, through libvram.so.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
-from program import BINARY, ROOT
+from program import BINARY, ROOT, vram
+from recorded_gpus import TREES, unpack
 
 BUILD = pathlib.Path(BINARY).parents[1]
 FAKES = BUILD / "tests/fake_nvml"
@@ -17,7 +21,11 @@ pytestmark = pytest.mark.skipif(BUILD.name in {"asan", "tsan"}, reason="builds w
 
 
 def run(body: str, **environment: str) -> str:
-    changed = {"PYTHONPATH": str(ROOT / "python"), "VRAM_LIBRARY": str(pathlib.Path(BINARY).with_name("libvram.so"))}
+    changed = {
+        "PYTHONPATH": str(ROOT / "python"),
+        "VRAM_LIBRARY": str(pathlib.Path(BINARY).with_name("libvram.so")),
+        "VRAM_DRM_ROOT": "/nowhere",  # this machine may have such GPUs
+    }
     done = subprocess.run(
         [sys.executable, "-c", f"import vram\n{body}"],
         capture_output=True,
@@ -52,6 +60,52 @@ print(second.processes, first.unattributed_bytes, second.unattributed_bytes // m
     assert found == expected
 
 
+AS_STATUS = """
+import json
+def process(entry):
+    return {"pid": entry.pid, "used_bytes": entry.used_bytes, "host_bytes": entry.host_bytes}
+def gpu(each):
+    memory = {name: getattr(each, name) for name in ("total_bytes", "used_bytes", "free_bytes", "reserved_bytes")}
+    names = ("index", "vendor", "name", "uuid", "pci_id", "is_asleep", "busy_percent", "memory_busy_percent", "trouble")
+    host = [each.host_total_bytes, each.host_used_bytes]
+    return {**{name: getattr(each, name) for name in names}, "memory": memory, "host": host,
+            "processes": each.processes and [process(entry) for entry in each.processes]}
+print(json.dumps([gpu(each) for each in vram.memory().gpus]))
+"""
+
+
+@pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.stem)
+def test_amds_and_intels_gpus_are_those_of_status(tree: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    unpack(tree, tmp_path / "root")
+    nvml = str(FAKES / "3/libnvidia-ml.so.1")
+    gpus = json.loads(run(AS_STATUS, VRAM_NVML=nvml, VRAM_DRM_ROOT=str(tmp_path / "root")))
+    shown = json.loads(vram("status", "--json", VRAM_NVML=nvml, VRAM_DRM_ROOT=str(tmp_path / "root")).stdout)
+    assert len(gpus) == len(shown["devices"])
+    for gpu, device in zip(gpus, shown["devices"], strict=True):
+        host = device["host_memory"] or {"total_bytes": None, "used_bytes": None}
+        assert gpu.pop("host") == [host["total_bytes"], host["used_bytes"]]
+        uses = [
+            {"pid": process["pid"], "used_bytes": use["used_bytes"], "host_bytes": use["host_bytes"]}
+            for process in shown["processes"]
+            for use in process["uses"]
+            if use["device"] == gpu["index"]
+        ]
+        assert (gpu.pop("processes") or []) == uses
+        memory = gpu.pop("memory")
+        assert memory == {name: device["memory"][name] for name in memory}
+        if device["vendor"] == "intel":  # status may compute it from two samples
+            assert gpu.pop("busy_percent") is None
+        assert gpu == {name: device[name] for name in gpu}
+
+
+def test_the_table_of_a_laptop(tmp_path: pathlib.Path) -> None:
+    (asleep,) = (tree for tree in TREES if tree.stem == "amdgpu_laptop_asleep")
+    unpack(asleep, tmp_path / "root")
+    found = run("print(vram.memory())", VRAM_NVML="libc.so.6", VRAM_DRM_ROOT=str(tmp_path / "root")).splitlines()
+    assert " (asleep) " in found[1]
+    assert found[-1].startswith("NVIDIA's GPUs unknown: expected NVIDIA's management library as libc.so.6, found")
+
+
 def test_the_table() -> None:
     found = run(
         "print(vram.memory())",
@@ -80,17 +134,21 @@ def test_examples_run_without_a_gpu(tmp_path: pathlib.Path) -> None:
     if pathlib.Path("/proc/driver/nvidia").exists():
         pytest.skip("this machine has a driver")
     body = """
-import doctest, vram.monitoring._board, vram.monitoring._memory
-for module in (vram.monitoring._board, vram.monitoring._memory):
-    print(doctest.testmod(module))
+import doctest
+finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
+for thing in (vram.Board, vram.Gpu, vram.memory):
+    for test in finder.find(thing, module=False, globs=vars(vram).copy()):
+        runner.run(test)
+print(runner.failures, runner.tries > 8)
 """
     found = run(body, VRAM_NVML="libnvidia-ml.so.1", LD_LIBRARY_PATH="", VRAM_BOARD=str(tmp_path / "board"))
-    assert found.count("failed=0") == 2
+    assert found == "0 True\n"
 
 
 READ = """
 import ctypes, os
-from vram.monitoring._native import BoardPage, library
+from vram._library import library
+from vram._prototypes import BoardPage
 def read(pid):
     page = BoardPage(struct_bytes=ctypes.sizeof(BoardPage))
     if library().vram_board_read(pid, ctypes.byref(page)) != 0:

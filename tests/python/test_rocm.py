@@ -4,11 +4,12 @@ import json
 import pathlib
 import signal
 import subprocess
+import sys
 from typing import Any
 
 import pytest
 from fake_gpus import wait_until
-from program import BINARY, ROOT, environment
+from program import BINARY, IS_SANITIZED, ROOT, environment
 
 TREE = ROOT / "tests/data/drm/amdgpu_6.8_kfd.tree"
 LIBRARY = pathlib.Path(BINARY).parents[1] / "tests/fake_rocm_smi/7/librocm_smi64.so"
@@ -112,6 +113,22 @@ def test_the_library_fills_what_the_kernel_leaves_open(machine: AmdMachine) -> N
     assert first["memory"]["used_bytes"] == 55834574848, "the kernel's own"
     calls = machine.calls.read_text().splitlines()
     assert (calls[0], calls[-1]) == ("rsmi_init 0", "rsmi_shut_down 0")
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="builds with sanitizers have no libvram.so")
+def test_memory_in_python_has_the_librarys_names(machine: AmdMachine) -> None:
+    code = "import vram; print([gpu.name for gpu in vram.memory().gpus if gpu.vendor == 'amd'])"
+    library = pathlib.Path(BINARY).with_name("libvram.so")
+    surroundings = machine.environment(VRAM_LIBRARY=str(library), PYTHONPATH=str(ROOT / "python"))
+    command = [*INSIDE, str(machine.folder / "sys"), sys.executable, "-c", code]
+
+    def is_named() -> bool:
+        machine.calls.write_text("")
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=surroundings)
+        return done.stdout == "['Instinct MI210', 'AMD Instinct MI210']\n"
+
+    wait_until(is_named)
+    assert machine.calls.read_text().endswith("rsmi_shut_down 0\n")
 
 
 def test_every_view_has_retired_pages(machine: AmdMachine) -> None:

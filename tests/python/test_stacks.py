@@ -202,3 +202,44 @@ def test_python_may_end_while_threads_take_stacks(tmp_path: Path) -> None:
     subprocess.run([str(word) for word in words], check=True, timeout=120)
     done = python("-c", ENDING_PROGRAM, tmp_path / "run.vtrace", tmp_path / "threads.so")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# A request by a thread without the GIL, under a lock that a thread with the GIL waits for.
+REQUEST_UNDER_A_LOCK = """
+#include <mutex>
+#include <unistd.h>
+#include <vram/vram.h>
+
+static std::mutex lock;
+extern "C" void allocate_slowly() {
+  const std::lock_guard guard(lock);
+  usleep(300000);
+  vram_pool* pool = nullptr;
+  void* block = nullptr;
+  if (vram_pool_open(0, nullptr, &pool) == VRAM_OK) (void)vram_alloc(pool, 5000, nullptr, &block);
+}
+extern "C" void wait_for_lock() { const std::lock_guard guard(lock); }
+"""
+
+WAITING_PROGRAM = """
+import ctypes, sys, threading, time
+import vram
+library, with_gil = ctypes.CDLL(sys.argv[2]), ctypes.PyDLL(sys.argv[2])
+with vram.record(sys.argv[1], stacks="python"):
+    thread = threading.Thread(target=library.allocate_slowly)
+    thread.start()
+    time.sleep(0.1)
+    with_gil.wait_for_lock()
+    thread.join()
+"""
+
+
+def test_a_thread_with_the_gil_may_wait_for_one_that_allocates(tmp_path: Path) -> None:
+    (tmp_path / "lock.cpp").write_text(REQUEST_UNDER_A_LOCK)
+    words = ["c++", "-std=c++17", "-shared", "-fPIC", f"-I{ROOT / 'include'}", tmp_path / "lock.cpp"]
+    words += ["-o", tmp_path / "lock.so", LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-pthread"]
+    subprocess.run([str(word) for word in words], check=True, timeout=120)
+    done = python("-c", WAITING_PROGRAM, tmp_path / "run.vtrace", tmp_path / "lock.so")
+    assert (done.returncode, done.stderr) == (0, "")
+    blocks = [event for event in events_of(tmp_path / "run.vtrace") if event["action"] == "alloc"]
+    assert [event["size_bytes"] for event in blocks] == [5000]

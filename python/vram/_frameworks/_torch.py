@@ -75,7 +75,7 @@ class TorchFramework:
         return None
 
     def clear_workspaces(self) -> str | None:
-        """cuBLAS's workspaces and cuFFT's plans; of cuDNN PyTorch offers nothing of the kind."""
+        """See Framework. Clears cuBLAS's workspaces and cuFFT's plans; PyTorch offers nothing of the kind for cuDNN."""
         if not self._torch.cuda.is_initialized():
             return "CUDA is not in use"
         held = self._graphs()
@@ -90,8 +90,11 @@ class TorchFramework:
         return None
 
     def pinned_bytes(self) -> int | None:
-        """How much of that is in use PyTorch says only from some version after 2.11 on: before, its counter misses blocks
-        that come back, all of them in 2.11, those that a stream used in 2.8 (pytorch/pytorch#169561, #179380)."""
+        """See Framework. How much of it is in use, PyTorch reports only from some version after 2.11 on.
+
+        Before, its counter misses blocks that come back: all of them in 2.11, those that a stream used in 2.8
+        (pytorch/pytorch#169561, #179380).
+        """
         cuda = self._torch.cuda
         if not hasattr(cuda, "host_memory_stats") or not cuda.is_initialized():
             return None  # PyTorch before 2.7

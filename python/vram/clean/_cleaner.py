@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
-from vram._error import VramError
+from vram._arguments import require_fraction
 from vram._frameworks import Framework, used_frameworks
 from vram._sizes import format_size, parse_size
-from vram.clean._grades import Grade, Limits, Prospect, grade_of
+from vram.clean._grades import Grade, Limits, Prospect, grades_of
 from vram.clean._history import History
 from vram.clean._report import Cleaned, Cleaning
 from vram.clean._work import Work
@@ -39,7 +39,9 @@ class Cleaner:
     manager it calls end() when it is left without an error.
 
     Args:
-        step, epoch, end: The highest grade for each occasion, a ``Grade`` or its name in lower case.
+        step: The highest grade after each step, a ``Grade`` or its name in lower case.
+        epoch: The same after each epoch.
+        end: The same at the end.
         min_free_fraction: A fraction of the memory, more than 0 and at most 1.
         min_bytes: "64MiB" or a number of bytes.
         max_time_fraction: A fraction of the time, more than 0 and at most 1.
@@ -47,8 +49,7 @@ class Cleaner:
         drop_caches: Lets PAGE_CACHE drop the pages of all files of the machine; root only.
 
     Raises:
-        VramError: A grade does not exist, or a fraction is out of range.
-        ValueError: ``min_bytes`` is not a size.
+        ValueError: A grade does not exist, a fraction is out of range, or ``min_bytes`` is not a size.
 
     >>> import vram
     >>> with vram.Cleaner(step="cycles", epoch="workspaces", end="host") as cleaner:
@@ -71,10 +72,8 @@ class Cleaner:
         files: Iterable[str | os.PathLike[str]] = (),
         drop_caches: bool = False,
     ) -> None:
-        for name, value in (("min_free_fraction", min_free_fraction), ("max_time_fraction", max_time_fraction)):
-            if not 0 < value <= 1:
-                raise VramError(f"expected {name} to be a fraction, more than 0 and at most 1, got {value}")
-        self._grades = {"step": grade_of(step), "epoch": grade_of(epoch), "end": grade_of(end)}
+        require_fraction(min_free_fraction=min_free_fraction, max_time_fraction=max_time_fraction)
+        self._grades = grades_of(step=step, epoch=epoch, end=end)
         self._limits = Limits(min_free_fraction, parse_size(min_bytes), max_time_fraction)
         self._work = Work(self._limits, [Path(file) for file in files], drop_caches)
         # A cache that grows again is a reason to wait; recurring cycles are not.

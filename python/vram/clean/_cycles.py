@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from vram._error import VramError
+from vram._arguments import require_one_of
 from vram._frameworks import Framework, Tensor, used_frameworks
 from vram._sizes import format_size
 from vram.clean._describe import describe_path, isinstance_exactly
@@ -64,14 +64,13 @@ def find_cycles(*, devices: str = "gpu", collect: bool = False, generation: int 
         generation: 2 examines all objects; 1 and 0 examine young ones only and are cheaper.
 
     Raises:
-        VramError: `devices` is neither "gpu" nor "all".
+        ValueError: `devices` or `generation` is none of these values.
 
     >>> import vram
     >>> vram.find_cycles()
     []
     """
-    if devices not in ("gpu", "all"):
-        raise VramError(f"devices is 'gpu' or 'all', not {devices!r}")
+    require_one_of(("gpu", "all"), devices=devices)
     frameworks = used_frameworks()
     with _lock:
         with _unreachable(generation) as found:

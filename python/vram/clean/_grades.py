@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from vram._error import VramError
+from vram._arguments import require_one_of
 
 
 class Grade(enum.IntEnum):
@@ -22,18 +22,16 @@ class Grade(enum.IntEnum):
     PAGE_CACHE = 5  # pages of files that the system keeps
 
 
-def grade_of(name: Grade | str | None) -> Grade | None:
-    """Return the grade with a name.
+def grades_of(**occasions: Grade | str | None) -> dict[str, Grade | None]:
+    """Return the highest grade of each occasion.
 
     Raises:
-        VramError: There is no such grade.
+        ValueError: There is no such grade.
     """
-    if name is None or isinstance(name, Grade):
-        return name
-    if name.upper() not in Grade.__members__:
-        known = ", ".join(repr(grade.name.lower()) for grade in Grade)
-        raise VramError(f"a grade is one of {known} or None, not {name!r}")
-    return Grade[name.upper()]
+    known: dict[str | None, Grade | None] = {**{grade.name.lower(): grade for grade in Grade}, None: None}
+    named = {each: grade.name.lower() if isinstance(grade, Grade) else grade for each, grade in occasions.items()}
+    require_one_of(known, **named)
+    return {each: known[name] for each, name in named.items()}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from vram._arguments import require_fraction, require_one_of
 from vram._error import VramError
 
 _FRACTION, _FRACTION_ONCE = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
@@ -42,15 +43,15 @@ def memory_fraction(fraction: float) -> None:
         fraction: More than 0 and at most 1.
 
     Raises:
-        VramError: The fraction is out of range, or JAX has already initialized its devices.
+        ValueError: The fraction is out of range.
+        VramError: JAX has already initialized its devices.
 
     >>> import os, vram
     >>> vram.jax.memory_fraction(0.45)
     >>> os.environ.pop("XLA_PYTHON_CLIENT_MEM_FRACTION")
     '0.45'
     """
-    if not 0 < fraction <= 1:
-        raise VramError(f"the fraction is more than 0 and at most 1, not {fraction}")
+    require_fraction(fraction=fraction)
     _set(_FRACTION if _FRACTION in os.environ else _FRACTION_ONCE, str(fraction))
 
 
@@ -63,15 +64,15 @@ def allocator(name: str) -> None:
     from one thread, before JAX's first operation.
 
     Raises:
-        VramError: There is no such allocator, or JAX has already initialized its devices.
+        ValueError: There is no such allocator.
+        VramError: JAX has already initialized its devices.
 
     >>> import os, vram
     >>> vram.jax.allocator("platform")
     >>> os.environ.pop("XLA_PYTHON_CLIENT_ALLOCATOR")
     'platform'
     """
-    if name not in _ALLOCATORS:
-        raise VramError(f"JAX's allocators are {', '.join(_ALLOCATORS)}; '{name}' is none of them")
+    require_one_of(_ALLOCATORS, name=name)
     _set("XLA_PYTHON_CLIENT_ALLOCATOR", name)
 
 

@@ -7,9 +7,9 @@ import time
 
 from vram._error import VramError
 from vram._frameworks import Figures, Framework, used_framework
-from vram._library import OK
+from vram._library import last_error, library, sized
+from vram._prototypes import OK, UNKNOWN, BoardDevice, BoardFigures
 from vram.monitoring._measurement import Measurement
-from vram.monitoring._native import UNKNOWN, BoardDevice, BoardFigures, library
 from vram.monitoring._trim import answer_trim_request
 
 _REFRESH_NS = 100_000_000  # steps may be shorter than reading a framework's counters
@@ -45,8 +45,7 @@ class Board:
 
     def __init__(self, trims: bool = True) -> None:
         if library().vram_board_open() != OK:
-            why: bytes = library().vram_last_error()
-            raise VramError(why.decode(errors="replace"))
+            raise VramError(last_error())
         self._devices: dict[int, BoardDevice] = {}
         self._step: int | None = None
         self._step_ns: int | None = None
@@ -105,8 +104,8 @@ class Board:
         if _State.open is not self:
             return
         devices = list(self._devices.values())
-        figures = BoardFigures(
-            struct_bytes=ctypes.sizeof(BoardFigures),
+        figures = sized(
+            BoardFigures,
             step=_or_unknown(self._step),
             step_ns=_or_unknown(self._step_ns),
             scope=self._scope.encode(errors="replace"),

@@ -1,19 +1,30 @@
-"""``vram.memory()``: the GPUs of this machine and the processes that use them, from NVIDIA's management library."""
+"""``vram.memory()``: the GPUs of this machine and the processes that use them."""
 
 from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
 
+from vram import _prototypes
 from vram._error import VramError
-from vram._library import OK, status_text
+from vram._library import last_error, library, sized, status_text
+from vram._prototypes import NO_INSTANCE, OK, UNKNOWN, DeviceInfo, ProcessInfo
 from vram._sizes import format_size
-from vram.monitoring._native import COMPUTE, GRAPHICS, NO_INSTANCE, UNKNOWN, DeviceInfo, ProcessInfo, library
+
+_VENDORS = {
+    _prototypes.VENDOR_NVIDIA: "nvidia",
+    _prototypes.VENDOR_AMD: "amd",
+    _prototypes.VENDOR_INTEL: "intel",
+}
 
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process on one GPU. None: the driver does not report the value. ``pid`` is the host's and may be unknown in a container."""
+    """A process on one GPU, in bytes. None: the driver does not report the value.
+
+    ``pid`` is the host's and may be unknown in a container. ``host_bytes`` is the host's memory that the GPU uses for the
+    process: on an integrated GPU, where its tensors are.
+    """
 
     pid: int
     used_bytes: int | None = None
@@ -21,6 +32,7 @@ class GpuProcess:
     is_graphics: bool = False
     gpu_instance: int | None = None  # of MIG
     compute_instance: int | None = None
+    host_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -29,8 +41,9 @@ class Gpu:
 
     If all four are known, total = used + reserved + free. If ``reserved_bytes`` (reserved by the driver for itself) is
     None, ``used_bytes`` includes it. ``busy_percent`` is the share of time in which a kernel ran, in the driver's last
-    sample period. ``processes`` is None if the driver does not report them; ``trouble`` is why the GPU reports
-    nothing.
+    sample period. ``host_total_bytes`` and ``host_used_bytes`` are the host's memory that the GPU may use as its own
+    (AMD's GTT). ``processes`` is None if the driver does not report them. ``trouble`` is why the GPU reports nothing; one
+    that ``is_asleep`` is powered down, and vram does not wake it. ``vendor`` is "nvidia", "amd" or "intel".
 
     >>> Gpu(index=0, used_bytes=10, processes=(GpuProcess(pid=7, used_bytes=4),)).unattributed_bytes
     6
@@ -47,6 +60,11 @@ class Gpu:
     memory_busy_percent: int | None = None
     processes: tuple[GpuProcess, ...] | None = None
     trouble: str | None = None
+    vendor: str | None = None
+    pci_id: str | None = None
+    is_asleep: bool = False
+    host_total_bytes: int | None = None
+    host_used_bytes: int | None = None
 
     @property
     def unattributed_bytes(self) -> int | None:
@@ -60,7 +78,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Memory:
-    """All GPUs at one moment; ``str()`` is a table. ``unknown_reason`` is the reason if there are none."""
+    """All GPUs at one moment; ``str()`` is a table. ``unknown_reason`` is why there are none, or why NVIDIA's are missing."""
 
     gpus: tuple[Gpu, ...]
     unknown_reason: str | None = None
@@ -72,16 +90,20 @@ class Memory:
         for gpu in self.gpus:
             sizes = (gpu.used_bytes, gpu.free_bytes, gpu.reserved_bytes, gpu.total_bytes)
             busy = "?" if gpu.busy_percent is None else f"{gpu.busy_percent} %"
-            rows.append((str(gpu.index), gpu.trouble or gpu.name or "?", *map(_size, sizes), busy))
-        return "\n".join(_table(rows) + [line for gpu in self.gpus for line in _process_lines(gpu)])
+            name = gpu.trouble or (gpu.name or "?") + (" (asleep)" if gpu.is_asleep else "")
+            rows.append((str(gpu.index), name, *map(_size, sizes), busy))
+        lines = _table(rows) + [line for gpu in self.gpus for line in _process_lines(gpu)]
+        return "\n".join(lines + ([f"NVIDIA's GPUs unknown: {self.unknown_reason}"] if self.unknown_reason else []))
 
 
 def memory() -> Memory:
-    """Return the memory of each NVIDIA GPU of this machine and of its processes, in bytes; unknown figures are None.
+    """Return the memory of each GPU of this machine and of its processes, in bytes; unknown figures are None.
 
-    Opens the driver's management library (``VRAM_NVML`` names another file) and closes it again. This takes some
-    milliseconds, and longer if no other process has loaded the driver. Without a driver there are no GPUs, and
-    ``unknown_reason`` names the missing file. Any thread may call this, also after a fork.
+    The GPUs and their numbers are those of ``vram status``: NVIDIA's by the driver's management library (``VRAM_NVML``
+    names another file), then AMD's and Intel's by the kernel's files, with the names of AMD's library if it is
+    installed; a library that does not answer is waited for a quarter of a second. Opens them and closes them again, which
+    takes some milliseconds, and longer if no other process has loaded the driver. If there are no GPUs, ``unknown_reason``
+    names the missing file. Any thread may call this, also after a fork.
 
     Raises:
         VramError: vram's own library is missing.
@@ -95,17 +117,18 @@ def memory() -> Memory:
     """
     look = ctypes.c_void_p()
     if library().vram_look_open(None, ctypes.byref(look)) != OK:
-        why: bytes = library().vram_last_error()
-        return Memory((), why.decode(errors="replace"))
+        return Memory((), last_error())
     try:
-        count = library().vram_look_device_count(look)
-        return Memory(tuple(_gpu(look, index) for index in range(count)), None if count else "the driver lists none")
+        missing = ctypes.create_string_buffer(4096)
+        library().vram_look_missing(look, missing, len(missing))
+        gpus = tuple(_gpu(look, index) for index in range(library().vram_look_device_count(look)))
+        return Memory(gpus, _text(missing.value) or (None if gpus else "the driver lists none"))
     finally:
         library().vram_look_close(look)
 
 
 def _gpu(look: ctypes.c_void_p, index: int) -> Gpu:
-    info = DeviceInfo(struct_bytes=ctypes.sizeof(DeviceInfo))
+    info = sized(DeviceInfo)
     entries = (ProcessInfo * 1024)()  # more processes than one GPU can have
     count = ctypes.c_size_t(len(entries))
     status = library().vram_look_device(look, index, ctypes.byref(info), entries, ctypes.byref(count))
@@ -123,6 +146,11 @@ def _gpu(look: ctypes.c_void_p, index: int) -> Gpu:
         memory_busy_percent=_known(info.memory_busy_percent),
         processes=None if info.process_count == UNKNOWN else tuple(map(_process, entries[: count.value])),
         trouble=_text(info.trouble),
+        vendor=_VENDORS.get(info.vendor),
+        pci_id=_text(info.pci_id),
+        is_asleep=bool(info.is_asleep),
+        host_total_bytes=_known(info.host_total_bytes),
+        host_used_bytes=_known(info.host_used_bytes),
     )
 
 
@@ -130,10 +158,11 @@ def _process(entry: ProcessInfo) -> GpuProcess:
     return GpuProcess(
         pid=entry.pid,
         used_bytes=_known(entry.used_bytes),
-        is_compute=bool(entry.kinds & COMPUTE),
-        is_graphics=bool(entry.kinds & GRAPHICS),
+        is_compute=bool(entry.kinds & _prototypes.PROCESS_COMPUTE),
+        is_graphics=bool(entry.kinds & _prototypes.PROCESS_GRAPHICS),
         gpu_instance=_known(entry.gpu_instance, NO_INSTANCE),
         compute_instance=_known(entry.compute_instance, NO_INSTANCE),
+        host_bytes=_known(entry.host_bytes),
     )
 
 
@@ -158,10 +187,15 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
     ]
 
 
+def _use(process: GpuProcess) -> str:
+    host = f", {format_size(process.host_bytes)} of the host" if process.host_bytes else ""
+    return _size(process.used_bytes) + host
+
+
 def _process_lines(gpu: Gpu) -> list[str]:
     if gpu.processes is None:
         return [f"GPU {gpu.index}: processes unknown"]
-    lines = [f"GPU {gpu.index}: process {process.pid} uses {_size(process.used_bytes)}" for process in gpu.processes]
+    lines = [f"GPU {gpu.index}: process {process.pid} uses {_use(process)}" for process in gpu.processes]
     if gpu.processes and gpu.unattributed_bytes:
         lines.append(f"GPU {gpu.index}: {_size(gpu.unattributed_bytes)} used by no process that the driver lists")
     return lines

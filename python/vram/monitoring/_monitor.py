@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Callable, TypeVar, cast, overload
 
-from vram._error import VramError
+from vram._arguments import require_at_least
 from vram.monitoring import _sinks
 from vram.monitoring._region import Region
 
@@ -24,8 +24,7 @@ class Monitor:
     """The result of ``vram.monitor(…)``. It may be reused, nested, and used by several threads at once."""
 
     def __init__(self, name: str | None, synchronize: bool, every: int, reset_peaks: bool) -> None:
-        if every < 1:
-            raise VramError(f"every is which uses are measured, 1 for all and 10 for every tenth, not {every}")
+        require_at_least(1, every=every)
         self._name = name
         self._synchronize = synchronize
         self._every = every
@@ -56,17 +55,13 @@ class Monitor:
     def __call__(self, function: F) -> F:
         """Decorate a function: each call is a region."""
         if inspect.isclass(function):
-            raise VramError(f"monitor decorates functions, not classes; decorate methods of {function.__qualname__}")
+            raise TypeError(f"monitor decorates functions, not classes; decorate methods of {function.__qualname__}")
         if not callable(function):  # for example a classmethod: the decorator belongs below @classmethod
-            raise VramError(f"monitor decorates a function, not {function!r}; put it next to the function itself")
+            raise TypeError(f"monitor decorates a function, not {function!r}; put it next to the function itself")
         name = self._name or str(getattr(function, "__qualname__", type(function).__name__))
         wrap = next(wrap for applies, wrap in _WRAPPERS if applies(function))
         wrapped: Any = functools.wraps(function)(wrap(self, name, function))
         return cast(F, wrapped)
-
-    def around(self, name: str) -> _Around:
-        """Return one region of this monitor, for ``with``, that other uses do not see."""
-        return _Around(self, self._region(name))
 
     def _region(self, name: str) -> Region:
         return Region(name, next(self.calls))
@@ -80,12 +75,12 @@ class Monitor:
             _sinks.give(region.end(None if isinstance(error, GeneratorExit) else error))
 
 
-class _Around:
-    """A region as a context manager; does nothing if no sink would receive the measurement."""
+class Around:
+    """A region of a monitor that its other uses do not see; does nothing if no sink would receive the measurement."""
 
-    def __init__(self, monitor: Monitor, region: Region) -> None:
+    def __init__(self, monitor: Monitor, name: str) -> None:
         self._monitor = monitor
-        self._region = region
+        self._region = monitor._region(name)
         self._is_wanted = _sinks.are_listening()
 
     def __enter__(self) -> Region:
@@ -103,7 +98,7 @@ def _around_function(monitor: Monitor, name: str, function: Callable[..., Any]) 
         if not _sinks.are_listening():  # faster than a region without listeners
             next(monitor.calls)
             return function(*args, **kwargs)
-        with monitor.around(name):
+        with Around(monitor, name):
             return function(*args, **kwargs)
 
     return monitored
@@ -111,7 +106,7 @@ def _around_function(monitor: Monitor, name: str, function: Callable[..., Any]) 
 
 def _around_coroutine(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     async def monitored(*args: Any, **kwargs: Any) -> Any:
-        with monitor.around(name):
+        with Around(monitor, name):
             return await function(*args, **kwargs)
 
     return monitored
@@ -119,7 +114,7 @@ def _around_coroutine(monitor: Monitor, name: str, function: Callable[..., Any])
 
 def _around_generator(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def monitored(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        with monitor.around(name):
+        with Around(monitor, name):
             return (yield from function(*args, **kwargs))
 
     return monitored
@@ -128,7 +123,7 @@ def _around_generator(monitor: Monitor, name: str, function: Callable[..., Any])
 def _around_async_generator(monitor: Monitor, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     async def monitored(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         inner = function(*args, **kwargs)
-        with monitor.around(name):
+        with Around(monitor, name):
             try:
                 step = inner.asend(None)
                 while True:
@@ -181,7 +176,8 @@ def monitor(what: Any = None, *, synchronize: bool = False, every: int = 1, rese
             nothing; a peak is then known only if it exceeded all earlier ones.
 
     Raises:
-        VramError: `every` is below 1, or `what` is neither a function nor a name.
+        ValueError: `every` is below 1.
+        TypeError: `what` is neither a function nor a name.
 
     >>> import vram
     >>> @vram.monitor
@@ -197,5 +193,5 @@ def monitor(what: Any = None, *, synchronize: bool = False, every: int = 1, rese
     if what is None or isinstance(what, str):
         return Monitor(what, synchronize, every, reset_peaks)
     if not callable(what):
-        raise VramError(f'monitor takes a function, or the name of a region, not {what!r}; write vram.monitor("load")')
+        raise TypeError(f'monitor takes a function, or the name of a region, not {what!r}; write vram.monitor("load")')
     return Monitor(None, synchronize, every, reset_peaks)(what)

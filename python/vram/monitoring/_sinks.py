@@ -6,7 +6,6 @@ import logging
 import sys
 from typing import Any, Callable
 
-from vram._error import VramError
 from vram.monitoring._measurement import Measurement
 
 Sink = Callable[[Measurement], object]
@@ -41,7 +40,7 @@ def add_sink(sink: Sink) -> Sink:
         The sink, for ``vram.remove_sink()``.
 
     Raises:
-        VramError: The sink is not callable.
+        TypeError: The sink is not callable.
 
     >>> import vram
     >>> seen = []
@@ -53,7 +52,7 @@ def add_sink(sink: Sink) -> Sink:
     'load'
     """
     if not callable(sink):
-        raise VramError(
+        raise TypeError(
             f"a sink is called with each measurement, but {sink!r} can't be called; for a SummaryWriter use vram.TensorBoard(writer)"
         )
     if sink not in _Sinks.all:
@@ -65,14 +64,14 @@ def remove_sink(sink: Sink) -> None:
     """Stop passing measurements to a sink; ``vram.log`` is the default one. Any thread may call this.
 
     Raises:
-        VramError: The sink was not added.
+        ValueError: The sink was not added.
 
     >>> import vram
     >>> vram.remove_sink(vram.log)  # nothing is logged any more
     >>> _ = vram.add_sink(vram.log)
     """
     if sink not in _Sinks.all:
-        raise VramError(f"{sink!r} was not added as a sink; pass what vram.add_sink() returned")
+        raise ValueError(f"{sink!r} was not added as a sink; pass what vram.add_sink() returned")
     _Sinks.all = tuple(other for other in _Sinks.all if other != sink)
 
 
@@ -100,7 +99,7 @@ class TensorBoard:
     the call. Threads may share the sink if the writer allows it.
 
     Raises:
-        VramError: The writer is of neither kind.
+        TypeError: The writer is of neither kind.
 
     >>> import vram
     >>> class Writer:  # stands for torch.utils.tensorboard.SummaryWriter("runs/1")
@@ -115,7 +114,7 @@ class TensorBoard:
 
     def __init__(self, writer: Any, prefix: str = "vram") -> None:
         if not hasattr(writer, "add_scalar") and not hasattr(writer, "as_default"):
-            raise VramError(
+            raise TypeError(
                 f"expected a SummaryWriter (with add_scalar) or a writer of tf.summary (with as_default), found "
                 f"{type(writer).__name__}; pass torch.utils.tensorboard.SummaryWriter(folder)"
             )

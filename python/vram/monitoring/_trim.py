@@ -6,7 +6,8 @@ import ctypes
 import threading
 
 from vram._frameworks import Framework, used_frameworks
-from vram.monitoring._native import UNKNOWN, BoardWish, library
+from vram._library import library, sized
+from vram._prototypes import UNKNOWN, BoardWish
 
 _busy = threading.Lock()  # held by the thread that gives memory back; others skip the request
 
@@ -28,7 +29,7 @@ def answer_trim_request() -> bool:
 
 
 def _request() -> BoardWish:
-    request = BoardWish(struct_bytes=ctypes.sizeof(BoardWish))
+    request = sized(BoardWish)
     library().vram_board_request(ctypes.byref(request))
     return request
 

@@ -4,7 +4,16 @@ The recorder is in the C library (vram/record.h). This package contains its Pyth
 and the tap under PyTorch's own allocator.
 """
 
-from vram.recording._named import scope, step
+from vram.recording._named import Scope, scope, step
 from vram.recording._record import Recording, finish_recording, is_recording, record, record_from_environment
 
-__all__ = ["Recording", "finish_recording", "is_recording", "record", "record_from_environment", "scope", "step"]
+__all__ = [
+    "Recording",
+    "Scope",
+    "finish_recording",
+    "is_recording",
+    "record",
+    "record_from_environment",
+    "scope",
+    "step",
+]

@@ -47,6 +47,9 @@ def scope(name: str) -> Scope:
     autograd, uses those of the thread that opened the program's first scope. Takes about 1 us, with or without a
     recording.
 
+    Raises:
+        TypeError: The name is not a text; a decorator takes one, too: ``@vram.scope("forward")``.
+
     >>> import vram
     >>> with vram.scope("forward"):
     ...     with vram.scope("attention"):
@@ -57,6 +60,8 @@ def scope(name: str) -> Scope:
     >>> loss(2)
     4
     """
+    if not isinstance(name, str):
+        raise TypeError(f'scope takes the name of a region, not {name!r}; write vram.scope("forward")')
     return Scope(name)
 
 

@@ -9,13 +9,15 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from vram import _library, _marks
+from vram import _marks
+from vram._arguments import require_one_of
 from vram._error import VramError
-from vram._library import OK, library
+from vram._library import last_error, library, sized
+from vram._prototypes import OK, STACKS_NATIVE, STACKS_NONE, STACKS_PYTHON, RecordCounts, RecordOptions
 from vram._sizes import parse_limit
 from vram.recording import _children, _process, _taps
 
-STACKS = {None: 0, "python": 1, "native": 2}
+STACKS = {None: STACKS_NONE, "python": STACKS_PYTHON, "native": STACKS_NATIVE}
 
 
 class _State:
@@ -110,10 +112,9 @@ def record(
     True
     0
     """
-    if stacks not in STACKS:
-        raise ValueError(f"stacks is 'python', 'native' or None, not {stacks!r}")
-    options = _library.RecordOptions(
-        struct_bytes=ctypes.sizeof(_library.RecordOptions),
+    require_one_of(STACKS, stacks=stacks)
+    options = sized(
+        RecordOptions,
         stacks=STACKS[stacks],
         is_named_by_rank=1,
         replaces_any=int(force),
@@ -121,10 +122,10 @@ def record(
     )
     with _State.lock:
         if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:
-            raise VramError(_library.last_error())
+            raise VramError(last_error())
         try:
             _begin(with_stacks=stacks is not None)
-        except VramError:
+        except BaseException:
             library().vram_record_stop()
             raise
         _State.running = recording = Recording()
@@ -146,7 +147,7 @@ def _end() -> None:
     """
     _taps.stop()
     if library().vram_record_stop() != OK:
-        raise VramError(f"the recording has stopped early: {_library.last_error()}; what came before is in the file")
+        raise VramError(f"the recording has stopped early: {last_error()}; what came before is in the file")
 
 
 def is_recording() -> bool:
@@ -171,7 +172,7 @@ def record_from_environment(*, requires_driver: bool = False) -> None:
     if requires_driver:
         _taps.require_driver()
     if library().vram_record_start_as_told() != OK:
-        raise VramError(_library.last_error())
+        raise VramError(last_error())
     _children.finish_at_exit(_end_in_child)
     _begin(with_stacks=bool(os.environ.get("VRAM_RECORD_STACKS")))
 
@@ -207,6 +208,6 @@ def recorded_file() -> Path | None:
 
 
 def _counts() -> tuple[int, int, int]:
-    counts = _library.RecordCounts(struct_bytes=ctypes.sizeof(_library.RecordCounts))
+    counts = sized(RecordCounts)
     library().vram_get_record_counts(ctypes.byref(counts))
     return counts.events, counts.lost, counts.file_bytes

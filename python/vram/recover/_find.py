@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vram._arguments import require_at_least
 from vram._error import VramError
 from vram._frameworks._training import Training, training_framework
 from vram._sizes import parse_limit
@@ -53,7 +54,6 @@ def find_batch_size(
     max_trials: int = 8,
     device: int | None = None,
     group: Any = None,
-    framework: Training | None = None,
 ) -> BatchSize:
     """Find the largest batch size whose training step fits, with about three real steps: two small ones and the result.
 
@@ -69,36 +69,36 @@ def find_batch_size(
         budget: The most memory that this process may hold on the device, "20GiB" or a number of bytes. None: what it holds
             and what is free now, within ``torch.cuda.set_per_process_memory_fraction()`` and ``vram.enable(device_limit=...)``.
         multiple_of: The result is a multiple of this, unless only less fits.
-        start, max_batch_size: The first size to try, a small one (default: `multiple_of`); the largest.
+        start: The first size to try, a small one. None: `multiple_of`.
+        max_batch_size: The largest size to try. None: no limit.
         max_trials: The most steps to run.
         device: The device's number. None: the current device.
         group: The process group of ranks that search together and get the same result; the trial must not communicate.
             False: this rank searches by itself. Required if there are several ranks.
-        framework: Replaces PyTorch, for tests.
 
     Raises:
         torch.OutOfMemoryError: Not even one sample fits.
+        ValueError: `budget` is not a size, or a number is below 1.
         VramError: There is no GPU, another rank failed, or the trial communicates. Errors of the trial propagate.
 
     >>> import torch, vram
     >>> vram.find_batch_size(lambda batch_size: None)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    vram._error.VramError: a batch size is found by measuring steps on a GPU...
+    vram.VramError: a batch size is found by measuring steps on a GPU...
     """
-    used = framework if framework is not None else training_framework()
+    require_at_least(1, multiple_of=multiple_of, start=start, max_batch_size=max_batch_size, max_trials=max_trials)
+    limit = None if budget is None else parse_limit(budget)
+    used = training_framework()
     refuse_unknown_ranks(group, "vram.find_batch_size()")
     bounds = [start or 0, max_batch_size or 0, multiple_of, max_trials]
-    search = _begun(used, trial, budget, device, Votes(group), bounds)
+    search = _begun(used, trial, limit, device, Votes(group), bounds)
     randomness = Randomness(used)
     first = min(start or multiple_of, max_batch_size or sys.maxsize)
     search.run(first)
     while not search.best and first > 1:  # less than that: then any size will do
         first, multiple_of = first // 8 or 1, 1
         search.run(first)
-    while len(search.trials) < max_trials:
-        size = search.next_size(multiple_of, max_batch_size)
-        if size is None:
-            break
+    while len(search.trials) < max_trials and (size := search.next_size(multiple_of, max_batch_size)) is not None:
         search.run(size)
     randomness.restore()
     return search.result(multiple_of, max_batch_size)
@@ -107,7 +107,7 @@ def find_batch_size(
 def _begun(
     used: Training,
     trial: Callable[[int], object],
-    budget: int | str | None,
+    limit: int | None,
     device: int | None,
     votes: Votes,
     asked: list[int],
@@ -121,7 +121,7 @@ def _begun(
             )
         free(used)
         held = used.figures(number).reserved_bytes or 0
-        budget_bytes = parse_limit(budget) if budget is not None else held + used.free_bytes(number)
+        budget_bytes = limit if limit is not None else held + used.free_bytes(number)
     votes.worst(WORKED)
     if any(other != asked for other in votes.all(asked)):
         raise VramError(

@@ -43,17 +43,21 @@ class Job:
     backward: Callable[[Any], object]
     buffers: Buffers
     gradients: Gradients
-    randomness: Randomness
     ranks: Ranks
     remembered: Remembered
     models: list[Any]
-    versions: Versions  # of the batch
     known: Shown  # of this step, whether it is compared or not
-    shown: Shown | None  # the same; None: the user takes the difference
+    is_compared: bool
     attempts: int = 0
     failures: list[tuple[int, Failure]] = field(default_factory=list)  # of this rank, with the size that failed
     freed_bytes: int = 0
     drew: bool = False  # the last attempt drew random numbers
+
+    def __post_init__(self) -> None:
+        self.randomness = Randomness(self.framework)
+        self.versions = Versions(self.batch)
+        # What is known of this step; None: the user accepts the difference.
+        self.shown = self.known if self.is_compared and not self.buffers.norms else None
 
     def part(self, start: int, stop: int) -> Any:
         return self.batch if (start, stop) == (0, self.samples) else self.cut(self.batch, start, stop)

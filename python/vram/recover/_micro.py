@@ -7,16 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vram._error import VramError
+from vram._arguments import require_at_least, require_one_of
 from vram._frameworks._training import Training, training_framework
 from vram.recover import _trees
 from vram.recover._attempts import until_it_fits
 from vram.recover._buffers import Buffers
-from vram.recover._changed import Versions
 from vram.recover._claims import claim_of
 from vram.recover._gradients import Gradients, parameters_of
 from vram.recover._job import Job
-from vram.recover._randomness import Randomness
 from vram.recover._ranks import Ranks
 from vram.recover._remembered import remembered_of
 from vram.recover._votes import WORKED
@@ -62,24 +60,30 @@ def micro_batches(  # size: most of it documents the parameters
 
     ``step(part)`` computes the loss and returns it (or an object with ``.loss``). It neither calls backward nor scales
     the loss; this function does both. Afterwards, ``.grad`` contains what ``step(batch).backward()`` would have added
-    (fp32: to 1e-6 relative), or VramError says why that is impossible. ``step`` and ``backward`` also run to compare
+    (up to rounding), or VramError says why that is impossible. ``step`` and ``backward`` also run to compare
     parts with the whole batch, so they must not count their calls. Clip, step the optimizer and zero gradients after
     this call. After an error, gradients are as before. Ranks call it together; in one process, one thread at a time.
 
     Args:
-        batch, step: Tensors in dicts, lists, tuples or dataclasses with equal dimension 0; the loss of a part of them.
-        model, optimizer: The trained module, or a list of them (with DistributedDataParallel, the wrapper); its optimizer.
-        reduction, weight: How the loss combines samples: "mean" or "sum". For other means, ``weight(part)`` returns the
-            part's weight, for example its number of tokens.
+        batch: Tensors in dicts, lists, tuples or dataclasses, with equal dimension 0.
+        step: ``step(part)`` returns the loss of a part of the batch.
+        model: The trained module, or a list of them; with DistributedDataParallel, the wrapper.
+        optimizer: Its optimizer, if it has parameters that `model` does not contain.
+        weight: For means over something else than samples: ``weight(part)`` returns over how many, for example tokens.
+        reduction: How the loss combines samples: "mean" or "sum".
         backward: Called with each scaled loss instead of ``loss.backward()``, for a gradient scaler.
-        samples, split: For other batches: their length, and ``split(batch, start, stop)``.
-        grow_after: After this many batches, try twice the size; None: never.
-        allow_batch_norm, check: True runs models with BatchNorm, whose gradients then differ; False compares nothing.
+        samples: The length of a batch of another kind, with `split`.
+        split: ``split(batch, start, stop)`` returns a part of such a batch.
+        grow_after: Tries twice the size after this many batches; None: never.
+        allow_batch_norm: Runs models with BatchNorm, whose gradients then differ.
+        check: False does not compare parts with the whole batch.
         group: Ranks that call this together, other than through DistributedDataParallel; False: this rank alone.
 
     Raises:
         torch.OutOfMemoryError: One sample does not fit, or memory ran out after an optimizer began to step.
-        VramError: Equal gradients are impossible or unverifiable, the batch cannot be split, or another rank failed.
+        TypeError: `model` is not a torch.nn.Module, or a list of them.
+        ValueError: The batch has no samples or cannot be split, or options contradict each other.
+        VramError: Equal gradients are impossible or unverifiable, or another rank failed.
 
     >>> import torch, vram
     >>> model = torch.nn.Linear(4, 1)
@@ -91,18 +95,14 @@ def micro_batches(  # size: most of it documents the parameters
     >>> done.size, done.count, done.retries
     (4, 2, 1)
     """
+    _refuse_contradictions(weight, reduction, samples, split, grow_after)
     framework = training_framework()
-    _refuse_contradictions(weight, reduction, samples, split)
     models = _modules_of(model)
     ranks = Ranks(models, group)
     with ranks.votes.reporting():  # a failure of this rank alone must not leave the others waiting
         ranks.refuse_special()
-        total = samples if samples is not None else _trees.samples(batch)
-        if total < 1:
-            raise VramError("the batch has no samples")
+        total = _samples_of(batch, samples)
         remembered = remembered_of(models[0])
-        known = remembered.step((claim_of(step), claim_of(weight), reduction, tuple(map(claim_of, models))))
-        buffers = Buffers(models, allow_batch_norm, remembered)
         job = Job(
             framework=framework,
             batch=batch,
@@ -111,35 +111,39 @@ def micro_batches(  # size: most of it documents the parameters
             cut=split or (lambda whole, start, stop: _trees.part(whole, start, stop, total)),
             weigh=_weigher(weight, reduction),
             backward=backward or (lambda loss: loss.backward()),
-            buffers=buffers,
+            buffers=Buffers(models, allow_batch_norm, remembered),
             gradients=Gradients(parameters_of(models, optimizer)),
-            randomness=Randomness(framework),
             ranks=ranks,
             remembered=remembered,
             models=models,
-            versions=Versions(batch),
-            known=known,
-            shown=known if check and not buffers.norms else None,
+            known=remembered.step((claim_of(step), claim_of(weight), reduction, tuple(map(claim_of, models)))),
+            is_compared=check,
         )
     return _run(job, grow_after)
 
 
-def _refuse_contradictions(weight: Any, reduction: str, samples: int | None, split: Any) -> None:
-    if reduction not in ("mean", "sum") or (weight is not None and reduction == "sum"):
-        raise VramError(f"reduction is 'mean' (with a weight, perhaps) or 'sum' (without), not {reduction!r}")
+def _samples_of(batch: Any, samples: int | None) -> int:
+    total = samples if samples is not None else _trees.samples(batch)
+    require_at_least(1, samples=total)
+    return total
+
+
+def _refuse_contradictions(
+    weight: Any, reduction: str, samples: int | None, split: Any, grow_after: int | None
+) -> None:
+    require_at_least(1, grow_after=grow_after)
+    require_one_of(("mean", "sum"), reduction=reduction)
+    if weight is not None and reduction == "sum":
+        raise ValueError("weight= is for a mean; with reduction='sum', leave it out")
     if (split is None) != (samples is None):
-        raise VramError("split and samples are given together: how to cut the batch, and how many samples it has")
+        raise ValueError("split and samples are given together: how to cut the batch, and how many samples it has")
 
 
 def _modules_of(model: Any) -> list[Any]:
-    """Return each module once.
-
-    Raises:
-        VramError: There is none.
-    """
+    """Return each module once; TypeError: there is none."""
     models = list({id(one): one for one in (model if isinstance(model, (list, tuple)) else [model])}.values())
     if not models or not all(hasattr(one, "named_modules") for one in models):
-        raise VramError(
+        raise TypeError(
             "what step() trains is not known, so that a failure could not be undone and its layers not be looked at; pass "
             f"model=, the torch.nn.Module (or a list of them), not {model!r}"
         )

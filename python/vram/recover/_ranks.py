@@ -175,8 +175,11 @@ class Ranks:
             module.require_forward_param_sync = True
 
     def _rebuild_buckets(self) -> None:
-        """Once, after DDP's own first backward, its next forward would agree on buckets with the other ranks: not all of
-        them may come to it."""
+        """Rebuild the buckets now.
+
+        After DDP's own first backward, its next forward would agree on buckets with the other ranks, and not all of them
+        may come to it.
+        """
         for module in self._modules:
             if module.reducer._rebuild_buckets():
                 module._has_rebuilt_buckets = True

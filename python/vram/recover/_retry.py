@@ -8,7 +8,6 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any, TypeVar, cast, overload
 
-from vram._error import VramError
 from vram._frameworks._training import training_framework
 from vram.recover._claims import claim_of
 from vram.recover._parts import InParts
@@ -67,9 +66,12 @@ def retry_on_oom(  # size: most of it documents the parameters
     optimizer began to step. Sizes of one decorated function are shared by all threads, nothing else.
 
     Args:
+        function: The function to decorate.
         argument: The argument to reduce. Default: ``batch_size`` or ``batch``.
         shrink: ``shrink(size)`` returns the next size to try.
-        multiple_of, min_size, max_attempts: Sizes are multiples of the first, not below the second; the third limits failed calls.
+        multiple_of: Sizes are multiples of this, as long as that leaves something.
+        min_size: The smallest size to try.
+        max_attempts: The most failed calls.
         from_scratch: States that the function creates its own model and optimizer, so it may be called again in any case.
         join: ``join(results)`` combines the results of parts.
         group: The process group of ranks that call it together and agree on sizes; the function must not communicate.
@@ -77,8 +79,9 @@ def retry_on_oom(  # size: most of it documents the parameters
 
     Raises:
         torch.OutOfMemoryError: The last error, with the attempts and their bytes.
-        VramError: There is no such argument, the function cannot be called again (async, a generator), results cannot be
-            joined, or another rank failed. Other errors propagate at once.
+        TypeError: The function cannot be called again (async, a generator, a class).
+        ValueError: It has no such argument, its batch cannot be split, or a number is below 1.
+        VramError: Results cannot be joined, or another rank failed. Other errors propagate at once.
 
     >>> import torch, vram
     >>> @vram.retry_on_oom
@@ -111,7 +114,7 @@ def _decorated(function: F, rules: Rules) -> F:
     names = (rules.argument,) if rules.argument is not None else _NAMES
     reduced = next((name for name in names if name in signature.parameters), None)
     if reduced is None:
-        raise VramError(f"{name} has no argument {' or '.join(map(repr, names))} to reduce; name one with argument=")
+        raise ValueError(f"{name} has no argument {' or '.join(map(repr, names))} to reduce; name one with argument=")
     key: str = reduced
 
     @functools.wraps(function)
@@ -145,8 +148,8 @@ def _refuse_what_runs_later(function: Any, name: str) -> None:
         raise _runs_later(name)
 
 
-def _runs_later(name: str) -> VramError:
-    return VramError(
+def _runs_later(name: str) -> TypeError:
+    return TypeError(
         f"retry_on_oom calls a function again that has failed; {name} is async, a generator or a class, which fails later "
         "than it is called. Decorate the function within it that does the work"
     )

@@ -26,12 +26,12 @@ class Leaves(Protocol):
 
 
 def samples(batch: Any) -> int:
-    """How many the batch has: dimension 0 of all of its tensors. VramError: they differ, or there is none."""
+    """How many the batch has: dimension 0 of all of its tensors. ValueError: they differ, or there is none."""
     sizes = {int(leaf.shape[0]): path for path, leaf in tensors(batch)}
     if len(sizes) == 1:
         return next(iter(sizes))
     found = ", ".join(f"{path} has {size}" for size, path in sizes.items()) or "no tensor"
-    raise VramError(
+    raise ValueError(
         f"a batch is cut along dimension 0, which must be as long in each of its tensors; found: {found}. "
         "Pass samples=N and split=function(batch, start, stop) to cut it yourself"
     )

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from vram._arguments import require_at_least
 from vram._error import VramError
 from vram._frameworks._training import Differentiating
 from vram.recover._oom import Failure, Outcome, attempt, free
@@ -36,6 +37,9 @@ class Rules:
     # How results were put together that were shown to belong to samples, by claim.
     shown: dict[Hashable, Joining] = field(default_factory=dict)
     silent: bool = False  # the function was seen to work without communication
+
+    def __post_init__(self) -> None:
+        require_at_least(1, multiple_of=self.multiple_of, min_size=self.min_size, max_attempts=self.max_attempts)
 
     def smaller(self, size: int) -> int:
         """0 where nothing smaller may be tried."""

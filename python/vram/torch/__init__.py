@@ -22,6 +22,13 @@ from vram.torch._toolchain import Torch
 
 _OLDEST = (2, 4)
 _REGISTER_ALL = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
+# Of adapter/adapter.cpp; those that return a text return why they failed.
+_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "vram_torch_install": (ctypes.c_char_p, [ctypes.c_uint64]),
+    "vram_torch_uninstall": (None, []),
+    "vram_torch_tap": (ctypes.c_char_p, [ctypes.c_int]),
+    "vram_torch_untap": (None, []),
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,7 @@ def enable(device_limit: int | str | None = None) -> Enabled:
             limit other than the device's memory.
 
     Raises:
+        ValueError: `device_limit` is not a size, or below 1 MiB.
         VramError: There is no GPU, no PyTorch 2.4 or newer with CUDA, or neither a compiler nor a compiled adapter.
 
     >>> import vram
@@ -168,16 +176,9 @@ def load(file: Path) -> ctypes.CDLL:
     if _State.adapter is None:
         try:
             loaded = ctypes.CDLL(str(file))
-        except OSError as error:
+            _library.declare(loaded, _PROTOTYPES)
+        except (OSError, AttributeError) as error:
             raise VramError(f"the adapter can't be loaded ({error}); delete {file} and try again") from error
-        loaded.vram_torch_install.argtypes = [ctypes.c_uint64]
-        loaded.vram_torch_install.restype = ctypes.c_char_p
-        loaded.vram_torch_uninstall.argtypes = []
-        loaded.vram_torch_uninstall.restype = None
-        loaded.vram_torch_tap.argtypes = [ctypes.c_int]
-        loaded.vram_torch_tap.restype = ctypes.c_char_p
-        loaded.vram_torch_untap.argtypes = []
-        loaded.vram_torch_untap.restype = None
         _State.adapter = loaded
     return _State.adapter
 

@@ -1,7 +1,6 @@
-"""Compiles the adapter against the user's PyTorch, once, and keeps it: ``~/.cache/vram/`` (or ``$XDG_CACHE_HOME/vram/``; where
-neither can be had ``/tmp/vram-cache-<uid>``).
+"""Compiles the adapter against the user's PyTorch, once, and keeps it.
 
-What is kept is named by all that it was made of (the sources, PyTorch's header and version, the ABI), so a new PyTorch
+It is kept in ``~/.cache/vram/``, ``$XDG_CACHE_HOME/vram/`` or, if neither can be used, ``/tmp/vram-cache-<uid>``. What is kept is named by all that it was made of (the sources, PyTorch's header and version, the ABI), so a new PyTorch
 or a new vram gets an adapter of its own. The compiler is not part of the name: any one's output fits, and an adapter
 that was compiled where there was one (a container's build) serves where there is none. Ranks that start together wait
 for the first one's.

@@ -18,8 +18,9 @@ from vram._error import VramError
 
 
 def is_available() -> bool:
-    """Whether the program has imported a PyTorch with CUDA, and there is a driver: start_tap() then has something to
-    listen to. A program that trains on the CPU of a laptop may record its steps and scopes. Imports nothing.
+    """Return whether the program has imported a PyTorch with CUDA, and there is a driver; start_tap() requires both.
+
+    A program that trains on the CPU of a laptop may record its steps and scopes. Imports nothing.
 
     >>> from vram.torch import _recording
     >>> _recording.is_available()

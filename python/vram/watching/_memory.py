@@ -58,7 +58,7 @@ def leaves(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _common(names: list[str]) -> str:
-    """One name, or what all begin with: layers.0.attention.*"""
+    """Return the one name, or what all begin with (layers.0.attention.*)."""
     if len(names) == 1:
         return names[0]
     parts = [name.split(".") for name in names]

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from vram import _marks
+from vram._arguments import require_at_least
 from vram._error import VramError
 from vram.watching import _process
 from vram.watching._calls import is_watched, unwatch, watch_calls
@@ -39,7 +40,7 @@ class Watch:
         self._parameters: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._named_at: tuple[int, int] | None = None  # which recording, and where the first parameter lay
         self._find_parameters()
-        self._optimizers = [WatchedOptimizer(innermost(o), self._name_of, self._rename_moved) for o in optimizers]
+        self._optimizers = [WatchedOptimizer(o, self._name_of, self._rename_moved) for o in optimizers]
         self._handles = [] if self._optimizers else self._name_gradients_as_they_come()
         self._modules = [weakref.ref(module) for module in self._watch_modules(model, depth)]
         _process.enter()
@@ -170,7 +171,9 @@ def watch(
             belongs to the module around them.
 
     Raises:
-        VramError: `model` is not a torch.nn.Module, or is watched already.
+        TypeError: `model` is not a torch.nn.Module, or `optimizer` is not an optimizer or several.
+        ValueError: `depth` is below 0.
+        VramError: A part of the model is watched already.
 
     >>> import torch, vram
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
@@ -179,10 +182,17 @@ def watch(
     ...     model(torch.ones(2, 4)).sum().backward()
     ...     optimizer.step()
     """
+    require_at_least(0, depth=depth)
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
-        raise VramError(f"watch() needs a torch.nn.Module and got a {type(model).__name__}; pass it the model itself")
+        raise TypeError(f"watch() needs a torch.nn.Module and got a {type(model).__name__}; pass it the model itself")
     if any(is_watched(module) for module in model.modules()):
         raise VramError(f"a part of this {type(model).__name__} is watched already; stop() that watch first")
-    optimizers = [] if optimizer is None else [optimizer] if hasattr(optimizer, "step") else list(optimizer)
+    given: list[Any] = [] if optimizer is None else [optimizer] if hasattr(optimizer, "step") else list(optimizer)
+    optimizers = [innermost(one) for one in given]
+    for one in optimizers:
+        if not hasattr(one, "register_step_pre_hook"):
+            raise TypeError(
+                f"watch() needs torch.optim.Optimizers and got a {type(one).__name__}; pass the optimizer itself"
+            )
     return Watch(model, optimizers, name, depth)

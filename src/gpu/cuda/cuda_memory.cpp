@@ -222,6 +222,25 @@ CUresult CudaMemory::take_event(EventHandle* event) {
   return result;
 }
 
+// Events are recorded in streams of their own context, and the stream may be of another device, as
+// one that copies memory of this one: it takes an event of that device.
+CUresult CudaMemory::record_elsewhere(CUstream stream, EventHandle* event) {
+  CUcontext context = nullptr;
+  CUresult result = driver_.stream_get_ctx(stream, &context);
+  if (result != kSuccess) return result;
+  const CurrentContext current(driver_, context);
+  if (current.result() != kSuccess) return current.result();
+  CUevent made = nullptr;
+  result = driver_.event_create(&made, kEventDisableTiming);
+  if (result != kSuccess) return result;
+  result = driver_.event_record(made, stream);
+  if (result == kSuccess)
+    *event = events_.add(made, true);
+  else
+    (void)driver_.event_destroy(made);
+  return result;
+}
+
 Status CudaMemory::record(uint32_t device, StreamHandle stream, EventHandle* event) {
   if (device != ordinal_) return Status::kInvalidValue;
   return run([&] {
@@ -231,10 +250,9 @@ Status CudaMemory::record(uint32_t device, StreamHandle stream, EventHandle* eve
     result = take_event(&taken);
     if (result != kSuccess) return result;
     result = driver_.event_record(events_.find(taken), as_stream(stream));
-    if (result != kSuccess) {
-      (void)events_.give_back(taken);
-      return result;
-    }
+    if (result != kSuccess) (void)events_.give_back(taken);
+    if (result == kErrorInvalidHandle) result = record_elsewhere(as_stream(stream), &taken);
+    if (result != kSuccess) return result;
     // A capture may have begun in between: then the event is the graph's, and never happens.
     result = refuse_captured(as_stream(stream));
     if (result != kSuccess) {
@@ -278,6 +296,7 @@ Status CudaMemory::stream_wait(uint32_t device, StreamHandle stream, EventHandle
 }
 
 Status CudaMemory::destroy(EventHandle event) {
+  if (events_.serves_once(event)) return run([&] { return discard(event); });
   return events_.give_back(event) ? Status::kOk : Status::kInvalidValue;
 }
 

@@ -1,7 +1,7 @@
 // CudaMemory: one CUDA device as a gpu::Memory (memory.hpp). Keeps the device's primary context
 // from open to destruction.
 //
-//     allocator ──▶ CudaMemory ──▶ driver_scope (context, capture mode) ──▶ DriverApi
+//     allocator ──▶ CudaMemory ──▶ CurrentContext, RelaxedCapture ──▶ DriverApi
 //                       └──▶ event_stock (events made once)
 //
 // Any thread may call any function at any time, with any context current or none: each runs with
@@ -101,6 +101,7 @@ class CudaMemory final : public Memory {
 
   [[nodiscard]] CUresult refuse_captured(CUstream stream) const;
   [[nodiscard]] CUresult take_event(EventHandle* event);
+  [[nodiscard]] CUresult record_elsewhere(CUstream stream, EventHandle* event);
   CUresult discard(EventHandle event);
   [[nodiscard]] Status poll_event(EventHandle event, CUresult (*question)(CUevent));
   [[nodiscard]] CUresult open_to_devices(Address address, uint64_t bytes) const;

@@ -2,6 +2,7 @@
 // lack something or are lost.
 #include "gpu/cuda/cuda_memory.hpp"
 
+#include "gpu/cuda/driver.hpp"
 #include "gpu/testing/fake_cuda.hpp"
 #include "gpu/testing/page.hpp"
 #include "gpu/testing/worlds.hpp"
@@ -129,6 +130,25 @@ TEST_F(CudaMemoryTest, AnEventUsedAgainMarksTheNewPoint) {
   ASSERT_EQ(gpu().record(0, 2, &second), Status::kOk);
   EXPECT_EQ(gpu().query(second), Status::kOk) << "stream 2 is idle";
   EXPECT_EQ(gpu().query(first), Status::kInvalidValue);
+}
+
+TEST_F(CudaMemoryTest, AStreamOfAnotherDeviceTakesAnEventOfItsOwnDevice) {
+  CUcontext other = nullptr;
+  ASSERT_EQ(driver().device_primary_ctx_retain(&other, 1), kSuccess);
+  fake_cuda_place_stream(1, as_stream(9));
+  fake_cuda_queue(1, as_stream(9));
+  EventHandle event = 0;
+  ASSERT_EQ(gpu().record(0, 9, &event), Status::kOk);
+  EXPECT_EQ(gpu().query(event), Status::kNotReady);
+  fake_cuda_finish(1, as_stream(9));
+  EXPECT_EQ(gpu().query(event), Status::kOk);
+  EXPECT_EQ(gpu().destroy(event), Status::kOk);
+  EXPECT_EQ(gpu().query(event), Status::kInvalidValue);
+  ASSERT_EQ(gpu().record(0, 1, &event), Status::kOk) << "by an event of this device";
+  EXPECT_EQ(gpu().destroy(event), Status::kOk);
+  EXPECT_EQ(fake_cuda_alive().events, 1u);
+  EXPECT_EQ(current(), nullptr);
+  ASSERT_EQ(driver().device_primary_ctx_release(1), kSuccess);
 }
 
 TEST_F(CudaMemoryTest, CountsCallsForMemoryAndTheTimeInThem) {

@@ -46,6 +46,7 @@ void find_streams(Symbols& symbols, DriverApi& api) {
   symbols.find("cuEventDestroy_v2", api.event_destroy);
   symbols.find("cuStreamWaitEvent", api.stream_wait_event);
   symbols.find("cuStreamIsCapturing", api.stream_is_capturing);
+  symbols.find("cuStreamGetCtx", api.stream_get_ctx);
   symbols.find("cuThreadExchangeStreamCaptureMode", api.thread_exchange_stream_capture_mode);
 }
 

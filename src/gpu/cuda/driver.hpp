@@ -56,6 +56,7 @@ struct DriverApi {
   CUresult (*event_destroy)(CUevent event) = nullptr;
   CUresult (*stream_wait_event)(CUstream stream, CUevent event, unsigned flags) = nullptr;
   CUresult (*stream_is_capturing)(CUstream stream, CUcaptureStatus* status) = nullptr;
+  CUresult (*stream_get_ctx)(CUstream stream, CUcontext* context) = nullptr;
   CUresult (*thread_exchange_stream_capture_mode)(CUcaptureMode* mode) = nullptr;
 
   // kNotFound: no such library, or no device that it can use. kUnsupported: the library is no

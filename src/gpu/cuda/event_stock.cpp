@@ -13,7 +13,7 @@ EventHandle EventStock::take() {
   return handle_of(index, slots_[index]);
 }
 
-EventHandle EventStock::add(CUevent event) {
+EventHandle EventStock::add(CUevent event, bool serves_once) {
   const std::scoped_lock lock(slots_mutex_);
   if (empty_.empty()) {
     slots_.emplace_back();
@@ -25,7 +25,14 @@ EventHandle EventStock::add(CUevent event) {
   empty_.pop_back();
   slots_[index].event = event;
   slots_[index].in_use = true;
+  slots_[index].serves_once = serves_once;
   return handle_of(index, slots_[index]);
+}
+
+bool EventStock::serves_once(EventHandle handle) const {
+  const std::scoped_lock lock(slots_mutex_);
+  const Slot* const slot = slot_of(handle);
+  return slot != nullptr && slot->serves_once;
 }
 
 CUevent EventStock::find(EventHandle handle) const {

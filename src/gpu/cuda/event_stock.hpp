@@ -19,8 +19,10 @@ class EventStock {
  public:
   // Returns an unused event to the caller; 0 if there is none: add() one.
   [[nodiscard]] EventHandle take();
-  // Takes in an event just made; it is the caller's.
-  [[nodiscard]] EventHandle add(CUevent event);
+  // Takes in an event just made; it is the caller's. One of another context serves once.
+  [[nodiscard]] EventHandle add(CUevent event, bool serves_once = false);
+  // Whether the event of a handle in use must be taken out instead of given back.
+  [[nodiscard]] bool serves_once(EventHandle handle) const;
   // The event of a handle in use, else null.
   [[nodiscard]] CUevent find(EventHandle handle) const;
   // Returns false if the handle is not in use.
@@ -35,6 +37,7 @@ class EventStock {
     CUevent event = nullptr;
     uint32_t generation = 1;
     bool in_use = false;
+    bool serves_once = false;
   };
   [[nodiscard]] static EventHandle handle_of(uint32_t index, const Slot& slot) {
     return uint64_t{slot.generation} << 32 | index;

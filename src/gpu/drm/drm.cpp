@@ -1,5 +1,6 @@
 #include "gpu/drm/drm.hpp"
 
+#include "base/environment.hpp"
 #include "base/text.hpp"
 #include "gpu/drm/card.hpp"
 #include "gpu/drm/files.hpp"
@@ -45,6 +46,11 @@ void fill(std::optional<Value>& open, const std::optional<Value>& known) {
 }
 
 }  // namespace
+
+Roots machine_roots() {
+  const std::string root = trusted_environment("VRAM_DRM_ROOT");
+  return {root + "/sys", root + "/proc"};
+}
 
 struct Drm::State {
   struct Device {

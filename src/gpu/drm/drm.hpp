@@ -22,6 +22,10 @@
 
 namespace vram::gpu::drm {
 
+// The kernel's files of this machine; or those in the folder that the environment variable
+// VRAM_DRM_ROOT names, which has both as another machine has them.
+[[nodiscard]] Roots machine_roots();
+
 // AmdExtras: a second source of figures of AMD devices (gpu/rocm). Drm uses it only for figures
 // that the kernel's files do not have.
 

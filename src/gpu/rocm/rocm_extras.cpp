@@ -155,6 +155,7 @@ drm::AmdExtra RocmExtras::of(const std::string& pci_id) {
 }
 
 std::unique_ptr<drm::AmdExtras> open_extras(const drm::Roots& roots) {
+  if (roots.sys != drm::Roots{}.sys) return nullptr;
   return std::make_unique<RocmExtras>(ExtrasOptions{libraries(), roots.sys});
 }
 

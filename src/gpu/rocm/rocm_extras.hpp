@@ -47,7 +47,7 @@ class RocmExtras final : public drm::AmdExtras {
   DetachableThread thread_;
 };
 
-// With the machine's own library.
+// With the machine's own library. Null if the files are another machine's, which it does not know.
 [[nodiscard]] std::unique_ptr<drm::AmdExtras> open_extras(const drm::Roots& roots);
 
 }  // namespace vram::gpu::rocm

@@ -25,6 +25,9 @@ void fake_cuda_set_peer(int device, int peer, bool can_access);
 // Simulates that another process holds this much memory of the device.
 void fake_cuda_take(int device, size_t bytes);
 
+// From here on the handle names a stream of this device, whatever context is current; without this
+// call, one of the current context's device.
+void fake_cuda_place_stream(int device, void* stream);
 // Adds unfinished work to the end of a stream; finishes all work of a stream. Work that another
 // stream waits for through an event is not finished with the waiting stream.
 void fake_cuda_queue(int device, void* stream);

@@ -76,6 +76,7 @@ FileSink::FileSink(std::string path, std::string temporary, Replace replace, int
 FileSink::~FileSink() {
   if (!temporary_.empty()) (void)unlink(temporary_.c_str());
   change_open_file(descriptor_, -1);
+  (void)flock(descriptor_, LOCK_UN);  // a child that was just forked may not have closed it yet
   (void)close(descriptor_);
 }
 
@@ -92,8 +93,10 @@ Result<std::unique_ptr<FileSink>> FileSink::create_numbered(const std::string& p
         temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (descriptor < 0 && errno == EEXIST) continue;
     if (descriptor < 0) return write_error(path, errno);
+    // Before it is locked, which may take time: a child that is forked meanwhile closes it.
+    std::unique_ptr<FileSink> sink(new FileSink(path, std::move(temporary), replace, descriptor));
     (void)flock(descriptor, LOCK_EX | LOCK_NB);  // fails where the file system has no locks
-    return std::unique_ptr<FileSink>(new FileSink(path, std::move(temporary), replace, descriptor));
+    return sink;
   }
   return write_error(path, EEXIST);
 }

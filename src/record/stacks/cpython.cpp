@@ -144,14 +144,15 @@ bool start_thread(Mailbox& at) {
 
 // The desk's thread sees a question as soon as it runs: whoever has the GIL can't keep it from
 // that.
-StackId GilThread::request(const CPython& python, Walk walk, CPython::Object* thread) {
+StackId GilThread::request(const CPython& python, Walk walk, CPython::Object* thread,
+                           std::chrono::milliseconds timeout) {
   (void)pthread_once(&mailbox_once, make_mailbox);
   Mailbox& at = *mailbox;
   std::unique_lock guard(at.lock);
   if (!at.has_thread) at.has_thread = start_thread(at);
   const auto is_free = [&] { return at.step == Step::kIdle || at.step == Step::kTakenBack; };
   // Nobody waits twice for the same thread that has the GIL.
-  if (!at.has_thread || !at.changed.wait_for(guard, kTimeout, is_free) ||
+  if (!at.has_thread || !at.changed.wait_for(guard, timeout, is_free) ||
       at.step == Step::kTakenBack) {
     return 0;
   }
@@ -165,7 +166,7 @@ StackId GilThread::request(const CPython& python, Walk walk, CPython::Object* th
     move_to(at, Step::kIdle);
     return 0;
   }
-  if (!at.changed.wait_for(guard, kTimeout, is_answered)) {
+  if (!at.changed.wait_for(guard, timeout, is_answered)) {
     if (at.step != Step::kWalking) {
       move_to(at, Step::kTakenBack);
       return 0;

@@ -49,12 +49,13 @@ struct CPython {
 // read only if the GIL was available in time, while it still waits.
 class GilThread {
  public:
-  static constexpr std::chrono::milliseconds kTimeout{10};
   using Walk = StackId (*)(CPython::Object* thread);
 
   // walk(thread) in the other thread, with the GIL; 0: not in time. The calling thread's state is
-  // `thread`, and it does not hold the GIL.
-  [[nodiscard]] static StackId request(const CPython& python, Walk walk, CPython::Object* thread);
+  // `thread`, and it does not hold the GIL. Waits for other requests and for the GIL, for
+  // `timeout` each.
+  [[nodiscard]] static StackId request(const CPython& python, Walk walk, CPython::Object* thread,
+                                       std::chrono::milliseconds timeout);
 };
 
 }  // namespace vram::record

@@ -222,11 +222,11 @@ StackId PythonStacks::capture() {
   return stack;
 }
 
-StackId PythonStacks::try_capture() {
+StackId PythonStacks::try_capture(std::chrono::milliseconds timeout) {
   Object* thread = thread_to_walk();
   if (thread == nullptr) return 0;
   if (holds_gil(thread)) return walk(thread);
-  return is_closed.load() ? 0 : GilThread::request(python(), &walk, thread);
+  return is_closed.load() ? 0 : GilThread::request(python(), &walk, thread, timeout);
 }
 
 void PythonStacks::close() {

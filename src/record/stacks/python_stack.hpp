@@ -24,9 +24,9 @@ class PythonStacks {
   // 0: this thread runs no Python code, or the interpreter is shutting down. Waits for the GIL, so
   // the caller must hold no lock that a thread with the GIL might wait for.
   [[nodiscard]] static StackId capture();
-  // For callers that may hold any lock: waits at most 10 ms if the thread does not hold the GIL
-  // itself (GilThread). 0: as capture(), or not in time.
-  [[nodiscard]] static StackId try_capture();
+  // For callers that may hold any lock: waits for a limited time if the thread does not hold the
+  // GIL itself (GilThread). 0: as capture(), or not in time.
+  [[nodiscard]] static StackId try_capture(std::chrono::milliseconds timeout);
   // Call it when Python is about to end, without the GIL: Python would terminate threads that wait
   // for the GIL within the program's code. Waits at most kClosingTime for threads that wait for it;
   // no thread waits for it afterwards.

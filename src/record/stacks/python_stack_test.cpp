@@ -24,6 +24,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr milliseconds kTimeout{10};
+
 struct FakeCode {
   std::string name;
 };
@@ -76,7 +78,7 @@ class PythonStacksTest : public testing::Test {
   static StackId capture_patiently() {
     StackId stack = 0;
     for (int i = 0; i < 500 && stack == 0; ++i) {
-      stack = PythonStacks::try_capture();
+      stack = PythonStacks::try_capture(kTimeout);
       if (stack == 0) std::this_thread::sleep_for(milliseconds(10));
     }
     return stack;
@@ -92,7 +94,7 @@ TEST_F(PythonStacksTest, FramesAreNamed) {
   EXPECT_EQ(name_of(PythonStacks::capture()), name);
   EXPECT_EQ(name_of(capture_patiently()), name) << "by the thread that takes the GIL";
   is_attached = true;
-  EXPECT_EQ(name_of(PythonStacks::try_capture()), name) << "by this thread";
+  EXPECT_EQ(name_of(PythonStacks::try_capture(kTimeout)), name) << "by this thread";
 }
 
 TEST_F(PythonStacksTest, NumbersOfNoFrameAreDescribedToo) {
@@ -109,7 +111,7 @@ TEST_F(PythonStacksTest, AnotherThreadMayRunWhileAFrameIsLookedUp) {
     other = std::thread([&] {
       innermost = shared;
       is_attached = true;
-      (void)PythonStacks::try_capture();
+      (void)PythonStacks::try_capture(kTimeout);
       has_captured = true;
     });
     for (int i = 0; i < 500 && !has_captured; ++i) std::this_thread::sleep_for(milliseconds(10));
@@ -117,9 +119,9 @@ TEST_F(PythonStacksTest, AnotherThreadMayRunWhileAFrameIsLookedUp) {
   };
   fake_python().at_attribute = &let_another_run;
   is_attached = true;
-  const StackId stack = PythonStacks::try_capture();
+  const StackId stack = PythonStacks::try_capture(kTimeout);
   other.join();
-  EXPECT_EQ(PythonStacks::try_capture(), stack) << "both have the one number";
+  EXPECT_EQ(PythonStacks::try_capture(kTimeout), stack) << "both have the one number";
 }
 
 TEST_F(PythonStacksTest, AThreadWaitsForTheGilForAWhileAlone) {
@@ -127,10 +129,10 @@ TEST_F(PythonStacksTest, AThreadWaitsForTheGilForAWhileAlone) {
   std::thread other([frame = innermost] {
     innermost = frame;
     const auto start = Clock::now();
-    EXPECT_EQ(PythonStacks::try_capture(), 0U);
+    EXPECT_EQ(PythonStacks::try_capture(kTimeout), 0U);
     EXPECT_LT(Clock::now() - start, milliseconds(5000));
     const auto again = Clock::now();
-    for (int i = 0; i < 1000; ++i) EXPECT_EQ(PythonStacks::try_capture(), 0U);
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(PythonStacks::try_capture(kTimeout), 0U);
     EXPECT_LT(Clock::now() - again, milliseconds(5000)) << "each waits for the same GIL anew";
     innermost = nullptr;
   });
@@ -142,7 +144,7 @@ TEST_F(PythonStacksTest, ItReadsStacksAgainOnceTheGilWasFree) {
     const std::unique_lock held_by_another(fake_python().gil);
     std::thread([frame = innermost] {
       innermost = frame;
-      EXPECT_EQ(PythonStacks::try_capture(), 0U);
+      EXPECT_EQ(PythonStacks::try_capture(kTimeout), 0U);
     }).join();
   }
   EXPECT_NE(capture_patiently(), 0U);
@@ -158,7 +160,7 @@ TEST_F(PythonStacksTest, EachThreadIsGivenItsOwnStackOrNone) {
       FakeFrame frame{.code = &code};
       innermost = &frame;
       for (int i = 0; i < 300; ++i) {
-        const StackId stack = i == 299 ? capture_patiently() : PythonStacks::try_capture();
+        const StackId stack = i == 299 ? capture_patiently() : PythonStacks::try_capture(kTimeout);
         if (stack == 0) continue;
         EXPECT_EQ(name_of(stack), code.name);
         ++found;
@@ -184,8 +186,8 @@ TEST_F(PythonStacksTest, EachThreadIsGivenItsOwnStackOrNone) {
 // asks for the GIL after it.
 TEST_F(PythonStacksTest, AnInterpreterThatEndsMayEndTheThread) {
   fake_python().is_ending = true;
-  EXPECT_EQ(PythonStacks::try_capture(), 0U);
-  EXPECT_EQ(PythonStacks::try_capture(), 0U);
+  EXPECT_EQ(PythonStacks::try_capture(kTimeout), 0U);
+  EXPECT_EQ(PythonStacks::try_capture(kTimeout), 0U);
 }
 
 }  // namespace

@@ -54,13 +54,14 @@ class Child {
     is_reaped_ = true;
   }
 
-  // Runs "sleep 1000" when this returns.
+  // Runs "sleep 1000" when this returns. The kernel sets its name before its arguments, so the
+  // arguments are what to wait for.
   void become_sleep() const {
     kill(pid_, SIGUSR1);
     const auto is_sleep = [&] {
-      std::string name;
-      std::ifstream("/proc/" + std::to_string(pid_) + "/comm") >> name;
-      return name == "sleep";
+      std::string word;
+      std::ifstream arguments("/proc/" + std::to_string(pid_) + "/cmdline");
+      return std::getline(arguments, word, '\0') && word == "sleep";
     };
     EXPECT_TRUE(eventually(is_sleep)) << "the child did not start sleep";
   }

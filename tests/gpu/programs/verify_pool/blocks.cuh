@@ -54,8 +54,6 @@ class Blocks : protected Queue {
     block->address = static_cast<Word*>(address);
     if (status == VRAM_OUT_OF_MEMORY) {
       add(worker_.counters.out_of_memory);
-    } else if (status == VRAM_NOT_READY) {
-      add(worker_.counters.not_ready);
     } else {
       check(status, "vram_alloc");
       note("allocated", *block);

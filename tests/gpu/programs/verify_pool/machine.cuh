@@ -35,7 +35,7 @@ struct Options {
   X(allocations)                                                                                \
   X(checks)                                                                                     \
   X(checked_words)                                                                              \
-  X(out_of_memory) X(not_ready) X(captures) X(broken_captures) X(graph_launches)                \
+  X(out_of_memory) X(captures) X(broken_captures) X(graph_launches)                             \
       X(forgotten_streams) X(other_stream_uses) X(orphans) X(handed_over) X(reclaimed) X(trims) \
           X(flag_waits) X(early_frees) X(copies)
 

@@ -1,0 +1,26 @@
+"""Checks of the values of arguments, in the words of one message each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+
+def require_at_least(minimum: int, **arguments: int | None) -> None:
+    """Raise ValueError if an argument is below the minimum; None is a default."""
+    for name, value in arguments.items():
+        if value is not None and value < minimum:
+            raise ValueError(f"expected {name} to be at least {minimum}, got {value!r}")
+
+
+def require_fraction(**arguments: float) -> None:
+    """Raise ValueError if an argument is not more than 0 and at most 1."""
+    for name, value in arguments.items():
+        if not 0 < value <= 1:
+            raise ValueError(f"expected {name} to be a fraction, more than 0 and at most 1, got {value!r}")
+
+
+def require_one_of(choices: Collection[str | None], **arguments: object) -> None:
+    """Raise ValueError if an argument is none of the choices."""
+    for name, value in arguments.items():
+        if value not in choices:
+            raise ValueError(f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}")
