@@ -4,6 +4,7 @@
 //
 // The GPUs train: memory is a sawtooth; power, temperature and clocks are noisy. The target is
 // 50 MB a day.
+#include "base/time.hpp"
 #include "history/history.hpp"
 
 #include <benchmark/benchmark.h>
@@ -26,8 +27,7 @@ using watch::Process;
 using watch::Sampled;
 using watch::Use;
 
-constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kBegin = int64_t{1'795'305'600} * kSecond;
+constexpr int64_t kBegin = int64_t{1'795'305'600} * kSignedSecondNs;
 constexpr int64_t kSeconds = 24 * 3600;
 constexpr uint32_t kDevices = 8;
 constexpr uint32_t kProcesses = 8;  // a device
@@ -43,8 +43,8 @@ class Machine {
 
   const Sampled& take_sample(int64_t second) {
     std::uniform_int_distribution<int64_t> jitter_ns(-3'000'000, 3'000'000);
-    sampled_.snapshot.time_ns = kBegin + second * kSecond + jitter_ns(random_);
-    sampled_.begin_ns = static_cast<uint64_t>(second * kSecond);
+    sampled_.snapshot.time_ns = kBegin + second * kSignedSecondNs + jitter_ns(random_);
+    sampled_.begin_ns = static_cast<uint64_t>(second * kSignedSecondNs);
     sampled_.snapshot.processes.clear();
     for (uint32_t index = 0; index < kDevices; ++index) move(index, second);
     return sampled_;
@@ -167,7 +167,7 @@ BENCHMARK(write_a_day)->Iterations(1)->MeasureProcessCPUTime()->Unit(benchmark::
 // All devices of the day written before; the argument is the step in seconds: 144 are 600 points.
 void query_the_day(benchmark::State& state) {
   HistoryQuery query{.metric = "used_bytes", .device = {}, .from_ns = kBegin};
-  query.step_ns = state.range(0) * kSecond;
+  query.step_ns = state.range(0) * kSignedSecondNs;
   size_t points = 0;
   for (auto _ : state) {
     auto series = written_day().history().query(query);
@@ -179,7 +179,7 @@ void query_the_day(benchmark::State& state) {
 BENCHMARK(query_the_day)->Arg(144)->Arg(30)->Arg(3600)->Unit(benchmark::kMillisecond);
 
 void query_the_days_processes(benchmark::State& state) {
-  ProcessQuery query{.device = {}, .from_ns = kBegin, .step_ns = 600 * kSecond};
+  ProcessQuery query{.device = {}, .from_ns = kBegin, .step_ns = 600 * kSignedSecondNs};
   for (auto _ : state) {
     auto found = written_day().history().processes(query);
     if (!found || found->size() != kDevices * kProcesses) state.SkipWithError("not all found");

@@ -94,7 +94,7 @@ def fleet() -> Json:
             "Errors of GPUs",
             "The driver's messages.",
             "none",
-            (f"vram_gpu_trouble_info{{{NODE}}}", "has error"),
+            (f"vram_gpu_error_info{{{NODE}}}", "has error"),
             width=12,
         ),
     ]
@@ -119,8 +119,8 @@ def node_health() -> list[Json]:
             "The exporter's samples",
             "Duration of a sample, and time between samples.",
             "s",
-            (f"vram_exporter_look_duration_seconds{{{NODE}}}", "{{instance}} duration"),
-            (f"vram_exporter_look_period_seconds{{{NODE}}}", "{{instance}} period"),
+            (f"vram_exporter_sample_duration_seconds{{{NODE}}}", "{{instance}} duration"),
+            (f"vram_exporter_sample_period_seconds{{{NODE}}}", "{{instance}} period"),
         ),
         lines(
             "Failed sources",

@@ -96,7 +96,7 @@ VRAM_API vram_status vram_pool_open(int device, const vram_pool_options* options
  * VRAM_INVALID_VALUE: the pool is closed already. */
 VRAM_API vram_status vram_pool_close(vram_pool* pool);
 /* Returns the error message of the last failed call on this thread, as one line: of
- * vram_pool_open(), of a function that refused a stream, or of a function of look.h or record.h.
+ * vram_pool_open(), of a function that refused a stream, or of a function of status.h or record.h.
  * Returns "" if the last of these calls succeeded. */
 VRAM_API const char* vram_last_error(void);
 

@@ -11,21 +11,9 @@ NO_DRIVER = 4
 DRIVER_FAILED = 5
 FORKED = 6
 FILE_FAILED = 7
-NOT_READY = 8
 BACKING_AUTO = 0
 BACKING_VIRTUAL = 1
 BACKING_SEGMENTS = 2
-UNKNOWN = 18446744073709551615
-PROCESS_COMPUTE = 1
-PROCESS_GRAPHICS = 2
-NO_INSTANCE = 4294967295
-BOARD_DEVICES = 16
-VENDOR_NVIDIA = 0
-VENDOR_AMD = 1
-VENDOR_INTEL = 2
-OWNER_ALIVE = 0
-OWNER_DEAD = 1
-OWNER_ELSEWHERE = 2
 STACKS_NONE = 0
 STACKS_PYTHON = 1
 STACKS_NATIVE = 2
@@ -45,6 +33,17 @@ EVENT_HELD_SEGMENT = 12
 EVENT_HELD_BLOCK = 13
 EVENT_HELD_PENDING = 14
 EVENT_HELD_FREE = 15
+UNKNOWN = 18446744073709551615
+PROCESS_COMPUTE = 1
+PROCESS_GRAPHICS = 2
+NO_INSTANCE = 4294967295
+BOARD_DEVICES = 16
+VENDOR_NVIDIA = 0
+VENDOR_AMD = 1
+VENDOR_INTEL = 2
+OWNER_ALIVE = 0
+OWNER_DEAD = 1
+OWNER_ELSEWHERE = 2
 
 
 class PoolOptions(Structure):
@@ -118,6 +117,43 @@ class Part(Structure):
     ]
 
 
+class RecordOptions(Structure):
+    """Struct ``vram_record_options``."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("stacks", c_int),
+        ("is_lazy", c_uint32),
+        ("is_named_by_rank", c_uint32),
+        ("replaces_any", c_uint32),
+        ("limit_bytes", c_uint64),
+    ]
+
+
+class RecordCounts(Structure):
+    """Struct ``vram_record_counts``."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("events", c_uint64),
+        ("lost", c_uint64),
+        ("file_bytes", c_uint64),
+    ]
+
+
+class Event(Structure):
+    """Struct ``vram_event``."""
+
+    _fields_ = [
+        ("kind", c_int),
+        ("device", c_int),
+        ("address", c_uint64),
+        ("size_bytes", c_uint64),
+        ("stream", c_void_p),
+        ("stack", c_uint32),
+    ]
+
+
 class DeviceInfo(Structure):
     """Struct ``vram_device_info``."""
 
@@ -132,7 +168,7 @@ class DeviceInfo(Structure):
         ("process_count", c_uint64),
         ("name", c_char * 96),
         ("uuid", c_char * 96),
-        ("trouble", c_char * 96),
+        ("error", c_char * 96),
         ("pci_id", c_char * 32),
         ("vendor", c_int),
         ("is_asleep", c_uint32),
@@ -179,8 +215,8 @@ class BoardFigures(Structure):
     ]
 
 
-class BoardWish(Structure):
-    """Struct ``vram_board_wish``."""
+class BoardTrimRequest(Structure):
+    """Struct ``vram_board_trim_request``."""
 
     _fields_ = [
         ("struct_bytes", c_size_t),
@@ -204,43 +240,6 @@ class BoardPage(Structure):
         ("devices", BoardDevice * 16),
         ("scope", c_char * 64),
         ("command", c_char * 216),
-    ]
-
-
-class RecordOptions(Structure):
-    """Struct ``vram_record_options``."""
-
-    _fields_ = [
-        ("struct_bytes", c_size_t),
-        ("stacks", c_int),
-        ("is_lazy", c_uint32),
-        ("is_named_by_rank", c_uint32),
-        ("replaces_any", c_uint32),
-        ("limit_bytes", c_uint64),
-    ]
-
-
-class RecordCounts(Structure):
-    """Struct ``vram_record_counts``."""
-
-    _fields_ = [
-        ("struct_bytes", c_size_t),
-        ("events", c_uint64),
-        ("lost", c_uint64),
-        ("file_bytes", c_uint64),
-    ]
-
-
-class Event(Structure):
-    """Struct ``vram_event``."""
-
-    _fields_ = [
-        ("kind", c_int),
-        ("device", c_int),
-        ("address", c_uint64),
-        ("size_bytes", c_uint64),
-        ("stream", c_void_p),
-        ("stack", c_uint32),
     ]
 
 
@@ -270,17 +269,6 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_reset_sums": (c_int, [c_void_p]),
     "vram_visit": (c_size_t, [c_void_p, CFUNCTYPE(None, c_void_p, POINTER(Part)), c_void_p]),
     "vram_validate": (c_int, [c_void_p, c_char_p, c_size_t]),
-    "vram_look_open": (c_int, [c_char_p, POINTER(c_void_p)]),
-    "vram_look_missing": (c_size_t, [c_void_p, c_char_p, c_size_t]),
-    "vram_look_close": (c_int, [c_void_p]),
-    "vram_look_device_count": (c_uint32, [c_void_p]),
-    "vram_look_device": (c_int, [c_void_p, c_uint32, POINTER(DeviceInfo), POINTER(ProcessInfo), POINTER(c_size_t)]),
-    "vram_board_open": (c_int, []),
-    "vram_board_close": (None, []),
-    "vram_board_post": (c_int, [POINTER(BoardFigures)]),
-    "vram_board_request": (c_int, [POINTER(BoardWish)]),
-    "vram_board_answer": (None, [c_uint64, c_uint64]),
-    "vram_board_read": (c_int, [c_uint32, POINTER(BoardPage)]),
     "vram_record_start": (c_int, [c_char_p, POINTER(RecordOptions)]),
     "vram_record_start_as_told": (c_int, []),
     "vram_record_stop": (c_int, []),
@@ -299,4 +287,18 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "vram_capture_stack": (c_uint32, []),
     "vram_try_capture_stack": (c_uint32, []),
     "vram_python_ends": (None, []),
+    "vram_sampler_open": (c_int, [c_char_p, POINTER(c_void_p)]),
+    "vram_look_missing": (c_size_t, [c_void_p, c_char_p, c_size_t]),
+    "vram_sampler_close": (c_int, [c_void_p]),
+    "vram_sampler_device_count": (c_uint32, [c_void_p]),
+    "vram_sampler_read_device": (
+        c_int,
+        [c_void_p, c_uint32, POINTER(DeviceInfo), POINTER(ProcessInfo), POINTER(c_size_t)],
+    ),
+    "vram_board_open": (c_int, []),
+    "vram_board_close": (None, []),
+    "vram_board_post": (c_int, [POINTER(BoardFigures)]),
+    "vram_board_request": (c_int, [POINTER(BoardTrimRequest)]),
+    "vram_board_answer": (None, [c_uint64, c_uint64]),
+    "vram_board_read": (c_int, [c_uint32, POINTER(BoardPage)]),
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "alerts/rules/measures.hpp"
+#include "base/time.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -70,7 +71,7 @@ struct ClockReading {
 // it 0, and one that is years ahead a day.
 [[nodiscard]] inline uint64_t passed_ns(const ClockReading& from, const ClockReading& to) {
   if (from.boot == to.boot && to.now_ns >= from.now_ns) return to.now_ns - from.now_ns;
-  constexpr uint64_t kDayNs = uint64_t{24} * 3'600 * 1'000'000'000;
+  constexpr uint64_t kDayNs = uint64_t{24} * 3'600 * kSecondNs;
   if (to.unix_ns <= from.unix_ns) return 0;
   return std::min(static_cast<uint64_t>(to.unix_ns) - static_cast<uint64_t>(from.unix_ns), kDayNs);
 }

@@ -110,10 +110,11 @@ TEST_F(AlertEngineTest, ALookThatDoesNotEndIsTold) {
   engine->judge_overdue(60 * kSecondNs, kBeginning + int64_t{60'000'000'000}, 59 * kSecondNs);
   EXPECT_THAT(rules_in(*engine, "firing"), IsEmpty());
   engine->judge_overdue(62 * kSecondNs, kBeginning + int64_t{62'000'000'000}, 61 * kSecondNs);
-  EXPECT_THAT(rules_in(*engine, "firing"), ElementsAre("look-overdue"));
+  EXPECT_THAT(rules_in(*engine, "firing"), ElementsAre("sample-overdue"));
   const Json document = Json::parse(engine->alerts_json());
   EXPECT_EQ(document["time_unix_ns"], kBeginning + int64_t{62'000'000'000});
-  EXPECT_THAT(written_->once_there_are(1), ElementsAre(HasSubstr("firing critical look-overdue")));
+  EXPECT_THAT(written_->once_there_are(1),
+              ElementsAre(HasSubstr("firing critical sample-overdue")));
 }
 
 TEST_F(AlertEngineTest, RulesAreReadAgainButNotBrokenOnes) {

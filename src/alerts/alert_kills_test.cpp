@@ -6,6 +6,7 @@
 #include "alerts/testing/samples.hpp"
 #include "alerts/testing/stub_server.hpp"
 #include "base/json.hpp"
+#include "base/time.hpp"
 #include "history/testing/history_samples.hpp"
 
 #include <fmt/format.h>
@@ -195,7 +196,7 @@ void add_alerts(const std::string& request, std::set<std::string>& told) {
   for (const Json& alert : body["alerts"])
     told.insert(
         fmt::format("{} {} {}", alert["state"].get<std::string>(), alert["rule"].get<std::string>(),
-                    (alert["started_unix_ns"].get<int64_t>() - kBeginning) / 1'000'000'000));
+                    (alert["started_unix_ns"].get<int64_t>() - kBeginning) / kSignedSecondNs));
 }
 
 // What a test's receivers heard of one life.

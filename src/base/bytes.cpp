@@ -1,5 +1,7 @@
 #include "base/bytes.hpp"
 
+#include "base/time.hpp"
+
 #include <fmt/chrono.h>
 
 #include <array>
@@ -11,8 +13,6 @@
 
 namespace vram {
 namespace {
-
-constexpr int64_t kSecondNs = 1'000'000'000;
 
 // Three significant digits without a trailing ".0": 9.77, 97.7, 977, 2.
 std::string three_digits(double value) {
@@ -107,7 +107,7 @@ std::string format_duration_ns(int64_t duration_ns) {
   if (value < 999.5e3) return three_digits(value / 1e3) + " us";
   if (value < 999.5e6) return three_digits(value / 1e6) + " ms";
   if (value < 120e9) return three_digits(value / 1e9) + " s";
-  const int64_t seconds = duration_ns / 1'000'000'000;
+  const int64_t seconds = duration_ns / kSignedSecondNs;
   if (seconds < 7200) return fmt::format("{} min {} s", seconds / 60, seconds % 60);
   return fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
 }
@@ -133,13 +133,13 @@ Result<int64_t> parse_duration_ns(std::string_view text) {
 std::string clock_text(int64_t time_unix_ns) {
   if (time_unix_ns <= 0) return "-";
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC",
-                     fmt::gmtime(std::time_t{time_unix_ns / kSecondNs}));
+                     fmt::gmtime(std::time_t{time_unix_ns / kSignedSecondNs}));
 }
 
 std::string rfc3339(int64_t time_unix_ns) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                     fmt::gmtime(std::time_t{time_unix_ns / kSecondNs}),
-                     time_unix_ns % kSecondNs / 1'000'000);
+                     fmt::gmtime(std::time_t{time_unix_ns / kSignedSecondNs}),
+                     time_unix_ns % kSignedSecondNs / 1'000'000);
 }
 
 std::string format_count(uint64_t count) {

@@ -11,8 +11,8 @@
 #include <random>
 #include <unistd.h>
 #include <utility>
-#include <vram/look.h>
 #include <vram/record.h>
+#include <vram/status.h>
 
 namespace vram::capi {
 namespace {
@@ -115,19 +115,20 @@ TEST_F(ArgumentsTest, OfTheRecorder) {
 }
 
 TEST_F(ArgumentsTest, OfTheMachineAndTheBoard) {
-  EXPECT_EQ(vram_look_device_count(nullptr), 0u);
+  EXPECT_EQ(vram_sampler_device_count(nullptr), 0u);
   EXPECT_EQ(vram_look_missing(nullptr, nullptr, 100), 0u);
   vram_device_info info{};
   info.struct_bytes = sizeof info;
-  EXPECT_EQ(vram_look_device(nullptr, 0, &info, nullptr, nullptr), VRAM_INVALID_VALUE);
-  vram_look* look = nullptr;
-  ASSERT_EQ(vram_look_open(vram::build_path("tests/fake_nvml/3/libnvidia-ml.so.1").c_str(), &look),
-            VRAM_OK);
-  EXPECT_EQ(vram_look_device(look, 0, nullptr, nullptr, nullptr), VRAM_INVALID_VALUE);
+  EXPECT_EQ(vram_sampler_read_device(nullptr, 0, &info, nullptr, nullptr), VRAM_INVALID_VALUE);
+  vram_sampler* sampler = nullptr;
+  ASSERT_EQ(
+      vram_sampler_open(vram::build_path("tests/fake_nvml/3/libnvidia-ml.so.1").c_str(), &sampler),
+      VRAM_OK);
+  EXPECT_EQ(vram_sampler_read_device(sampler, 0, nullptr, nullptr, nullptr), VRAM_INVALID_VALUE);
   size_t count = 5;
-  EXPECT_EQ(vram_look_device(look, 0, &info, nullptr, &count), VRAM_OK);
+  EXPECT_EQ(vram_sampler_read_device(sampler, 0, &info, nullptr, &count), VRAM_OK);
   EXPECT_EQ(count, 0u) << "there is no room for any";
-  EXPECT_EQ(vram_look_close(look), VRAM_OK);
+  EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 
   EXPECT_EQ(vram_board_post(nullptr), VRAM_INVALID_VALUE);
   const vram_board_figures figures{sizeof figures, 0, 0, nullptr, nullptr, 3};

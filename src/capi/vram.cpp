@@ -232,7 +232,7 @@ vram_status vram_remove_reclaim_hook(vram_reclaim_fn hook, void* user) {
 
 }  // extern "C"
 
-// The functions of vram.h that look: statistics, parts, what must hold, why a request failed.
+// The functions of vram.h that only read: statistics, parts, what must hold, why a request failed.
 
 namespace {
 

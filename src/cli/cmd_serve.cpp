@@ -1,6 +1,7 @@
 // vram serve: who uses which GPU's memory, for Prometheus and for programs, over HTTP.
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "base/time.hpp"
 #include "cli/command.hpp"
 #include "cli/folders.hpp"
 #include "cli/options.hpp"
@@ -172,16 +173,15 @@ Result<std::vector<ReceiverUrl>> urls_of(const std::string& option,
 
 // "30d" is what people say of a retention.
 Result<history::HistoryKeep> keep_of(const std::string& text) {
-  constexpr int64_t kSecondNs = 1'000'000'000;
   constexpr int kHoursOfADay = 24;
   history::HistoryKeep keep;
   if (text.empty()) return keep;
   const bool is_days = text.ends_with('d');
   const auto time_ns = parse_duration_ns(is_days ? text.substr(0, text.size() - 1) + "h" : text);
-  if (!time_ns || *time_ns < 60 * kSecondNs)
+  if (!time_ns || *time_ns < 60 * kSignedSecondNs)
     return fail(Code::kBadInput,
                 "--retention: expected at least one minute, such as 30d or 12h, found '{}'", text);
-  const std::chrono::seconds longest(*time_ns / kSecondNs * (is_days ? kHoursOfADay : 1));
+  const std::chrono::seconds longest(*time_ns / kSignedSecondNs * (is_days ? kHoursOfADay : 1));
   keep.hours = longest;  // the coarsest goes back farthest, be it for more than a year
   for (auto* const finer : {&keep.samples, &keep.minutes, &keep.processes})
     *finer = std::min(*finer, longest);

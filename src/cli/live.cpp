@@ -2,6 +2,7 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
+#include "base/time.hpp"
 #include "cli/demo.hpp"
 #include "gpu/drm/drm.hpp"
 #include "gpu/nvml/nvml.hpp"
@@ -97,7 +98,6 @@ watch::Snapshot Live::take_sample() {
 
 namespace {
 
-constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kWithoutClockNs = 60 * kSecondNs;
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "cli/live.hpp"
 
 #include "base/testing/paths.hpp"
+#include "base/time.hpp"
 #include "cli/recordings.hpp"
 #include "trace/open.hpp"
 
@@ -11,8 +12,6 @@
 
 namespace vram::cli {
 namespace {
-
-constexpr uint64_t kSecond = 1'000'000'000;
 
 watch::ProcessFacts this_process() {
   watch::ProcessFacts facts;
@@ -33,14 +32,14 @@ TEST_P(Played, IsWhatAReportSaysAtThatTime) {
   const trace::Trace trace = trace::open_trace(path()).value();
   const watch::Playable playable = open_playable(path()).value();
   ASSERT_TRUE(trace.has_time);
-  uint64_t now_ns = 5 * kSecond;
+  uint64_t now_ns = 5 * kSecondNs;
   watch::Playback playback(playable, [&] { return now_ns; });
-  const uint64_t end_ns = playable.length_ns - kSecond;
+  const uint64_t end_ns = playable.length_ns - kSecondNs;
   constexpr uint64_t kSteps = 7;
   for (uint64_t step = 0; step <= kSteps; ++step) {
     const uint64_t at_ns = end_ns * step / kSteps;
     // The second round is the same as the first.
-    now_ns = 5 * kSecond + at_ns + (step % 2) * playable.length_ns;
+    now_ns = 5 * kSecondNs + at_ns + (step % 2) * playable.length_ns;
     const auto sample = playback.take_sample();
     const auto report = explain_at(trace, {MomentKind::kTime, at_ns}, {}).value();
     const auto& device = report.devices[report.main_device];
@@ -67,9 +66,9 @@ TEST(Playable, ARecordingWithoutAClockTakesAMinute) {
   const watch::Playable playable = playable_of(timeline);
   EXPECT_EQ(playable.device, 2U);
   EXPECT_EQ(playable.total_bytes, 100U);
-  EXPECT_EQ(playable.length_ns, 61 * kSecond);
+  EXPECT_EQ(playable.length_ns, 61 * kSecondNs);
   ASSERT_EQ(playable.points.size(), 2U);
-  EXPECT_EQ(playable.points[1].time_ns, 30 * kSecond);
+  EXPECT_EQ(playable.points[1].time_ns, 30 * kSecondNs);
   EXPECT_EQ(playable.points[1].allocated_bytes, 4U);
   EXPECT_EQ(playable.points[1].reserved_bytes, 5U);
 }

@@ -265,7 +265,7 @@ serve::ServerHooks Serving::server_hooks() {
   if (settings_.web) hooks.tls = [web = settings_.web] { return web->now()->tls; };
   hooks.incident = [this](std::string_view client, std::string_view what) {
     log_->write_rate_limited({.level = LogLevel::kWarning,
-                              .action = "client-trouble",
+                              .action = "client-error",
                               .message = fmt::format("{}: {}", client, what),
                               .fields = {{"client.address", std::string(client)}}});
   };

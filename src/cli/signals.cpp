@@ -1,5 +1,7 @@
 #include "cli/signals.hpp"
 
+#include "base/time.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
@@ -58,11 +60,11 @@ ReleaseRequests::~ReleaseRequests() { pthread_sigmask(SIG_SETMASK, &before_, nul
 
 bool ReleaseRequests::wait_until(std::chrono::steady_clock::time_point time) const {
   using std::chrono::nanoseconds;
-  constexpr int64_t kSecondNs = 1'000'000'000;
   while (true) {
     const nanoseconds left = time - std::chrono::steady_clock::now();
     const int64_t left_ns = std::max<int64_t>(left.count(), 0);
-    const timespec at_most{.tv_sec = left_ns / kSecondNs, .tv_nsec = left_ns % kSecondNs};
+    const timespec at_most{.tv_sec = left_ns / kSignedSecondNs,
+                           .tv_nsec = left_ns % kSignedSecondNs};
     if (sigtimedwait(&signal_, nullptr, &at_most) == SIGUSR1) return true;
     if (errno != EINTR) return false;
   }

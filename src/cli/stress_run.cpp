@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "base/result.hpp"
+#include "base/time.hpp"
 #include "cli/command.hpp"
 #include "cli/live.hpp"
 #include "cli/options.hpp"
@@ -27,8 +28,6 @@
 
 namespace vram::cli {
 namespace {
-
-constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 std::atomic<bool> should_stop = false;
 extern "C" void stop_stress(int) { should_stop.store(true); }
@@ -100,8 +99,8 @@ stress::Progress progress_on(const Console& console) {
       drawn->phase = phase;
       drawn->line.emplace(console, drawn->phase);
     }
-    const auto total_s = static_cast<uint64_t>(std::max<int64_t>(total_ns / kNsPerSecond, 1));
-    const auto done_s = static_cast<uint64_t>(done_ns / kNsPerSecond);
+    const auto total_s = static_cast<uint64_t>(std::max<int64_t>(total_ns / kSignedSecondNs, 1));
+    const auto done_s = static_cast<uint64_t>(done_ns / kSignedSecondNs);
     drawn->line->update_count(std::min(done_s, total_s), total_s, "s");
   };
 }
@@ -217,8 +216,8 @@ Result<int> run_stress_request(const StressRequest& request, Console& console) {
 
 namespace {
 
-constexpr int64_t kMinStressNs = 1'000'000'000;
-constexpr int64_t kMaxStressNs = 24 * 3600 * int64_t{1'000'000'000};
+constexpr int64_t kMinStressNs = kSignedSecondNs;
+constexpr int64_t kMaxStressNs = 24 * 3600 * kSignedSecondNs;
 constexpr uint64_t kSimulatedBytes = 2 * kGiB;
 constexpr uint64_t kMinSimulatedBytes = 16 * kMiB;
 constexpr uint64_t kMaxReportBytes = 16 * kMiB;

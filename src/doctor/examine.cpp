@@ -103,7 +103,7 @@ constexpr auto kIds = std::to_array<std::string_view>({
     "limits.open_files",
     "limits.overcommit",
     "limits.host_memory",
-    "health.trouble",
+    "health.error",
     "health.recovery",
     "health.ecc",
     "health.row_remap_failed",

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "base/time.hpp"
 #include "history/fold.hpp"
 #include "history/prune_clock.hpp"
 #include "history/query.hpp"
@@ -25,7 +26,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kNsPerS = 1'000'000'000;
 constexpr const char* kClock = "clock";  // the name of what PruneClock saves
 
 std::string text_in(const TextCache& texts, const std::string& name) {
@@ -112,8 +112,8 @@ History::State::State(std::string path, HistoryOptions options, Store store, Beg
       prune_clock_(options_.prune_period, text_in(begin.kept, kClock), begin.span.newest_s),
       kept_before_(std::move(begin.kept)),
       texts_(kept_before_) {
-  if (begin.span.oldest_s) oldest_ns_ = *begin.span.oldest_s * kNsPerS;
-  if (begin.span.newest_s) newest_ns_ = *begin.span.newest_s * kNsPerS;
+  if (begin.span.oldest_s) oldest_ns_ = *begin.span.oldest_s * kSignedSecondNs;
+  if (begin.span.newest_s) newest_ns_ = *begin.span.newest_s * kSignedSecondNs;
   thread_ = std::thread([this] { run(); });
 }
 
@@ -238,10 +238,11 @@ Result<> History::State::prune_if_due() {
     leaps = prune_clock_.leaps();
     keep_clock();
   }
-  if (auto pruned = store_.prune(*now_ns / kNsPerS, leaps, options_.keep); !pruned) return pruned;
+  if (auto pruned = store_.prune(*now_ns / kSignedSecondNs, leaps, options_.keep); !pruned)
+    return pruned;
   VRAM_TRY_ASSIGN(auto span, store_.span());
   const std::lock_guard guard(memory_mutex_);
-  if (span.oldest_s) oldest_ns_ = *span.oldest_s * kNsPerS;
+  if (span.oldest_s) oldest_ns_ = *span.oldest_s * kSignedSecondNs;
   return {};
 }
 
@@ -250,7 +251,7 @@ void History::State::report_result(const ClockLeap& leap) const {
       fmt::format("the clock is {} ahead of when the history {} was last added to: what is older "
                   "does not age by "
                   "that, so a clock that is wrong deletes none of it",
-                  format_duration_ns(leap.by_s * kNsPerS), path_));
+                  format_duration_ns(leap.by_s * kSignedSecondNs), path_));
 }
 
 // Once for each change.

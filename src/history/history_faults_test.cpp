@@ -1,5 +1,6 @@
 // The history under what happens to servers: killed at any moment, a disk that is full and then is
 // not, questions while it writes.
+#include "base/time.hpp"
 #include "history/database.hpp"
 #include "history/history.hpp"
 #include "history/testing/history_samples.hpp"
@@ -25,7 +26,6 @@ using ::testing::HasSubstr;
 using testing::kDayBegin;
 using testing::kHour;
 using testing::kMinute;
-using testing::kSecond;
 using testing::opened;
 using testing::points_of;
 using testing::sample_at;
@@ -52,7 +52,7 @@ Sum sum_of(const History& history, int64_t step_ns) {
 
 // Sample i is i seconds after the day began and says that i bytes are used.
 watch::Sampled sample_number(uint64_t i) {
-  return sample_at(kDayBegin + static_cast<int64_t>(i) * kSecond, i);
+  return sample_at(kDayBegin + static_cast<int64_t>(i) * kSignedSecondNs, i);
 }
 
 // What the test below kills: adds samples from the first that is not in the file, and writes down
@@ -62,7 +62,7 @@ TEST(HistoryChild, DISABLED_WritesUntilItIsKilled) {
   if (path == nullptr) GTEST_SKIP();
   History history = opened(path);
   const int progress = open((std::string(path) + ".progress").c_str(), O_RDWR | O_CREAT, 0600);
-  for (uint64_t i = sum_of(history, kSecond).count;; ++i) {
+  for (uint64_t i = sum_of(history, kSignedSecondNs).count;; ++i) {
     history.add(sample_number(i));
     if (i % 7 != 6 || !history.flush()) continue;
     const uint64_t written = i + 1;
@@ -116,7 +116,7 @@ TEST(HistoryFaultsTest, WhatWasSaidToBeWrittenSurvivesKill9) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status)) << "it ended by itself";
     const History history = opened(path);
-    const auto samples = points_of(history, used_by(kSecond));
+    const auto samples = points_of(history, used_by(kSignedSecondNs));
     ASSERT_GE(samples.size(), progress_of(path));
     for (size_t i = 0; i < samples.size(); ++i)
       ASSERT_EQ(samples[i].average, static_cast<double>(i)) << "in round " << round;
@@ -171,7 +171,7 @@ class FullDiskTest : public ::testing::Test {
     }
     EXPECT_TRUE(history.facts().last_error);
     EXPECT_EQ(messages_.size(), 1u) << "once, not for each attempt";
-    EXPECT_EQ(sum_of(history, kSecond).count + history.facts().dropped >= end, true);
+    EXPECT_EQ(sum_of(history, kSignedSecondNs).count + history.facts().dropped >= end, true);
     return end;
   }
 
@@ -189,7 +189,7 @@ TEST_F(FullDiskTest, WhatCouldNotBeWrittenIsWrittenLater) {
   EXPECT_EQ(history.facts().last_error, std::nullopt);
   ASSERT_EQ(messages_.size(), 2u);
   EXPECT_THAT(messages_[1], HasSubstr("written again"));
-  for (const int64_t step_ns : {kSecond, kMinute, kHour})
+  for (const int64_t step_ns : {kSignedSecondNs, kMinute, kHour})
     EXPECT_EQ(sum_of(history, step_ns).count, added) << step_ns;
 }
 
@@ -197,7 +197,7 @@ TEST_F(FullDiskTest, WhatIsTooMuchIsDroppedFromTheOldestAndCounted) {
   History history = open_history(2000);
   const uint64_t added = add_until_full(history, 60);
   ASSERT_TRUE(history.flush());
-  const auto points = points_of(history, used_by(kSecond));
+  const auto points = points_of(history, used_by(kSignedSecondNs));
   const uint64_t dropped = history.facts().dropped;
   EXPECT_GT(dropped, 600u);
   EXPECT_LT(points.size(), added);
@@ -235,7 +235,7 @@ TEST(HistoryFaultsTest, QuestionsWhileItWritesHaveEachSampleOnce) {
   std::thread asker([&] {
     while (!has_ended) {
       const uint64_t before = added;
-      for (const int64_t step_ns : {kSecond, kMinute}) {
+      for (const int64_t step_ns : {kSignedSecondNs, kMinute}) {
         const Sum sum = sum_of(history, step_ns);
         EXPECT_GE(sum.count, before) << step_ns;
         EXPECT_LE(sum.count, kSamples) << step_ns;
@@ -251,7 +251,7 @@ TEST(HistoryFaultsTest, QuestionsWhileItWritesHaveEachSampleOnce) {
   }
   has_ended = true;
   asker.join();
-  EXPECT_EQ(sum_of(history, kSecond).count, kSamples);
+  EXPECT_EQ(sum_of(history, kSignedSecondNs).count, kSamples);
   EXPECT_EQ(history.facts().unreadable, 0u);
 }
 

@@ -2,6 +2,7 @@
 // opening, at all grains.
 #include "history/history.hpp"
 
+#include "base/time.hpp"
 #include "history/database.hpp"
 #include "history/testing/history_samples.hpp"
 
@@ -21,7 +22,6 @@ using ::testing::HasSubstr;
 using testing::kDayBegin;
 using testing::kHour;
 using testing::kMinute;
-using testing::kSecond;
 using testing::opened;
 using testing::points_of;
 using testing::process_on;
@@ -44,40 +44,40 @@ class HistoryTest : public ::testing::Test {
 
 TEST_F(HistoryTest, SamplesComeOutAsTheyWentInWrittenOrNot) {
   History history = opened(folder_.file());
-  history.add(sample_at(kDayBegin + 1 * kSecond, 40));
-  history.add(sample_at(kDayBegin + 2 * kSecond, 60));
+  history.add(sample_at(kDayBegin + 1 * kSignedSecondNs, 40));
+  history.add(sample_at(kDayBegin + 2 * kSignedSecondNs, 60));
   for (const bool is_written : {false, true}) {
     if (is_written) {
       ASSERT_TRUE(history.flush());
     }
     const auto points = points_of(history, used_by(0));
     ASSERT_EQ(points.size(), 2u);
-    expect_point(points[0], kDayBegin + 1 * kSecond, 40, 40, 40, 1);
-    expect_point(points[1], kDayBegin + 2 * kSecond, 60, 60, 60, 1);
+    expect_point(points[0], kDayBegin + 1 * kSignedSecondNs, 40, 40, 40, 1);
+    expect_point(points[1], kDayBegin + 2 * kSignedSecondNs, 60, 60, 60, 1);
   }
 }
 
 TEST_F(HistoryTest, StepsHaveAverageMinimumMaximumAndCountAndGapsAreGaps) {
   History history = opened(folder_.file());
   // Three samples in the first ten seconds, none in the second, one in the third.
-  history.add(sample_at(kDayBegin + 1 * kSecond, 10));
-  history.add(sample_at(kDayBegin + 5 * kSecond, 90));
-  history.add(sample_at(kDayBegin + 9 * kSecond, 20));
-  history.add(sample_at(kDayBegin + 12 * kSecond, std::nullopt));
-  history.add(sample_at(kDayBegin + 20 * kSecond, 7));
-  const auto points = points_of(history, used_by(10 * kSecond));
+  history.add(sample_at(kDayBegin + 1 * kSignedSecondNs, 10));
+  history.add(sample_at(kDayBegin + 5 * kSignedSecondNs, 90));
+  history.add(sample_at(kDayBegin + 9 * kSignedSecondNs, 20));
+  history.add(sample_at(kDayBegin + 12 * kSignedSecondNs, std::nullopt));
+  history.add(sample_at(kDayBegin + 20 * kSignedSecondNs, 7));
+  const auto points = points_of(history, used_by(10 * kSignedSecondNs));
   ASSERT_EQ(points.size(), 2u);
   expect_point(points[0], kDayBegin, 40, 10, 90, 3);
-  expect_point(points[1], kDayBegin + 20 * kSecond, 7, 7, 7, 1);
+  expect_point(points[1], kDayBegin + 20 * kSignedSecondNs, 7, 7, 7, 1);
 }
 
 TEST_F(HistoryTest, EachGrainSaysTheSame) {
   History history = opened(folder_.file());
   // Two hours, a sample each 30 s that counts up from 0: 240 of them.
   for (int i = 0; i < 240; ++i)
-    history.add(sample_at(kDayBegin + i * 30 * kSecond, static_cast<uint64_t>(i)));
+    history.add(sample_at(kDayBegin + i * 30 * kSignedSecondNs, static_cast<uint64_t>(i)));
   ASSERT_TRUE(history.flush());
-  const auto samples = points_of(history, used_by(30 * kSecond));
+  const auto samples = points_of(history, used_by(30 * kSignedSecondNs));
   ASSERT_EQ(samples.size(), 240u);
   const auto minutes = points_of(history, used_by(kMinute));
   ASSERT_EQ(minutes.size(), 120u);
@@ -91,10 +91,10 @@ TEST_F(HistoryTest, EachGrainSaysTheSame) {
 TEST_F(HistoryTest, AnotherServerGoesOnWhereTheFirstEnded) {
   {
     History history = opened(folder_.file());
-    history.add(sample_at(kDayBegin + 10 * kSecond, 10));
+    history.add(sample_at(kDayBegin + 10 * kSignedSecondNs, 10));
   }
   History history = opened(folder_.file());
-  history.add(sample_at(kDayBegin + 20 * kSecond, 30));
+  history.add(sample_at(kDayBegin + 20 * kSignedSecondNs, 30));
   const auto minute = points_of(history, used_by(kMinute));
   ASSERT_EQ(minute.size(), 1u);
   expect_point(minute[0], kDayBegin, 20, 10, 30, 2);
@@ -161,7 +161,7 @@ TEST_F(HistoryTest, ProcessesAreFoundByTheirPeaks) {
   History history = opened(folder_.file());
   watch::Sampled first = sample_at(kDayBegin, 500);
   first.snapshot.processes = {process_on(0, 11, 5, 100), process_on(0, 12, 6, 300)};
-  watch::Sampled second = sample_at(kDayBegin + 30 * kSecond, 500);
+  watch::Sampled second = sample_at(kDayBegin + 30 * kSignedSecondNs, 500);
   second.snapshot.processes = {process_on(0, 11, 5, 200), process_on(0, 12, 6, 0),
                                process_on(0, 13, 7, 50)};
   history.add(first);
@@ -209,7 +209,8 @@ TEST_F(HistoryTest, AnyStepOfAnyGrainIsTheSumOfItsSamples) {
     }
   }
   const History history = opened(folder_.file());
-  for (const int64_t step_ns : {kSecond, 7 * kSecond, kMinute, 3 * kMinute, kHour, 5 * kHour}) {
+  for (const int64_t step_ns :
+       {kSignedSecondNs, 7 * kSignedSecondNs, kMinute, 3 * kMinute, kHour, 5 * kHour}) {
     for (const auto& [device, all] : samples) {
       std::map<int64_t, HistoryPoint> expected;
       for (const Sample& sample : all) {
@@ -239,10 +240,10 @@ TEST_F(HistoryTest, AnyStepOfAnyGrainIsTheSumOfItsSamples) {
 
 TEST_F(HistoryTest, WhatIsAskedForIsAllThatIsAnswered) {
   History history = opened(folder_.file());
-  for (int i = 0; i < 10; ++i) history.add(sample_at(kDayBegin + i * kSecond, 5));
+  for (int i = 0; i < 10; ++i) history.add(sample_at(kDayBegin + i * kSignedSecondNs, 5));
   HistoryQuery query = used_by(0);
-  query.from_ns = kDayBegin + 3 * kSecond;
-  query.to_ns = kDayBegin + 5 * kSecond;
+  query.from_ns = kDayBegin + 3 * kSignedSecondNs;
+  query.to_ns = kDayBegin + 5 * kSignedSecondNs;
   const auto points = points_of(history, query);
   ASSERT_EQ(points.size(), 2u);
   EXPECT_EQ(points[0].time_ns, query.from_ns);
@@ -318,7 +319,7 @@ TEST_F(HistoryTest, PartsOfADeviceAreDevicesOnce) {
 TEST_F(HistoryTest, ADeviceThatDoesNotTellHasAGapAndKeepsItsTotal) {
   History history = opened(folder_.file());
   history.add(sample_at(kDayBegin, 5));
-  watch::Sampled silent = sample_at(kDayBegin + kSecond, std::nullopt);
+  watch::Sampled silent = sample_at(kDayBegin + kSignedSecondNs, std::nullopt);
   silent.snapshot.devices[0].sample.memory.total_bytes.reset();
   history.add(silent);
   EXPECT_EQ(points_of(history, used_by(0)).size(), 1u);
@@ -334,7 +335,7 @@ TEST_F(HistoryTest, BytesInTheFileThatAreNoChunkAreLeftOutAndCounted) {
   ASSERT_TRUE(database) << database.error().message;
   ASSERT_TRUE(database->execute(
       fmt::format("UPDATE device_chunk SET samples=x'ff01' WHERE grain_s=0 AND begin_s={}",
-                  kDayBegin / kSecond)));
+                  kDayBegin / kSignedSecondNs)));
   const auto points = points_of(history, used_by(0));
   ASSERT_EQ(points.size(), 1u);
   EXPECT_EQ(points[0].average, 6);

@@ -1,5 +1,7 @@
 #include "history/prune_clock.hpp"
 
+#include "base/time.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,10 +11,9 @@
 namespace vram::history {
 namespace {
 
-constexpr int64_t kNsOfSecond = 1'000'000'000;
 // Nothing is thrown away by a clock that jumped within the last hour: it may jump back.
-constexpr int64_t kJumpNs = 60 * kNsOfSecond;
-constexpr int64_t kSteadyNs = 3600 * kNsOfSecond;
+constexpr int64_t kJumpNs = 60 * kSignedSecondNs;
+constexpr int64_t kSteadyNs = 3600 * kSignedSecondNs;
 constexpr int64_t kLeapS = 24 * 3600;
 constexpr size_t kMostLeaps = 32;  // of more the smallest is forgotten
 
@@ -21,18 +22,18 @@ constexpr size_t kMostLeaps = 32;  // of more the smallest is forgotten
 PruneClock::PruneClock(std::chrono::nanoseconds period, const std::string& saved,
                        std::optional<int64_t> newest_s)
     : period_ns_(period.count()) {
-  constexpr int64_t kLatestS = INT64_MAX / kNsOfSecond - 1;
+  constexpr int64_t kLatestS = INT64_MAX / kSignedSecondNs - 1;
   std::istringstream text(saved);
   int64_t saved_s = 0;
   const auto seen_s = text >> saved_s ? std::optional(saved_s) : newest_s;
-  if (seen_s) wall_ns_ = std::clamp<int64_t>(*seen_s, 0, kLatestS) * kNsOfSecond;
+  if (seen_s) wall_ns_ = std::clamp<int64_t>(*seen_s, 0, kLatestS) * kSignedSecondNs;
   for (ClockLeap each; leaps_.size() < kMostLeaps && text >> each.after_s >> each.by_s;) {
     if (each.by_s > 0 && each.by_s < kLatestS) leaps_.push_back(each);
   }
 }
 
 std::string PruneClock::save() const {
-  std::string text = wall_ns_ ? fmt::format("{}", *wall_ns_ / kNsOfSecond) : "";
+  std::string text = wall_ns_ ? fmt::format("{}", *wall_ns_ / kSignedSecondNs) : "";
   for (const ClockLeap& each : leaps_) text += fmt::format(" {} {}", each.after_s, each.by_s);
   return text;
 }
@@ -49,10 +50,10 @@ void PruneClock::take_back(int64_t by_s) {
 }
 
 std::optional<ClockLeap> PruneClock::find_leap(int64_t by_ns) {
-  const int64_t by_s = by_ns / kNsOfSecond;
+  const int64_t by_s = by_ns / kSignedSecondNs;
   if (by_s < -kLeapS) take_back(-by_s);
   if (by_s <= kLeapS) return std::nullopt;
-  const ClockLeap leap{*wall_ns_ / kNsOfSecond, by_s};
+  const ClockLeap leap{*wall_ns_ / kSignedSecondNs, by_s};
   leaps_.push_back(leap);
   if (leaps_.size() > kMostLeaps)
     leaps_.erase(std::ranges::min_element(leaps_, {}, &ClockLeap::by_s));

@@ -1,5 +1,7 @@
 #include "history/prune_clock.hpp"
 
+#include "base/time.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +24,7 @@ class Machine {
   explicit Machine(const std::string& saved = "", std::optional<int64_t> newest_s = std::nullopt)
       : clock(std::chrono::minutes(10), saved, newest_s) {}
   std::optional<ClockLeap> see(int64_t steady_s, int64_t ahead_s = 0) {
-    return clock.see((kNow + steady_s + ahead_s) * 1'000'000'000, steady_s * 1'000'000'000);
+    return clock.see((kNow + steady_s + ahead_s) * kSignedSecondNs, steady_s * kSignedSecondNs);
   }
   PruneClock clock;
 };
@@ -34,7 +36,7 @@ TEST(PruneClock, IsDueOncePerPeriod) {
   machine.see(10 * kMinuteS - 1);
   EXPECT_FALSE(machine.clock.take());
   machine.see(10 * kMinuteS);
-  EXPECT_THAT(machine.clock.take(), Optional((kNow + 10 * kMinuteS) * 1'000'000'000));
+  EXPECT_THAT(machine.clock.take(), Optional((kNow + 10 * kMinuteS) * kSignedSecondNs));
   EXPECT_FALSE(machine.clock.take());
 }
 

@@ -1,4 +1,5 @@
 // What is too old goes from a history, by a clock that can be believed, and its room with it.
+#include "base/time.hpp"
 #include "history/database.hpp"
 #include "history/history.hpp"
 #include "history/testing/history_samples.hpp"
@@ -16,7 +17,6 @@ using ::testing::HasSubstr;
 using testing::kDayBegin;
 using testing::kHour;
 using testing::kMinute;
-using testing::kSecond;
 using testing::opened;
 using testing::points_of;
 using testing::sample_at;
@@ -30,10 +30,10 @@ class PruneTest : public ::testing::Test {
   }
   // A sample each 10 s.
   static void add(History& history, int64_t from_ns, int64_t to_ns) {
-    for (int64_t time_ns = from_ns; time_ns < to_ns; time_ns += 10 * kSecond)
+    for (int64_t time_ns = from_ns; time_ns < to_ns; time_ns += 10 * kSignedSecondNs)
       history.add(sample_at(time_ns, 5));
   }
-  static HistoryQuery used() { return testing::used_by(kSecond); }
+  static HistoryQuery used() { return testing::used_by(kSignedSecondNs); }
 
   testing::Folder folder_;
   HistoryOptions options_;
@@ -53,10 +53,10 @@ TEST_F(PruneTest, EachGrainIsKeptAsLongAsItShould) {
         .value();
   };
   // The last sample is at 11:59:50; a chunk goes when all of it is too old.
-  const int64_t end_s = kDayBegin / kSecond + 12 * 3600;
+  const int64_t end_s = kDayBegin / kSignedSecondNs + 12 * 3600;
   EXPECT_EQ(oldest_s(0), end_s - 3600 - 60);
   EXPECT_EQ(oldest_s(60), end_s - 2 * 3600 - 900);
-  EXPECT_EQ(oldest_s(3600), kDayBegin / kSecond);
+  EXPECT_EQ(oldest_s(3600), kDayBegin / kSignedSecondNs);
   EXPECT_EQ(history.facts().oldest_ns, kDayBegin);
 }
 
@@ -66,7 +66,7 @@ TEST_F(PruneTest, TheFileShrinks) {
     History history = opened(folder_.file());  // keeps all of it
     for (int64_t i = 0; i < kSeconds; ++i) {
       watch::Sampled sampled =
-          sample_at(kDayBegin + i * kSecond, static_cast<uint64_t>(i * 12'345 % 1000));
+          sample_at(kDayBegin + i * kSignedSecondNs, static_cast<uint64_t>(i * 12'345 % 1000));
       sampled.snapshot.devices[0].unattributed_bytes = i * 7'777'777'777 % 1'000'000'007;
       history.add(sampled);
     }
@@ -74,7 +74,8 @@ TEST_F(PruneTest, TheFileShrinks) {
   const auto before = std::filesystem::file_size(folder_.file());
   {
     History history = opened(folder_.file(), options_);
-    add(history, kDayBegin + kSeconds * kSecond, kDayBegin + (kSeconds + 120) * kSecond);
+    add(history, kDayBegin + kSeconds * kSignedSecondNs,
+        kDayBegin + (kSeconds + 120) * kSignedSecondNs);
     ASSERT_TRUE(history.flush());
   }
   EXPECT_LT(std::filesystem::file_size(folder_.file()), before / 2);
@@ -98,7 +99,7 @@ TEST_F(PruneTest, AClockThatJumpsAheadThrowsNothingAwayForAnHour) {
   ASSERT_EQ(hours.size(), 1u);
   EXPECT_EQ(hours[0].count, 61u);
   // And what lies far ahead does not make all else look old.
-  query.step_ns = kSecond;
+  query.step_ns = kSignedSecondNs;
   EXPECT_EQ(points_of(history, query).size(), 61u);
 }
 
@@ -120,7 +121,7 @@ class LeapTest : public PruneTest {
   }
   // The machine's clock is so far ahead of the steady one.
   static void add_ahead(History& history, int64_t from_ns, int64_t to_ns, int64_t ahead_ns) {
-    for (int64_t time_ns = from_ns; time_ns < to_ns; time_ns += 10 * kSecond) {
+    for (int64_t time_ns = from_ns; time_ns < to_ns; time_ns += 10 * kSignedSecondNs) {
       watch::Sampled sampled = sample_at(time_ns + ahead_ns, 6);
       sampled.begin_ns = static_cast<uint64_t>(time_ns);
       history.add(sampled);
@@ -183,7 +184,7 @@ TEST_F(PruneTest, AClockThatGoesBackCountsBothTimes) {
   add(history, kDayBegin, kDayBegin + 10 * kMinute);
   add(history, kDayBegin, kDayBegin + 10 * kMinute);
   ASSERT_TRUE(history.flush());
-  for (const int64_t step_ns : {10 * kSecond, kMinute, kHour}) {
+  for (const int64_t step_ns : {10 * kSignedSecondNs, kMinute, kHour}) {
     HistoryQuery query = used();
     query.step_ns = step_ns;
     uint64_t count = 0;

@@ -1,6 +1,7 @@
 // Which grain answers a question, and in what steps.
 #include "history/query.hpp"
 
+#include "base/time.hpp"
 #include "history/testing/history_samples.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,6 @@ namespace {
 using testing::kDayBegin;
 using testing::kHour;
 using testing::kMinute;
-using testing::kSecond;
 
 constexpr int64_t kDay = 24 * kHour;
 
@@ -25,30 +25,30 @@ QueryPlan plan_of(int64_t from_ns, int64_t step_ns) {
 }
 
 TEST(PlanTest, TheCoarsestGrainThatTheStepAllows) {
-  EXPECT_EQ(plan_of(kDayBegin - kHour, kSecond).grain, 0u);
-  EXPECT_EQ(plan_of(kDayBegin - kHour, 59 * kSecond).grain, 0u);
+  EXPECT_EQ(plan_of(kDayBegin - kHour, kSignedSecondNs).grain, 0u);
+  EXPECT_EQ(plan_of(kDayBegin - kHour, 59 * kSignedSecondNs).grain, 0u);
   EXPECT_EQ(plan_of(kDayBegin - kHour, kMinute).grain, 1u);
   EXPECT_EQ(plan_of(kDayBegin - kHour, kHour).grain, 2u);
 }
 
 TEST(PlanTest, StepsAreWholeGrainsAndBeginAtTheirMultiples) {
-  const QueryPlan plan = plan_of(kDayBegin - kHour + 7 * kSecond, 144 * kSecond);
+  const QueryPlan plan = plan_of(kDayBegin - kHour + 7 * kSignedSecondNs, 144 * kSignedSecondNs);
   EXPECT_EQ(plan.step_ms, 180'000);
   EXPECT_EQ(plan.from_ms, (kDayBegin - kHour) / 1'000'000);
-  EXPECT_EQ(plan_of(kDayBegin - kHour, 7 * kSecond).step_ms, 7000);
+  EXPECT_EQ(plan_of(kDayBegin - kHour, 7 * kSignedSecondNs).step_ms, 7000);
   EXPECT_EQ(plan_of(kDayBegin - kHour, 0).step_ms, 1);
 }
 
 TEST(PlanTest, WhatIsOlderComesFromACoarserGrain) {
-  EXPECT_EQ(plan_of(kDayBegin - 2 * kDay, kSecond).grain, 1u);
-  EXPECT_EQ(plan_of(kDayBegin - 2 * kDay, kSecond).step_ms, 60'000);
-  EXPECT_EQ(plan_of(kDayBegin - 40 * kDay, kSecond).grain, 2u);
-  EXPECT_EQ(plan_of(0, kSecond).step_ms, 3'600'000);
+  EXPECT_EQ(plan_of(kDayBegin - 2 * kDay, kSignedSecondNs).grain, 1u);
+  EXPECT_EQ(plan_of(kDayBegin - 2 * kDay, kSignedSecondNs).step_ms, 60'000);
+  EXPECT_EQ(plan_of(kDayBegin - 40 * kDay, kSignedSecondNs).grain, 2u);
+  EXPECT_EQ(plan_of(0, kSignedSecondNs).step_ms, 3'600'000);
 }
 
 TEST(PlanTest, AllOfAYoungHistoryIsFine) {
   HistoryQuery query;
-  query.step_ns = kSecond;
+  query.step_ns = kSignedSecondNs;
   const QueryScope young = {{}, kDayBegin - kHour, kDayBegin};
   EXPECT_EQ(plan_query(query, young).grain, 0u);
   EXPECT_EQ(plan_query(query, young).from_ms, (kDayBegin - kHour) / 1'000'000);

@@ -3,6 +3,7 @@
 #include "history/store.hpp"
 
 #include "base/testing/waiting.hpp"
+#include "base/time.hpp"
 #include "history/database.hpp"
 #include "history/file_system.hpp"
 #include "history/history.hpp"
@@ -24,7 +25,6 @@ using ::testing::HasSubstr;
 using testing::kDayBegin;
 using testing::kHour;
 using testing::kMinute;
-using testing::kSecond;
 using testing::opened;
 using testing::points_of;
 using testing::sample_at;
@@ -61,7 +61,8 @@ class StoreTest : public ::testing::Test {
   }
   static void fill(History& history, int minutes) {
     for (int i = 0; i < minutes * 60; ++i)
-      history.add(sample_at(kDayBegin + i * kSecond, static_cast<uint64_t>(i * 7919 % 1000)));
+      history.add(
+          sample_at(kDayBegin + i * kSignedSecondNs, static_cast<uint64_t>(i * 7919 % 1000)));
   }
 
   Folder folder_;
@@ -178,7 +179,7 @@ TEST_F(StoreTest, PagesThatBreakWhileItRunsAreMovedAside) {
     file << std::string(size - 4096, '\x5a');
   }
   for (int i = 0; i < 3; ++i) {
-    history.add(sample_at(kDayBegin + 3 * kHour + i * kSecond, 5));
+    history.add(sample_at(kDayBegin + 3 * kHour + i * kSignedSecondNs, 5));
     (void)history.query(used());
     (void)history.flush();
   }
@@ -213,7 +214,7 @@ TEST_F(StoreTest, AnotherHistoryInItsPlaceIsNotWrittenInto) {
     history.add(sample_at(kDayBegin, 5));
     ASSERT_TRUE(history.flush());
     std::filesystem::rename(other, folder_.file());
-    history.add(sample_at(kDayBegin + kSecond, 6));
+    history.add(sample_at(kDayBegin + kSignedSecondNs, 6));
     EXPECT_FALSE(history.flush());
     EXPECT_FALSE(history.flush());
     EXPECT_THAT(messages_, ElementsAre(HasSubstr("another history was put in the place of")));

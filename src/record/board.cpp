@@ -1,6 +1,7 @@
 #include "record/board.hpp"
 
 #include "base/result.hpp"
+#include "base/time.hpp"
 #include "record/board_page.hpp"
 #include "record/board_reader.hpp"
 
@@ -83,7 +84,7 @@ Result<BoardPage*> make_page(const std::string& folder, const std::string& path)
 uint64_t monotonic_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);  // answered without the kernel
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  return static_cast<uint64_t>(now.tv_sec) * kSecondNs + static_cast<uint64_t>(now.tv_nsec);
 }
 
 // Word by word: each store releases those before it, so none can be seen before the odd sequence.

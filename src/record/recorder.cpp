@@ -1,6 +1,7 @@
 #include "record/recorder.hpp"
 
 #include "base/result.hpp"
+#include "base/time.hpp"
 #include "record/file/file_sink.hpp"
 #include "record/flusher.hpp"
 #include "record/process.hpp"
@@ -52,7 +53,7 @@ State& state() {
 int64_t clock_ns(clockid_t clock) {
   timespec now{};
   (void)clock_gettime(clock, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+  return now.tv_sec * kSignedSecondNs + now.tv_nsec;
 }
 
 // Unix time at the start of the recording, and what has passed since: the wall clock may be set

@@ -222,8 +222,8 @@ std::string health_json(const Health& health, const watch::Sampled* sampled,
       {"time_unix_ns", sampled == nullptr ? Json() : Json(sampled->snapshot.time_ns)},
       {"age_ns", health.age_ns ? Json(*health.age_ns) : Json()},
       {"period_ns", feed.period.count()},
-      {"look_ns", sampled == nullptr ? Json() : Json(sampled->sample_duration_ns)},
-      {"looks", sampled == nullptr ? 0 : sampled->number}};
+      {"sample_ns", sampled == nullptr ? Json() : Json(sampled->sample_duration_ns)},
+      {"samples", sampled == nullptr ? 0 : sampled->number}};
   return document.dump(2, ' ', true) + "\n";
 }
 

@@ -4,6 +4,7 @@
 #include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/testing/documented.hpp"
+#include "base/time.hpp"
 #include "serve/openapi.hpp"
 #include "show/live/status_json.hpp"
 #include "show/testing/sample_snapshot.hpp"
@@ -16,7 +17,6 @@
 namespace vram::serve {
 namespace {
 
-using alerts::kSecondNs;
 using watch::Sampled;
 
 // A server's picture, with a clock of the test's own.

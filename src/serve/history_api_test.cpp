@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "base/testing/documented.hpp"
+#include "base/time.hpp"
 #include "history/testing/history_samples.hpp"
 #include "serve/testing/bodies.hpp"
 
@@ -16,7 +17,6 @@ namespace {
 using history::testing::kDayBegin;
 using history::testing::kHour;
 using history::testing::kMinute;
-using history::testing::kSecond;
 using history::testing::process_on;
 using history::testing::sample_at;
 using ::testing::HasSubstr;
@@ -26,10 +26,10 @@ using vram::testing::expect_documented;
 class HistoryApi : public ::testing::Test {
  protected:
   HistoryApi() {
-    add(kDayBegin + 1 * kSecond, 40, 10);
-    add(kDayBegin + 2 * kSecond, 60, 30);
-    add(kDayBegin + 61 * kSecond, 80, 70);
-    history_->add(sample_at(kDayBegin + 62 * kSecond, 5, "GPU-b"));
+    add(kDayBegin + 1 * kSignedSecondNs, 40, 10);
+    add(kDayBegin + 2 * kSignedSecondNs, 60, 30);
+    add(kDayBegin + 61 * kSignedSecondNs, 80, 70);
+    history_->add(sample_at(kDayBegin + 62 * kSignedSecondNs, 5, "GPU-b"));
   }
 
   void add(int64_t time_ns, uint64_t used_bytes, uint64_t of_process) {
@@ -173,7 +173,7 @@ TEST_F(HistoryApi, CommandLinesAreShownAsFarAsIsAllowed) {
 TEST_F(HistoryApi, ALargeAnswerIsMadeInSmallPieces) {
   constexpr int kSamples = 4'000;
   for (int i = 0; i < kSamples; ++i)
-    history_->add(sample_at(kDayBegin + 2 * kMinute + i * kSecond, 5, "GPU-b"));
+    history_->add(sample_at(kDayBegin + 2 * kMinute + i * kSignedSecondNs, 5, "GPU-b"));
   const Response response = send_and_read(
       "/api/v1/history",
       {{"metric", "used_bytes"}, {"from", "1795305600"}, {"step", "1s"}, {"to", "1795310500"}});

@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "base/time.hpp"
 
 #include <fmt/format.h>
 
@@ -21,7 +22,6 @@ constexpr uint32_t kMaxPerAction = 5;
 constexpr auto kBudgetTime = std::chrono::seconds(10);
 constexpr size_t kMaxTextLength = 1000;  // a line fits a pipe in one piece
 constexpr size_t kPipeBytes = PIPE_BUF;  // a pipe that can take anything takes that without a wait
-constexpr int64_t kSecondNs = 1'000'000'000;
 
 std::string_view word_of(LogLevel level) {
   if (level == LogLevel::kInfo) return "info";
@@ -59,7 +59,7 @@ std::string text_line(const LogEvent& event, int64_t time_ns) {
 int64_t now_ns() {
   timespec now{};
   (void)clock_gettime(CLOCK_REALTIME, &now);
-  return int64_t{now.tv_sec} * kSecondNs + now.tv_nsec;
+  return int64_t{now.tv_sec} * kSignedSecondNs + now.tv_nsec;
 }
 
 bool can_take_a_piece(int descriptor) {

@@ -1,5 +1,6 @@
 #include "serve/metrics_route.hpp"
 
+#include "base/time.hpp"
 #include "serve/body.hpp"
 
 #include <array>
@@ -13,12 +14,10 @@
 namespace vram::serve {
 namespace {
 
-constexpr uint64_t kNsPerSecond = 1'000'000'000;
-
 // A page says how late the look under way is, so while a driver hangs there is a new one each
 // second.
 uint64_t edition(const watch::Sampled& sampled, uint64_t overdue_ns) {
-  const uint64_t late_s = overdue_ns / kNsPerSecond;
+  const uint64_t late_s = overdue_ns / kSecondNs;
   return ((sampled.number + 1) << 24) + (late_s & 0xff'ffff);
 }
 

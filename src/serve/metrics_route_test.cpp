@@ -1,5 +1,6 @@
 #include "serve/metrics_route.hpp"
 
+#include "base/time.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
 #include <gtest/gtest.h>
@@ -8,8 +9,6 @@
 
 namespace vram::serve {
 namespace {
-
-constexpr uint64_t kSecondNs = 1'000'000'000;
 
 class MetricsRoute : public ::testing::Test {
  protected:
@@ -50,13 +49,13 @@ TEST_F(MetricsRoute, APageIsMadeOncePerLookAndFormat) {
 TEST_F(MetricsRoute, WhileALookHangsThereIsANewPageEachSecond) {
   const auto fresh = get().body;
   overdue_ns_ = 30 * kSecondNs;
-  EXPECT_TRUE(says("vram_exporter_look_overdue_seconds 30"));
+  EXPECT_TRUE(says("vram_exporter_sample_overdue_seconds 30"));
   const auto late = get().body;
   EXPECT_NE(late, fresh);
   overdue_ns_ += kSecondNs / 2;
   EXPECT_EQ(get().body, late);
   overdue_ns_ += kSecondNs / 2;
-  EXPECT_TRUE(says("vram_exporter_look_overdue_seconds 31"));
+  EXPECT_TRUE(says("vram_exporter_sample_overdue_seconds 31"));
 }
 
 // Else nobody is told that the driver hangs when the server is started anew meanwhile.
@@ -66,9 +65,9 @@ TEST_F(MetricsRoute, BeforeTheFirstLookItSaysHowLateThatIs) {
   const Response page = get();
   EXPECT_EQ(page.status, 200);
   ASSERT_TRUE(page.body);
-  EXPECT_TRUE(says("vram_exporter_look_overdue_seconds 90"));
+  EXPECT_TRUE(says("vram_exporter_sample_overdue_seconds 90"));
   EXPECT_NE(page.body->text().find("vram_build_info{"), std::string::npos);
-  for (const char* looked : {"vram_exporter_devices", "vram_exporter_look_timestamp_seconds"})
+  for (const char* looked : {"vram_exporter_devices", "vram_exporter_sample_timestamp_seconds"})
     EXPECT_EQ(page.body->text().find(looked), std::string::npos) << "nobody has looked";
   EXPECT_TRUE(page.headers.empty()) << "it has no age";
 }

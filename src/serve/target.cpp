@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "base/time.hpp"
 
 #include <fmt/format.h>
 
@@ -228,7 +229,6 @@ bool is_loopback(std::string_view ip) {
 
 namespace {
 
-constexpr int64_t kNsPerS = 1'000'000'000;
 constexpr size_t kNsDigits = 9;
 constexpr int64_t kLatestS = 9'000'000'000;  // int64_t counts nanoseconds until then
 constexpr size_t kMaxDigits = 10;
@@ -253,7 +253,7 @@ std::optional<int64_t> seconds_of(std::string_view text) {
   const auto seconds = digits_of(whole);
   const auto part_ns = digits_of(fraction);
   if (!seconds || !part_ns || *seconds > kLatestS) return std::nullopt;
-  return *seconds * kNsPerS + *part_ns;
+  return *seconds * kSignedSecondNs + *part_ns;
 }
 
 // Takes so many digits off the front.

@@ -1,5 +1,7 @@
 #include "serve/target.hpp"
 
+#include "base/time.hpp"
+
 #include <gtest/gtest.h>
 
 namespace vram::serve {
@@ -110,23 +112,22 @@ TEST(IsLoopback, OnlyWhatThisMachineAloneReaches) {
     EXPECT_FALSE(is_loopback(ip)) << ip;
 }
 
-constexpr int64_t kOneSecond = 1'000'000'000;
-constexpr int64_t kNow = 1'795'338'845 * kOneSecond;  // 2026-11-22 09:14:05 UTC
+constexpr int64_t kNow = 1'795'338'845 * kSignedSecondNs;  // 2026-11-22 09:14:05 UTC
 
 TEST(When, IsSecondsACalendarTimeOrSoLongAgo) {
   const std::pair<const char*, int64_t> cases[] = {
       {"0", 0},
       {"1795338845", kNow},
-      {"1795338845.25", kNow + kOneSecond / 4},
+      {"1795338845.25", kNow + kSignedSecondNs / 4},
       {"1795338845.000000001", kNow + 1},
       {"2026-11-22T09:14:05Z", kNow},
-      {"1970-01-01T00:00:01Z", kOneSecond},
-      {"2024-02-29T00:00:00Z", 1'709'164'800 * kOneSecond},
+      {"1970-01-01T00:00:01Z", kSignedSecondNs},
+      {"2024-02-29T00:00:00Z", 1'709'164'800 * kSignedSecondNs},
       {"now", kNow},
       {"-0s", kNow},
-      {"-1", kNow - kOneSecond},
-      {"-90min", kNow - 5400 * kOneSecond},
-      {"-1h", kNow - 3600 * kOneSecond},
+      {"-1", kNow - kSignedSecondNs},
+      {"-90min", kNow - 5400 * kSignedSecondNs},
+      {"-1h", kNow - 3600 * kSignedSecondNs},
   };
   for (const auto& [text, time_ns] : cases) {
     const auto parsed = parse_when(text, kNow);

@@ -77,7 +77,7 @@ class Filler {
   void make_room_for_others() {
     const uint64_t given = held_.give_back_for(options_.leave_bytes / 2);
     if (given == 0) return;
-    report_.given_back_bytes += given;
+    report_.released_bytes += given;
     chunks_ = held_.chunks();
     count_covered();
     covered_.resize(chunks_.size());

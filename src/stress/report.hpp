@@ -60,7 +60,7 @@ struct FillReport {
   uint64_t free_bytes = 0;      // before anything was taken
   uint64_t obtained_bytes = 0;  // of them
   uint64_t handles = 0;
-  uint64_t given_back_bytes = 0;  // midway, because others needed it
+  uint64_t released_bytes = 0;  // midway, because others needed it
   uint64_t written_bytes = 0;
   uint64_t compared_bytes = 0;
   uint64_t covered_bytes = 0;  // compared at least once

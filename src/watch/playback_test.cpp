@@ -2,8 +2,8 @@
 #include "watch/playback.hpp"
 
 #include "base/bytes.hpp"
+#include "base/time.hpp"
 #include "watch/take_snapshot.hpp"
-#include "watch/testing/second.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@ class PlaybackTest : public ::testing::Test {
   // Reserved 100 from 0 s, 300 from 2 s; allocated 10 from 0 s, 250 from 2 s, 50 from 3 s; a round
   // takes 5 s.
   static Playable playable() {
-    return {.points = {{0, 10, 100}, {2 * kOneSecond, 250, 300}, {3 * kOneSecond, 50, 300}},
-            .length_ns = 5 * kOneSecond,
+    return {.points = {{0, 10, 100}, {2 * kSecondNs, 250, 300}, {3 * kSecondNs, 50, 300}},
+            .length_ns = 5 * kSecondNs,
             .device = 3,
             .total_bytes = 1000};
   }
@@ -30,7 +30,7 @@ class PlaybackTest : public ::testing::Test {
     facts.pid = static_cast<uint32_t>(getpid());
     return facts;
   }
-  uint64_t now_ns_ = 77 * kOneSecond;  // when the playing begins
+  uint64_t now_ns_ = 77 * kSecondNs;  // when the playing begins
 };
 
 TEST_F(PlaybackTest, HoldsWhatTheRecordingHeldAtThatTimeAndBeginsAnew) {
@@ -39,13 +39,13 @@ TEST_F(PlaybackTest, HoldsWhatTheRecordingHeldAtThatTimeAndBeginsAnew) {
     uint64_t at_ns, reserved, allocated, peak;
   };
   for (const Expected& expected : {Expected{0, 100, 10, 10},
-                                   {2 * kOneSecond - 1, 100, 10, 10},
-                                   {2 * kOneSecond, 300, 250, 250},
-                                   {3 * kOneSecond, 300, 50, 250},
-                                   {5 * kOneSecond - 1, 300, 50, 250},
-                                   {5 * kOneSecond, 100, 10, 10},
-                                   {12 * kOneSecond, 300, 250, 250}}) {
-    now_ns_ = 77 * kOneSecond + expected.at_ns;
+                                   {2 * kSecondNs - 1, 100, 10, 10},
+                                   {2 * kSecondNs, 300, 250, 250},
+                                   {3 * kSecondNs, 300, 50, 250},
+                                   {5 * kSecondNs - 1, 300, 50, 250},
+                                   {5 * kSecondNs, 100, 10, 10},
+                                   {12 * kSecondNs, 300, 250, 250}}) {
+    now_ns_ = 77 * kSecondNs + expected.at_ns;
     const gpu::DeviceSample sample = playback->take_sample();
     EXPECT_EQ(sample.memory.total_bytes, 1000U);
     EXPECT_EQ(sample.memory.used_bytes, expected.reserved) << expected.at_ns;
@@ -64,7 +64,7 @@ TEST_F(PlaybackTest, HoldsWhatTheRecordingHeldAtThatTimeAndBeginsAnew) {
 TEST_F(PlaybackTest, FiguresAreThoseOfTheSampleNotOfTheMomentTheyAreAskedFor) {
   const auto playback = play(playable());
   (void)playback->take_sample();
-  now_ns_ += 2 * kOneSecond;
+  now_ns_ += 2 * kSecondNs;
   EXPECT_EQ(playback->figures_of(this_process()).value().devices[0].allocated_bytes, 10U);
   ProcessFacts other = this_process();
   ++other.pid;
@@ -95,7 +95,7 @@ TEST_F(PlaybackTest, ASnapshotHasTheDeviceTheProcessAndItsAllocator) {
   const auto playback = play(playable());
   Sources sources({opener_of("sim", [&]() -> Result<PlayedGpu> { return PlayedGpu(playback); })});
   ProcessTable table;
-  now_ns_ += 3 * kOneSecond;
+  now_ns_ += 3 * kSecondNs;
   const Snapshot snapshot = take_snapshot({77, "node7"}, sources.read(), table, *playback);
   EXPECT_TRUE(snapshot.notes.empty());
   ASSERT_EQ(snapshot.devices.size(), 1U);

@@ -1,7 +1,7 @@
 // Rates of counters over two seconds and less, worked out by hand; counters that begin anew.
 #include "watch/rates.hpp"
 
-#include "watch/testing/second.hpp"
+#include "base/time.hpp"
 
 #include <gtest/gtest.h>
 
@@ -42,31 +42,31 @@ class RatesTest : public ::testing::Test {
 };
 
 TEST_F(RatesTest, TwoReadingsMakeARate) {
-  const DeviceReading first = at(10 * kOneSecond, {1000, 5000, 300'000'000});
+  const DeviceReading first = at(10 * kSecondNs, {1000, 5000, 300'000'000});
   EXPECT_EQ(first.sample.pcie_sent_bytes_per_second, std::nullopt);
   EXPECT_EQ(percent(first), std::nullopt);
-  const DeviceReading second = at(12 * kOneSecond, {7000, 5000, 800'000'000});
+  const DeviceReading second = at(12 * kSecondNs, {7000, 5000, 800'000'000});
   EXPECT_EQ(second.sample.pcie_sent_bytes_per_second, 3000U);
   EXPECT_EQ(second.sample.pcie_received_bytes_per_second, 0U);
   EXPECT_EQ(percent(second), 25U);
-  const DeviceReading third = at(12 * kOneSecond + kOneSecond / 2, {7001, 6000, 1'300'000'000});
+  const DeviceReading third = at(12 * kSecondNs + kSecondNs / 2, {7001, 6000, 1'300'000'000});
   EXPECT_EQ(third.sample.pcie_sent_bytes_per_second, 2U);
   EXPECT_EQ(third.sample.pcie_received_bytes_per_second, 2000U);
   EXPECT_EQ(percent(third), 100U);
 }
 
 TEST_F(RatesTest, ACounterThatBeginsAnewHasNone) {
-  (void)at(1 * kOneSecond, {1000, 1000, 500});
-  const DeviceReading reading = at(11 * kOneSecond, {10, 2000, 400});
+  (void)at(1 * kSecondNs, {1000, 1000, 500});
+  const DeviceReading reading = at(11 * kSecondNs, {10, 2000, 400});
   EXPECT_EQ(reading.sample.pcie_sent_bytes_per_second, std::nullopt);
   EXPECT_EQ(reading.sample.pcie_received_bytes_per_second, 100U);
   EXPECT_EQ(percent(reading), std::nullopt);
-  EXPECT_EQ(at(12 * kOneSecond, {110, 2000, 400}).sample.pcie_sent_bytes_per_second, 100U);
+  EXPECT_EQ(at(12 * kSecondNs, {110, 2000, 400}).sample.pcie_sent_bytes_per_second, 100U);
 }
 
 TEST_F(RatesTest, WhatTheSourceKnowsStays) {
-  (void)at(1 * kOneSecond, {{}, {}, 0});
-  EXPECT_EQ(percent(at(2 * kOneSecond, {{}, {}, kOneSecond, 12})), 12U);
+  (void)at(1 * kSecondNs, {{}, {}, 0});
+  EXPECT_EQ(percent(at(2 * kSecondNs, {{}, {}, kSecondNs, 12})), 12U);
 }
 
 TEST_F(RatesTest, LinksHaveRatesToo) {
@@ -81,36 +81,36 @@ TEST_F(RatesTest, LinksHaveRatesToo) {
     rates_.apply(readings);
     return readings.devices[0].sample;
   };
-  EXPECT_EQ(read(1 * kOneSecond, 1000, {}).nvlink_sent_bytes_per_second, std::nullopt);
-  const gpu::DeviceSample sample = read(3 * kOneSecond, 5000, 77);
+  EXPECT_EQ(read(1 * kSecondNs, 1000, {}).nvlink_sent_bytes_per_second, std::nullopt);
+  const gpu::DeviceSample sample = read(3 * kSecondNs, 5000, 77);
   EXPECT_EQ(sample.nvlink_sent_bytes_per_second, 2000U);
   EXPECT_EQ(sample.nvlink_received_bytes_per_second, 77U);  // as the source says
 }
 
 TEST_F(RatesTest, MoreThanTheWholeTimeIsNoFigure) {
-  (void)at(1 * kOneSecond, {{}, {}, 0});
-  EXPECT_EQ(percent(at(2 * kOneSecond, {{}, {}, kOneSecond + kOneSecond / 20})), 100U);
-  EXPECT_EQ(percent(at(3 * kOneSecond, {{}, {}, 3 * kOneSecond})), std::nullopt);
+  (void)at(1 * kSecondNs, {{}, {}, 0});
+  EXPECT_EQ(percent(at(2 * kSecondNs, {{}, {}, kSecondNs + kSecondNs / 20})), 100U);
+  EXPECT_EQ(percent(at(3 * kSecondNs, {{}, {}, 3 * kSecondNs})), std::nullopt);
 }
 
 TEST_F(RatesTest, OthersCountersAreNotCompared) {
-  (void)at(1 * kOneSecond, {100, 100, 100});
+  (void)at(1 * kSecondNs, {100, 100, 100});
   pid_ = 8;
-  EXPECT_EQ(percent(at(2 * kOneSecond, {100, 100, 200})), std::nullopt);
+  EXPECT_EQ(percent(at(2 * kSecondNs, {100, 100, 200})), std::nullopt);
   instance_ = 3;
-  EXPECT_EQ(percent(at(3 * kOneSecond, {100, 100, 300})), std::nullopt);
+  EXPECT_EQ(percent(at(3 * kSecondNs, {100, 100, 300})), std::nullopt);
   uuid_ = "B";
-  EXPECT_EQ(at(4 * kOneSecond, {200, 100, 300}).sample.pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(at(4 * kSecondNs, {200, 100, 300}).sample.pcie_sent_bytes_per_second, std::nullopt);
   uuid_ = std::nullopt;
-  (void)at(5 * kOneSecond, {300, 100, 300});
-  EXPECT_EQ(at(6 * kOneSecond, {400, 100, 300}).sample.pcie_sent_bytes_per_second, std::nullopt);
+  (void)at(5 * kSecondNs, {300, 100, 300});
+  EXPECT_EQ(at(6 * kSecondNs, {400, 100, 300}).sample.pcie_sent_bytes_per_second, std::nullopt);
 }
 
 TEST_F(RatesTest, NoTimeBetweenReadingsHasNoRate) {
-  (void)at(2 * kOneSecond, {100, 100, 100});
-  EXPECT_EQ(at(2 * kOneSecond, {200, 200, 200}).sample.pcie_sent_bytes_per_second, std::nullopt);
-  EXPECT_EQ(at(1 * kOneSecond, {300, 300, 300}).sample.pcie_sent_bytes_per_second, std::nullopt);
-  EXPECT_EQ(at(1 * kOneSecond + 1, {UINT64_MAX, 301, 0}).sample.pcie_sent_bytes_per_second,
+  (void)at(2 * kSecondNs, {100, 100, 100});
+  EXPECT_EQ(at(2 * kSecondNs, {200, 200, 200}).sample.pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(at(1 * kSecondNs, {300, 300, 300}).sample.pcie_sent_bytes_per_second, std::nullopt);
+  EXPECT_EQ(at(1 * kSecondNs + 1, {UINT64_MAX, 301, 0}).sample.pcie_sent_bytes_per_second,
             std::nullopt);
 }
 

@@ -2,7 +2,7 @@
 // processes and pages: tests/python/test_free.py.
 #include "watch/reclaim.hpp"
 
-#include "watch/testing/second.hpp"
+#include "base/time.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,10 +39,10 @@ TEST(Idle, WhoDoesNotPostIsWhatTheDriverSays) {
 }
 
 TEST(Idle, WhoPostsIsIdleAfterAMinuteWithoutWork) {
-  EXPECT_TRUE(idles({}, {}, 256 * kMiB, 60 * kOneSecond));
-  EXPECT_FALSE(idles({}, {}, 256 * kMiB, 59 * kOneSecond));
-  EXPECT_FALSE(idles(0, 0, 256 * kMiB, 59 * kOneSecond)) << "between two steps";
-  EXPECT_FALSE(idles({}, 7, 256 * kMiB, 600 * kOneSecond)) << "computes without posting";
+  EXPECT_TRUE(idles({}, {}, 256 * kMiB, 60 * kSecondNs));
+  EXPECT_FALSE(idles({}, {}, 256 * kMiB, 59 * kSecondNs));
+  EXPECT_FALSE(idles(0, 0, 256 * kMiB, 59 * kSecondNs)) << "between two steps";
+  EXPECT_FALSE(idles({}, 7, 256 * kMiB, 600 * kSecondNs)) << "computes without posting";
 }
 
 TEST(Idle, WhoHoldsLittleDoesNotMatter) {

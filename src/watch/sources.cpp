@@ -1,5 +1,6 @@
 #include "watch/sources.hpp"
 
+#include "base/time.hpp"
 #include "gpu/telemetry.hpp"
 
 #include <fmt/format.h>
@@ -55,7 +56,7 @@ class Sources::Slot {
   void release(const SourcesOptions& options) {
     source_.reset();
     failure_ = fmt::format("let go on request, opened again {} s later",
-                           options.release_pause_ns / 1'000'000'000);
+                           options.release_pause_ns / kSecondNs);
     retry_ns_ = options.clock() + options.release_pause_ns;
   }
 

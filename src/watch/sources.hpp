@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "base/time.hpp"
 #include "gpu/telemetry.hpp"
 #include "watch/snapshot.hpp"
 
@@ -62,7 +63,7 @@ struct Readings {
 
 struct SourcesOptions {
   uint64_t health_period_ns = 5'000'000'000;
-  uint64_t first_pause_ns = 1'000'000'000;
+  uint64_t first_pause_ns = kSecondNs;
   uint64_t max_pause_ns = 30'000'000'000;
   uint64_t release_pause_ns = 30'000'000'000;
   std::function<uint64_t()> clock = monotonic_ns;

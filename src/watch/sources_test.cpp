@@ -1,8 +1,8 @@
 // Sources: what is asked how often, and that one which fails takes nobody with it.
 #include "watch/sources.hpp"
 
+#include "base/time.hpp"
 #include "watch/testing/fake_telemetry.hpp"
-#include "watch/testing/second.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using testing::sample_of;
 class SourcesTest : public ::testing::Test {
  protected:
   Readings read_at(Sources& sources, uint64_t second) {
-    first_.now_ns = second_.now_ns = second * kOneSecond;
+    first_.now_ns = second_.now_ns = second * kSecondNs;
     return sources.read();
   }
   Sources make() {
@@ -47,7 +47,7 @@ TEST_F(SourcesTest, AllSourcesDevicesAreOneRow) {
     EXPECT_EQ(readings.devices[i].sample.index, i);
     EXPECT_EQ(readings.devices[i].identity.uuid, uuids[i]);
     EXPECT_EQ(readings.devices[i].sample.memory.used_bytes, 40U);
-    EXPECT_EQ(readings.devices[i].time_ns, 7 * kOneSecond);
+    EXPECT_EQ(readings.devices[i].time_ns, 7 * kSecondNs);
   }
   EXPECT_THAT(readings.notes, IsEmpty());
 }
@@ -66,8 +66,8 @@ TEST_F(SourcesTest, IdentityIsAskedOnceAndHealthEachFiveSeconds) {
   EXPECT_EQ(first_.opened, 1);
   // Both at the start; then one after half a period, the other after a whole, and each 5 s later.
   EXPECT_THAT(first_.health_read_ns,
-              ElementsAre(0, 0, 3 * kOneSecond, 5 * kOneSecond, 8 * kOneSecond, 10 * kOneSecond,
-                          13 * kOneSecond, 15 * kOneSecond, 18 * kOneSecond));
+              ElementsAre(0, 0, 3 * kSecondNs, 5 * kSecondNs, 8 * kSecondNs, 10 * kSecondNs,
+                          13 * kSecondNs, 15 * kSecondNs, 18 * kSecondNs));
 }
 
 TEST_F(SourcesTest, ASleepingDeviceIsNotAskedForItsHealth) {

@@ -230,4 +230,4 @@ def test_a_look_that_hangs_is_told(machine: Machine, tmp_path: pathlib.Path) -> 
         words = ["--rules", str(rules), "--period", "0.2", "--webhook", f"http://{hook.url}/"]
         with Serve(machine, tmp_path, *words).with_a_look():
             machine.become("hang nvmlDeviceGetMemoryInfo_v2 30000\n" + TWO)
-            wait_until(lambda: hook.alerts("look-overdue", "firing") != [])
+            wait_until(lambda: hook.alerts("sample-overdue", "firing") != [])

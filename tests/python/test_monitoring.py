@@ -44,7 +44,7 @@ def test_figures_and_processes(generation: str) -> None:
 first, second = vram.memory().gpus
 mib = 1 << 20
 print(first.name, first.uuid, first.total_bytes // mib, first.used_bytes // mib, first.free_bytes // mib)
-print(first.reserved_bytes and first.reserved_bytes // mib, first.busy_percent, second.busy_percent, first.trouble)
+print(first.reserved_bytes and first.reserved_bytes // mib, first.busy_percent, second.busy_percent, first.error)
 print([(p.pid, p.used_bytes and p.used_bytes // mib, p.is_graphics, p.gpu_instance) for p in first.processes])
 print(second.processes, first.unattributed_bytes, second.unattributed_bytes // mib)
 """
@@ -66,7 +66,7 @@ def process(entry):
     return {"pid": entry.pid, "used_bytes": entry.used_bytes, "host_bytes": entry.host_bytes}
 def gpu(each):
     memory = {name: getattr(each, name) for name in ("total_bytes", "used_bytes", "free_bytes", "reserved_bytes")}
-    names = ("index", "vendor", "name", "uuid", "pci_id", "is_asleep", "busy_percent", "memory_busy_percent", "trouble")
+    names = ("index", "vendor", "name", "uuid", "pci_id", "is_asleep", "busy_percent", "memory_busy_percent", "error")
     host = [each.host_total_bytes, each.host_used_bytes]
     return {**{name: getattr(each, name) for name in names}, "memory": memory, "host": host,
             "processes": each.processes and [process(entry) for entry in each.processes]}

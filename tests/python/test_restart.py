@@ -155,11 +155,11 @@ def test_a_driver_that_hangs_at_the_start_is_told_with_the_hosts_name(tmp_path: 
         rules.write_text('[rules.look-overdue]\nabove = "1s"\nclear = "0.5s"\n')
         program.machine.become("hang nvmlInit_v2 600000\n" + TWO)
         with program.run() as serve:
-            wait_until(lambda: manager.alerts("look-overdue") != [])
-            (alert,) = manager.alerts("look-overdue")
+            wait_until(lambda: manager.alerts("sample-overdue") != [])
+            (alert,) = manager.alerts("sample-overdue")
             assert (
                 alert["labels"]["instance"] == serve.get("/").body.decode().split("<title>vram on ")[-1].split("<")[0]
             )
             page = serve.get("/metrics")
             assert page.status == 200
-            assert "vram_exporter_look_overdue_seconds " in page.body.decode()
+            assert "vram_exporter_sample_overdue_seconds " in page.body.decode()

@@ -226,7 +226,7 @@ def test_wrong_words_are_refused(words: tuple[str, ...]) -> None:
 def test_history_is_kept_over_a_restart(machine: Machine, tmp_path: pathlib.Path) -> None:
     options = ("--period", "0.1", "--history", str(tmp_path / "history.db"))
     with Serve(machine, tmp_path, *options).with_a_look() as serve:
-        wait_until(lambda: serve.json("/healthz")["looks"] > 3)
+        wait_until(lambda: serve.json("/healthz")["samples"] > 3)
         assert serve.end() == 0
     machine.become("driver unloaded\n")
     with Serve(machine, tmp_path, *options) as serve:

@@ -143,7 +143,7 @@ def test_whoever_is_refused_puts_nobody_out(history: pathlib.Path, tmp_path: pat
             assert connections.enter_context(slow).recv(12) == b"HTTP/1.1 200"
         time.sleep(1.1)  # after a second of silence they may be put out
         assert {serve.get(COURSES).status for _ in range(5)} == {401}
-        assert not any("kept the server waiting" in line["message"] for line in serve.events("client-trouble"))
+        assert not any("kept the server waiting" in line["message"] for line in serve.events("client-error"))
 
 
 @pytest.mark.skipif(IS_SANITIZED, reason="of the program as it is shipped")

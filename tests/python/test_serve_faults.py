@@ -90,7 +90,7 @@ def test_connections_leave_descriptors_for_the_rest(
         silent = [serve.connect() for _ in range(300)]
         time.sleep(1.1)  # after a second of silence they may be put out
         assert serve.get("/healthz").status == 200
-        assert not any("cannot take" in line["message"] for line in serve.events("client-trouble"))
+        assert not any("cannot take" in line["message"] for line in serve.events("client-error"))
         for connection in silent:
             connection.close()
 
@@ -146,7 +146,7 @@ def test_nonsense_gets_a_proper_answer_or_none(machine: Machine, tmp_path: pathl
             if number % 500 == 0:
                 assert serve.get("/healthz").status == 200
         assert serve.get("/metrics").status == 200
-        assert len(serve.events("client-trouble")) < 200  # thousands of lines would be a fault of their own
+        assert len(serve.events("client-error")) < 200  # thousands of lines would be a fault of their own
         assert serve.end() == 0
 
 
@@ -163,7 +163,7 @@ def test_a_driver_that_hangs_holds_up_no_request(machine: Machine, tmp_path: pat
 
         def lateness() -> float:
             page = serve.get("/metrics").body.decode()
-            (line,) = [line for line in page.splitlines() if line.startswith("vram_exporter_look_overdue_seconds ")]
+            (line,) = [line for line in page.splitlines() if line.startswith("vram_exporter_sample_overdue_seconds ")]
             return float(line.split()[1])
 
         before = lateness()
@@ -180,7 +180,7 @@ def test_it_ends_while_the_first_look_hangs(machine: Machine, tmp_path: pathlib.
         assert serve.get("/readyz").status == 503
         page = serve.get("/metrics")  # Prometheus is to know that the driver hangs
         assert page.status == 200
-        assert "vram_exporter_look_overdue_seconds " in page.body.decode()
+        assert "vram_exporter_sample_overdue_seconds " in page.body.decode()
         assert serve.end() == 0
 
 
@@ -302,11 +302,11 @@ def test_it_ends_while_the_disk_of_its_history_hangs(machine: Machine, tmp_path:
 def test_the_driver_goes_and_comes_back(machine: Machine, tmp_path: pathlib.Path) -> None:
     with Serve(machine, tmp_path, "--period", "0.1").with_a_look() as serve:
         machine.become("driver unloaded\n" + TWO)
-        wait_until(lambda: all(each["trouble"] for each in serve.json("/api/v1/devices")["devices"]))
+        wait_until(lambda: all(each["error"] for each in serve.json("/api/v1/devices")["devices"]))
         assert serve.get("/healthz").status == 200  # it looks, and sees that nothing answers
         assert 'vram_exporter_source_failing{source="nvml"} 1' in serve.get("/metrics").body.decode()
         machine.become(TWO)
-        wait_until(lambda: all(each["trouble"] is None for each in serve.json("/api/v1/devices")["devices"]))
+        wait_until(lambda: all(each["error"] is None for each in serve.json("/api/v1/devices")["devices"]))
 
 
 def test_a_signal_makes_it_let_go_of_the_driver(machine: Machine, tmp_path: pathlib.Path) -> None:

@@ -104,7 +104,7 @@ def test_clients_that_know_the_authority_are_answered(
         plain.request("GET", "/healthz")
         with pytest.raises((http.client.HTTPException, OSError)):
             plain.getresponse()
-        wait_until(lambda: any("TLS: " in line["message"] for line in serve.events("client-trouble")))
+        wait_until(lambda: any("TLS: " in line["message"] for line in serve.events("client-error")))
         assert serve.end() == 0
 
 

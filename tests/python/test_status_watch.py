@@ -64,15 +64,15 @@ def test_traffic_is_told_after_a_few_looks(tmp_path: pathlib.Path) -> None:
 def test_a_device_falls_off_the_bus_and_comes_back(generation: str, tmp_path: pathlib.Path) -> None:
     machine = Machine(tmp_path, TWO.format(300), generation)
     with Watch(machine) as watch:
-        watch.until(lambda found: found["devices"][1]["trouble"] is None)
+        watch.until(lambda found: found["devices"][1]["error"] is None)
         machine.become(LOST.format(310))
-        first, second = watch.until(lambda found: found["devices"][1]["trouble"] is not None)["devices"]
-        assert (first["trouble"], first["memory"]["used_bytes"]) == (None, 310 * MIB)
-        assert second["trouble"] == "GPU is lost (15)"
+        first, second = watch.until(lambda found: found["devices"][1]["error"] is not None)["devices"]
+        assert (first["error"], first["memory"]["used_bytes"]) == (None, 310 * MIB)
+        assert second["error"] == "GPU is lost (15)"
         assert (second["index"], second["name"], second["process_count"]) == (1, "Second", None)
         assert set(second["memory"].values()) == {None}
         machine.become(TWO.format(320))
-        second = watch.until(lambda found: found["devices"][1]["trouble"] is None)["devices"][1]
+        second = watch.until(lambda found: found["devices"][1]["error"] is None)["devices"][1]
         assert second["memory"]["used_bytes"] == 20 * MIB
         assert watch.interrupt() == 0
 
@@ -80,13 +80,13 @@ def test_a_device_falls_off_the_bus_and_comes_back(generation: str, tmp_path: pa
 def test_the_driver_is_unloaded_and_loaded_again(tmp_path: pathlib.Path) -> None:
     machine = Machine(tmp_path, "version 1.0\n" + TWO.format(300))
     with Watch(machine) as watch:
-        watch.until(lambda found: found["devices"][0]["trouble"] is None)
+        watch.until(lambda found: found["devices"][0]["error"] is None)
         machine.become("driver unloaded\n" + TWO.format(300))
-        gone = watch.until(lambda found: found["notes"] and all(each["trouble"] for each in found["devices"]))
+        gone = watch.until(lambda found: found["notes"] and all(each["error"] for each in found["devices"]))
         assert [each["name"] for each in gone["devices"]] == ["First", "Second"]
         assert gone["notes"][0].startswith("nvml: ")
         machine.become("version 2.0\n" + TWO.format(300) + "device 2\nname Third\nuuid GPU-2\ntotal 100M\nused 7M\n")
-        back = watch.until(lambda found: found["devices"][0]["trouble"] is None)
+        back = watch.until(lambda found: found["devices"][0]["error"] is None)
         assert [each["name"] for each in back["devices"]] == ["First", "Second", "Third"]
         assert {each["driver"] for each in back["devices"]} == {"2.0"}
         assert back["notes"] == []

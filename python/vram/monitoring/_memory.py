@@ -42,7 +42,7 @@ class Gpu:
     If all four are known, total = used + reserved + free. If ``reserved_bytes`` (reserved by the driver for itself) is
     None, ``used_bytes`` includes it. ``busy_percent`` is the share of time in which a kernel ran, in the driver's last
     sample period. ``host_total_bytes`` and ``host_used_bytes`` are the host's memory that the GPU may use as its own
-    (AMD's GTT). ``processes`` is None if the driver does not report them. ``trouble`` is why the GPU reports nothing; one
+    (AMD's GTT). ``processes`` is None if the driver does not report them. ``error`` is why the GPU reports nothing; one
     that ``is_asleep`` is powered down, and vram does not wake it. ``vendor`` is "nvidia", "amd" or "intel".
 
     >>> Gpu(index=0, used_bytes=10, processes=(GpuProcess(pid=7, used_bytes=4),)).unattributed_bytes
@@ -59,7 +59,7 @@ class Gpu:
     busy_percent: int | None = None
     memory_busy_percent: int | None = None
     processes: tuple[GpuProcess, ...] | None = None
-    trouble: str | None = None
+    error: str | None = None
     vendor: str | None = None
     pci_id: str | None = None
     is_asleep: bool = False
@@ -90,7 +90,7 @@ class Memory:
         for gpu in self.gpus:
             sizes = (gpu.used_bytes, gpu.free_bytes, gpu.reserved_bytes, gpu.total_bytes)
             busy = "?" if gpu.busy_percent is None else f"{gpu.busy_percent} %"
-            name = gpu.trouble or (gpu.name or "?") + (" (asleep)" if gpu.is_asleep else "")
+            name = gpu.error or (gpu.name or "?") + (" (asleep)" if gpu.is_asleep else "")
             rows.append((str(gpu.index), name, *map(_size, sizes), busy))
         lines = _table(rows) + [line for gpu in self.gpus for line in _process_lines(gpu)]
         return "\n".join(lines + ([f"NVIDIA's GPUs unknown: {self.unknown_reason}"] if self.unknown_reason else []))
@@ -115,23 +115,23 @@ def memory() -> Memory:
     >>> print(machine)  # doctest: +ELLIPSIS
     no GPU known: expected NVIDIA's management library as libnvidia-ml.so.1, ...
     """
-    look = ctypes.c_void_p()
-    if library().vram_look_open(None, ctypes.byref(look)) != OK:
+    sampler = ctypes.c_void_p()
+    if library().vram_sampler_open(None, ctypes.byref(sampler)) != OK:
         return Memory((), last_error())
     try:
         missing = ctypes.create_string_buffer(4096)
-        library().vram_look_missing(look, missing, len(missing))
-        gpus = tuple(_gpu(look, index) for index in range(library().vram_look_device_count(look)))
+        library().vram_look_missing(sampler, missing, len(missing))
+        gpus = tuple(_gpu(sampler, index) for index in range(library().vram_sampler_device_count(sampler)))
         return Memory(gpus, _text(missing.value) or (None if gpus else "the driver lists none"))
     finally:
-        library().vram_look_close(look)
+        library().vram_sampler_close(sampler)
 
 
-def _gpu(look: ctypes.c_void_p, index: int) -> Gpu:
+def _gpu(sampler: ctypes.c_void_p, index: int) -> Gpu:
     info = sized(DeviceInfo)
     entries = (ProcessInfo * 1024)()  # more processes than one GPU can have
     count = ctypes.c_size_t(len(entries))
-    status = library().vram_look_device(look, index, ctypes.byref(info), entries, ctypes.byref(count))
+    status = library().vram_sampler_read_device(sampler, index, ctypes.byref(info), entries, ctypes.byref(count))
     if status != OK:
         raise VramError(f"GPU {index}: {status_text(status)}")
     return Gpu(
@@ -145,7 +145,7 @@ def _gpu(look: ctypes.c_void_p, index: int) -> Gpu:
         busy_percent=_known(info.busy_percent),
         memory_busy_percent=_known(info.memory_busy_percent),
         processes=None if info.process_count == UNKNOWN else tuple(map(_process, entries[: count.value])),
-        trouble=_text(info.trouble),
+        error=_text(info.error),
         vendor=_VENDORS.get(info.vendor),
         pci_id=_text(info.pci_id),
         is_asleep=bool(info.is_asleep),

@@ -7,7 +7,7 @@ import threading
 
 from vram._frameworks import Framework, used_frameworks
 from vram._library import library, sized
-from vram._prototypes import UNKNOWN, BoardWish
+from vram._prototypes import UNKNOWN, BoardTrimRequest
 
 _busy = threading.Lock()  # held by the thread that gives memory back; others skip the request
 
@@ -28,13 +28,13 @@ def answer_trim_request() -> bool:
         _busy.release()
 
 
-def _request() -> BoardWish:
-    request = sized(BoardWish)
+def _request() -> BoardTrimRequest:
+    request = sized(BoardTrimRequest)
     library().vram_board_request(ctypes.byref(request))
     return request
 
 
-def _trim(request: BoardWish) -> bool:
+def _trim(request: BoardTrimRequest) -> bool:
     given: list[int | None]
     try:
         frameworks = used_frameworks()

@@ -223,7 +223,7 @@ TEST(Judge, ALookThatHangsLeavesOtherAlertsAsTheyAre) {
   samples.device().health.recovery_action = "reset";
   samples.take_sample();
   samples.overdue(kHourNs);
-  EXPECT_THAT(samples.firing(), ElementsAre("recovery-action", "look-overdue"));
+  EXPECT_THAT(samples.firing(), ElementsAre("recovery-action", "sample-overdue"));
   samples.take_sample(2 * kHourNs);
   samples.take_sample(2 * kMinuteNs);
   EXPECT_THAT(samples.firing(), ElementsAre("recovery-action"));

@@ -212,7 +212,7 @@ std::vector<History> device_histories() {
       {"memory-temperature",
        with_device([](watch::Device& d) { d.health.memory_celsius = 100; }, 6 * kMinuteNs),
        with_device([](watch::Device& d) { d.health.memory_celsius = 99; }, kHourNs)},
-      {"gpu-trouble", with_device([](watch::Device& d) { lose(d); }, 2 * kMinuteNs),
+      {"gpu-error", with_device([](watch::Device& d) { lose(d); }, 2 * kMinuteNs),
        [](SampleSequence& samples) {  // let go for half a minute, on request
          samples.take_sample();
          lose(samples.device());
@@ -251,7 +251,7 @@ std::vector<History> watcher_histories() {
          samples.machine.notes = {"drm: no devices"};
          samples.sample_for(kHourNs);
        }},
-      {"look-slow",
+      {"sampling-slow",
        [](SampleSequence& samples) {
          samples.sample_duration_ns = 5 * kSecondNs;
          samples.sample_for(11 * kMinuteNs);
@@ -260,7 +260,7 @@ std::vector<History> watcher_histories() {
          samples.sample_duration_ns = 5 * kSecondNs - 1;
          samples.sample_for(kHourNs);
        }},
-      {"look-overdue",
+      {"sample-overdue",
        [](SampleSequence& samples) {
          samples.take_sample();
          samples.overdue(60 * kSecondNs);

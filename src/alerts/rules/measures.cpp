@@ -116,7 +116,7 @@ constexpr std::array kMeasures = {
                  .scope = Scope::kDevice,
                  .meaning = "the driver asks for a reset or the like"},
     MeasureFacts{.measure = Measure::kTrouble,
-                 .name = "trouble",
+                 .name = "error",
                  .unit = Unit::kFlag,
                  .scope = Scope::kDevice,
                  .meaning = "the driver answers with an error, or not at all"},
@@ -132,15 +132,15 @@ constexpr std::array kMeasures = {
                  .scope = Scope::kMachine,
                  .meaning = "a source that has worked, or the last hope of one, does not work"},
     MeasureFacts{.measure = Measure::kSampleTime,
-                 .name = "look_time",
+                 .name = "sample_time",
                  .unit = Unit::kSeconds,
                  .scope = Scope::kMachine,
-                 .meaning = "what one look at all devices takes"},
+                 .meaning = "duration of a sample of all devices"},
     MeasureFacts{.measure = Measure::kSampleOverdue,
-                 .name = "look_overdue",
+                 .name = "sample_overdue",
                  .unit = Unit::kSeconds,
                  .scope = Scope::kMachine,
-                 .meaning = "how long a look has been waiting for a driver beyond its period"},
+                 .meaning = "how long a sample has been waiting for a driver beyond its period"},
 };
 
 constexpr bool is_in_order() {

@@ -6,6 +6,8 @@
 // beyond `clear`, so that a value around the threshold does not raise it repeatedly.
 #pragma once
 
+#include "base/time.hpp"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -42,7 +44,6 @@ enum class Measure : uint8_t {
   kSampleOverdue,
 };
 
-inline constexpr uint64_t kSecondNs = 1'000'000'000;
 inline constexpr uint64_t kMinuteNs = 60 * kSecondNs;
 inline constexpr uint64_t kHourNs = 60 * kMinuteNs;
 

@@ -102,7 +102,7 @@ TEST(RuleBook, ErrorsSayWhereAndWhatIsMeant) {
       "unattributed, idle_memory, unused_reserve, dead_process_memory, xid, other_xid, "
       "held_clocks, temperature, memory_temperature, ecc_uncorrected, row_remap_failed, "
       "row_remap_pending, page_retirement_failed, page_retirement_pending, recovery_action, "
-      "trouble, missing, source_failing, look_time, look_overdue");
+      "error, missing, source_failing, sample_time, sample_overdue");
   EXPECT_THAT(
       error_of("[rules.temperature]\nabove = 80\ncleer = 70"),
       StartsWith("rules.toml:3:1: expected a setting of a rule, found 'cleer', did you mean "
@@ -128,7 +128,7 @@ TEST(RuleBook, RefusesWhatCanNotBe) {
   EXPECT_THAT(error_of("[rules.memory-almost-full]\nabove = 95"),
               HasSubstr("\"95%\" or 0.95, found 95"));
   EXPECT_THAT(error_of("[rules.temperature]\nbelow = 80"), HasSubstr("expected 'above'"));
-  EXPECT_THAT(error_of("[rules.gpu-trouble]\nabove = 1"), HasSubstr("yes or no"));
+  EXPECT_THAT(error_of("[rules.gpu-error]\nabove = 1"), HasSubstr("yes or no"));
   EXPECT_THAT(error_of("[rules.temperature]\nclear = 95"),
               HasSubstr("expected 'clear' to be not more"));
   EXPECT_THAT(error_of("[rules.memory-leak]\nclear = \"1h\""), HasSubstr("not less"));
@@ -146,9 +146,8 @@ TEST(RuleBook, RefusesWhatCanNotBe) {
   EXPECT_THAT(error_of("[rules.xid-warning]\nxids = []"), HasSubstr("found a list"));
   EXPECT_THAT(error_of("[rules.xid-warning]\nxids = [48, \"x\"]"), StartsWith("rules.toml:2:13: "));
   EXPECT_THAT(error_of("[rules.own]\nmeasure = \"xid\""), HasSubstr("needs 'xids'"));
-  EXPECT_THAT(error_of("[rules.temperature]\nmeasure = \"trouble\""),
-              HasSubstr("a name of its own"));
-  EXPECT_THAT(error_of("[rules.\"a b\"]\nmeasure = \"trouble\""),
+  EXPECT_THAT(error_of("[rules.temperature]\nmeasure = \"error\""), HasSubstr("a name of its own"));
+  EXPECT_THAT(error_of("[rules.\"a b\"]\nmeasure = \"error\""),
               HasSubstr("expected a rule's name"));
   EXPECT_THAT(error_of("[rules.temperature]\nlabels = { \"a-b\" = \"x\" }"),
               HasSubstr("found 'a-b'"));

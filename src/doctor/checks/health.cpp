@@ -48,7 +48,7 @@ Repair recovery(const MachineFacts& facts, const watch::Device& device, std::str
 void add_trouble(const MachineFacts& facts, const watch::Device& device, Findings& findings) {
   if (!device.sample.trouble) return;
   findings.push_back(
-      {"health.trouble", Severity::kBad,
+      {"health.error", Severity::kBad,
        fmt::format("{} does not answer: {}", name_of(device), printable(*device.sample.trouble)),
        "Programs can't use it. The others go on.", reset(facts, device)});
 }

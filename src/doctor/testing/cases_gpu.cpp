@@ -88,7 +88,7 @@ std::span<const Case> driver_cases() { return kDriverCases; }
 namespace {
 
 constexpr auto kHealthCases = std::to_array<Case>(
-    {{"health.trouble", [](Facts& f) { first_device(f).sample.trouble = "GPU is lost (15)"; },
+    {{"health.error", [](Facts& f) { first_device(f).sample.trouble = "GPU is lost (15)"; },
       nothing},
      {"health.recovery", [](Facts& f) { first_device(f).health.recovery_action = "reset"; },
       nothing},

@@ -2,6 +2,7 @@
 
 #include "base/address_map.hpp"
 #include "base/bytes.hpp"
+#include "base/time.hpp"
 
 #include <fmt/format.h>
 
@@ -24,10 +25,9 @@ constexpr uint64_t kPathKey = uint64_t{1} << 61;
 
 constexpr int64_t kMicrosecond = 1'000;
 constexpr int64_t kMillisecond = 1'000'000;
-constexpr int64_t kSecond = 1'000'000'000;
 constexpr std::array<int64_t, 7> kAgeBoundsNs = {
-    100 * kMicrosecond, kMillisecond, 10 * kMillisecond, 100 * kMillisecond, kSecond,
-    10 * kSecond,       100 * kSecond};
+    100 * kMicrosecond, kMillisecond,         10 * kMillisecond,    100 * kMillisecond,
+    kSignedSecondNs,    10 * kSignedSecondNs, 100 * kSignedSecondNs};
 constexpr std::array<std::string_view, 8> kAgeNamesNs = {
     "under 100 us",  "100 us to 1 ms", "1 to 10 ms",  "10 to 100 ms",
     "100 ms to 1 s", "1 to 10 s",      "10 to 100 s", "100 s and more"};

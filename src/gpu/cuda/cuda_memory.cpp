@@ -1,6 +1,7 @@
 #include "gpu/cuda/cuda_memory.hpp"
 
 #include "base/bytes.hpp"
+#include "base/time.hpp"
 #include "gpu/cuda/driver.hpp"
 
 #include <array>
@@ -15,7 +16,7 @@ constexpr uint64_t kDefaultGranularityBytes = 2 * kMiB;
 uint64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  return static_cast<uint64_t>(now.tv_sec) * kSecondNs + static_cast<uint64_t>(now.tv_nsec);
 }
 
 }  // namespace

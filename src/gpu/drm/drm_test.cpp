@@ -3,6 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "base/testing/paths.hpp"
+#include "base/time.hpp"
 #include "gpu/testing/recorded_tree.hpp"
 
 #include <gmock/gmock.h>
@@ -15,8 +16,6 @@ namespace vram::gpu::drm {
 namespace {
 
 using testing::SizeIs;
-
-constexpr uint64_t kSecond = 1'000'000'000;
 
 std::string tree_file(const std::string& name) { return data_path("drm/") + name + ".tree"; }
 
@@ -91,7 +90,7 @@ TEST(DrmTest, Amdgpu68WithKfdTheLargerFigureWins) {
   EXPECT_EQ(training.pid, 5100u);
   EXPECT_EQ(training.used_bytes, 48 * kGiB);  // KFD's; fdinfo has 40
   EXPECT_EQ(training.host_bytes, 2 * kGiB);
-  EXPECT_EQ(training.busy_ns, 70 * kSecond);  // compute; dma had 5
+  EXPECT_EQ(training.busy_ns, 70 * kSecondNs);  // compute; dma had 5
   EXPECT_TRUE(training.is_compute);
   const DeviceProcess& other = first.processes.value()[1];
   EXPECT_EQ(other.pid, 5200u);
@@ -191,7 +190,7 @@ TEST(DrmTest, AnApuShowsBothMemoriesAndTheSleepingCardIsLeftAlone) {
   ASSERT_THAT(sample.processes.value(), SizeIs(1));
   EXPECT_EQ(sample.processes.value()[0].used_bytes, 256 * kMiB);
   EXPECT_EQ(sample.processes.value()[0].host_bytes, 12 * kGiB);
-  EXPECT_EQ(sample.processes.value()[0].busy_ns, 880 * kSecond);
+  EXPECT_EQ(sample.processes.value()[0].busy_ns, 880 * kSecondNs);
 
   tree.write("sys/class/drm/card0/device/power/runtime_status", "active\n");
   EXPECT_EQ(drm.sample(0).memory.total_bytes, 8'573'157'376u);

@@ -1,6 +1,7 @@
 // Made-up samples for tests of the history, and folders for its files.
 #pragma once
 
+#include "base/time.hpp"
 #include "history/history.hpp"
 
 #include <gtest/gtest.h>
@@ -15,11 +16,10 @@
 
 namespace vram::history::testing {
 
-inline constexpr int64_t kSecond = 1'000'000'000;
-inline constexpr int64_t kMinute = 60 * kSecond;
+inline constexpr int64_t kMinute = 60 * kSignedSecondNs;
 inline constexpr int64_t kHour = 60 * kMinute;
 // 2026-11-22 00:00:00 UTC: the beginning of a day, hour and minute.
-inline constexpr int64_t kDayBegin = int64_t{1'795'305'600} * kSecond;
+inline constexpr int64_t kDayBegin = int64_t{1'795'305'600} * kSignedSecondNs;
 
 // A sample of one device, "GPU-a", with this used memory; the steady clock equals the other.
 inline watch::Sampled sample_at(int64_t time_ns, std::optional<uint64_t> used_bytes,

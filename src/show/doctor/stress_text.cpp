@@ -106,9 +106,9 @@ void add_fill(const stress::FillReport& fill, Page& page) {
                   format_share(fill.obtained_bytes, fill.free_bytes), format_count(fill.handles),
                   format_bytes(fill.written_bytes), format_bytes(fill.compared_bytes),
                   format_share(fill.covered_bytes, fill.obtained_bytes)));
-  if (fill.given_back_bytes != 0)
+  if (fill.released_bytes != 0)
     page.paragraph(Line("  "), fmt::format("given back midway, because others needed it: {}",
-                                           format_bytes(fill.given_back_bytes)));
+                                           format_bytes(fill.released_bytes)));
   Table table({{}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {Align::kRight}, {}});
   table.add_row({faint("pattern"), faint("written"), faint("compared"), faint("took"),
                  faint("bad words"), faint("")});

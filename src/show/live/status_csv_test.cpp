@@ -68,7 +68,7 @@ TEST(StatusCsv, HasARowForADeviceWithoutProcesses) {
   const auto rows = records(testing::awkward_snapshot());
   ASSERT_EQ(rows.size(), 5U);
   EXPECT_EQ(rows[3].at("device"), "2");
-  EXPECT_EQ(rows[3].at("device_trouble"), "the GPU has fallen off the bus (XID 79)");
+  EXPECT_EQ(rows[3].at("device_error"), "the GPU has fallen off the bus (XID 79)");
   for (const char* column : {"pid", "used_bytes", "command", "device_total_bytes", "step"})
     EXPECT_EQ(rows[3].at(column), "") << column;
   EXPECT_EQ(rows[4].at("device_is_asleep"), "1");

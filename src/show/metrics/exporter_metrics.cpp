@@ -1,4 +1,4 @@
-// What the program says of itself and of its looks. See parts.hpp.
+// What the program reports about itself and its samples. See parts.hpp.
 #include "show/metrics/parts.hpp"
 
 #include <algorithm>
@@ -30,26 +30,28 @@ void add_samples(const watch::Sampled& sampled, const ExporterFigures& figures,
                  Families& families) {
   const Labels none;
   if (sampled.number > 0) {
-    families.add({"vram_exporter_looks_total", kCounter, "Looks at the machine so far."}, none,
+    families.add({"vram_exporter_samples_total", kCounter, "Samples of the machine so far."}, none,
                  Number(sampled.number));
-    families.add({"vram_exporter_look_duration_seconds", kGauge, "How long the last look took."},
-                 none, Number(seconds_of(sampled.sample_duration_ns)));
+    families.add(
+        {"vram_exporter_sample_duration_seconds", kGauge, "How long the last sample took."}, none,
+        Number(seconds_of(sampled.sample_duration_ns)));
   }
   if (sampled.period_ns > 0)
-    families.add({"vram_exporter_look_period_seconds", kGauge,
-                  "From the begin of the look before to that of the last one."},
+    families.add({"vram_exporter_sample_period_seconds", kGauge,
+                  "From the start of the sample before the last to the start of the last."},
                  none, Number(seconds_of(sampled.period_ns)));
   if (sampled.snapshot.time_ns > 0) {  // else nobody has looked yet
-    families.add({"vram_exporter_look_timestamp_seconds", kGauge,
-                  "When the machine was last looked at, since 1970; time() less this is the age "
-                  "of the figures."},
-                 none, Number(seconds_of(static_cast<uint64_t>(sampled.snapshot.time_ns))));
+    families.add(
+        {"vram_exporter_sample_timestamp_seconds", kGauge,
+         "When the last sample of the machine was taken, since 1970; time() less this is the age "
+         "of the figures."},
+        none, Number(seconds_of(static_cast<uint64_t>(sampled.snapshot.time_ns))));
     families.add({"vram_exporter_devices", kGauge, "GPUs that were found, whatever their state."},
                  none, Number(uint64_t{sampled.snapshot.devices.size()}));
   }
   if (figures.overdue_ns)
-    families.add({"vram_exporter_look_overdue_seconds", kGauge,
-                  "How much longer than the period the look under way takes: a driver hangs."},
+    families.add({"vram_exporter_sample_overdue_seconds", kGauge,
+                  "How much longer than the period the current sample takes: a driver hangs."},
                  none, Number(seconds_of(*figures.overdue_ns)));
 }
 
@@ -59,11 +61,11 @@ void add_sources(const watch::Snapshot& snapshot, const ExporterFigures& figures
   for (const std::string& note : snapshot.notes) failing.insert(source_of(note));
   for (const std::string& source : failing)
     families.add({"vram_exporter_source_failing", kGauge,
-                  "1: this source of figures could not be asked at the last look."},
+                  "1: this source of figures could not be read in the last sample."},
                  Labels().with("source", source), Number(uint64_t{1}));
   for (const SourceFailures& source : figures.failures)
     families.add({"vram_exporter_source_failures_total", kCounter,
-                  "Looks at which this source of figures could not be asked."},
+                  "Samples in which this source of figures could not be read."},
                  Labels().with("source", source.source), Number(source.failures));
 }
 

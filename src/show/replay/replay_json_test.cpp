@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "base/testing/documented.hpp"
+#include "base/time.hpp"
 #include "show/testing/sample_replay.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +49,7 @@ TEST(ReplayJson, SaysWhereMemoryRanOut) {
   const Json& oom = result["oom"];
   EXPECT_EQ(oom["event"], 4'711);
   EXPECT_EQ(oom["step"], 6);
-  EXPECT_EQ(oom["time_ns"], 6 * testing::kReplaySecond);
+  EXPECT_EQ(oom["time_ns"], 6 * kSignedSecondNs);
   EXPECT_EQ(oom["requested_bytes"], 2 * kGiB);
   EXPECT_EQ(oom["reserved_bytes"], 20 * kGiB);
   EXPECT_EQ(oom["allocated_bytes"], 15 * kGiB);

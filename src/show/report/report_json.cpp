@@ -112,7 +112,7 @@ Json json_oom(const explain::Oom& oom, const explain::Steps& steps, size_t top) 
   return {{"time_ns", oom.moment.time_ns},
           {"event", oom.moment.event},
           {"step", oom.step ? Json(*oom.step) : Json()},
-          {"asked_bytes", oom.requested_bytes},
+          {"requested_bytes", oom.requested_bytes},
           {"device_free_bytes", oom.device_free_bytes},
           {"limit_bytes", oom.limit_bytes ? Json(*oom.limit_bytes) : Json()},
           {"largest_hole_bytes", oom.largest_hole_bytes},

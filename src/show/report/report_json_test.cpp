@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "base/testing/documented.hpp"
+#include "base/time.hpp"
 #include "show/testing/sample_report.hpp"
 
 #include <gmock/gmock.h>
@@ -20,7 +21,7 @@ TEST(ReportJson, CarriesTheFiguresAsIntegers) {
   EXPECT_EQ(json["schema"], "vram.report/1");
   EXPECT_EQ(json["peak"]["requested_bytes"], 15 * testing::kSampleGiB);
   EXPECT_EQ(json["peak"]["reserved_bytes"], 17 * testing::kSampleGiB);
-  EXPECT_EQ(json["peak"]["time_ns"], 8 * testing::kSampleSecond + 1);
+  EXPECT_EQ(json["peak"]["time_ns"], 8 * kSignedSecondNs + 1);
   EXPECT_EQ(json["peak"]["step"], 8);
   EXPECT_EQ(json["confidence"]["word"], "exact");
   EXPECT_EQ(json["steps"]["count"], 10);

@@ -1,6 +1,7 @@
 // A machine with all values that a metrics page can contain, and difficult ones.
 #pragma once
 
+#include "base/time.hpp"
 #include "show/metrics/metrics.hpp"
 #include "show/testing/sample_snapshot.hpp"
 
@@ -39,7 +40,7 @@ inline watch::Sampled full_sampled() {
   watch::Sampled sampled;
   sampled.number = 120;
   sampled.sample_duration_ns = 2'500'000;
-  sampled.period_ns = 1'000'000'000;
+  sampled.period_ns = kSecondNs;
   sampled.snapshot = awkward_snapshot();
   sampled.snapshot.host = "node17";
   watch::Device& device = sampled.snapshot.devices[0];

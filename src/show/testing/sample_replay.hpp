@@ -3,14 +3,13 @@
 #pragma once
 
 #include "base/bytes.hpp"
+#include "base/time.hpp"
 #include "show/replay/replay_report.hpp"
 
 #include <string>
 #include <string_view>
 
 namespace vram::show::testing {
-
-inline constexpr int64_t kReplaySecond = 1'000'000'000;
 
 inline Replayed sample_replayed(std::string allocator, uint64_t reserved_bytes) {
   Replayed replayed;
@@ -29,7 +28,7 @@ inline Replayed sample_replayed(std::string allocator, uint64_t reserved_bytes) 
   result.driver_calls = {{"cudaMalloc", 90, 44'100'000}, {"cudaFree", 12, 1'200'000}};
   for (int64_t i = 0; i < 100; ++i) {
     const auto share = static_cast<uint64_t>(i + 1);
-    result.curve.push_back({i * kReplaySecond / 10, share * 15 * kGiB / 100,
+    result.curve.push_back({i * kSignedSecondNs / 10, share * 15 * kGiB / 100,
                             std::min(2 * share, uint64_t{100}) * reserved_bytes / 100});
   }
   return replayed;
@@ -42,7 +41,7 @@ inline Replayed sample_oom(std::string allocator) {
   replayed.result.capacity_bytes = 20 * kGiB;
   replayed.result.retries = 3;
   replayed.result.curve.resize(60);
-  replayed.result.oom = {4'711, 6 * kReplaySecond, 2 * kGiB, 20 * kGiB, 15 * kGiB, kGiB};
+  replayed.result.oom = {4'711, 6 * kSignedSecondNs, 2 * kGiB, 20 * kGiB, 15 * kGiB, kGiB};
   replayed.oom_step = 6;
   return replayed;
 }
@@ -55,7 +54,7 @@ inline ReplayReport sample_replay() {
   report.file_bytes = 350'684;
   report.events = 82'567;
   report.requests = 41'000;
-  report.duration_ns = 10 * kReplaySecond;
+  report.duration_ns = 10 * kSignedSecondNs;
   report.lag_ns = 10'000'000;
   report.recorded = sample_replayed("torch", 25 * kGiB);
   report.recorded.is_recorded = true;

@@ -1,6 +1,7 @@
 // A made-up Report in which every field is set, for tests of show/.
 #pragma once
 
+#include "base/time.hpp"
 #include "explain/ranks/ranks.hpp"
 #include "explain/report.hpp"
 
@@ -8,7 +9,6 @@ namespace vram::show::testing {
 
 inline constexpr uint64_t kSampleGiB = uint64_t{1} << 30;
 inline constexpr uint64_t kSampleMiB = uint64_t{1} << 20;
-inline constexpr int64_t kSampleSecond = 1'000'000'000;
 
 inline explain::Moment sample_moment(int64_t time_ns, int64_t event, uint64_t requested,
                                      uint64_t reserved) {
@@ -29,8 +29,8 @@ inline explain::State sample_state(const explain::Moment& moment) {
   const uint64_t part = moment.totals.requested_bytes / 4;
   state.breakdowns = {
       {explain::Dimension::kUserFrame,
-       {{"train.py:42 loss_fn", 2 * part, 2 * part, 12, part, kSampleSecond, false, {}},
-        {"train.py:17 forward", part, part, 3, part, kSampleSecond, false, {}},
+       {{"train.py:42 loss_fn", 2 * part, 2 * part, 12, part, kSignedSecondNs, false, {}},
+        {"train.py:17 forward", part, part, 3, part, kSignedSecondNs, false, {}},
         {"before recording", part, part, 1, part, 0, true, {}}}},
       {explain::Dimension::kStack,
        {{"train.py:42 loss_fn",
@@ -38,12 +38,12 @@ inline explain::State sample_state(const explain::Moment& moment) {
          4 * part,
          16,
          part,
-         kSampleSecond,
+         kSignedSecondNs,
          false,
          {{"loss_fn", "/home/user/train.py", 42}, {"<module>", "/home/user/train.py", 0}}}}},
       {explain::Dimension::kScope,
-       {{"forward", 3 * part, 3 * part, 15, part, kSampleSecond, false, {}},
-        {"backward", part, part, 1, part, kSampleSecond, false, {}}}}};
+       {{"forward", 3 * part, 3 * part, 15, part, kSignedSecondNs, false, {}},
+        {"backward", part, part, 1, part, kSignedSecondNs, false, {}}}}};
   state.pinners = {{"train.py:88 hook", 3 * kSampleMiB, 1200 * kSampleMiB, 12}};
   state.segment_count = 20;
   state.block_count = 16;
@@ -56,14 +56,14 @@ inline explain::Steps sample_steps() {
   steps.evidence = "a pattern of 1,000 events, 10 times";
   steps.warmup_count = 2;
   for (uint64_t i = 0; i < 10; ++i) {
-    const auto begin = static_cast<int64_t>(i) * kSampleSecond;
+    const auto begin = static_cast<int64_t>(i) * kSignedSecondNs;
     steps.steps.push_back({"step " + std::to_string(i), i * 1000, 1000, begin,
-                           begin + kSampleSecond, (i + 6) * kSampleGiB, (i + 7) * kSampleGiB,
+                           begin + kSignedSecondNs, (i + 6) * kSampleGiB, (i + 7) * kSampleGiB,
                            i * 1000 + 500, i * kSampleGiB});
   }
-  steps.phases = {{"rise", kSampleSecond / 2, 15 * kSampleGiB, static_cast<int64_t>(9 * kSampleGiB),
-                   20 * kSampleGiB},
-                  {"fall", kSampleSecond / 2, 15 * kSampleGiB,
+  steps.phases = {{"rise", kSignedSecondNs / 2, 15 * kSampleGiB,
+                   static_cast<int64_t>(9 * kSampleGiB), 20 * kSampleGiB},
+                  {"fall", kSignedSecondNs / 2, 15 * kSampleGiB,
                    -static_cast<int64_t>(8 * kSampleGiB), kSampleGiB}};
   return steps;
 }
@@ -94,18 +94,18 @@ inline explain::DeviceReport sample_device(uint32_t ordinal) {
   device.frees = 4'900;
   device.device_allocs = 97;
   device.device_frees = 3;
-  device.begin_unix_ns = 1'795'250'000 * kSampleSecond;
-  device.duration_ns = 10 * kSampleSecond;
+  device.begin_unix_ns = 1'795'250'000 * kSignedSecondNs;
+  device.duration_ns = 10 * kSignedSecondNs;
   device.stream_count = 2;
   device.pool_count = 1;
   const explain::Moment requested =
-      sample_moment(8 * kSampleSecond + 1, 8'500, 15 * kSampleGiB, 16 * kSampleGiB);
+      sample_moment(8 * kSignedSecondNs + 1, 8'500, 15 * kSampleGiB, 16 * kSampleGiB);
   const explain::Moment reserved =
-      sample_moment(9 * kSampleSecond + 1, 9'500, 14 * kSampleGiB, 17 * kSampleGiB);
+      sample_moment(9 * kSignedSecondNs + 1, 9'500, 14 * kSampleGiB, 17 * kSampleGiB);
   device.peak = {requested, requested, requested, reserved};
   for (uint64_t i = 0; i < 100; ++i) {
     const uint64_t live = (i / 10 + 1 + i % 10 / 2) * kSampleGiB;
-    device.timeline.push_back({static_cast<int64_t>(i) * kSampleSecond / 10,
+    device.timeline.push_back({static_cast<int64_t>(i) * kSignedSecondNs / 10,
                                {live, live, live, (7 + i / 10) * kSampleGiB}});
   }
   device.at_peak = sample_state(requested);
@@ -121,7 +121,7 @@ inline explain::DeviceReport sample_device(uint32_t ordinal) {
                     8,
                     8,
                     0.0001,
-                    3 * kSampleSecond}};
+                    3 * kSignedSecondNs}};
   device.what_if = sample_what_if();
   device.oom_count = 1;
   device.ooms = {{requested, 2 * kSampleGiB, kSampleMiB, 600 * kSampleMiB, 8,

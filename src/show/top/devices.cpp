@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "base/time.hpp"
 #include "show/draw/table.hpp"
 #include "show/live/status_words.hpp"
 
@@ -169,7 +170,6 @@ constexpr int kMinWidth = 28;
 constexpr int kMinHeight = 5;  // rows: a title, three of the plot, the axis
 constexpr int kGutter = 6;     // columns for the axis at the left
 constexpr int kPlotGap = 2;
-constexpr uint64_t kSecondNs = 1'000'000'000;
 
 struct Box {
   Place place;

@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "base/time.hpp"
 #include "show/draw/line.hpp"
 #include "show/live/status_words.hpp"
 #include "show/top/devices.hpp"
@@ -16,10 +17,9 @@
 namespace vram::show::top {
 namespace {
 
-constexpr uint64_t kOneSecondNs = 1'000'000'000;
-constexpr uint64_t kHangingNs = kOneSecondNs;  // a look may be late by so much
+constexpr uint64_t kHangingNs = kSecondNs;  // a look may be late by so much
 
-std::string seconds_text(uint64_t ns) { return fmt::format("{} s", ns / kOneSecondNs); }
+std::string seconds_text(uint64_t ns) { return fmt::format("{} s", ns / kSecondNs); }
 
 std::string duration_text(uint64_t ns) {
   return format_duration_ns(static_cast<int64_t>(std::min(ns, uint64_t{INT64_MAX})));
@@ -44,8 +44,7 @@ Line freshness(const TopState& state, const watch::Sampled* sampled, Clock clock
   const uint64_t taken_ns = sampled->begin_ns + sampled->sample_duration_ns;
   const uint64_t age_ns = clock.now_ns > taken_ns ? clock.now_ns - taken_ns : 0;
   if (state.is_paused) line.add(line.empty() ? "paused" : ", paused", Style::kWarning);
-  if (age_ns >= 2 * kOneSecondNs &&
-      (state.is_paused || age_ns > 2 * state.period_ns || !line.empty()))
+  if (age_ns >= 2 * kSecondNs && (state.is_paused || age_ns > 2 * state.period_ns || !line.empty()))
     line.add(fmt::format("{}data {} old", line.empty() ? "" : ", ", seconds_text(age_ns)),
              Style::kWarning);
   if (line.empty()) line.add(pace(state, *sampled));

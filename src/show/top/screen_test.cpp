@@ -4,6 +4,7 @@
 #include "base/testing/hostile_text.hpp"
 #include "base/testing/paths.hpp"
 #include "base/text.hpp"
+#include "base/time.hpp"
 #include "show/testing/lines.hpp"
 #include "show/testing/sample_snapshot.hpp"
 #include "show/top/devices.hpp"
@@ -25,15 +26,13 @@ using ::testing::HasSubstr;
 using testing::lines_of;
 using ::testing::Not;
 
-constexpr uint64_t kSecond = 1'000'000'000;
-
 watch::Sampled sampled(watch::Snapshot snapshot, uint64_t number = 1) {
   watch::Sampled result;
   result.snapshot = std::move(snapshot);
   result.number = number;
-  result.begin_ns = 1'000 * kSecond + number * kSecond;
+  result.begin_ns = 1'000 * kSecondNs + number * kSecondNs;
   result.sample_duration_ns = 2'000'000;
-  result.period_ns = number > 1 ? kSecond : 0;
+  result.period_ns = number > 1 ? kSecondNs : 0;
   return result;
 }
 
@@ -165,12 +164,12 @@ TEST(TopScreen, SaysHowOldTheDataIs) {
   };
   TopState state;
   EXPECT_THAT(head(state), HasSubstr("every 1 s"));
-  course.last.sample_duration_ns = kSecond * 3 / 2;
-  course.last.period_ns = kSecond * 3 / 2;
+  course.last.sample_duration_ns = kSecondNs * 3 / 2;
+  course.last.period_ns = kSecondNs * 3 / 2;
   EXPECT_THAT(head(state), HasSubstr("every 1.5 s instead of 1 s"));
-  course.clock.now_ns = course.last.begin_ns + course.last.sample_duration_ns + 12 * kSecond;
+  course.clock.now_ns = course.last.begin_ns + course.last.sample_duration_ns + 12 * kSecondNs;
   EXPECT_THAT(head(state), HasSubstr("data 12 s old"));
-  course.clock.overdue_ns = 10 * kSecond;
+  course.clock.overdue_ns = 10 * kSecondNs;
   EXPECT_THAT(head(state), HasSubstr("driver call hangs for 11 s, data 12 s old"));
   course.clock.overdue_ns = 0;
   state.is_paused = true;
@@ -235,7 +234,7 @@ TEST(History, KeepsABoundedNumberOfPoints) {
   history.add(sampled(snapshot, 1'999));  // the same look again
   const auto& points = history.of(snapshot.devices[0]);
   ASSERT_EQ(points.size(), History::kMaxPoints);
-  EXPECT_EQ(points.back().time_ns - points.front().time_ns, (History::kMaxPoints - 1) * kSecond);
+  EXPECT_EQ(points.back().time_ns - points.front().time_ns, (History::kMaxPoints - 1) * kSecondNs);
   EXPECT_FLOAT_EQ(*points.back().memory, 92.0F / 141);
 }
 

@@ -1,6 +1,7 @@
 #include "show/top/settings.hpp"
 
 #include "base/bytes.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/toml.hpp"
 

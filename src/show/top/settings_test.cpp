@@ -1,5 +1,7 @@
 #include "show/top/settings.hpp"
 
+#include "base/time.hpp"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr uint64_t kSecondNs = 1'000'000'000;
 
 Settings all_other_than_default() {
   return {Field::kBusy,

@@ -2,6 +2,7 @@
 // columns, dialog. Changed only by handle() (keys.hpp), drawn by draw() (screen.hpp). Plain values.
 #pragma once
 
+#include "base/time.hpp"
 #include "show/top/fields.hpp"
 #include "show/top/grid.hpp"
 #include "show/top/rows.hpp"
@@ -69,7 +70,7 @@ struct TopState {
   std::string message;  // until the next key
   Style message_style = Style::kPlain;
 
-  uint64_t period_ns = 1'000'000'000;
+  uint64_t period_ns = kSecondNs;
   bool is_paused = false;
   bool is_readonly = false;
 

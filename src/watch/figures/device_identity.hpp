@@ -11,7 +11,8 @@ namespace vram::watch::figures {
 inline constexpr auto kIdentityFigures = std::to_array<Figure<Device>>({
     {.metric = {.name = "vram_gpu_info",
                 .kind = Kind::kInfo,
-                .help = "What the GPU is, to be joined by uuid. index is its place at this look.",
+                .help =
+                    "What the GPU is, to be joined by uuid. index is its position in this sample.",
                 .labels = "index name vendor driver pci_id",
                 .points = device_info}},
     {.key = "index",
@@ -69,14 +70,14 @@ inline constexpr auto kIdentityFigures = std::to_array<Figure<Device>>({
      .csv = {.name = "device_is_asleep", .after = "device_power_milliwatts"},
      .metric = {.name = "vram_gpu_asleep",
                 .help = "1: powered down, and not woken to be asked: power/runtime_status."}},
-    {.key = "trouble",
+    {.key = "error",
      .value = sample<&DeviceSample::trouble>,
      .meaning = "why it reported nothing; null if it did report",
-     .csv = {.name = "device_trouble", .after = "device_is_asleep"},
-     .metric = {.name = "vram_gpu_trouble_info",
+     .csv = {.name = "device_error", .after = "device_is_asleep"},
+     .metric = {.name = "vram_gpu_error_info",
                 .kind = Kind::kInfo,
                 .help = "Why the GPU is not up, in the driver's words.",
-                .labels = "trouble",
+                .labels = "error",
                 .points = trouble_info}},
 });
 

@@ -1,4 +1,4 @@
-// look.h as a C program uses it, on the fake library (tests/fake_nvml) and the files of other
+// status.h as a C program uses it, on the fake library (tests/fake_nvml) and the files of other
 // machines' AMD and Intel devices (tests/data/drm).
 #include "base/bytes.hpp"
 #include "base/testing/paths.hpp"
@@ -17,7 +17,7 @@
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <vram/look.h>
+#include <vram/status.h>
 
 namespace {
 
@@ -32,10 +32,10 @@ class Look : public testing::Test {
   void show(const vram::gpu::RecordedTree& tree) {
     root_.emplace("VRAM_DRM_ROOT", std::filesystem::path(tree.roots().sys).parent_path());
   }
-  static vram_device_info device_of(vram_look* look, uint32_t index) {
+  static vram_device_info device_of(vram_sampler* sampler, uint32_t index) {
     vram_device_info info{};
     info.struct_bytes = sizeof info;
-    EXPECT_EQ(vram_look_device(look, index, &info, nullptr, nullptr), VRAM_OK);
+    EXPECT_EQ(vram_sampler_read_device(sampler, index, &info, nullptr, nullptr), VRAM_OK);
     return info;
   }
 
@@ -44,18 +44,18 @@ class Look : public testing::Test {
 };
 
 TEST_F(Look, DevicesAndProcessesAsPlainStructs) {
-  vram_look* look = nullptr;
-  ASSERT_EQ(vram_look_open(kLibrary.c_str(), &look), VRAM_OK) << vram_last_error();
-  ASSERT_EQ(vram_look_device_count(look), 2u);
+  vram_sampler* sampler = nullptr;
+  ASSERT_EQ(vram_sampler_open(kLibrary.c_str(), &sampler), VRAM_OK) << vram_last_error();
+  ASSERT_EQ(vram_sampler_device_count(sampler), 2u);
   vram_device_info info{};
-  EXPECT_EQ(vram_look_device(look, 0, &info, nullptr, nullptr), VRAM_INVALID_VALUE);
+  EXPECT_EQ(vram_sampler_read_device(sampler, 0, &info, nullptr, nullptr), VRAM_INVALID_VALUE);
   info.struct_bytes = sizeof info;
   std::array<vram_process_info, 2> processes{};
   size_t count = processes.size();
-  ASSERT_EQ(vram_look_device(look, 0, &info, processes.data(), &count), VRAM_OK);
+  ASSERT_EQ(vram_sampler_read_device(sampler, 0, &info, processes.data(), &count), VRAM_OK);
   EXPECT_STREQ(info.name, "Fake GPU 0");
   EXPECT_STREQ(info.uuid, "GPU-0");
-  EXPECT_STREQ(info.trouble, "");
+  EXPECT_STREQ(info.error, "");
   EXPECT_EQ(info.total_bytes, info.used_bytes + info.reserved_bytes + info.free_bytes);
   EXPECT_EQ(info.process_count, 5u);
   EXPECT_EQ(info.vendor, VRAM_VENDOR_NVIDIA);
@@ -65,24 +65,24 @@ TEST_F(Look, DevicesAndProcessesAsPlainStructs) {
   EXPECT_EQ(processes[0].used_bytes, VRAM_UNKNOWN);
   EXPECT_EQ(processes[1].kinds, VRAM_PROCESS_COMPUTE | VRAM_PROCESS_GRAPHICS);
   EXPECT_EQ(processes[1].used_bytes, 200 * vram::kMiB);
-  ASSERT_EQ(vram_look_device(look, 5, &info, nullptr, nullptr), VRAM_OK);
-  EXPECT_STREQ(info.trouble, "Something Else (2)");
+  ASSERT_EQ(vram_sampler_read_device(sampler, 5, &info, nullptr, nullptr), VRAM_OK);
+  EXPECT_STREQ(info.error, "Something Else (2)");
   EXPECT_EQ(info.process_count, VRAM_UNKNOWN);
-  EXPECT_EQ(vram_look_close(look), VRAM_OK);
+  EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 }
 
 TEST_F(Look, AmdsDevicesFollowNvidias) {
   const vram::gpu::RecordedTree two(vram::data_path("drm/amdgpu_6.8_kfd.tree"));
   show(two);
-  vram_look* look = nullptr;
-  ASSERT_EQ(vram_look_open(kLibrary.c_str(), &look), VRAM_OK) << vram_last_error();
-  ASSERT_EQ(vram_look_device_count(look), 4u);
-  EXPECT_STREQ(device_of(look, 1).name, "Fake GPU 1");
+  vram_sampler* sampler = nullptr;
+  ASSERT_EQ(vram_sampler_open(kLibrary.c_str(), &sampler), VRAM_OK) << vram_last_error();
+  ASSERT_EQ(vram_sampler_device_count(sampler), 4u);
+  EXPECT_STREQ(device_of(sampler, 1).name, "Fake GPU 1");
   vram_device_info info{};
   info.struct_bytes = sizeof info;
   std::array<vram_process_info, 8> processes{};
   size_t count = processes.size();
-  ASSERT_EQ(vram_look_device(look, 2, &info, processes.data(), &count), VRAM_OK);
+  ASSERT_EQ(vram_sampler_read_device(sampler, 2, &info, processes.data(), &count), VRAM_OK);
   EXPECT_STREQ(info.name, "Instinct MI210");
   EXPECT_STREQ(info.uuid, "df36cd97be6d2a1e");
   EXPECT_STREQ(info.pci_id, "0000:43:00.0");
@@ -99,115 +99,115 @@ TEST_F(Look, AmdsDevicesFollowNvidias) {
   EXPECT_EQ(processes[0].used_bytes, 48 * vram::kGiB);
   EXPECT_EQ(processes[0].kinds, VRAM_PROCESS_COMPUTE);
   EXPECT_EQ(processes[0].gpu_instance, VRAM_NO_INSTANCE);
-  EXPECT_STREQ(device_of(look, 3).pci_id, "0000:c3:00.0");
-  EXPECT_STRNE(device_of(look, 4).trouble, "");
-  EXPECT_EQ(vram_look_close(look), VRAM_OK);
+  EXPECT_STREQ(device_of(sampler, 3).pci_id, "0000:c3:00.0");
+  EXPECT_STRNE(device_of(sampler, 4).error, "");
+  EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 }
 
 TEST_F(Look, WithoutNvmlAmdsDevicesAreTheFirst) {
   const vram::gpu::RecordedTree two(vram::data_path("drm/amdgpu_6.8_kfd.tree"));
   two.write("sys/class/drm/card1/device/power/runtime_status", "suspended\n");
   show(two);
-  vram_look* look = nullptr;
-  ASSERT_EQ(vram_look_open("/nowhere.so", &look), VRAM_OK) << vram_last_error();
-  EXPECT_EQ(vram_look_missing(look, nullptr, 0), 0u) << "such a machine has no NVML";
-  ASSERT_EQ(vram_look_device_count(look), 2u);
-  EXPECT_EQ(device_of(look, 0).used_bytes, 55834574848u);
-  const vram_device_info asleep = device_of(look, 1);
+  vram_sampler* sampler = nullptr;
+  ASSERT_EQ(vram_sampler_open("/nowhere.so", &sampler), VRAM_OK) << vram_last_error();
+  EXPECT_EQ(vram_look_missing(sampler, nullptr, 0), 0u) << "such a machine has no NVML";
+  ASSERT_EQ(vram_sampler_device_count(sampler), 2u);
+  EXPECT_EQ(device_of(sampler, 0).used_bytes, 55834574848u);
+  const vram_device_info asleep = device_of(sampler, 1);
   EXPECT_EQ(asleep.is_asleep, 1u);
-  EXPECT_STREQ(asleep.trouble, "");
+  EXPECT_STREQ(asleep.error, "");
   EXPECT_STREQ(asleep.pci_id, "0000:c3:00.0");
   EXPECT_EQ(asleep.used_bytes, VRAM_UNKNOWN);
   EXPECT_EQ(asleep.process_count, VRAM_UNKNOWN);
-  EXPECT_EQ(vram_look_close(look), VRAM_OK);
+  EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 }
 
 TEST_F(Look, IntelsDevicesAndTheHostsMemoryOfProcesses) {
   const vram::gpu::RecordedTree tiles(vram::data_path("recorded_gpus/xe_two_tiles.tree"));
   show(tiles);
-  vram_look* look = nullptr;
-  ASSERT_EQ(vram_look_open("/nowhere.so", &look), VRAM_OK) << vram_last_error();
+  vram_sampler* sampler = nullptr;
+  ASSERT_EQ(vram_sampler_open("/nowhere.so", &sampler), VRAM_OK) << vram_last_error();
   vram_device_info info{};
   info.struct_bytes = sizeof info;
   vram_process_info process{};
   size_t count = 1;
-  ASSERT_EQ(vram_look_device(look, 0, &info, &process, &count), VRAM_OK);
+  ASSERT_EQ(vram_sampler_read_device(sampler, 0, &info, &process, &count), VRAM_OK);
   EXPECT_EQ(info.vendor, VRAM_VENDOR_INTEL);
   EXPECT_EQ(info.total_bytes, 128 * vram::kGiB);
   EXPECT_EQ(info.used_bytes, VRAM_UNKNOWN);
   EXPECT_EQ(process.pid, 1383u);
   EXPECT_EQ(process.used_bytes, 128826120 * vram::kKiB);
   EXPECT_EQ(process.host_bytes, 264 * vram::kKiB);
-  EXPECT_EQ(vram_look_close(look), VRAM_OK);
+  EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 }
 
 // As after an update of the driver, until the module is loaded anew.
 TEST_F(Look, AnNvmlThatDoesNotStartHidesNoOtherDevices) {
-  vram_look* look = nullptr;
-  EXPECT_EQ(vram_look_open("libc.so.6", &look), VRAM_NOT_SUPPORTED);
+  vram_sampler* sampler = nullptr;
+  EXPECT_EQ(vram_sampler_open("libc.so.6", &sampler), VRAM_NOT_SUPPORTED);
   const std::string why = vram_last_error();
   const vram::gpu::RecordedTree two(vram::data_path("drm/amdgpu_6.8_kfd.tree"));
   show(two);
-  ASSERT_EQ(vram_look_open("libc.so.6", &look), VRAM_OK) << vram_last_error();
+  ASSERT_EQ(vram_sampler_open("libc.so.6", &sampler), VRAM_OK) << vram_last_error();
   std::array<char, 512> text{};
-  EXPECT_EQ(vram_look_missing(look, text.data(), text.size()), why.size());
+  EXPECT_EQ(vram_look_missing(sampler, text.data(), text.size()), why.size());
   EXPECT_EQ(text.data(), why);
   EXPECT_THAT(why, testing::HasSubstr("libc.so.6"));
   std::array<char, 5> few{};
-  EXPECT_EQ(vram_look_missing(look, few.data(), few.size()), why.size());
+  EXPECT_EQ(vram_look_missing(sampler, few.data(), few.size()), why.size());
   EXPECT_EQ(few.data(), why.substr(0, 4));
   EXPECT_EQ(vram_look_missing(nullptr, text.data(), text.size()), 0u);
-  EXPECT_EQ(vram_look_close(look), VRAM_OK);
+  EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 }
 
 TEST_F(Look, AnNvmlThatListsNothingHidesNoOtherDevices) {
   const vram::gpu::RecordedTree two(vram::data_path("drm/amdgpu_6.8_kfd.tree"));
   show(two);
   auto broken = std::make_optional<Environment>("FAKE_NVML_FAIL", "nvmlDeviceGetCount_v2=999");
-  vram_look* look = nullptr;
-  ASSERT_EQ(vram_look_open(kLibrary.c_str(), &look), VRAM_OK) << vram_last_error();
-  EXPECT_EQ(vram_look_device_count(look), 2u);
-  EXPECT_STREQ(device_of(look, 0).pci_id, "0000:43:00.0");
-  EXPECT_GT(vram_look_missing(look, nullptr, 0), 0u);
-  EXPECT_EQ(vram_look_close(look), VRAM_OK);
+  vram_sampler* sampler = nullptr;
+  ASSERT_EQ(vram_sampler_open(kLibrary.c_str(), &sampler), VRAM_OK) << vram_last_error();
+  EXPECT_EQ(vram_sampler_device_count(sampler), 2u);
+  EXPECT_STREQ(device_of(sampler, 0).pci_id, "0000:43:00.0");
+  EXPECT_GT(vram_look_missing(sampler, nullptr, 0), 0u);
+  EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 
   broken.reset();
-  ASSERT_EQ(vram_look_open(kLibrary.c_str(), &look), VRAM_OK) << vram_last_error();
+  ASSERT_EQ(vram_sampler_open(kLibrary.c_str(), &sampler), VRAM_OK) << vram_last_error();
   broken.emplace("FAKE_NVML_FAIL", "nvmlDeviceGetCount_v2=999");
-  EXPECT_EQ(vram_look_device_count(look), 4u) << "numbers remain";
-  EXPECT_STREQ(device_of(look, 2).pci_id, "0000:43:00.0");
-  EXPECT_EQ(vram_look_close(look), VRAM_OK);
+  EXPECT_EQ(vram_sampler_device_count(sampler), 4u) << "numbers remain";
+  EXPECT_STREQ(device_of(sampler, 2).pci_id, "0000:43:00.0");
+  EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 }
 
 TEST_F(Look, SaysWhyItCantBeOpened) {
-  vram_look* look = nullptr;
-  EXPECT_EQ(vram_look_open("/nowhere.so", &look), VRAM_NO_DRIVER);
+  vram_sampler* sampler = nullptr;
+  EXPECT_EQ(vram_sampler_open("/nowhere.so", &sampler), VRAM_NO_DRIVER);
   EXPECT_THAT(vram_last_error(), testing::HasSubstr("/nowhere.so"));
-  EXPECT_EQ(vram_look_open(kLibrary.c_str(), nullptr), VRAM_INVALID_VALUE);
-  EXPECT_EQ(vram_look_close(nullptr), VRAM_INVALID_VALUE);
+  EXPECT_EQ(vram_sampler_open(kLibrary.c_str(), nullptr), VRAM_INVALID_VALUE);
+  EXPECT_EQ(vram_sampler_close(nullptr), VRAM_INVALID_VALUE);
 }
 
 TEST_F(Look, AForkHasNothingOpen) {
-  vram_look* look = nullptr;
-  ASSERT_EQ(vram_look_open(kLibrary.c_str(), &look), VRAM_OK);
+  vram_sampler* sampler = nullptr;
+  ASSERT_EQ(vram_sampler_open(kLibrary.c_str(), &sampler), VRAM_OK);
   if (const pid_t child = fork(); child == 0) {
     vram_device_info info{};
     info.struct_bytes = sizeof info;
-    const bool is_refused = vram_look_device_count(look) == 0 &&
-                            vram_look_missing(look, nullptr, 0) == 0 &&
-                            vram_look_device(look, 0, &info, nullptr, nullptr) == VRAM_FORKED &&
-                            vram_look_close(look) == VRAM_FORKED;
+    const bool is_refused =
+        vram_sampler_device_count(sampler) == 0 && vram_look_missing(sampler, nullptr, 0) == 0 &&
+        vram_sampler_read_device(sampler, 0, &info, nullptr, nullptr) == VRAM_FORKED &&
+        vram_sampler_close(sampler) == VRAM_FORKED;
     _exit(is_refused ? 0 : 1);
   } else {
     const int status = vram::status_of_child(child);
     EXPECT_EQ(status, 0);
   }
-  EXPECT_EQ(vram_look_close(look), VRAM_OK);
+  EXPECT_EQ(vram_sampler_close(sampler), VRAM_OK);
 }
 
 }  // namespace
 
-// The board's functions of look.h as a C program uses them.
+// The board's functions of status.h as a C program uses them.
 
 namespace {
 
@@ -261,25 +261,25 @@ TEST_F(BoardDoorTest, PostsAndReads) {
 }
 
 TEST_F(BoardDoorTest, RequestsAreToldOfUntilTheyAreAnswered) {
-  vram_board_wish wish{};
-  EXPECT_EQ(vram_board_request(&wish), VRAM_INVALID_VALUE);
-  wish = {sizeof wish, 9, 9, 9};
-  EXPECT_EQ(vram_board_request(&wish), VRAM_OK);  // no page is open
-  EXPECT_EQ(wish.number, 0u);
+  vram_board_trim_request request{};
+  EXPECT_EQ(vram_board_request(&request), VRAM_INVALID_VALUE);
+  request = {sizeof request, 9, 9, 9};
+  EXPECT_EQ(vram_board_request(&request), VRAM_OK);  // no page is open
+  EXPECT_EQ(request.number, 0u);
   vram_board_answer(1, 2);
   ASSERT_EQ(vram_board_open(), VRAM_OK);
   auto asked =
       TrimRequester::start(folder_, static_cast<uint32_t>(getpid()), {.bytes = 4096}).value();
-  EXPECT_EQ(vram_board_request(&wish), VRAM_OK);
-  EXPECT_NE(wish.number, 0u);
-  EXPECT_EQ(wish.device, VRAM_UNKNOWN);
-  EXPECT_EQ(wish.bytes, 4096u);
+  EXPECT_EQ(vram_board_request(&request), VRAM_OK);
+  EXPECT_NE(request.number, 0u);
+  EXPECT_EQ(request.device, VRAM_UNKNOWN);
+  EXPECT_EQ(request.bytes, 4096u);
   EXPECT_EQ(asked.poll(), TrimState::kAsked);
-  vram_board_answer(wish.number, 2048);
+  vram_board_answer(request.number, 2048);
   EXPECT_EQ(asked.poll(), TrimState::kAnswered);
   EXPECT_EQ(asked.bytes(), 2048u);
-  EXPECT_EQ(vram_board_request(&wish), VRAM_OK);
-  EXPECT_EQ(wish.number, 0u);
+  EXPECT_EQ(vram_board_request(&request), VRAM_OK);
+  EXPECT_EQ(request.number, 0u);
 }
 
 TEST_F(BoardDoorTest, AForkPostsOnItsOwnPageAndTakesItAlong) {

@@ -1,18 +1,18 @@
 /* vram: the state of this machine's GPUs and their processes, and the status page on which a
  * process publishes its own figures; C functions of libvram.so.
  *
- *     vram_look* look;
- *     if (vram_look_open(NULL, &look) != VRAM_OK) … vram_last_error();
+ *     vram_sampler* sampler;
+ *     if (vram_sampler_open(NULL, &sampler) != VRAM_OK) … vram_last_error();
  *     vram_device_info info = {.struct_bytes = sizeof info};
- *     for (uint32_t i = 0; i < vram_look_device_count(look); ++i)
- *       vram_look_device(look, i, &info, NULL, NULL);
- *     vram_look_close(look);
+ *     for (uint32_t i = 0; i < vram_sampler_device_count(sampler); ++i)
+ *       vram_sampler_read_device(sampler, i, &info, NULL, NULL);
+ *     vram_sampler_close(sampler);
  *
  * The rules of vram/vram.h apply. An unknown figure is VRAM_UNKNOWN, never 0: the driver or its
  * version does not report it, or this process may not read it.
  */
-#ifndef VRAM_LOOK_H
-#define VRAM_LOOK_H
+#ifndef VRAM_STATUS_H
+#define VRAM_STATUS_H
 
 #include <vram/vram.h>
 
@@ -25,7 +25,7 @@ extern "C" {
 /* ---------------------------------------------------------------------------------- devices and
  * processes */
 
-typedef struct vram_look vram_look;
+typedef struct vram_sampler vram_sampler;
 
 /* Opens what reports about this machine's devices: NVIDIA's management library (NVML), and for
  * AMD's and Intel's devices the kernel's files, with AMD's library for what these do not have.
@@ -34,19 +34,19 @@ typedef struct vram_look vram_look;
  * library: the file of NVML; NULL: the environment variable VRAM_NVML, else libnvidia-ml.so.1.
  * VRAM_NO_DRIVER: no such library, or no driver, and no device of AMD or Intel.
  * VRAM_NOT_SUPPORTED: the library is not NVML, or does not start, and there is no device of AMD or
- * Intel. VRAM_INVALID_VALUE: look is NULL. vram_last_error() has the details. */
-VRAM_API vram_status vram_look_open(const char* library, vram_look** look);
+ * Intel. VRAM_INVALID_VALUE: sampler is NULL. vram_last_error() has the details. */
+VRAM_API vram_status vram_sampler_open(const char* library, vram_sampler** sampler);
 /* Writes why NVIDIA's devices are missing, if there is an NVML that does not start or does not list
  * them: at most `capacity` bytes, the last of which is 0. Returns the length of the whole text, or
  * 0 if nothing is known to be missing. */
-VRAM_API size_t vram_look_missing(vram_look* look, char* text, size_t capacity);
-/* Closes it. No other call may use it at the same time. VRAM_INVALID_VALUE: look is NULL.
+VRAM_API size_t vram_look_missing(vram_sampler* sampler, char* text, size_t capacity);
+/* Closes it. No other call may use it at the same time. VRAM_INVALID_VALUE: sampler is NULL.
  * VRAM_FORKED: this process is a fork of the process that opened it; there is nothing to close. */
-VRAM_API vram_status vram_look_close(vram_look* look);
+VRAM_API vram_status vram_sampler_close(vram_sampler* sampler);
 /* Returns the number of devices, including those that this process may not access; 0 in a fork of
  * the process that opened it. NVIDIA's devices come first, those that NVML listed when it was
  * opened, with its numbers. May be called from any thread. */
-VRAM_API uint32_t vram_look_device_count(vram_look* look);
+VRAM_API uint32_t vram_sampler_device_count(vram_sampler* sampler);
 
 typedef enum vram_vendor {
   VRAM_VENDOR_NVIDIA = 0,
@@ -73,7 +73,7 @@ typedef struct vram_device_info {
   char name[96];
   char uuid[96];
   /* Why the device reports no figures, such as "GPU is lost (15)"; "": no error. */
-  char trouble[96];
+  char error[96];
   char pci_id[32]; /* "0000:19:00.0" */
   vram_vendor vendor;
   uint32_t is_asleep; /* 1: powered down; nothing else was read, so as not to wake it */
@@ -96,16 +96,17 @@ typedef struct vram_process_info {
 } vram_process_info;
 
 /* Reads a device, and its processes sorted by pid. A device that fails is no error: it has a text
- * in `trouble` and no figures. Processes of other users on AMD's and Intel's devices are listed
+ * in `error` and no figures. Processes of other users on AMD's and Intel's devices are listed
  * only if they compute on AMD's, or if this process may trace them. May be called from any thread;
  * waits no longer than the driver's own calls.
  *
  * processes, capacity: writes at most *capacity processes and sets *capacity to their number; both
  * may be NULL.
  * VRAM_INVALID_VALUE: struct_bytes matches no version of this library. VRAM_FORKED: as for
- * vram_look_close(). */
-VRAM_API vram_status vram_look_device(vram_look* look, uint32_t index, vram_device_info* info,
-                                      vram_process_info* processes, size_t* capacity);
+ * vram_sampler_close(). */
+VRAM_API vram_status vram_sampler_read_device(vram_sampler* sampler, uint32_t index,
+                                              vram_device_info* info, vram_process_info* processes,
+                                              size_t* capacity);
 
 /* ------------------------------------------------------------------------------ the status page */
 
@@ -150,12 +151,12 @@ VRAM_API void vram_board_close(void);
 VRAM_API vram_status vram_board_post(const vram_board_figures* figures);
 
 /* A request to this process, for example by `vram free`, to return cached memory to the device. */
-typedef struct vram_board_wish {
-  size_t struct_bytes; /* set by the caller to sizeof(vram_board_wish) */
+typedef struct vram_board_trim_request {
+  size_t struct_bytes; /* set by the caller to sizeof(vram_board_trim_request) */
   uint64_t number;     /* pass it to vram_board_answer(); 0: there is no request */
   uint64_t device;     /* as posted by this process; VRAM_UNKNOWN: all */
   uint64_t bytes;      /* at least; VRAM_UNKNOWN: as much as possible */
-} vram_board_wish;
+} vram_board_trim_request;
 
 /* Reads the newest unanswered request; number is 0 if there is none, or no page is open. A process
  * that posts calls it after each post and may release memory. If it cannot at that moment (a CUDA
@@ -163,7 +164,7 @@ typedef struct vram_board_wish {
  * call, except for the first call in a fork, as vram_board_post(). May be called from any thread;
  * two threads may receive the same request. VRAM_INVALID_VALUE: struct_bytes matches no version of
  * this library. */
-VRAM_API vram_status vram_board_request(vram_board_wish* wish);
+VRAM_API vram_status vram_board_request(vram_board_trim_request* request);
 /* Answers the request with this number: `bytes` were returned (VRAM_UNKNOWN: the amount is
  * unknown). Has no effect if no page is open. May be called from any thread. */
 VRAM_API void vram_board_answer(uint64_t number, uint64_t bytes);

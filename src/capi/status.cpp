@@ -1,4 +1,4 @@
-// The functions of look.h about devices and processes: telemetry as plain C structs.
+// The functions of status.h about devices and processes: telemetry as plain C structs.
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "base/spin_lock.hpp"
@@ -21,9 +21,9 @@
 #include <string>
 #include <unistd.h>
 #include <vector>
-#include <vram/look.h>
+#include <vram/status.h>
 
-struct vram_look {
+struct vram_sampler {
   vram::gpu::drm::Drm drm;
   std::optional<vram::gpu::nvml::Nvml> nvml;
   uint32_t nvml_count;  // when it was opened, so that a failure later does not change the numbers
@@ -74,7 +74,7 @@ vram_device_info as_c(const DeviceIdentity& identity, const DeviceSample& sample
   info.process_count = sample.processes ? sample.processes->size() : VRAM_UNKNOWN;
   write_text(info.name, identity.name);
   write_text(info.uuid, identity.uuid);
-  write_text(info.trouble, sample.trouble);
+  write_text(info.error, sample.trouble);
   write_text(info.pci_id, identity.pci_id);
   info.vendor = as_c(identity.vendor);
   info.is_asleep = sample.is_asleep ? 1 : 0;
@@ -98,13 +98,13 @@ vram_process_info as_c(const DeviceProcess& process) {
 
 extern "C" {
 
-vram_status vram_look_open(const char* library, vram_look** look) {
+vram_status vram_sampler_open(const char* library, vram_sampler** sampler) {
   last_error().clear();
-  if (look == nullptr) {
-    last_error() = "expected a place for the vram_look, found NULL";
+  if (sampler == nullptr) {
+    last_error() = "expected a place for the vram_sampler, found NULL";
     return VRAM_INVALID_VALUE;
   }
-  auto opened = std::make_unique<vram_look>(vram_look{
+  auto opened = std::make_unique<vram_sampler>(vram_sampler{
       .drm =
           vram::gpu::drm::Drm::open(vram::gpu::drm::machine_roots(), vram::gpu::rocm::open_extras),
       .nvml = {},
@@ -124,35 +124,36 @@ vram_status vram_look_open(const char* library, vram_look** look) {
   } else if (!is_absent) {
     opened->missing = nvml.error().message;
   }
-  *look = opened.release();
+  *sampler = opened.release();
   return VRAM_OK;
 }
 
-vram_status vram_look_close(vram_look* look) {
-  if (look == nullptr) return VRAM_INVALID_VALUE;
-  if (look->is_forked()) return VRAM_FORKED;
-  const std::unique_ptr<vram_look> closed(look);
+vram_status vram_sampler_close(vram_sampler* sampler) {
+  if (sampler == nullptr) return VRAM_INVALID_VALUE;
+  if (sampler->is_forked()) return VRAM_FORKED;
+  const std::unique_ptr<vram_sampler> closed(sampler);
   return VRAM_OK;
 }
 
-size_t vram_look_missing(vram_look* look, char* text, size_t capacity) {
-  if (look == nullptr || look->is_forked()) return 0;
-  if (text != nullptr) (void)std::snprintf(text, capacity, "%s", look->missing.c_str());
-  return look->missing.size();
+size_t vram_look_missing(vram_sampler* sampler, char* text, size_t capacity) {
+  if (sampler == nullptr || sampler->is_forked()) return 0;
+  if (text != nullptr) (void)std::snprintf(text, capacity, "%s", sampler->missing.c_str());
+  return sampler->missing.size();
 }
 
-uint32_t vram_look_device_count(vram_look* look) {
-  return look == nullptr || look->is_forked() ? 0 : look->nvml_count + look->drm_count();
+uint32_t vram_sampler_device_count(vram_sampler* sampler) {
+  return sampler == nullptr || sampler->is_forked() ? 0
+                                                    : sampler->nvml_count + sampler->drm_count();
 }
 
-vram_status vram_look_device(vram_look* look, uint32_t index, vram_device_info* info,
-                             vram_process_info* processes, size_t* capacity) {
-  if (look == nullptr || info == nullptr) return VRAM_INVALID_VALUE;
-  if (look->is_forked()) return VRAM_FORKED;
+vram_status vram_sampler_read_device(vram_sampler* sampler, uint32_t index, vram_device_info* info,
+                                     vram_process_info* processes, size_t* capacity) {
+  if (sampler == nullptr || info == nullptr) return VRAM_INVALID_VALUE;
+  if (sampler->is_forked()) return VRAM_FORKED;
   if (info->struct_bytes != sizeof(vram_device_info)) return VRAM_INVALID_VALUE;
-  const bool is_nvml = look->nvml && (index < look->nvml_count || look->drm_count() == 0);
-  const Telemetry& source = is_nvml ? static_cast<Telemetry&>(*look->nvml) : look->drm;
-  const uint32_t place = is_nvml ? index : index - look->nvml_count;
+  const bool is_nvml = sampler->nvml && (index < sampler->nvml_count || sampler->drm_count() == 0);
+  const Telemetry& source = is_nvml ? static_cast<Telemetry&>(*sampler->nvml) : sampler->drm;
+  const uint32_t place = is_nvml ? index : index - sampler->nvml_count;
   const DeviceSample sample = source.sample(place);
   *info = as_c(source.identity(place), sample);
   if (capacity == nullptr) return VRAM_OK;
@@ -164,7 +165,7 @@ vram_status vram_look_device(vram_look* look, uint32_t index, vram_device_info* 
 
 }  // extern "C"
 
-// The functions of look.h about the board: this process's page, and reading those of others.
+// The functions of status.h about the board: this process's page, and reading those of others.
 
 namespace {
 
@@ -307,12 +308,13 @@ vram_status vram_board_post(const vram_board_figures* figures) {
   return VRAM_OK;
 }
 
-vram_status vram_board_request(vram_board_wish* wish) {
-  if (wish == nullptr || wish->struct_bytes != sizeof(vram_board_wish)) return VRAM_INVALID_VALUE;
+vram_status vram_board_request(vram_board_trim_request* newest) {
+  if (newest == nullptr || newest->struct_bytes != sizeof(vram_board_trim_request))
+    return VRAM_INVALID_VALUE;
   const Board* const board = OpenBoard::get().current();
   const auto pending = board == nullptr ? std::nullopt : board->request();
   const auto request = pending.value_or(TrimRequest{});
-  *wish = {sizeof *wish, request.number, request.device, request.bytes};
+  *newest = {sizeof *newest, request.number, request.device, request.bytes};
   return VRAM_OK;
 }
 

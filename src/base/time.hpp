@@ -1,0 +1,12 @@
+// The nanoseconds of a second: unsigned for durations and the monotonic clock, signed for
+// differences and for times since 1970.
+#pragma once
+
+#include <cstdint>
+
+namespace vram {
+
+inline constexpr uint64_t kSecondNs = 1'000'000'000;
+inline constexpr int64_t kSignedSecondNs = 1'000'000'000;
+
+}  // namespace vram
