@@ -1,0 +1,100 @@
+"""The families of training programs on which predictions are measured.
+
+The halves were fixed before any rule was tuned. Rules and constants are chosen with the programs of `choose` alone; those of
+`prove` are measured too, but only to show how exact the rules are for programs that they were not tuned for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import language
+import others
+import vision
+from training import Setup, Step
+
+BOTH = ("fp32", "bf16_autocast")
+PURE = (*BOTH, "bf16")
+
+
+@dataclass(frozen=True)
+class Family:
+    name: str
+    half: str
+    build: Callable[[Setup], Step]
+    batches: tuple[int, int]
+    precisions: tuple[str, ...] = BOTH
+
+
+@dataclass(frozen=True)
+class Program:
+    family: Family
+    precision: str
+    batch: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.family.name}.{self.precision}.{self.batch}"
+
+
+def choose(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, ...] = BOTH) -> Family:
+    return Family(build.__name__, "choose", build, (batches[0], batches[1]), precisions)
+
+
+def prove(build: Callable[[Setup], Step], *batches: int, precisions: tuple[str, ...] = BOTH) -> Family:
+    return Family(build.__name__, "prove", build, (batches[0], batches[1]), precisions)
+
+
+FAMILIES = (
+    choose(vision.resnet50, 16, 48, precisions=(*BOTH, "fp16")),
+    choose(vision.resnet18_channels_last, 32, 96, precisions=(*BOTH, "fp16")),
+    choose(vision.vit, 16, 48),
+    choose(vision.convnext, 16, 48),
+    choose(vision.unet, 4, 12),
+    choose(vision.video, 4, 12),
+    choose(vision.detection, 4, 12),
+    choose(language.gpt2, 4, 10),
+    choose(language.llama, 4, 12, precisions=PURE),
+    choose(language.llama_lora, 4, 12, precisions=PURE),
+    choose(language.t5, 8, 24, precisions=PURE),
+    choose(language.bert, 8, 24),
+    choose(language.moe, 4, 16),
+    choose(language.lstm, 32, 96),
+    choose(others.wav2vec2, 4, 12),
+    choose(others.graph, 50, 200),
+    choose(others.recommendation, 4096, 16384),
+    choose(others.diffusion, 8, 32, precisions=PURE),
+    choose(others.clip, 32, 128),
+    prove(vision.mobilenet, 32, 96),
+    prove(vision.swin, 16, 48),
+    prove(vision.segmentation, 4, 12),
+    prove(vision.gan, 64, 256),
+    prove(language.qwen_checkpointed, 2, 6, precisions=PURE),
+    prove(language.translation, 8, 32),
+    prove(others.whisper, 4, 12),
+    prove(others.speech, 16, 48),
+    prove(others.graph_attention, 20, 80),
+)
+
+
+def programs(halves: tuple[str, ...] = ("choose", "prove")) -> Iterator[Program]:
+    for family in FAMILIES:
+        if family.half in halves:
+            for precision in family.precisions:
+                for batch in family.batches:
+                    yield Program(family, precision, batch)
+
+
+def build(program: Program, device: str = "cuda", *, tiny: bool = False) -> Step:
+    return program.family.build(Setup(program.batch, program.precision, device, tiny))
+
+
+def preload() -> None:
+    """Imports what the programs import when they are built, so that forks of this process share it."""
+    import torch_geometric.nn  # noqa: F401
+    import transformers
+
+    for name in ("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen2ForCausalLM", "T5ForConditionalGeneration", "BertForMaskedLM", "CLIPModel",
+                 "Wav2Vec2ForAudioFrameClassification", "WhisperForConditionalGeneration"):  # fmt: skip
+        getattr(transformers, name)

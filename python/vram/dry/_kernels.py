@@ -1,0 +1,295 @@
+"""What eager GPU kernels allocate besides the outputs of their operators: rules read from data files.
+
+A file of `kernels/` serves a range of PyTorch versions. Each of its rules names operators, the names of their positional arguments,
+and a formula in bytes. Formulas are arithmetic over the arguments of a call, constants of the GPU generation, and a few functions:
+
+    numel(t) itemsize(t) nbytes(t) rank(t) size(t, d) dtype(t) output(i) count(list) total(list) largest(list)
+    is_contiguous(t) is_channels_last(t) copy_bytes(t): 0 if contiguous
+    reduction_buffer(t, dims, processors, processor_threads) reduction_counters(…): see _reductions.py
+    ceil_div(a, b) round_up(a, b) min(…) max(…)
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from vram.dry import _reductions
+
+_FOLDER = Path(__file__).parent / "kernels"
+_FREED = ("before_output", "after_output", "with_context")
+_KEYS = {"ops", "arguments", "purpose", "bytes", "when", "freed", "before_output", "per_thread", "measured", "source"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operator call as the dispatcher sees it, below autograd and autocast.
+
+    `args`, `kwargs` and `outputs` hold tensors whose shape, stride, dtype and device can be read. `thread` is 0 for the thread of the
+    program and another number for autograd's, which has cuBLAS handles of its own.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    outputs: tuple[Any, ...]
+    stream: int = 0
+    thread: int = 0
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """An allocation that a call makes and does not return.
+
+    `freed` is "before_output", "after_output" (both: within the call) or "with_context": allocated by the first call for each device,
+    stream and purpose, and kept until the process ends.
+    """
+
+    size_bytes: int
+    purpose: str
+    freed: str
+    before_output: bool
+
+
+class InvalidRule(ValueError):
+    """A data file breaks the schema of the rules."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One entry of a data file; see the module's documentation for the formulas `size` and `condition`."""
+
+    ops: tuple[str, ...]
+    arguments: tuple[str, ...]
+    purpose: str
+    size: CodeType
+    condition: CodeType | None
+    freed: str
+    before_output: bool
+    per_thread: bool
+    measured: bool
+
+
+def _dtype(tensor: Any) -> str:
+    return str(tensor.dtype).rpartition(".")[2]
+
+
+def _itemsize(tensor: Any) -> int:
+    return int(tensor.dtype.itemsize)
+
+
+def _numel(tensor: Any) -> int:
+    return math.prod(int(length) for length in tensor.shape)
+
+
+def _nbytes(tensor: Any) -> int:
+    return _numel(tensor) * _itemsize(tensor)
+
+
+def _ceil_div(value: int, divisor: int) -> int:
+    return -(-value // divisor)
+
+
+def _is_contiguous(tensor: Any) -> bool:
+    expected = 1
+    for length, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
+        if length != 1 and stride != expected:
+            return False
+        expected *= length
+    return True
+
+
+def _is_channels_last(tensor: Any) -> bool:
+    """Whether the channels are the fastest dimension, and the tensor is not contiguous as well."""
+    return len(tensor.shape) in (4, 5) and tensor.stride()[1] == 1 and not _is_contiguous(tensor)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "numel": _numel,
+    "itemsize": _itemsize,
+    "nbytes": _nbytes,
+    "dtype": _dtype,
+    "rank": lambda tensor: len(tensor.shape),
+    "size": lambda tensor, dim: int(tensor.shape[dim]),
+    "count": len,
+    "total": lambda tensors: sum(map(_nbytes, tensors)),
+    "largest": lambda tensors: max(map(_nbytes, tensors), default=0),
+    "is_contiguous": _is_contiguous,
+    "is_channels_last": _is_channels_last,
+    "copy_bytes": lambda tensor: 0 if _is_contiguous(tensor) else _nbytes(tensor),
+    "reduction_buffer": lambda *arguments: _reductions.scratch(*arguments)[0],
+    "reduction_counters": lambda *arguments: _reductions.scratch(*arguments)[1],
+    "ceil_div": _ceil_div,
+    "round_up": lambda value, multiple: _ceil_div(value, multiple) * multiple,
+    "min": min,
+    "max": max,
+}
+_NODES = (
+    ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call, ast.Name, ast.Constant, ast.Subscript,
+    ast.Load, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Not, ast.And, ast.Or, ast.Eq, ast.NotEq, ast.Lt,
+    ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In, ast.NotIn, ast.Tuple,
+)  # fmt: skip
+
+
+def _formula(text: str, names: set[str]) -> CodeType:
+    """Compiles a formula; only the nodes and names that formulas may use are accepted."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        raise InvalidRule(f"formula {text!r} is not an expression: {error.msg}") from None
+    for node in ast.walk(tree):
+        if not isinstance(node, _NODES):
+            raise InvalidRule(
+                f"formula {text!r} uses {type(node).__name__}; expected arithmetic, comparisons and calls"
+            )
+        if isinstance(node, ast.Name) and node.id not in names:
+            raise InvalidRule(f"formula {text!r} uses the name {node.id!r}; expected one of {', '.join(sorted(names))}")
+        if isinstance(node, ast.Call) and not (
+            isinstance(node.func, ast.Name) and (node.func.id in _FUNCTIONS or node.func.id == "output")
+        ):
+            raise InvalidRule(f"formula {text!r} calls something that is not a function of formulas")
+    return compile(tree, "<formula>", "eval")
+
+
+def _rule(entry: Mapping[str, Any], constants: set[str]) -> Rule:
+    unknown, missing = (
+        entry.keys() - _KEYS,
+        {"ops", "arguments", "purpose", "bytes", "freed", "measured", "source"} - entry.keys(),
+    )
+    if unknown or missing or entry["freed"] not in _FREED:
+        raise InvalidRule(
+            f"rule {entry.get('purpose')!r} of {entry.get('ops')}: unknown keys {sorted(unknown)}, missing keys {sorted(missing)}, "
+            f"freed {entry.get('freed')!r}; expected one of {', '.join(_FREED)}"
+        )
+    arguments = tuple(entry["arguments"].split())
+    names = {*arguments, *constants, *_FUNCTIONS, "output", "outputs"}
+    return Rule(
+        ops=tuple(entry["ops"]),
+        arguments=arguments,
+        purpose=entry["purpose"],
+        size=_formula(entry["bytes"], names),
+        condition=_formula(entry["when"], names) if "when" in entry else None,
+        freed=entry["freed"],
+        before_output=entry.get("before_output", False),
+        per_thread=entry.get("per_thread", False),
+        measured=entry["measured"],
+    )
+
+
+def _version(text: str) -> tuple[int, int]:
+    found = re.match(r"(\d+)\.(\d+)", text)
+    if not found:
+        raise ValueError(f"PyTorch version {text!r} is not understood; expected one like '2.11.0+cu130'")
+    return int(found[1]), int(found[2])
+
+
+def _data(torch_version: str) -> dict[str, Any]:
+    """Returns the newest file that is not newer than this PyTorch; the oldest one if all are."""
+    wanted = _version(torch_version)
+    files = sorted(_FOLDER.glob("pytorch-*.json"), key=lambda path: _version(path.stem.partition("-")[2]))
+    older = [path for path in files if _version(path.stem.partition("-")[2]) <= wanted]
+    found: dict[str, Any] = json.loads((older or files[:1])[-1].read_text())
+    return found
+
+
+def _workspace_of(config: str) -> int:
+    """Returns the bytes of a CUBLAS_WORKSPACE_CONFIG, as ":4096:2:16:8": pairs of KiB and counts."""
+    numbers = [int(number) for number in re.findall(r"\d+", config)]
+    return sum(size * count * 1024 for size, count in zip(numbers[::2], numbers[1::2]))
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The rules for one generation of GPUs and one version of PyTorch."""
+
+    constants: Mapping[str, int]
+    rules: Mapping[str, tuple[Rule, ...]]
+    known: tuple[str, ...]
+    _seen: dict[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, gpu: str, torch_version: str, settings: Mapping[str, Any]) -> Kernels:
+        """Read the rules for a GPU.
+
+        Args:
+            gpu: its compute capability, as "sm_90". A generation without constants of its own gets those of most others.
+            torch_version: as in `torch.__version__`.
+            settings: of the program, by name. `CUBLAS_WORKSPACE_CONFIG` sets the size of cuBLAS's workspaces; any whole number replaces
+                the constant of its name.
+        """
+        data = _data(torch_version)
+        constants = {name: values.get(gpu, values[""]) for name, values in data["constants"].items()}
+        if settings.get("CUBLAS_WORKSPACE_CONFIG"):
+            constants["cublas_workspace"] = _workspace_of(settings["CUBLAS_WORKSPACE_CONFIG"])
+        constants |= {name: int(settings[name]) for name in constants.keys() & settings.keys()}
+        rules: dict[str, tuple[Rule, ...]] = {}
+        for entry in data["rules"]:
+            rule = _rule(entry, {*constants})
+            for op in rule.ops:
+                rules[op] = (*rules.get(op, ()), rule)
+        return cls(constants, rules, tuple(data["known"]))
+
+    @property
+    def context_bytes(self) -> int:
+        """Bytes of the device that a CUDA context takes, without modules of kernels."""
+        return self.constants["context"]
+
+    @property
+    def module_bytes(self) -> int:
+        """Bytes of the device that the modules of a usual training program take once all its kernels have run."""
+        return self.constants["modules"]
+
+    def allocations(self, call: Call) -> tuple[Allocation, ...]:
+        """Return what the call allocates besides its outputs, in order; nothing for an operator without rules."""
+        return tuple(self._allocations(call))
+
+    def _allocations(self, call: Call) -> Iterator[Allocation]:
+        for rule in self.rules.get(call.name, ()):
+            # A trailing argument that the call left out has its default, which is None for all that formulas ask about.
+            values: dict[str, Any] = {
+                **dict.fromkeys(rule.arguments),
+                **dict(zip(rule.arguments, call.args)),
+                **call.kwargs,
+            }
+            names = {
+                **_FUNCTIONS,
+                **self.constants,
+                **values,
+                "output": call.outputs.__getitem__,
+                "outputs": call.outputs,
+            }
+            names["__builtins__"] = {}
+            if rule.condition is not None and not eval(rule.condition, names):
+                continue
+            size = int(eval(rule.size, names))
+            if size > 0:
+                thread = f", thread {call.thread}" if rule.per_thread and call.thread else ""
+                yield Allocation(size, rule.purpose + thread, rule.freed, rule.before_output)
+
+    def is_known(self, name: str) -> bool:
+        """Return whether the rules cover the operator: it has some, or it is known to allocate nothing but its outputs."""
+        if name not in self._seen:
+            listed = name in self.rules or any(fnmatchcase(name, pattern) for pattern in self.known)
+            self._seen[name] = listed or _is_plain(name)
+        return self._seen[name]
+
+
+def _is_plain(name: str) -> bool:
+    """Whether PyTorch declares the operator to be pointwise or a view: such kernels write to their outputs and need nothing else."""
+    import torch
+
+    found: Any = torch.ops
+    try:
+        for part in name.split("."):
+            found = getattr(found, part)
+        return bool(found.is_view) or torch.Tag.pointwise in found.tags
+    except (AttributeError, RuntimeError):
+        return False
