@@ -5,6 +5,7 @@
   program is doing. The program ``vram``, which comes with this package, explains recordings (also ``python -m vram``).
 - ``vram.monitor`` measures functions and blocks; ``vram.memory()`` lists the GPUs and the processes that use them.
 - ``vram.Cleaner`` frees memory when that is worthwhile; ``vram.find_cycles()`` finds reference cycles with tensors.
+- ``vram.dry_run()`` predicts the memory of a training step without a GPU.
 - ``vram.micro_batches()``, ``vram.retry_on_oom`` and ``vram.find_batch_size()`` adapt batches to the available memory.
 """
 
@@ -15,6 +16,7 @@ from vram._installed import version as _version
 from vram._public import publish as _publish
 from vram._stats import Stat, Stats, stats
 from vram.clean import Cleaned, Cleaner, Cleaning, Cycle, Grade, find_cycles
+from vram.dry import DryRun, dry_run
 from vram.monitoring import (
     Board,
     DeviceUse,
@@ -47,6 +49,7 @@ __all__ = [
     "Cleaning",
     "Cycle",
     "DeviceUse",
+    "DryRun",
     "Enabled",
     "Gpu",
     "GpuProcess",
@@ -71,6 +74,7 @@ __all__ = [
     "callbacks",
     "cupy",
     "disable",
+    "dry_run",
     "enable",
     "find_batch_size",
     "find_cycles",

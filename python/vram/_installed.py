@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -20,6 +21,8 @@ def version() -> str:
 def program() -> Path:
     """Return the path of the program that was installed with this package (in a venv, with --user, in a prefix).
 
+    ``VRAM_PROGRAM`` names another one.
+
     Raises:
         FileNotFoundError: The program is missing.
         importlib.metadata.PackageNotFoundError: The package runs from its sources.
@@ -29,6 +32,9 @@ def program() -> Path:
     >>> command[0].endswith("/bin/vram")
     True
     """
+    named = os.environ.get("VRAM_PROGRAM")
+    if named:
+        return Path(named)
     for file in _distribution().files or []:
         if file.name == "vram" and file.parent.name == "bin":
             return Path(str(file.locate())).resolve()

@@ -36,6 +36,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Name: vram\nVersion: 1.2.3\n")
     (metadata / "RECORD").write_text("../bin/vram,,\n")
+    monkeypatch.delenv("VRAM_PROGRAM", raising=False)
     monkeypatch.setattr(_installed, "_distribution", lambda: Distribution.at(metadata))
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Callable
 
 from vram import _marks
 
 _MAX_ARGUMENT_DEPTH = 3
+
+# Set during a dry run, whose tensors have made-up memory: device, address and bytes; None: not a tensor of the dry run.
+pretended: Callable[[Any], tuple[int, int, int] | None] = lambda _tensor: None  # noqa: E731
 
 
 def is_tensor(value: Any) -> bool:
@@ -28,6 +31,9 @@ def _plain(tensor: Any) -> Iterator[Any]:
 
 def _storage(tensor: Any) -> tuple[int, int, int] | None:
     """Device, address and bytes; None: it has none that counts (another kind of device, sparse, fake, freed)."""
+    made_up = pretended(tensor)
+    if made_up is not None:
+        return made_up
     device = tensor.device
     if device.type not in _marks.DEVICE_TYPES:
         return None
@@ -41,6 +47,9 @@ def _storage(tensor: Any) -> tuple[int, int, int] | None:
 
 def address(tensor: Any) -> int:
     """Of its first element; 0: it has none."""
+    made_up = pretended(tensor)
+    if made_up is not None:
+        return made_up[1]
     try:
         return int(next(_plain(tensor), tensor).data_ptr())
     except (RuntimeError, NotImplementedError):

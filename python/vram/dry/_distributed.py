@@ -1,0 +1,78 @@
+"""Ranks that do not exist: every process group of a dry run is PyTorch's fake one, in which this process is rank 0."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from vram.dry._patches import Patches
+from vram.dry._values import warn
+
+
+@contextlib.contextmanager
+def fake_ranks(world_size: int, patches: Patches) -> Iterator[None]:
+    """Let the program initialize process groups of any backend; with more than one rank, the default one exists."""
+    distributed = torch.distributed
+    if not distributed.is_available() or distributed.is_initialized():
+        yield
+        return
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    before = distributed.init_process_group
+
+    def init(*_arguments: Any, world_size: int = world_size, **named: Any) -> None:
+        if not distributed.is_initialized():
+            ranks = world_size if world_size > 1 else int(os.environ.get("WORLD_SIZE", "1"))
+            before(backend="fake", store=FakeStore(), rank=0, world_size=ranks, **_kept(named))
+
+    patches.put(distributed, "init_process_group", init)
+    _answer_reducers(patches)
+    if world_size > 1:
+        init()
+    try:
+        yield
+    finally:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+class _Silent:
+    """Stands in for the logger of a DistributedDataParallel, which measures times on the GPU."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_arguments: None
+
+
+def _answer_reducers(patches: Patches) -> None:
+    """Let DistributedDataParallel reduce its gradients: fake groups end their work without a result, which it expects."""
+    parallel = torch.nn.parallel.DistributedDataParallel
+    before, register = parallel.__init__, parallel.register_comm_hook
+
+    def reduced(_state: Any, bucket: Any) -> Any:
+        future: Any = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    reduced.__annotations__.clear()  # PyTorch accepts only its own types there
+
+    def init(model: Any, *args: Any, **kwargs: Any) -> None:
+        before(model, *args, **kwargs)
+        register(model, None, reduced)
+        model.logger = _Silent()
+
+    patches.put(parallel, "__init__", init)
+    patches.put(
+        parallel,
+        "register_comm_hook",
+        lambda _model, _state, hook: warn(f"a dry run does not run communication hooks: {hook} is left out"),
+    )
+    # It compares the shapes of all ranks by their values.
+    patches.put(torch.nn.parallel.distributed, "_verify_param_shape_across_processes", lambda *_arguments: None)
+
+
+def _kept(named: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in named.items() if key in ("timeout", "group_name")}

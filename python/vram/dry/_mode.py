@@ -1,0 +1,311 @@
+"""What an operator does in a dry run: computed on the CPU as always, or pretended, with its memory on the tape.
+
+    program ──▶ autograd, autocast ──▶ DryMode ──▶ all tensors real, on the CPU: computed
+                                          └──────▶ one is fake: PyTorch's FakeTensorMode gives shapes, strides and dtypes;
+                                                   Storages and Kernels give the memory
+
+Tensors on the CPU keep their values, so that indices, lengths, schedules and data loaders work as always. Only large ones that
+the program makes from nothing (weights, synthetic batches) are fake, so that no model is materialised.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from vram.dry._choices import WHOLE, Choices
+from vram.dry._kernels import Call, Kernels
+from vram.dry._sized import SIZED
+from vram.dry._storages import Storages
+from vram.dry._tape import Tape
+from vram.dry._values import DryRunError, Values, users_line, warn
+
+# Tensors on the CPU that are made from nothing are fake above this size.
+_MAX_REAL_BYTES = 256 << 10
+_HIDDEN = torch.device("meta")  # where gradients are while autograd's engine asks; see _device_for_autograd()
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
+_ATEN = torch.ops.aten
+# Results that are allocated in another order than they are returned.
+_BIRTHS = {
+    _ATEN.native_dropout.default: (1, 0),  # the mask first
+    _ATEN._scaled_dot_product_cudnn_attention.default: (2, 3, 0, 1),  # of tensors only: seed and offset first
+}
+_CREATE = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy"})
+_HAS_ACCELERATOR = torch._C._accelerator_getAccelerator if hasattr(torch._C, "_accelerator_getAccelerator") else None
+
+
+class Fakes(FakeTensorMode):
+    """PyTorch's fake tensors, which must not touch a GPU even if the program believes that there is one."""
+
+    @property
+    def avoid_device_init(self) -> bool:
+        return True
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """The tensors of an operator's arguments or results."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from leaves(part)
+
+
+def is_on_gpu(tensor: Any) -> bool:
+    return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
+
+
+class Streams(threading.local):
+    """The stream that the calling thread uses; 0 is the default one."""
+
+    current = 0
+
+
+class DryMode(TorchDispatchMode):
+    """The mode of one dry run. It sees operators below autograd and autocast, from every thread that inherits it."""
+
+    def __init__(self, tape: Tape, kernels: Kernels, values: Values, choices: Choices) -> None:
+        super().__init__()
+        self.choices = choices
+        self.fakes = Fakes(allow_fallback_kernels=False, allow_non_fake_inputs=True)
+        self.storages = Storages(tape)
+        self.streams = Streams()
+        self.unknown_operators: dict[str, str] = {}  # name: the line that used it first
+        self.values = values
+        self._tape, self._kernels = tape, kernels
+        self._kept: dict[tuple[int, int, str], tuple[int, int]] = {}  # memory that stays with the context
+        self._seen_owners: list[tuple[int, int]] | None = None  # a list while calibrating
+        self._owners_of_one = (0, 0)
+        self._device_is_hidden = _HAS_ACCELERATOR is not None and _HAS_ACCELERATOR() is None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.ops.prim.device.default:
+            return self._device_for_autograd(args[0])
+        if any(
+            not issubclass(kind, FakeTensor) and kind is not torch.Tensor and kind is not torch.nn.Parameter
+            for kind in types
+        ):
+            return NotImplemented  # DTensor and others: their parts come here
+        tensors = [*leaves(args), *leaves(tuple(kwargs.values()))]
+        if kwargs.get("device") == _HIDDEN and self._device_is_hidden and _is_engine(_caller()):
+            kwargs = {**kwargs, "device": next((t.device for t in tensors if is_on_gpu(t)), torch.device("cuda"))}
+        if not any(isinstance(tensor, FakeTensor) for tensor in tensors):
+            return self._from_real(func, tensors, args, kwargs)
+        if func is _ATEN._to_copy.default and self._is_own_answer(args[0], kwargs):
+            return args[0]
+        if func is _ATEN.add.Tensor and self._accumulates(args, kwargs):
+            return self._pretend(_ATEN.add_.Tensor, args, kwargs)
+        if func is _ATEN._local_scalar_dense.default:
+            return self.read_item(args[0], str(func))
+        if func._schema.is_mutable and self._writes_to_real(func, args):
+            return args[0]
+        if torch.is_inference_mode_enabled():
+            parts = self._decomposed(func, args, kwargs)
+            if parts is not NotImplemented:
+                return parts
+        sized = SIZED.get(func)
+        return self._pretend(func, args, kwargs) if sized is None else sized(self, self.values, func, args, kwargs)
+
+    def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """In inference mode, operators arrive that PyTorch otherwise decomposes above."""
+        choose = self.choices.of.get(func)
+        if choose is None and func._schema.name.removeprefix("aten::") in WHOLE:
+            return NotImplemented
+        with self:
+            return func.decompose(*args, **kwargs) if choose is None else choose(*args, **kwargs)
+
+    # ------------------------------------------------------------------------------------------ real tensors
+
+    def _from_real(self, func: Any, tensors: list[Any], args: Any, kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is not None and torch.device(device).type == "cuda":
+            return self._pretend(func, args, kwargs)
+        if tensors or func.name() in _CREATE:
+            return self._compute(func, args, kwargs)
+        made = self._fake(func, args, kwargs)  # from nothing
+        sizes = [out.untyped_storage().nbytes() for out in leaves(made)]
+        return made if sizes and min(sizes) > _MAX_REAL_BYTES else self._compute(func, args, kwargs)
+
+    @staticmethod
+    def _compute(func: Any, args: Any, kwargs: Any) -> Any:
+        mode = torch._C._unset_dispatch_mode(_FAKE)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            if mode is not None:
+                torch._C._set_dispatch_mode(mode)
+
+    def _writes_to_real(self, func: Any, args: Any) -> bool:
+        """A write of unknown values into a real tensor does not happen: what it holds is then out of date."""
+        written = args[0] if args else None
+        is_real = isinstance(written, torch.Tensor) and not isinstance(written, FakeTensor)
+        if is_real and func._schema.arguments[0].is_write:
+            warn(
+                f"{func.name()} writes values of the GPU, which a dry run does not compute, to a tensor on the CPU, which keeps its old "
+                "values"
+            )
+            return True
+        return False
+
+    # ------------------------------------------------------------------------------------------ fake tensors
+
+    def _fake(self, func: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except (fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException):
+            raise self.values.all(func.name()) from None
+        except (fake_tensor.UnsupportedOperatorException, NotImplementedError) as error:
+            raise DryRunError(
+                f"{users_line()}: {func.name()} has no fake kernel, so its result's shape is unknown; register one with "
+                f"torch.library.register_fake('{func.name()}'), or leave the operator out of the dry run ({error})"
+            ) from error
+
+    def _pretend(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = self._fake(func, args, kwargs)
+        self.account(func, args, kwargs, tuple(leaves(result)))
+        return result
+
+    pretend = _pretend
+
+    def account(self, func: Any, args: Any, kwargs: Any, outputs: tuple[Any, ...]) -> None:
+        """Put the memory of a call on the tape: its results, and what its kernels allocate in addition."""
+        on_gpu = [tensor for tensor in outputs if is_on_gpu(tensor)]
+        if not on_gpu and not any(is_on_gpu(tensor) for tensor in leaves(args)):
+            return
+        stream = self.streams.current
+        fresh = []
+        order = _BIRTHS.get(func, ())
+        for tensor in [on_gpu[index] for index in order] if len(order) == len(on_gpu) else on_gpu:
+            storage = tensor.untyped_storage()
+            if self.storages.knows(storage):
+                self.storages.update(storage)
+            else:
+                fresh.append((storage, tensor.fake_device.index))
+        device = next((t.fake_device.index for t in (*on_gpu, *leaves(args)) if is_on_gpu(t)), 0)
+        name = str(func)
+        if not self._kernels.is_known(name) and name not in self.unknown_operators:
+            self.unknown_operators[name] = users_line()
+        thread = (
+            0 if torch._C._current_graph_task_id() == -1 else 1
+        )  # on a GPU, backward runs on a thread of autograd's
+        inside = self._kernels.allocations(Call(name, args, kwargs, outputs, stream, thread))
+        early = [self._allocate(device, stream, each) for each in inside if each.before_output]
+        self._free(device, stream, early, "before_output")
+        for storage, index in fresh:
+            if not self.storages.knows(storage):  # two results may share one
+                self.storages.add(storage, index, stream)
+        late = [self._allocate(device, stream, each) for each in inside if not each.before_output]
+        self._free(device, stream, early + late, "after_output")
+
+    def _allocate(self, device: int, stream: int, inside: Any) -> tuple[Any, int]:
+        if inside.freed != "with_context":
+            return inside, self._tape.allocate(device, inside.size_bytes, stream)
+        key = (device, stream, inside.purpose)
+        address, size_bytes = self._kept.get(key, (0, 0))
+        if inside.size_bytes > size_bytes:
+            if size_bytes:
+                self._tape.free(device, address, size_bytes, stream)
+            address = self._tape.allocate(device, inside.size_bytes, stream)
+            self._tape.name(device, address, inside.size_bytes, inside.purpose, "workspace")
+            self._kept[key] = (address, inside.size_bytes)
+        return inside, address
+
+    def _free(self, device: int, stream: int, allocated: list[tuple[Any, int]], when: str) -> None:
+        for inside, address in allocated:
+            if inside.freed == when:
+                self._tape.free(device, address, inside.size_bytes, stream)
+
+    def read_item(self, tensor: Any, operator: str) -> Any:
+        """Return what item() answers."""
+        return self.values.read(operator, tensor.is_floating_point())
+
+    # ------------------------------------------------------------------------------------------ autograd's engine
+
+    def _device_for_autograd(self, tensor: Any) -> torch.device:
+        """Answer C++ code that asks where a tensor is.
+
+        Without an accelerator in PyTorch, its engine cannot add gradients on the GPU up, because it looks for the accelerator's
+        streams. It asks outside all Python code, and gets an answer that needs no streams.
+        """
+        if self._device_is_hidden and _is_engine(_caller()):
+            return _HIDDEN
+        device: torch.device = tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
+        return device
+
+    def _is_own_answer(self, tensor: Any, kwargs: Any) -> bool:
+        """Whether the engine moves a gradient to where it is, because of the answer above."""
+        return (
+            self._device_is_hidden
+            and kwargs.get("device") == tensor.device
+            and kwargs.get("dtype") in (None, tensor.dtype)
+            and _is_engine(_caller())
+        )
+
+    def _accumulates(self, args: Any, kwargs: Any) -> bool:
+        """Whether autograd's engine adds a gradient to one that arrived before.
+
+        Without any mode, it adds in place if nothing else has the earlier one; while a mode is active it never does.
+        """
+        if kwargs or torch.is_grad_enabled() or torch._C._current_graph_task_id() == -1 or not _is_engine(_caller()):
+            return False
+        before, new = args
+        if self._seen_owners is not None:
+            self._seen_owners.append(_owners(before))
+        return (
+            isinstance(before, FakeTensor)
+            and isinstance(new, FakeTensor)
+            and before is not new
+            and before.shape == new.shape
+            and before.dtype == new.dtype
+            and _owners(before) == self._owners_of_one
+            and _is_dense(before)
+        )
+
+    def calibrate(self) -> None:
+        """Learn what PyTorch counts for a gradient that only the engine has, which depends on its version."""
+        self._seen_owners = []
+        start = torch.ones(2, device="cuda", requires_grad=True)
+        (start.exp() + start.sin()).backward(torch.ones(2, device="cuda"))
+        self._owners_of_one = self._seen_owners[0]
+        self._seen_owners = None
+
+
+def _is_dense(tensor: Any) -> bool:
+    """Whether its elements fill its memory, each once."""
+    expected = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _owners(tensor: Any) -> tuple[int, int]:
+    return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+
+
+_ENGINE = "_engine_run_backward"
+_TRANSPARENT = ("torch/_compile.py", "torch/_dynamo/eval_frame.py", "vram/dry/_mode.py", "torch/utils/_stats.py")
+
+
+def _caller() -> FrameType | None:
+    """The Python code that called the operator."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.endswith(_TRANSPARENT):
+        frame = frame.f_back
+    return frame
+
+
+def _is_engine(frame: FrameType | None) -> bool:
+    return frame is None or frame.f_code.co_name == _ENGINE

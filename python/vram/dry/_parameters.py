@@ -1,0 +1,51 @@
+"""Parameters that change their device, and storages that change their size, as they do for plain tensors."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from vram.dry._patches import Patches
+from vram.dry._storages import Storages
+
+
+def _swap(first: Any, second: Any) -> None:
+    """Swap what two tensors are, as torch.utils.swap_tensors() does, although PyTorch's fake tensors have weak references.
+
+    The caller keeps `second`, which has no use any more: it gives its memory up at once, as it does if parameters change in place.
+    """
+    _exchange(first, second)
+    _exchange(second, torch.nn.Parameter(torch.empty(0, device="cpu"), requires_grad=False))
+
+
+def _exchange(first: Any, second: Any) -> None:
+    first.__class__, second.__class__ = second.__class__, first.__class__
+    first.__dict__, second.__dict__ = second.__dict__, first.__dict__
+    torch._C._swap_tensor_impl(first, second)
+
+
+def put_in_place(patches: Patches, storages: Storages) -> None:
+    """Keep parameters the same objects when a module moves; follow storages that are resized in Python."""
+    apply = torch.nn.Module._apply
+
+    def move(module: Any, function: Any, recurse: bool = True) -> Any:
+        before = torch.__future__.get_swap_module_params_on_conversion()
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            return apply(module, function, recurse)
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(before)
+
+    resize = torch.UntypedStorage.resize_
+
+    def resized(storage: Any, size: Any) -> Any:
+        result = resize(storage, size)
+        storages.update(storage)
+        return result
+
+    patches.put(torch.utils, "swap_tensors", _swap)
+    patches.put(torch.nn.Module, "_apply", move)
+    patches.put(torch.UntypedStorage, "resize_", resized)

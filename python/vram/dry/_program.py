@@ -1,0 +1,40 @@
+"""What the program `vram` answers about the trace of a dry run. A call of the library can replace each function."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from vram._error import VramError
+from vram._installed import program
+
+
+def _run(*arguments: str) -> str:
+    done = subprocess.run([str(program()), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):  # 1: a finding
+        raise VramError(f"vram {arguments[0]} failed: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def replay(trace: Path, allocator: str, *, finds_capacity: bool = False) -> dict[str, Any]:
+    """Return the result of replaying a trace: an object of vram.replay/1."""
+    more = ["--min-capacity"] if finds_capacity else []
+    answer = json.loads(
+        _run("replay", str(trace), "--allocator", allocator, "--capacity", "unlimited", "--json", *more)
+    )
+    result: dict[str, Any] = answer["results"][0]
+    return result
+
+
+def report(trace: Path) -> str:
+    """Return the report of a trace, as text."""
+    return _run("report", str(trace))
+
+
+def holders(trace: Path) -> list[dict[str, Any]]:
+    """Return who holds the requested bytes at their peak: objects "holder" of vram.report/1, all of them, largest first."""
+    peak = json.loads(_run("report", str(trace), "--json", "--top", "0"))["at_peak"]
+    found: list[dict[str, Any]] = next((b["holders"] for b in peak["breakdowns"] if b["by"] == "user_frame"), [])
+    return found

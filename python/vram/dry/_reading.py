@@ -1,0 +1,58 @@
+"""The methods that read a tensor's values, for fake tensors: what they answer is decided by Values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._subclasses.fake_tensor import FakeTensor
+
+from vram.dry._mode import DryMode
+from vram.dry._patches import Patches
+from vram.dry._values import Unknown, warn
+
+
+def put_in_place(patches: Patches, mode: DryMode) -> None:
+    """Give fake tensors the methods."""
+
+    def item(tensor: Any) -> Any:
+        if tensor.numel() != 1:
+            raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
+        return mode.read_item(tensor, "item()")
+
+    def number(tensor: Any) -> float:
+        value = item(tensor)
+        if isinstance(value, Unknown):
+            warn(
+                f"the program makes a Python float of a value that a dry run does not compute, and continues with {float(value)}; state "
+                "another with assume"
+            )
+        return float(value)
+
+    def text(tensor: Any, spec: str = "") -> str:
+        if tensor.dim() == 0 and spec:
+            return format(item(tensor), spec)
+        return object.__format__(tensor, "")
+
+    def values(name: str) -> Any:
+        def read(tensor: Any, *_arguments: Any, **_named: Any) -> Any:
+            if tensor.numel() == 1 and name == "tolist()":
+                one = item(tensor)
+                for _ in range(tensor.dim()):
+                    one = [one]
+                return one
+            raise mode.values.all(name)
+
+        return read
+
+    for name, method in {
+        "item": item,
+        "__float__": number,
+        "__int__": lambda tensor: int(item(tensor)),
+        "__bool__": lambda tensor: bool(item(tensor)),
+        "__index__": lambda tensor: int(item(tensor)),
+        "__format__": text,
+        "tolist": values("tolist()"),
+        "numpy": values("numpy()"),
+        "__array__": values("numpy()"),
+    }.items():
+        patches.put(FakeTensor, name, method)

@@ -1,0 +1,144 @@
+"""The time of a dry run: everything that is put into PyTorch, in order, and taken out again."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from vram.dry import _cuda, _parameters, _reading
+from vram.dry._choices import Choices, convolution_format
+from vram.dry._distributed import fake_ranks
+from vram.dry._gpu import Gpu
+from vram.dry._kernels import Kernels
+from vram.dry._mode import DryMode
+from vram.dry._patches import Patches
+from vram.dry._scopes import Scopes
+from vram.dry._tape import Tape
+from vram.dry._values import Values, warn
+from vram.watching import _memory
+
+
+def _settings() -> dict[str, Any]:
+    """What kernels' memory depends on in addition to their arguments."""
+    names = ("CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE")
+    settings: dict[str, Any] = {name: os.environ[name] for name in names if name in os.environ}
+    settings["cudnn.benchmark"] = torch.backends.cudnn.benchmark
+    settings["allow_tf32"] = torch.backends.cuda.matmul.allow_tf32
+    return settings
+
+
+class Session:
+    """One dry run while it runs, and what is left of it."""
+
+    def __init__(
+        self, gpu: Gpu, path: Path, assume: Mapping[str, Any], world_size: int, torch_version: str | None
+    ) -> None:
+        self._gpu, self._world_size = gpu, world_size
+        self._torch_version = torch_version or torch.__version__
+        capability = f"sm_{gpu.capability[0]}{gpu.capability[1]}"
+        self.kernels = Kernels.load(capability, self._torch_version, _settings())
+        self.values = Values(assume)
+        self._path = path
+        self.on_step: Callable[[int], None] = lambda _number: None
+        self._scopes = Scopes(lambda number: self.on_step(number))
+        self._stack = contextlib.ExitStack()
+
+    @property
+    def steps(self) -> int:
+        return self._scopes.steps
+
+    @property
+    def unknown_operators(self) -> dict[str, str]:
+        return self._mode.unknown_operators
+
+    def enter(self) -> None:
+        """Raise VramError: a recording is running, or the file cannot be written."""
+        _guard_cuda()
+        tape = Tape(self._path)
+        with contextlib.ExitStack() as stack:
+            stack.callback(tape.close)
+            choices = Choices(self._gpu, self._torch_version)
+            stack.callback(choices.undo)
+            self._mode = mode = DryMode(tape, self.kernels, self.values, choices)
+            patches = Patches()
+            stack.callback(patches.undo)
+            context_bytes = self.kernels.context_bytes + self.kernels.module_bytes
+            _cuda.put_in_place(patches, self._gpu, self._world_size, context_bytes, tape, mode.streams)
+            _reading.put_in_place(patches, mode)
+            _parameters.put_in_place(patches, mode.storages)
+            patches.put(_memory, "pretended", _place_of(mode))
+            _like_plain_tensors(patches)
+            if torch.version.cuda is None:
+                patches.put(torch._C, "_conv_determine_backend_memory_format", convolution_format)
+            FakeTensorMode.cache_clear()  # what it remembers depends on the choices
+            stack.callback(FakeTensorMode.cache_clear)
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+            patches.put(torch, "compile", _eager(torch.compile))
+            stack.enter_context(torch.autograd.set_multithreading_enabled(False))
+            stack.enter_context(mode.fakes)
+            stack.enter_context(mode)
+            mode.calibrate()
+            stack.enter_context(fake_ranks(self._world_size, patches))
+            self._scopes.put_in_place(patches)
+            stack.callback(self._scopes.stop)
+            self._stack = stack.pop_all()
+
+    def leave(self) -> None:
+        self._stack.close()
+        if self.unknown_operators:
+            names = ", ".join(sorted(self.unknown_operators))
+            warnings.warn(
+                f"no rule says what the kernels of these operators allocate in addition to their results, so the prediction may be too low: "
+                f"{names}",
+                stacklevel=3,
+            )
+
+
+def _place_of(mode: DryMode) -> Callable[[Any], tuple[int, int, int] | None]:
+    def place(tensor: Any) -> tuple[int, int, int] | None:
+        return mode.storages.place(tensor.untyped_storage()) if isinstance(tensor, FakeTensor) else None
+
+    return place
+
+
+def _eager(compile_: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.compile, which says that its result will run as it is."""
+
+    def warned(*args: Any, **kwargs: Any) -> Any:
+        warn("a dry run does not compile: it predicts the memory of the uncompiled program")
+        return compile_(*args, **kwargs)
+
+    return warned
+
+
+def _like_plain_tensors(patches: Patches) -> None:
+    """Let optimizers and others choose their multi-tensor kernels, as they do for plain tensors on a GPU."""
+    from torch.optim import optimizer
+    from torch.utils import _foreach_utils
+
+    for module in (optimizer, _foreach_utils):
+        patches.put(module, "_foreach_supported_types", [*module._foreach_supported_types, FakeTensor])
+
+
+_CUDA, _META = 1, 14  # c10::DeviceType
+
+
+def _guard_cuda() -> None:
+    """Let PyTorch's device guards work for GPUs in a build for the CPU.
+
+    A build for CUDA brings a guard, which does nothing if there is no GPU. A build for the CPU has none and fails; it gets the one
+    of meta tensors, which does nothing either, until the process ends: tensors of a dry run may live as long.
+    """
+    torch._C._ensureCUDADeviceGuardSet()
+    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
+    guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, "_ZN3c104impl26device_guard_impl_registryE")
+    if not guards[_CUDA]:
+        guards[_CUDA] = guards[_META]

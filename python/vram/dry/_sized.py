@@ -1,0 +1,81 @@
+"""Operators whose result has a size that depends on values: the user assumes the size, and these functions make the result."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+_ATEN = torch.ops.aten
+Sized = Callable[[Any, Any, Any, Any, Any], Any]
+
+
+def _made(mode: Any, func: Any, args: Any, kwargs: Any, *outputs: Any) -> Any:
+    mode.account(func, args, kwargs, outputs)
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _empty(like: Any, *shape: int, dtype: Any = torch.int64) -> Any:
+    return torch.empty(shape, dtype=dtype, device=like.device)
+
+
+def _nonzero(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    tensor = args[0]
+    count = values.size(func.name(), tensor.numel())
+    return _made(mode, func, args, kwargs, _empty(tensor, count, tensor.dim()))
+
+
+def _masked_select(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    tensor, mask = args[:2]
+    largest = torch.broadcast_shapes(tensor.shape, mask.shape).numel()
+    count = values.size(func.name(), largest)
+    return _made(mode, func, args, kwargs, _empty(tensor, count, dtype=tensor.dtype))
+
+
+def _is_mask(index: Any) -> bool:
+    return index is not None and index.dtype in (torch.bool, torch.uint8)
+
+
+def _index(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """A mask stands for the positions where it is true, of which CUDA's kernel makes a tensor first."""
+    tensor, indices = args[:2]
+    if not any(_is_mask(index) for index in indices):
+        return mode.pretend(func, args, kwargs)
+    positions: list[Any] = []
+    for index in indices:
+        if _is_mask(index):
+            found = _nonzero(mode, values, _ATEN.nonzero.default, (index,), {})
+            positions.extend(found.select(1, dimension) for dimension in range(index.dim()))
+        else:
+            positions.append(index)
+    return mode.pretend(func, (tensor, positions), kwargs)
+
+
+def _unique(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    tensor = args[0]
+    count = values.size(func.name(), tensor.numel())
+    outputs = (
+        _empty(tensor, count, dtype=tensor.dtype),
+        _empty(tensor, *tensor.shape),
+        _empty(tensor, count),
+    )
+    return _made(mode, func, args, kwargs, *outputs)
+
+
+def _repeat_interleave(mode: Any, values: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    size = kwargs.get("output_size")
+    if size is None:
+        size = values.size(func.name(), (1 << 31) - 1)
+    return _made(mode, func, args, kwargs, _empty(args[0], size))
+
+
+SIZED: dict[Any, Sized] = {
+    _ATEN.nonzero.default: _nonzero,
+    _ATEN.masked_select.default: _masked_select,
+    _ATEN.index.Tensor: _index,
+    _ATEN._unique2.default: _unique,
+    _ATEN.unique_consecutive.default: _unique,
+    _ATEN.repeat_interleave.Tensor: _repeat_interleave,
+}

@@ -1,0 +1,229 @@
+"""Values that a program reads from tensors of the GPU, of which a dry run has none.
+
+A floating-point number is most often read to be logged: it becomes an `Unknown`, which calculates and prints, and raises where
+the program would decide something by it. Every other value, and every size that depends on values, has to be assumed by the
+user, because the memory of the rest of the program may depend on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+from vram._error import VramError
+
+_OWN_FOLDERS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,)
+_PRETENDED = 1.0  # finite and positive: checks for NaN pass, and logarithms exist
+_SCALER = os.path.join("torch", "amp", "grad_scaler.py")
+_INIT = os.path.join("torch", "nn", "init.py")
+
+
+class DryRunError(VramError):
+    """A dry run cannot continue here. The text names the operator, the line of the program, and the ways out."""
+
+
+def _is_own(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    torch = sys.modules.get("torch")
+    folder = os.path.dirname(torch.__file__ or "") + os.sep if torch is not None else os.sep
+    return file.startswith((*_OWN_FOLDERS, folder, "<frozen"))
+
+
+def users_frame() -> FrameType | None:
+    """Return the innermost frame of the calling thread that is neither PyTorch's nor vram's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_own(frame):
+        frame = frame.f_back
+    return frame
+
+
+def users_line() -> str:
+    """Return the line of the program that is running: "train.py:42"."""
+    frame = users_frame()
+    return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class Unknown(float):
+    """A number that is not known. It calculates and prints; comparing it is an error."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "unknown"
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return "unknown"
+
+    def __round__(self, digits: int | None = None) -> Any:  # type: ignore[override]
+        if digits is None:
+            raise _decides("int()")
+        return self
+
+
+def _decides(what: str) -> DryRunError:
+    return DryRunError(
+        f"{users_line()}: {what} of a value that was read from a tensor: the program decides by a value that a dry run "
+        f"does not compute; {_ways_out('0.5')}"
+    )
+
+
+def _ways_out(example: str) -> str:
+    line = _key(users_frame())
+    return (
+        f"state what to assume with vram.dry_run(..., assume={{'{line}': {example}}}) or `with run.assume({example}):` "
+        "around this line, or leave the line out of the dry run"
+    )
+
+
+def warn(text: str) -> None:
+    """Warn about the line of the program that is running."""
+    frame = users_frame()
+    file, line = ("vram.dry_run", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    warnings.warn_explicit(text, UserWarning, file, line)
+
+
+def _key(frame: FrameType | None) -> str:
+    return "train.py:1" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def _calculating(name: str) -> Any:
+    def calculate(self: Unknown, *others: Any) -> Any:
+        result = getattr(float, name)(float(self), *(float(o) if isinstance(o, float) else o for o in others))
+        return Unknown(result) if isinstance(result, float) else result
+
+    return calculate
+
+
+def _deciding(name: str) -> Any:
+    def decide(_self: Unknown, *_others: Any) -> Any:
+        raise _decides(f"{name.strip('_')}()")
+
+    return decide
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow", "mod", "floordiv"):
+    for _side in ("", "r"):
+        setattr(Unknown, f"__{_side}{_name}__", _calculating(f"__{_side}{_name}__"))
+for _name in ("__neg__", "__abs__", "__pos__"):
+    setattr(Unknown, _name, _calculating(_name))
+for _name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__", "__int__", "__trunc__"):
+    setattr(Unknown, _name, _deciding(_name))
+Unknown.__hash__ = float.__hash__  # type: ignore[method-assign]
+
+
+class Values:
+    """What a dry run answers if the program reads a value.
+
+    Args:
+        assume: By line of the program ("train.py:42"): the value that it reads there; or the size, as a number of elements or as a
+            share of the largest possible one (a float up to 1), if an operator's result has a size that depends on values.
+    """
+
+    def __init__(self, assume: Mapping[str, Any]) -> None:
+        for line in assume:
+            name, _, number = line.rpartition(":")
+            if not name or not number.isdigit():
+                raise ValueError(f"assume: expected lines such as 'train.py:42', found '{line}'")
+        self._assumed = dict(assume)
+        self._here = threading.local()
+        self._has_warned = False
+        self.used: set[str] = set()  # the lines whose assumption was used
+
+    @contextlib.contextmanager
+    def assuming(self, value: Any) -> Iterator[None]:
+        before = getattr(self._here, "value", None)
+        self._here.value = (value,)
+        try:
+            yield
+        finally:
+            self._here.value = before
+
+    def _assumption(self) -> tuple[Any] | None:
+        here: tuple[Any] | None = getattr(self._here, "value", None)
+        if here is not None:
+            return here
+        frame = users_frame()
+        if frame is None or not self._assumed:
+            return None
+        file = frame.f_code.co_filename
+        for line, value in self._assumed.items():
+            name, _, number = line.rpartition(":")
+            if int(number) == frame.f_lineno and (file == name or file.endswith(os.sep + name)):
+                self.used.add(line)
+                return (value,)
+        return None
+
+    def read(self, operator: str, is_floating: bool) -> Any:
+        """Return the value of a tensor with one element.
+
+        Raises:
+            DryRunError: It has to be assumed.
+        """
+        assumption = self._assumption()
+        if assumption is not None:
+            return assumption[0]
+        by_torch = _read_by_torch()
+        if by_torch is not None:
+            return by_torch
+        if not is_floating:
+            raise DryRunError(
+                f"{users_line()}: {operator} reads the value of a tensor on the GPU, which a dry run does not compute; "
+                f"{_ways_out('1')}"
+            )
+        if not self._has_warned:
+            self._has_warned = True
+            warn(
+                "the program reads a value from the GPU; a dry run computes none, and continues with an unknown number, which prints "
+                "as 'unknown' and cannot be compared"
+            )
+        return Unknown(_PRETENDED)
+
+    def size(self, operator: str, largest: int) -> int:
+        """Return the size of the result of an operator whose size depends on values: at most `largest`.
+
+        Raises:
+            DryRunError: It has to be assumed.
+        """
+        assumption = self._assumption()
+        if assumption is None:
+            raise DryRunError(
+                f"{users_line()}: the size of the result of {operator} depends on values of a tensor on the GPU, which a dry run "
+                f"does not compute; it is at most {largest}; {_ways_out(str(max(1, largest // 2)))}"
+            )
+        value = assumption[0]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value > largest:
+            raise DryRunError(
+                f"{users_line()}: expected a size from 0 to {largest} for {operator}, found {value!r} in assume"
+            )
+        return round(value * largest) if isinstance(value, float) else value
+
+    def all(self, operator: str) -> DryRunError:
+        """Return the error of an operator that reads all values of a tensor."""
+        return DryRunError(
+            f"{users_line()}: {operator} reads all values of a tensor on the GPU, which a dry run does not compute; leave the line "
+            "out of the dry run, or compute what it needs from tensors on the CPU, which keep their values"
+        )
+
+
+def _read_by_torch() -> Any:
+    """What PyTorch's own code reads; None: the program reads.
+
+    GradScaler asks whether a gradient was infinite, which it was not, and for its scale, which has therefore not changed.
+    trunc_normal_() asks whether a number is out of range, to draw it again.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_own(frame):
+        if frame.f_code.co_filename.endswith(_INIT):
+            return False
+        if frame.f_code.co_filename.endswith(_SCALER):
+            return float(frame.f_locals["self"]._init_scale) if frame.f_code.co_name == "get_scale" else 0.0
+        frame = frame.f_back
+    return None

@@ -1,0 +1,218 @@
+"""Choices that PyTorch makes by the GPU, and parts of programs that run unchanged: autocast, GradScaler, several ranks."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from vram.dry import DryRun, _kernels, dry_run
+
+
+class Calls(Counter[str]):
+    """The operators of a dry run, counted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        allocations = _kernels.Kernels.allocations
+
+        def counted(kernels: Any, call: Any) -> Any:
+            self[call.name.removeprefix("aten.").removesuffix(".default")] += 1
+            return allocations(kernels, call)
+
+        monkeypatch.setattr(_kernels.Kernels, "allocations", counted)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    return Calls(monkeypatch)
+
+
+@contextmanager
+def dry(tmp_path: Path, gpu: str = "H200", **options: Any) -> Iterator[DryRun]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with dry_run(gpu, path=tmp_path / "dry.vtrace", **options) as run:
+            yield run
+
+
+def heads(width: int = 64, length: int = 128, dtype: Any = torch.bfloat16, count: int = 4) -> Any:
+    return torch.empty(2, count, length, width, dtype=dtype, device="cuda", requires_grad=True)
+
+
+# Chosen for training by PyTorch 2.11 as its source has it; "cudnn" on the H200 is also what its recordings show.
+ATTENTION: list[Any] = [
+    ("H200", "2.11.0", {}, "cudnn"),
+    ("H200", "2.11.0", {"dropout_p": 0.1}, "cudnn"),
+    ("H200", "2.13.0", {"dropout_p": 0.1}, "flash"),
+    ("H200", "2.9.0", {}, "flash"),
+    ("A100 80GB", "2.11.0", {}, "flash"),
+    ("A100 80GB", "2.11.0", {"dtype": torch.float32}, "efficient"),
+    ("A100 80GB", "2.11.0", {"mask": True}, "efficient"),
+    ("H200", "2.11.0", {"mask": True}, "cudnn"),
+    ("H200", "2.11.0", {"width": 256}, "flash"),
+    ("H200", "2.11.0", {"width": 320}, "efficient"),
+    ("H200", "2.11.0", {"dtype": torch.float64}, "math"),
+    ("T4", "2.11.0", {"dtype": torch.float16}, "efficient"),
+    ("T4", "2.11.0", {}, "math"),
+]
+
+
+@pytest.mark.parametrize(("gpu", "version", "case", "chosen"), ATTENTION)
+def test_attention(gpu: str, version: str, case: dict[str, Any], chosen: str, tmp_path: Path, calls: Calls) -> None:
+    shape = {key: case[key] for key in ("width", "dtype") if key in case}
+    with dry(tmp_path, gpu, torch_version=version):
+        q, k, v = heads(**shape), heads(**shape), heads(**shape)
+        mask = torch.ones(128, 128, dtype=torch.bool, device="cuda") if case.get("mask") else None
+        functional.scaled_dot_product_attention(q, k, v, mask, case.get("dropout_p", 0.0)).sum().backward()
+        assert q.grad.shape == q.shape
+    names = {"math": None, "cudnn": "cudnn", "flash": "flash", "efficient": "efficient"}
+    used = {name for name in names if calls[f"_scaled_dot_product_{name}_attention"]}
+    assert used == ({chosen} if chosen != "math" else set())
+    assert all(calls[f"_scaled_dot_product_{name}_attention_backward"] == 1 for name in used)
+
+
+def test_attention_as_the_program_restricts_it(tmp_path: Path, calls: Calls) -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with dry(tmp_path), sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+        functional.scaled_dot_product_attention(heads(), heads(), heads())
+    assert calls["_scaled_dot_product_efficient_attention"] == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "enabled", "chosen"),
+    [(torch.float32, True, "cudnn_batch_norm"), (torch.float32, False, "native_batch_norm"), (torch.bfloat16, True, "native_batch_norm")],
+)  # fmt: skip
+def test_batch_normalization(dtype: Any, enabled: bool, chosen: str, tmp_path: Path, calls: Calls) -> None:
+    with dry(tmp_path), torch.backends.cudnn.flags(enabled=enabled):
+        layer = nn.BatchNorm2d(8, device="cuda", dtype=dtype)
+        layer(torch.ones(2, 8, 4, 4, device="cuda", dtype=dtype)).sum().backward()
+    assert (calls[chosen], calls[f"{chosen}_backward"]) == (1, 1)
+
+
+def test_operators_with_kernels_for_gpus_are_whole(tmp_path: Path, calls: Calls) -> None:
+    with dry(tmp_path):
+        x = torch.ones(4, 8, device="cuda", requires_grad=True)
+        (functional.silu(x) + functional.mish(x) + functional.dropout(x, 0.5)).sum().backward()
+    assert (calls["silu_backward"], calls["mish_backward"], calls["native_dropout"]) == (1, 1, 1)
+
+
+def test_convolutions_keep_channels_last(tmp_path: Path) -> None:
+    with dry(tmp_path):
+        layer: Any = nn.Conv2d(3, 8, 3, device="cuda")
+        layer.to(memory_format=torch.channels_last)
+        out = layer(torch.ones(2, 3, 9, 9, device="cuda"))
+        out.sum().backward()
+        assert out.is_contiguous(memory_format=torch.channels_last)
+        assert layer.weight.grad is not None
+        assert layer.weight.grad.is_contiguous(memory_format=torch.channels_last)
+        plain = nn.Conv2d(3, 8, 3, device="cuda")(torch.ones(2, 3, 9, 9, device="cuda"))
+        assert plain.is_contiguous()
+
+
+@pytest.mark.parametrize(
+    ("options", "name"), [({}, "_foreach_sqrt"), ({"fused": True}, "_fused_adamw_"), ({"foreach": False}, "sqrt")]
+)
+def test_optimizers(options: dict[str, Any], name: str, tmp_path: Path, calls: Calls) -> None:
+    with dry(tmp_path):
+        model = nn.Linear(8, 8, device="cuda")
+        optimizer = torch.optim.AdamW(model.parameters(), **options)
+        model(torch.ones(2, 8, device="cuda")).sum().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    assert calls[name] == (2 if name == "sqrt" else 1)
+    assert calls["_foreach_norm.Scalar"] == 1
+
+
+def test_autocast_casts_a_weight_once(tmp_path: Path, calls: Calls) -> None:
+    with dry(tmp_path):
+        layer = nn.Linear(16, 16, bias=False, device="cuda")
+        x = torch.ones(4, 16, device="cuda", dtype=torch.float16)
+        with torch.autocast("cuda", torch.float16):
+            out = layer(layer(x))
+        assert out.dtype == torch.float16
+        out.float().sum().backward()
+    assert calls["_to_copy"] == 1 + 2 + 1, "the weight; the output and its gradient; the gradient of the weight"
+
+
+def test_a_gradient_scaler_steps(tmp_path: Path) -> None:
+    with dry(tmp_path) as run:
+        model = nn.Linear(16, 16, device="cuda")
+        optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cuda")
+        for _ in range(2):
+            with torch.autocast("cuda", torch.float16):
+                loss = model(torch.ones(4, 16, device="cuda")).sum()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            before = scaler.get_scale()
+            scaler.update()
+            assert scaler.get_scale() >= before
+            optimizer.zero_grad()
+    assert run.steps == 2
+
+
+def test_distributed_data_parallel(tmp_path: Path) -> None:
+    from torch.nn.parallel import DistributedDataParallel
+
+    with dry(tmp_path, world_size=4) as run:
+        torch.distributed.init_process_group("nccl")
+        assert (torch.distributed.get_rank(), torch.distributed.get_world_size()) == (0, 4)
+        model = DistributedDataParallel(nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512)).cuda())
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.ones(4, 512, device="cuda")).sum().backward()
+            optimizer.step()
+    assert run.steps == 2
+    assert not torch.distributed.is_initialized()
+
+
+def test_fully_sharded_data_parallel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    monkeypatch.setattr(_kernels.Kernels, "allocations", lambda _kernels, _call: ())
+    with dry(tmp_path, world_size=4) as run:
+        layers = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(4))).cuda()
+        whole = torch.cuda.memory_allocated()
+        for layer in layers:
+            fully_shard(layer)
+        fully_shard(layers)
+        assert torch.cuda.memory_allocated() < whole
+        optimizer = torch.optim.AdamW(layers.parameters())
+        for _ in range(2):
+            layers(torch.ones(4, 512, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        assert torch.cuda.memory_allocated() < whole
+    assert run.steps == 2
+
+
+def test_inference_mode_sees_the_same_operators(tmp_path: Path, calls: Calls) -> None:
+    with dry(tmp_path):
+        model = nn.Sequential(nn.Linear(64, 64), nn.SiLU()).cuda().to(torch.bfloat16)
+        with torch.inference_mode():
+            x = model(torch.ones(2, 4, 128, 64, device="cuda", dtype=torch.bfloat16))
+            functional.scaled_dot_product_attention(x, x, x)
+    assert calls["_scaled_dot_product_cudnn_attention"] + calls["_scaled_dot_product_flash_attention"] == 1
+    assert (calls["addmm"], calls["silu"], calls["linear"]) == (1, 1, 0)
+
+
+def test_compiled_programs_run_uncompiled(tmp_path: Path, calls: Calls) -> None:
+    with dry(tmp_path), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        model = torch.compile(nn.Linear(8, 8, device="cuda"))
+        model(torch.ones(2, 8, device="cuda")).sum().backward()
+    assert any("does not compile" in str(each.message) for each in warned)
+    assert calls["addmm"] == 1

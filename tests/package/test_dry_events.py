@@ -1,0 +1,161 @@
+"""Births and deaths of a dry run are those of the same program run for real, in order and to the byte.
+
+The programs use operators whose kernels allocate the same on the CPU and on a GPU: their results.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dry_events
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+
+def residual(device: str) -> Any:
+    """Gradients that meet: the engine adds them in place."""
+    w = [torch.ones(64, 64, device=device, requires_grad=True) for _ in range(3)]
+    x = torch.ones(32, 64, device=device)
+    for _ in range(2):
+        h = x
+        for each in w:
+            h = h + (h @ each).tanh() + h.sin()
+        h.exp().sum().backward()
+    return w
+
+
+def shared_weight(device: str) -> Any:
+    w = torch.ones(48, 48, device=device, requires_grad=True)
+    y = (torch.ones(8, 48, device=device) @ w).relu() @ w
+    (y * y).sum().backward()
+    return w
+
+
+def mlp_with_sgd(device: str) -> Any:
+    model = nn.Sequential(nn.Linear(40, 80), nn.Tanh(), nn.Linear(80, 40)).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, foreach=False)
+    for _ in range(3):
+        x = torch.ones(16, 40, device=device)
+        loss = (model(x) - x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model, optimizer
+
+
+def accumulation(device: str) -> Any:
+    model = nn.Linear(32, 32, device=device)
+    for _ in range(3):
+        (model(torch.ones(4, 32, device=device)).sigmoid().sum() / 3).backward()
+    return model
+
+
+def checkpointed(device: str) -> Any:
+    layers = nn.ModuleList(nn.Linear(64, 64, device=device) for _ in range(4))
+    h = torch.ones(16, 64, device=device, requires_grad=True)
+    for layer in layers:
+        h = checkpoint(lambda h, layer=layer: torch.tanh(layer(h)), h, use_reentrant=False, preserve_rng_state=False)
+    h.sum().backward()
+    return layers
+
+
+def views_and_in_place(device: str) -> Any:
+    x = torch.zeros(100, 10, device=device)
+    x.add_(1).view(10, 100)[2:5].mul_(2)
+    y = x.transpose(0, 1).contiguous()
+    del x
+    z = y.narrow(0, 0, 3)
+    del y
+    return z.clone()
+
+
+def cycle(device: str) -> Any:
+    """A reference cycle keeps a tensor until the collector runs."""
+
+    class Node:
+        pass
+
+    import gc
+
+    gc.disable()
+    try:
+        node: Any = Node()
+        node.self, node.tensor = node, torch.ones(1000, device=device)
+        del node
+        between = torch.ones(10, device=device)
+        gc.collect()
+    finally:
+        gc.enable()
+    return between
+
+
+def hooks(device: str) -> Any:
+    kept: list[Any] = []
+    model: Any = nn.Sequential(nn.Linear(20, 30), nn.Tanh()).to(device)
+    model[0].register_forward_hook(lambda _module, _inputs, output: kept.append(output.detach().mean(0)))
+    model[0].weight.register_hook(lambda gradient: gradient * 2)
+    model(torch.ones(5, 20, device=device)).sum().backward()
+    return model, kept
+
+
+def resized(device: str) -> Any:
+    x = torch.zeros(100, device=device)
+    x.resize_(1000)
+    x.untyped_storage().resize_(0)
+    return torch.ones(7, device=device)
+
+
+def custom_function(device: str) -> Any:
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return gradient * 2 + gradient * x
+
+    x = torch.ones(300, device=device, requires_grad=True)
+    y = Double.apply(x)
+    (y + y.sin()).sum().backward()
+    return x
+
+
+def cross_entropy(device: str) -> Any:
+    table = nn.Embedding(50, 16, device=device)
+    head = nn.Linear(16, 50, device=device, bias=False)
+    tokens = torch.arange(24).reshape(4, 6).to(device)
+    functional.cross_entropy(head(table(tokens)).flatten(0, 1), tokens.flatten()).backward()
+    return table, head
+
+
+PROGRAMS = [
+    residual,
+    shared_weight,
+    mlp_with_sgd,
+    accumulation,
+    checkpointed,
+    views_and_in_place,
+    cycle,
+    hooks,
+    resized,
+    custom_function,
+    cross_entropy,
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_the_same_events_as_for_real(program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tape = dry_events.Tape(monkeypatch)
+    tape.run(program, tmp_path)
+    real = dry_events.real_events(program)
+    assert [event for event in tape.at_end if abs(event) > 64] == [event for event in real if abs(event) > 64]
+    assert dry_events.peak(tape.at_end) > 0

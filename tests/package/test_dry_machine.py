@@ -1,0 +1,121 @@
+"""The GPU that a program finds during a dry run, and PyTorch as before it afterwards."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import vram
+from vram._error import VramError
+from vram.dry import dry_run
+from vram.dry._gpu import find_gpu
+
+
+def test_properties(tmp_path: Path) -> None:
+    with dry_run("RTX 4090", path=tmp_path / "dry.vtrace"):
+        assert torch.cuda.is_available()
+        assert torch.cuda.device_count() == 1
+        assert torch.cuda.get_device_capability() == (8, 9)
+        assert torch.cuda.get_device_properties(0).total_memory == find_gpu("RTX 4090").total_bytes
+        assert torch.cuda.get_device_name() == "NVIDIA RTX 4090"
+        assert torch.cuda.is_bf16_supported()
+        free, total = torch.cuda.mem_get_info()
+        kept = torch.empty(1 << 20, device="cuda")
+        assert torch.cuda.memory_allocated() == 4 << 20
+        assert torch.cuda.mem_get_info() == (free - (20 << 20), total)  # a segment
+        del kept
+        assert (torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()) == (0, 4 << 20)
+        torch.cuda.reset_peak_memory_stats()
+        assert torch.cuda.max_memory_allocated() == 0
+
+
+def test_streams_events_generators_and_pinned_memory(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        side, begin, end = (
+            torch.cuda.Stream(),
+            torch.cuda.Event(enable_timing=True),
+            torch.cuda.Event(enable_timing=True),
+        )
+        begin.record()
+        with torch.cuda.stream(side):
+            assert torch.cuda.current_stream() == side
+            x = torch.ones(8).pin_memory().to("cuda", non_blocking=True)
+            x.record_stream(torch.cuda.current_stream())
+        assert torch.cuda.current_stream() == torch.cuda.default_stream()
+        end.record()
+        torch.cuda.synchronize()
+        assert begin.elapsed_time(end) > 0
+        generator = torch.Generator("cuda").manual_seed(1)
+        assert torch.randn(4, device="cuda", generator=generator).device == torch.device("cuda", 0)
+        assert generator.device.type == "cuda"
+
+
+def attributes() -> list[Any]:
+    owners = (torch, torch.cuda, torch.cuda.memory, torch.nn.Module, torch.Tensor, torch.UntypedStorage, torch.utils)
+    return [dict(vars(owner)) for owner in owners]
+
+
+def test_everything_is_put_back(tmp_path: Path) -> None:
+    import torch.utils.checkpoint  # what PyTorch imports on use
+
+    torch.cuda.is_available()
+    with dry_run(path=tmp_path / "first.vtrace"):
+        pass
+    before = attributes()
+    with pytest.raises(ZeroDivisionError), dry_run(path=tmp_path / "dry.vtrace"):
+        torch.ones(1, device="cuda") / (1 // 0)
+    assert attributes() == before
+    assert not torch.cuda.is_available()
+    x = torch.ones(2, requires_grad=True)
+    (x * 2).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2, 2]
+    assert not vram.is_recording()
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    with dry_run(path=tmp_path / "dry.vtrace") as run:
+        with pytest.raises(VramError, match="recorded already"), dry_run(path=tmp_path / "other.vtrace"):
+            pass
+        with pytest.raises(VramError, match="with statement has ended"):
+            _ = run.peak
+    with pytest.raises(VramError, match="runs once"), run:
+        pass
+
+
+def test_unknown_gpus_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"RTX 4090.*24GiB"):
+        dry_run("Voodoo")
+    assert dry_run("24GiB")._gpu.total_bytes == int(0.98 * (24 << 30))
+
+
+@pytest.mark.parametrize("rows", [8, 4096], ids=["real", "fake"])
+def test_parameters_stay_the_same_objects(rows: int, tmp_path: Path) -> None:
+    """Optimizers and tied weights hold them from before the model moves."""
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        table, head = nn.Embedding(rows, 64), nn.Linear(64, rows, bias=False)
+        head.weight = table.weight
+        optimizer = torch.optim.SGD(head.parameters(), 0.1)
+        model = nn.Sequential(table, head).cuda()
+        assert model[0].weight is model[1].weight is optimizer.param_groups[0]["params"][0]
+        assert model[0].weight.device.type == "cuda"
+        assert isinstance(model[0].weight, nn.Parameter)
+        assert torch.cuda.memory_allocated() == rows * 64 * 4
+        model.half()
+        assert torch.cuda.memory_allocated() == rows * 64 * 2
+        assert torch.cuda.max_memory_allocated() == rows * 64 * 6
+
+
+def test_a_model_from_before_moves_too(tmp_path: Path) -> None:
+    model = nn.Linear(16, 16)
+    weight = model.weight
+    with dry_run(path=tmp_path / "dry.vtrace"):
+        model.cuda()
+        assert model.weight is weight
+        assert model(torch.ones(2, 16, device="cuda")).device.type == "cuda"

@@ -1,0 +1,157 @@
+"""Programs that read values of the GPU: what they get, and errors with the operator, the line and the ways out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from vram.dry import DryRun, dry_run
+from vram.dry._values import DryRunError, Unknown
+
+HERE = "test_dry_reading.py"
+
+
+@contextmanager
+def dry(tmp_path: Path, **options: Any) -> Iterator[DryRun]:
+    with dry_run(path=tmp_path / "dry.vtrace", **options) as run:
+        yield run
+
+
+def line_of(call: Callable[..., Any], after: int = 1) -> str:
+    return f"{HERE}:{call.__code__.co_firstlineno + after}"
+
+
+def test_a_loss_is_read_to_be_logged(tmp_path: Path) -> None:
+    with dry(tmp_path), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        total = 0.0
+        for _ in range(3):
+            total += torch.ones(4, device="cuda").mean().item()
+        mean = total / 3
+        assert isinstance(mean, Unknown)
+        assert f"{mean:.4f} {mean} {round(mean, 3)}" == "unknown unknown unknown"
+    assert [(Path(each.filename).name, "an unknown number" in str(each.message)) for each in warned] == [(HERE, True)]
+
+
+def compared(loss: Any) -> Any:
+    return loss.item() < 0.5
+
+
+def as_condition(loss: Any) -> Any:
+    return 1 if loss > 0 else 2
+
+
+def counted(loss: Any) -> Any:
+    return (loss > 0).sum().item()
+
+
+def as_index(loss: Any) -> Any:
+    return int(loss.item())
+
+
+@pytest.mark.filterwarnings("ignore:the program reads")
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [(compared, "lt()"), (as_condition, "item()"), (counted, "item()"), (as_index, "int()")],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_what_decides_is_an_error(read: Callable[..., Any], text: str, tmp_path: Path) -> None:
+    with dry(tmp_path), pytest.raises(DryRunError) as error:
+        read(torch.ones((), device="cuda"))
+    for part in (line_of(read), text, "assume={'" + line_of(read), "run.assume("):
+        assert part in str(error.value)
+
+
+def test_a_value_is_assumed_by_line_and_in_a_block(tmp_path: Path) -> None:
+    with dry(tmp_path, assume={line_of(as_condition): False, line_of(counted): 7}) as run:
+        assert as_condition(torch.ones((), device="cuda")) == 2
+        assert counted(torch.ones(9, device="cuda")) == 7
+        with run.assume(0.25):
+            assert compared(torch.ones((), device="cuda")) is True
+        with run.assume(0.75):
+            assert compared(torch.ones((), device="cuda")) is False
+
+
+def masked(x: Any) -> Any:
+    return x[x > 0]
+
+
+def positions(x: Any) -> Any:
+    return (x > 0).nonzero()
+
+
+def selected(x: Any) -> Any:
+    return x.masked_select(x > 0)
+
+
+def distinct(x: Any) -> Any:
+    return x.unique()
+
+
+@pytest.mark.parametrize("select", [masked, positions, selected, distinct], ids=lambda each: each.__name__)
+def test_a_size_that_depends_on_values(select: Callable[..., Any], tmp_path: Path) -> None:
+    x_shape = (8, 5)
+    with dry(tmp_path) as run:
+        x = torch.ones(x_shape, device="cuda")
+        with pytest.raises(DryRunError) as error:
+            select(x)
+        for part in (line_of(select), "aten::", "at most 40", f"assume={{'{line_of(select)}'"):
+            assert part in str(error.value)
+        with run.assume(12):
+            assert select(x).shape[0] == 12
+        with run.assume(0.25):
+            assert select(x).shape[0] == 10
+        with run.assume(41), pytest.raises(DryRunError, match="from 0 to 40"):
+            select(x)
+
+
+@pytest.mark.parametrize("read", ["tolist", "numpy"])
+def test_reading_all_values(read: str, tmp_path: Path) -> None:
+    with dry(tmp_path), pytest.raises(DryRunError, match=rf"{HERE}:\d+: {read}\(\) reads all values"):
+        getattr(torch.ones(5, device="cuda").cpu(), read)()
+
+
+def test_an_operator_without_a_fake_kernel(tmp_path: Path) -> None:
+    with torch.library._scoped_library("vram_test", "FRAGMENT") as library:
+        library.define("unheard_of(Tensor x) -> Tensor")
+        library.impl("unheard_of", lambda x: x.clone(), "CPU")
+        with dry(tmp_path), pytest.raises(DryRunError) as error:
+            torch.ops.vram_test.unheard_of(torch.ones(5, device="cuda"))
+    for part in (f"{HERE}:", "vram_test::unheard_of", "no fake kernel", "torch.library.register_fake"):
+        assert part in str(error.value)
+
+
+def test_tensors_on_the_cpu_keep_their_values(tmp_path: Path) -> None:
+    with dry(tmp_path):
+        lengths = torch.tensor([3, 1, 2])
+        assert lengths.max().item() == 3
+        assert lengths[lengths > 1].tolist() == [3, 2]
+        assert torch.ones(10).sum() == 10
+        assert torch.zeros(int(lengths.sum()), 4).cuda().shape == (6, 4)
+
+
+def test_initialization_draws_until_numbers_are_in_range(tmp_path: Path) -> None:
+    with dry(tmp_path):
+        weight = torch.nn.Parameter(torch.empty(512, 512, device="cuda"))
+        torch.nn.init.trunc_normal_(weight, std=0.02)
+        assert weight.shape == (512, 512)
+
+
+def test_a_write_into_a_tensor_on_the_cpu_is_told(tmp_path: Path) -> None:
+    with dry(tmp_path):
+        losses = torch.zeros(3)
+        with pytest.warns(UserWarning, match="keeps its old values"):
+            losses.copy_(torch.ones(3, device="cuda"))
+        assert losses.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("line", ["train.py", "42", "train.py:x"])
+def test_lines_to_assume_are_checked(line: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"train\.py:42"), dry(tmp_path, assume={line: 1}):
+        pass

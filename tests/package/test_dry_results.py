@@ -1,0 +1,183 @@
+"""The results of a dry run: peaks by a replay, whether it fits, and what holds the memory."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from vram.dry import DryRun, Fits, dry_run
+from vram.dry.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> str:
+    path = os.environ.get("VRAM_PROGRAM", str(ROOT / "build" / "release" / "src" / "vram"))
+    monkeypatch.setenv("VRAM_PROGRAM", path)
+    return path
+
+
+def train(steps: int = 2, width: int = 1024) -> None:
+    model = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(steps):
+        loss = model(torch.randn(64, width, device="cuda")).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def run_of(tmp_path: Path, gpu: str = "24GiB", **options: Any) -> DryRun:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with dry_run(gpu, path=tmp_path / "dry.vtrace", **options) as run:
+            train()
+    return run
+
+
+def replayed(program: str, run: DryRun, allocator: str) -> dict[str, Any]:
+    command = [program, "replay", str(run.trace_path), "--json", "--allocator", allocator]
+    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
+    return answer
+
+
+def test_the_peaks_are_those_of_a_replay(program: str, tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    weights = 4 * (1024 * 4096 * 2 + 4096 + 1024)
+    assert run.steps == 2
+    # At the second step: parameters, gradients, two states, and one temporary of the multi-tensor optimizer.
+    assert 5 * weights <= run.peak.requested_bytes < 5 * weights + (80 << 20)
+    assert run.peak.reserved_bytes == replayed(program, run, "torch")["results"][0]["peak_reserved_bytes"]
+    assert run.peak.reserved_bytes >= run.peak.requested_bytes
+    assert run.peak.device_bytes > run.peak.reserved_bytes
+
+
+def test_the_trace_has_the_segments_of_pytorchs_allocator(program: str, tmp_path: Path) -> None:
+    """The placement of the dry run and the emulated allocator of replays agree, call by call."""
+    answer = replayed(program, run_of(tmp_path), "torch")
+    assert answer["is_reproduced"] is True
+    assert answer["reproduced_calls"] == answer["recorded_calls"] > 0
+
+
+def test_other_allocators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    native = run_of(tmp_path)
+    expandable = run_of(tmp_path, allocator="torch:expandable_segments=True")
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    assert run_of(tmp_path).peak == expandable.peak != native.peak
+
+
+def test_fits(tmp_path: Path) -> None:
+    fits = run_of(tmp_path).fits
+    assert fits
+    assert fits.probability > 0.998
+    tight = run_of(tmp_path, gpu=str(int(fits.needed_bytes / 0.98 * 1.02))).fits
+    assert not tight, "2 % of room are not enough to promise it"
+    assert 0.5 < tight.probability < 0.998
+    assert run_of(tmp_path, gpu="512MiB").fits.probability < 0.01
+    assert not Fits(0.99, 1, 1)
+
+
+def test_what_holds_the_memory(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    modules = run.by_module()
+    weight = 4 * 1024 * 4096
+    assert modules["0"]["parameter"] == modules["0"]["gradient"] == weight + 4 * 4096
+    assert modules["0"]["optimizer state"] == 2 * (weight + 4 * 4096)
+    assert sum(sum(of.values()) for of in modules.values()) == run.peak.requested_bytes
+    largest = run.why()
+    assert (largest[0].name, largest[0].category) == ("optimizer", "temporary")
+    assert [each.requested_bytes for each in largest] == sorted((e.requested_bytes for e in largest), reverse=True)
+    assert "PEAK" in run.report()
+
+
+SCRIPT = """
+import sys, torch
+from torch import nn
+assert __name__ == "__main__" and sys.argv[1:] == ["--rows", "8"]
+model = nn.Linear(256, 256).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(1000):
+    loss = model(torch.ones(8, 256, device="cuda")).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    if loss.item() < 0:
+        break
+raise RuntimeError("was not stopped")
+"""
+
+
+def test_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    monkeypatch.setattr(sys, "argv", ["vram.dry"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    options = ["--gpu", "24GiB", "--steps", "3", "--trace", str(tmp_path / "dry.vtrace")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert main([*options, str(script), "--rows", "8"]) == 2
+        assert "train.py:10: lt() of a value" in capsys.readouterr().err
+        assert main([*options, "--assume", "train.py:10=0.5", "--json", str(script), "--rows", "8"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["steps"], answer["fits"]["fits"]) == (3, True)
+
+
+class Block(nn.Module):
+    """As in LLaMA, without rotary positions."""
+
+    def __init__(self, width: int, heads: int, inner: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm, self.inner_norm = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.query, self.key, self.value, self.output = (nn.Linear(width, width, bias=False) for _ in range(4))
+        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Any) -> Any:
+        batch, length, width = x.shape
+        h = self.norm(x)
+        q, k, v = (
+            each(h).view(batch, length, self.heads, -1).transpose(1, 2) for each in (self.query, self.key, self.value)
+        )
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.output(attended.transpose(1, 2).reshape(batch, length, width))
+        h = self.inner_norm(x)
+        return x + self.down(functional.silu(self.gate(h)) * self.up(h))
+
+
+def test_seven_billion_parameters_in_seconds(tmp_path: Path) -> None:
+    """Measured in seconds of the processor, because other tests may run: 2.5 s for two steps."""
+    began, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with dry_run(path=tmp_path / "dry.vtrace") as run:
+            model = nn.Sequential(
+                nn.Embedding(32000, 4096),
+                *(Block(4096, 32, 11008) for _ in range(32)),
+                nn.Linear(4096, 32000, bias=False),
+            ).to("cuda", torch.bfloat16)
+            optimizer = torch.optim.AdamW(model.parameters())
+            for _ in range(2):
+                tokens = torch.randint(0, 32000, (1, 2048)).cuda()
+                loss = functional.cross_entropy(model(tokens).flatten(0, 1).float(), tokens.flatten())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    assert parameters > 6_700_000_000
+    assert 5 * 2 * parameters <= run.peak.requested_bytes < 5.1 * 2 * parameters
+    assert time.process_time() - began < 10
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) << 10 < 1 << 30
