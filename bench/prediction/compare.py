@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 import lzma
 import os
@@ -25,6 +26,7 @@ import runpy
 import sys
 import time
 import traceback
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -56,6 +58,12 @@ class Sequence:
     blocks: list[Block]
     peak_bytes: int
     start_bytes: int
+    peak_event: int = 0
+
+    def alive_at_peak(self) -> list[Block]:
+        """Returns the blocks of the sequence that lived when the peak was reached."""
+        at = self.peak_event
+        return [x for x in self.blocks if x.born <= at and (x.lifetime is None or x.born + x.lifetime > at)]
 
 
 # ------------------------------------------------------------------------------------------------ recordings
@@ -96,8 +104,8 @@ def recorded(path: Path, device: int = 0) -> Sequence:
     total = sum(live.values())
     for entry in trace:
         total += -entry["size"] if entry["action"] == "alloc" else entry["size"]
-    start = peak = total
-    blocks: list[Block] = []
+    found = Sequence([], total, total)
+    blocks = found.blocks
     at: dict[int, Block] = {}
     for number, entry in enumerate(trace):
         if entry["action"] == "alloc":
@@ -106,13 +114,14 @@ def recorded(path: Path, device: int = 0) -> Sequence:
             blocks.append(block)
             at[entry["addr"]] = block
             total += entry["size"]
-            peak = max(peak, total)
+            if total > found.peak_bytes:
+                found.peak_bytes, found.peak_event = total, number
         else:
             total -= entry["size"]
             ended = at.pop(entry["addr"], None)
             if ended is not None:
                 ended.lifetime = number - ended.born
-    return Sequence(blocks, peak, start)
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ dry runs
@@ -125,7 +134,9 @@ class _Finished(BaseException):
 def _users_line() -> str:
     """Returns the innermost line that is neither of PyTorch's nor of vram's."""
     frame = sys._getframe(1)
-    while frame is not None and ("/torch/" in (name := frame.f_code.co_filename) or "/vram/" in name or name == __file__):
+    while frame is not None and (
+        "/torch/" in (name := frame.f_code.co_filename) or "/vram/" in name or name == __file__
+    ):
         frame = frame.f_back  # type: ignore[assignment]
     return "" if frame is None else f"{'/'.join(Path(frame.f_code.co_filename).parts[-2:])}:{frame.f_lineno}"
 
@@ -156,7 +167,8 @@ class Log:
         self._live[self._next] = block
         self._total += size_bytes
         self.counters[device].add(size_bytes)
-        self.found.peak_bytes = max(self.found.peak_bytes, self._total)
+        if self._total > self.found.peak_bytes:
+            self.found.peak_bytes, self.found.peak_event = self._total, self._events
         return self._next
 
     def free(self, device: int, address: int, size_bytes: int, _stream: int) -> None:
@@ -182,7 +194,13 @@ class _NoScopes:
 
 
 def predicted(
-    script: str, arguments: list[str], gpu: str, torch_version: str, stop_after: int = 0, assume: dict[str, Any] | None = None, calls: str = ""
+    script: str,
+    arguments: list[str],
+    gpu: str,
+    torch_version: str,
+    stop_after: int = 0,
+    assume: dict[str, Any] | None = None,
+    calls: str = "",
 ) -> Sequence:
     """Returns what the dry run of a script predicts.
 
@@ -193,9 +211,9 @@ def predicted(
     import torch
     from journal import describe
     from torch.optim.optimizer import register_optimizer_step_post_hook
+    from vram.dry._gpu import find_gpu
 
     from vram.dry import _mode, _session
-    from vram.dry._gpu import find_gpu
 
     logs: list[Log] = []
 
@@ -251,7 +269,11 @@ def predicted(
         traceback.print_exc()
         print("the script failed; what follows is about its allocations until then")
     found = logs[0].found
-    session.leave()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session.leave()
+    if session.unknown_operators:
+        print("operators without rules:", ", ".join(sorted(session.unknown_operators)))
     return found
 
 
@@ -323,7 +345,7 @@ def differences(real: Sequence, dry: Sequence) -> tuple[list[Difference], int]:
         before = dry.blocks[b.start - 1].label if b.start else "start"
         missing, extra = [real.blocks[i] for i in a], [dry.blocks[j] for j in b]
         if len(missing) == len(extra):
-            for x, y in zip(missing, extra):
+            for x, y in zip(missing, extra, strict=False):
                 note("size", y.label, x.line or y.line, x.size_bytes - y.size_bytes, f"{y.size_bytes}->{x.size_bytes}")
             continue
         # The same sizes in another order are no difference.
@@ -349,15 +371,21 @@ def around(real: Sequence, dry: Sequence) -> Iterator[tuple[str, str, list[int],
             i = gaps[j].stop
         place[j] = i
         i, j = i + 1, j + 1
-    starts = [j for j, x in enumerate(dry.blocks) if j == 0 or x.call != dry.blocks[j - 1].call or x.label.partition(" ")[0] != dry.blocks[j - 1].label.partition(" ")[0]]
-    for start, end in zip(starts, starts[1:]):
+    starts = [
+        j
+        for j, x in enumerate(dry.blocks)
+        if j == 0
+        or x.call != dry.blocks[j - 1].call
+        or x.label.partition(" ")[0] != dry.blocks[j - 1].label.partition(" ")[0]
+    ]
+    for start, end in itertools.pairwise(starts):
         if dry.blocks[start].call and start in place and end in place:
             sizes = [x.size_bytes for x in real.blocks[place[start] : place[end]]]
             yield dry.blocks[start].label, dry.blocks[start].call, [x.size_bytes for x in dry.blocks[start:end]], sizes
 
 
 def _print(real: Sequence, dry: Sequence, rows: int) -> None:
-    print(f"requested bytes      recorded       predicted        difference")
+    print("requested bytes      recorded       predicted        difference")
     for name, x, y in (("at start", real.start_bytes, dry.start_bytes), ("peak", real.peak_bytes, dry.peak_bytes)):
         print(f"{name:12}{x:18,}{y:16,}{y - x:18,} ({100 * (y - x) / max(1, x):+.3f} %)")
     found, agreed = differences(real, dry)
@@ -382,11 +410,20 @@ def main() -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     wanted = parser.parse_args()
     started = time.time()
-    assume = {line: float(value) if "." in value else int(value) for line, _, value in (a.rpartition("=") for a in wanted.assume)}
+    assume = {
+        line: float(value) if "." in value else int(value)
+        for line, _, value in (a.rpartition("=") for a in wanted.assume)
+    }
     dry = predicted(wanted.script, wanted.arguments, wanted.gpu, wanted.torch, wanted.stop_after, assume, wanted.calls)
     seconds = time.time() - started
     real = recorded(wanted.recording)
     _print(real, dry, wanted.rows)
+    if real.peak_bytes != dry.peak_bytes:
+        alive = [Counter(x.size_bytes for x in found.alive_at_peak()) for found in (real, dry)]
+        labels = {x.size_bytes: x.label for x in dry.alive_at_peak()}
+        print("alive at the peak, recorded only:", sorted((alive[0] - alive[1]).items(), reverse=True)[:12])
+        extra = sorted((alive[1] - alive[0]).items(), reverse=True)[:12]
+        print("alive at the peak, predicted only:", [(size, count, labels[size]) for size, count in extra])
     if wanted.calls:
         shown = Counter(json.dumps(each) for each in around(real, dry))
         for text, count in shown.items():
@@ -396,8 +433,14 @@ def main() -> None:
     if wanted.csv:
         with wanted.csv.open("a", newline="") as file:
             error = 100 * (dry.peak_bytes - real.peak_bytes) / real.peak_bytes
-            row = [wanted.recording.name.removesuffix(".pickle.xz"), wanted.half, real.peak_bytes, dry.peak_bytes, f"{error:+.3f}"]
-            csv.writer(file).writerow(row)
+            row = [
+                wanted.recording.name.removesuffix(".pickle.xz"),
+                wanted.half,
+                real.peak_bytes,
+                dry.peak_bytes,
+                f"{error:+.3f}",
+            ]
+            csv.writer(file, lineterminator="\n").writerow(row)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The families of training programs on which predictions are measured.
 
-The halves were fixed before any rule was tuned. Rules and constants are chosen with the programs of `choose` alone; those of
+The halves were fixed before any of the programs was measured, but after the first rules were written. Rules and constants are chosen with the programs of `choose` alone; those of
 `prove` are measured too, but only to show how exact the rules are for programs that they were not tuned for.
 """
 
