@@ -1,0 +1,48 @@
+#include "plan/plan.hpp"
+
+#include "plan/solve/bound.hpp"
+#include "plan/solve/solvers.hpp"
+
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace vram::plan {
+namespace {
+
+void add(Plan& plan, std::string_view solver, Result<Schedule> schedule) {
+  Attempt& attempt = plan.attempts.emplace_back();
+  attempt.solver = solver;
+  if (!schedule) {
+    attempt.why_not = std::move(schedule.error().message);
+    return;
+  }
+  const auto rank = [](const Cost& cost) { return std::tuple(cost.time_ns, cost.peak_bytes); };
+  if (plan.best.operations.empty() || rank(schedule->cost) < rank(plan.best.cost))
+    plan.best = *schedule;
+  attempt.schedule = std::move(*schedule);
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const Chain& chain, uint64_t budget_bytes, const RotorSettings& settings) {
+  if (Result<> valid = check(chain); !valid) return tl::unexpected(std::move(valid.error()));
+  Result<RotorSchedule> found = rotor(chain, budget_bytes, settings);
+  if (!found) return tl::unexpected(std::move(found.error()));
+  Result<Schedule> ideal = keep_all(chain, std::numeric_limits<uint64_t>::max());
+  if (!ideal) return tl::unexpected(std::move(ideal.error()));
+  Plan plan;
+  plan.budget_bytes = budget_bytes;
+  plan.ideal_ns = ideal->cost.time_ns;
+  plan.ideal_peak_bytes = ideal->cost.peak_bytes;
+  plan.lower_bound_ns = lower_bound_ns(chain, budget_bytes);
+  plan.persistent_bound_ns = found->lower_bound_ns;
+  add(plan, "rotor", std::move(found->schedule));
+  add(plan, "chen", chen(chain, budget_bytes));
+  add(plan, "revolve", revolve(chain, budget_bytes));
+  add(plan, "checkpoint_every_stage", checkpoint_every_stage(chain, budget_bytes));
+  add(plan, "keep_all", keep_all(chain, budget_bytes));
+  return plan;
+}
+
+}  // namespace vram::plan

@@ -1,0 +1,37 @@
+// plan: the schedule for a chain and a budget, and how good it is. The module's entry point.
+#pragma once
+
+#include "plan/chain.hpp"
+#include "plan/schedule.hpp"
+#include "plan/solve/rotor.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vram::plan {
+
+// One solver: its schedule, or why it has none.
+struct Attempt {
+  std::string solver;
+  std::optional<Schedule> schedule;
+  std::string why_not;
+};
+
+struct Plan {
+  uint64_t budget_bytes = 0;
+  Schedule best;                  // the fastest that fits; of equally fast ones, the smallest
+  std::vector<Attempt> attempts;  // every solver, always in the same order
+  uint64_t ideal_ns = 0;          // without any recomputation
+  uint64_t ideal_peak_bytes = 0;  // what that needs
+  uint64_t lower_bound_ns = 0;    // no schedule within the budget is faster
+  // ... of those that keep each checkpoint until the backward that reads it; if known.
+  std::optional<uint64_t> persistent_bound_ns;
+};
+
+// Every schedule in the result passed verify(), so its peak is within the budget. Fails if the
+// chain is invalid, or with the smallest budget that suffices. Deterministic; safe from any thread.
+[[nodiscard]] Result<Plan> make_plan(const Chain& chain, uint64_t budget_bytes,
+                                     const RotorSettings& settings = {});
+
+}  // namespace vram::plan

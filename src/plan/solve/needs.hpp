@@ -1,0 +1,51 @@
+// Needs: what the solvers ask of a chain, with sums over stages at hand. A solver works on
+// intervals of stages [s, t]: "reverse [s, t]" runs their forward and backward while the input of s
+// is there (not counted) and the stages after t have had their backward. Refers to the chain.
+#pragma once
+
+#include "plan/chain.hpp"
+
+namespace vram::plan {
+
+class Needs {
+ public:
+  explicit Needs(const Chain& chain);
+
+  [[nodiscard]] const Chain& chain() const { return chain_; }
+  [[nodiscard]] uint32_t stage_count() const { return static_cast<uint32_t>(chain_.stages.size()); }
+  // Bytes that every schedule holds all the time.
+  [[nodiscard]] uint64_t constant_bytes() const { return chain_.fixed_bytes + chain_.input_bytes; }
+  // Gradients that exist while [.., t] waits for its backward: of the output of t, and of the
+  // parameters after t. The last stage's backward brings its own gradient.
+  [[nodiscard]] uint64_t gradient_bytes(uint32_t t) const { return gradients_[t]; }
+  // The peak of running stage s with this option as the first stage of [s, t], and of its backward.
+  [[nodiscard]] uint64_t save_bytes(uint32_t s, uint32_t option, uint32_t t) const;
+  // ... without what depends on t: the forward, and everything later.
+  [[nodiscard]] uint64_t save_forward_bytes(uint32_t s, uint32_t option) const;
+  [[nodiscard]] uint64_t save_backward_bytes(uint32_t s, uint32_t option) const;
+  // The peak of running stage k without keeping anything in a sweep that begins at s; gradients are
+  // not counted.
+  [[nodiscard]] uint64_t sweep_bytes(uint32_t s, uint32_t k) const;
+  // How much longer a stage takes with this option than with its fastest one.
+  [[nodiscard]] uint64_t extra_ns(uint32_t s, uint32_t option) const;
+  // The step without any recomputation, each stage with its fastest option.
+  [[nodiscard]] uint64_t ideal_ns() const { return ideal_ns_; }
+
+  [[nodiscard]] const Stage& stage(uint32_t i) const { return chain_.stages[i]; }
+  [[nodiscard]] const Option& option(uint32_t i, uint32_t number) const {
+    return chain_.stages[i].options[number];
+  }
+  [[nodiscard]] uint32_t option_count(uint32_t i) const {
+    return static_cast<uint32_t>(chain_.stages[i].options.size());
+  }
+  [[nodiscard]] uint32_t fastest(uint32_t i) const { return fastest_[i]; }
+
+ private:
+  const Chain& chain_;
+  std::vector<uint64_t> gradients_;        // by stage: gradient_bytes()
+  std::vector<uint64_t> parameter_bytes_;  // by stage: gradients of the parameters after it
+  std::vector<uint32_t> fastest_;
+  uint64_t ideal_ns_ = 0;
+};
+
+}  // namespace vram::plan

@@ -1,0 +1,103 @@
+// keep_all, checkpoint_every_stage and chen: schedules that cut the chain into segments, keep the
+// input of each, and run each but the last again for its backward.
+#include "plan/solve/emit.hpp"
+#include "plan/solve/finish.hpp"
+#include "plan/solve/solvers.hpp"
+
+#include <cmath>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace vram::plan {
+namespace {
+
+constexpr int kThresholdsPerHalving = 8;
+
+// The last stage of each segment.
+using Cuts = std::vector<uint32_t>;
+
+uint32_t last_stage(const Chain& chain) { return static_cast<uint32_t>(chain.stages.size() - 1); }
+
+uint64_t kept_bytes(const Stage& stage) { return stage.options[fastest_option(stage)].kept_bytes; }
+
+void reverse_segment(std::vector<Operation>& operations, const Chain& chain, uint32_t first,
+                     uint32_t last) {
+  for (uint32_t i = first; i <= last; ++i)
+    emit_save(operations, chain, i, fastest_option(chain.stages[i]));
+  for (uint32_t i = last + 1; i-- > first;)
+    emit_backward(operations, chain, i, fastest_option(chain.stages[i]));
+}
+
+std::vector<Operation> segmented(const Chain& chain, const Cuts& cuts) {
+  std::vector<Operation> operations;
+  const auto first_of = [&](size_t segment) { return segment == 0 ? 0 : cuts[segment - 1] + 1; };
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) emit_sweep(operations, first_of(i), cuts[i]);
+  for (size_t i = cuts.size(); i-- > 0;) {
+    reverse_segment(operations, chain, first_of(i), cuts[i]);
+    if (i > 0) operations.push_back({OpKind::kDiscard, cuts[i - 1], 0});
+  }
+  return operations;
+}
+
+// Cuts after the stage with which a segment exceeds the threshold.
+Cuts cuts_of(const Chain& chain, uint64_t threshold_bytes) {
+  Cuts cuts;
+  uint64_t segment_bytes = 0;
+  for (uint32_t i = 0; i < last_stage(chain); ++i) {
+    segment_bytes += kept_bytes(chain.stages[i]);
+    if (segment_bytes <= threshold_bytes) continue;
+    cuts.push_back(i);
+    segment_bytes = 0;
+  }
+  cuts.push_back(last_stage(chain));
+  return cuts;
+}
+
+// From one segment to one segment for each stage.
+std::vector<Cuts> cuts_to_try(const Chain& chain) {
+  double total_bytes = 0;
+  for (const Stage& stage : chain.stages) total_bytes += static_cast<double>(kept_bytes(stage));
+  std::vector<Cuts> tried;
+  const double factor = std::exp2(-1.0 / kThresholdsPerHalving);
+  for (double threshold = total_bytes; threshold >= 1; threshold *= factor) {
+    Cuts cuts = cuts_of(chain, static_cast<uint64_t>(threshold));
+    const bool cuts_everywhere = cuts.size() == chain.stages.size();
+    if (tried.empty() || cuts != tried.back()) tried.push_back(std::move(cuts));
+    if (cuts_everywhere) break;
+  }
+  if (tried.empty()) tried.push_back(cuts_of(chain, 0));
+  return tried;
+}
+
+}  // namespace
+
+Result<Schedule> keep_all(const Chain& chain, uint64_t budget_bytes) {
+  return measured(chain, "keep_all", segmented(chain, {last_stage(chain)}))
+      .and_then([&](Schedule schedule) { return if_it_fits(std::move(schedule), budget_bytes); });
+}
+
+Result<Schedule> checkpoint_every_stage(const Chain& chain, uint64_t budget_bytes) {
+  Cuts cuts;
+  for (uint32_t i = 0; i <= last_stage(chain); ++i) cuts.push_back(i);
+  return measured(chain, "checkpoint_every_stage", segmented(chain, cuts))
+      .and_then([&](Schedule schedule) { return if_it_fits(std::move(schedule), budget_bytes); });
+}
+
+Result<Schedule> chen(const Chain& chain, uint64_t budget_bytes) {
+  // The fastest that fits; if none fits, the one that needs least.
+  const auto rank = [&](const Schedule& schedule) {
+    const Cost& cost = schedule.cost;
+    return cost.peak_bytes <= budget_bytes ? std::tuple(false, cost.time_ns, cost.peak_bytes)
+                                           : std::tuple(true, cost.peak_bytes, cost.time_ns);
+  };
+  std::optional<Schedule> best;
+  for (const Cuts& cuts : cuts_to_try(chain)) {
+    Result<Schedule> schedule = measured(chain, "chen", segmented(chain, cuts));
+    if (!schedule) return schedule;
+    if (!best || rank(*schedule) < rank(*best)) best = std::move(*schedule);
+  }
+  return if_it_fits(std::move(*best), budget_bytes);
+}
+
+}  // namespace vram::plan
