@@ -20,53 +20,20 @@ import csv
 import itertools
 import json
 import lzma
-import os
 import pickle
-import runpy
-import sys
 import time
-import traceback
-import warnings
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from predicted import Block, Sequence, predicted
 
 # Sizes that must agree in a row before the alignment trusts that both sequences are at the same place again.
 _RUN = 4
 # The longest stretch that only one of the sequences may have.
 _MAX_GAP = 3000
-
-
-@dataclass
-class Block:
-    """One allocation: its bytes, who made it, and how many events of its sequence it lived."""
-
-    size_bytes: int
-    label: str
-    line: str = ""
-    call: str = ""
-    born: int = 0
-    lifetime: int | None = None
-
-
-@dataclass
-class Sequence:
-    """The allocations of a program in their order, and the peak of requested bytes."""
-
-    blocks: list[Block]
-    peak_bytes: int
-    start_bytes: int
-    peak_event: int = 0
-
-    def alive_at_peak(self) -> list[Block]:
-        """Returns the blocks of the sequence that lived when the peak was reached."""
-        at = self.peak_event
-        return [x for x in self.blocks if x.born <= at and (x.lifetime is None or x.born + x.lifetime > at)]
-
-
-# ------------------------------------------------------------------------------------------------ recordings
 
 
 def _operator(frames: list[dict[str, Any]]) -> str:
@@ -125,159 +92,6 @@ def recorded(path: Path, device: int = 0) -> Sequence:
 
 
 # ------------------------------------------------------------------------------------------------ dry runs
-
-
-class _Finished(BaseException):
-    """Ends the script."""
-
-
-def _users_line() -> str:
-    """Returns the innermost line that is neither of PyTorch's nor of vram's."""
-    frame = sys._getframe(1)
-    while frame is not None and (
-        "/torch/" in (name := frame.f_code.co_filename) or "/vram/" in name or name == __file__
-    ):
-        frame = frame.f_back  # type: ignore[assignment]
-    return "" if frame is None else f"{'/'.join(Path(frame.f_code.co_filename).parts[-2:])}:{frame.f_lineno}"
-
-
-class Log:
-    """Stands in for vram.dry._tape.Tape: keeps the allocations instead of writing a trace."""
-
-    def __init__(self, _path: Path) -> None:
-        from vram.dry._tape import Counter as Counted
-
-        self.counters: dict[int, Any] = defaultdict(Counted)
-        self.label = self.call = ""
-        self._live: dict[int, Block] = {}
-        self._next = 1 << 40
-        self._events = 0
-        self._total = 0
-        self.restart()
-
-    def restart(self) -> None:
-        """Starts to count here; what lives, stays."""
-        self.found = Sequence([], self._total, self._total)
-
-    def allocate(self, device: int, size_bytes: int, _stream: int) -> int:
-        self._events += 1
-        self._next += 512
-        block = Block(size_bytes, self.label, _users_line(), self.call, self._events)
-        self.found.blocks.append(block)
-        self._live[self._next] = block
-        self._total += size_bytes
-        self.counters[device].add(size_bytes)
-        if self._total > self.found.peak_bytes:
-            self.found.peak_bytes, self.found.peak_event = self._total, self._events
-        return self._next
-
-    def free(self, device: int, address: int, size_bytes: int, _stream: int) -> None:
-        self._events += 1
-        block = self._live.pop(address)
-        block.lifetime = self._events - block.born
-        self._total -= size_bytes
-        self.counters[device].add(-size_bytes)
-
-    def name(self, *_ignored: Any) -> None: ...
-    def about(self, *_ignored: Any) -> None: ...
-    def close(self) -> None: ...
-
-
-class _NoScopes:
-    """Stands in for vram.dry._scopes.Scopes: names of modules are not needed here."""
-
-    steps = 0
-
-    def __init__(self, _after_step: Callable[[int], None]) -> None: ...
-    def put_in_place(self, _patches: Any) -> None: ...
-    def stop(self) -> None: ...
-
-
-def predicted(
-    script: str,
-    arguments: list[str],
-    gpu: str,
-    torch_version: str,
-    stop_after: int = 0,
-    assume: dict[str, Any] | None = None,
-    calls: str = "",
-) -> Sequence:
-    """Returns what the dry run of a script predicts.
-
-    Args:
-        stop_after: ends the script after so many steps of its optimizers; 0: when it ends.
-        calls: describes the calls of operators with this in their names.
-    """
-    import torch
-    from journal import describe
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-    from vram.dry._gpu import find_gpu
-
-    from vram.dry import _mode, _session
-
-    logs: list[Log] = []
-
-    def new_log(path: Path) -> Log:
-        logs.append(Log(path))
-        return logs[-1]
-
-    account, allocate = _mode.DryMode.account, _mode.DryMode._allocate
-
-    def labelled(mode: Any, func: Any, args: Any, kwargs: Any, outputs: Any) -> None:
-        logs[0].label = str(func)
-        if calls and calls in logs[0].label:
-            logs[0].call = json.dumps({"args": describe(args), "kwargs": describe(kwargs), "out": describe(outputs)})
-        else:
-            logs[0].call = ""
-        account(mode, func, args, kwargs, outputs)
-
-    def inside(mode: Any, device: int, stream: int, found: Any) -> Any:
-        before = logs[0].label
-        logs[0].label = f"{before} [{found.purpose}]"
-        try:
-            return allocate(mode, device, stream, found)
-        finally:
-            logs[0].label = before
-
-    def finish(*_arguments: Any, **_named: Any) -> Any:
-        raise _Finished
-
-    steps = [0]
-
-    def stepped(*_arguments: Any) -> None:
-        steps[0] += 1
-        if steps[0] == stop_after:
-            raise _Finished
-
-    session_module: Any = _session
-    session_module.Tape, session_module.Scopes = new_log, _NoScopes
-    mode_class: Any = _mode.DryMode
-    mode_class.account, mode_class._allocate = labelled, inside
-    session = _session.Session(find_gpu(gpu), Path(os.devnull), assume or {}, 1, torch_version)
-    session.enter()
-    memory: Any = torch.cuda.memory
-    memory._record_memory_history = lambda *_arguments, **_named: logs[0].restart()
-    memory._snapshot = torch.cuda.memory_stats = finish
-    register_optimizer_step_post_hook(stepped)
-    sys.argv = [script, *arguments]
-    sys.path.insert(0, str(Path(script).resolve().parent))
-    try:
-        runpy.run_path(script, run_name="__main__")
-    except _Finished:
-        pass
-    except Exception:
-        traceback.print_exc()
-        print("the script failed; what follows is about its allocations until then")
-    found = logs[0].found
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        session.leave()
-    if session.unknown_operators:
-        print("operators without rules:", ", ".join(sorted(session.unknown_operators)))
-    return found
-
-
-# ------------------------------------------------------------------------------------------------ alignment
 
 
 def _shift(a: list[int], b: list[int], i: int, j: int) -> tuple[int, int]:

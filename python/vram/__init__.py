@@ -16,7 +16,7 @@ from vram._installed import version as _version
 from vram._public import publish as _publish
 from vram._stats import Stat, Stats, stats
 from vram.clean import Cleaned, Cleaner, Cleaning, Cycle, Grade, find_cycles
-from vram.dry import DryRun, dry_run
+from vram.dry import DryRun, DryRunContribution, DryRunFits, DryRunPeak, dry_run
 from vram.monitoring import (
     Board,
     DeviceUse,
@@ -50,6 +50,9 @@ __all__ = [
     "Cycle",
     "DeviceUse",
     "DryRun",
+    "DryRunContribution",
+    "DryRunFits",
+    "DryRunPeak",
     "Enabled",
     "Gpu",
     "GpuProcess",

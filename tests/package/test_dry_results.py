@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from vram.dry import DryRun, Fits, dry_run
+from vram.dry import DryRun, DryRunFits, dry_run
 from vram.dry.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +89,7 @@ def test_fits(tmp_path: Path) -> None:
     assert not tight, "2 % of room are not enough to promise it"
     assert 0.5 < tight.probability < 0.998
     assert run_of(tmp_path, gpu="512MiB").fits.probability < 0.01
-    assert not Fits(0.99, 1, 1)
+    assert not DryRunFits(0.99, 1, 1)
 
 
 def test_what_holds_the_memory(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_receivers_from_files_are_read_again(machine: Machine, tmp_path: pathlib
 def test_a_look_that_hangs_is_told(machine: Machine, tmp_path: pathlib.Path) -> None:
     """The rules are judged while the sampler waits for the driver."""
     rules = tmp_path / "rules.toml"
-    rules.write_text('[rules.look-overdue]\nabove = "1s"\n')
+    rules.write_text('[rules.sample-overdue]\nabove = "1s"\n')
     with webhook() as hook:
         words = ["--rules", str(rules), "--period", "0.2", "--webhook", f"http://{hook.url}/"]
         with Serve(machine, tmp_path, *words).with_a_look():

@@ -106,7 +106,7 @@ def test_figures(machine: Machine) -> None:
 def test_a_lost_gpu_says_nothing_else(machine: Machine) -> None:
     page = page_of(machine)
     lost = [name for (name, labels) in series_of(page) if ("uuid", "device-2") in labels]
-    assert sorted(lost) == ["vram_gpu_asleep", "vram_gpu_info", "vram_gpu_error_info", "vram_gpu_up"]
+    assert sorted(lost) == ["vram_gpu_asleep", "vram_gpu_error_info", "vram_gpu_info", "vram_gpu_up"]
     assert value(page, "vram_gpu_up", uuid="device-2") == 0
 
 

@@ -152,7 +152,7 @@ def test_a_driver_that_hangs_at_the_start_is_told_with_the_hosts_name(tmp_path: 
     with alertmanager(tmp_path) as manager:
         program = Killed(tmp_path, "--alertmanager", manager.url)
         rules = tmp_path / "rules.toml"
-        rules.write_text('[rules.look-overdue]\nabove = "1s"\nclear = "0.5s"\n')
+        rules.write_text('[rules.sample-overdue]\nabove = "1s"\nclear = "0.5s"\n')
         program.machine.become("hang nvmlInit_v2 600000\n" + TWO)
         with program.run() as serve:
             wait_until(lambda: manager.alerts("sample-overdue") != [])

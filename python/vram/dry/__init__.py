@@ -1,5 +1,5 @@
 """``vram.dry_run()``: a training step on tensors without memory, and how much memory it would take. See docs/dry-run.md."""
 
-from vram.dry._run import DryRun, Fits, Peak, dry_run
+from vram.dry._run import DryRun, DryRunContribution, DryRunFits, DryRunPeak, dry_run
 
-__all__ = ["DryRun", "Fits", "Peak", "dry_run"]
+__all__ = ["DryRun", "DryRunContribution", "DryRunFits", "DryRunPeak", "dry_run"]

@@ -52,9 +52,10 @@ def scratch(tensor: Any, dims: Sequence[int] | int | None, processors: int, proc
     """Return the bytes of the buffer and of the counters; 0 if no output is shared.
 
     Args:
-        dims: the reduced dimensions; None or none of them: all.
-        processors: streaming multiprocessors of the GPU.
-        processor_threads: threads that one of them can hold.
+        tensor: What is reduced; its shape, strides and type count.
+        dims: The reduced dimensions; None or none of them: all.
+        processors: Streaming multiprocessors of the GPU.
+        processor_threads: Threads that one of them can hold.
     """
     rank = len(tensor.shape)
     wanted = [dims] if isinstance(dims, int) else [*(dims or range(rank))]

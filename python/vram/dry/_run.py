@@ -30,7 +30,7 @@ _PROMISED = 0.998
 
 
 @dataclass(frozen=True)
-class Peak:
+class DryRunPeak:
     """The most memory at one time.
 
     Attributes:
@@ -45,7 +45,7 @@ class Peak:
 
 
 @dataclass(frozen=True)
-class Fits:
+class DryRunFits:
     """Whether the program fits; it is true or false itself.
 
     Attributes:
@@ -63,7 +63,7 @@ class Fits:
 
 
 @dataclass(frozen=True)
-class Contribution:
+class DryRunContribution:
     """A part of the requested bytes at their peak."""
 
     name: str
@@ -120,25 +120,25 @@ class DryRun:
             yield
 
     @cached_property
-    def peak(self) -> Peak:
+    def peak(self) -> DryRunPeak:
         """The predicted peaks."""
         result = self._replayed
         reserved = result["peak_reserved_bytes"]
-        return Peak(result["peak_requested_bytes"], reserved, reserved + self._context_bytes)
+        return DryRunPeak(result["peak_requested_bytes"], reserved, reserved + self._context_bytes)
 
     @cached_property
-    def fits(self) -> Fits:
+    def fits(self) -> DryRunFits:
         """Whether the program fits on the GPU. "Yes" leaves a margin for the error of the prediction."""
         needed = self._replayed["min_capacity_bytes"] + self._context_bytes
         deviations = (self._gpu.total_bytes - needed) / (needed * _ASSUMED_ERROR)
-        return Fits(0.5 * (1 + math.erf(deviations / math.sqrt(2))), needed, self._gpu.total_bytes)
+        return DryRunFits(0.5 * (1 + math.erf(deviations / math.sqrt(2))), needed, self._gpu.total_bytes)
 
     def report(self) -> str:
         """Return the report of the trace, as ``vram report`` prints it."""
         self._finished()
         return _program.report(self._path)
 
-    def why(self, most: int = 10) -> list[Contribution]:
+    def why(self, most: int = 10) -> list[DryRunContribution]:
         """Return the largest contributions to the peak of requested bytes, largest first."""
         return self._contributions[:most]
 
@@ -156,13 +156,13 @@ class DryRun:
         return dict(sorted(modules.items(), key=lambda item: -sum(item[1].values())))
 
     @cached_property
-    def _contributions(self) -> list[Contribution]:
+    def _contributions(self) -> list[DryRunContribution]:
         self._finished()
         found = []
         for holder in _program.holders(self._path):
             name, _, category = holder["name"].rpartition(" · ")
             found.append(
-                Contribution(
+                DryRunContribution(
                     name or category, category if name else "other", holder["requested_bytes"], holder["count"]
                 )
             )
@@ -215,8 +215,8 @@ class DryRun:
         )
 
 
-def _module(part: Contribution, depth: int | None) -> str:
-    """ "layers.7.mlp.weight" and "forward/GPT/layers.7/layers.7.mlp" are both of layers.7.mlp."""
+def _module(part: DryRunContribution, depth: int | None) -> str:
+    """Return the module: layers.7.mlp of "layers.7.mlp.weight" and of "forward/GPT/layers.7/layers.7.mlp"."""
     name = part.name.rpartition("/")[2]
     if "/" not in part.name and part.category in ("parameter", "gradient", "optimizer state"):
         parts = name.split(".")

@@ -9,25 +9,12 @@ from pathlib import Path
 
 from vram import _library, _marks
 from vram._error import VramError
-from vram._library import OK, library
+from vram._library import library, sized
+from vram._prototypes import EVENT_ALLOC, EVENT_FREE, EVENT_SEGMENT_ALLOC, OK, Event, RecordOptions
 from vram.dry._placement import Placement
 from vram.recording import _process
 
-_ALLOC, _FREE, _SEGMENT_ALLOC = 0, 2, 5  # vram_event_kind
 _BLOCK = 512  # what PyTorch's allocator rounds sizes to
-
-
-class _Event(ctypes.Structure):
-    """vram_event"""
-
-    _fields_ = [
-        ("kind", ctypes.c_int),
-        ("device", ctypes.c_int),
-        ("address", ctypes.c_uint64),
-        ("size_bytes", ctypes.c_uint64),
-        ("stream", ctypes.c_void_p),
-        ("stack", ctypes.c_uint32),
-    ]
 
 
 class Counter:
@@ -49,12 +36,11 @@ class Tape:
         self.path = path
         self.counters: dict[int, Counter] = defaultdict(Counter)
         self.placements: dict[int, Placement] = defaultdict(Placement)
-        options = _library.RecordOptions(struct_bytes=ctypes.sizeof(_library.RecordOptions), replaces_any=0)
-        if library().vram_record_start(os.fsencode(path), ctypes.byref(options)) != OK:
+        if library().vram_record_start(os.fsencode(path), ctypes.byref(sized(RecordOptions))) != OK:
             raise VramError(f"no dry run: {_library.last_error()}")
         # Keeps the interpreter's lock: no other thread may come between the events of an operator.
         self._record = ctypes.PyDLL(library()._name, handle=library()._handle).vram_record_event
-        self._record.argtypes, self._record.restype = [ctypes.POINTER(_Event)], None
+        self._record.argtypes, self._record.restype = [ctypes.POINTER(Event)], None
         self._is_open = True
         _process.describe()
         self.about("vram.dry_run", "1")
@@ -68,18 +54,18 @@ class Tape:
         address, segment = self.placements[device].allocate(size_bytes, stream)
         self.counters[device].add(-(-size_bytes // _BLOCK) * _BLOCK)
         if segment is not None:
-            self._emit(_SEGMENT_ALLOC, device, *segment, stream)
-        self._emit(_ALLOC, device, address, size_bytes, stream)
+            self._emit(EVENT_SEGMENT_ALLOC, device, *segment, stream)
+        self._emit(EVENT_ALLOC, device, address, size_bytes, stream)
         return address
 
     def free(self, device: int, address: int, size_bytes: int, stream: int) -> None:
-        self._emit(_FREE, device, address, size_bytes, stream)
+        self._emit(EVENT_FREE, device, address, size_bytes, stream)
         self.placements[device].free(address)
         self.counters[device].add(-(-(-size_bytes // _BLOCK) * _BLOCK))
 
     def _emit(self, kind: int, device: int, address: int, size_bytes: int, stream: int) -> None:
         if self._is_open:
-            self._record(ctypes.byref(_Event(kind, device, address, size_bytes, stream, 0)))
+            self._record(ctypes.byref(Event(kind, device, address, size_bytes, stream, 0)))
 
     def name(self, device: int, address: int, size_bytes: int, name: str, category: str) -> None:
         if self._is_open:

@@ -134,11 +134,11 @@ TEST_F(AlertmanagerTest, ShowsWhatFiresUntilItIsResolved) {
   ASSERT_EQ(alerts.size(), 1U);
   const Json& alert = alerts[0];
   EXPECT_EQ(alert["labels"], Json({{"alertname", "recovery-action"},
-                                   {"severity", "critical"},
                                    {"gpu", "0"},
-                                   {"uuid", "GPU-0000"},
+                                   {"instance", "node17"},
+                                   {"severity", "critical"},
                                    {"team", "ml"},
-                                   {"instance", "node17"}}));
+                                   {"uuid", "GPU-0000"}}));
   EXPECT_EQ(alert["annotations"]["summary"], "GPU 0 (NVIDIA \"H200\"): the driver asks for: reset");
   EXPECT_EQ(alert["generatorURL"], "http://node17:9877/");
   EXPECT_EQ(alert["status"]["state"], "active");
